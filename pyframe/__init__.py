@@ -1,0 +1,93 @@
+"""pyframe: deep learning with PyTorch's API, on any GPU through WGSL, in Python and in the page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyframe import ops as ops
+from pyframe import autograd as autograd
+from pyframe.autograd import grad as _grad
+from pyframe.devices import (
+    device as device,
+    device_name as device_name,
+    get_default_device as get_default_device,
+    is_available as is_available,
+    set_default_device as set_default_device,
+)
+from pyframe.dtypes import (
+    bool_ as bool,
+    can_cast as can_cast,
+    dtype as dtype,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    get_default_dtype as get_default_dtype,
+    int8 as int8,
+    int16 as int16,
+    int32 as int32,
+    int64 as int64,
+    promote_types as promote_types,
+    set_default_dtype as set_default_dtype,
+    uint8 as uint8,
+    uint32 as uint32,
+)
+from pyframe.random import (
+    Generator as Generator,
+    default_generator as default_generator,
+    initial_seed as initial_seed,
+    manual_seed as manual_seed,
+    seed as seed,
+)
+from pyframe.tensor import (
+    Size as Size,
+    Tensor as Tensor,
+    as_tensor as as_tensor,
+    enable_grad as enable_grad,
+    from_numpy as from_numpy,
+    is_grad_enabled as is_grad_enabled,
+    no_grad as no_grad,
+    set_grad_enabled as set_grad_enabled,
+    tensor as tensor,
+)
+
+__version__ = "0.1.0"
+
+float, double, half = float32, float64, float16
+long, int, short = int64, int32, int16
+
+globals().update({**ops.METHODS, **ops.FUNCTIONS})
+
+_LAZY = {"nn", "optim", "data", "vision", "train", "io"}
+
+
+def is_tensor(obj: object) -> Any:
+    """Whether `obj` is a Tensor."""
+    return isinstance(obj, Tensor)
+
+
+def numel(input: Tensor) -> Any:
+    """The number of elements."""
+    return input.numel()
+
+
+def flush() -> None:
+    """Run what the GPU has recorded and not run yet; on the CPU there is nothing to wait for."""
+    for d in list(device._known.values()):
+        if d.lazy and "backend" in d.__dict__:
+            d.backend.flush()
+
+
+def __getattr__(name: str) -> Any:
+    """Load the upper layers when they are first used."""
+    import importlib
+
+    if name in _LAZY:
+        return importlib.import_module(f"pyframe.{name}")
+    if name in ("Model", "Callback", "History"):
+        return getattr(importlib.import_module("pyframe.train"), name)
+    if name in ("save", "load"):
+        return getattr(importlib.import_module("pyframe.io"), name)
+    raise AttributeError(f"module 'pyframe' has no attribute {name!r}")
+
+
+_ = _grad

@@ -1,0 +1,100 @@
+"""WebGPU in a page, under Pyodide: the only file that touches JavaScript (see web/runtime.js)."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+import js
+from pyodide.ffi import JsException, can_run_sync, run_sync, to_js
+
+from pyframe.backend.base import Limits
+from pyframe.backend.webgpu import WebGPU
+
+
+def _runtime() -> Any:
+    """The runtime that the page made before Python started; None where it has no WebGPU."""
+    return getattr(js, "pyframeRuntime", None)
+
+
+class BrowserGPU(WebGPU):
+    """The browser's GPU. Handles are the numbers that the JavaScript runtime gives out."""
+
+    name = "browser"
+
+    @staticmethod
+    def available() -> bool:
+        """Whether the page has WebGPU on real hardware, not on a software adapter."""
+        runtime = _runtime()
+        return runtime is not None and not runtime.info.software
+
+    def __init__(self) -> None:
+        runtime = _runtime()
+        if runtime is None:
+            raise RuntimeError(
+                "device 'gpu': this page has no WebGPU (looked for js.pyframeRuntime, which "
+                "createRuntime() in runtime.js makes); use a browser with WebGPU, or device 'cpu'"
+            )
+        self._js = runtime
+        info, limits = runtime.info, runtime.limits
+        names = [n for n in (info.vendor, info.architecture, info.description) if n]
+        self.adapter = f"{' '.join(names) or 'a GPU'} through the browser's WebGPU"
+        self.software = bool(info.software)
+        super().__init__(
+            Limits(
+                storage_buffers=limits.maxStorageBuffersPerShaderStage,
+                binding_bytes=limits.maxStorageBufferBindingSize,
+                buffer_bytes=limits.maxBufferSize,
+                workgroups=limits.maxComputeWorkgroupsPerDimension,
+                workgroup_size=limits.maxComputeInvocationsPerWorkgroup,
+                workgroup_bytes=limits.maxComputeWorkgroupStorageSize,
+                float16=runtime.features.includes("shader-f16"),
+            )
+        )
+
+    def _create(self, nbytes: int) -> int:
+        try:
+            return self._js.alloc(nbytes)
+        except JsException as error:
+            raise RuntimeError(error.message) from None
+
+    def _destroy(self, handle: int) -> None:
+        self._js.free(handle)
+
+    def _write(self, handle: int, data: memoryview) -> None:
+        self._js.write(handle, to_js(data))
+
+    def _read(self, items: Sequence[tuple[int, int]]) -> list[bytes]:
+        if not can_run_sync():
+            raise RuntimeError(
+                "reading a GPU tensor: this browser can't wait inside Python (it has no JSPI, or "
+                "Python was entered without it); use the await twin, as in `await t.item_async()`"
+            )
+        return run_sync(self._read_async(items))
+
+    async def _read_async(self, items: Sequence[tuple[int, int]]) -> list[bytes]:
+        handles, sizes = (array("i", column) for column in zip(*items, strict=True))
+        try:
+            data = (await self._js.read(to_js(handles), to_js(sizes))).to_bytes()
+        except JsException as error:
+            raise RuntimeError(error.message) from None
+        out, at = [], 0
+        for size in sizes:
+            out.append(data[at : at + size])
+            at += size
+        return out
+
+    def _load(self, wire: Any) -> int:
+        codes, labels = to_js(wire.codes), to_js(wire.labels)
+        return self._js.load(codes, labels, to_js(wire.steps), wire.n_slots, wire.param_bytes)
+
+    def _run(self, program: int, handles: Sequence[int], params: bytes) -> None:
+        try:
+            self._js.run(program, to_js(array("i", handles)), to_js(params))
+        except JsException as error:
+            raise RuntimeError(error.message) from None
+
+    def lost(self) -> str | None:
+        """Why the device is gone; None while it is there."""
+        return self._js.lost

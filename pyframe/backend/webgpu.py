@@ -1,0 +1,339 @@
+"""What both WebGPU backends share: recording, the buffer pool, cached Programs, reading."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import sys
+import weakref
+from array import array
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pyframe import dtypes as dt
+from pyframe.backend.base import Limits, Stats
+from pyframe.graph.interpret import pack_params, storage_dtype
+from pyframe.graph.node import Node
+from pyframe.graph.program import Kernel, Program
+from pyframe.graph.schedule import schedule, structure, toposort
+from pyframe.ops.op import CONST, MOVEMENT
+from pyframe.wgsl import Shader, generate
+
+if TYPE_CHECKING:
+    from pyframe.tensor import Tensor
+
+MAX_PROGRAMS = 512
+
+
+class Buffer:
+    """A pooled GPU buffer; it goes back to the pool when its last reference dies."""
+
+    __slots__ = ("handle", "nbytes", "pool")
+
+    def __init__(self, handle: Any, nbytes: int, pool: WebGPU) -> None:
+        self.handle, self.nbytes, self.pool = handle, nbytes, pool
+
+    def __del__(self) -> None:
+        if self.handle is not None:
+            self.pool._recycle(self.handle, self.nbytes)
+
+
+class Wire(NamedTuple):
+    """A Program as a replayer takes it: WGSL and flat ints.
+
+    `steps` holds for each step: kernel, workgroups x, y, z, param offset (-1: none), param bytes,
+    number of buffers, and their slots (inputs, then the output).
+    """
+
+    codes: list[str]
+    labels: list[str]
+    steps: array[int]
+    n_slots: int
+    param_bytes: int
+
+
+class _Cached(NamedTuple):
+    program: Program
+    inputs: list[int]  # positions in the recorded order
+    constants: list[Any]  # positions, or the constant Node itself
+    outputs: list[int]
+
+
+class WebGPU:
+    """A Backend over WebGPU. A subclass gives buffers, transfers and replay: the `_` hooks."""
+
+    name = "webgpu"
+    adapter = ""
+    software = False
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.stats = Stats()
+        self.pending: list[weakref.ref[Any]] = []
+        self._free: dict[int, list[Any]] = {}
+        self._programs: OrderedDict[Any, _Cached] = OrderedDict()
+        self._wires: dict[int, Any] = {}
+        self._flag: Any = None  # the tensor that says which guard failed first
+        self._messages: list[str] = []
+        self._alive = True
+
+    # --- hooks of the subclass
+
+    def _create(self, nbytes: int) -> Any:
+        raise NotImplementedError
+
+    def _destroy(self, handle: Any) -> None:
+        raise NotImplementedError
+
+    def _write(self, handle: Any, data: memoryview) -> None:
+        raise NotImplementedError
+
+    def _read(self, items: list[tuple[Any, int]]) -> list[bytes]:
+        raise NotImplementedError
+
+    async def _read_async(self, items: list[tuple[Any, int]]) -> list[bytes]:
+        raise NotImplementedError
+
+    def _load(self, wire: Wire) -> Any:
+        raise NotImplementedError
+
+    def _run(self, program: Any, handles: list[Any], params: bytes) -> None:
+        raise NotImplementedError
+
+    # --- buffers
+
+    def alloc(self, nbytes: int) -> Buffer:
+        """See Backend."""
+        size = bucket(nbytes)
+        if size > self.limits.buffer_bytes or size > self.limits.binding_bytes:
+            most = min(self.limits.buffer_bytes, self.limits.binding_bytes)
+            raise MemoryError(
+                f"a tensor of {nbytes} bytes is too large for this GPU ({self.adapter}): its "
+                f"largest buffer is {most} bytes; split the tensor or use device='cpu'"
+            )
+        free = self._free.get(size)
+        if free:
+            handle = heapq.heappop(free)  # the lowest: equal steps then find equal buffers
+            self.stats.bytes_pooled -= size
+        else:
+            handle = self._create(size)
+            self.stats.buffers += 1
+        self.stats.bytes_live += size
+        return Buffer(handle, size, self)
+
+    def free(self, buffer: Buffer) -> None:
+        """See Backend."""
+        if buffer.handle is not None:
+            handle, buffer.handle = buffer.handle, None
+            self._recycle(handle, buffer.nbytes)
+
+    def _recycle(self, handle: Any, nbytes: int) -> None:
+        heapq.heappush(self._free.setdefault(nbytes, []), handle)
+        self.stats.bytes_live -= nbytes
+        self.stats.bytes_pooled += nbytes
+
+    def trim(self) -> None:
+        """Give the memory of pooled buffers back to the system."""
+        for size, handles in self._free.items():
+            for handle in handles:
+                self._destroy(handle)
+            self.stats.bytes_pooled -= size * len(handles)
+        self._free.clear()
+
+    def write(self, buffer: Buffer, data: Any) -> None:
+        """See Backend."""
+        view = memoryview(data).cast("B")
+        if len(view) % 4:
+            view = memoryview(bytes(view) + b"\0" * (-len(view) % 4))
+        if len(view):
+            self._write(buffer.handle, view)
+        self.stats.bytes_uploaded += len(view)
+
+    def upload(self, host: np.ndarray, d: dt.dtype) -> Buffer:
+        """A buffer with `host` in its storage form. OverflowError for ints beyond 32 bits."""
+        kind = storage_dtype(d)
+        if d is dt.int64 and host.size:
+            low, high = int(host.min()), int(host.max())
+            if low < -(2**31) or high >= 2**31:
+                bad = low if low < -(2**31) else high
+                raise OverflowError(
+                    f"int64 is held in 32 bits on the GPU and {bad} does not fit; keep this tensor "
+                    "on the CPU or use float32"
+                )
+        data = np.ascontiguousarray(host, kind)
+        buffer = self.alloc(data.nbytes)
+        self.write(buffer, data.reshape(-1).view(np.uint8))
+        return buffer
+
+    def read(self, buffers: Sequence[tuple[Buffer, int]]) -> list[bytes]:
+        """See Backend."""
+        self.stats.reads += 1
+        return self._read([(b.handle, n) for b, n in buffers])
+
+    async def read_async(self, buffers: Sequence[tuple[Buffer, int]]) -> list[bytes]:
+        """See Backend."""
+        self.stats.reads += 1
+        return await self._read_async([(b.handle, n) for b, n in buffers])
+
+    # --- running
+
+    def prepare(self, kernel: Kernel) -> Shader:
+        """See Backend."""
+        return generate(kernel)
+
+    def run(self, program: Program, buffers: Sequence[Buffer], params: bytes) -> None:
+        """See Backend."""
+        loaded = program.executable.get(self.name)
+        if loaded is None:
+            loaded = program.executable[self.name] = self._load(self._wire(program))
+        self._run(loaded, [b.handle for b in buffers], params)
+
+    def _wire(self, program: Program) -> Wire:
+        shaders = [self.prepare(k) for k in program.kernels]
+        if _debug("wgsl"):
+            for s in shaders:
+                print(f"// {s.label}\n{s.code}", file=sys.stderr)
+        steps: array[int] = array("i")
+        for step in program.steps:
+            shader, kernel = shaders[step.kernel], program.kernels[step.kernel]
+            if 0 in shader.grid:
+                continue  # an empty result
+            size = -(-kernel.params // 4) * 16
+            steps.extend((step.kernel, *shader.grid, step.param_offset, size, len(step.slots)))
+            steps.extend(step.slots)
+        return Wire(
+            [s.code for s in shaders], [s.label for s in shaders], steps,
+            len(program.slot_bytes), program.param_bytes,
+        )  # fmt: skip
+
+    def flush(self, extra: Sequence[Node] = ()) -> None:
+        """Run all recorded work that a live tensor (or `extra`) still needs."""
+        if not self.pending and not extra:
+            return
+        pending, self.pending = self.pending, []
+        roots: dict[int, Node] = {}
+        for ref in pending:
+            storage = ref()
+            if storage is not None and storage.node.data is None:
+                roots[id(storage.node)] = storage.node
+        for n in extra:
+            if n.data is None:
+                roots[id(n)] = n
+        if roots:
+            self._execute(list(roots.values()))
+
+    def _execute(self, roots: list[Node]) -> None:
+        order = toposort(roots)
+        key = structure(order, roots)
+        cached = self._programs.get(key)
+        if cached is None:
+            cached = self._plan(order, roots)
+            self._programs[key] = cached
+            if len(self._programs) > MAX_PROGRAMS:
+                self._programs.popitem(last=False)
+        else:
+            self._programs.move_to_end(key)
+        program, inputs, constants, outputs = cached
+        values = [(order[c] if isinstance(c, int) else c).attrs[0] for c in constants]
+        params = pack_params(program.params, values, program.param_bytes)
+        buffers = [order[i].data for i in inputs]
+        buffers += [self.alloc(n) for n in program.slot_bytes[len(inputs) :]]
+        self.run(program, buffers, params)
+        for i, position in enumerate(outputs):
+            node = order[position]
+            node.data = buffers[len(inputs) + i]
+            node.inputs = ()  # what it was computed from may go now
+
+    def _plan(self, order: list[Node], roots: list[Node]) -> _Cached:
+        program, inputs, constants = schedule(order, roots, self.limits.storage_buffers)
+        if _debug("kernels"):
+            print(
+                f"pyframe: {len(order)} nodes -> {len(program.steps)} kernels: "
+                + " ".join(self.prepare(program.kernels[s.kernel]).label for s in program.steps),
+                file=sys.stderr,
+            )
+        at = {id(n): i for i, n in enumerate(order)}
+        return _Cached(
+            program,
+            [at[id(n)] for n in inputs],
+            [at.get(id(c), Node(CONST, (), c.attrs, (), c.dtype, c.device)) for c in constants],
+            [at[id(n)] for n in roots if n.data is None],
+        )
+
+    # --- observing values
+
+    def _stored_nodes(self, tensors: Sequence[Tensor]) -> list[Node]:
+        """The tensors' nodes, all computed, each in a buffer of its own order."""
+        nodes = []
+        for t in tensors:
+            node = t._value()
+            if node.op is CONST or (node.data is None and node.op is not None
+                                    and node.op.kind == MOVEMENT):  # fmt: skip
+                # a view's own elements, in a buffer that only this read sees
+                node = Node(node.op, node.inputs, node.attrs, node.shape, node.dtype, node.device)
+            nodes.append(node)
+        flags = [] if self._flag is None else [self._flag._value()]
+        self.flush([*nodes, *flags])
+        return [*nodes, *flags]
+
+    def fetch(self, tensors: Sequence[Tensor]) -> list[np.ndarray]:
+        """The tensors' values on the host: one wait for all. Raises what a guard found."""
+        nodes = self._stored_nodes(tensors)
+        return self._arrays(nodes, self.read([(n.data, _read_bytes(n)) for n in nodes]))
+
+    async def fetch_async(self, tensors: Sequence[Tensor]) -> list[np.ndarray]:
+        """`fetch` that gives the thread back while it waits."""
+        nodes = self._stored_nodes(tensors)
+        raw = await self.read_async([(n.data, _read_bytes(n)) for n in nodes])
+        return self._arrays(nodes, raw)
+
+    def _arrays(self, nodes: list[Node], raw: list[bytes]) -> list[np.ndarray]:
+        arrays = []
+        for n, data in zip(nodes, raw, strict=True):
+            count = int(np.prod(n.shape, dtype=np.int64))
+            flat = np.frombuffer(data, storage_dtype(n.dtype), count)
+            flat = flat != 0 if n.dtype is dt.bool_ else flat.astype(n.dtype.numpy)
+            arrays.append(flat.reshape(n.shape))
+        if self._flag is not None:
+            failed = int(arrays.pop())
+            if failed:
+                message = self._messages[failed - 1]
+                self._flag, self._messages = None, []
+                raise IndexError(message)
+        return arrays
+
+    # --- errors that only the values show
+
+    def guard(self, bad: Tensor, message: str) -> None:
+        """Raise IndexError(message) at the next read if any element of `bad` is true by then."""
+        from pyframe.ops import elementwise as el
+        from pyframe.ops.creation import zeros
+        from pyframe.tensor import no_grad
+
+        with no_grad():
+            if self._flag is None:
+                self._flag = zeros((), dtype=dt.int32, device=bad.device)
+            if message not in self._messages:
+                self._messages.append(message)
+            code = self._messages.index(message) + 1
+            hit = el.logical_and(el.eq(self._flag, 0), bad.any())
+            self._flag = el.where(hit, code, self._flag).to(dt.int32)
+
+
+def bucket(nbytes: int) -> int:
+    """The size class of a buffer: four steps to each power of two, at least 256 bytes."""
+    if nbytes <= 256:
+        return 256
+    step = 1 << max((nbytes - 1).bit_length() - 3, 8)
+    return -(-nbytes // step) * step
+
+
+def _read_bytes(n: Node) -> int:
+    return int(-(-np.prod(n.shape, dtype=np.int64) * n.dtype.device_itemsize // 4) * 4)
+
+
+def _debug(what: str) -> bool:
+    return what in os.environ.get("PYFRAME_DEBUG", "").split(",")

@@ -1,0 +1,125 @@
+"""Devices: 'cpu' and 'gpu', what 'auto' picks, and the backend behind each."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import warnings
+from typing import Any
+
+GPU_ALIASES = ("gpu", "webgpu", "cuda")
+
+
+class device:  # noqa: N801  (PyTorch's name)
+    """Where a tensor lives: `device("cpu")`, `device("gpu")`, `device("gpu:1")`.
+
+    "webgpu" and "cuda" are aliases of "gpu", for ported scripts; "auto" is a real GPU if there
+    is one (never a software adapter), else the CPU. Raises RuntimeError for an unknown name.
+    """
+
+    type: str
+    index: int
+    lazy: bool  # ops record and run later, instead of at once
+    _known: dict[tuple[str, int], device] = {}  # noqa: RUF012
+
+    def __new__(cls, name: str | device = "cpu", index: int | None = None) -> device:
+        if isinstance(name, device):
+            return name
+        kind, _, number = str(name).partition(":")
+        if kind == "auto" and not number:
+            return _auto()
+        if (number and not number.isdigit()) or kind not in ("cpu", *GPU_ALIASES):
+            raise RuntimeError(
+                f"device: unknown device {name!r}; expected 'cpu', 'gpu', 'gpu:1' or 'auto'"
+            )
+        kind = "cpu" if kind == "cpu" else "gpu"
+        key = (kind, int(number) if number else index or 0)
+        if key not in cls._known:
+            self = super().__new__(cls)
+            self.type, self.index = key
+            self.lazy = kind == "gpu"
+            cls._known[key] = self
+        return cls._known[key]
+
+    @functools.cached_property
+    def backend(self) -> Any:
+        """The `Backend` of this device, made when it is first used."""
+        if self.type == "cpu":
+            from pyframe.backend.numpy import NumpyBackend
+
+            return NumpyBackend()
+        return _open_gpu(self.index)
+
+    def __str__(self) -> str:
+        return self.type if self.index == 0 else f"{self.type}:{self.index}"
+
+    def __repr__(self) -> str:
+        return f"device(type='{self.type}', index={self.index})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return device, (str(self),)
+
+
+cpu = device("cpu")
+
+
+def in_browser() -> bool:
+    """Whether this Python runs under Pyodide in a page."""
+    return sys.platform == "emscripten"
+
+
+def _open_gpu(index: int) -> Any:
+    if in_browser():
+        from pyframe.backend.browser import BrowserGPU
+
+        return BrowserGPU()
+    from pyframe.backend.native import NativeGPU
+
+    backend = NativeGPU(index, os.environ.get("PYFRAME_ADAPTER", ""))
+    if backend.software and os.environ.get("PYFRAME_ADAPTER") != "software":
+        warnings.warn(
+            f"device 'gpu' is {backend.adapter}, a software adapter: NumPy (device 'cpu') is "
+            "faster. PYFRAME_ADAPTER=software silences this.",
+            stacklevel=3,
+        )
+    return backend
+
+
+@functools.cache
+def _auto() -> device:
+    try:
+        if in_browser():
+            from pyframe.backend.browser import BrowserGPU as GPU
+        else:
+            from pyframe.backend.native import NativeGPU as GPU  # type: ignore[assignment]
+        real = GPU.available()
+    except (ImportError, RuntimeError):
+        real = False
+    return device("gpu") if real else cpu
+
+
+def is_available() -> bool:
+    """Whether there is a real GPU (what `device("auto")` would pick)."""
+    return _auto().type == "gpu"
+
+
+def device_name(d: str | device | None = None) -> str:
+    """The hardware behind a device, for people."""
+    return str(device(d if d is not None else get_default_device()).backend.adapter)
+
+
+_DEFAULT: list[device | None] = [None]
+
+
+def get_default_device() -> device:
+    """The device of new tensors: 'cpu' unless set here or in PYFRAME_DEVICE."""
+    d = _DEFAULT[0]
+    if d is None:
+        d = _DEFAULT[0] = device(os.environ.get("PYFRAME_DEVICE", "cpu"))
+    return d
+
+
+def set_default_device(d: str | device | None) -> None:
+    """Set the device of new tensors; None goes back to PYFRAME_DEVICE or 'cpu'."""
+    _DEFAULT[0] = None if d is None else device(d)

@@ -1,0 +1,226 @@
+"""Views: how the index of a tensor maps to a flat position in the buffer behind it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+Shape = tuple[int, ...]
+
+
+class View(NamedTuple):
+    """Index i (of `shape`) -> offset + sum(i * strides), valid where lo <= i < hi of `mask`."""
+
+    shape: Shape
+    strides: Shape
+    offset: int = 0
+    mask: tuple[tuple[int, int], ...] | None = None
+
+
+# Views applied one after the other: the last one takes the tensor's index, and each one's flat
+# position is unravelled over the shape of the one before it; the first points into the buffer.
+Tracker = tuple[View, ...]
+
+
+def row_major(shape: Shape) -> Shape:
+    strides, n = [], 1
+    for size in reversed(shape):
+        strides.append(n)
+        n *= size
+    return tuple(reversed(strides))
+
+
+def contiguous(shape: Shape) -> Tracker:
+    return (View(shape, row_major(shape)),)
+
+
+def is_contiguous(tracker: Tracker) -> bool:
+    """Whether the tensor lies in its buffer in row-major order from position 0."""
+    if len(tracker) > 1:
+        return False
+    shape, strides, offset, mask = tracker[0]
+    if offset or mask:
+        return False
+    expected = row_major(shape)
+    return all(
+        s == e or n == 1 for s, e, n in zip(strides, expected, shape, strict=True)
+    ) or 0 in shape
+
+
+def permute(t: Tracker, dims: Shape) -> Tracker:
+    v = t[-1]
+    mask = v.mask and tuple(v.mask[d] for d in dims)
+    shape, strides = tuple(v.shape[d] for d in dims), tuple(v.strides[d] for d in dims)
+    return (*t[:-1], View(shape, strides, v.offset, mask))
+
+
+def expand(t: Tracker, shape: Shape) -> Tracker:
+    v = t[-1]
+    new = len(shape) - len(v.shape)
+    strides = [0] * len(shape)
+    mask = [(0, n) for n in shape]
+    for d, (n, s) in enumerate(zip(v.shape, v.strides, strict=True)):
+        same = n == shape[new + d]
+        strides[new + d] = s if same else 0
+        if v.mask:
+            full = v.mask[d] == (0, n)
+            mask[new + d] = v.mask[d] if same else (0, shape[new + d]) if full else (0, 0)
+    return (*t[:-1], View(shape, tuple(strides), v.offset, tuple(mask) if v.mask else None))
+
+
+def slice_(t: Tracker, starts: Shape, sizes: Shape, steps: Shape) -> Tracker:
+    """Index i reads starts + i * steps; a step may be negative."""
+    v = t[-1]
+    offset = v.offset + sum(a * s for a, s in zip(starts, v.strides, strict=True))
+    strides = tuple(s * k for s, k in zip(v.strides, steps, strict=True))
+    mask = None
+    if v.mask:
+        bounds = []
+        for (lo, hi), a, n, k in zip(v.mask, starts, sizes, steps, strict=True):
+            if k > 0:
+                first, last = -((a - lo) // k), -((a - hi) // k)
+            else:
+                first, last = -((hi - 1 - a) // -k), -((lo - 1 - a) // -k)
+            bounds.append((min(max(first, 0), n), min(max(last, 0), n)))
+        mask = tuple(bounds)
+    return (*t[:-1], View(sizes, strides, offset, mask))
+
+
+def pad(t: Tracker, widths: tuple[tuple[int, int], ...]) -> Tracker:
+    """Add `widths` (before, after) invalid positions to each dim."""
+    v = t[-1]
+    shape = tuple(n + a + b for n, (a, b) in zip(v.shape, widths, strict=True))
+    offset = v.offset - sum(a * s for (a, _), s in zip(widths, v.strides, strict=True))
+    old = v.mask or tuple((0, n) for n in v.shape)
+    mask = tuple((lo + a, hi + a) for (lo, hi), (a, _) in zip(old, widths, strict=True))
+    return (*t[:-1], View(shape, v.strides, offset, mask))
+
+
+def windows(t: Tracker, size: Shape, stride: Shape, dilation: Shape) -> Tracker:
+    """(..., *spatial) -> (..., *positions, *size): sliding windows over the last dims."""
+    v = t[-1]
+    k = len(size)
+    if v.mask:  # a window reads both sides of a mask's edge, so the mask needs a view of its own
+        return windows((*t, View(v.shape, row_major(v.shape))), size, stride, dilation)
+    lead, spatial, s = v.shape[:-k], v.shape[-k:], v.strides[-k:]
+    count = window_count(spatial, size, stride, dilation)
+    strides = (
+        *v.strides[:-k],
+        *(a * b for a, b in zip(s, stride, strict=True)),
+        *(a * b for a, b in zip(s, dilation, strict=True)),
+    )
+    return (*t[:-1], View((*lead, *count, *size), strides, v.offset))
+
+
+def window_count(spatial: Shape, size: Shape, stride: Shape, dilation: Shape) -> Shape:
+    return tuple(
+        (n - d * (k - 1) - 1) // s + 1
+        for n, k, s, d in zip(spatial, size, stride, dilation, strict=True)
+    )
+
+
+def reshape(t: Tracker, shape: Shape) -> Tracker:
+    v = t[-1]
+    if v.shape == shape:
+        return t
+    if v.mask is None:
+        strides = _merged_strides(v, shape)
+        if strides is not None:
+            return (*t[:-1], View(shape, strides, v.offset))
+    elif [n for n in v.shape if n != 1] == [n for n in shape if n != 1]:
+        kept = [d for d, n in enumerate(v.shape) if n != 1]
+        if all(v.mask[d] == (0, 1) for d, n in enumerate(v.shape) if n == 1):
+            it = iter(kept)
+            from_ = [next(it) if n != 1 else None for n in shape]
+            strides = tuple(0 if d is None else v.strides[d] for d in from_)
+            mask = tuple((0, 1) if d is None else v.mask[d] for d in from_)
+            return (*t[:-1], View(shape, strides, v.offset, mask))
+    return (*t, View(shape, row_major(shape)))
+
+
+def _merged_strides(v: View, shape: Shape) -> Shape | None:
+    """Strides of `v` seen with `shape`, or None where no strides can say it."""
+    if 0 in v.shape:
+        return row_major(shape)
+    groups: list[list[int]] = []  # [size, stride of its last dim], joined where memory is
+    for n, s in zip(v.shape, v.strides, strict=True):
+        if n == 1:
+            continue
+        if groups and groups[-1][1] == s * n:
+            groups[-1] = [groups[-1][0] * n, s]
+        else:
+            groups.append([n, s])
+    strides = [0] * len(shape)
+    d = len(shape) - 1
+    for size, stride in reversed(groups):
+        done = 1
+        while done < size:
+            while d >= 0 and shape[d] == 1:
+                d -= 1
+            if d < 0 or size % (done * shape[d]):
+                return None
+            strides[d] = stride * done
+            done *= shape[d]
+            d -= 1
+    return tuple(strides)
+
+
+def collapse(
+    trackers: list[Tracker], shape: Shape, kinds: Sequence[int] | None = None
+) -> tuple[list[Tracker], Shape, list[int]]:
+    """The same index maps over fewer dims: neighbours that every top view walks as one merge.
+
+    Only dims of equal kind merge; the kinds of the new dims are returned too.
+    """
+    kinds = kinds or (0,) * len(shape)
+    for t in trackers:
+        v = t[-1]
+        if v.mask and any(v.mask[d] != (0, 1) for d, n in enumerate(shape) if n == 1):
+            return trackers, shape, list(kinds)  # nothing is valid: keep the dim that says so
+    groups: list[list[int]] = []
+    for d, n in enumerate(shape):
+        if n == 1:
+            continue
+        last = groups[-1][-1] if groups else d
+        if groups and kinds[last] == kinds[d] and all(
+            t[-1].mask is None and t[-1].strides[last] == t[-1].strides[d] * n for t in trackers
+        ):
+            groups[-1].append(d)
+        else:
+            groups.append([d])
+    new_shape = tuple(math.prod(shape[d] for d in g) for g in groups)
+    out: list[Tracker] = []
+    for t in trackers:
+        v = t[-1]
+        mask = v.mask and tuple(v.mask[g[0]] for g in groups)
+        strides = tuple(v.strides[g[-1]] for g in groups)
+        out.append((*t[:-1], View(new_shape, strides, v.offset, mask)))
+    return out, new_shape, [kinds[g[0]] for g in groups]
+
+
+def read(flat: np.ndarray, tracker: Tracker) -> np.ndarray:
+    """The tensor that `tracker` shows of the 1-d array `flat`; invalid positions read 0."""
+    for v in tracker:
+        flat = _read_view(flat.reshape(-1), v)
+    return flat
+
+
+def _read_view(flat: np.ndarray, v: View) -> np.ndarray:
+    size = flat.itemsize
+    if v.mask is None:
+        return np.lib.stride_tricks.as_strided(
+            flat[v.offset :], v.shape, tuple(s * size for s in v.strides), writeable=False
+        )
+    out = np.zeros(v.shape, flat.dtype)
+    if any(lo >= hi for lo, hi in v.mask):
+        return out
+    start = v.offset + sum(lo * s for (lo, _), s in zip(v.mask, v.strides, strict=True))
+    shape = tuple(hi - lo for lo, hi in v.mask)
+    inner = np.lib.stride_tricks.as_strided(
+        flat[start:], shape, tuple(s * size for s in v.strides), writeable=False
+    )
+    out[tuple(slice(lo, hi) for lo, hi in v.mask)] = inner
+    return out

@@ -1,0 +1,453 @@
+"""Elementwise ops: one line each, with NumPy, WGSL and the gradient side by side."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pyframe import dtypes as dt
+from pyframe.ops import op as _op
+from pyframe.devices import get_default_device
+from pyframe.graph.node import Node
+from pyframe.ops import mathfn
+from pyframe.ops.op import CONST, ELEMENTWISE, Op, apply, const
+from pyframe.tensor import Tensor
+
+# What an op does to the promoted dtype of its operands
+SAME, FLOAT, TO_BOOL, BITS, NUMBER = "same", "float", "to_bool", "bits", "number"
+
+
+class Elementwise(Op):
+    """An op on each element: operands are promoted to one dtype and broadcast to one shape."""
+
+    def __init__(self, name: str, inputs: str, numpy: Any, wgsl: Any, rule: str, **kw: Any) -> None:
+        self.rule = rule
+        self.promoted_from = kw.pop("promoted_from", 0)
+        self.uses_index = kw.pop("uses_index", False)  # {i} is the element's flat index
+        self.takes_bool = kw.pop("takes_bool", False)  # WGSL has it for bool as it is written
+        super().__init__(
+            name, ELEMENTWISE, inputs, kw.pop("attrs", ""), infer=self._infer, numpy=numpy,
+            wgsl=wgsl, **kw,
+        )  # fmt: skip
+
+    def _infer(self, *nodes: Any) -> tuple[tuple[int, ...], dt.dtype]:
+        shape = nodes[0].shape
+        for n in nodes:
+            if n.shape != shape:
+                shape = broadcast(self.name, *[n.shape for n in nodes])
+                break
+        return shape, dt.bool_ if self.rule is TO_BOOL else nodes[-1].dtype
+
+    def __call__(self, *xs: Any) -> Tensor:  # type: ignore[override]
+        xs = list(xs)  # type: ignore[assignment]
+        if len(xs) != len(self.inputs):
+            raise TypeError(f"{self.name}() takes {len(self.inputs)} operands, got {len(xs)}")
+        start = self.promoted_from
+        common, device, same = None, None, True
+        for x in xs[start:]:
+            if isinstance(x, Tensor):
+                n = x._node
+                if common is None:
+                    common, device = n.dtype, n.device
+                elif n.dtype is not common or n.device is not device:
+                    same = False
+            else:
+                same = False
+        if not same or common is None:
+            common = result_type(*xs[start:])
+            device = _device_of(self.name, xs)
+        if self.rule is FLOAT and common.category != dt.FLOAT:
+            common = dt.get_default_dtype()
+            same = False
+        elif common.category == dt.FLOAT:
+            if self.rule is BITS:
+                raise RuntimeError(f"{self.name}: not implemented for {common.name}; use ints or bool")
+        elif self.rule is NUMBER and common is dt.bool_:
+            raise RuntimeError(
+                f"{self.name}: not supported for bool tensors; use ~, ^ or logical_* instead"
+            )
+        if not same:
+            for i in range(start, len(xs)):
+                xs[i] = _operand(self.name, xs[i], common, device)  # type: ignore[index]
+        for i in range(start):
+            xs[i] = _operand(self.name, xs[i], _own_type(xs[i]), device)  # type: ignore[index]
+        return apply(self, tuple(xs))
+
+
+def _own_type(x: Any) -> dt.dtype:
+    return x._node.dtype if isinstance(x, Tensor) else dt.of_scalar(x)
+
+
+def _operand(name: str, x: Any, dtype: dt.dtype, device: Any) -> Any:
+    if isinstance(x, Tensor):
+        if x.dtype is not dtype:
+            x = cast(x, dtype)
+        if x.device is not device and x.ndim == 0 and not x.device.lazy:
+            x = x.to(device)
+        return x
+    return const(x, dtype, device)
+
+
+def _device_of(name: str, xs: Any) -> Any:
+    """The device of the operands: a 0-d CPU tensor goes wherever the others are."""
+    found = None
+    for x in xs:
+        if isinstance(x, Tensor):
+            if found is None or (found.ndim == 0 and x.ndim > 0) or (
+                found.ndim == x.ndim == 0 and x.device.lazy
+            ):
+                found = x
+        elif not isinstance(x, (bool, int, float, np.generic)):
+            raise TypeError(
+                f"{name}: expected a Tensor or a number, got {type(x).__name__}; "
+                "make it a tensor with pf.tensor"
+            )
+    return found.device if found is not None else get_default_device()
+
+
+def result_type(*operands: Any) -> dt.dtype:
+    """The dtype of an operation on tensors and numbers, as torch.result_type."""
+    best: list[dt.dtype | None] = [None, None, None]  # of tensors, 0-d tensors, Python numbers
+    for x in operands:
+        if isinstance(x, Tensor):
+            level, d = (0 if x._node.shape else 1), x._node.dtype
+        else:
+            level, d = 2, dt.of_scalar(x)
+        old = best[level]
+        best[level] = d if old is None else dt.promote_types(old, d)
+    out = best[0]
+    for d in best[1:]:
+        if d is not None and (out is None or d.category > out.category):
+            wrapped = d is best[2] and d.category == dt.FLOAT
+            out = dt.get_default_dtype() if wrapped else d
+    return out  # type: ignore[return-value]
+
+
+def broadcast(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The common shape; RuntimeError that names `name` where there is none."""
+    ndim = max(len(s) for s in shapes)
+    out = [1] * ndim
+    for s in shapes:
+        for d, n in enumerate(s, ndim - len(s)):
+            if n != 1:
+                if out[d] not in (1, n):
+                    sizes = " and ".join(str(list(s)) for s in shapes)
+                    raise RuntimeError(
+                        f"{name}: shapes {sizes} don't broadcast: sizes {out[d]} and {n} differ at "
+                        f"dim {d}; expected equal sizes or 1"
+                    )
+                out[d] = n
+    return tuple(out)
+
+
+def op(name: str, inputs: str, numpy: Any, wgsl: Any, rule: str = SAME, **kw: Any) -> Elementwise:
+    return Elementwise(name, inputs, numpy, wgsl, rule, **kw)
+
+
+# --- arithmetic
+
+add = op("add", "a b", np.add, "{a} + {b}", a=lambda g: g, b=lambda g: g)
+sub = op("sub", "a b", np.subtract, "{a} - {b}", NUMBER, a=lambda g: g, b=lambda g: -g)
+mul = op("mul", "a b", np.multiply, "{a} * {b}", a=lambda g, b: g * b, b=lambda g, a: g * a)
+true_divide = op(
+    "div", "a b", np.true_divide, "{a} / {b}", FLOAT,
+    a=lambda g, b: g / b, b=lambda g, y, b: -g * y / b,
+)  # fmt: skip
+floor_divide = op("floor_divide", "a b", mathfn.floor_divide, "pf_floordiv_{t}({a}, {b})", NUMBER)
+remainder = op(
+    "remainder", "a b", mathfn.remainder, "pf_mod_{t}({a}, {b})", NUMBER,
+    a=lambda g: g, b=lambda g, a, b: -g * floor_divide(a, b),
+)  # fmt: skip
+fmod = op(
+    "fmod", "a b", mathfn.fmod, "pf_fmod_{t}({a}, {b})", NUMBER,
+    a=lambda g: g, b=lambda g, a, b: -g * trunc(a / b),
+)  # fmt: skip
+pow = op(  # noqa: A001
+    "pow", "a b", mathfn.power, "pf_pow_{t}({a}, {b})",
+    a=lambda g, a, b: where(eq(b, 0), 0.0, g * b * pow(a, b - 1)),
+    b=lambda g, y, a: where(logical_and(eq(a, 0), ne(y, math.inf)), 0.0, g * y * log(a)),
+)  # fmt: skip
+neg = op("neg", "x", np.negative, "{t}(0) - {x}", NUMBER, x=lambda g: -g)
+abs = op("abs", "x", np.abs, "abs({x})", x=lambda g, x: g * sign(x))  # noqa: A001
+sign = op("sign", "x", np.sign, "pf_sign_{t}({x})", x=lambda g: g * 0.0)
+square = op("square", "x", np.square, "{x} * {x}", x=lambda g, x: 2.0 * g * x)
+reciprocal = op("reciprocal", "x", np.reciprocal, "1.0 / {x}", FLOAT, x=lambda g, y: -g * y * y)
+maximum = op(
+    "maximum", "a b", np.maximum, "pf_max_{t}({a}, {b})",
+    a=lambda g, a, b: g * _share(a, b, gt), b=lambda g, a, b: g * _share(a, b, lt),
+)  # fmt: skip
+minimum = op(
+    "minimum", "a b", np.minimum, "pf_min_{t}({a}, {b})",
+    a=lambda g, a, b: g * _share(a, b, lt), b=lambda g, a, b: g * _share(a, b, gt),
+)  # fmt: skip
+
+
+def _share(a: Any, b: Any, wins: Any) -> Tensor:
+    """1 where a wins over b, 1/2 at a tie (PyTorch's subgradient), else 0."""
+    return where(wins(a, b), 1.0, where(eq(a, b), 0.5, 0.0))
+
+
+# --- powers, exponentials, trigonometry
+
+sqrt = op("sqrt", "x", np.sqrt, "sqrt({x})", FLOAT, x=lambda g, y: g / (2.0 * y))
+rsqrt = op(
+    "rsqrt", "x", lambda x: 1 / np.sqrt(x), "inverseSqrt({x})", FLOAT,
+    x=lambda g, y: -0.5 * g * y * y * y,
+)  # fmt: skip
+exp = op("exp", "x", np.exp, "exp({x})", FLOAT, x=lambda g, y: g * y)
+exp2 = op("exp2", "x", np.exp2, "exp2({x})", FLOAT, x=lambda g, y: g * y * math.log(2))
+expm1 = op("expm1", "x", np.expm1, "pf_expm1({x})", FLOAT, x=lambda g, y: g * (y + 1.0))
+log = op("log", "x", np.log, "log({x})", FLOAT, x=lambda g, x: g / x)
+log2 = op("log2", "x", np.log2, "log2({x})", FLOAT, x=lambda g, x: g / (x * math.log(2)))
+log10 = op(
+    "log10", "x", np.log10, "(log({x}) * 0.4342944819032518)", FLOAT,
+    x=lambda g, x: g / (x * math.log(10)),
+)  # fmt: skip
+log1p = op("log1p", "x", np.log1p, "pf_log1p({x})", FLOAT, x=lambda g, x: g / (x + 1.0))
+sin = op("sin", "x", np.sin, "sin({x})", FLOAT, x=lambda g, x: g * cos(x))
+cos = op("cos", "x", np.cos, "cos({x})", FLOAT, x=lambda g, x: -g * sin(x))
+tan = op("tan", "x", np.tan, "tan({x})", FLOAT, x=lambda g, y: g * (y * y + 1.0))
+atan = op("atan", "x", np.arctan, "atan({x})", FLOAT, x=lambda g, x: g / (x * x + 1.0))
+tanh = op("tanh", "x", np.tanh, "pf_tanh({x})", FLOAT, x=lambda g, y: g * (1.0 - y * y))
+sigmoid = op(
+    "sigmoid", "x", mathfn.sigmoid, "1.0 / (1.0 + exp(-({x})))", FLOAT,
+    x=lambda g, y: g * y * (1.0 - y),
+)  # fmt: skip
+erf = op(
+    "erf", "x", mathfn.erf, "pf_erf({x})", FLOAT,
+    x=lambda g, x: g * (2.0 / math.sqrt(math.pi)) * exp(-x * x),
+)  # fmt: skip
+
+# --- rounding
+
+floor = op("floor", "x", mathfn.keep_int(np.floor), "pf_floor_{t}({x})", x=lambda g: g * 0.0)
+ceil = op("ceil", "x", mathfn.keep_int(np.ceil), "pf_ceil_{t}({x})", x=lambda g: g * 0.0)
+trunc = op("trunc", "x", mathfn.keep_int(np.trunc), "pf_trunc_{t}({x})", x=lambda g: g * 0.0)
+round_ = op("round", "x", mathfn.keep_int(np.rint), "pf_round_{t}({x})", x=lambda g: g * 0.0)
+
+# --- activations that a composition would make slower
+
+relu = op("relu", "x", lambda x: np.maximum(x, 0), "pf_max_{t}({x}, {t}(0))",
+          x=lambda g, y: where(gt(y, 0), g, 0.0))  # fmt: skip
+
+# --- comparison and logic
+
+eq = op("eq", "a b", np.equal, "{a} == {b}", TO_BOOL, takes_bool=True)
+ne = op("ne", "a b", np.not_equal, "{a} != {b}", TO_BOOL, takes_bool=True)
+lt = op("lt", "a b", np.less, "{a} < {b}", TO_BOOL)
+le = op("le", "a b", np.less_equal, "{a} <= {b}", TO_BOOL)
+gt = op("gt", "a b", np.greater, "{a} > {b}", TO_BOOL)
+ge = op("ge", "a b", np.greater_equal, "{a} >= {b}", TO_BOOL)
+isnan = op("isnan", "x", mathfn.isnan, "pf_isnan_{t}({x})", TO_BOOL)
+isinf = op("isinf", "x", mathfn.isinf, "pf_isinf_{t}({x})", TO_BOOL)
+logical_and = op("logical_and", "a b", np.logical_and, "bool({a}) && bool({b})", TO_BOOL,
+                 takes_bool=True)
+logical_or = op("logical_or", "a b", np.logical_or, "bool({a}) || bool({b})", TO_BOOL,
+                takes_bool=True)
+logical_not = op("logical_not", "x", np.logical_not, "!bool({x})", TO_BOOL, takes_bool=True)
+bitwise_and = op("bitwise_and", "a b", np.bitwise_and, "{a} & {b}", BITS, takes_bool=True)
+bitwise_or = op("bitwise_or", "a b", np.bitwise_or, "{a} | {b}", BITS, takes_bool=True)
+bitwise_xor = op(
+    "bitwise_xor", "a b", np.bitwise_xor,
+    lambda a, b, t: f"{a} != {b}" if t == "bool" else f"{a} ^ {b}", BITS,
+    takes_bool=True,
+)  # fmt: skip
+bitwise_not = op(
+    "bitwise_not", "x", np.invert, lambda x, t: f"!({x})" if t == "bool" else f"~({x})", BITS,
+    takes_bool=True,
+)
+where3 = op(
+    "where", "condition a b", np.where, "select({b}, {a}, {condition})", promoted_from=1,
+    takes_bool=True,
+    a=lambda g, condition: where(condition, g, 0.0),
+    b=lambda g, condition: where(condition, 0.0, g),
+)  # fmt: skip
+
+
+def where(condition: Any, input: Any = None, other: Any = None) -> Any:
+    """`input` where `condition` holds, else `other`, broadcast; torch.where."""
+    if input is None and other is None:
+        return condition.nonzero(as_tuple=True)
+    if not isinstance(condition, Tensor) or condition.dtype is not dt.bool_:
+        seen = condition.dtype.name if isinstance(condition, Tensor) else type(condition).__name__
+        raise RuntimeError(f"where: expected condition to be a bool tensor, but got {seen}")
+    if not isinstance(input, Tensor) and not isinstance(other, Tensor):
+        common = result_type(input, other)
+        input = const(input, common, condition.device)
+        other = const(other, common, condition.device)
+        return apply(where3, (condition, input, other))
+    return where3(condition, input, other)
+
+
+# --- dtype
+
+
+def _cast_numpy(x: np.ndarray, dtype: dt.dtype) -> np.ndarray:
+    if dtype.category == dt.INTEGER and x.dtype.kind == "f":
+        return x.astype(np.int64).astype(dtype.numpy)  # wraps, as C does in PyTorch
+    return x.astype(dtype.numpy)
+
+
+def _cast_infer(x: Any, dtype: dt.dtype) -> tuple[tuple[int, ...], dt.dtype]:
+    return x.shape, dtype
+
+
+class _Cast(Elementwise):
+    def __call__(self, x: Tensor, dtype: dt.dtype) -> Tensor:  # type: ignore[override]
+        return apply(self, (x,), (dtype,))
+
+
+cast_op = _Cast(
+    "cast", "x", _cast_numpy, lambda x, t: f"{t}({x})", SAME, attrs="dtype",
+    takes_bool=True,
+    x=lambda g, x_spec: g.to(x_spec.dtype),
+)  # fmt: skip
+cast_op.infer = _cast_infer
+
+
+def cast(x: Tensor, dtype: dt.dtype) -> Tensor:
+    """`x` converted to `dtype` (a new tensor)."""
+    return cast_op(x, dtype)
+
+
+_op.CAST = cast
+
+copy = op("copy", "x", lambda x: np.array(x, order="C"), "{x}", takes_bool=True, x=lambda g: g)
+
+
+def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
+    """A copy with its own memory; gradients flow through."""
+    return copy(input)
+
+
+# --- generators of values from the element's index
+
+
+def _index_op(name: str, inputs: str, attrs: str, numpy: Any, wgsl: str, dtype: dt.dtype) -> Op:
+    out = Elementwise(name, inputs, numpy, wgsl, SAME, attrs=attrs, uses_index=True)
+    out.infer = lambda *args: (args[-1], dtype)
+    return out
+
+
+iota_op = _index_op(
+    "iota", "x", "shape",
+    lambda x, shape: np.arange(math.prod(shape), dtype=np.int32).reshape(shape),
+    "i32({i})", dt.int32,
+)  # fmt: skip
+random_bits_op = _index_op(
+    "random_bits", "k0 k1 draw", "shape", mathfn.philox_bits,
+    "pf_philox({k0}, {k1}, {draw}, {i})", dt.uint32,
+)  # fmt: skip
+uniform_from_bits = op(
+    "uniform_from_bits", "bits", lambda b: (b >> 8).astype(np.float32) * np.float32(2**-24),
+    "f32({bits} >> 8u) * 5.9604644775390625e-8",
+)  # fmt: skip
+uniform_from_bits.infer = lambda x: (x.shape, dt.float32)
+normal_from_bits = op("normal_from_bits", "bits", mathfn.normal_from_bits, "pf_normal({bits})")
+normal_from_bits.infer = lambda x: (x.shape, dt.float32)
+
+
+def iota(shape: tuple[int, ...], device: Any) -> Tensor:
+    """int32 flat indices of `shape`, on `device`."""
+    return apply(iota_op, (const(0, dt.int32, device),), (shape,))
+
+
+# --- PyTorch's names with options
+
+
+def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+    """input / other, rounded as `rounding_mode` says: None, 'floor' or 'trunc'."""
+    if rounding_mode is None:
+        return true_divide(input, other)
+    if rounding_mode == "floor":
+        return floor_divide(input, other)
+    if rounding_mode == "trunc":
+        out_type = result_type(input, other)
+        if out_type.category == dt.FLOAT:
+            return trunc(true_divide(input, other))
+        rest = fmod(input, other)
+        return floor_divide(sub(input, rest), other)
+    raise RuntimeError(
+        f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}"
+    )
+
+
+def scaled(fn: Elementwise) -> Callable[..., Tensor]:
+    def run(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
+        return fn(input, other if isinstance(alpha, int) and alpha == 1 else mul(other, alpha))
+
+    run.__name__ = fn.name
+    run.__doc__ = f"{fn.name}(input, alpha * other), broadcast."
+    return run
+
+
+add_scaled, sub_scaled = scaled(add), scaled(sub)
+
+
+def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+    """`input` limited to [min, max]; each a number, a tensor or None (not both)."""
+    if min is None and max is None:
+        raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None")
+    out = input
+    if min is not None and max is not None and not isinstance(min, Tensor | None.__class__):
+        inside = logical_and(ge(input, min), le(input, max))
+        return where(logical_or(inside, isnan(input)), input, where(lt(input, min), min, max))
+    if min is not None:
+        out = where(lt(out, min), min, out)
+    if max is not None:
+        out = where(gt(out, max), max, out)
+    return out
+
+
+def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
+    """input + value * tensor1 * tensor2."""
+    product = tensor1 * tensor2
+    return input + (product if value == 1 else product * value)
+
+
+def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
+    """input + value * tensor1 / tensor2."""
+    return input + (tensor1 if value == 1 else tensor1 * value) / tensor2
+
+
+def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
+    """input + weight * (end - input)."""
+    return input + (end - input) * weight
+
+
+def silu(input: Tensor) -> Tensor:
+    """x * sigmoid(x)."""
+    return input * sigmoid(input)
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """x * Phi(x) (https://arxiv.org/abs/1606.08415); approximate='tanh' for its approximation."""
+    if approximate == "none":
+        return input * (erf(input * math.sqrt(0.5)) + 1.0) * 0.5
+    if approximate != "tanh":
+        raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
+    inner = (input + input * input * input * 0.044715) * math.sqrt(2 / math.pi)
+    return input * (tanh(inner) + 1.0) * 0.5
+
+
+def isfinite(input: Tensor) -> Tensor:
+    """Whether each element is neither infinite nor NaN."""
+    return logical_not(logical_or(isnan(input), isinf(input)))
+
+
+def logical_xor(input: Tensor, other: Tensor) -> Tensor:
+    """Whether exactly one of both is nonzero."""
+    return ne(ne(input, 0), ne(other, 0))
+
+
+def softplus(input: Tensor) -> Tensor:
+    """log(1 + exp(x)), without overflow."""
+    return maximum(input, 0.0) + log1p(exp(-abs(input)))
+
+
+__all__ = [k for k in dir() if not k.startswith("_") and k not in dir(builtins)]
+_ = (CONST, Node)

@@ -1,0 +1,324 @@
+"""Op: the one place where an operation is declared, and `apply`, the one way to call it.
+
+A declaration names the inputs and attributes, says how shapes and dtypes follow (`infer`), how
+NumPy computes it (`numpy`), how WGSL does (`wgsl`, `view`, or `kernel`), and one gradient per
+input, as a function of what it needs, by name: `g` (gradient of the result), `y` (the result), an
+input, an attribute, or `<input>_spec` (shape, dtype and device of an input whose value is not
+needed). What no gradient names is not saved.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import types
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pyframe import dtypes as dt
+from pyframe.devices import device as Device
+from pyframe.graph.node import Node
+
+if TYPE_CHECKING:
+    from pyframe.tensor import Tensor
+
+REGISTRY: dict[str, Op] = {}
+
+ELEMENTWISE, REDUCTION, MOVEMENT, ROUTINE = "elementwise", "reduction", "movement", "routine"
+
+
+class _Mode(threading.local):
+    grad = True
+
+
+mode = _Mode()
+
+
+class Shader(NamedTuple):
+    """A kernel written by hand: its file in shaders/, and `plan(result shape, operand shapes)`
+    that gives the constants of its text and how many workgroups it takes in x, y, z."""
+
+    file: str
+    plan: Callable[..., tuple[dict[str, int], tuple[int, int, int]]]
+
+
+class Op:
+    """An operation; `kind` is one of elementwise, reduction, movement (a view) and routine."""
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        inputs: str,
+        attrs: str = "",
+        *,
+        numpy: Callable[..., Any] | None = None,
+        infer: Callable[..., tuple[tuple[int, ...], dt.dtype]] | None = None,
+        wgsl: Any = None,
+        view: Callable[..., Any] | None = None,
+        alias: bool = False,
+        kernel: Shader | None = None,
+        fallback: Callable[..., Tensor] | None = None,
+        **vjps: Callable[..., Tensor],
+    ) -> None:
+        if name in REGISTRY:
+            raise ValueError(f"op {name} is declared twice")
+        self.name = self.__name__ = name
+        self.kind = kind
+        self.inputs = tuple(inputs.split())
+        self.attrs = tuple(attrs.split())
+        self.numpy = numpy
+        self.infer = infer
+        self.wgsl = wgsl
+        self.view = view  # movement: (tracker, *attrs) -> tracker
+        self.alias = alias  # the result shares memory with the input, as a PyTorch view
+        self.kernel = kernel
+        self.fallback = fallback  # the same, written in other ops
+        self.vjps = tuple(_Vjp(self, vjps.pop(i)) if i in vjps else None for i in self.inputs)
+        self.differentiable = any(self.vjps)
+        if vjps:
+            raise TypeError(f"op {name}: gradients for unknown inputs {sorted(vjps)}")
+        REGISTRY[name] = self
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    def __get__(self, obj: Any, owner: Any = None) -> Any:
+        return self if obj is None else types.MethodType(self, obj)
+
+    def __call__(self, *inputs: Any) -> Tensor:
+        return apply(self, inputs)
+
+
+class _Vjp:
+    """A gradient function and where each of its arguments comes from."""
+
+    __slots__ = ("args", "fn", "needs", "needs_y")
+
+    def __init__(self, op: Op, fn: Callable[..., Tensor]) -> None:
+        self.fn = fn
+        self.args: list[tuple[str, int]] = []
+        for name in inspect.signature(fn).parameters:
+            if name in ("g", "y"):
+                self.args.append((name, 0))
+            elif name in op.inputs:
+                self.args.append(("input", op.inputs.index(name)))
+            elif name.removesuffix("_spec") in op.inputs:
+                self.args.append(("spec", op.inputs.index(name.removesuffix("_spec"))))
+            elif name in op.attrs:
+                self.args.append(("attr", op.attrs.index(name)))
+            else:
+                raise TypeError(f"op {op.name}: a gradient asks for the unknown {name!r}")
+        self.needs = [i for kind, i in self.args if kind == "input"]
+        self.needs_y = ("y", 0) in self.args
+
+
+class Const(Op):
+    """A Python number in the graph; kernels read it from a small buffer, never from their text."""
+
+
+CONST = Const("const", ELEMENTWISE, "", "value")
+
+
+def const(value: Any, dtype: dt.dtype, device: Device) -> Node:
+    data = None if device.lazy else dt.convert_scalar(value, dtype)
+    return Node(CONST, (), (value,), (), dtype, device, data)
+
+
+class GradNode:
+    """A step of the backward pass: which op ran, on what, and what it saved."""
+
+    __slots__ = ("attrs", "edges", "hooks", "op", "retained", "saved", "seq", "shapes")
+    counter = 0
+
+    def __init__(
+        self, op: Any, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Tensor
+    ) -> None:
+        GradNode.counter = self.seq = GradNode.counter + 1
+        self.op = op
+        self.attrs = attrs
+        self.hooks: list[Callable[..., Any]] | None = None
+        self.retained: weakref.ref[Tensor] | None = None
+        edges: list[Any] = []
+        saved: list[Any] = [None] * (len(inputs) + 1)
+        for i, x in enumerate(inputs):
+            vjp = op.vjps[i]
+            if vjp is None or type(x) is Node or not x.requires_grad:
+                edges.append(None)
+                continue
+            edges.append(x.grad_fn or x)
+            for j in vjp.needs:
+                if saved[j] is None:
+                    z = inputs[j]
+                    saved[j] = z.attrs[0] if type(z) is Node else (z, z._storage.version)
+            if vjp.needs_y and saved[-1] is None:
+                y = out._alias()
+                saved[-1] = (y, y._storage.version)
+        self.edges = edges
+        self.saved: list[Any] | None = saved
+        self.shapes = [x if type(x) is Node else x._node for x in inputs]
+        for i, n in enumerate(self.shapes):  # keep the types, not the values
+            self.shapes[i] = Node(None, (), (), n.shape, n.dtype, n.device)
+
+    @property
+    def name(self) -> str:
+        return f"{self.op.name.title().replace('_', '')}Backward0"
+
+    @property
+    def next_functions(self) -> tuple[Any, ...]:
+        return tuple((e, 0) for e in self.edges if e is not None)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+    def _saved(self, j: int) -> Any:
+        entry = self.saved[j]  # type: ignore[index]
+        if type(entry) is not tuple:
+            return entry
+        x, version = entry
+        if x._storage.version != version:
+            what = f"input '{self.op.inputs[j]}'" if j >= 0 else "the result"
+            raise RuntimeError(
+                "one of the variables needed for gradient computation has been modified by an "
+                f"inplace operation: {what} of {self.op.name}, shape {list(x.shape)}, is at "
+                f"version {x._storage.version}; expected version {version} instead. "
+                "Clone it before the in-place op"
+            )
+        if j < 0 and mode.grad:
+            x = x._alias()
+            x._grad_fn = self
+        return x
+
+    def vjp(self, i: int, g: Tensor) -> Tensor:
+        """The gradient for input i, given that of the result."""
+        if self.saved is None:
+            raise RuntimeError(
+                "Trying to backward through the graph a second time (or directly access saved "
+                f"tensors after they have already been freed): {self.op.name}. Specify "
+                "retain_graph=True if you need to backward through the graph a second time"
+            )
+        plan = self.op.vjps[i]
+        args = []
+        for kind, j in plan.args:
+            if kind == "g":
+                args.append(g)
+            elif kind == "input":
+                args.append(self._saved(j))
+            elif kind == "y":
+                args.append(self._saved(-1))
+            elif kind == "attr":
+                args.append(self.attrs[j])
+            else:
+                args.append(self.shapes[j])
+        grad: Tensor = plan.fn(*args)
+        want = self.shapes[i]
+        if grad._node.shape != want.shape:
+            grad = grad.sum_to_size(want.shape)
+        if grad._node.dtype is not want.dtype:
+            grad = grad.to(want.dtype)
+        return grad
+
+
+def apply(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...] = ()) -> Tensor:
+    """Call `op` on Tensors (or `const` nodes) that already have one device and fit dtypes.
+
+    On the CPU it is computed at once; on a lazy device a Node is recorded. Raises RuntimeError
+    for mixed devices and what `op.infer` raises for shapes and dtypes that do not fit.
+    """
+    nodes = tuple([x if type(x) is Node else x._value() for x in inputs])
+    device = nodes[0].device
+    for n in nodes:
+        if n.device is not device:
+            raise RuntimeError(
+                f"{op.name}: Expected all tensors to be on the same device, but found "
+                f"{' and '.join(str(m.device) for m in nodes)}; move one with .to('{device}')"
+            )
+    shape, dtype = op.infer(*nodes, *attrs)  # type: ignore[misc]
+    grad = mode.grad and op.differentiable
+    if device.lazy:
+        if op.kind == ROUTINE and op.kernel is None:
+            return _by_fallback(op, inputs, attrs, grad)
+        check_dtype(op.name, dtype, device)
+        out = _result(op, Node(op, nodes, attrs, shape, dtype, device), inputs, attrs)
+        if not op.alias:
+            pending = device.backend.pending
+            pending.append(weakref.ref(out._storage))
+            if len(pending) > MAX_PENDING:
+                device.backend.flush()
+    else:
+        if op.numpy is None:
+            return _by_fallback(op, inputs, attrs, grad)
+        data = _compute(op, nodes, attrs)
+        if type(data) is not np.ndarray:
+            data = np.asarray(data)
+        if data.dtype != dtype.numpy:
+            data = data.astype(dtype.numpy)
+        out = _result(op, Node(None, (), (), shape, dtype, device, data), inputs, attrs)
+    if grad:
+        for x in inputs:
+            if type(x) is not Node and x.requires_grad:
+                if dtype.category == dt.FLOAT:
+                    out._grad_fn = GradNode(op, inputs, attrs, out)
+                break
+    return out
+
+
+@np.errstate(all="ignore")  # floats overflow to inf and divide to nan silently, as PyTorch's do
+def _compute(op: Op, nodes: tuple[Node, ...], attrs: tuple[Any, ...]) -> Any:
+    return op.numpy(*[n.data for n in nodes], *attrs)  # type: ignore[misc]
+
+
+MAX_PENDING = 5000  # recorded results before a flush bounds the memory that they hold
+
+
+def _result(op: Op, node: Node, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Tensor:
+    out = new(node)
+    if op.alias:
+        x = inputs[0]
+        if node.data is None or np.may_share_memory(node.data, x._node.data):
+            out._share(x, op, attrs)
+        elif node.data is not None and not node.data.flags.writeable:
+            node.data = node.data.copy()
+    return out
+
+
+def _by_fallback(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], grad: bool) -> Tensor:
+    if not grad:
+        return op.fallback(*inputs, *attrs)  # type: ignore[misc]
+    before, mode.grad = mode.grad, False
+    try:
+        out: Tensor = op.fallback(*inputs, *attrs)  # type: ignore[misc]
+    finally:
+        mode.grad = before
+    if any(type(x) is not Node and x.requires_grad for x in inputs):
+        out = out._alias()
+        out._grad_fn = GradNode(op, inputs, attrs, out)
+    return out
+
+
+def check_dtype(what: str, dtype: dt.dtype, device: Device) -> None:
+    """TypeError if `device` has no such dtype."""
+    if device.lazy:
+        if dtype.storage is None:
+            raise TypeError(
+                f"{what}: device '{device}' has no {dtype.name}; use float32, "
+                "or move the tensor to the CPU with .cpu() first"
+            )
+        if dtype is dt.float16 and not device.backend.limits.float16:
+            raise TypeError(
+                f"{what}: device '{device}' ({device.backend.adapter}) has no float16; use float32"
+            )
+
+
+# set by the modules that declare them
+CAST: Any
+PUT: Any
+TO_DEVICE: Any
+
+
+def new(node: Node) -> Tensor:
+    """A tensor of its own for `node`."""
+    raise RuntimeError("pyframe.tensor sets this")

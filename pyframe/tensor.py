@@ -1,0 +1,764 @@
+"""Tensor: a mutable handle on an immutable Node."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyframe import devices as _device
+from pyframe import dtypes as dt
+from pyframe.devices import device as Device
+from pyframe.graph import view as views
+from pyframe.graph.node import Node, Storage
+from pyframe.ops import op as _op
+from pyframe.ops.op import GradNode, Op, mode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Size(tuple[int, ...]):
+    """The shape of a tensor: a tuple with `numel()`."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The number of elements."""
+        n = 1
+        for size in self:
+            n *= size
+        return n
+
+    def __repr__(self) -> str:
+        return f"pyframe.Size({list(self)})"
+
+
+class Tensor:
+    """An n-dimensional array with gradients, as torch.Tensor.
+
+    A tensor owns a Storage or shares one as a view of it. A view is known by the steps
+    (movement op, attributes) that cut it from the storage, so that a write to one is seen by all.
+    """
+
+    _steps: tuple[tuple[Op, tuple[Any, ...]], ...] = ()
+    _base: Tensor | None = None  # of a differentiable view: the tensor whose history it follows
+    _base_fn: Any = None  # the base's grad_fn when this view's own was made
+    _stamp = 0  # the storage's version of which a lazy view's node was made
+    _grad_fn: GradNode | None = None
+    _needs_grad = False  # leaves only
+    _hooks: list[Callable[..., Any]] | None = None
+    grad: Tensor | None = None
+    _node: Node
+    _storage: Storage
+
+    def __init__(self, data: Any = ()) -> None:
+        source = data if isinstance(data, Tensor) else tensor(data, dtype=dt.get_default_dtype())
+        self._node, self._storage, self._steps = source._node, source._storage, source._steps
+
+    if TYPE_CHECKING:  # ops attach the rest of the methods
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    # --- what it is
+
+    @property
+    def shape(self) -> Size:
+        return Size(self._node.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dim."""
+        return self.shape if dim is None else self._node.shape[normalize_dim(dim, self.ndim)]
+
+    @property
+    def dtype(self) -> dt.dtype:
+        return self._node.dtype
+
+    @property
+    def device(self) -> Device:
+        return self._node.device
+
+    @property
+    def ndim(self) -> int:
+        return len(self._node.shape)
+
+    def dim(self) -> int:
+        """The number of dims."""
+        return len(self._node.shape)
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self.shape.numel()
+
+    @property
+    def itemsize(self) -> int:
+        return self.dtype.itemsize
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        return self.numel() * self.dtype.itemsize
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is a float."""
+        return self.dtype.category == dt.FLOAT
+
+    def is_complex(self) -> bool:
+        """Whether the dtype is complex: no."""
+        return False
+
+    def __len__(self) -> int:
+        if not self._node.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return self._node.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self._node.shape:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter([self[i] for i in range(len(self))])
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def _tracker(self) -> views.Tracker:
+        """How this tensor lies in its storage."""
+        t = views.contiguous(self._storage.node.shape)
+        for op, attrs in self._steps:
+            t = op.view(t, *attrs)  # type: ignore[misc]
+        return t
+
+    def stride(self, dim: int | None = None) -> Any:
+        """The strides in elements, or that of one dim."""
+        if self._node.data is not None and not self.device.lazy:
+            data = self._node.data
+            strides = tuple(s // data.itemsize for s in data.strides)
+        else:
+            strides = self._tracker()[-1].strides
+        return strides if dim is None else strides[dim]
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements lie in memory in row-major order."""
+        if not self.device.lazy:
+            return bool(self._node.data.flags.c_contiguous)
+        return not self._steps or views.is_contiguous(_without_offset(self._tracker()))
+
+    # --- its value
+
+    def _value(self) -> Node:
+        """The node that holds what this tensor is now."""
+        storage = self._storage
+        if not self._node.device.lazy:
+            return self._node
+        if not self._steps:
+            self._node = storage.node
+        elif self._stamp != storage.version:
+            node = storage.node
+            for op, attrs in self._steps:
+                shape, d = op.infer(node, *attrs)  # type: ignore[misc]
+                node = Node(op, (node,), attrs, shape, d, node.device)
+            self._node, self._stamp = node, storage.version
+        return self._node
+
+    def _share(self, x: Tensor, op: Op, attrs: tuple[Any, ...]) -> None:
+        """Become the view of `x` that `op` with `attrs` cuts."""
+        self._storage = x._storage
+        self._steps = (*x._steps, (op, attrs))
+        self._stamp = x._storage.version
+        self._base = x._base if x._base is not None else x
+        self._base_fn = self._base._grad_fn
+
+    def _alias(self) -> Tensor:
+        """Another handle on the same value and memory, with no history."""
+        out = Tensor.__new__(Tensor)
+        out._node, out._storage = self._value(), self._storage
+        if self._steps:
+            out._steps, out._stamp = self._steps, self._storage.version
+        return out
+
+    # --- autograd
+
+    @property
+    def grad_fn(self) -> GradNode | None:
+        base = self._base
+        if base is not None and base.grad_fn is not self._base_fn:
+            self._base_fn = base._grad_fn  # the base was written to: follow its new history
+            with grad_enabled(True):
+                x = base
+                for op, attrs in self._steps[len(base._steps) :]:
+                    x = _op.apply(op, (x,), attrs)
+            self._grad_fn = x._grad_fn
+        return self._grad_fn
+
+    @property
+    def requires_grad(self) -> bool:
+        return self._needs_grad or self.grad_fn is not None
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Record gradients for this leaf, in place. RuntimeError for ints and non-leaves."""
+        if self.grad_fn is not None:
+            if requires_grad:
+                return self
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a "
+                "computed variable in a subgraph that doesn't require differentiation use "
+                "var_no_grad = var.detach()."
+            )
+        if requires_grad and self.dtype.category != dt.FLOAT:
+            raise RuntimeError(
+                f"only Tensors of floating point dtype can require gradients, got {self.dtype}"
+            )
+        self._needs_grad = requires_grad
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        return self.grad_fn is None
+
+    @property
+    def _version(self) -> int:
+        return self._storage.version
+
+    def detach(self) -> Tensor:
+        """The same memory, with no history."""
+        return self._alias()
+
+    def detach_(self) -> Tensor:
+        """Forget the history, in place."""
+        if self._base is not None:
+            raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+        self._grad_fn, self._needs_grad = None, False
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        return self._alias()
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Tensor.data: expected a Tensor, got {type(value).__name__}")
+        self._node, self._storage = value._value(), value._storage
+        self._steps, self._stamp = value._steps, value._storage.version
+        self._base = None
+
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Sequence[Tensor] | None = None,
+    ) -> None:
+        """Add the gradient of this tensor to `.grad` of every leaf that it depends on."""
+        from pyframe.autograd import backward
+
+        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:
+        """Call `hook(grad)` when the gradient is computed; a tensor it returns replaces it."""
+        from pyframe.autograd import RemovableHandle
+
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        owner: Any = self.grad_fn
+        if owner is None:
+            hooks = self._hooks = self._hooks or []
+        else:
+            hooks = owner.hooks = owner.hooks or []
+        return RemovableHandle(hooks, hook)
+
+    def retain_grad(self) -> None:
+        """Keep `.grad` for this non-leaf tensor too."""
+        if not self.requires_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if self.grad_fn is not None:
+            self.grad_fn.retained = weakref.ref(self)
+
+    @property
+    def retains_grad(self) -> bool:
+        return self.grad_fn is not None and self.grad_fn.retained is not None
+
+    # --- writing
+
+    def _write(self, value: Tensor) -> Tensor:
+        """self[...] = value: seen by every tensor that shares the memory."""
+        node = self._value()
+        d = node.device
+        if value.device is not d:
+            value = value.to(d)
+        if not dt.can_cast(value.dtype, node.dtype):
+            raise RuntimeError(
+                f"result type {value.dtype.name} can't be cast to the desired output type "
+                f"{node.dtype.name}"
+            )
+        return self._overwrite(value)
+
+    def _overwrite(self, value: Tensor) -> Tensor:
+        node = self._node
+        needs = mode.grad and (self.requires_grad or value.requires_grad)
+        if needs:
+            root = self if self._base is None else self._base
+            if root.is_leaf and root._needs_grad:
+                what = "a leaf" if root is self else "a view of a leaf"
+                raise RuntimeError(
+                    f"{what} Variable that requires grad is being used in an in-place operation; "
+                    "wrap it in pf.no_grad() or work on a clone"
+                )
+        if value.dtype is not node.dtype:
+            value = value.to(node.dtype)
+        if value._node.shape != node.shape:
+            value = _fit(value, node.shape)
+        storage = self._storage
+        if not node.device.lazy:
+            if 0 in node.data.strides and any(
+                n > 1 and s == 0 for n, s in zip(node.shape, node.data.strides, strict=True)
+            ):
+                raise _overlap_error()
+            if not node.data.flags.writeable:
+                raise RuntimeError(
+                    "in-place write: the NumPy array behind this tensor is read-only; clone() it"
+                )
+            np.copyto(node.data, value._node.data)
+            storage.version += 1
+        else:
+            if self._steps:
+                if any(n > 1 and s == 0 for n, s in zip(node.shape, self.stride(), strict=True)):
+                    raise _overlap_error()
+                with no_grad():
+                    whole = _whole(storage)
+                    storage.node = _op.PUT.fallback(whole, value, self._steps)._value()  # type: ignore[misc]
+            else:
+                storage.node = value._value()
+                if storage.node.op is not None and storage.node.op.kind == _op.MOVEMENT:
+                    with no_grad():  # a storage holds a whole value, not a view of another's
+                        storage.node = value.clone()._value()
+            storage.version += 1
+            node.device.backend.pending.append(weakref.ref(storage))
+        if needs:
+            self._rebase(value)
+        return self
+
+    def _rebase(self, value: Tensor) -> None:
+        """Make the history of this tensor (and its base) say that `value` was written to it."""
+        if self._base is None:
+            if value.requires_grad and value.grad_fn is not None:
+                self._grad_fn = value.grad_fn
+            else:
+                self._grad_fn = GradNode(_op.PUT, (self._alias_history(), value), ((),), self)
+            return
+        base = self._base
+        steps = self._steps[len(base._steps) :]
+        base._grad_fn = GradNode(_op.PUT, (base._alias_history(), value), (steps,), base)
+
+    def _alias_history(self) -> Tensor:
+        out = self._alias()
+        out._grad_fn = self.grad_fn
+        return out
+
+    # --- reading
+
+    def _host(self) -> np.ndarray:
+        node = self._value()
+        if not node.device.lazy:
+            data: np.ndarray = node.data
+            return data
+        return node.device.backend.fetch([self])[0]
+
+    async def _host_async(self) -> np.ndarray:
+        node = self._value()
+        if not node.device.lazy:
+            data: np.ndarray = node.data
+            return data
+        return (await node.device.backend.fetch_async([self]))[0]
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The value as a NumPy array that shares memory with a CPU tensor.
+
+        Raises RuntimeError for a tensor that requires grad, TypeError for one on the GPU, unless
+        `force`. `await t.numpy_async()` is the twin that does not block.
+        """
+        if not force:
+            if self.requires_grad:
+                raise RuntimeError(
+                    "Can't call numpy() on Tensor that requires grad. Use "
+                    "tensor.detach().numpy() instead."
+                )
+            if self.device.lazy:
+                raise TypeError(
+                    f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() "
+                    "to copy the tensor to host memory first."
+                )
+        return self._host()
+
+    async def numpy_async(self) -> np.ndarray:
+        """The value as a NumPy array, from any device."""
+        return await self._host_async()
+
+    def _one(self, array: np.ndarray) -> Any:
+        if array.size != 1:
+            raise RuntimeError(
+                f"a Tensor with {array.size} elements cannot be converted to Scalar; "
+                "use tolist() or index it"
+            )
+        return array.item()
+
+    def item(self) -> Any:
+        """The only element, as a Python number. RuntimeError if there are more."""
+        return self._one(self._host() if self.numel() == 1 else np.empty(self._node.shape))
+
+    async def item_async(self) -> Any:
+        """`item` that gives the thread back while it waits."""
+        return self._one(await self._host_async())
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        return self._host().tolist()
+
+    async def tolist_async(self) -> Any:
+        """`tolist` that gives the thread back while it waits."""
+        return (await self._host_async()).tolist()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __bool__(self) -> bool:
+        if self.numel() != 1:
+            n = self.numel()
+            raise RuntimeError(
+                "Boolean value of Tensor with "
+                + ("no values" if n == 0 else "more than one value")
+                + " is ambiguous"
+            )
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.category == dt.FLOAT or self.numel() != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        from pyframe.printing import tensor_repr
+
+        return tensor_repr(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if not self._node.shape else object.__format__(self, spec)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        array = np.array(self._host())
+        return _rebuild, (type(self), array, str(self.device), self._needs_grad)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                "protocol at the moment; use detach().clone()"
+            )
+        with no_grad():
+            source = self.clone()
+        out = type(self).__new__(type(self))
+        out._node, out._storage = source._node, source._storage
+        out._needs_grad = self._needs_grad
+        if self.grad is not None:
+            out.grad = self.grad.__deepcopy__(memo)
+        memo[id(self)] = out
+        return out
+
+    # --- moving
+
+    def to(self, *args: Any, **kwargs: Any) -> Tensor:
+        """This tensor with another device and/or dtype: `to(dtype)`, `to(device)`, `to(other)`.
+
+        Returns self where nothing changes, unless `copy=True`.
+        """
+        device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
+        copy = kwargs.pop("copy", False)
+        kwargs.pop("non_blocking", None)
+        if kwargs:
+            raise TypeError(f"to() got unexpected arguments {sorted(kwargs)}")
+        for a in args:
+            if isinstance(a, dt.dtype):
+                dtype = a
+            elif isinstance(a, Tensor):
+                device, dtype = a.device, a.dtype
+            elif isinstance(a, (str, Device)):
+                device = a
+            elif not isinstance(a, bool):
+                raise TypeError(f"to() takes a device, a dtype or a Tensor, got {type(a).__name__}")
+        out = self
+        target = self.device if device is None else Device(device)
+        if dtype is not None and dtype is not self.dtype and not (target.lazy and target is not self.device):
+            out = _op.CAST(out, dtype)
+        if target is not self.device:
+            out = _op_to_device(out, target, dtype)
+        return out.clone() if copy and out is self else out
+
+    def cpu(self) -> Tensor:
+        """On the CPU."""
+        return self.to(_device.cpu)
+
+    def gpu(self) -> Tensor:
+        """On the GPU."""
+        return self.to(Device("gpu"))
+
+    cuda = gpu
+
+    @property
+    def is_cuda(self) -> bool:
+        return self.device.lazy
+
+
+def _without_offset(t: views.Tracker) -> views.Tracker:
+    return t if len(t) > 1 else (t[0]._replace(offset=0),)
+
+
+def _overlap_error() -> RuntimeError:
+    return RuntimeError(
+        "unsupported operation: more than one element of the written-to tensor refers to a single "
+        "memory location. Please clone() the tensor before performing the operation."
+    )
+
+
+def _fit(value: Tensor, shape: tuple[int, ...]) -> Tensor:
+    try:
+        if np.broadcast_shapes(value._node.shape, shape) == shape:
+            return value.expand(shape)
+    except ValueError:
+        pass
+    while len(value._node.shape) > len(shape) and value._node.shape[0] == 1:
+        value = value[0]
+    try:
+        return value.expand(shape)
+    except RuntimeError:
+        raise RuntimeError(
+            f"shape mismatch: value of shape {list(value._node.shape)} can't be written to a "
+            f"tensor of shape {list(shape)}"
+        ) from None
+
+
+def _whole(storage: Storage) -> Tensor:
+    out = Tensor.__new__(Tensor)
+    out._node, out._storage = storage.node, Storage(storage.node)
+    return out
+
+
+def _rebuild(kind: type, array: np.ndarray, device: str, needs_grad: bool) -> Tensor:
+    source = from_numpy(array).to(device)
+    out = kind.__new__(kind)
+    out._node, out._storage, out._needs_grad = source._node, source._storage, needs_grad
+    return out  # type: ignore[no-any-return]
+
+
+def _new(node: Node) -> Tensor:
+    out = Tensor.__new__(Tensor)
+    out._node = node
+    out._storage = Storage(node)
+    return out
+
+
+_op.new = _new
+
+
+class _GradSwitch:
+    """A grad mode as a context manager and as a decorator."""
+
+    def __init__(self, enabled: bool) -> None:
+        self.enabled = enabled
+        self._before: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._before.append(mode.grad)
+        mode.grad = self.enabled
+
+    def __exit__(self, *exc: object) -> None:
+        mode.grad = self._before.pop()
+
+    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+        import functools
+
+        @functools.wraps(fn)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            with type(self)(self.enabled):
+                return fn(*args, **kwargs)
+
+        return wrapped
+
+
+class grad_enabled(_GradSwitch):  # noqa: N801
+    """Within it, ops record gradients or not."""
+
+
+def no_grad() -> _GradSwitch:
+    """Within it (or in the function that it decorates), ops record no gradients."""
+    return _GradSwitch(False)
+
+
+def enable_grad() -> _GradSwitch:
+    """Within it, ops record gradients again."""
+    return _GradSwitch(True)
+
+
+class set_grad_enabled(_GradSwitch):  # noqa: N801
+    """Switch gradient recording at once; as a context manager, until its end."""
+
+    def __init__(self, mode_: bool) -> None:
+        super().__init__(mode_)
+        self._first = mode.grad
+        mode.grad = mode_
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        mode.grad = self._first
+
+
+def is_grad_enabled() -> bool:
+    """Whether ops record gradients now."""
+    return mode.grad
+
+
+def normalize_dim(dim: int, ndim: int) -> int:
+    """`dim` counted from the front. IndexError where it is out of range."""
+    n = max(ndim, 1)
+    if not -n <= dim < n:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})"
+        )
+    return dim % n
+
+
+# --- making tensors from data
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A CPU tensor that shares memory with `array`. TypeError for a dtype pyframe lacks."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    if array.dtype.byteorder not in "=|" and array.dtype.newbyteorder("=") != array.dtype:
+        raise ValueError("from_numpy: the array has foreign byte order; use .astype first")
+    return _new(Node(None, (), (), array.shape, dt.dtype.from_numpy(array.dtype), _device.cpu, array))
+
+
+def tensor(
+    data: Any,
+    *,
+    dtype: dt.dtype | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A new tensor with a copy of `data` (numbers, nested sequences, an array or a tensor).
+
+    Floats take the default dtype, ints int64, bools bool, unless `dtype` says otherwise.
+    """
+    target = Device(device) if device is not None else None
+    if isinstance(data, Tensor):
+        out = data.detach()
+        out = out.to(target or out.device, dtype or out.dtype)
+        if out._storage is data._storage:
+            out = out.clone().detach()
+    else:
+        array = np.array(_host_array(data, dtype))
+        out = from_numpy(array).to(target or _device.get_default_device())
+    if requires_grad:
+        out.requires_grad_()
+    return out
+
+
+def _host_array(data: Any, dtype: dt.dtype | None) -> np.ndarray:
+    if isinstance(data, (np.ndarray, np.generic)):
+        return np.asarray(data, None if dtype is None else dtype.numpy)
+    if isinstance(data, (list, tuple)):
+        data = _unwrap(data)
+    array = np.asarray(data)
+    if array.dtype == object:
+        raise ValueError(
+            f"tensor: can't make a tensor of {type(data).__name__}: expected numbers in nested "
+            "sequences of equal length"
+        )
+    if dtype is not None:
+        return array.astype(dtype.numpy)
+    if array.dtype.kind == "f" and not _holds_numpy(data):
+        return array.astype(dt.get_default_dtype().numpy)
+    if array.dtype.kind == "i" and not _holds_numpy(data):
+        return array.astype(np.int64)
+    return array
+
+
+def _unwrap(data: Any) -> Any:
+    """Nested sequences with tensors inside, as NumPy can read them."""
+    if isinstance(data, Tensor):
+        return data.tolist()
+    if isinstance(data, (list, tuple)):
+        return [_unwrap(x) for x in data]
+    return data
+
+
+def _holds_numpy(data: Any) -> bool:
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return isinstance(data, (np.ndarray, np.generic))
+
+
+def as_tensor(
+    data: Any, dtype: dt.dtype | None = None, device: Device | str | None = None
+) -> Tensor:
+    """`data` as a tensor, sharing memory with an array or tensor where nothing changes."""
+    if isinstance(data, Tensor):
+        return data.to(device or data.device, dtype or data.dtype)
+    if isinstance(data, np.ndarray):
+        out = from_numpy(data)
+        target = Device(device) if device is not None else _device.get_default_device()
+        return out.to(target, dtype or out.dtype)
+    return tensor(data, dtype=dtype, device=device)
+
+
+def _op_to_device(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
+    """Copy `x` to another device, differentiably."""
+    out = _transfer(x, target, dtype)
+    if mode.grad and x.requires_grad and out.dtype.category == dt.FLOAT:
+        out._grad_fn = GradNode(_op.TO_DEVICE, (x,), (x.device, x.dtype), out)
+    return out
+
+
+def _transfer(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
+    array = x._host()
+    if dtype is not None and array.dtype != dtype.numpy:
+        array = array.astype(dtype.numpy)
+    return upload(array, target)
+
+
+def upload(array: np.ndarray, target: Device) -> Tensor:
+    """A tensor on `target` with a copy of a host array."""
+    d = dt.dtype.from_numpy(array.dtype)
+    if not target.lazy:
+        return from_numpy(np.array(array))
+    _op.check_dtype("to", d, target)
+    return _new(Node(None, (), (), array.shape, d, target, target.backend.upload(array, d)))
+
+
+async def gather_async(tensors: Sequence[Tensor]) -> list[np.ndarray]:
+    """The values of several tensors, with one wait for those on the GPU."""
+    lazy = [t for t in tensors if t.device.lazy]
+    if lazy:
+        arrays = iter(await lazy[0].device.backend.fetch_async(lazy))
+        return [next(arrays) if t.device.lazy else t._host() for t in tensors]
+    await asyncio.sleep(0)
+    return [t._host() for t in tensors]
+

@@ -1,0 +1,137 @@
+// Functions that WGSL lacks, or whose edge cases PyTorch defines otherwise. The generator copies
+// into a kernel those that it calls. NaN is told by its bits: compilers fold v != v to false.
+
+fn pf_isnan_f32(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }
+fn pf_isnan_i32(x: i32) -> bool { return false; }
+fn pf_isnan_u32(x: u32) -> bool { return false; }
+fn pf_isinf_f32(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }
+fn pf_isinf_i32(x: i32) -> bool { return false; }
+fn pf_isinf_u32(x: u32) -> bool { return false; }
+
+// Infinity by way of a variable: as a constant expression it is an error.
+fn pf_inf_f32() -> f32 { var bits = 0x7f800000u; return bitcast<f32>(bits); }
+fn pf_ninf_f32() -> f32 { var bits = 0xff800000u; return bitcast<f32>(bits); }
+fn pf_nan_f32() -> f32 { var bits = 0x7fc00000u; return bitcast<f32>(bits); }
+
+fn pf_max_f32(a: f32, b: f32) -> f32 {
+  if (pf_isnan_f32(a)) { return a; }
+  if (pf_isnan_f32(b)) { return b; }
+  return max(a, b);
+}
+fn pf_max_i32(a: i32, b: i32) -> i32 { return max(a, b); }
+fn pf_max_u32(a: u32, b: u32) -> u32 { return max(a, b); }
+fn pf_min_f32(a: f32, b: f32) -> f32 {
+  if (pf_isnan_f32(a)) { return a; }
+  if (pf_isnan_f32(b)) { return b; }
+  return min(a, b);
+}
+fn pf_min_i32(a: i32, b: i32) -> i32 { return min(a, b); }
+fn pf_min_u32(a: u32, b: u32) -> u32 { return min(a, b); }
+
+// Whether x takes the place of a as the largest (smallest) so far; NaN beats all.
+fn pf_wins_f32(x: f32, a: f32) -> bool { return x > a || (pf_isnan_f32(x) && !pf_isnan_f32(a)); }
+fn pf_wins_i32(x: i32, a: i32) -> bool { return x > a; }
+fn pf_wins_u32(x: u32, a: u32) -> bool { return x > a; }
+fn pf_loses_f32(x: f32, a: f32) -> bool { return x < a || (pf_isnan_f32(x) && !pf_isnan_f32(a)); }
+fn pf_loses_i32(x: i32, a: i32) -> bool { return x < a; }
+fn pf_loses_u32(x: u32, a: u32) -> bool { return x < a; }
+
+fn pf_sign_f32(x: f32) -> f32 { if (pf_isnan_f32(x)) { return x; } return sign(x); }
+fn pf_sign_i32(x: i32) -> i32 { return sign(x); }
+fn pf_sign_u32(x: u32) -> u32 { return min(x, 1u); }
+
+fn pf_floor_f32(x: f32) -> f32 { return floor(x); }
+fn pf_floor_i32(x: i32) -> i32 { return x; }
+fn pf_floor_u32(x: u32) -> u32 { return x; }
+fn pf_ceil_f32(x: f32) -> f32 { return ceil(x); }
+fn pf_ceil_i32(x: i32) -> i32 { return x; }
+fn pf_ceil_u32(x: u32) -> u32 { return x; }
+fn pf_trunc_f32(x: f32) -> f32 { return trunc(x); }
+fn pf_trunc_i32(x: i32) -> i32 { return x; }
+fn pf_trunc_u32(x: u32) -> u32 { return x; }
+fn pf_round_f32(x: f32) -> f32 { return round(x); }
+fn pf_round_i32(x: i32) -> i32 { return x; }
+fn pf_round_u32(x: u32) -> u32 { return x; }
+
+fn pf_fmod_f32(a: f32, b: f32) -> f32 {
+  if (pf_isinf_f32(b) && !pf_isinf_f32(a)) { return a; }
+  return a - b * trunc(a / b);
+}
+fn pf_fmod_i32(a: i32, b: i32) -> i32 { return a % b; }
+fn pf_fmod_u32(a: u32, b: u32) -> u32 { return a % b; }
+fn pf_mod_f32(a: f32, b: f32) -> f32 {
+  let r = pf_fmod_f32(a, b);
+  return select(r, r + b, r != 0.0 && ((r < 0.0) != (b < 0.0)));
+}
+fn pf_mod_i32(a: i32, b: i32) -> i32 {
+  let r = a % b;
+  return select(r, r + b, r != 0 && ((r < 0) != (b < 0)));
+}
+fn pf_mod_u32(a: u32, b: u32) -> u32 { return a % b; }
+fn pf_floordiv_f32(a: f32, b: f32) -> f32 {
+  if (b == 0.0) { return a / b; }
+  return round((a - pf_mod_f32(a, b)) / b);
+}
+fn pf_floordiv_i32(a: i32, b: i32) -> i32 { return (a - pf_mod_i32(a, b)) / b; }
+fn pf_floordiv_u32(a: u32, b: u32) -> u32 { return a / b; }
+
+// WGSL's pow is undefined for a negative base; an integer exponent then decides the sign.
+fn pf_pow_f32(a: f32, b: f32) -> f32 {
+  if (b == 0.0) { return 1.0; }
+  if (b == 1.0) { return a; }
+  if (b == 2.0) { return a * a; }
+  if (b == 3.0) { return a * a * a; }
+  if (pf_isnan_f32(a) || pf_isnan_f32(b)) { return a + b; }
+  if (a == 1.0) { return 1.0; }
+  let whole = b == trunc(b);
+  let odd = whole && abs(b) < 16777216.0 && (i32(b) & 1) == 1;
+  if (a < 0.0 && !whole && !pf_isinf_f32(a)) { return pf_nan_f32(); }
+  if (a == 0.0) { return select(0.0, pf_inf_f32(), b < 0.0); }
+  let size = pow(abs(a), b);
+  return select(size, -size, a < 0.0 && odd);
+}
+fn pf_pow_i32(a: i32, b: i32) -> i32 {
+  if (b < 0) {
+    if (a == 1) { return 1; }
+    if (a == -1) { return select(1, -1, (b & 1) != 0); }
+    return 0;
+  }
+  var out = 1;
+  var base = a;
+  for (var e = b; e > 0; e >>= 1u) {
+    if ((e & 1) == 1) { out *= base; }
+    base *= base;
+  }
+  return out;
+}
+fn pf_pow_u32(a: u32, b: u32) -> u32 { return u32(pf_pow_i32(i32(a), i32(b))); }
+
+// exp overflows inside some drivers' tanh.
+fn pf_tanh(x: f32) -> f32 { return select(tanh(clamp(x, -15.0, 15.0)), x, pf_isnan_f32(x)); }
+// Near 0, u - 1 (or 1 + x) loses the digits that matter: Kahan's correction brings them back.
+fn pf_expm1(x: f32) -> f32 {
+  if (abs(x) < 1e-3) { return x + x * x * (0.5 + x * 0.16666667); }
+  return exp(x) - 1.0;
+}
+fn pf_log1p(x: f32) -> f32 {
+  if (abs(x) < 1e-3) { return x - x * x * (0.5 - x * 0.33333334); }
+  return log(1.0 + x);
+}
+// The rational approximation of pyframe/ops/mathfn.py.
+fn pf_erf(v: f32) -> f32 {
+  let x = clamp(v, -4.0, 4.0);
+  let z = x * x;
+  var p = -2.72614225801306e-10;
+  p = p * z + 2.77068142495902e-08;
+  p = p * z - 2.10102402082508e-06;
+  p = p * z - 5.69250639462346e-05;
+  p = p * z - 7.34990630326855e-04;
+  p = p * z - 2.95459980854025e-03;
+  p = p * z - 1.60960333262415e-02;
+  var q = -1.45660718464996e-05;
+  q = q * z - 2.13374055278905e-04;
+  q = q * z - 1.68282697438203e-03;
+  q = q * z - 7.37332916720468e-03;
+  q = q * z - 1.42647390514189e-02;
+  return select(x * p / q, v, pf_isnan_f32(v));
+}

@@ -1,0 +1,83 @@
+"""What the whole suite shares: the devices, the oracle, and a fixed start for every test."""
+
+from __future__ import annotations
+
+import functools
+import os
+import random
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+# Before anything opens a GPU: tests run on Mesa's software Vulkan, the same everywhere (on your own
+# GPU: PYFRAME_ADAPTER= bash scripts/test), and without a folder for it Mesa complains on stderr.
+os.environ.setdefault("PYFRAME_ADAPTER", "software")
+os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+
+TESTS = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One worker of pytest-xdist runs all tests in the browser: it starts once."""
+    for item in items:
+        if item.path.is_relative_to(TESTS / "web"):
+            item.add_marker(pytest.mark.xdist_group("web"))
+
+
+@functools.cache
+def no_gpu() -> str | None:
+    """Why the tests on 'gpu' cannot run here; None where they can."""
+    try:
+        import wgpu
+    except ImportError as error:
+        return f"wgpu cannot be imported: {error}"
+    kinds = {adapter.info["adapter_type"] for adapter in wgpu.gpu.enumerate_adapters_sync()}
+    if not kinds:
+        return "wgpu finds no adapter, not even Mesa's software Vulkan (mesa-vulkan-drivers)"
+    if os.environ["PYFRAME_ADAPTER"] == "software" and "CPU" not in kinds:
+        return "no software adapter here; PYFRAME_ADAPTER= in the environment takes the real GPU"
+    return None
+
+
+@pytest.fixture(params=["cpu", "gpu"])
+def device(request: pytest.FixtureRequest) -> str:
+    """The test runs once on each device."""
+    if request.param == "gpu":
+        request.getfixturevalue("gpu")
+    return str(request.param)
+
+
+@pytest.fixture
+def gpu() -> str:
+    """For a test that is about the GPU alone."""
+    reason = no_gpu()
+    if reason:
+        pytest.skip(reason)
+    return "gpu"
+
+
+@pytest.fixture(scope="session")
+def torch() -> Any:
+    """The oracle."""
+    return pytest.importorskip("torch", reason="PyTorch, the oracle, is missing (scripts/test)")
+
+
+@pytest.fixture(autouse=True)
+def fixed_start() -> Iterator[None]:
+    """Every test begins with the same random state and leaves no default behind."""
+    random.seed(0)
+    np.random.seed(0)
+    pf.manual_seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+    yield
+    pf.set_default_device(None)
+    pf.set_default_dtype(pf.float32)
+    pf.set_grad_enabled(True)

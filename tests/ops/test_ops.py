@@ -1,0 +1,100 @@
+"""Every row of tests/samples.py: values, dtypes and gradients against PyTorch, on each device."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from samples import ROWS, Row, make
+
+import pyframe as pf
+import pyframe.nn.functional as F
+from pyframe.ops.op import REGISTRY
+
+BY_NAME = pytest.mark.parametrize("row", ROWS, ids=lambda r: r.name)
+# What no row can call by itself
+INTERNAL = {"const", "put", "to_device", "iota", "random_bits", "uniform_from_bits", "normal_from_bits"}
+
+
+def inputs(row: Row, dtype: Any = np.float32) -> list[np.ndarray]:
+    rng = np.random.default_rng(sum(map(ord, row.name)))
+    return [make(s, rng, dtype) for s in row.specs]
+
+
+def seed_like(y: np.ndarray) -> np.ndarray:
+    return np.cos(np.arange(y.size, dtype=np.float64)).reshape(y.shape).astype(y.dtype)
+
+
+def pyframe_run(row: Row, arrays: list[np.ndarray], device: str) -> tuple[Any, list[Any]]:
+    xs = [pf.from_numpy(a.copy()).to(device) for a in arrays]
+    for x in xs:
+        x.requires_grad_(row.grad and x.is_floating_point())
+    pf.unique = lambda x: pf.from_numpy(np.unique(x.cpu().numpy())).to(x.device)
+    try:
+        y = row.call(pf, F, *xs)
+    finally:
+        del pf.unique
+    grads: list[Any] = []
+    if row.grad:
+        seed = pf.from_numpy(seed_like(y.detach().cpu().numpy())).to(device)
+        y.backward(seed)
+        grads = [x.grad for x in xs if x.requires_grad]
+        assert all(g is None or str(g.device) == device for g in grads)
+    assert str(y.device) == device
+    return y, grads
+
+
+@BY_NAME
+def test_against_pytorch(row: Row, device: str, torch: Any) -> None:
+    if device == "gpu" and row.gpu:
+        pytest.skip(row.gpu)
+    arrays = inputs(row)
+    y, grads = pyframe_run(row, arrays, device)
+    xs = [torch.from_numpy(a.copy()) for a in arrays]
+    for x in xs:
+        x.requires_grad_(row.grad and x.is_floating_point())
+    want = row.call(torch, torch.nn.functional, *xs)
+    assert y.dtype.name == str(want.dtype).removeprefix("torch.")
+    assert tuple(y.shape) == tuple(want.shape)
+    close(y, want, row.tol)
+    if row.grad:
+        want.backward(torch.from_numpy(seed_like(want.detach().numpy())))
+        for g, x in zip(grads, [x for x in xs if x.requires_grad], strict=True):
+            assert (g is None) == (x.grad is None)
+            if g is not None:
+                close(g, x.grad, 5 * row.tol)
+
+
+def close(got: Any, want: Any, tol: float) -> None:
+    np.testing.assert_allclose(
+        got.detach().cpu().numpy(), want.detach().numpy(), rtol=1e-5 * tol, atol=2e-6 * tol
+    )
+
+
+@pytest.mark.parametrize(
+    "row", [r for r in ROWS if r.grad and "half" not in r.name], ids=lambda r: r.name
+)
+def test_gradcheck(row: Row) -> None:
+    xs = [pf.from_numpy(a) for a in inputs(row, np.float64)]
+    if sum(x.numel() for x in xs) > 400:
+        xs = xs if row.second else pytest.skip("too many elements for finite differences")
+    for x in xs:
+        x.requires_grad_(x.is_floating_point())
+    pf.unique = lambda x: pf.from_numpy(np.unique(x.numpy()))
+    try:
+        def fn(*args: Any) -> Any:
+            return row.call(pf, F, *args)
+
+        assert pf.autograd.gradcheck(fn, tuple(xs), eps=1e-6, atol=1e-4)
+        if row.second:
+            assert pf.autograd.gradgradcheck(fn, tuple(xs), eps=1e-6, atol=1e-4)
+    finally:
+        del pf.unique
+
+
+def test_every_op_has_a_row() -> None:
+    rows = {r.name.partition(":")[0] for r in ROWS}
+    ops = {n for n in REGISTRY if not re.fullmatch(r"cat\d+", n)}
+    assert ops - rows - INTERNAL == set()

@@ -1,0 +1,56 @@
+"""Every example runs as a user would run it, and does what it says."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+@pytest.fixture(scope="module")
+def digits() -> dict[str, Any]:
+    return runpy.run_path(str(EXAMPLES / "digits.py"))
+
+
+def test_digits_are_all_there(digits: dict[str, Any]) -> None:
+    train, test = digits["load_data"]()
+    assert (len(train), len(test)) == (9000, 1000)
+    for dataset in (train, test):
+        assert tuple(dataset.images.shape[1:]) == (1, 28, 28)
+        pixels, labels = dataset.images.numpy(), dataset.labels.numpy()
+        assert pixels.dtype == np.float32
+        assert (pixels.min(), pixels.max()) == (0, 1)
+        assert set(labels.tolist()) == set(range(10))
+
+
+def test_digits_model_always_has_the_same_start(digits: dict[str, Any]) -> None:
+    first = digits["make_model"]().net.state_dict()
+    pf.randn(5)  # whatever was drawn before
+    second = digits["make_model"]().net.state_dict()
+    assert sum(value.numel() for value in first.values()) == 8882
+    for name, value in first.items():
+        assert np.array_equal(value.numpy(), second[name].numpy())
+
+
+def test_digits_learns_in_one_epoch(digits: dict[str, Any], tmp_path: Path) -> None:
+    command = [sys.executable, str(EXAMPLES / "digits.py"), "--epochs", "1", "--device", "cpu"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    percent = float(done.stdout.split("%")[0].split()[-1])
+    assert percent > 90, done.stdout
+
+    model = digits["make_model"]()
+    model.load(tmp_path / "digits.safetensors")
+    _, test = digits["load_data"]()
+    scores = model.net(test.images)
+    right = (scores.argmax(1) == test.labels).float().mean().item()
+    assert right * 100 == pytest.approx(percent, abs=0.05)

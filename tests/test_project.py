@@ -1,0 +1,209 @@
+"""The project itself: what the wheel holds, what an import costs, and what the texts promise."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import re
+import subprocess
+import sys
+import zipfile
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import pyframe as pf
+from pyframe import serve
+
+ROOT = Path(__file__).parent.parent
+MADE = {"build", "dist", "data"}  # folders of the root that are no source
+PYTHON_BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def sources() -> list[Path]:
+    """Every text of the repository, the few dot-files that belong to it included."""
+    found = [ROOT / ".gitignore", ROOT / ".ci" / "run"]
+    for path in ROOT.rglob("*"):
+        parts = path.relative_to(ROOT).parts
+        made = parts[0] in MADE or any(part.startswith((".", "__pycache__")) for part in parts)
+        if path.is_file() and not made:
+            found.append(path)
+    return found
+
+
+def readme_blocks() -> list[str]:
+    return PYTHON_BLOCK.findall((ROOT / "README.md").read_text())
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("hatchling")
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    (path,) = folder.glob("*.whl")
+    return path
+
+
+def test_wheel_holds_the_package_and_its_parts(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    for folder in ("pyframe", "shaders", "web"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                name = path.relative_to(ROOT / folder if folder == "pyframe" else ROOT)
+                assert f"pyframe/{name.as_posix()}" in names
+    assert "pyframe/py.typed" in names
+    assert "pyframe/examples/digits.py" in names
+    outside = {n for n in names if not n.startswith(("pyframe/", "pyframe-"))}
+    assert not outside
+    assert not {n for n in names if n.endswith((".gz", ".pyc"))}, "data and caches stay out"
+
+
+def test_wheel_has_one_version(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+        metadata = archive.read(name).decode()
+    assert f"\nVersion: {pf.__version__}\n" in metadata
+    assert "\nLicense-Expression: Apache-2.0\n" in metadata
+    newest = re.search(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == pf.__version__
+
+
+def test_wheel_runs_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path)
+    code = (
+        "import pyframe as pf; from pyframe import serve; print(pf.ones(2, 3).sum().item());"
+        "print(pf.__file__); print((serve.ROOT / 'web' / 'runtime.js').is_file());"
+        "print((serve.ROOT / 'examples' / 'digits.py').is_file())"
+    )
+    out = run_python(code, tmp_path).split()
+    assert out == ["6.0", str(tmp_path / "pyframe" / "__init__.py"), "True", "True"]
+
+
+def run_python(code: str, cwd: Path = ROOT) -> str:
+    """What Python prints for `code`; the folder it runs in comes first on its path."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=cwd, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_import_loads_only_what_is_needed() -> None:
+    modules = set(run_python("import sys, pyframe; print(*sys.modules)").split())
+    assert "numpy" in modules
+    assert not modules & {"wgpu", "tqdm", "matplotlib", "cffi", "torch"}
+
+
+def test_cpu_needs_no_gpu_library() -> None:
+    code = (
+        "import sys; sys.modules['wgpu'] = None; import pyframe as pf;"
+        "x = pf.ones(3, requires_grad=True); (x * x).sum().backward(); print(x.grad.tolist())"
+    )
+    assert run_python(code) == "[2.0, 2.0, 2.0]\n"
+
+
+@pytest.mark.parametrize("number", range(len(readme_blocks())))
+def test_readme_block_runs(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    exec(compile(readme_blocks()[number], f"README.md block {number}", "exec"), {})
+
+
+def test_readme_starts_with_the_commands() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert readme_blocks()
+    before_the_first_title = readme.split("\n## ", 1)[0]
+    for command in ("bash scripts/quickstart", "python -m pyframe serve", "bash scripts/test"):
+        assert command in before_the_first_title
+
+
+def test_texts_name_no_folder_of_a_developer() -> None:
+    private = re.compile(rb"(?<![\w.])/(work|root|Users)/")
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0].decode()}"
+        for path in sources()
+        if path.suffix != ".gz" and (match := private.search(path.read_bytes()))
+    ]
+    assert found == []
+
+
+def test_links_in_texts_lead_somewhere() -> None:
+    for text in ROOT.glob("*.md"):
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text.read_text()):
+            assert (ROOT / target).exists(), f"{text.name} links to {target}"
+
+
+@pytest.fixture
+def get_pyodide() -> ModuleType:
+    loader = SourceFileLoader("get_pyodide", str(ROOT / "scripts" / "get_pyodide"))
+    spec = importlib.util.spec_from_loader("get_pyodide", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def lock_file(folder: Path, sha256: str) -> None:
+    folder.mkdir()
+    (folder / "pyodide-lock.json").write_text(
+        f'{{"info": {{"version": "{serve.PYODIDE_VERSION}"}}, "packages": {{"numpy": '
+        f'{{"file_name": "numpy.whl", "sha256": "{sha256}"}}}}}}'
+    )
+
+
+def without_internet(get_pyodide: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: str) -> bytes:
+        raise OSError("no internet in a test")
+
+    monkeypatch.setattr(get_pyodide, "download", refuse)
+    monkeypatch.setattr(get_pyodide, "carried", refuse)
+
+
+def test_local_pyodide_is_the_one_that_pages_name(get_pyodide: ModuleType) -> None:
+    assert get_pyodide.VERSION == serve.PYODIDE_VERSION
+    assert get_pyodide.CDN == serve.PYODIDE_CDN
+
+
+def test_get_pyodide_takes_the_wheel_that_the_lock_names(
+    get_pyodide: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_internet(get_pyodide, monkeypatch)
+    good, parts = tmp_path / "good", tmp_path / "parts"
+    good.mkdir()
+    (good / "numpy.whl").write_bytes(b"the wheel")
+    lock_file(parts, hashlib.sha256(b"the wheel").hexdigest())
+    monkeypatch.setenv("PYFRAME_WHEELS", str(good))
+    get_pyodide.get_numpy(parts)
+    assert (parts / "numpy.whl").read_bytes() == b"the wheel"
+    assert not get_pyodide.complete(parts), "the runtime's own files are still missing"
+    for name in get_pyodide.RUNTIME:
+        (parts / name).touch()
+    assert get_pyodide.complete(parts)
+    (parts / "numpy.whl").write_bytes(b"half the whe")
+    assert not get_pyodide.complete(parts)
+
+
+def test_get_pyodide_refuses_a_wheel_with_another_hash(
+    get_pyodide: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    without_internet(get_pyodide, monkeypatch)
+    bad, parts = tmp_path / "bad", tmp_path / "parts"
+    bad.mkdir()
+    (bad / "numpy.whl").write_bytes(b"another file")
+    lock_file(parts, hashlib.sha256(b"the wheel").hexdigest())
+    monkeypatch.setenv("PYFRAME_WHEELS", str(bad))
+    with pytest.raises(SystemExit, match="no source has numpy.whl"):
+        get_pyodide.get_numpy(parts)
+    assert "refused from" in capsys.readouterr().err
+    assert not (parts / "numpy.whl").exists()

@@ -1,0 +1,135 @@
+"""A server, a browser, and a page with Python in it, each made once for all tests of this folder."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyframe import serve
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "chrome")
+FLAGS = (
+    "--no-sandbox --enable-unsafe-webgpu --disable-quic --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync"
+).split()
+BLANK = '<!doctype html><title>test</title><link rel="icon" href="data:,">'
+
+
+@pytest.fixture(scope="package")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the server looks for saved weights; no file is there unless a test makes one."""
+    return tmp_path_factory.mktemp("weights") / "digits.safetensors"
+
+
+@pytest.fixture(scope="package")
+def server(weights: Path) -> Iterator[serve.Server]:
+    """The demo's server on a free port."""
+    with serve.Server("127.0.0.1", 0, weights) as running:
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Any]:
+    """The system's Chromium, without a window; WebGPU runs on its software adapter."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    path = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if path is None:
+        pytest.skip(f"no browser: none of {', '.join(CHROMIUM)} is installed")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="package")
+def pyodide_files() -> None:
+    """Skips where the local Pyodide is missing: tests use no internet."""
+    if serve.pyodide_folder() is None:
+        pytest.skip("build/pyodide is missing: run scripts/get_pyodide")
+
+
+class Tab:
+    """A page, and what went wrong in it."""
+
+    def __init__(self, browser: Any, server: serve.Server) -> None:
+        self.url = server.url
+        self.errors: list[str] = []
+        self.context = browser.new_context(viewport={"width": 1200, "height": 1000})
+        self.page = self.context.new_page()
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.route(
+            "**/blank", lambda route: route.fulfill(body=BLANK, content_type="text/html")
+        )
+
+    def _console(self, message: Any) -> None:
+        if message.type == "error":
+            self.errors.append(f"{message.text} ({message.location})")
+
+    def open(self, path: str) -> Any:
+        """Go to a page of the server; "blank" is an empty one, with the server as its origin."""
+        self.page.goto(self.url + path)
+        return self.page
+
+    def close(self) -> None:
+        """Close the page; whatever it complained about fails the test."""
+        self.context.close()
+        assert self.errors == []
+
+
+@pytest.fixture
+def tab(browser: Any, server: serve.Server) -> Iterator[Tab]:
+    """A fresh page that must leave no error in the console."""
+    tab = Tab(browser, server)
+    yield tab
+    tab.close()
+
+
+class PythonPage:
+    """A blank page with the demo's worker, booted: `run` runs Python text in it."""
+
+    def __init__(self, tab: Tab) -> None:
+        self.page = tab.open("blank")
+        self.found = self.page.evaluate(
+            """async () => {
+                const worker = new Worker("worker.js", { type: "module" });
+                const waiting = new Map();
+                let asked = 0;
+                worker.onmessage = ({ data }) => {
+                    if (data.event) return;
+                    const [resolve, reject] = waiting.get(data.id);
+                    "error" in data ? reject(new Error(data.error)) : resolve(data.result);
+                };
+                self.ask = (call, args) => new Promise((resolve, reject) => {
+                    waiting.set(++asked, [resolve, reject]);
+                    worker.postMessage({ id: asked, call, args });
+                });
+                const config = await (await fetch("config.json")).json();
+                return await ask("boot", { config, base: location.href });
+            }"""
+        )
+
+    def run(self, code: str) -> Any:
+        """Run Python text (top-level `await` is allowed); the value of its last line, as JSON data."""
+        return self.page.evaluate("code => ask('python', { code })", code)
+
+    def put(self, name: str, text: str) -> None:
+        """Write a file into the page's Python: `name` in its working directory."""
+        self.run(f"import pathlib; pathlib.Path({name!r}).write_text({text!r})")
+
+
+@pytest.fixture(scope="package")
+def python_page(browser: Any, server: serve.Server, pyodide_files: None) -> Iterator[PythonPage]:
+    """Python with pyframe in a page, once for all tests; both devices are there."""
+    tab = Tab(browser, server)
+    yield PythonPage(tab)
+    tab.close()

@@ -1,0 +1,230 @@
+"""runtime.js alone: buffers, programs, caches and errors, in a page without Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+# y = scale * x: one kernel with two buffers and a uniform.
+SCALE = """
+struct Params { scale: f32, n: u32 }
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+@group(0) @binding(2) var<uniform> p: Params;
+@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3u) {
+  if (id.x < p.n) { y[id.x] = x[id.x] * p.scale; }
+}
+"""
+
+# What the snippets of the tests use; `params` packs the struct above.
+PRELUDE = """
+const { createRuntime } = await import("./runtime.js");
+const rt = await createRuntime();
+const f32 = (...values) => new Uint8Array(Float32Array.from(values).buffer);
+const i32 = (...values) => Int32Array.from(values);
+const floats = (bytes) => [...new Float32Array(bytes.buffer)];
+const params = (scale, n) => {
+  const bytes = new Uint8Array(256);
+  new Float32Array(bytes.buffer)[0] = scale;
+  new Uint32Array(bytes.buffer)[1] = n;
+  return bytes;
+};
+const caught = async (run) => { try { await run(); } catch (error) { return error.message; } };
+const buffer = (...values) => { const id = rt.alloc(4 * values.length); rt.write(id, f32(...values)); return id; };
+const program = () => rt.load([SCALE], ["scale"], i32(0, 1, 1, 1, 0, 8, 2, 0, 1), 2, 256);
+"""
+
+
+class Snippets:
+    """Runs JavaScript with a fresh runtime `rt` and the helpers of PRELUDE."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+
+    def __call__(self, body: str) -> Any:
+        source = f"async (SCALE) => {{ {PRELUDE} try {{ {body} }} finally {{ rt?.destroy(); }} }}"
+        return self.page.evaluate(source, SCALE)
+
+
+@pytest.fixture
+def js(tab: Any) -> Iterator[Snippets]:
+    yield Snippets(tab.open("blank"))
+
+
+def test_write_run_and_read(js: Snippets) -> None:
+    out = js(
+        """
+        const [x, y] = [buffer(1, 2, 3), rt.alloc(12)];
+        rt.run(program(), i32(x, y), params(2.5, 3));
+        return floats(await rt.read(i32(y), i32(12)));
+        """
+    )
+    assert out == [2.5, 5.0, 7.5]
+
+
+def test_one_read_gives_several_buffers_of_any_size(js: Snippets) -> None:
+    out = js(
+        """
+        const [a, b] = [rt.alloc(7), rt.alloc(4)];
+        rt.write(a, Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8));
+        rt.write(b, Uint8Array.of(9, 10, 11, 12));
+        return [[...await rt.read(i32(a, b, a), i32(6, 4, 1))], rt.stats().reads];
+        """
+    )
+    assert out == [[1, 2, 3, 4, 5, 6, 9, 10, 11, 12, 1], 1]
+
+
+def test_steps_run_in_order_and_in_one_submit(js: Snippets) -> None:
+    """y = 2x, z = 2y: the second step reads what the first one wrote."""
+    out = js(
+        """
+        const ids = i32(buffer(1, 2), rt.alloc(8), rt.alloc(8));
+        const step = (from, to) => [0, 1, 1, 1, 0, 8, 2, from, to];
+        const twice = rt.load([SCALE], ["scale"], i32(...step(0, 1), ...step(1, 2)), 3, 256);
+        rt.run(twice, ids, params(2, 2));
+        const { dispatches, submits } = rt.stats();
+        return { dispatches, submits, z: floats(await rt.read(ids.slice(2), i32(8))) };
+        """
+    )
+    assert out == {"dispatches": 2, "submits": 1, "z": [4.0, 8.0]}
+
+
+def test_a_second_run_builds_nothing_and_uploads_only_new_params(js: Snippets) -> None:
+    out = js(
+        """
+        const ids = i32(buffer(1, 2), rt.alloc(8));
+        const scale = program();
+        const seen = [];
+        for (const factor of [3, 3, 4]) {
+          rt.run(scale, ids, params(factor, 2));
+          const { bind_groups, pipelines, buffers, params_uploads } = rt.stats();
+          const y = floats(await rt.read(ids.slice(1), i32(8)));
+          seen.push({ bind_groups, pipelines, buffers, params_uploads, y });
+        }
+        return seen;
+        """
+    )
+    kept = {"bind_groups": 1, "pipelines": 1, "buffers": 2}
+    assert out == [
+        {**kept, "params_uploads": 1, "y": [3.0, 6.0]},
+        {**kept, "params_uploads": 1, "y": [3.0, 6.0]},
+        {**kept, "params_uploads": 2, "y": [4.0, 8.0]},
+    ]
+
+
+def test_programs_share_the_pipeline_of_the_same_text(js: Snippets) -> None:
+    assert js("program(); program(); return rt.stats().pipelines;") == 1
+
+
+def test_a_few_sets_of_buffers_keep_their_bind_groups(js: Snippets) -> None:
+    """The 17th set pushes out the one that was used least recently."""
+    out = js(
+        """
+        const scale = program();
+        const sets = Array.from({ length: 17 }, () => i32(buffer(1), rt.alloc(4)));
+        const use = (set) => { rt.run(scale, set, params(2, 1)); return rt.stats().bind_groups; };
+        return [sets.slice(0, 16).map(use).at(-1), use(sets[0]), use(sets[16]), use(sets[0]), use(sets[1])];
+        """
+    )
+    assert out == [16, 16, 17, 17, 18]
+
+
+def test_a_freed_buffer_cannot_be_used(js: Snippets) -> None:
+    out = js(
+        """
+        const [x, y] = [buffer(1), rt.alloc(4)];
+        const scale = program();
+        rt.run(scale, i32(x, y), params(2, 1));
+        rt.free(x);
+        return {
+          run: await caught(() => rt.run(scale, i32(x, y), params(2, 1))),
+          write: await caught(() => rt.write(x, f32(1))),
+          read: await caught(() => rt.read(i32(x), i32(4))),
+          y: floats(await rt.read(i32(y), i32(4))),  // the work before the free was done
+          held: rt.stats().bytes,
+        };
+        """
+    )
+    gone = "buffer 1 does not exist, or was freed"
+    assert out == {"run": gone, "write": gone, "read": gone, "y": [2.0], "held": 4}
+
+
+def test_a_wrong_shader_is_named_with_its_line(js: Snippets) -> None:
+    out = js(
+        """
+        const y = rt.alloc(4);
+        const code = "@compute @workgroup_size(1) fn main() {\\n  let a: f32 = 1u;\\n}";
+        const bad = rt.load([code], ["half a kernel"], i32(0, 1, 1, 1, -1, 0, 0), 0, 0);
+        return {
+          read: await caught(() => rt.read(i32(y), i32(4))),
+          run: await caught(() => rt.run(bad, i32(), null)),
+          after: (await rt.read(i32(y), i32(4))).length,
+        };
+        """
+    )
+    assert "WGSL kernel 'half a kernel': 2:" in out["read"]
+    assert "let a: f32 = 1u;" in out["read"]
+    assert out["run"] == out["read"]
+    assert out["after"] == 4
+
+
+def test_invalid_work_is_reported_by_the_next_read_only(js: Snippets) -> None:
+    """One buffer can't be read and written in one step."""
+    out = js(
+        """
+        const x = buffer(1);
+        rt.run(program(), i32(x, x), params(2, 1));
+        const read = () => rt.read(i32(x), i32(4));
+        return { first: await caught(read), second: floats(await read()) };
+        """
+    )
+    assert "scale" in out["first"]
+    assert "usage" in out["first"]
+    assert out["second"] == [1.0]
+
+
+def test_too_few_buffers_and_too_large_ones(js: Snippets) -> None:
+    out = js(
+        """
+        const scale = program();
+        return [
+          await caught(() => rt.run(scale, i32(rt.alloc(4)), params(1, 1))),
+          await caught(() => rt.run(99, i32(), null)),
+          await caught(() => rt.alloc(2 ** 50)),
+        ];
+        """
+    )
+    assert out[0] == "run: the program has 2 slots, and 1 buffers were given"
+    assert out[1] == "run: program 99 is not loaded"
+    assert "a buffer of 1125899906842624 bytes is over the device's" in out[2]
+
+
+def test_the_device_asks_for_all_that_its_adapter_has(js: Snippets) -> None:
+    out = js(
+        """
+        const { limits } = await navigator.gpu.requestAdapter({ powerPreference: "high-performance" });
+        return { given: rt.limits, offered: Object.keys(rt.limits).map((name) => limits[name]), info: rt.info };
+        """
+    )
+    assert list(out["given"].values()) == out["offered"]
+    assert out["given"]["maxStorageBufferBindingSize"] > 0
+    assert isinstance(out["info"]["software"], bool)
+
+
+def test_a_lost_device_says_so(js: Snippets) -> None:
+    out = js(
+        """
+        const x = buffer(1);
+        rt.destroy();
+        return [await caught(() => rt.read(i32(x), i32(4))), rt.lost];
+        """
+    )
+    assert "the GPU device was lost" in out[0]
+    assert out[1]
+
+
+def test_without_webgpu_there_is_no_runtime(js: Snippets) -> None:
+    js.page.evaluate("() => Object.defineProperty(navigator, 'gpu', { value: undefined })")
+    assert js("return rt;") is None
