@@ -10,7 +10,7 @@ import sys
 import webbrowser
 import zipfile
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 PYODIDE_VERSION = "0.27.7"
 PYODIDE_CDN = f"https://cdn.jsdelivr.net/pyodide/v{PYODIDE_VERSION}/full/"
@@ -39,7 +39,7 @@ def data_folder() -> Path | None:
 
 
 def config(weights: Path | None = None) -> dict[str, Any]:
-    """What the page asks for first: where its parts are, and what is missing (texts with the fix)."""
+    """What the page asks for first: where its parts are, and what is missing, with the fix."""
     data, missing = data_folder(), []
     if data is None:
         missing.append(
@@ -74,7 +74,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     server: Server
-    extensions_map = {
+    extensions_map: ClassVar[dict[str, str]] = {
         **http.server.SimpleHTTPRequestHandler.extensions_map,
         ".css": "text/css; charset=utf-8",
         ".html": "text/html; charset=utf-8",
@@ -165,7 +165,8 @@ def serve(host: str, port: int, weights: Path, *, open_browser: bool = False) ->
         reason = error.strerror or error
         print(
             f"pyframe serve: can't listen on {host} port {port}: {reason}. "
-            f"Try another port, as in --port {port + 1 if port else 8000}; --port 0 takes any free one.",
+            f"Try another port, as in --port {port + 1 if port else 8000}; "
+            "--port 0 takes any free one.",
             file=sys.stderr,
         )
         return 1

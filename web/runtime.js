@@ -41,7 +41,7 @@ class Runtime {
   #device;
   #buffers = new Map(); // id -> { buffer, nbytes, variants }
   #pipelines = new Map(); // WGSL -> { pipeline, layout, label, error }
-  #programs = new Map(); // id -> { steps, slots, params, uploaded, variants }
+  #programs = new Map(); // id -> { kernels, steps, slots, params, uploaded, variants }
   #staging = []; // mappable buffers that no read uses now
   #checks = new Set(); // promises of compilations not yet known to be good
   #errors = []; // what the next read throws, the cause first
@@ -140,12 +140,13 @@ class Runtime {
   }
 
   /**
-   * A program made of kernels (WGSL texts with entry point `main`, and their names) and steps: for
-   * each step [kernel, grid x, y, z, params offset or -1, params size, n, slot 1 … slot n].
-   * A step binds its slots to 0 … n-1 of group 0, and its part of the params as a uniform to n.
+   * A program made of kernels (WGSL texts with entry point `main`, and their names; an empty text
+   * is a kernel that no step uses) and of steps: for each step [kernel, grid x, y, z, params offset
+   * or -1, params size, n, slot 1 … slot n]. A step binds its slots to 0 … n-1 of group 0, and its
+   * part of the params, a uniform, to n.
    */
   load(codes, labels, steps, slots, paramBytes) {
-    const kernels = codes.map((code, i) => this.#pipeline(code, labels[i]));
+    const kernels = codes.map((code, i) => (code ? this.#pipeline(code, labels[i]) : null));
     const list = [];
     for (let at = 0; at < steps.length;) {
       const [kernel, x, y, z, offset, size, n] = steps.subarray(at, at + STEP_HEAD);
@@ -156,17 +157,22 @@ class Runtime {
     const usage = GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST;
     const id = this.#nextId++;
     this.#programs.set(id, {
-      kernels, steps: list, slots, variants: [], uploaded: null, describe: { label: labels.join(", ") },
+      kernels: kernels.filter(Boolean), steps: list, slots, variants: [], uploaded: null,
+      describe: { label: labels.join(", ") }, // what WebGPU's messages call it
       params: paramBytes ? this.#device.createBuffer({ size: paramBytes, usage }) : null,
     });
     return id;
   }
 
-  /** Runs every step of a program with buffer `ids[slot]` for its slots: one submit. */
+  /**
+   * Runs every step of a program with buffer `ids[slot]` for its slots, in one submit. `params` may
+   * be null where they are as before. Gives the number of bind groups that had to be made.
+   */
   run(id, ids, params) {
     const program = this.#programs.get(id);
     if (!program) throw new Error(`run: program ${id} is not loaded`);
     for (const kernel of program.kernels) if (kernel.error) throw new Error(kernel.error);
+    const before = this.#counts.bind_groups;
     const { groups } = this.#variant(program, ids);
     if (program.params && params && !same(params, program.uploaded)) {
       this.#device.queue.writeBuffer(program.params, 0, params);
@@ -190,6 +196,7 @@ class Runtime {
     this.#device.queue.submit([encoder.finish()]);
     this.#counts.dispatches += steps.length;
     this.#counts.submits++;
+    return this.#counts.bind_groups - before;
   }
 
   /** What was done so far, and what is held. */

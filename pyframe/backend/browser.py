@@ -10,12 +10,21 @@ import js
 from pyodide.ffi import JsException, can_run_sync, run_sync, to_js
 
 from pyframe.backend.base import Limits
-from pyframe.backend.webgpu import WebGPU
+from pyframe.backend.webgpu import WebGPU, Wire
 
 
 def _runtime() -> Any:
     """The runtime that the page made before Python started; None where it has no WebGPU."""
     return getattr(js, "pyframeRuntime", None)
+
+
+class _Loaded:
+    """A Program that the runtime holds: its number, its steps, and the params last sent."""
+
+    __slots__ = ("params", "program", "steps")
+
+    def __init__(self, program: int, steps: int) -> None:
+        self.program, self.steps, self.params = program, steps, b""
 
 
 class BrowserGPU(WebGPU):
@@ -74,6 +83,8 @@ class BrowserGPU(WebGPU):
         return run_sync(self._read_async(items))
 
     async def _read_async(self, items: Sequence[tuple[int, int]]) -> list[bytes]:
+        if not items:
+            return []
         handles, sizes = (array("i", column) for column in zip(*items, strict=True))
         try:
             data = (await self._js.read(to_js(handles), to_js(sizes))).to_bytes()
@@ -85,16 +96,29 @@ class BrowserGPU(WebGPU):
             at += size
         return out
 
-    def _load(self, wire: Any) -> int:
-        codes, labels = to_js(wire.codes), to_js(wire.labels)
-        return self._js.load(codes, labels, to_js(wire.steps), wire.n_slots, wire.param_bytes)
+    def _load(self, wire: Wire) -> _Loaded:
+        before = self._js.stats().pipelines
+        codes, labels, steps = to_js(wire.codes), to_js(wire.labels), to_js(wire.steps)
+        program = self._js.load(codes, labels, steps, wire.n_slots, wire.param_bytes)
+        self.stats.pipelines += self._js.stats().pipelines - before
+        count = at = 0
+        while at < len(wire.steps):
+            at += 7 + wire.steps[at + 6]
+            count += 1
+        return _Loaded(program, count)
 
-    def _run(self, program: int, handles: Sequence[int], params: bytes) -> None:
+    def _run(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> None:
+        """One call into JavaScript, however many steps the program has."""
+        changed = params != loaded.params
         try:
-            self._js.run(program, to_js(array("i", handles)), to_js(params))
+            built = self._js.run(
+                loaded.program, to_js(array("i", handles)), to_js(params) if changed else None
+            )
         except JsException as error:
             raise RuntimeError(error.message) from None
-
-    def lost(self) -> str | None:
-        """Why the device is gone; None while it is there."""
-        return self._js.lost
+        if changed:
+            loaded.params = params
+            self.stats.bytes_uploaded += len(params)
+        self.stats.bind_groups += built
+        self.stats.dispatches += loaded.steps
+        self.stats.submits += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 import os
 import sys
 import weakref
@@ -18,6 +19,7 @@ from pyframe.backend.base import Limits, Stats
 from pyframe.graph.interpret import pack_params, storage_dtype
 from pyframe.graph.node import Node
 from pyframe.graph.program import Kernel, Program
+from pyframe.graph.view import is_contiguous
 from pyframe.graph.schedule import schedule, structure, toposort
 from pyframe.ops.op import CONST, MOVEMENT
 from pyframe.wgsl import Shader, generate
@@ -266,12 +268,13 @@ class WebGPU:
     # --- observing values
 
     def _stored_nodes(self, tensors: Sequence[Tensor]) -> list[Node]:
-        """The tensors' nodes, all computed, each in a buffer of its own order."""
+        """The tensors' nodes, all computed, each in a buffer in its own order."""
         nodes = []
         for t in tensors:
             node = t._value()
-            if node.op is CONST or (node.data is None and node.op is not None
-                                    and node.op.kind == MOVEMENT):  # fmt: skip
+            if node.data is None and t._steps and is_contiguous(t._tracker()):
+                node = t._storage.node  # its first elements are the view's
+            elif node.data is None and (node.op is CONST or node.op.kind == MOVEMENT):  # type: ignore[union-attr]
                 # a view's own elements, in a buffer that only this read sees
                 node = Node(node.op, node.inputs, node.attrs, node.shape, node.dtype, node.device)
             nodes.append(node)
@@ -282,21 +285,23 @@ class WebGPU:
     def fetch(self, tensors: Sequence[Tensor]) -> list[np.ndarray]:
         """The tensors' values on the host: one wait for all. Raises what a guard found."""
         nodes = self._stored_nodes(tensors)
-        return self._arrays(nodes, self.read([(n.data, _read_bytes(n)) for n in nodes]))
+        return self._arrays(tensors, nodes, self.read([(n.data, _read_bytes(n)) for n in nodes]))
 
     async def fetch_async(self, tensors: Sequence[Tensor]) -> list[np.ndarray]:
         """`fetch` that gives the thread back while it waits."""
         nodes = self._stored_nodes(tensors)
         raw = await self.read_async([(n.data, _read_bytes(n)) for n in nodes])
-        return self._arrays(nodes, raw)
+        return self._arrays(tensors, nodes, raw)
 
-    def _arrays(self, nodes: list[Node], raw: list[bytes]) -> list[np.ndarray]:
+    def _arrays(
+        self, tensors: Sequence[Tensor], nodes: list[Node], raw: list[bytes]
+    ) -> list[np.ndarray]:
+        shapes = [*[t._node.shape for t in tensors], ()]
         arrays = []
-        for n, data in zip(nodes, raw, strict=True):
-            count = int(np.prod(n.shape, dtype=np.int64))
-            flat = np.frombuffer(data, storage_dtype(n.dtype), count)
+        for n, shape, data in zip(nodes, shapes, raw, strict=False):
+            flat = np.frombuffer(data, storage_dtype(n.dtype), math.prod(shape))
             flat = flat != 0 if n.dtype is dt.bool_ else flat.astype(n.dtype.numpy)
-            arrays.append(flat.reshape(n.shape))
+            arrays.append(flat.reshape(shape))
         if self._flag is not None:
             failed = int(arrays.pop())
             if failed:

@@ -1,4 +1,4 @@
-"""A server, a browser, and a page with Python in it, each made once for all tests of this folder."""
+"""A server, a browser, and a page with Python in it, each made once for all tests here."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class PythonPage:
         )
 
     def run(self, code: str) -> Any:
-        """Run Python text (top-level `await` is allowed); the value of its last line, as JSON data."""
+        """Run Python text (`await` is allowed at its top); the last line's value, as JSON data."""
         return self.page.evaluate("code => ask('python', { code })", code)
 
     def put(self, name: str, text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -32,7 +31,11 @@ const params = (scale, n) => {
   return bytes;
 };
 const caught = async (run) => { try { await run(); } catch (error) { return error.message; } };
-const buffer = (...values) => { const id = rt.alloc(4 * values.length); rt.write(id, f32(...values)); return id; };
+const buffer = (...values) => {
+  const id = rt.alloc(4 * values.length);
+  rt.write(id, f32(...values));
+  return id;
+};
 const program = () => rt.load([SCALE], ["scale"], i32(0, 1, 1, 1, 0, 8, 2, 0, 1), 2, 256);
 """
 
@@ -49,8 +52,8 @@ class Snippets:
 
 
 @pytest.fixture
-def js(tab: Any) -> Iterator[Snippets]:
-    yield Snippets(tab.open("blank"))
+def js(tab: Any) -> Snippets:
+    return Snippets(tab.open("blank"))
 
 
 def test_write_run_and_read(js: Snippets) -> None:
@@ -125,7 +128,8 @@ def test_a_few_sets_of_buffers_keep_their_bind_groups(js: Snippets) -> None:
         const scale = program();
         const sets = Array.from({ length: 17 }, () => i32(buffer(1), rt.alloc(4)));
         const use = (set) => { rt.run(scale, set, params(2, 1)); return rt.stats().bind_groups; };
-        return [sets.slice(0, 16).map(use).at(-1), use(sets[0]), use(sets[16]), use(sets[0]), use(sets[1])];
+        const first = sets.slice(0, 16).map(use).at(-1);
+        return [first, ...[0, 16, 0, 1].map((i) => use(sets[i]))];
         """
     )
     assert out == [16, 16, 17, 17, 18]
@@ -204,8 +208,10 @@ def test_too_few_buffers_and_too_large_ones(js: Snippets) -> None:
 def test_the_device_asks_for_all_that_its_adapter_has(js: Snippets) -> None:
     out = js(
         """
-        const { limits } = await navigator.gpu.requestAdapter({ powerPreference: "high-performance" });
-        return { given: rt.limits, offered: Object.keys(rt.limits).map((name) => limits[name]), info: rt.info };
+        const powerPreference = "high-performance";
+        const { limits } = await navigator.gpu.requestAdapter({ powerPreference });
+        const offered = Object.keys(rt.limits).map((name) => limits[name]);
+        return { given: rt.limits, offered, info: rt.info };
         """
     )
     assert list(out["given"].values()) == out["offered"]

@@ -79,7 +79,13 @@ def test_the_types_that_browsers_insist_on() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/nothing", "/data/", "/../pyproject.toml", "/%2e%2e/pyproject.toml", "/data/mnist10k/../../x"],
+    [
+        "/nothing",
+        "/data/",
+        "/../pyproject.toml",
+        "/%2e%2e/pyproject.toml",
+        "/data/mnist10k/../../x",
+    ],
 )
 def test_the_rest_is_not_found(
     server: serve.Server, path: str, capfd: pytest.CaptureFixture[str]

@@ -1,0 +1,166 @@
+"""Data sets: samples by index, and sets made of other sets."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from pyframe.random import Generator, permutation
+from pyframe.tensor import Tensor
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+_FETCHES = ("__getitem__", "__getitems__", "__getbatch__")
+
+
+class Dataset(Generic[T_co]):
+    """A map from indices to samples: a subclass has `__getitem__(index)` and `__len__()`.
+
+    Two faster ways to fetch a batch are its own choice. `__getitems__(indices)` gives the list of
+    samples, as in PyTorch. `__getbatch__(indices)` gives at once what `default_collate` would make
+    of them, or NotImplemented; a DataLoader asks for it unless it has a collate_fn of its own.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # A base class's faster fetches would bypass a new __getitem__: switch them off.
+        own = [name in vars(cls) for name in _FETCHES]
+        for i, name in enumerate(_FETCHES):
+            if any(own[:i]) and not own[i]:
+                setattr(cls, name, None)
+
+    def __getitem__(self, index: Any) -> T_co:
+        raise NotImplementedError(f"{type(self).__name__} needs a __getitem__(index)")
+
+    def __add__(self, other: Dataset[T_co]) -> ConcatDataset[T_co]:
+        return ConcatDataset([self, other])
+
+
+def get_samples(dataset: Any, indices: Sequence[int]) -> list[Any]:
+    """The samples at `indices`, in one call where the data set can."""
+    fetch = getattr(dataset, "__getitems__", None)
+    return [dataset[i] for i in indices] if fetch is None else fetch(indices)
+
+
+def get_batch(dataset: Any, indices: Sequence[int]) -> Any:
+    """The collated batch of `indices`, or NotImplemented where the data set can't make it."""
+    fetch = getattr(dataset, "__getbatch__", None)
+    return NotImplemented if fetch is None else fetch(indices)
+
+
+class TensorDataset(Dataset[tuple[Tensor, ...]]):
+    """Samples are tuples of the rows of `tensors`, which all have as many."""
+
+    def __init__(self, *tensors: Tensor) -> None:
+        wrong = [type(t).__name__ for t in tensors if not isinstance(t, Tensor)]
+        if wrong or not tensors:
+            raise TypeError(
+                f"TensorDataset: expected tensors, got {wrong or 'none'}; arrays become tensors by "
+                "pf.from_numpy"
+            )
+        if len({t.size(0) for t in tensors}) > 1:
+            shapes = ", ".join(str(list(t.shape)) for t in tensors)
+            raise AssertionError(
+                "TensorDataset: Size mismatch between tensors: expected the same first size, got "
+                + shapes
+            )
+        self.tensors = tensors
+
+    def __getitem__(self, index: Any) -> tuple[Tensor, ...]:
+        return tuple(t[index] for t in self.tensors)
+
+    def __getbatch__(self, indices: Sequence[int]) -> list[Tensor]:
+        rows = np.asarray(indices, np.int64)
+        return [t[rows] for t in self.tensors]
+
+    def __len__(self) -> int:
+        return len(self.tensors[0])
+
+
+class Subset(Dataset[T_co]):
+    """The samples of `dataset` at `indices`."""
+
+    def __init__(self, dataset: Dataset[T_co], indices: Sequence[int]) -> None:
+        self.dataset = dataset
+        self.indices = indices
+
+    def __getitem__(self, index: Any) -> T_co:
+        if isinstance(index, list):
+            return self.dataset[[self.indices[i] for i in index]]
+        return self.dataset[self.indices[index]]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[T_co]:
+        return get_samples(self.dataset, [self.indices[i] for i in indices])
+
+    def __getbatch__(self, indices: Sequence[int]) -> Any:
+        return get_batch(self.dataset, [self.indices[i] for i in indices])
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class ConcatDataset(Dataset[T_co]):
+    """The samples of several data sets, one after the other."""
+
+    def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
+        self.datasets: list[Any] = list(datasets)
+        if not self.datasets:
+            raise AssertionError("ConcatDataset: datasets should not be an empty iterable")
+        self.cumulative_sizes = list(itertools.accumulate(len(d) for d in self.datasets))
+
+    def __getitem__(self, index: int) -> T_co:
+        n = len(self)
+        if not -n <= index < n:
+            kind = ValueError if index < 0 else IndexError  # PyTorch's
+            raise kind(f"ConcatDataset: index {index} is out of range for {n} samples")
+        index %= n
+        which = bisect.bisect_right(self.cumulative_sizes, index)
+        before = self.cumulative_sizes[which - 1] if which else 0
+        return self.datasets[which][index - before]
+
+    def __len__(self) -> int:
+        return self.cumulative_sizes[-1]
+
+
+def random_split(
+    dataset: Dataset[T], lengths: Sequence[float], generator: Generator | None = None
+) -> list[Subset[T]]:
+    """Disjoint random subsets of the given lengths, or of fractions that add up to 1.
+
+    What fractions leave over goes to the subsets in turn. ValueError for lengths that don't add up.
+    """
+    n = len(dataset)  # type: ignore[arg-type]
+    sizes: list[Any] = list(lengths)
+    total = sum(sizes)
+    if math.isclose(total, 1) and total <= 1:
+        for i, fraction in enumerate(sizes):
+            if not 0 <= fraction <= 1:
+                raise ValueError(
+                    f"random_split: Fraction at index {i} is not between 0 and 1: {fraction}"
+                )
+        sizes = [math.floor(n * fraction) for fraction in sizes]
+        for i in range(n - sum(sizes)):
+            sizes[i % len(sizes)] += 1
+        for i, size in enumerate(sizes):
+            if size == 0:
+                warnings.warn(
+                    f"random_split: Length of split at index {i} is 0. This might result in an "
+                    "empty dataset.",
+                    stacklevel=2,
+                )
+    if sum(sizes) != n:
+        raise ValueError(
+            "random_split: Sum of input lengths does not equal the length of the input dataset! "
+            f"{sizes} add up to {sum(sizes)}, expected {n} (or fractions that add up to 1)"
+        )
+    indices = permutation(n, generator).tolist()
+    ends = itertools.accumulate(sizes)
+    return [
+        Subset(dataset, indices[end - size : end]) for end, size in zip(ends, sizes, strict=True)
+    ]

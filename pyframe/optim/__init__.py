@@ -1,0 +1,279 @@
+"""Optimizers, as torch.optim: the base class owns the traversal, a subclass writes the formula.
+
+The learning rate stays a Python number in `param_groups`; what changes from step to step reaches
+the device as scalars of the recorded program or as tensors, so that equal steps plan nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pyframe as pf
+from pyframe.tensor import Tensor, no_grad
+
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
+
+
+def _check(name: str, value: float, ok: bool) -> None:
+    if not ok:
+        raise ValueError(f"Invalid {name}: {value}")
+
+
+class Optimizer:
+    """Base of all optimizers: parameter groups, state, and the walk over them."""
+
+    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+        if isinstance(params, Tensor):
+            raise TypeError(
+                "params argument given to the optimizer should be an iterable of Tensors or dicts, "
+                f"but got {type(params).__name__}; put it in a list"
+            )
+        self.defaults = defaults
+        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        self.param_groups: list[dict[str, Any]] = []
+        groups = list(params)
+        if not groups:
+            raise ValueError("optimizer got an empty parameter list")
+        if not isinstance(groups[0], dict):
+            groups = [{"params": groups}]
+        for group in groups:
+            self.add_param_group(group)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Add parameters with options of their own. TypeError/ValueError for what can't be one."""
+        group = dict(param_group)
+        found = group["params"]
+        items = [found] if isinstance(found, Tensor) else list(found)
+        params = [p[1] if isinstance(p, tuple) else p for p in items]
+        known = {id(p) for g in self.param_groups for p in g["params"]}
+        for p in params:
+            if not isinstance(p, Tensor):
+                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is "
+                                f"{type(p).__name__}")  # fmt: skip
+            if not p.is_leaf:
+                raise ValueError("can't optimize a non-leaf Tensor")
+            if id(p) in known:
+                raise ValueError("some parameters appear in more than one parameter group")
+        group["params"] = params
+        self.param_groups.append({**self.defaults, **group})
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients, or set them to zero."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    if set_to_none:
+                        p.grad = None
+                    else:
+                        p.grad.detach_().zero_()
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient; returns what `closure` returns."""
+        loss = None
+        if closure is not None:
+            with pf.enable_grad():
+                loss = closure()
+        with no_grad():
+            for group in self.param_groups:
+                params = [p for p in group["params"] if p.grad is not None]
+                if params:
+                    self._update(group, params)
+        pf.flush()
+        return loss
+
+    def _update(self, group: dict[str, Any], params: list[Tensor]) -> None:
+        """Write one step of the formula for the parameters of a group."""
+        raise NotImplementedError
+
+    def _steps(self, params: list[Tensor]) -> list[tuple[Tensor, list[Tensor]]]:
+        """Count this step: (step, the parameters that have taken as many), mostly one pair.
+
+        Parameters that are stepped together share one counter tensor."""
+        groups: dict[int, tuple[Tensor, list[Tensor]]] = {}
+        fresh: Tensor | None = None
+        for p in params:
+            step = self.state[p].get("step")
+            if step is None:
+                if fresh is None:
+                    fresh = pf.zeros((), device=p.device)
+                step = self.state[p]["step"] = fresh
+            groups.setdefault(id(step), (step, []))[1].append(p)
+        for step, _ in groups.values():
+            step.add_(1)
+        return list(groups.values())
+
+    def state_dict(self) -> dict[str, Any]:
+        """{'state': by parameter number, 'param_groups'}, as PyTorch's."""
+        number: dict[int, int] = {}
+        for group in self.param_groups:
+            for p in group["params"]:
+                number[id(p)] = len(number)
+        groups = [
+            {**{k: v for k, v in g.items() if k != "params"},
+             "params": [number[id(p)] for p in g["params"]]}
+            for g in self.param_groups
+        ]  # fmt: skip
+        state = {number[id(p)]: dict(s) for p, s in self.state.items() if id(p) in number}
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over a state_dict. ValueError if its groups don't fit; then nothing is loaded."""
+        groups = state_dict["param_groups"]
+        if len(groups) != len(self.param_groups):
+            raise ValueError("loaded state dict has a different number of parameter groups")
+        params: dict[int, Tensor] = {}
+        for own, new in zip(self.param_groups, groups, strict=True):
+            if len(own["params"]) != len(new["params"]):
+                raise ValueError(
+                    "loaded state dict contains a parameter group that doesn't match the size of "
+                    f"optimizer's group: {len(new['params'])} parameters, expected "
+                    f"{len(own['params'])}"
+                )
+            params.update(zip(new["params"], own["params"], strict=True))
+        moved: dict[int, Tensor] = {}  # a counter that parameters shared stays shared
+
+        def take(value: Any, p: Tensor) -> Any:
+            if not isinstance(value, Tensor):
+                return copy.deepcopy(value)
+            if id(value) not in moved:
+                moved[id(value)] = value.detach().to(p.device).clone()
+            return moved[id(value)]
+
+        state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        for key, values in state_dict["state"].items():
+            if key not in params:
+                raise ValueError(f"loaded state dict names parameter {key}, which no group has")
+            p = params[key]
+            for name, v in values.items():
+                if name != "step" and isinstance(v, Tensor) and v.shape != p.shape:
+                    raise ValueError(
+                        f"loaded state dict: {name} of parameter {key} has shape {list(v.shape)}, "
+                        f"expected {list(p.shape)}"
+                    )
+            state[p] = {name: take(v, p) for name, v in values.items()}
+        self.state = state
+        for own, new in zip(self.param_groups, groups, strict=True):
+            own.update({k: copy.deepcopy(v) for k, v in new.items() if k != "params"})
+
+    def _move_state(self) -> None:
+        """Bring the state to where its parameters are now."""
+        moved: dict[int, Tensor] = {}
+        for p, values in self.state.items():
+            for name, v in values.items():
+                if isinstance(v, Tensor) and v.device is not p.device:
+                    if id(v) not in moved:
+                        moved[id(v)] = v.to(p.device)
+                    values[name] = moved[id(v)]
+
+    def __repr__(self) -> str:
+        lines = [f"{type(self).__name__} ("]
+        for i, group in enumerate(self.param_groups):
+            lines.append(f"Parameter Group {i}")
+            lines += [f"    {k}: {group[k]}" for k in sorted(group) if k != "params"]
+        return "\n".join([*lines, ")"])
+
+
+class SGD(Optimizer):
+    """v = momentum * v + (1 - dampening) * g; p -= lr * v (or lr * (g + momentum * v), nesterov).
+
+    https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html
+    """
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, dampening: float = 0,
+        weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False,
+    ) -> None:  # fmt: skip
+        _check("learning rate", lr, lr >= 0)
+        _check("momentum value", momentum, momentum >= 0)
+        _check("weight_decay value", weight_decay, weight_decay >= 0)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        super().__init__(params, dict(
+            lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
+            nesterov=nesterov, maximize=maximize,
+        ))  # fmt: skip
+
+    def _update(self, group: dict[str, Any], params: list[Tensor]) -> None:
+        lr, momentum, decay = group["lr"], group["momentum"], group["weight_decay"]
+        for p in params:
+            g = -p.grad if group["maximize"] else p.grad
+            assert g is not None
+            if decay:
+                g = g + p * decay
+            if momentum:
+                state = self.state[p]
+                v = state.get("momentum_buffer")
+                if v is None:
+                    v = state["momentum_buffer"] = g.clone()
+                else:
+                    v.mul_(momentum).add_(g, alpha=1 - group["dampening"])
+                g = g + v * momentum if group["nesterov"] else v
+            p.sub_(g * lr)
+
+
+class Adam(Optimizer):
+    """m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g^2; p -= lr * m^ / (sqrt(v^) + eps).
+
+    m^ and v^ are m / (1 - b1^t) and v / (1 - b2^t) (Kingma & Ba 2015, arXiv 1412.6980). Weight
+    decay is added to the gradient.
+    """
+
+    decoupled = False
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float = 0, amsgrad: bool = False, *,
+        maximize: bool = False,
+    ) -> None:  # fmt: skip
+        _check("learning rate", lr, lr >= 0)
+        _check("epsilon value", eps, eps >= 0)
+        for i, beta in enumerate(betas):
+            _check(f"beta parameter at index {i}", beta, 0 <= beta < 1)
+        _check("weight_decay value", weight_decay, weight_decay >= 0)
+        super().__init__(params, dict(
+            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
+            maximize=maximize,
+        ))  # fmt: skip
+
+    def _update(self, group: dict[str, Any], params: list[Tensor]) -> None:
+        lr, eps, decay = group["lr"], group["eps"], group["weight_decay"]
+        b1, b2 = group["betas"]
+        for step, together in self._steps(params):
+            scale1 = (1 - pf.pow(b1, step)) / lr if lr else None
+            scale2 = (1 - pf.pow(b2, step)).sqrt()
+            for p in together:
+                g = -p.grad if group["maximize"] else p.grad
+                assert g is not None
+                if decay:
+                    if self.decoupled:
+                        p.mul_(1 - lr * decay)
+                    else:
+                        g = g + p * decay
+                state = self.state[p]
+                if "exp_avg" not in state:
+                    state["exp_avg"], state["exp_avg_sq"] = pf.zeros_like(p), pf.zeros_like(p)
+                    if group["amsgrad"]:
+                        state["max_exp_avg_sq"] = pf.zeros_like(p)
+                m, v = state["exp_avg"], state["exp_avg_sq"]
+                m.mul_(b1).add_(g * (1 - b1))
+                v.mul_(b2).add_(g * g * (1 - b2))
+                if group["amsgrad"]:
+                    v = state["max_exp_avg_sq"].copy_(pf.maximum(state["max_exp_avg_sq"], v))
+                if scale1 is not None:
+                    p.sub_(m / ((v.sqrt() / scale2 + eps) * scale1))
+
+
+class AdamW(Adam):
+    """Adam whose weight decay acts on the parameters themselves (arXiv 1711.05101)."""
+
+    decoupled = True
+
+    def __init__(
+        self, params: Iterable[Any], lr: float = 1e-3, betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *,
+        maximize: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)

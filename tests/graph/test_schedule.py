@@ -1,0 +1,229 @@
+"""The scheduler and its Programs, with no device: fusion, buffers, the views' arithmetic."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pyframe import dtypes as dt
+from pyframe.backend.base import Limits
+from pyframe.backend.numpy import NumpyBackend
+from pyframe.devices import device
+from pyframe.graph import view as views
+from pyframe.graph.interpret import pack_params
+from pyframe.graph.node import Node
+from pyframe.graph.schedule import schedule, structure, toposort
+from pyframe.ops import elementwise as el, matmul as mm, movement as mv, reduce as rd
+from pyframe.ops.op import REGISTRY, Op, apply
+from pyframe.tensor import Tensor, _op
+
+
+class Recorder:
+    """A lazy device that only records, so that schedules can be looked at."""
+
+    def __init__(self) -> None:
+        self.pending: list[Any] = []
+        self.limits = Limits(float16=True)
+        self.adapter = "a recorder"
+
+    def flush(self) -> None:
+        self.pending.clear()
+
+    def guard(self, bad: Tensor, message: str) -> None: ...
+
+
+@pytest.fixture
+def lazy() -> Any:
+    d = device("gpu:77")
+    d.__dict__["backend"] = Recorder()
+    yield d
+    del d.__dict__["backend"]
+
+
+def value(lazy: Any, *shape: int, dtype: dt.dtype = dt.float32) -> Tensor:
+    n = int(np.prod(shape))
+    data = np.random.default_rng(n).standard_normal(shape).astype(dtype.numpy)
+    return _op.new(Node(None, (), (), shape, dtype, lazy, data))
+
+
+def plan(*outs: Tensor, buffers: int = 8) -> Any:
+    roots = [t._storage.node for t in outs]
+    order = toposort(roots)
+    return (*schedule(order, roots, buffers), order, roots)
+
+
+def run(*outs: Tensor, buffers: int = 8) -> tuple[Any, list[np.ndarray]]:
+    """Run the schedule with the NumPy backend, through the seam as a GPU would."""
+    program, inputs, constants, _, roots = plan(*outs, buffers=buffers)
+    backend = NumpyBackend()
+    slots = [backend.alloc(n) for n in program.slot_bytes]
+    for n, slot in zip(inputs, slots, strict=False):
+        backend.write(slot, np.ascontiguousarray(n.data, _stored(n.dtype)).tobytes())
+    values = [c.attrs[0] for c in constants]
+    backend.run(program, slots, pack_params(program.params, values, program.param_bytes))
+    arrays = []
+    for i, n in enumerate(r for r in roots if r.data is None):
+        raw = backend.read([(slots[program.inputs + i], program.slot_bytes[program.inputs + i])])[0]
+        flat = np.frombuffer(raw, _stored(n.dtype))[: int(np.prod(n.shape))]
+        arrays.append(flat.reshape(n.shape))
+    return program, arrays
+
+
+def _stored(d: dt.dtype) -> Any:
+    from pyframe.graph.interpret import storage_dtype
+
+    return storage_dtype(d)
+
+
+def bodies(program: Any) -> list[str]:
+    return [program.kernels[s.kernel].body for s in program.steps]
+
+
+def test_a_chain_is_one_kernel(lazy: Any) -> None:
+    x, y = value(lazy, 3, 4), value(lazy, 4)
+    out = ((x + y) * 2).exp().T[1:] - 1
+    program, (got,) = run(el.copy(out))
+    assert bodies(program) == ["map"]
+    want = (np.exp((x._node.data + y._node.data) * 2).T)[1:] - 1
+    np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_what_nothing_needs_is_not_computed(lazy: Any) -> None:
+    x = value(lazy, 5)
+    kept = x + 1
+    x * 3  # dropped
+    program, _ = run(kept)
+    assert len(program.steps) == 1
+
+
+def test_reductions_and_products_take_what_feeds_them(lazy: Any) -> None:
+    x, w = value(lazy, 6, 5), value(lazy, 4, 5)
+    total = (x * x).relu().sum(1)
+    product = mm.matmul(x.relu(), w.T)
+    program, (a, b) = run(total, el.copy(product))
+    assert sorted(bodies(program)) == ["map", "matmul", "sum"]
+    np.testing.assert_allclose(a, np.maximum(x._node.data**2, 0).sum(1), rtol=1e-5)
+    np.testing.assert_allclose(b, np.maximum(x._node.data, 0) @ w._node.data.T, rtol=1e-5)
+
+
+def test_softmax_and_padding(lazy: Any) -> None:
+    x = value(lazy, 4, 7)
+    padded = mv.pad(x.exp(), ((1, 0), (0, 2)), 3.5)
+    program, (soft, pad) = run(rd.softmax(x, 1), el.copy(padded + 1))
+    e = np.exp(x._node.data - x._node.data.max(1, keepdims=True))
+    np.testing.assert_allclose(soft, e / e.sum(1, keepdims=True), rtol=1e-5)
+    np.testing.assert_allclose(
+        pad, np.pad(np.exp(x._node.data), ((1, 0), (0, 2)), constant_values=3.5) + 1, rtol=1e-6
+    )
+    assert len(program.steps) == 4
+
+
+@pytest.mark.parametrize("buffers", [3, 4, 8])
+def test_no_kernel_binds_more_than_the_device_allows(lazy: Any, buffers: int) -> None:
+    xs = [value(lazy, 3, 3) for _ in range(12)]
+    total = xs[0]
+    for i, x in enumerate(xs[1:]):
+        total = total * 0.5 + x.T * i
+    program, (got,) = run(el.copy(total), buffers=buffers)
+    assert all(len(s.slots) <= buffers for s in program.steps)
+    want = xs[0]._node.data
+    for i, x in enumerate(xs[1:]):
+        want = want * 0.5 + x._node.data.T * i
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_a_long_chain_is_cut(lazy: Any) -> None:
+    x = value(lazy, 3)
+    y = x
+    for _ in range(1000):
+        y = y * 1.001 + 0.001
+    program, (got,) = run(y)
+    assert 1 < len(program.steps) <= 20
+    want = x._node.data.astype(np.float64)
+    for _ in range(1000):
+        want = want * 1.001 + 0.001
+    np.testing.assert_allclose(got, want, rtol=1e-4)
+
+
+def test_scalars_are_parameters_not_text(lazy: Any) -> None:
+    x = value(lazy, 3)
+    first, second = x * 2.5 + 1, x * 7.0 + 3
+    a, b = plan(first), plan(second)
+    assert a[0].kernels == b[0].kernels
+    assert structure(a[3], a[4]) == structure(b[3], b[4])
+    assert [c.attrs[0] for c in a[2]] == [2.5, 1]
+    other = plan(value(lazy, 4) * 2.5 + 1)
+    assert structure(other[3], other[4]) != structure(a[3], a[4])
+
+
+def test_temporaries_share_buffers(lazy: Any) -> None:
+    x = value(lazy, 32, 32)
+    for _ in range(6):
+        x = mm.matmul(x, x)
+    program, _, _, _, _ = plan(x)
+    assert len(program.steps) == 6
+    assert program.peak_bytes <= 5 * 32 * 32 * 4  # input, output and temporaries taking turns
+
+
+def test_a_step_never_writes_what_it_reads(lazy: Any) -> None:
+    x = value(lazy, 8, 8)
+    for _ in range(4):
+        x = mm.matmul(x, x).relu() + x
+    program, _, _, _, _ = plan(x, x.sum(0), x.sum(1))
+    for s in program.steps:
+        assert s.slots[-1] not in s.slots[:-1]
+
+
+moves = st.lists(st.integers(0, 5), min_size=1, max_size=6)
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.randoms(use_true_random=False), moves)
+def test_any_chain_of_movement_is_what_numpy_says(rnd: Any, kinds: list[int]) -> None:
+    """Trackers compose: read through them, a buffer shows what the NumPy views show."""
+    shape = tuple(rnd.choice([1, 2, 3, 4]) for _ in range(rnd.randint(1, 3)))
+    array = np.arange(1, int(np.prod(shape)) + 1, dtype=np.float32).reshape(shape)
+    tracker = views.contiguous(shape)
+    flat = array.reshape(-1).copy()
+    for kind in kinds:
+        op, attrs = random_move(rnd, kind, array.shape)
+        array = op.numpy(array, *attrs)  # type: ignore[misc]
+        tracker = op.view(tracker, *attrs)  # type: ignore[misc]
+        assert tracker[-1].shape == array.shape
+        np.testing.assert_array_equal(views.read(flat, tracker), array)
+    collapsed, small, _ = views.collapse([tracker], array.shape)
+    np.testing.assert_array_equal(
+        views.read(flat, collapsed[0]).reshape(array.shape), array
+    )
+    assert np.prod(small, dtype=int) == array.size
+
+
+def random_move(rnd: Any, kind: int, shape: tuple[int, ...]) -> tuple[Op, tuple[Any, ...]]:
+    if kind == 0:
+        dims = list(range(len(shape)))
+        rnd.shuffle(dims)
+        return REGISTRY["permute"], (tuple(dims),)
+    if kind == 1:
+        return REGISTRY["pad"], (tuple((rnd.randint(0, 2), rnd.randint(0, 1)) for _ in shape), 0)
+    if kind == 2:
+        sizes = tuple(rnd.randint(1, n) for n in shape)
+        starts = tuple(rnd.randint(0, n - k) for n, k in zip(shape, sizes, strict=True))
+        return REGISTRY["slice"], (starts, sizes, (1,) * len(shape))
+    if kind == 3:
+        starts = tuple(n - 1 for n in shape)
+        steps = tuple(rnd.choice([-1, -2]) for _ in shape)
+        sizes = tuple((n - 1) // -k + 1 for n, k in zip(shape, steps, strict=True))
+        return REGISTRY["slice"], (starts, sizes, steps)
+    if kind == 4:
+        return REGISTRY["expand"], ((rnd.randint(1, 3), *shape),)
+    n = int(np.prod(shape))
+    first = rnd.choice([d for d in range(1, n + 1) if n % d == 0])
+    return REGISTRY["reshape"], ((first, n // first),)
+
+
+def test_apply_checks_the_device(lazy: Any) -> None:
+    with pytest.raises(TypeError, match="has no float64; use float32"):
+        apply(REGISTRY["cast"], (value(lazy, 2),), (dt.float64,))
