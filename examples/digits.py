@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pyframe as pf
 from pyframe import nn, optim
-from pyframe.data import DataLoader
 from pyframe.vision.datasets import MNIST
 
 SEED = 0
@@ -50,8 +49,14 @@ def main() -> None:
     args = parser.parse_args()
 
     model = make_model()
-    train, test = (DataLoader(digits, BATCH_SIZE, shuffle=digits.train) for digits in load_data())
-    model.fit(train, epochs=args.epochs, validation_data=test, device=args.device)
+    train, test = load_data()
+    model.fit(
+        train,
+        epochs=args.epochs,
+        batch_size=BATCH_SIZE,
+        validation_data=test,
+        device=args.device,
+    )
     accuracy = model.evaluate(test)["accuracy"]
     model.save("digits.safetensors")
     print(f"{accuracy:.1%} of the test digits are read correctly; saved digits.safetensors")

@@ -10,7 +10,7 @@ import sys
 import webbrowser
 import zipfile
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar
+from typing import Any, BinaryIO
 
 PYODIDE_VERSION = "0.27.7"
 PYODIDE_CDN = f"https://cdn.jsdelivr.net/pyodide/v{PYODIDE_VERSION}/full/"
@@ -69,23 +69,24 @@ def package_zip() -> bytes:
     return out.getvalue()
 
 
+# What the standard library's table lacks, or takes from the system; browsers insist on these.
+TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".py": "text/plain; charset=utf-8",
+    ".wasm": "application/wasm",
+    ".zip": "application/zip",
+}
+
+
 class Handler(http.server.SimpleHTTPRequestHandler):
     """Files of web/, and the few that are made up or lie elsewhere."""
 
     protocol_version = "HTTP/1.1"
     server: Server
-    extensions_map: ClassVar[dict[str, str]] = {
-        **http.server.SimpleHTTPRequestHandler.extensions_map,
-        ".css": "text/css; charset=utf-8",
-        ".html": "text/html; charset=utf-8",
-        ".js": "text/javascript; charset=utf-8",
-        ".json": "application/json",
-        ".mjs": "text/javascript; charset=utf-8",
-        ".py": "text/plain; charset=utf-8",
-        ".svg": "image/svg+xml",
-        ".wasm": "application/wasm",
-        ".zip": "application/zip",
-    }
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args, directory=str(ROOT / "web"))
@@ -117,10 +118,14 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
     def _made(self, body: bytes, kind: str) -> io.BytesIO:
         self.send_response(200)
-        self.send_header("Content-Type", self.extensions_map[kind])
+        self.send_header("Content-Type", TYPES[kind])
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         return io.BytesIO(body)
+
+    def guess_type(self, path: Any) -> str:
+        """The Content-Type of a file."""
+        return TYPES.get(Path(path).suffix) or super().guess_type(path)
 
     def list_directory(self, path: Any) -> None:
         """Folders have no listing."""
@@ -148,7 +153,7 @@ class Server(http.server.ThreadingHTTPServer):
     @property
     def url(self) -> str:
         """The address to open; it names this computer when every interface is served."""
-        host, port = self.server_address[:2]
+        host, port = str(self.server_address[0]), self.server_address[1]
         return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}/"
 
     def handle_error(self, request: Any, client_address: Any) -> None:

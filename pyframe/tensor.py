@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -759,6 +758,5 @@ async def gather_async(tensors: Sequence[Tensor]) -> list[np.ndarray]:
     if lazy:
         arrays = iter(await lazy[0].device.backend.fetch_async(lazy))
         return [next(arrays) if t.device.lazy else t._host() for t in tensors]
-    await asyncio.sleep(0)
     return [t._host() for t in tensors]
 

@@ -1,57 +1,75 @@
-// y[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]. 16 x 16 threads, RM x RN results each; tiles
-// of both operands pass through workgroup memory, A transposed so that a thread reads neighbours.
+// y[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]. TX x TY threads compute 4 x 4 results each;
+// tiles of both operands pass through workgroup memory as vec4s, so that one load feeds 4 products.
 const M = 64;
 const N = 64;
 const K = 64;
-const RM = 4;
-const RN = 4;
+const TX = 16;
+const TY = 16;
 const BK = 16;
-const BM = 16 * RM;
-const BN = 16 * RN;
+const BM = 4 * TY;
+const BN = 4 * TX;
 
-var<workgroup> tile_a: array<array<Acc, BM>, BK>;
-var<workgroup> tile_b: array<array<Acc, BN>, BK>;
+alias Vec = vec4<Acc>;
+var<workgroup> tile_a: array<Vec, BK * TY>;
+var<workgroup> tile_b: array<Vec, BK * TX>;
 
-@compute @workgroup_size(16, 16)
+fn a_at(batch: i32, m: i32, k: i32) -> Acc {
+  if (m < M && k < K) { return load_a(batch, m, k); }
+  return Acc(0);
+}
+fn b_at(batch: i32, k: i32, n: i32) -> Acc {
+  if (n < N && k < K) { return load_b(batch, k, n); }
+  return Acc(0);
+}
+fn put(batch: i32, m: i32, n: i32, v: Vec) {
+  if (m >= M) { return; }
+  let at = (batch * M + m) * N + n;
+  if (n < N) { store(at, v.x); }
+  if (n + 1 < N) { store(at + 1, v.y); }
+  if (n + 2 < N) { store(at + 2, v.z); }
+  if (n + 3 < N) { store(at + 3, v.w); }
+}
+
+@compute @workgroup_size(TX, TY)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_id) local: vec3<u32>) {
   let batch = i32(group.z);
   let m0 = i32(group.y) * BM;
   let n0 = i32(group.x) * BN;
   let tx = i32(local.x);
   let ty = i32(local.y);
-  let t = ty * 16 + tx;
-  var acc: array<array<Acc, RN>, RM>;
+  let t = ty * TX + tx;
+  var acc0 = Vec();
+  var acc1 = Vec();
+  var acc2 = Vec();
+  var acc3 = Vec();
   for (var k0 = 0; k0 < K; k0 += BK) {
-    for (var i = t; i < BM * BK; i += 256) {
-      let m = m0 + i / BK;
+    for (var i = t; i < BK * TY; i += TX * TY) {
       let k = k0 + i % BK;
-      var v = Acc(0);
-      if (m < M && k < K) { v = load_a(batch, m, k); }
-      tile_a[i % BK][i / BK] = v;
+      let m = m0 + 4 * (i / BK);
+      tile_a[(i % BK) * TY + i / BK] =
+        Vec(a_at(batch, m, k), a_at(batch, m + 1, k), a_at(batch, m + 2, k), a_at(batch, m + 3, k));
     }
-    for (var i = t; i < BN * BK; i += 256) {
-      let k = k0 + i / BN;
-      let n = n0 + i % BN;
-      var v = Acc(0);
-      if (n < N && k < K) { v = load_b(batch, k, n); }
-      tile_b[i / BN][i % BN] = v;
+    for (var i = t; i < BK * TX; i += TX * TY) {
+      let k = k0 + i / TX;
+      let n = n0 + 4 * (i % TX);
+      tile_b[i] =
+        Vec(b_at(batch, k, n), b_at(batch, k, n + 1), b_at(batch, k, n + 2), b_at(batch, k, n + 3));
     }
     workgroupBarrier();
     for (var k = 0; k < BK; k++) {
-      var row: array<Acc, RM>;
-      for (var i = 0; i < RM; i++) { row[i] = tile_a[k][ty * RM + i]; }
-      for (var j = 0; j < RN; j++) {
-        let v = tile_b[k][tx + 16 * j];
-        for (var i = 0; i < RM; i++) { acc[i][j] += row[i] * v; }
-      }
+      let a = tile_a[k * TY + ty];
+      let b = tile_b[k * TX + tx];
+      acc0 += a.x * b;
+      acc1 += a.y * b;
+      acc2 += a.z * b;
+      acc3 += a.w * b;
     }
     workgroupBarrier();
   }
-  for (var i = 0; i < RM; i++) {
-    for (var j = 0; j < RN; j++) {
-      let m = m0 + ty * RM + i;
-      let n = n0 + tx + 16 * j;
-      if (m < M && n < N) { store((batch * M + m) * N + n, acc[i][j]); }
-    }
-  }
+  let m = m0 + 4 * ty;
+  let n = n0 + 4 * tx;
+  put(batch, m, n, acc0);
+  put(batch, m + 1, n, acc1);
+  put(batch, m + 2, n, acc2);
+  put(batch, m + 3, n, acc3);
 }

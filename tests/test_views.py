@@ -212,4 +212,3 @@ def test_a_view_written_before_and_after_a_flush() -> None:
     v *= 10
     assert x.cpu().tolist() == [[0, 1, 0, 0], [10, 20, 10, 10], [0, 1, 0, 0], [0, 1, 0, 0]]
     assert w.tolist() == [1, 20, 1, 1]
-

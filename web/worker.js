@@ -72,7 +72,7 @@ async function boot({ config, base }) {
     python.FS.writeFile(`${HOME}demo.py`, await bytes(new URL("demo.py", import.meta.url)));
 
     status("Starting pyframe");
-    self.pyframePost = (event, json) => post(event, JSON.parse(json));
+    self.pyframePost = post;
     demo = python.pyimport("demo");
     return ask("describe", {});
   } finally {

@@ -132,8 +132,8 @@ class WebGPU:
             handle, buffer.handle = buffer.handle, None
             self._recycle(handle, buffer.nbytes)
 
-    def _recycle(self, handle: Any, nbytes: int) -> None:
-        heapq.heappush(self._free.setdefault(nbytes, []), handle)
+    def _recycle(self, handle: Any, nbytes: int, push: Any = heapq.heappush) -> None:
+        push(self._free.setdefault(nbytes, []), handle)  # bound early: modules go first at exit
         self.stats.bytes_live -= nbytes
         self.stats.bytes_pooled += nbytes
 

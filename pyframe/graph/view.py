@@ -168,6 +168,59 @@ def _merged_strides(v: View, shape: Shape) -> Shape | None:
     return tuple(strides)
 
 
+class Term(NamedTuple):
+    """(index[dim] // div % mod) * factor; mod 0 means none is needed."""
+
+    dim: int
+    div: int
+    mod: int
+    factor: int
+
+
+def unravel(v: View, shape: Shape) -> list[tuple[int, list[Term]]] | None:
+    """The index over `shape` of `v`'s flat position, each dim as offset + sum of terms.
+
+    None where only the flat position itself can be unravelled. Reshapes and windows mostly can
+    be said dim by dim, which takes few divisions or none.
+    """
+    inner = row_major(shape)
+    rest, offsets = v.offset, []
+    for n, stride in zip(shape, inner, strict=True):
+        digit = rest // stride if n > 1 else 0
+        offsets.append(digit)
+        rest -= digit * stride
+    if rest:
+        return None
+    terms: list[list[Term]] = [[] for _ in shape]
+    low, high = list(offsets), list(offsets)
+    for d, (n, s) in enumerate(zip(v.shape, v.strides, strict=True)):
+        if n == 1 or s == 0:
+            continue
+        e = next((e for e, r in enumerate(inner) if shape[e] > 1 and abs(s) % r == 0), None)
+        if e is None:
+            return None
+        factor = s // inner[e] if s > 0 else -(-s // inner[e])
+        done = 1  # elements of index d that the dims so far take in
+        while True:
+            left = n // done
+            fits = left * abs(factor) <= shape[e] or e == 0
+            take = left if fits else shape[e]
+            if not fits and (abs(factor) != 1 or left % shape[e]):
+                return None
+            terms[e].append(Term(d, done, 0 if fits else shape[e], factor))
+            low[e] += min(factor * (take - 1), 0)
+            high[e] += max(factor * (take - 1), 0)
+            done *= take
+            if fits:
+                break
+            e -= 1
+            while e > 0 and shape[e] == 1:
+                e -= 1
+    if any(a < 0 or b >= n for a, b, n in zip(low, high, shape, strict=True)):
+        return None
+    return list(zip(offsets, terms, strict=True))
+
+
 def collapse(
     trackers: list[Tracker], shape: Shape, kinds: Sequence[int] | None = None
 ) -> tuple[list[Tracker], Shape, list[int]]:

@@ -42,12 +42,16 @@ def _numpy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _plan(out: tuple[int, ...], shapes: Any) -> tuple[dict[str, int], tuple[int, int, int]]:
-    """Each of 16 x 16 threads computes RM x RN results: more where the matrix is large enough."""
-    batch = math.prod(out[:-2])
-    m, n, k = out[-2], out[-1], shapes[0][-1]
-    rm, rn = (4 if size > 32 else 2 if size > 16 else 1 for size in (m, n))
-    grid = (-(-n // (16 * rn)), -(-m // (16 * rm)), batch)
-    return {"M": m, "N": n, "K": k, "RM": rm, "RN": rn}, grid
+    """TX x TY threads compute 4 x 4 results each: as many as the matrix has work for."""
+    batch, m, n, k = math.prod(out[:-2]), out[-2], out[-1], shapes[0][-1]
+    ty = min(16, _power_of_two(-(-m // 4)))
+    tx = min(16 if ty > 8 else 32, _power_of_two(-(-n // 4)))
+    grid = (-(-n // (4 * tx)), -(-m // (4 * ty)), batch)
+    return {"M": m, "N": n, "K": k, "TX": tx, "TY": ty}, grid
+
+
+def _power_of_two(n: int) -> int:
+    return 1 << (n - 1).bit_length()
 
 
 matmul_op = Op(

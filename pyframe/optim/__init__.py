@@ -7,6 +7,7 @@ the device as scalars of the recorded program or as tensors, so that equal steps
 from __future__ import annotations
 
 import copy
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -242,8 +243,9 @@ class Adam(Optimizer):
         lr, eps, decay = group["lr"], group["eps"], group["weight_decay"]
         b1, b2 = group["betas"]
         for step, together in self._steps(params):
-            scale1 = (1 - pf.pow(b1, step)) / lr if lr else None
-            scale2 = (1 - pf.pow(b2, step)).sqrt()
+            # 1 - b^t as -expm1(t log b): in float32 the difference would lose most digits
+            scale1 = -pf.expm1(step * math.log(b1)) / lr if b1 and lr else 1 / lr if lr else None
+            scale2 = (-pf.expm1(step * math.log(b2))).sqrt() if b2 else 1.0
             for p in together:
                 g = -p.grad if group["maximize"] else p.grad
                 assert g is not None

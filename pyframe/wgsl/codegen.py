@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pyframe import dtypes as dt
 from pyframe.graph.program import Apply, Expr, Kernel, Load, Param, Valid
-from pyframe.graph.view import Tracker, is_contiguous
+from pyframe.graph.view import Shape, Term, Tracker, is_contiguous, unravel
 from pyframe.ops.op import REGISTRY
 from pyframe.wgsl import library
 
@@ -117,17 +117,9 @@ class _Lines:
             return self.flat, ""
         index = self.index
         conditions: list[str] = []
-        at = ""
-        for depth, v in enumerate(reversed(tracker)):
-            if depth:
-                index = [
-                    self.let(_unravel(at, v.shape, d)) if n > 1 else "0"
-                    for d, n in enumerate(v.shape)
-                ]
-            terms = [] if v.offset == 0 else [str(v.offset)]
-            for d, (n, s) in enumerate(zip(v.shape, v.strides, strict=True)):
-                if n > 1 and s:
-                    terms.append(index[d] if s == 1 else f"{index[d]} * {s}")
+        for depth in reversed(range(len(tracker))):
+            v = tracker[depth]
+            for d, n in enumerate(v.shape):
                 if v.mask:
                     lo, hi = v.mask[d]
                     if lo >= hi:
@@ -136,10 +128,34 @@ class _Lines:
                         conditions.append(f"{index[d]} >= {lo}")
                     if hi < n:
                         conditions.append(f"{index[d]} < {hi}")
-            at = " + ".join(terms).replace("+ -", "- ") if terms else "0"
-            if depth < len(tracker) - 1:
-                at = self.let(at)
-        return at, " && ".join(conditions)
+            if depth == 0:
+                break
+            shape = tracker[depth - 1].shape
+            # where a mask lets an index pass its bounds, the digits need not be in range
+            parts = unravel(v, shape) if v.mask is None else None
+            if parts is None:
+                flat = self.let(_sum(v.offset, v.strides, index, v.shape))
+                index = [
+                    self.let(_unravel(flat, shape, d)) if n > 1 else "0"
+                    for d, n in enumerate(shape)
+                ]
+            else:
+                index = [self.let(self._terms(offset, terms, index)) for offset, terms in parts]
+        v = tracker[0]
+        return _sum(v.offset, v.strides, index, v.shape), " && ".join(conditions)
+
+    def _terms(self, offset: int, terms: list[Term], index: list[str]) -> str:
+        out = [str(offset)] if offset or not terms else []
+        for t in terms:
+            text = index[t.dim]
+            if t.div > 1:
+                text = f"{text} / {t.div}"
+            if t.mod:
+                text = f"({text}) % {t.mod}"
+            if t.factor != 1:
+                text = f"({text}) * {t.factor}"
+            out.append(text)
+        return " + ".join(out)
 
     def run(self, e: Expr) -> str:
         """Emit all instructions; the name of the value."""
@@ -202,6 +218,15 @@ def _param(i: Param) -> str:
     if kind == "f16":
         return f"unpack2x16float({word}).x"
     return word if kind == "u32" else f"bitcast<{kind}>({word})"
+
+
+def _sum(offset: int, strides: Shape, index: list[str], shape: Shape) -> str:
+    """offset + the products of indices and strides."""
+    terms = [str(offset)] if offset else []
+    for i, s, n in zip(index, strides, shape, strict=True):
+        if n > 1 and s:
+            terms.append(i if s == 1 else f"{i} * {s}")
+    return " + ".join(terms) or "0"
 
 
 def _unravel(flat: str, shape: tuple[int, ...], d: int) -> str:

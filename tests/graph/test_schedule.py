@@ -194,11 +194,41 @@ def test_any_chain_of_movement_is_what_numpy_says(rnd: Any, kinds: list[int]) ->
         tracker = op.view(tracker, *attrs)  # type: ignore[misc]
         assert tracker[-1].shape == array.shape
         np.testing.assert_array_equal(views.read(flat, tracker), array)
+    for outer, inner in zip(tracker[1:], tracker, strict=False):
+        check_unravel(outer, inner.shape)
     collapsed, small, _ = views.collapse([tracker], array.shape)
     np.testing.assert_array_equal(
         views.read(flat, collapsed[0]).reshape(array.shape), array
     )
     assert np.prod(small, dtype=int) == array.size
+
+
+def check_unravel(v: views.View, shape: tuple[int, ...]) -> None:
+    """Dim by dim, the index is that of the flat position."""
+    parts = views.unravel(v, shape)
+    if parts is None or v.mask is not None:
+        return
+    for index in np.ndindex(*v.shape):
+        flat = v.offset + sum(i * s for i, s in zip(index, v.strides, strict=True))
+        want = np.unravel_index(flat, shape)
+        for (offset, terms), w in zip(parts, want, strict=True):
+            got = offset
+            for t in terms:
+                digit = index[t.dim] // t.div
+                got += (digit % t.mod if t.mod else digit) * t.factor
+            assert got == w
+
+
+def test_windows_of_padding_need_no_division(lazy: Any) -> None:
+    t = views.pad(views.contiguous((2, 3, 8, 8)), ((0, 0), (0, 0), (1, 1), (1, 1)))
+    t = views.windows(t, (3, 3), (2, 2), (1, 1))
+    parts = views.unravel(t[-1], t[-2].shape)
+    assert parts is not None
+    assert all(term.div == 1 and term.mod == 0 for _, terms in parts for term in terms)
+    columns = views.reshape(views.permute(t, (0, 1, 4, 5, 2, 3)), (2, 27, 16))
+    split = views.unravel(columns[-1], columns[-2].shape)
+    assert split is not None
+    assert [len(terms) for _, terms in split] == [1, 1, 1, 1, 1, 1]
 
 
 def random_move(rnd: Any, kind: int, shape: tuple[int, ...]) -> tuple[Op, tuple[Any, ...]]:

@@ -57,6 +57,8 @@ def test_the_package_zip_is_what_is_installed(server: serve.Server) -> None:
     ("path", "kind"),
     [
         ("/", "text/html; charset=utf-8"),
+        ("/pyodide/pyodide.mjs", "text/javascript; charset=utf-8"),
+        ("/pyodide/pyodide.asm.wasm", "application/wasm"),
         ("/app.js", "text/javascript; charset=utf-8"),
         ("/worker.js", "text/javascript; charset=utf-8"),
         ("/style.css", "text/css; charset=utf-8"),
@@ -66,15 +68,12 @@ def test_the_package_zip_is_what_is_installed(server: serve.Server) -> None:
         ("/data/mnist10k/t10k-labels-idx1-ubyte.gz", "application/gzip"),
     ],
 )
-def test_types(server: serve.Server, path: str, kind: str) -> None:
+def test_types(server: serve.Server, path: str, kind: str, request: pytest.FixtureRequest) -> None:
+    if "pyodide" in path:
+        request.getfixturevalue("pyodide_files")
     response = get(server, path)
     assert response.getheader("Content-Type") == kind
     assert response.getheader("Content-Encoding") is None  # a .gz file is to arrive as it is
-
-
-def test_the_types_that_browsers_insist_on() -> None:
-    assert serve.Handler.extensions_map[".wasm"] == "application/wasm"
-    assert serve.Handler.extensions_map[".mjs"].startswith("text/javascript")
 
 
 @pytest.mark.parametrize(

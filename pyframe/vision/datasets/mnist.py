@@ -109,8 +109,8 @@ class MNIST(Dataset[tuple[Any, Any]]):
 
     def _files(self, download: bool) -> list[Path]:
         """The files of this split's images and labels, both of one folder."""
-        split = "train-" if self.train else "t10k-"
-        names = [name for name in self.md5 if name.startswith(split)]
+        split = "train" if self.train else "t10k"
+        names = [f"{split}-images-idx3-ubyte", f"{split}-labels-idx1-ubyte"]
         folders = [self.raw_folder, self.root]
         for folder in folders:
             found = [

@@ -1,0 +1,85 @@
+"""What looks on while a Model trains: Callback, History, and the progress bar."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyframe.train.model import Model
+
+Logs = dict[str, float]
+
+
+class Callback:
+    """Override what you need; each method may be `async`. `model.stop_training = True` stops."""
+
+    def on_fit_begin(self, model: Model) -> Any:
+        """Before the first step."""
+
+    def on_step(self, model: Model, step: int, logs: Logs) -> Any:
+        """After losses were read: `logs` are the epoch's means so far, `step` counts all steps."""
+
+    def on_epoch(self, model: Model, epoch: int, logs: Logs) -> Any:
+        """After an epoch and its validation."""
+
+    def on_fit_end(self, model: Model) -> Any:
+        """After the last step, also when stopped early."""
+
+
+class History(Callback):
+    """What `fit` returns: `history` holds a list a quantity, with one number an epoch."""
+
+    def __init__(self) -> None:
+        self.history: dict[str, list[float]] = {}
+        self.epoch: list[int] = []
+
+    def on_epoch(self, model: Model, epoch: int, logs: Logs) -> None:
+        """Keep the epoch's numbers."""
+        self.epoch.append(epoch)
+        for k, v in logs.items():
+            self.history.setdefault(k, []).append(v)
+
+    def __repr__(self) -> str:
+        last = ", ".join(f"{k}={v[-1]:.4g}" for k, v in self.history.items())
+        return f"History({len(self.epoch)} epochs, {last})"
+
+
+class ProgressBar(Callback):
+    """A tqdm bar for each epoch."""
+
+    def __init__(self, epochs: int, steps: int | None) -> None:
+        self.epochs, self.steps = epochs, steps
+        self.bar: Any = None
+        self.done = 0
+
+    def on_fit_begin(self, model: Model) -> None:
+        """Name the device."""
+        print(f"Training on {model.device_name}", file=sys.stderr)
+
+    def _open(self, epoch: int) -> None:
+        from tqdm import tqdm
+
+        self.bar = tqdm(total=self.steps, desc=f"epoch {epoch + 1}/{self.epochs}", unit="step",
+                        dynamic_ncols=True)  # fmt: skip
+
+    def on_step(self, model: Model, step: int, logs: Logs) -> None:
+        """Move the bar."""
+        if self.bar is None:
+            self._open(model.epoch)
+        self.bar.update(step - self.done)
+        self.done = step
+        self.bar.set_postfix({k: f"{v:.4f}" for k, v in logs.items()})
+
+    def on_epoch(self, model: Model, epoch: int, logs: Logs) -> None:
+        """Show the epoch's numbers and close its bar."""
+        if self.bar is not None:
+            shown = {k: f"{v:.4g}" if k == "lr" else f"{v:.4f}" for k, v in logs.items()}
+            self.bar.set_postfix(shown)
+            self.bar.close()
+            self.bar = None
+
+    def on_fit_end(self, model: Model) -> None:
+        """Close the bar of an epoch that was cut short."""
+        if self.bar is not None:
+            self.bar.close()

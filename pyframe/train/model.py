@@ -1,0 +1,371 @@
+"""Model: fit, evaluate, predict, summary, save, load."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import warnings
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any
+
+import pyframe as pf
+from pyframe import nn
+from pyframe.data import DataLoader, Dataset, TensorDataset
+from pyframe.devices import in_browser
+from pyframe.tensor import gather_async
+from pyframe.train.callbacks import Callback, History, ProgressBar
+
+READ_EVERY = 16  # steps between two looks at the losses: they stay on the device until then
+
+
+def accuracy(output: pf.Tensor, target: pf.Tensor) -> pf.Tensor:
+    """The share of samples whose largest output is at the target class."""
+    hit = output.argmax(1) == target
+    return hit.float().mean()
+
+
+METRICS: dict[str, Callable[[pf.Tensor, pf.Tensor], pf.Tensor]] = {"accuracy": accuracy}
+
+
+def _wait(coroutine: Coroutine[Any, Any, Any], twin: str) -> Any:
+    """Run a coroutine to its end from blocking code."""
+    if in_browser():
+        from pyodide.ffi import can_run_sync, run_sync
+
+        if not can_run_sync():
+            coroutine.close()
+            raise RuntimeError(
+                f"this browser can't wait inside Python (it lacks JSPI): use `await model.{twin}(…)`"
+            )
+        return run_sync(coroutine)
+    try:
+        while coroutine.send(None) is None:  # natively a read is done at once; sleep(0) gives None
+            pass
+    except StopIteration as done:
+        return done.value
+    coroutine.close()
+    raise RuntimeError(f"a callback waited for an event loop: use `await model.{twin}(…)`")
+
+
+class _Means:
+    """Means over steps, weighted by batch size, summed on the device and read together."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.sums: list[pf.Tensor] | None = None
+        self.count = 0
+
+    def add(self, values: list[pf.Tensor], size: int) -> None:
+        with pf.no_grad():
+            parts = [v.detach() * size for v in values]
+            if self.sums is None:
+                self.sums = parts
+            else:
+                self.sums = [a + b for a, b in zip(self.sums, parts, strict=True)]
+        self.count += size
+
+    async def read(self) -> dict[str, float]:
+        if self.sums is None:
+            return {}
+        arrays = await gather_async(self.sums)
+        return {
+            n: float(a) / self.count for n, a in zip(self.names, arrays, strict=True)
+        }
+
+
+class Model:
+    """A network with what it takes to train it.
+
+    `loss(output, target)` gives a scalar; `metrics` are "accuracy" or functions of (output,
+    target) that give one. Batches are (x, y) pairs: a DataLoader, a Dataset, or tensors.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        loss: Callable[..., pf.Tensor] | None = None,
+        optimizer: pf.optim.Optimizer | None = None,
+        metrics: Sequence[str | Callable[..., pf.Tensor]] = (),
+    ) -> None:
+        if not isinstance(net, nn.Module):
+            raise TypeError(f"Model: net must be an nn.Module, got {type(net).__name__}")
+        self.net, self.loss, self.optimizer = net, loss, optimizer
+        self.metrics: dict[str, Callable[..., pf.Tensor]] = {}
+        for m in metrics:
+            if isinstance(m, str):
+                if m not in METRICS:
+                    raise ValueError(
+                        f"Model: unknown metric {m!r}; expected {', '.join(map(repr, METRICS))} or "
+                        "a function of (output, target)"
+                    )
+                self.metrics[m] = METRICS[m]
+            else:
+                self.metrics[getattr(m, "__name__", type(m).__name__)] = m
+        self.stop_training = False
+        self.epoch = 0
+
+    @property
+    def device(self) -> pf.device:
+        """Where the parameters are."""
+        p = next(self.net.parameters(), None)
+        return pf.get_default_device() if p is None else p.device
+
+    @property
+    def device_name(self) -> str:
+        """The hardware that it runs on, for people."""
+        return f"{self.device} ({pf.device_name(self.device)})"
+
+    def to(self, device: Any) -> Model:
+        """Move the network, the loss's tensors and the optimizer's state."""
+        self.net.to(device)
+        if isinstance(self.loss, nn.Module):
+            self.loss.to(device)
+        if self.optimizer is not None:
+            self.optimizer._move_state()
+        return self
+
+    def __call__(self, *args: Any) -> Any:
+        return self.net(*args)
+
+    # --- data
+
+    def _batches(self, data: Any, batch_size: int, shuffle: bool, what: str) -> Iterable[Any]:
+        if isinstance(data, tuple | list) and len(data) == 2 and not isinstance(data, Dataset):
+            x, y = (pf.as_tensor(d) for d in data)
+            if len(x) != len(y):
+                raise ValueError(f"{what}: x has {len(x)} samples and y has {len(y)}")
+            data = TensorDataset(x, y)
+        if isinstance(data, Dataset):
+            data = DataLoader(data, batch_size=batch_size, shuffle=shuffle)
+        if not hasattr(data, "__iter__"):
+            raise TypeError(
+                f"{what}: expected a DataLoader, a Dataset or (x, y) tensors, got "
+                f"{type(data).__name__}"
+            )
+        if hasattr(data, "__len__") and len(data) == 0:
+            raise ValueError(f"{what}: the data is empty")
+        return data  # type: ignore[no-any-return]
+
+    def _pair(self, batch: Any, what: str) -> tuple[pf.Tensor, pf.Tensor, int]:
+        if not isinstance(batch, tuple | list) or len(batch) != 2:
+            seen = len(batch) if isinstance(batch, tuple | list) else type(batch).__name__
+            raise ValueError(f"{what}: expected batches of (x, y), got {seen}")
+        x, y = (pf.as_tensor(b).to(self.device) for b in batch)
+        return x, y, len(x)
+
+    def _need(self, name: str, what: str) -> Any:
+        found = getattr(self, name)
+        if found is None:
+            raise RuntimeError(
+                f"{what} needs {'an' if name == 'optimizer' else 'a'} {name}: "
+                f"Model(net, {name}=…)"
+            )
+        return found
+
+    # --- training
+
+    def fit(self, data: Any, epochs: int = 1, **options: Any) -> History:
+        """Train for some epochs and return the History; the options are those of `fit_async`."""
+        return _wait(self.fit_async(data, epochs, **options), "fit_async")
+
+    async def fit_async(
+        self,
+        data: Any,
+        epochs: int = 1,
+        *,
+        batch_size: int = 64,
+        shuffle: bool = True,
+        validation_data: Any = None,
+        device: Any = "auto",
+        callbacks: Sequence[Callback] = (),
+        verbose: int = 1,
+    ) -> History:
+        """Train for some epochs: `fit` that gives the thread back while it waits.
+
+        `batch_size` and `shuffle` are for tensors and Datasets; a DataLoader has its own.
+        `device` "auto" is a real GPU if there is one; None stays where the network is. Raises
+        RuntimeError without loss or optimizer, ValueError for data that can't be used.
+        """
+        loss_fn, optimizer = self._need("loss", "fit"), self._need("optimizer", "fit")
+        loader = self._batches(data, batch_size, shuffle, "fit")
+        if device is not None:
+            self.to(pf.device(device))
+        history = History()
+        steps = len(loader) if hasattr(loader, "__len__") else None
+        watchers: list[Callback] = [history, *callbacks]
+        if verbose and not in_browser():
+            watchers.insert(1, ProgressBar(epochs, steps))
+        self.stop_training = False
+        names = ["loss", *self.metrics]
+        step, warned = 0, False
+        await self._tell(watchers, "on_fit_begin", self)
+        try:
+            for epoch in range(epochs):
+                self.epoch = epoch
+                self.net.train()
+                means = _Means(names)
+                logs: dict[str, float] = {}
+                for batch in loader:
+                    x, y, size = self._pair(batch, "fit")
+                    optimizer.zero_grad()
+                    output = self.net(x)
+                    loss = loss_fn(output, y)
+                    loss.backward()
+                    with pf.no_grad():
+                        values = [loss, *[m(output, y) for m in self.metrics.values()]]
+                        means.add(values, size)
+                    optimizer.step()
+                    step += 1
+                    if step % READ_EVERY == 0 or step == 1:
+                        logs = await means.read()
+                        warned = warned or self._warn_if_lost(logs, step)
+                        await self._tell(watchers, "on_step", self, step, logs)
+                        await asyncio.sleep(0)  # a page delivers its messages now
+                    if self.stop_training:
+                        break
+                if means.count == 0:
+                    raise ValueError("fit: the data gave no batch")
+                logs = await means.read()
+                await self._tell(watchers, "on_step", self, step, logs)
+                warned = warned or self._warn_if_lost(logs, step)
+                if validation_data is not None and not self.stop_training:
+                    found = await self.evaluate_async(
+                        validation_data, batch_size=batch_size, device=None
+                    )
+                    logs.update({f"val_{k}": v for k, v in found.items()})
+                logs["lr"] = optimizer.param_groups[0]["lr"]
+                await self._tell(watchers, "on_epoch", self, epoch, logs)
+                if self.stop_training:
+                    break
+        finally:
+            await self._tell(watchers, "on_fit_end", self)
+        return history
+
+    def _warn_if_lost(self, logs: dict[str, float], step: int) -> bool:
+        if math.isfinite(logs["loss"]):
+            return False
+        warnings.warn(
+            f"the loss became {logs['loss']} by step {step}; a lower learning rate or scaled "
+            "inputs often help",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return True
+
+    @staticmethod
+    async def _tell(watchers: Sequence[Callback], event: str, *args: Any) -> None:
+        for w in watchers:
+            answer = getattr(w, event)(*args)
+            if inspect.isawaitable(answer):
+                await answer
+
+    def evaluate(self, data: Any, **options: Any) -> dict[str, float]:
+        """The mean loss and metrics over the data; the options are those of `evaluate_async`."""
+        return _wait(self.evaluate_async(data, **options), "evaluate_async")
+
+    async def evaluate_async(
+        self, data: Any, *, batch_size: int = 256, device: Any = None
+    ) -> dict[str, float]:
+        """{"loss": …, "accuracy": …}: `evaluate` that gives the thread back while it waits."""
+        if self.loss is None and not self.metrics:
+            self._need("loss", "evaluate")
+        if device is not None:
+            self.to(pf.device(device))
+        names = [*(["loss"] if self.loss else []), *self.metrics]
+        means = _Means(names)
+        was, _ = self.net.training, self.net.eval()
+        try:
+            with pf.no_grad():
+                for batch in self._batches(data, batch_size, False, "evaluate"):
+                    x, y, size = self._pair(batch, "evaluate")
+                    output = self.net(x)
+                    values = [m(output, y) for m in self.metrics.values()]
+                    means.add([*([self.loss(output, y)] if self.loss else []), *values], size)
+                    pf.flush()
+                    await asyncio.sleep(0)  # a page delivers its messages now
+        finally:
+            self.net.train(was)
+        if means.count == 0:
+            raise ValueError("evaluate: the data gave no batch")
+        return await means.read()
+
+    def predict(self, x: Any, **options: Any) -> pf.Tensor:
+        """The network's outputs for x, on the CPU; the options are those of `predict_async`."""
+        return _wait(self.predict_async(x, **options), "predict_async")
+
+    async def predict_async(self, x: Any, *, batch_size: int = 256) -> pf.Tensor:
+        """`predict` that gives the thread back while it waits: (N, …) -> (N, …)."""
+        x = pf.as_tensor(x)
+        if x.ndim == 0 or len(x) == 0:
+            raise ValueError(f"predict: expected a batch of samples, got shape {list(x.shape)}")
+        was, _ = self.net.training, self.net.eval()
+        outputs = []
+        try:
+            with pf.no_grad():
+                for part in x.split(batch_size):
+                    outputs.append(self.net(part.to(self.device)))
+                    pf.flush()
+            arrays = await gather_async(outputs)
+        finally:
+            self.net.train(was)
+        return pf.cat([pf.from_numpy(a) for a in arrays])
+
+    # --- looking and keeping
+
+    def summary(self, input_size: Sequence[int] | None = None) -> str:
+        """Print and return a table of layers, parameters and, for an `input_size` without its
+        batch dim, the shapes of their outputs."""
+        shapes: dict[int, list[int]] = {}
+        leaves = [
+            (name, m) for name, m in self.net.named_modules() if not m._modules
+        ]
+        if input_size is not None:
+            handles = [
+                m.register_forward_hook(
+                    lambda module, args, out: shapes.__setitem__(id(module), list(out.shape))
+                )
+                for _, m in leaves
+            ]
+            was, _ = self.net.training, self.net.eval()
+            try:
+                with pf.no_grad():
+                    self.net(pf.zeros(1, *input_size, device=self.device))
+            finally:
+                self.net.train(was)
+                for h in handles:
+                    h.remove()
+        rows = [("layer", "output", "parameters")]
+        for name, m in leaves:
+            shape = shapes.get(id(m))
+            text = "" if shape is None else str(["N", *shape[1:]]).replace("'", "")
+            count = sum(p.numel() for p in m.parameters())
+            rows.append((f"{name + ': ' if name else ''}{type(m).__name__}", text, f"{count:,}"))
+        widths = [max(len(r[i]) for r in rows) for i in range(3)]
+        lines = [
+            f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>{widths[2]}}".rstrip() for a, b, c in rows
+        ]
+        rule = "-" * max(map(len, lines))
+        params = list(self.net.parameters())
+        total = sum(p.numel() for p in params)
+        trained = sum(p.numel() for p in params if p.requires_grad)
+        size = sum(p.nbytes for p in params)
+        text = "\n".join([
+            lines[0], rule, *lines[1:], rule,
+            f"{total:,} parameters ({trained:,} trained), {size / 1024:,.1f} KiB",
+        ])  # fmt: skip
+        print(text)
+        return text
+
+    def save(self, path: Any) -> None:
+        """Write the network's weights as a safetensors file."""
+        from pyframe.io import save
+
+        save(self.net.state_dict(), path)
+
+    def load(self, path: Any) -> Model:
+        """Read weights that `save` wrote. Nothing is loaded if any name or shape differs."""
+        from pyframe.io import load
+
+        self.net.load_state_dict(load(path))
+        return self

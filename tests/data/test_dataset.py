@@ -1,0 +1,179 @@
+"""Data sets and samplers, against torch.utils.data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe.data import (
+    BatchSampler,
+    ConcatDataset,
+    Dataset,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    Subset,
+    TensorDataset,
+    random_split,
+)
+
+
+class Squares(Dataset[int]):
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __getitem__(self, index: int) -> int:
+        if not 0 <= index < self.n:
+            raise IndexError(index)
+        return index * index
+
+    def __len__(self) -> int:
+        return self.n
+
+
+def test_tensor_dataset_gives_rows() -> None:
+    x, y = pf.arange(12).reshape(4, 3), pf.arange(4)
+    data = TensorDataset(x, y)
+    assert len(data) == 4
+    row, label = data[2]
+    assert row.tolist() == [6, 7, 8]
+    assert label.item() == 2
+    assert [label.item() for _, label in data] == [0, 1, 2, 3], "iteration ends by itself"
+    assert data[-1][1].item() == 3
+    with pytest.raises(IndexError):
+        data[4]
+
+
+def test_tensor_dataset_of_different_sizes() -> None:
+    with pytest.raises(AssertionError, match=r"same first size, got \[4, 2\], \[3\]"):
+        TensorDataset(pf.zeros(4, 2), pf.zeros(3))
+
+
+def test_tensor_dataset_takes_tensors() -> None:
+    with pytest.raises(TypeError, match=r"expected tensors, got \['ndarray'\].*pf.from_numpy"):
+        TensorDataset(np.zeros(3))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="got none"):
+        TensorDataset()
+
+
+def test_dataset_needs_getitem() -> None:
+    class Empty(Dataset[int]):
+        pass
+
+    with pytest.raises(NotImplementedError, match="Empty needs a __getitem__"):
+        Empty()[0]
+
+
+def test_subset_and_concat() -> None:
+    part = Subset(Squares(10), [7, 1, 3])
+    assert len(part) == 3
+    assert list(part) == [49, 1, 9]
+    both = part + Squares(4)
+    assert isinstance(both, ConcatDataset)
+    assert len(both) == 7
+    assert list(both) == [49, 1, 9, 0, 1, 4, 9]
+    assert [both[-1], both[-7]] == [9, 49]
+
+
+@pytest.mark.parametrize(("index", "kind"), [(7, IndexError), (-8, ValueError)])
+def test_concat_index_out_of_range(torch: Any, index: int, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        torch.utils.data.ConcatDataset([Squares(3), Squares(4)])[index]
+    with pytest.raises(kind, match=f"index {index} is out of range for 7 samples"):
+        ConcatDataset([Squares(3), Squares(4)])[index]
+
+
+def test_concat_of_nothing() -> None:
+    with pytest.raises(AssertionError, match="should not be an empty iterable"):
+        ConcatDataset([])
+
+
+@pytest.mark.parametrize("lengths", [[3, 7], [0.3, 0.3, 0.4], [0.25] * 4, [0.5, 0.5], [10, 0]])
+def test_random_split(torch: Any, lengths: list[float]) -> None:
+    parts = random_split(Squares(10), lengths, pf.Generator().manual_seed(1))
+    theirs = torch.utils.data.random_split(range(10), lengths)
+    assert [len(p) for p in parts] == [len(p) for p in theirs]
+    assert sorted(i for p in parts for i in p.indices) == list(range(10))
+    again = random_split(Squares(10), lengths, pf.Generator().manual_seed(1))
+    assert [p.indices for p in parts] == [p.indices for p in again]
+
+
+def test_random_split_that_does_not_add_up() -> None:
+    with pytest.raises(ValueError, match=r"\[3, 6\] add up to 9, expected 10"):
+        random_split(Squares(10), [3, 6])
+    with pytest.raises(ValueError, match="Fraction at index 1 is not between 0 and 1: -0.5"):
+        random_split(Squares(10), [1.0, -0.5, 0.5])
+    with pytest.warns(UserWarning, match="Length of split at index 1 is 0"):
+        random_split(Squares(1), [0.5, 0.5])
+
+
+def test_random_sampler_is_a_permutation_of_the_seed() -> None:
+    def order(seed: int) -> list[int]:
+        return list(RandomSampler(range(100), generator=pf.Generator().manual_seed(seed)))
+
+    assert sorted(order(0)) == list(range(100))
+    assert order(0) == order(0)
+    assert order(0) != order(1)
+    expected = pf.random.permutation(100, pf.Generator().manual_seed(0)).tolist()
+    assert order(0) == expected, "the stream that every device and the page share"
+
+
+def test_random_sampler_follows_the_default_seed() -> None:
+    sampler = RandomSampler(range(50))
+    pf.manual_seed(3)
+    first, second = list(sampler), list(sampler)
+    pf.manual_seed(3)
+    assert list(sampler) == first
+    assert second != first
+
+
+def test_random_sampler_takes_more_or_fewer_than_there_are() -> None:
+    fewer = list(RandomSampler(range(10), num_samples=4))
+    assert len(fewer) == len(set(fewer)) == 4
+    more = list(RandomSampler(range(10), num_samples=25))
+    assert len(more) == len(RandomSampler(range(10), num_samples=25)) == 25
+    assert sorted(more[:10]) == sorted(more[10:20]) == list(range(10))
+
+
+def test_random_sampler_with_replacement() -> None:
+    generator = pf.Generator().manual_seed(0)
+    drawn = list(RandomSampler(range(10), replacement=True, num_samples=5000, generator=generator))
+    counts = np.bincount(drawn, minlength=10)
+    assert counts.shape == (10,)
+    # chi-squared with 9 degrees of freedom: above 27.9 one seed in a thousand
+    assert ((counts - 500) ** 2 / 500).sum() < 27.9
+
+
+def test_random_sampler_of_nothing() -> None:
+    with pytest.raises(ValueError, match="got num_samples=0; the data set is empty"):
+        RandomSampler([])
+    with pytest.raises(ValueError, match="got num_samples=-1$"):
+        RandomSampler(range(3), num_samples=-1)
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("n", [0, 1, 3, 10, 12])
+def test_batch_sampler(torch: Any, n: int, drop_last: bool) -> None:
+    ours = BatchSampler(SequentialSampler(range(n)), 3, drop_last)
+    theirs = torch.utils.data.BatchSampler(range(n), 3, drop_last)
+    assert list(ours) == list(theirs)
+    assert len(ours) == len(theirs)
+
+
+def test_batch_sampler_checks_its_arguments() -> None:
+    for size in (0, -1, 2.5, True):
+        with pytest.raises(ValueError, match=f"positive integer value, but got batch_size={size}"):
+            BatchSampler(range(3), size, False)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="boolean value, but got drop_last=1"):
+        BatchSampler(range(3), 1, 1)  # type: ignore[arg-type]
+
+
+def test_sampler_needs_iter() -> None:
+    class Nothing(Sampler[int]):
+        pass
+
+    with pytest.raises(NotImplementedError, match="Nothing needs an __iter__"):
+        iter(Nothing())

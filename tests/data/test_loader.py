@@ -1,0 +1,271 @@
+"""DataLoader and default_collate, against torch.utils.data."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, namedtuple
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe.data import (
+    DataLoader,
+    Dataset,
+    Subset,
+    TensorDataset,
+    default_collate,
+    default_convert,
+)
+
+Point = namedtuple("Point", ["x", "y"])
+
+
+def plain(value: Any) -> Any:
+    """Tensors of either framework as (dtype, values), within containers."""
+    if hasattr(value, "tolist") and hasattr(value, "dtype"):
+        return str(value.dtype).split(".")[-1], value.tolist()
+    if isinstance(value, dict):
+        return type(value), {k: plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value), [plain(v) for v in value]
+    return value
+
+
+def rows(n: int = 10) -> TensorDataset:
+    return TensorDataset(pf.arange(2 * n).reshape(n, 2).float(), pf.arange(n))
+
+
+BATCHES: list[Any] = [
+    [0, 1, 2],
+    [True, False],
+    [1.5, 2.0],
+    ["a", "b"],
+    [b"a", b"b"],
+    [np.float32(1), np.float32(2)],
+    [np.int16(3)],
+    [np.bool_(True), np.bool_(False)],
+    [np.arange(3), np.arange(3)],
+    [np.array(1.0), np.array(2.0)],
+    [(0, 1.0), (2, 3.0)],
+    [[0, 1], [2, 3]],
+    [{"a": 0, "b": "x"}, {"a": 1, "b": "y"}],
+    [OrderedDict(a=1), OrderedDict(a=2)],
+    [Point(0, 1.0), Point(2, 3.0)],
+    [{"a": [np.arange(2), (1, 2)]}, {"a": [np.arange(2), (3, 4)]}],
+    [range(2), range(2)],
+]
+
+
+@pytest.mark.parametrize("batch", BATCHES, ids=repr)
+def test_default_collate(torch: Any, batch: Any) -> None:
+    assert plain(default_collate(batch)) == plain(torch.utils.data.default_collate(batch))
+
+
+SAMPLES: list[Any] = [
+    3,
+    "text",
+    np.arange(3),
+    np.float32(2),
+    np.array(["text"]),
+    [np.arange(2), (np.int64(1), "a")],
+    {"a": np.arange(2)},
+    Point(np.arange(2), 3),
+]
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=repr)
+def test_default_convert(torch: Any, sample: Any) -> None:
+    assert plain(default_convert(sample)) == plain(torch.utils.data.default_convert(sample))
+
+
+def test_collate_stacks_tensors_and_keeps_gradients() -> None:
+    x = pf.ones(2, 3, requires_grad=True)
+    out = default_collate([x, 2 * x])
+    assert out.shape == (2, 2, 3)
+    out.sum().backward()
+    assert x.grad is not None
+    assert x.grad.tolist() == [[3.0] * 3] * 2
+
+
+def test_collate_makes_cpu_tensors(gpu: str) -> None:
+    pf.set_default_device(gpu)
+    for batch in ([1, 2], [1.0, 2.0], [np.arange(2)], [np.float32(1)]):
+        assert str(default_collate(batch).device) == "cpu"
+
+
+def test_collate_says_what_it_cannot_do() -> None:
+    with pytest.raises(TypeError, match="found <class 'object'>; pass DataLoader a collate_fn"):
+        default_collate([object()])
+    with pytest.raises(TypeError, match="found an array of <U1"):
+        default_collate([np.array(["a"])])
+    with pytest.raises(RuntimeError, match=r"equal size, got lengths \[1, 2\]; pad them"):
+        default_collate([[1], [1, 2]])
+    with pytest.raises(RuntimeError, match="expects each tensor to be equal size"):
+        default_collate([np.zeros(2), np.zeros(3)])
+
+
+@pytest.mark.parametrize("drop_last", [False, True])
+@pytest.mark.parametrize("batch_size", [1, 3, 10, 20])
+def test_loader_gives_torchs_batches(torch: Any, batch_size: int, drop_last: bool) -> None:
+    x, y = rows().tensors
+    theirs = torch.utils.data.DataLoader(
+        torch.utils.data.TensorDataset(torch.tensor(x.tolist()), torch.tensor(y.tolist())),
+        batch_size,
+        drop_last=drop_last,
+    )
+    ours = DataLoader(rows(), batch_size, drop_last=drop_last)
+    assert len(ours) == len(theirs)
+    assert plain(list(ours)) == plain(list(theirs))
+
+
+def test_loader_can_be_iterated_over_again() -> None:
+    loader = DataLoader(rows(), 4)
+    assert plain(list(loader)) == plain(list(loader))
+    first, second = iter(loader), iter(loader)
+    next(first)
+    assert plain(next(first)) != plain(next(second)), "two iterators don't share their place"
+
+
+def test_shuffle_is_new_each_epoch_and_the_same_for_a_seed() -> None:
+    def epochs(loader: DataLoader) -> list[list[int]]:
+        return [[i for _, y in loader for i in y.tolist()] for _ in range(2)]
+
+    pf.manual_seed(0)
+    first, second = epochs(DataLoader(rows(50), 8, shuffle=True))
+    assert sorted(first) == sorted(second) == list(range(50))
+    assert first != second
+    pf.manual_seed(0)
+    assert epochs(DataLoader(rows(50), 8, shuffle=True)) == [first, second]
+    generator = pf.Generator().manual_seed(0)
+    assert epochs(DataLoader(rows(50), 8, shuffle=True, generator=generator)) == [first, second]
+
+
+def test_samplers() -> None:
+    loader = DataLoader(rows(), 2, sampler=[5, 1, 3])
+    assert [y.tolist() for _, y in loader] == [[5, 1], [3]]
+    assert len(loader) == 2
+    loader = DataLoader(rows(), batch_sampler=[[5], [1, 3]])
+    assert [y.tolist() for _, y in loader] == [[5], [1, 3]]
+    assert len(loader) == 2
+
+
+def test_without_batches() -> None:
+    loader = DataLoader(rows(3), batch_size=None)
+    assert len(loader) == 3
+    assert [x.shape for x, _ in loader] == [(2,)] * 3
+    arrays = DataLoader([np.arange(2), np.arange(3)], batch_size=None)
+    assert [x.tolist() for x in arrays] == [[0, 1], [0, 1, 2]]
+
+
+def test_any_sequence_is_a_dataset() -> None:
+    assert [b.tolist() for b in DataLoader(range(5), 2)] == [[0, 1], [2, 3], [4]]
+
+
+def test_own_collate_fn_gets_the_samples() -> None:
+    loader = DataLoader(rows(3), 2, collate_fn=lambda samples: [int(y) for _, y in samples])
+    assert list(loader) == [[0, 1], [2]]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_workers": 2}, "num_workers=2, but there are no worker.*pass num_workers=0"),
+        ({"sampler": [0], "shuffle": True}, "mutually exclusive with shuffle"),
+        ({"batch_sampler": [[0]], "batch_size": 2}, "mutually exclusive with batch_size"),
+        ({"batch_sampler": [[0]], "drop_last": True}, "mutually exclusive with batch_size"),
+        ({"batch_size": None, "drop_last": True}, "exclusive with drop_last"),
+        ({"batch_size": 0}, "positive integer value, but got batch_size=0"),
+    ],
+)
+def test_options_that_do_not_fit(torch: Any, options: dict[str, Any], message: str) -> None:
+    if "num_workers" not in options:
+        with pytest.raises(ValueError, match="value|exclusive"):
+            torch.utils.data.DataLoader(range(3), **options)
+    with pytest.raises(ValueError, match=message):
+        DataLoader(range(3), **options)
+
+
+def test_pytorchs_harmless_options_are_taken() -> None:
+    loader = DataLoader(rows(4), 2, num_workers=0, pin_memory=True)
+    assert len(list(loader)) == 2
+
+
+class Counting(Dataset[Any]):
+    """Says in which ways it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def __getitem__(self, index: int) -> int:
+        self.asked.append("item")
+        return index
+
+    def __getitems__(self, indices: Sequence[int]) -> list[int]:
+        self.asked.append("items")
+        return list(indices)
+
+    def __getbatch__(self, indices: Sequence[int]) -> Any:
+        self.asked.append("batch")
+        return pf.tensor(indices)
+
+    def __len__(self) -> int:
+        return 4
+
+
+def whole(samples: list[Any]) -> Any:
+    return default_collate(samples)
+
+
+@pytest.mark.parametrize("wrap", [lambda d: d, lambda d: Subset(d, [0, 1, 2, 3])])
+def test_fastest_way_to_a_batch(wrap: Any) -> None:
+    data = Counting()
+    assert [b.tolist() for b in DataLoader(wrap(data), 2)] == [[0, 1], [2, 3]]
+    assert data.asked == ["batch", "batch"]
+    data.asked.clear()
+    assert [b.tolist() for b in DataLoader(wrap(data), 2, collate_fn=whole)] == [[0, 1], [2, 3]]
+    assert data.asked == ["items", "items"]
+
+
+def test_own_items_are_not_bypassed() -> None:
+    class Doubled(TensorDataset):
+        def __getitem__(self, index: Any) -> Any:
+            x, y = super().__getitem__(index)
+            return 2 * x, y
+
+    class Reversed(Counting):
+        def __getitems__(self, indices: Sequence[int]) -> list[int]:
+            return [3 - i for i in indices]
+
+    class Shifted(Subset[int]):
+        def __getitem__(self, index: Any) -> int:
+            return super().__getitem__(index) + 100
+
+    x = pf.arange(4)
+    assert [a.tolist() for a, _ in DataLoader(Doubled(x, x), 2)] == [[0, 2], [4, 6]]
+    assert [b.tolist() for b in DataLoader(Reversed(), 2)] == [[3, 2], [1, 0]]
+    assert [b.tolist() for b in DataLoader(Shifted(Counting(), [2, 3]), 2)] == [[102, 103]]
+
+
+def test_whole_batches_are_the_collated_samples() -> None:
+    data = rows()
+    one_by_one = DataLoader(data, 4, collate_fn=whole)
+    assert plain(list(DataLoader(data, 4))) == plain(list(one_by_one))
+    part = Subset(data, [7, 2, 2, 9, 0])
+    expected = plain(list(DataLoader(part, 2, collate_fn=whole)))
+    assert plain(list(DataLoader(part, 2))) == expected
+
+
+def test_tensors_on_a_device_stay_there(device: str) -> None:
+    x = pf.arange(6, device=device)
+    batches = list(DataLoader(TensorDataset(x), 4))
+    assert [str(b.device) for (b,) in batches] == [device, device]
+    assert [b.tolist() for (b,) in batches] == [[0, 1, 2, 3], [4, 5]]
+
+
+def test_batches_do_not_share_memory_with_the_dataset() -> None:
+    x = pf.zeros(4)
+    (batch,) = next(iter(DataLoader(TensorDataset(x), 4)))
+    batch += 1
+    assert x.tolist() == [0.0] * 4

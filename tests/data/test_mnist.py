@@ -1,0 +1,202 @@
+"""MNIST: the samples, the files it takes, and what it says about bad ones."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe.data import DataLoader, Subset
+from pyframe.vision.datasets import MNIST, FashionMNIST
+
+MNIST10K = Path(__file__).parents[2] / "examples" / "data" / "mnist10k"
+IMAGES = np.random.RandomState(0).randint(0, 256, (7, 28, 28), np.uint8)
+LABELS = np.array([3, 1, 4, 1, 5, 9, 2], np.uint8)
+
+
+def idx(array: np.ndarray) -> bytes:
+    return bytes([0, 0, 8, array.ndim]) + np.array(array.shape, ">u4").tobytes() + array.tobytes()
+
+
+def write(folder: Path, split: str = "train", zipped: bool = True) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, array in (("images-idx3", IMAGES), ("labels-idx1", LABELS)):
+        path, data = folder / f"{split}-{name}-ubyte", idx(array)
+        if zipped:
+            path.with_name(f"{path.name}.gz").write_bytes(gzip.compress(data))
+        else:
+            path.write_bytes(data)
+    return folder
+
+
+def test_samples(tmp_path: Path) -> None:
+    data = MNIST(write(tmp_path))
+    assert len(data) == 7
+    image, label = data[2]
+    assert isinstance(image, pf.Tensor)
+    assert (image.dtype, image.shape) == (pf.float32, (1, 28, 28))
+    np.testing.assert_array_equal(image.numpy()[0], IMAGES[2].astype(np.float32) / 255)
+    assert (type(label), label) == (int, 4)
+    assert [label for _, label in data] == LABELS.tolist()
+    with pytest.raises(IndexError):
+        data[7]
+
+
+def test_attributes(tmp_path: Path) -> None:
+    data = MNIST(write(tmp_path))
+    assert (data.data.dtype, data.targets.dtype) == (pf.uint8, pf.int64)
+    np.testing.assert_array_equal(data.data.numpy(), IMAGES)
+    np.testing.assert_array_equal(data.targets.numpy(), LABELS)
+    np.testing.assert_array_equal(data.images[3].numpy(), data[3][0].numpy())
+    assert (data.images.shape, data.images.dtype) == ((7, 1, 28, 28), pf.float32)
+    assert data.labels.tolist() == LABELS.tolist()
+    assert (data.classes[7], data.class_to_idx["7 - seven"]) == ("7 - seven", 7)
+    assert FashionMNIST.classes[9] == "Ankle boot"
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize("place", ["", "MNIST/raw"])
+def test_places_of_the_files(tmp_path: Path, place: str, zipped: bool) -> None:
+    write(tmp_path / place, "t10k", zipped)
+    assert len(MNIST(tmp_path, train=False)) == 7
+
+
+def test_fashion_has_its_own_folder(tmp_path: Path) -> None:
+    write(tmp_path / "FashionMNIST" / "raw")
+    assert len(FashionMNIST(tmp_path)) == 7
+    with pytest.raises(RuntimeError, match="Dataset not found"):
+        MNIST(tmp_path)
+
+
+def test_transforms(tmp_path: Path) -> None:
+    data = MNIST(write(tmp_path), transform=lambda x: x.sum(), target_transform=lambda y: y + 10)
+    total, label = data[0]
+    np.testing.assert_allclose(total.item(), IMAGES[0].sum() / 255, rtol=1e-5)
+    assert label == 13
+    x, y = next(iter(DataLoader(data, 3)))
+    assert x.shape == (3,)
+    assert y.tolist() == [13, 11, 14], "whole batches don't bypass the transforms"
+
+
+def test_batches_at_once_are_the_collated_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = Subset(MNIST(write(tmp_path)), [6, 0, 3, 3, 1])
+    slow = [[a.numpy() for a in b] for b in DataLoader(data, 2, collate_fn=collated)]
+    monkeypatch.delattr(MNIST, "__getitem__")
+    fast = [[a.numpy() for a in b] for b in DataLoader(data, 2)]
+    for one, other in zip(fast, slow, strict=True):
+        for a, b in zip(one, other, strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a, b)
+
+
+def collated(samples: list[Any]) -> Any:
+    return pf.data.default_collate(samples)
+
+
+def test_real_digits() -> None:
+    train, test = MNIST(MNIST10K), MNIST(MNIST10K, train=False)
+    assert (len(train), len(test)) == (9000, 1000)
+    assert train.labels[:5].tolist() == [3, 8, 1, 0, 4]
+    assert 0.1 < train.images.mean().item() < 0.16, "MNIST's mean is 0.1307"
+    assert train.images.max().item() == 1.0
+    x, y = next(iter(DataLoader(train, 64)))
+    assert (x.shape, x.dtype, str(x.device)) == ((64, 1, 28, 28), pf.float32, "cpu")
+    assert (y.shape, y.dtype) == ((64,), pf.int64)
+
+
+def test_no_files(tmp_path: Path) -> None:
+    write(tmp_path, "t10k")
+    with pytest.raises(RuntimeError, match="download=True") as caught:
+        MNIST(tmp_path)
+    text = str(caught.value)
+    assert "no train-images-idx3-ubyte and train-labels-idx1-ubyte (or .gz) in" in text
+    assert f"{tmp_path / 'MNIST' / 'raw'} or {tmp_path}." in text
+
+
+def test_files_that_do_not_fit(tmp_path: Path) -> None:
+    write(tmp_path)
+    labels, images = (tmp_path / f"train-{n}-ubyte.gz" for n in ("labels-idx1", "images-idx3"))
+    labels.write_bytes(gzip.compress(idx(LABELS[:5])))
+    with pytest.raises(
+        ValueError, match=r"labels.*shape \[5\], expected a label for each .*\(7,\)"
+    ):
+        MNIST(tmp_path)
+    images.write_bytes(gzip.compress(idx(LABELS)))
+    with pytest.raises(ValueError, match=r"images.*uint8 of shape \[7\], expected images"):
+        MNIST(tmp_path)
+    images.write_bytes(gzip.compress(idx(IMAGES))[:-20])
+    with pytest.raises(ValueError, match="gzip data is truncated or corrupt"):
+        MNIST(tmp_path)
+    images.write_bytes(b"<html>")
+    with pytest.raises(ValueError, match="not a gzip file"):
+        MNIST(tmp_path)
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    folder = write(tmp_path / "mirror")
+    handler = functools.partial(Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        server.shutdown()
+        thread.join()
+
+
+def test_download(mirror: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sums = {
+        path.stem: hashlib.md5(path.read_bytes()).hexdigest()
+        for path in (tmp_path / "mirror").iterdir()
+    }
+    monkeypatch.setattr(MNIST, "mirrors", (f"{mirror}elsewhere/", mirror))
+    monkeypatch.setattr(MNIST, "md5", sums)
+    root = tmp_path / "data"
+    assert MNIST(root, download=True).labels.tolist() == LABELS.tolist()
+    raw = root / "MNIST" / "raw"
+    assert sorted(p.name for p in raw.iterdir()) == sorted(f"{name}.gz" for name in sums)
+    monkeypatch.setattr(MNIST, "mirrors", ())
+    assert len(MNIST(root, download=True)) == 7, "what is there is not fetched again"
+    (raw / "train-labels-idx1-ubyte.gz").unlink()
+    monkeypatch.setattr(MNIST, "mirrors", (mirror,))
+    assert len(MNIST(root, download=True)) == 7, "only what is missing is fetched"
+
+
+def test_download_with_a_wrong_checksum(
+    mirror: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MNIST, "mirrors", (mirror,))
+    expected = MNIST.md5["train-images-idx3-ubyte"]
+    with pytest.raises(RuntimeError, match=f"checksum mismatch: MD5 .*, expected {expected}"):
+        MNIST(tmp_path / "data", download=True)
+    assert not [p for p in (tmp_path / "data").rglob("*") if p.is_file()]
+
+
+def test_every_file_has_a_checksum() -> None:
+    for kind in (MNIST, FashionMNIST):
+        assert set(kind.md5) == {
+            f"{split}-{name}-ubyte"
+            for split in ("train", "t10k")
+            for name in ("images-idx3", "labels-idx1")
+        }
+        assert all(len(md5) == 32 for md5 in kind.md5.values())
+        assert len(kind.classes) == 10
+        assert all(url.endswith("/") for url in kind.mirrors)
+    assert not set(MNIST.md5.values()) & set(FashionMNIST.md5.values())

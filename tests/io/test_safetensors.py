@@ -1,0 +1,286 @@
+"""safetensors files: the reference package's, byte for byte, and what is said about bad ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe.io import SafetensorError, safetensors as ours
+
+DTYPES = "float64 float32 float16 int64 uint32 int32 int16 int8 uint8 bool".split()
+
+
+@pytest.fixture
+def reference() -> Any:
+    return pytest.importorskip("safetensors.numpy", reason="the reference package is missing")
+
+
+def arrays() -> dict[str, np.ndarray]:
+    """One array of each dtype, and the shapes and names that are easy to get wrong."""
+    random = np.random.RandomState(0)
+    some = {d: (random.randn(2, 3) * 9).astype(d) for d in DTYPES}
+    return some | {
+        "b.weight": np.ones((1, 2, 3, 4), np.float32),
+        "a.weight": np.arange(5, dtype=np.float32),
+        "scalar": np.array(2.5, np.float32),
+        "empty": np.zeros((3, 0, 2), np.float32),
+        "nan": np.array([np.nan, -np.inf, -0.0], np.float32),
+        'größe "[{[{[{x"\n\\': np.array([1], np.int8),
+        "": np.array([True]),
+    }
+
+
+def tensors() -> dict[str, pf.Tensor]:
+    return {name: pf.from_numpy(a) for name, a in arrays().items()}
+
+
+def same(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert set(found) == set(expected)
+    for name, value in expected.items():
+        a, b = np.asarray(found[name]), np.asarray(value)
+        assert (a.dtype, a.shape) == (b.dtype, b.shape), name
+        assert a.tobytes() == b.tobytes(), name
+
+
+def packed(header: Any, data: bytes = b"") -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+def entry(begin: int, end: int, shape: Any = None, dtype: Any = "U8") -> dict[str, Any]:
+    shape = [end - begin] if shape is None else shape
+    return {"dtype": dtype, "shape": shape, "data_offsets": [begin, end]}
+
+
+# --- whole files
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    pf.save(tensors(), path)
+    same(pf.load(path), arrays())
+    assert [p.name for p in tmp_path.iterdir()] == [path.name], "no other file is left"
+
+
+def test_bytes_are_the_files(tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    ours.save_file(tensors(), path, {"by": "a test"})
+    data = ours.save(tensors(), {"by": "a test"})
+    assert path.read_bytes() == data
+    same(ours.load(data), arrays())
+    assert ours.load_metadata(path) == {"by": "a test"}
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}, {}])
+def test_writes_what_the_reference_writes(reference: Any, metadata: Any) -> None:
+    assert ours.save(tensors(), metadata) == reference.save(arrays(), metadata)
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
+def test_writes_nothing_as_the_reference_does(reference: Any, metadata: Any) -> None:
+    assert ours.save({}, metadata) == reference.save({}, metadata)
+    assert ours.load(ours.save({}, metadata)) == {}
+
+
+def test_reference_reads_ours(reference: Any, tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    ours.save_file(tensors(), path)
+    same(reference.load_file(path), arrays())
+
+
+def test_reads_the_references(reference: Any, tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    reference.save_file(arrays(), path, {"format": "np"})
+    same(ours.load_file(path), arrays())
+
+
+def test_bfloat16_is_widened(reference: Any, torch: Any) -> None:
+    from safetensors.torch import save
+
+    x = torch.randn(3, 4).bfloat16()
+    (y,) = ours.load(save({"x": x})).values()
+    assert y.dtype is pf.float32
+    np.testing.assert_array_equal(y.numpy(), x.float().numpy())
+
+
+def test_data_starts_aligned() -> None:
+    for n in range(1, 20):
+        length = int.from_bytes(ours.save({"x" * n: pf.zeros(1)})[:8], "little")
+        assert length % 8 == 0
+
+
+def test_unaligned_files_can_be_read() -> None:
+    header = {"x": entry(0, 3), "y": entry(3, 11, [2], "F32")}
+    data = bytes([7, 8, 9]) + np.array([1.5, 2.5], "<f4").tobytes()
+    for padding in range(8):
+        text = json.dumps(header).encode() + b" " * padding
+        loaded = ours.load(packed(text, data))
+        assert [t.tolist() for t in loaded.values()] == [[7, 8, 9], [1.5, 2.5]]
+
+
+def test_any_nonzero_byte_is_true() -> None:
+    (x,) = ours.load(packed({"x": entry(0, 3, dtype="BOOL")}, b"\0\1\2")).values()
+    assert x.tolist() == [False, True, True]
+    assert (x.numpy().view(np.uint8) <= 1).all()
+
+
+def test_views_and_leaves_are_saved_as_they_look() -> None:
+    x = pf.arange(6).reshape(2, 3)
+    loaded = ours.load(ours.save({"t": x.t(), "row": x[1], "w": pf.ones(2, requires_grad=True)}))
+    assert loaded["t"].tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert loaded["row"].tolist() == [3, 4, 5]
+    assert not loaded["w"].requires_grad
+
+
+def test_loaded_tensors_are_their_own() -> None:
+    loaded = ours.load(ours.save({"a": pf.zeros(2), "b": pf.zeros(2)}))
+    loaded["a"] += 1
+    assert loaded["a"].tolist() == [1.0, 1.0]
+    assert loaded["b"].tolist() == [0.0, 0.0]
+
+
+def test_devices(device: str, tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    pf.save({"x": pf.arange(4, device=device), "y": pf.ones(3, device=device)}, path)
+    loaded = pf.load(path, device)
+    assert {str(t.device) for t in loaded.values()} == {device}
+    assert loaded["x"].dtype is pf.int64
+    assert loaded["x"].tolist() == [0, 1, 2, 3]
+    assert {str(t.device) for t in pf.load(path).values()} == {"cpu"}
+
+
+def test_await_twins(device: str, tmp_path: Path) -> None:
+    some = {"x": pf.arange(4, device=device), "w": pf.ones(2, requires_grad=True)}
+    path = tmp_path / "weights.safetensors"
+    asyncio.run(pf.io.save_async(some, path))
+    assert path.read_bytes() == ours.save(some) == asyncio.run(ours.save_async(some))
+
+
+# --- bad input
+
+
+@pytest.mark.parametrize(
+    ("obj", "message"),
+    [
+        (pf.zeros(1), "expected a dict of tensors by name, got Tensor.*save its state_dict"),
+        ({"x": np.zeros(1)}, "got ndarray at 'x'"),
+        ({"epoch": 3}, "got int at 'epoch'; make it a tensor, or put text into metadata"),
+        ({3: pf.zeros(1)}, "got Tensor at 3"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_only_tensors_are_saved(obj: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=message):
+        pf.save(obj, tmp_path / "file")
+    with pytest.raises(TypeError, match=message):
+        asyncio.run(ours.save_async(obj))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_names_and_metadata_are_checked(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'__metadata__' is the format's own name"):
+        ours.save({"__metadata__": pf.zeros(1)})
+    with pytest.raises(TypeError, match="metadata is text by name, got 'epoch': 3"):
+        ours.save_file({}, tmp_path / "file", {"epoch": 3})  # type: ignore[dict-item]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "weights.safetensors"
+    pf.save({"x": pf.zeros(2)}, path)
+
+    def full(_: int) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        pf.save({"x": pf.ones(2)}, path)
+    assert pf.load(path)["x"].tolist() == [0.0, 0.0]
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+X = entry(0, 4)
+BAD: list[tuple[bytes, str]] = [
+    (b"", "truncated: 0 bytes, expected the 8 bytes of the header's length"),
+    (b"\2\0\0", "truncated: 3 bytes"),
+    (b"\x09\0\0\0\0\0\0\0{}", "header of 9 bytes is announced, expected at most 2 in 10 bytes"),
+    (b"\xff" * 20, f"header of {2**64 - 1} bytes is announced, expected at most 12 in 20 bytes"),
+    (b"PK\x03\x04" + b"\0" * 40, "a zip file, as torch.save writes.*safetensors.torch.save_file"),
+    (packed(b"{]"), "the header is not valid JSON: Expecting property name"),
+    (packed(b"[]"), r"not valid JSON: it starts with b'\[\]', expected \{"),
+    (packed(b' {"a": 1}'), "not valid JSON: it starts with"),
+    (packed(b'{"\xff": 1}'), "not valid JSON: 'utf-8' codec can't decode"),
+    (packed(b'{"x": NaN}'), "not valid JSON: NaN is not JSON"),
+    (packed(b'{"x":' + b"[" * 100_000), "not valid JSON: it is nested more than 3 levels deep"),
+    (packed(b'{"x":{"x":{"x":{}}}}'), "not valid JSON: it is nested more than 3 levels deep"),
+    (packed(b'{"x":' + b"9" * 5000 + b"}"), "not valid JSON"),
+    (packed(b'{"x": 1, "x": 2}'), "not valid JSON: a name that is there twice"),
+    (packed({"__metadata__": {"a": 1}}), "__metadata__ is not text by name: {'a': 1}"),
+    (packed({"__metadata__": []}), "__metadata__ is not text by name"),
+    (packed({"x": 3}), "'x': expected an object with dtype, shape and data_offsets, got 3"),
+    (packed({"x": {"dtype": "F32"}}), "'x': expected an object with dtype, shape and data_offsets"),
+    (packed({"x": {**X, "more": 1}}, b"1234"), "expected an object with dtype, shape and"),
+    (packed({"x": entry(0, 4, dtype="C64")}, b"1234"), "unknown dtype 'C64', expected one of I64"),
+    (packed({"x": entry(0, 4, dtype=[])}, b"1234"), r"unknown dtype \[\], expected one of"),
+    (packed({"x": entry(0, 4, [-4])}, b"1234"), r"shape \[-4\], expected a list of"),
+    (packed({"x": entry(0, 4, [4.0])}, b"1234"), r"shape \[4.0\], expected a list of"),
+    (packed({"x": entry(0, 4, [True, 4])}, b"1234"), r"shape \[True, 4\], expected a list of"),
+    (packed({"x": entry(0, 4, "4")}, b"1234"), "shape '4', expected a list of"),
+    (packed({"x": entry(0, 1, [1] * 33)}, b"1"), r"expected a list of at most 32 sizes"),
+    (packed({"x": entry(0, 0, [0, 2**62, 2**62])}), "too large for this machine"),
+    (packed({"x": entry(0, 0, [0, 2**64])}), "expected a list of"),
+    (packed({"x": {**X, "data_offsets": [0]}}, b"1234"), r"data_offsets \[0\], expected \[begin, "),
+    (packed({"x": {**X, "data_offsets": [-1, 3]}}, b"1234"), r"data_offsets \[-1, 3\], expected"),
+    (packed({"x": {**X, "data_offsets": None}}, b"1234"), r"data_offsets None, expected"),
+    (packed({"x": entry(0, 4, [5])}, b"1234"), r"hold 4 bytes, expected 5 for U8 of shape \[5\]"),
+    (packed({"x": entry(4, 0, [4])}, b"1234"), r"\[4, 0\] hold -4 bytes, expected 4"),
+    (packed({"x": entry(0, 4, [2], "F32")}, b"1234"), "hold 4 bytes, expected 8 for F32"),
+    (packed({"x": X, "y": entry(2, 6)}, b"123456"), "'y' begins at byte 2 .*expected 4: .*overlap"),
+    (packed({"x": X, "y": X}, b"1234"), "'y' begins at byte 0 .*, expected 4: the tensors overlap"),
+    (packed({"x": X, "y": entry(5, 6)}, b"123456"), "'y' begins at byte 5 .*expected 4: .* a hole"),
+    (packed({"x": entry(1, 5)}, b"12345"), "'x' begins at byte 1 of the data, expected 0"),
+    (packed({"x": X}, b"123"), "3 bytes of data, expected 4: the file is truncated"),
+    (packed({"x": X}, b"12345"), "5 bytes of data, expected 4: the file is longer than its "),
+    (packed({}, b"1"), "1 bytes of data, expected 0: the file is longer"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("data", "message"), BAD, ids=[message[:50] for _, message in BAD])
+def test_bad_files(data: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    path.write_bytes(data)
+    with pytest.raises(SafetensorError, match=f"{path}: .*{message}"):
+        pf.load(path)
+    with pytest.raises(SafetensorError, match=f"the data: .*{message}"):
+        ours.load(data)
+
+
+def test_error_is_a_value_error_and_a_missing_file_is_not(tmp_path: Path) -> None:
+    assert issubclass(SafetensorError, ValueError)
+    with pytest.raises(FileNotFoundError):
+        pf.load(tmp_path / "nothing")
+
+
+def test_huge_header_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "weights.safetensors"
+    with open(path, "wb") as file:
+        file.write((200_000_000).to_bytes(8, "little"))
+        file.truncate(200_000_100)  # sparse: takes no room
+    with pytest.raises(
+        SafetensorError, match="200000000 bytes is announced, expected at most 1000"
+    ):
+        pf.load(path)
+
+
+def test_long_values_are_cut_in_the_text() -> None:
+    header = {"x": entry(0, 4, list(range(1000)))}
+    with pytest.raises(SafetensorError) as caught:
+        ours.load(packed(header, b"1234"))
+    assert len(str(caught.value)) < 300
