@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyframe import ops as ops
-from pyframe import autograd as autograd
+from pyframe import autograd as autograd, ops as ops
 from pyframe.autograd import grad as _grad
 from pyframe.devices import (
     device as device,
@@ -15,7 +14,7 @@ from pyframe.devices import (
     set_default_device as set_default_device,
 )
 from pyframe.dtypes import (
-    bool_ as bool,
+    bool_ as bool,  # noqa: F401
     can_cast as can_cast,
     dtype as dtype,
     float16 as float16,

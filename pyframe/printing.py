@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -47,17 +48,23 @@ def _body(array: np.ndarray) -> str:
     )
 
 
-def _float_format(array: np.ndarray):  # type: ignore[no-untyped-def]
+def _float_format(array: np.ndarray) -> Callable[[Any], str]:
     finite = np.abs(array[np.isfinite(array)].astype(np.float64))
     nonzero = finite[finite != 0]
     if np.all(finite == np.floor(finite)) and (not nonzero.size or finite.max() < 1e8):
-        text = lambda v: f"{v:.0f}." if np.isfinite(v) else str(v)  # noqa: E731
+        spec = "whole"
     elif nonzero.size and (
         nonzero.max() / nonzero.min() > 1000 or nonzero.max() > 1e8 or nonzero.min() < 1e-4
     ):
-        text = lambda v: f"{v:.4e}"  # noqa: E731
+        spec = ".4e"
     else:
-        text = lambda v: f"{v:.4f}"  # noqa: E731
+        spec = ".4f"
+
+    def text(v: float) -> str:
+        if spec != "whole":
+            return f"{v:{spec}}"
+        return f"{v:.0f}." if np.isfinite(v) else str(v)
+
     shown = array if array.size <= 1000 else np.r_[array.ravel()[:50], array.ravel()[-50:]]
     width = max(len(text(float(v))) for v in shown.ravel())
     return lambda v: text(float(v)).rjust(width)

@@ -11,12 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import devices as _device
-from pyframe import dtypes as dt
+from pyframe import devices as _device, dtypes as dt
 from pyframe.devices import device as Device
-from pyframe.ops import elementwise as el
-from pyframe.ops import mathfn
-from pyframe.ops import movement as mv
+from pyframe.ops import elementwise as el, mathfn, movement as mv
 from pyframe.ops.op import apply
 from pyframe.tensor import Tensor, no_grad, upload
 

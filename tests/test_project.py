@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -139,6 +141,41 @@ def test_links_in_texts_lead_somewhere() -> None:
     for text in ROOT.glob("*.md"):
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text.read_text()):
             assert (ROOT / target).exists(), f"{text.name} links to {target}"
+
+
+def quickstart_with(python: str, folder: Path) -> str:
+    """What the quickstart says on a machine whose only Python is the shell script `python`."""
+    checkout, bin_folder = folder / "checkout", folder / "bin"
+    shutil.copytree(ROOT / "scripts", checkout / "scripts")
+    shutil.copy(ROOT / "pyproject.toml", checkout)
+    bin_folder.mkdir()
+    for tool in ("bash", "cat", "dirname"):
+        (bin_folder / tool).symlink_to(str(shutil.which(tool)))
+    (bin_folder / "python3").write_text(f"#!{shutil.which('bash')}\n{python}\n")
+    (bin_folder / "python3").chmod(0o755)
+    done = subprocess.run(
+        [bin_folder / "bash", checkout / "scripts" / "quickstart"],
+        env={"PATH": str(bin_folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert not (checkout / ".venv").exists()
+    return done.stderr
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the scripts are for a Unix shell")
+def test_quickstart_asks_for_a_newer_python(tmp_path: Path) -> None:
+    said = quickstart_with('case "$*" in *platform*) echo " 3.9.2";; *) exit 1;; esac', tmp_path)
+    assert "needs Python 3.11 or newer; found 3.9.2" in said
+    assert "PYTHON=" in said
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the scripts are for a Unix shell")
+def test_quickstart_names_the_package_that_makes_environments(tmp_path: Path) -> None:
+    python = 'case "$*" in *ensurepip*) exit 1;; *-venv*) echo python3.11-venv;; esac'
+    assert "apt-get install python3.11-venv" in quickstart_with(python, tmp_path)
 
 
 @pytest.fixture

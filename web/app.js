@@ -32,8 +32,10 @@ const events = {
   status: ({ text, fraction }) => say(text, fraction),
   step: showStep,
   epoch: showEpoch,
-  samples: ({ guesses }) => showGuesses(guesses),
-  prediction: ({ probabilities }) => showBars(probabilities),
+  samples: ({ guesses }) => {
+    showGuesses(guesses);
+    predict(); // the drawing, too, is seen with other eyes now
+  },
 };
 
 // --- what is going on ---------------------------------------------------------------------------
@@ -81,6 +83,7 @@ $("train").onclick = async () => {
     return ask("stop");
   }
   setTraining(true);
+  run.before = run.points.at(-1)?.step ?? 0;
   say("Preparing the first step", 0);
   try {
     const { seconds, steps, stopped, accuracy } = await ask("train", {
@@ -122,7 +125,6 @@ async function change(doing, call, args, done) {
   }
   $("train").disabled = !config.data;
   setTraining(false);
-  predict();
 }
 
 $("save").onclick = async () => {
@@ -139,11 +141,12 @@ $("save").onclick = async () => {
 
 // --- the loss curve and the table ---------------------------------------------------------------
 
-const SMOOTH = 0.85; // how much of the average so far each step keeps
-const run = { losses: [], smooth: [], average: 0, planned: 0, epochs: [] };
+const SMOOTH = 0.7; // how much of the average so far each loss keeps
+const run = {};
 
 function clearRun() {
-  Object.assign(run, { losses: [], smooth: [], average: 0, planned: 0, epochs: [] });
+  // `points` are {step, loss, smooth}; training that goes on counts its steps from `before`.
+  Object.assign(run, { points: [], average: 0, planned: 0, before: 0, epochs: [] });
   for (const id of ["step", "loss", "speed", "accuracy"]) $(id).textContent = "–";
   $("epochs").tBodies[0].innerHTML = '<tr class="empty"><td colspan="4">No epoch yet</td></tr>';
   requestAnimationFrame(drawChart);
@@ -151,12 +154,12 @@ function clearRun() {
 
 function showStep({ loss, step, steps, epoch, epochs, speed, device_name }) {
   trained = true;
-  run.losses.push(loss);
   run.average = SMOOTH * run.average + (1 - SMOOTH) * loss;
-  run.smooth.push(run.average / (1 - SMOOTH ** run.losses.length));
-  run.planned = Math.max(run.planned, run.losses.length - step + steps);
-  $("step").textContent = whole.format(run.losses.length);
-  $("loss").textContent = run.smooth.at(-1).toFixed(3);
+  const smooth = run.average / (1 - SMOOTH ** (run.points.length + 1));
+  run.points.push({ step: run.before + step, loss, smooth });
+  run.planned = run.before + steps;
+  $("step").textContent = whole.format(run.before + step);
+  $("loss").textContent = smooth.toFixed(3);
   $("speed").textContent = `${speed.toFixed(1)} steps/s`;
   $("device-name").textContent = device_name;
   say(`Training: epoch ${epoch} of ${epochs}, step ${step} of ${steps}`, step / steps);
@@ -164,7 +167,7 @@ function showStep({ loss, step, steps, epoch, epochs, speed, device_name }) {
 }
 
 function showEpoch({ loss, accuracy, test_accuracy }) {
-  run.epochs.push(run.losses.length);
+  run.epochs.push(run.points.at(-1).step);
   $("accuracy").textContent = percent(test_accuracy);
   const body = $("epochs").tBodies[0];
   body.querySelector(".empty")?.remove();
@@ -178,11 +181,11 @@ const drawing = { frame: 0 };
 
 function drawChart() {
   drawing.frame = 0;
-  const { losses, smooth, epochs } = run;
+  const { points, epochs } = run;
   const { width, height } = $("chart").getBoundingClientRect();
   const [left, right, top, bottom] = [38, 10, 8, 24];
-  const xEnd = Math.max(run.planned, losses.length, 10);
-  const yEnd = losses.reduce((most, loss) => Math.max(most, loss), 0.5) * 1.05; // nobody knows it before
+  const xEnd = run.planned || 100;
+  const yEnd = (points.reduce((most, { loss }) => Math.max(most, loss), 0) || 2.4) * 1.05;
   const x = (step) => left + (width - left - right) * step / xEnd;
   const y = (loss) => height - bottom - (height - top - bottom) * loss / yEnd;
   const line = (name, x1, y1, x2, y2) => `<line class="${name}" x1="${x1}" y1="${y1}" x2="${x2}" y2="${y2}"/>`;
@@ -196,14 +199,16 @@ function drawChart() {
     parts.push(`<text x="${x(tick)}" y="${height - 6}" text-anchor="${anchor}">${tick || "step 0"}</text>`);
   }
   for (const step of epochs) parts.push(line("epoch", x(step), top, x(step), height - bottom));
-  const stride = Math.ceil(losses.length / 1500);
-  const path = (values) => values.flatMap((value, i) => (
-    i % stride && i < values.length - 1 ? [] : [`${x(i + 1).toFixed(1)},${y(value).toFixed(1)}`])).join(" ");
-  parts.push(`<polyline class="raw" points="${path(losses)}"/>`,
-    `<polyline class="smooth" points="${path(smooth)}"/>`);
+  const stride = Math.ceil(points.length / 1500); // more points than pixels help nobody
+  const shown = points.filter((_, i) => i % stride === 0 || i === points.length - 1);
+  for (const [name, key] of [["raw", "loss"], ["smooth", "smooth"]]) {
+    const path = shown.map((point) => `${x(point.step).toFixed(1)},${y(point[key]).toFixed(1)}`);
+    parts.push(`<polyline class="${name}" points="${path.join(" ")}"/>`);
+  }
   $("chart").innerHTML = parts.join("");
-  $("chart").setAttribute("aria-label", losses.length
-    ? `Loss curve: from ${smooth[0].toFixed(2)} down to ${smooth.at(-1).toFixed(2)} in ${losses.length} steps`
+  $("chart").setAttribute("aria-label", points.length
+    ? `Loss curve: from ${points[0].smooth.toFixed(2)} to ${points.at(-1).smooth.toFixed(2)} ` +
+      `in ${points.at(-1).step} steps`
     : "Loss curve: no steps yet");
 }
 
@@ -214,6 +219,7 @@ function ticks(end, count) {
   return Array.from({ length: Math.floor(end / step) + 1 }, (_, i) => i * step);
 }
 
+clearRun();
 new ResizeObserver(drawChart).observe($("chart"));
 
 // --- the drawing pad ----------------------------------------------------------------------------
@@ -417,10 +423,12 @@ async function start() {
   if (found.samples.length) showSamples(found.samples);
   else $("unseen").hidden = true;
   ready = true;
+  await ask("look");
   $("load").hidden = !config.weights;
   $("train").disabled = !config.data;
   setTraining(false);
-  say(config.data ? "Ready. Press Train." : "Ready, but there are no digits to learn from.");
+  say(config.data ? "Ready: the network knows nothing yet. Press Train."
+    : "Ready, but there are no digits to learn from.");
   predict();
 }
 

@@ -77,7 +77,7 @@ async def fit(
 
 
 def first(data: Any, limit: int | None) -> Any:
-    """The first `limit` samples of a data set."""
+    """The first `limit` samples of a data set; all of them for None."""
     return data if limit is None else Subset(data, range(min(limit, len(data))))
 
 
@@ -152,7 +152,7 @@ async def look() -> None:
 
 async def predict(pixels: Any) -> list[float]:
     """How likely each digit is, for 784 pixels from 0 to 255."""
-    image = np.frombuffer(pixels.to_bytes(), np.uint8).astype(np.float32) / 255
+    image = np.frombuffer(pixels, np.uint8).astype(np.float32) / 255
     (answer,) = await scores(pf.from_numpy(image.reshape(1, 1, 28, 28))).tolist_async()
     return answer
 
@@ -199,7 +199,7 @@ async def save() -> bytes:
 
 CALLS = {
     "describe": describe, "train": fit, "stop": stop, "predict": predict, "load": load,
-    "reset": reset, "move": move, "save": save,
+    "reset": reset, "move": move, "save": save, "look": look,
 }  # fmt: skip
 
 

@@ -82,11 +82,7 @@ class Function:
         outs = []
         joint = _Joint(cls, ctx, args, results)
         for i, r in enumerate(results):
-            if (
-                not isinstance(r, Tensor)
-                or r.dtype.category != FLOAT
-                or id(r) in ctx._constant
-            ):
+            if not isinstance(r, Tensor) or r.dtype.category != FLOAT or id(r) in ctx._constant:
                 outs.append(r)
                 continue
             out = r if id(r) in ctx._dirty else r._alias()
@@ -103,7 +99,7 @@ class _Joint:
         self.cls, self.ctx, self.args = cls, ctx, args
         self.specs = [r._node if isinstance(r, Tensor) else None for r in results]
         self.grads: list[Any] = [None] * len(results)
-        self.common = GradNode.__new__(_CommonNode)
+        self.common: _CommonNode = _CommonNode.__new__(_CommonNode)
         GradNode.counter += 1
         self.common.seq = GradNode.counter
         self.common.op = _FunctionOp(cls.__name__)
@@ -116,7 +112,7 @@ class _Joint:
         self.common.cached = None
 
     def node(self, i: int, r: Tensor) -> GradNode:
-        out = GradNode.__new__(_ResultNode)
+        out: _ResultNode = _ResultNode.__new__(_ResultNode)
         GradNode.counter += 1
         out.seq = GradNode.counter
         out.op = self.common.op
@@ -129,6 +125,8 @@ class _Joint:
 
 class _ResultNode(GradNode):
     __slots__ = ("index", "joint")
+    index: int
+    joint: _Joint
 
     def vjp(self, i: int, g: Tensor) -> Tensor:
         self.joint.grads[self.index] = g
@@ -137,6 +135,8 @@ class _ResultNode(GradNode):
 
 class _CommonNode(GradNode):
     __slots__ = ("cached", "joint")
+    cached: tuple[tuple[Any, ...], int] | None
+    joint: _Joint
 
     def vjp(self, i: int, g: Tensor) -> Any:
         joint = self.joint
@@ -154,8 +154,9 @@ class _CommonNode(GradNode):
             ]
             found = joint.cls.backward(joint.ctx, *grads)
             found = found if isinstance(found, tuple) else (found,)
-            if len(found) != len(joint.args) and any(
-                x is not None for x in found[len(joint.args) :]
+            if (
+                len(found) != len(joint.args)
+                and any(x is not None for x in found[len(joint.args) :])
             ) or len(found) < len(joint.args):
                 raise RuntimeError(
                     f"function {self.op.name}Backward returned an incorrect number of gradients "

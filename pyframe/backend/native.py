@@ -49,9 +49,9 @@ class NativeGPU(WebGPU):
         if index >= len(adapters):
             seen = ", ".join(a.info["device"] for a in adapters) or "none"
             raise RuntimeError(
-                f"device 'gpu{f':{index}' if index else ''}': no such GPU; looked for Vulkan, Metal "
-                f"and D3D12 adapters through wgpu and found {seen}. Install the GPU's driver (on "
-                "Debian, mesa-vulkan-drivers has a software one), or use device='cpu'"
+                f"device 'gpu{f':{index}' if index else ''}': no such GPU; looked for Vulkan, "
+                f"Metal and D3D12 adapters through wgpu and found {seen}. Install the GPU's driver "
+                "(on Debian, mesa-vulkan-drivers has a software one), or use device='cpu'"
             )
         adapter = adapters[index]
         info, has = adapter.info, adapter.limits

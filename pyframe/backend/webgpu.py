@@ -19,8 +19,8 @@ from pyframe.backend.base import Limits, Stats
 from pyframe.graph.interpret import pack_params, storage_dtype
 from pyframe.graph.node import Node
 from pyframe.graph.program import Kernel, Program
-from pyframe.graph.view import is_contiguous
 from pyframe.graph.schedule import schedule, structure, toposort
+from pyframe.graph.view import is_contiguous
 from pyframe.ops.op import CONST, MOVEMENT
 from pyframe.wgsl import Shader, generate
 

@@ -43,7 +43,7 @@ class Apply(NamedTuple):
     args: tuple[int, ...]
     attrs: tuple[Any, ...]
     dtype: DType
-    index: Tracker | None = None
+    index: Tracker | None = None  # type: ignore[assignment]  # hides tuple.index, unused here
 
 
 class Expr(NamedTuple):

@@ -148,9 +148,7 @@ def _cost(n: Node, cost: dict[int, int], stored: set[int]) -> int:
     return min(own + sum(cost[id(i)] for i in n.inputs), 10**6)
 
 
-def _choose_stored(
-    order: Sequence[Node], roots: Sequence[Node], max_inputs: int
-) -> set[int]:
+def _choose_stored(order: Sequence[Node], roots: Sequence[Node], max_inputs: int) -> set[int]:
     """ids of the nodes that get a buffer."""
     stored = {id(n) for n in roots if n.data is None}
     users: dict[int, int] = {}
@@ -183,8 +181,7 @@ def _choose_stored(
                     break
         c = _cost(n, cost, stored)
         if n.op.kind in (REDUCTION, ROUTINE) or (
-            n.op.kind == ELEMENTWISE
-            and ((users.get(id(n), 0) > 1 and c > 4) or c > MAX_CODE)
+            n.op.kind == ELEMENTWISE and ((users.get(id(n), 0) > 1 and c > 4) or c > MAX_CODE)
         ):
             stored.add(id(n))
         if id(n) in stored:
@@ -284,9 +281,7 @@ def schedule(
             if id(b) in temporary and last_use[id(b)] == at:
                 temporary.discard(id(b))
                 free.setdefault(_nbytes(b), []).append(slot_of[id(b)])
-    program = Program(
-        kernels, steps, slot_bytes, len(inputs), len(outputs), params, param_bytes
-    )
+    program = Program(kernels, steps, slot_bytes, len(inputs), len(outputs), params, param_bytes)
     return program, inputs, constants
 
 

@@ -45,9 +45,10 @@ def is_contiguous(tracker: Tracker) -> bool:
     if offset or mask:
         return False
     expected = row_major(shape)
-    return all(
-        s == e or n == 1 for s, e, n in zip(strides, expected, shape, strict=True)
-    ) or 0 in shape
+    return (
+        all(s == e or n == 1 for s, e, n in zip(strides, expected, shape, strict=True))
+        or 0 in shape
+    )
 
 
 def permute(t: Tracker, dims: Shape) -> Tracker:
@@ -238,8 +239,12 @@ def collapse(
         if n == 1:
             continue
         last = groups[-1][-1] if groups else d
-        if groups and kinds[last] == kinds[d] and all(
-            t[-1].mask is None and t[-1].strides[last] == t[-1].strides[d] * n for t in trackers
+        if (
+            groups
+            and kinds[last] == kinds[d]
+            and all(
+                t[-1].mask is None and t[-1].strides[last] == t[-1].strides[d] * n for t in trackers
+            )
         ):
             groups[-1].append(d)
         else:

@@ -6,16 +6,16 @@ import math
 from typing import Any
 
 from pyframe import dtypes as dt
-from pyframe.ops import METHODS
-from pyframe.ops import conv as _conv
-from pyframe.ops import elementwise as el
-from pyframe.ops import index as _index
-from pyframe.ops import movement as mv
-from pyframe.ops import reduce as rd
+from pyframe.ops import (
+    METHODS,
+    conv as _conv,
+    elementwise as el,
+    index as _index,
+    movement as mv,
+    reduce as rd,
+)
 from pyframe.ops.creation import rand
-from pyframe.ops.elementwise import gelu as gelu
-from pyframe.ops.elementwise import silu as silu
-from pyframe.ops.elementwise import softplus as _softplus
+from pyframe.ops.elementwise import gelu as gelu, silu as silu, softplus as _softplus
 from pyframe.ops.index import one_hot as one_hot
 from pyframe.ops.matmul import matmul
 from pyframe.tensor import Tensor, normalize_dim
@@ -356,8 +356,7 @@ def scaled_dot_product_attention(
     factor = 1 / math.sqrt(query._node.shape[-1]) if scale is None else scale
     scores = matmul(query * factor, mv.transpose(key, -1, -2))
     if is_causal:
-        rows, columns = scores._node.shape[-2:]
-        allowed = _index.tril_mask(rows, columns, 0, query.device)
+        allowed = _index.tril_mask(scores._node.shape, 0, query.device)
         scores = el.where(allowed, scores, -math.inf)
     if attn_mask is not None:
         masked = attn_mask.dtype is dt.bool_

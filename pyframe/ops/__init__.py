@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyframe import dtypes as dt
-from pyframe import random as _random
-from pyframe.ops import conv, creation, index, matmul, movement, reduce
-from pyframe.ops import elementwise as el
+from pyframe import dtypes as dt, random as _random
+from pyframe.ops import conv, creation, elementwise as el, index, matmul, movement, reduce
 from pyframe.ops.op import REGISTRY, Op, apply, mode
 from pyframe.tensor import Tensor
 
@@ -19,8 +17,8 @@ METHODS: dict[str, Callable[..., Any]] = {
     **{
         name: REGISTRY[name]
         for name in """neg abs sign square reciprocal maximum minimum sqrt rsqrt exp exp2 expm1 log
-        log2 log10 log1p sin cos tan atan tanh sigmoid erf floor ceil trunc round relu eq ne lt le gt
-        ge isnan isinf logical_and logical_or logical_not bitwise_and bitwise_or bitwise_xor
+        log2 log10 log1p sin cos tan atan tanh sigmoid erf floor ceil trunc round relu eq ne lt le
+        gt ge isnan isinf logical_and logical_or logical_not bitwise_and bitwise_or bitwise_xor
         bitwise_not remainder fmod pow mul floor_divide""".split()
     },
     "add": el.add_scaled, "sub": el.sub_scaled, "div": el.div, "true_divide": el.true_divide,
@@ -62,8 +60,8 @@ ONLY_METHODS: dict[str, Callable[..., Any]] = {
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{
         name: getattr(creation, name)
-        for name in """full zeros ones empty zeros_like ones_like full_like empty_like arange linspace
-        eye rand randn rand_like randn_like randint randperm""".split()
+        for name in """full zeros ones empty zeros_like ones_like full_like empty_like arange
+        linspace eye rand randn rand_like randn_like randint randperm""".split()
     },
     "cat": movement.cat, "concat": movement.cat, "concatenate": movement.cat,
     "stack": movement.stack, "where": el.where, "broadcast_tensors": movement.broadcast_tensors,
@@ -71,11 +69,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 # Methods with an in-place twin, `name_`
-INPLACE = """add sub mul div subtract multiply divide true_divide floor_divide remainder fmod pow neg
-abs sign square reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan atan tanh
-sigmoid erf floor ceil trunc round relu clamp clip addcmul addcdiv lerp eq ne lt le gt ge logical_and
-logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_xor bitwise_not masked_fill tril triu
-scatter_add index_add index_put bernoulli""".split()
+INPLACE = """add sub mul div subtract multiply divide true_divide floor_divide remainder fmod pow
+neg abs sign square reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan atan tanh
+sigmoid erf floor ceil trunc round relu clamp clip addcmul addcdiv lerp eq ne lt le gt ge
+logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_xor bitwise_not
+masked_fill tril triu scatter_add index_add index_put bernoulli""".split()
 
 
 def _of(x: Tensor, kw: dict[str, Any]) -> dict[str, Any]:

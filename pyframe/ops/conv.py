@@ -13,12 +13,10 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.graph.view import window_count
-from pyframe.ops import elementwise as el
-from pyframe.ops import movement as mv
+from pyframe.ops import elementwise as el, movement as mv
 from pyframe.ops.matmul import matmul
 from pyframe.ops.op import ROUTINE, Op, apply
-from pyframe.ops.reduce import argmax
-from pyframe.ops.reduce import sum as sum_
+from pyframe.ops.reduce import argmax, sum as sum_
 from pyframe.tensor import Tensor
 
 Shape = tuple[int, ...]
@@ -267,7 +265,7 @@ def _max_pool_np(x: np.ndarray, kernel: Shape, stride: Shape, dilation: Shape) -
     out: Any = None
     for part in _positions(x, kernel, stride, dilation, count):
         out = np.array(part) if out is None else np.maximum(out, part, out=out)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def _positions(x: np.ndarray, kernel: Shape, stride: Shape, dilation: Shape, count: Shape) -> Any:
@@ -315,9 +313,7 @@ def _max_pool_input_by_ops(
     return mv.fold(routed, x._node.shape[-len(kernel) :], stride, dilation)
 
 
-def _max_pool_pick(
-    g: Tensor, x: Tensor, kernel: Shape, stride: Shape, dilation: Shape
-) -> Tensor:
+def _max_pool_pick(g: Tensor, x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) -> Tensor:
     win = _flat_windows(g, kernel, stride, dilation)
     return sum_(el.where(_winners(x, kernel, stride, dilation), win, 0.0), -1)
 

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.devices import device as Device
-from pyframe.devices import get_default_device
-from pyframe.ops import elementwise as el
-from pyframe.ops import movement as mv
+from pyframe.devices import device as Device, get_default_device
+from pyframe.ops import elementwise as el, movement as mv
 from pyframe.ops.op import check_dtype, const, new
 from pyframe.tensor import Tensor, upload
 
@@ -34,7 +32,7 @@ def full(
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """A tensor of `size` filled with one number."""
-    shape = _sizes("full", (size,) if not isinstance(size, int) else (size,))
+    shape = _sizes("full", (size,))
     if isinstance(fill_value, Tensor):
         fill_value = fill_value.item()
     d = dtype or dt.of_scalar(fill_value)

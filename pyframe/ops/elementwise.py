@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import op as _op
 from pyframe.devices import get_default_device
 from pyframe.graph.node import Node
-from pyframe.ops import mathfn
+from pyframe.ops import mathfn, op as _op
 from pyframe.ops.op import CONST, ELEMENTWISE, Op, apply, const
 from pyframe.tensor import Tensor
 
@@ -42,8 +41,8 @@ class Elementwise(Op):
                 break
         return shape, dt.bool_ if self.rule is TO_BOOL else nodes[-1].dtype
 
-    def __call__(self, *xs: Any) -> Tensor:  # type: ignore[override]
-        xs = list(xs)  # type: ignore[assignment]
+    def __call__(self, *operands: Any) -> Tensor:
+        xs = list(operands)
         if len(xs) != len(self.inputs):
             raise TypeError(f"{self.name}() takes {len(self.inputs)} operands, got {len(xs)}")
         start = self.promoted_from
@@ -65,16 +64,18 @@ class Elementwise(Op):
             same = False
         elif common.category == dt.FLOAT:
             if self.rule is BITS:
-                raise RuntimeError(f"{self.name}: not implemented for {common.name}; use ints or bool")
+                raise RuntimeError(
+                    f"{self.name}: not implemented for {common.name}; use ints or bool"
+                )
         elif self.rule is NUMBER and common is dt.bool_:
             raise RuntimeError(
                 f"{self.name}: not supported for bool tensors; use ~, ^ or logical_* instead"
             )
         if not same:
             for i in range(start, len(xs)):
-                xs[i] = _operand(self.name, xs[i], common, device)  # type: ignore[index]
+                xs[i] = _operand(self.name, xs[i], common, device)
         for i in range(start):
-            xs[i] = _operand(self.name, xs[i], _own_type(xs[i]), device)  # type: ignore[index]
+            xs[i] = _operand(self.name, xs[i], _own_type(xs[i]), device)
         return apply(self, tuple(xs))
 
 
@@ -97,8 +98,10 @@ def _device_of(name: str, xs: Any) -> Any:
     found = None
     for x in xs:
         if isinstance(x, Tensor):
-            if found is None or (found.ndim == 0 and x.ndim > 0) or (
-                found.ndim == x.ndim == 0 and x.device.lazy
+            if (
+                found is None
+                or (found.ndim == 0 and x.ndim > 0)
+                or (found.ndim == x.ndim == 0 and x.device.lazy)
             ):
                 found = x
         elif not isinstance(x, (bool, int, float, np.generic)):
@@ -120,10 +123,11 @@ def result_type(*operands: Any) -> dt.dtype:
         old = best[level]
         best[level] = d if old is None else dt.promote_types(old, d)
     out = best[0]
-    for d in best[1:]:
-        if d is not None and (out is None or d.category > out.category):
-            wrapped = d is best[2] and d.category == dt.FLOAT
-            out = dt.get_default_dtype() if wrapped else d
+    for level in (1, 2):
+        d2 = best[level]
+        if d2 is not None and (out is None or d2.category > out.category):
+            wrapped = level == 2 and d2.category == dt.FLOAT
+            out = dt.get_default_dtype() if wrapped else d2
     return out  # type: ignore[return-value]
 
 
@@ -166,13 +170,13 @@ fmod = op(
     "fmod", "a b", mathfn.fmod, "pf_fmod_{t}({a}, {b})", NUMBER,
     a=lambda g: g, b=lambda g, a, b: -g * trunc(a / b),
 )  # fmt: skip
-pow = op(  # noqa: A001
+pow = op(
     "pow", "a b", mathfn.power, "pf_pow_{t}({a}, {b})",
     a=lambda g, a, b: where(eq(b, 0), 0.0, g * b * pow(a, b - 1)),
     b=lambda g, y, a: where(logical_and(eq(a, 0), ne(y, math.inf)), 0.0, g * y * log(a)),
 )  # fmt: skip
 neg = op("neg", "x", np.negative, "{t}(0) - {x}", NUMBER, x=lambda g: -g)
-abs = op("abs", "x", np.abs, "abs({x})", x=lambda g, x: g * sign(x))  # noqa: A001
+abs = op("abs", "x", np.abs, "abs({x})", x=lambda g, x: g * sign(x))
 sign = op("sign", "x", np.sign, "pf_sign_{t}({x})", x=lambda g: g * 0.0)
 square = op("square", "x", np.square, "{x} * {x}", x=lambda g, x: 2.0 * g * x)
 reciprocal = op("reciprocal", "x", np.reciprocal, "1.0 / {x}", FLOAT, x=lambda g, y: -g * y * y)
@@ -201,16 +205,16 @@ rsqrt = op(
 exp = op("exp", "x", np.exp, "exp({x})", FLOAT, x=lambda g, y: g * y)
 exp2 = op("exp2", "x", np.exp2, "exp2({x})", FLOAT, x=lambda g, y: g * y * math.log(2))
 expm1 = op("expm1", "x", np.expm1, "pf_expm1({x})", FLOAT, x=lambda g, y: g * (y + 1.0))
-log = op("log", "x", np.log, "log({x})", FLOAT, x=lambda g, x: g / x)
-log2 = op("log2", "x", np.log2, "log2({x})", FLOAT, x=lambda g, x: g / (x * math.log(2)))
+log = op("log", "x", np.log, "pf_log({x})", FLOAT, x=lambda g, x: g / x)
+log2 = op("log2", "x", np.log2, "pf_log2({x})", FLOAT, x=lambda g, x: g / (x * math.log(2)))
 log10 = op(
-    "log10", "x", np.log10, "(log({x}) * 0.4342944819032518)", FLOAT,
+    "log10", "x", np.log10, "(pf_log({x}) * 0.4342944819032518)", FLOAT,
     x=lambda g, x: g / (x * math.log(10)),
 )  # fmt: skip
 log1p = op("log1p", "x", np.log1p, "pf_log1p({x})", FLOAT, x=lambda g, x: g / (x + 1.0))
-sin = op("sin", "x", np.sin, "sin({x})", FLOAT, x=lambda g, x: g * cos(x))
-cos = op("cos", "x", np.cos, "cos({x})", FLOAT, x=lambda g, x: -g * sin(x))
-tan = op("tan", "x", np.tan, "tan({x})", FLOAT, x=lambda g, y: g * (y * y + 1.0))
+sin = op("sin", "x", np.sin, "pf_sin({x})", FLOAT, x=lambda g, x: g * cos(x))
+cos = op("cos", "x", np.cos, "pf_cos({x})", FLOAT, x=lambda g, x: -g * sin(x))
+tan = op("tan", "x", np.tan, "pf_tan({x})", FLOAT, x=lambda g, y: g * (y * y + 1.0))
 atan = op("atan", "x", np.arctan, "atan({x})", FLOAT, x=lambda g, x: g / (x * x + 1.0))
 tanh = op("tanh", "x", np.tanh, "pf_tanh({x})", FLOAT, x=lambda g, y: g * (1.0 - y * y))
 sigmoid = op(
@@ -244,10 +248,12 @@ gt = op("gt", "a b", np.greater, "{a} > {b}", TO_BOOL)
 ge = op("ge", "a b", np.greater_equal, "{a} >= {b}", TO_BOOL)
 isnan = op("isnan", "x", mathfn.isnan, "pf_isnan_{t}({x})", TO_BOOL)
 isinf = op("isinf", "x", mathfn.isinf, "pf_isinf_{t}({x})", TO_BOOL)
-logical_and = op("logical_and", "a b", np.logical_and, "bool({a}) && bool({b})", TO_BOOL,
-                 takes_bool=True)
-logical_or = op("logical_or", "a b", np.logical_or, "bool({a}) || bool({b})", TO_BOOL,
-                takes_bool=True)
+logical_and = op(
+    "logical_and", "a b", np.logical_and, "bool({a}) && bool({b})", TO_BOOL, takes_bool=True
+)
+logical_or = op(
+    "logical_or", "a b", np.logical_or, "bool({a}) || bool({b})", TO_BOOL, takes_bool=True
+)
 logical_not = op("logical_not", "x", np.logical_not, "!bool({x})", TO_BOOL, takes_bool=True)
 bitwise_and = op("bitwise_and", "a b", np.bitwise_and, "{a} & {b}", BITS, takes_bool=True)
 bitwise_or = op("bitwise_or", "a b", np.bitwise_or, "{a} | {b}", BITS, takes_bool=True)
@@ -257,7 +263,11 @@ bitwise_xor = op(
     takes_bool=True,
 )  # fmt: skip
 bitwise_not = op(
-    "bitwise_not", "x", np.invert, lambda x, t: f"!({x})" if t == "bool" else f"~({x})", BITS,
+    "bitwise_not",
+    "x",
+    np.invert,
+    lambda x, t: f"!({x})" if t == "bool" else f"~({x})",
+    BITS,
     takes_bool=True,
 )
 where3 = op(
@@ -372,7 +382,8 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
         rest = fmod(input, other)
         return floor_divide(sub(input, rest), other)
     raise RuntimeError(
-        f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found {rounding_mode!r}"
+        "div expected rounding_mode to be one of None, 'trunc', or 'floor' but found "
+        f"{rounding_mode!r}"
     )
 
 

@@ -10,8 +10,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.graph.node import Node
-from pyframe.ops import elementwise as el
-from pyframe.ops import movement as mv
+from pyframe.ops import elementwise as el, movement as mv
 from pyframe.ops.op import ROUTINE, Op, Shader, apply
 from pyframe.ops.reduce import sum as sum_
 from pyframe.tensor import Tensor, from_numpy, mode, normalize_dim, tensor
@@ -234,20 +233,20 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     return getitem(input, mask)
 
 
-def tril_mask(rows: int, columns: int, diagonal: int, device: Any) -> Tensor:
-    return el.le(
-        el.iota((columns,), device), el.iota((rows, 1), device) + diagonal
-    )
+def tril_mask(shape: tuple[int, ...], diagonal: int, device: Any) -> Tensor:
+    """Which elements of (..., rows, columns) lie on or below a diagonal."""
+    rows, columns = shape[-2:]
+    return el.le(el.iota((columns,), device), el.iota((rows, 1), device) + diagonal)
 
 
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """The lower triangle of matrices; zeros above `diagonal`."""
-    return el.where(tril_mask(*input._node.shape[-2:], diagonal, input.device), input, 0)
+    return el.where(tril_mask(input._node.shape, diagonal, input.device), input, 0)
 
 
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangle of matrices; zeros below `diagonal`."""
-    return el.where(tril_mask(*input._node.shape[-2:], diagonal - 1, input.device), 0, input)
+    return el.where(tril_mask(input._node.shape, diagonal - 1, input.device), 0, input)
 
 
 # --- x[...]
@@ -356,7 +355,8 @@ def _normalize(i: Any, x: Tensor) -> Any:
             i = i.to(dt.bool_)
         if i.dtype.category == dt.FLOAT:
             raise IndexError(
-                f"tensors used as indices must be long, int, byte or bool tensors, got {i.dtype.name}"
+                "tensors used as indices must be long, int, byte or bool tensors, got "
+                f"{i.dtype.name}"
             )
         if i.ndim == 0 and i.dtype is not dt.bool_ and not i.device.lazy:
             return int(i.item())
@@ -377,9 +377,7 @@ def _rows(x: Tensor, tensors: dict[int, Tensor]) -> tuple[Any, ...]:
     """(x with the indexed dims first, flat row index, its shape, where the result's dims go)."""
     dims = list(tensors)
     sizes = [x._node.shape[d] for d in dims]
-    checked = [
-        _check_index("index", i, n) for i, n in zip(tensors.values(), sizes, strict=True)
-    ]
+    checked = [_check_index("index", i, n) for i, n in zip(tensors.values(), sizes, strict=True)]
     shape = el.broadcast("shape mismatch: indexing tensors", *[i._node.shape for i in checked])
     flat = None
     for i, n in zip(checked, sizes, strict=True):
@@ -409,15 +407,17 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
     """x[key] = value, in place, seen by all that share the memory."""
-    if isinstance(key, Tensor) and key.dtype is dt.bool_ and (
-        not isinstance(value, Tensor) or value.numel() == 1
-    ):
-        if key._node.shape == x._node.shape[: key.ndim]:
-            mask = key.to(x.device).reshape((*key.shape, *(1,) * (x.ndim - key.ndim)))
-            if isinstance(value, Tensor):
-                value = value.to(x.device, x.dtype).reshape(())
-            x._write(el.where(mask, value, x).to(x.dtype))
-            return
+    if (
+        isinstance(key, Tensor)
+        and key.dtype is dt.bool_
+        and key._node.shape == x._node.shape[: key.ndim]
+        and (not isinstance(value, Tensor) or value.numel() == 1)
+    ):  # x[mask] = number needs no positions
+        mask = key.to(x.device).reshape((*key.shape, *(1,) * (x.ndim - key.ndim)))
+        if isinstance(value, Tensor):
+            value = value.to(x.device, x.dtype).reshape(())
+        x._overwrite(el.where(mask, value, x).to(x.dtype))
+        return
     part, tensors = _parse(x, key)
     if not isinstance(value, Tensor):
         value = tensor(value, dtype=x.dtype, device=x.device)
@@ -453,9 +453,7 @@ def _with_rows(part: Tensor, tensors: dict[int, Tensor], value: Tensor, accumula
     return mv.permute(out, mv._invert(tuple(order))) if order != list(range(len(order))) else out
 
 
-def index_put(
-    input: Tensor, indices: Any, values: Tensor, accumulate: bool = False
-) -> Tensor:
+def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with `values` at `indices` (added to what is there if `accumulate`)."""
     part, tensors = _parse(input, tuple(indices))
     return _with_rows(part, tensors, values.to(input.dtype), accumulate)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-Array = np.ndarray
+Array: TypeAlias = np.ndarray
 
 
 def keep_int(fn: Callable[[Array], Array]) -> Callable[[Array], Array]:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import op as _op
 from pyframe.graph import view as views
+from pyframe.ops import op as _op
 from pyframe.ops.elementwise import broadcast, logical_or, result_type
 from pyframe.ops.op import MOVEMENT, ROUTINE, Op, apply
 from pyframe.tensor import Tensor, normalize_dim
@@ -176,7 +176,7 @@ def reshape(input: Tensor, *shape: Any) -> Tensor:
 def view(input: Tensor, *shape: Any) -> Tensor:
     """`reshape` that never copies. RuntimeError where the memory layout does not allow it."""
     if len(shape) == 1 and isinstance(shape[0], dt.dtype):
-        raise TypeError("view: reinterpreting the bytes as another dtype is not supported; use to()")
+        raise TypeError("view: reading the bytes as another dtype is not supported; use to()")
     out = reshape(input, *shape)
     if out._storage is not input._storage:
         raise RuntimeError(
@@ -239,9 +239,7 @@ def expand(input: Tensor, *sizes: Any) -> Tensor:
             f"expand: the number of sizes provided ({len(sizes)}) must be greater or equal to the "
             f"number of dimensions in the tensor ({len(old)})"
         )
-    new = tuple(
-        old[d - extra] if n == -1 and d >= extra else n for d, n in enumerate(sizes)
-    )
+    new = tuple(old[d - extra] if n == -1 and d >= extra else n for d, n in enumerate(sizes))
     for d, n in enumerate(new):
         if n < 0 or (d >= extra and old[d - extra] not in (1, n)):
             raise RuntimeError(

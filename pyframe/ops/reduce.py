@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import elementwise as el
-from pyframe.ops import movement as mv
+from pyframe.ops import elementwise as el, movement as mv
 from pyframe.ops.op import REDUCTION, ROUTINE, Op, apply
 from pyframe.tensor import Tensor, normalize_dim
 
@@ -55,11 +54,9 @@ def _kept(x: Tensor, x_spec: Any, axes: tuple[int, ...]) -> Tensor:
     return mv.reshape(x, _reduced(x_spec.shape, axes, True))
 
 
-LOWEST = {"f32": "-3.4028234663852886e38", "f16": "-65504.0", "i32": "-2147483647 - 1", "u32": "0u"}
-HIGHEST = {"f32": "3.4028234663852886e38", "f16": "65504.0", "i32": "2147483647", "u32": "4294967295u"}
-LOWEST = {k: v if k[0] != "f" else f"pf_ninf_{k}()" for k, v in LOWEST.items()}
-HIGHEST = {k: v if k[0] != "f" else f"pf_inf_{k}()" for k, v in HIGHEST.items()}
-ZERO = dict.fromkeys(("f32", "f16", "i32", "u32"), "0")
+LOWEST = {"f32": "pf_ninf_f32()", "i32": "-2147483647 - 1", "u32": "0u"}
+HIGHEST = {"f32": "pf_inf_f32()", "i32": "2147483647", "u32": "4294967295u"}
+ZERO = dict.fromkeys(("f32", "i32", "u32"), "0")
 
 sum_op = Op(
     "sum", REDUCTION, "x", "axes keepdim", infer=_infer, numpy=_sum_numpy,
@@ -74,7 +71,8 @@ prod_op = Op(
 amax_op = Op(
     "amax", REDUCTION, "x", "axes keepdim", infer=_infer,
     numpy=lambda x, axes, keepdim: np.maximum.reduce(x, axes, None, None, keepdim),
-    wgsl=Fold(LOWEST, "pf_max_{t}({a}, {x})"), x=lambda g, y, x, axes: _extremum_grad(g, y, x, axes),
+    wgsl=Fold(LOWEST, "pf_max_{t}({a}, {x})"),
+    x=lambda g, y, x, axes: _extremum_grad(g, y, x, axes),
 )  # fmt: skip
 amin_op = Op(
     "amin", REDUCTION, "x", "axes keepdim", infer=_infer,
@@ -123,7 +121,7 @@ def _axes(name: str, x: Tensor, dim: Any, empty_is_all: bool = True) -> tuple[in
     return tuple(out) if x.ndim else ()
 
 
-def sum(  # noqa: A001
+def sum(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dt.dtype | None = None
 ) -> Tensor:
     """The sum over dims (all by default); ints and bools give int64."""
@@ -136,9 +134,7 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     shape = mv._ints("sum_to_size", size)
     old = input._node.shape
     extra = len(old) - len(shape)
-    axes = tuple(
-        d for d, n in enumerate(old) if d < extra or (shape[d - extra] == 1 and n != 1)
-    )
+    axes = tuple(d for d, n in enumerate(old) if d < extra or (shape[d - extra] == 1 and n != 1))
     if axes:
         input = apply(sum_op, (input,), (axes, True))
     if input._node.shape[extra:] != shape:
@@ -247,23 +243,23 @@ def _with_index(kind: Any, op: Op, pair: Any, input: Tensor, dim: Any, keepdim: 
     return (MaxResult if op is argmax_op else MinResult)(values, index)
 
 
-def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:  # noqa: A001
+def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     """The largest element; with `dim`, (values, indices); with a tensor, `maximum`."""
     return _with_index(amax_op, argmax_op, el.maximum, input, dim, keepdim)
 
 
-def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:  # noqa: A001
+def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
     """The smallest element; with `dim`, (values, indices); with a tensor, `minimum`."""
     return _with_index(amin_op, argmin_op, el.minimum, input, dim, keepdim)
 
 
-def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:  # noqa: A001
+def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether any element over dims is nonzero."""
     hit = el.ne(input, 0).to(dt.int32)
     return el.gt(apply(sum_op, (hit,), (_axes("any", input, dim), keepdim)), 0)
 
 
-def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:  # noqa: A001
+def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether all elements over dims are nonzero."""
     miss = el.eq(input, 0).to(dt.int32)
     return el.eq(apply(sum_op, (miss,), (_axes("all", input, dim), keepdim)), 0)
@@ -277,7 +273,7 @@ def var(
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if input.dtype.category != dt.FLOAT:
-        raise RuntimeError(f"std and var only support floating point dtypes, got {input.dtype.name}")
+        raise RuntimeError(f"std and var only support floating point, got {input.dtype.name}")
     if correction is None:
         correction = 0 if unbiased is False else 1
     axes = _axes("var", input, dim)

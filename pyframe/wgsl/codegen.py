@@ -296,9 +296,9 @@ def _reduction(kernel: Kernel, size: int) -> tuple[str, tuple[int, int, int]]:
     kept = [d for d in range(len(e.shape)) if d not in axes]
     inner, outer = [e.shape[d] for d in axes], [e.shape[d] for d in kept]
     n = math.prod(inner)
-    unravel = [
-        f"let i{d} = {_unravel('o', tuple(outer), k)};" for k, d in enumerate(kept)
-    ] + [f"let i{d} = {_unravel('r', tuple(inner), k)};" for k, d in enumerate(axes)]
+    unravel = [f"let i{d} = {_unravel('o', tuple(outer), k)};" for k, d in enumerate(kept)] + [
+        f"let i{d} = {_unravel('r', tuple(inner), k)};" for k, d in enumerate(axes)
+    ]
     fold: Any = REGISTRY[kernel.body].wgsl
     t = e.dtype.compute or "f32"
     code = _value_function("element", e, ["o", "r"], unravel)
@@ -311,7 +311,8 @@ def _reduction(kernel: Kernel, size: int) -> tuple[str, tuple[int, int, int]]:
             "fn combine(a: Acc, b: Acc) -> Acc {\n"
             f"  if ({test} || (!{back} && b.i < a.i)) {{ return b; }}\n  return a;\n}}\n"
         )
-        start, lift, result = f"Acc(T({fold.init[t]}), 2147483647)", "Acc(element(o, r), r)", "acc.i"
+        start = f"Acc(T({fold.init[t]}), 2147483647)"
+        lift, result = "Acc(element(o, r), r)", "acc.i"
     else:
         code += (
             "alias Acc = T;\nfn combine(a: Acc, b: Acc) -> Acc { return "

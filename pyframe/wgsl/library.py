@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,7 +35,7 @@ def functions() -> dict[str, str]:
     for path in sorted((folder() / "lib").glob("*.wgsl")):
         text = source(f"lib/{path.name}")
         starts = [m.start() for m in re.finditer(r"^fn ", text, re.M)] + [len(text)]
-        for a, b in zip(starts, starts[1:], strict=False):
+        for a, b in itertools.pairwise(starts):
             body = text[a:b].rstrip()
             out[body[3 : body.index("(")]] = body
     return out

@@ -106,6 +106,44 @@ fn pf_pow_i32(a: i32, b: i32) -> i32 {
 }
 fn pf_pow_u32(a: u32, b: u32) -> u32 { return u32(pf_pow_i32(i32(a), i32(b))); }
 
+// WGSL leaves the logarithm of what is not positive undefined, and lets sin and cos be off by 2^-11.
+fn pf_log(x: f32) -> f32 {
+  if (x < 0.0) { return pf_nan_f32(); }
+  if (x == 0.0) { return pf_ninf_f32(); }
+  return log(x);
+}
+fn pf_log2(x: f32) -> f32 {
+  if (x < 0.0) { return pf_nan_f32(); }
+  if (x == 0.0) { return pf_ninf_f32(); }
+  return log2(x);
+}
+// x - k pi/2, k to the nearest: pi/2 in three parts (Cody & Waite 1980), good to |x| of some 1e4.
+fn pf_quarter(x: f32) -> vec2<f32> {
+  let k = round(x * 0.63661977);
+  return vec2<f32>(k, ((x - k * 1.5703125) - k * 4.8382673412561417e-4) - k * 5.126688e-13);
+}
+fn pf_sin_part(r: f32) -> f32 {
+  let z = r * r;
+  return r + r * z * (-0.16666667 + z * (8.3333310e-3 + z * (-1.9839334e-4 + z * 2.7183114e-6)));
+}
+fn pf_cos_part(r: f32) -> f32 {
+  let z = r * r;
+  return 1.0 + z * (-0.5 + z * (4.1666668e-2 + z * (-1.3888397e-3 + z * 2.4760495e-5)));
+}
+fn pf_sin(x: f32) -> f32 {
+  let q = pf_quarter(x);
+  let k = i32(q.x) & 3;
+  let v = select(pf_sin_part(q.y), pf_cos_part(q.y), (k & 1) == 1);
+  return select(v, -v, k >= 2);
+}
+fn pf_cos(x: f32) -> f32 {
+  let q = pf_quarter(x);
+  let k = i32(q.x) & 3;
+  let v = select(pf_cos_part(q.y), pf_sin_part(q.y), (k & 1) == 1);
+  return select(v, -v, k == 1 || k == 2);
+}
+fn pf_tan(x: f32) -> f32 { return pf_sin(x) / pf_cos(x); }
+
 // exp overflows inside some drivers' tanh.
 fn pf_tanh(x: f32) -> f32 { return select(tanh(clamp(x, -15.0, 15.0)), x, pf_isnan_f32(x)); }
 // Near 0, u - 1 (or 1 + x) loses the digits that matter: Kahan's correction brings them back.

@@ -197,9 +197,7 @@ def test_any_chain_of_movement_is_what_numpy_says(rnd: Any, kinds: list[int]) ->
     for outer, inner in zip(tracker[1:], tracker, strict=False):
         check_unravel(outer, inner.shape)
     collapsed, small, _ = views.collapse([tracker], array.shape)
-    np.testing.assert_array_equal(
-        views.read(flat, collapsed[0]).reshape(array.shape), array
-    )
+    np.testing.assert_array_equal(views.read(flat, collapsed[0]).reshape(array.shape), array)
     assert np.prod(small, dtype=int) == array.size
 
 

@@ -1,0 +1,88 @@
+"""A part of the op suite inside Pyodide, on NumPy and on WebGPU, against NumPy here."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from samples import ROWS, make
+
+import pyframe as pf
+import pyframe.nn.functional as F
+
+# The first row of each op; put_rows asks PyTorch's unique
+NAMES = [r.name for r in ROWS if ":" not in r.name and r.name != "put_rows"]
+
+RUN = """
+import json
+import numpy as np
+import pyframe as pf
+import pyframe.nn.functional as F
+from samples import ROWS, make
+
+def results(row, device):
+    rng = np.random.default_rng(sum(map(ord, row.name)))
+    xs = [pf.from_numpy(make(s, rng)).to(device) for s in row.specs]
+    for x in xs:
+        x.requires_grad_(row.grad and x.is_floating_point())
+    y = row.call(pf, F, *xs)
+    out = [y.detach()]
+    if row.grad:
+        (y * y).sum().backward()
+        out += [x.grad for x in xs if x.grad is not None]
+    assert all(str(t.device) == device for t in out)
+    return [t.cpu().numpy().astype(float).ravel().tolist() for t in out]
+"""
+
+
+@pytest.fixture(scope="package")
+def page_with_samples(python_page: Any) -> Any:
+    python_page.put("samples.py", (Path(__file__).parent.parent / "samples.py").read_text())
+    python_page.run(RUN)
+    return python_page
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu"])
+def test_ops_in_the_page(page_with_samples: Any, device: str) -> None:
+    found = json.loads(
+        page_with_samples.run(
+            f"names = set({NAMES!r})\n"
+            f"json.dumps({{r.name: results(r, {device!r}) for r in ROWS if r.name in names}})"
+        )
+    )
+    assert list(found) == NAMES
+    scope: dict[str, Any] = {"ROWS": ROWS, "make": make, "np": np, "pf": pf, "F": F}
+    exec(RUN.replace("from samples import ROWS, make", ""), scope)
+    wrong = []
+    for row in ROWS:
+        if row.name in found:
+            for got, want in zip(found[row.name], scope["results"](row, "cpu"), strict=True):
+                if not np.allclose(got, want, rtol=2e-4, atol=2e-5, equal_nan=True):
+                    wrong.append(f"{row.name}: {np.abs(np.subtract(got, want)).max()}")
+    assert wrong == []
+
+
+def test_a_read_in_the_page_can_be_awaited(page_with_samples: Any) -> None:
+    value = page_with_samples.run(
+        "x = pf.arange(4.0, device='gpu') * 2\n"
+        "[await x.sum().item_async(), await x.tolist_async(), x.sum().item()]"
+    )
+    assert list(value) == [12, [0, 2, 4, 6], 12]
+
+
+def test_an_index_out_of_range_raises_in_the_page(page_with_samples: Any) -> None:
+    message = page_with_samples.run(
+        "x = pf.ones(3, 2, device='gpu')\n"
+        "try:\n"
+        "    F.embedding(pf.tensor([0, 3], device='gpu'), x).sum().item()\n"
+        "    message = 'nothing'\n"
+        "except IndexError as error:\n"
+        "    message = str(error)\n"
+        "message"
+    )
+    assert message == "embedding: index out of range: expected 0 to 2"
+
+
