@@ -66,5 +66,5 @@ def _float_format(array: np.ndarray) -> Callable[[Any], str]:
         return f"{v:.0f}." if np.isfinite(v) else str(v)
 
     shown = array if array.size <= 1000 else np.r_[array.ravel()[:50], array.ravel()[-50:]]
-    width = max(len(text(float(v))) for v in shown.ravel())
+    width = max((len(text(float(v))) for v in shown.ravel() if np.isfinite(v)), default=1)
     return lambda v: text(float(v)).rjust(width)

@@ -729,12 +729,15 @@ def _host_array(data: Any, dtype: dt.dtype | None) -> np.ndarray:
         return np.asarray(data, None if dtype is None else dtype.numpy)
     if isinstance(data, (list, tuple)):
         data = _unwrap(data)
-    array = np.asarray(data)
-    if array.dtype == object:
+    try:
+        array = np.asarray(data)
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"it holds {array.dtype}")
+    except ValueError as e:
         raise ValueError(
             f"tensor: can't make a tensor of {type(data).__name__}: expected numbers in nested "
-            "sequences of equal length"
-        )
+            f"sequences of equal length ({e})"
+        ) from None
     if dtype is not None:
         return array.astype(dtype.numpy)
     if array.dtype.kind == "f" and not _holds_numpy(data):

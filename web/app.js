@@ -50,11 +50,12 @@ function say(text, fraction = null) {
   if (fraction !== null) $("progress").value = fraction;
 }
 
-/** Shows the last line of an error (Python's says what is wrong); the whole goes to the console. */
+/** Shows what is wrong, without Python's traceback; the whole goes to the console. */
 function fail(what, error) {
   console.error(error);
   const lines = error.message.trim().split("\n");
-  say(`${what}: ${lines.at(-1)}`);
+  const from = lines.findLastIndex((line) => /^[\w.]+: /.test(line)); // "RuntimeError: ..."
+  say(`${what}: ${lines.slice(Math.max(from, 0)).join("\n")}`);
   $("status").className = "error";
 }
 

@@ -53,7 +53,10 @@ async function boot({ config, base }) {
 
     status("Loading Python");
     const indexURL = at(config.pyodide);
-    const { loadPyodide } = await import(`${indexURL}pyodide.mjs`);
+    const { loadPyodide } = await import(`${indexURL}pyodide.mjs`).catch(() => {
+      throw new Error(`Python can't be had from ${indexURL}. Without internet, ` +
+        "scripts/get_pyodide puts a copy beside the page once and for all.");
+    });
     const lockFileURL = config.lock ? await lockFile(at(config.lock)) : undefined;
     python = await loadPyodide({ indexURL, ...(lockFileURL && { lockFileURL }) });
 
@@ -111,7 +114,7 @@ async function bytes(url) {
   return new Uint8Array(await response.arrayBuffer());
 }
 
-/** The lock file with pyframe's wheel looked up beside it, whereever Pyodide itself comes from. */
+/** The lock file with pyframe's wheel looked up beside it, wherever Pyodide itself comes from. */
 async function lockFile(url) {
   const lock = JSON.parse(new TextDecoder().decode(await bytes(url)));
   const { pyframe } = lock.packages;

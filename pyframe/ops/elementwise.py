@@ -307,7 +307,7 @@ def _cast_infer(x: Any, dtype: dt.dtype) -> tuple[tuple[int, ...], dt.dtype]:
 
 
 class _Cast(Elementwise):
-    def __call__(self, x: Tensor, dtype: dt.dtype) -> Tensor:  # type: ignore[override]
+    def __call__(self, x: Tensor, dtype: dt.dtype) -> Tensor:
         return apply(self, (x,), (dtype,))
 
 

@@ -20,8 +20,7 @@ def test_same_start_in_the_page(python_page: Any, device: str) -> None:
     weights, losses = json.loads(weights_and_losses(digits(), "cpu"))
     page_weights, page_losses = json.loads(
         python_page.run(
-            "import digits, same_start\n"
-            f"same_start.weights_and_losses(digits, {device!r})"
+            f"import digits, same_start\nsame_start.weights_and_losses(digits, {device!r})"
         )
     )
     assert page_weights == weights

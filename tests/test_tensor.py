@@ -1,0 +1,160 @@
+"""Tensors: making, dtypes and promotion, printing, moving between devices."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe import dtypes
+
+DTYPES = "float32 float64 float16 int64 int32 int16 int8 uint8 bool".split()
+
+
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(DTYPES, DTYPES)))
+def test_promotion(a: str, b: str, torch: Any) -> None:
+    """Tables of torch.promote_types, and of results with 0-d tensors and Python numbers."""
+    p, q, tp, tq = getattr(pf, a), getattr(pf, b), getattr(torch, a), getattr(torch, b)
+    assert name(pf.promote_types(p, q)) == name(torch.promote_types(tp, tq))
+    assert pf.can_cast(p, q) == torch.can_cast(tp, tq)
+    for x, y, tx, ty in (
+        (pf.ones(2, dtype=p), pf.ones(2, dtype=q), torch.ones(2, dtype=tp), torch.ones(2, dtype=tq)),
+        (pf.ones(2, dtype=p), pf.ones((), dtype=q), torch.ones(2, dtype=tp), torch.ones((), dtype=tq)),
+        (pf.ones((), dtype=p), pf.ones((), dtype=q), torch.ones((), dtype=tp),
+         torch.ones((), dtype=tq)),
+    ):  # fmt: skip
+        assert name((x + y).dtype) == name((tx + ty).dtype)
+        assert name((x == y).dtype) == "bool"
+        assert name((x / y).dtype) == name((tx / ty).dtype)
+    for number in (2, 2.5, True):
+        assert name((pf.ones(2, dtype=p) * number).dtype) == name(
+            (torch.ones(2, dtype=tp) * number).dtype
+        )
+
+
+def name(dtype: Any) -> str:
+    return str(dtype).split(".")[-1]
+
+
+def test_making(device: str) -> None:
+    assert pf.tensor([[1, 2], [3, 4]], device=device).dtype is pf.int64
+    assert pf.tensor([1, 2.5], device=device).dtype is pf.float32
+    assert pf.tensor(True, device=device).dtype is pf.bool
+    assert pf.tensor(np.float32(2), device=device).dtype is pf.float32
+    assert pf.tensor([pf.tensor(1), pf.tensor(2)], device=device).tolist() == [1, 2]
+    assert pf.arange(1, 7, 2, device=device).tolist() == [1, 3, 5]
+    assert pf.arange(0, 1, 0.25, device=device).tolist() == [0, 0.25, 0.5, 0.75]
+    assert pf.linspace(0, 1, 3, device=device).tolist() == [0, 0.5, 1]
+    assert pf.eye(2, 3, device=device).tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert pf.full((2,), 7, device=device).dtype is pf.int64
+    assert pf.zeros(0, 3, device=device).tolist() == []
+    assert pf.ones(2, 3, device=device).new_zeros(2).device == pf.device(device)
+    with pytest.raises(ValueError, match="nested"):
+        pf.tensor([[1, 2], [3]])
+
+
+def test_default_device_and_dtype(gpu: str) -> None:
+    pf.set_default_device(gpu)
+    assert str(pf.ones(2).device) == "gpu"
+    assert str((pf.rand(2) + 1).device) == "gpu"
+    pf.set_default_device(None)
+    pf.set_default_dtype(pf.float64)
+    assert pf.tensor(1.5).dtype is pf.float64
+    assert (pf.ones(2, dtype=pf.int64) / 2).dtype is pf.float64
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "int64", "int32", "int16", "int8", "uint8",
+                                  "uint32", "bool"])  # fmt: skip
+def test_round_trip_through_the_gpu(kind: str, gpu: str) -> None:
+    values = np.array([0, 1, 5, 100, 127, 3, 7]).astype(kind)
+    x = pf.from_numpy(values).to(gpu)
+    assert x.dtype is getattr(pf, kind)
+    assert x.cpu().numpy().dtype == values.dtype
+    assert x.cpu().tolist() == values.tolist()
+    assert (x[1:5].flip(0)).cpu().tolist() == values[1:5][::-1].tolist()
+
+
+def test_gradients_cross_devices(gpu: str) -> None:
+    x = pf.ones(3).requires_grad_()
+    (x.to(gpu) * 2).sum().backward()
+    assert x.grad is not None
+    assert str(x.grad.device) == "cpu"
+    assert x.grad.tolist() == [2, 2, 2]
+
+
+PRINTED = [
+    "t.arange(4)", "t.ones(2, 3)", "t.tensor([1.5, -2.25, 1e6])", "t.tensor([1e-5, 1.0])",
+    "t.tensor(3.0)", "t.tensor([True, False])", "t.zeros(0)", "t.zeros(2, 0)", "t.tensor([1, -100])",
+    "t.tensor([1.0, float('nan'), float('inf')])", "t.ones(2, dtype=t.float64)",
+    "t.ones(2, requires_grad=True)", "t.arange(3, dtype=t.int32)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", PRINTED)
+def test_printing(text: str, torch: Any) -> None:
+    want = repr(eval(text, {"t": torch})).replace("torch.", "pyframe.")
+    assert repr(eval(text, {"t": pf})) == want
+
+
+def test_printing_shows_device_and_history(device: str) -> None:
+    x = pf.ones(2, device=device).requires_grad_()
+    shown = repr(x * 2)
+    assert "grad_fn=<MulBackward0>" in shown
+    assert ("device='gpu'" in shown) == (device == "gpu")
+    assert "..." in repr(pf.ones(2000, device=device))
+
+
+def test_reading(device: str) -> None:
+    x = pf.arange(6.0, device=device).reshape(2, 3)
+
+    async def twins() -> Any:
+        return [await x.tolist_async(), await x[0, 1].item_async(), await x.T.numpy_async()]
+
+    lists, one, array = asyncio.run(twins())
+    assert lists == x.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert one == 1
+    assert array.tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert f"{x[1, 0]:.2f}" == "3.00"
+    assert int(x[1, 2]) == 5
+    assert [row.tolist() for row in x] == x.tolist()
+    assert len(x) == 2
+    assert x.shape.numel() == 6
+
+
+def test_memory_stays_flat(gpu: str) -> None:
+    """Steps of training leave no buffer behind and make none."""
+    backend = pf.device(gpu).backend
+    w = pf.ones(64, 64, device=gpu).requires_grad_()
+    live = []
+    for step in range(40):
+        loss = ((pf.rand(8, 64, device=gpu) @ w) ** 2).mean()
+        loss.backward()
+        with pf.no_grad():
+            w -= w.grad * 0.1
+        w.grad = None
+        pf.flush()
+        if step >= 20:
+            live.append((backend.stats.bytes_live, backend.stats.buffers))
+    assert len(set(live)) == 1
+
+
+def test_a_tensor_dropped_before_the_flush_costs_nothing(gpu: str) -> None:
+    backend = pf.device(gpu).backend
+    pf.flush()
+    x = pf.ones(10, device=gpu)
+    pf.flush()
+    backend.stats.reset()
+    (x * 2 + 1).exp()
+    pf.flush()
+    assert backend.stats.dispatches == 0
+
+
+def test_dtype_repr_and_lookup() -> None:
+    assert repr(pf.float32) == "pyframe.float32"
+    assert dtypes.dtype.from_numpy(np.int8) is pf.int8
+    with pytest.raises(TypeError, match="convert it with .astype first"):
+        pf.from_numpy(np.ones(2, np.complex64))
