@@ -1,19 +1,15 @@
-"""What every backend must do, through the seam alone. The browser's runs in tests/web."""
+"""The contract of tests/contract.py, and what only the native GPU can show."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Any
 
-import numpy as np
 import pytest
+from contract import CHECKS
 
 import pyframe as pf
 from pyframe.backend.numpy import NumpyBackend
-from pyframe.dtypes import float32
-from pyframe.graph.interpret import pack_params
-from pyframe.graph.program import Apply, Expr, Kernel, Load, Param, Program, Step
-from pyframe.graph.view import contiguous
 
 
 @pytest.fixture(params=["numpy", "native"])
@@ -24,54 +20,9 @@ def backend(request: pytest.FixtureRequest) -> Any:
     return pf.device("gpu").backend
 
 
-def scale_and_add() -> Program:
-    """out = (a * s + b) summed over its rows, in two kernels."""
-    t = contiguous((2, 3))
-    code = (
-        Load(0, t, float32), Param(0, float32), Apply("mul", (0, 1), (), float32),
-        Load(1, t, float32), Apply("add", (2, 3), (), float32),
-    )  # fmt: skip
-    first = Kernel("map", (Expr((2, 3), code, float32),), (), (2, 3), float32, 2, 1)
-    rows = Expr((2, 3), (Load(0, t, float32),), float32)
-    second = Kernel("sum", (rows,), ((1,), False), (2,), float32, 1, 0)
-    steps = [Step(0, (0, 1, 3), 0), Step(1, (3, 2), -1)]
-    return Program([first, second], steps, [24, 24, 8, 24], 2, 1, [(0, float32)], 256)
-
-
-def test_write_and_read(backend: Any) -> None:
-    data = np.arange(6, dtype=np.float32)
-    a, b = backend.alloc(24), backend.alloc(8)
-    backend.write(a, data)
-    backend.write(b, data[:2].tobytes())
-    assert a.nbytes >= 24
-    first, second = backend.read([(a, 24), (b, 8)])
-    assert np.frombuffer(first, np.float32).tolist() == data.tolist()
-    assert np.frombuffer(second, np.float32).tolist() == [0, 1]
-    assert asyncio.run(backend.read_async([(a, 8)])) == [data[:2].tobytes()]
-
-
-def test_run(backend: Any) -> None:
-    program = scale_and_add()
-    buffers = [backend.alloc(n) for n in program.slot_bytes]
-    a, b = np.arange(6, dtype=np.float32), np.ones(6, np.float32)
-    backend.write(buffers[0], a)
-    backend.write(buffers[1], b)
-    for scale in (2.0, -3.0):  # the second run differs in its params alone
-        backend.run(program, buffers, pack_params(program.params, [scale], program.param_bytes))
-        got = np.frombuffer(backend.read([(buffers[2], 8)])[0], np.float32)
-        assert got.tolist() == (a * scale + b).reshape(2, 3).sum(1).tolist()
-
-
-def test_a_second_run_makes_nothing_new(backend: Any) -> None:
-    program = scale_and_add()
-    buffers = [backend.alloc(n) for n in program.slot_bytes]
-    params = pack_params(program.params, [1.5], program.param_bytes)
-    backend.run(program, buffers, params)
-    backend.stats.reset()
-    backend.run(program, buffers, params)
-    s = backend.stats
-    assert (s.dispatches, s.submits) == (2, 1)
-    assert (s.pipelines, s.bind_groups, s.buffers, s.bytes_uploaded) == (0, 0, 0, 0)
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
+def test_contract(check: Any, backend: Any) -> None:
+    assert asyncio.run(check(backend)) is None
 
 
 def test_freed_buffers_are_used_again(gpu: str) -> None:
