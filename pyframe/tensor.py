@@ -617,6 +617,18 @@ def _new(node: Node) -> Tensor:
 _op.new = _new
 
 
+def own_storage(x: Tensor) -> Tensor:
+    """The value of a lazy tensor in a storage of its own: values never change, so none is copied."""
+    if x._steps and not views.is_contiguous(x._tracker()):
+        with no_grad():
+            return x.clone()
+    out = x._alias()
+    out._storage = Storage(x._storage.node)
+    out._stamp = 0
+    x.device.backend.pending.append(weakref.ref(out._storage))
+    return out
+
+
 class _GradSwitch:
     """A grad mode as a context manager and as a decorator."""
 

@@ -145,7 +145,8 @@ def test_no_gpu_says_what_was_looked_for() -> None:
 
 
 def test_a_software_adapter_warns_once(gpu: str) -> None:
-    code = "import pyframe as pf\nx = pf.ones(2, device='gpu') + 1\nprint(x.tolist(), pf.device('auto'))"
+    code = "import pyframe as pf\nx = pf.ones(2, device='gpu') + 1\n"
+    code += "print(x.tolist(), pf.device('auto'))"
     done = python(code)
     if "a software adapter" not in done.stderr:
         pytest.skip("this machine has a real GPU")

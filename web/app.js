@@ -342,7 +342,7 @@ function showBars(probabilities) {
   if (!most || !pen.inked) return;
   const best = probabilities.indexOf(most);
   $("answer").textContent = !trained ? `It guesses ${best}, but it has not learnt anything yet.`
-    : `It sees a ${best}${most > 0.9 ? "." : most > 0.6 ? ", probably." : ", but is not sure."}`;
+    : `It sees ${best === 8 ? "an" : "a"} ${best}${most > 0.9 ? "." : most > 0.6 ? ", probably." : ", but is not sure."}`;
 }
 
 // --- digits that the network has never seen -----------------------------------------------------

@@ -8,9 +8,8 @@ from typing import Any
 
 from pyframe.autograd.function import Function
 from pyframe.autograd.gradcheck import gradcheck, gradgradcheck
-from pyframe.devices import cpu
-from pyframe.ops.op import GradNode, mode
-from pyframe.tensor import Tensor, grad_enabled
+from pyframe.ops.op import GradNode
+from pyframe.tensor import Tensor, grad_enabled, own_storage
 
 __all__ = ["Function", "RemovableHandle", "backward", "grad", "gradcheck", "gradgradcheck"]
 
@@ -211,7 +210,9 @@ def _accumulate(x: Tensor, g: Tensor, create_graph: bool) -> None:
     if create_graph:
         x.grad = g
         return
-    if x.device is cpu:  # gradients must not share memory with each other or with a view
+    if x.device.lazy:
+        g = own_storage(g)
+    else:  # gradients must not share memory with each other or with a view
         data = g._node.data
         if g._steps or not data.flags.c_contiguous or not data.flags.writeable or _is_shared(g):
             with grad_enabled(False):
@@ -228,4 +229,3 @@ def _is_shared(g: Tensor) -> bool:
 
 
 SHARED_ABOVE = 5
-_ = mode
