@@ -361,9 +361,8 @@ class Tensor:
             value = _fit(value, node.shape)
         storage = self._storage
         if not node.device.lazy:
-            if 0 in node.data.strides and any(
-                n > 1 and s == 0 for n, s in zip(node.shape, node.data.strides, strict=True)
-            ):
+            strides = node.data.strides
+            if 0 in strides and node.data.size and _repeats(node.shape, strides):
                 raise _overlap_error()
             if not node.data.flags.writeable:
                 raise RuntimeError(
@@ -373,7 +372,7 @@ class Tensor:
             storage.version += 1
         else:
             if self._steps:
-                if any(n > 1 and s == 0 for n, s in zip(node.shape, self.stride(), strict=True)):
+                if _repeats(node.shape, self.stride()):
                     raise _overlap_error()
                 with no_grad():
                     whole = _whole(storage)
@@ -570,6 +569,10 @@ def _without_offset(t: views.Tracker) -> views.Tracker:
     return t if len(t) > 1 else (t[0]._replace(offset=0),)
 
 
+def _repeats(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    return any(n > 1 and s == 0 for n, s in zip(shape, strides, strict=True))
+
+
 def _overlap_error() -> RuntimeError:
     return RuntimeError(
         "unsupported operation: more than one element of the written-to tensor refers to a single "
@@ -618,7 +621,7 @@ _op.new = _new
 
 
 def own_storage(x: Tensor) -> Tensor:
-    """The value of a lazy tensor in a storage of its own: values never change, so none is copied."""
+    """A lazy tensor's value in a storage of its own: values never change, so nothing is copied."""
     if x._steps and not views.is_contiguous(x._tracker()):
         with no_grad():
             return x.clone()

@@ -349,7 +349,7 @@ def _pool_setup(
             f"{name}: Expected {k + 1}D or {k + 2}D input tensor, but got {list(input.shape)}"
         )
     kernel = _each(kernel, k, f"{name}: kernel_size")
-    stride = kernel if stride is None or stride == [] else _each(stride, k, f"{name}: stride")
+    stride = kernel if stride in (None, (), []) else _each(stride, k, f"{name}: stride")
     padding = _each(padding, k, f"{name}: padding")
     dilation = _each(dilation, k, f"{name}: dilation")
     if min(kernel) <= 0 or min(stride) <= 0 or min(dilation) <= 0:

@@ -306,9 +306,12 @@ def dilate(x: Tensor, steps: Shape) -> Tensor:
     return slice_(wide, (0,) * (len(lead) + k), (*lead, *ends))
 
 
-def flip(input: Tensor, *dims: Any) -> Tensor:
+def flip(input: Tensor, *axes: Any, dims: Any = None) -> Tensor:
     """The order of elements reversed along dims (a copy, as PyTorch's)."""
-    which = {normalize_dim(d, input.ndim) for d in _ints("flip", dims)}
+    named = _ints("flip", axes if dims is None else (dims,))
+    which = {normalize_dim(d, input.ndim) for d in named}
+    if len(which) < len(named):
+        raise RuntimeError(f"flip: a dim appears more than once in {list(named)}")
     if not which:
         return input.clone()
     shape = input._node.shape

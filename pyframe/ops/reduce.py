@@ -303,8 +303,13 @@ def norm(input: Tensor, p: Any = 2, dim: Any = None, keepdim: bool = False) -> T
     """The p-norm over dims."""
     if p in ("fro", 2):
         return el.sqrt(sum(input * input, dim, keepdim))
-    if p == math.inf:
-        return amax(el.abs(input), () if dim is None else dim, keepdim)
+    if p in (math.inf, -math.inf):
+        extreme = amax if p > 0 else amin
+        return extreme(el.abs(input), () if dim is None else dim, keepdim)
+    if p == 0:
+        return sum(el.ne(input, 0).to(input.dtype), dim, keepdim)
+    if not isinstance(p, (int, float)):
+        raise RuntimeError(f"norm: p must be a number, 'fro', inf or -inf, got {p!r}")
     if p == 1:
         return sum(el.abs(input), dim, keepdim)
     return el.pow(sum(el.pow(el.abs(input), p), dim, keepdim), 1.0 / p)
