@@ -52,7 +52,7 @@ def backward(
     if wanted is not None:
         for x, g in zip(wanted, found, strict=True):
             if g is not None:
-                _accumulate(x, g, create_graph)
+                _accumulate(x, g, create_graph, False)
 
 
 def grad(
@@ -147,12 +147,15 @@ def _walk(
     for i, x in enumerate(wanted or ()):
         slots.setdefault(id(x.grad_fn or x), []).append(i)
     pending: dict[int, Tensor] = {}
+    fresh: set[int] = set()  # targets whose gradient no one else can hold
     leaves: dict[int, Tensor] = {}
     heap: list[tuple[int, GradNode]] = []
 
-    def send(target: Any, g: Tensor) -> None:
+    def send(target: Any, g: Tensor, is_fresh: bool) -> None:
         key = id(target)
         old = pending.get(key)
+        if is_fresh or old is not None:
+            fresh.add(key)
         if old is None:
             if isinstance(target, GradNode):
                 heapq.heappush(heap, (-target.seq, target))
@@ -164,7 +167,7 @@ def _walk(
 
     with grad_enabled(create_graph):
         for start, g in zip(starts, seeds, strict=True):
-            send(start, g)
+            send(start, g, False)
         while heap:
             node = heapq.heappop(heap)[1]
             g = pending.pop(id(node))
@@ -174,7 +177,7 @@ def _walk(
             if node.retained is not None and wanted is None:
                 owner = node.retained()
                 if owner is not None:
-                    _accumulate(owner, g, create_graph)
+                    _accumulate(owner, g, create_graph, False)
             for i in slots.get(id(node), ()):
                 results[i] = g
             if useful is not None and id(node) not in useful:
@@ -186,8 +189,8 @@ def _walk(
                 if useful is not None and id(edge) not in useful and id(edge) not in slots:
                     continue
                 part = node_vjp(i, g)
-                if part is not None:
-                    send(edge, part)
+                if part is not None:  # a user's Function may return anything
+                    send(edge, part, type(node) is GradNode and part._storage is not g._storage)
             if not retain:
                 node.saved = None
         for key, leaf in leaves.items():
@@ -196,13 +199,14 @@ def _walk(
                 replaced = hook(g)
                 g = g if replaced is None else replaced
             if wanted is None:
-                _accumulate(leaf, g, create_graph)
+                _accumulate(leaf, g, create_graph, key in fresh and not leaf._hooks)
             for i in slots.get(key, ()):
                 results[i] = g
     return results
 
 
-def _accumulate(x: Tensor, g: Tensor, create_graph: bool) -> None:
+def _accumulate(x: Tensor, g: Tensor, create_graph: bool, fresh: bool) -> None:
+    """Add to `.grad`; `fresh` says that nothing else holds `g`'s memory."""
     if x.grad is not None:
         with grad_enabled(create_graph):
             x.grad = x.grad + g
@@ -212,20 +216,7 @@ def _accumulate(x: Tensor, g: Tensor, create_graph: bool) -> None:
         return
     if x.device.lazy:
         g = own_storage(g)
-    else:  # gradients must not share memory with each other or with a view
-        data = g._node.data
-        if g._steps or not data.flags.c_contiguous or not data.flags.writeable or _is_shared(g):
-            with grad_enabled(False):
-                g = g.clone()
+    elif not fresh or g._steps or not g._node.data.flags.c_contiguous:
+        with grad_enabled(False):  # gradients share no memory with each other, nor with a view
+            g = g.clone()
     x.grad = g.detach() if g.requires_grad else g
-
-
-def _is_shared(g: Tensor) -> bool:
-    """Whether more than this walk holds the tensor: `pending`, the walk's `g`, this call's two
-    names and getrefcount's own argument."""
-    import sys
-
-    return sys.getrefcount(g) > SHARED_ABOVE or sys.getrefcount(g._storage) > 2
-
-
-SHARED_ABOVE = 5
