@@ -93,6 +93,7 @@ $("train").onclick = async () => {
       limit: Number(query.get("limit")) || null,
     });
     const after = `after ${whole.format(steps)} steps in ${seconds.toFixed(1)} s`;
+    $("accuracy").textContent = percent(accuracy);
     say(stopped ? `Stopped ${after}. Train goes on from here.`
       : `Done ${after}: the network reads ${percent(accuracy)} of the digits it has never seen.`);
   } catch (error) {

@@ -12,12 +12,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import digits
 import js
 import numpy as np
 from pyodide.ffi import to_js
 from pyodide.http import pyfetch
 
-import digits
 import pyframe as pf
 from pyframe import io, train
 from pyframe.data import DataLoader, Subset
@@ -59,9 +59,7 @@ def state(accuracy: float | None = None) -> dict[str, Any]:
     return {"trained": trained, "device_name": name, "accuracy": accuracy}
 
 
-async def fit(
-    device: str, epochs: int | None = None, limit: int | None = None
-) -> dict[str, Any]:
+async def fit(device: str, epochs: int | None = None, limit: int | None = None) -> dict[str, Any]:
     """Train (on) for some epochs of the first `limit` digits; gives how that went."""
     global trained
     data, test = first(training_digits, limit), first(test_digits, limit)
@@ -72,8 +70,12 @@ async def fit(
         loader, watch.epochs, validation_data=test, device=device, callbacks=[watch]
     )
     seconds = time.perf_counter() - start
+    await look()
+    accuracy = watch.accuracy
+    if accuracy is None:  # the last epoch was cut short
+        accuracy = (await model.evaluate_async(test))["accuracy"]
     after = {"steps": watch.step, "seconds": seconds, "stopped": model.stop_training}
-    return {**after, **await news(limit)}
+    return {**after, **state(accuracy)}
 
 
 def first(data: Any, limit: int | None) -> Any:
@@ -92,6 +94,7 @@ class Watch(train.Callback):
     def __init__(self, size: int, steps: int, epochs: int) -> None:
         self.size, self.steps, self.epochs = size, steps, epochs
         self.step = self.epoch = 0
+        self.accuracy: float | None = None  # on the test digits, after the last epoch
         self.seen, self.total = 0, 0.0  # samples and the sum of their losses in this epoch
         self.started = self.looked = time.perf_counter()
 
@@ -123,12 +126,13 @@ class Watch(train.Callback):
 
     async def on_epoch(self, model: pf.Model, epoch: int, logs: dict[str, float]) -> None:
         """An epoch that was stopped has no test accuracy and gets no line."""
-        if "val_accuracy" in logs:
+        self.accuracy = logs.get("val_accuracy")
+        if self.accuracy is not None:
             post(
                 "epoch",
                 loss=logs["loss"],
                 accuracy=logs["accuracy"],
-                test_accuracy=logs["val_accuracy"],
+                test_accuracy=self.accuracy,
             )
 
 
@@ -157,13 +161,12 @@ async def predict(pixels: Any) -> list[float]:
     return answer
 
 
-async def news(limit: int | None = None) -> dict[str, Any]:
+async def news() -> dict[str, Any]:
     """After a change: what the samples look like now, and how many test digits are read right."""
     await look()
     accuracy = None
     if trained and test_digits is not None:
-        found = await model.evaluate_async(first(test_digits, limit))
-        accuracy = found["accuracy"]
+        accuracy = (await model.evaluate_async(test_digits))["accuracy"]
     return state(accuracy)
 
 

@@ -42,14 +42,14 @@ function plain(result) {
   return data;
 }
 
-async function boot({ config, base }) {
+async function boot({ config, base, device = null }) {
   const at = (path) => new URL(path, base).href;
   const plainFetch = self.fetch;
   self.fetch = countingFetch(plainFetch);
   try {
     status("Looking for a GPU");
     const runtime = await createRuntime().catch(() => null);
-    self.pyframeRuntime = runtime ?? undefined;
+    if (runtime) self.pyframeRuntime = runtime;
 
     status("Loading Python");
     const indexURL = at(config.pyodide);
@@ -77,7 +77,7 @@ async function boot({ config, base }) {
     status("Starting pyframe");
     self.pyframePost = post;
     demo = python.pyimport("demo");
-    return ask("describe", {});
+    return await ask("describe", { device });
   } finally {
     self.fetch = plainFetch;
   }

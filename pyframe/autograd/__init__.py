@@ -209,7 +209,7 @@ def _accumulate(x: Tensor, g: Tensor, create_graph: bool, fresh: bool) -> None:
     """Add to `.grad`; `fresh` says that nothing else holds `g`'s memory."""
     if x.grad is not None:
         with grad_enabled(create_graph):
-            x.grad = x.grad + g
+            x.grad = x.grad + g if create_graph else x.grad.add_(g)
         return
     if create_graph:
         x.grad = g

@@ -20,6 +20,14 @@ FLAGS = (
 BLANK = '<!doctype html><title>test</title><link rel="icon" href="data:,">'
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """One process runs all tests of this folder: they share the browser."""
+    if config.pluginmanager.hasplugin("xdist"):
+        for item in items:
+            if Path(__file__).parent in item.path.parents:
+                item.add_marker(pytest.mark.xdist_group("web"))
+
+
 @pytest.fixture(scope="package")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where the server looks for saved weights; no file is there unless a test makes one."""
@@ -79,6 +87,14 @@ class Tab:
         """Go to a page of the server; "blank" is an empty one, with the server as its origin."""
         self.page.goto(self.url + path)
         return self.page
+
+    def add_to_worker(self, code: str) -> None:
+        """Let worker.js run `code`, too, before it is asked for anything: a poorer browser."""
+        source = (serve.ROOT / "web" / "worker.js").read_text() + code
+        self.page.route(
+            "**/worker.js",
+            lambda route: route.fulfill(body=source, content_type="text/javascript"),
+        )
 
     def close(self) -> None:
         """Close the page; whatever it complained about fails the test."""

@@ -11,7 +11,8 @@ import pytest
 
 import pyframe as pf
 from pyframe import io, serve
-from web.conftest import Tab
+
+from .conftest import Tab
 
 # Two epochs of 8 steps; the software adapter takes some ten seconds for them.
 SHORT = "?epochs=2&limit=512"
@@ -164,12 +165,7 @@ def test_without_webgpu_and_without_digits(
     config["weights"] = "digits.safetensors"
     io.save({"other": pf.zeros(2)}, weights)
     tab.page.route("**/config.json", lambda route: route.fulfill(json=config))
-    source = (serve.ROOT / "web" / "worker.js").read_text()
-    no_gpu = "Object.defineProperty(navigator, 'gpu', { value: undefined });"
-    tab.page.route(
-        "**/worker.js",
-        lambda route: route.fulfill(body=source + no_gpu, content_type="text/javascript"),
-    )
+    tab.add_to_worker("Object.defineProperty(navigator, 'gpu', { value: undefined });")
     try:
         page = open_demo(tab)
         notices = page.inner_text("#notices")

@@ -44,6 +44,12 @@ def test_everything_that_the_config_names_is_there(server: serve.Server) -> None
         assert get(server, f"/{config['pyodide']}pyodide.mjs").status == 200
 
 
+def test_one_version_of_pyodide() -> None:
+    """scripts/get_pyodide, which needs nothing installed, and the server name the same."""
+    script = (serve.ROOT / "scripts" / "get_pyodide").read_text()
+    assert f'\nVERSION = "{serve.PYODIDE_VERSION}"\n' in script
+
+
 def test_the_package_zip_is_what_is_installed(server: serve.Server) -> None:
     archive = zipfile.ZipFile(io.BytesIO(body(server, "/pyframe.zip")))
     names = archive.namelist()
