@@ -26,8 +26,6 @@ WEIGHTS = Path("digits.safetensors")
 SAMPLES = 21  # unseen digits whose reading the page shows
 LOOK = 0.4  # seconds between two looks at them while training
 
-train.model.READ_EVERY = 4  # steps between two losses, and two chances for the page to be heard
-
 model = digits.make_model()
 trained = False
 training_digits, test_digits = digits.load_data() if digits.DATA.is_dir() else (None, None)
@@ -67,7 +65,12 @@ async def fit(device: str, epochs: int | None = None, limit: int | None = None) 
     watch = Watch(len(data), len(loader), epochs or digits.EPOCHS)
     trained, start = True, time.perf_counter()
     await model.fit_async(
-        loader, watch.epochs, validation_data=test, device=device, callbacks=[watch]
+        loader,
+        watch.epochs,
+        validation_data=test,
+        device=device,
+        callbacks=[watch],
+        read_every=4,  # a page wants to be heard often
     )
     seconds = time.perf_counter() - start
     await look()

@@ -24,7 +24,7 @@ class Parameter(Tensor):
         if requires_grad:
             self.requires_grad_()
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
 
 
@@ -108,12 +108,11 @@ class Module:
                 raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
             object.__setattr__(self, name, value)
             return
-        if isinstance(value, Parameter):
-            self._forget(name)
-            self._parameters[name] = value
-        elif isinstance(value, Module):
-            self._forget(name)
-            self._modules[name] = value
+        if isinstance(value, (Parameter, Module)):
+            own: Any = self._parameters if isinstance(value, Parameter) else self._modules
+            if name not in own:  # a field that is replaced keeps its place in the order
+                self._forget(name)
+            own[name] = value
         elif name in self._parameters:
             if value is not None:
                 raise TypeError(
@@ -275,7 +274,7 @@ class Module:
             m = getattr(m, part)
             if not isinstance(m, Module):
                 raise AttributeError(f"`{part}` is not a Module")
-        return m  # type: ignore[no-any-return]
+        return m
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a dotted name. AttributeError where there is none."""
@@ -288,7 +287,7 @@ class Module:
     # --- state
 
     def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> OrderedDict[str, Tensor]:
-        """All parameters and persistent buffers by dotted name; they share memory with the model."""
+        """All parameters and persistent buffers by dotted name, sharing memory with the model."""
         out: OrderedDict[str, Tensor] = OrderedDict()
         for key, x in self._state(prefix):
             out[key] = x if keep_vars else x.detach()
@@ -320,9 +319,8 @@ class Module:
             keys = ", ".join(f'"{k}"' for k in unexpected)
             errors.append(f"Unexpected key(s) in state_dict: {keys}. ")
         if strict and missing:
-            errors.append(
-                f"Missing key(s) in state_dict: {', '.join(f'{chr(34)}{k}{chr(34)}' for k in missing)}. "
-            )
+            keys = ", ".join(f'"{k}"' for k in missing)
+            errors.append(f"Missing key(s) in state_dict: {keys}. ")
         for key, x in own.items():
             if key not in state_dict:
                 continue

@@ -192,16 +192,16 @@ class SGD(Optimizer):
         _check("weight_decay value", weight_decay, weight_decay >= 0)
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        super().__init__(params, dict(
-            lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay,
-            nesterov=nesterov, maximize=maximize,
-        ))  # fmt: skip
+        super().__init__(params, {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
+            "nesterov": nesterov, "maximize": maximize,
+        })  # fmt: skip
 
     def _update(self, group: dict[str, Any], params: list[Tensor]) -> None:
         lr, momentum, decay = group["lr"], group["momentum"], group["weight_decay"]
         for p in params:
+            assert p.grad is not None
             g = -p.grad if group["maximize"] else p.grad
-            assert g is not None
             if decay:
                 g = g + p * decay
             if momentum:
@@ -234,10 +234,10 @@ class Adam(Optimizer):
         for i, beta in enumerate(betas):
             _check(f"beta parameter at index {i}", beta, 0 <= beta < 1)
         _check("weight_decay value", weight_decay, weight_decay >= 0)
-        super().__init__(params, dict(
-            lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad,
-            maximize=maximize,
-        ))  # fmt: skip
+        super().__init__(params, {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
+            "maximize": maximize,
+        })  # fmt: skip
 
     def _update(self, group: dict[str, Any], params: list[Tensor]) -> None:
         lr, eps, decay = group["lr"], group["eps"], group["weight_decay"]
@@ -247,8 +247,8 @@ class Adam(Optimizer):
             scale1 = -pf.expm1(step * math.log(b1)) / lr if b1 and lr else 1 / lr if lr else None
             scale2 = (-pf.expm1(step * math.log(b2))).sqrt() if b2 else 1.0
             for p in together:
+                assert p.grad is not None
                 g = -p.grad if group["maximize"] else p.grad
-                assert g is not None
                 if decay:
                     if self.decoupled:
                         p.mul_(1 - lr * decay)

@@ -54,8 +54,9 @@ class ProgressBar(Callback):
         self.done = 0
 
     def on_fit_begin(self, model: Model) -> None:
-        """Name the device."""
+        """Name the device and open the first bar."""
         print(f"Training on {model.device_name}", file=sys.stderr)
+        self._open(0)
 
     def _open(self, epoch: int) -> None:
         from tqdm import tqdm
@@ -65,21 +66,18 @@ class ProgressBar(Callback):
 
     def on_step(self, model: Model, step: int, logs: Logs) -> None:
         """Move the bar."""
-        if self.bar is None:
-            self._open(model.epoch)
         self.bar.update(step - self.done)
         self.done = step
         self.bar.set_postfix({k: f"{v:.4f}" for k, v in logs.items()})
 
     def on_epoch(self, model: Model, epoch: int, logs: Logs) -> None:
         """Show the epoch's numbers and close its bar."""
-        if self.bar is not None:
-            shown = {k: f"{v:.4g}" if k == "lr" else f"{v:.4f}" for k, v in logs.items()}
-            self.bar.set_postfix(shown)
-            self.bar.close()
-            self.bar = None
+        shown = {k: f"{v:.4g}" if k == "lr" else f"{v:.4f}" for k, v in logs.items()}
+        self.bar.set_postfix(shown)
+        self.bar.close()
+        if epoch + 1 < self.epochs and not model.stop_training:
+            self._open(epoch + 1)
 
     def on_fit_end(self, model: Model) -> None:
         """Close the bar of an epoch that was cut short."""
-        if self.bar is not None:
-            self.bar.close()
+        self.bar.close()

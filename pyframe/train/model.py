@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pyframe as pf
@@ -15,8 +15,6 @@ from pyframe.data import DataLoader, Dataset, TensorDataset
 from pyframe.devices import in_browser
 from pyframe.tensor import gather_async
 from pyframe.train.callbacks import Callback, History, ProgressBar
-
-READ_EVERY = 16  # steps between two looks at the losses: they stay on the device until then
 
 
 def accuracy(output: pf.Tensor, target: pf.Tensor) -> pf.Tensor:
@@ -36,7 +34,8 @@ def _wait(coroutine: Coroutine[Any, Any, Any], twin: str) -> Any:
         if not can_run_sync():
             coroutine.close()
             raise RuntimeError(
-                f"this browser can't wait inside Python (it lacks JSPI): use `await model.{twin}(…)`"
+                "this browser can't wait inside Python (it lacks JSPI): "
+                f"use `await model.{twin}(…)`"
             )
         return run_sync(coroutine)
     try:
@@ -69,9 +68,7 @@ class _Means:
         if self.sums is None:
             return {}
         arrays = await gather_async(self.sums)
-        return {
-            n: float(a) / self.count for n, a in zip(self.names, arrays, strict=True)
-        }
+        return {n: float(a) / self.count for n, a in zip(self.names, arrays, strict=True)}
 
 
 class Model:
@@ -104,6 +101,7 @@ class Model:
                 self.metrics[getattr(m, "__name__", type(m).__name__)] = m
         self.stop_training = False
         self.epoch = 0
+        self._lost = False  # whether the loss was not finite
 
     @property
     def device(self) -> pf.device:
@@ -130,13 +128,13 @@ class Model:
 
     # --- data
 
-    def _batches(self, data: Any, batch_size: int, shuffle: bool, what: str) -> Iterable[Any]:
+    def _batches(self, data: Any, batch_size: int, shuffle: bool, what: str) -> Any:
         if isinstance(data, tuple | list) and len(data) == 2 and not isinstance(data, Dataset):
             x, y = (pf.as_tensor(d) for d in data)
             if len(x) != len(y):
                 raise ValueError(f"{what}: x has {len(x)} samples and y has {len(y)}")
             data = TensorDataset(x, y)
-        if isinstance(data, Dataset):
+        if isinstance(data, Dataset) and len(data):  # type: ignore[arg-type]
             data = DataLoader(data, batch_size=batch_size, shuffle=shuffle)
         if not hasattr(data, "__iter__"):
             raise TypeError(
@@ -145,7 +143,7 @@ class Model:
             )
         if hasattr(data, "__len__") and len(data) == 0:
             raise ValueError(f"{what}: the data is empty")
-        return data  # type: ignore[no-any-return]
+        return data
 
     def _pair(self, batch: Any, what: str) -> tuple[pf.Tensor, pf.Tensor, int]:
         if not isinstance(batch, tuple | list) or len(batch) != 2:
@@ -158,8 +156,7 @@ class Model:
         found = getattr(self, name)
         if found is None:
             raise RuntimeError(
-                f"{what} needs {'an' if name == 'optimizer' else 'a'} {name}: "
-                f"Model(net, {name}=…)"
+                f"{what} needs {'an' if name == 'optimizer' else 'a'} {name}: Model(net, {name}=…)"
             )
         return found
 
@@ -180,12 +177,14 @@ class Model:
         device: Any = "auto",
         callbacks: Sequence[Callback] = (),
         verbose: int = 1,
+        read_every: int = 16,
     ) -> History:
         """Train for some epochs: `fit` that gives the thread back while it waits.
 
         `batch_size` and `shuffle` are for tensors and Datasets; a DataLoader has its own.
-        `device` "auto" is a real GPU if there is one; None stays where the network is. Raises
-        RuntimeError without loss or optimizer, ValueError for data that can't be used.
+        `device` "auto" is a real GPU if there is one; None stays where the network is. Losses and
+        metrics stay on the device; every `read_every` steps they are read, and callbacks told.
+        Raises RuntimeError without loss or optimizer, ValueError for data that can't be used.
         """
         loss_fn, optimizer = self._need("loss", "fit"), self._need("optimizer", "fit")
         loader = self._batches(data, batch_size, shuffle, "fit")
@@ -198,7 +197,8 @@ class Model:
             watchers.insert(1, ProgressBar(epochs, steps))
         self.stop_training = False
         names = ["loss", *self.metrics]
-        step, warned = 0, False
+        step = told = 0
+        self._lost = False
         await self._tell(watchers, "on_fit_begin", self)
         try:
             for epoch in range(epochs):
@@ -217,18 +217,15 @@ class Model:
                         means.add(values, size)
                     optimizer.step()
                     step += 1
-                    if step % READ_EVERY == 0 or step == 1:
-                        logs = await means.read()
-                        warned = warned or self._warn_if_lost(logs, step)
-                        await self._tell(watchers, "on_step", self, step, logs)
-                        await asyncio.sleep(0)  # a page delivers its messages now
+                    if step % read_every == 0 or step == 1:
+                        logs = await self._look(means, watchers, step)
+                        told = step
                     if self.stop_training:
                         break
                 if means.count == 0:
                     raise ValueError("fit: the data gave no batch")
-                logs = await means.read()
-                await self._tell(watchers, "on_step", self, step, logs)
-                warned = warned or self._warn_if_lost(logs, step)
+                if told != step:
+                    logs = await self._look(means, watchers, step)
                 if validation_data is not None and not self.stop_training:
                     found = await self.evaluate_async(
                         validation_data, batch_size=batch_size, device=None
@@ -242,16 +239,22 @@ class Model:
             await self._tell(watchers, "on_fit_end", self)
         return history
 
-    def _warn_if_lost(self, logs: dict[str, float], step: int) -> bool:
-        if math.isfinite(logs["loss"]):
-            return False
-        warnings.warn(
-            f"the loss became {logs['loss']} by step {step}; a lower learning rate or scaled "
-            "inputs often help",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        return True
+    async def _look(
+        self, means: _Means, watchers: Sequence[Callback], step: int
+    ) -> dict[str, float]:
+        """Read the epoch's means so far, tell the callbacks, and let a page be heard."""
+        logs = await means.read()
+        if not math.isfinite(logs["loss"]) and not self._lost:
+            self._lost = True
+            warnings.warn(
+                f"the loss became {logs['loss']} by step {step}; a lower learning rate or scaled "
+                "inputs often help",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        await self._tell(watchers, "on_step", self, step, logs)
+        await asyncio.sleep(0)  # a page delivers its messages now
+        return logs
 
     @staticmethod
     async def _tell(watchers: Sequence[Callback], event: str, *args: Any) -> None:
@@ -317,9 +320,7 @@ class Model:
         """Print and return a table of layers, parameters and, for an `input_size` without its
         batch dim, the shapes of their outputs."""
         shapes: dict[int, list[int]] = {}
-        leaves = [
-            (name, m) for name, m in self.net.named_modules() if not m._modules
-        ]
+        leaves = [(name, m) for name, m in self.net.named_modules() if not m._modules]
         if input_size is not None:
             handles = [
                 m.register_forward_hook(
@@ -362,6 +363,12 @@ class Model:
         from pyframe.io import save
 
         save(self.net.state_dict(), path)
+
+    async def save_async(self, path: Any) -> None:
+        """`save` that gives the thread back while it waits for the GPU."""
+        from pyframe.io import save_async
+
+        await save_async(self.net.state_dict(), path)
 
     def load(self, path: Any) -> Model:
         """Read weights that `save` wrote. Nothing is loaded if any name or shape differs."""

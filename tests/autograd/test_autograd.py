@@ -193,9 +193,7 @@ def test_gradcheck_tells_right_from_wrong() -> None:
     x = pf.tensor([0.5, -1.5], dtype=pf.float64).requires_grad_()
     assert gradcheck(Cube.apply, (x,))
     assert gradgradcheck(Cube.apply, (x,))
-    with pytest.raises(
-        RuntimeError, match="Jacobian mismatch for output 0"
-    ):
+    with pytest.raises(RuntimeError, match="Jacobian mismatch for output 0"):
         gradcheck(Wrong.apply, (x,))
     assert not gradcheck(Wrong.apply, (x,), raise_exception=False)
     with pytest.raises(ValueError, match="expected float64"):

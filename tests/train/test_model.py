@@ -1,0 +1,213 @@
+"""Model: fit, evaluate, predict, save and load, callbacks, and the errors for bad input."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe import nn, optim
+from pyframe.data import DataLoader, TensorDataset
+from pyframe.train import Callback
+
+
+def task(n: int = 256) -> tuple[np.ndarray, np.ndarray]:
+    """Which of four corners a point is near."""
+    rng = np.random.default_rng(5)
+    y = rng.integers(0, 4, n)
+    corners = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]])
+    return (corners[y] + rng.normal(0, 0.3, (n, 2))).astype(np.float32), y.astype(np.int64)
+
+
+def make(lr: float = 0.02, metrics: Any = ("accuracy",)) -> pf.Model:
+    pf.manual_seed(1)
+    net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 4))
+    return pf.Model(net, nn.CrossEntropyLoss(), optim.Adam(net.parameters(), lr=lr), metrics)
+
+
+def test_fit_learns(device: str, capsys: pytest.CaptureFixture[str]) -> None:
+    x, y = task()
+    model = make()
+    history = model.fit((x, y), epochs=5, batch_size=32, validation_data=(x, y), device=device)
+    found = history.history
+    assert list(found) == ["loss", "accuracy", "val_loss", "val_accuracy", "lr"]
+    assert all(len(v) == 5 for v in found.values())
+    assert found["loss"][-1] < 0.5 * found["loss"][0]
+    assert found["val_accuracy"][-1] > 0.9
+    assert str(model.device) == device
+    shown = capsys.readouterr().err
+    assert f"Training on {device} (" in shown
+    assert "epoch 5/5: 100%" in shown
+    result = model.evaluate((x, y))
+    assert result["accuracy"] == pytest.approx(found["val_accuracy"][-1])
+    assert result["loss"] == pytest.approx(found["val_loss"][-1], rel=1e-4)
+    scores = model.predict(x, batch_size=100)
+    assert scores.shape == (256, 4)
+    assert str(scores.device) == "cpu"
+    right = (scores.argmax(1).numpy() == y).mean()
+    assert right == pytest.approx(result["accuracy"])
+
+
+def test_means_are_weighted_by_batch() -> None:
+    """A smaller last batch counts less: the mean is over samples."""
+    x, y = task(70)
+    model = make()
+    whole = model.evaluate((x, y), batch_size=70)
+    parts = model.evaluate((x, y), batch_size=32)
+    assert parts == pytest.approx(whole, rel=1e-5)
+
+
+def test_devices_agree(gpu: str) -> None:
+    losses = []
+    for device in ("cpu", gpu):
+        losses.append(make().fit(task(), epochs=2, device=device, verbose=0).history["loss"])
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
+
+
+def test_a_loader_and_a_dataset(device: str) -> None:
+    x, y = task(64)
+    data = TensorDataset(pf.from_numpy(x), pf.from_numpy(y))
+    first = make().fit(data, epochs=1, device=device, verbose=0).history["loss"]
+    pf.manual_seed(1)
+    loader = DataLoader(data, batch_size=64, shuffle=False)
+    second = make().fit(loader, epochs=1, device=device, verbose=0).history["loss"]
+    assert first == pytest.approx(second, rel=1e-4)  # one batch: its order does not matter
+
+
+def test_losses_are_read_now_and_then(gpu: str) -> None:
+    x, y = task(40 * 8)
+    model = make()
+    model.fit((x, y), batch_size=8, epochs=1, device=gpu, verbose=0)
+    stats = pf.device(gpu).backend.stats
+    stats.reset()
+    model.fit((x, y), batch_size=8, epochs=1, device=gpu, verbose=0, read_every=10)
+    assert stats.reads == 5  # after step 1, 10, 20, 30, 40
+    assert stats.pipelines == 0
+
+
+class Recorder(Callback):
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.events: list[Any] = []
+        self.stop_at = stop_at
+
+    def on_fit_begin(self, model: pf.Model) -> None:
+        self.events.append("begin")
+
+    async def on_step(self, model: pf.Model, step: int, logs: dict[str, float]) -> None:
+        await asyncio.sleep(0)
+        self.events.append(step)
+        assert set(logs) == {"loss", "accuracy"}
+        if step == self.stop_at:
+            model.stop_training = True
+
+    def on_epoch(self, model: pf.Model, epoch: int, logs: dict[str, float]) -> None:
+        self.events.append(f"epoch {epoch}")
+
+    def on_fit_end(self, model: pf.Model) -> None:
+        self.events.append("end")
+
+
+def test_callbacks() -> None:
+    seen = Recorder()
+    options = {"batch_size": 32, "verbose": 0, "callbacks": [seen], "read_every": 4}
+    make().fit(task(), epochs=2, **options)
+    assert seen.events == ["begin", 1, 4, 8, "epoch 0", 12, 16, "epoch 1", "end"]
+    seen = Recorder(stop_at=4)
+    options["callbacks"] = [seen]
+    history = make().fit(task(), epochs=5, **options)
+    assert seen.events == ["begin", 1, 4, "epoch 0", "end"]
+    assert len(history.epoch) == 1
+
+
+def test_inside_an_event_loop() -> None:
+    """The await twins, and the blocking names where a loop runs already, as in a notebook."""
+    x, y = task(64)
+
+    async def program() -> Any:
+        model = make()
+        history = await model.fit_async((x, y), epochs=2, verbose=0)
+        blocking = make().fit((x, y), epochs=2, verbose=0)
+        assert history.history == blocking.history
+        return await model.evaluate_async((x, y)), (await model.predict_async(x)).shape
+
+    result, shape = asyncio.run(program())
+    assert 0 < result["accuracy"] <= 1
+    assert shape == (64, 4)
+
+
+def test_a_callback_that_waits_for_a_loop_says_so() -> None:
+    class Waits(Callback):
+        async def on_epoch(self, model: pf.Model, epoch: int, logs: dict[str, float]) -> None:
+            await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(RuntimeError, match="no running event loop|await model.fit_async"):
+        make().fit(task(8), verbose=0, callbacks=[Waits()])
+
+
+def test_metrics_may_be_functions() -> None:
+    def surest(output: pf.Tensor, target: pf.Tensor) -> pf.Tensor:
+        return output.softmax(1).amax(1).mean()
+
+    result = make(metrics=["accuracy", surest]).evaluate(task(32))
+    assert list(result) == ["loss", "accuracy", "surest"]
+    assert 0.25 <= result["surest"] <= 1
+
+
+def test_save_and_load(tmp_path: Path, device: str) -> None:
+    x, y = task(64)
+    model = make()
+    model.fit((x, y), epochs=1, device=device, verbose=0)
+    model.save(tmp_path / "w.safetensors")
+    other = make(lr=0.5).load(tmp_path / "w.safetensors").to(device)
+    assert model.predict(x).tolist() == other.predict(x).tolist()
+    asyncio.run(model.save_async(tmp_path / "v.safetensors"))
+    assert (tmp_path / "v.safetensors").read_bytes() == (tmp_path / "w.safetensors").read_bytes()
+    wrong = pf.Model(nn.Sequential(nn.Linear(2, 3)))
+    before = wrong.net[0].weight.tolist()
+    with pytest.raises(RuntimeError, match=r"size mismatch for 0.weight"):
+        wrong.load(tmp_path / "w.safetensors")
+    assert wrong.net[0].weight.tolist() == before
+
+
+def test_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    text = make().summary((2,))
+    assert capsys.readouterr().out.strip() == text
+    assert "0: Linear  [N, 16]" in text
+    assert "116 parameters (116 trained), 0.5 KiB" in text
+    assert "[N" not in make().summary()
+
+
+def test_errors() -> None:
+    x, y = task(8)
+    net = nn.Linear(2, 4)
+    bare = pf.Model(net)
+    for call, kind, message in (
+        (lambda: bare.fit((x, y)), RuntimeError, r"fit needs a loss: Model\(net, loss=…\)"),
+        (lambda: pf.Model(net, nn.CrossEntropyLoss()).fit((x, y)), RuntimeError,
+         "fit needs an optimizer"),
+        (lambda: bare.evaluate((x, y)), RuntimeError, "evaluate needs a loss"),
+        (lambda: pf.Model("net"), TypeError, "net must be an nn.Module, got str"),
+        (lambda: pf.Model(net, metrics=["speed"]), ValueError, "unknown metric 'speed'"),
+        (lambda: make().fit((x[:0], y[:0]), verbose=0), ValueError, "fit: the data is empty"),
+        (lambda: make().fit((x, y[:3]), verbose=0), ValueError, "x has 8 samples and y has 3"),
+        (lambda: make().fit(3, verbose=0), TypeError, "expected a DataLoader, a Dataset"),
+        (lambda: make().fit(DataLoader(TensorDataset(pf.from_numpy(x)))), ValueError,
+         r"expected batches of \(x, y\), got 1"),
+        (lambda: make().fit(iter([]), verbose=0), ValueError, "the data gave no batch"),
+        (lambda: make().predict(x[:0]), ValueError, "expected a batch of samples"),
+    ):  # fmt: skip
+        with pytest.raises(kind, match=message):
+            call()
+    with pytest.raises(IndexError, match="target out of range: expected 0 to 3, got 9"):
+        make().fit((x, np.full(8, 9)), verbose=0)
+
+
+def test_a_loss_that_is_lost_warns_once() -> None:
+    x, y = task(64)
+    with pytest.warns(RuntimeWarning, match="the loss became nan by step 1") as seen:
+        make().fit((x * np.nan, y), epochs=2, verbose=0, batch_size=16)
+    assert len(seen) == 1
