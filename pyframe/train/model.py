@@ -134,15 +134,15 @@ class Model:
             if len(x) != len(y):
                 raise ValueError(f"{what}: x has {len(x)} samples and y has {len(y)}")
             data = TensorDataset(x, y)
-        if isinstance(data, Dataset) and len(data):  # type: ignore[arg-type]
+        if hasattr(data, "__len__") and len(data) == 0:
+            raise ValueError(f"{what}: the data is empty")
+        if isinstance(data, Dataset):
             data = DataLoader(data, batch_size=batch_size, shuffle=shuffle)
         if not hasattr(data, "__iter__"):
             raise TypeError(
                 f"{what}: expected a DataLoader, a Dataset or (x, y) tensors, got "
                 f"{type(data).__name__}"
             )
-        if hasattr(data, "__len__") and len(data) == 0:
-            raise ValueError(f"{what}: the data is empty")
         return data
 
     def _pair(self, batch: Any, what: str) -> tuple[pf.Tensor, pf.Tensor, int]:
