@@ -45,8 +45,15 @@ class Optimizer:
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with options of their own. TypeError/ValueError for what can't be one."""
+        if not isinstance(param_group, dict):
+            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         group = dict(param_group)
         found = group["params"]
+        if isinstance(found, set):
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the "
+                "ordering of tensors in sets will change between runs. Please use a list instead."
+            )
         items = [found] if isinstance(found, Tensor) else list(found)
         params = [p[1] if isinstance(p, tuple) else p for p in items]
         known = {id(p) for g in self.param_groups for p in g["params"]}
@@ -58,6 +65,8 @@ class Optimizer:
                 raise ValueError("can't optimize a non-leaf Tensor")
             if id(p) in known:
                 raise ValueError("some parameters appear in more than one parameter group")
+        if len({id(p) for p in params}) < len(params):
+            raise ValueError("a parameter group holds the same parameter twice")
         group["params"] = params
         self.param_groups.append({**self.defaults, **group})
 
@@ -94,13 +103,13 @@ class Optimizer:
 
         Parameters that are stepped together share one counter tensor."""
         groups: dict[int, tuple[Tensor, list[Tensor]]] = {}
-        fresh: Tensor | None = None
+        fresh: dict[Any, Tensor] = {}
         for p in params:
             step = self.state[p].get("step")
             if step is None:
-                if fresh is None:
-                    fresh = pf.zeros((), device=p.device)
-                step = self.state[p]["step"] = fresh
+                if p.device not in fresh:
+                    fresh[p.device] = pf.zeros((), device=p.device)
+                step = self.state[p]["step"] = fresh[p.device]
             groups.setdefault(id(step), (step, []))[1].append(p)
         for step, _ in groups.values():
             step.add_(1)
@@ -134,14 +143,18 @@ class Optimizer:
                     f"{len(own['params'])}"
                 )
             params.update(zip(new["params"], own["params"], strict=True))
-        moved: dict[int, Tensor] = {}  # a counter that parameters shared stays shared
+        moved: dict[tuple[int, Any], Tensor] = {}  # a counter that parameters shared stays shared
 
-        def take(value: Any, p: Tensor) -> Any:
+        def take(name: str, value: Any, p: Tensor) -> Any:
+            if name == "step" and isinstance(value, int | float):
+                value = pf.tensor(float(value))  # as PyTorch before 1.12 kept it
             if not isinstance(value, Tensor):
                 return copy.deepcopy(value)
-            if id(value) not in moved:
-                moved[id(value)] = value.detach().to(p.device).clone()
-            return moved[id(value)]
+            key = (id(value), p.device)
+            if key not in moved:
+                dtype = value.dtype if name == "step" else p.dtype
+                moved[key] = value.detach().to(p.device, dtype).clone()
+            return moved[key]
 
         state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         for key, values in state_dict["state"].items():
@@ -154,20 +167,10 @@ class Optimizer:
                         f"loaded state dict: {name} of parameter {key} has shape {list(v.shape)}, "
                         f"expected {list(p.shape)}"
                     )
-            state[p] = {name: take(v, p) for name, v in values.items()}
+            state[p] = {name: take(name, v, p) for name, v in values.items()}
         self.state = state
         for own, new in zip(self.param_groups, groups, strict=True):
             own.update({k: copy.deepcopy(v) for k, v in new.items() if k != "params"})
-
-    def _move_state(self) -> None:
-        """Bring the state to where its parameters are now."""
-        moved: dict[int, Tensor] = {}
-        for p, values in self.state.items():
-            for name, v in values.items():
-                if isinstance(v, Tensor) and v.device is not p.device:
-                    if id(v) not in moved:
-                        moved[id(v)] = v.to(p.device)
-                    values[name] = moved[id(v)]
 
     def __repr__(self) -> str:
         lines = [f"{type(self).__name__} ("]
@@ -199,6 +202,7 @@ class SGD(Optimizer):
 
     def _update(self, group: dict[str, Any], params: list[Tensor]) -> None:
         lr, momentum, decay = group["lr"], group["momentum"], group["weight_decay"]
+        dampening = group["dampening"]
         for p in params:
             assert p.grad is not None
             g = -p.grad if group["maximize"] else p.grad
@@ -210,7 +214,7 @@ class SGD(Optimizer):
                 if v is None:
                     v = state["momentum_buffer"] = g.clone()
                 else:
-                    v.mul_(momentum).add_(g, alpha=1 - group["dampening"])
+                    v.copy_(v * momentum + (g * (1 - dampening) if dampening else g))
                 g = g + v * momentum if group["nesterov"] else v
             p.sub_(g * lr)
 
@@ -243,9 +247,9 @@ class Adam(Optimizer):
         lr, eps, decay = group["lr"], group["eps"], group["weight_decay"]
         b1, b2 = group["betas"]
         for step, together in self._steps(params):
-            # 1 - b^t as -expm1(t log b): in float32 the difference would lose most digits
-            scale1 = -pf.expm1(step * math.log(b1)) / lr if b1 and lr else 1 / lr if lr else None
-            scale2 = (-pf.expm1(step * math.log(b2))).sqrt() if b2 else 1.0
+            # with c = sqrt(1 - b2^t): lr m^ / (sqrt(v^) + eps) = m rate / (sqrt(v) + eps c)
+            c = _one_minus_power(b2, step).sqrt()
+            rate, eps_c = c / _one_minus_power(b1, step) * lr, c * eps
             for p in together:
                 assert p.grad is not None
                 g = -p.grad if group["maximize"] else p.grad
@@ -260,12 +264,16 @@ class Adam(Optimizer):
                     if group["amsgrad"]:
                         state["max_exp_avg_sq"] = pf.zeros_like(p)
                 m, v = state["exp_avg"], state["exp_avg_sq"]
-                m.mul_(b1).add_(g * (1 - b1))
-                v.mul_(b2).add_(g * g * (1 - b2))
+                m.copy_(m * b1 + g * (1 - b1))  # one write each, where mul_ and add_ are two
+                v.copy_(v * b2 + g * g * (1 - b2))
                 if group["amsgrad"]:
                     v = state["max_exp_avg_sq"].copy_(pf.maximum(state["max_exp_avg_sq"], v))
-                if scale1 is not None:
-                    p.sub_(m / ((v.sqrt() / scale2 + eps) * scale1))
+                p.sub_(m * rate / (v.sqrt() + eps_c))
+
+
+def _one_minus_power(beta: float, step: Tensor) -> Tensor:
+    """1 - beta^step as -expm1(step log(beta)): the difference would lose most float32 digits."""
+    return -pf.expm1(step * math.log(beta)) if beta else pf.ones_like(step)
 
 
 class AdamW(Adam):
