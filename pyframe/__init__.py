@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from pyframe import autograd as autograd, ops as ops
-from pyframe.autograd import grad as _grad
 from pyframe.devices import (
     device as device,
     device_name as device_name,
@@ -87,6 +86,3 @@ def __getattr__(name: str) -> Any:
     if name in ("save", "load"):
         return getattr(importlib.import_module("pyframe.io"), name)
     raise AttributeError(f"module 'pyframe' has no attribute {name!r}")
-
-
-_ = _grad

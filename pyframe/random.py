@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import devices as _device, dtypes as dt
+from pyframe import devices as _device
 from pyframe.devices import device as Device
 from pyframe.ops import elementwise as el, mathfn, movement as mv
 from pyframe.ops.op import apply
@@ -140,6 +140,3 @@ def normal_(
         raise RuntimeError(f"normal_ expects std >= 0.0, but found std {std}")
     z = host_normal(self.numel(), generator)
     return _set(self, z * np.float32(std) + np.float32(mean))
-
-
-_ = dt

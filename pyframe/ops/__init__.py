@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pyframe import dtypes as dt, random as _random
-from pyframe.ops import conv, creation, elementwise as el, index, matmul, movement, reduce
-from pyframe.ops.op import REGISTRY, Op, apply, mode
+from pyframe.ops import conv as conv, creation, elementwise as el, index, matmul, movement, reduce
+from pyframe.ops.op import REGISTRY, Op, apply
 from pyframe.tensor import Tensor
 
 __all__ = ["FUNCTIONS", "METHODS", "REGISTRY", "Op", "apply"]
@@ -186,4 +186,3 @@ def _attach() -> None:
 
 
 _attach()
-_ = (conv, mode)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +10,8 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.devices import get_default_device
-from pyframe.graph.node import Node
 from pyframe.ops import mathfn, op as _op
-from pyframe.ops.op import CONST, ELEMENTWISE, Op, apply, const
+from pyframe.ops.op import ELEMENTWISE, Op, apply, const
 from pyframe.tensor import Tensor
 
 # What an op does to the promoted dtype of its operands
@@ -458,7 +456,3 @@ def logical_xor(input: Tensor, other: Tensor) -> Tensor:
 def softplus(input: Tensor) -> Tensor:
     """log(1 + exp(x)), without overflow."""
     return maximum(input, 0.0) + log1p(exp(-abs(input)))
-
-
-__all__ = [k for k in dir() if not k.startswith("_") and k not in dir(builtins)]
-_ = (CONST, Node)

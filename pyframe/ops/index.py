@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.graph.node import Node
 from pyframe.ops import elementwise as el, movement as mv
 from pyframe.ops.op import ROUTINE, Op, Shader, apply
 from pyframe.ops.reduce import sum as sum_
-from pyframe.tensor import Tensor, from_numpy, mode, normalize_dim, tensor
+from pyframe.tensor import Tensor, from_numpy, normalize_dim, tensor
 
 
 def _take_numpy(x: np.ndarray, index: np.ndarray) -> np.ndarray:
@@ -457,6 +456,3 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     """A copy of `input` with `values` at `indices` (added to what is there if `accumulate`)."""
     part, tensors = _parse(input, tuple(indices))
     return _with_rows(part, tensors, values.to(input.dtype), accumulate)
-
-
-_ = (Node, mode)

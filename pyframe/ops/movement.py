@@ -12,7 +12,7 @@ import numpy as np
 from pyframe import dtypes as dt
 from pyframe.graph import view as views
 from pyframe.ops import op as _op
-from pyframe.ops.elementwise import broadcast, logical_or, result_type
+from pyframe.ops.elementwise import broadcast, logical_or
 from pyframe.ops.op import MOVEMENT, ROUTINE, Op, apply
 from pyframe.tensor import Tensor, normalize_dim
 
@@ -623,4 +623,3 @@ put_op = Op(
 )  # fmt: skip
 _op.PUT = put_op
 _op.TO_DEVICE = Op("to_device", ROUTINE, "x", "source dtype", x=lambda g, source: g.to(source))
-_ = result_type
