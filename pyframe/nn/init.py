@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from typing import Any
 
 from pyframe.tensor import Tensor, no_grad
@@ -42,6 +43,13 @@ def _fan(tensor: Tensor, mode: str) -> int:
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
     return _fans(tensor)[mode == "fan_out"]
+
+
+def _empty(tensor: Tensor) -> bool:
+    if tensor.numel():
+        return False
+    warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+    return True
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
@@ -88,6 +96,8 @@ def kaiming_uniform_(
     generator: Any = None,
 ) -> Tensor:  # fmt: skip
     """U(-b, b), b = gain * sqrt(3 / fan) (He et al. 2015, arXiv 1502.01852)."""
+    if _empty(tensor):
+        return tensor
     bound = calculate_gain(nonlinearity, a) * math.sqrt(3.0 / _fan(tensor, mode))
     return uniform_(tensor, -bound, bound, generator)
 
@@ -97,5 +107,7 @@ def kaiming_normal_(
     generator: Any = None,
 ) -> Tensor:  # fmt: skip
     """N(0, gain^2 / fan) (He et al. 2015, arXiv 1502.01852)."""
+    if _empty(tensor):
+        return tensor
     std = calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
     return normal_(tensor, 0.0, std, generator)

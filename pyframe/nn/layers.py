@@ -197,7 +197,9 @@ class SiLU(_InPlace):
 
     def forward(self, input: Tensor) -> Tensor:
         """Elementwise."""
-        return input.copy_(F.silu(input)) if self.inplace else F.silu(input)
+        if self.inplace:  # the gradient needs the old value
+            return input.copy_(F.silu(input.clone()))
+        return F.silu(input)
 
 
 class GELU(Module):
@@ -345,7 +347,7 @@ class Embedding(Module):
     """A table of vectors looked up by ints: (*) -> (*, embedding_dim)."""
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
+        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, *,
         device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
@@ -378,7 +380,7 @@ class Embedding(Module):
 
 
 class _Loss(Module):
-    def __init__(self, reduction: str = "mean") -> None:
+    def __init__(self, *, reduction: str = "mean") -> None:
         super().__init__()
         if reduction not in ("mean", "sum", "none"):
             raise ValueError(
@@ -407,9 +409,9 @@ class NLLLoss(_Loss):
     """The mean of -input[target] over samples: log-probabilities (N, C, *), ints (N, *)."""
 
     def __init__(
-        self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
+        self, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"
     ) -> None:
-        super().__init__(reduction)
+        super().__init__(reduction=reduction)
         self.register_buffer("weight", weight)
         self.ignore_index = ignore_index
 
@@ -424,10 +426,10 @@ class CrossEntropyLoss(_Loss):
     """-log_softmax(input)[target]: (N, C, *) with class ints (N, *) or probabilities (N, C, *)."""
 
     def __init__(
-        self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean",
+        self, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean",
         label_smoothing: float = 0.0,
     ) -> None:  # fmt: skip
-        super().__init__(reduction)
+        super().__init__(reduction=reduction)
         self.register_buffer("weight", weight)
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
 

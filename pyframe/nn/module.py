@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
+from pyframe.autograd import Function
 from pyframe.devices import device as Device
 from pyframe.dtypes import dtype as DType
 from pyframe.tensor import Tensor, no_grad
@@ -18,6 +20,8 @@ class Parameter(Tensor):
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
         from pyframe.ops.creation import zeros
 
+        if data is not None and not isinstance(data, Tensor):
+            raise TypeError(f"Parameter: expected a Tensor, got {type(data).__name__}")
         source = (zeros(0) if data is None else data).detach()
         self._node, self._storage = source._node, source._storage
         self._steps, self._stamp = source._steps, source._storage.version
@@ -28,7 +32,7 @@ class Parameter(Tensor):
         return f"Parameter containing:\n{super().__repr__()}"
 
 
-class IncompatibleKeys(NamedTuple):
+class _IncompatibleKeys(NamedTuple):
     """What `load_state_dict(strict=False)` left aside."""
 
     missing_keys: list[str]
@@ -37,7 +41,7 @@ class IncompatibleKeys(NamedTuple):
     def __repr__(self) -> str:
         if not self.missing_keys and not self.unexpected_keys:
             return "<All keys matched successfully>"
-        return f"IncompatibleKeys{tuple(self)}"
+        return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in self._asdict().items())})"
 
 
 class HookHandle:
@@ -45,9 +49,11 @@ class HookHandle:
 
     _ids = itertools.count()
 
-    def __init__(self, hooks: dict[int, Any], hook: Any) -> None:
+    def __init__(self, hooks: OrderedDict[int, Any], hook: Any, first: bool = False) -> None:
         self._hooks, self._id = hooks, next(HookHandle._ids)
         hooks[self._id] = hook
+        if first:
+            hooks.move_to_end(self._id, last=False)
 
     def remove(self) -> None:
         """Take the hook off; a second call does nothing."""
@@ -60,6 +66,21 @@ class HookHandle:
         self.remove()
 
 
+class _Tap(Function):
+    """Passes tensors on; backward gives their gradients to `meet`, whose answer replaces them."""
+
+    @staticmethod
+    def forward(ctx: Any, meet: Callable[..., Any], *tensors: Tensor) -> tuple[Tensor, ...]:
+        """The tensors themselves."""
+        ctx.meet = meet
+        return tensors
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+        """What `meet` makes of the gradients."""
+        return None, *ctx.meet(grads)
+
+
 class Module:
     """A layer or a model: fields that are Parameters, buffers and Modules, and `forward`."""
 
@@ -68,15 +89,18 @@ class Module:
     def __init__(self) -> None:
         set_ = object.__setattr__
         set_(self, "training", True)
-        for name in ("_parameters", "_buffers", "_modules", "_forward_hooks", "_pre_hooks"):
+        for name in ("_parameters", "_buffers", "_modules"):
             set_(self, name, {})
+        for name in ("_pre_hooks", "_forward_hooks", "_backward_hooks"):
+            set_(self, name, OrderedDict())
         set_(self, "_transient", set())
 
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
-    _forward_hooks: dict[int, Any]
-    _pre_hooks: dict[int, Any]
+    _pre_hooks: OrderedDict[int, tuple[Any, bool]]  # (hook, with_kwargs)
+    _forward_hooks: OrderedDict[int, tuple[Any, bool]]
+    _backward_hooks: OrderedDict[int, Any]
     _transient: set[str]  # buffers that state_dict leaves out
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -86,17 +110,62 @@ class Module:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not self._pre_hooks and not self._forward_hooks:
+        if not self._pre_hooks and not self._forward_hooks and not self._backward_hooks:
             return self.forward(*args, **kwargs)
-        for hook in list(self._pre_hooks.values()):
-            changed = hook(self, args)
-            if changed is not None:
+        for hook, with_kwargs in list(self._pre_hooks.values()):
+            changed = hook(self, args, kwargs) if with_kwargs else hook(self, args)
+            if changed is None:
+                continue
+            if with_kwargs:
+                args, kwargs = changed
+            else:
                 args = changed if isinstance(changed, tuple) else (changed,)
+        tap = None
+        if self._backward_hooks:
+            args, tap = self._tapped(args)
         out = self.forward(*args, **kwargs)
-        for hook in list(self._forward_hooks.values()):
-            changed = hook(self, args, out)
+        for hook, with_kwargs in list(self._forward_hooks.values()):
+            changed = hook(self, args, kwargs, out) if with_kwargs else hook(self, args, out)
             out = out if changed is None else changed
-        return out
+        return out if tap is None else tap(out)
+
+    def _tapped(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Callable[[Any], Any]]:
+        """The arguments with a tap on their gradients, and what puts one on those of the results:
+        between both stands one call, of which the backward hooks are told."""
+        places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        arriving: tuple[Any, ...] = ()  # the gradients of the results: backward meets them first
+
+        def call_hooks(grads: tuple[Any, ...]) -> tuple[Any, ...]:
+            grad_input: list[Any] = [None] * len(args)
+            for i, g in zip(places, grads, strict=True):
+                grad_input[i] = g
+            for hook in list(self._backward_hooks.values()):
+                changed = hook(self, tuple(grad_input), arriving)
+                if changed is not None:
+                    grad_input = [changed] if isinstance(changed, Tensor) else list(changed)
+            return tuple(grad_input[i] for i in places)
+
+        def meet_outputs(grads: tuple[Any, ...]) -> tuple[Any, ...]:
+            nonlocal arriving
+            arriving = grads
+            if not any(args[i].requires_grad for i in places):
+                call_hooks((None,) * len(places))
+            return grads
+
+        def tap(out: Any) -> Any:
+            if isinstance(out, Tensor):
+                return _Tap.apply(meet_outputs, out)[0]
+            if isinstance(out, tuple | list) and all(isinstance(x, Tensor) for x in out):
+                return type(out)(_Tap.apply(meet_outputs, *out))
+            raise TypeError(
+                f"{type(self).__name__}: backward hooks need a result that is a Tensor or a tuple "
+                f"of Tensors, got {type(out).__name__}"
+            )
+
+        tapped = list(args)
+        for i, x in zip(places, _Tap.apply(call_hooks, *[args[i] for i in places]), strict=True):
+            tapped[i] = x
+        return tuple(tapped), tap
 
     # --- fields
 
@@ -163,7 +232,7 @@ class Module:
         if not isinstance(name, str):
             raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
         if "." in name:
-            raise KeyError(f'{kind} name can\'t contain "."')
+            raise KeyError(f'{kind} name can\'t contain ".", got: {name}')
         if name == "":
             raise KeyError(f'{kind} name can\'t be empty string ""')
         if hasattr(self, name) and name not in own:
@@ -269,19 +338,32 @@ class Module:
 
     def get_submodule(self, target: str) -> Module:
         """The module at a dotted name. AttributeError where there is none."""
-        m: Any = self
+        m: Module = self
         for part in target.split(".") if target else ():
-            m = getattr(m, part)
-            if not isinstance(m, Module):
-                raise AttributeError(f"`{part}` is not a Module")
+            m = m._get(part, Module, "an nn.Module")
         return m
 
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a dotted name. AttributeError where there is none."""
         path, _, name = target.rpartition(".")
-        found = getattr(self.get_submodule(path), name)
-        if not isinstance(found, Parameter):
-            raise AttributeError(f"`{name}` is not a Parameter")
+        found: Parameter = self.get_submodule(path)._get(name, Parameter, "an nn.Parameter")
+        return found
+
+    def get_buffer(self, target: str) -> Tensor:
+        """The buffer at a dotted name. AttributeError where there is none."""
+        path, _, name = target.rpartition(".")
+        owner = self.get_submodule(path)
+        found: Tensor = owner._get(name, Tensor, "a buffer")
+        if name not in owner._buffers:
+            raise AttributeError(f"`{name}` is not a buffer")
+        return found
+
+    def _get(self, name: str, kind: type, what: str) -> Any:
+        if not hasattr(self, name):
+            raise AttributeError(f"{self._get_name()} has no attribute `{name}`")
+        found = getattr(self, name)
+        if not isinstance(found, kind):
+            raise AttributeError(f"`{name}` is not {what}")
         return found
 
     # --- state
@@ -306,7 +388,7 @@ class Module:
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
-    ) -> IncompatibleKeys:
+    ) -> _IncompatibleKeys:
         """Copy a state_dict into the model. RuntimeError that lists every missing, unexpected or
         mis-shaped key, and then nothing at all is loaded; TypeError for what is no mapping."""
         if not isinstance(state_dict, Mapping):
@@ -315,24 +397,26 @@ class Module:
         missing = [k for k in own if k not in state_dict]
         unexpected = [k for k in state_dict if k not in own]
         errors = []
-        if strict and unexpected:
-            keys = ", ".join(f'"{k}"' for k in unexpected)
-            errors.append(f"Unexpected key(s) in state_dict: {keys}. ")
-        if strict and missing:
-            keys = ", ".join(f'"{k}"' for k in missing)
-            errors.append(f"Missing key(s) in state_dict: {keys}. ")
+        for kind, keys in (("Missing", missing), ("Unexpected", unexpected)):
+            if strict and keys:
+                listed = ", ".join(f'"{k}"' for k in keys)
+                errors.append(f"{kind} key(s) in state_dict: {listed}. ")
         for key, x in own.items():
             if key not in state_dict:
                 continue
             new = state_dict[key]
             if not isinstance(new, Tensor):
-                errors.append(f'While copying the parameter named "{key}", expected a Tensor but '
-                              f"got {type(new).__name__}. ")  # fmt: skip
+                errors.append(
+                    f'While copying the parameter named "{key}", expected pyframe.Tensor from '
+                    f"checkpoint but received {type(new)}"
+                )
             elif new.shape != x.shape:
                 errors.append(
                     f"size mismatch for {key}: copying a param with shape {new.shape!r} from "
                     f"checkpoint, the shape in current model is {x.shape!r}."
                 )
+            elif assign and x.requires_grad and not new.is_floating_point():
+                errors.append(f"{key}: {new.dtype} can't take the place of a parameter that trains")
         if errors:
             raise RuntimeError(
                 f"Error(s) in loading state_dict for {type(self).__name__}:\n\t"
@@ -345,11 +429,11 @@ class Module:
                         x.data = state_dict[key].detach()
                     else:
                         x.copy_(state_dict[key])
-        return IncompatibleKeys(missing, unexpected)
+        return _IncompatibleKeys(missing, unexpected)
 
     # --- modes and moving
 
-    def train(self, mode: bool = True) -> Any:
+    def train(self, mode: bool = True) -> Self:
         """Training mode, for this module and all below it."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
@@ -357,11 +441,11 @@ class Module:
             m.training = mode
         return self
 
-    def eval(self) -> Any:
+    def eval(self) -> Self:
         """Evaluation mode: dropout and the like are off."""
         return self.train(False)
 
-    def requires_grad_(self, requires_grad: bool = True) -> Any:
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Whether the parameters record gradients."""
         for p in self.parameters():
             p.requires_grad_(requires_grad)
@@ -376,26 +460,29 @@ class Module:
                 else:
                     p.grad.detach_().zero_()
 
-    def apply(self, fn: Callable[[Module], None]) -> Any:
+    def apply(self, fn: Callable[[Module], None]) -> Self:
         """Call `fn` on every module below, then on this one."""
         for m in self.children():
             m.apply(fn)
         fn(self)
         return self
 
-    def _convert(self, fn: Callable[[Tensor], Tensor]) -> Any:
-        """Replace each tensor's value where it stands, so that optimizers keep holding it."""
+    def _convert(self, fn: Callable[[Tensor], Tensor]) -> Self:
+        """Replace each tensor's value where it stands, so that optimizers keep holding it. Where
+        one can't be converted, none is."""
+        own = itertools.chain(self.parameters(), self.buffers())
+        tensors = [x for owner in own for x in (owner, owner.grad) if x is not None]
         with no_grad():
-            for x in itertools.chain(self.parameters(), self.buffers()):
-                x.data = fn(x.detach())
-                if x.grad is not None:
-                    x.grad = fn(x.grad.detach())
+            for x, new in zip(tensors, [fn(x.detach()) for x in tensors], strict=True):
+                x.data = new
         return self
 
-    def to(self, *args: Any, **kwargs: Any) -> Any:
+    def to(self, *args: Any, **kwargs: Any) -> Self:
         """Move to a device and/or convert the float tensors to a dtype, in place."""
         device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
         kwargs.pop("non_blocking", None)
+        if kwargs:
+            raise TypeError(f"Module.to got unexpected arguments {sorted(kwargs)}")
         for a in args:
             if isinstance(a, DType):
                 dtype = a
@@ -406,7 +493,9 @@ class Module:
             elif a is not None and not isinstance(a, bool):
                 raise TypeError(f"Module.to takes a device or a dtype, got {type(a).__name__}")
         if dtype is not None and not dtype.is_floating_point:
-            raise TypeError(f"nn.Module.to only accepts floating point dtypes, got {dtype}")
+            raise TypeError(
+                f"nn.Module.to only accepts floating point dtypes, but got desired dtype={dtype}"
+            )
         return self._convert(
             lambda x: x.to(
                 device=x.device if device is None else device,
@@ -414,29 +503,29 @@ class Module:
             )
         )
 
-    def cpu(self) -> Any:
+    def cpu(self) -> Self:
         """Move to the CPU."""
         return self.to("cpu")
 
-    def gpu(self) -> Any:
+    def gpu(self) -> Self:
         """Move to the GPU."""
         return self.to("gpu")
 
     cuda = gpu
 
-    def float(self) -> Any:
+    def float(self) -> Self:
         """Float tensors to float32."""
         from pyframe.dtypes import float32
 
         return self.to(float32)
 
-    def double(self) -> Any:
+    def double(self) -> Self:
         """Float tensors to float64."""
         from pyframe.dtypes import float64
 
         return self.to(float64)
 
-    def half(self) -> Any:
+    def half(self) -> Self:
         """Float tensors to float16."""
         from pyframe.dtypes import float16
 
@@ -444,13 +533,30 @@ class Module:
 
     # --- hooks
 
-    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call hook(module, args) before forward; what it returns replaces the arguments."""
-        return HookHandle(self._pre_hooks, hook)
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> HookHandle:
+        """Call hook(module, args) before forward; what it returns replaces the arguments.
 
-    def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
-        """Call hook(module, args, output) after forward; what it returns replaces the output."""
-        return HookHandle(self._forward_hooks, hook)
+        With `with_kwargs`, hook(module, args, kwargs), which returns both or None.
+        """
+        return HookHandle(self._pre_hooks, (hook, with_kwargs), prepend)
+
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> HookHandle:
+        """Call hook(module, args, output) after forward; what it returns replaces the output.
+
+        With `with_kwargs`, hook(module, args, kwargs, output).
+        """
+        return HookHandle(self._forward_hooks, (hook, with_kwargs), prepend)
+
+    def register_full_backward_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> HookHandle:
+        """Call hook(module, grad_input, grad_output) in backward, with tuples of the gradients of
+        the positional arguments and of the results; what it returns replaces `grad_input`."""
+        return HookHandle(self._backward_hooks, hook, prepend)
 
     # --- printing
 
@@ -473,10 +579,75 @@ class Module:
 
 def _type_name(value: object) -> str:
     kind = type(value)
+    if kind is Tensor:
+        return "pyframe.Tensor"
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
 
 
-class Sequential(Module):
+class _Chain(Module):
+    """What Sequential and ModuleList share: modules in order, named by their numbers."""
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._modules.values())
+
+    def _key(self, index: Any) -> str:
+        i, n = operator.index(index), len(self)
+        if not -n <= i < n:
+            raise IndexError(f"index {i} is out of range for {n} modules")
+        return list(self._modules)[i]
+
+    def _renumber(self, modules: Iterable[Any]) -> None:
+        found = list(modules)
+        self._modules.clear()
+        self.extend(found)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])  # type: ignore[call-arg]
+        return self._modules[self._key(index)]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        setattr(self, self._key(index), module)
+
+    def __delitem__(self, index: int | slice) -> None:
+        gone = list(self._modules)[index] if isinstance(index, slice) else [self._key(index)]
+        self._renumber(m for name, m in self._modules.items() if name not in gone)
+
+    def __add__(self, other: Iterable[Module]) -> Self:
+        return type(self)().extend(self).extend(other)
+
+    def __iadd__(self, other: Iterable[Module]) -> Self:
+        return self.extend(other)
+
+    def append(self, module: Module) -> Self:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def extend(self, modules: Iterable[Module]) -> Self:
+        """Add modules at the end."""
+        for m in list(modules):
+            self.append(m)
+        return self
+
+    def insert(self, index: int, module: Module) -> Self:
+        """Put a module before position `index`."""
+        found = list(self)
+        found.insert(index, module)
+        self._renumber(found)
+        return self
+
+    def pop(self, index: int = -1) -> Any:
+        """Remove and return a module."""
+        found = self[index]
+        del self[index]
+        return found
+
+
+class Sequential(_Chain):
     """Modules one after the other: given in order, or as an OrderedDict of names."""
 
     def __init__(self, *args: Any) -> None:
@@ -485,114 +656,46 @@ class Sequential(Module):
             for name, m in args[0].items():
                 self.add_module(name, m)
         else:
-            for i, m in enumerate(args):
-                self.add_module(str(i), m)
+            self.extend(args)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):  # the modules keep their names
+            return type(self)(OrderedDict(list(self._modules.items())[index]))
+        return super().__getitem__(index)
 
     def forward(self, input: Any) -> Any:
         """Each module on the result of the one before."""
-        for m in self._modules.values():
-            input = m(input)  # type: ignore[misc]
+        for m in self:
+            input = m(input)
         return input
 
-    def __len__(self) -> int:
-        return len(self._modules)
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._modules.values())
-
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return type(self)(OrderedDict(list(self._modules.items())[index]))
-        return list(self._modules.values())[_checked(index, len(self))]
-
-    def __setitem__(self, index: int, module: Module) -> None:
-        setattr(self, list(self._modules)[_checked(index, len(self))], module)
-
-    def __delitem__(self, index: int | slice) -> None:
-        names = list(self._modules)
-        gone = names[index] if isinstance(index, slice) else [names[_checked(index, len(self))]]
-        _renumber(self, [m for n, m in self._modules.items() if n not in gone])
-
-    def append(self, module: Module) -> Sequential:
-        """Add a module at the end."""
-        self.add_module(str(len(self)), module)
-        return self
-
-    def extend(self, modules: Iterable[Module]) -> Sequential:
-        """Add modules at the end."""
-        for m in modules:
-            self.append(m)
-        return self
-
-    def insert(self, index: int, module: Module) -> Sequential:
-        """Put a module before position `index`."""
-        found = list(self._modules.values())
-        found.insert(index, module)
-        _renumber(self, found)
-        return self
-
-
-def _checked(index: Any, n: int) -> int:
-    i = index.__index__()
-    if not -n <= i < n:
-        raise IndexError(f"index {i} is out of range for {n} modules")
-    return i % n
-
-
-def _renumber(owner: Module, modules: list[Any]) -> None:
-    owner._modules.clear()
-    owner._modules.update({str(i): m for i, m in enumerate(modules)})
-
-
-class ModuleList(Module):
+class ModuleList(_Chain):
     """A list of modules."""
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
         super().__init__()
         self.extend(modules or ())
 
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._modules.values())
-
-    def __getitem__(self, index: int | slice) -> Any:
-        found = list(self._modules.values())
-        if isinstance(index, slice):
-            return type(self)(found[index])  # type: ignore[arg-type]
-        return found[_checked(index, len(self))]
-
-    def __setitem__(self, index: int, module: Module) -> None:
-        setattr(self, str(_checked(index, len(self))), module)
-
-    def __delitem__(self, index: int) -> None:
-        found = list(self._modules.values())
-        del found[index]
-        _renumber(self, found)
-
-    def append(self, module: Module) -> ModuleList:
-        """Add a module at the end."""
-        self.add_module(str(len(self)), module)
-        return self
-
-    def extend(self, modules: Iterable[Module]) -> ModuleList:
-        """Add modules at the end."""
-        for m in modules:
-            self.append(m)
-        return self
-
-    def insert(self, index: int, module: Module) -> None:
-        """Put a module before position `index`."""
-        found = list(self._modules.values())
-        found.insert(index, module)
-        _renumber(self, found)
+    def __repr__(self) -> str:
+        """As PyTorch's: neighbours that print alike are counted, not repeated."""
+        lines = []
+        start = 0
+        for text, same in itertools.groupby(map(repr, self)):
+            n = len(list(same))
+            text = text.replace("\n", "\n  ")
+            count = f"({start}): " if n == 1 else f"({start}-{start + n - 1}): {n} x "
+            lines.append(f"\n  {count}{text}")
+            start += n
+        return f"{self._get_name()}({''.join(lines)}" + ("\n)" if lines else ")")
 
 
 class ModuleDict(Module):
     """A dict of modules."""
 
-    def __init__(self, modules: Mapping[str, Module] | None = None) -> None:
+    def __init__(
+        self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None
+    ) -> None:
         super().__init__()
         self.update(modules or {})
 
@@ -614,10 +717,19 @@ class ModuleDict(Module):
     def __delitem__(self, key: str) -> None:
         del self._modules[key]
 
-    def update(self, modules: Mapping[str, Module]) -> None:
+    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         """Add or replace modules by name."""
-        for k, m in modules.items():
+        items: Any = modules.items() if hasattr(modules, "items") else modules
+        for k, m in items:
             self[k] = m
+
+    def pop(self, key: str) -> Any:
+        """Remove and return a module."""
+        return self._modules.pop(key)
+
+    def clear(self) -> None:
+        """Remove all modules."""
+        self._modules.clear()
 
     def keys(self) -> Iterable[str]:
         """The names."""
@@ -637,8 +749,7 @@ class ParameterList(Module):
 
     def __init__(self, values: Iterable[Any] | None = None) -> None:
         super().__init__()
-        for v in values or ():
-            self.append(v)
+        self.extend(values or ())
 
     def __len__(self) -> int:
         return len(self._parameters)
@@ -646,11 +757,31 @@ class ParameterList(Module):
     def __iter__(self) -> Iterator[Any]:
         return iter(self._parameters.values())
 
-    def __getitem__(self, index: int) -> Any:
-        return list(self._parameters.values())[_checked(index, len(self))]
+    def __getitem__(self, index: int | slice) -> Any:
+        found = list(self)[index]
+        return type(self)(found) if isinstance(index, slice) else found
 
-    def append(self, value: Tensor) -> ParameterList:
+    def __setitem__(self, index: int, value: Tensor) -> None:
+        setattr(self, list(self._parameters)[index], _as_parameter(value))
+
+    def append(self, value: Tensor) -> Self:
         """Add a parameter (a plain tensor becomes one) at the end."""
-        p = value if isinstance(value, Parameter) else Parameter(value)
-        self.register_parameter(str(len(self)), p)
+        self.register_parameter(str(len(self)), _as_parameter(value))
         return self
+
+    def extend(self, values: Iterable[Tensor]) -> Self:
+        """Add parameters at the end."""
+        for v in values:
+            self.append(v)
+        return self
+
+    def extra_repr(self) -> str:
+        return "\n".join(
+            f"  ({name}): Parameter containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}]"
+            for name, p in self._parameters.items()
+            if p is not None
+        )
+
+
+def _as_parameter(value: Tensor) -> Parameter:
+    return value if isinstance(value, Parameter) else Parameter(value)

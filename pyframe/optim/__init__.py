@@ -214,7 +214,7 @@ class SGD(Optimizer):
                 if v is None:
                     v = state["momentum_buffer"] = g.clone()
                 else:
-                    v.copy_(v * momentum + (g * (1 - dampening) if dampening else g))
+                    v.mul_(momentum).add_(g * (1 - dampening) if dampening else g)
                 g = g + v * momentum if group["nesterov"] else v
             p.sub_(g * lr)
 
@@ -247,7 +247,7 @@ class Adam(Optimizer):
         lr, eps, decay = group["lr"], group["eps"], group["weight_decay"]
         b1, b2 = group["betas"]
         for step, together in self._steps(params):
-            # with c = sqrt(1 - b2^t): lr m^ / (sqrt(v^) + eps) = m rate / (sqrt(v) + eps c)
+            # with c = sqrt(1 - b2^t): lr m^ / (sqrt(v^) + eps) = m / ((sqrt(v) + eps c) / rate)
             c = _one_minus_power(b2, step).sqrt()
             rate, eps_c = c / _one_minus_power(b1, step) * lr, c * eps
             for p in together:
@@ -264,11 +264,12 @@ class Adam(Optimizer):
                     if group["amsgrad"]:
                         state["max_exp_avg_sq"] = pf.zeros_like(p)
                 m, v = state["exp_avg"], state["exp_avg_sq"]
-                m.copy_(m * b1 + g * (1 - b1))  # one write each, where mul_ and add_ are two
-                v.copy_(v * b2 + g * g * (1 - b2))
+                m.mul_(b1).add_(g * (1 - b1))
+                v.mul_(b2).add_(g * g * (1 - b2))
                 if group["amsgrad"]:
                     v = state["max_exp_avg_sq"].copy_(pf.maximum(state["max_exp_avg_sq"], v))
-                p.sub_(m * rate / (v.sqrt() + eps_c))
+                if lr:
+                    p.sub_(m / ((v.sqrt() + eps_c) / rate))
 
 
 def _one_minus_power(beta: float, step: Tensor) -> Tensor:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 import pyframe as pf
 from pyframe import nn
@@ -24,6 +27,17 @@ def accuracy(output: pf.Tensor, target: pf.Tensor) -> pf.Tensor:
 
 
 METRICS: dict[str, Callable[[pf.Tensor, pf.Tensor], pf.Tensor]] = {"accuracy": accuracy}
+
+
+def _is_pair(data: Any) -> bool:
+    """Whether `data` is (x, y) and no list of batches."""
+    if isinstance(data, list):
+        return len(data) == 2 and all(isinstance(d, pf.Tensor | np.ndarray) for d in data)
+    return isinstance(data, tuple) and len(data) == 2
+
+
+def _tensor(data: Any) -> pf.Tensor:
+    return data if isinstance(data, pf.Tensor) else pf.as_tensor(data, device="cpu")
 
 
 def _wait(coroutine: Coroutine[Any, Any, Any], twin: str) -> Any:
@@ -47,6 +61,21 @@ def _wait(coroutine: Coroutine[Any, Any, Any], twin: str) -> Any:
     raise RuntimeError(f"a callback waited for an event loop: use `await model.{twin}(…)`")
 
 
+@contextlib.contextmanager
+def _evaluating(net: nn.Module) -> Iterator[None]:
+    """Evaluation mode without gradients; after it, each module is as it was.
+
+    Never hold it over an `await`: a page may train and predict by turns."""
+    was = [(m, m.training) for m in net.modules()]
+    net.eval()
+    try:
+        with pf.no_grad():
+            yield
+    finally:
+        for m, training in was:
+            m.training = training
+
+
 class _Means:
     """Means over steps, weighted by batch size, summed on the device and read together."""
 
@@ -57,7 +86,7 @@ class _Means:
 
     def add(self, values: list[pf.Tensor], size: int) -> None:
         with pf.no_grad():
-            parts = [v.detach() * size for v in values]
+            parts = [pf.as_tensor(v).detach() * size for v in values]
             if self.sums is None:
                 self.sums = parts
             else:
@@ -87,6 +116,16 @@ class Model:
     ) -> None:
         if not isinstance(net, nn.Module):
             raise TypeError(f"Model: net must be an nn.Module, got {type(net).__name__}")
+        if loss is not None and not callable(loss):
+            raise TypeError(
+                f"Model: loss must be a function of (output, target), got {loss!r}; for example "
+                "nn.CrossEntropyLoss()"
+            )
+        if optimizer is not None and not isinstance(optimizer, pf.optim.Optimizer):
+            raise TypeError(
+                f"Model: optimizer must be an Optimizer, got {optimizer!r}; for example "
+                "optim.Adam(net.parameters())"
+            )
         self.net, self.loss, self.optimizer = net, loss, optimizer
         self.metrics: dict[str, Callable[..., pf.Tensor]] = {}
         for m in metrics:
@@ -120,7 +159,10 @@ class Model:
         if isinstance(self.loss, nn.Module):
             self.loss.to(device)
         if self.optimizer is not None:
-            self.optimizer._move_state()
+            for p, state in self.optimizer.state.items():
+                for x in state.values():
+                    if isinstance(x, pf.Tensor):
+                        x.data = x.to(p.device)
         return self
 
     def __call__(self, *args: Any) -> Any:
@@ -129,8 +171,8 @@ class Model:
     # --- data
 
     def _batches(self, data: Any, batch_size: int, shuffle: bool, what: str) -> Any:
-        if isinstance(data, tuple | list) and len(data) == 2 and not isinstance(data, Dataset):
-            x, y = (pf.as_tensor(d) for d in data)
+        if _is_pair(data):
+            x, y = map(_tensor, data)
             if len(x) != len(y):
                 raise ValueError(f"{what}: x has {len(x)} samples and y has {len(y)}")
             data = TensorDataset(x, y)
@@ -147,10 +189,19 @@ class Model:
 
     def _pair(self, batch: Any, what: str) -> tuple[pf.Tensor, pf.Tensor, int]:
         if not isinstance(batch, tuple | list) or len(batch) != 2:
-            seen = len(batch) if isinstance(batch, tuple | list) else type(batch).__name__
+            parts = isinstance(batch, tuple | list)
+            seen = f"{len(batch)} parts" if parts else type(batch).__name__
             raise ValueError(f"{what}: expected batches of (x, y), got {seen}")
-        x, y = (pf.as_tensor(b).to(self.device) for b in batch)
+        x, y = map(self._place, batch)
         return x, y, len(x)
+
+    def _place(self, data: Any) -> pf.Tensor:
+        """`data` where the network is; floats take its dtype, as NumPy's own are float64."""
+        x = _tensor(data)
+        p = next(self.net.parameters(), None)
+        if p is None:
+            return x
+        return x.to(p.device, p.dtype) if x.is_floating_point() else x.to(p.device)
 
     def _need(self, name: str, what: str) -> Any:
         found = getattr(self, name)
@@ -188,6 +239,10 @@ class Model:
         """
         loss_fn, optimizer = self._need("loss", "fit"), self._need("optimizer", "fit")
         loader = self._batches(data, batch_size, shuffle, "fit")
+        if validation_data is not None:
+            validation_data = self._batches(
+                validation_data, batch_size, False, "fit: validation_data"
+            )
         if device is not None:
             self.to(pf.device(device))
         history = History()
@@ -223,13 +278,14 @@ class Model:
                     if self.stop_training:
                         break
                 if means.count == 0:
-                    raise ValueError("fit: the data gave no batch")
+                    raise ValueError(
+                        f"fit: the data gave no batch in epoch {epoch + 1}; what can be iterated "
+                        "over only once does for one epoch, a DataLoader for any number"
+                    )
                 if told != step:
                     logs = await self._look(means, watchers, step)
                 if validation_data is not None and not self.stop_training:
-                    found = await self.evaluate_async(
-                        validation_data, batch_size=batch_size, device=None
-                    )
+                    found = await self.evaluate_async(validation_data)
                     logs.update({f"val_{k}": v for k, v in found.items()})
                 logs["lr"] = optimizer.param_groups[0]["lr"]
                 await self._tell(watchers, "on_epoch", self, epoch, logs)
@@ -277,18 +333,14 @@ class Model:
             self.to(pf.device(device))
         names = [*(["loss"] if self.loss else []), *self.metrics]
         means = _Means(names)
-        was, _ = self.net.training, self.net.eval()
-        try:
-            with pf.no_grad():
-                for batch in self._batches(data, batch_size, False, "evaluate"):
-                    x, y, size = self._pair(batch, "evaluate")
-                    output = self.net(x)
-                    values = [m(output, y) for m in self.metrics.values()]
-                    means.add([*([self.loss(output, y)] if self.loss else []), *values], size)
-                    pf.flush()
-                    await asyncio.sleep(0)  # a page delivers its messages now
-        finally:
-            self.net.train(was)
+        for batch in self._batches(data, batch_size, False, "evaluate"):
+            x, y, size = self._pair(batch, "evaluate")
+            with _evaluating(self.net):
+                output = self.net(x)
+                values = [m(output, y) for m in self.metrics.values()]
+                means.add([*([self.loss(output, y)] if self.loss else []), *values], size)
+            pf.flush()
+            await asyncio.sleep(0)  # a page delivers its messages now
         if means.count == 0:
             raise ValueError("evaluate: the data gave no batch")
         return await means.read()
@@ -299,48 +351,50 @@ class Model:
 
     async def predict_async(self, x: Any, *, batch_size: int = 256) -> pf.Tensor:
         """`predict` that gives the thread back while it waits: (N, …) -> (N, …)."""
-        x = pf.as_tensor(x)
+        x = _tensor(x)
         if x.ndim == 0 or len(x) == 0:
             raise ValueError(f"predict: expected a batch of samples, got shape {list(x.shape)}")
-        was, _ = self.net.training, self.net.eval()
         outputs = []
-        try:
-            with pf.no_grad():
-                for part in x.split(batch_size):
-                    outputs.append(self.net(part.to(self.device)))
-                    pf.flush()
-            arrays = await gather_async(outputs)
-        finally:
-            self.net.train(was)
+        for part in x.split(batch_size):
+            with _evaluating(self.net):
+                outputs.append(self.net(self._place(part)))
+            pf.flush()
+            await asyncio.sleep(0)
+        arrays = await gather_async(outputs)
         return pf.cat([pf.from_numpy(a) for a in arrays])
 
     # --- looking and keeping
 
-    def summary(self, input_size: Sequence[int] | None = None) -> str:
+    def summary(
+        self, input_size: Sequence[int] | None = None, dtype: pf.dtype | None = None
+    ) -> str:
         """Print and return a table of layers, parameters and, for an `input_size` without its
-        batch dim, the shapes of their outputs."""
+        batch dim, the shapes of their outputs for an input of `dtype` (float32)."""
+        leaves = [
+            (name, m)
+            for name, m in self.net.named_modules()
+            if next(m.children(), None) is None
+            or next(m.parameters(recurse=False), None) is not None
+        ]
         shapes: dict[int, list[int]] = {}
-        leaves = [(name, m) for name, m in self.net.named_modules() if not m._modules]
+
+        def note(module: nn.Module, args: Any, out: Any) -> None:
+            if isinstance(out, pf.Tensor):
+                shapes[id(module)] = list(out.shape)
+
         if input_size is not None:
-            handles = [
-                m.register_forward_hook(
-                    lambda module, args, out: shapes.__setitem__(id(module), list(out.shape))
-                )
-                for _, m in leaves
-            ]
-            was, _ = self.net.training, self.net.eval()
+            handles = [m.register_forward_hook(note) for _, m in leaves]
             try:
-                with pf.no_grad():
-                    self.net(pf.zeros(1, *input_size, device=self.device))
+                with _evaluating(self.net):
+                    self.net(pf.zeros(1, *input_size, dtype=dtype, device=self.device))
             finally:
-                self.net.train(was)
                 for h in handles:
                     h.remove()
         rows = [("layer", "output", "parameters")]
         for name, m in leaves:
             shape = shapes.get(id(m))
             text = "" if shape is None else str(["N", *shape[1:]]).replace("'", "")
-            count = sum(p.numel() for p in m.parameters())
+            count = sum(p.numel() for p in m.parameters(recurse=False))
             rows.append((f"{name + ': ' if name else ''}{type(m).__name__}", text, f"{count:,}"))
         widths = [max(len(r[i]) for r in rows) for i in range(3)]
         lines = [

@@ -27,10 +27,18 @@ LAYERS: list[tuple[str, Make, tuple[int, ...], str]] = [
     ("MaxPool2d, all options", lambda n: n.MaxPool2d(3, 2, 1, ceil_mode=True), (1, 2, 8, 8),
      NUMBERS),
     ("AvgPool2d", lambda n: n.AvgPool2d(2), (2, 3, 6, 7), NUMBERS),
+    ("AvgPool2d, all options",
+     lambda n: n.AvgPool2d((3, 2), 2, (1, 0), ceil_mode=True, count_include_pad=False),
+     (2, 3, 6, 7), NUMBERS),
+    ("Conv2d valid, one image", lambda n: n.Conv2d(2, 3, 3, padding="valid"), (2, 5, 5), NUMBERS),
     ("ReLU", lambda n: n.ReLU(), (4, 5), NUMBERS),
     ("GELU", lambda n: n.GELU(), (4, 5), NUMBERS),
     ("GELU tanh", lambda n: n.GELU(approximate="tanh"), (4, 5), NUMBERS),
     ("SiLU", lambda n: n.SiLU(), (4, 5), NUMBERS),
+    ("ReLU in place", lambda n: n.Sequential(n.Linear(5, 3), n.ReLU(inplace=True)), (4, 5),
+     NUMBERS),
+    ("SiLU in place", lambda n: n.Sequential(n.Linear(5, 3), n.SiLU(inplace=True)), (4, 5),
+     NUMBERS),
     ("Tanh", lambda n: n.Tanh(), (4, 5), NUMBERS),
     ("Sigmoid", lambda n: n.Sigmoid(), (4, 5), NUMBERS),
     ("Softmax", lambda n: n.Softmax(dim=1), (4, 5), NUMBERS),
@@ -44,6 +52,8 @@ LAYERS: list[tuple[str, Make, tuple[int, ...], str]] = [
     ("LayerNorm, fixed", lambda n: n.LayerNorm([4], elementwise_affine=False), (2, 4), NUMBERS),
     ("Embedding", lambda n: n.Embedding(6, 3), (4, 2), CLASSES),
     ("Embedding with padding", lambda n: n.Embedding(6, 3, padding_idx=2), (4, 2), CLASSES),
+    ("Embedding with padding from the end", lambda n: n.Embedding(6, 3, padding_idx=-1), (4,),
+     CLASSES),
     ("Sequential", lambda n: n.Sequential(n.Linear(5, 4), n.ReLU(), n.Sequential(n.Linear(4, 2))),
      (3, 5), NUMBERS),
 ]  # fmt: skip
@@ -52,9 +62,14 @@ LOSSES: list[tuple[Make, str]] = [
     (lambda n: n.MSELoss(), NUMBERS),
     (lambda n: n.MSELoss(reduction="sum"), NUMBERS),
     (lambda n: n.L1Loss(reduction="none"), NUMBERS),
+    (lambda n: n.L1Loss(), NUMBERS),
     (lambda n: n.NLLLoss(ignore_index=1), CLASSES),
+    (lambda n: n.NLLLoss(reduction="none"), CLASSES),
     (lambda n: n.CrossEntropyLoss(), CLASSES),
     (lambda n: n.CrossEntropyLoss(label_smoothing=0.1, reduction="sum"), CLASSES),
+    (lambda n: n.CrossEntropyLoss(label_smoothing=0.2, ignore_index=2), CLASSES),
+    (lambda n: n.CrossEntropyLoss(reduction="none", ignore_index=0), CLASSES),
+    (lambda n: n.CrossEntropyLoss(label_smoothing=0.1), NUMBERS),
 ]
 
 
@@ -112,17 +127,25 @@ def compare(got: Any, want: Any) -> None:
     )
 
 
-def test_a_weighted_loss_keeps_its_weight_as_a_buffer(torch: Any) -> None:
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"reduction": "sum"}, {"ignore_index": 1}, {"label_smoothing": 0.3, "ignore_index": 0}],
+    ids=str,
+)
+def test_weighted_cross_entropy(options: dict[str, Any], device: str, torch: Any) -> None:
+    """The weight is a buffer: it is saved, and moves with the loss."""
     w = np.array([1.0, 2.0, 0.5], np.float32)
-    ours, theirs = (
-        nn.CrossEntropyLoss(pf.from_numpy(w)),
-        torch.nn.CrossEntropyLoss(torch.from_numpy(w)),
-    )
+    ours = nn.CrossEntropyLoss(pf.from_numpy(w), **options).to(device)
+    theirs = torch.nn.CrossEntropyLoss(torch.from_numpy(w), **options)
     assert list(ours.state_dict()) == list(theirs.state_dict()) == ["weight"]
     x, y = np.eye(3, dtype=np.float32) * 2, np.array([0, 1, 1])
-    compare(
-        ours(pf.from_numpy(x), pf.from_numpy(y)), theirs(torch.from_numpy(x), torch.from_numpy(y))
-    )
+    a, b = pf.from_numpy(x.copy()).to(device).requires_grad_(), torch.from_numpy(x)
+    got = ours(a, pf.from_numpy(y).to(device))
+    want = theirs(b.requires_grad_(), torch.from_numpy(y))
+    compare(got, want)
+    got.backward()
+    want.backward()
+    compare(a.grad, b.grad)
 
 
 @pytest.mark.parametrize(
@@ -171,32 +194,74 @@ def test_dropout_is_the_same_everywhere(gpu: str) -> None:
     assert masks[0][0] != masks[0][1]
 
 
-INITS = (
-    "uniform_ normal_ xavier_uniform_ xavier_normal_ kaiming_uniform_ kaiming_normal_ ones_ zeros_"
-)
+INITS: list[tuple[str, dict[str, Any]]] = [
+    ("uniform_", {}),
+    ("uniform_", {"a": -3.0, "b": -1.0}),
+    ("normal_", {}),
+    ("normal_", {"mean": 2.0, "std": 0.1}),
+    ("xavier_uniform_", {}),
+    ("xavier_uniform_", {"gain": 4.0}),
+    ("xavier_normal_", {}),
+    ("kaiming_uniform_", {}),
+    ("kaiming_uniform_", {"a": 5**0.5}),
+    ("kaiming_uniform_", {"mode": "fan_out", "nonlinearity": "relu"}),
+    ("kaiming_normal_", {}),
+    ("kaiming_normal_", {"mode": "fan_out", "nonlinearity": "selu"}),
+    ("constant_", {"val": 7.0}),
+    ("ones_", {}),
+    ("zeros_", {}),
+]
 
 
-@pytest.mark.parametrize("name", INITS.split())
-def test_init(name: str, torch: Any) -> None:
+@pytest.mark.parametrize(("name", "options"), INITS)
+def test_init(name: str, options: dict[str, Any], torch: Any) -> None:
+    """PyTorch's distribution: the same mean, spread and bounds."""
     x, y = pf.zeros(60, 50, 3).requires_grad_(), torch.zeros(60, 50, 3)
-    assert getattr(nn.init, name)(x) is x
-    getattr(torch.nn.init, name)(y)
-    assert x.detach().std().item() == pytest.approx(y.std().item(), rel=0.05, abs=1e-6)
-    assert x.detach().mean().item() == pytest.approx(y.mean().item(), abs=0.05)
+    assert getattr(nn.init, name)(x, **options) is x
+    getattr(torch.nn.init, name)(y, **options)
+    got, want = x.detach().numpy(), y.numpy()
+    spread = float(want.std())
+    assert got.std() == pytest.approx(spread, rel=0.03, abs=1e-6)
+    assert got.mean() == pytest.approx(want.mean(), abs=0.05 * spread + 1e-6)
+    if "normal" not in name:
+        assert got.min() == pytest.approx(want.min(), abs=0.01 * spread + 1e-6)
+        assert got.max() == pytest.approx(want.max(), abs=0.01 * spread + 1e-6)
+
+
+def test_layers_without_elements(torch: Any) -> None:
+    for lib in (pf, torch):
+        with pytest.warns(UserWarning, match="zero-element tensors is a no-op"):
+            layer = lib.nn.Linear(0, 3)
+        assert layer(lib.zeros(2, 0)).tolist() == [layer.bias.tolist()] * 2
 
 
 def test_init_errors(torch: Any) -> None:
-    for name in ("linear", "relu", "tanh", "leaky_relu", "selu"):
+    for name in ("linear", "conv2d", "sigmoid", "relu", "tanh", "leaky_relu", "selu"):
         assert nn.init.calculate_gain(name) == torch.nn.init.calculate_gain(name)
+    assert nn.init.calculate_gain("leaky_relu", 0.3) == torch.nn.init.calculate_gain(
+        "leaky_relu", 0.3
+    )
+    with pytest.raises(ValueError, match="negative_slope steep not a valid number"):
+        nn.init.calculate_gain("leaky_relu", "steep")
+    with pytest.raises(ValueError, match="Mode fan not supported"):
+        nn.init.kaiming_uniform_(pf.zeros(2, 2), mode="fan")
     with pytest.raises(ValueError, match="Unsupported nonlinearity swoosh"):
         nn.init.calculate_gain("swoosh")
     with pytest.raises(ValueError, match="fewer than 2 dimensions"):
         nn.init.xavier_uniform_(pf.zeros(3))
     for bad, message in (
         (lambda: nn.Conv2d(3, 4, 3, groups=2), "in_channels must be divisible by groups"),
+        (lambda: nn.Conv2d(2, 3, 3, groups=2), "out_channels must be divisible by groups"),
+        (lambda: nn.Conv2d(2, 3, 3, groups=0), "groups must be a positive integer"),
+        (lambda: nn.Conv2d(2, 3, 3, padding="some"), "Invalid padding string 'some'"),
+        (lambda: nn.Conv2d(2, 3, 3, 2, "same"), "not supported for strided convolutions"),
         (lambda: nn.Dropout(2), "between 0 and 1, but got 2"),
         (lambda: nn.Embedding(3, 2, padding_idx=5), "Padding_idx must be within num_embeddings"),
         (lambda: nn.MSELoss(reduction="all"), "all is not a valid value for reduction"),
     ):
         with pytest.raises(ValueError, match=message):
             bad()
+    with pytest.raises(NotImplementedError, match="padding_mode='reflect' is not supported"):
+        nn.Conv2d(2, 3, 3, padding_mode="reflect")
+    with pytest.raises(TypeError, match="positional argument"):
+        nn.MSELoss("sum")  # PyTorch's first argument is another

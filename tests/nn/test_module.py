@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -101,8 +102,8 @@ def test_load_state_dict_is_all_or_nothing(device: str) -> None:
         m.load_state_dict(bad)
     text = str(error.value)
     assert text.startswith("Error(s) in loading state_dict for Sequential:")
+    assert 'Missing key(s) in state_dict: "1.bias". \n\tUnexpected key(s)' in text
     assert 'Unexpected key(s) in state_dict: "2.weight".' in text
-    assert 'Missing key(s) in state_dict: "1.bias".' in text
     assert "size mismatch for 0.bias: copying a param with shape pyframe.Size([4])" in text
     assert {k: v.cpu().tolist() for k, v in m.state_dict().items()} == before
     with pytest.raises(TypeError, match="dict-like"):
@@ -126,8 +127,33 @@ def test_moving_keeps_the_parameters(gpu: str) -> None:
     assert str(before[0].grad.device) == "gpu"
     assert str(m.cpu().scale.device) == "cpu"
     assert m.double().scale.dtype is pf.float64
-    with pytest.raises(TypeError, match="only accepts floating point dtypes"):
-        m.to(pf.int64)
+
+
+def test_what_cannot_be_moved_moves_nothing(gpu: str) -> None:
+    m = Block()
+    m.register_buffer("precise", None)
+    m.precise = pf.zeros(2, dtype=pf.float64)
+    with pytest.raises(TypeError, match="device 'gpu' has no float64"):
+        m.to(gpu)
+    assert {str(p.device) for p in m.parameters()} == {"cpu"}
+    with pytest.raises(TypeError, match=r"unexpected arguments \['devise'\]"):
+        m.to(devise=gpu)
+
+
+def test_loading_converts_or_assigns() -> None:
+    m = nn.Linear(2, 3)
+    half = {"weight": pf.ones(3, 2, dtype=pf.float16), "bias": pf.ones(3, dtype=pf.int64)}
+    m.load_state_dict(half)
+    assert m.weight.dtype is m.bias.dtype is pf.float32
+    assert m.weight.tolist() == [[1, 1]] * 3
+    weight = m.weight
+    with pytest.raises(RuntimeError, match="bias: pyframe.int64 can't take the place of"):
+        m.load_state_dict(half, assign=True)
+    assert m.weight.dtype is pf.float32
+    m.load_state_dict({"weight": half["weight"], "bias": pf.zeros(3)}, assign=True)
+    assert m.weight is weight
+    assert m.weight.dtype is pf.float16
+    assert m.weight.requires_grad
 
 
 def test_copies() -> None:
@@ -180,6 +206,157 @@ def test_containers() -> None:
     assert len(named) == 1
     params = nn.ParameterList([pf.ones(2), nn.Parameter(pf.zeros(1))])
     assert [p.numel() for p in params.parameters()] == [2, 1]
+
+
+def calls(make: Callable[..., Any], torch: Any) -> tuple[str, str]:
+    """What a call gives or raises, here and in PyTorch, in the same names."""
+    said = []
+    for lib in (pf, torch):
+        try:
+            result = repr(make(lib, lib.nn))
+        except Exception as error:
+            result = f"{type(error).__name__}: {error}"
+        said.append(result.replace("pyframe", "torch"))
+    return said[0], said[1]
+
+
+def changed(thing: Any, *actions: Any) -> Any:
+    """The thing, after each action (method, *arguments) on it."""
+    for method, *args in actions:
+        getattr(thing, method)(*args)
+    return thing
+
+
+SAID: list[Callable[..., Any]] = [
+    lambda t, n: n.ModuleList([n.Linear(2, 2), n.Linear(2, 2), n.ReLU(), n.Linear(2, 2)]),
+    lambda t, n: n.ModuleList([n.Sequential(n.ReLU(), n.Tanh())] * 2),
+    lambda t, n: n.ModuleList(),
+    lambda t, n: n.ModuleList([n.ReLU(), n.Tanh(), n.GELU()])[1:],
+    lambda t, n: n.ModuleList([n.ReLU()]) + n.ModuleList([n.Tanh()]),
+    lambda t, n: n.ModuleList([n.ReLU(), n.Tanh()]).pop(0),
+    lambda t, n: n.ModuleList([n.ReLU()])(t.zeros(1)),
+    lambda t, n: changed(n.ModuleList([n.ReLU(), n.Tanh(), n.GELU()]), ("__delitem__", -1)),
+    lambda t, n: changed(n.ModuleList([n.ReLU()]), ("insert", 0, n.Tanh())),
+    lambda t, n: changed(n.ModuleList([n.ReLU()]), ("__iadd__", [n.Tanh()])),
+    lambda t, n: n.ModuleDict({"a": n.Linear(2, 2), "b": n.ReLU()}),
+    lambda t, n: n.ModuleDict([("b", n.ReLU()), ("a", n.Tanh())]),
+    lambda t, n: changed(n.ModuleDict({"a": n.ReLU(), "b": n.Tanh()}), ("pop", "a")),
+    lambda t, n: changed(n.ModuleDict({"a": n.ReLU()}), ("clear",)),
+    lambda t, n: n.ModuleDict()["absent"],
+    lambda t, n: n.ModuleDict({"keys": n.ReLU()}),
+    lambda t, n: n.ParameterList([t.zeros(2), t.zeros(3, 2), t.zeros(())]),
+    lambda t, n: list(n.ParameterList([t.zeros(2), t.zeros(1)]).state_dict()),
+    lambda t, n: changed(n.ParameterList([t.ones(2)]), ("__setitem__", 0, n.Parameter(t.ones(5)))),
+    lambda t, n: n.ParameterList([t.zeros(2), t.zeros(1)])[1:],
+    lambda t, n: n.Sequential(),
+    lambda t, n: n.Sequential(OrderedDict(a=n.Sequential(n.Linear(1, 2)), b=n.ReLU())),
+    lambda t, n: n.Sequential(OrderedDict(a=n.ReLU(), b=n.Tanh(), c=n.GELU()))[1:],
+    lambda t, n: changed(n.Sequential(OrderedDict(a=n.ReLU(), b=n.Tanh())), ("__delitem__", 0)),
+    lambda t, n: changed(n.Sequential(n.ReLU(), n.Tanh()), ("__setitem__", 0, n.GELU())),
+    lambda t, n: n.Sequential(n.ReLU()) + n.Sequential(n.Tanh()),
+    lambda t, n: n.Sequential(n.ReLU(), n.Tanh()).pop(0),
+    lambda t, n: n.Sequential(n.ReLU())["a"],
+    lambda t, n: list(changed(n.Linear(1, 1), ("__setattr__", "weight", n.Parameter(t.zeros(1, 1))))
+                      .state_dict()),
+    lambda t, n: setattr(n.Sequential(n.ReLU()), "0", 1),
+    lambda t, n: setattr(n.Linear(1, 1), "weight", 1),
+    lambda t, n: n.ReLU().register_buffer("", None),
+    lambda t, n: n.ReLU().register_buffer("inplace", None),
+    lambda t, n: n.ReLU().register_buffer(1, None),
+    lambda t, n: n.ReLU().register_parameter("b", 3),
+    lambda t, n: n.ReLU().register_parameter("training", None),
+    lambda t, n: n.ReLU().add_module("a", 3),
+    lambda t, n: n.ReLU().add_module("a.b", n.ReLU()),
+    lambda t, n: n.ReLU().absent,
+    lambda t, n: delattr(n.ReLU(), "absent"),
+    lambda t, n: n.ReLU().train(1),
+    lambda t, n: n.Sequential(n.ReLU()).get_submodule("1"),
+    lambda t, n: n.Sequential(n.Linear(1, 1)).get_submodule("0.weight"),
+    lambda t, n: n.Sequential(n.Linear(1, 1)).get_parameter("0.w"),
+    lambda t, n: n.Sequential(n.Linear(1, 1)).get_parameter("0"),
+    lambda t, n: n.CrossEntropyLoss(t.ones(2)).get_buffer("weight"),
+    lambda t, n: n.Linear(1, 1).get_buffer("weight"),
+    lambda t, n: n.Linear(2, 3).load_state_dict({"weight": t.zeros(3, 2), "x": t.zeros(3)}, False),
+    lambda t, n: n.Linear(2, 3).load_state_dict([1]),
+    lambda t, n: n.Linear(2, 3).load_state_dict({"weight": t.zeros(2), "x": t.zeros(1)}),
+    lambda t, n: n.Parameter(t.ones(2), requires_grad=False),
+    lambda t, n: n.Parameter(),
+    lambda t, n: [type(x).__name__ for x in (n.Parameter(t.ones(1)) * 2, n.Parameter().detach())],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(SAID)))
+def test_it_says_what_pytorch_says(number: int, torch: Any) -> None:
+    """Reprs, results and error messages."""
+    ours, theirs = calls(SAID[number], torch)
+    assert ours == theirs
+
+
+def hooked(t: Any, n: Any) -> list[Any]:
+    """Hooks of every kind on one layer: what they saw, and what became of the gradients."""
+    seen: list[Any] = []
+    m = n.Linear(2, 1)
+    with t.no_grad():
+        m.weight.fill_(2.0)
+        m.bias.fill_(0.5)
+    m.register_forward_pre_hook(lambda mod, args, kw: ((args[0] + 1,), kw), with_kwargs=True)
+    m.register_forward_pre_hook(lambda mod, args: args[0] * 3, prepend=True)
+    m.register_forward_hook(lambda mod, args, kw, out: out * (2 + len(kw)), with_kwargs=True)
+    m.register_forward_hook(lambda mod, args, out: seen.append(out.tolist()), prepend=True)
+
+    def backward(mod: Any, grad_input: Any, grad_output: Any) -> Any:
+        seen.append([x.tolist() for x in (*grad_input, *grad_output)])
+        return (grad_input[0] * 5,)
+
+    handle = m.register_full_backward_hook(backward)
+    x = t.ones(3, 2, requires_grad=True)
+    for _ in range(2):
+        y = m(x)
+        y.sum().backward()
+        seen += [y.tolist(), x.grad.tolist(), m.weight.grad.tolist()]
+        handle.remove()
+    return seen
+
+
+def test_hooks_as_in_pytorch(torch: Any) -> None:
+    assert hooked(pf, nn) == hooked(torch, torch.nn)
+
+
+def both_ways(t: Any, n: Any) -> list[Any]:
+    """Backward hooks on a module that takes and gives two tensors, and on one that takes ints."""
+    seen: list[Any] = []
+
+    def note(mod: Any, grad_input: Any, grad_output: Any) -> None:
+        seen.append([None if g is None else g.tolist() for g in (*grad_input, *grad_output)])
+
+    class Swap(n.Module):  # type: ignore[misc]
+        def forward(self, a: Any, scale: float, b: Any) -> Any:
+            return b * scale, a + 1
+
+    swap, table = Swap(), n.Embedding(3, 2)
+    swap.register_full_backward_hook(note)
+    table.register_full_backward_hook(note)
+    a, b = t.ones(2, requires_grad=True), t.ones(2, requires_grad=True)
+    p, q = swap(a, 3.0, b)
+    (p * 2 + q).sum().backward()
+    table(t.tensor([0, 2])).sum().backward()
+    return [*seen, a.grad.tolist(), b.grad.tolist(), table.weight.grad.tolist()]
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")  # PyTorch's, for the ints
+def test_backward_hooks_on_several_tensors(torch: Any) -> None:
+    assert both_ways(pf, nn) == both_ways(torch, torch.nn)
+
+
+def test_backward_hooks_need_tensors() -> None:
+    class Odd(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return {"x": x}
+
+    m = Odd()
+    m.register_full_backward_hook(lambda *args: None)
+    with pytest.raises(TypeError, match="Odd: backward hooks need a result that is a Tensor"):
+        m(pf.ones(1))
 
 
 def test_printing() -> None:
