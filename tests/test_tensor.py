@@ -151,6 +151,29 @@ def test_a_tensor_dropped_before_the_flush_costs_nothing(gpu: str) -> None:
     assert backend.stats.dispatches == 0
 
 
+FINE = [
+    ("expm1", np.r_[-np.logspace(-7, 1, 400), np.logspace(-7, 1, 400)]),
+    ("log1p", np.r_[-np.logspace(-7, -0.1, 400), np.logspace(-7, 4, 400)]),
+    ("sin", np.linspace(-100, 100, 5001)),
+    ("cos", np.linspace(-100, 100, 5001)),
+    ("tanh", np.linspace(-20, 20, 2001)),
+    ("erf", np.linspace(-6, 6, 2001)),
+    ("exp", np.linspace(-20, 20, 2001)),
+    ("log", np.logspace(-30, 30, 2001)),
+]
+
+
+@pytest.mark.parametrize(("name", "points"), FINE, ids=[n for n, _ in FINE])
+def test_functions_are_fine_over_their_range(
+    name: str, points: Any, device: str, torch: Any
+) -> None:
+    """float32 results within a few units of the last place of the float64 truth."""
+    x = points.astype(np.float32)
+    got = getattr(pf.from_numpy(x).to(device), name)().cpu().numpy()
+    want = getattr(torch.from_numpy(x.astype(np.float64)), name)().numpy()
+    np.testing.assert_allclose(got, want, rtol=3e-6, atol=4e-7 if name in ("sin", "cos") else 1e-30)
+
+
 def test_dtype_repr_and_lookup() -> None:
     assert repr(pf.float32) == "pyframe.float32"
     assert dtypes.dtype.from_numpy(np.int8) is pf.int8

@@ -233,34 +233,31 @@ class Sigmoid(Module):
         return F.sigmoid(input)
 
 
-class Softmax(Module):
-    """exp(x) / sum(exp(x)) over a dim."""
+class _OverDim(Module):
+    """A function over one dim."""
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()
         self.dim = dim
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class Softmax(_OverDim):
+    """exp(x) / sum(exp(x)) over a dim."""
 
     def forward(self, input: Tensor) -> Tensor:
         """The same shape."""
         return F.softmax(input, self.dim)
 
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
-
-class LogSoftmax(Module):
+class LogSoftmax(_OverDim):
     """log(softmax(x)) over a dim."""
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
 
     def forward(self, input: Tensor) -> Tensor:
         """The same shape."""
         return F.log_softmax(input, self.dim)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
 
 class Identity(Module):

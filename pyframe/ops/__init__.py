@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from pyframe import dtypes as dt, random as _random
 from pyframe.ops import conv as conv, creation, elementwise as el, index, matmul, movement, reduce
-from pyframe.ops.op import REGISTRY, Op, apply
+from pyframe.ops.op import REGISTRY, Op, apply, mode
 from pyframe.tensor import Tensor
 
 __all__ = ["FUNCTIONS", "METHODS", "REGISTRY", "Op", "apply"]
@@ -81,17 +83,46 @@ def _of(x: Tensor, kw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _inplace(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
-    op = fn if isinstance(fn, el.Elementwise) else None
+    op = fn if isinstance(fn, el.Elementwise) else REGISTRY.get(name)
+    to_bool = isinstance(op, el.Elementwise) and op.rule is el.TO_BOOL
+    ufunc = op.numpy if op is not None and isinstance(op.numpy, np.ufunc) and not to_bool else None
 
     def run(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if ufunc is not None and not kwargs and _written_directly(ufunc, self, args):
+            return self
         out = fn(self, *args, **kwargs)
-        if op is not None and op.rule is el.TO_BOOL:
-            out = out.to(self.dtype)
-        return self._write(out)
+        return self._write(out.to(self.dtype) if to_bool else out)
 
     run.__name__ = run.__qualname__ = f"{name}_"
     run.__doc__ = f"In-place version of `{name}`; returns self."
     return run
+
+
+@np.errstate(all="ignore")
+def _written_directly(ufunc: np.ufunc, x: Tensor, args: tuple[Any, ...]) -> bool:
+    """Let NumPy write over a float CPU tensor, without a temporary, where nothing is recorded and
+    no dtype or shape needs a word; False where the usual way must be taken."""
+    node = x._node
+    if node.device.lazy or node.dtype.category != dt.FLOAT or (mode.grad and x.requires_grad):
+        return False
+    operands = [node.data]
+    for a in args:
+        if isinstance(a, Tensor):
+            n = a._node
+            if n.dtype is not node.dtype or n.device is not node.device or n.shape != node.shape:
+                return False
+            if mode.grad and a.requires_grad:
+                return False
+            operands.append(n.data)
+        elif isinstance(a, (int, float)):
+            operands.append(a)
+        else:
+            return False
+    if not node.data.flags.c_contiguous or not node.data.flags.writeable:
+        return False
+    ufunc(*operands, out=node.data)
+    x._storage.version += 1
+    return True
 
 
 def _copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
@@ -126,7 +157,7 @@ def _guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
     """An operator leaves operands that it does not know to the other side."""
 
     def run(self: Tensor, other: Any) -> Any:
-        if not isinstance(other, (Tensor, bool, int, float, el.np.generic)):
+        if not isinstance(other, (Tensor, bool, int, float, np.generic)):
             return NotImplemented
         return fn(self, other)
 

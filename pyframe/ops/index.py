@@ -253,8 +253,43 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
 
 def _parse(x: Tensor, key: Any) -> tuple[Tensor, dict[int, Tensor]]:
     """Apply the basic part of an index as views; return it and the tensors left, by dim."""
-    items = list(key) if isinstance(key, tuple) else [key]
-    items = [_normalize(i, x) for i in items]
+    cuts: list[tuple[int, int, int]] = []  # start, size and step for each dim of x
+    shape: list[int] = []  # of the view
+    tensors: dict[int, Tensor] = {}
+    for i in _masks_as_indices(x, _items(x, key)):
+        if i is None or isinstance(i, np.ndarray):
+            if i is not None:
+                tensors[len(shape)] = from_numpy(i).to(x.device)
+            shape.append(1)
+            continue
+        d = len(cuts)
+        n = x._node.shape[d]
+        if isinstance(i, slice):
+            a, b, k = _slice(i, n)
+            cuts.append((a, max(-((a - b) // k), 0), k))
+        elif isinstance(i, Tensor):
+            tensors[len(shape)] = i
+            cuts.append((0, n, 1))
+        elif -n <= i < n:
+            cuts.append((i % n, 1, 1))
+            continue
+        else:
+            raise IndexError(
+                f"index {i} is out of bounds for dimension {d} with size {n}; "
+                f"expected {-n} to {n - 1}"
+            )
+        shape.append(cuts[-1][1])
+    if any(c != (0, n, 1) for c, n in zip(cuts, x._node.shape, strict=True)):
+        starts, sizes, steps = zip(*cuts, strict=True)
+        x = mv.slice_(x, starts, sizes, steps)
+    if tuple(shape) != x._node.shape:
+        x = mv.reshape(x, tuple(shape))
+    return x, tensors
+
+
+def _items(x: Tensor, key: Any) -> list[Any]:
+    """The parts of an index in their normal form, `...` written out as slices."""
+    items = [_normalize(i, x) for i in (key if isinstance(key, tuple) else (key,))]
     used = 0
     for i in items:
         if isinstance(i, Tensor) and i.dtype is dt.bool_:
@@ -272,66 +307,31 @@ def _parse(x: Tensor, key: Any) -> tuple[Tensor, dict[int, Tensor]]:
         items.append(Ellipsis)
     at = next(i for i, v in enumerate(items) if v is Ellipsis)
     items[at : at + 1] = [slice(None)] * (x.ndim - used)
+    return items
 
-    starts, sizes, steps, shape = [], [], [], []
-    tensors: dict[int, Tensor] = {}
+
+def _masks_as_indices(x: Tensor, items: list[Any]) -> list[Any]:
+    """Each mask as the positions where it holds, one tensor a dim. A bool by itself covers no dim:
+    it becomes an array that picks all or nothing of a new dim."""
+    out: list[Any] = []
     d = 0
     for i in items:
-        if i is None:
-            shape.append(1)
-            continue
-        if isinstance(i, bool):
-            index = np.zeros(1 if i else 0, np.int64)
-            tensors[len(shape)] = from_numpy(index).to(x.device)
-            shape.append(1)
-            continue
-        if isinstance(i, Tensor) and i.dtype is dt.bool_:
-            for k, n in enumerate(i._node.shape):
-                if x._node.shape[d + k] != n:
-                    raise IndexError(
-                        f"The shape of the mask {list(i.shape)} at index {k} does not match the "
-                        f"shape of the indexed tensor {list(x.shape)} at index {d + k}"
-                    )
-            if i.ndim == 0:
-                index = np.zeros(1 if bool(i) else 0, np.int64)
-                tensors[len(shape)] = from_numpy(index).to(x.device)
-                shape.append(1)
-            for part in nonzero(i, as_tuple=True) if i.ndim else ():
-                tensors[len(shape)] = part.to(x.device)
-                starts.append(0)
-                sizes.append(x._node.shape[d])
-                steps.append(1)
-                shape.append(x._node.shape[d])
-                d += 1
-            continue
-        n = x._node.shape[d]
-        if isinstance(i, slice):
-            a, b, k = _slice(i, n)
-            starts.append(a)
-            sizes.append(max(-((a - b) // k), 0))
-            steps.append(k)
-            shape.append(sizes[-1])
-        elif isinstance(i, Tensor):
-            tensors[len(shape)] = i
-            starts.append(0)
-            sizes.append(n)
-            steps.append(1)
-            shape.append(n)
-        else:
-            if not -n <= i < n:
+        if isinstance(i, bool) or (isinstance(i, Tensor) and i.dtype is dt.bool_ and not i.ndim):
+            out.append(np.zeros(int(bool(i)), np.int64))
+        elif isinstance(i, Tensor) and i.dtype is dt.bool_:
+            covered = x._node.shape[d : d + i.ndim]
+            if i._node.shape != covered:
                 raise IndexError(
-                    f"index {i} is out of bounds for dimension {d} with size {n}; "
-                    f"expected {-n} to {n - 1}"
+                    f"The shape of the mask {list(i.shape)} does not match the shape "
+                    f"{list(covered)} of the dims that it indexes, in a tensor of shape "
+                    f"{list(x.shape)}"
                 )
-            starts.append(i % n)
-            sizes.append(1)
-            steps.append(1)
-        d += 1
-    if tuple(sizes) != x._node.shape or any(k != 1 for k in steps):
-        x = mv.slice_(x, tuple(starts), tuple(sizes), tuple(steps))
-    if tuple(shape) != x._node.shape:
-        x = mv.reshape(x, tuple(shape))
-    return x, tensors
+            out += [part.to(x.device) for part in nonzero(i, as_tuple=True)]
+            d += i.ndim
+        else:
+            out.append(i)
+            d += i is not None
+    return out
 
 
 def _count(items: list[Any], what: Any) -> int:

@@ -146,14 +146,22 @@ fn pf_tan(x: f32) -> f32 { return pf_sin(x) / pf_cos(x); }
 
 // exp overflows inside some drivers' tanh.
 fn pf_tanh(x: f32) -> f32 { return select(tanh(clamp(x, -15.0, 15.0)), x, pf_isnan_f32(x)); }
-// Near 0, u - 1 (or 1 + x) loses the digits that matter: Kahan's correction brings them back.
+// Near 0, exp(x) - 1 and log(1 + x) lose the digits that matter, so series take their place.
 fn pf_expm1(x: f32) -> f32 {
-  if (abs(x) < 1e-3) { return x + x * x * (0.5 + x * 0.16666667); }
-  return exp(x) - 1.0;
+  if (abs(x) > 0.35) { return exp(x) - 1.0; }
+  var p = 1.0 + x / 7.0;
+  p = 1.0 + x / 6.0 * p;
+  p = 1.0 + x / 5.0 * p;
+  p = 1.0 + x / 4.0 * p;
+  p = 1.0 + x / 3.0 * p;
+  return x + x * x * 0.5 * p;
 }
 fn pf_log1p(x: f32) -> f32 {
-  if (abs(x) < 1e-3) { return x - x * x * (0.5 - x * 0.33333334); }
-  return log(1.0 + x);
+  if (abs(x) > 0.35) { return pf_log(1.0 + x); }
+  let s = x / (2.0 + x); // log(1 + x) = 2 atanh(s)
+  let z = s * s;
+  let tail = z * (0.33333334 + z * (0.2 + z * (0.14285715 + z * (0.11111111 + z * 0.09090909))));
+  return 2.0 * s + 2.0 * s * tail;
 }
 // The rational approximation of pyframe/ops/mathfn.py.
 fn pf_erf(v: f32) -> f32 {

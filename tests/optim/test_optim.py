@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -205,6 +206,36 @@ def test_state_round_trip(device: str) -> None:
     step(pf, one, first, 3)
     step(pf, two, second, 3)
     assert [p.tolist() for p in one] == [p.tolist() for p in two]
+
+
+def test_loaded_state_takes_the_dtype_of_its_parameter() -> None:
+    p = pf.ones(2, dtype=pf.float64).requires_grad_()
+    optimizer = optim.Adam([p], lr=0.1)
+    moments = {k: pf.ones(2, dtype=pf.float16) for k in ("exp_avg", "exp_avg_sq")}
+    groups = optimizer.state_dict()["param_groups"]
+    optimizer.load_state_dict(
+        {"state": {0: {"step": pf.tensor(3.0), **moments}}, "param_groups": groups}
+    )
+    assert {k: v.dtype for k, v in optimizer.state[p].items()} == {
+        "step": pf.float32, "exp_avg": pf.float64, "exp_avg_sq": pf.float64,
+    }  # fmt: skip
+
+
+def test_copies_stay_with_their_network() -> None:
+    net = nn.Linear(2, 1)
+    optimizer = optim.Adam(net.parameters())
+    net(pf.ones(1, 2)).sum().backward()
+    optimizer.step()
+    for twin, its in (
+        copy.deepcopy((net, optimizer)),
+        pickle.loads(pickle.dumps((net, optimizer))),
+    ):
+        before = twin.weight.tolist()
+        twin(pf.ones(1, 2)).sum().backward()
+        its.step()
+        assert twin.weight.tolist() != before == net.weight.tolist()
+        assert [its.state[p]["step"].item() for p in twin.parameters()] == [2, 2]
+    assert optimizer.state[net.weight]["step"].item() == 1
 
 
 def test_groups_and_closure() -> None:

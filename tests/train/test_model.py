@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -89,6 +93,90 @@ def test_losses_are_read_now_and_then(gpu: str) -> None:
     assert stats.pipelines == 0
 
 
+def test_quiet_training_needs_no_tqdm() -> None:
+    code = (
+        "import sys; sys.modules['tqdm'] = None; import pyframe as pf;"
+        "from pyframe import nn, optim;"
+        "net = nn.Linear(2, 1); opt = optim.SGD(net.parameters(), lr=0.1);"
+        "model = pf.Model(net, nn.MSELoss(), opt);"
+        "print(model.fit((pf.ones(4, 2), pf.ones(4, 1)), device='cpu', verbose=0).epoch)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[0]\n", "")
+
+
+def test_moving_takes_the_optimizer_along(gpu: str) -> None:
+    """An epoch on each device is two epochs on one."""
+    losses = []
+    for second in ("cpu", gpu):
+        model, data = make(), DataLoader(TensorDataset(*map(pf.from_numpy, task())), 32)
+        first = model.fit(data, device="cpu", verbose=0).history["loss"]
+        losses.append(first + model.fit(data, device=second, verbose=0).history["loss"])
+        assert model.optimizer is not None
+        states = model.optimizer.state.values()
+        assert {str(x.device) for state in states for x in state.values()} == {second}
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-4)
+
+
+def test_kinds_of_data() -> None:
+    """Arrays of NumPy's float64, lists, and batches in a list; floats take the network's dtype."""
+    x, y = task(64)
+    x32, y64 = pf.from_numpy(x), pf.from_numpy(y)
+    want = make().evaluate((x32, y64))
+    for data in (
+        (x.astype(np.float64), y), [x, y], (x.tolist(), y.tolist()), TensorDataset(x32, y64),
+        [(x, y)], [(x[:32], y[:32]), (x[32:], y[32:])], iter([(x, y)]),
+    ):  # fmt: skip
+        assert make().evaluate(data) == pytest.approx(want, rel=1e-5)
+    model = make()
+    model.net.double()
+    assert model.predict(x).dtype is pf.float64
+    assert model.evaluate((x, y)) == pytest.approx(want, rel=1e-5)
+
+
+class Watching(nn.Module):
+    """Notes in which modes it runs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[tuple[bool, bool]] = set()
+
+    def forward(self, x: pf.Tensor) -> pf.Tensor:
+        self.seen.add((self.training, pf.is_grad_enabled()))
+        return x
+
+
+def test_modes() -> None:
+    """Training records gradients, evaluation does not, and each module is left as it was."""
+    model, watch = make(), Watching()
+    model.net.append(watch)
+    model.fit(task(64), verbose=0)
+    assert watch.seen == {(True, True)}
+    watch.seen.clear()
+    model.net[0].eval()
+    model.evaluate(task(64))
+    model.predict(task(64)[0])
+    model.summary((2,))
+    assert watch.seen == {(False, False)}
+    assert [m.training for m in model.net] == [False, True, True, True]
+
+
+def test_predictions_between_the_steps() -> None:
+    """A page trains, evaluates and predicts by turns: none puts another in its own mode."""
+    x, y = task(256)
+
+    async def program() -> Any:
+        model, watch = make(), Watching()
+        model.net.append(watch)
+        fit = model.fit_async((x, y), batch_size=16, epochs=2, verbose=0, read_every=1)
+        others = [model.evaluate_async((x, y), batch_size=b) for b in (5, 40)]
+        await asyncio.gather(fit, *others, model.predict_async(x, batch_size=7))
+        return watch.seen
+
+    assert asyncio.run(program()) == {(True, True), (False, False)}
+    assert pf.is_grad_enabled()
+
+
 class Recorder(Callback):
     def __init__(self, stop_at: int | None = None) -> None:
         self.events: list[Any] = []
@@ -148,13 +236,65 @@ def test_a_callback_that_waits_for_a_loop_says_so() -> None:
         make().fit(task(8), verbose=0, callbacks=[Waits()])
 
 
+@pytest.fixture
+def page(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], list[Any]]:
+    """Makes the model believe that it is in a page that can wait inside Python, or cannot."""
+
+    def make_page(can_wait: bool) -> list[Any]:
+        waited: list[Any] = []
+
+        def run_sync(coroutine: Any) -> Any:
+            waited.append(coroutine.__name__)
+            return asyncio.run(coroutine)
+
+        ffi: Any = ModuleType("pyodide.ffi")
+        ffi.can_run_sync, ffi.run_sync = lambda: can_wait, run_sync
+        monkeypatch.setitem(sys.modules, "pyodide", ModuleType("pyodide"))
+        monkeypatch.setitem(sys.modules, "pyodide.ffi", ffi)
+        monkeypatch.setattr("pyframe.train.model.in_browser", lambda: True)
+        return waited
+
+    return make_page
+
+
+def test_a_page_that_can_wait(
+    page: Callable[[bool], list[Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    waited = page(True)
+    model = make()
+    history = model.fit(task(64), device="cpu")
+    assert len(history.history["loss"]) == 1
+    assert model.evaluate(task(64))["loss"] > 0
+    assert model.predict(task(64)[0]).shape == (64, 4)
+    assert waited == ["fit_async", "evaluate_async", "predict_async"]
+    assert capsys.readouterr().err == ""  # the page draws its own progress
+
+
+def test_a_page_that_cannot_wait(page: Callable[[bool], list[Any]]) -> None:
+    page(False)
+    model = make()
+    for call, twin in (
+        (lambda: model.fit(task(8)), "fit_async"),
+        (lambda: model.evaluate(task(8)), "evaluate_async"),
+        (lambda: model.predict(task(8)[0]), "predict_async"),
+    ):
+        with pytest.raises(RuntimeError, match=f"JSPI.*use `await model.{twin}"):
+            call()
+
+
 def test_metrics_may_be_functions() -> None:
     def surest(output: pf.Tensor, target: pf.Tensor) -> pf.Tensor:
         return output.softmax(1).amax(1).mean()
 
-    result = make(metrics=["accuracy", surest]).evaluate(task(32))
-    assert list(result) == ["loss", "accuracy", "surest"]
+    def size(output: pf.Tensor, target: pf.Tensor) -> float:
+        return float(len(target))
+
+    result = make(metrics=["accuracy", surest, size]).evaluate(task(32))
+    assert list(result) == ["loss", "accuracy", "surest", "size"]
     assert 0.25 <= result["surest"] <= 1
+    assert result["size"] == 32
+    no_loss = pf.Model(nn.Linear(2, 4), metrics=["accuracy"]).evaluate(task(32))
+    assert list(no_loss) == ["accuracy"]
 
 
 def test_save_and_load(tmp_path: Path, device: str) -> None:
@@ -181,6 +321,25 @@ def test_summary(capsys: pytest.CaptureFixture[str]) -> None:
     assert "[N" not in make().summary()
 
 
+def test_summary_counts_what_lies_between_the_layers() -> None:
+    class Bag(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(10, 4)
+            self.shift = nn.Parameter(pf.zeros(4))
+            self.head = nn.Linear(4, 2).requires_grad_(False)
+
+        def forward(self, x: pf.Tensor) -> pf.Tensor:
+            return self.head(self.table(x).mean(1) + self.shift)
+
+    lines = pf.Model(Bag()).summary((7,), dtype=pf.int64).splitlines()
+    assert [line.split() for line in lines[2:-2]] == [
+        ["Bag", "[N,", "2]", "4"], ["table:", "Embedding", "[N,", "7,", "4]", "40"],
+        ["head:", "Linear", "[N,", "2]", "10"],
+    ]  # fmt: skip
+    assert lines[-1] == "54 parameters (44 trained), 0.2 KiB"
+
+
 def test_errors() -> None:
     x, y = task(8)
     net = nn.Linear(2, 4)
@@ -192,12 +351,25 @@ def test_errors() -> None:
         (lambda: bare.evaluate((x, y)), RuntimeError, "evaluate needs a loss"),
         (lambda: pf.Model("net"), TypeError, "net must be an nn.Module, got str"),
         (lambda: pf.Model(net, metrics=["speed"]), ValueError, "unknown metric 'speed'"),
+        (lambda: pf.Model(net, "mse"), TypeError,
+         r"loss must be a function of \(output, target\), got 'mse'; for example nn\.Cross"),
+        (lambda: pf.Model(net, optimizer=optim.Adam), TypeError,
+         r"optimizer must be an Optimizer, got <class .*Adam'>; for example optim\.Adam\(net"),
         (lambda: make().fit((x[:0], y[:0]), verbose=0), ValueError, "fit: the data is empty"),
         (lambda: make().fit((x, y[:3]), verbose=0), ValueError, "x has 8 samples and y has 3"),
         (lambda: make().fit(3, verbose=0), TypeError, "expected a DataLoader, a Dataset"),
         (lambda: make().fit(DataLoader(TensorDataset(pf.from_numpy(x)))), ValueError,
-         r"expected batches of \(x, y\), got 1"),
-        (lambda: make().fit(iter([]), verbose=0), ValueError, "the data gave no batch"),
+         r"fit: expected batches of \(x, y\), got 1 parts"),
+        (lambda: make().fit(DataLoader([x[0]]), verbose=0), ValueError,
+         r"fit: expected batches of \(x, y\), got Tensor"),
+        (lambda: make().fit(iter([]), verbose=0), ValueError, "the data gave no batch in epoch 1"),
+        (lambda: make().fit(iter([(x, y)]), epochs=2, verbose=0), ValueError,
+         "no batch in epoch 2; what can be iterated over only once does for one epoch"),
+        (lambda: make().fit((x, y), validation_data=(x[:0], y[:0]), verbose=0), ValueError,
+         "fit: validation_data: the data is empty"),
+        (lambda: make().fit((x, y), validation_data=7, verbose=0), TypeError,
+         "fit: validation_data: expected a DataLoader"),
+        (lambda: make().evaluate(iter([])), ValueError, "evaluate: the data gave no batch"),
         (lambda: make().predict(x[:0]), ValueError, "expected a batch of samples"),
     ):  # fmt: skip
         with pytest.raises(kind, match=message):
