@@ -179,3 +179,22 @@ def test_dtype_repr_and_lookup() -> None:
     assert dtypes.dtype.from_numpy(np.int8) is pf.int8
     with pytest.raises(TypeError, match="convert it with .astype first"):
         pf.from_numpy(np.ones(2, np.complex64))
+
+
+def test_steps_find_their_bind_groups_again(gpu: str) -> None:
+    """After a few steps, batches and all, a step makes nothing: its buffers come round."""
+    from pyframe import nn, optim
+
+    net = nn.Sequential(nn.Linear(20, 16), nn.ReLU(), nn.Linear(16, 4)).to(gpu)
+    optimizer = optim.Adam(net.parameters())
+    stats = pf.device(gpu).backend.stats
+    rng = np.random.default_rng(0)
+    for i in range(14):
+        if i == 8:
+            stats.reset()
+        x = pf.from_numpy(rng.random((8, 20), np.float32)).to(gpu)
+        y = pf.from_numpy(rng.integers(0, 4, 8)).to(gpu)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+    assert (stats.pipelines, stats.bind_groups, stats.buffers, stats.submits) == (0, 0, 0, 6)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 from array import array
 from collections import OrderedDict
 from typing import Any
@@ -20,7 +22,8 @@ def _adapters() -> list[Any]:
         raise RuntimeError(
             "device 'gpu': wgpu is not installed; run `pip install wgpu`, or use device='cpu'"
         ) from e
-    os.environ.setdefault("XDG_RUNTIME_DIR", "/tmp")  # else Mesa complains on stderr
+    if sys.platform == "linux":  # without this folder Mesa complains on stderr
+        os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
     found = [a for a in wgpu.gpu.enumerate_adapters_sync() if a.info["backend_type"] != "OpenGL"]
     order = {"DiscreteGPU": 0, "IntegratedGPU": 1, "VirtualGPU": 2, "Unknown": 3, "CPU": 9}
     return sorted(found, key=lambda a: order.get(a.info["adapter_type"], 3))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 import os
 import sys
@@ -28,19 +27,19 @@ if TYPE_CHECKING:
     from pyframe.tensor import Tensor
 
 MAX_PROGRAMS = 512
+REMEMBERED = 4  # runs of a Program whose buffers are tried again
 
 
 class Buffer:
-    """A pooled GPU buffer; it goes back to the pool when its last reference dies."""
+    """A pooled GPU buffer; it goes back to its shelf when its last reference dies."""
 
-    __slots__ = ("handle", "nbytes", "pool")
+    __slots__ = ("handle", "nbytes", "pool", "shelf")
 
-    def __init__(self, handle: Any, nbytes: int, pool: WebGPU) -> None:
-        self.handle, self.nbytes, self.pool = handle, nbytes, pool
+    def __init__(self, handle: Any, nbytes: int, pool: WebGPU, shelf: set[Any]) -> None:
+        self.handle, self.nbytes, self.pool, self.shelf = handle, nbytes, pool, shelf
 
     def __del__(self) -> None:
-        if self.handle is not None:
-            self.pool._recycle(self.handle, self.nbytes)
+        self.pool.free(self)
 
 
 class Wire(NamedTuple):
@@ -62,6 +61,7 @@ class _Cached(NamedTuple):
     inputs: list[int]  # positions in the recorded order
     constants: list[Any]  # positions, or the constant Node itself
     outputs: list[int]
+    used: list[list[Any]]  # handles that the last runs wrote to, the latest last
 
 
 class WebGPU:
@@ -75,12 +75,11 @@ class WebGPU:
         self.limits = limits
         self.stats = Stats()
         self.pending: list[weakref.ref[Any]] = []
-        self._free: dict[int, list[Any]] = {}
+        self._shelves: dict[tuple[int, str], set[Any]] = {}
         self._programs: OrderedDict[Any, _Cached] = OrderedDict()
         self._wires: dict[int, Any] = {}
         self._flag: Any = None  # the tensor that says which guard failed first
         self._messages: list[str] = []
-        self._alive = True
 
     # --- hooks of the subclass
 
@@ -107,8 +106,8 @@ class WebGPU:
 
     # --- buffers
 
-    def alloc(self, nbytes: int) -> Buffer:
-        """See Backend."""
+    def alloc(self, nbytes: int, kind: str = "") -> Buffer:
+        """See Backend. Buffers of one kind are used again for that kind alone."""
         size = bucket(nbytes)
         if size > self.limits.buffer_bytes or size > self.limits.binding_bytes:
             most = min(self.limits.buffer_bytes, self.limits.binding_bytes)
@@ -116,34 +115,50 @@ class WebGPU:
                 f"a tensor of {nbytes} bytes is too large for this GPU ({self.adapter}): its "
                 f"largest buffer is {most} bytes; split the tensor or use device='cpu'"
             )
-        free = self._free.get(size)
-        if free:
-            handle = heapq.heappop(free)  # the lowest: equal steps then find equal buffers
-            self.stats.bytes_pooled -= size
-        else:
-            handle = self._create(size)
-            self.stats.buffers += 1
+        shelf = self._shelf(size, kind)
+        if shelf:
+            return self._take(min(shelf), size, shelf)  # equal steps then find equal buffers
+        self.stats.buffers += 1
         self.stats.bytes_live += size
-        return Buffer(handle, size, self)
+        return Buffer(self._create(size), size, self, shelf)
+
+    def _shelf(self, size: int, kind: str = "") -> set[Any]:
+        """The free buffers of a size class."""
+        return self._shelves.setdefault((size, kind), set())
+
+    def _take(self, handle: Any, size: int, shelf: set[Any]) -> Buffer:
+        shelf.remove(handle)
+        self.stats.bytes_pooled -= size
+        self.stats.bytes_live += size
+        return Buffer(handle, size, self, shelf)
+
+    def _alloc_as_before(self, sizes: list[int], used: list[list[Any]]) -> list[Buffer]:
+        """Buffers of these sizes: those of one of the last runs, if all are free again, so that its
+        bind groups fit once more; else any, and the run is remembered."""
+        places = [(size, self._shelf(size)) for size in map(bucket, sizes)]
+        for handles in reversed(used):
+            if all(h in shelf for h, (_, shelf) in zip(handles, places, strict=True)):
+                return [self._take(h, *place) for h, place in zip(handles, places, strict=True)]
+        buffers = [self.alloc(n) for n in sizes]
+        used.append([b.handle for b in buffers])
+        del used[:-REMEMBERED]
+        return buffers
 
     def free(self, buffer: Buffer) -> None:
         """See Backend."""
         if buffer.handle is not None:
-            handle, buffer.handle = buffer.handle, None
-            self._recycle(handle, buffer.nbytes)
-
-    def _recycle(self, handle: Any, nbytes: int, push: Any = heapq.heappush) -> None:
-        push(self._free.setdefault(nbytes, []), handle)  # bound early: modules go first at exit
-        self.stats.bytes_live -= nbytes
-        self.stats.bytes_pooled += nbytes
+            buffer.shelf.add(buffer.handle)
+            buffer.handle = None
+            self.stats.bytes_live -= buffer.nbytes
+            self.stats.bytes_pooled += buffer.nbytes
 
     def trim(self) -> None:
         """Give the memory of pooled buffers back to the system."""
-        for size, handles in self._free.items():
-            for handle in handles:
+        for (size, _), shelf in self._shelves.items():
+            for handle in shelf:
                 self._destroy(handle)
-            self.stats.bytes_pooled -= size * len(handles)
-        self._free.clear()
+            self.stats.bytes_pooled -= size * len(shelf)
+            shelf.clear()
 
     def write(self, buffer: Buffer, data: Any) -> None:
         """See Backend."""
@@ -166,7 +181,8 @@ class WebGPU:
                     "on the CPU or use float32"
                 )
         data = np.ascontiguousarray(host, kind)
-        buffer = self.alloc(data.nbytes)
+        # apart from results, so that a batch does not take a buffer that a step counts on
+        buffer = self.alloc(data.nbytes, "upload")
         self.write(buffer, data.reshape(-1).view(np.uint8))
         return buffer
 
@@ -238,11 +254,11 @@ class WebGPU:
                 self._programs.popitem(last=False)
         else:
             self._programs.move_to_end(key)
-        program, inputs, constants, outputs = cached
+        program, inputs, constants, outputs, used = cached
         values = [(order[c] if isinstance(c, int) else c).attrs[0] for c in constants]
         params = pack_params(program.params, values, program.param_bytes)
         buffers = [order[i].data for i in inputs]
-        buffers += [self.alloc(n) for n in program.slot_bytes[len(inputs) :]]
+        buffers += self._alloc_as_before(program.slot_bytes[len(inputs) :], used)
         self.run(program, buffers, params)
         for i, position in enumerate(outputs):
             node = order[position]
@@ -263,6 +279,7 @@ class WebGPU:
             [at[id(n)] for n in inputs],
             [at.get(id(c), Node(CONST, (), c.attrs, (), c.dtype, c.device)) for c in constants],
             [at[id(n)] for n in roots if n.data is None],
+            [],
         )
 
     # --- observing values
