@@ -8,8 +8,21 @@ import numpy as np
 
 from pyframe.dtypes import float32
 from pyframe.graph.interpret import pack_params
-from pyframe.graph.program import Apply, Expr, Kernel, Load, Param, Program, Step
-from pyframe.graph.view import contiguous
+from pyframe.graph.program import (
+    INPUT,
+    OUTPUT,
+    TEMP,
+    Apply,
+    Kernel,
+    Load,
+    Param,
+    Program,
+    Reduce,
+    Slot,
+    Step,
+    Store,
+)
+from pyframe.graph.view import View, contiguous
 
 
 def scale_and_add() -> Program:
@@ -19,11 +32,13 @@ def scale_and_add() -> Program:
         Load(0, t, float32), Param(0, float32), Apply("mul", (0, 1), (), float32),
         Load(1, t, float32), Apply("add", (2, 3), (), float32),
     )  # fmt: skip
-    first = Kernel("map", (Expr((2, 3), code, float32),), (), (2, 3), float32, 2, 1)
-    rows = Expr((2, 3), (Load(0, t, float32),), float32)
-    second = Kernel("sum", (rows,), ((1,), False), (2,), float32, 1, 0)
+    first = Kernel((2, 3), code, (Store(2, 4, t, float32),), 3, 1)
+    rows = (Load(0, t, float32), Reduce("sum", 0, (1,), float32))
+    sums = (View((2, 3), (1, 0)),)
+    second = Kernel((2, 3), rows, (Store(1, 1, sums, float32),), 2, 0)
     steps = [Step(0, (0, 1, 3), 0), Step(1, (3, 2), -1)]
-    return Program([first, second], steps, [24, 24, 8, 24], 2, 1, [(0, float32)], 256)
+    slots = [Slot(24, INPUT), Slot(24, INPUT), Slot(8, OUTPUT), Slot(24, TEMP)]
+    return Program([first, second], steps, slots, [], [2], [(0, float32)], 256)
 
 
 async def write_and_read(backend: Any) -> None:
@@ -38,9 +53,25 @@ async def write_and_read(backend: Any) -> None:
     assert await backend.read_async([(a, 8)]) == [data[:2].tobytes()]
 
 
+async def slices_and_copies(backend: Any) -> None:
+    whole = backend.alloc(512)
+    part = backend.slice(whole, 256, 8)
+    other = backend.alloc(8)
+    backend.write(whole, np.zeros(128, np.float32))
+    backend.write(part, np.array([1, 2], np.float32))
+    backend.copy(other, part, 8)
+    (raw,) = backend.read([(whole, 512)])
+    assert np.flatnonzero(np.frombuffer(raw, np.float32)).tolist() == [64, 65]
+    (raw,) = await backend.read_async([(other, 8)])
+    assert np.frombuffer(raw, np.float32).tolist() == [1, 2]
+    del whole  # a slice holds the buffer that it is a part of
+    (raw,) = backend.read([(part, 8)])
+    assert np.frombuffer(raw, np.float32).tolist() == [1, 2]
+
+
 async def run(backend: Any) -> None:
     program = scale_and_add()
-    buffers = [backend.alloc(n) for n in program.slot_bytes]
+    buffers = [backend.alloc(s.nbytes) for s in program.slots]
     a, b = np.arange(6, dtype=np.float32), np.ones(6, np.float32)
     backend.write(buffers[0], a)
     backend.write(buffers[1], b)
@@ -53,7 +84,7 @@ async def run(backend: Any) -> None:
 
 async def a_second_run_makes_nothing_new(backend: Any) -> None:
     program = scale_and_add()
-    buffers = [backend.alloc(n) for n in program.slot_bytes]
+    buffers = [backend.alloc(s.nbytes) for s in program.slots]
     params = pack_params(program.params, [1.5], program.param_bytes)
     backend.run(program, buffers, params)
     backend.stats.reset()
@@ -69,4 +100,7 @@ async def equal_programs_give_equal_shaders(backend: Any) -> None:
     assert backend.prepare(first.kernels[0]) == backend.prepare(second.kernels[0])
 
 
-CHECKS = (write_and_read, run, a_second_run_makes_nothing_new, equal_programs_give_equal_shaders)
+CHECKS = (
+    write_and_read, slices_and_copies, run, a_second_run_makes_nothing_new,
+    equal_programs_give_equal_shaders,
+)  # fmt: skip

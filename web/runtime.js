@@ -14,7 +14,9 @@ const LIMITS = [
   "maxComputeWorkgroupSizeZ", "maxComputeWorkgroupsPerDimension",
 ];
 const FEATURES = ["shader-f16", "subgroups", "timestamp-query"];
-const VARIANTS = 16; // sets of buffers for which a program keeps its bind groups
+const BIND_GROUPS = 16; // kept for a step
+const ONE_SUBMIT = 32; // dispatches that go to the device together; longer runs in 4 to 8 pieces
+const QUERIES = 4096; // in one set: what WebGPU allows
 const STAGING = 4; // staging buffers kept for the next read
 const STEP_HEAD = 7; // kernel, grid x, y, z, params offset, params size, number of slots
 
@@ -39,9 +41,9 @@ function describe(adapter) {
 
 class Runtime {
   #device;
-  #buffers = new Map(); // id -> { buffer, nbytes, variants }
+  #buffers = new Map(); // id -> { buffer, offset, nbytes, parts, steps }: a buffer or a part of one
   #pipelines = new Map(); // WGSL -> { pipeline, layout, label, error }
-  #programs = new Map(); // id -> { kernels, steps, slots, params, uploaded, variants }
+  #programs = new Map(); // id -> { kernels, steps, users, pieces, ids, params, uploaded }
   #staging = []; // mappable buffers that no read uses now
   #checks = new Set(); // promises of compilations not yet known to be good
   #errors = []; // what the next read throws, the cause first
@@ -65,31 +67,61 @@ class Runtime {
 
   /** A new buffer of at least `nbytes` bytes: its number. */
   alloc(nbytes) {
-    const size = Math.max(4, Math.ceil(nbytes / 4) * 4);
-    if (size > this.limits.maxBufferSize) {
-      throw new RangeError(`a buffer of ${size} bytes is over the device's ${this.limits.maxBufferSize}`);
-    }
     const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
-    const id = this.#nextId++;
-    this.#buffers.set(id, {
-      buffer: this.#device.createBuffer({ size, usage }), nbytes: size, variants: new Set(),
-    });
-    this.#bytes += size;
-    return id;
+    return this.#alloc(nbytes, usage);
   }
 
-  /** Destroys a buffer once the work already submitted is done, and the bind groups with it. */
+  /** A number for a part of a buffer, which can stand wherever a buffer's can. */
+  slice(id, offset, nbytes) {
+    const size = Math.ceil(nbytes / 4) * 4;
+    const whole = this.#buffer(id, offset + size);
+    const part = { ...whole, offset: whole.offset + offset, nbytes: size, steps: new Set() };
+    this.#buffers.set(this.#nextId, part);
+    whole.parts.add(this.#nextId);
+    return this.#nextId++;
+  }
+
+  /**
+   * Destroys a buffer, with its parts, once the work already submitted is done, and the bind groups
+   * with it. Of a part it destroys only the number.
+   */
   free(id) {
-    const record = this.#buffer(id);
-    for (const variant of record.variants) this.#forget(variant);
+    const record = this.#buffers.get(id);
+    if (!record) return; // it went with the buffer that it was a part of
     this.#buffers.delete(id);
-    this.#bytes -= record.nbytes;
-    record.buffer.destroy();
+    if (!record.parts.delete(id)) {
+      for (const part of record.parts) this.free(part);
+      this.#bytes -= record.nbytes;
+      record.buffer.destroy();
+    }
+    for (const step of record.steps) {
+      step.program.ids = null; // it can't be run as it is
+      for (const [key, { ids }] of step.groups) if (ids.includes(id)) this.#forget(step, key);
+    }
   }
 
   /** Copies `data` (a typed array, a multiple of 4 bytes) to the start of a buffer. */
   write(id, data) {
-    this.#device.queue.writeBuffer(this.#buffer(id).buffer, 0, data);
+    const { buffer, offset } = this.#buffer(id, data.byteLength);
+    this.#device.queue.writeBuffer(buffer, offset, data);
+  }
+
+  /** Copies the first `nbytes` bytes of buffer `source` to `target`, in order with the runs. */
+  copy(target, source, nbytes) {
+    const size = Math.ceil(nbytes / 4) * 4;
+    const [to, from] = [this.#buffer(target, size), this.#buffer(source, size)];
+    const encoder = this.#device.createCommandEncoder();
+    if (to.buffer === from.buffer) { // which WebGPU does not copy directly
+      const usage = GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
+      const between = this.#device.createBuffer({ size, usage });
+      encoder.copyBufferToBuffer(from.buffer, from.offset, between, 0, size);
+      encoder.copyBufferToBuffer(between, 0, to.buffer, to.offset, size);
+      this.#submit(encoder);
+      between.destroy();
+    } else {
+      encoder.copyBufferToBuffer(from.buffer, from.offset, to.buffer, to.offset, size);
+      this.#submit(encoder);
+    }
   }
 
   /** The first `sizes[i]` bytes of buffer `ids[i]`, one after the other, after all work so far. */
@@ -105,10 +137,11 @@ class Runtime {
     const encoder = this.#device.createCommandEncoder();
     for (let i = 0; i < ids.length; i++) {
       const size = Math.ceil(sizes[i] / 4) * 4;
-      if (size) encoder.copyBufferToBuffer(this.#buffer(ids[i]).buffer, 0, staging, offsets[i], size);
+      if (!size) continue;
+      const { buffer, offset } = this.#buffer(ids[i], size);
+      encoder.copyBufferToBuffer(buffer, offset, staging, offsets[i], size);
     }
-    this.#device.queue.submit([encoder.finish()]);
-    this.#counts.submits++;
+    this.#submit(encoder);
     this.#counts.reads++;
     const scope = this.#device.popErrorScope();
     this.#device.pushErrorScope("validation");
@@ -147,56 +180,100 @@ class Runtime {
    */
   load(codes, labels, steps, slots, paramBytes) {
     const kernels = codes.map((code, i) => (code ? this.#pipeline(code, labels[i]) : null));
-    const list = [];
+    const usage = GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST;
+    const program = {
+      kernels: kernels.filter(Boolean), steps: [], pieces: [],
+      users: Array.from({ length: slots }, () => []), // the steps that use a slot
+      ids: null, uploaded: null, // the buffers and params of the last run
+      describe: { label: labels.join(", ") }, // what WebGPU's messages call it
+      params: paramBytes ? this.#device.createBuffer({ size: paramBytes, usage }) : null,
+    };
     for (let at = 0; at < steps.length;) {
       const [kernel, x, y, z, offset, size, n] = steps.subarray(at, at + STEP_HEAD);
       at += STEP_HEAD;
-      list.push({ kernel: kernels[kernel], x, y, z, offset, size, slots: steps.slice(at, at + n) });
+      const step = {
+        program, kernel: kernels[kernel], x, y, z, offset, size, slots: steps.slice(at, at + n),
+        groups: new Map(), group: null, // bind groups by what they bind; the one in use
+      };
+      for (const slot of new Set(step.slots)) program.users[slot].push(step);
+      program.steps.push(step);
       at += n;
     }
-    const usage = GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST;
-    const id = this.#nextId++;
-    this.#programs.set(id, {
-      kernels: kernels.filter(Boolean), steps: list, slots, variants: [], uploaded: null,
-      describe: { label: labels.join(", ") }, // what WebGPU's messages call it
-      params: paramBytes ? this.#device.createBuffer({ size: paramBytes, usage }) : null,
-    });
-    return id;
+    program.pieces = pieces(program.steps);
+    this.#programs.set(this.#nextId, program);
+    return this.#nextId++;
+  }
+
+  /** Forgets a program, its bind groups and its params. */
+  unload(id) {
+    const program = this.#programs.get(id);
+    if (!program) return;
+    this.#programs.delete(id);
+    for (const step of program.steps) for (const key of step.groups.keys()) this.#forget(step, key);
+    program.params?.destroy();
   }
 
   /**
-   * Runs every step of a program with buffer `ids[slot]` for its slots, in one submit. `params` may
-   * be null where they are as before. Gives the number of bind groups that had to be made.
+   * Runs every step of a program with buffer `ids[slot]` for its slots. `params` may be null where
+   * they are as before. Gives the number of bind groups that had to be made, and of submits.
    */
   run(id, ids, params) {
-    const program = this.#programs.get(id);
-    if (!program) throw new Error(`run: program ${id} is not loaded`);
-    for (const kernel of program.kernels) if (kernel.error) throw new Error(kernel.error);
     const before = this.#counts.bind_groups;
-    const { groups } = this.#variant(program, ids);
-    if (program.params && params && !same(params, program.uploaded)) {
-      this.#device.queue.writeBuffer(program.params, 0, params);
-      program.uploaded = params.slice();
-      this.#counts.params_uploads++;
-    }
-    const encoder = this.#device.createCommandEncoder(program.describe);
-    const pass = encoder.beginComputePass();
-    const { steps } = program;
-    let current = null;
-    for (let i = 0; i < steps.length; i++) {
-      const step = steps[i];
-      if (step.kernel !== current) {
-        current = step.kernel;
-        pass.setPipeline(current.pipeline);
+    const program = this.#prepare(id, ids, params);
+    for (const steps of program.pieces) {
+      const encoder = this.#device.createCommandEncoder(program.describe);
+      const pass = encoder.beginComputePass();
+      let current = null;
+      for (const step of steps) {
+        if (step.kernel !== current) {
+          current = step.kernel;
+          pass.setPipeline(current.pipeline);
+        }
+        pass.setBindGroup(0, step.group);
+        pass.dispatchWorkgroups(step.x, step.y, step.z);
       }
-      pass.setBindGroup(0, groups[i]);
-      pass.dispatchWorkgroups(step.x, step.y, step.z);
+      pass.end();
+      this.#submit(encoder); // the device starts while the next piece is encoded
     }
-    pass.end();
-    this.#device.queue.submit([encoder.finish()]);
+    this.#counts.dispatches += program.steps.length;
+    return [this.#counts.bind_groups - before, program.pieces.length];
+  }
+
+  /** Runs a program once: the nanoseconds of each step; null where the device has no clock. */
+  async profile(id, ids, params) {
+    if (!this.features.includes("timestamp-query")) return null;
+    const { steps, describe } = this.#prepare(id, ids, params);
+    const sets = [];
+    for (let at = 0; at < steps.length; at += QUERIES / 2) {
+      const part = steps.slice(at, at + QUERIES / 2);
+      const count = 2 * part.length;
+      const querySet = this.#device.createQuerySet({ type: "timestamp", count });
+      const times = this.#alloc(8 * count, GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC);
+      const encoder = this.#device.createCommandEncoder(describe);
+      part.forEach((step, i) => {
+        const pass = encoder.beginComputePass({ timestampWrites: {
+          querySet, beginningOfPassWriteIndex: 2 * i, endOfPassWriteIndex: 2 * i + 1,
+        } });
+        pass.setPipeline(step.kernel.pipeline);
+        pass.setBindGroup(0, step.group);
+        pass.dispatchWorkgroups(step.x, step.y, step.z);
+        pass.end();
+      });
+      encoder.resolveQuerySet(querySet, 0, count, this.#buffer(times).buffer, 0);
+      this.#submit(encoder);
+      sets.push({ querySet, times, nbytes: 8 * count });
+    }
     this.#counts.dispatches += steps.length;
-    this.#counts.submits++;
-    return this.#counts.bind_groups - before;
+    try {
+      const bytes = await this.read(sets.map(({ times }) => times), sets.map(({ nbytes }) => nbytes));
+      const ticks = new BigInt64Array(bytes.buffer);
+      return steps.map((_, i) => Math.max(0, Number(ticks[2 * i + 1] - ticks[2 * i])));
+    } finally {
+      for (const { querySet, times } of sets) {
+        querySet.destroy();
+        this.free(times);
+      }
+    }
   }
 
   /** What was done so far, and what is held. */
@@ -212,10 +289,32 @@ class Runtime {
     this.#device.destroy();
   }
 
-  #buffer(id) {
+  #alloc(nbytes, usage) {
+    const size = Math.max(4, Math.ceil(nbytes / 4) * 4);
+    if (size > this.limits.maxBufferSize) {
+      throw new RangeError(`a buffer of ${size} bytes is over the device's ${this.limits.maxBufferSize}`);
+    }
+    this.#buffers.set(this.#nextId, {
+      buffer: this.#device.createBuffer({ size, usage }), offset: 0, nbytes: size,
+      parts: new Set(), // the numbers of the buffer's parts, which share this set
+      steps: new Set(), // those with a bind group for it
+    });
+    this.#bytes += size;
+    return this.#nextId++;
+  }
+
+  #buffer(id, nbytes = 0) {
     const record = this.#buffers.get(id);
     if (!record) throw new Error(`buffer ${id} does not exist, or was freed`);
+    if (nbytes > record.nbytes) {
+      throw new RangeError(`buffer ${id} has ${record.nbytes} bytes, fewer than ${nbytes}`);
+    }
     return record;
+  }
+
+  #submit(encoder) {
+    this.#device.queue.submit([encoder.finish()]);
+    this.#counts.submits++;
   }
 
   #takeStaging(nbytes) {
@@ -246,39 +345,78 @@ class Runtime {
     return kernel;
   }
 
-  /** The bind groups of `program` for these buffers: the ones made before, when it has them. */
-  #variant(program, ids) {
-    const { variants } = program;
-    for (let i = variants.length - 1; i >= 0; i--) {
-      const variant = variants[i];
-      if (!same(ids, variant.ids)) continue;
-      if (i < variants.length - 1) variants.push(...variants.splice(i, 1));
-      return variant;
-    }
-    if (ids.length !== program.slots) {
-      throw new Error(`run: the program has ${program.slots} slots, and ${ids.length} buffers were given`);
-    }
-    const records = Array.from(ids, (id) => this.#buffer(id));
-    const groups = program.steps.map(({ kernel, offset, size, slots }) => {
-      const entries = Array.from(slots, (slot, binding) => (
-        { binding, resource: { buffer: records[slot].buffer } }));
-      if (offset >= 0) {
-        entries.push({ binding: slots.length, resource: { buffer: program.params, offset, size } });
+  /** A program with bind groups for these buffers: only those of steps with other ones change. */
+  #prepare(id, ids, params) {
+    const program = this.#programs.get(id);
+    if (!program) throw new Error(`run: program ${id} is not loaded`);
+    for (const kernel of program.kernels) if (kernel.error) throw new Error(kernel.error);
+    if (!same(ids, program.ids)) {
+      const { steps, users, ids: last } = program;
+      if (ids.length !== users.length) {
+        throw new Error(`run: the program has ${users.length} slots, and ${ids.length} buffers were given`);
       }
-      return this.#device.createBindGroup({ label: kernel.label, layout: kernel.layout, entries });
-    });
-    this.#counts.bind_groups += groups.length;
-    const variant = { program, ids: ids.slice(), groups, records };
-    for (const record of records) record.variants.add(variant);
-    variants.push(variant);
-    if (variants.length > VARIANTS) this.#forget(variants[0]);
-    return variant;
+      const stale = new Set(last ? [] : steps);
+      last?.forEach((before, slot) => {
+        if (ids[slot] !== before) for (const step of users[slot]) stale.add(step);
+      });
+      program.ids = null; // should this fail, all steps are looked up the next time
+      for (const step of stale) step.group = this.#group(step, Array.from(step.slots, (slot) => ids[slot]));
+      program.ids = ids.slice();
+    }
+    if (program.params && params && !same(params, program.uploaded)) {
+      this.#device.queue.writeBuffer(program.params, 0, params);
+      program.uploaded = params.slice();
+      this.#counts.params_uploads++;
+    }
+    return program;
   }
 
-  #forget(variant) {
-    variant.program.variants = variant.program.variants.filter((other) => other !== variant);
-    for (const record of variant.records) record.variants.delete(variant);
+  /** The bind group of a step for these buffers. */
+  #group(step, ids) {
+    const { program, kernel, offset, size, groups } = step;
+    const key = ids.join();
+    const known = groups.get(key);
+    if (known) {
+      groups.delete(key); // and last again: the first one is the next to go
+      groups.set(key, known);
+      return known.group;
+    }
+    const records = ids.map((id) => this.#buffer(id));
+    const entries = records.map(({ buffer, offset, nbytes }, binding) => (
+      { binding, resource: { buffer, offset, size: nbytes } }));
+    if (offset >= 0) {
+      entries.push({ binding: ids.length, resource: { buffer: program.params, offset, size } });
+    }
+    const { label, layout } = kernel;
+    const group = this.#device.createBindGroup({ label, layout, entries });
+    this.#counts.bind_groups++;
+    groups.set(key, { ids, group });
+    for (const record of records) record.steps.add(step);
+    if (groups.size > BIND_GROUPS) this.#forget(step, groups.keys().next().value);
+    return group;
   }
+
+  /** Drops a bind group of a step. */
+  #forget(step, key) {
+    const { groups } = step;
+    const { ids } = groups.get(key);
+    groups.delete(key);
+    const kept = [...groups.values()];
+    for (const id of ids) {
+      if (!kept.some((other) => other.ids.includes(id))) this.#buffers.get(id)?.steps.delete(step);
+    }
+  }
+}
+
+/**
+ * The steps of each submit. The first of several is half as long, so that the device starts early.
+ */
+function pieces(steps) {
+  const n = steps.length;
+  if (n <= ONE_SUBMIT) return [steps];
+  const k = Math.min(Math.max(4, Math.floor(n / ONE_SUBMIT)), 8);
+  const cut = (i) => Math.floor((2 * i - 1) * n / (2 * k - 1));
+  return Array.from({ length: k }, (_, i) => steps.slice(i ? cut(i) : 0, cut(i + 1)));
 }
 
 function same(a, b) {

@@ -21,6 +21,7 @@ class Limits:
     workgroup_size: int = 256  # invocations
     workgroup_bytes: int = 16384
     float16: bool = False
+    host: bool = False  # kernels are NumPy calls on host memory, dtypes have their own sizes
 
 
 @dataclass
@@ -62,6 +63,14 @@ class Backend(Protocol):
 
     def free(self, buffer: Any) -> None:
         """Give `buffer` back to the pool; work already queued may still use it."""
+        ...
+
+    def slice(self, buffer: Any, offset: int, nbytes: int) -> Any:
+        """A part of `buffer`, which it holds, as a buffer; `offset` is a multiple of 256."""
+        ...
+
+    def copy(self, target: Any, source: Any, nbytes: int) -> None:
+        """Copy the first bytes of one buffer to the start of another."""
         ...
 
     def write(self, buffer: Any, data: Any) -> None:

@@ -68,8 +68,21 @@ class BrowserGPU(WebGPU):
         except JsException as error:
             raise RuntimeError(error.message) from None
 
+    def _slice(self, handle: int, offset: int, nbytes: int) -> int:
+        try:
+            return self._js.slice(handle, offset, nbytes)
+        except JsException as error:
+            raise RuntimeError(error.message) from None
+
     def _destroy(self, handle: int) -> None:
         self._js.free(handle)
+
+    def _copy(self, target: int, source: int, nbytes: int) -> None:
+        try:
+            self._js.copy(target, source, nbytes)
+        except JsException as error:
+            raise RuntimeError(error.message) from None
+        self.stats.submits += 1
 
     def _write(self, handle: int, data: memoryview) -> None:
         self._js.write(handle, to_js(data))
@@ -107,18 +120,40 @@ class BrowserGPU(WebGPU):
             count += 1
         return _Loaded(program, count)
 
+    def _unload(self, loaded: _Loaded) -> None:
+        self._js.unload(loaded.program)
+
     def _run(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> None:
         """One call into JavaScript, however many steps the program has."""
-        changed = params != loaded.params
+        arguments = self._arguments(loaded, handles, params)
         try:
-            built = self._js.run(
-                loaded.program, to_js(array("i", handles)), to_js(params) if changed else None
-            )
+            built, submits = self._js.run(*arguments).to_py()
         except JsException as error:
             raise RuntimeError(error.message) from None
-        if changed:
-            loaded.params = params
-            self.stats.bytes_uploaded += len(params)
+        self._sent(loaded, params)
         self.stats.bind_groups += built
         self.stats.dispatches += loaded.steps
-        self.stats.submits += 1
+        self.stats.submits += submits
+
+    def profile(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> list[int] | None:
+        """Run a program once: the nanoseconds of each step; None where the device has no clock."""
+        arguments = self._arguments(loaded, handles, params)
+        try:
+            times = run_sync(self._js.profile(*arguments))
+        except JsException as error:
+            raise RuntimeError(error.message) from None
+        if times is None:
+            return None
+        self._sent(loaded, params)
+        self.stats.dispatches += loaded.steps
+        return [int(t) for t in times.to_py()]
+
+    def _arguments(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> tuple[Any, ...]:
+        """What the runtime's `run` takes; the params only where they changed."""
+        changed = to_js(params) if params != loaded.params else None
+        return loaded.program, to_js(array("i", handles)), changed
+
+    def _sent(self, loaded: _Loaded, params: bytes) -> None:
+        if params != loaded.params:
+            loaded.params = params
+            self.stats.bytes_uploaded += len(params)

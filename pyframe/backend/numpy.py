@@ -34,6 +34,14 @@ class NumpyBackend:
     def free(self, buffer: np.ndarray) -> None:
         """See Backend: NumPy frees by itself."""
 
+    def slice(self, buffer: np.ndarray, offset: int, nbytes: int) -> np.ndarray:
+        """See Backend."""
+        return buffer[offset : offset + nbytes]
+
+    def copy(self, target: np.ndarray, source: np.ndarray, nbytes: int) -> None:
+        """See Backend."""
+        target[:nbytes] = source[:nbytes]
+
     def write(self, buffer: np.ndarray, data: Any) -> None:
         """See Backend."""
         raw = np.frombuffer(data, np.uint8)

@@ -17,7 +17,7 @@ from pyframe import dtypes as dt
 from pyframe.backend.base import Limits, Stats
 from pyframe.graph.interpret import pack_params, storage_dtype
 from pyframe.graph.node import Node
-from pyframe.graph.program import Kernel, Program
+from pyframe.graph.program import OUTPUT, TEMP, Kernel, Program
 from pyframe.graph.schedule import schedule, structure, toposort
 from pyframe.graph.view import is_contiguous
 from pyframe.ops.op import CONST, MOVEMENT
@@ -31,12 +31,16 @@ REMEMBERED = 4  # runs of a Program whose buffers are tried again
 
 
 class Buffer:
-    """A pooled GPU buffer; it goes back to its shelf when its last reference dies."""
+    """A pooled GPU buffer; it goes back to its shelf when its last reference dies. Or a part of
+    one, which it holds."""
 
-    __slots__ = ("handle", "nbytes", "pool", "shelf")
+    __slots__ = ("handle", "nbytes", "pool", "shelf", "whole")
 
-    def __init__(self, handle: Any, nbytes: int, pool: WebGPU, shelf: set[Any]) -> None:
+    def __init__(
+        self, handle: Any, nbytes: int, pool: WebGPU, shelf: set[Any], whole: Any = None
+    ) -> None:
         self.handle, self.nbytes, self.pool, self.shelf = handle, nbytes, pool, shelf
+        self.whole = whole
 
     def __del__(self) -> None:
         self.pool.free(self)
@@ -61,6 +65,8 @@ class _Cached(NamedTuple):
     inputs: list[int]  # positions in the recorded order
     constants: list[Any]  # positions, or the constant Node itself
     outputs: list[int]
+    sizes: list[int]  # bytes of the buffers that a run makes
+    scratch: list[Buffer]  # of the temporaries
     used: list[list[Any]]  # handles that the last runs wrote to, the latest last
 
 
@@ -77,7 +83,7 @@ class WebGPU:
         self.pending: list[weakref.ref[Any]] = []
         self._shelves: dict[tuple[int, str], set[Any]] = {}
         self._programs: OrderedDict[Any, _Cached] = OrderedDict()
-        self._wires: dict[int, Any] = {}
+        self._scratch: dict[int, list[Buffer]] = {}
         self._flag: Any = None  # the tensor that says which guard failed first
         self._messages: list[str] = []
 
@@ -96,6 +102,15 @@ class WebGPU:
         raise NotImplementedError
 
     async def _read_async(self, items: list[tuple[Any, int]]) -> list[bytes]:
+        raise NotImplementedError
+
+    def _slice(self, handle: Any, offset: int, nbytes: int) -> Any:
+        raise NotImplementedError
+
+    def _copy(self, target: Any, source: Any, nbytes: int) -> None:
+        raise NotImplementedError
+
+    def _unload(self, program: Any) -> None:
         raise NotImplementedError
 
     def _load(self, wire: Wire) -> Any:
@@ -146,11 +161,22 @@ class WebGPU:
 
     def free(self, buffer: Buffer) -> None:
         """See Backend."""
+        if buffer.whole is not None:
+            self._destroy(buffer.handle)
+            buffer.handle = buffer.whole = None
         if buffer.handle is not None:
             buffer.shelf.add(buffer.handle)
             buffer.handle = None
             self.stats.bytes_live -= buffer.nbytes
             self.stats.bytes_pooled += buffer.nbytes
+
+    def slice(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
+        """See Backend."""
+        return Buffer(self._slice(buffer.handle, offset, nbytes), nbytes, self, set(), buffer)
+
+    def copy(self, target: Buffer, source: Buffer, nbytes: int) -> None:
+        """See Backend."""
+        self._copy(target.handle, source.handle, nbytes)
 
     def trim(self) -> None:
         """Give the memory of pooled buffers back to the system."""
@@ -209,6 +235,12 @@ class WebGPU:
             loaded = program.executable[self.name] = self._load(self._wire(program))
         self._run(loaded, [b.handle for b in buffers], params)
 
+    def unload(self, program: Program) -> None:
+        """Forget what was prepared to run `program`."""
+        loaded = program.executable.pop(self.name, None)
+        if loaded is not None:
+            self._unload(loaded)
+
     def _wire(self, program: Program) -> Wire:
         shaders = [self.prepare(k) for k in program.kernels]
         if _debug("wgsl"):
@@ -219,12 +251,12 @@ class WebGPU:
             shader, kernel = shaders[step.kernel], program.kernels[step.kernel]
             if 0 in shader.grid:
                 continue  # an empty result
-            size = -(-kernel.params // 4) * 16
+            size = -(-kernel.params // 4) * 16 if kernel.params else 0
             steps.extend((step.kernel, *shader.grid, step.param_offset, size, len(step.slots)))
             steps.extend(step.slots)
         return Wire(
             [s.code for s in shaders], [s.label for s in shaders], steps,
-            len(program.slot_bytes), program.param_bytes,
+            len(program.slots), program.param_bytes,
         )  # fmt: skip
 
     def flush(self, extra: Sequence[Node] = ()) -> None:
@@ -251,22 +283,21 @@ class WebGPU:
             cached = self._plan(order, roots)
             self._programs[key] = cached
             if len(self._programs) > MAX_PROGRAMS:
-                self._programs.popitem(last=False)
+                self.unload(self._programs.popitem(last=False)[1].program)
         else:
             self._programs.move_to_end(key)
-        program, inputs, constants, outputs, used = cached
+        program, inputs, constants, outputs, sizes, scratch, used = cached
         values = [(order[c] if isinstance(c, int) else c).attrs[0] for c in constants]
         params = pack_params(program.params, values, program.param_bytes)
-        buffers = [order[i].data for i in inputs]
-        buffers += self._alloc_as_before(program.slot_bytes[len(inputs) :], used)
-        self.run(program, buffers, params)
-        for i, position in enumerate(outputs):
+        made = self._alloc_as_before(sizes, used)
+        self.run(program, [*[order[i].data for i in inputs], *made, *scratch], params)
+        for position, slot in zip(outputs, program.outputs, strict=True):
             node = order[position]
-            node.data = buffers[len(inputs) + i]
+            node.data = made[slot - len(inputs)]
             node.inputs = ()  # what it was computed from may go now
 
     def _plan(self, order: list[Node], roots: list[Node]) -> _Cached:
-        program, inputs, constants = schedule(order, roots, self.limits.storage_buffers)
+        program, inputs, constants = schedule(order, roots, self.limits)
         if _debug("kernels"):
             print(
                 f"pyframe: {len(order)} nodes -> {len(program.steps)} kernels: "
@@ -279,8 +310,23 @@ class WebGPU:
             [at[id(n)] for n in inputs],
             [at.get(id(c), Node(CONST, (), c.attrs, (), c.dtype, c.device)) for c in constants],
             [at[id(n)] for n in roots if n.data is None],
+            [s.nbytes for s in program.slots if s.kind == OUTPUT],
+            self.scratch([s.nbytes for s in program.slots if s.kind == TEMP]),
             [],
         )
+
+    def scratch(self, sizes: Sequence[int]) -> list[Buffer]:
+        """Buffers for the temporaries of a Program. All Programs have the same ones, as what one
+        leaves there is of no use to the next."""
+        out = []
+        count: dict[int, int] = {}
+        for size in map(bucket, sizes):
+            shelf = self._scratch.setdefault(size, [])
+            k = count[size] = count.get(size, 0) + 1
+            if len(shelf) < k:
+                shelf.append(self.alloc(size))
+            out.append(shelf[k - 1])
+        return out
 
     # --- observing values
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.graph import view as views
-from pyframe.graph.program import Apply, Expr, Load, Param, Program, Step, Valid
+from pyframe.graph.program import Apply, Load, Param, Program, Reduce, Result, Step, Valid
 from pyframe.ops.op import REGISTRY
 
 _STORAGE = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32}
@@ -52,20 +52,41 @@ def run_step(program: Program, step: Step, buffers: Sequence[np.ndarray], params
     """Run one step of `program` on byte buffers."""
     kernel = program.kernels[step.kernel]
     arrays = [buffers[s] for s in step.slots]
-    operands = [_evaluate(e, arrays, params, step.param_offset) for e in kernel.operands]
-    if kernel.body == "map":
-        out = operands[0]
-    else:
-        fn: Any = REGISTRY[kernel.body].numpy
-        out = fn(*operands, *kernel.attrs)
-    n = math.prod(kernel.shape)
-    target = arrays[-1].view(storage_dtype(kernel.dtype))
-    target[:n] = np.asarray(out).astype(kernel.dtype.numpy).reshape(-1)
+    result = None
+    if kernel.routine is not None:
+        name, attrs, operands, dtype = kernel.routine
+        values = [
+            np.broadcast_to(
+                _evaluate(e.code, arrays, params, step.param_offset, e.shape)[-1], e.shape
+            )
+            for e in operands
+        ]
+        fn: Any = REGISTRY[name].numpy
+        result = np.asarray(fn(*values, *attrs)).astype(dtype.numpy).reshape(kernel.space)
+    found = _evaluate(kernel.code, arrays, params, step.param_offset, kernel.space, result)
+    for binding, value, tracker, dtype in kernel.stores:
+        view = tracker[0]
+        shape = tuple(n if s else 1 for n, s in zip(view.shape, view.strides, strict=True))
+        flat = arrays[binding].view(storage_dtype(dtype))
+        target = np.lib.stride_tricks.as_strided(
+            flat[view.offset :], shape, tuple(s * flat.itemsize for s in view.strides)
+        )
+        data = np.broadcast_to(found[value], view.shape)
+        first = tuple(slice(None) if s else slice(0, 1) for s in view.strides)
+        target[...] = data[first].astype(dtype.numpy)
 
 
-def _evaluate(e: Expr, arrays: list[np.ndarray], params: bytes, base: int) -> np.ndarray:
+def _evaluate(
+    code: Sequence[Any],
+    arrays: list[np.ndarray],
+    params: bytes,
+    base: int,
+    space: tuple[int, ...],
+    result: Any = None,
+) -> list[Any]:
+    """The value of each instruction, broadcastable to the space."""
     values: list[Any] = []
-    for i in e.code:
+    for i in code:
         if isinstance(i, Load):
             flat = arrays[i.binding].view(storage_dtype(i.dtype))
             values.append(views.read(flat, i.tracker).astype(i.dtype.numpy, copy=False))
@@ -74,9 +95,21 @@ def _evaluate(e: Expr, arrays: list[np.ndarray], params: bytes, base: int) -> np
         elif isinstance(i, Valid):
             n = math.prod(i.tracker[0].shape)
             values.append(views.read(np.ones(_extent(i.tracker, n), np.bool_), i.tracker))
+        elif isinstance(i, Result):
+            values.append(result)
+        elif isinstance(i, Reduce):
+            values.append(_reduce(i, values[i.arg], space))
         else:
             values.append(_apply(i, [values[a] for a in i.args]))
-    return np.broadcast_to(values[-1], e.shape)
+    return values
+
+
+def _reduce(i: Reduce, x: Any, space: tuple[int, ...]) -> Any:
+    if not i.axes:  # only axes of size 1
+        return np.zeros_like(x, i.dtype.numpy) if i.op.startswith("arg") else x
+    fn: Any = REGISTRY[i.op].numpy
+    whole = x if np.ndim(x) else np.broadcast_to(x, space)
+    return np.asarray(fn(whole, i.axes, True)).astype(i.dtype.numpy)
 
 
 def _extent(tracker: views.Tracker, n: int) -> int:

@@ -14,9 +14,14 @@ from pyframe.graph.view import Tracker
 
 Shape = tuple[int, ...]
 
+INPUT, OUTPUT, TEMP = "input", "output", "temp"
+
+
+# --- instructions: each gives a value at every index of the kernel's space, by its position
+
 
 class Load(NamedTuple):
-    """The element of input buffer `binding` where `tracker` sends the index; 0 where invalid."""
+    """The element of buffer `binding` where `tracker` sends the index; 0 where invalid."""
 
     binding: int
     tracker: Tracker
@@ -46,6 +51,22 @@ class Apply(NamedTuple):
     index: Tracker | None = None  # type: ignore[assignment]  # hides tuple.index, unused here
 
 
+class Reduce(NamedTuple):
+    """Instruction `arg` folded over axes of the space by reduction `op`: the same value at all
+    indices along them."""
+
+    op: str
+    arg: int
+    axes: tuple[int, ...]
+    dtype: DType
+
+
+class Result(NamedTuple):
+    """The routine's own result at the index: where its epilogue begins."""
+
+    dtype: DType
+
+
 class Expr(NamedTuple):
     """A value at each index of `shape`: instructions in order, the last one is the value."""
 
@@ -54,26 +75,61 @@ class Expr(NamedTuple):
     dtype: DType
 
 
+class Store(NamedTuple):
+    """Instruction `value` written to buffer `binding` where `tracker` (one unmasked View) sends the
+    index; a stride is 0 along axes over which the value was reduced."""
+
+    binding: int
+    value: int
+    tracker: Tracker
+    dtype: DType
+
+
+class Routine(NamedTuple):
+    """A kernel written by hand: op `name` on operands, each an Expr over its own index."""
+
+    name: str
+    attrs: tuple[Any, ...]
+    operands: tuple[Expr, ...]
+    dtype: DType
+
+
 @dataclass(frozen=True)
 class Kernel:
-    """One dispatch. `body` is 'map' (an Expr stored as it is), or the name of a reduction or a
-    routine, whose operands are Exprs, so that what feeds it is computed as it is loaded."""
+    """One dispatch: `code` over the index `space`, and what it stores.
 
-    body: str
-    operands: tuple[Expr, ...]
-    attrs: tuple[Any, ...]
-    shape: Shape  # of the result
-    dtype: DType
-    inputs: int  # bindings 0 .. inputs-1 are read, binding `inputs` is written
+    Axes that a Reduce names are walked inside the kernel, the others side by side. With a
+    `routine`, `space` is the shape of its result and `code` its epilogue.
+    """
+
+    space: Shape
+    code: tuple[Load | Param | Valid | Apply | Reduce | Result, ...]
+    stores: tuple[Store, ...]
+    bindings: int  # buffers 0 .. bindings-1; one that a Store names is written
     params: int  # 32-bit words of scalars
+    routine: Routine | None = None
+
+    @property
+    def written(self) -> set[int]:
+        """The bindings that it writes."""
+        return {s.binding for s in self.stores}
+
+
+class Slot(NamedTuple):
+    """A buffer of a Program. Slots of one `region` lie in one allocation, at their offsets."""
+
+    nbytes: int
+    kind: str  # INPUT, OUTPUT (allocated for the run, kept by its caller) or TEMP
+    region: int = -1  # -1: a buffer of its own
+    offset: int = 0
 
 
 class Step(NamedTuple):
-    """A kernel and what it runs on: `slots[i]` is the buffer of binding i, the last is written."""
+    """A kernel and what it runs on: `slots[i]` is the buffer of binding i."""
 
     kernel: int
     slots: tuple[int, ...]
-    param_offset: int  # in bytes, into the program's params
+    param_offset: int  # in bytes, into the program's params; -1: it takes none
 
 
 @dataclass
@@ -82,14 +138,19 @@ class Program:
 
     kernels: list[Kernel]
     steps: list[Step]
-    slot_bytes: list[int]
-    inputs: int
-    outputs: int
+    slots: list[Slot]
+    regions: list[int]  # bytes of each region
+    outputs: list[int]  # the slot of each result; an input's where it is written in place
     params: list[tuple[int, DType]]  # (byte offset, dtype) of each scalar, in recording order
     param_bytes: int
     executable: dict[str, Any] = field(default_factory=dict)  # what backends keep beside it
 
     @property
+    def inputs(self) -> int:
+        """How many slots are inputs: the first ones."""
+        return sum(s.kind == INPUT for s in self.slots)
+
+    @property
     def peak_bytes(self) -> int:
         """Bytes of all buffers that a run needs at once."""
-        return sum(self.slot_bytes)
+        return sum(self.regions) + sum(s.nbytes for s in self.slots if s.region < 0)

@@ -1,24 +1,48 @@
 """From recorded nodes to a Program: what fuses, in which order, in which buffers.
 
-Elementwise chains and movement join the kernel that consumes them; a reduction or routine computes
-its operands as it loads them. A value gets a buffer of its own if a live tensor needs it, if it is
-the result of a reduction or routine, or if recomputing it would cost more than storing it.
+Elementwise chains and movement join the kernel that consumes them. A value gets a buffer if a live
+tensor needs it, if it is the result of a reduction or routine, or if computing it again would cost
+more than storing it. Such values are then gathered into kernels over one index space: softmax is a
+kernel with two reductions, a product takes its bias and activation along. What only its own kernel
+reads is never written to memory.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from pyframe.backend.base import Limits
 from pyframe.dtypes import dtype as DType
 from pyframe.graph import view as views
 from pyframe.graph.node import Node
-from pyframe.graph.program import Apply, Expr, Kernel, Load, Param, Program, Step, Valid
-from pyframe.ops.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, ROUTINE, Op
+from pyframe.graph.program import (
+    INPUT,
+    OUTPUT,
+    TEMP,
+    Apply,
+    Expr,
+    Kernel,
+    Load,
+    Param,
+    Program,
+    Reduce,
+    Result,
+    Routine,
+    Slot,
+    Step,
+    Store,
+    Valid,
+)  # fmt: skip
+from pyframe.ops.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, ROUTINE
 
-PARAM_ALIGN = 256  # the offset alignment that every WebGPU device allows for a uniform binding
+PARAM_ALIGN = 256  # the offset alignment that every WebGPU device allows, of uniforms and slices
 MAX_CODE = 200  # instructions in one expression: beyond it a value is stored instead
+RECOMPUTE = 4  # instructions that it is cheaper to run again than to store a value
+ONE_GROUP = 1 << 17  # elements that one workgroup may reduce to a scalar by itself
+SPLIT = 1 << 15  # elements a result: a longer reduction to few results is done in two kernels
 
 
 def toposort(roots: Sequence[Node]) -> list[Node]:
@@ -43,7 +67,7 @@ def structure(order: Sequence[Node], roots: Sequence[Node]) -> tuple[Any, ...]:
     number = {id(n): i for i, n in enumerate(order)}
     nodes = tuple(
         (n.shape, n.dtype)
-        if n.data is not None
+        if n.data is not None and n.op is not CONST
         else (CONST, n.dtype)
         if n.op is CONST
         else (n.op, n.attrs, n.shape, n.dtype, *[number[id(i)] for i in n.inputs])
@@ -52,73 +76,170 @@ def structure(order: Sequence[Node], roots: Sequence[Node]) -> tuple[Any, ...]:
     return nodes, tuple(number[id(n)] for n in roots)
 
 
-class _Builder:
-    """Builds the instructions of one kernel's operands."""
+class _UnfitError(Exception):
+    """A node cannot join a kernel."""
 
-    def __init__(self, stored: set[int]) -> None:
-        self.stored = stored
-        self.bindings: list[Node] = []
-        self.binding_of: dict[int, int] = {}
-        self.scalars: list[Node] = []
 
-    def operand(self, node: Node, root: bool) -> Expr:
-        """The value of `node` at each of its indices; a root is computed, others may be loaded."""
-        code: list[Any] = []
-        memo: dict[Any, int] = {}
+class _Group:
+    """A kernel in the making: nodes computed side by side over one index space.
 
-        def emit(instruction: Any) -> int:
-            if instruction not in memo:
-                memo[instruction] = len(code)
-                code.append(instruction)
-            return memo[instruction]
+    `axes` are folded inside it; `rest`, if given, are the others, folded to scalars on a second
+    level. A member varies over all axes, over those not folded, or over none.
+    """
 
-        def value(n: Node, moves: Any, top: bool = False) -> int:
-            key = (id(n), moves)
-            found = memo.get(key)
-            if found is None:
-                found = memo[key] = compute(n, moves, top)
-            return found
+    def __init__(self, number: int, space: tuple[int, ...], stored: set[int]) -> None:
+        self.number, self.space, self.stored = number, space, stored
+        self.whole = tuple(d for d, n in enumerate(space) if n != 1)
+        self.axes: tuple[int, ...] = ()
+        self.rest: tuple[int, ...] = ()
+        self.members: list[Node] = []
+        self.routine: Node | None = None
+        self.operands: tuple[Expr, ...] = ()
+        self.code: list[Any] = []
+        self.memo: dict[Any, int] = {}
+        self.values: dict[int, tuple[int, views.Tracker]] = {}  # of members, and where they lie
+        self.buffers: dict[int, Node] = {}  # what it loads, in the order of its bindings
+        self.scalars: dict[Any, Node] = {}
+        self.before = 0  # bits of the groups that must run earlier
 
-        def compute(n: Node, moves: Any, top: bool) -> int:
-            if n.op is CONST:
-                return emit(Param(self._scalar(n), n.dtype))
-            if n.data is not None or (id(n) in self.stored and not top):
-                return emit(Load(self._bind(n), track(n.shape, moves), n.dtype))
-            op = n.op
-            assert op is not None
-            if op.kind == MOVEMENT:
-                inner = value(n.inputs[0], ((op, n.attrs), moves))
-                if op.name == "pad" and not _reads_zero(n, code[inner]):
-                    valid = emit(Valid(track(n.inputs[0].shape, ((op, n.attrs), moves))))
-                    fill = emit(Param(self._scalar_value(n.attrs[1], n), n.dtype))
-                    return emit(Apply("where", (valid, inner, fill), (), n.dtype))
-                return inner
-            args = tuple(value(i, _broadcast(i, n, moves)) for i in n.inputs)
-            index = track(n.shape, moves) if getattr(op, "uses_index", False) else None
-            attrs = () if index is not None else n.attrs
-            return emit(Apply(op.name, args, attrs, n.dtype, index))
+    def state(self) -> tuple[Any, ...]:
+        return (
+            self.axes, self.rest, self.members[:], self.routine, self.operands, self.code[:],
+            self.memo.copy(), self.values.copy(), self.buffers.copy(), self.scalars.copy(),
+            self.before,
+        )  # fmt: skip
 
-        last = value(node, None, root)
-        if last != len(code) - 1:  # the value must be the last instruction
-            code.append(Apply("copy", (last,), (), node.dtype))
-        return Expr(node.shape, tuple(code), node.dtype)
+    def restore(self, state: tuple[Any, ...]) -> None:
+        (
+            self.axes, self.rest, self.members, self.routine, self.operands, self.code,
+            self.memo, self.values, self.buffers, self.scalars, self.before,
+        ) = state  # fmt: skip
 
-    def _bind(self, n: Node) -> int:
-        b = self.binding_of.get(id(n))
-        if b is None:
-            b = self.binding_of[id(n)] = len(self.bindings)
-            self.bindings.append(n)
-        return b
+    @property
+    def size(self) -> int:
+        return math.prod(self.space)
 
-    def _scalar(self, n: Node) -> int:
-        for i, s in enumerate(self.scalars):
-            if s is n:
-                return i
-        self.scalars.append(n)
-        return len(self.scalars) - 1
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The axes that are not folded on the first level."""
+        return tuple(d for d in self.whole if d not in self.axes)
 
-    def _scalar_value(self, v: Any, like: Node) -> int:
-        return self._scalar(Node(CONST, (), (v,), (), like.dtype, like.device))
+    def domain(self, size: int) -> tuple[int, ...]:
+        """The axes over which a value of `size` elements varies here."""
+        for axes in (self.whole, self.kept, ()):
+            if math.prod(self.space[d] for d in axes) == size:
+                return axes
+        raise _UnfitError
+
+    def moves(self, shape: tuple[int, ...], domain: tuple[int, ...]) -> Any:
+        """The movement that shows a value of `shape` over the whole space."""
+        from pyframe.ops.movement import expand_op, reshape_op
+
+        kept = tuple(n if d in domain else 1 for d, n in enumerate(self.space))
+        moves = None if kept == self.space else ((expand_op, (self.space,)), None)
+        return moves if kept == shape else ((reshape_op, (kept,)), moves)
+
+    def add(self, n: Node) -> None:
+        """Compute `n` here too. Raises _UnfitError, and leaves half of the work behind."""
+        kind = n.op.kind if n.op is not None else ELEMENTWISE
+        if kind == ROUTINE:
+            if self.members:
+                raise _UnfitError
+            self.routine = n
+            self.operands = tuple(self.operand(x) for x in n.inputs)
+            at, moves = self.emit(Result(n.dtype)), None
+        elif kind == REDUCTION:
+            assert n.op is not None
+            x = n.inputs[0]
+            domain = self.domain(math.prod(x.shape))
+            at = self.value(x, self.moves(x.shape, domain))
+            axes = self.fold(n, domain)
+            at = self.emit(Reduce(n.op.name, at, axes, n.dtype))
+            moves = self.moves(n.shape, tuple(d for d in domain if d not in axes))
+        else:
+            moves = self.moves(n.shape, self.domain(math.prod(n.shape)))
+            at = self.value(n, moves, True)
+        self.values[id(n)] = at, track(n.shape, moves)
+        self.members.append(n)
+        if len(self.code) > 2 * MAX_CODE:
+            raise _UnfitError
+
+    def fold(self, n: Node, domain: tuple[int, ...]) -> tuple[int, ...]:
+        """The axes of the space that reduction `n` of a value over `domain` folds."""
+        shape, named = n.inputs[0].shape, n.attrs[0]
+        there = [d for d, size in enumerate(shape) if size != 1]
+        if [self.space[d] for d in domain] != [shape[d] for d in there]:
+            raise _UnfitError
+        axes = tuple(h for h, t in zip(domain, there, strict=True) if t in named)
+        if not axes:
+            return ()
+        if domain == self.whole:
+            if self.axes and self.axes != axes:
+                raise _UnfitError
+            self.axes = axes
+        elif axes != domain:
+            raise _UnfitError  # a second level ends in a scalar
+        else:
+            self.rest = axes
+        return axes
+
+    def emit(self, instruction: Any) -> int:
+        found = self.memo.get(instruction)
+        if found is None:
+            found = self.memo[instruction] = len(self.code)
+            self.code.append(instruction)
+        return found
+
+    def operand(self, x: Node) -> Expr:
+        """The code of a routine's operand, over its own index."""
+        code, memo = self.code, self.memo
+        self.code, self.memo = [], {}
+        try:
+            last = self.value(x, None)
+            if last != len(self.code) - 1:  # the value must be the last instruction
+                self.code.append(Apply("copy", (last,), (), x.dtype))
+            return Expr(x.shape, tuple(self.code), x.dtype)
+        finally:
+            self.code, self.memo = code, memo
+
+    def value(self, n: Node, moves: Any, top: bool = False) -> int:
+        """The instruction that gives `n` at the index that `moves` make of the space's."""
+        key = (id(n), moves)
+        found = self.memo.get(key)
+        if found is None:
+            found = self.memo[key] = self.compute(n, moves, top)
+        return found
+
+    def compute(self, n: Node, moves: Any, top: bool) -> int:
+        if n.op is CONST:
+            return self.param(n, id(n))
+        member = self.values.get(id(n))
+        if member is not None:
+            if not _same(track(n.shape, moves), member[1]):
+                raise _UnfitError
+            return member[0]
+        if n.data is not None or (id(n) in self.stored and not top):
+            self.buffers[id(n)] = n
+            binding = list(self.buffers).index(id(n))
+            return self.emit(Load(binding, track(n.shape, moves), n.dtype))
+        op = n.op
+        assert op is not None
+        if op.kind == MOVEMENT:
+            inner = self.value(n.inputs[0], ((op, n.attrs), moves))
+            if op.name == "pad" and not _reads_zero(n, self.code[inner]):
+                valid = self.emit(Valid(track(n.inputs[0].shape, ((op, n.attrs), moves))))
+                fill = Node(CONST, (), (n.attrs[1],), (), n.dtype, n.device)
+                other = self.param(fill, (n.attrs[1], n.dtype))
+                return self.emit(Apply("where", (valid, inner, other), (), n.dtype))
+            return inner
+        args = tuple(self.value(i, _broadcast(i, n, moves)) for i in n.inputs)
+        index = track(n.shape, moves) if getattr(op, "uses_index", False) else None
+        attrs = () if index is not None else n.attrs
+        return self.emit(Apply(op.name, args, attrs, n.dtype, index))
+
+    def param(self, n: Node, key: Any) -> int:
+        self.scalars.setdefault(key, n)
+        return self.emit(Param(list(self.scalars).index(key), n.dtype))
 
 
 def track(shape: tuple[int, ...], moves: Any) -> views.Tracker:
@@ -128,6 +249,16 @@ def track(shape: tuple[int, ...], moves: Any) -> views.Tracker:
         (op, attrs), moves = moves
         t = op.view(t, *attrs)
     return t
+
+
+def _same(a: views.Tracker, b: views.Tracker) -> bool:
+    """Whether two trackers over one space send each index to the same place."""
+    if len(a) > 1 or len(b) > 1:
+        return a == b
+    (x,), (y,) = a, b
+    return (x.mask, x.offset, x.shape) == (y.mask, y.offset, y.shape) and all(
+        n == 1 or s == t for n, s, t in zip(x.shape, x.strides, y.strides, strict=True)
+    )
 
 
 def _broadcast(i: Node, n: Node, moves: Any) -> Any:
@@ -140,55 +271,85 @@ def _reads_zero(pad: Node, inner: Any) -> bool:
     return pad.attrs[1] == 0 and isinstance(inner, Load)
 
 
-def _cost(n: Node, cost: dict[int, int], stored: set[int]) -> int:
-    """Instructions that computing `n` inside a consumer takes."""
-    if n.data is not None or id(n) in stored or n.op is CONST:
-        return 1
-    own = 3 if n.op is not None and n.op.name == "pad" else 1
-    return min(own + sum(cost[id(i)] for i in n.inputs), 10**6)
+# --- which values get a buffer
 
 
-def _choose_stored(order: Sequence[Node], roots: Sequence[Node], max_inputs: int) -> set[int]:
-    """ids of the nodes that get a buffer."""
-    stored = {id(n) for n in roots if n.data is None}
-    users: dict[int, int] = {}
-    for n in order:
-        if n.data is None:
-            for i in n.inputs:
-                users[id(i)] = users.get(id(i), 0) + 1
-    cost: dict[int, int] = {}
-    leaves: dict[int, frozenset[int]] = {}
-    for n in order:
+class _Values:
+    """The nodes to compute, and which of them are stored rather than computed where they are
+    used."""
+
+    def __init__(self, order: Sequence[Node], roots: Sequence[Node], limits: Limits) -> None:
+        self.order, self.limits = order, limits
+        self.stored = {id(n) for n in roots if n.data is None}
+        self.cost: dict[int, int] = {}  # instructions that computing it inside a consumer takes
+        self.leaves: dict[int, frozenset[int]] = {}  # the buffers that this reads
+        users: dict[int, int] = {}
+        for n in order:
+            if n.data is None:
+                for i in n.inputs:
+                    users[id(i)] = users.get(id(i), 0) + 1
+        again = 1 if limits.host else RECOMPUTE
+        kinds = {id(n): n.op.kind for n in order if n.data is None and n.op is not None}
+        heavy = {i for i, kind in kinds.items() if kind in (REDUCTION, ROUTINE)}
+        for n in order:
+            if n.data is None and n.op is not CONST:
+                self.bound(n, self.most(n))
+                if id(n) in heavy:
+                    for i in n.inputs if kinds[id(n)] == ROUTINE else ():
+                        base = _computed_base(i)
+                        # what a routine reads often is computed once, by what makes its operands
+                        if base is None or id(base) in self.stored:
+                            continue
+                        if limits.host or self.leaves[id(base)] & heavy:
+                            self.store(base, n)
+                    self.stored.add(id(n))
+            self.note(n)
+            cost = self.cost[id(n)]
+            shared = users.get(id(n), 0) > 1 and cost > again
+            if kinds.get(id(n)) == ELEMENTWISE and (shared or cost > MAX_CODE):
+                self.stored.add(id(n))
+                self.note(n)
+
+    def most(self, n: Node) -> int:
+        """How many buffers a kernel for `n` alone may read."""
+        return self.limits.storage_buffers - 1
+
+    def note(self, n: Node) -> None:
         own = frozenset((id(n),))
-        if n.data is not None:
-            cost[id(n)], leaves[id(n)] = 1, own
-            continue
-        assert n.op is not None
-        if n.op is CONST:
-            cost[id(n)], leaves[id(n)] = 1, frozenset()
-            continue
-        reads: frozenset[int] = frozenset().union(*[leaves[id(i)] for i in n.inputs])
-        if len(reads) > max_inputs:
-            for i in sorted(n.inputs, key=lambda i: -len(leaves[id(i)])):
-                base = _computed_base(i)
-                if base is None or id(base) in stored:
-                    continue
-                stored.add(id(base))
-                cost[id(base)], leaves[id(base)] = 1, frozenset((id(base),))
-                _refresh(order, stored, cost, leaves, n)
-                reads = frozenset().union(*[leaves[id(i)] for i in n.inputs])
-                if len(reads) <= max_inputs:
-                    break
-        c = _cost(n, cost, stored)
-        if n.op.kind in (REDUCTION, ROUTINE) or (
-            n.op.kind == ELEMENTWISE and ((users.get(id(n), 0) > 1 and c > 4) or c > MAX_CODE)
-        ):
-            stored.add(id(n))
-        if id(n) in stored:
-            cost[id(n)], leaves[id(n)] = 1, own
+        if n.data is not None and n.op is not CONST:
+            self.cost[id(n)], self.leaves[id(n)] = 1, own
+        elif n.op is CONST:
+            self.cost[id(n)], self.leaves[id(n)] = 1, frozenset()
+        elif id(n) in self.stored:
+            self.cost[id(n)], self.leaves[id(n)] = 1, own
         else:
-            cost[id(n)], leaves[id(n)] = c, reads
-    return stored
+            step = 3 if n.op.name == "pad" else 0 if n.op.kind == MOVEMENT else 1  # type: ignore[union-attr]
+            cost = step + sum(self.cost[id(i)] for i in n.inputs)
+            self.cost[id(n)] = min(cost, 10**6)
+            self.leaves[id(n)] = self.reads(n)
+
+    def reads(self, n: Node) -> frozenset[int]:
+        """The buffers that a kernel for `n` loads."""
+        return frozenset().union(*[self.leaves[id(i)] for i in n.inputs])
+
+    def bound(self, n: Node, most: int) -> None:
+        """Store some of what `n` is computed from, until it reads at most `most` buffers."""
+        while len(self.reads(n)) > most:
+            for i in sorted(n.inputs, key=lambda i: -len(self.leaves[id(i)])):
+                base = _computed_base(i)
+                if base is not None and id(base) not in self.stored:
+                    self.store(base, n)
+                    break
+            else:
+                return
+
+    def store(self, base: Node, until: Node) -> None:
+        self.stored.add(id(base))
+        for n in self.order:
+            if n is until:
+                return
+            if n.data is None and n.op is not CONST:
+                self.note(n)
 
 
 def _computed_base(n: Node) -> Node | None:
@@ -198,112 +359,522 @@ def _computed_base(n: Node) -> Node | None:
     return None if n.data is not None or n.op is CONST else n
 
 
-def _refresh(
-    order: Sequence[Node], stored: set[int], cost: dict[int, int],
-    leaves: dict[int, frozenset[int]], until: Node,
-) -> None:  # fmt: skip
-    for n in order:
-        if n is until:
-            return
-        if n.data is None and n.op is not CONST and id(n) not in stored:
-            leaves[id(n)] = frozenset().union(*[leaves[id(i)] for i in n.inputs])
-            cost[id(n)] = _cost(n, cost, stored)
+# --- which values share a kernel
 
 
-def schedule(
-    order: Sequence[Node], roots: Sequence[Node], storage_buffers: int
-) -> tuple[Program, list[Node], list[Node]]:
-    """(Program, the nodes of its inputs, the constants that fill its params, in order)."""
-    stored = _choose_stored(order, roots, storage_buffers - 1)
-    inputs = [n for n in order if n.data is not None]
-    slot_of = {id(n): i for i, n in enumerate(inputs)}
-    slot_bytes = [_nbytes(n) for n in inputs]
-    outputs = [n for n in roots if n.data is None]
-    for n in outputs:
-        slot_of[id(n)] = len(slot_bytes)
-        slot_bytes.append(_nbytes(n))
+class _Grouping:
+    def __init__(
+        self, values: _Values, roots: Sequence[Node], limits: Limits, in_place: Mapping[int, Node]
+    ) -> None:
+        self.values, self.limits = values, limits
+        self.roots = {id(n) for n in roots}
+        self.replacing = {id(n) for n in in_place.values()}
+        self.position = {id(n): i for i, n in enumerate(values.order)}
+        self.groups: list[_Group | None] = []
+        self.home: dict[int, _Group] = {}  # of each stored node
+        self.readers: dict[int, list[_Group]] = {}  # of each buffer
+        self.users: dict[int, set[int]] = {}  # of each buffer: the stored nodes that read it
+        todo = [n for n in values.order if id(n) in values.stored]
+        for n in todo:
+            for leaf in values.reads(n):
+                self.users.setdefault(leaf, set()).add(id(n))
+        for n in todo:
+            self.place(n)
 
-    planned: list[tuple[Kernel, list[Node], Node, list[Node]]] = []
-    for n in order:
-        if id(n) not in stored:
-            continue
-        builder = _Builder(stored)
-        op: Op = n.op  # type: ignore[assignment]
-        body, attrs = op.name, n.attrs
-        operands: tuple[Expr, ...]
-        if op.kind == ROUTINE:
-            operands = tuple(builder.operand(i, False) for i in n.inputs)
-        elif op.kind == REDUCTION:
-            shape = n.inputs[0].shape
-            kinds = [int(d in n.attrs[0]) for d in range(len(shape))]
-            operand, kinds = _collapsed(builder.operand(n.inputs[0], False), kinds)
-            operands = (operand,)
-            attrs = (tuple(d for d, k in enumerate(kinds) if k), False)
-        else:
-            body, attrs = "map", ()
-            operands = (_collapsed(builder.operand(n, True))[0],)
-        kernel = Kernel(
-            body, operands, attrs, n.shape, n.dtype, len(builder.bindings), len(builder.scalars)
+    def place(self, n: Node) -> None:
+        leaves = self.values.reads(n)
+        makers = list({id(g): g for g in map(self.home.get, leaves) if g is not None}.values())
+        makers.sort(key=lambda g: -g.number)
+        near = {id(g): g for leaf in leaves for g in self.readers.get(leaf, ())[-4:]}
+        others = [g for g in near.values() if g not in makers]
+        if math.prod(n.shape) == 1 and n.op is not None and n.op.kind == ELEMENTWISE:
+            others += [g for g in self.groups if g is not None and g.size == 1][-1:]
+        for g in [*makers, *others]:
+            if self.suits(g, n, g in makers) and self.try_add(g, n):
+                for other in makers:
+                    if other is not g and self.groups[other.number] is other:
+                        self.try_union(g, other)
+                return
+        whole = n.inputs[0].shape if n.op is not None and n.op.kind == REDUCTION else n.shape
+        group = _Group(len(self.groups), whole, self.values.stored)
+        self.groups.append(group)
+        group.add(n)
+        self.settle(group)
+
+    def suits(self, g: _Group, n: Node, made_here: bool) -> bool:
+        """Whether computing `n` in `g` too is worth it."""
+        kind = n.op.kind if n.op is not None else ELEMENTWISE
+        size = math.prod(n.shape)
+        if kind == ROUTINE or (id(n) in self.replacing and (g.axes or g.routine is not None)):
+            return False
+        if kind == REDUCTION:
+            size = math.prod(n.inputs[0].shape)
+            if g.routine is not None:
+                return False
+            if size == g.size and not g.axes:
+                axes = tuple(d for d, m in enumerate(n.inputs[0].shape) if d in n.attrs[0])
+                return n.inputs[0].shape == g.space and self.balanced(g.space, axes)
+            if size != g.size:
+                return bool(g.axes) and g.size <= ONE_GROUP
+            return True
+        if g.routine is not None:
+            return made_here and size == g.size
+        if g.axes and size == g.size:
+            return self.balanced(g.space, g.axes) and (made_here or g.size <= ONE_GROUP)
+        return size == g.size or made_here
+
+    def balanced(self, space: tuple[int, ...], axes: tuple[int, ...]) -> bool:
+        """Whether a map over `space` loses little when it is walked row by row."""
+        whole = [d for d, n in enumerate(space) if n != 1]
+        by_rows = bool(whole) and whole[-1] in axes
+        if self.limits.host:
+            return by_rows
+        rows = math.prod(n for d, n in enumerate(space) if d not in axes)
+        return math.prod(space) <= 1 << 16 or (by_rows and rows >= 64)
+
+    def try_add(self, g: _Group, n: Node) -> bool:
+        before = g.state()
+        try:
+            g.add(n)
+            self.check(g)
+        except _UnfitError:
+            g.restore(before)
+            return False
+        self.settle(g)
+        return True
+
+    def try_union(self, a: _Group, b: _Group) -> bool:
+        if a.routine or b.routine or a.size != b.size:
+            return False
+        if (a.axes or b.axes) and not self.balanced(a.space, a.axes or b.axes):
+            return False
+        if self.replacing & {id(n) for g in (a, b) for n in g.members} and (a.axes or b.axes):
+            return False
+        merged = _Group(a.number, (a if a.axes else b).space, self.values.stored)
+        bits = (1 << a.number) | (1 << b.number)
+        try:
+            for n in sorted([*a.members, *b.members], key=lambda n: self.position[id(n)]):
+                merged.add(n)
+            self.check(merged, bits)
+        except _UnfitError:
+            return False
+        self.groups[b.number] = None
+        for g in self.groups:
+            if g is not None and g.before & bits:
+                g.before |= bits
+        self.settle(merged, a, b)
+        return True
+
+    def check(self, g: _Group, own: int = 0) -> None:
+        """Raises _UnfitError if `g` binds too much, or must run both before and after another."""
+        own = own or 1 << g.number
+        inside = {id(n) for n in g.members}
+        written = sum(
+            id(n) in self.roots or not self.users.get(id(n), set()) <= inside for n in g.members
         )
-        planned.append((kernel, builder.bindings, n, builder.scalars))
+        if len(g.buffers) + max(written, 1) > self.limits.storage_buffers:
+            raise _UnfitError
+        for leaf in g.buffers:
+            home = self.home.get(leaf)
+            if home is not None and not own >> home.number & 1 and home.before & own:
+                raise _UnfitError
 
-    last_use = {id(b): at for at, (_, reads, _, _) in enumerate(planned) for b in reads}
-    kernels: list[Kernel] = []
-    kernel_of: dict[Kernel, int] = {}
-    steps: list[Step] = []
-    params: list[tuple[int, DType]] = []
-    constants: list[Node] = []
-    param_bytes = 0
-    free: dict[int, list[int]] = {}
-    temporary: set[int] = set()
-    for at, (kernel, reads, node, scalars) in enumerate(planned):
-        if id(node) not in slot_of:
-            size = _nbytes(node)
-            spare = free.get(size)
-            if spare:
-                slot_of[id(node)] = spare.pop()
-            else:
-                slot_of[id(node)] = len(slot_bytes)
-                slot_bytes.append(size)
-            temporary.add(id(node))
-        if kernel not in kernel_of:
-            kernel_of[kernel] = len(kernels)
-            kernels.append(kernel)
-        offset = -1
-        if scalars:
-            offset = param_bytes
-            params.extend((offset + 4 * w, s.dtype) for w, s in enumerate(scalars))
-            constants.extend(scalars)
-            param_bytes += -(-4 * len(scalars) // PARAM_ALIGN) * PARAM_ALIGN
-        slots = (*[slot_of[id(b)] for b in reads], slot_of[id(node)])
-        steps.append(Step(kernel_of[kernel], slots, offset))
-        for b in reads:  # a temporary may be reused once its last reader has run
-            if id(b) in temporary and last_use[id(b)] == at:
-                temporary.discard(id(b))
-                free.setdefault(_nbytes(b), []).append(slot_of[id(b)])
-    program = Program(kernels, steps, slot_bytes, len(inputs), len(outputs), params, param_bytes)
-    return program, inputs, constants
+    def settle(self, g: _Group, *replaced: _Group) -> None:
+        """Note what `g` now computes, reads and must wait for."""
+        self.groups[g.number] = g
+        for n in g.members:
+            self.home[id(n)] = g
+        g.before = 0
+        for leaf in g.buffers:
+            home = self.home.get(leaf)
+            if home is not None:
+                g.before |= 1 << home.number | home.before
+            readers = self.readers.setdefault(leaf, [])
+            readers[:] = [r for r in readers if r not in replaced and r is not g] + [g]
+        bit = 1 << g.number
+        for other in self.groups:
+            if other is not None and other.before & bit:
+                other.before |= g.before
+
+    def after(self, first: _Group, then: _Group) -> bool:
+        """Have `then` run after `first`, if nothing forbids it."""
+        if first is then:
+            return True
+        bit = 1 << then.number
+        if first.before & bit:
+            return False
+        then.before |= 1 << first.number | first.before
+        for other in self.groups:
+            if other is not None and other.before & bit:
+                other.before |= then.before
+        return True
+
+    def ordered(self) -> list[_Group]:
+        """The groups, each after what it must wait for, otherwise as the program was written."""
+        left = [g for g in self.groups if g is not None]
+        waits = {g.number: g.before for g in left}
+        first = {g.number: min(self.position[id(n)] for n in g.members) for g in left}
+        done, out = 0, []
+        alive = sum(1 << g.number for g in left)
+        heap = [(first[g.number], g.number) for g in left if not waits[g.number] & alive]
+        heapq.heapify(heap)
+        seen = {number for _, number in heap}
+        while heap:
+            _, number = heapq.heappop(heap)
+            g = self.groups[number]
+            assert g is not None
+            out.append(g)
+            done |= 1 << number
+            for other in left:
+                if other.number not in seen and not waits[other.number] & alive & ~done:
+                    seen.add(other.number)
+                    heapq.heappush(heap, (first[other.number], other.number))
+        return out
 
 
-def _nbytes(n: Node) -> int:
-    return max(-(-math.prod(n.shape) * n.dtype.device_itemsize // 4) * 4, 4)
+# --- from groups to kernels
 
 
-def _collapsed(e: Expr, kinds: Sequence[int] | None = None) -> tuple[Expr, list[int]]:
-    """The same map over as few dims as its trackers allow, so that indices are cheap."""
-    where = [i for i in e.code if not isinstance(i, Param) and _tracker(i)]
-    new, shape, kinds = views.collapse([_tracker(i) for i in where], e.shape, kinds)
-    it = iter(new)
-    code: list[Any] = []
-    for i in e.code:
-        if isinstance(i, (Load, Valid)):
-            code.append(i._replace(tracker=next(it)))
-        elif isinstance(i, Apply) and i.index:
-            code.append(i._replace(index=next(it)))
+class _Work:
+    """A kernel with what it runs on: a node for each binding, and its scalars."""
+
+    def __init__(self, g: _Group, kept: Iterable[int], in_place: Mapping[int, Node]) -> None:
+        """`kept` are the members that are written, `in_place` the inputs that some replace."""
+        replaced = {id(r): donor for donor, r in in_place.items()}
+        self.group = g
+        self.scalars = list(g.scalars.values())
+        self.nodes = list(g.buffers.values())  # of each binding, what lies there
+        stores = []
+        for n in g.members:
+            if id(n) in kept:
+                at = len(self.nodes)
+                if replaced.get(id(n)) in g.buffers:
+                    at = list(g.buffers).index(replaced[id(n)])
+                else:
+                    self.nodes.append(n)
+                value, tracker = g.values[id(n)]
+                stores.append(Store(at, value, tracker, n.dtype))
+        routine = None
+        space, code = g.space, tuple(g.code)
+        if g.routine is not None:
+            op = g.routine.op
+            assert op is not None
+            routine = Routine(op.name, g.routine.attrs, g.operands, g.routine.dtype)
         else:
-            code.append(i)
-    return Expr(shape, tuple(code), e.dtype), kinds
+            kinds = [1 if d in g.axes else 2 if d in g.rest else 0 for d in range(len(space))]
+            space, code, stores = _collapsed(g, space, code, stores, kinds)
+        self.kernel = Kernel(
+            space, code, tuple(stores), len(self.nodes), len(self.scalars), routine
+        )
+
+
+def _collapsed(
+    g: _Group, space: tuple[int, ...], code: tuple[Any, ...], stores: list[Store], kinds: list[int]
+) -> tuple[tuple[int, ...], tuple[Any, ...], list[Store]]:
+    """The same over as few axes as the trackers allow, so that indices are cheap."""
+    moved = [i for i in code if _tracker(i) is not None]
+    trackers = [_tracker(i) for i in moved] + [s.tracker for s in stores]
+    new, space, kinds = views.collapse(trackers, space, kinds)
+    it = iter(new)
+    out: list[Any] = []
+    for i in code:
+        if isinstance(i, (Load, Valid)):
+            out.append(i._replace(tracker=next(it)))
+        elif isinstance(i, Apply) and i.index is not None:
+            out.append(i._replace(index=next(it)))
+        elif isinstance(i, Reduce):
+            level = 1 if i.axes == g.axes else 2
+            axes = tuple(d for d, kind in enumerate(kinds) if kind == level) if i.axes else ()
+            out.append(i._replace(axes=axes))
+        else:
+            out.append(i)
+    return space, tuple(out), [s._replace(tracker=next(it)) for s in stores]
 
 
 def _tracker(i: Any) -> Any:
-    return i.index if isinstance(i, Apply) else i.tracker
+    return i.index if isinstance(i, Apply) else getattr(i, "tracker", None)
+
+
+def _writes_in_place(grouping: _Grouping, donor: int, n: Node) -> bool:
+    """Whether `n` may be written over input `donor`: nothing reads the old value afterwards, and
+    each element is read, if at all, only by what writes it. Makes the readers run first."""
+    home = grouping.home[id(n)]
+    for i in home.code:
+        reads_it = isinstance(i, Load) and list(home.buffers)[i.binding] == donor
+        if reads_it and not _same(i.tracker, home.values[id(n)][1]):
+            return False
+    if home.axes or home.routine is not None:
+        return donor not in home.buffers
+    return all(
+        grouping.after(g, home)
+        for g in grouping.groups
+        if g is not None and g is not home and donor in g.buffers
+    )
+
+
+# --- many small tensors as one
+
+
+class _Pack(NamedTuple):
+    """Maps that do the same to tensors of different sizes, done as one map over tensors that lie
+    one after the other."""
+
+    works: list[_Work]
+    offsets: list[int]
+    nbytes: int
+
+
+def _signature(w: _Work) -> Any:
+    """Equal for kernels that do the same to each element of buffers of some size; else None."""
+    k = w.kernel
+    if k.routine or len(k.space) != 1:
+        return None
+    out: list[Any] = []
+    for i in k.code:
+        if isinstance(i, Load):
+            full = views.is_contiguous(i.tracker)
+            if not full and math.prod(w.nodes[i.binding].shape) != 1:
+                return None
+            out.append((i.binding, i.dtype, full or id(w.nodes[i.binding])))
+        elif isinstance(i, Param):
+            out.append((id(w.scalars[i.word]), i.dtype))
+        elif isinstance(i, Apply) and i.index is None:
+            out.append(i)
+        else:
+            return None
+    if any(s.dtype.itemsize != 4 or not views.is_contiguous(s.tracker) for s in k.stores):
+        return None
+    return tuple(out), tuple(s[:2] for s in k.stores), k.bindings
+
+
+def _packs(works: list[_Work], grouping: _Grouping, movable: set[int]) -> list[_Pack]:
+    """What can be packed: buffers that may lie anywhere, used in just one place of one pack."""
+    found: dict[Any, list[_Work]] = {}
+    for w in works:
+        key = _signature(w)
+        if key is not None:
+            found.setdefault(key, []).append(w)
+    out = []
+    taken: set[int] = set()
+    for same in found.values():
+        bits = sum(1 << w.group.number for w in same)
+        fulls = [[n for n in w.nodes if math.prod(n.shape) != 1 or n.data is None] for w in same]
+        ids = [id(n) for nodes in fulls for n in nodes]
+        if (
+            len(same) < 2
+            or any(w.group.before & bits for w in same)
+            or len(set(ids)) < len(ids)
+            or taken & set(ids)
+            or any(
+                n.dtype.itemsize != 4 or (n.data is not None and id(n) not in movable)
+                for nodes in fulls
+                for n in nodes
+            )
+        ):
+            continue
+        taken |= set(ids)
+        offsets, at = [], 0
+        for w in same:
+            offsets.append(at)
+            at += -(-4 * w.kernel.space[0] // PARAM_ALIGN) * PARAM_ALIGN
+        out.append(_Pack(same, offsets, at))
+    return out
+
+
+def _resized(kernel: Kernel, size: int) -> Kernel:
+    """The same map over `size` elements."""
+
+    def wider(t: views.Tracker) -> views.Tracker:
+        return (views.View((size,), t[0].strides, t[0].offset),)
+
+    code = tuple(i._replace(tracker=wider(i.tracker)) if isinstance(i, Load) else i
+                 for i in kernel.code)  # fmt: skip
+    stores = tuple(s._replace(tracker=wider(s.tracker)) for s in kernel.stores)
+    return Kernel((size,), code, stores, kernel.bindings, kernel.params)
+
+
+# --- the whole
+
+
+def schedule(
+    order: Sequence[Node],
+    roots: Sequence[Node],
+    limits: Limits,
+    in_place: Mapping[int, Node] | None = None,
+    movable: Iterable[int] | None = None,
+) -> tuple[Program, list[Node], list[Node]]:
+    """(Program, the nodes of its inputs, the constants that fill its params, in order).
+
+    `in_place` says which root may be written over which input (by id), `movable` which inputs may
+    be asked for in a region beside others; with it, equal maps over many tensors become one.
+    """
+    inputs = [n for n in order if n.data is not None and n.op is not CONST]
+    outputs = [n for n in roots if n.data is None or n.op is CONST]
+    if not limits.host:
+        order = _split_reductions(order, roots)
+    grouping = _Grouping(_Values(order, roots, limits), roots, limits, in_place or {})
+    kept = {id(n) for n in outputs}.union(*[g.buffers for g in grouping.groups if g is not None])
+    written = {
+        donor: n for donor, n in (in_place or {}).items() if _writes_in_place(grouping, donor, n)
+    }
+    works = {g.number: _Work(g, kept, written) for g in grouping.groups if g is not None}
+    packs = [] if movable is None else _packs(list(works.values()), grouping, set(movable))
+    packed: dict[int, _Pack] = {}
+    for pack in packs:
+        first, *others = pack.works
+        bits = sum(1 << w.group.number for w in pack.works)
+        for w in others:
+            first.group.before |= w.group.before
+            grouping.groups[w.group.number] = None
+        for g in grouping.groups:
+            if g is not None and g.before & bits:
+                g.before |= bits | first.group.before
+        packed[first.group.number] = pack
+    replaces = {id(n): donor for donor, n in written.items()}
+    planner = _Planner(inputs, outputs, replaces, limits.host)
+    for pack in packs:
+        planner.pack(pack)
+    for g in grouping.ordered():
+        planner.step(works[g.number], packed.get(g.number))
+    return planner.program(), inputs, planner.constants
+
+
+class _Planner:
+    """Gives every value its slot, and every step its place."""
+
+    def __init__(
+        self, inputs: list[Node], outputs: list[Node], replaces: dict[int, int], host: bool
+    ) -> None:
+        self.host = host
+        self.slots: list[Slot] = []
+        self.slot_of: dict[int, int] = {}
+        self.regions: list[int] = []
+        self.kernels: dict[Kernel, int] = {}
+        self.steps: list[Step] = []
+        self.params: list[tuple[int, DType]] = []
+        self.constants: list[Node] = []
+        self.param_bytes = 0
+        self.whole: dict[tuple[int, int], int] = {}  # of a pack's bindings: the slot of the region
+        for n in inputs:
+            self.new(n, INPUT)
+        for n in outputs:
+            if id(n) in replaces:
+                self.slot_of[id(n)] = self.slot_of[replaces[id(n)]]
+            else:
+                self.new(n, OUTPUT)
+        self.outputs = [self.slot_of[id(n)] for n in outputs]
+
+    def new(self, n: Node, kind: str) -> int:
+        self.slot_of[id(n)] = len(self.slots)
+        self.slots.append(Slot(_nbytes(n, self.host), kind))
+        return len(self.slots) - 1
+
+    def slot(self, n: Node) -> int:
+        found = self.slot_of.get(id(n))
+        return self.new(n, TEMP) if found is None else found
+
+    def pack(self, pack: _Pack) -> None:
+        """Lay the buffers of `pack` beside each other, those of each binding in one region."""
+        first = pack.works[0]
+        for b, node in enumerate(first.nodes):
+            if math.prod(node.shape) == 1 and node.data is not None:
+                continue
+            region = len(self.regions)
+            self.regions.append(pack.nbytes)
+            kinds = set()
+            for w, offset in zip(pack.works, pack.offsets, strict=True):
+                at = self.slot(w.nodes[b])
+                kinds.add(self.slots[at].kind)
+                self.slots[at] = self.slots[at]._replace(region=region, offset=offset)
+            kind = INPUT if INPUT in kinds else OUTPUT if OUTPUT in kinds else TEMP
+            self.whole[id(first), b] = len(self.slots)
+            self.slots.append(Slot(pack.nbytes, kind, region))
+
+    def step(self, w: _Work, pack: _Pack | None) -> None:
+        kernel = w.kernel
+        slots = [self.slot(n) for n in w.nodes]
+        if pack is not None:
+            kernel = _resized(kernel, pack.nbytes // 4)
+            slots = [self.whole.get((id(w), b), s) for b, s in enumerate(slots)]
+        offset = -1
+        if w.scalars:
+            offset = self.param_bytes
+            self.params.extend((offset + 4 * i, s.dtype) for i, s in enumerate(w.scalars))
+            self.constants.extend(w.scalars)
+            self.param_bytes += -(-4 * len(w.scalars) // PARAM_ALIGN) * PARAM_ALIGN
+        number = self.kernels.setdefault(kernel, len(self.kernels))
+        self.steps.append(Step(number, tuple(slots), offset))
+
+    def program(self) -> Program:
+        renumbered = self.shared()
+        order = sorted(range(len(self.slots)), key=lambda s: _KINDS.index(self.slots[s].kind))
+        order = [s for s in order if renumbered[s] == s]
+        place = {s: i for i, s in enumerate(order)}
+        steps = [s._replace(slots=tuple(place[renumbered[b]] for b in s.slots)) for s in self.steps]
+        return Program(
+            list(self.kernels), steps, [self.slots[s] for s in order], self.regions,
+            [place[s] for s in self.outputs], self.params, self.param_bytes,
+        )  # fmt: skip
+
+    def shared(self) -> list[int]:
+        """For each slot the one whose buffer it takes: temporaries that are not alive at the same
+        time share one, the largest first."""
+        spans: dict[int, tuple[int, int]] = {}
+        for at, step in enumerate(self.steps):
+            for s in step.slots:
+                spans[s] = (spans.get(s, (at, at))[0], at)
+        out = list(range(len(self.slots)))
+        owners: list[tuple[int, list[tuple[int, int]]]] = []
+        temps = [s for s in spans if self.slots[s].kind == TEMP and self.slots[s].region < 0]
+        for s in sorted(temps, key=lambda s: -self.slots[s].nbytes):
+            a, b = spans[s]
+            for owner, taken in owners:
+                if all(b < c or d < a for c, d in taken):
+                    taken.append((a, b))
+                    out[s] = owner
+                    break
+            else:
+                owners.append((s, [(a, b)]))
+        return out
+
+
+_KINDS = (INPUT, OUTPUT, TEMP)
+
+
+def _nbytes(n: Node, host: bool) -> int:
+    size = n.dtype.itemsize if host else n.dtype.device_itemsize
+    return max(-(-math.prod(n.shape) * size // 4) * 4, 4)
+
+
+def _split_reductions(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
+    """A long reduction to few results, as one to some more results and one of those: else a few
+    workgroups would do all of the work."""
+    from pyframe.ops.movement import reshape_op
+
+    changed = False
+    for n in order:
+        if n.data is not None or n.op is None or n.op.kind != REDUCTION or n.op.wgsl.arg:
+            continue
+        x, (axes, _) = n.inputs[0], n.attrs
+        results = math.prod(n.shape)
+        if not results or results > 64 or math.prod(x.shape) // results < SPLIT:
+            continue
+        most = min(math.prod(x.shape) // results // 2048, 256)
+        parts, a = max((_divisor(x.shape[d], most), -d) for d in axes)
+        a = -a
+        if parts < 2:
+            continue
+        shape = (*x.shape[:a], parts, x.shape[a] // parts, *x.shape[a + 1 :])
+        inner = tuple(d + (d >= a) for d in axes)
+        kept = tuple(1 if d in inner else m for d, m in enumerate(shape))
+        cut = Node(reshape_op, (x,), (shape,), shape, x.dtype, x.device)
+        part = Node(n.op, (cut,), (inner, True), kept, n.dtype, n.device)
+        shape = (*kept[: a + 1], *kept[a + 2 :])
+        n.inputs = (Node(reshape_op, (part,), (shape,), shape, n.dtype, n.device),)
+        changed = True
+    return toposort(roots) if changed else order
+
+
+def _divisor(n: int, most: int) -> int:
+    """The largest divisor of n that is at most `most`."""
+    return max(d for d in range(1, max(min(n, most), 1) + 1) if n % d == 0)

@@ -121,7 +121,7 @@ def test_programs_share_the_pipeline_of_the_same_text(js: Snippets) -> None:
     assert js("program(); program(); return rt.stats().pipelines;") == 1
 
 
-def test_a_few_sets_of_buffers_keep_their_bind_groups(js: Snippets) -> None:
+def test_a_step_keeps_a_few_bind_groups(js: Snippets) -> None:
     """The 17th set pushes out the one that was used least recently."""
     out = js(
         """
@@ -133,6 +133,150 @@ def test_a_few_sets_of_buffers_keep_their_bind_groups(js: Snippets) -> None:
         """
     )
     assert out == [16, 16, 17, 17, 18]
+
+
+def test_only_the_steps_of_a_changed_slot_get_new_bind_groups(js: Snippets) -> None:
+    out = js(
+        """
+        const step = (from, to) => [0, 1, 1, 1, 0, 8, 2, from, to];
+        const steps = i32(...step(0, 1), ...step(1, 2), ...step(2, 3));
+        const chain = rt.load([SCALE], ["scale"], steps, 4, 256);
+        const first = i32(buffer(1), rt.alloc(4), rt.alloc(4), rt.alloc(4));
+        const other = i32(buffer(10), ...first.slice(1));  // the first step's
+        const last = i32(...first.slice(0, 3), rt.alloc(4));  // the third one's
+        const seen = [];
+        for (const ids of [first, other, first, last, other]) {
+          const [built, submits] = rt.run(chain, ids, params(2, 1));
+          seen.push([built, submits, ...floats(await rt.read(ids.slice(3), i32(4)))]);
+        }
+        return seen;
+        """
+    )
+    assert out == [[3, 1, 8], [1, 1, 80], [0, 1, 8], [1, 1, 8], [0, 1, 80]]
+
+
+def test_parts_of_a_buffer_stand_where_buffers_do(js: Snippets) -> None:
+    """Two parts of one buffer are the sources of two steps, a part of a part is a target."""
+    out = js(
+        """
+        const [whole, target] = [rt.alloc(1024), rt.alloc(1024)];
+        const [a, b] = [rt.slice(whole, 256, 256), rt.slice(whole, 512, 512)];
+        const c = rt.slice(rt.slice(target, 256, 768), 256, 6);  // 8 bytes
+        const d = rt.alloc(8);
+        rt.write(a, f32(1, 2));
+        rt.write(b, f32(10, 20));
+        const step = (from, to) => [0, 1, 1, 1, 0, 8, 2, from, to];
+        const two = rt.load([SCALE], ["scale"], i32(...step(0, 2), ...step(1, 3)), 4, 256);
+        rt.run(two, i32(a, b, c, d), params(2, 2));
+        const all = floats(await rt.read(i32(c, d, target, whole), i32(8, 8, 1024, 1024)));
+        return [all.slice(0, 2), all.slice(2, 4), all.slice(130, 136), all.slice(323, 327)];
+        """
+    )
+    assert out == [[2, 4], [20, 40], [0, 0, 2, 4, 0, 0], [0, 1, 2, 0]]
+
+
+def test_the_end_of_a_part_does_not_end_its_buffer(js: Snippets) -> None:
+    out = js(
+        """
+        const whole = rt.alloc(512);
+        const [part, other] = [rt.slice(whole, 256, 256), rt.slice(whole, 0, 256)];
+        rt.write(part, f32(5));
+        rt.free(part);
+        const seen = [
+          await caught(() => rt.read(i32(part), i32(4))),
+          await caught(() => rt.slice(other, 0, 260)),
+          await caught(() => rt.write(other, new Uint8Array(260))),
+          floats(await rt.read(i32(whole), i32(260))).at(-1),
+        ];
+        rt.free(whole);
+        seen.push(await caught(() => rt.read(i32(other), i32(4))));
+        rt.free(other);  // in either order
+        return [...seen, rt.stats().buffers, rt.stats().bytes];
+        """
+    )
+    gone = "buffer {} does not exist, or was freed"
+    few = "buffer 3 has 256 bytes, fewer than 260"
+    assert out == [gone.format(2), few, few, 5, gone.format(3), 0, 0]
+
+
+def test_copies_are_in_order_with_the_runs(js: Snippets) -> None:
+    """y is copied before a second run changes it; then within one buffer."""
+    out = js(
+        """
+        const [x, y, z] = [buffer(1, 2), rt.alloc(8), rt.alloc(512)];
+        const scale = program();
+        rt.run(scale, i32(x, y), params(3, 2));
+        rt.copy(z, y, 8);
+        rt.run(scale, i32(x, y), params(5, 2));
+        const upper = rt.slice(z, 256, 256);
+        rt.copy(upper, z, 8);
+        rt.write(z, f32(0, 0));
+        return floats(await rt.read(i32(y, upper, z), i32(8, 8, 8)));
+        """
+    )
+    assert out == [5, 10, 3, 6, 0, 0]
+
+
+@pytest.mark.parametrize(("n", "submits"), [(32, 1), (33, 4), (200, 6), (1000, 8)])
+def test_a_long_run_is_a_few_submits(js: Snippets, n: int, submits: int) -> None:
+    """Each step is -x, by one of two pipelines."""
+    out = js(
+        f"const n = {n};"
+        """
+        const step = (_, i) => [i % 3 % 2, 1, 1, 1, 0, 8, 2, i % 2, 1 - i % 2];
+        const steps = Array.from({ length: n }, step);
+        const codes = [SCALE, SCALE + "// another"];
+        const long = rt.load(codes, ["one", "two"], i32(...steps.flat()), 2, 256);
+        const ids = i32(buffer(3), buffer(0));
+        const [built, given] = rt.run(long, ids, params(-1, 1));
+        const { dispatches, submits } = rt.stats();
+        const last = floats(await rt.read(i32(ids[n % 2]), i32(4)));
+        return [built, given, dispatches, submits, ...last];
+        """
+    )
+    assert out == [n, submits, n, submits, 3 * (-1) ** n]
+
+
+def test_a_profile_has_the_time_of_each_step(js: Snippets) -> None:
+    """Browsers round the times, so that a short step may take none."""
+    out = js(
+        """
+        const step = (from, to) => [0, 1, 1, 1, 0, 8, 2, from, to];
+        const twice = rt.load([SCALE], ["scale"], i32(...step(0, 1), ...step(1, 2)), 3, 256);
+        const ids = i32(buffer(2), rt.alloc(4), rt.alloc(4));
+        const times = await rt.profile(twice, ids, params(3, 1));
+        const z = floats(await rt.read(ids.slice(2), i32(4)));
+        const clock = rt.features.includes("timestamp-query");
+        const { buffers } = rt.stats();
+        rt.features = [];
+        return { times, z, clock, buffers, no: await rt.profile(twice, ids, null) };
+        """
+    )
+    assert out["no"] is None
+    assert out["buffers"] == 3
+    if not out["clock"]:
+        pytest.skip("this adapter has no timestamp-query")
+    assert len(out["times"]) == 2
+    assert all(0 <= t < 10**9 for t in out["times"])
+    assert out["z"] == [18]
+
+
+def test_an_unloaded_program_is_gone_and_its_buffers_stay(js: Snippets) -> None:
+    out = js(
+        """
+        const [x, y] = [buffer(1), rt.alloc(4)];
+        const [gone, kept] = [program(), program()];
+        for (const id of [gone, kept]) rt.run(id, i32(x, y), params(2, 1));
+        rt.unload(gone);
+        rt.unload(gone);
+        const error = await caught(() => rt.run(gone, i32(x, y), null));
+        const [built] = rt.run(kept, i32(x, y), params(4, 1));
+        rt.free(x);
+        const { programs } = rt.stats();
+        return { error, built, programs, y: floats(await rt.read(i32(y), i32(4))) };
+        """
+    )
+    assert out == {"error": "run: program 3 is not loaded", "built": 0, "programs": 1, "y": [4]}
 
 
 def test_a_freed_buffer_cannot_be_used(js: Snippets) -> None:
