@@ -29,6 +29,7 @@ from pyframe.dtypes import (
     uint8 as uint8,
     uint32 as uint32,
 )
+from pyframe.graph.compile import compile as compile
 from pyframe.random import (
     Generator as Generator,
     default_generator as default_generator,
@@ -71,7 +72,7 @@ def numel(input: Tensor) -> Any:
 def flush() -> None:
     """Run what the GPU has recorded and not run yet; on the CPU there is nothing to wait for."""
     for d in list(device._known.values()):
-        if d.lazy and "backend" in d.__dict__:
+        if d.always_lazy and "backend" in d.__dict__:
             d.backend.flush()
 
 

@@ -5,10 +5,21 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import threading
 import warnings
 from typing import Any
 
 GPU_ALIASES = ("gpu", "webgpu", "cuda")
+
+
+class _Mode(threading.local):
+    """What the ops of this thread do besides computing."""
+
+    grad = True  # record gradients
+    capture: Any = None  # while one runs, every device is lazy and it keeps what is recorded
+
+
+mode = _Mode()
 
 
 class device:  # noqa: N801  (PyTorch's name)
@@ -20,7 +31,7 @@ class device:  # noqa: N801  (PyTorch's name)
 
     type: str
     index: int
-    lazy: bool  # ops record and run later, instead of at once
+    always_lazy: bool  # ops record and run later, instead of at once
     _known: dict[tuple[str, int], device] = {}  # noqa: RUF012
 
     def __new__(cls, name: str | device = "cpu", index: int | None = None) -> device:
@@ -38,9 +49,14 @@ class device:  # noqa: N801  (PyTorch's name)
         if key not in cls._known:
             self = super().__new__(cls)
             self.type, self.index = key
-            self.lazy = kind == "gpu"
+            self.always_lazy = kind == "gpu"
             cls._known[key] = self
         return cls._known[key]
+
+    @property
+    def lazy(self) -> bool:
+        """Whether ops on this device are only recorded now: the CPU's are within a capture."""
+        return self.always_lazy or mode.capture is not None
 
     @functools.cached_property
     def backend(self) -> Any:

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import devices as _device
-from pyframe.devices import device as Device
+from pyframe import devices as _device, dtypes as dt
+from pyframe.devices import device as Device, mode
+from pyframe.graph.compile import outside
 from pyframe.ops import elementwise as el, mathfn, movement as mv
 from pyframe.ops.op import apply
 from pyframe.tensor import Tensor, no_grad, upload
@@ -30,8 +31,12 @@ class Generator:
         """Start over from `seed` (any int, taken modulo 2**64)."""
         self._seed = int(seed) & (2**64 - 1)
         self._host_draws = 0
-        self._states.clear()
+        for state in self._states.values():  # the same tensors, as replays know them
+            state._overwrite(upload(self._start(), state.device))
         return self
+
+    def _start(self) -> np.ndarray:
+        return np.array([self._seed & 0xFFFFFFFF, self._seed >> 32, 0], np.uint32)
 
     def seed(self) -> int:
         """Start over from a seed of the operating system's; returns it."""
@@ -56,16 +61,19 @@ class Generator:
         """uint32 random bits on `device`."""
         state = self._states.get(device)
         if state is None:
-            key = np.array([self._seed & 0xFFFFFFFF, self._seed >> 32, 0], np.uint32)
-            state = self._states[device] = upload(key, device)
+            with outside():
+                state = self._states[device] = upload(self._start(), device)
         with no_grad():
             words = [mv.select(state, 0, i) for i in range(3)]
             out = apply(el.random_bits_op, tuple(words), (shape,))
-            self._states[device] = mv.cat([mv.narrow(state, 0, 0, 2), state[2:] + 1])
+            step = el.eq(el.iota((3,), device), 2).to(dt.uint32)
+            state._overwrite(state + step)
         return out
 
     def host_bits(self, n: int) -> np.ndarray:
         """uint32 (n,) random bits on the host, of a stream of their own."""
+        if mode.capture is not None:
+            mode.capture.give_up("draws random numbers on the host")
         draw = self._host_draws
         self._host_draws += 1
         key = self._seed ^ 0x9E3779B97F4A7C15  # not the devices' stream

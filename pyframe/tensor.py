@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from pyframe.ops.op import GradNode, Op, mode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+_object: Any = object.__new__
 
 
 class Size(tuple[int, ...]):
@@ -42,16 +44,27 @@ class Tensor:
     (movement op, attributes) that cut it from the storage, so that a write to one is seen by all.
     """
 
-    _steps: tuple[tuple[Op, tuple[Any, ...]], ...] = ()
-    _base: Tensor | None = None  # of a differentiable view: the tensor whose history it follows
-    _base_fn: Any = None  # the base's grad_fn when this view's own was made
-    _stamp = 0  # the storage's version of which a lazy view's node was made
-    _grad_fn: GradNode | None = None
-    _needs_grad = False  # leaves only
-    _hooks: list[Callable[..., Any]] | None = None
-    grad: Tensor | None = None
+    # slots are read and written faster; any other attribute goes to __dict__
+    __slots__ = (
+        "__dict__", "__weakref__", "_base", "_base_fn", "_grad_fn", "_hooks", "_needs_grad",
+        "_node", "_stamp", "_steps", "_storage", "grad",
+    )  # fmt: skip
+    _steps: tuple[tuple[Op, tuple[Any, ...]], ...]
+    _base: Tensor | None  # of a differentiable view: the tensor whose history it follows
+    _base_fn: Any  # the base's grad_fn when this view's own was made
+    _stamp: int  # the storage's version of which a lazy view's node was made
+    _grad_fn: GradNode | None
+    _needs_grad: bool  # leaves only
+    _hooks: list[Callable[..., Any]] | None
+    grad: Tensor | None
     _node: Node
     _storage: Storage
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        self = _object(cls)
+        self._steps, self._stamp, self._needs_grad = (), 0, False
+        self._base = self._base_fn = self._grad_fn = self._hooks = self.grad = None
+        return self
 
     def __init__(self, data: Any = ()) -> None:
         source = data if isinstance(data, Tensor) else tensor(data, dtype=dt.get_default_dtype())
@@ -177,7 +190,7 @@ class Tensor:
 
     def stride(self, dim: int | None = None) -> Any:
         """The strides in elements, or that of one dim."""
-        if self._node.data is not None and not self.device.lazy:
+        if self._node.data is not None and not self.device.always_lazy:
             data = self._node.data
             strides = tuple(s // data.itemsize for s in data.strides)
         else:
@@ -186,7 +199,7 @@ class Tensor:
 
     def is_contiguous(self) -> bool:
         """Whether the elements lie in memory in row-major order."""
-        if not self.device.lazy:
+        if self._node.data is not None and not self.device.always_lazy:
             return bool(self._node.data.flags.c_contiguous)
         return not self._steps or views.is_contiguous(_without_offset(self._tracker()))
 
@@ -194,18 +207,42 @@ class Tensor:
 
     def _value(self) -> Node:
         """The node that holds what this tensor is now."""
-        storage = self._storage
-        if not self._node.device.lazy:
+        always_lazy = self._node.device.always_lazy
+        capture = mode.capture
+        if capture is None and not always_lazy:
             return self._node
+        storage = self._storage
+        node = before = self._node
         if not self._steps:
-            self._node = storage.node
-        elif self._stamp != storage.version:
             node = storage.node
-            for op, attrs in self._steps:
-                shape, d = op.infer(node, *attrs)  # type: ignore[misc]
-                node = Node(op, (node,), attrs, shape, d, node.device)
-            self._node, self._stamp = node, storage.version
-        return self._node
+        elif self._stamp != storage.version:
+            # on the CPU a write to data that is there is seen by a view that was cut from it
+            if always_lazy or storage.node.data is None:
+                node = storage.node
+                for op, attrs in self._steps:
+                    shape, d = op.infer(node, *attrs)  # type: ignore[misc]
+                    node = Node(op, (node,), attrs, shape, d, node.device)
+            self._stamp = storage.version
+        self._node = node
+        if capture is not None:
+            if node is not before:
+                self._touched()
+            if storage.node.data is not None:
+                capture.saw(self)  # what the capture reads from outside
+                return self._node
+        return node
+
+    def _touched(self) -> None:
+        """Within a capture: note a tensor of the CPU whose node it changed or made, as a handle
+        (weak, so that temporaries die) on memory that others may see too."""
+        if mode.capture is not None and not self._node.device.always_lazy:
+            mode.capture.touched.append(weakref.ref(self))
+
+    def _pending(self) -> None:
+        """The storage has a new node: whoever runs what is recorded must compute it."""
+        capture = mode.capture
+        pending = self.device.backend.pending if capture is None else capture.pending
+        pending.append(weakref.ref(self._storage))
 
     def _share(self, x: Tensor, op: Op, attrs: tuple[Any, ...]) -> None:
         """Become the view of `x` that `op` with `attrs` cuts."""
@@ -214,6 +251,9 @@ class Tensor:
         self._stamp = x._storage.version
         self._base = x._base if x._base is not None else x
         self._base_fn = self._base._grad_fn
+        if mode.capture is not None:
+            x._touched()
+            self._touched()
 
     def _alias(self) -> Tensor:
         """Another handle on the same value and memory, with no history."""
@@ -221,6 +261,9 @@ class Tensor:
         out._node, out._storage = self._value(), self._storage
         if self._steps:
             out._steps, out._stamp = self._steps, self._storage.version
+        if mode.capture is not None:
+            self._touched()
+            out._touched()
         return out
 
     # --- autograd
@@ -292,6 +335,7 @@ class Tensor:
         self._node, self._storage = value._value(), value._storage
         self._steps, self._stamp = value._steps, value._storage.version
         self._base = None
+        self._touched()
 
     def backward(
         self,
@@ -342,9 +386,10 @@ class Tensor:
                 f"result type {value.dtype.name} can't be cast to the desired output type "
                 f"{node.dtype.name}"
             )
-        return self._overwrite(value)
+        return self._overwrite(value, True)
 
-    def _overwrite(self, value: Tensor) -> Tensor:
+    def _overwrite(self, value: Tensor, temporary: bool = False) -> Tensor:
+        """self[...] = value, of one device; `temporary` says that no one else holds the value."""
         node = self._node
         needs = mode.grad and (self.requires_grad or value.requires_grad)
         if needs:
@@ -360,30 +405,41 @@ class Tensor:
         if value._node.shape != node.shape:
             value = _fit(value, node.shape)
         storage = self._storage
-        if not node.device.lazy:
+        capture = mode.capture
+        if capture is None and not node.device.always_lazy:
             strides = node.data.strides
             if 0 in strides and node.data.size and _repeats(node.shape, strides):
                 raise _overlap_error()
             if not node.data.flags.writeable:
-                raise RuntimeError(
-                    "in-place write: the NumPy array behind this tensor is read-only; clone() it"
-                )
+                raise _read_only_error()
             np.copyto(node.data, value._node.data)
             storage.version += 1
         else:
+            if _is_array(storage.node) and not storage.node.data.flags.writeable:
+                raise _read_only_error()
+            if capture is not None:  # the value to go back to, or to write over
+                capture.written.setdefault(id(storage), (storage, storage.node))
             if self._steps:
                 if _repeats(node.shape, self.stride()):
                     raise _overlap_error()
                 with no_grad():
                     whole = _whole(storage)
-                    storage.node = _op.PUT.fallback(whole, value, self._steps)._value()
+                    if node.device.always_lazy:
+                        put = _op.PUT.fallback(whole, value, self._steps)
+                    else:
+                        put = _op.apply(_op.PUT, (whole, value), (self._steps,))
+                    storage.node = put._value()
             else:
-                storage.node = value._value()
-                if storage.node.op is not None and storage.node.op.kind == _op.MOVEMENT:
-                    with no_grad():  # a storage holds a whole value, not a view of another's
-                        storage.node = value.clone()._value()
+                new = value._value()
+                # a storage holds a whole value, not a view of another's, nor another's array
+                if (new.op is not None and new.op.kind == _op.MOVEMENT) or _is_array(new):
+                    with no_grad():
+                        new = value.clone()._value()
+                new.shared = not temporary
+                storage.node = new
             storage.version += 1
-            node.device.backend.pending.append(weakref.ref(storage))
+            self._pending()
+            self._touched()
         if needs:
             self._rebase(value)
         return self
@@ -408,15 +464,19 @@ class Tensor:
     # --- reading
 
     def _host(self) -> np.ndarray:
+        if mode.capture is not None:
+            mode.capture.read(self)  # ends it: what is read may decide what is done next
         node = self._value()
-        if not node.device.lazy:
+        if not node.device.always_lazy:
             data: np.ndarray = node.data
             return data
         return node.device.backend.fetch([self])[0]
 
     async def _host_async(self) -> np.ndarray:
+        if mode.capture is not None:
+            mode.capture.read(self)
         node = self._value()
-        if not node.device.lazy:
+        if not node.device.always_lazy:
             data: np.ndarray = node.data
             return data
         return (await node.device.backend.fetch_async([self]))[0]
@@ -433,7 +493,7 @@ class Tensor:
                     "Can't call numpy() on Tensor that requires grad. Use "
                     "tensor.detach().numpy() instead."
                 )
-            if self.device.lazy:
+            if self.device.always_lazy:
                 raise TypeError(
                     f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() "
                     "to copy the tensor to host memory first."
@@ -562,7 +622,7 @@ class Tensor:
 
     @property
     def is_cuda(self) -> bool:
-        return self.device.lazy
+        return self.device.always_lazy
 
 
 def _without_offset(t: views.Tracker) -> views.Tracker:
@@ -577,6 +637,12 @@ def _overlap_error() -> RuntimeError:
     return RuntimeError(
         "unsupported operation: more than one element of the written-to tensor refers to a single "
         "memory location. Please clone() the tensor before performing the operation."
+    )
+
+
+def _read_only_error() -> RuntimeError:
+    return RuntimeError(
+        "in-place write: the NumPy array behind this tensor is read-only; clone() it"
     )
 
 
@@ -611,24 +677,32 @@ def _rebuild(kind: Any, array: np.ndarray, device: str, needs_grad: bool) -> Ten
 
 
 def _new(node: Node) -> Tensor:
-    out = Tensor.__new__(Tensor)
+    out: Tensor = _object(Tensor)  # with the body of __new__ here: this is called most
     out._node = node
     out._storage = Storage(node)
+    out._steps, out._stamp, out._needs_grad = (), 0, False
+    out._base = out._base_fn = out._grad_fn = out._hooks = out.grad = None
     return out
 
 
 _op.new = _new
 
 
+def _is_array(node: Node) -> bool:
+    """Whether a write may change what the node holds: a NumPy array's, but no buffer's."""
+    return node.data is not None and not node.device.always_lazy
+
+
 def own_storage(x: Tensor) -> Tensor:
     """A lazy tensor's value in a storage of its own: values never change, so nothing is copied."""
-    if x._steps and not views.is_contiguous(x._tracker()):
+    if (x._steps and not views.is_contiguous(x._tracker())) or _is_array(x._value()):
         with no_grad():
             return x.clone()
     out = x._alias()
+    x._storage.node.shared = True
     out._storage = Storage(x._storage.node)
     out._stamp = 0
-    x.device.backend.pending.append(weakref.ref(out._storage))
+    out._pending()
     return out
 
 
@@ -808,7 +882,7 @@ def _transfer(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
 def upload(array: np.ndarray, target: Device) -> Tensor:
     """A tensor on `target` with a copy of a host array."""
     d = dt.dtype.from_numpy(array.dtype)
-    if not target.lazy:
+    if not target.always_lazy:
         return from_numpy(np.array(array))
     _op.check_dtype("to", d, target)
     return _new(Node(None, (), (), array.shape, d, target, target.backend.upload(array, d)))
@@ -816,8 +890,11 @@ def upload(array: np.ndarray, target: Device) -> Tensor:
 
 async def gather_async(tensors: Sequence[Tensor]) -> list[np.ndarray]:
     """The values of several tensors, with one wait for those on the GPU."""
-    lazy = [t for t in tensors if t.device.lazy]
+    lazy = [t for t in tensors if t.device.always_lazy]
+    for t in lazy:
+        if mode.capture is not None:
+            mode.capture.read(t)
     if lazy:
         arrays = iter(await lazy[0].device.backend.fetch_async(lazy))
-        return [next(arrays) if t.device.lazy else t._host() for t in tensors]
+        return [next(arrays) if t.device.always_lazy else t._host() for t in tensors]
     return [t._host() for t in tensors]

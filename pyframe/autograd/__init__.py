@@ -8,7 +8,7 @@ from typing import Any
 
 from pyframe.autograd.function import Function
 from pyframe.autograd.gradcheck import gradcheck, gradgradcheck
-from pyframe.ops.op import GradNode
+from pyframe.ops.op import GradNode, mode
 from pyframe.tensor import Tensor, grad_enabled, own_storage
 
 __all__ = ["Function", "RemovableHandle", "backward", "grad", "gradcheck", "gradgradcheck"]
@@ -207,6 +207,8 @@ def _walk(
 
 def _accumulate(x: Tensor, g: Tensor, create_graph: bool, fresh: bool) -> None:
     """Add to `.grad`; `fresh` says that nothing else holds `g`'s memory."""
+    if mode.capture is not None:
+        mode.capture.touch_grad(x, True)
     if x.grad is not None:
         with grad_enabled(create_graph):
             x.grad = x.grad + g if create_graph else x.grad.add_(g)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyframe.dtypes import FLOAT
-from pyframe.ops.op import GradNode, mode
+from pyframe.ops.op import GradNode, mode, next_seq
 from pyframe.tensor import Tensor, no_grad
 
 
@@ -100,8 +100,7 @@ class _Joint:
         self.specs = [r._node if isinstance(r, Tensor) else None for r in results]
         self.grads: list[Any] = [None] * len(results)
         self.common: _CommonNode = _CommonNode.__new__(_CommonNode)
-        GradNode.counter += 1
-        self.common.seq = GradNode.counter
+        self.common.seq = next_seq()
         self.common.op = _FunctionOp(cls.__name__)
         self.common.edges = [
             (a.grad_fn or a) if isinstance(a, Tensor) and a.requires_grad else None for a in args
@@ -113,8 +112,7 @@ class _Joint:
 
     def node(self, i: int, r: Tensor) -> GradNode:
         out: _ResultNode = _ResultNode.__new__(_ResultNode)
-        GradNode.counter += 1
-        out.seq = GradNode.counter
+        out.seq = next_seq()
         out.op = self.common.op
         out.edges = [self.common]
         out.hooks = out.retained = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+import threading
 import weakref
 from array import array
 from collections import OrderedDict
@@ -15,6 +16,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.backend.base import Limits, Stats
+from pyframe.graph.guard import Guard
 from pyframe.graph.interpret import pack_params, storage_dtype
 from pyframe.graph.node import Node
 from pyframe.graph.program import OUTPUT, TEMP, Kernel, Program
@@ -34,13 +36,14 @@ class Buffer:
     """A pooled GPU buffer; it goes back to its shelf when its last reference dies. Or a part of
     one, which it holds."""
 
-    __slots__ = ("handle", "nbytes", "pool", "shelf", "whole")
+    __slots__ = ("handle", "nbytes", "offset", "pool", "shelf", "whole")
 
     def __init__(
-        self, handle: Any, nbytes: int, pool: WebGPU, shelf: set[Any], whole: Any = None
-    ) -> None:
+        self, handle: Any, nbytes: int, pool: WebGPU, shelf: set[Any], whole: Any = None,
+        offset: int = 0,
+    ) -> None:  # fmt: skip
         self.handle, self.nbytes, self.pool, self.shelf = handle, nbytes, pool, shelf
-        self.whole = whole
+        self.whole, self.offset = whole, offset
 
     def __del__(self) -> None:
         self.pool.free(self)
@@ -84,8 +87,8 @@ class WebGPU:
         self._shelves: dict[tuple[int, str], set[Any]] = {}
         self._programs: OrderedDict[Any, _Cached] = OrderedDict()
         self._scratch: dict[int, list[Buffer]] = {}
-        self._flag: Any = None  # the tensor that says which guard failed first
-        self._messages: list[str] = []
+        self.guard: Guard | None = None  # what it found is raised by the next read
+        self.lock = threading.RLock()  # one Program at a time, as they share their temporaries
 
     # --- hooks of the subclass
 
@@ -172,7 +175,8 @@ class WebGPU:
 
     def slice(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
         """See Backend."""
-        return Buffer(self._slice(buffer.handle, offset, nbytes), nbytes, self, set(), buffer)
+        handle = self._slice(buffer.handle, offset, nbytes)
+        return Buffer(handle, nbytes, self, set(), buffer, offset)
 
     def copy(self, target: Buffer, source: Buffer, nbytes: int) -> None:
         """See Backend."""
@@ -230,10 +234,14 @@ class WebGPU:
 
     def run(self, program: Program, buffers: Sequence[Buffer], params: bytes) -> None:
         """See Backend."""
+        self._run(self.loaded(program), [b.handle for b in buffers], params)
+
+    def loaded(self, program: Program) -> Any:
+        """What `_run` takes for `program`, made once."""
         loaded = program.executable.get(self.name)
         if loaded is None:
             loaded = program.executable[self.name] = self._load(self._wire(program))
-        self._run(loaded, [b.handle for b in buffers], params)
+        return loaded
 
     def unload(self, program: Program) -> None:
         """Forget what was prepared to run `program`."""
@@ -263,6 +271,10 @@ class WebGPU:
         """Run all recorded work that a live tensor (or `extra`) still needs."""
         if not self.pending and not extra:
             return
+        with self.lock:
+            self._flush(extra)
+
+    def _flush(self, extra: Sequence[Node]) -> None:
         pending, self.pending = self.pending, []
         roots: dict[int, Node] = {}
         for ref in pending:
@@ -341,7 +353,7 @@ class WebGPU:
                 # a view's own elements, in a buffer that only this read sees
                 node = Node(node.op, node.inputs, node.attrs, node.shape, node.dtype, node.device)
             nodes.append(node)
-        flags = [] if self._flag is None else [self._flag._value()]
+        flags = [] if self.guard is None else [self.guard.flag._value()]
         self.flush([*nodes, *flags])
         return [*nodes, *flags]
 
@@ -365,30 +377,9 @@ class WebGPU:
             flat = np.frombuffer(data, storage_dtype(n.dtype), math.prod(shape))
             flat = flat != 0 if n.dtype is dt.bool_ else flat.astype(n.dtype.numpy)
             arrays.append(flat.reshape(shape))
-        if self._flag is not None:
-            failed = int(arrays.pop())
-            if failed:
-                message = self._messages[failed - 1]
-                self._flag, self._messages = None, []
-                raise IndexError(message)
+        if self.guard is not None:
+            self.guard.look(int(arrays.pop()))
         return arrays
-
-    # --- errors that only the values show
-
-    def guard(self, bad: Tensor, message: str) -> None:
-        """Raise IndexError(message) at the next read if any element of `bad` is true by then."""
-        from pyframe.ops import elementwise as el
-        from pyframe.ops.creation import zeros
-        from pyframe.tensor import no_grad
-
-        with no_grad():
-            if self._flag is None:
-                self._flag = zeros((), dtype=dt.int32, device=bad.device)
-            if message not in self._messages:
-                self._messages.append(message)
-            code = self._messages.index(message) + 1
-            hit = el.logical_and(el.eq(self._flag, 0), bad.any())
-            self._flag = el.where(hit, code, self._flag).to(dt.int32)
 
 
 def bucket(nbytes: int) -> int:

@@ -14,10 +14,11 @@ class Node:
     """The immutable result of an op.
 
     `data` is the value: a NumPy array on the CPU, a buffer on the GPU, None while it is only
-    recorded. A node that has its value keeps no inputs.
+    recorded. A node that has its value keeps no inputs. `shared` says that several storages may
+    hold the node, so that its buffer is not to be written over.
     """
 
-    __slots__ = ("attrs", "data", "device", "dtype", "inputs", "op", "shape")
+    __slots__ = ("attrs", "data", "device", "dtype", "inputs", "op", "shape", "shared")
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class Node:
         self.dtype = dtype
         self.device = device
         self.data = data
+        self.shared = False
 
     def __repr__(self) -> str:
         name = self.op.name if self.op else "value"

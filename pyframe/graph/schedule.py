@@ -300,7 +300,9 @@ class _Values:
                         # what a routine reads often is computed once, by what makes its operands
                         if base is None or id(base) in self.stored:
                             continue
-                        if limits.host or self.leaves[id(base)] & heavy:
+                        if limits.host or (
+                            self.leaves[id(base)] & heavy and self.cost[id(base)] > 2
+                        ):
                             self.store(base, n)
                     self.stored.add(id(n))
             self.note(n)
@@ -538,8 +540,12 @@ class _Grouping:
 class _Work:
     """A kernel with what it runs on: a node for each binding, and its scalars."""
 
-    def __init__(self, g: _Group, kept: Iterable[int], in_place: Mapping[int, Node]) -> None:
-        """`kept` are the members that are written, `in_place` the inputs that some replace."""
+    def __init__(
+        self, g: _Group, kept: Iterable[int], in_place: Mapping[int, Node], changing: set[int]
+    ) -> None:
+        """`kept` are the members that are written, `in_place` the inputs that some replace,
+        `changing` the constants whose value is asked for again in every run."""
+        self.changing = changing
         replaced = {id(r): donor for donor, r in in_place.items()}
         self.group = g
         self.scalars = list(g.scalars.values())
@@ -637,7 +643,8 @@ def _signature(w: _Work) -> Any:
                 return None
             out.append((i.binding, i.dtype, full or id(w.nodes[i.binding])))
         elif isinstance(i, Param):
-            out.append((id(w.scalars[i.word]), i.dtype))
+            n = w.scalars[i.word]
+            out.append((n.attrs if id(n) not in w.changing else id(n), i.dtype))
         elif isinstance(i, Apply) and i.index is None:
             out.append(i)
         else:
@@ -645,6 +652,12 @@ def _signature(w: _Work) -> Any:
     if any(s.dtype.itemsize != 4 or not views.is_contiguous(s.tracker) for s in k.stores):
         return None
     return tuple(out), tuple(s[:2] for s in k.stores), k.bindings
+
+
+def _full(w: _Work) -> list[int]:
+    """The bindings that `w` goes through element by element; others hold a single value."""
+    loads = {i.binding for i in w.kernel.code if isinstance(i, Load) and i.tracker[0].strides[0]}
+    return sorted(loads | w.kernel.written)
 
 
 def _packs(works: list[_Work], grouping: _Grouping, movable: set[int]) -> list[_Pack]:
@@ -658,18 +671,20 @@ def _packs(works: list[_Work], grouping: _Grouping, movable: set[int]) -> list[_
     taken: set[int] = set()
     for same in found.values():
         bits = sum(1 << w.group.number for w in same)
-        fulls = [[n for n in w.nodes if math.prod(n.shape) != 1 or n.data is None] for w in same]
-        ids = [id(n) for nodes in fulls for n in nodes]
+        columns = [[w.nodes[b] for w in same] for b in _full(same[0])]
+        ids = [id(n) for nodes in columns for n in nodes]
+        packable = all(
+            n.dtype.itemsize == 4 and (n.data is None or id(n) in movable)
+            for nodes in columns
+            for n in nodes
+        )
         if (
             len(same) < 2
             or any(w.group.before & bits for w in same)
             or len(set(ids)) < len(ids)
             or taken & set(ids)
-            or any(
-                n.dtype.itemsize != 4 or (n.data is not None and id(n) not in movable)
-                for nodes in fulls
-                for n in nodes
-            )
+            or not packable
+            or any(_mixes(w, nodes) for nodes in columns for w in works if w not in same)
         ):
             continue
         taken |= set(ids)
@@ -679,6 +694,14 @@ def _packs(works: list[_Work], grouping: _Grouping, movable: set[int]) -> list[_
             at += -(-4 * w.kernel.space[0] // PARAM_ALIGN) * PARAM_ALIGN
         out.append(_Pack(same, offsets, at))
     return out
+
+
+def _mixes(w: _Work, nodes: list[Node]) -> bool:
+    """Whether `w` writes some of the nodes and only reads others: not allowed in one buffer."""
+    ids = {id(n) for n in nodes}
+    touched = {b for b, n in enumerate(w.nodes) if id(n) in ids}
+    written = touched & w.kernel.written
+    return bool(written) and written != touched
 
 
 def _resized(kernel: Kernel, size: int) -> Kernel:
@@ -702,11 +725,13 @@ def schedule(
     limits: Limits,
     in_place: Mapping[int, Node] | None = None,
     movable: Iterable[int] | None = None,
+    changing: Iterable[int] = (),
 ) -> tuple[Program, list[Node], list[Node]]:
     """(Program, the nodes of its inputs, the constants that fill its params, in order).
 
     `in_place` says which root may be written over which input (by id), `movable` which inputs may
     be asked for in a region beside others; with it, equal maps over many tensors become one.
+    `changing` are the constants that have other values in other runs.
     """
     inputs = [n for n in order if n.data is not None and n.op is not CONST]
     outputs = [n for n in roots if n.data is None or n.op is CONST]
@@ -717,7 +742,9 @@ def schedule(
     written = {
         donor: n for donor, n in (in_place or {}).items() if _writes_in_place(grouping, donor, n)
     }
-    works = {g.number: _Work(g, kept, written) for g in grouping.groups if g is not None}
+    works = {
+        g.number: _Work(g, kept, written, set(changing)) for g in grouping.groups if g is not None
+    }
     packs = [] if movable is None else _packs(list(works.values()), grouping, set(movable))
     packed: dict[int, _Pack] = {}
     for pack in packs:
@@ -776,9 +803,7 @@ class _Planner:
     def pack(self, pack: _Pack) -> None:
         """Lay the buffers of `pack` beside each other, those of each binding in one region."""
         first = pack.works[0]
-        for b, node in enumerate(first.nodes):
-            if math.prod(node.shape) == 1 and node.data is not None:
-                continue
+        for b in _full(first):
             region = len(self.regions)
             self.regions.append(pack.nbytes)
             kinds = set()

@@ -17,7 +17,7 @@ from pyframe.ops import (
 from pyframe.ops.creation import rand
 from pyframe.ops.elementwise import gelu as gelu, silu as silu, softplus as _softplus
 from pyframe.ops.index import one_hot as one_hot
-from pyframe.ops.matmul import matmul
+from pyframe.ops.matmul import linear as _linear, matmul
 from pyframe.tensor import Tensor, normalize_dim
 
 relu, tanh, sigmoid = METHODS["relu"], METHODS["tanh"], METHODS["sigmoid"]
@@ -50,7 +50,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
             f"linear: input of shape {list(input.shape)} has {input._node.shape[-1]} features, but "
             f"weight of shape {list(weight.shape)} expects {weight._node.shape[1]}"
         )
-    out = matmul(input, weight.mT if weight.ndim > 1 else weight)
+    if input.ndim and weight.ndim == 2 and input.dtype is weight.dtype:
+        out = _linear(input, weight)
+    else:
+        out = matmul(input, weight.mT if weight.ndim > 1 else weight)
     return out if bias is None else out + bias
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 from pyframe.autograd import Function
-from pyframe.devices import device as Device
+from pyframe.devices import device as Device, mode
 from pyframe.dtypes import dtype as DType
 from pyframe.tensor import Tensor, no_grad
 
@@ -110,6 +110,8 @@ class Module:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if mode.capture is not None:  # a replay is for modules in the mode that they have now
+            mode.capture.modules.setdefault(id(self), (self, self.training))
         if not self._pre_hooks and not self._forward_hooks and not self._backward_hooks:
             return self.forward(*args, **kwargs)
         for hook, with_kwargs in list(self._pre_hooks.values()):

@@ -103,7 +103,9 @@ def _written_directly(ufunc: np.ufunc, x: Tensor, args: tuple[Any, ...]) -> bool
     """Let NumPy write over a float CPU tensor, without a temporary, where nothing is recorded and
     no dtype or shape needs a word; False where the usual way must be taken."""
     node = x._node
-    if node.device.lazy or node.dtype.category != dt.FLOAT or (mode.grad and x.requires_grad):
+    if mode.capture is not None or node.device.always_lazy:
+        return False
+    if node.dtype.category != dt.FLOAT or (mode.grad and x.requires_grad):
         return False
     operands = [node.data]
     for a in args:
@@ -157,11 +159,21 @@ def _guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
     """An operator leaves operands that it does not know to the other side."""
 
     def run(self: Tensor, other: Any) -> Any:
-        if not isinstance(other, (Tensor, bool, int, float, np.generic)):
+        if not isinstance(other, _KNOWN):
             return NotImplemented
         return fn(self, other)
 
-    return run
+    if not isinstance(fn, el.Elementwise):
+        return run
+    op = fn
+
+    def short(self: Tensor, other: Any) -> Any:
+        return el.binary(op, self, other) if isinstance(other, _KNOWN) else NotImplemented
+
+    return short
+
+
+_KNOWN = (Tensor, bool, int, float, np.generic)
 
 
 def _compare(fn: Callable[..., Any], otherwise: bool) -> Callable[..., Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -9,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.devices import get_default_device
+from pyframe.devices import get_default_device, mode
 from pyframe.ops import mathfn, op as _op
-from pyframe.ops.op import ELEMENTWISE, Op, apply, const
+from pyframe.ops.op import ELEMENTWISE, Op, apply, const, const_for_ufunc, record
 from pyframe.tensor import Tensor
 
 # What an op does to the promoted dtype of its operands
@@ -26,6 +27,7 @@ class Elementwise(Op):
         self.promoted_from = kw.pop("promoted_from", 0)
         self.uses_index = kw.pop("uses_index", False)  # {i} is the element's flat index
         self.takes_bool = kw.pop("takes_bool", False)  # WGSL has it for bool as it is written
+        self.plain = frozenset(d for d in dt.ALL if _is_plain(d, rule))  # operands stay as they are
         super().__init__(
             name, ELEMENTWISE, inputs, kw.pop("attrs", ""), infer=self._infer, numpy=numpy,
             wgsl=wgsl, **kw,
@@ -40,6 +42,16 @@ class Elementwise(Op):
         return shape, dt.bool_ if self.rule is TO_BOOL else nodes[-1].dtype
 
     def __call__(self, *operands: Any) -> Tensor:
+        if len(operands) == 2 == len(self.inputs):
+            return binary(self, *operands)
+        if len(operands) == 1 == len(self.inputs):
+            x = operands[0]
+            if isinstance(x, Tensor) and x._node.dtype in self.plain:
+                return apply(self, operands)
+        return self.promoted(*operands)
+
+    def promoted(self, *operands: Any) -> Tensor:
+        """Call it on operands that may need another dtype or device."""
         xs = list(operands)
         if len(xs) != len(self.inputs):
             raise TypeError(f"{self.name}() takes {len(self.inputs)} operands, got {len(xs)}")
@@ -77,6 +89,51 @@ class Elementwise(Op):
         return apply(self, tuple(xs))
 
 
+def _is_plain(d: dt.dtype, rule: str) -> bool:
+    if rule is FLOAT:
+        return d.category == dt.FLOAT
+    return not ((rule is BITS and d.category == dt.FLOAT) or (rule is NUMBER and d is dt.bool_))
+
+
+def binary(op: Elementwise, a: Any, b: Any) -> Tensor:
+    """op(a, b): the short way where neither operand needs another dtype or device."""
+    x = a if isinstance(a, Tensor) else b
+    if not isinstance(x, Tensor):
+        return op.promoted(a, b)
+    m = x._node
+    dtype, device = m.dtype, m.device
+    if dtype not in op.plain:
+        return op.promoted(a, b)
+    lazy = device.always_lazy or mode.capture is not None
+    y = b if x is a else a
+    if isinstance(y, Tensor):
+        n = y._node
+        if n.dtype is not dtype or n.device is not device:
+            return op.promoted(a, b)
+        if lazy:
+            m, n = x._value(), y._value()
+        shape = m.shape if m.shape == n.shape else broadcast(op.name, m.shape, n.shape)
+    else:
+        kind = type(y)
+        if kind is int:
+            fits = dtype.category != dt.BOOL
+        else:
+            fits = kind is float and dtype.category == dt.FLOAT
+        if not fits:
+            return op.promoted(a, b)
+        if lazy:
+            m = x._value()
+        y = n = const_for_ufunc(y, dtype, device)
+        shape = m.shape
+        if x is b:
+            a, m, n = n, n, m
+        else:
+            b = n
+    if op.rule is TO_BOOL:
+        dtype = dt.bool_
+    return record(op, (a, b), (), (m, n), shape, dtype, device)
+
+
 def _own_type(x: Any) -> dt.dtype:
     return x._node.dtype if isinstance(x, Tensor) else dt.of_scalar(x)
 
@@ -85,7 +142,7 @@ def _operand(name: str, x: Any, dtype: dt.dtype, device: Any) -> Any:
     if isinstance(x, Tensor):
         if x.dtype is not dtype:
             x = cast(x, dtype)
-        if x.device is not device and x.ndim == 0 and not x.device.lazy:
+        if x.device is not device and x.ndim == 0 and not x.device.always_lazy:
             x = x.to(device)
         return x
     return const(x, dtype, device)
@@ -99,7 +156,7 @@ def _device_of(name: str, xs: Any) -> Any:
             if (
                 found is None
                 or (found.ndim == 0 and x.ndim > 0)
-                or (found.ndim == x.ndim == 0 and x.device.lazy)
+                or (found.ndim == x.ndim == 0 and x.device.always_lazy)
             ):
                 found = x
         elif not isinstance(x, (bool, int, float, np.generic)):
@@ -129,6 +186,7 @@ def result_type(*operands: Any) -> dt.dtype:
     return out  # type: ignore[return-value]
 
 
+@functools.lru_cache(4096)
 def broadcast(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The common shape; RuntimeError that names `name` where there is none."""
     ndim = max(len(s) for s in shapes)

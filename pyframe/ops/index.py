@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
+from pyframe.graph import guard as guards
 from pyframe.ops import elementwise as el, movement as mv
 from pyframe.ops.op import ROUTINE, Op, Shader, apply
 from pyframe.ops.reduce import sum as sum_
@@ -83,7 +84,7 @@ def _zero_rows(g: Tensor, index: Tensor) -> Tensor:
 def guard(bad: Tensor, message: str) -> None:
     """On a lazy device: raise IndexError(message) at the next read if any of `bad` is true."""
     if bad.device.lazy:
-        bad.device.backend.guard(bad, message)
+        guards.of(bad.device).check(bad, message)
 
 
 def _check_index(name: str, index: Tensor, rows: int) -> Tensor:

@@ -61,6 +61,22 @@ matmul_op = Op(
 )  # fmt: skip
 
 
+# x (n, i), w (o, i) -> (n, o): matmul(x, w.T) whose gradient of w is no transposed view
+linear_op = Op(
+    "linear", ROUTINE, "x w", infer=lambda x, w: ((x.shape[0], w.shape[0]), x.dtype),
+    fallback=lambda x, w: matmul(x, mv.transpose(w, 0, 1)),
+    x=lambda g, w: matmul(g, w), w=lambda g, x: matmul(mv.transpose(g, 0, 1), x),
+)  # fmt: skip
+
+
+def linear(x: Tensor, w: Tensor) -> Tensor:
+    """(*, in) and (out, in) -> (*, out)."""
+    lead = x._node.shape[:-1]
+    flat = x if len(lead) == 1 else x.reshape(math.prod(lead), x._node.shape[-1])
+    out = apply(linear_op, (flat, w))
+    return out if len(lead) == 1 else out.reshape((*lead, w._node.shape[0]))
+
+
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """The matrix product, batched and broadcast over leading dims; vectors as in torch.matmul."""
     for x in (input, other):
@@ -85,7 +101,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    if not a.device.lazy:
+    if not a.device.always_lazy:
         return apply(matmul_op, (a, b))
     shape, _ = _infer(a._node, b._node)  # the kernel takes one batch dim: views make it so
     return apply(matmul_op, (_as_batch(a, shape[:-2]), _as_batch(b, shape[:-2]))).reshape(shape)

@@ -9,7 +9,9 @@ needed). What no gradient names is not saved.
 
 from __future__ import annotations
 
+import contextvars
 import inspect
+import itertools
 import threading
 import types
 import weakref
@@ -19,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.devices import device as Device
+from pyframe.devices import device as Device, mode
 from pyframe.graph.node import Node
 
 if TYPE_CHECKING:
@@ -28,13 +30,6 @@ if TYPE_CHECKING:
 REGISTRY: dict[str, Op] = {}
 
 ELEMENTWISE, REDUCTION, MOVEMENT, ROUTINE = "elementwise", "reduction", "movement", "routine"
-
-
-class _Mode(threading.local):
-    grad = True
-
-
-mode = _Mode()
 
 
 class Shader(NamedTuple):
@@ -128,28 +123,70 @@ def const(value: Any, dtype: dt.dtype, device: Device) -> Node:
     return Node(CONST, (), (value,), (), dtype, device, data)
 
 
+def const_for_ufunc(value: float, dtype: dt.dtype, device: Device) -> Node:
+    """`const`, kept for the next call: only for an op whose result never is its operand."""
+    if not value or device.lazy:  # 0.0 and -0.0 are the same key
+        return const(value, dtype, device)
+    key = (value, type(value), dtype, device)
+    node = _CONSTANTS.get(key)
+    if node is None:
+        node = const(value, dtype, device)
+        node.data = np.asarray(node.data)  # NumPy takes it faster than a scalar
+        node.data.setflags(write=False)
+        if len(_CONSTANTS) >= 1000:
+            _CONSTANTS.clear()
+        _CONSTANTS[key] = node
+    return node
+
+
+_CONSTANTS: dict[Any, Node] = {}
+
+
+class Spec(NamedTuple):
+    """What a gradient may know of an input whose value is not kept."""
+
+    shape: tuple[int, ...]
+    dtype: dt.dtype
+    device: Device
+
+
+def next_seq() -> int:
+    """The place of a GradNode in the order in which they were made."""
+    return next(_seq)
+
+
+_seq = itertools.count(1)
+
+
 class GradNode:
     """A step of the backward pass: which op ran, on what, and what it saved."""
 
-    __slots__ = ("attrs", "edges", "hooks", "op", "retained", "saved", "seq", "shapes")
-    counter = 0
+    __slots__ = ("attrs", "edges", "hooks", "op", "retained", "saved", "seq", "specs")
 
     def __init__(
         self, op: Any, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Tensor
     ) -> None:
-        GradNode.counter = self.seq = GradNode.counter + 1
+        self.seq = next(_seq)
         self.op = op
         self.attrs = attrs
         self.hooks: list[Callable[..., Any]] | None = None
         self.retained: weakref.ref[Tensor] | None = None
-        edges: list[Any] = []
+        self.edges: list[Any] = []
+        self.saved: list[Any] | None = None
+        self.specs: list[tuple[Any, ...]] = []  # the types of all inputs, and no values
         saved: list[Any] = [None] * (len(inputs) + 1)
-        for i, x in enumerate(inputs):
-            vjp = op.vjps[i]
-            if vjp is None or type(x) is Node or not x.requires_grad:
-                edges.append(None)
+        for x, vjp in zip(inputs, op.vjps, strict=False):
+            if type(x) is Node:
+                self.specs.append((x.shape, x.dtype, x.device))
+                self.edges.append(None)
                 continue
-            edges.append(x.grad_fn or x)
+            n = x._node
+            self.specs.append((n.shape, n.dtype, n.device))
+            fn = x._grad_fn if x._base is None else x.grad_fn
+            if vjp is None or (fn is None and not x._needs_grad):
+                self.edges.append(None)
+                continue
+            self.edges.append(x if fn is None else fn)
             for j in vjp.needs:
                 if saved[j] is None:
                     z = inputs[j]
@@ -157,11 +194,7 @@ class GradNode:
             if vjp.needs_y and saved[-1] is None:
                 y = out._alias()
                 saved[-1] = (y, y._storage.version)
-        self.edges = edges
-        self.saved: list[Any] | None = saved
-        self.shapes = [x if type(x) is Node else x._node for x in inputs]
-        for i, n in enumerate(self.shapes):  # keep the types, not the values
-            self.shapes[i] = Node(None, (), (), n.shape, n.dtype, n.device)
+        self.saved = saved
 
     @property
     def name(self) -> str:
@@ -201,7 +234,7 @@ class GradNode:
                 "retain_graph=True if you need to backward through the graph a second time"
             )
         plan = self.op.vjps[i]
-        args = []
+        args: list[Any] = []
         for kind, j in plan.args:
             if kind == "g":
                 args.append(g)
@@ -212,13 +245,13 @@ class GradNode:
             elif kind == "attr":
                 args.append(self.attrs[j])
             else:
-                args.append(self.shapes[j])
+                args.append(Spec(*self.specs[j]))
         grad: Tensor = plan.fn(*args)
-        want = self.shapes[i]
-        if grad._node.shape != want.shape:
-            grad = grad.sum_to_size(want.shape)
-        if grad._node.dtype is not want.dtype:
-            grad = grad.to(want.dtype)
+        shape, dtype, _ = self.specs[i]
+        if grad._node.shape != shape:
+            grad = grad.sum_to_size(shape)
+        if grad._node.dtype is not dtype:
+            grad = grad.to(dtype)
         return grad
 
 
@@ -237,52 +270,93 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...] = ()) -> Tenso
                 f"{' and '.join(str(m.device) for m in nodes)}; move one with .to('{device}')"
             )
     shape, dtype = op.infer(*nodes, *attrs)  # type: ignore[misc]
+    return record(op, inputs, attrs, nodes, shape, dtype, device)
+
+
+def record(
+    op: Op,
+    inputs: tuple[Any, ...],
+    attrs: tuple[Any, ...],
+    nodes: tuple[Node, ...],
+    shape: tuple[int, ...],
+    dtype: dt.dtype,
+    device: Device,
+) -> Tensor:
+    """The end of `apply`, once the nodes of the inputs and the type of the result are known."""
     grad = mode.grad and op.differentiable
-    if device.lazy:
-        if op.kind == ROUTINE and op.kernel is None:
+    capture = mode.capture
+    if capture is None and not device.always_lazy:
+        if op.numpy is None:
             return _by_fallback(op, inputs, attrs, grad)
-        check_dtype(op.name, dtype, device)
-        out = _result(op, Node(op, nodes, attrs, shape, dtype, device), inputs, attrs)
-        if not op.alias:
+        try:
+            if len(nodes) == 2 and not attrs:
+                a, b = nodes
+                data = _quiet.run(op.numpy, a.data, b.data)
+            else:
+                data = _quiet.run(op.numpy, *[n.data for n in nodes], *attrs)
+        except RuntimeError as e:
+            if "already entered" not in str(e):
+                raise
+            # a finalizer calls this op within another one's NumPy
+            with np.errstate(all="ignore"):
+                data = op.numpy(*[n.data for n in nodes], *attrs)
+        if type(data) is not np.ndarray:
+            data = np.asarray(data)
+        if data.dtype is not dtype.numpy and data.dtype != dtype.numpy:
+            data = data.astype(dtype.numpy)
+        out = new(Node(None, (), (), shape, dtype, device, data))
+        if op.alias:
+            if np.may_share_memory(data, inputs[0]._node.data):
+                out._share(inputs[0], op, attrs)
+            elif not data.flags.writeable:
+                out._node.data = data.copy()
+    else:
+        by_fallback = op.numpy is None
+        if device.always_lazy:
+            by_fallback = op.kind == ROUTINE and op.kernel is None
+        if by_fallback:
+            return _by_fallback(op, inputs, attrs, grad)
+        if device.always_lazy:
+            check_dtype(op.name, dtype, device)
+        out = new(Node(op, nodes, attrs, shape, dtype, device))
+        if op.alias:
+            out._share(inputs[0], op, attrs)
+        elif capture is not None:
+            capture.pending.append(weakref.ref(out._storage))
+        else:
             pending = device.backend.pending
             pending.append(weakref.ref(out._storage))
             if len(pending) > MAX_PENDING:
                 device.backend.flush()
-    else:
-        if op.numpy is None:
-            return _by_fallback(op, inputs, attrs, grad)
-        data = _compute(op, nodes, attrs)
-        if type(data) is not np.ndarray:
-            data = np.asarray(data)
-        if data.dtype != dtype.numpy:
-            data = data.astype(dtype.numpy)
-        out = _result(op, Node(None, (), (), shape, dtype, device, data), inputs, attrs)
     if grad:
         for x in inputs:
-            if type(x) is not Node and x.requires_grad:
+            if type(x) is not Node and (
+                x._needs_grad or (x._grad_fn if x._base is None else x.grad_fn) is not None
+            ):
                 if dtype.category == dt.FLOAT:
                     out._grad_fn = GradNode(op, inputs, attrs, out)
                 break
     return out
 
 
-@np.errstate(all="ignore")  # floats overflow to inf and divide to nan silently, as PyTorch's do
-def _compute(op: Op, nodes: tuple[Node, ...], attrs: tuple[Any, ...]) -> Any:
-    return op.numpy(*[n.data for n in nodes], *attrs)  # type: ignore[misc]
+class _Quiet(threading.local):
+    """`run(fn, *args)` calls NumPy with its warnings off: floats overflow to inf and divide to
+    nan silently, as PyTorch's do."""
 
+    def __init__(self) -> None:
+        # Entering a context is much cheaper than np.errstate, which is made anew at each use.
+        context = contextvars.Context()
+        before = np.geterr()
+        context.run(np.seterr, all="ignore")
+        self.run: Callable[..., Any] = context.run
+        if np.geterr() != before:  # NumPy 1 keeps the state per thread
+            np.seterr(**before)
+            self.run = np.errstate(all="ignore")(lambda fn, *args: fn(*args))
+
+
+_quiet = _Quiet()
 
 MAX_PENDING = 5000  # recorded results before a flush bounds the memory that they hold
-
-
-def _result(op: Op, node: Node, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Tensor:
-    out = new(node)
-    if op.alias:
-        x = inputs[0]
-        if node.data is None or np.may_share_memory(node.data, x._node.data):
-            out._share(x, op, attrs)
-        elif node.data is not None and not node.data.flags.writeable:
-            node.data = node.data.copy()
-    return out
 
 
 def _by_fallback(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], grad: bool) -> Tensor:
@@ -301,7 +375,7 @@ def _by_fallback(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], grad: 
 
 def check_dtype(what: str, dtype: dt.dtype, device: Device) -> None:
     """TypeError if `device` has no such dtype."""
-    if device.lazy:
+    if device.always_lazy:
         if dtype.storage is None:
             raise TypeError(
                 f"{what}: device '{device}' has no {dtype.name}; use float32, "

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pyframe as pf
+from pyframe.devices import mode
+from pyframe.graph.compile import outside
 from pyframe.tensor import Tensor, no_grad
 
 __all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
@@ -74,6 +76,8 @@ class Optimizer:
         """Forget the gradients, or set them to zero."""
         for group in self.param_groups:
             for p in group["params"]:
+                if mode.capture is not None:
+                    mode.capture.touch_grad(p, not set_to_none)
                 if p.grad is not None:
                     if set_to_none:
                         p.grad = None
@@ -88,6 +92,9 @@ class Optimizer:
                 loss = closure()
         with no_grad():
             for group in self.param_groups:
+                if mode.capture is not None:
+                    for p in group["params"]:
+                        mode.capture.touch_grad(p, True)
                 params = [p for p in group["params"] if p.grad is not None]
                 if params:
                     self._update(group, params)
@@ -97,6 +104,31 @@ class Optimizer:
     def _update(self, group: dict[str, Any], params: list[Tensor]) -> None:
         """Write one step of the formula for the parameters of a group."""
         raise NotImplementedError
+
+    @staticmethod
+    def _number(
+        group: dict[str, Any], params: list[Tensor], get: Callable[[dict[str, Any]], float]
+    ) -> Any:
+        """A number that the options of a group give: within pf.compile one that each replay asks
+        for again."""
+        capture = mode.capture
+        if capture is None:
+            return get(group)
+        return capture.scalar(lambda: get(group), params[0].dtype, params[0].device)
+
+    @staticmethod
+    def _option(get: Callable[[], Any]) -> Any:
+        """What a formula branches on: within pf.compile, another value means another capture."""
+        return get() if mode.capture is None else mode.capture.watch(get)
+
+    def _made(self, p: Tensor, name: str, make: Callable[[], Tensor]) -> Tensor:
+        """An entry of the state of `p`, made when it is first needed."""
+        state = self.state[p]
+        if name not in state:
+            with outside(), no_grad():
+                state[name] = make()
+        found: Tensor = state[name]
+        return found
 
     def _steps(self, params: list[Tensor]) -> list[tuple[Tensor, list[Tensor]]]:
         """Count this step: (step, the parameters that have taken as many), mostly one pair.
@@ -108,7 +140,8 @@ class Optimizer:
             step = self.state[p].get("step")
             if step is None:
                 if p.device not in fresh:
-                    fresh[p.device] = pf.zeros((), device=p.device)
+                    with outside():
+                        fresh[p.device] = pf.zeros((), device=p.device)
                 step = self.state[p]["step"] = fresh[p.device]
             groups.setdefault(id(step), (step, []))[1].append(p)
         for step, _ in groups.values():
@@ -201,21 +234,28 @@ class SGD(Optimizer):
         })  # fmt: skip
 
     def _update(self, group: dict[str, Any], params: list[Tensor]) -> None:
-        lr, momentum, decay = group["lr"], group["momentum"], group["weight_decay"]
-        dampening = group["dampening"]
+        lr = self._number(group, params, lambda h: h["lr"])
+        momentum = self._number(group, params, lambda h: h["momentum"])
+        decay = self._number(group, params, lambda h: h["weight_decay"])
+        undamped = self._number(group, params, lambda h: 1 - h["dampening"])
+        decays, moves, dampens, nesterov, maximize = self._option(lambda: (
+            group["weight_decay"] != 0, group["momentum"] != 0, group["dampening"] != 0,
+            group["nesterov"], group["maximize"],
+        ))  # fmt: skip
         for p in params:
             assert p.grad is not None
-            g = -p.grad if group["maximize"] else p.grad
-            if decay:
+            g = -p.grad if maximize else p.grad
+            if decays:
                 g = g + p * decay
-            if momentum:
+            if moves:
                 state = self.state[p]
-                v = state.get("momentum_buffer")
-                if v is None:
+                # the first step is not damped: v = g
+                if dampens and not self._option(lambda s=state: "momentum_buffer" in s):  # type: ignore[misc]
                     v = state["momentum_buffer"] = g.clone()
                 else:
-                    v.mul_(momentum).add_(g * (1 - dampening) if dampening else g)
-                g = g + v * momentum if group["nesterov"] else v
+                    v = self._made(p, "momentum_buffer", lambda p=p: pf.zeros_like(p))  # type: ignore[misc]
+                    v.mul_(momentum).add_(g * undamped if dampens else g)
+                g = g + v * momentum if nesterov else v
             p.sub_(g * lr)
 
 
@@ -244,37 +284,45 @@ class Adam(Optimizer):
         })  # fmt: skip
 
     def _update(self, group: dict[str, Any], params: list[Tensor]) -> None:
-        lr, eps, decay = group["lr"], group["eps"], group["weight_decay"]
-        b1, b2 = group["betas"]
+        lr = self._number(group, params, lambda h: h["lr"])
+        eps = self._number(group, params, lambda h: h["eps"])
+        decay = self._number(group, params, lambda h: h["weight_decay"])
+        shrink = self._number(group, params, lambda h: 1 - h["lr"] * h["weight_decay"])
+        (b1, rest1), (b2, rest2) = (
+            (self._number(group, params, lambda h, i=i: h["betas"][i]),  # type: ignore[misc]
+             self._number(group, params, lambda h, i=i: 1 - h["betas"][i]))  # type: ignore[misc]
+            for i in (0, 1)
+        )  # fmt: skip
+        logs = [self._number(group, params, lambda h, i=i: _log(h["betas"][i])) for i in (0, 1)]  # type: ignore[misc]
+        decays, maximize, amsgrad, moves = self._option(lambda: (
+            group["weight_decay"] != 0, group["maximize"], group["amsgrad"], group["lr"] != 0
+        ))  # fmt: skip
         for step, together in self._steps(params):
             # with c = sqrt(1 - b2^t): lr m^ / (sqrt(v^) + eps) = m / ((sqrt(v) + eps c) / rate)
-            c = _one_minus_power(b2, step).sqrt()
-            rate, eps_c = c / _one_minus_power(b1, step) * lr, c * eps
+            c = (-pf.expm1(step * logs[1])).sqrt()
+            rate, eps_c = c / -pf.expm1(step * logs[0]) * lr, c * eps
             for p in together:
                 assert p.grad is not None
-                g = -p.grad if group["maximize"] else p.grad
-                if decay:
+                g = -p.grad if maximize else p.grad
+                if decays:
                     if self.decoupled:
-                        p.mul_(1 - lr * decay)
+                        p.mul_(shrink)
                     else:
                         g = g + p * decay
-                state = self.state[p]
-                if "exp_avg" not in state:
-                    state["exp_avg"], state["exp_avg_sq"] = pf.zeros_like(p), pf.zeros_like(p)
-                    if group["amsgrad"]:
-                        state["max_exp_avg_sq"] = pf.zeros_like(p)
-                m, v = state["exp_avg"], state["exp_avg_sq"]
-                m.mul_(b1).add_(g * (1 - b1))
-                v.mul_(b2).add_(g * g * (1 - b2))
-                if group["amsgrad"]:
-                    v = state["max_exp_avg_sq"].copy_(pf.maximum(state["max_exp_avg_sq"], v))
-                if lr:
+                m = self._made(p, "exp_avg", lambda p=p: pf.zeros_like(p))  # type: ignore[misc]
+                v = self._made(p, "exp_avg_sq", lambda p=p: pf.zeros_like(p))  # type: ignore[misc]
+                m.mul_(b1).add_(g * rest1)
+                v.mul_(b2).add_(g * g * rest2)
+                if amsgrad:
+                    top = self._made(p, "max_exp_avg_sq", lambda p=p: pf.zeros_like(p))  # type: ignore[misc]
+                    v = top.copy_(pf.maximum(top, v))
+                if moves:
                     p.sub_(m / ((v.sqrt() + eps_c) / rate))
 
 
-def _one_minus_power(beta: float, step: Tensor) -> Tensor:
-    """1 - beta^step as -expm1(step log(beta)): the difference would lose most float32 digits."""
-    return -pf.expm1(step * math.log(beta)) if beta else pf.ones_like(step)
+def _log(beta: float) -> float:
+    """log(beta), for 1 - beta^t as -expm1(t log(beta)): the difference would lose most digits."""
+    return math.log(beta) if beta else -math.inf
 
 
 class AdamW(Adam):

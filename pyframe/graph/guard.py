@@ -1,0 +1,50 @@
+"""Errors that only the values show, where a value is not looked at when the op is called."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyframe import dtypes as dt
+from pyframe.devices import device as Device
+
+if TYPE_CHECKING:
+    from pyframe.tensor import Tensor
+
+
+class Guard:
+    """A device's flag: 0, or the number of the first check that failed."""
+
+    def __init__(self, device: Device) -> None:
+        from pyframe.ops.creation import zeros
+
+        self.flag = zeros((), dtype=dt.int32, device=device)
+        self.messages: list[str] = []
+
+    def check(self, bad: Tensor, message: str) -> None:
+        """Note `message` for the next look if any element of `bad` is true by then."""
+        from pyframe.ops import elementwise as el
+        from pyframe.tensor import no_grad
+
+        with no_grad():
+            if message not in self.messages:
+                self.messages.append(message)
+            code = self.messages.index(message) + 1
+            hit = el.logical_and(el.eq(self.flag, 0), bad.any())
+            self.flag._overwrite(el.where(hit, code, self.flag).to(dt.int32))
+
+    def look(self, failed: int) -> None:
+        """Raise IndexError if `failed`, the flag's value, names a check; start over then."""
+        if failed:
+            self.flag.zero_()
+            raise IndexError(self.messages[failed - 1])
+
+
+def of(device: Device) -> Guard:
+    """The guard of `device`, made when it is first needed."""
+    guard: Guard | None = device.backend.guard
+    if guard is None:
+        from pyframe.graph.compile import outside
+
+        with outside():
+            guard = device.backend.guard = Guard(device)
+    return guard
