@@ -23,7 +23,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.backend.base import Limits
-from pyframe.devices import device as Device
+from pyframe.devices import cpu, device as Device
 from pyframe.graph.interpret import pack_params
 from pyframe.graph.node import Node, Storage
 from pyframe.graph.program import INPUT, OUTPUT, TEMP, Program
@@ -94,6 +94,14 @@ class Capture:
         """What was recorded runs now, and the rest of the function eagerly."""
         self.broken = f"{_user_line()} {why}"
         self.finish()
+
+    def undo(self) -> None:
+        """Let everything be as before the capture."""
+        for storage, node in self.written.values():
+            storage.node = node
+        for leaf, grad, _ in self.grads.values():
+            leaf.grad = grad
+        _renew(self)
 
     def finish(self) -> None:
         """Compute what was recorded, as if the ops had run one by one."""
@@ -168,7 +176,7 @@ def _renew(capture: Capture) -> None:
     """Let the tensors of the CPU that a capture has touched show their storages' arrays."""
     for ref in capture.touched:
         x = ref()
-        if x is not None:
+        if x is not None and x._storage.node.data is not None:
             node = x._storage.node
             if x._steps:
                 data = node.data
@@ -497,6 +505,18 @@ class _Guard(NamedTuple):
         return all(get() == value for get, value in self.others)
 
 
+class _BadIndexError(Exception):
+    """An index is out of range."""
+
+
+def _is_small(n: Node) -> bool:
+    """Whether `n` takes little to compute apart from all else."""
+    return len(toposort([n])) < 100 and not any(
+        m.data is None and m.op is not CONST and m.op.kind == _op.ROUTINE  # type: ignore[union-attr]
+        for m in toposort([n])
+    )
+
+
 class _Replay:
     """What a call was captured as."""
 
@@ -521,14 +541,19 @@ class _Replay:
         fresh &= {id(s) for s in roots} - kept
         self.parts: list[Any] = []
         self.made: list[Storage] = []
-        by_device: dict[Device, list[Storage]] = {}
+        by_device: dict[Any, list[Storage]] = {}
+        guard = cpu.backend.guard
         for s in roots:
-            by_device.setdefault(s.node.device, []).append(s)
-        for d, some in by_device.items():
-            kind = _HostPart if d.type == "cpu" else _DevicePart
+            early = guard is not None and s is guard.flag._storage and _is_small(s.node)
+            by_device.setdefault("guard" if early else s.node.device, []).append(s)
+        self.guarded = guard if "guard" in by_device else None
+        for _, some in sorted(by_device.items(), key=lambda item: item[0] != "guard"):
+            kind = _HostPart if some[0].node.device is cpu else _DevicePart
             part = kind(capture, some, sources, fresh)
             part.settle(part.run(nodes))
             self.parts.append(part)
+            if self.guarded is not None:
+                self.look()
             self.made += [s for s, _ in part.fresh]
         self.specs = [(s.node.shape, s.node.dtype, s.node.device) for s in self.made]
         # arguments that are written to: which of the results, and whose
@@ -570,12 +595,23 @@ class _Replay:
             data = old.data
         storage.node = Node(None, (), (), old.shape, old.dtype, old.device, data)
 
+    def look(self) -> None:
+        """Whether the indices are good: on the CPU this is computed before all else."""
+        flag = self.guarded and self.guarded.flag._storage.node.data
+        if flag is not None and flag[()]:
+            flag[...] = 0
+            raise _BadIndexError
+
     def ready(self) -> bool:
         return self.guard.holds() and all(part.ready() for part in self.parts)
 
     def __call__(self, args: list[Tensor]) -> Any:
         nodes = [(x._node, x._storage.node) for x in args]
-        data = [d for part in self.parts for d in part.run(nodes)]
+        data = []
+        for part in self.parts:
+            data += part.run(nodes)
+            if part is self.parts[0]:
+                self.look()
         for s in self.written:
             s.version += 1
         for k, i in self.overwritten:
@@ -681,7 +717,10 @@ class Compiled:
                 _flush(tensors)
                 for replay in some:
                     if replay.ready():
-                        return replay(tensors)
+                        try:
+                            return replay(tensors)
+                        except _BadIndexError:
+                            return self.fn(*args, **kwargs)  # it says what is wrong, and where
             return self.capture(key, tensors, args, kwargs)
 
     def key(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
@@ -720,7 +759,11 @@ class Compiled:
         if capture.broken:
             self.give_up(capture.broken)
             return result
-        replay = _Replay(capture, tensors, nodes, result)
+        try:
+            replay = _Replay(capture, tensors, nodes, result)
+        except _BadIndexError:
+            capture.undo()
+            return self.fn(*args, **kwargs)
         self.keep(key, replay)
         return result
 

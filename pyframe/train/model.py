@@ -79,25 +79,36 @@ def _evaluating(net: nn.Module) -> Iterator[None]:
 class _Means:
     """Means over steps, weighted by batch size, summed on the device and read together."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], device: pf.device) -> None:
         self.names = names
-        self.sums: list[pf.Tensor] | None = None
+        self.sums = [pf.zeros((), device=device) for _ in names]
         self.count = 0
 
-    def add(self, values: list[pf.Tensor], size: int) -> None:
+    def add(self, values: Sequence[Any], size: int) -> None:
+        """Add what a step found; `size` samples are counted by the caller, as this is captured."""
         with pf.no_grad():
-            parts = [pf.as_tensor(v).detach() * size for v in values]
-            if self.sums is None:
-                self.sums = parts
-            else:
-                self.sums = [a + b for a, b in zip(self.sums, parts, strict=True)]
-        self.count += size
+            for total, v in zip(self.sums, values, strict=True):
+                total.add_(pf.as_tensor(v, device=total.device).detach() * size)
+
+    def start(self) -> None:
+        """Begin again."""
+        for total in self.sums:
+            total.zero_()
+        self.count = 0
 
     async def read(self) -> dict[str, float]:
-        if self.sums is None:
+        if not self.count:
             return {}
         arrays = await gather_async(self.sums)
         return {n: float(a) / self.count for n, a in zip(self.names, arrays, strict=True)}
+
+
+class _Steps:
+    """What `fit` and `evaluate` do with a batch, captured by pf.compile; `key` tells of what."""
+
+    def __init__(self, key: tuple[Any, ...], means: _Means, fn: Callable[..., Any]) -> None:
+        self.key, self.means = key, means
+        self.eager, self.compiled = fn, pf.compile(fn)
 
 
 class Model:
@@ -141,6 +152,7 @@ class Model:
         self.stop_training = False
         self.epoch = 0
         self._lost = False  # whether the loss was not finite
+        self._steps: dict[str, _Steps] = {}
 
     @property
     def device(self) -> pf.device:
@@ -213,6 +225,39 @@ class Model:
 
     # --- training
 
+    def _step(self, kind: str, fn: Callable[..., Any], names: list[str], compiled: bool) -> Any:
+        """(means, function of a batch): `fn(x, y)` gives the values whose means are kept. It is
+        captured, and the capture kept for as long as it is of the same things."""
+        key = (self.device, self.loss, self.optimizer, *self.metrics.values())
+        steps = self._steps.get(kind)
+        if steps is None or steps.key != key:
+            means = _Means(names, self.device)
+
+            def step(x: pf.Tensor, y: pf.Tensor) -> None:
+                means.add(fn(x, y), len(x))
+
+            steps = self._steps[kind] = _Steps(key, means, step)
+        steps.means.start()
+        hooked = any(
+            m._forward_hooks or m._pre_hooks or m._backward_hooks for m in self.net.modules()
+        )  # what they do besides is Python, which a replay does not run
+        return steps.means, steps.compiled if compiled and not hooked else steps.eager
+
+    def _train(self, x: pf.Tensor, y: pf.Tensor) -> list[Any]:
+        self.optimizer.zero_grad()  # type: ignore[union-attr]
+        output = self.net(x)
+        loss = self.loss(output, y)  # type: ignore[misc]
+        loss.backward()
+        with pf.no_grad():
+            values = [loss, *[m(output, y) for m in self.metrics.values()]]
+        self.optimizer.step()  # type: ignore[union-attr]
+        return values
+
+    def _test(self, x: pf.Tensor, y: pf.Tensor) -> list[Any]:
+        output = self.net(x)
+        values = [m(output, y) for m in self.metrics.values()]
+        return [self.loss(output, y), *values] if self.loss else values
+
     def fit(self, data: Any, epochs: int = 1, **options: Any) -> History:
         """Train for some epochs and return the History; the options are those of `fit_async`."""
         return _wait(self.fit_async(data, epochs, **options), "fit_async")
@@ -229,15 +274,19 @@ class Model:
         callbacks: Sequence[Callback] = (),
         verbose: int = 1,
         read_every: int = 16,
+        compile: bool = True,
     ) -> History:
         """Train for some epochs: `fit` that gives the thread back while it waits.
 
         `batch_size` and `shuffle` are for tensors and Datasets; a DataLoader has its own.
         `device` "auto" is a real GPU if there is one; None stays where the network is. Losses and
         metrics stay on the device; every `read_every` steps they are read, and callbacks told.
+        `compile` replays the step (see pf.compile) unless a module has hooks; without it, Python
+        code in the network runs at every step.
         Raises RuntimeError without loss or optimizer, ValueError for data that can't be used.
         """
-        loss_fn, optimizer = self._need("loss", "fit"), self._need("optimizer", "fit")
+        self._need("loss", "fit")
+        optimizer = self._need("optimizer", "fit")
         loader = self._batches(data, batch_size, shuffle, "fit")
         if validation_data is not None:
             validation_data = self._batches(
@@ -251,7 +300,7 @@ class Model:
         if verbose and not in_browser():
             watchers.insert(1, ProgressBar(epochs, steps))
         self.stop_training = False
-        names = ["loss", *self.metrics]
+        means, run = self._step("train", self._train, ["loss", *self.metrics], compile)
         step = told = 0
         self._lost = False
         await self._tell(watchers, "on_fit_begin", self)
@@ -259,18 +308,12 @@ class Model:
             for epoch in range(epochs):
                 self.epoch = epoch
                 self.net.train()
-                means = _Means(names)
+                means.start()
                 logs: dict[str, float] = {}
                 for batch in loader:
                     x, y, size = self._pair(batch, "fit")
-                    optimizer.zero_grad()
-                    output = self.net(x)
-                    loss = loss_fn(output, y)
-                    loss.backward()
-                    with pf.no_grad():
-                        values = [loss, *[m(output, y) for m in self.metrics.values()]]
-                        means.add(values, size)
-                    optimizer.step()
+                    run(x, y)
+                    means.count += size
                     step += 1
                     if step % read_every == 0 or step == 1:
                         logs = await self._look(means, watchers, step)
@@ -285,7 +328,7 @@ class Model:
                 if told != step:
                     logs = await self._look(means, watchers, step)
                 if validation_data is not None and not self.stop_training:
-                    found = await self.evaluate_async(validation_data)
+                    found = await self.evaluate_async(validation_data, compile=compile)
                     logs.update({f"val_{k}": v for k, v in found.items()})
                 logs["lr"] = optimizer.param_groups[0]["lr"]
                 await self._tell(watchers, "on_epoch", self, epoch, logs)
@@ -324,7 +367,7 @@ class Model:
         return _wait(self.evaluate_async(data, **options), "evaluate_async")
 
     async def evaluate_async(
-        self, data: Any, *, batch_size: int = 256, device: Any = None
+        self, data: Any, *, batch_size: int = 256, device: Any = None, compile: bool = True
     ) -> dict[str, float]:
         """{"loss": …, "accuracy": …}: `evaluate` that gives the thread back while it waits."""
         if self.loss is None and not self.metrics:
@@ -332,13 +375,12 @@ class Model:
         if device is not None:
             self.to(pf.device(device))
         names = [*(["loss"] if self.loss else []), *self.metrics]
-        means = _Means(names)
+        means, run = self._step("test", self._test, names, compile)
         for batch in self._batches(data, batch_size, False, "evaluate"):
             x, y, size = self._pair(batch, "evaluate")
             with _evaluating(self.net):
-                output = self.net(x)
-                values = [m(output, y) for m in self.metrics.values()]
-                means.add([*([self.loss(output, y)] if self.loss else []), *values], size)
+                run(x, y)
+            means.count += size
             pf.flush()
             await asyncio.sleep(0)  # a page delivers its messages now
         if means.count == 0:
