@@ -29,7 +29,7 @@ from pyframe.graph.node import Node, Storage
 from pyframe.graph.program import INPUT, OUTPUT, TEMP, Program
 from pyframe.graph.schedule import schedule, toposort
 from pyframe.ops import op as _op
-from pyframe.ops.op import CONST, mode
+from pyframe.ops.op import CONST, GradNode, mode
 from pyframe.tensor import Tensor
 
 MAX_CAPTURES = 8  # of one function, kept for the next calls
@@ -55,6 +55,7 @@ class Capture:
         self.live: dict[int, Callable[[], Any]] = {}  # by const node: its value from now on
         self.kept: list[Any] = []  # whose ids are keys above
         self.broken = ""  # why it cannot be replayed
+        self.first = _op.next_seq()  # of the history that is made in here
 
     # --- what the recording code tells
 
@@ -537,7 +538,9 @@ class _Replay:
         kept |= {id(s) for s, _ in capture.written.values()} - position.keys()
         returned: list[Tensor] = []
         _rebuild(result, returned.append)
-        fresh = {id(x._storage) for x in returned} | position.keys()
+        history = _history(returned, capture.first)
+        saved = [e[0] for n in history for e in n.saved or () if type(e) is tuple]
+        fresh = {id(x._storage) for x in [*returned, *saved]} | position.keys()
         fresh &= {id(s) for s in roots} - kept
         self.parts: list[Any] = []
         self.made: list[Storage] = []
@@ -569,9 +572,12 @@ class _Replay:
             if i is not None:
                 return _Given(i, x._steps, x is args[i])
             k = place.get(id(x._storage))
-            return x if k is None else _Made(k, x._steps, x._grad_fn)
+            return x if k is None else _Made(k, x._steps, number.get(id(x._grad_fn), x._grad_fn))
 
+        number = {id(n): k for k, n in enumerate(history)}
         self.result = _rebuild(result, source)
+        leads = {id(x._grad_fn or x): i for i, x in enumerate(args)}
+        self.history = [_Step.of(n, number, leads, source) for n in history]
         mine = {id(x) for x in args}
         self.grads = [(weakref.ref(leaf), g) for leaf, g in grads if id(leaf) not in mine]
         self.arg_grads = [(i, g) for leaf, g in grads for i, x in enumerate(args) if x is leaf]
@@ -628,7 +634,10 @@ class _Replay:
         bases = [
             _op.new(Node(None, (), (), *spec, d)) for spec, d in zip(self.specs, data, strict=True)
         ]
-        return _results(self.result, args, bases)
+        made: list[Any] = []
+        for step in self.history:
+            made.append(step.make(args, bases, made))
+        return _results(self.result, args, bases, made)
 
 
 class _Given(NamedTuple):
@@ -647,22 +656,81 @@ class _Made(NamedTuple):
     history: Any
 
 
-def _results(value: Any, args: list[Tensor], bases: list[Tensor]) -> Any:
+def _results(value: Any, args: list[Tensor], bases: list[Tensor], history: list[Any]) -> Any:
     """The results of a call from the picture that its capture made of them."""
     if isinstance(value, _Given):
         x = args[value.number]
         return x if value.itself else _cut(x._alias(), value.steps[len(x._steps) :])
     if isinstance(value, _Made):
         x = _cut(bases[value.number], value.steps)
-        x._grad_fn = value.history
+        if value.history is not None:
+            x = x._alias()
+            h = value.history
+            x._grad_fn = history[h] if type(h) is int else h
         return x
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*[_results(v, args, bases) for v in value])
+        return type(value)(*[_results(v, args, bases, history) for v in value])
     if isinstance(value, (list, tuple)):
-        return type(value)(_results(v, args, bases) for v in value)
+        return type(value)(_results(v, args, bases, history) for v in value)
     if isinstance(value, dict):
-        return {k: _results(v, args, bases) for k, v in value.items()}
+        return {k: _results(v, args, bases, history) for k, v in value.items()}
     return value
+
+
+class _Step(NamedTuple):
+    """A step of the backward pass of what a call returns, to be made again for each call."""
+
+    node: GradNode
+    edges: list[Any]  # for each: a leaf, a _Number of this history, a _Given argument, or None
+    saved: list[Any]
+
+    @classmethod
+    def of(
+        cls, n: GradNode, number: dict[int, int], leads: dict[int, int],
+        source: Callable[[Tensor], Any],
+    ) -> _Step:  # fmt: skip
+        def edge(e: Any) -> Any:
+            if id(e) in number:
+                return number[id(e)]
+            return _Given(leads[id(e)], (), True) if id(e) in leads else e
+
+        def entry(e: Any) -> Any:
+            return (source(e[0]),) if type(e) is tuple else e
+
+        return cls(n, [edge(e) for e in n.edges], [entry(e) for e in n.saved or ()])
+
+    def make(self, args: list[Tensor], bases: list[Tensor], made: list[Any]) -> GradNode:
+        out = GradNode.__new__(GradNode)
+        n = self.node
+        out.seq, out.op, out.attrs, out.specs = _op.next_seq(), n.op, n.attrs, n.specs
+        out.hooks, out.retained = n.hooks, None
+        out.edges = []
+        for e in self.edges:
+            if type(e) is int:
+                e = made[e]
+            elif type(e) is _Given:
+                x = args[e.number]
+                e = x._grad_fn or x
+            out.edges.append(e)
+        out.saved = []
+        for e in self.saved:
+            if type(e) is tuple:
+                x = _results(e[0], args, bases, made)
+                e = x, x._storage.version
+            out.saved.append(e)
+        return out
+
+
+def _history(tensors: list[Tensor], first: int) -> list[GradNode]:
+    """The steps of the backward pass made since step `first`, each after those it leads to."""
+    found: dict[int, GradNode] = {}
+    stack = [x.grad_fn for x in tensors]
+    while stack:
+        n = stack.pop()
+        if type(n) is GradNode and n.seq > first and n.saved is not None and id(n) not in found:
+            found[id(n)] = n
+            stack.extend(e for e in n.edges if isinstance(e, GradNode))
+    return sorted(found.values(), key=lambda n: n.seq)
 
 
 def _cut(x: Tensor, steps: Any) -> Tensor:
@@ -734,9 +802,6 @@ class Compiled:
         return mode.grad, dt.get_default_dtype(), *key
 
     def capture(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
-        if any(x.requires_grad and not x.is_leaf for x in tensors):
-            self.give_up("an argument has a history; pass leaves, or detach it")
-            return self.fn(*args, **kwargs)
         _flush(None)
         nodes = [(x._node, x._storage.node) for x in tensors]
         capture = mode.capture = Capture()
@@ -748,14 +813,6 @@ class Compiled:
             raise
         finally:
             mode.capture = None
-        if not capture.broken:
-            found: list[Tensor] = []
-            _rebuild(result, found.append)
-            # (what backward() has been through can't be walked again, so it can be shared)
-            if any(x.grad_fn is not None and x.grad_fn.saved is not None for x in found):
-                capture.broken = "it returns a tensor with a history; call backward() inside, "
-                capture.broken += "detach() the result, or use no_grad()"
-                capture.finish()
         if capture.broken:
             self.give_up(capture.broken)
             return result

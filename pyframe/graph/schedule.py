@@ -626,6 +626,7 @@ class _Pack(NamedTuple):
     one after the other."""
 
     works: list[_Work]
+    rows: list[tuple[int, ...]]  # for each binding with a tensor a work: the ids of those
     offsets: list[int]
     nbytes: int
 
@@ -660,19 +661,21 @@ def _full(w: _Work) -> list[int]:
     return sorted(loads | w.kernel.written)
 
 
-def _packs(works: list[_Work], grouping: _Grouping, movable: set[int]) -> list[_Pack]:
-    """What can be packed: buffers that may lie anywhere, used in just one place of one pack."""
+def _packs(works: list[_Work], movable: set[int], replaces: dict[int, int]) -> list[_Pack]:
+    """What can be packed: buffers that may lie anywhere, each in one place of one region.
+
+    `replaces` gives the input that a node is written over: both are one buffer."""
     found: dict[Any, list[_Work]] = {}
     for w in works:
         key = _signature(w)
         if key is not None:
             found.setdefault(key, []).append(w)
     out = []
-    taken: set[int] = set()
+    place: dict[int, tuple[int, ...]] = {}  # of each buffer: the row of buffers it lies in
     for same in found.values():
         bits = sum(1 << w.group.number for w in same)
         columns = [[w.nodes[b] for w in same] for b in _full(same[0])]
-        ids = [id(n) for nodes in columns for n in nodes]
+        rows = [tuple(replaces.get(id(n), id(n)) for n in nodes) for nodes in columns]
         packable = all(
             n.dtype.itemsize == 4 and (n.data is None or id(n) in movable)
             for nodes in columns
@@ -681,25 +684,24 @@ def _packs(works: list[_Work], grouping: _Grouping, movable: set[int]) -> list[_
         if (
             len(same) < 2
             or any(w.group.before & bits for w in same)
-            or len(set(ids)) < len(ids)
-            or taken & set(ids)
+            or len({i for row in rows for i in row}) < sum(map(len, rows))
+            or any(place.get(i, row) != row for row in rows for i in row)
             or not packable
-            or any(_mixes(w, nodes) for nodes in columns for w in works if w not in same)
+            or any(_mixes(w, row, replaces) for row in rows for w in works if w not in same)
         ):
             continue
-        taken |= set(ids)
+        place.update((i, row) for row in rows for i in row)
         offsets, at = [], 0
         for w in same:
             offsets.append(at)
             at += -(-4 * w.kernel.space[0] // PARAM_ALIGN) * PARAM_ALIGN
-        out.append(_Pack(same, offsets, at))
+        out.append(_Pack(same, rows, offsets, at))
     return out
 
 
-def _mixes(w: _Work, nodes: list[Node]) -> bool:
-    """Whether `w` writes some of the nodes and only reads others: not allowed in one buffer."""
-    ids = {id(n) for n in nodes}
-    touched = {b for b, n in enumerate(w.nodes) if id(n) in ids}
+def _mixes(w: _Work, row: tuple[int, ...], replaces: dict[int, int]) -> bool:
+    """Whether `w` writes some of the buffers and only reads others: not allowed in one buffer."""
+    touched = {b for b, n in enumerate(w.nodes) if replaces.get(id(n), id(n)) in row}
     written = touched & w.kernel.written
     return bool(written) and written != touched
 
@@ -745,7 +747,8 @@ def schedule(
     works = {
         g.number: _Work(g, kept, written, set(changing)) for g in grouping.groups if g is not None
     }
-    packs = [] if movable is None else _packs(list(works.values()), grouping, set(movable))
+    replaces = {id(n): donor for donor, n in written.items()}
+    packs = [] if movable is None else _packs(list(works.values()), set(movable), replaces)
     packed: dict[int, _Pack] = {}
     for pack in packs:
         first, *others = pack.works
@@ -757,7 +760,6 @@ def schedule(
             if g is not None and g.before & bits:
                 g.before |= bits | first.group.before
         packed[first.group.number] = pack
-    replaces = {id(n): donor for donor, n in written.items()}
     planner = _Planner(inputs, outputs, replaces, limits.host)
     for pack in packs:
         planner.pack(pack)
@@ -781,7 +783,8 @@ class _Planner:
         self.params: list[tuple[int, DType]] = []
         self.constants: list[Node] = []
         self.param_bytes = 0
-        self.whole: dict[tuple[int, int], int] = {}  # of a pack's bindings: the slot of the region
+        self.rows: dict[tuple[int, ...], int] = {}  # of tensors in one region: its slot
+        self.whole: dict[tuple[int, int], int] = {}  # the same, by a pack's first work and binding
         for n in inputs:
             self.new(n, INPUT)
         for n in outputs:
@@ -803,17 +806,20 @@ class _Planner:
     def pack(self, pack: _Pack) -> None:
         """Lay the buffers of `pack` beside each other, those of each binding in one region."""
         first = pack.works[0]
-        for b in _full(first):
-            region = len(self.regions)
-            self.regions.append(pack.nbytes)
-            kinds = set()
-            for w, offset in zip(pack.works, pack.offsets, strict=True):
-                at = self.slot(w.nodes[b])
-                kinds.add(self.slots[at].kind)
-                self.slots[at] = self.slots[at]._replace(region=region, offset=offset)
-            kind = INPUT if INPUT in kinds else OUTPUT if OUTPUT in kinds else TEMP
-            self.whole[id(first), b] = len(self.slots)
-            self.slots.append(Slot(pack.nbytes, kind, region))
+        for b, row in zip(_full(first), pack.rows, strict=True):
+            if row not in self.rows:
+                kinds = set()
+                for w, offset in zip(pack.works, pack.offsets, strict=True):
+                    at = self.slot(w.nodes[b])
+                    kinds.add(self.slots[at].kind)
+                    self.slots[at] = self.slots[at]._replace(
+                        region=len(self.regions), offset=offset
+                    )
+                kind = INPUT if INPUT in kinds else OUTPUT if OUTPUT in kinds else TEMP
+                self.rows[row] = len(self.slots)
+                self.slots.append(Slot(pack.nbytes, kind, len(self.regions)))
+                self.regions.append(pack.nbytes)
+            self.whole[id(first), b] = self.rows[row]
 
     def step(self, w: _Work, pack: _Pack | None) -> None:
         kernel = w.kernel

@@ -1,0 +1,249 @@
+"""Measures pyframe against PyTorch, side by side: python scripts/bench/run.py --help."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import math
+import os
+import platform
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this checkout's pyframe
+TOLERANCE = 1e-3
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        description="Time pyframe and PyTorch in turns; --counters and --growth need no PyTorch.",
+    )
+    parser.add_argument("--only", type=lambda text: text.upper().split(","), metavar="W1,W3")
+    parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
+    parser.add_argument("--repeats", type=int, default=9, help="rounds (9)")
+    parser.add_argument("--threads", type=int, default=cpus(), help="of both (the process's CPUs)")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: only whether it works")
+    parser.add_argument("--counters", action="store_true", help="what a step does on the GPU")
+    parser.add_argument("--growth", action="store_true", help="how cost grows with the work")
+    parser.add_argument("--out", type=Path, metavar="FILE.md", help="(growth: with FILE.svg)")
+    return parser.parse_args(argv)
+
+
+def cpus() -> int:
+    """The CPUs that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def set_environment(threads: int) -> None:
+    """Equal threads for everyone: before NumPy and PyTorch are imported, which look only once."""
+    os.environ.pop("OPENBLAS_CORETYPE", None)  # a wrong one slows NumPy down
+    for name in ("OMP", "OPENBLAS", "MKL"):
+        os.environ[f"{name}_NUM_THREADS"] = str(threads)
+    os.environ["PYFRAME_THREADS"] = str(threads)
+
+
+def import_torch(threads: int) -> ModuleType:
+    """PyTorch, which only this comparison needs."""
+    try:
+        import torch
+    except ImportError:
+        raise SystemExit(
+            "The comparison needs PyTorch, which pyframe does not: bash scripts/test installs it "
+            "in .venv, or pip install torch. Without it there are --counters and --growth."
+        ) from None
+    torch.set_num_threads(threads)
+    return torch
+
+
+def about(threads: int, device: str, torch: ModuleType | None = None) -> list[str]:
+    """What the numbers depend on."""
+    import numpy as np
+
+    import pyframe as pf
+
+    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    versions = [f"pyframe {pf.__version__}", f"NumPy {np.__version__}"]
+    versions.append(f"{blas['name']} {blas['version']}")
+    if torch is not None:
+        versions.insert(1, f"PyTorch {torch.__version__}")
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
+    busy = " (others are at work here: mistrust the numbers)" if load > 0.5 else ""
+    return [
+        f"- {cpu_model()}, {threads} thread{'s' * (threads > 1)}; load average {load:.2f}{busy}",
+        f"- {', '.join(versions)}; Python {platform.python_version()}",
+        f"- device {device}: {pf.device_name(device)}",
+    ]
+
+
+def cpu_model() -> str:
+    """The CPU's name."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    """The lines of a Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return ["| " + " | ".join(map(str, line)) + " |" for line in lines]
+
+
+def digits(x: float, n: int = 3) -> str:
+    """A number with n significant digits, without an exponent."""
+    x = float(f"{x:.{n}g}")
+    return f"{x:.{max(n - 1 - math.floor(math.log10(x)), 0)}f}" if x > 0 else "0"
+
+
+# --- timing
+
+
+class Side(NamedTuple):
+    """One of those that a case compares."""
+
+    name: str
+    run: Any  # a workloads.Run
+
+
+def seconds(run: Callable[[], Any], count: int) -> float:
+    """Of one of `count` runs, to the end of the last."""
+    from workloads import wait
+
+    start = time.perf_counter()
+    for _ in range(count):
+        out = run()
+    wait(out)
+    return (time.perf_counter() - start) / count
+
+
+def in_turns(sides: Sequence[Side], repeats: int, sample: float) -> dict[str, list[float]]:
+    """Seconds of a run of each side: rounds in which everyone has a turn of `sample` seconds."""
+    counts = {}
+    for side in sides:
+        seconds(side.run, 2)
+        counts[side.name] = max(1, round(sample / seconds(side.run, 2)))
+    times: dict[str, list[float]] = {side.name: [] for side in sides}
+    for turn in range(repeats):
+        first = turn % len(sides)
+        for side in (*sides[first:], *sides[:first]):
+            if sample:
+                gc.collect()
+            count = counts[side.name]
+            seconds(side.run, -(-count // 5))  # caches, and threads of the side before, settle
+            times[side.name].append(seconds(side.run, count))
+    return times
+
+
+def make_sides(case: Any, device: str, torch: ModuleType, quick: bool) -> list[Side]:
+    """PyTorch, and pyframe both ways."""
+    import pyframe as pf
+
+    sizes = case.quick if quick else case.sizes
+    there = "cuda" if device == "gpu" and torch.cuda.is_available() else "cpu"
+    return [
+        Side("PyTorch", case.make(torch, there, lambda f: f, **sizes)),
+        Side("eager", case.make(pf, device, lambda f: f, **sizes)),
+        Side("compiled", case.make(pf, device, pf.compile, **sizes)),
+    ]
+
+
+def agree(case: Any, sides: Sequence[Side]) -> str:
+    """What the third run gives on each side; SystemExit where it differs."""
+    import numpy as np
+    from workloads import value
+
+    results = {}
+    for side in sides:
+        for _ in range(3):
+            out = side.run()
+        results[side.name] = value(out)
+    for name, result in results.items():
+        off = float(np.abs(result - results["PyTorch"]).max())
+        if not off <= TOLERANCE * max(1.0, float(np.abs(results["PyTorch"]).max())):
+            raise SystemExit(f"{case.name}: {name} differs from PyTorch by {off} after 3 runs")
+    if results["PyTorch"].ndim:
+        return ""
+    losses = ", ".join(f"{name} {float(result):.5f}" for name, result in results.items())
+    return f"- {case.name}, loss of the third step: {losses}"
+
+
+HEAD = [
+    "", "pyframe", "pyframe, ms: min / median / max", "PyTorch, ms: min / median / max", "ratio",
+    "target", "met", "of the roof",
+]  # fmt: skip
+
+
+def compare(args: argparse.Namespace) -> list[str]:
+    """The comparison with PyTorch, as Markdown."""
+    torch = import_torch(args.threads)
+    from workloads import CASES
+
+    from pyframe.bench import roofline
+
+    out = ["# pyframe and PyTorch", "", *about(args.threads, args.device, torch)]
+    roof = roofline(args.device)
+    results, checks = [], []
+    for case in CASES:
+        if args.only and case.key not in args.only:
+            continue
+        sides = make_sides(case, args.device, torch, args.quick)
+        checks.append(agree(case, sides))
+        times = in_turns(sides, args.repeats, 0.0 if args.quick else 0.1)
+        work = case.work(case.quick if args.quick else case.sizes) if case.work else 0.0
+        results += [(case, s.name, times[s.name], times["PyTorch"], work) for s in sides[1:]]
+    roof = roof.best(roofline(args.device))  # in case something else ran for a while
+    out += [f"- {roof}", f"- {args.repeats} rounds; ratio: pyframe's median over PyTorch's", ""]
+    return [*out, *table(HEAD, [row(*r, roof) for r in results]), "", *filter(None, checks)]
+
+
+def row(
+    case: Any, mode: str, ours: list[float], theirs: list[float], work: float, roof: Any
+) -> list[str]:
+    """A line of the table."""
+    ratio = statistics.median(ours) / statistics.median(theirs)
+    target = case.target if mode == "compiled" else None
+    share = work / statistics.median(ours) / getattr(roof, case.roof) if work else None
+    return [
+        f"{case.key} {case.name}",
+        mode,
+        *(
+            " / ".join(digits(1e3 * x) for x in (min(t), statistics.median(t), max(t)))
+            for t in (ours, theirs)
+        ),
+        f"{ratio:.2f}",
+        "" if target is None else f"≤ {target}",
+        "" if target is None else "yes" if ratio <= target else "no",
+        "" if share is None else f"{share:.0%}",
+    ]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run it; gives the exit status."""
+    args = arguments(argv)
+    set_environment(args.threads)
+    if args.counters:
+        from counters import report
+    elif args.growth:
+        from growth import report
+    else:
+        report = compare
+    lines = report(args)
+    if args.quick:
+        lines += ["", "With --quick the sizes are tiny and the numbers mean nothing."]
+    text = "\n".join(lines) + "\n"
+    print(text)
+    if args.out:
+        args.out.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

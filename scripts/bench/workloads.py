@@ -1,0 +1,258 @@
+"""What is measured: training steps and single ops, written once for PyTorch and for pyframe.
+
+`fw` is the framework's module, torch or pyframe, and `wrap` what makes a function of the fast kind
+of it (`pf.compile`) or leaves it as it is.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import pyframe as pf
+
+Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
+BATCHES = 4  # taken in turns
+
+
+class Run:
+    """The work, ready to be done again and again; a call gives a tensor that tells its result."""
+
+    def __init__(
+        self, fw: Any, step: Callable[..., Any], args: list[tuple[Any, ...]], result: Any = None
+    ) -> None:
+        self.fw, self.step, self.result = fw, step, result
+        self.args: Iterator[tuple[Any, ...]] = itertools.cycle(args)
+
+    def __call__(self) -> Any:
+        """Do it once; on a GPU the work is given out and may not be finished."""
+        out = self.step(*next(self.args))
+        if self.fw is pf:
+            pf.flush()  # while the result lives: what nobody needs is never computed
+        return out if self.result is None else self.result
+
+
+def value(x: Any) -> np.ndarray:
+    """A tensor on the host: waits until it is computed."""
+    return np.asarray(x.detach().cpu().numpy())
+
+
+def wait(x: Any) -> None:
+    """Wait for a tensor; moves only one element of it."""
+    while x.ndim:
+        x = x[0]
+    x.item()
+
+
+# --- training steps
+
+
+def mlp_net(fw: Any, widths: tuple[int, ...]) -> Any:
+    """Linear layers with ReLU between them."""
+    layers: list[Any] = []
+    for a, b in itertools.pairwise(widths):
+        layers += [fw.nn.Linear(a, b), fw.nn.ReLU()]
+    return fw.nn.Sequential(*layers[:-1])
+
+
+def cnn_net(fw: Any, channels: int, hidden: int) -> Any:
+    """Two convolutions with pooling and two linear layers, for images of 1 x 28 x 28."""
+    nn = fw.nn
+    return nn.Sequential(
+        nn.Conv2d(1, channels, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(channels, 2 * channels, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(2 * channels * 7 * 7, hidden), nn.ReLU(), nn.Linear(hidden, 10),
+    )  # fmt: skip
+
+
+def gpt_net(fw: Any, vocabulary: int, tokens: int, width: int, layers: int, heads: int) -> Any:
+    """A decoder-only transformer: pre-norm, exact GELU, learned positions."""
+    nn, F = fw.nn, fw.nn.functional
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.mix = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+        def forward(self, x: Any, future: Any) -> Any:
+            b, t, c = x.shape
+            q, k, v = (
+                part.reshape(b, t, heads, c // heads).transpose(1, 2)
+                for part in self.qkv(self.norm1(x)).split(c, 2)
+            )
+            scores = q @ k.transpose(-2, -1) * (1 / math.sqrt(c // heads))
+            weights = F.softmax(scores.masked_fill(future, -math.inf), dim=-1)
+            x = x + self.mix((weights @ v).transpose(1, 2).reshape(b, t, c))
+            return x + self.down(F.gelu(self.up(self.norm2(x))))
+
+    class GPT(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.token, self.position = nn.Embedding(vocabulary, width), nn.Embedding(tokens, width)
+            self.blocks = nn.ModuleList([Block() for _ in range(layers)])
+            self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary)
+            self.register_buffer("future", fw.triu(fw.ones(tokens, tokens), 1).bool())
+            self.register_buffer("places", fw.arange(tokens))
+
+        def forward(self, x: Any) -> Any:
+            x = self.token(x) + self.position(self.places)
+            for block in self.blocks:
+                x = block(x, self.future)
+            return self.head(self.norm(x)).flatten(0, 1)
+
+    return GPT()
+
+
+def trainer(
+    fw: Any, device: str, wrap: Wrap, net: Callable[[Any], Any], optimizer: str,
+    batches: list[tuple[np.ndarray, np.ndarray]],
+) -> Run:  # fmt: skip
+    """Training steps on a few batches; every framework starts from the same weights."""
+    pf.manual_seed(0)
+    start = net(pf).state_dict()
+    model = net(fw)
+    model.load_state_dict({k: fw.from_numpy(v.numpy().copy()) for k, v in start.items()})
+    model.to(device)
+    opt = getattr(fw.optim, optimizer)(model.parameters(), lr=1e-3)
+
+    def step(x: Any, y: Any) -> Any:
+        opt.zero_grad()
+        loss = fw.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        opt.step()
+        return loss.detach()
+
+    data = [tuple(fw.from_numpy(a).to(device) for a in batch) for batch in batches]
+    return Run(fw, wrap(step), data)
+
+
+def mlp(fw: Any, device: str, wrap: Wrap, batch: int, widths: tuple[int, ...]) -> Run:
+    """W1."""
+    rng = np.random.default_rng(1)
+    batches = [
+        (rng.random((batch, widths[0]), np.float32), rng.integers(0, widths[-1], batch))
+        for _ in range(BATCHES)
+    ]
+    return trainer(fw, device, wrap, lambda f: mlp_net(f, widths), "Adam", batches)
+
+
+def cnn(fw: Any, device: str, wrap: Wrap, batch: int, channels: int, hidden: int) -> Run:
+    """W2."""
+    rng = np.random.default_rng(2)
+    batches = [
+        (rng.random((batch, 1, 28, 28), np.float32), rng.integers(0, 10, batch))
+        for _ in range(BATCHES)
+    ]
+    return trainer(fw, device, wrap, lambda f: cnn_net(f, channels, hidden), "Adam", batches)
+
+
+def gpt(fw: Any, device: str, wrap: Wrap, batch: int, vocabulary: int, tokens: int,
+        **shape: int) -> Run:  # fmt: skip
+    """W3."""
+    rng = np.random.default_rng(3)
+    texts = [rng.integers(0, vocabulary, (batch, tokens + 1)) for _ in range(BATCHES)]
+    batches = [(t[:, :-1].copy(), t[:, 1:].reshape(-1)) for t in texts]
+    net = lambda f: gpt_net(f, vocabulary, tokens, **shape)  # noqa: E731
+    return trainer(fw, device, wrap, net, "AdamW", batches)
+
+
+# --- single ops
+
+
+def op(
+    function: Callable[[Any], Callable[..., Any]], inputs: int
+) -> Callable[[Any, str, Wrap, int], Run]:
+    """The maker of one op, `function(fw)`, on so many tensors of n (or n x n) elements."""
+
+    def make(fw: Any, device: str, wrap: Wrap, **size: int) -> Run:
+        rng = np.random.default_rng(4)
+        shape = (size["side"],) * 2 if "side" in size else (size["n"],)
+        args = [rng.standard_normal(shape, np.float32) for _ in range(inputs)]
+        tensors = tuple(fw.from_numpy(a).to(device) for a in args)
+        return Run(fw, wrap(function(fw)), [tensors])
+
+    return make
+
+
+def tiny(fw: Any, device: str, wrap: Wrap, n: int, ops: int) -> Run:
+    """Ops on a few elements, each on the result of the one before."""
+
+    def chain(y: Any) -> Any:
+        for _ in range(ops // 2):
+            y = y * 1.001 + 0.001
+        return y
+
+    return Run(fw, wrap(chain), [(fw.ones(n, device=device),)])
+
+
+def adam(fw: Any, device: str, wrap: Wrap, n: int) -> Run:
+    """One optimizer step, gradients given."""
+    rng = np.random.default_rng(5)
+    weights, grad = (fw.from_numpy(rng.standard_normal(n, np.float32)) for _ in range(2))
+    p = fw.nn.Parameter(weights.to(device))
+    opt = fw.optim.Adam([p], lr=1e-3)
+
+    def step(g: Any) -> None:
+        p.grad = g
+        opt.step()
+
+    return Run(fw, wrap(step), [(grad.to(device),)], result=p)
+
+
+class Case(NamedTuple):
+    """A line of the table."""
+
+    key: str
+    name: str
+    make: Callable[..., Run]
+    sizes: dict[str, Any]
+    quick: dict[str, Any]  # sizes for a look at whether it works
+    target: float | None = None  # for the ratio of the compiled side to PyTorch, on the CPU
+    dispatches: int | None = None  # the most that a compiled step may take
+    work: Callable[[dict[str, Any]], float] | None = None  # flops, or bytes moved at least
+    roof: str = ""  # the field of Roofline that `work` is limited by
+
+
+def _gemm(n: int) -> Case:
+    return Case(
+        "W4", f"GEMM {n}", op(lambda fw: fw.matmul, 2), {"side": n}, {"side": 16}, 0.7,
+        work=lambda s: 2 * s["side"] ** 3, roof="fma_rate",
+    )  # fmt: skip
+
+
+def _moving(name: str, make: Callable[..., Run], times: int) -> Case:
+    """Limited by memory: `times` float32 values are read or written for each element."""
+    return Case(
+        "W4", f"{name}, 4M", make, {"n": 1 << 22}, {"n": 64},
+        work=lambda s: 4 * times * s["n"], roof="copy_bandwidth",
+    )  # fmt: skip
+
+
+CASES = [
+    Case(
+        "W1", "mlp", mlp, {"batch": 64, "widths": (784, 256, 128, 10)},
+        {"batch": 4, "widths": (784, 8, 10)}, 0.6, 20,
+    ),
+    Case(
+        "W2", "cnn", cnn, {"batch": 64, "channels": 32, "hidden": 128},
+        {"batch": 2, "channels": 2, "hidden": 8}, 1.2, 30,
+    ),
+    Case(
+        "W3", "gpt", gpt,
+        {"batch": 16, "vocabulary": 65, "tokens": 64, "width": 128, "layers": 4, "heads": 4},
+        {"batch": 2, "vocabulary": 9, "tokens": 6, "width": 8, "layers": 1, "heads": 2}, 0.8, 150,
+    ),
+    _gemm(512),
+    _gemm(1024),
+    _gemm(2048),
+    _moving("add", op(lambda fw: fw.add, 2), 3),
+    _moving("GELU", op(lambda fw: fw.nn.functional.gelu, 1), 2),
+    Case("W4", "1000 tiny ops", tiny, {"n": 4, "ops": 1000}, {"n": 4, "ops": 10}, 0.5),
+    _moving("Adam", adam, 7),
+]  # fmt: skip

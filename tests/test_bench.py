@@ -1,0 +1,131 @@
+"""The benchmark's pieces with tiny sizes: nothing here looks at how long anything took."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+import pyframe as pf
+from pyframe.bench import roofline
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """scripts/bench/run.py, which leaves the threads of this process alone."""
+    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "scripts" / "bench")
+    import run
+
+    monkeypatch.setattr(run, "set_environment", lambda threads: None)
+    return run
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """The cells of the body of each table, which has as many in every line."""
+    found = []
+    for block in re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE):
+        rows = [[cell.strip() for cell in line[1:-1].split("|")] for line in block.splitlines()]
+        assert len({len(row) for row in rows}) == 1
+        assert set(rows[1]) == {"---"}
+        found.append(rows[2:])
+    return found
+
+
+def test_comparison(bench: ModuleType, torch: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out.md"
+    threads = str(torch.get_num_threads())
+    assert bench.main(["--quick", "--repeats=1", f"--threads={threads}", f"--out={out}"]) == 0
+    text = out.read_text()
+    (rows,) = tables(text)
+    from workloads import CASES
+
+    names = [f"{case.key} {case.name}" for case in CASES]
+    assert [row[0] for row in rows] == [name for name in names for _ in range(2)]
+    assert [row[1] for row in rows] == ["eager", "compiled"] * len(CASES)
+    for row in rows:
+        assert re.fullmatch(r"[\d.]+ / [\d.]+ / [\d.]+", row[2]), row
+        assert float(row[4]) >= 0
+        assert row[6] in ("yes", "no") if row[5] else not row[6]
+    losses = re.findall(r"PyTorch ([\d.]+), eager ([\d.]+), compiled ([\d.]+)", text)
+    assert len(losses) == 3
+    for theirs, *ours in losses:
+        assert [float(x) for x in ours] == pytest.approx([float(theirs)] * 2, abs=1e-3)
+
+
+def test_skipped_work_is_found(bench: ModuleType) -> None:
+    from workloads import Run
+
+    honest, lazy = (bench.Side(n, Run(pf, f, [(pf.ones(3),)]))
+                    for n, f in (("PyTorch", lambda x: x * 2), ("eager", lambda x: x)))  # fmt: skip
+    case = type("Case", (), {"name": "twice"})
+    assert bench.agree(case, [honest, honest]) == ""
+    with pytest.raises(SystemExit, match="twice: eager differs from PyTorch by 1"):
+        bench.agree(case, [honest, lazy])
+
+
+def test_missing_pytorch_is_said(bench: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(SystemExit, match="needs PyTorch"):
+        bench.main(["--quick"])
+
+
+def test_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent.parent / "scripts" / "bench")
+    from run import set_environment
+
+    seen = {"OPENBLAS_CORETYPE": "Haswell"}
+    monkeypatch.setattr(os, "environ", seen)
+    set_environment(3)
+    names = ["OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "PYFRAME_THREADS"]
+    assert seen == dict.fromkeys(names, "3")
+
+
+def test_counters(bench: ModuleType, gpu: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.main(["--counters", "--quick", "--only=W1"]) == 0
+    ((eager, compiled),) = tables(capsys.readouterr().out)
+    assert eager[0] == "W1 mlp, eager"
+    assert int(eager[1]) > 0
+    assert int(compiled[1]) > 0
+    assert compiled[5] == "0 / 0 / 0", "everything is made once"
+    assert float(compiled[7].rpartition("= ")[2]) > 0
+    assert float(compiled[9]) > 0
+
+
+def test_growth(bench: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "growth.md"
+    assert bench.main(["--growth", "--quick", "--repeats=1", f"--out={out}"]) == 0
+    assert out.read_text() == capsys.readouterr().out.rstrip("\n") + "\n"
+    batch, *_, exponents = tables(out.read_text())
+    assert [row[0] for row in batch] == ["2", "4", "8"]
+    assert [row[0] for row in exponents] == ["batch", "width", "depth"]
+    svg = ElementTree.parse(out.with_suffix(".svg")).getroot()
+    assert svg.tag.endswith("svg")
+
+
+def test_exponents_and_the_plot_of_them(bench: ModuleType) -> None:
+    from growth import Point, exponent, plot
+
+    points = [Point(n, 1e6 * n, 1e-3 * n**2, 1000 * n, 1) for n in (1, 2, 4, 8)]
+    assert exponent(points, "seconds") == pytest.approx(2)
+    assert exponent(points, "peak") == pytest.approx(1)
+    svg = ElementTree.fromstring(plot({"width": points}))
+    dots = [e for e in svg.iter() if e.tag.endswith("circle")]
+    assert len(dots) == 2 * len(points)
+    _, _, width, height = map(float, svg.attrib["viewBox"].split())
+    assert all(0 < float(d.attrib["cx"]) < width for d in dots)
+    assert all(0 < float(d.attrib["cy"]) < height for d in dots)
+
+
+def test_roofline(device: str) -> None:
+    roof = roofline(device)
+    assert all(x > 0 and math.isfinite(x) for x in roof[1:4])
+    assert roof.read_latency == 0 if device == "cpu" else 0 < roof.read_latency < math.inf
+    assert roof.adapter in repr(roof)
+    assert "GFLOP/s" in repr(roof)
