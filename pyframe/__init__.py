@@ -56,7 +56,7 @@ long, int, short = int64, int32, int16
 
 globals().update({**ops.METHODS, **ops.FUNCTIONS})
 
-_LAZY = {"nn", "optim", "data", "vision", "train", "io"}
+_LAZY = {"nn", "optim", "data", "vision", "train", "io", "profiler", "bench"}
 
 
 def is_tensor(obj: object) -> Any:

@@ -806,8 +806,7 @@ def tensor(
         if out._storage is data._storage:
             out = out.clone().detach()
     else:
-        array = np.array(_host_array(data, dtype))
-        out = from_numpy(array).to(target or _device.get_default_device())
+        out = upload(_host_array(data, dtype), target or _device.get_default_device())
     if requires_grad:
         out.requires_grad_()
     return out
@@ -883,9 +882,13 @@ def upload(array: np.ndarray, target: Device) -> Tensor:
     """A tensor on `target` with a copy of a host array."""
     d = dt.dtype.from_numpy(array.dtype)
     if not target.always_lazy:
-        return from_numpy(np.array(array))
-    _op.check_dtype("to", d, target)
-    return _new(Node(None, (), (), array.shape, d, target, target.backend.upload(array, d)))
+        out = from_numpy(np.array(array))
+    else:
+        _op.check_dtype("to", d, target)
+        out = _new(Node(None, (), (), array.shape, d, target, target.backend.upload(array, d)))
+    if mode.capture is not None:
+        mode.capture.made(out)
+    return out
 
 
 async def gather_async(tensors: Sequence[Tensor]) -> list[np.ndarray]:

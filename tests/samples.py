@@ -210,7 +210,6 @@ ROWS: tuple[Row, ...] = (
     Row("matmul:large", lambda t, F, x, y: x @ y, (normal(70, 90), normal(90, 40)), second=False,
         tol=10),
     Row("matmul:batch", lambda t, F, x, y: x @ y, (normal(2, 1, 3, 4), normal(3, 4, 5))),
-    Row("linear", lambda t, F, x, w: F.linear(x, w), (normal(2, 3, 4), normal(5, 4))),
     Row("matmul:flat", lambda t, F, x, y: x @ y.T, (normal(2, 3, 4), normal(5, 4))),
     Row("matmul:vector", lambda t, F, x, y: (x @ y) * (y @ y), (normal(3, 4), normal(4))),
     Row("matmul:fused", lambda t, F, x, y: (x.relu() * 2) @ (y.T + 1), (normal(3, 4), normal(5, 4)),

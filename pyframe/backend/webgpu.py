@@ -88,6 +88,8 @@ class WebGPU:
         self._programs: OrderedDict[Any, _Cached] = OrderedDict()
         self._scratch: dict[int, list[Buffer]] = {}
         self.guard: Guard | None = None  # what it found is raised by the next read
+        # what was loaded, by the id of what `_run` takes, for profiles
+        self.programs: weakref.WeakValueDictionary[int, Program] = weakref.WeakValueDictionary()
         self.lock = threading.RLock()  # one Program at a time, as they share their temporaries
 
     # --- hooks of the subclass
@@ -134,8 +136,9 @@ class WebGPU:
                 f"largest buffer is {most} bytes; split the tensor or use device='cpu'"
             )
         shelf = self._shelf(size, kind)
-        if shelf:
-            return self._take(min(shelf), size, shelf)  # equal steps then find equal buffers
+        with self.lock:
+            if shelf:
+                return self._take(min(shelf), size, shelf)  # equal steps then find equal buffers
         self.stats.buffers += 1
         self.stats.bytes_live += size
         return Buffer(self._create(size), size, self, shelf)
@@ -180,7 +183,8 @@ class WebGPU:
 
     def copy(self, target: Buffer, source: Buffer, nbytes: int) -> None:
         """See Backend."""
-        self._copy(target.handle, source.handle, nbytes)
+        with self.lock:
+            self._copy(target.handle, source.handle, nbytes)
 
     def trim(self) -> None:
         """Give the memory of pooled buffers back to the system."""
@@ -196,7 +200,8 @@ class WebGPU:
         if len(view) % 4:
             view = memoryview(bytes(view) + b"\0" * (-len(view) % 4))
         if len(view):
-            self._write(buffer.handle, view)
+            with self.lock:
+                self._write(buffer.handle, view)
         self.stats.bytes_uploaded += len(view)
 
     def upload(self, host: np.ndarray, d: dt.dtype) -> Buffer:
@@ -219,7 +224,8 @@ class WebGPU:
     def read(self, buffers: Sequence[tuple[Buffer, int]]) -> list[bytes]:
         """See Backend."""
         self.stats.reads += 1
-        return self._read([(b.handle, n) for b, n in buffers])
+        with self.lock:  # the threads share what is mapped
+            return self._read([(b.handle, n) for b, n in buffers])
 
     async def read_async(self, buffers: Sequence[tuple[Buffer, int]]) -> list[bytes]:
         """See Backend."""
@@ -241,6 +247,7 @@ class WebGPU:
         loaded = program.executable.get(self.name)
         if loaded is None:
             loaded = program.executable[self.name] = self._load(self._wire(program))
+            self.programs[id(loaded)] = program
         return loaded
 
     def unload(self, program: Program) -> None:
@@ -251,6 +258,8 @@ class WebGPU:
 
     def _wire(self, program: Program) -> Wire:
         shaders = [self.prepare(k) for k in program.kernels]
+        if _debug("kernels"):
+            print(f"pyframe:\n{program}", file=sys.stderr)
         if _debug("wgsl"):
             for s in shaders:
                 print(f"// {s.label}\n{s.code}", file=sys.stderr)
@@ -310,12 +319,10 @@ class WebGPU:
 
     def _plan(self, order: list[Node], roots: list[Node]) -> _Cached:
         program, inputs, constants = schedule(order, roots, self.limits)
-        if _debug("kernels"):
-            print(
-                f"pyframe: {len(order)} nodes -> {len(program.steps)} kernels: "
-                + " ".join(self.prepare(program.kernels[s.kernel]).label for s in program.steps),
-                file=sys.stderr,
-            )
+        if _debug("graph"):
+            from pyframe.graph.draw import text
+
+            print(text(roots, self.limits), file=sys.stderr)
         at = {id(n): i for i, n in enumerate(order)}
         return _Cached(
             program,

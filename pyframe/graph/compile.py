@@ -47,7 +47,9 @@ class Capture:
         self.pending: list[weakref.ref[Storage]] = []  # storages made or written to
         self.written: dict[int, tuple[Storage, Node]] = {}  # and what they held before
         self.touched: list[weakref.ref[Tensor]] = []  # on the CPU: they need their arrays again
-        self.tensors: dict[int, tuple[Tensor, Storage]] = {}  # from outside, as they were used
+        self.tensors: dict[
+            int, tuple[Tensor, Storage, bool]
+        ] = {}  # from outside, as they were used
         self.constants: dict[int, Storage] = {}  # of tensors made from host data on the way
         self.grads: dict[int, tuple[Tensor, Tensor | None, bool]] = {}  # leaf, before, was read
         self.guards: list[tuple[Callable[[], Any], Any]] = []
@@ -61,8 +63,9 @@ class Capture:
 
     def saw(self, x: Tensor) -> None:
         """`x`, which has its value, is an operand."""
-        if not x._steps and x._grad_fn is None:  # what has a history was made in here
-            self.tensors.setdefault(id(x), (x, x._storage))
+        made = x._steps or x._grad_fn is not None or id(x._storage) in self.constants
+        if not made:
+            self.tensors.setdefault(id(x), (x, x._storage, x._needs_grad))
 
     def made(self, x: Tensor) -> None:
         """`x` was made here, of data that does not come from a tensor."""
@@ -122,6 +125,14 @@ class Capture:
                 self.copy(s)
             nodes.add(id(s.node))
         return out
+
+    def replaced(self) -> list[tuple[Storage, Node]]:
+        """The storages from outside that were written to, and what they held before."""
+        return [
+            (s, n)
+            for s, n in self.written.values()
+            if n.data is not None and id(s) not in self.constants
+        ]
 
     def copy(self, s: Storage) -> None:
         n = s.node
@@ -201,7 +212,9 @@ def _flatten(value: Any, tensors: list[Tensor]) -> Any:
             return n.shape, n.dtype, n.device, value.requires_grad
         whole = value._storage.node.shape
         return n.shape, n.dtype, n.device, value.requires_grad, whole, value._steps
-    if value is None or isinstance(value, (int, float, str, bytes, dt.dtype, Device)):
+    if isinstance(value, float):
+        return type(value), value.hex()  # 0.0 and -0.0 are equal
+    if value is None or isinstance(value, (int, str, bytes, dt.dtype, Device)):
         return type(value), value
     if isinstance(value, (list, tuple)):
         return type(value), *[_flatten(v, tensors) for v in value]
@@ -267,9 +280,10 @@ class _Part:
         its storage; what is in `fresh` every call makes anew."""
         self.device = roots[0].node.device
         host = self.device.type == "cpu"
-        before = {id(s): n for s, n in capture.written.values()}
-        owner = {id(n): s for s, n in capture.written.values()}
-        for s in [*[s for _, s in capture.tensors.values()], *capture.constants.values()]:
+        before = {id(s): n for s, n in capture.replaced()}
+        owner = {id(n): s for s, n in capture.replaced()}
+        constants = [s for s in capture.constants.values() if id(s) not in capture.written]
+        for s in [*[s for _, s, _ in capture.tensors.values()], *constants]:
             owner.setdefault(id(before.get(id(s), s.node)), s)
         nodes = list({id(s.node): s.node for s in roots}.values())
         order = toposort(nodes)
@@ -437,6 +451,10 @@ class _DevicePart(_Part):
         return self.buffers[slot]
 
     def run(self, args: Sequence[tuple[Node, Node]]) -> list[Any]:
+        with self.backend.lock:  # threads take turns
+            return self.run_alone(args)
+
+    def run_alone(self, args: Sequence[tuple[Node, Node]]) -> list[Any]:
         backend, handles = self.backend, self.handles
         for slot, arg, _, _ in self.arguments:
             handles[slot] = args[arg][1].data.handle
@@ -483,16 +501,16 @@ class _DevicePart(_Part):
 
 
 class _Guard(NamedTuple):
-    tensors: list[tuple[weakref.ref[Tensor], Storage]]
+    tensors: list[tuple[weakref.ref[Tensor], Storage, bool]]
     grads: list[tuple[weakref.ref[Tensor], Tensor | None]]
     modules: list[tuple[Any, bool]]
     others: list[tuple[Callable[[], Any], Any]]
 
     def holds(self) -> bool:
         """Whether what the capture relied on is as it was."""
-        for ref, storage in self.tensors:
+        for ref, storage, needs_grad in self.tensors:
             x = ref()
-            if x is None or x._storage is not storage:
+            if x is None or x._storage is not storage or x._needs_grad is not needs_grad:
                 return False
         for ref, grad in self.grads:
             leaf = ref()
@@ -526,6 +544,12 @@ class _Replay:
     ) -> None:
         """`nodes`: of each argument before the call, its own and that of its storage."""
         gc.collect()  # what only a cycle of dead objects holds would be computed
+        returned: list[Tensor] = []
+        _rebuild(result, returned.append)
+        for x in returned:  # what is made of host data is made again by each call
+            if id(x._storage) in capture.constants and x._storage.node.data is not None:
+                capture.copy(x._storage)
+                capture.touched.append(weakref.ref(x))
         roots = capture.alive()
         grads = [(leaf, leaf.grad) for leaf, _, _ in capture.grads.values()]
         position = {id(x._storage): i for i, x in enumerate(args)}
@@ -535,9 +559,7 @@ class _Replay:
                 sources[id(own)] = i, False
             sources[id(whole)] = i, True
         kept = {id(g._storage) for _, g in grads if g is not None}
-        kept |= {id(s) for s, _ in capture.written.values()} - position.keys()
-        returned: list[Tensor] = []
-        _rebuild(result, returned.append)
+        kept |= {id(s) for s, _ in capture.replaced()} - position.keys()
         history = _history(returned, capture.first)
         saved = [e[0] for n in history for e in n.saved or () if type(e) is tuple]
         fresh = {id(x._storage) for x in [*returned, *saved]} | position.keys()
@@ -564,7 +586,7 @@ class _Replay:
                             if id(s) in position]  # fmt: skip
         for k, i in self.overwritten:
             self.overwrite(self.made[k], nodes[i][1], self.made[k].node.data)
-        self.written = [s for s, _ in capture.written.values() if id(s) not in position]
+        self.written = [s for s, _ in capture.replaced() if id(s) not in position]
         place = {id(s): k for k, s in enumerate(self.made)}
 
         def source(x: Tensor) -> Any:
@@ -582,11 +604,15 @@ class _Replay:
         self.grads = [(weakref.ref(leaf), g) for leaf, g in grads if id(leaf) not in mine]
         self.arg_grads = [(i, g) for leaf, g in grads for i, x in enumerate(args) if x is leaf]
         read = [(weakref.ref(x), old) for x, old, was_read in capture.grads.values() if was_read]
-        seen = [(weakref.ref(x), s) for x, s in capture.tensors.values() if id(x) not in mine]
+        seen = [
+            (weakref.ref(x), s, needs)
+            for x, s, needs in capture.tensors.values()
+            if id(x) not in mine
+        ]
         capture.tensors.clear()
         capture.grads.clear()
         self.guard = _Guard(
-            [(ref, s) for ref, s in seen if ref() is not None], read,
+            [x for x in seen if x[0]() is not None], read,
             list(capture.modules.values()), capture.guards,
         )  # fmt: skip
         self.kept = [capture.kept, capture.constants]
@@ -821,6 +847,9 @@ class Compiled:
         except _BadIndexError:
             capture.undo()
             return self.fn(*args, **kwargs)
+        except BaseException:
+            capture.undo()
+            raise
         self.keep(key, replay)
         return result
 

@@ -7,10 +7,13 @@ it belongs to WGSL: `pyframe.wgsl` makes text of it, `pyframe.graph.interpret` r
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyframe.dtypes import dtype as DType
 from pyframe.graph.view import Tracker
+
+if TYPE_CHECKING:
+    from pyframe.graph.cost import Table
 
 Shape = tuple[int, ...]
 
@@ -144,6 +147,7 @@ class Program:
     params: list[tuple[int, DType]]  # (byte offset, dtype) of each scalar, in recording order
     param_bytes: int
     executable: dict[str, Any] = field(default_factory=dict)  # what backends keep beside it
+    host: bool = False  # for the CPU, where dtypes have their own sizes
 
     @property
     def inputs(self) -> int:
@@ -154,3 +158,29 @@ class Program:
     def peak_bytes(self) -> int:
         """Bytes of all buffers that a run needs at once."""
         return sum(self.regions) + sum(s.nbytes for s in self.slots if s.region < 0)
+
+    def table(self) -> Table:
+        """Rows of (kernel, grid, bytes, FLOPs), one for each step; str() is for people."""
+        from pyframe.graph.cost import table
+
+        return table(self)
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes that the steps read and write."""
+        return self.table().bytes_moved
+
+    @property
+    def flops(self) -> int:
+        """Arithmetic operations of all steps."""
+        return self.table().flops
+
+    @property
+    def least_bytes(self) -> int:
+        """Bytes that any way of running it must move: each input and each result once."""
+        from pyframe.graph.cost import least_bytes
+
+        return least_bytes(self)

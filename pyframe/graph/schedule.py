@@ -41,6 +41,8 @@ from pyframe.ops.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, ROUTINE
 PARAM_ALIGN = 256  # the offset alignment that every WebGPU device allows, of uniforms and slices
 MAX_CODE = 200  # instructions in one expression: beyond it a value is stored instead
 RECOMPUTE = 4  # instructions that it is cheaper to run again than to store a value
+MAX_ROW = 100  # instructions and views in a kernel that folds: compilers are slow with long loops
+SMALL = 1 << 12  # elements of which it does not matter how they are walked
 ONE_GROUP = 1 << 17  # elements that one workgroup may reduce to a scalar by itself
 SPLIT = 1 << 15  # elements a result: a longer reduction to few results is done in two kernels
 
@@ -388,14 +390,15 @@ class _Grouping:
         makers = list({id(g): g for g in map(self.home.get, leaves) if g is not None}.values())
         makers.sort(key=lambda g: -g.number)
         near = {id(g): g for leaf in leaves for g in self.readers.get(leaf, ())[-4:]}
-        others = [g for g in near.values() if g not in makers]
+        others = [g for g in near.values() if g not in makers and self.groups[g.number] is g]
         if math.prod(n.shape) == 1 and n.op is not None and n.op.kind == ELEMENTWISE:
             others += [g for g in self.groups if g is not None and g.size == 1][-1:]
         for g in [*makers, *others]:
             if self.suits(g, n, g in makers) and self.try_add(g, n):
                 for other in makers:
-                    if other is not g and self.groups[other.number] is other:
-                        self.try_union(g, other)
+                    now = self.groups[g.number]  # a union puts another group in its place
+                    if other is not g and self.groups[other.number] is other and now is not None:
+                        self.try_union(now, other)
                 return
         whole = n.inputs[0].shape if n.op is not None and n.op.kind == REDUCTION else n.shape
         group = _Group(len(self.groups), whole, self.values.stored)
@@ -432,7 +435,7 @@ class _Grouping:
         if self.limits.host:
             return by_rows
         rows = math.prod(n for d, n in enumerate(space) if d not in axes)
-        return math.prod(space) <= 1 << 16 or (by_rows and rows >= 64)
+        return math.prod(space) <= SMALL or (by_rows and rows >= 64)
 
     def try_add(self, g: _Group, n: Node) -> bool:
         before = g.state()
@@ -475,6 +478,9 @@ class _Grouping:
             id(n) in self.roots or not self.users.get(id(n), set()) <= inside for n in g.members
         )
         if len(g.buffers) + max(written, 1) > self.limits.storage_buffers:
+            raise _UnfitError
+        weight = len(g.code) + sum(len(t) for t in map(_tracker, g.code) if t)
+        if g.axes and weight > MAX_ROW and len(g.members) > 1 and not self.limits.host:
             raise _UnfitError
         for leaf in g.buffers:
             home = self.home.get(leaf)
@@ -531,6 +537,7 @@ class _Grouping:
                 if other.number not in seen and not waits[other.number] & alive & ~done:
                     seen.add(other.number)
                     heapq.heappush(heap, (first[other.number], other.number))
+        assert len(out) == len(left), "kernels wait for one another"
         return out
 
 
@@ -741,8 +748,11 @@ def schedule(
         order = _split_reductions(order, roots)
     grouping = _Grouping(_Values(order, roots, limits), roots, limits, in_place or {})
     kept = {id(n) for n in outputs}.union(*[g.buffers for g in grouping.groups if g is not None])
+    given = {id(n) for n in inputs}
     written = {
-        donor: n for donor, n in (in_place or {}).items() if _writes_in_place(grouping, donor, n)
+        donor: n
+        for donor, n in (in_place or {}).items()
+        if donor in given and _writes_in_place(grouping, donor, n)
     }
     works = {
         g.number: _Work(g, kept, written, set(changing)) for g in grouping.groups if g is not None
@@ -844,7 +854,7 @@ class _Planner:
         steps = [s._replace(slots=tuple(place[renumbered[b]] for b in s.slots)) for s in self.steps]
         return Program(
             list(self.kernels), steps, [self.slots[s] for s in order], self.regions,
-            [place[s] for s in self.outputs], self.params, self.param_bytes,
+            [place[s] for s in self.outputs], self.params, self.param_bytes, host=self.host,
         )  # fmt: skip
 
     def shared(self) -> list[int]:
@@ -874,7 +884,7 @@ _KINDS = (INPUT, OUTPUT, TEMP)
 
 def _nbytes(n: Node, host: bool) -> int:
     size = n.dtype.itemsize if host else n.dtype.device_itemsize
-    return max(-(-math.prod(n.shape) * size // 4) * 4, 4)
+    return max(-(-math.prod(n.shape) * size // 4) * 4, size, 4)
 
 
 def _split_reductions(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:

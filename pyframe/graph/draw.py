@@ -1,0 +1,549 @@
+"""Pictures of a graph: its ops, the kernels that they are fused into, and the buffers between.
+
+`show` records a function without computing it, plans it as its device would, and draws the plan:
+DOT for Graphviz, and SVG by a layered layout of its own (`layers.py`).
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from pyframe import dtypes as dt
+from pyframe.backend.base import Limits
+from pyframe.devices import mode
+from pyframe.dtypes import dtype as DType
+from pyframe.graph import compile as capturing
+from pyframe.graph.cost import Row, si
+from pyframe.graph.layers import Layout, Point, arrange
+from pyframe.graph.node import Node
+from pyframe.graph.schedule import _Grouping, _Values, schedule, toposort
+from pyframe.ops.op import CONST, REDUCTION, ROUTINE
+from pyframe.tensor import Tensor
+
+# --- what became of a graph
+
+
+@dataclass
+class _Kernel:
+    """A kernel and the ops that run in it; one that several kernels need is in each of them."""
+
+    ops: list[Node]
+    stores: list[Node]  # those whose values it writes to buffers
+    row: Row
+
+    def __post_init__(self) -> None:
+        self.here = {id(n) for n in self.ops}
+
+    @property
+    def kind(self) -> str:
+        kinds = {n.op.kind for n in self.ops if n.op is not None}
+        return ROUTINE if ROUTINE in kinds else REDUCTION if REDUCTION in kinds else "map"
+
+    def reads(self, n: Node) -> Iterator[tuple[Node, bool]]:
+        """The operands of `n` that are tensors, and whether they are computed here too."""
+        for i in {id(i): i for i in n.inputs}.values():
+            if i.op is not CONST:
+                yield i, id(i) in self.here
+
+
+@dataclass
+class _Plan:
+    kernels: list[_Kernel] = field(default_factory=list)
+    roots: list[Node] = field(default_factory=list)
+    names: dict[int, str] = field(default_factory=dict)  # of values, by id
+
+    def add(self, roots: Sequence[Node], limits: Limits) -> None:
+        """Plan what one device computes for `roots`."""
+        program, _, _ = schedule(toposort(roots), roots, limits)
+        program.host = limits.host
+        order = toposort(roots)  # with what the scheduler has put between
+        grouping = _Grouping(_Values(order, roots, limits), roots, limits, {})
+        stored = {id(n) for n in order if id(n) in grouping.home}
+        rows = program.table()
+        members = [g.members for g in grouping.ordered()]
+        position = {id(n): i for i, n in enumerate(order)}
+        inside = [_inside(some, stored) for some in members]
+        kept = {id(n) for n in roots}
+        for ops in inside:  # what another kernel reads
+            kept |= {id(i) for n in ops for i in n.inputs} - {id(n) for n in ops}
+        for some, ops, row in zip(members, inside, rows, strict=True):
+            ops.sort(key=lambda n: position[id(n)])
+            self.kernels.append(_Kernel(ops, [n for n in some if id(n) in kept], row))
+        self.roots += roots
+
+
+def _inside(members: Sequence[Node], stored: set[int]) -> list[Node]:
+    """The members of a kernel and what is computed on the way to them."""
+    found = {id(n): n for n in members}
+    stack = list(members)
+    while stack:
+        for i in stack.pop().inputs:
+            if i.data is None and i.op is not CONST and id(i) not in stored and id(i) not in found:
+                found[id(i)] = i
+                stack.append(i)
+    return list(found.values())
+
+
+def text(roots: Sequence[Node], limits: Limits) -> str:
+    """The nodes that `roots` need, one a line, and which kernel each joined (see PYFRAME_DEBUG)."""
+    plan, copies = _Plan(), _copied(roots)
+    roots = [copies[id(n)] for n in roots]
+    plan.add(roots, limits)
+    homes: dict[int, list[int]] = {}
+    for k, kernel in enumerate(plan.kernels):
+        for n in kernel.ops:
+            homes.setdefault(id(n), []).append(k)
+    order = toposort(roots)
+    number = {id(n): i for i, n in enumerate(order)}
+    wanted = {id(n) for n in roots}
+    lines = [f"pyframe: {len(order)} nodes, {len(plan.kernels)} kernels"]
+    for i, n in enumerate(order):
+        if n.op is CONST or n.data is not None:
+            what, where = f"const {n.attrs[0]!r}" if n.op is CONST else "input", ""
+        else:
+            operands = ", ".join(f"%{number[id(x)]}" for x in n.inputs)
+            what = f"{_name(n)}({operands}) {_attrs(n)}".rstrip()
+            where = "kernel " + ", ".join(map(str, homes.get(id(n), ())))
+            where += " (result)" if id(n) in wanted else ""
+        lines.append(f"  %{i:<4}{_type(n):<16}{what:<44}{where}".rstrip())
+    return "\n".join(lines)
+
+
+def _name(n: Node) -> str:
+    return n.op.name if n.op is not None else "value"
+
+
+def _type(n: Node) -> str:
+    """Dtype and shape, as 'f32 64×128'."""
+    d: DType = n.dtype
+    name = "bool" if d is dt.bool_ else f"{d.name[0]}{8 * d.itemsize}"
+    return f"{name} {'×'.join(map(str, n.shape))}".rstrip()
+
+
+def _attrs(n: Node, most: int = 26) -> str:
+    """What an op is given besides tensors, short."""
+    if n.op is None:
+        return ""
+    numbers = [f"{i.attrs[0]:g}" if isinstance(i.attrs[0], float) else str(i.attrs[0])
+               for i in n.inputs if i.op is CONST]  # fmt: skip
+    names = n.op.attrs
+    if n.op is not CONST and len(names) == len(n.attrs):
+        numbers += [f"{k}={v}" for k, v in zip(names, n.attrs, strict=True)]
+    else:
+        numbers += [str(a) for a in n.attrs]
+    out = " ".join(numbers).replace("pyframe.", "")
+    return out if len(out) <= most else out[: most - 1] + "…"
+
+
+def _size(n: Node) -> str:
+    each = n.dtype.itemsize if n.device.type == "cpu" else n.dtype.device_itemsize
+    return si(math.prod(n.shape) * each, "B")
+
+
+# --- recording a function
+
+
+class _Recording(capturing.Capture):
+    """A capture that is thrown away afterwards."""
+
+    def give_up(self, why: str) -> None:
+        raise RuntimeError(
+            f"graph.show: {capturing._user_line()} {why}, and nothing is computed for a drawing; "
+            "show a function that ends before it"
+        )
+
+    def undo(self) -> None:
+        """Let everything be as if the function had not run."""
+        for storage, before in self.written.values():
+            storage.node = before
+            storage.version += 1  # views that were cut meanwhile look again
+        self.written.clear()
+        for leaf, grad, _ in self.grads.values():
+            leaf.grad = grad
+        capturing._run_eagerly(self)  # what outlives the function, if anything, gets its value
+
+
+def _recorded(fn: Callable[..., Any], args: Any, kwargs: Any) -> _Plan:
+    if isinstance(fn, capturing.Compiled):
+        fn = fn.fn
+    capturing._flush(None)
+    plan = _Plan()
+    seen = [(k, x, x._node, x._storage.node) for k, x in _tensors(fn, args, kwargs)]
+    capture = mode.capture = _Recording()
+    try:
+        result = fn(*args, **kwargs)
+        gc.collect()  # what only a cycle of dead objects holds would be drawn
+        storages = capture.alive()
+        mode.capture = None
+        names: dict[int, str] = {}
+        for k, x, *before in seen:
+            for n in before:
+                names.setdefault(id(n), k)
+            if x.grad is not None:
+                names.setdefault(id(x.grad._storage.node), f"{k}.grad")
+        for k, x in _tensors(fn, args, kwargs):  # an optimizer's state may have been made since
+            names.setdefault(id(capture.written.get(id(x._storage), (0, x._node))[1]), k)
+        for s, n in capture.written.values():
+            if id(n) in names:
+                names[id(s.node)] = f"{names[id(n)]} (new)"
+        for k, x in _named("result", result):
+            names.setdefault(id(x._storage.node), k)
+        copies = _copied([s.node for s in storages])
+        plan.names = {id(copies[i]): k for i, k in names.items() if i in copies}
+        for d in {s.node.device: 0 for s in storages}:
+            limits = capturing.HOST if d.type == "cpu" else d.backend.limits
+            plan.add([copies[id(s.node)] for s in storages if s.node.device is d], limits)
+    finally:
+        mode.capture = None
+        result = None
+        capture.undo()
+    return plan
+
+
+def _copied(roots: Sequence[Node]) -> dict[int, Node]:
+    """A copy of each node, as the scheduler may put others between."""
+    copies: dict[int, Node] = {}
+    for n in toposort(roots):
+        inputs = tuple(copies[id(i)] for i in n.inputs) if n.data is None else ()
+        copies[id(n)] = Node(n.op, inputs, n.attrs, n.shape, n.dtype, n.device, n.data)
+    return copies
+
+
+def _tensors(fn: Any, args: Any, kwargs: Any) -> Iterator[tuple[str, Tensor]]:
+    """The tensors that a function can see, with names for people; those nearest to it first."""
+    fn = getattr(fn, "__wrapped__", fn)
+    try:
+        given = inspect.signature(getattr(fn, "forward", fn)).bind(*args, **kwargs).arguments
+    except (TypeError, ValueError):
+        given = {f"arg{i}": a for i, a in enumerate(args)}
+    seen = list(given.items())
+    if inspect.isfunction(fn):
+        found = inspect.getclosurevars(fn)
+        seen += [*found.nonlocals.items(), *found.globals.items()]
+    else:
+        seen.append(("", getattr(fn, "__self__", fn)))
+    names: dict[int, str] = {}
+    for k, value in seen:
+        for name, x in _named(k, value):
+            yield name, x
+            names.setdefault(id(x), name)
+    for k, value in seen:  # the state of optimizers, by the names of their parameters
+        if hasattr(value, "param_groups"):
+            for p, state in value.state.items():
+                yield from _named(f"{names.get(id(p), k)}.{{}}", state)
+
+
+def _named(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
+    if isinstance(value, Tensor):
+        yield name, value
+    elif isinstance(value, dict):
+        for k, v in value.items():
+            yield from _named(name.format(k) if "{}" in name else f"{name}[{k!r}]", v)
+    elif isinstance(value, (list, tuple)):
+        for i, v in enumerate(value):
+            yield from _named(f"{name}[{i}]", v)
+    elif isinstance(value, type):
+        return
+    elif hasattr(value, "named_parameters"):
+        dot = f"{name}." if name else ""
+        for k, v in [*value.named_parameters(), *value.named_buffers()]:
+            yield dot + k, v
+
+
+# --- the drawing
+
+
+class Drawing:
+    """A graph of ops, kernels and buffers, as `dot` and as `svg`; notebooks show the picture."""
+
+    def __init__(self, plan: _Plan, format: str = "svg") -> None:
+        self.dot = _dot(plan)
+        self.svg = _svg(plan)
+        self.format = format
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def __str__(self) -> str:
+        return self.dot if self.format == "dot" else self.svg
+
+    def save(self, path: Any) -> None:
+        """Write the file: by its suffix .svg, .dot or .gv, else in the format asked for."""
+        kind = {".svg": "svg", ".dot": "dot", ".gv": "dot"}.get(Path(path).suffix, self.format)
+        Path(path).write_text(self.dot if kind == "dot" else self.svg, encoding="utf-8")
+
+
+def show(
+    fn_or_tensor: Any, *args: Any, format: str = "svg", path: Any = None, **kwargs: Any
+) -> Drawing:
+    """Draw the ops of `fn(*args, **kwargs)`, which is recorded and not computed, and the kernels
+    that they are fused into; or those that a tensor on the GPU still waits for.
+
+    `path` is where the drawing goes, as SVG or DOT. RuntimeError if the function reads a value on
+    the way; ValueError for a tensor that has its value, and for an unknown format.
+    """
+    if format not in ("svg", "dot"):
+        raise ValueError(f"graph.show: unknown format {format!r}; expected 'svg' or 'dot'")
+    if isinstance(fn_or_tensor, Tensor):
+        node = fn_or_tensor._value()
+        if node.data is not None:
+            raise ValueError(
+                "graph.show: this tensor has its value and forgot where it came from; "
+                "give show() the function that computes it"
+            )
+        plan = _Plan()
+        root = _copied([node])[id(node)]
+        plan.names = {id(root): "result"}
+        plan.add([root], node.device.backend.limits)
+    elif callable(fn_or_tensor):
+        plan = _recorded(fn_or_tensor, args, kwargs)
+    else:
+        raise TypeError(
+            f"graph.show: expected a function or a Tensor, got {type(fn_or_tensor).__name__}"
+        )
+    drawing = Drawing(plan, format)
+    if path is not None:
+        drawing.save(path)
+    return drawing
+
+
+class _Buffers:
+    """The buffers of a plan, as vertices: inputs once for each kernel that reads them, so that no
+    line goes all the way through the picture."""
+
+    def __init__(self, plan: _Plan) -> None:
+        self.plan = plan
+        self.found: dict[tuple[int, int], tuple[Node, str]] = {}
+        self.edges: list[tuple[Any, Any]] = []  # (buffer, (kernel, op)) or the other way round
+        self.numbers: dict[int, int] = {}
+        results = {id(n) for n in plan.roots}
+        for k, kernel in enumerate(plan.kernels):
+            for n in kernel.ops:
+                for i, here in kernel.reads(n):
+                    if here:
+                        continue
+                    key = (id(i), k if i.data is not None else -1)
+                    self.found.setdefault(key, (i, "input" if i.data is not None else "temp"))
+                    self.edges.append((key, (k, id(n))))
+            for n in kernel.stores:
+                key = (id(n), -1)
+                self.found[key] = n, "result" if id(n) in results else "temp"
+                self.edges.append(((k, id(n)), key))
+
+    def lines(self, key: tuple[int, int]) -> list[str]:
+        """What is written on a buffer."""
+        n, kind = self.found[key]
+        name = self.plan.names.get(id(n))
+        if name is None and kind == "input":
+            name = f"input {self.numbers.setdefault(id(n), len(self.numbers))}"
+        return [*([name] if name else []), f"{_type(n)} · {_size(n)}"]
+
+
+def _notes(kernel: _Kernel) -> list[str]:
+    row = kernel.row
+    grid = [f"{'×'.join(map(str, row.grid))} workgroups"] if row.grid else []
+    return [*grid, f"{si(row.bytes, 'B')} moved", f"{si(row.flops)} FLOPs"]
+
+
+def _dot(plan: _Plan) -> str:
+    buffers = _Buffers(plan)
+    out = [
+        "digraph pyframe {",
+        '  node [shape=box, style="rounded,filled", fillcolor=white, fontname=Helvetica];',
+        "  edge [fontname=Helvetica, fontsize=9, color=gray40];",
+    ]
+    names: dict[Any, str] = {}
+    for k, kernel in enumerate(plan.kernels):
+        label = "\\n".join([_quoted(f"{k}: {kernel.row.kernel}"), *_notes(kernel)])
+        fill, line = COLORS[kernel.kind]
+        out.append(f"  subgraph cluster_{k} {{")
+        out.append(f'    label="{label}"; style="rounded,filled"; fontname=Helvetica;')
+        out.append(f'    fillcolor="{fill}"; color="{line}";')
+        for j, n in enumerate(kernel.ops):
+            names[k, id(n)] = f"op{k}_{j}"
+            label = "\\n".join(_quoted(x) for x in (_name(n), _attrs(n)) if x)
+            out.append(f'    op{k}_{j} [label="{label}"];')
+        for n in kernel.ops:
+            for i, here in kernel.reads(n):
+                if here:
+                    edge = f"{names[k, id(i)]} -> {names[k, id(n)]}"
+                    out.append(f'    {edge} [label="{_type(i)}"];')
+        out.append("  }")
+    for j, (key, (_, kind)) in enumerate(buffers.found.items()):
+        names[key] = f"buffer{j}"
+        label = "\\n".join(map(_quoted, buffers.lines(key)))
+        fill = {"input": "gray90", "result": "gray75", "temp": "white"}[kind]
+        out.append(f'  buffer{j} [label="{label}", shape=cylinder, fillcolor={fill}];')
+    for a, b in buffers.edges:
+        n = buffers.found[a if a in buffers.found else b][0]
+        out.append(f'  {names[a]} -> {names[b]} [label="{_type(n)}"];')
+    return "\n".join([*out, "}"]) + "\n"
+
+
+def _quoted(s: str) -> str:
+    return s.replace("\\", "\\\\").replace('"', '\\"')
+
+
+COLORS = {ROUTINE: ("#fff3e0", "#e09b3d"), REDUCTION: ("#e8f5ea", "#58a066"),
+          "map": ("#e8f1fc", "#5b8ecf")}  # fmt: skip
+STYLE = (
+    "text{font-family:Helvetica,Arial,sans-serif;fill:#1f2933;font-size:12px}"
+    ".b{font-weight:600}.s{font-size:10px;fill:#52606d}.m{text-anchor:middle}"
+    ".e{fill:none;stroke:#7b8794;stroke-width:1.2}"
+    ".k{stroke-width:1.2}.o{fill:#fff;stroke:#9aa5b1}"
+    ".input{fill:#eef0f3;stroke:#9aa5b1}.temp{fill:#fff;stroke:#9aa5b1;stroke-dasharray:4 3}"
+    ".result{fill:#3e4c59;stroke:#3e4c59}.w{fill:#fff}"
+)
+PAD, LINE = 12, 14  # pixels
+
+
+def _wide(s: str, size: int = 12) -> float:
+    """About how wide a text is."""
+    return 0.6 * size * len(s)
+
+
+def _svg(plan: _Plan) -> str:
+    buffers = _Buffers(plan)
+    boxes = [_Box(plan, k, buffers) for k in range(len(plan.kernels))]
+    keys = list(buffers.found)
+    place = {key: len(boxes) + i for i, key in enumerate(keys)}
+    sizes = [(b.width, b.height) for b in boxes]
+    for key in keys:
+        lines = buffers.lines(key)
+        sizes.append((max(map(_wide, lines)) + 2 * PAD, LINE * len(lines) + 10.0))
+    edges = []
+    for key, k in dict.fromkeys((a, b[0]) for a, b in buffers.edges if a in buffers.found):
+        edges.append((place[key], k, 0.0, boxes[k].port(key, True)))
+    for a, b in buffers.edges:
+        if b in buffers.found:
+            edges.append((a[0], place[b], boxes[a[0]].port(b, False), 0.0))
+    whole = arrange(sizes, edges, gap=(26, 34))
+    out = [_lines(route) for route in whole.routes]
+    for box, (x, y) in zip(boxes, whole.centres, strict=False):
+        out.append(box.svg(x - box.width / 2, y - box.height / 2))
+    for key, (w, h), (x, y) in zip(
+        keys, sizes[len(boxes) :], whole.centres[len(boxes) :], strict=True
+    ):
+        kind = buffers.found[key][1]
+        out.append(_rect(x - w / 2, y - h / 2, w, h, kind, min(h / 2, 12)))
+        out += _texts(x, y, buffers.lines(key), "w" if kind == "result" else "")
+    width, height = whole.width + 2 * PAD, whole.height + 2 * PAD
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="{-PAD} {-PAD} {width:.0f} {height:.0f}">\n<style>{STYLE}</style>\n'
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
+        'markerHeight="7" orient="auto"><path d="M0 0.5 8 4 0 7.5z" fill="#7b8794"/></marker>'
+        f'</defs>\n<rect x="{-PAD}" y="{-PAD}" width="100%" height="100%" fill="#fff"/>\n'
+        + "\n".join(out)
+        + "\n</svg>\n"
+    )
+
+
+class _Box:
+    """A kernel's part of the picture: on the left what it is, on the right its ops."""
+
+    def __init__(self, plan: _Plan, number: int, buffers: _Buffers) -> None:
+        self.kernel = kernel = plan.kernels[number]
+        reads = {(a, b[1]): 0 for a, b in buffers.edges if a in buffers.found and b[0] == number}
+        writes = [b for a, b in buffers.edges if b in buffers.found and a[0] == number]
+        ins: list[Any] = list(dict.fromkeys(a for a, _ in reads)) or [None]
+        self.place: dict[Any, int] = {}
+        for key in [*[("in", a) for a in ins], *[id(n) for n in kernel.ops],
+                    *[("out", b) for b in writes]]:  # fmt: skip
+            self.place[key] = len(self.place)
+        sizes = [(10.0, 0.0)] * len(ins)
+        for n in kernel.ops:
+            wide = max(_wide(_name(n), 13), _wide(_attrs(n), 10), 34)
+            sizes.append((wide + PAD, LINE * (1 + bool(_attrs(n))) + 8.0))
+        sizes += [(10.0, 0.0)] * len(writes)
+        edges = [(self.place["in", a], self.place[n], 0.0, 0.0) for a, n in reads]
+        self.labels: list[tuple[int, str]] = []  # of the edges that begin at an op
+        for n in kernel.ops:
+            for i, here in kernel.reads(n):
+                if here:
+                    self.labels.append((len(edges), _type(i)))
+                    edges.append((self.place[id(i)], self.place[id(n)], 0.0, 0.0))
+        edges += [(self.place[b[0]], self.place["out", b], 0.0, 0.0) for b in writes]
+        last = set(range(len(sizes) - len(writes), len(sizes)))
+        first = set(range(len(ins)))
+        self.sizes = sizes
+        self.inner: Layout = arrange(sizes, edges, gap=(16, 32), first=first, last=last)
+        self.title = [f"{number} · {kernel.row.kernel}", *_notes(kernel)]
+        self.left = max(_wide(t, 12 if i == 0 else 10) for i, t in enumerate(self.title)) + 2 * PAD
+        self.width = self.left + self.inner.width + 2 * PAD
+        self.height = max(self.inner.height, LINE * len(self.title) + PAD)
+
+    def port(self, key: Any, entering: bool) -> float:
+        """How far from the middle of the box the line from or to a buffer goes through."""
+        x, _ = self.inner.centres[self.place["in" if entering else "out", key]]
+        return self.left + x - self.width / 2
+
+    def svg(self, x: float, y: float) -> str:
+        fill, line = COLORS[self.kernel.kind]
+        style = f' fill="{fill}" stroke="{line}"'
+        out = [_rect(x, y, self.width, self.height, "k", 10, style)]
+        for i, t in enumerate(self.title):
+            kind = "s" if i else "b"
+            at = y + LINE * (i + 1) + 4
+            out.append(f'<text x="{x + PAD:.1f}" y="{at:.1f}" class="{kind}">{escape(t)}</text>')
+        left, top = x + self.left, y + (self.height - self.inner.height) / 2
+        for route in self.inner.routes:
+            whole = [(left + a, top + b) for a, b in route]
+            ends = [(whole[0][0], y)] if route[0][1] == 0 else []
+            after = [(whole[-1][0], y + self.height)] if route[-1][1] >= self.inner.height else []
+            out.append(_lines([*ends, *whole, *after], tip=not after))
+        seen = set()
+        for edge, label in self.labels:
+            a, b = self.inner.routes[edge][0]
+            if (a, b) not in seen:  # each value once
+                seen.add((a, b))
+                out.append(
+                    f'<text x="{left + a:.1f}" y="{top + b + 15:.1f}" class="s m" '
+                    f'style="paint-order:stroke;stroke:{fill};stroke-width:4px">'
+                    f"{escape(label)}</text>"
+                )
+        for n in self.kernel.ops:
+            (a, b), (w, h) = self.inner.centres[self.place[id(n)]], self.sizes[self.place[id(n)]]
+            out.append(_rect(left + a - w / 2, top + b - h / 2, w, h, "o", 6))
+            out += _texts(left + a, top + b, [_name(n), *([_attrs(n)] if _attrs(n) else [])])
+        return "\n".join(out)
+
+
+def _rect(x: float, y: float, w: float, h: float, kind: str, r: float, style: str = "") -> str:
+    return (
+        f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" rx="{r:g}" '
+        f'class="{kind}"{style}/>'
+    )
+
+
+def _texts(x: float, y: float, lines: Sequence[str], style: str = "") -> list[str]:
+    """Centred lines: the first large, the others small; a single one is small if a type."""
+    out = []
+    y -= LINE * (len(lines) - 1) / 2 - 4
+    for i, t in enumerate(lines):
+        kind = f"{'s' if i or '·' in t else 'b'} m"
+        mark = ' style="fill:#fff"' if style else ""
+        out.append(
+            f'<text x="{x:.1f}" y="{y + LINE * i:.1f}" class="{kind}"{mark}>{escape(t)}</text>'
+        )
+    return out
+
+
+def _lines(points: Sequence[Point], tip: bool = True) -> str:
+    """A smooth line through the points, downwards at each."""
+    (x, y), *rest = points
+    d = [f"M{x:.1f} {y:.1f}"]
+    for a, b in rest:
+        middle = (y + b) / 2
+        curve = f"C{x:.1f} {middle:.1f} {a:.1f} {middle:.1f} {a:.1f} {b:.1f}"
+        d.append(f"L{a:.1f} {b:.1f}" if abs(a - x) < 0.1 else curve)
+        x, y = a, b
+    end = ' marker-end="url(#tip)"' if tip else ""
+    return f'<path d="{" ".join(d)}" class="e"{end}/>'

@@ -1,0 +1,306 @@
+"""pf.profiler, and what a Program is said to cost. Nothing here asserts a time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe import profiler
+from pyframe.backend.base import Limits
+from pyframe.backend.cpu_plan import Plan
+from pyframe.devices import device as get_device
+from pyframe.graph.cost import distinct, si
+from pyframe.graph.program import INPUT, OUTPUT, Apply, Kernel, Load, Program, Slot, Step, Store
+from pyframe.graph.schedule import schedule, toposort
+from pyframe.graph.view import View, contiguous, expand, pad, windows
+from pyframe.ops import op
+from pyframe.ops.index import take_rows
+from pyframe.profiler import profile, record_function
+
+
+class Recorder:
+    """A lazy device that only records."""
+
+    adapter = "a recorder"
+    limits = Limits(float16=True)
+
+    def __init__(self) -> None:
+        self.pending: list[Any] = []
+
+
+@pytest.fixture
+def lazy() -> Any:
+    d = get_device("gpu:78")
+    d.__dict__["backend"] = Recorder()
+    yield d
+    del d.__dict__["backend"]
+
+
+def value(d: Any, *shape: int, dtype: Any = pf.float32) -> pf.Tensor:
+    return op.new(op.Node(None, (), (), shape, dtype, d, np.zeros(shape, dtype.numpy)))
+
+
+def program_of(*outs: pf.Tensor) -> Program:
+    roots = [t._storage.node for t in outs]
+    return schedule(toposort(roots), roots, Limits())[0]
+
+
+# --- what a Program costs
+
+
+def test_a_product_with_bias_and_relu(lazy: Any) -> None:
+    x, w, b = value(lazy, 6, 8), value(lazy, 8, 4), value(lazy, 4)
+    program = program_of((x @ w + b).relu())
+    (row,) = table = program.table()
+    assert row.kernel.startswith("matmul[")
+    assert row.grid == (1, 1, 1)
+    assert row.bytes == 4 * (6 * 8 + 8 * 4 + 4 + 6 * 4)
+    assert row.flops == 2 * 6 * 8 * 4 + 2 * 6 * 4
+    assert program.bytes_moved == program.least_bytes == row.bytes
+    assert program.flops == row.flops
+    assert str(program) == str(table)
+    head, _, line, _, total, least = str(table).splitlines()
+    assert head.split() == ["kernel", "grid", "bytes", "FLOPs"]
+    assert line.split()[1:] == ["1x1x1", "432", "B", "432"]
+    assert total.split() == ["1", "kernel", "432", "B", "432"]
+    assert least.split()[-2:] == ["432", "B"]
+
+
+def test_a_softmax(lazy: Any) -> None:
+    program = program_of(value(lazy, 100, 50).softmax(1))
+    (row,) = program.table()
+    assert row.flops == 5 * 5000  # largest, difference, exp, sum, quotient
+    assert row.bytes == program.least_bytes == 2 * 4 * 5000
+
+
+def test_a_value_between_two_kernels_is_moved_twice_more(lazy: Any) -> None:
+    x, v, w = value(lazy, 64, 32), value(lazy, 32, 16), value(lazy, 16, 8)
+    program = program_of(x @ v @ w)
+    assert len(program.table()) == 2
+    least = 4 * (64 * 32 + 32 * 16 + 16 * 8 + 64 * 8)
+    assert program.least_bytes == least
+    assert program.bytes_moved == least + 2 * 4 * 64 * 16
+    assert program.flops == 2 * 64 * 32 * 16 + 2 * 64 * 16 * 8
+
+
+def test_a_value_counts_where_it_varies(lazy: Any) -> None:
+    mean = value(lazy, 10, 20).mean(1)
+    assert program_of(mean).flops == 200 + 10
+    assert program_of(value(lazy, 7, dtype=pf.int64).to(pf.float32)).flops == 0
+    assert program_of(value(lazy, 0, 3) + 1).bytes_moved == 0
+
+
+def test_of_a_table_only_the_rows_taken_are_read(lazy: Any) -> None:
+    rows = value(lazy, 5, dtype=pf.int64)
+    program = program_of(op.apply(take_rows, (value(lazy, 1000, 8), rows)))
+    assert program.least_bytes == 4 * (5 + 2 * 5 * 8)
+
+
+def test_elements_that_a_view_reads() -> None:
+    assert distinct(contiguous((3, 4))) == 12
+    assert distinct(expand(contiguous((3, 1)), (3, 100))) == 3
+    assert distinct(pad(contiguous((3, 4)), ((1, 1), (0, 2)))) == 12
+    assert distinct(windows(contiguous((10,)), (3,), (1,), (1,))) == 10
+    assert distinct((View((5,), (-2,), 8),)) == 5
+    assert distinct((*contiguous((4,)), View((2, 6), (0, 1)))) == 4
+
+
+def test_buffers_that_lie_over_each_other_count_once() -> None:
+    whole = contiguous((128,))
+    code = (Load(0, whole, pf.float32), Apply("add", (0, 0), (), pf.float32))
+    kernel = Kernel((128,), code, (Store(1, 1, whole, pf.float32),), 2, 0)
+    first = Kernel(
+        (8,), (Load(0, contiguous((8,)), pf.float32),),
+        (Store(1, 0, contiguous((8,)), pf.float32),), 2, 0,
+    )  # fmt: skip
+    slots = [
+        Slot(32, INPUT, 0, 256), Slot(512, INPUT, 0), Slot(512, OUTPUT, 1), Slot(32, OUTPUT),
+    ]  # fmt: skip
+    steps = [Step(0, (1, 2), -1), Step(1, (0, 3), -1)]
+    program = Program([kernel, first], steps, slots, [512, 512], [2, 3], [], 0)
+    assert program.bytes_moved == 1024 + 64
+    assert program.least_bytes == 1024 + 32
+
+
+def test_numbers_for_people() -> None:
+    got = [si(0), si(999, "B"), si(999.6), si(12345, "B"), si(2.5e9), si(1e18), si(1.5)]
+    assert got == ["0", "999 B", "1.00 k", "12.3 kB", "2.50 G", "1000 P", "1.50"]
+
+
+@pytest.mark.parametrize("what", ["graph", "kernels", "wgsl"])
+def test_debug_prints_new_programs(what: str, gpu: str, monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.setenv("PYFRAME_DEBUG", what)
+    x = pf.ones(1, 3, device=gpu)
+    get_device(gpu).backend._programs.clear()
+    (x.exp().sum(1) * 3.25).cpu()
+    err = capsys.readouterr().err
+    if what == "graph":
+        assert "exp(%" in err
+        assert "f32 1×3" in err
+        assert "kernel 0 (result)" in err
+    elif what == "kernels":
+        assert "FLOPs" in err
+        assert "sum[" in err
+    else:
+        assert "fn main" in err
+
+
+# --- profiles
+
+
+def work(device: str) -> pf.Tensor:
+    x = pf.arange(12.0, device=device).reshape(3, 4) / 7
+    return (x @ x.T).relu().softmax(1).sum(0)
+
+
+def patched() -> tuple[Any, ...]:
+    from pyframe.backend.native import NativeGPU
+
+    return op._quiet, Plan.run, NativeGPU._run
+
+
+def test_results_are_the_same_and_nothing_stays(device: str) -> None:
+    before = patched()
+    want = work(device).cpu().numpy()
+    with profile() as prof:
+        got = work(device)
+        assert patched() != before
+    assert patched() == before
+    assert prof.events
+    assert {e.device for e in prof.events} == {device}
+    count = len(prof.events)
+    np.testing.assert_array_equal(got.cpu().numpy(), want)
+    work(device).cpu()
+    assert len(prof.events) == count
+
+
+def test_ops_on_the_cpu() -> None:
+    x, w = pf.ones(6, 8), pf.ones(8, 4)
+    with profile() as prof:
+        for _ in range(3):
+            (x @ w).relu().T
+    assert [e.name for e in prof.events] == ["matmul", "relu", "permute"] * 3
+    assert {e.kind for e in prof.events} == {"op"}
+    found = {a.key: a for a in prof.key_averages()}
+    assert found["matmul"].count == 3
+    assert found["matmul"].flops == 3 * 2 * 6 * 8 * 4
+    assert found["matmul"].bytes == 3 * 4 * (48 + 32 + 24)
+    assert found["relu"].flops == 3 * 24
+    assert found["permute"].bytes == 0
+    assert found["relu"].cpu_time_total == found["relu"].time_total == 3 * found["relu"].time
+    assert found["relu"].device_time_total == 0
+
+
+def test_kernels_on_the_gpu(gpu: str) -> None:
+    x, w = pf.ones(6, 8, device=gpu), pf.ones(8, 4, device=gpu)
+    pf.flush()
+    with profile() as prof:
+        for _ in range(2):
+            (x @ w).relu().cpu()
+    averages = prof.key_averages()
+    (product,) = [a for a in averages if a.key.startswith("matmul")]
+    assert (product.device, product.count) == (gpu, 2)
+    assert product.flops == 2 * (2 * 6 * 8 * 4 + 24)
+    assert product.bytes == 2 * 4 * (48 + 32 + 24)
+
+
+def test_a_device_without_a_clock(gpu: str, monkeypatch: Any) -> None:
+    backend = get_device(gpu).backend
+    monkeypatch.setattr(backend, "profile", lambda *args: None)
+    want = work(gpu).cpu().numpy()
+    with profile() as prof:
+        got = work(gpu).cpu().numpy()
+    np.testing.assert_array_equal(got, want)
+    assert {e.kind for e in prof.events} == {"program"}
+
+
+def test_compiled_steps(device: str) -> None:
+    def make() -> tuple[Any, Any]:
+        pf.manual_seed(1)
+        net = pf.nn.Linear(5, 3).to(device)
+        optimizer = pf.optim.SGD(net.parameters(), lr=0.1)
+
+        def step(x: pf.Tensor) -> pf.Tensor:
+            optimizer.zero_grad()
+            loss = net(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return pf.compile(step), net
+
+    x = pf.ones(4, 5, device=device)
+    pf.flush()
+    (plain, a), (timed, b) = make(), make()
+    plain(x), timed(x)
+    with profile() as prof:
+        losses = [timed(x).item() for _ in range(3)]
+    assert losses == [plain(x).item() for _ in range(3)]
+    for p, q in zip(a.parameters(), b.parameters(), strict=True):
+        np.testing.assert_array_equal(p.detach().cpu().numpy(), q.detach().cpu().numpy())
+    (program,) = timed.programs
+    kernels = [e.name for e in prof.events if e.kind == "kernel"]
+    assert kernels == [r.kernel for r in program.table()] * 3
+    timed(x)  # the plan is whole again
+
+
+def test_the_table(device: str) -> None:
+    with profile() as prof:
+        work(device).cpu()
+    lines = str(prof).splitlines()
+    assert lines[0].split() == ["name", "device", "calls", "total", "mean", "share", "bytes/s",
+                                "FLOP/s"]  # fmt: skip
+    averages = prof.key_averages()
+    assert len(lines) == len(averages) + 4
+    assert str(averages) == str(prof) == prof.table()
+    names = [line.split()[0] for line in prof.table("name", row_limit=-1).splitlines()[2:-2]]
+    assert names == sorted(names)
+    assert f"1 of {len(averages)}" in averages.table(sort_by="cuda_time_total", row_limit=1)
+    with pytest.raises(ValueError, match="sort_by: unknown 'beauty'"):
+        prof.table(sort_by="beauty")
+    assert "0 names" in str(profile())
+
+
+def test_a_trace_for_perfetto(device: str, tmp_path: Path) -> None:
+    @record_function("all of it")
+    def run() -> None:
+        work(device).cpu()
+
+    run()  # nothing is kept outside of a profile
+    with profile() as prof:
+        run()
+    prof.export_chrome_trace(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
+    spans = [e for e in events if e["ph"] == "X"]
+    names = {(e["name"], e["pid"]): e["args"]["name"] for e in events if e["ph"] == "M"}
+    assert len(spans) == len(prof.events)
+    for e in spans:
+        assert e["ts"] >= 0
+        assert e["dur"] >= 0
+        assert ("process_name", e["pid"]) in names
+        assert ("thread_name", e["pid"]) in names
+    (whole,) = [e for e in spans if e["cat"] == "user_annotation"]
+    assert whole["name"] == "all of it"
+    assert {e["cat"] for e in spans} >= {"kernel" if device == "gpu" else "op"}
+    assert "all of it" not in str(prof)
+
+
+def test_one_profile_at_a_time_and_an_error_ends_it() -> None:
+    before = patched()
+    with profile(), pytest.raises(RuntimeError, match="another profile is active"):
+        profile().start()
+    with pytest.raises(KeyError), profile():
+        raise KeyError
+    assert patched() == before
+    prof = profile()
+    prof.start()
+    pf.ones(3).exp()
+    prof.stop()
+    prof.stop()
+    assert prof.key_averages()[0].count == 1
+    assert profiler.profile is pf.profiler.profile
