@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -889,6 +889,21 @@ def upload(array: np.ndarray, target: Device) -> Tensor:
     if mode.capture is not None:
         mode.capture.made(out)
     return out
+
+
+def gather_begin(tensors: Sequence[Tensor]) -> Callable[[], Awaitable[list[np.ndarray]]]:
+    """Ask for the values that several tensors of one device have now; what it returns waits for
+    them, and does not keep later work from starting."""
+    if tensors and tensors[0].device.always_lazy:
+        begun: Callable[[], Awaitable[list[np.ndarray]]]
+        begun = tensors[0].device.backend.fetch_begin(tensors)
+        return begun
+    values = [t._host().copy() for t in tensors]
+
+    async def finish() -> list[np.ndarray]:
+        return values
+
+    return finish
 
 
 async def gather_async(tensors: Sequence[Tensor]) -> list[np.ndarray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import js
@@ -93,21 +93,25 @@ class BrowserGPU(WebGPU):
                 "reading a GPU tensor: this browser can't wait inside Python (it has no JSPI, or "
                 "Python was entered without it); use the await twin, as in `await t.item_async()`"
             )
-        return run_sync(self._read_async(items))
+        return run_sync(self._begin(items)())
 
-    async def _read_async(self, items: Sequence[tuple[int, int]]) -> list[bytes]:
-        if not items:
-            return []
-        handles, sizes = (array("i", column) for column in zip(*items, strict=True))
-        try:
-            data = (await self._js.read(to_js(handles), to_js(sizes))).to_bytes()
-        except JsException as error:
-            raise RuntimeError(error.message) from None
-        out, at = [], 0
-        for size in sizes:
-            out.append(data[at : at + size])
-            at += size
-        return out
+    def _begin(self, items: Sequence[tuple[int, int]]) -> Callable[[], Awaitable[list[bytes]]]:
+        handles = array("i", [h for h, _ in items])
+        sizes = array("i", [n for _, n in items])
+        promise = self._js.read(to_js(handles), to_js(sizes)) if items else None
+
+        async def finish() -> list[bytes]:
+            try:
+                data = b"" if promise is None else (await promise).to_bytes()
+            except JsException as error:
+                raise RuntimeError(error.message) from None
+            out, at = [], 0
+            for size in sizes:
+                out.append(data[at : at + size])
+                at += size
+            return out
+
+        return finish
 
     def _load(self, wire: Wire) -> _Loaded:
         before = self._js.stats().pipelines

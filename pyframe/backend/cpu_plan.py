@@ -13,11 +13,12 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from pyframe import dtypes as dt
+from pyframe.backend import cpu_conv as cpu_conv  # declares what it has for the ops
 from pyframe.graph import view as views
 from pyframe.graph.program import (
     TEMP,
@@ -33,24 +34,27 @@ from pyframe.graph.program import (
     Store,
     Valid,
 )  # fmt: skip
+from pyframe.ops import mathfn_out
+from pyframe.ops.mathfn_out import ufunc_call
 from pyframe.ops.op import REGISTRY
 
-Array = np.ndarray
+Array: TypeAlias = np.ndarray
 Shape = tuple[int, ...]
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 Ranges = tuple[slice, ...]
 
-BLOCK = 1 << 14  # elements of a block: its arrays stay in the L2 cache
-SPLIT = 1 << 18  # elements times instructions from which threads pay
+BLOCK = 1 << 16  # elements of a block: its arrays stay in the L2 cache
+SPLIT = 1 << 20  # elements times instructions from which threads pay
 FOLDS = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 
 
 class Stage(NamedTuple):
-    """Calls of each worker that may run at the same time, and how many BLAS threads they take
-    (0: they call none)."""
+    """Calls of each worker that may run at the same time; `whole` does the same without threads
+    of ours, with those of BLAS if it is a product."""
 
     work: list[list[Call]]
-    blas: int = 0
+    whole: list[Call] | None = None
+    product: bool = False
 
 
 class Plan:
@@ -62,6 +66,7 @@ class Plan:
         self.arrays: list[Array] = []
         self.calls: list[Call] = []
         self.blas = _blas()
+        self.blas_threads = 0  # that a run takes, if these are not as many as BLAS has
         regions = [_empty(n) for n in program.regions]
         self.own: list[Array | None] = [
             regions[s.region][s.offset : s.offset + s.nbytes]
@@ -97,24 +102,34 @@ class Plan:
             for scalar, value in zip(self.scalars, self.values, strict=True):
                 scalar[()] = value
         with np.errstate(all="ignore"):
-            for f, args in self.calls:
-                f(*args)
+            if self.blas_threads:
+                self.blas.set(self.blas_threads)  # type: ignore[union-attr]
+            try:
+                for f, args in self.calls:
+                    f(*args)
+            finally:
+                if self.blas_threads:
+                    self.blas.set(self.blas.threads)  # type: ignore[union-attr]
 
     def _linked(self, stages: list[Stage]) -> list[Call]:
-        """The stages as one list, with BLAS told how many threads to take where that changes."""
+        """The stages as one list.
+
+        BLAS's own threads wait for work by spinning, which keeps ours from running: so a plan has
+        one or the other. Where only products gain much from threads, BLAS's are faster.
+        """
+        alone = any(s.product for s in stages) and all(
+            len(s.work) == 1 or s.whole is not None for s in stages
+        )
         calls: list[Call] = []
-        before = self.blas.threads if self.blas else 0
-        now = -1
         for stage in stages:
-            if self.blas and stage.blas and stage.blas != now:
-                now = stage.blas
-                calls.append((self.blas.set, (now,)))
-            if len(stage.work) == 1:
+            if alone and stage.whole is not None:
+                calls.extend(stage.whole)
+            elif len(stage.work) == 1:
                 calls.extend(stage.work[0])
             elif stage.work:
-                calls.append((_pool(self.threads).run, (stage.work,)))
-        if self.blas and now not in (-1, before):
-            calls.append((self.blas.set, (before,)))
+                calls.append((_share, (self.threads, stage.work)))
+        threads = self.threads if alone else 1
+        self.blas_threads = 0 if self.blas is None or threads == self.blas.threads else threads
         return calls
 
     def register(self, worker: int, index: int, shape: Shape, dtype: np.dtype) -> Array:
@@ -159,7 +174,7 @@ class _Blas(NamedTuple):
 def _blas() -> _Blas | None:
     """What sets the number of threads of NumPy's BLAS, if threadpoolctl can tell."""
     try:
-        from threadpoolctl import ThreadpoolController
+        from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
     except ImportError:
         return None
     found = [c for c in ThreadpoolController().lib_controllers if c.user_api == "blas"]
@@ -213,8 +228,12 @@ def _pool(threads: int) -> _Pool:
     return _Pool(threads)
 
 
+def _share(threads: int, work: list[list[Call]]) -> None:
+    _pool(threads).run(work)  # asked for each time: threads do not survive a fork
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
 # --- a kernel
@@ -336,8 +355,7 @@ class _Builder:
             result = result[: math.prod(shape)]
         self.stages.extend(routine_stages(self.plan, op, inputs, attrs, result.reshape(shape)))
         home = None if target is None else self.keys[target.binding]
-        simple = target is not None and target.value == 0 and len(kernel.stores) == 1
-        if not simple:
+        if target is None or target.value != 0 or len(kernel.stores) > 1:
             _Body(self, kernel.code, kernel.space, kernel.stores, (result, home)).build()
 
     def result_store(self, kernel: Kernel, dtype: dt.dtype) -> Store | None:
@@ -402,6 +420,7 @@ class _Body:
         self.sources: dict[int, _Source] = {}
         self.values: dict[int, Array] = {}  # the same in all blocks
         self.homes: dict[int, Any] = {}  # of what is read where it lies: the key of that memory
+        self.insides: dict[int, tuple[tuple[int, int], ...]] = {}  # where a Valid holds
         self.shapes: list[Shape] = []
         for n, i in enumerate(self.code):
             self.shapes.append(self.prepare(n, i, result))
@@ -429,7 +448,9 @@ class _Body:
         elif isinstance(i, Valid):
             source = _Source(_valid(i.tracker), views.contiguous(self.space)[0])
             if len(i.tracker) == 1:
-                source = _thinned(source, i.tracker[0])
+                v = i.tracker[0]
+                source = _thinned(source, v)
+                self.insides[n] = v.mask or tuple((0, m) for m in v.shape)
         elif isinstance(i, Apply) and i.index is not None:
             source = self.indexed(i)
         elif isinstance(i, Reduce):
@@ -440,11 +461,25 @@ class _Body:
         self.sources[n] = source
         return source.shape
 
+    def scalar(self, n: int) -> Array:
+        """Value n, which is one number, computed before the blocks."""
+        found = self.values.get(n)
+        if found is None:
+            i = self.code[n]
+            if n in self.sources:
+                found = self.sources[n].array.reshape(-1)[:1].reshape(())
+            else:
+                found = np.empty((), i.dtype.numpy)
+                args = [self.scalar(a) for a in i.args]
+                self.builder.stages.append(Stage([op_calls(i, args, found, np.empty)]))
+            self.values[n] = found
+        return found
+
     def indexed(self, i: Apply) -> _Source:
         """An op on flat indices, computed as a whole where its scalars have changed."""
         tracker = i.index
         assert tracker is not None
-        args = [self.values[a] for a in i.args]
+        args = [self.scalar(a) for a in i.args]
         v = tracker[0]
         n = max(math.prod(v.shape), _extent(v))
         memory = np.empty(n, i.dtype.numpy)
@@ -484,7 +519,8 @@ class _Body:
                     _Block(self, blocks, w, threads, inner, known, partial, wanted).calls
                     for w in range(min(threads, len(blocks)))
                 ]
-                self.builder.stages.append(Stage(shared))
+                whole = list(itertools.chain.from_iterable(shared))
+                self.builder.stages.append(Stage(shared, whole))
             tail: list[Call] = []
             for n in folds:
                 known[n] = self.combined(n, partial[n], tail)
@@ -592,6 +628,7 @@ class _Block:
         wanted: Sequence[int],
     ) -> None:  # fmt: skip
         self.body, self.worker = body, worker
+        self.temporary: list[int] = []
         self.stores, self.known, self.partial = stores, known, partial
         self.calls: list[Call] = []
         self.needed = self.closure(wanted)
@@ -650,14 +687,16 @@ class _Block:
                 values[n] = body.values[n]
             elif n in body.sources:
                 values[n] = self.load(n, ranges)
-            elif isinstance(i, Reduce) and not i.axes:
-                values[n] = values[i.arg]
-                if i.op.startswith("arg"):
-                    values[n] = np.zeros(values[i.arg].shape, i.dtype.numpy)
-                elif i.arg in self.held:  # one register, two names: keep it
-                    self.last[i.arg] = len(body.code)
-                if i.arg in body.homes:
-                    body.homes[n] = body.homes[i.arg]
+            elif isinstance(i, Reduce) and not i.axes and i.op.startswith("arg"):
+                values[n] = np.zeros(values[i.arg].shape, i.dtype.numpy)
+            elif (same := self.renames(i)) is not None:
+                values[n] = values[same]
+                if same in body.homes:
+                    body.homes[n] = body.homes[same]
+                if same in self.held and self.last[same] == n:
+                    self.held[n] = self.held.pop(same)
+                elif same in self.held:  # one register, two names: neither gives it back
+                    self.last[same] = len(body.code)
             else:
                 args = (i.arg,) if isinstance(i, Reduce) else i.args
                 xs = [values[a] for a in args]
@@ -669,21 +708,44 @@ class _Block:
                     self.reduce(i, xs[0], out, ranges)
                 else:
                     if out is None:
-                        out = self.in_place(n, i, args, xs, shape) or (
-                            self.take(n, shape, i.dtype.numpy),
-                        )
-                        out = out[0]
-                    self.calls += op_calls(i, xs, out, self.scratch)
+                        out = self.in_place(n, i, args, xs, shape)
+                    if out is None:
+                        out = self.take(n, shape, i.dtype.numpy)
+                    self.calls += self.masked(i, xs, out, ranges) or op_calls(
+                        i, xs, out, self.scratch
+                    )
                     self.unscratch()
                 values[n] = out
                 for a in set(args):
                     self.release(a, n)
         self.finish(pending, values, ranges)
 
+    def renames(self, i: Any) -> int | None:
+        """The instruction whose value this one is, unchanged."""
+        if isinstance(i, Reduce):
+            return None if i.axes else i.arg
+        calls = getattr(REGISTRY[i.op], "numpy_calls", None)
+        return i.args[0] if calls is mathfn_out.copy else None
+
     def shape(self, shape: Shape, ranges: Ranges) -> Shape:
         return tuple(
             1 if n == 1 else r.stop - r.start for n, r in zip(shape, ranges, strict=True)
         ) if shape else ()  # fmt: skip
+
+    def masked(self, i: Apply, xs: list[Array], out: Array, ranges: Ranges) -> list[Call]:
+        """A `where` on the edges of a padding: both parts are copied."""
+        inside = self.body.insides.get(i.args[0]) if len(xs) == 3 else None
+        if inside is None or any(x.dtype != out.dtype for x in xs[1:]):
+            return []
+        at = []
+        for (lo, hi), r in zip(inside, ranges, strict=True):
+            a, b = max(r.start, lo), min(r.stop, hi)
+            at.append(slice(a - r.start, max(a, b) - r.start))
+        part = out[tuple(at)]
+        if xs[1].shape != out.shape or np.may_share_memory(xs[1], out):
+            return []
+        calls: list[Call] = [(np.copyto, (out, xs[2]))] if part.size < out.size else []
+        return [*calls, (np.copyto, (part, xs[1][tuple(at)]))] if part.size else calls
 
     # --- registers
 
@@ -704,16 +766,16 @@ class _Block:
     def scratch(self, shape: Shape, dtype: Any) -> Array:
         """Scratch for the calls of one op."""
         index = self.grab()
-        self.temporary = [*getattr(self, "temporary", []), index]
+        self.temporary.append(index)
         return self.body.plan.register(self.worker, index, shape, np.dtype(dtype))
 
     def unscratch(self) -> None:
-        self.free += getattr(self, "temporary", [])
-        self.temporary: list[int] = []
+        self.free += self.temporary
+        self.temporary = []
 
     def in_place(
         self, n: int, i: Apply, args: tuple[int, ...], xs: list[Array], shape: Shape
-    ) -> tuple[Array] | None:
+    ) -> Array | None:
         """The register of an operand that ends here, if a ufunc can write over it."""
         if not is_plain(i, xs):
             return None
@@ -723,7 +785,7 @@ class _Block:
                 and x.shape == shape and x.dtype == i.dtype.numpy
             ):  # fmt: skip
                 self.held[n] = self.held.pop(a)
-                return (x,)
+                return x
         return None
 
     # --- instructions
@@ -750,6 +812,8 @@ class _Block:
         if fold is None:
             fn: Any = REGISTRY[i.op].numpy
             self.calls.append((_copy_result, (fn, out, x, i.axes, True)))
+        elif i.op == "sum" and (product := cpu_conv.sum_as_product(x, i.axes, out)):
+            self.calls.append(product)
         elif out.dtype == _acc(i):
             self.calls.append((fold.reduce, (x, i.axes, out.dtype, out, True)))
         else:
@@ -775,11 +839,7 @@ class _Block:
             out = self.target(s, ranges)
             key = body.target_keys[s]
             # what is read later from that memory, or by several calls, must not be overwritten
-            early = (
-                isinstance(i, Reduce)
-                or i.op in REGISTRY
-                and not isinstance(REGISTRY[i.op].numpy, np.ufunc)
-            )
+            early = isinstance(i, Reduce) or not isinstance(REGISTRY[i.op].numpy, np.ufunc)
             if out.shape != shape or any(
                 self.last[a] > n - early
                 for a, home in body.homes.items()
@@ -890,7 +950,7 @@ def op_calls(i: Apply, xs: Sequence[Array], out: Array, scratch: Any) -> list[Ca
     one ufunc call."""
     op = REGISTRY[i.op]
     if is_plain(i, xs):
-        return [(op.numpy, (*xs, out))]  # type: ignore[list-item]
+        return [ufunc_call(op.numpy, xs, out)]
     calls = getattr(op, "numpy_calls", None)
     found = calls and calls(xs, i.attrs, out, scratch)
     return found or [(_copy_result, (op.numpy, out, *xs, *i.attrs))]
@@ -918,6 +978,9 @@ def routine_stages(
     plan: Plan, op: Any, inputs: list[Array], attrs: tuple[Any, ...], out: Array
 ) -> list[Stage]:
     """A routine as stages that write to `out`, which is contiguous."""
-    stages = getattr(op, "numpy_stages", None)
-    found = stages and stages(plan, inputs, attrs, out)
-    return found or [Stage([[(_copy_result, (op.numpy, out, *inputs, *attrs))]], plan.threads)]
+    phases = getattr(op, "numpy_phases", None)
+    found = phases and phases(inputs, attrs, out, plan.threads)
+    if found is None:
+        found = [[[(_copy_result, (op.numpy, out, *inputs, *attrs))]]]
+    wholes = [getattr(work, "whole", None) for work in found]
+    return [Stage(work, w, w is not None) for work, w in zip(found, wholes, strict=True)]

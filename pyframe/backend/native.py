@@ -6,7 +6,7 @@ import os
 import sys
 import tempfile
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -218,7 +218,7 @@ class NativeGPU(WebGPU):
         self._submitter = _submitter(self._device)
         self._timestamps = "timestamp-query" in features
         self._pipelines: dict[str, tuple[Any, Any]] = {}  # and the layouts of their bind groups
-        self._staging: Any = None
+        self._staging: list[Any] = []  # mappable buffers that no read uses now
         # Handles are numbers: a wgpu buffer that only a pooled Buffer held could be released by
         # the garbage collector in the same pass that puts it back into the pool.
         self._buffers: dict[int, _Range] = {}
@@ -289,39 +289,47 @@ class NativeGPU(WebGPU):
         self._queue.submit([encoder.finish()])
         self.stats.submits += 1
 
-    def _copy_out(self, items: list[tuple[int, int]]) -> tuple[Any, int]:
+    def _begin(self, items: list[tuple[int, int]]) -> Callable[[], Awaitable[list[bytes]]]:
         total = sum(n for _, n in items)
-        if self._staging is None or self._staging.size < total:
-            self._staging = self._device.create_buffer(
-                size=max(total, 4096), usage=self._staging_usage
-            )
+        at = next((i for i, b in enumerate(self._staging) if b.size >= total), None)
+        if at is None:
+            staging = self._device.create_buffer(size=max(total, 4096), usage=self._staging_usage)
+        else:
+            staging = self._staging.pop(at)
         encoder = self._device.create_command_encoder()
         at = 0
         for handle, n in items:
             if n:
                 found = self._range(handle, n)
-                encoder.copy_buffer_to_buffer(found.buffer, found.offset, self._staging, at, n)
+                encoder.copy_buffer_to_buffer(found.buffer, found.offset, staging, at, n)
             at += n
         self._queue.submit([encoder.finish()])
-        return self._staging, total
+        promise = staging.map_async(self._read_mode, 0, total) if total else None
+
+        async def finish() -> list[bytes]:
+            data = b""
+            if promise is not None:
+                promise.sync_wait()
+                try:
+                    data = bytes(staging.read_mapped(0, total))
+                finally:
+                    staging.unmap()
+            self._staging = [staging, *self._staging[:3]]
+            out, at = [], 0
+            for _, n in items:
+                out.append(data[at : at + n])
+                at += n
+            return out
+
+        return finish
 
     def _read(self, items: list[tuple[int, int]]) -> list[bytes]:
-        staging, total = self._copy_out(items)
-        if not total:
-            return [b"" for _ in items]
-        staging.map_sync(self._read_mode, 0, total)
         try:
-            data = bytes(staging.read_mapped(0, total))
-        finally:
-            staging.unmap()
-        out, at = [], 0
-        for _, n in items:
-            out.append(data[at : at + n])
-            at += n
-        return out
-
-    async def _read_async(self, items: list[tuple[int, int]]) -> list[bytes]:
-        return self._read(items)
+            self._begin(items)().__await__().send(None)  # it never gives the thread back
+        except StopIteration as done:
+            found: list[bytes] = done.value
+            return found
+        raise AssertionError
 
     def _pipeline(self, code: str, label: str) -> tuple[Any, Any]:
         found = self._pipelines.get(code)

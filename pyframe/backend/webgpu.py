@@ -9,7 +9,7 @@ import threading
 import weakref
 from array import array
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -106,7 +106,8 @@ class WebGPU:
     def _read(self, items: list[tuple[Any, int]]) -> list[bytes]:
         raise NotImplementedError
 
-    async def _read_async(self, items: list[tuple[Any, int]]) -> list[bytes]:
+    def _begin(self, items: list[tuple[Any, int]]) -> Callable[[], Awaitable[list[bytes]]]:
+        """Queue a read; what it returns waits for it."""
         raise NotImplementedError
 
     def _slice(self, handle: Any, offset: int, nbytes: int) -> Any:
@@ -230,7 +231,9 @@ class WebGPU:
     async def read_async(self, buffers: Sequence[tuple[Buffer, int]]) -> list[bytes]:
         """See Backend."""
         self.stats.reads += 1
-        return await self._read_async([(b.handle, n) for b, n in buffers])
+        with self.lock:
+            finish = self._begin([(b.handle, n) for b, n in buffers])
+        return await finish()
 
     # --- running
 
@@ -374,6 +377,18 @@ class WebGPU:
         nodes = self._stored_nodes(tensors)
         raw = await self.read_async([(n.data, _read_bytes(n)) for n in nodes])
         return self._arrays(tensors, nodes, raw)
+
+    def fetch_begin(self, tensors: Sequence[Tensor]) -> Callable[[], Awaitable[list[np.ndarray]]]:
+        """Queue a `fetch` of what the tensors are now; what it returns waits for it."""
+        nodes = self._stored_nodes(tensors)
+        self.stats.reads += 1
+        with self.lock:
+            finish = self._begin([(n.data.handle, _read_bytes(n)) for n in nodes])
+
+        async def arrays() -> list[np.ndarray]:
+            return self._arrays(tensors, nodes, await finish())
+
+        return arrays
 
     def _arrays(
         self, tensors: Sequence[Tensor], nodes: list[Node], raw: list[bytes]

@@ -71,9 +71,10 @@ def run_step(program: Program, step: Step, buffers: Sequence[np.ndarray], params
         target = np.lib.stride_tricks.as_strided(
             flat[view.offset :], shape, tuple(s * flat.itemsize for s in view.strides)
         )
-        data = np.broadcast_to(found[value], view.shape)
-        first = tuple(slice(None) if s else slice(0, 1) for s in view.strides)
-        target[...] = data[first].astype(dtype.numpy)
+        data = np.asarray(found[value])
+        if data.ndim:
+            data = data[tuple(slice(None) if s else slice(0, 1) for s in view.strides)]
+        target[...] = data.astype(dtype.numpy)
 
 
 def _evaluate(

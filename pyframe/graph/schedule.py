@@ -517,6 +517,17 @@ class _Grouping:
                 other.before |= then.before
         return True
 
+    def join(self, same: list[_Group]) -> None:
+        """Let the first of the groups do the work of all; none of them waits for another."""
+        first, *others = same
+        bits = sum(1 << g.number for g in same)
+        for g in others:
+            first.before |= g.before
+            self.groups[g.number] = None
+        for other in self.groups:
+            if other is not None and other.before & bits:
+                other.before |= bits | first.before
+
     def ordered(self) -> list[_Group]:
         """The groups, each after what it must wait for, otherwise as the program was written."""
         left = [g for g in self.groups if g is not None]
@@ -668,7 +679,9 @@ def _full(w: _Work) -> list[int]:
     return sorted(loads | w.kernel.written)
 
 
-def _packs(works: list[_Work], movable: set[int], replaces: dict[int, int]) -> list[_Pack]:
+def _packs(
+    works: list[_Work], grouping: _Grouping, movable: set[int], replaces: dict[int, int]
+) -> list[_Pack]:
     """What can be packed: buffers that may lie anywhere, each in one place of one region.
 
     `replaces` gives the input that a node is written over: both are one buffer."""
@@ -703,6 +716,7 @@ def _packs(works: list[_Work], movable: set[int], replaces: dict[int, int]) -> l
             offsets.append(at)
             at += -(-4 * w.kernel.space[0] // PARAM_ALIGN) * PARAM_ALIGN
         out.append(_Pack(same, rows, offsets, at))
+        grouping.join([w.group for w in same])
     return out
 
 
@@ -758,18 +772,10 @@ def schedule(
         g.number: _Work(g, kept, written, set(changing)) for g in grouping.groups if g is not None
     }
     replaces = {id(n): donor for donor, n in written.items()}
-    packs = [] if movable is None else _packs(list(works.values()), set(movable), replaces)
-    packed: dict[int, _Pack] = {}
-    for pack in packs:
-        first, *others = pack.works
-        bits = sum(1 << w.group.number for w in pack.works)
-        for w in others:
-            first.group.before |= w.group.before
-            grouping.groups[w.group.number] = None
-        for g in grouping.groups:
-            if g is not None and g.before & bits:
-                g.before |= bits | first.group.before
-        packed[first.group.number] = pack
+    packs = []
+    if movable is not None:
+        packs = _packs(list(works.values()), grouping, set(movable), replaces)
+    packed = {pack.works[0].group.number: pack for pack in packs}
     planner = _Planner(inputs, outputs, replaces, limits.host)
     for pack in packs:
         planner.pack(pack)

@@ -16,7 +16,7 @@ import pyframe as pf
 from pyframe import nn
 from pyframe.data import DataLoader, Dataset, TensorDataset
 from pyframe.devices import in_browser
-from pyframe.tensor import gather_async
+from pyframe.tensor import gather_async, gather_begin
 from pyframe.train.callbacks import Callback, History, ProgressBar
 
 
@@ -96,11 +96,16 @@ class _Means:
             total.zero_()
         self.count = 0
 
-    async def read(self) -> dict[str, float]:
-        if not self.count:
-            return {}
-        arrays = await gather_async(self.sums)
-        return {n: float(a) / self.count for n, a in zip(self.names, arrays, strict=True)}
+    def begin(self) -> Callable[[], Coroutine[Any, Any, dict[str, float]]]:
+        """Ask for the means so far; what it returns waits for them."""
+        count = self.count
+        finish = gather_begin(self.sums)
+
+        async def means() -> dict[str, float]:
+            arrays = await finish()
+            return {n: float(a) / count for n, a in zip(self.names, arrays, strict=True)}
+
+        return means
 
 
 class _Steps:
@@ -280,7 +285,8 @@ class Model:
 
         `batch_size` and `shuffle` are for tensors and Datasets; a DataLoader has its own.
         `device` "auto" is a real GPU if there is one; None stays where the network is. Losses and
-        metrics stay on the device; every `read_every` steps they are read, and callbacks told.
+        metrics stay on the device; every `read_every` steps they are asked for, and callbacks told:
+        at once on the CPU, on a GPU while it is busy with the steps after.
         `compile` replays the step (see pf.compile) unless a module has hooks; without it, Python
         code in the network runs at every step.
         Raises RuntimeError without loss or optimizer, ValueError for data that can't be used.
@@ -310,14 +316,20 @@ class Model:
                 self.net.train()
                 means.start()
                 logs: dict[str, float] = {}
+                asked: tuple[Any, int] | None = None  # means on their way, and of which step
                 for batch in loader:
                     x, y, size = self._pair(batch, "fit")
                     run(x, y)
                     means.count += size
                     step += 1
-                    if step % read_every == 0 or step == 1:
-                        logs = await self._look(means, watchers, step)
+                    if step == 1 or step % read_every == 0:
                         told = step
+                        if step == 1 or self.device.type == "cpu":
+                            logs = await self._look(means.begin(), watchers, step)
+                        else:  # told of when the GPU has more to do already
+                            before, asked = asked, (means.begin(), step)
+                            if before:
+                                logs = await self._look(before[0], watchers, before[1])
                     if self.stop_training:
                         break
                 if means.count == 0:
@@ -325,8 +337,10 @@ class Model:
                         f"fit: the data gave no batch in epoch {epoch + 1}; what can be iterated "
                         "over only once does for one epoch, a DataLoader for any number"
                     )
+                if asked:
+                    logs = await self._look(asked[0], watchers, asked[1])
                 if told != step:
-                    logs = await self._look(means, watchers, step)
+                    logs = await self._look(means.begin(), watchers, step)
                 if validation_data is not None and not self.stop_training:
                     found = await self.evaluate_async(validation_data, compile=compile)
                     logs.update({f"val_{k}": v for k, v in found.items()})
@@ -339,10 +353,10 @@ class Model:
         return history
 
     async def _look(
-        self, means: _Means, watchers: Sequence[Callback], step: int
+        self, means: Callable[[], Any], watchers: Sequence[Callback], step: int
     ) -> dict[str, float]:
-        """Read the epoch's means so far, tell the callbacks, and let a page be heard."""
-        logs = await means.read()
+        """Wait for the epoch's means up to a step, tell the callbacks, and let a page be heard."""
+        logs: dict[str, float] = await means()
         if not math.isfinite(logs["loss"]) and not self._lost:
             self._lost = True
             warnings.warn(
@@ -385,7 +399,7 @@ class Model:
             await asyncio.sleep(0)  # a page delivers its messages now
         if means.count == 0:
             raise ValueError("evaluate: the data gave no batch")
-        return await means.read()
+        return await means.begin()()
 
     def predict(self, x: Any, **options: Any) -> pf.Tensor:
         """The network's outputs for x, on the CPU; the options are those of `predict_async`."""

@@ -8,32 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from plans import Recorder, bodies, plan, run, value
 from pyframe import dtypes as dt
-from pyframe.backend.base import Limits
-from pyframe.backend.numpy import NumpyBackend
 from pyframe.devices import device
 from pyframe.graph import view as views
-from pyframe.graph.interpret import pack_params
-from pyframe.graph.node import Node
-from pyframe.graph.program import Reduce
-from pyframe.graph.schedule import schedule, structure, toposort
+from pyframe.graph.schedule import structure
 from pyframe.ops import elementwise as el, matmul as mm, movement as mv, reduce as rd
 from pyframe.ops.op import REGISTRY, Op, apply
-from pyframe.tensor import Tensor, _op
-
-
-class Recorder:
-    """A lazy device that only records, so that schedules can be looked at."""
-
-    def __init__(self) -> None:
-        self.pending: list[Any] = []
-        self.limits = Limits(float16=True)
-        self.adapter = "a recorder"
-
-    def flush(self) -> None:
-        self.pending.clear()
-
-    def guard(self, bad: Tensor, message: str) -> None: ...
 
 
 @pytest.fixture
@@ -42,53 +23,6 @@ def lazy() -> Any:
     d.__dict__["backend"] = Recorder()
     yield d
     del d.__dict__["backend"]
-
-
-def value(lazy: Any, *shape: int, dtype: dt.dtype = dt.float32) -> Tensor:
-    n = int(np.prod(shape))
-    data = np.random.default_rng(n).standard_normal(shape).astype(dtype.numpy)
-    return _op.new(Node(None, (), (), shape, dtype, lazy, data))
-
-
-def plan(*outs: Tensor, buffers: int = 8) -> Any:
-    roots = [t._storage.node for t in outs]
-    order = toposort(roots)
-    return (*schedule(order, roots, Limits(storage_buffers=buffers)), order, roots)
-
-
-def run(*outs: Tensor, buffers: int = 8) -> tuple[Any, list[np.ndarray]]:
-    """Run the schedule with the NumPy backend, through the seam as a GPU would."""
-    program, inputs, constants, _, roots = plan(*outs, buffers=buffers)
-    backend = NumpyBackend()
-    slots = [backend.alloc(s.nbytes) for s in program.slots]
-    for n, slot in zip(inputs, slots, strict=False):
-        backend.write(slot, np.ascontiguousarray(n.data, _stored(n.dtype)).tobytes())
-    values = [c.attrs[0] for c in constants]
-    backend.run(program, slots, pack_params(program.params, values, program.param_bytes))
-    arrays = []
-    for slot, n in zip(program.outputs, [r for r in roots if r.data is None], strict=True):
-        raw = backend.read([(slots[slot], program.slots[slot].nbytes)])[0]
-        flat = np.frombuffer(raw, _stored(n.dtype))[: int(np.prod(n.shape))]
-        arrays.append(flat.reshape(n.shape))
-    return program, arrays
-
-
-def _stored(d: dt.dtype) -> Any:
-    from pyframe.graph.interpret import storage_dtype
-
-    return storage_dtype(d)
-
-
-def bodies(program: Any) -> list[str]:
-    return [body(program.kernels[s.kernel]) for s in program.steps]
-
-
-def body(kernel: Any) -> str:
-    """What a kernel is: a routine's name, the reductions in it, or 'map'."""
-    if kernel.routine is not None:
-        return str(kernel.routine.name)
-    folds = [i.op for i in kernel.code if isinstance(i, Reduce)]
-    return "+".join(folds) or "map"
 
 
 def test_a_chain_is_one_kernel(lazy: Any) -> None:

@@ -1,0 +1,516 @@
+"""Compiled plans against the interpreter: what a kernel means, however it is cut and shared out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from pyframe import dtypes as dt
+from pyframe.backend import cpu_conv, cpu_plan
+from pyframe.backend.base import Limits
+from pyframe.backend.cpu_plan import Plan
+from pyframe.devices import device
+from pyframe.graph import view as views
+from pyframe.graph.interpret import pack_params, run_step, storage_dtype
+from pyframe.graph.node import Node
+from pyframe.graph.program import (
+    INPUT,
+    OUTPUT,
+    TEMP,
+    Apply,
+    Expr,
+    Kernel,
+    Load,
+    Param,
+    Program,
+    Reduce,
+    Result,
+    Routine,
+    Slot,
+    Step,
+    Store,
+    Valid,
+)
+from pyframe.graph.schedule import schedule, toposort
+from pyframe.graph.view import View, contiguous
+from pyframe.ops import elementwise as el, movement as mv, reduce as rd
+from pyframe.ops.matmul import matmul
+from pyframe.ops.op import REGISTRY
+from pyframe.tensor import Tensor, _op
+
+F = dt.float32
+rng = np.random.default_rng(0)
+
+
+@pytest.fixture(params=[1, 2, 3])
+def threads(request: Any, monkeypatch: Any) -> int:
+    """How many threads, of which even small kernels take all."""
+    monkeypatch.setattr(cpu_plan, "BLOCK", 1 << 7)
+    monkeypatch.setattr(cpu_plan, "SPLIT", 1)
+    monkeypatch.setattr(cpu_conv, "WORTH", 1)
+    monkeypatch.setattr(cpu_conv, "PRODUCT", 1)
+    return int(request.param)
+
+
+def random(*shape: int, dtype: dt.dtype = F) -> np.ndarray:
+    """Numbers between about -12 and 12."""
+    if dtype is dt.bool_:
+        return rng.random(shape) < 0.5
+    return np.asarray(rng.standard_normal(shape) * 4, dtype.numpy)
+
+
+def check(
+    kernel: Kernel, arrays: list[np.ndarray], threads: int, values: tuple[Any, ...] = (),
+    params: tuple[dt.dtype, ...] = (), tolerance: float = 1e-5,
+) -> Plan:  # fmt: skip
+    """One kernel on these buffers, twice, gives what the interpreter gives."""
+    slots = [Slot(a.nbytes, OUTPUT if i in kernel.written else INPUT) for i, a in enumerate(arrays)]
+    step = Step(0, tuple(range(len(arrays))), 0 if params else -1)
+    packed = [(4 * i, d) for i, d in enumerate(params)]
+    program = Program([kernel], [step], slots, [], [], packed, 4 * len(params))
+    stored = [storage_dtype(dt.dtype.from_numpy(a.dtype)) for a in arrays]
+    buffers = [
+        np.ascontiguousarray(a, s).reshape(-1).view(np.uint8).copy()
+        for a, s in zip(arrays, stored, strict=True)
+    ]
+    run_step(program, step, buffers, pack_params(packed, values, 4 * len(params)))
+    plan = Plan(program, threads)
+    bound = [np.array(a) for a in arrays]
+    plan.bind(bound)
+    seen = []
+    for _ in range(2):
+        for b, a in zip(bound, arrays, strict=True):
+            b[...] = a
+        plan.run(list(values))
+        seen.append([np.array(b) for b in bound])
+    for a, b, want, s in zip(*seen, buffers, stored, strict=True):
+        np.testing.assert_array_equal(a, b)  # the same bits in every run
+        want = want.view(s).reshape(a.shape)
+        np.testing.assert_allclose(a, want.astype(a.dtype), tolerance, tolerance)
+    return plan
+
+
+def rows(shape: tuple[int, ...], axes: tuple[int, ...]) -> views.Tracker:
+    """Where a value reduced over `axes` is stored."""
+    strides, n = [], 1
+    for d in reversed(range(len(shape))):
+        strides.append(0 if d in axes else n)
+        n *= 1 if d in axes else shape[d]
+    return (View(shape, tuple(reversed(strides))),)
+
+
+def zeros(*shape: int, dtype: dt.dtype = F) -> np.ndarray:
+    return np.zeros(shape, dtype.numpy)
+
+
+@pytest.mark.parametrize("shape", [(), (1, 1), (3, 5), (40, 64), (4, 6, 50)])
+def test_map_with_broadcast(shape: Any, threads: int) -> None:
+    last = shape[-1] if shape else 1
+    t = contiguous(shape)
+    bias = (View(shape, (0,) * (len(shape) - 1) + (1,) if shape else ()),)
+    code = (
+        Load(0, t, F), Load(1, bias, F), Param(0, F), Apply("mul", (1, 2), (), F),
+        Apply("add", (0, 3), (), F), Apply("relu", (4,), (), F), Apply("sigmoid", (4,), (), F),
+    )  # fmt: skip
+    stores = (Store(2, 5, t, F), Store(3, 6, t, F))
+    out = [zeros(*shape), zeros(*shape)]
+    check(Kernel(shape, code, stores, 4, 1), [random(*shape), random(last), *out], threads,
+          (1.5,), (F,))  # fmt: skip
+
+
+@pytest.mark.parametrize("fill", [0.0, 7.0])
+def test_padding_and_its_fill(fill: float, threads: int) -> None:
+    t = views.pad(contiguous((9, 30)), ((1, 2), (0, 3)))
+    shape = t[-1].shape
+    code = (Load(0, t, F), Valid(t), Param(0, F), Apply("where", (1, 0, 2), (), F))
+    kernel = Kernel(shape, code, (Store(1, 3, contiguous(shape), F),), 2, 1)
+    check(kernel, [random(9, 30), zeros(*shape)], threads, (fill,), (F,))
+
+
+def test_windows_of_a_padded_tensor(threads: int) -> None:
+    t = views.windows(views.pad(contiguous((12, 13)), ((1, 1), (2, 0))), (3, 2), (1, 2), (1, 1))
+    shape = t[-1].shape
+    assert len(t) == 2
+    code = (Load(0, t, F), Reduce("sum", 0, (2, 3), F), Valid(t), Apply("cast", (2,), (F,), F),
+            Apply("add", (0, 3), (), F))  # fmt: skip
+    stores = (Store(1, 1, rows(shape, (2, 3)), F), Store(2, 4, contiguous(shape), F))
+    kernel = Kernel(shape, code, stores, 3, 0)
+    check(kernel, [random(12, 13), zeros(*shape[:2]), zeros(*shape)], threads)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (64, 10), (700, 3), (2, 700), (1, 9), (9, 1)])
+def test_row_softmax_is_one_kernel(shape: Any, threads: int) -> None:
+    t = contiguous(shape)
+    axes = (1,) if shape[1] > 1 else ()
+    code = (
+        Load(0, t, F), Reduce("amax", 0, axes, F), Apply("sub", (0, 1), (), F),
+        Apply("exp", (2,), (), F), Reduce("sum", 3, axes, F), Apply("div", (3, 4), (), F),
+    )  # fmt: skip
+    check(Kernel(shape, code, (Store(1, 5, t, F),), 2, 0), [random(*shape), zeros(*shape)], threads)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (60, 33)])
+def test_two_levels_of_reduction(shape: Any, threads: int) -> None:
+    t, row, whole = contiguous(shape), rows(shape, (1,)), rows(shape, (0, 1))
+    code = (
+        Load(0, t, F), Apply("exp", (0,), (), F), Reduce("sum", 1, (1,), F),
+        Apply("log", (2,), (), F), Reduce("sum", 3, (0,), F), Param(0, F),
+        Apply("mul", (4, 5), (), F), Apply("sub", (0, 6), (), F),
+    )  # fmt: skip
+    stores = (Store(1, 6, whole, F), Store(2, 7, t, F), Store(3, 3, row, F))
+    arrays = [random(*shape), zeros(), zeros(*shape), zeros(shape[0])]
+    check(Kernel(shape, code, stores, 4, 1), arrays, threads, (0.01,), (F,), 1e-4)
+
+
+@pytest.mark.parametrize("op", ["sum", "prod", "amax", "amin"])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((64, 25), (0,)), ((900,), (0,)), ((7, 5, 40), (0, 2)), ((3, 30, 40, 5), (1, 3))],
+)
+def test_reductions_over_any_axes(op: str, shape: Any, axes: Any, threads: int) -> None:
+    x = 1 + random(*shape) / 1000
+    code = (Load(0, contiguous(shape), F), Reduce(op, 0, axes, F), Apply("mul", (1, 1), (), F))
+    out = rows(shape, axes)
+    kernel = Kernel(shape, code, (Store(1, 1, out, F), Store(2, 2, out, F)), 3, 0)
+    kept = [n for d, n in enumerate(shape) if d not in axes]
+    check(kernel, [x, zeros(*kept), zeros(*kept)], threads, tolerance=1e-4)
+
+
+def test_variance_takes_two_passes(threads: int) -> None:
+    code = (
+        Load(0, contiguous((30, 50)), F), Reduce("sum", 0, (0, 1), F), Param(0, F),
+        Apply("mul", (1, 2), (), F), Apply("sub", (0, 3), (), F), Apply("mul", (4, 4), (), F),
+        Reduce("sum", 5, (0, 1), F),
+    )  # fmt: skip
+    stores = (Store(1, 6, rows((30, 50), (0, 1)), F), Store(2, 4, contiguous((30, 50)), F))
+    check(Kernel((30, 50), code, stores, 3, 1), [random(30, 50), zeros(), zeros(30, 50)], threads,
+          (1 / 1500,), (F,), 1e-4)  # fmt: skip
+
+
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+def test_arg_reductions(op: str, threads: int) -> None:
+    code = (Load(0, contiguous((40, 9)), F), Reduce(op, 0, (1,), dt.int64))
+    kernel = Kernel((40, 9), code, (Store(1, 1, rows((40, 9), (1,)), dt.int64),), 2, 0)
+    check(kernel, [random(40, 9), zeros(40, dtype=dt.int64)], threads)
+
+
+@pytest.mark.parametrize("n", [5, 1000])
+def test_in_place_updates_read_the_old_value(n: int, threads: int) -> None:
+    t = contiguous((n,))
+    code = (
+        Load(0, t, F), Load(1, t, F), Param(0, F), Apply("mul", (1, 2), (), F),
+        Apply("sub", (0, 3), (), F), Apply("mul", (4, 1), (), F), Apply("add", (5, 0), (), F),
+    )  # fmt: skip
+    stores = (Store(0, 4, t, F), Store(1, 6, t, F))
+    check(Kernel((n,), code, stores, 2, 1), [random(n), random(n)], threads, (0.5,), (F,))
+
+
+def test_two_buffers_change_places(threads: int) -> None:
+    t = contiguous((500,))
+    kernel = Kernel((500,), (Load(0, t, F), Load(1, t, F)), (Store(0, 1, t, F), Store(1, 0, t, F)),
+                    2, 0)  # fmt: skip
+    slots = [Slot(2000, INPUT)] * 2
+    plan = Plan(Program([kernel], [Step(0, (0, 1), -1)], slots, [], [], [], 0), threads)
+    arrays = [random(500), random(500)]
+    bound = [a.copy() for a in arrays]
+    plan.bind(bound)
+    plan.run()
+    np.testing.assert_array_equal(bound, arrays[::-1])
+
+
+def test_what_a_select_reads_may_be_its_target(threads: int) -> None:
+    t = contiguous((500,))
+    code = (Load(0, t, F), Load(1, t, F), Apply("gt", (0, 1), (), dt.bool_),
+            Apply("where", (2, 0, 1), (), F))  # fmt: skip
+    kernel = Kernel((500,), code, (Store(1, 3, t, F),), 2, 0)
+    check(kernel, [random(500), random(500)], threads)
+
+
+def test_index_ops(threads: int) -> None:
+    t = contiguous((20, 30))
+    turned = (View((20, 30), (1, 20)),)
+    code = (Param(0, dt.int32), Apply("iota", (0,), (), dt.int32, turned), Load(0, t, dt.int32),
+            Apply("add", (1, 2), (), dt.int32))  # fmt: skip
+    kernel = Kernel((20, 30), code, (Store(1, 3, t, dt.int32),), 2, 1)
+    arrays = [random(20, 30, dtype=dt.int32), zeros(20, 30, dtype=dt.int32)]
+    check(kernel, arrays, threads, (0,), (dt.int32,))
+
+
+def test_random_bits_of_a_counter_that_is_loaded(threads: int) -> None:
+    u32, one, t = dt.uint32, (View((40, 25), (0, 0)),), contiguous((40, 25))
+    code = (
+        Load(0, one, u32), Param(0, u32), Apply("add", (0, 1), (), u32),
+        Apply("random_bits", (0, 1, 2), (), u32, t),
+    )  # fmt: skip
+    kernel = Kernel((40, 25), code, (Store(1, 3, t, u32),), 2, 1)
+    arrays = [np.array(5, np.uint32), zeros(40, 25, dtype=u32)]
+    check(kernel, arrays, threads, (3,), (u32,))
+
+
+@pytest.mark.parametrize("dtype", dt.ALL, ids=str)
+def test_every_dtype(dtype: dt.dtype, threads: int) -> None:
+    t = contiguous((30, 20))
+    total = "amax" if dtype is dt.bool_ else "sum"
+    x = np.abs(random(30, 20, dtype=dtype)) if dtype.numpy.kind == "u" else random(
+        30, 20, dtype=dtype
+    )  # fmt: skip
+    code = (
+        Load(0, t, dtype), Load(1, t, dtype), Apply("mul", (0, 1), (), dtype),
+        Reduce(total, 2, (1,), dtype), Apply("cast", (2,), (F,), F),
+        Apply("lt", (0, 1), (), dt.bool_), Apply("where", (5, 0, 2), (), dtype),
+    )  # fmt: skip
+    stores = (Store(2, 2, t, dtype), Store(3, 3, rows((30, 20), (1,)), dtype), Store(4, 4, t, F),
+              Store(5, 6, t, dtype))  # fmt: skip
+    want = x * x[::-1]
+    arrays = [x, np.ascontiguousarray(x[::-1]), zeros(30, 20, dtype=dtype),
+              zeros(30, dtype=dtype), zeros(30, 20), zeros(30, 20, dtype=dtype)]  # fmt: skip
+    if dtype.device_itemsize < dtype.itemsize or dtype.numpy.itemsize > 4:
+        slots = [Slot(a.nbytes, INPUT) for a in arrays]
+        kernel = Kernel((30, 20), code, stores, 6, 0)
+        plan = Plan(
+            Program([kernel], [Step(0, tuple(range(6)), -1)], slots, [], [], [], 0), threads
+        )
+        plan.bind(arrays)
+        plan.run()
+        np.testing.assert_array_equal(arrays[2], want)
+        np.testing.assert_allclose(arrays[3], want.sum(1), 1e-12)
+    else:
+        tolerance = 2e-2 if dtype is dt.float16 else 1e-5
+        check(Kernel((30, 20), code, stores, 6, 0), arrays, threads, tolerance=tolerance)
+
+
+@pytest.mark.parametrize("value", [3e9, -7.9, 300.0, -1.0])
+def test_casts_of_floats_wrap(value: float, threads: int) -> None:
+    t = contiguous((300,))
+    ints = (dt.uint8, dt.int8, dt.int16, dt.int32, dt.uint32)
+    code = (Load(0, t, F), *[Apply("cast", (0,), (d,), d) for d in ints])
+    stores = tuple(Store(1 + i, 1 + i, t, d) for i, d in enumerate(ints))
+    arrays = [np.full(300, value, np.float32), *[zeros(300, dtype=d) for d in ints]]
+    check(Kernel((300,), code, stores, 6, 0), arrays, threads)
+
+
+# --- routines
+
+
+def operand(binding: int, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Expr:
+    view = View(shape, strides or views.row_major(shape))
+    return Expr(shape, (Load(binding, (view,), F),), F)
+
+
+@pytest.mark.parametrize("m", [1, 5, 70])
+@pytest.mark.parametrize("stores", [1, 2])
+def test_matmul_with_its_epilogue(m: int, stores: int, threads: int) -> None:
+    k, n = 12, 40
+    routine = Routine("matmul", (), (operand(0, (m, k)), operand(1, (k, n), (1, k))), F)
+    t = contiguous((m, n))
+    code = (
+        Result(F), Load(2, (View((m, n), (0, 1)),), F), Apply("add", (0, 1), (), F),
+        Apply("relu", (2,), (), F), Apply("erf", (2,), (), F),
+    )  # fmt: skip
+    kept = (Store(3, 3, t, F), Store(4, 0, t, F), Store(5, 4, t, F))[: 2 * stores - 1]
+    kernel = Kernel((m, n), code, kept, 3 + len(kept), 0, routine)
+    arrays = [random(m, k), random(n, k), random(n), *[zeros(m, n) for _ in kept]]
+    check(kernel, arrays, threads, tolerance=1e-4)
+
+
+def test_batched_matmul_of_computed_operands(threads: int) -> None:
+    a = Expr((6, 8, 5), (*operand(0, (6, 8, 5)).code, Apply("exp", (0,), (), F)), F)
+    b = operand(1, (6, 5, 9), (0, 9, 1))
+    t = contiguous((6, 8, 9))
+    kernel = Kernel((6, 8, 9), (Result(F),), (Store(2, 0, t, F),), 3, 0,
+                    Routine("matmul", (), (a, b), F))  # fmt: skip
+    check(kernel, [random(6, 8, 5) / 8, random(5, 9), zeros(6, 8, 9)], threads, tolerance=1e-4)
+
+
+def routine(name: str, attrs: tuple[Any, ...], xs: list[np.ndarray], threads: int) -> None:
+    """The op's calls against its NumPy function."""
+    want = REGISTRY[name].numpy(*xs, *attrs)  # type: ignore[misc]
+    code, stores = (Result(F),), (Store(len(xs), 0, contiguous(want.shape), F),)
+    operands = tuple(operand(i, x.shape) for i, x in enumerate(xs))
+    kernel = Kernel(want.shape, code, stores, len(xs) + 1, 0, Routine(name, attrs, operands, F))
+    check(kernel, [*xs, np.full_like(want, np.nan)], threads, tolerance=2e-4)
+
+
+@pytest.mark.parametrize("stride", [(1, 1), (2, 1), (3, 3)])
+@pytest.mark.parametrize("padding", [(0, 0), (1, 2)])
+@pytest.mark.parametrize("dilation", [(1, 1), (2, 1)])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_convolution(stride: Any, padding: Any, dilation: Any, groups: int, threads: int) -> None:
+    attrs = (stride, padding, dilation, groups)
+    x, w = random(5, 4, 9, 8), random(6, 4 // groups, 3, 2)
+    g = random(*REGISTRY["conv"].numpy(x, w, *attrs).shape)  # type: ignore[misc]
+    routine("conv", attrs, [x, w], threads)
+    routine("conv_input", ((9, 8), *attrs), [g, w], threads)
+    routine("conv_weight", ((3, 2), *attrs), [g, x], threads)
+
+
+@pytest.mark.parametrize("kernel", [(2, 2), (3, 1), (3, 3)])
+@pytest.mark.parametrize("stride", [(2, 2), (3, 1), (4, 3)])
+def test_pooling(kernel: Any, stride: Any, threads: int) -> None:
+    x = rng.integers(0, 4, (3, 4, 9, 8)).astype(np.float32)  # with equals
+    attrs = (kernel, stride, (1, 1))
+    y = REGISTRY["max_pool"].numpy(x, *attrs)  # type: ignore[misc]
+    routine("max_pool", attrs, [x], threads)
+    routine("max_pool_input", attrs, [random(*y.shape), x, y], threads)
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_softmax(name: str, dim: int, threads: int) -> None:
+    routine(name, (dim,), [random(20, 3, 40)], threads)
+
+
+def test_erf_is_near_float32_precision() -> None:
+    from math import erf
+
+    x = np.concatenate([np.linspace(-6, 6, 20001), [0, 1e-30, -1e30]]).astype(np.float32)
+    out = np.empty_like(x)
+    i = Apply("erf", (0,), (), F)
+    with np.errstate(all="ignore"):
+        for f, args in cpu_plan.op_calls(i, [x], out, np.empty):
+            f(*args)
+    want = np.array([erf(v) for v in x.tolist()])
+    assert np.max(np.abs(out - want) / np.spacing(np.abs(want).astype(np.float32))) < 6
+
+
+# --- plans
+
+
+def test_a_plan_takes_new_inputs_and_scalars_and_makes_no_arrays() -> None:
+    t = contiguous((3000,))
+    code = (Load(0, t, F), Param(0, F), Apply("mul", (0, 1), (), F), Apply("exp", (2,), (), F))
+    square = (Load(0, t, F), Apply("mul", (0, 0), (), F))
+    kernels = [Kernel((3000,), code, (Store(1, 3, t, F),), 2, 1),
+               Kernel((3000,), square, (Store(1, 1, t, F),), 2, 0)]  # fmt: skip
+    slots = [Slot(12000, INPUT), Slot(12000, OUTPUT), Slot(12000, TEMP)]
+    steps = [Step(0, (0, 2), 256), Step(1, (2, 1), -1)]
+    plan = Plan(Program(kernels, steps, slots, [], [1], [(256, F)], 512), 2)
+    plan.bind([None, None, None])
+    before = {id(a) for a in plan.arrays}
+    for rate in (0.5, 0.5, 0.25):
+        x = random(3000)
+        plan.arrays[0].view(np.float32)[:] = x
+        calls = plan.calls
+        plan.run([rate])
+        want = np.exp(x * np.float32(rate)) ** 2
+        np.testing.assert_allclose(plan.arrays[1].view(np.float32), want, 1e-5)
+        assert plan.calls is calls
+        assert {id(a) for a in plan.arrays} == before
+
+
+def test_an_error_in_a_worker_is_raised(threads: int) -> None:
+    t = contiguous((600,))
+    i32 = dt.int32
+    code = (Load(0, t, i32), Load(1, t, i32), Apply("floor_divide", (0, 1), (), i32))
+    kernel = Kernel((600,), code, (Store(2, 2, t, i32),), 3, 0)
+    slots = [Slot(2400, INPUT)] * 3
+    plan = Plan(Program([kernel], [Step(0, (0, 1, 2), -1)], slots, [], [], [], 0), threads)
+    divisor = np.ones(600, np.int32)
+    divisor[-1] = 0
+    plan.bind([np.ones(600, np.int32), divisor, None])
+    with pytest.raises(RuntimeError, match="division by zero"):
+        plan.run()
+    divisor[-1] = 1
+    plan.run()
+    assert plan.arrays[2].view(np.int32).tolist() == [1] * 600
+
+
+def test_slots_of_a_region_share_memory() -> None:
+    slots = [Slot(40, TEMP, 0, 0), Slot(40, TEMP, 0, 64), Slot(128, TEMP, 0, 0)]
+    plan = Plan(Program([], [], slots, [128], [], [], 0))
+    plan.bind([None] * 3)
+    plan.arrays[1][0] = 7
+    assert plan.arrays[2][64] == 7
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_random_maps_and_folds(data: Any) -> None:
+    """Kernels of random ops on random views, with folds and several stores."""
+    shape = tuple(data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=3)))
+    code: list[Any] = []
+    axes = tuple(d for d in range(len(shape)) if data.draw(st.booleans()) and shape[d] > 1)
+    for b in range(2):
+        dims = [data.draw(st.booleans()) for _ in shape]
+        strides = tuple(s * k for s, k in zip(views.row_major(shape), dims, strict=True))
+        code.append(Load(b, (View(shape, strides),), F))
+    code += [Load(0, contiguous(shape), F), Param(0, F)]
+    folded = set()
+    for _ in range(data.draw(st.integers(1, 8))):
+        pick = st.integers(0, len(code) - 1)
+        kind = data.draw(st.sampled_from(["add", "mul", "maximum", "relu", "where", "fold"]))
+        n = len(code)
+        a, b = data.draw(pick), data.draw(pick)
+        if kind == "fold" and axes:
+            code.append(Reduce(data.draw(st.sampled_from(["sum", "amax"])), a, axes, F))
+            folded.add(n)
+        elif kind == "where":
+            code.append(Apply("lt", (a, b), (), dt.bool_))
+            code[-1] = Apply("maximum", (a, b), (), F)
+        elif kind == "relu":
+            code.append(Apply("relu", (a,), (), F))
+        else:
+            code.append(Apply("add" if kind == "fold" else kind, (a, b), (), F))
+    last = len(code) - 1
+    tracker = rows(shape, axes) if last in folded else contiguous(shape)
+    stores = (Store(2, last, tracker, F), Store(3, last - 1, contiguous(shape), F))
+    block, split = data.draw(st.sampled_from([(1 << 20, 1 << 40), (16, 1), (5, 1)]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu_plan, "BLOCK", block)
+        patch.setattr(cpu_plan, "SPLIT", split)
+        arrays = [random(*shape) / 8, random(*shape) / 8, zeros(*shape), zeros(*shape)]
+        check(Kernel(shape, tuple(code), stores, 4, 1), arrays, data.draw(st.integers(1, 3)),
+              (0.5,), (F,), 1e-3)  # fmt: skip
+
+
+# --- what the scheduler makes
+
+
+class Recorder:
+    """A lazy device that only records."""
+
+    def __init__(self) -> None:
+        self.pending: list[Any] = []
+        self.limits = Limits(float16=True)
+        self.adapter = "a recorder"
+
+    def flush(self) -> None:
+        self.pending.clear()
+
+
+def forward(x: Tensor, w: Tensor, c: Tensor) -> list[Tensor]:
+    y = el.relu(matmul(x, w) + c)
+    z = rd.softmax(y, -1)
+    padded = mv.pad(z, ((1, 1), (0, 2)), 0.5)
+    win = mv.windows(padded, (3, 3), (2, 1), (1, 1))
+    centered = y - rd.mean(y, 0, True)
+    return [rd.sum(win, (2, 3)), rd.log_softmax(y, 0).sum(), centered * centered, y.argmax(1),
+            mv.transpose(z, 0, 1).reshape((-1,)), el.where(el.gt(y, 1.0), y, 0.0)]  # fmt: skip
+
+
+def test_scheduled_programs(threads: int) -> None:
+    d = device("gpu:78")
+    d.__dict__["backend"] = Recorder()
+    try:
+        arrays = [random(40, 20), random(20, 30), random(30)]
+        want = [t.numpy() for t in forward(*[_tensor(a, device("cpu")) for a in arrays])]
+        outs = forward(*[_tensor(a, d) for a in arrays])
+        roots = [t._storage.node for t in outs]
+        limits = Limits(storage_buffers=1000, float16=True, host=True)
+        program, inputs, constants = schedule(toposort(roots), roots, limits)[:3]
+        plan = Plan(program, threads)
+        plan.bind([n.data for n in inputs] + [None] * (len(program.slots) - len(inputs)))
+        for _ in range(2):
+            plan.run([n.attrs[0] for n in constants])
+            for t, slot, w in zip(outs, program.outputs, want, strict=True):
+                flat = plan.arrays[slot].view(t.dtype.numpy)[: w.size]
+                np.testing.assert_allclose(flat.reshape(w.shape), w, 1e-4, 1e-4)
+    finally:
+        del d.__dict__["backend"]
+
+
+def _tensor(a: np.ndarray, d: Any) -> Tensor:
+    return _op.new(Node(None, (), (), a.shape, dt.dtype.from_numpy(a.dtype), d, a))

@@ -1,0 +1,733 @@
+"""pf.compile: what it replays is what the function does, whatever changes between the calls."""
+
+from __future__ import annotations
+
+import math
+import threading
+import warnings
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe import nn, optim
+from pyframe.nn import functional as F
+
+Pair = namedtuple("Pair", "first second")
+
+
+def eager(fn: Any) -> Any:
+    return fn
+
+
+def captures(fn: Any) -> int:
+    return sum(map(len, fn.replays.values()))
+
+
+def same(a: Any, b: Any, what: str = "") -> None:
+    a, b = (np.asarray(x.numpy(force=True) if pf.is_tensor(x) else x) for x in (a, b))
+    assert a.shape == b.shape and a.dtype == b.dtype, what
+    np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6, err_msg=what)
+
+
+def tensor(device: str, *shape: int, seed: int = 0) -> pf.Tensor:
+    data = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+    return pf.from_numpy(np.asarray(data)).to(device)
+
+
+# --- training
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.qkv, self.norm, self.head = nn.Linear(6, 18), nn.LayerNorm(6), nn.Linear(6, 3)
+        self.drop = nn.Dropout(0.3)
+
+    def forward(self, x: Any) -> Any:
+        q, k, v = self.qkv(self.norm(x)).split(6, 2)
+        weights = F.softmax(q @ k.mT / math.sqrt(6), dim=-1)
+        return self.head(x + self.drop(weights) @ v).mean(1)
+
+
+def mlp() -> Any:
+    return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Dropout(0.4), nn.Linear(8, 3))
+
+
+def cnn() -> Any:
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(12, 3),
+    )  # fmt: skip
+
+
+SHAPES = {mlp: (5, 6), cnn: (4, 1, 4, 4), Attention: (2, 4, 6)}
+
+
+class Trainer:
+    """A net that learns to tell three classes apart; all begin alike."""
+
+    def __init__(
+        self, device: str, wrap: Callable[[Any], Any], net: Any = mlp, kind: str = "SGD",
+        **options: Any,
+    ) -> None:  # fmt: skip
+        pf.manual_seed(1)
+        self.device, self.shape = device, SHAPES[net]
+        self.net = net().to(device)
+        self.opt = getattr(optim, kind)(self.net.parameters(), **{"lr": 0.05, **options})
+        self.step = wrap(self.train)
+
+    def train(self, x: Any, y: Any) -> Any:
+        self.opt.zero_grad()
+        loss = F.cross_entropy(self.net(x), y)
+        loss.backward()
+        self.opt.step()
+        return loss.detach()
+
+    def batch(self, i: int, n: int | None = None) -> tuple[Any, Any]:
+        rng = np.random.default_rng(i)
+        x = rng.standard_normal((n or self.shape[0], *self.shape[1:])).astype(np.float32)
+        y = rng.integers(0, 3, len(x))
+        return pf.from_numpy(x).to(self.device), pf.from_numpy(y).to(self.device)
+
+    def run(self, steps: int = 4, before: Callable[[int, Trainer], None] | None = None) -> list:
+        """Take some steps; `before` may change something before each of them."""
+        losses = []
+        for i in range(steps):
+            if before is not None:
+                before(i, self)
+            losses.append(self.step(*self.batch(i)))
+        return [x.numpy(force=True) for x in losses]
+
+    def state(self) -> dict[str, Any]:
+        out = dict(self.net.state_dict())
+        for i, some in self.opt.state_dict()["state"].items():
+            out.update({f"{i}.{k}": v for k, v in some.items()})
+        return {k: v.numpy(force=True) if pf.is_tensor(v) else v for k, v in out.items()}
+
+
+def twins(device: str, *args: Any, before: Any = None, steps: int = 4, **kw: Any) -> Trainer:
+    """Train eagerly and compiled, compare all there is, and give the compiled one."""
+    found = []
+    for wrap in (eager, pf.compile):
+        trainer = Trainer(device, wrap, *args, **kw)
+        found.append((trainer, trainer.run(steps, before)))
+    (want, want_losses), (got, losses) = found
+    for i, (a, b) in enumerate(zip(want_losses, losses, strict=True)):
+        same(b, a, f"loss {i}")
+    a, b = want.state(), got.state()
+    assert a.keys() == b.keys()
+    for name in a:
+        same(b[name], a[name], name)
+    return got
+
+
+@pytest.mark.parametrize("net", [mlp, cnn, Attention])
+def test_a_step_learns_what_it_learns_eagerly(device: str, net: Any) -> None:
+    trainer = twins(device, net, "Adam")
+    assert captures(trainer.step) <= 2  # the first call makes gradients and moments
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+        ("SGD", {"momentum": 0.5, "dampening": 0.2, "maximize": True}),
+        ("Adam", {"amsgrad": True, "weight_decay": 0.1}),
+        ("AdamW", {"weight_decay": 0.3}),
+    ],
+)
+def test_optimizers(device: str, kind: str, options: dict[str, Any]) -> None:
+    twins(device, mlp, kind, **options)
+
+
+@pytest.mark.parametrize("kind", ["SGD", "AdamW"])
+def test_a_learning_rate_is_read_at_each_call(device: str, kind: str) -> None:
+    def schedule(i: int, t: Trainer) -> None:
+        t.opt.param_groups[0]["lr"] = 0.1 / (i + 1)
+
+    assert captures(twins(device, mlp, kind, before=schedule, steps=5).step) <= 2
+
+
+def test_a_hyperparameter_that_changes_the_formula(device: str) -> None:
+    def decay_later(i: int, t: Trainer) -> None:
+        t.opt.param_groups[0]["weight_decay"] = 0.5 * (i == 2)
+
+    twins(device, mlp, "SGD", before=decay_later, steps=5)
+
+
+def test_a_smaller_last_batch(device: str) -> None:
+    found = []
+    for wrap in (eager, pf.compile):
+        t = Trainer(device, wrap)
+        for epoch in range(2):
+            for i, n in enumerate([5, 5, 5, 2]):
+                t.step(*t.batch(10 * epoch + i, n))
+            if epoch == 0 and wrap is not eager:
+                first = captures(t.step)
+        found.append(t)
+    assert captures(found[1].step) == first, "the second epoch finds the captures of the first"
+    for name, value in found[0].state().items():
+        same(found[1].state()[name], value, name)
+
+
+def test_gradients_add_up_without_zero_grad(device: str) -> None:
+    def grads(wrap: Any) -> Any:
+        w = tensor(device, 3, 3).requires_grad_()
+
+        def work(x: Any) -> Any:
+            loss = (x @ w).tanh().sum()
+            loss.backward()
+            return loss.detach()
+
+        run = wrap(work)
+        seen = []
+        for i in range(4):
+            run(tensor(device, 2, 3, seed=i))
+            seen.append(w.grad.numpy(force=True).copy())
+        w.grad = None
+        run(tensor(device, 2, 3, seed=9))
+        return [*seen, w.grad.numpy(force=True).copy()]
+
+    for a, b in zip(grads(eager), grads(pf.compile), strict=True):
+        same(b, a)
+
+
+def assign(t: Trainer) -> None:
+    with pf.no_grad():
+        for p in t.net.parameters():
+            p.data = p.data * 0.5
+
+
+def load(t: Trainer) -> None:
+    t.net.load_state_dict({k: v * 0.5 for k, v in t.net.state_dict().items()})
+
+
+def load_optimizer(t: Trainer) -> None:
+    state = t.opt.state_dict()
+    for some in state["state"].values():
+        for name, v in some.items():
+            some[name] = v * 0 + 1 if pf.is_tensor(v) else v
+    t.opt.load_state_dict(state)
+
+
+def write(t: Trainer) -> None:
+    with pf.no_grad():
+        for p in t.net.parameters():
+            p[..., 0] += 1
+            p.mul_(0.5)
+
+
+def replace_grads(t: Trainer) -> None:
+    for p in t.net.parameters():
+        p.grad = pf.ones_like(p)
+
+
+def forget(t: Trainer) -> None:
+    t.opt.zero_grad()
+
+
+def freeze(t: Trainer) -> None:
+    next(t.net.parameters()).requires_grad_(False)
+
+
+def sleep(t: Trainer) -> None:
+    t.net.eval()
+
+
+def round_trip(t: Trainer) -> None:
+    t.net.to("cpu")
+    t.net.to(t.device)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [assign, load, load_optimizer, write, replace_grads, forget, freeze, sleep, round_trip],
+)
+@pytest.mark.parametrize("kind", ["SGD", "Adam"])
+def test_changes_between_calls_are_noticed(device: str, change: Any, kind: str) -> None:
+    def before(i: int, t: Trainer) -> None:
+        if i == 3:
+            change(t)
+
+    twins(device, mlp, kind, before=before, steps=6, **({"momentum": 0.9} if kind == "SGD" else {}))
+
+
+def test_it_is_bit_equal_from_run_to_run(device: str) -> None:
+    runs = []
+    for _ in range(2):
+        t = Trainer(device, pf.compile, Attention, "Adam")
+        runs.append([*t.run(), *t.state().values()])
+    for a, b in zip(*runs, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_two_models_in_turns(device: str) -> None:
+    def both(wrap: Any) -> list[Any]:
+        a, b = Trainer(device, wrap, mlp, "Adam"), Trainer(device, wrap, cnn)
+        return [t.step(*t.batch(i)).numpy(force=True) for i in range(4) for t in (a, b)]
+
+    for want, got in zip(both(eager), both(pf.compile), strict=True):
+        same(got, want)
+
+
+def test_losses_kept_in_a_list_stay_distinct(device: str) -> None:
+    t = Trainer(device, pf.compile)
+    kept = [t.step(*t.batch(i)) for i in range(5)]
+    t = Trainer(device, eager)
+    for i, loss in enumerate(kept):
+        same(loss, t.step(*t.batch(i)), f"loss {i}")
+
+
+# --- what calls are told apart by
+
+
+def test_python_arguments(device: str) -> None:
+    @pf.compile
+    def f(x: Any, n: Any, how: str, *, shift: Any = None, more: Any = ()) -> Any:
+        out = x * n if how == "mul" else x + n
+        if shift is not None:
+            out = out + shift["by"][0]
+        for p in more:
+            out = out + p.first * p.second
+        return out
+
+    for i in range(2):
+        x = tensor(device, 3, seed=i)
+        same(f(x, 2, "mul"), x.numpy(force=True) * 2)
+        same(f(x, 2, "add"), x.numpy(force=True) + 2)
+        same(f(x, 2.5, "mul"), x.numpy(force=True) * np.float32(2.5))
+        same(f(x, x, "mul"), x.numpy(force=True) ** 2)
+        y = tensor(device, 3, seed=5 + i)
+        same(f(x, y, "mul"), x.numpy(force=True) * y.numpy(force=True))
+        same(f(x, 1, "mul", shift={"by": [y]}), x.numpy(force=True) + y.numpy(force=True))
+        same(f(x, 0, "add", more=[Pair(x, y), Pair(y, 2)]), (x + x * y + y * 2).numpy(force=True))
+    assert captures(f) == 7
+    whole = pf.compile(lambda x, n: x * n)(pf.arange(3, device=device), True)
+    assert whole.dtype is pf.int64
+
+
+def test_1_and_true_and_1_0_are_three_arguments(device: str) -> None:
+    f = pf.compile(lambda x, n: x * n)
+    x = pf.arange(3, device=device)
+    for _ in range(2):
+        assert [f(x, n).dtype for n in (1, True, 1.0)] == [pf.int64, pf.int64, pf.float32]
+
+
+def test_zero_and_minus_zero_are_two_arguments(device: str) -> None:
+    f = pf.compile(lambda x, n: x.abs() * n)
+    x = pf.ones(2, device=device)
+    for _ in range(2):
+        assert [bool(np.signbit(f(x, n).numpy(force=True)).any()) for n in (0.0, -0.0)] == [
+            False,
+            True,
+        ]
+
+
+def test_modes_and_flags_are_told_apart(device: str) -> None:
+    net = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5)).to(device)
+    f = pf.compile(lambda x: net(x).detach())
+    x = pf.ones(64, 3, device=device)
+    for training in (True, False, True, False):
+        net.train(training)
+        zeros = int((f(x).numpy(force=True) == 0).sum())
+        assert (zeros > 0) is training
+    assert captures(f) == 2
+
+    def grads(x: Any) -> Any:
+        y = (x * 2).sum()
+        return y.requires_grad, pf.is_grad_enabled()
+
+    g = pf.compile(grads)
+    for _ in range(2):
+        assert g(x) == (False, True)
+        assert g(x.detach().requires_grad_()) == (True, True)
+        with pf.no_grad():
+            assert g(x.detach().requires_grad_()) == (False, False)
+
+
+def test_a_closure_tensor_that_starts_to_need_a_gradient(device: str) -> None:
+    w = tensor(device, 3)
+
+    def f(x: Any) -> Any:
+        y = (x * w).sum()
+        if y.requires_grad:
+            y.backward()
+        return y.detach()
+
+    run = pf.compile(f)
+    x = pf.ones(3, device=device)
+    for _ in range(2):
+        run(x)
+    assert w.grad is None
+    w.requires_grad_()
+    for i in range(2):
+        run(x)
+        same(w.grad, np.full(3, i + 1, np.float32))
+
+
+def test_what_is_returned(device: str) -> None:
+    w = nn.Parameter(tensor(device, 2, 3))
+
+    def f(x: Any) -> Any:
+        y = x * 2
+        return {"view": y.T[1:], "whole": y, "given": x, "part": x[0], "w": w,
+                "pair": Pair(y + 1, [None, "text", 3]), "cut": w.detach()[:, 1]}  # fmt: skip
+
+    run = pf.compile(f)
+    for i in range(3):
+        x = tensor(device, 2, 3, seed=i)
+        got = run(x)
+        assert got["given"] is x and got["w"] is w and type(got["pair"]) is Pair
+        assert got["pair"].second == [None, "text", 3]
+        same(got["view"], x.numpy(force=True).T[1:] * 2)
+        got["view"].fill_(0)  # shares memory with the whole
+        same(got["whole"][:, 0], x.numpy(force=True)[:, 0] * 2)
+        assert not got["whole"][:, 1:].numpy(force=True).any()
+        got["part"].fill_(7)
+        assert (x[0].numpy(force=True) == 7).all()
+        with pf.no_grad():
+            got["cut"].fill_(i)
+        assert (w.detach()[:, 1].numpy(force=True) == i).all()
+
+
+def test_results_do_not_share_memory_between_calls(device: str) -> None:
+    f = pf.compile(lambda x: ((x + 1).mul_(2), pf.zeros(2, device=device).add_(1), x + 0))
+    first = f(pf.ones(2, device=device))
+    for _ in range(2):
+        second = f(pf.zeros(2, device=device))
+        for x in second:
+            x.fill_(9)
+        for x, want in zip(first, (4, 1, 1), strict=True):
+            assert (x.numpy(force=True) == want).all()
+
+
+def test_a_tensor_made_and_written_to_starts_anew_in_each_call(device: str) -> None:
+    def f(x: Any) -> Any:
+        made = pf.tensor([1.0, 2.0], device=device)
+        made += x
+        full = pf.full((2,), 3.0, device=device)
+        full[0] = 5
+        return made, full, pf.arange(2, device=device)
+
+    run = pf.compile(f)
+    for i in range(3):
+        made, full, places = run(pf.full((2,), float(i), device=device))
+        assert made.tolist() == [1 + i, 2 + i] and full.tolist() == [5, 3]
+        assert places.tolist() == [0, 1]
+        made.zero_(), full.zero_(), places.zero_()
+
+
+# --- writes
+
+
+def test_writes_to_arguments_and_to_what_lies_outside(device: str) -> None:
+    def start() -> list[Any]:
+        return [tensor(device, 3, 4, seed=i) for i in range(3)]
+
+    def work(outside: Any) -> Any:
+        row = outside[1]
+
+        def f(x: Any, v: Any) -> Any:
+            x.add_(1)
+            v[:, ::2] *= 2
+            row.sub_(x[0])
+            outside.T[0] += 1
+            return outside.sum() + v.sum(), row * 1
+
+        return f
+
+    def run(wrap: Any) -> list[Any]:
+        x, base, outside = start()
+        fn = wrap(work(outside))
+        seen = []
+        for _ in range(3):
+            seen += [r.numpy(force=True).copy() for r in fn(x, base[1:])]
+            seen += [t.numpy(force=True).copy() for t in (x, base, outside)]
+        return seen
+
+    for k, (want, got) in enumerate(zip(run(eager), run(pf.compile), strict=True)):
+        same(got, want, f"{k}")
+
+
+def test_numpy_arrays_that_share_memory_see_the_writes() -> None:
+    given, outside = np.zeros(3, np.float32), np.zeros((2, 3), np.float32)
+    x, w = pf.from_numpy(given), pf.from_numpy(outside)
+
+    @pf.compile
+    def f(x: Any) -> None:
+        x.add_(1)
+        w[1] += x
+        w.T[2].sub_(1)
+
+    for i in range(1, 4):
+        f(x)
+        assert (given == i).all()
+        assert w.numpy(force=True).ctypes.data == outside.ctypes.data
+        assert outside[0].tolist() == [0, 0, -i]
+    outside += 10  # and the other way round
+    f(x)
+    assert w[0].tolist() == [10, 10, 6]
+
+
+def test_two_arguments_that_share_memory(device: str) -> None:
+    @pf.compile
+    def f(a: Any, b: Any) -> Any:
+        a.add_(1)
+        return b * 2
+
+    for _ in range(2):
+        x, y = pf.zeros(3, device=device), pf.zeros(3, device=device)
+        assert f(x, y).tolist() == [0, 0, 0]
+        assert f(x, x).tolist() == [4, 4, 4]
+        assert f(x[:2], x[1:]).tolist() == [6, 4]
+
+
+def test_an_argument_that_is_outside_too(device: str) -> None:
+    w = pf.zeros(3, device=device)
+
+    @pf.compile
+    def f(a: Any) -> Any:
+        a.add_(1)
+        return w * 2
+
+    other = pf.zeros(3, device=device)
+    for _ in range(2):
+        before = w.numpy(force=True)[0]
+        assert f(w).tolist() == [2 * before + 2] * 3
+        assert f(other).tolist() == [2 * before + 2] * 3
+
+
+def test_a_view_across_a_flush(device: str) -> None:
+    x = pf.zeros(4, device=device)
+    part = x[1:3]
+    part += 1
+    pf.flush()
+    x *= 2
+    pf.flush()
+    part -= 5
+    assert x.tolist() == [0, -3, -3, 0] and part.tolist() == [-3, -3]
+
+
+# --- when it cannot be replayed
+
+
+def test_a_value_read_in_the_middle(device: str) -> None:
+    def f(x: Any) -> Any:
+        y = x * 2
+        if y.sum().item() > 0:
+            y = y + 1
+        return y - x
+
+    run = pf.compile(f)
+    with pytest.warns(RuntimeWarning, match=rf"{__file__}:\d+ reads the value") as found:
+        same(run(pf.ones(3, device=device)), np.full(3, 2, np.float32))
+    assert len(found) == 1
+    for sign in (-1, 1):
+        x = pf.full((3,), float(sign), device=device)
+        same(run(x), f(x))
+
+
+def test_reading_a_value_in_a_training_step(device: str) -> None:
+    def run(wrap: Any) -> list[Any]:
+        t = Trainer(device, eager, mlp, "Adam")
+
+        def step(x: Any, y: Any) -> float:
+            loss = F.cross_entropy(t.net(x), y)
+            t.opt.zero_grad()
+            loss.backward()
+            value = loss.item()
+            t.opt.step()
+            return value
+
+        fn = wrap(step)
+        return [fn(*t.batch(i)) for i in range(3)] + list(t.state().values())
+
+    want = run(eager)
+    with pytest.warns(RuntimeWarning, match="reads the value"):
+        got = run(pf.compile)
+    for a, b in zip(want, got, strict=True):
+        same(b, a)
+
+
+class _OopsError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("where", ["forward", "backward", "step"])
+def test_an_exception_in_a_capture(device: str, where: str) -> None:
+    def run(wrap: Any) -> tuple[Trainer, list[Any]]:
+        t = Trainer(device, eager, mlp, "Adam")
+        fail = [True]
+
+        def step(x: Any, y: Any) -> Any:
+            def raise_at(here: str) -> None:
+                if here == where and fail[0]:
+                    raise _OopsError
+
+            t.opt.zero_grad()
+            loss = F.cross_entropy(t.net(x), y)
+            raise_at("forward")
+            loss.backward()
+            raise_at("backward")
+            t.opt.step()
+            raise_at("step")
+            return loss.detach()
+
+        fn = wrap(step)
+        with pytest.raises(_OopsError):
+            fn(*t.batch(0))
+        seen = list(t.state().values())
+        seen += [p.grad.numpy(force=True) for p in t.net.parameters() if p.grad is not None]
+        fail[0] = False
+        seen += [fn(*t.batch(i)).numpy(force=True) for i in range(1, 4)]
+        return t, [*seen, *t.state().values()]
+
+    (_, want), (_, got) = run(eager), run(pf.compile)
+    for a, b in zip(want, got, strict=True):
+        same(b, a)
+
+
+def test_an_index_out_of_range_in_a_replay(device: str) -> None:
+    def make() -> tuple[Any, Any, Any]:
+        pf.manual_seed(0)
+        table = nn.Embedding(4, 2).to(device)
+        opt = optim.SGD(table.parameters(), lr=0.1)
+
+        def step(i: Any) -> Any:
+            opt.zero_grad()
+            loss = table(i).square().sum()
+            loss.backward()
+            opt.step()
+            return loss.detach()
+
+        return table, step, pf.compile(step)
+
+    good = [pf.tensor([k, 3], device=device) for k in range(3)]
+    bad = pf.tensor([1, 4], device=device)
+    table, _, run = make()
+    for i in good:
+        run(i)
+    before = table.weight.numpy(force=True).copy()
+    with pytest.raises(IndexError):
+        run(bad).item()
+    if device == "cpu":
+        np.testing.assert_array_equal(table.weight.numpy(force=True), before)
+        same_table, step, _ = make()
+        for i in [*good, *good]:
+            step(i)
+        for i in good:
+            run(i).item()
+        same(table.weight, same_table.weight)
+    assert math.isfinite(run(good[0]).item())
+
+
+def test_a_bad_index_in_the_first_call(device: str) -> None:
+    table = tensor(device, 4, 2)
+    f = pf.compile(lambda i: table[i] * 2)
+    with pytest.raises(IndexError):
+        f(pf.tensor([1, 9], device=device)).numpy(force=True)
+    same(f(pf.tensor([1, 3], device=device)), table.numpy(force=True)[[1, 3]] * 2)
+
+
+def test_an_unhashable_argument_runs_eagerly(device: str) -> None:
+    f = pf.compile(lambda x, a: x + float(a.sum()))
+    x = pf.ones(2, device=device)
+    with pytest.warns(RuntimeWarning, match="ndarray"):
+        assert f(x, np.ones(2)).tolist() == [3, 3]
+    assert f(x, np.ones(3)).tolist() == [4, 4]
+
+
+def test_a_number_that_always_changes_ends_in_eager_runs(device: str) -> None:
+    f = pf.compile(lambda x, n: x * n)
+    x = pf.ones(2, device=device)
+    with pytest.warns(RuntimeWarning, match="none could be replayed"):
+        for n in range(40):
+            assert f(x, float(n)).tolist() == [n, n]
+
+
+# --- what is compiled
+
+
+def test_functions_in_functions_methods_and_modules(device: str) -> None:
+    inner = pf.compile(lambda x: x * 2)
+    outer = pf.compile(lambda x: inner(x) + inner(x + 1))
+    net = pf.compile(nn.Linear(3, 2).to(device))
+
+    class Model:
+        def __init__(self, scale: float) -> None:
+            self.scale = scale
+
+        @pf.compile
+        def scaled(self, x: Any) -> Any:
+            return x * self.scale
+
+    one, two = Model(1.0), Model(2.0)
+    for i in range(3):
+        x = tensor(device, 4, 3, seed=i)
+        same(outer(x), x.numpy(force=True) * 4 + 2)
+        same(inner(x), x.numpy(force=True) * 2)
+        with pf.no_grad():
+            same(net(x), F.linear(x, net.weight, net.bias))
+        same(one.scaled(x), x.numpy(force=True))
+        same(two.scaled(x), x.numpy(force=True) * 2)
+    assert [name for name, _ in net.named_parameters()] == ["weight", "bias"]
+    assert captures(inner) == 1
+
+
+def in_threads(work: Callable[[int], Any], n: int = 2) -> list[Any]:
+    """What `work(0)` .. `work(n-1)` give, each in a thread of its own."""
+    out: list[Any] = [None] * n
+    start = threading.Barrier(n)
+
+    def run(i: int) -> None:
+        start.wait()
+        try:
+            out[i] = work(i)
+        except BaseException as error:
+            out[i] = error
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(n)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for found in out:
+        if isinstance(found, BaseException):
+            raise found
+    return out
+
+
+def test_each_thread_trains_its_own_model(device: str) -> None:
+    nets = [Attention, cnn]
+    want = [Trainer(device, eager, net, "SGD") for net in nets]
+    got = [Trainer(device, pf.compile, net, "SGD") for net in nets]
+    for t in (*want, *got):
+        t.net.eval()  # dropout draws from the generator that threads share
+    losses = [t.run(5) for t in want]
+    found = in_threads(lambda i: got[i].run(5))
+    for a, b in zip(losses, found, strict=True):
+        for x, y in zip(a, b, strict=True):
+            same(y, x)
+
+
+def test_one_function_called_from_two_threads(device: str) -> None:
+    w = tensor(device, 4, 4)
+    f = pf.compile(lambda x: (x @ w).relu().sum(1))
+
+    def work(i: int) -> bool:
+        for k in range(20):
+            x = tensor(device, 3, 4, seed=100 * i + k)
+            same(f(x), np.maximum(x.numpy(force=True) @ w.numpy(force=True), 0).sum(1))
+        return True
+
+    assert in_threads(work) == [True, True]
+
+
+def test_no_warning_in_ordinary_use(device: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Trainer(device, pf.compile, Attention, "AdamW").run(3)

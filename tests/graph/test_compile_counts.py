@@ -1,0 +1,183 @@
+"""What a compiled step costs once it is captured: objects made, dispatches, bytes, memory."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe import nn, optim
+from pyframe.nn import functional as F
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def cases() -> dict[str, Any]:
+    """The training steps that the benchmarks measure, in small."""
+    path = ROOT / "scripts" / "bench" / "workloads.py"
+    spec = importlib.util.spec_from_file_location("workloads_in_small", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return {case.key: case for case in module.CASES if case.dispatches is not None}
+
+
+@pytest.mark.parametrize("key", ["W1", "W2", "W3"])
+def test_a_step_makes_nothing_and_uploads_nothing(gpu: str, cases: Any, key: str) -> None:
+    case = cases[key]
+    run = case.make(pf, gpu, pf.compile, **case.quick)
+    kept = [run() for _ in range(3)]
+    kept[-1].item()
+    stats = pf.device(gpu).backend.stats
+    for _ in range(8):  # the buffers of results take turns
+        run()
+    stats.reset()
+    steps = 4
+    for _ in range(steps):
+        run()
+    assert (stats.pipelines, stats.bind_groups, stats.buffers) == (0, 0, 0)
+    assert stats.bytes_uploaded == 0, "the batches lie on the device"
+    assert stats.dispatches / steps <= case.dispatches
+    assert stats.submits / steps <= max(8, 1 + case.dispatches // 16)
+
+
+def test_only_the_batch_is_uploaded(gpu: str) -> None:
+    net = nn.Linear(4, 3).to(gpu)
+    opt = optim.Adam(net.parameters())
+
+    @pf.compile
+    def step(x: Any, y: Any) -> Any:
+        opt.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        opt.step()
+        return loss.detach()
+
+    def batch() -> tuple[Any, Any]:
+        return pf.randn(8, 4).to(gpu), pf.arange(8).remainder(3).to(gpu)
+
+    for _ in range(6):
+        step(*batch())
+    stats = pf.device(gpu).backend.stats
+    stats.reset()
+    for _ in range(3):
+        step(*batch())
+    assert stats.bytes_uploaded == 3 * (8 * 4 + 8) * 4
+    assert (stats.pipelines, stats.bind_groups, stats.buffers) == (0, 0, 0)
+
+
+def test_a_new_learning_rate_uploads_a_little(gpu: str) -> None:
+    w = nn.Parameter(pf.ones(3, device=gpu))
+    opt = optim.SGD([w], lr=0.1)
+
+    @pf.compile
+    def step(g: Any) -> None:
+        w.grad = g
+        opt.step()
+
+    g = pf.ones(3, device=gpu)
+    for _ in range(3):
+        step(g)
+    stats = pf.device(gpu).backend.stats
+    stats.reset()
+    step(g)
+    assert stats.bytes_uploaded == 0
+    opt.param_groups[0]["lr"] = 0.5
+    step(g)
+    assert 0 < stats.bytes_uploaded <= 1024
+    np.testing.assert_allclose(w.detach().cpu().numpy(), np.full(3, 1 - 0.4 - 0.5), rtol=1e-5)
+
+
+def tiny(device: str) -> Any:
+    net = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.1)).to(device)
+    opt = optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+
+    @pf.compile
+    def step(x: Any) -> Any:
+        opt.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        opt.step()
+        return loss.detach()
+
+    x = pf.ones(1, 2, device=device)
+    return lambda: step(x)
+
+
+def objects() -> int:
+    gc.collect()
+    return len(gc.get_objects())
+
+
+def test_memory_stays_flat_on_the_cpu() -> None:
+    step = tiny("cpu")
+    for _ in range(200):
+        step()
+    before = objects()
+    for _ in range(1800):
+        step()
+    assert objects() <= before + 20
+
+
+def test_memory_stays_flat_on_the_gpu(gpu: str) -> None:
+    step = tiny(gpu)
+    backend = pf.device(gpu).backend
+
+    def look() -> tuple[int, int]:
+        gc.collect()
+        stats = backend.stats
+        return stats.bytes_live + stats.bytes_pooled, len(backend._buffers)
+
+    loss = step()
+    for _ in range(100):
+        loss = step()
+    loss.item()
+    before, count = look(), objects()
+    for i in range(1900):
+        loss = step()
+        if i % 200 == 0:
+            loss.item()
+    assert look() == before
+    assert objects() <= count + 20
+
+
+def test_captures_of_many_shapes_are_forgotten(device: str) -> None:
+    f = pf.compile(lambda x: (x * 2).sum())
+    for _ in range(2):
+        for n in range(1, 14):
+            assert f(pf.ones(n, device=device)).item() == 2 * n
+    assert sum(map(len, f.replays.values())) <= 8
+
+
+def test_what_is_dropped_before_the_flush_costs_nothing(gpu: str) -> None:
+    x = pf.ones(8, device=gpu)
+    x.cpu()
+    stats = pf.device(gpu).backend.stats
+    stats.reset()
+    y = (x * 2).exp().sum()
+    z = y + 1
+    del y, z
+    pf.flush()
+    assert stats.dispatches == stats.submits == 0
+
+
+def test_what_is_dropped_within_a_capture_costs_nothing(gpu: str) -> None:
+    @pf.compile
+    def f(x: Any) -> Any:
+        unused = x @ x
+        unused = unused.exp().sum()
+        return x + 1
+
+    x = pf.ones(8, 8, device=gpu)
+    f(x)
+    stats = pf.device(gpu).backend.stats
+    stats.reset()
+    kept = f(x)
+    assert stats.dispatches == 1
+    assert (kept.cpu().numpy() == 2).all()
