@@ -11,6 +11,7 @@ import functools
 import itertools
 import math
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -18,7 +19,6 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.backend import cpu_conv as cpu_conv  # declares what it has for the ops
 from pyframe.graph import view as views
 from pyframe.graph.program import (
     TEMP,
@@ -34,8 +34,8 @@ from pyframe.graph.program import (
     Store,
     Valid,
 )  # fmt: skip
-from pyframe.ops import mathfn_out
-from pyframe.ops.mathfn_out import ufunc_call
+from pyframe.ops import bound, bound_routines
+from pyframe.ops.bound import ufunc_call
 from pyframe.ops.op import REGISTRY
 
 Array: TypeAlias = np.ndarray
@@ -150,6 +150,8 @@ def default_threads() -> int:
     given = os.environ.get("PYFRAME_THREADS")
     if given:
         return max(int(given), 1)
+    if sys.platform == "emscripten":  # Pyodide can't start any
+        return 1
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -186,24 +188,27 @@ class _Pool:
 
     def __init__(self, threads: int) -> None:
         self.busy = threading.Lock()
-        self.go = [threading.Semaphore(0) for _ in range(threads - 1)]
-        self.done = [threading.Semaphore(0) for _ in range(threads - 1)]
+        # plain locks, held while there is nothing to do: a semaphore is some Python more
+        self.go = [threading.Lock() for _ in range(threads - 1)]
+        self.done = [threading.Lock() for _ in range(threads - 1)]
         self.work: list[list[Call]] = []
         self.errors: list[BaseException] = []
         for i in range(threads - 1):
+            self.go[i].acquire()
+            self.done[i].acquire()
             threading.Thread(target=self.serve, args=(i,), daemon=True).start()
 
     def serve(self, i: int) -> None:
-        go, done = self.go[i], self.done[i]
+        wait, ready = self.go[i].acquire, self.done[i].release
         with np.errstate(all="ignore"):
             while True:
-                go.acquire()
+                wait()
                 try:
                     for f, args in self.work[i + 1]:
                         f(*args)
                 except BaseException as e:
                     self.errors.append(e)
-                done.release()
+                ready()
 
     def run(self, work: list[list[Call]]) -> None:
         """Run all calls; an error of any worker is raised when all have ended."""
@@ -218,8 +223,8 @@ class _Pool:
             finally:
                 for done in self.done[:n]:
                     done.acquire()
+            if self.errors:
                 errors, self.errors = self.errors, []
-            if errors:
                 raise errors[0]
 
 
@@ -724,8 +729,8 @@ class _Block:
         """The instruction whose value this one is, unchanged."""
         if isinstance(i, Reduce):
             return None if i.axes else i.arg
-        calls = getattr(REGISTRY[i.op], "numpy_calls", None)
-        return i.args[0] if calls is mathfn_out.copy else None
+        calls = REGISTRY[i.op].calls
+        return i.args[0] if calls is bound.copy else None
 
     def shape(self, shape: Shape, ranges: Ranges) -> Shape:
         return tuple(
@@ -797,7 +802,7 @@ class _Block:
         out = self.take(n, shape, part.dtype)
         self.calls.append((out.fill, (0,)))
         if part.size:
-            self.calls.append((np.copyto, (out[inside], part)))
+            self.calls.append((np.copyto, (out[(..., *inside)], part)))
         return out
 
     def reduce(self, i: Reduce, x: Array, out: Array, ranges: Ranges) -> None:
@@ -812,7 +817,7 @@ class _Block:
         if fold is None:
             fn: Any = REGISTRY[i.op].numpy
             self.calls.append((_copy_result, (fn, out, x, i.axes, True)))
-        elif i.op == "sum" and (product := cpu_conv.sum_as_product(x, i.axes, out)):
+        elif i.op == "sum" and (product := bound_routines.sum_as_product(x, i.axes, out)):
             self.calls.append(product)
         elif out.dtype == _acc(i):
             self.calls.append((fold.reduce, (x, i.axes, out.dtype, out, True)))
@@ -865,6 +870,9 @@ class _Block:
                     self.calls.append((np.copyto, (values[v], old)))
         for s in pending:
             out, value = self.target(s, ranges), values[body.stores[s].value]
+            if any(n == 1 != m for n, m in zip(out.shape, value.shape, strict=False)):
+                # the same along axes that the store does not have, though computed for all
+                value = value[tuple(slice(0, 1) if n == 1 else slice(None) for n in out.shape)]
             if out.dtype == value.dtype:
                 self.calls.append((np.copyto, (out, value)))
             else:
@@ -883,11 +891,15 @@ def _valid(tracker: views.Tracker) -> Array:
 
 def _thinned(source: _Source, v: views.View) -> _Source:
     """A Valid as small as its mask lets it be."""
+    array = source.array
     for d, n in enumerate(v.shape):
         if v.mask is None or v.mask[d] == (0, n):
-            source.array = source.array[(slice(None),) * d + (slice(0, 1),)]
-    source.array = np.ascontiguousarray(source.array)
-    source.shape = source.array.shape
+            if n:
+                array = array[(slice(None),) * d + (slice(0, 1),)]
+            else:  # nothing is there: anything will do
+                array = np.ones((*array.shape[:d], 1, *array.shape[d + 1 :]), np.bool_)
+    source.array = np.ascontiguousarray(array).reshape(array.shape)
+    source.shape = array.shape
     return source
 
 
@@ -951,7 +963,7 @@ def op_calls(i: Apply, xs: Sequence[Array], out: Array, scratch: Any) -> list[Ca
     op = REGISTRY[i.op]
     if is_plain(i, xs):
         return [ufunc_call(op.numpy, xs, out)]
-    calls = getattr(op, "numpy_calls", None)
+    calls = op.calls
     found = calls and calls(xs, i.attrs, out, scratch)
     return found or [(_copy_result, (op.numpy, out, *xs, *i.attrs))]
 
@@ -978,7 +990,7 @@ def routine_stages(
     plan: Plan, op: Any, inputs: list[Array], attrs: tuple[Any, ...], out: Array
 ) -> list[Stage]:
     """A routine as stages that write to `out`, which is contiguous."""
-    phases = getattr(op, "numpy_phases", None)
+    phases = op.phases
     found = phases and phases(inputs, attrs, out, plan.threads)
     if found is None:
         found = [[[(_copy_result, (op.numpy, out, *inputs, *attrs))]]]

@@ -32,6 +32,8 @@ from pyframe.ops import op as _op
 from pyframe.ops.op import CONST, GradNode, mode
 from pyframe.tensor import Tensor
 
+_CAPTURING = threading.RLock()
+
 MAX_CAPTURES = 8  # of one function, kept for the next calls
 MAX_MISSES = 32  # captures in a row that were never replayed, before a function runs eagerly
 
@@ -282,8 +284,8 @@ class _Part:
         host = self.device.type == "cpu"
         before = {id(s): n for s, n in capture.replaced()}
         owner = {id(n): s for s, n in capture.replaced()}
-        constants = [s for s in capture.constants.values() if id(s) not in capture.written]
-        for s in [*[s for _, s, _ in capture.tensors.values()], *constants]:
+        made = [s for s in capture.constants.values() if id(s) not in capture.written]
+        for s in [*[s for _, s, _ in capture.tensors.values()], *made]:
             owner.setdefault(id(before.get(id(s), s.node)), s)
         nodes = list({id(s.node): s.node for s in roots}.values())
         order = toposort(nodes)
@@ -618,6 +620,7 @@ class _Replay:
         self.kept = [capture.kept, capture.constants]
         _renew(capture)
         self.hits = 0
+        self.on_device = any(part.device.type != "cpu" for part in self.parts)
 
     @staticmethod
     def overwrite(storage: Storage, old: Node, data: Any) -> None:
@@ -806,16 +809,23 @@ class Compiled:
             self.give_up(f"{e}")
             return self.fn(*args, **kwargs)
         with self.lock:
-            some = self.replays.get(key)
-            if some is not None:
+            some = self.replays.get(key, ())
+            if some:
                 _flush(tensors)
+            # a replay on a GPU, and every capture, changes state that all threads share
+            alone = contextlib.nullcontext() if some and not some[0].on_device else _CAPTURING
+            with alone:
                 for replay in some:
                     if replay.ready():
                         try:
                             return replay(tensors)
                         except _BadIndexError:
                             return self.fn(*args, **kwargs)  # it says what is wrong, and where
-            return self.capture(key, tensors, args, kwargs)
+            with _CAPTURING:
+                for replay in some:  # another thread's capture is over now
+                    if replay.ready():
+                        return self(*args, **kwargs)
+                return self.capture(key, tensors, args, kwargs)
 
     def key(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
         """What must be equal for a call to be replayed; collects the tensors."""

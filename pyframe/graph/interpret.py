@@ -109,7 +109,11 @@ def _reduce(i: Reduce, x: Any, space: tuple[int, ...]) -> Any:
     if not i.axes:  # only axes of size 1
         return np.zeros_like(x, i.dtype.numpy) if i.op.startswith("arg") else x
     fn: Any = REGISTRY[i.op].numpy
-    whole = x if np.ndim(x) else np.broadcast_to(x, space)
+    sizes = np.shape(x) or (1,) * len(space)
+    # what does not vary along a folded axis is there as often as the axis is long
+    whole = np.broadcast_to(
+        x, [n if d in i.axes else m for d, (n, m) in enumerate(zip(space, sizes, strict=True))]
+    )
     return np.asarray(fn(whole, i.axes, True)).astype(i.dtype.numpy)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.graph.view import window_count
-from pyframe.ops import elementwise as el, movement as mv
+from pyframe.ops import bound_routines, elementwise as el, movement as mv
 from pyframe.ops.matmul import matmul
 from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.reduce import argmax, sum as sum_
@@ -158,6 +158,7 @@ def _conv_infer(
 conv_op = Op(
     "conv", ROUTINE, "x w", "stride padding dilation groups", infer=_conv_infer,
     numpy=_conv_np, fallback=_conv_by_views,
+    phases=bound_routines.conv,
     x=lambda g, w, x_spec, stride, padding, dilation, groups: apply(
         conv_input_op, (g, w), (x_spec.shape[2:], stride, padding, dilation, groups)),
     w=lambda g, x, w_spec, stride, padding, dilation, groups: apply(
@@ -167,6 +168,7 @@ conv_input_op = Op(
     "conv_input", ROUTINE, "g_ w", "spatial stride padding dilation groups",
     infer=lambda g, w, spatial, *a: ((g.shape[0], w.shape[1] * a[-1], *spatial), g.dtype),
     numpy=_conv_input_np, fallback=_conv_input_by_views,
+    phases=bound_routines.conv_input,
     g_=lambda g, w, stride, padding, dilation, groups: apply(
         conv_op, (g, w), (stride, padding, dilation, groups)),
     w=lambda g, g_, w_spec, stride, padding, dilation, groups: apply(
@@ -176,6 +178,7 @@ conv_weight_op = Op(
     "conv_weight", ROUTINE, "g_ x", "kernel stride padding dilation groups",
     infer=lambda g, x, kernel, *a: ((g.shape[1], x.shape[1] // a[-1], *kernel), g.dtype),
     numpy=_conv_weight_np, fallback=_conv_weight_by_views,
+    phases=bound_routines.conv_weight,
     g_=lambda g, x, stride, padding, dilation, groups: apply(
         conv_op, (x, g), (stride, padding, dilation, groups)),
     x=lambda g, g_, x_spec, stride, padding, dilation, groups: apply(
@@ -328,6 +331,7 @@ max_pool_op = Op(
         (*x.shape[: -len(kernel)],
          *window_count(x.shape[-len(kernel):], kernel, stride, dilation)), x.dtype),
     numpy=_max_pool_np, fallback=_max_pool_by_ops,
+    phases=bound_routines.max_pool,
     x=lambda g, x, y, kernel, stride, dilation: apply(
         max_pool_input_op, (g, x, y), (kernel, stride, dilation)),
 )  # fmt: skip
@@ -335,6 +339,7 @@ max_pool_input_op = Op(
     "max_pool_input", ROUTINE, "g_ x y_", "kernel stride dilation",
     infer=lambda g, x, y, *a: (x.shape, x.dtype),
     numpy=_max_pool_input_np, fallback=_max_pool_input_by_ops,
+    phases=bound_routines.max_pool_input,
     g_=lambda g, x, kernel, stride, dilation: _max_pool_pick(g, x, kernel, stride, dilation),
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.devices import get_default_device, mode
-from pyframe.ops import mathfn, op as _op
+from pyframe.ops import bound, mathfn, op as _op
 from pyframe.ops.op import ELEMENTWISE, Op, apply, const, const_for_ufunc, record
 from pyframe.tensor import Tensor
 
@@ -227,7 +227,7 @@ fmod = op(
     a=lambda g: g, b=lambda g, a, b: -g * trunc(a / b),
 )  # fmt: skip
 pow = op(
-    "pow", "a b", mathfn.power, "pf_pow_{t}({a}, {b})",
+    "pow", "a b", mathfn.power, "pf_pow_{t}({a}, {b})", calls=bound.power,
     a=lambda g, a, b: where(eq(b, 0), 0.0, g * b * pow(a, b - 1)),
     b=lambda g, y, a: where(logical_and(eq(a, 0), ne(y, math.inf)), 0.0, g * y * log(a)),
 )  # fmt: skip
@@ -255,7 +255,7 @@ def _share(a: Any, b: Any, wins: Any) -> Tensor:
 
 sqrt = op("sqrt", "x", np.sqrt, "sqrt({x})", FLOAT, x=lambda g, y: g / (2.0 * y))
 rsqrt = op(
-    "rsqrt", "x", lambda x: 1 / np.sqrt(x), "inverseSqrt({x})", FLOAT,
+    "rsqrt", "x", lambda x: 1 / np.sqrt(x), "inverseSqrt({x})", FLOAT, calls=bound.rsqrt,
     x=lambda g, y: -0.5 * g * y * y * y,
 )  # fmt: skip
 exp = op("exp", "x", np.exp, "exp({x})", FLOAT, x=lambda g, y: g * y)
@@ -274,11 +274,11 @@ tan = op("tan", "x", np.tan, "pf_tan({x})", FLOAT, x=lambda g, y: g * (y * y + 1
 atan = op("atan", "x", np.arctan, "atan({x})", FLOAT, x=lambda g, x: g / (x * x + 1.0))
 tanh = op("tanh", "x", np.tanh, "pf_tanh({x})", FLOAT, x=lambda g, y: g * (1.0 - y * y))
 sigmoid = op(
-    "sigmoid", "x", mathfn.sigmoid, "1.0 / (1.0 + exp(-({x})))", FLOAT,
+    "sigmoid", "x", mathfn.sigmoid, "1.0 / (1.0 + exp(-({x})))", FLOAT, calls=bound.sigmoid,
     x=lambda g, y: g * y * (1.0 - y),
 )  # fmt: skip
 erf = op(
-    "erf", "x", mathfn.erf, "pf_erf({x})", FLOAT,
+    "erf", "x", mathfn.erf, "pf_erf({x})", FLOAT, calls=bound.erf,
     x=lambda g, x: g * (2.0 / math.sqrt(math.pi)) * exp(-x * x),
 )  # fmt: skip
 
@@ -291,7 +291,7 @@ round_ = op("round", "x", mathfn.keep_int(np.rint), "pf_round_{t}({x})", x=lambd
 
 # --- activations that a composition would make slower
 
-relu = op("relu", "x", lambda x: np.maximum(x, 0), "pf_max_{t}({x}, {t}(0))",
+relu = op("relu", "x", lambda x: np.maximum(x, 0), "pf_max_{t}({x}, {t}(0))", calls=bound.relu,
           x=lambda g, y: where(gt(y, 0), g, 0.0))  # fmt: skip
 
 # --- comparison and logic
@@ -328,7 +328,7 @@ bitwise_not = op(
 )
 where3 = op(
     "where", "condition a b", np.where, "select({b}, {a}, {condition})", promoted_from=1,
-    takes_bool=True,
+    takes_bool=True, calls=bound.where,
     a=lambda g, condition: where(condition, g, 0.0),
     b=lambda g, condition: where(condition, 0.0, g),
 )  # fmt: skip
@@ -369,7 +369,7 @@ class _Cast(Elementwise):
 
 cast_op = _Cast(
     "cast", "x", _cast_numpy, lambda x, t: f"{t}({x})", SAME, attrs="dtype",
-    takes_bool=True,
+    takes_bool=True, calls=bound.cast,
     x=lambda g, x_spec: g.to(x_spec.dtype),
 )  # fmt: skip
 cast_op.infer = _cast_infer
@@ -382,7 +382,10 @@ def cast(x: Tensor, dtype: dt.dtype) -> Tensor:
 
 _op.CAST = cast
 
-copy = op("copy", "x", lambda x: np.array(x, order="C"), "{x}", takes_bool=True, x=lambda g: g)
+copy = op(
+    "copy", "x", lambda x: np.array(x, order="C"), "{x}", takes_bool=True, calls=bound.copy,
+    x=lambda g: g,
+)  # fmt: skip
 
 
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:

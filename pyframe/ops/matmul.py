@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import movement as mv
+from pyframe.ops import bound_routines, movement as mv
 from pyframe.ops.elementwise import broadcast, mul
 from pyframe.ops.op import ROUTINE, Op, Shader, apply
 from pyframe.tensor import Tensor
@@ -56,6 +56,7 @@ def _power_of_two(n: int) -> int:
 
 matmul_op = Op(
     "matmul", ROUTINE, "a b", infer=_infer, numpy=_numpy, kernel=Shader("matmul.wgsl", _plan),
+    phases=bound_routines.matmul,
     a=lambda g, b: matmul(g, mv.transpose(b, -1, -2)),
     b=lambda g, a: matmul(mv.transpose(a, -1, -2), g),
 )  # fmt: skip

@@ -573,12 +573,20 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _put_numpy(base: np.ndarray, value: np.ndarray, steps: Any) -> np.ndarray:
-    out = np.array(base)
-    part = out
-    for op, attrs in steps:
-        part = op.numpy(part, *attrs)
-    part[...] = value
+    out = np.array(base, order="C")
+    part = _np_cut(out, steps)
+    if not part.size or np.may_share_memory(part, out):
+        part[...] = value
+    else:  # the view is none in this memory order: find the positions that it shows
+        places = np.arange(out.size).reshape(out.shape)
+        out.reshape(-1)[_np_cut(places, steps)] = value
     return out
+
+
+def _np_cut(x: np.ndarray, steps: Any) -> np.ndarray:
+    for op, attrs in steps:
+        x = op.numpy(x, *attrs)
+    return x
 
 
 def _put_by_views(base: Tensor, value: Tensor, steps: Any) -> Tensor:

@@ -57,6 +57,8 @@ class Op:
         alias: bool = False,
         kernel: Shader | None = None,
         fallback: Callable[..., Tensor] | None = None,
+        calls: Callable[..., Any] | None = None,
+        phases: Callable[..., Any] | None = None,
         **vjps: Callable[..., Tensor],
     ) -> None:
         if name in REGISTRY:
@@ -72,6 +74,7 @@ class Op:
         self.alias = alias  # the result shares memory with the input, as a PyTorch view
         self.kernel = kernel
         self.fallback = fallback  # the same, written in other ops
+        self.calls, self.phases = calls, phases  # for compiled plans: see bound.py, bound_routines
         self.vjps = tuple(_Vjp(self, vjps.pop(i)) if i in vjps else None for i in self.inputs)
         self.differentiable = any(self.vjps)
         if vjps:
@@ -306,7 +309,7 @@ def record(
             data = data.astype(dtype.numpy)
         out = new(Node(None, (), (), shape, dtype, device, data))
         if op.alias:
-            if np.may_share_memory(data, inputs[0]._node.data):
+            if not data.size or np.may_share_memory(data, inputs[0]._node.data):
                 out._share(inputs[0], op, attrs)
             elif not data.flags.writeable:
                 out._node.data = data.copy()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import elementwise as el, movement as mv
+from pyframe.ops import bound_routines, elementwise as el, movement as mv
 from pyframe.ops.op import REDUCTION, ROUTINE, Op, apply
 from pyframe.tensor import Tensor, normalize_dim
 
@@ -342,12 +342,13 @@ def _log_softmax_by_ops(x: Tensor, dim: int) -> Tensor:
 
 softmax_op = Op(
     "softmax", ROUTINE, "x", "dim", infer=lambda x, dim: (x.shape, x.dtype),
-    numpy=_softmax_numpy, fallback=_softmax_by_ops,
+    numpy=_softmax_numpy, fallback=_softmax_by_ops, phases=bound_routines.softmax,
     x=lambda g, y, dim: (g - sum(g * y, dim, True)) * y,
 )  # fmt: skip
 log_softmax_op = Op(
     "log_softmax", ROUTINE, "x", "dim", infer=lambda x, dim: (x.shape, x.dtype),
     numpy=_log_softmax_numpy, fallback=_log_softmax_by_ops,
+    phases=bound_routines.log_softmax,
     x=lambda g, y, dim: g - el.exp(y) * sum(g, dim, True),
 )  # fmt: skip
 

@@ -203,6 +203,8 @@ class _Scope:
         space = self.plan.space
         if self.flat and is_contiguous(tracker) and tracker[0].shape == space:
             return self.flat, ""
+        if any(0 in v.shape for v in tracker[:-1]):  # all is padding around nothing
+            return "0", "false"
         index = [f"i{d}" for d in range(len(space))]
         conditions: list[str] = []
         for depth in reversed(range(len(tracker))):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyframe import dtypes as dt
-from pyframe.backend import cpu_conv, cpu_plan
+from pyframe.backend import cpu_plan
 from pyframe.backend.base import Limits
 from pyframe.backend.cpu_plan import Plan
 from pyframe.devices import device
@@ -36,7 +36,7 @@ from pyframe.graph.program import (
 )
 from pyframe.graph.schedule import schedule, toposort
 from pyframe.graph.view import View, contiguous
-from pyframe.ops import elementwise as el, movement as mv, reduce as rd
+from pyframe.ops import bound_routines, elementwise as el, movement as mv, reduce as rd
 from pyframe.ops.matmul import matmul
 from pyframe.ops.op import REGISTRY
 from pyframe.tensor import Tensor, _op
@@ -50,8 +50,8 @@ def threads(request: Any, monkeypatch: Any) -> int:
     """How many threads, of which even small kernels take all."""
     monkeypatch.setattr(cpu_plan, "BLOCK", 1 << 7)
     monkeypatch.setattr(cpu_plan, "SPLIT", 1)
-    monkeypatch.setattr(cpu_conv, "WORTH", 1)
-    monkeypatch.setattr(cpu_conv, "PRODUCT", 1)
+    monkeypatch.setattr(bound_routines, "WORTH", 1)
+    monkeypatch.setattr(bound_routines, "PRODUCT", 1)
     return int(request.param)
 
 

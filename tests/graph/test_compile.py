@@ -29,7 +29,7 @@ def captures(fn: Any) -> int:
 
 def same(a: Any, b: Any, what: str = "") -> None:
     a, b = (np.asarray(x.numpy(force=True) if pf.is_tensor(x) else x) for x in (a, b))
-    assert a.shape == b.shape and a.dtype == b.dtype, what
+    assert (a.shape, a.dtype) == (b.shape, b.dtype), what
     np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6, err_msg=what)
 
 
@@ -381,7 +381,9 @@ def test_what_is_returned(device: str) -> None:
     for i in range(3):
         x = tensor(device, 2, 3, seed=i)
         got = run(x)
-        assert got["given"] is x and got["w"] is w and type(got["pair"]) is Pair
+        assert got["given"] is x
+        assert got["w"] is w
+        assert type(got["pair"]) is Pair
         assert got["pair"].second == [None, "text", 3]
         same(got["view"], x.numpy(force=True).T[1:] * 2)
         got["view"].fill_(0)  # shares memory with the whole
@@ -416,7 +418,8 @@ def test_a_tensor_made_and_written_to_starts_anew_in_each_call(device: str) -> N
     run = pf.compile(f)
     for i in range(3):
         made, full, places = run(pf.full((2,), float(i), device=device))
-        assert made.tolist() == [1 + i, 2 + i] and full.tolist() == [5, 3]
+        assert made.tolist() == [1 + i, 2 + i]
+        assert full.tolist() == [5, 3]
         assert places.tolist() == [0, 1]
         made.zero_(), full.zero_(), places.zero_()
 
@@ -509,7 +512,8 @@ def test_a_view_across_a_flush(device: str) -> None:
     x *= 2
     pf.flush()
     part -= 5
-    assert x.tolist() == [0, -3, -3, 0] and part.tolist() == [-3, -3]
+    assert x.tolist() == [0, -3, -3, 0]
+    assert part.tolist() == [-3, -3]
 
 
 # --- when it cannot be replayed
@@ -644,9 +648,13 @@ def test_an_unhashable_argument_runs_eagerly(device: str) -> None:
 def test_a_number_that_always_changes_ends_in_eager_runs(device: str) -> None:
     f = pf.compile(lambda x, n: x * n)
     x = pf.ones(2, device=device)
-    with pytest.warns(RuntimeWarning, match="none could be replayed"):
+
+    def calls() -> None:
         for n in range(40):
             assert f(x, float(n)).tolist() == [n, n]
+
+    with pytest.warns(RuntimeWarning, match="none could be replayed"):
+        calls()
 
 
 # --- what is compiled

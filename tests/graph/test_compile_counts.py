@@ -22,7 +22,8 @@ def cases() -> dict[str, Any]:
     """The training steps that the benchmarks measure, in small."""
     path = ROOT / "scripts" / "bench" / "workloads.py"
     spec = importlib.util.spec_from_file_location("workloads_in_small", path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return {case.key: case for case in module.CASES if case.dispatches is not None}

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plans import Recorder, bodies, check, loaded, made, plan, run, stores, value
 
 import pyframe as pf
-from plans import Recorder, bodies, check, loaded, made, plan, run, stores, value
 from pyframe import dtypes as dt
 from pyframe.devices import device
+from pyframe.graph.node import Node
 from pyframe.graph.program import TEMP, Reduce
 from pyframe.nn import functional as F
 from pyframe.ops import elementwise as el, matmul as mm, movement as mv, reduce as rd
 from pyframe.ops.op import new
-from pyframe.graph.node import Node
 
 
 @pytest.fixture
@@ -235,7 +235,7 @@ def test_diamonds_have_no_cycle(lazy: Any) -> None:
         wp, wq = (
             wp - wq.sum(i % 2, keepdims=True) * 0.1, wq + wp.T.max(1, keepdims=True) * 0.1
         )  # fmt: skip
-    program, (a, b) = run(p * q, q)
+    _program, (a, b) = run(p * q, q)
     near(a, wp * wq, 1e-4)
     near(b, wq, 1e-4)
 
@@ -249,7 +249,7 @@ def test_many_readers_after_unions(lazy: Any) -> None:
     for o in outs[1:]:
         total = total + (o * 0.3).sum()
     soft = rd.softmax(x * 1, 0)
-    program, got = run(total + soft.sum() + (x * 1).tanh().sum(), *outs, soft)
+    _program, got = run(total + soft.sum() + (x * 1).tanh().sum(), *outs, soft)
     a = of(x)
     tanh = np.tanh(a)
     want = [2 * a, *[tanh * k for k in range(7)], np.where(a > 0.1, a, 2 * a)]
@@ -325,7 +325,8 @@ def test_a_map_is_written_over_its_input(lazy: Any) -> None:
     x, y = value(lazy, 4, 5), value(lazy, 4, 5, seed=1)
     new = x * 2 + y
     program, (got,) = run(new, over={new: x})
-    assert written_over(program) and program.peak_bytes == 2 * 80
+    assert written_over(program)
+    assert program.peak_bytes == 2 * 80
     near(got, of(x) * 2 + of(y))
 
 
@@ -422,9 +423,10 @@ def test_equal_maps_over_many_tensors_become_one(lazy: Any) -> None:
 
 
 def test_without_movable_inputs_there_are_no_packs(lazy: Any) -> None:
-    old, grads, new = updates(lazy)
+    old, _grads, new = updates(lazy)
     program, _ = run(*new, over=dict(zip(new, old, strict=True)))
-    assert not program.regions and len(program.steps) == len(SIZES)
+    assert not program.regions
+    assert len(program.steps) == len(SIZES)
     program, _ = run(*new, over=dict(zip(new, old, strict=True)), movable=old)
     assert not program.regions
 
@@ -433,7 +435,8 @@ def test_other_numbers_are_another_pack(lazy: Any) -> None:
     old, grads, _ = updates(lazy)
     new = [p - g * k for p, g, k in zip(old, grads, [0.1, 0.1, 0.2, 0.2], strict=True)]
     program, got = run(*new, over=dict(zip(new, old, strict=True)), movable=[*old, *grads])
-    assert len(program.steps) == 2 and len(program.regions) == 4
+    assert len(program.steps) == 2
+    assert len(program.regions) == 4
     for g, p, d, k in zip(got, old, grads, [0.1, 0.1, 0.2, 0.2], strict=True):
         near(g, of(p) - of(d) * k)
 
@@ -457,7 +460,7 @@ def test_packs_that_wait_for_one_another(lazy: Any) -> None:
     new_d = (d.flip(0) * 1 + d.exp()).sin()
     new_b = b * 2
     late = new_d.flip(0) + new_b.flip(0)
-    program, got = run(new_a, new_b, new_c, new_d, late, movable=[a, b, c, d])
+    _program, got = run(new_a, new_b, new_c, new_d, late, movable=[a, b, c, d])
     want_d = np.sin(of(d)[::-1] + np.exp(of(d)))
     want = [
         of(a) * 2, of(b) * 2, np.sin(of(a)[::-1] * 2 + np.exp(of(c))), want_d,
@@ -509,7 +512,8 @@ def test_reductions_know_their_axes(lazy: Any) -> None:
 def test_empty_and_single_elements(lazy: Any) -> None:
     none, one = value(lazy, 0, 3), value(lazy, 1, 1)
     _, (a, b, c, d) = run(none * 2, none.sum(0), one.sum(), rd.softmax(one, 1))
-    assert a.shape == (0, 3) and (b == 0).all()
+    assert a.shape == (0, 3)
+    assert (b == 0).all()
     near(c, of(one).sum())
     near(d, 1)
     assert plan(none.sum())[0].steps

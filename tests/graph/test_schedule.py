@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-
 from plans import Recorder, bodies, plan, run, value
+
 from pyframe import dtypes as dt
 from pyframe.devices import device
 from pyframe.graph import view as views

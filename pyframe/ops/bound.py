@@ -144,17 +144,3 @@ def erf(xs: Sequence[Array], attrs: Any, out: Array, scratch: Any) -> Calls:
         (np.multiply, (out, x, out)),
         (np.tanh, (out, out)),
     ]
-
-
-def attach() -> None:
-    """Give the ops their functions."""
-    from pyframe.ops.op import REGISTRY
-
-    for name, fn in {
-        "copy": copy, "relu": relu, "cast": cast, "where": where, "sigmoid": sigmoid,
-        "rsqrt": rsqrt, "pow": power, "erf": erf,
-    }.items():  # fmt: skip
-        REGISTRY[name].numpy_calls = fn  # type: ignore[attr-defined]
-
-
-attach()

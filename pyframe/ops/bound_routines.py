@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pyframe.graph.view import window_count
-from pyframe.ops.mathfn_out import Call, filled, ufunc_call
+from pyframe.ops.bound import Call, filled, ufunc_call
 
 Array: TypeAlias = np.ndarray
 Shape = tuple[int, ...]
@@ -360,15 +360,3 @@ def softmax(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Phases
 
 def log_softmax(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Phases | None:
     return _rows(xs, attrs[0], out, workers, True)
-
-
-def attach() -> None:
-    """Give the ops their functions."""
-    from pyframe.ops.op import REGISTRY
-
-    for fn in (matmul, conv, conv_input, conv_weight, max_pool, max_pool_input, softmax,
-               log_softmax):  # fmt: skip
-        REGISTRY[fn.__name__].numpy_phases = fn  # type: ignore[attr-defined]
-
-
-attach()
