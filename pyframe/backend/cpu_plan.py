@@ -746,11 +746,11 @@ class _Block:
         for (lo, hi), r in zip(inside, ranges, strict=True):
             a, b = max(r.start, lo), min(r.stop, hi)
             at.append(slice(a - r.start, max(a, b) - r.start))
-        part = out[tuple(at)]
+        part = out[(..., *at)]
         if xs[1].shape != out.shape or np.may_share_memory(xs[1], out):
             return []
         calls: list[Call] = [(np.copyto, (out, xs[2]))] if part.size < out.size else []
-        return [*calls, (np.copyto, (part, xs[1][tuple(at)]))] if part.size else calls
+        return [*calls, (np.copyto, (part, xs[1][(..., *at)]))] if part.size else calls
 
     # --- registers
 

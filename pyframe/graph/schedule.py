@@ -410,6 +410,8 @@ class _Grouping:
         """Whether computing `n` in `g` too is worth it."""
         kind = n.op.kind if n.op is not None else ELEMENTWISE
         size = math.prod(n.shape)
+        if not g.size:  # an empty space, over which nothing may be computed
+            return False
         if kind == ROUTINE or (id(n) in self.replacing and (g.axes or g.routine is not None)):
             return False
         if kind == REDUCTION:
