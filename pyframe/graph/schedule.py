@@ -629,8 +629,8 @@ def _writes_in_place(grouping: _Grouping, donor: int, n: Node) -> bool:
         reads_it = isinstance(i, Load) and list(home.buffers)[i.binding] == donor
         if reads_it and not _same(i.tracker, home.values[id(n)][1]):
             return False
-    if home.axes or home.routine is not None:
-        return donor not in home.buffers
+    if donor in home.buffers and (home.axes or home.routine is not None):
+        return False
     return all(
         grouping.after(g, home)
         for g in grouping.groups
@@ -654,7 +654,7 @@ class _Pack(NamedTuple):
 def _signature(w: _Work) -> Any:
     """Equal for kernels that do the same to each element of buffers of some size; else None."""
     k = w.kernel
-    if k.routine or len(k.space) != 1:
+    if k.routine or len(k.space) != 1 or not k.space[0]:
         return None
     out: list[Any] = []
     for i in k.code:
