@@ -35,6 +35,7 @@ from pyframe.tensor import Tensor
 _CAPTURING = threading.RLock()
 
 MAX_CAPTURES = 8  # of one function, kept for the next calls
+LARGE = 1 << 18  # bytes of an argument from which a copy is worth avoiding
 MAX_MISSES = 32  # captures in a row that were never replayed, before a function runs eagerly
 
 HOST = Limits(
@@ -362,12 +363,28 @@ class _HostPart(_Part):
         for s, slot in self.fixed:
             if self.program.slots[slot].kind == OUTPUT and arrays[slot] is None:
                 arrays[slot] = np.empty(s.node.shape, s.node.dtype.numpy)
-        self.arrays = arrays
+        self.arrays, self.loose = arrays, loose
         self.plan = Plan(self.program)
+        # large arguments are read where they lie, for as long as the same ones come
+        self.same = [
+            n.data if n.data.nbytes >= LARGE and n.data.flags.c_contiguous else None
+            for _, _, _, n in self.arguments
+        ]
+        self.bind()
+
+    def bind(self) -> None:
+        arrays = self.arrays[:]
+        for (slot, _, _, _), data in zip(self.arguments, self.same, strict=True):
+            arrays[slot] = data
         self.plan.bind(arrays)
-        self.given = [(self.shown(slot, n), arg, whole) for slot, arg, whole, n in self.arguments]
-        self.moved_in = [(self.shown(st.slot, st.node), st.data) for st in loose]
-        self.moved_out = [(st.data, self.shown(st.slot, st.node)) for st in loose if st.written]
+        self.given = [
+            (self.shown(slot, n), arg, whole, same)
+            for (slot, arg, whole, n), same in zip(self.arguments, self.same, strict=True)
+        ]
+        self.moved_in = [(self.shown(st.slot, st.node), st.data) for st in self.loose]
+        self.moved_out = [
+            (st.data, self.shown(st.slot, st.node)) for st in self.loose if st.written
+        ]
         self.moved_out += [(data, self.shown(slot, n)) for data, slot, n in self.back]
         self.results = [self.shown(slot, s.node) for s, slot in self.fresh]
 
@@ -380,8 +397,14 @@ class _HostPart(_Part):
         return next((st.data for st in self.states if st.slot == slot), self.arrays[slot])
 
     def run(self, args: Sequence[tuple[Node, Node]]) -> list[Any]:
-        for array, arg, whole in self.given:
-            np.copyto(array, args[arg][whole].data)
+        for _, arg, whole, same in self.given:
+            if same is not None and args[arg][whole].data is not same:
+                self.same = [None] * len(self.same)
+                self.bind()
+                break
+        for array, arg, whole, same in self.given:
+            if same is None:
+                np.copyto(array, args[arg][whole].data)
         for array, data in self.moved_in:
             np.copyto(array, data)
         self.changed()
