@@ -340,6 +340,17 @@ def test_earlier_readers_run_first(lazy: Any) -> None:
     near(b, of(x) @ of(x))
 
 
+def test_they_do_so_before_a_reduction_too(lazy: Any) -> None:
+    x, y = value(lazy, 4, 4), value(lazy, 4, 4, seed=1)
+    product = mm.matmul(x, x)
+    new = el.copy(y)
+    program, (a, b, c) = run(new, new.sum(0), product, over={new: x})
+    assert written_over(program)
+    near(a, of(y))
+    near(b, of(y).sum(0))
+    near(c, of(x) @ of(x))
+
+
 def test_not_where_a_later_reader_needs_the_old_value(lazy: Any) -> None:
     x = value(lazy, 4, 4)
     new = mm.matmul(x, x).relu().sum(0, keepdim=True) + x
