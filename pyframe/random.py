@@ -13,7 +13,7 @@ import numpy as np
 
 from pyframe import devices as _device, dtypes as dt
 from pyframe.devices import device as Device, mode
-from pyframe.graph.compile import outside
+from pyframe.graph.capture import outside
 from pyframe.ops import elementwise as el, mathfn, movement as mv
 from pyframe.ops.op import apply
 from pyframe.tensor import Tensor, no_grad, upload

@@ -19,11 +19,12 @@ from pyframe import dtypes as dt
 from pyframe.backend.base import Limits
 from pyframe.devices import mode
 from pyframe.dtypes import dtype as DType
-from pyframe.graph import compile as capturing
+from pyframe.graph import capture as capturing, compile as compiling, parts
 from pyframe.graph.cost import Row, si
+from pyframe.graph.fuse import Grouping, Values, toposort
 from pyframe.graph.layers import Layout, Point, arrange
 from pyframe.graph.node import Node
-from pyframe.graph.schedule import _Grouping, _Values, schedule, toposort
+from pyframe.graph.schedule import schedule
 from pyframe.ops.op import CONST, REDUCTION, ROUTINE
 from pyframe.tensor import Tensor
 
@@ -64,7 +65,7 @@ class _Plan:
         program, _, _ = schedule(toposort(roots), roots, limits)
         program.host = limits.host
         order = toposort(roots)  # with what the scheduler has put between
-        grouping = _Grouping(_Values(order, roots, limits), roots, limits, {})
+        grouping = Grouping(Values(order, roots, limits), roots, limits, {})
         stored = {id(n) for n in order if id(n) in grouping.home}
         rows = program.table()
         members = [g.members for g in grouping.ordered()]
@@ -155,7 +156,7 @@ class _Recording(capturing.Capture):
 
     def give_up(self, why: str) -> None:
         raise RuntimeError(
-            f"graph.show: {capturing._user_line()} {why}, and nothing is computed for a drawing; "
+            f"graph.show: {capturing.user_line()} {why}, and nothing is computed for a drawing; "
             "show a function that ends before it"
         )
 
@@ -167,13 +168,13 @@ class _Recording(capturing.Capture):
         self.written.clear()
         for leaf, grad, _ in self.grads.values():
             leaf.grad = grad
-        capturing._run_eagerly(self)  # what outlives the function, if anything, gets its value
+        capturing.run_eagerly(self)  # what outlives the function, if anything, gets its value
 
 
 def _recorded(fn: Callable[..., Any], args: Any, kwargs: Any) -> _Plan:
-    if isinstance(fn, capturing.Compiled):
+    if isinstance(fn, compiling.Compiled):
         fn = fn.fn
-    capturing._flush(None)
+    capturing.flush(None)
     plan = _Plan()
     seen = [(k, x, x._node, x._storage.node) for k, x in _tensors(fn, args, kwargs)]
     capture = mode.capture = _Recording()
@@ -198,7 +199,7 @@ def _recorded(fn: Callable[..., Any], args: Any, kwargs: Any) -> _Plan:
         copies = _copied([s.node for s in storages])
         plan.names = {id(copies[i]): k for i, k in names.items() if i in copies}
         for d in {s.node.device: 0 for s in storages}:
-            limits = capturing.HOST if d.type == "cpu" else d.backend.limits
+            limits = parts.HOST if d.type == "cpu" else d.backend.limits
             plan.add([copies[id(s.node)] for s in storages if s.node.device is d], limits)
     finally:
         mode.capture = None

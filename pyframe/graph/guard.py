@@ -43,7 +43,7 @@ def of(device: Device) -> Guard:
     """The guard of `device`, made when it is first needed."""
     guard: Guard | None = device.backend.guard
     if guard is None:
-        from pyframe.graph.compile import outside
+        from pyframe.graph.capture import outside
 
         with outside():
             guard = device.backend.guard = Guard(device)

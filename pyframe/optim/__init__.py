@@ -14,7 +14,7 @@ from typing import Any
 
 import pyframe as pf
 from pyframe.devices import mode
-from pyframe.graph.compile import outside
+from pyframe.graph.capture import outside
 from pyframe.tensor import Tensor, no_grad
 
 __all__ = ["SGD", "Adam", "AdamW", "Optimizer"]

@@ -1,0 +1,198 @@
+"""What is noted while a function runs with its ops only recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pyframe import dtypes as dt
+from pyframe.devices import device as Device
+from pyframe.graph.fuse import toposort
+from pyframe.graph.node import Node, Storage
+from pyframe.ops import op as _op
+from pyframe.ops.op import CONST, mode
+from pyframe.tensor import Tensor
+
+
+class Capture:
+    """What a function did while it ran with its ops only recorded."""
+
+    def __init__(self) -> None:
+        self.pending: list[weakref.ref[Storage]] = []  # storages made or written to
+        self.written: dict[int, tuple[Storage, Node]] = {}  # and what they held before
+        self.touched: list[weakref.ref[Tensor]] = []  # on the CPU: they need their arrays again
+        self.tensors: dict[
+            int, tuple[Tensor, Storage, bool]
+        ] = {}  # from outside, as they were used
+        self.constants: dict[int, Storage] = {}  # of tensors made from host data on the way
+        self.grads: dict[int, tuple[Tensor, Tensor | None, bool]] = {}  # leaf, before, was read
+        self.guards: list[tuple[Callable[[], Any], Any]] = []
+        self.modules: dict[int, tuple[Any, bool]] = {}
+        self.live: dict[int, Callable[[], Any]] = {}  # by const node: its value from now on
+        self.kept: list[Any] = []  # whose ids are keys above
+        self.broken = ""  # why it cannot be replayed
+        self.first = _op.next_seq()  # of the history that is made in here
+
+    # --- what the recording code tells
+
+    def saw(self, x: Tensor) -> None:
+        """`x`, which has its value, is an operand."""
+        made = x._steps or x._grad_fn is not None or id(x._storage) in self.constants
+        if not made:
+            self.tensors.setdefault(id(x), (x, x._storage, x._needs_grad))
+
+    def made(self, x: Tensor) -> None:
+        """`x` was made here, of data that does not come from a tensor."""
+        self.constants[id(x._storage)] = x._storage
+
+    def touch_grad(self, leaf: Tensor, read: bool) -> None:
+        """`leaf.grad` is about to be read or replaced."""
+        self.grads.setdefault(id(leaf), (leaf, leaf.grad, read))
+
+    def watch(self, get: Callable[[], Any]) -> Any:
+        """What `get()` gives; another value later means another capture."""
+        value = get()
+        self.guards.append((get, value))
+        return value
+
+    def scalar(self, get: Callable[[], Any], dtype: dt.dtype, device: Device) -> Tensor:
+        """A 0-d tensor whose value is asked for at each replay."""
+        node = Node(CONST, (), (get(),), (), dtype, device)
+        self.live[id(node)] = get
+        self.kept.append(node)
+        return _op.new(node)
+
+    def read(self, x: Tensor) -> None:
+        """The value of `x` is needed now."""
+        if id(x._storage) in self.constants and id(x._storage) not in self.written:
+            return
+        self.give_up("reads the value of a tensor")
+
+    def give_up(self, why: str) -> None:
+        """What was recorded runs now, and the rest of the function eagerly."""
+        self.broken = f"{user_line()} {why}"
+        self.finish()
+
+    def undo(self) -> None:
+        """Let everything be as before the capture."""
+        for storage, node in self.written.values():
+            storage.node = node
+        for leaf, grad, _ in self.grads.values():
+            leaf.grad = grad
+        renew(self)
+
+    def finish(self) -> None:
+        """Compute what was recorded, as if the ops had run one by one."""
+        mode.capture = None
+        run_eagerly(self)
+
+    def alive(self) -> list[Storage]:
+        """The storages that something still holds and that have no value yet."""
+        for s, before in self.written.values():
+            if s.node is not before and s.node.data is not None:  # written from another's value
+                self.copy(s)
+        found = {id(s): s for s in (ref() for ref in self.pending) if s is not None}
+        out = [s for s in found.values() if s.node.data is None]
+        nodes: set[int] = set()
+        for s in out:  # each has memory of its own
+            if id(s.node) in nodes:
+                self.copy(s)
+            nodes.add(id(s.node))
+        return out
+
+    def replaced(self) -> list[tuple[Storage, Node]]:
+        """The storages from outside that were written to, and what they held before."""
+        return [
+            (s, n)
+            for s, n in self.written.values()
+            if n.data is not None and id(s) not in self.constants
+        ]
+
+    def copy(self, s: Storage) -> None:
+        n = s.node
+        s.node = Node(_op.REGISTRY["copy"], (n,), (), n.shape, n.dtype, n.device)
+        self.pending.append(weakref.ref(s))
+
+
+def user_line() -> str:
+    """The line outside of pyframe that runs now, as 'file.py:12'."""
+    here = str(Path(__file__).resolve().parent.parent)
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(here):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "a line"
+
+
+def run_eagerly(capture: Capture) -> None:
+    """Give every storage of a capture its value."""
+    roots = capture.alive()
+    for d in {s.node.device for s in roots if s.node.device.type != "cpu"}:
+        d.backend.pending.extend(weakref.ref(s) for s in roots if s.node.device is d)
+        d.backend.flush()
+    nodes = [s.node for s in roots if s.node.device.type == "cpu"]
+    with np.errstate(all="ignore"):
+        for n in toposort(nodes):
+            if n.data is None:
+                n.data = _value(n)
+    for n in nodes:
+        n.inputs = ()
+    for storage, before in capture.written.values():
+        if before.device.type == "cpu" and before.data is not None:
+            _put_back(storage, before, storage.node.data)
+    renew(capture)
+
+
+def _value(n: Node) -> Any:
+    if n.op is CONST:
+        return dt.convert_scalar(n.attrs[0], n.dtype)
+    fn: Any = n.op.numpy  # type: ignore[union-attr]
+    data = np.asarray(fn(*[i.data for i in n.inputs], *n.attrs))
+    return data if data.dtype == n.dtype.numpy else data.astype(n.dtype.numpy)
+
+
+def _put_back(storage: Storage, before: Node, data: np.ndarray) -> None:
+    """On the CPU a tensor keeps its memory, which NumPy arrays and views may share."""
+    if data is not before.data:
+        np.copyto(before.data, data)
+    if storage.node is not before:
+        storage.node.data, storage.node.inputs = before.data, ()
+
+
+def renew(capture: Capture) -> None:
+    """Let the tensors of the CPU that a capture has touched show their storages' arrays."""
+    for ref in capture.touched:
+        x = ref()
+        if x is not None and x._storage.node.data is not None:
+            node = x._storage.node
+            if x._steps:
+                data = node.data
+                for op, attrs in x._steps:
+                    data = op.numpy(data, *attrs)  # type: ignore[misc]
+                node = Node(None, (), (), data.shape, node.dtype, node.device, data)
+            x._node, x._stamp = node, x._storage.version
+
+
+def flush(tensors: list[Tensor] | None) -> None:
+    """Compute what is recorded on the GPUs, of the tensors or at all."""
+    devices = Device._known.values() if tensors is None else {x.device for x in tensors}
+    for d in list(devices):
+        if d.type != "cpu" and "backend" in d.__dict__:
+            d.backend.flush()
+
+
+@contextlib.contextmanager
+def outside() -> Iterator[None]:
+    """Within it nothing is captured: for state that is made once."""
+    capture, mode.capture = mode.capture, None
+    try:
+        yield
+        if capture is not None:
+            flush(None)
+    finally:
+        mode.capture = capture

@@ -1,0 +1,286 @@
+"""A capture's Programs, ready to run: what is fixed in them, and where all else comes from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pyframe.backend.base import Limits
+from pyframe.graph.capture import Capture
+from pyframe.graph.fuse import toposort
+from pyframe.graph.interpret import pack_params
+from pyframe.graph.node import Node, Storage
+from pyframe.graph.program import INPUT, OUTPUT, TEMP
+from pyframe.graph.schedule import schedule
+from pyframe.ops.op import CONST
+
+LARGE = 1 << 18  # bytes of an argument from which a copy is worth avoiding
+
+HOST = Limits(
+    storage_buffers=1 << 20, binding_bytes=1 << 62, buffer_bytes=1 << 62, float16=True, host=True
+)
+
+
+class _State:
+    """A value from outside that is no argument, and the memory that the Program has for it."""
+
+    __slots__ = ("data", "node", "slot", "storage", "written")
+
+    def __init__(self, storage: Storage, node: Node, slot: int, written: bool) -> None:
+        self.storage, self.node, self.slot, self.written = storage, node, slot, written
+        self.data = node.data
+
+
+class _Part:
+    """The Program of one device: what is fixed in it, and where all else comes from."""
+
+    def __init__(
+        self,
+        capture: Capture,
+        roots: list[Storage],
+        sources: dict[int, tuple[int, bool]],
+        fresh: set[int],
+    ) -> None:
+        """`sources` gives the argument that an input node is of, and whether it is the whole of
+        its storage; what is in `fresh` every call makes anew."""
+        self.device = roots[0].node.device
+        host = self.device.type == "cpu"
+        before = {id(s): n for s, n in capture.replaced()}
+        owner = {id(n): s for s, n in capture.replaced()}
+        made = [s for s in capture.constants.values() if id(s) not in capture.written]
+        for s in [*[s for _, s, _ in capture.tensors.values()], *made]:
+            owner.setdefault(id(before.get(id(s), s.node)), s)
+        nodes = list({id(s.node): s.node for s in roots}.values())
+        order = toposort(nodes)
+        given = [n for n in order if n.data is not None and n.op is not CONST]
+        in_place = {
+            id(before[id(s)]): s.node
+            for s in roots
+            if id(s) in before and id(before[id(s)]) not in sources
+        }
+        limits = HOST if host else self.device.backend.limits
+        movable = None if host else {id(n) for n in given if id(n) not in sources}
+        self.program, inputs, constants = schedule(
+            order, nodes, limits, in_place, movable, capture.live
+        )
+        self.values = [n.attrs[0] for n in constants]
+        live = [(i, capture.live.get(id(n))) for i, n in enumerate(constants)]
+        self.live = [(i, get) for i, get in live if get is not None]
+        self.arguments = [(i, *sources[id(n)], n) for i, n in enumerate(inputs) if id(n) in sources]
+        self.states = []
+        for i, n in enumerate(inputs):
+            if id(n) not in sources:
+                storage = owner.get(id(n)) or Storage(n)
+                self.states.append(_State(storage, n, i, id(storage) in before))
+        slot_of = dict(zip(map(id, nodes), self.program.outputs, strict=True))
+        self.fresh = [(s, slot_of[id(s.node)]) for s in roots if id(s) in fresh]
+        self.fixed = [(s, slot_of[id(s.node)]) for s in roots if id(s) not in fresh]
+        # results that replace a value which the Program could not write over
+        self.back = [
+            (before[id(s)].data, slot, s.node)
+            for s, slot in self.fixed
+            if id(s) in before and self.program.slots[slot].kind != INPUT
+        ]
+
+    def changed(self) -> bool:
+        """Ask for the values that live outside, such as learning rates."""
+        out = False
+        for i, get in self.live:
+            value = get()
+            if value != self.values[i]:
+                self.values[i], out = value, True
+        return out
+
+    def settle(self, data: Sequence[Any]) -> None:
+        """Give the captured tensors what the first run computed."""
+        for (s, _), d in zip(self.fresh, data, strict=True):
+            s.node.data, s.node.inputs = d, ()
+        replaced = {id(n): old for old, _, n in self.back}
+        for s, slot in self.fixed:
+            s.node.data, s.node.inputs = replaced.get(id(s.node), self.memory(slot, s.node)), ()
+
+    def run(self, args: Sequence[tuple[Node, Node]]) -> list[Any]:
+        """Run once; the data of what every call makes anew, in the order of `fresh`."""
+        raise NotImplementedError
+
+    def memory(self, slot: int, n: Node) -> Any:
+        """The data of a result that has a place of its own."""
+        raise NotImplementedError
+
+
+class HostPart(_Part):
+    """Runs with NumPy, on the memory of the tensors themselves."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        from pyframe.backend.cpu_plan import Plan
+
+        arrays: list[Any] = [None] * len(self.program.slots)
+        loose = []  # states that do not lie in one piece
+        for st in self.states:
+            if st.data.flags.c_contiguous and st.data.flags.aligned:
+                arrays[st.slot] = st.data
+            else:
+                loose.append(st)
+        for s, slot in self.fixed:
+            if self.program.slots[slot].kind == OUTPUT and arrays[slot] is None:
+                arrays[slot] = np.empty(s.node.shape, s.node.dtype.numpy)
+        self.arrays, self.loose = arrays, loose
+        self.plan = Plan(self.program)
+        # large arguments are read where they lie, for as long as the same ones come
+        self.same = [
+            n.data if n.data.nbytes >= LARGE and n.data.flags.c_contiguous else None
+            for _, _, _, n in self.arguments
+        ]
+        self.bind()
+
+    def bind(self) -> None:
+        arrays = self.arrays[:]
+        for (slot, _, _, _), data in zip(self.arguments, self.same, strict=True):
+            arrays[slot] = data
+        self.plan.bind(arrays)
+        self.given = [
+            (self.shown(slot, n), arg, whole, same)
+            for (slot, arg, whole, n), same in zip(self.arguments, self.same, strict=True)
+        ]
+        self.moved_in = [(self.shown(st.slot, st.node), st.data) for st in self.loose]
+        self.moved_out = [
+            (st.data, self.shown(st.slot, st.node)) for st in self.loose if st.written
+        ]
+        self.moved_out += [(data, self.shown(slot, n)) for data, slot, n in self.back]
+        self.results = [self.shown(slot, s.node) for s, slot in self.fresh]
+
+    def shown(self, slot: int, n: Node) -> np.ndarray:
+        """A slot as the array that `n` is."""
+        flat = self.plan.arrays[slot].reshape(-1).view(n.dtype.numpy)
+        return flat[: int(np.prod(n.shape))].reshape(n.shape)
+
+    def memory(self, slot: int, n: Node) -> Any:
+        return next((st.data for st in self.states if st.slot == slot), self.arrays[slot])
+
+    def run(self, args: Sequence[tuple[Node, Node]]) -> list[Any]:
+        for _, arg, whole, same in self.given:
+            if same is not None and args[arg][whole].data is not same:
+                self.same = [None] * len(self.same)
+                self.bind()
+                break
+        for array, arg, whole, same in self.given:
+            if same is None:
+                np.copyto(array, args[arg][whole].data)
+        for array, data in self.moved_in:
+            np.copyto(array, data)
+        self.changed()
+        self.plan.run(self.values)
+        for data, array in self.moved_out:
+            np.copyto(data, array)
+        return [array.copy() for array in self.results]
+
+    def ready(self) -> bool:
+        """Whether every state is still where it was."""
+        return all(st.storage.node.data is st.data for st in self.states)
+
+
+class DevicePart(_Part):
+    """Runs on a GPU. Parameters and their like are moved beside each other where the Program
+    updates them together."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        backend = self.backend = self.device.backend
+        slots, regions = self.program.slots, self.program.regions
+        self.buffers: list[Any] = [None] * len(slots)
+        for st in self.states:
+            self.buffers[st.slot] = st.data
+        fresh = {slot for _, slot in self.fresh}
+        self.whole = [self.region(r, n) for r, n in enumerate(regions)]
+        own = [i for i, s in enumerate(slots) if s.kind == TEMP and s.region < 0]
+        for i, buffer in zip(own, backend.scratch([slots[i].nbytes for i in own]), strict=True):
+            self.buffers[i] = buffer
+        for i, s in enumerate(slots):
+            if s.region >= 0:
+                self.place(i, self.whole[s.region])
+            elif s.kind == OUTPUT and i not in fresh:
+                self.buffers[i] = backend.alloc(s.nbytes)
+        self.loaded = backend.loaded(self.program)
+        self.handles = [None if b is None else b.handle for b in self.buffers]
+        self.params = pack_params(self.program.params, self.values, self.program.param_bytes)
+
+    def region(self, r: int, nbytes: int) -> Any:
+        """The allocation of a region: the one where its states already lie, or a new one."""
+        parts = [st for st in self.states if self.program.slots[st.slot].region == r]
+        first = parts[0].data.whole if parts else None
+        if (
+            first is not None
+            and first.nbytes >= nbytes
+            and all(
+                st.data.whole is first and st.data.offset == self.program.slots[st.slot].offset
+                for st in parts
+            )
+        ):
+            return first
+        return self.backend.alloc(nbytes)
+
+    def place(self, i: int, whole: Any) -> None:
+        """Put slot `i` into its region, with what it holds."""
+        s = self.program.slots[i]
+        old = self.buffers[i]
+        if old is not None and old.whole is whole:
+            return
+        new = self.buffers[i] = self.backend.slice(whole, s.offset, s.nbytes)
+        for st in self.states:
+            if st.slot == i:
+                self.backend.copy(new, old, min(s.nbytes, old.nbytes))
+                st.data = st.node.data = new
+                if st.storage.node.data is old:
+                    st.storage.node.data = new
+
+    def memory(self, slot: int, n: Node) -> Any:
+        return self.buffers[slot]
+
+    def run(self, args: Sequence[tuple[Node, Node]]) -> list[Any]:
+        with self.backend.lock:  # threads take turns
+            return self.run_alone(args)
+
+    def run_alone(self, args: Sequence[tuple[Node, Node]]) -> list[Any]:
+        backend, handles = self.backend, self.handles
+        for slot, arg, _, _ in self.arguments:
+            handles[slot] = args[arg][1].data.handle
+        out = []
+        for _, slot in self.fresh:
+            buffer = self.buffers[slot]
+            if buffer is None:
+                buffer = backend.alloc(self.program.slots[slot].nbytes)
+                handles[slot] = buffer.handle
+            out.append(buffer)
+        if self.changed():
+            self.params = pack_params(self.program.params, self.values, self.program.param_bytes)
+        backend._run(self.loaded, handles, self.params)
+        for data, slot, _ in self.back:
+            backend.copy(data, self.buffers[slot], self.program.slots[slot].nbytes)
+        for i, (_, slot) in enumerate(self.fresh):
+            if self.buffers[slot] is not None:  # its place is taken again by the next run
+                out[i] = backend.alloc(self.program.slots[slot].nbytes)
+                backend.copy(out[i], self.buffers[slot], self.program.slots[slot].nbytes)
+        return out
+
+    def ready(self) -> bool:
+        """Bring back states that something else has written meanwhile."""
+        for st in self.states:
+            node = st.storage.node
+            if node.data is st.data and not node.shared:
+                continue
+            if node.data is None or node.shape != st.node.shape:
+                return False
+            size = self.program.slots[st.slot].nbytes
+            if node.data is st.data:  # others hold this value: they keep it, in a copy
+                if not st.written:
+                    continue
+                node.data = self.backend.alloc(size)
+                self.backend.copy(node.data, st.data, size)
+            else:
+                self.backend.copy(st.data, node.data, size)
+            n = st.node
+            st.storage.node = Node(None, (), (), n.shape, n.dtype, n.device, st.data)
+        return True
