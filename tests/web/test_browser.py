@@ -45,7 +45,7 @@ except RuntimeError as error:
     small = str(error)
 gpu._destroy(whole)
 gpu._destroy(x)
-read = np.frombuffer(b"".join(await gpu._read_async([(z, 8)])), np.float32).tolist()
+read = np.frombuffer(b"".join(await gpu._begin([(z, 8)])()), np.float32).tolist()
 [counted, times, "is not loaded" in gone, "fewer than 260" in small, read]
 """
     )
