@@ -29,6 +29,7 @@ from pyframe.dtypes import (
     uint8 as uint8,
     uint32 as uint32,
 )
+from pyframe.graph.capture import flush as flush
 from pyframe.graph.compile import compile as compile
 from pyframe.random import (
     Generator as Generator,
@@ -67,13 +68,6 @@ def is_tensor(obj: object) -> Any:
 def numel(input: Tensor) -> Any:
     """The number of elements."""
     return input.numel()
-
-
-def flush() -> None:
-    """Run what the GPU has recorded and not run yet; on the CPU there is nothing to wait for."""
-    for d in list(device._known.values()):
-        if d.always_lazy and "backend" in d.__dict__:
-            d.backend.flush()
 
 
 def __getattr__(name: str) -> Any:

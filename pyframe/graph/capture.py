@@ -178,10 +178,9 @@ def renew(capture: Capture) -> None:
             x._node, x._stamp = node, x._storage.version
 
 
-def flush(tensors: list[Tensor] | None) -> None:
-    """Compute what is recorded on the GPUs, of the tensors or at all."""
-    devices = Device._known.values() if tensors is None else {x.device for x in tensors}
-    for d in list(devices):
+def flush() -> None:
+    """Run what the GPUs have recorded and not run yet; on the CPU there is nothing to wait for."""
+    for d in list(Device._known.values()):
         if d.type != "cpu" and "backend" in d.__dict__:
             d.backend.flush()
 
@@ -193,6 +192,6 @@ def outside() -> Iterator[None]:
     try:
         yield
         if capture is not None:
-            flush(None)
+            flush()
     finally:
         mode.capture = capture

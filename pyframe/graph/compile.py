@@ -402,7 +402,7 @@ class Compiled:
         with self.lock:
             some = self.replays.get(key, ())
             if some:
-                flush(tensors)
+                flush()
             # a replay on a GPU, and every capture, changes state that all threads share
             alone = contextlib.nullcontext() if some and not some[0].on_device else _CAPTURING
             with alone:
@@ -429,7 +429,7 @@ class Compiled:
         return mode.grad, dt.get_default_dtype(), *key
 
     def capture(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
-        flush(None)
+        flush()
         nodes = [(x._node, x._storage.node) for x in tensors]
         capture = mode.capture = Capture()
         try:

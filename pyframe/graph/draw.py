@@ -174,7 +174,7 @@ class _Recording(capturing.Capture):
 def _recorded(fn: Callable[..., Any], args: Any, kwargs: Any) -> _Plan:
     if isinstance(fn, compiling.Compiled):
         fn = fn.fn
-    capturing.flush(None)
+    capturing.flush()
     plan = _Plan()
     seen = [(k, x, x._node, x._storage.node) for k, x in _tensors(fn, args, kwargs)]
     capture = mode.capture = _Recording()

@@ -7,6 +7,7 @@ the device as scalars of the recorded program or as tensors, so that equal steps
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable
@@ -121,12 +122,12 @@ class Optimizer:
         """What a formula branches on: within pf.compile, another value means another capture."""
         return get() if mode.capture is None else mode.capture.watch(get)
 
-    def _made(self, p: Tensor, name: str, make: Callable[[], Tensor]) -> Tensor:
-        """An entry of the state of `p`, made when it is first needed."""
+    def _zeros(self, p: Tensor, name: str) -> Tensor:
+        """An entry of the state of `p`, zeros when it is first needed."""
         state = self.state[p]
         if name not in state:
             with outside(), no_grad():
-                state[name] = make()
+                state[name] = pf.zeros_like(p)
         found: Tensor = state[name]
         return found
 
@@ -234,10 +235,10 @@ class SGD(Optimizer):
         })  # fmt: skip
 
     def _update(self, group: dict[str, Any], params: list[Tensor]) -> None:
-        lr = self._number(group, params, lambda h: h["lr"])
-        momentum = self._number(group, params, lambda h: h["momentum"])
-        decay = self._number(group, params, lambda h: h["weight_decay"])
-        undamped = self._number(group, params, lambda h: 1 - h["dampening"])
+        number = functools.partial(self._number, group, params)
+        lr, momentum = number(lambda h: h["lr"]), number(lambda h: h["momentum"])
+        decay = number(lambda h: h["weight_decay"])
+        undamped = number(lambda h: 1 - h["dampening"])
         decays, moves, dampens, nesterov, maximize = self._option(lambda: (
             group["weight_decay"] != 0, group["momentum"] != 0, group["dampening"] != 0,
             group["nesterov"], group["maximize"],
@@ -250,10 +251,10 @@ class SGD(Optimizer):
             if moves:
                 state = self.state[p]
                 # the first step is not damped: v = g
-                if dampens and not self._option(lambda s=state: "momentum_buffer" in s):  # type: ignore[misc]
+                if dampens and not self._option(functools.partial(_has, state, "momentum_buffer")):
                     v = state["momentum_buffer"] = g.clone()
                 else:
-                    v = self._made(p, "momentum_buffer", lambda p=p: pf.zeros_like(p))  # type: ignore[misc]
+                    v = self._zeros(p, "momentum_buffer")
                     v.mul_(momentum).add_(g * undamped if dampens else g)
                 g = g + v * momentum if nesterov else v
             p.sub_(g * lr)
@@ -284,23 +285,20 @@ class Adam(Optimizer):
         })  # fmt: skip
 
     def _update(self, group: dict[str, Any], params: list[Tensor]) -> None:
-        lr = self._number(group, params, lambda h: h["lr"])
-        eps = self._number(group, params, lambda h: h["eps"])
-        decay = self._number(group, params, lambda h: h["weight_decay"])
-        shrink = self._number(group, params, lambda h: 1 - h["lr"] * h["weight_decay"])
-        (b1, rest1), (b2, rest2) = (
-            (self._number(group, params, lambda h, i=i: h["betas"][i]),  # type: ignore[misc]
-             self._number(group, params, lambda h, i=i: 1 - h["betas"][i]))  # type: ignore[misc]
-            for i in (0, 1)
-        )  # fmt: skip
-        logs = [self._number(group, params, lambda h, i=i: _log(h["betas"][i])) for i in (0, 1)]  # type: ignore[misc]
+        number = functools.partial(self._number, group, params)
+        lr, eps = number(lambda h: h["lr"]), number(lambda h: h["eps"])
+        decay = number(lambda h: h["weight_decay"])
+        shrink = number(lambda h: 1 - h["lr"] * h["weight_decay"])
+        b1, b2 = number(lambda h: h["betas"][0]), number(lambda h: h["betas"][1])
+        rest1, rest2 = number(lambda h: 1 - h["betas"][0]), number(lambda h: 1 - h["betas"][1])
+        log1, log2 = number(lambda h: _log(h["betas"][0])), number(lambda h: _log(h["betas"][1]))
         decays, maximize, amsgrad, moves = self._option(lambda: (
             group["weight_decay"] != 0, group["maximize"], group["amsgrad"], group["lr"] != 0
         ))  # fmt: skip
         for step, together in self._steps(params):
             # with c = sqrt(1 - b2^t): lr m^ / (sqrt(v^) + eps) = m / ((sqrt(v) + eps c) / rate)
-            c = (-pf.expm1(step * logs[1])).sqrt()
-            rate, eps_c = c / -pf.expm1(step * logs[0]) * lr, c * eps
+            c = (-pf.expm1(step * log2)).sqrt()
+            rate, eps_c = c / -pf.expm1(step * log1) * lr, c * eps
             for p in together:
                 assert p.grad is not None
                 g = -p.grad if maximize else p.grad
@@ -309,15 +307,19 @@ class Adam(Optimizer):
                         p.mul_(shrink)
                     else:
                         g = g + p * decay
-                m = self._made(p, "exp_avg", lambda p=p: pf.zeros_like(p))  # type: ignore[misc]
-                v = self._made(p, "exp_avg_sq", lambda p=p: pf.zeros_like(p))  # type: ignore[misc]
+                m = self._zeros(p, "exp_avg")
+                v = self._zeros(p, "exp_avg_sq")
                 m.mul_(b1).add_(g * rest1)
                 v.mul_(b2).add_(g * g * rest2)
                 if amsgrad:
-                    top = self._made(p, "max_exp_avg_sq", lambda p=p: pf.zeros_like(p))  # type: ignore[misc]
+                    top = self._zeros(p, "max_exp_avg_sq")
                     v = top.copy_(pf.maximum(top, v))
                 if moves:
                     p.sub_(m / ((v.sqrt() + eps_c) / rate))
+
+
+def _has(state: dict[str, Any], name: str) -> bool:
+    return name in state
 
 
 def _log(beta: float) -> float:

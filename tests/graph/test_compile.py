@@ -739,3 +739,23 @@ def test_no_warning_in_ordinary_use(device: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Trainer(device, pf.compile, Attention, "AdamW").run(3)
+
+
+def test_what_was_recorded_before_sees_the_old_value(device: str) -> None:
+    """A replay writes over its state, also where no argument tells of its device."""
+    w = pf.ones(3).to(device)
+
+    @pf.compile
+    def double() -> None:
+        w.mul_(2)
+
+    double()
+    for n in (2, 4):
+        before = w + 1  # on a GPU: only recorded when the replay comes
+        double()
+        assert before.tolist() == [n + 1] * 3
+        assert w.tolist() == [2 * n] * 3
+    w.add_(1)
+    double()
+    assert w.tolist() == [18] * 3
+    assert len(double.programs) == 1
