@@ -99,6 +99,20 @@ class _Guard(NamedTuple):
     modules: list[tuple[Any, bool]]
     others: list[tuple[Callable[[], Any], Any]]
 
+    @classmethod
+    def of(cls, capture: Capture, arguments: set[int]) -> _Guard:
+        """What `capture` relied on, besides the tensors in `arguments`; it lets go of them all."""
+        seen = [
+            (weakref.ref(x), s, needs)
+            for i, (x, s, needs) in capture.tensors.items()
+            if i not in arguments
+        ]
+        read = [(weakref.ref(x), old) for x, old, was_read in capture.grads.values() if was_read]
+        capture.tensors.clear()
+        capture.grads.clear()
+        alive = [x for x in seen if x[0]() is not None]
+        return cls(alive, read, list(capture.modules.values()), capture.guards)
+
     def holds(self) -> bool:
         """Whether what the capture relied on is as it was."""
         for ref, storage, needs_grad in self.tensors:
@@ -146,11 +160,6 @@ class _Replay:
         roots = capture.alive()
         grads = [(leaf, leaf.grad) for leaf, _, _ in capture.grads.values()]
         position = {id(x._storage): i for i, x in enumerate(args)}
-        sources: dict[int, tuple[int, bool]] = {}
-        for i, (own, whole) in enumerate(nodes):
-            if own.data is not None:
-                sources[id(own)] = i, False
-            sources[id(whole)] = i, True
         kept = {id(g._storage) for _, g in grads if g is not None}
         kept |= {id(s) for s, _ in capture.replaced()} - position.keys()
         history = _history(returned, capture.first)
@@ -159,20 +168,7 @@ class _Replay:
         fresh &= {id(s) for s in roots} - kept
         self.parts: list[Any] = []
         self.made: list[Storage] = []
-        by_device: dict[Any, list[Storage]] = {}
-        guard = cpu.backend.guard
-        for s in roots:
-            early = guard is not None and s is guard.flag._storage and _is_small(s.node)
-            by_device.setdefault("guard" if early else s.node.device, []).append(s)
-        self.guarded = guard if "guard" in by_device else None
-        for _, some in sorted(by_device.items(), key=lambda item: item[0] != "guard"):
-            kind = HostPart if some[0].node.device is cpu else DevicePart
-            part = kind(capture, some, sources, fresh)
-            part.settle(part.run(nodes))
-            self.parts.append(part)
-            if self.guarded is not None:
-                self.look()
-            self.made += [s for s, _ in part.fresh]
+        self._run_first(capture, roots, nodes, fresh)
         self.specs = [(s.node.shape, s.node.dtype, s.node.device) for s in self.made]
         # arguments that are written to: which of the results, and whose
         self.overwritten = [(k, position[id(s)]) for k, s in enumerate(self.made)
@@ -196,22 +192,36 @@ class _Replay:
         mine = {id(x) for x in args}
         self.grads = [(weakref.ref(leaf), g) for leaf, g in grads if id(leaf) not in mine]
         self.arg_grads = [(i, g) for leaf, g in grads for i, x in enumerate(args) if x is leaf]
-        read = [(weakref.ref(x), old) for x, old, was_read in capture.grads.values() if was_read]
-        seen = [
-            (weakref.ref(x), s, needs)
-            for x, s, needs in capture.tensors.values()
-            if id(x) not in mine
-        ]
-        capture.tensors.clear()
-        capture.grads.clear()
-        self.guard = _Guard(
-            [x for x in seen if x[0]() is not None], read,
-            list(capture.modules.values()), capture.guards,
-        )  # fmt: skip
+        self.guard = _Guard.of(capture, mine)
         self.kept = [capture.kept, capture.constants]
         renew(capture)
         self.hits = 0
         self.on_device = any(part.device.type != "cpu" for part in self.parts)
+
+    def _run_first(
+        self, capture: Capture, roots: list[Storage], nodes: list[tuple[Node, Node]],
+        fresh: set[int],
+    ) -> None:  # fmt: skip
+        """Make the Programs, one for each device, and run each of them once."""
+        sources: dict[int, tuple[int, bool]] = {}
+        for i, (own, whole) in enumerate(nodes):
+            if own.data is not None:
+                sources[id(own)] = i, False
+            sources[id(whole)] = i, True
+        by_device: dict[Any, list[Storage]] = {}
+        guard = cpu.backend.guard
+        for s in roots:
+            early = guard is not None and s is guard.flag._storage and _is_small(s.node)
+            by_device.setdefault("guard" if early else s.node.device, []).append(s)
+        self.guarded = guard if "guard" in by_device else None
+        for _, some in sorted(by_device.items(), key=lambda item: item[0] != "guard"):
+            kind = HostPart if some[0].node.device is cpu else DevicePart
+            part = kind(capture, some, sources, fresh)
+            part.settle(part.run(nodes))
+            self.parts.append(part)
+            if self.guarded is not None:
+                self.look()
+            self.made += [s for s, _ in part.fresh]
 
     @staticmethod
     def overwrite(storage: Storage, old: Node, data: Any) -> None:
