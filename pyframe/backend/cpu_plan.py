@@ -129,7 +129,10 @@ class Plan:
             elif stage.work:
                 calls.append((_share, (self.threads, stage.work)))
         threads = self.threads if alone else 1
-        self.blas_threads = 0 if self.blas is None or threads == self.blas.threads else threads
+        most = self.threads if self.blas is None else self.blas.threads
+        shared = any(len(s.work) > 1 for s in stages)
+        # where nothing of ours runs beside it, BLAS may stay as it is
+        self.blas_threads = threads if threads != most and (shared or self.threads < most) else 0
         return calls
 
     def register(self, worker: int, index: int, shape: Shape, dtype: np.dtype) -> Array:
