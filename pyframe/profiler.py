@@ -123,7 +123,6 @@ class profile:  # noqa: N801  (PyTorch's name)
         self.began = 0
         self._patched = contextlib.ExitStack()
         self._rows: dict[int, tuple[Program, list[Row]]] = {}
-        self._plans: dict[int, tuple[Any, list[Any]]] = {}
         self._names: dict[Any, _op.Op] = {}
 
     def __enter__(self) -> profile:
@@ -157,7 +156,7 @@ class profile:  # noqa: N801  (PyTorch's name)
             finally:
                 self._patched.close()
                 profile._active = None
-                self._rows, self._plans = {}, {}
+                self._rows = {}
 
     def _patch(self, of: Any, name: str, new: Any) -> None:
         self._patched.callback(setattr, of, name, getattr(of, name))
@@ -198,13 +197,9 @@ class profile:  # noqa: N801  (PyTorch's name)
         if not plan.arrays:
             run(plan, values)
             return
-        key = id(plan)
-        if key not in self._plans:
-            self._plans[key] = plan, _steps(plan)
-        plan.program.host = True
         whole = plan.calls
         try:
-            for row, calls in zip(self._table(plan.program), self._plans[key][1], strict=True):
+            for row, calls in zip(self._table(plan.program), plan.steps, strict=True):
                 plan.calls = calls
                 start = time.perf_counter_ns()
                 run(plan, values)
@@ -313,18 +308,6 @@ class _Timed:
         out = self.inner.run(fn, *args)
         self.prof._op(fn, args, out, start, time.perf_counter_ns())
         return out
-
-
-def _steps(plan: Any) -> list[Any]:
-    """The calls of a plan for the CPU, apart for each of its steps."""
-    from pyframe.backend.cpu_plan import Stage, _Builder
-
-    out = []
-    for step in plan.program.steps:
-        stages: list[Stage] = []
-        _Builder(plan, step, stages).build()
-        out.append(plan._linked(stages))
-    return out
 
 
 def _gpu_class() -> Any:

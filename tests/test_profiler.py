@@ -305,3 +305,32 @@ def test_one_profile_at_a_time_and_an_error_ends_it() -> None:
     prof.stop()
     assert prof.key_averages()[0].count == 1
     assert profiler.profile is pf.profiler.profile
+
+
+def test_a_profiled_plan_runs_as_before() -> None:
+
+    plans: list[Plan] = []
+    net = pf.nn.Linear(64, 64)
+    step = pf.compile(lambda x: net(x).relu().detach())
+    x = pf.randn(32, 64)
+    want = step(x).tolist()
+    for some in step.replays.values():
+        plans += [p.plan for r in some for p in r.parts]
+    before = [(p.calls, p.blas_threads) for p in plans]
+    with profile() as prof:
+        assert step(x).tolist() == want
+    assert len(prof.events) >= sum(len(p.steps) for p in plans) > 0
+    assert [(p.calls, p.blas_threads) for p in plans] == before
+    assert step(x).tolist() == want
+
+
+def test_debugging_prints_what_was_compiled(
+    device: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PYFRAME_DEBUG", "graph,kernels")
+    x = pf.ones(3, 5).to(device)
+    pf.compile(lambda x: (x + 1).softmax(1).sum(0))(x)
+    text = capfd.readouterr().err
+    assert "softmax" in text or "amax" in text
+    assert "kernel" in text
+    assert "bytes" in text

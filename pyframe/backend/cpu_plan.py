@@ -65,6 +65,7 @@ class Plan:
         self.threads = threads or default_threads()
         self.arrays: list[Array] = []
         self.calls: list[Call] = []
+        self.steps: list[list[Call]] = []  # the same, apart for each step
         self.blas = _blas()
         self.blas_threads = 0  # that a run takes, if these are not as many as BLAS has
         regions = [_empty(n) for n in program.regions]
@@ -88,10 +89,12 @@ class Plan:
                 self.arrays.append(_empty(slot.nbytes) if own is None else own)
             else:
                 self.arrays.append(given.reshape(-1))
-        stages: list[Stage] = []
+        stages: list[list[Stage]] = []
         for step in self.program.steps:
-            _Builder(self, step, stages).build()
-        self.calls = self._linked(stages)
+            stages.append([])
+            _Builder(self, step, stages[-1]).build()
+        self.steps = self._linked(stages)
+        self.calls = [call for calls in self.steps for call in calls]
 
     def run(self, values: Sequence[Any] = ()) -> None:
         """Compute everything; `values` are the scalars in the order of `program.params`."""
@@ -111,29 +114,29 @@ class Plan:
                 if self.blas_threads:
                     self.blas.set(self.blas.threads)  # type: ignore[union-attr]
 
-    def _linked(self, stages: list[Stage]) -> list[Call]:
-        """The stages as one list.
+    def _linked(self, steps: list[list[Stage]]) -> list[list[Call]]:
+        """The stages of each step as one list.
 
         BLAS's own threads wait for work by spinning, which keeps ours from running: so a plan has
         one or the other. Where only products gain much from threads, BLAS's are faster.
         """
+        stages = [s for step in steps for s in step]
         alone = any(s.product for s in stages) and all(
             len(s.work) == 1 or s.whole is not None for s in stages
         )
-        calls: list[Call] = []
-        for stage in stages:
-            if alone and stage.whole is not None:
-                calls.extend(stage.whole)
-            elif len(stage.work) == 1:
-                calls.extend(stage.work[0])
-            elif stage.work:
-                calls.append((_share, (self.threads, stage.work)))
         threads = self.threads if alone else 1
         most = self.threads if self.blas is None else self.blas.threads
         shared = any(len(s.work) > 1 for s in stages)
         # where nothing of ours runs beside it, BLAS may stay as it is
         self.blas_threads = threads if threads != most and (shared or self.threads < most) else 0
-        return calls
+        return [[call for s in step for call in self._calls(s, alone)] for step in steps]
+
+    def _calls(self, stage: Stage, alone: bool) -> list[Call]:
+        if alone and stage.whole is not None:
+            return stage.whole
+        if len(stage.work) <= 1:
+            return stage.work[0] if stage.work else []
+        return [(_share, (self.threads, stage.work))]
 
     def register(self, worker: int, index: int, shape: Shape, dtype: np.dtype) -> Array:
         """Scratch memory `index` of a worker; every kernel starts with them all free."""

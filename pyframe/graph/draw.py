@@ -63,7 +63,6 @@ class _Plan:
     def add(self, roots: Sequence[Node], limits: Limits) -> None:
         """Plan what one device computes for `roots`."""
         program, _, _ = schedule(toposort(roots), roots, limits)
-        program.host = limits.host
         order = toposort(roots)  # with what the scheduler has put between
         grouping = Grouping(Values(order, roots, limits), roots, limits, {})
         stored = {id(n) for n in order if id(n) in grouping.home}

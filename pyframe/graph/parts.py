@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -65,6 +67,13 @@ class _Part:
         self.program, inputs, constants = schedule(
             order, nodes, limits, in_place, movable, capture.live
         )
+        debug = os.environ.get("PYFRAME_DEBUG", "").split(",")
+        if "graph" in debug:
+            from pyframe.graph.draw import text
+
+            print(text(nodes, limits), file=sys.stderr)
+        if host and "kernels" in debug:  # a GPU's backend prints its own
+            print(f"pyframe:\n{self.program}", file=sys.stderr)
         self.values = [n.attrs[0] for n in constants]
         live = [(i, capture.live.get(id(n))) for i, n in enumerate(constants)]
         self.live = [(i, get) for i, get in live if get is not None]
