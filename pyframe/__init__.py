@@ -13,8 +13,11 @@ from pyframe.devices import (
     set_default_device as set_default_device,
 )
 from pyframe.dtypes import (
+    bfloat16 as bfloat16,
     bool_ as bool,  # noqa: F401
     can_cast as can_cast,
+    complex64 as complex64,
+    complex128 as complex128,
     dtype as dtype,
     float16 as float16,
     float32 as float32,
@@ -27,7 +30,9 @@ from pyframe.dtypes import (
     promote_types as promote_types,
     set_default_dtype as set_default_dtype,
     uint8 as uint8,
+    uint16 as uint16,
     uint32 as uint32,
+    uint64 as uint64,
 )
 from pyframe.graph.capture import flush as flush
 from pyframe.graph.compile import compile as compile
@@ -54,10 +59,11 @@ __version__ = "0.1.0"
 
 float, double, half = float32, float64, float16
 long, int, short = int64, int32, int16
+cfloat, cdouble = complex64, complex128
 
-globals().update({**ops.METHODS, **ops.FUNCTIONS})
+globals().update(ops.as_functions({**ops.METHODS, **ops.FUNCTIONS}))
 
-_LAZY = {"nn", "optim", "data", "vision", "train", "io", "profiler", "bench"}
+_LAZY = set("nn optim data vision train io profiler bench linalg fft special masked signal".split())
 
 
 def is_tensor(obj: object) -> Any:

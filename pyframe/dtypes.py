@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-BOOL, INTEGER, FLOAT = 0, 1, 2
+BOOL, INTEGER, FLOAT, COMPLEX = 0, 1, 2, 3
 
 
 class dtype:  # noqa: N801  (PyTorch's name)
     """The element type of a tensor.
 
     `storage` and `compute` are the WGSL types that hold it in a buffer and in a register
-    (None: the GPU lacks it); `wrap` narrows a computed value back to the type's range.
+    (None: the GPU lacks it); `wrap` narrows a computed value back to the type's range, as
+    `narrow` does on the CPU to arrays of a NumPy type that is wider.
     """
 
-    __slots__ = ("category", "compute", "itemsize", "name", "numpy", "storage", "wrap")
+    __slots__ = ("category", "compute", "itemsize", "name", "narrow", "numpy", "storage", "wrap")
 
     def __init__(
         self,
@@ -25,14 +27,17 @@ class dtype:  # noqa: N801  (PyTorch's name)
         storage: str | None,
         compute: str | None = None,
         wrap: str = "",
+        numpy: Any = None,
+        narrow: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> None:
         self.name = name
-        self.numpy = np.dtype(name)
+        self.numpy = np.dtype(name) if numpy is None else numpy
         self.category = category
         self.storage = storage
         self.compute = compute or storage
         self.wrap = wrap
-        self.itemsize = self.numpy.itemsize
+        self.narrow = narrow
+        self.itemsize = 2 if narrow else self.numpy.itemsize
 
     @property
     def is_floating_point(self) -> bool:
@@ -40,11 +45,24 @@ class dtype:  # noqa: N801  (PyTorch's name)
 
     @property
     def is_complex(self) -> bool:
-        return False
+        return self.category == COMPLEX
 
     @property
     def is_signed(self) -> bool:
-        return self.numpy.kind in "if"
+        return self.numpy.kind in "ifc"
+
+    @property
+    def on_plans(self) -> bool:
+        """Whether compiled plans of the CPU know it."""
+        return self.category != COMPLEX and self.narrow is None
+
+    def to_real(self) -> dtype:
+        """The dtype of the parts of a complex dtype; any other dtype itself."""
+        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+
+    def to_complex(self) -> dtype:
+        """The complex dtype whose parts have this precision."""
+        return self if self.category == COMPLEX else complex128 if self is float64 else complex64
 
     @property
     def device_itemsize(self) -> int:
@@ -80,12 +98,35 @@ int32 = dtype("int32", INTEGER, "i32")
 int16 = dtype("int16", INTEGER, "i32", wrap="(({x} << 16u) >> 16u)")
 int8 = dtype("int8", INTEGER, "i32", wrap="(({x} << 24u) >> 24u)")
 uint8 = dtype("uint8", INTEGER, "u32", wrap="({x} & 255u)")
+uint16 = dtype("uint16", INTEGER, "u32", wrap="({x} & 65535u)")
 uint32 = dtype("uint32", INTEGER, "u32")
+uint64 = dtype("uint64", INTEGER, None)
 bool_ = dtype("bool", BOOL, "u32", compute="bool")
+complex64 = dtype("complex64", COMPLEX, None)
+complex128 = dtype("complex128", COMPLEX, None)
 
-ALL = (float32, float64, float16, int64, int32, int16, int8, uint8, uint32, bool_)
-_FROM_NUMPY = {d.numpy: d for d in ALL}
-_FROM_PYTHON = {bool: bool_, int: int64, float: float32}
+
+def _round_bfloat16(x: np.ndarray) -> np.ndarray:
+    """float32 rounded to the nearest number with 8 bits of mantissa, ties to even."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    bits = (bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
+    return np.where(np.isnan(x), x, bits.view(np.float32)).astype(np.float32)
+
+
+# NumPy has no bfloat16: float32 arrays hold its values (of a dtype that is equal to float32 but
+# not the same object, so that `record` sees that a result is still to be rounded).
+bfloat16 = dtype(
+    "bfloat16", FLOAT, "f32", wrap="pf_bfloat16({x})", narrow=_round_bfloat16,
+    numpy=np.dtype(np.float32, metadata={"holds": "bfloat16"}),
+)  # fmt: skip
+
+ALL = (
+    float32, float64, float16, bfloat16, int64, int32, int16, int8, uint8, bool_, complex64,
+    complex128, uint16, uint32, uint64,
+)  # fmt: skip
+_FROM_NUMPY = {d.numpy: d for d in ALL if d is not bfloat16}
+_FROM_PYTHON = {bool: bool_, int: int64, float: float32, complex: complex64}
+_BARELY = (uint16, uint32, uint64)  # PyTorch promotes these with floats only
 _DEFAULT = [float32]
 
 
@@ -111,18 +152,32 @@ def of_scalar(value: Any) -> dtype:
     if d is None:
         if isinstance(value, np.generic):
             return dtype.from_numpy(value.dtype)
-        d = bool_ if isinstance(value, bool) else int64 if isinstance(value, int) else float32
-    return _DEFAULT[0] if d is float32 else d
+        for kind in (bool, int, float, complex):
+            if isinstance(value, kind):
+                d = _FROM_PYTHON[kind]
+                break
+        else:
+            raise TypeError(f"expected a number, got {type(value).__name__}")
+    return _DEFAULT[0] if d is float32 else _DEFAULT[0].to_complex() if d is complex64 else d
 
 
 def promote_types(a: dtype, b: dtype) -> dtype:
     """The smallest dtype to which both convert, as torch.promote_types."""
     if a is b:
         return a
-    if a.category != b.category:
-        return a if a.category > b.category else b
-    if a.category == FLOAT:
-        return a if a.itemsize > b.itemsize else b
+    low, high = (a, b) if a.category <= b.category else (b, a)
+    if (low in _BARELY or high in _BARELY) and high.category != FLOAT:
+        raise RuntimeError(
+            "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+            f"{a.name} and {b.name}; convert one with .to(dtype)"
+        )
+    if high.category == COMPLEX:
+        wide = complex128 in (a, b) or float64 in (a, b)
+        return complex128 if wide else complex64
+    if low.category != high.category:
+        return high
+    if high.category == FLOAT:
+        return (a if a.itemsize > b.itemsize else b) if a.itemsize != b.itemsize else float32
     return _FROM_NUMPY[np.promote_types(a.numpy, b.numpy)]
 
 
@@ -134,6 +189,10 @@ def can_cast(from_: dtype, to: dtype) -> bool:
 def convert_scalar(value: Any, d: dtype) -> Any:
     """`value` as a NumPy scalar of dtype `d`; RuntimeError where it does not fit."""
     try:
+        if isinstance(value, complex) and d.category != COMPLEX:
+            if value.imag:
+                raise OverflowError
+            value = value.real
         return d.numpy.type(value)
     except OverflowError:
         raise RuntimeError(

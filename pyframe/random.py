@@ -16,6 +16,7 @@ from pyframe.devices import device as Device, mode
 from pyframe.graph.capture import outside
 from pyframe.ops import elementwise as el, mathfn, movement as mv
 from pyframe.ops.op import apply
+from pyframe.ops.public import public
 from pyframe.tensor import Tensor, no_grad, upload
 
 
@@ -148,3 +149,6 @@ def normal_(
         raise RuntimeError(f"normal_ expects std >= 0.0, but found std {std}")
     z = host_normal(self.numel(), generator)
     return _set(self, z * np.float32(std) + np.float32(mean))
+
+
+PUBLIC = public(globals(), methods="uniform_ normal_")

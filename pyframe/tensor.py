@@ -165,8 +165,8 @@ class Tensor:
         return self.dtype.category == dt.FLOAT
 
     def is_complex(self) -> bool:
-        """Whether the dtype is complex: no."""
-        return False
+        """Whether the dtype is complex."""
+        return self.dtype.category == dt.COMPLEX
 
     def __len__(self) -> int:
         if not self._node.shape:
@@ -298,9 +298,10 @@ class Tensor:
                 "computed variable in a subgraph that doesn't require differentiation use "
                 "var_no_grad = var.detach()."
             )
-        if requires_grad and self.dtype.category != dt.FLOAT:
+        if requires_grad and self.dtype.category < dt.FLOAT:
             raise RuntimeError(
-                f"only Tensors of floating point dtype can require gradients, got {self.dtype}"
+                "only Tensors of floating point and complex dtype can require gradients, got "
+                f"{self.dtype}"
             )
         self._needs_grad = requires_grad
         return self
@@ -493,6 +494,8 @@ class Tensor:
                     "Can't call numpy() on Tensor that requires grad. Use "
                     "tensor.detach().numpy() instead."
                 )
+            if self.dtype.narrow is not None:
+                raise TypeError("Got unsupported ScalarType BFloat16: NumPy has none; use .float()")
             if self.device.always_lazy:
                 raise TypeError(
                     f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() "
@@ -549,7 +552,7 @@ class Tensor:
         return int(self.item())
 
     def __index__(self) -> int:
-        if self.dtype.category == dt.FLOAT or self.numel() != 1:
+        if self.dtype.category >= dt.FLOAT or self.numel() != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self.item())
 
@@ -563,7 +566,7 @@ class Tensor:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         array = np.array(self._host())
-        return _rebuild, (type(self), array, str(self.device), self._needs_grad)
+        return _rebuild, (type(self), array, str(self.device), self._needs_grad, self.dtype)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if not self.is_leaf:
@@ -669,8 +672,10 @@ def _whole(storage: Storage) -> Tensor:
     return out
 
 
-def _rebuild(kind: Any, array: np.ndarray, device: str, needs_grad: bool) -> Tensor:
-    source = from_numpy(array).to(device)
+def _rebuild(
+    kind: Any, array: np.ndarray, device: str, needs_grad: bool, dtype: dt.dtype
+) -> Tensor:
+    source = upload(array, Device(device), dtype)
     out = kind.__new__(kind)
     out._node, out._storage, out._needs_grad = source._node, source._storage, needs_grad
     return out
@@ -806,7 +811,7 @@ def tensor(
         if out._storage is data._storage:
             out = out.clone().detach()
     else:
-        out = upload(_host_array(data, dtype), target or _device.get_default_device())
+        out = upload(_host_array(data, dtype), target or _device.get_default_device(), dtype)
     if requires_grad:
         out.requires_grad_()
     return out
@@ -814,12 +819,13 @@ def tensor(
 
 def _host_array(data: Any, dtype: dt.dtype | None) -> np.ndarray:
     if isinstance(data, (np.ndarray, np.generic)):
-        return np.asarray(data, None if dtype is None else dtype.numpy)
+        array = np.asarray(data)
+        return array if dtype is None else _as(array, dtype)
     if isinstance(data, (list, tuple)):
         data = _unwrap(data)
     try:
         array = np.asarray(data)
-        if array.dtype.kind not in "biuf":
+        if array.dtype.kind not in "biufc":
             raise ValueError(f"it holds {array.dtype}")
     except ValueError as e:
         raise ValueError(
@@ -827,12 +833,21 @@ def _host_array(data: Any, dtype: dt.dtype | None) -> np.ndarray:
             f"sequences of equal length ({e})"
         ) from None
     if dtype is not None:
-        return array.astype(dtype.numpy)
+        return _as(array, dtype)
     if array.dtype.kind == "f" and not _holds_numpy(data):
         return array.astype(dt.get_default_dtype().numpy)
+    if array.dtype.kind == "c" and not _holds_numpy(data):
+        return array.astype(dt.get_default_dtype().to_complex().numpy)
     if array.dtype.kind == "i" and not _holds_numpy(data):
         return array.astype(np.int64)
     return array
+
+
+def _as(array: np.ndarray, d: dt.dtype) -> np.ndarray:
+    if array.dtype.kind == "c" and d.category != dt.COMPLEX:
+        array = array.real
+    array = array.astype(d.numpy)
+    return array if d.narrow is None else d.narrow(array)
 
 
 def _unwrap(data: Any) -> Any:
@@ -866,23 +881,23 @@ def as_tensor(
 def _op_to_device(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
     """Copy `x` to another device, differentiably."""
     out = _transfer(x, target, dtype)
-    if mode.grad and x.requires_grad and out.dtype.category == dt.FLOAT:
+    if mode.grad and x.requires_grad and out.dtype.category >= dt.FLOAT:
         out._grad_fn = GradNode(_op.TO_DEVICE, (x,), (x.device, x.dtype), out)
     return out
 
 
 def _transfer(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
-    array = x._host()
-    if dtype is not None and array.dtype != dtype.numpy:
-        array = array.astype(dtype.numpy)
-    return upload(array, target)
+    array, d = x._host(), x.dtype
+    if dtype is not None and dtype is not d:
+        array, d = _op.CAST(from_numpy(array), dtype)._node.data, dtype
+    return upload(array, target, d)
 
 
-def upload(array: np.ndarray, target: Device) -> Tensor:
-    """A tensor on `target` with a copy of a host array."""
-    d = dt.dtype.from_numpy(array.dtype)
+def upload(array: np.ndarray, target: Device, d: dt.dtype | None = None) -> Tensor:
+    """A tensor on `target` with a copy of a host array (in which a value of dtype `d` is held)."""
+    d = d or dt.dtype.from_numpy(array.dtype)
     if not target.always_lazy:
-        out = from_numpy(np.array(array))
+        out = _new(Node(None, (), (), array.shape, d, target, np.array(array)))
     else:
         _op.check_dtype("to", d, target)
         out = _new(Node(None, (), (), array.shape, d, target, target.backend.upload(array, d)))

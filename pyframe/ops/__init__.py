@@ -2,84 +2,86 @@
 
 from __future__ import annotations
 
+import builtins
+import functools
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pyframe import dtypes as dt, random as _random
-from pyframe.ops import conv as conv, creation, elementwise as el, index, matmul, movement, reduce
+from pyframe.ops import (
+    complex,
+    conv as conv,
+    creation,
+    elementwise as el,
+    index,
+    matmul,
+    movement,
+    reduce,
+)
 from pyframe.ops.op import REGISTRY, Op, apply, mode
 from pyframe.tensor import Tensor
 
 __all__ = ["FUNCTIONS", "METHODS", "REGISTRY", "Op", "apply"]
 
+FAMILIES = (el, movement, reduce, matmul, index, creation, complex, _random)
+
 # Functions of pyframe whose first argument is a tensor: each is a method of Tensor too.
-METHODS: dict[str, Callable[..., Any]] = {
-    **{
-        name: REGISTRY[name]
-        for name in """neg abs sign square reciprocal maximum minimum sqrt rsqrt exp exp2 expm1 log
-        log2 log10 log1p sin cos tan atan tanh sigmoid erf floor ceil trunc round relu eq ne lt le
-        gt ge isnan isinf logical_and logical_or logical_not bitwise_and bitwise_or bitwise_xor
-        bitwise_not remainder fmod pow mul floor_divide""".split()
-    },
-    "add": el.add_scaled, "sub": el.sub_scaled, "div": el.div, "true_divide": el.true_divide,
-    "subtract": el.sub_scaled, "multiply": el.mul, "divide": el.div, "negative": el.neg,
-    "greater": el.gt, "less": el.lt, "absolute": el.abs, "clip": el.clamp,
-    "clamp": el.clamp, "addcmul": el.addcmul, "addcdiv": el.addcdiv, "lerp": el.lerp,
-    "isfinite": el.isfinite, "logical_xor": el.logical_xor, "clone": el.clone, "gelu": el.gelu,
-    "reshape": movement.reshape, "permute": movement.permute, "transpose": movement.transpose,
-    "swapaxes": movement.transpose, "t": movement.t, "movedim": movement.movedim,
-    "broadcast_to": movement.broadcast_to, "flip": movement.flip, "squeeze": movement.squeeze,
-    "unsqueeze": movement.unsqueeze, "flatten": movement.flatten, "unflatten": movement.unflatten,
-    "narrow": movement.narrow, "select": movement.select, "split": movement.split,
-    "chunk": movement.chunk, "unbind": movement.unbind,
-    "sum": reduce.sum, "mean": reduce.mean, "prod": reduce.prod, "amax": reduce.amax,
-    "amin": reduce.amin, "argmax": reduce.argmax, "argmin": reduce.argmin, "max": reduce.max,
-    "min": reduce.min, "any": reduce.any, "all": reduce.all, "var": reduce.var, "std": reduce.std,
-    "logsumexp": reduce.logsumexp, "norm": reduce.norm, "softmax": reduce.softmax,
-    "log_softmax": reduce.log_softmax,
-    "matmul": matmul.matmul, "mm": matmul.mm, "bmm": matmul.bmm, "mv": matmul.mv_,
-    "dot": matmul.dot, "outer": matmul.outer, "addmm": matmul.addmm,
-    "index_select": index.index_select, "gather": index.gather, "scatter_add": index.scatter_add,
-    "index_add": index.index_add, "nonzero": index.nonzero, "masked_fill": index.masked_fill,
-    "masked_select": index.masked_select, "tril": index.tril, "triu": index.triu,
-    "index_put": index.index_put, "bernoulli": creation.bernoulli,
-}  # fmt: skip
-
-# Methods that are no functions of pyframe
-ONLY_METHODS: dict[str, Callable[..., Any]] = {
-    "view": movement.view, "view_as": movement.view_as, "expand": movement.expand,
-    "expand_as": movement.expand_as, "repeat": movement.repeat,
-    "contiguous": movement.contiguous, "sum_to_size": reduce.sum_to_size,
-    "uniform_": _random.uniform_, "normal_": _random.normal_,
-    "new_zeros": lambda self, *size, **kw: creation.zeros(*size, **_of(self, kw)),
-    "new_ones": lambda self, *size, **kw: creation.ones(*size, **_of(self, kw)),
-    "new_full": lambda self, size, value, **kw: creation.full(size, value, **_of(self, kw)),
-}  # fmt: skip
-
-# Functions that are no methods
-FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **{
-        name: getattr(creation, name)
-        for name in """full zeros ones empty zeros_like ones_like full_like empty_like arange
-        linspace eye rand randn rand_like randn_like randint randperm""".split()
-    },
-    "cat": movement.cat, "concat": movement.cat, "concatenate": movement.cat,
-    "stack": movement.stack, "where": el.where, "broadcast_tensors": movement.broadcast_tensors,
-    "result_type": el.result_type,
-}  # fmt: skip
-
-# Methods with an in-place twin, `name_`
-INPLACE = """add sub mul div subtract multiply divide true_divide floor_divide remainder fmod pow
-neg abs sign square reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan atan tanh
-sigmoid erf floor ceil trunc round relu clamp clip addcmul addcdiv lerp eq ne lt le gt ge
-logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_xor bitwise_not
-masked_fill tril triu scatter_add index_add index_put bernoulli""".split()
+METHODS: dict[str, Callable[..., Any]] = {}
+ONLY_METHODS: dict[str, Callable[..., Any]] = {}  # methods that are no functions of pyframe
+FUNCTIONS: dict[str, Callable[..., Any]] = {}  # functions that are no methods
+INPLACE: dict[str, Callable[..., Any]] = {}  # what has an in-place twin, `name_`
+for _family in FAMILIES:
+    METHODS.update(_family.PUBLIC.both)
+    ONLY_METHODS.update(_family.PUBLIC.methods)
+    FUNCTIONS.update(_family.PUBLIC.functions)
+    INPLACE.update(_family.PUBLIC.inplace)
 
 
-def _of(x: Tensor, kw: dict[str, Any]) -> dict[str, Any]:
-    return {"dtype": x.dtype, "device": x.device, **kw}
+def as_functions(functions: dict[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+    """Public functions of a namespace: each takes `out=` too, where its results are to go."""
+    return {name: _with_out(name, fn) for name, fn in functions.items()}
+
+
+def _with_out(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        result = fn(*args, **kwargs)
+        return result if out is None else _store(name, result, out)
+
+    functools.update_wrapper(run, fn, assigned=("__doc__",), updated=())
+    run.__name__ = run.__qualname__ = name
+    run.__module__ = "pyframe"
+    return run
+
+
+def _store(name: str, result: Any, out: Any) -> Any:
+    """Put a result (or several) into the tensors given as `out=`, resized where they don't fit."""
+    if isinstance(result, tuple):
+        if not isinstance(out, (tuple, list)) or len(out) != len(result):
+            raise TypeError(f"{name}: out= must be a tuple of {len(result)} tensors")
+        stored = [_store(name, r, o) for r, o in zip(result, out, strict=True)]
+        return type(result)(*stored) if hasattr(result, "_fields") else tuple(stored)
+    if not isinstance(out, Tensor):
+        raise TypeError(f"{name}: out= must be a Tensor, got {type(out).__name__}")
+    if mode.grad and (result.requires_grad or out.requires_grad):
+        raise RuntimeError(
+            f"{name}(): functions with out=... arguments don't support automatic differentiation, "
+            "but one of the arguments requires grad."
+        )
+    if out.device is not result.device:
+        raise RuntimeError(f"{name}: expected out= on {result.device}, got {out.device}")
+    if out._node.shape != result._node.shape:
+        if out.numel():
+            warnings.warn(
+                f"An output with one or more elements was resized since it had shape "
+                f"{list(out.shape)}, which does not match the required output shape "
+                f"{list(result.shape)}. Pass a tensor of that shape, or out.resize_(0).",
+                stacklevel=4,
+            )
+        out.data = creation.empty(result._node.shape, dtype=out.dtype, device=out.device)
+    return out._write(result)
 
 
 def _inplace(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
@@ -105,7 +107,7 @@ def _written_directly(ufunc: np.ufunc, x: Tensor, args: tuple[Any, ...]) -> bool
     node = x._node
     if mode.capture is not None or node.device.always_lazy:
         return False
-    if node.dtype.category != dt.FLOAT or (mode.grad and x.requires_grad):
+    if node.dtype.category != dt.FLOAT or (mode.grad and x.requires_grad) or node.dtype.narrow:
         return False
     operands = [node.data]
     for a in args:
@@ -173,7 +175,7 @@ def _guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
     return short
 
 
-_KNOWN = (Tensor, bool, int, float, np.generic)
+_KNOWN = (Tensor, bool, int, float, builtins.complex, np.generic)
 
 
 def _compare(fn: Callable[..., Any], otherwise: bool) -> Callable[..., Any]:
@@ -197,8 +199,8 @@ def _dtype_method(name: str, d: dt.dtype) -> None:
 def _attach() -> None:
     for name, fn in {**METHODS, **ONLY_METHODS}.items():
         setattr(Tensor, name, fn)
-    for name in INPLACE:
-        setattr(Tensor, f"{name}_", _inplace(name, METHODS[name]))
+    for name, fn in INPLACE.items():
+        setattr(Tensor, f"{name}_", _inplace(name, fn))
     t: Any = Tensor
     t.copy_, t.fill_, t.zero_ = _copy_, _fill_, _zero_
     t.__getitem__, t.__setitem__ = index.getitem, index.setitem
@@ -221,10 +223,15 @@ def _attach() -> None:
     for name, d in {
         "float": dt.float32, "double": dt.float64, "half": dt.float16, "long": dt.int64,
         "int": dt.int32, "short": dt.int16, "char": dt.int8, "byte": dt.uint8, "bool": dt.bool_,
+        "bfloat16": dt.bfloat16, "cfloat": dt.complex64, "cdouble": dt.complex128,
     }.items():  # fmt: skip
         _dtype_method(name, d)
     t.T = property(lambda self: movement.permute(self, *reversed(range(self.ndim))))
     t.mT = property(lambda self: movement.transpose(self, -1, -2))
+    t.H = property(lambda self: complex.adjoint(self) if self.ndim else self)
+    t.mH = property(complex.adjoint)
+    t.real = property(complex.real, lambda self, value: complex.real(self).copy_(value))
+    t.imag = property(complex.imag, lambda self, value: complex.imag(self).copy_(value))
     t.type_as = lambda self, other: self.to(other.dtype)
 
 

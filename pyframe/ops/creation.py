@@ -11,6 +11,7 @@ from pyframe import dtypes as dt
 from pyframe.devices import device as Device, get_default_device
 from pyframe.ops import elementwise as el, movement as mv
 from pyframe.ops.op import check_dtype, const, new
+from pyframe.ops.public import public
 from pyframe.tensor import Tensor, upload
 
 
@@ -191,3 +192,32 @@ def bernoulli(input: Tensor, *, generator: Any = None) -> Tensor:
     """1 with the probability that each element gives, else 0."""
     u = rand(input._node.shape, device=input.device, generator=generator)
     return el.lt(u, input.detach()).to(input.dtype)
+
+
+def _of(x: Tensor, kw: dict[str, Any]) -> dict[str, Any]:
+    return {"dtype": x.dtype, "device": x.device, **kw}
+
+
+def new_zeros(self: Tensor, *size: Any, **kw: Any) -> Tensor:
+    """Zeros of a size, with the dtype and device of `self`."""
+    return zeros(*size, **_of(self, kw))
+
+
+def new_ones(self: Tensor, *size: Any, **kw: Any) -> Tensor:
+    """Ones of a size, with the dtype and device of `self`."""
+    return ones(*size, **_of(self, kw))
+
+
+def new_full(self: Tensor, size: Any, fill_value: Any, **kw: Any) -> Tensor:
+    """One number in a size, with the dtype and device of `self`."""
+    return full(size, fill_value, **_of(self, kw))
+
+
+PUBLIC = public(
+    globals(),
+    both="bernoulli",
+    methods="new_zeros new_ones new_full",
+    functions="""full zeros ones empty zeros_like ones_like full_like empty_like arange linspace eye
+    rand randn rand_like randn_like randint randperm""",
+    inplace="bernoulli",
+)

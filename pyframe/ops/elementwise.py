@@ -13,6 +13,7 @@ from pyframe import dtypes as dt
 from pyframe.devices import get_default_device, mode
 from pyframe.ops import bound, mathfn, op as _op
 from pyframe.ops.op import ELEMENTWISE, Op, apply, const, const_for_ufunc, record
+from pyframe.ops.public import public
 from pyframe.tensor import Tensor
 
 # What an op does to the promoted dtype of its operands
@@ -69,10 +70,10 @@ class Elementwise(Op):
         if not same or common is None:
             common = result_type(*xs[start:])
             device = _device_of(self.name, xs)
-        if self.rule is FLOAT and common.category != dt.FLOAT:
+        if self.rule is FLOAT and common.category < dt.FLOAT:
             common = dt.get_default_dtype()
             same = False
-        elif common.category == dt.FLOAT:
+        elif common.category >= dt.FLOAT:
             if self.rule is BITS:
                 raise RuntimeError(
                     f"{self.name}: not implemented for {common.name}; use ints or bool"
@@ -91,8 +92,8 @@ class Elementwise(Op):
 
 def _is_plain(d: dt.dtype, rule: str) -> bool:
     if rule is FLOAT:
-        return d.category == dt.FLOAT
-    return not ((rule is BITS and d.category == dt.FLOAT) or (rule is NUMBER and d is dt.bool_))
+        return d.category >= dt.FLOAT
+    return not ((rule is BITS and d.category >= dt.FLOAT) or (rule is NUMBER and d is dt.bool_))
 
 
 def binary(op: Elementwise, a: Any, b: Any) -> Tensor:
@@ -159,7 +160,7 @@ def _device_of(name: str, xs: Any) -> Any:
                 or (found.ndim == x.ndim == 0 and x.device.always_lazy)
             ):
                 found = x
-        elif not isinstance(x, (bool, int, float, np.generic)):
+        elif not isinstance(x, (bool, int, float, complex, np.generic)):
             raise TypeError(
                 f"{name}: expected a Tensor or a number, got {type(x).__name__}; "
                 "make it a tensor with pf.tensor"
@@ -177,13 +178,19 @@ def result_type(*operands: Any) -> dt.dtype:
             level, d = 2, dt.of_scalar(x)
         old = best[level]
         best[level] = d if old is None else dt.promote_types(old, d)
-    out = best[0]
-    for level in (1, 2):
-        d2 = best[level]
-        if d2 is not None and (out is None or d2.category > out.category):
-            wrapped = level == 2 and d2.category == dt.FLOAT
-            out = dt.get_default_dtype() if wrapped else d2
-    return out  # type: ignore[return-value]
+    if best[2] is not None and best[2].category >= dt.FLOAT:  # Python floats have no precision
+        default = dt.get_default_dtype()
+        best[2] = default if best[2].category == dt.FLOAT else default.to_complex()
+    return _higher(best[0], _higher(best[1], best[2]))  # type: ignore[return-value]
+
+
+def _higher(a: dt.dtype | None, b: dt.dtype | None) -> dt.dtype | None:
+    """`a`, unless `b` is of a higher category (see c10's combine_categories)."""
+    if a is None or b is None:
+        return a or b
+    if b.category <= a.category:
+        return a
+    return a.to_complex() if a.category == dt.FLOAT else b
 
 
 @functools.lru_cache(4096)
@@ -353,6 +360,8 @@ def where(condition: Any, input: Any = None, other: Any = None) -> Any:
 
 
 def _cast_numpy(x: np.ndarray, dtype: dt.dtype) -> np.ndarray:
+    if x.dtype.kind == "c" and dtype.category != dt.COMPLEX:
+        x = x != 0 if dtype is dt.bool_ else x.real
     if dtype.category == dt.INTEGER and x.dtype.kind == "f":
         return x.astype(np.int64).astype(dtype.numpy)  # wraps, as C does in PyTorch
     return x.astype(dtype.numpy)
@@ -517,3 +526,20 @@ def logical_xor(input: Tensor, other: Tensor) -> Tensor:
 def softplus(input: Tensor) -> Tensor:
     """log(1 + exp(x)), without overflow."""
     return maximum(input, 0.0) + log1p(exp(-abs(input)))
+
+
+PUBLIC = public(
+    globals(),
+    both="""neg abs sign square reciprocal maximum minimum sqrt rsqrt exp exp2 expm1 log log2 log10
+    log1p sin cos tan atan tanh sigmoid erf floor ceil trunc round=round_ relu eq ne lt le gt ge
+    isnan isinf logical_and logical_or logical_not bitwise_and bitwise_or bitwise_xor bitwise_not
+    remainder fmod pow mul floor_divide add=add_scaled sub=sub_scaled div true_divide
+    subtract=sub_scaled multiply=mul divide=div negative=neg greater=gt less=lt absolute=abs
+    clip=clamp clamp addcmul addcdiv lerp isfinite logical_xor clone gelu""",
+    functions="where result_type",
+    inplace="""add sub mul div subtract multiply divide true_divide floor_divide remainder fmod pow
+    neg abs sign square reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan atan
+    tanh sigmoid erf floor ceil trunc round relu clamp clip addcmul addcdiv lerp eq ne lt le gt ge
+    logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_xor
+    bitwise_not""",
+)

@@ -12,6 +12,7 @@ from pyframe import dtypes as dt
 from pyframe.graph import guard as guards
 from pyframe.ops import elementwise as el, movement as mv
 from pyframe.ops.op import ROUTINE, Op, Shader, apply
+from pyframe.ops.public import public
 from pyframe.ops.reduce import sum as sum_
 from pyframe.tensor import Tensor, from_numpy, normalize_dim, tensor
 
@@ -457,3 +458,11 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
     """A copy of `input` with `values` at `indices` (added to what is there if `accumulate`)."""
     part, tensors = _parse(input, tuple(indices))
     return _with_rows(part, tensors, values.to(input.dtype), accumulate)
+
+
+PUBLIC = public(
+    globals(),
+    both="""index_select gather scatter_add index_add nonzero masked_fill masked_select tril triu
+    index_put""",
+    inplace="masked_fill tril triu scatter_add index_add index_put",
+)

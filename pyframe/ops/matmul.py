@@ -11,6 +11,7 @@ from pyframe import dtypes as dt
 from pyframe.ops import bound_routines, movement as mv
 from pyframe.ops.elementwise import broadcast, mul
 from pyframe.ops.op import ROUTINE, Op, Shader, apply
+from pyframe.ops.public import public
 from pyframe.tensor import Tensor
 
 
@@ -159,3 +160,6 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: An
     product = mm(mat1, mat2)
     product = product if alpha == 1 else product * alpha
     return product + (input if beta == 1 else input * beta)
+
+
+PUBLIC = public(globals(), both="matmul mm bmm mv=mv_ dot outer addmm")

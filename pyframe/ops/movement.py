@@ -14,6 +14,7 @@ from pyframe.graph import view as views
 from pyframe.ops import op as _op
 from pyframe.ops.elementwise import broadcast, logical_or
 from pyframe.ops.op import MOVEMENT, ROUTINE, Op, apply
+from pyframe.ops.public import public
 from pyframe.tensor import Tensor, normalize_dim
 
 Shape = tuple[int, ...]
@@ -631,3 +632,12 @@ put_op = Op(
 )  # fmt: skip
 _op.PUT = put_op
 _op.TO_DEVICE = Op("to_device", ROUTINE, "x", "source dtype", x=lambda g, source: g.to(source))
+
+
+PUBLIC = public(
+    globals(),
+    both="""reshape permute transpose swapaxes=transpose t movedim broadcast_to flip squeeze
+    unsqueeze flatten unflatten narrow select split chunk unbind""",
+    methods="view view_as expand expand_as repeat contiguous",
+    functions="cat concat=cat concatenate=cat stack broadcast_tensors",
+)

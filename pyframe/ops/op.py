@@ -253,8 +253,9 @@ class GradNode:
         shape, dtype, _ = self.specs[i]
         if grad._node.shape != shape:
             grad = grad.sum_to_size(shape)
-        if grad._node.dtype is not dtype:
-            grad = grad.to(dtype)
+        if grad._node.dtype is not dtype:  # of a complex gradient a real input takes the real part
+            real = grad._node.dtype.category == dt.COMPLEX != dtype.category
+            grad = (REAL(grad) if real else grad).to(dtype)
         return grad
 
 
@@ -305,8 +306,11 @@ def record(
                 data = op.numpy(*[n.data for n in nodes], *attrs)
         if type(data) is not np.ndarray:
             data = np.asarray(data)
-        if data.dtype is not dtype.numpy and data.dtype != dtype.numpy:
-            data = data.astype(dtype.numpy)
+        if data.dtype is not dtype.numpy and not op.alias:
+            if data.dtype != dtype.numpy:
+                data = data.astype(dtype.numpy)
+            if dtype.narrow is not None:
+                data = dtype.narrow(data)
         out = new(Node(None, (), (), shape, dtype, device, data))
         if op.alias:
             if not data.size or np.may_share_memory(data, inputs[0]._node.data):
@@ -317,6 +321,12 @@ def record(
         by_fallback = op.numpy is None
         if device.always_lazy:
             by_fallback = op.kind == ROUTINE and op.kernel is None
+            if by_fallback and op.fallback is None:
+                return _on_host(op, inputs, attrs, shape, dtype, grad)
+        elif not dtype.on_plans or not all(n.dtype.on_plans for n in nodes):
+            capture.give_up(f"computes {op.name} of {dtype.name}")
+            again = [const(x.attrs[0], x.dtype, device) if type(x) is Node else x for x in inputs]
+            return apply(op, tuple(again), attrs)
         if by_fallback:
             return _by_fallback(op, inputs, attrs, grad)
         if device.always_lazy:
@@ -336,9 +346,28 @@ def record(
             if type(x) is not Node and (
                 x._needs_grad or (x._grad_fn if x._base is None else x.grad_fn) is not None
             ):
-                if dtype.category == dt.FLOAT:
+                if dtype.category >= dt.FLOAT:
                     out._grad_fn = GradNode(op, inputs, attrs, out)
                 break
+    return out
+
+
+def _on_host(
+    op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], shape: tuple[int, ...],
+    dtype: dt.dtype, grad: bool,
+) -> Tensor:  # fmt: skip
+    """An op that the GPU has no kernel for: NumPy computes it, and the result goes back."""
+    tensors = [x if type(x) is not Node else new(x) for x in inputs]
+    device = tensors[0].device
+    if mode.capture is not None:
+        mode.capture.read(tensors[0])
+    check_dtype(op.name, dtype, device)
+    data = _quiet.run(op.numpy, *device.backend.fetch(tensors), *attrs)
+    data = np.asarray(data).astype(dtype.numpy, copy=False).reshape(shape)
+    data = data if dtype.narrow is None else dtype.narrow(data)
+    out = new(Node(None, (), (), shape, dtype, device, device.backend.upload(data, dtype)))
+    if grad and dtype.category >= dt.FLOAT and any(x.requires_grad for x in tensors):
+        out._grad_fn = GradNode(op, inputs, attrs, out)
     return out
 
 
@@ -393,6 +422,7 @@ def check_dtype(what: str, dtype: dt.dtype, device: Device) -> None:
 # set by the modules that declare them
 CAST: Any
 PUT: Any
+REAL: Any = None  # complex -> its real part
 TO_DEVICE: Any
 
 

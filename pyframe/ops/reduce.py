@@ -10,6 +10,7 @@ import numpy as np
 from pyframe import dtypes as dt
 from pyframe.ops import bound_routines, elementwise as el, movement as mv
 from pyframe.ops.op import REDUCTION, ROUTINE, Op, apply
+from pyframe.ops.public import public
 from pyframe.tensor import Tensor, normalize_dim
 
 
@@ -374,3 +375,11 @@ def softmax(input: Tensor, dim: int | None = None, dtype: dt.dtype | None = None
 def log_softmax(input: Tensor, dim: int | None = None, dtype: dt.dtype | None = None) -> Tensor:
     """log(softmax(x)) over a dim, without overflow."""
     return _softmax(log_softmax_op, input, dim, dtype)
+
+
+PUBLIC = public(
+    globals(),
+    both="""sum mean prod amax amin argmax argmin max min any all var std logsumexp norm softmax
+    log_softmax""",
+    methods="sum_to_size",
+)

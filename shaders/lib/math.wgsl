@@ -181,3 +181,10 @@ fn pf_erf(v: f32) -> f32 {
   q = q * z - 1.42647390514189e-02;
   return select(x * p / q, v, pf_isnan_f32(v));
 }
+
+// Rounded to 8 bits of mantissa, ties to even.
+fn pf_bfloat16(x: f32) -> f32 {
+  if (pf_isnan_f32(x)) { return x; }
+  let bits = bitcast<u32>(x);
+  return bitcast<f32>((bits + 0x7fffu + ((bits >> 16u) & 1u)) & 0xffff0000u);
+}

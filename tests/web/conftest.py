@@ -140,7 +140,10 @@ class PythonPage:
 
     def put(self, name: str, text: str) -> None:
         """Write a file into the page's Python: `name` in its working directory."""
-        self.run(f"import pathlib; pathlib.Path({name!r}).write_text({text!r})")
+        self.run(
+            f"import pathlib; path = pathlib.Path({name!r})\n"
+            f"path.parent.mkdir(exist_ok=True); path.write_text({text!r})"
+        )
 
 
 @pytest.fixture(scope="package")

@@ -39,7 +39,8 @@ def results(row, device):
 
 @pytest.fixture(scope="package")
 def page_with_samples(python_page: Any) -> Any:
-    python_page.put("samples.py", (Path(__file__).parent.parent / "samples.py").read_text())
+    for file in (Path(__file__).parent.parent / "samples").glob("*.py"):
+        python_page.put(f"samples/{file.name}", file.read_text())
     python_page.run(RUN)
     return python_page
 

@@ -1,0 +1,156 @@
+"""Complex tensors, on the CPU: their parts as views, and how they are made.
+
+A gradient of a complex input x is PyTorch's, the conjugate Wirtinger derivative: where y = f(x) is
+holomorphic it is g * conj(f'(x)). A real input takes the real part (see GradNode.vjp).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pyframe import dtypes as dt
+from pyframe.ops import elementwise as el, op as _op
+from pyframe.ops.op import ELEMENTWISE, MOVEMENT, Op, apply
+from pyframe.ops.public import public
+from pyframe.tensor import Tensor
+
+
+def _complex_only(name: str, x: Tensor) -> None:
+    if x.dtype.category != dt.COMPLEX:
+        raise RuntimeError(f"{name} is only supported for complex tensors, got {x.dtype.name}")
+
+
+def _interleaved(x: np.ndarray) -> np.ndarray:
+    """(...) complex as (..., 2) real, of the same memory whatever its strides."""
+    part = x.real
+    strides = (*part.strides, part.itemsize)
+    return np.lib.stride_tricks.as_strided(part, (*x.shape, 2), strides)
+
+
+def _joined(x: np.ndarray) -> np.ndarray:
+    kind = np.complex64 if x.dtype == np.float32 else np.complex128
+    if x.strides[-1] != x.itemsize:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    return np.ndarray(x.shape[:-1], kind, x, 0, x.strides[:-1]) if x.size else x.view(kind)[..., 0]
+
+
+def _to_real(x: Any) -> Any:
+    return x.shape, x.dtype.to_real()
+
+
+real_op = Op("real", MOVEMENT, "x", alias=True, infer=_to_real, numpy=np.real, x=lambda g: g)
+imag_op = Op("imag", MOVEMENT, "x", alias=True, infer=_to_real, numpy=np.imag, x=lambda g: g * 1j)
+view_as_real_op = Op(
+    "view_as_real", MOVEMENT, "x", alias=True,
+    infer=lambda x: ((*x.shape, 2), x.dtype.to_real()), numpy=_interleaved,
+    x=lambda g: complex(g[..., 0], g[..., 1]),
+)  # fmt: skip
+view_as_complex_op = Op(
+    "view_as_complex", MOVEMENT, "x", alias=True,
+    infer=lambda x: (x.shape[:-1], x.dtype.to_complex()), numpy=_joined,
+    x=lambda g: view_as_real(g),
+)  # fmt: skip
+conj_op = Op(
+    "conj", ELEMENTWISE, "x", infer=lambda x: (x.shape, x.dtype), numpy=np.conjugate,
+    x=lambda g: conj(g),
+)  # fmt: skip
+complex_op = Op(
+    "complex", ELEMENTWISE, "a b",
+    infer=lambda a, b: (el.broadcast("complex", a.shape, b.shape), a.dtype.to_complex()),
+    numpy=lambda a, b: _join(a, b), a=lambda g: real(g), b=lambda g: imag(g),
+)  # fmt: skip
+
+
+def _join(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a + 1j * b, where inf and NaN of one part leave the other as it is."""
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    out = np.empty(shape, np.complex64 if a.dtype == np.float32 else np.complex128)
+    out.real, out.imag = a, b
+    return out
+
+
+def complex(real: Tensor, imag: Tensor) -> Tensor:
+    """real + 1j * imag, of two float32 or float64 tensors; on the CPU."""
+    for x in (real, imag):
+        if not isinstance(x, Tensor) or x.dtype not in (dt.float32, dt.float64):
+            seen = x.dtype.name if isinstance(x, Tensor) else type(x).__name__
+            raise RuntimeError(f"complex: Expected float32 or float64 tensors, but got {seen}")
+    if real.dtype is not imag.dtype:
+        raise RuntimeError(
+            f"complex: Expected object of scalar type {real.dtype.name} but got scalar type "
+            f"{imag.dtype.name} for second argument"
+        )
+    return apply(complex_op, (real, imag))
+
+
+def polar(abs: Tensor, angle: Tensor) -> Tensor:
+    """abs * exp(1j * angle), of two float32 or float64 tensors; on the CPU."""
+    return complex(abs * el.cos(angle), abs * el.sin(angle))
+
+
+def real(input: Tensor) -> Tensor:
+    """The real part, a view; a real tensor itself."""
+    return apply(real_op, (input,)) if input.dtype.category == dt.COMPLEX else input
+
+
+def imag(input: Tensor) -> Tensor:
+    """The imaginary part, a view. RuntimeError for a real tensor."""
+    _complex_only("imag", input)
+    return apply(imag_op, (input,))
+
+
+def view_as_real(input: Tensor) -> Tensor:
+    """A complex tensor (...) as a real view (..., 2)."""
+    _complex_only("view_as_real", input)
+    return apply(view_as_real_op, (input,))
+
+
+def view_as_complex(input: Tensor) -> Tensor:
+    """A float32 or float64 tensor (..., 2) as a complex view (...)."""
+    if input.dtype not in (dt.float32, dt.float64):
+        raise RuntimeError(
+            f"view_as_complex is only supported for float32 and float64, got {input.dtype.name}"
+        )
+    if input.ndim == 0 or input._node.shape[-1] != 2:
+        raise RuntimeError(
+            f"view_as_complex: Tensor must have a last dimension of size 2, got {list(input.shape)}"
+        )
+    return apply(view_as_complex_op, (input,))
+
+
+def conj(input: Tensor) -> Tensor:
+    """The complex conjugate, computed at once; a real tensor itself."""
+    return apply(conj_op, (input,)) if input.dtype.category == dt.COMPLEX else input
+
+
+def conj_physical(input: Tensor) -> Tensor:
+    """The complex conjugate (of a real tensor a copy)."""
+    return apply(conj_op, (input,)) if input.dtype.category == dt.COMPLEX else input.clone()
+
+
+def resolve_conj(input: Tensor) -> Tensor:
+    """`input` itself: conjugates are computed at once."""
+    return input
+
+
+def is_conj(input: Tensor) -> bool:
+    """Whether a conjugation is still to be done: never."""
+    return False
+
+
+def adjoint(input: Tensor) -> Tensor:
+    """The conjugate transpose of the last two dims."""
+    return conj(input.transpose(-1, -2))
+
+
+_op.REAL = real
+
+PUBLIC = public(
+    globals(),
+    both="""conj conj_physical resolve_conj resolve_neg=resolve_conj is_conj is_neg=is_conj
+    adjoint""",
+    functions="real imag complex polar view_as_real view_as_complex",
+    inplace="conj_physical",
+)

@@ -1,0 +1,79 @@
+"""One row per op: inputs, and the same call on pyframe and on PyTorch (`t` is either module).
+
+A row's name is that of the op in the registry, so that an op without a row fails the suite;
+further rows of an op add a colon and a word. `F` is nn.functional of the same module.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Row:
+    """`call(t, F, *inputs)`; inputs are made from `specs` (see `make`)."""
+
+    name: str
+    call: Callable[..., Any]
+    specs: tuple[Any, ...]
+    grad: bool = True  # compare gradients with PyTorch's
+    second: bool = True  # check second derivatives too
+    tol: float = 1.0
+
+    @property
+    def size(self) -> int:
+        """The number of elements of all inputs."""
+        return sum(math.prod(s[1]) for s in self.specs)
+
+
+def normal(*shape: int) -> Any:
+    return ("normal", shape)
+
+
+def positive(*shape: int) -> Any:
+    return ("positive", shape)
+
+
+def distinct(*shape: int) -> Any:
+    """Floats with gaps between them, for max and sort."""
+    return ("distinct", shape)
+
+
+def ints(low: int, high: int, *shape: int, dtype: str = "int64") -> Any:
+    return ("ints", shape, low, high, dtype)
+
+
+def bools(*shape: int) -> Any:
+    return ("bools", shape)
+
+
+def make(spec: Any, rng: np.random.Generator, dtype: Any = np.float32) -> np.ndarray:
+    kind, shape = spec[0], spec[1]
+    if kind == "normal":
+        return rng.standard_normal(shape).astype(dtype)
+    if kind == "positive":
+        return (rng.random(shape) * 2 + 0.3).astype(dtype)
+    if kind == "distinct":
+        n = math.prod(shape)
+        return (rng.permutation(n).reshape(shape) * 0.1 - n * 0.04).astype(dtype)
+    if kind == "bools":
+        return rng.random(shape) > 0.5
+    return rng.integers(spec[2], spec[3], shape).astype(spec[4])
+
+
+def unary(name: str, spec: Any = None, **kw: Any) -> Row:
+    return Row(name, lambda t, F, x: getattr(t, name)(x), (spec or normal(4, 5),), **kw)
+
+
+def binary(name: str, a: Any = None, b: Any = None, **kw: Any) -> Row:
+    specs = (a or normal(4, 5), b or normal(5))
+    return Row(name, lambda t, F, x, y: getattr(t, name)(x, y), specs, **kw)
+
+
+def compare(name: str) -> Row:
+    return binary(name, ints(0, 3, 4, 5), ints(0, 3, 5), grad=False)
