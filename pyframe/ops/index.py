@@ -114,6 +114,24 @@ def _check_index(name: str, index: Tensor, rows: int) -> Tensor:
     return index
 
 
+def checked_classes(what: str, index: Tensor, n: int, ignore: int | None = None) -> Tensor:
+    """`index` itself; IndexError where an element is outside 0..n-1 (and not `ignore`)."""
+    message = f"{what} out of range: expected 0 to {n - 1}"
+    if index.device.lazy:
+        bad = el.logical_or(el.lt(index, 0), el.ge(index, n))
+        if ignore is not None and not 0 <= ignore < n:
+            bad = el.logical_and(bad, el.ne(index, ignore))
+        guard(bad, message)
+        return index
+    data = index._node.data
+    if ignore is not None:
+        data = data[data != ignore]
+    if data.size and (data.min() < 0 or data.max() >= n):
+        seen = data.min() if data.min() < 0 else data.max()
+        raise IndexError(f"{message}, got {seen}")
+    return index
+
+
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     """The slices of a dim that the 1-d `index` names, in its order."""
     if index.ndim > 1:

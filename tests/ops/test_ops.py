@@ -1,4 +1,4 @@
-"""Every row of tests/samples.py: values, dtypes and gradients against PyTorch, on each device."""
+"""Every row of tests/samples: values, dtypes and gradients against PyTorch, on each device."""
 
 from __future__ import annotations
 
