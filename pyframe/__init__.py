@@ -43,6 +43,23 @@ from pyframe.random import (
     manual_seed as manual_seed,
     seed as seed,
 )
+from pyframe.storage import (
+    TYPES as _TYPES,
+    UntypedStorage as UntypedStorage,
+    asarray as asarray,
+    channels_last as channels_last,
+    channels_last_3d as channels_last_3d,
+    contiguous_format as contiguous_format,
+    finfo as finfo,
+    from_dlpack as from_dlpack,
+    frombuffer as frombuffer,
+    iinfo as iinfo,
+    layout as layout,
+    memory_format as memory_format,
+    preserve_format as preserve_format,
+    sparse_coo as sparse_coo,
+    strided as strided,
+)
 from pyframe.tensor import (
     Size as Size,
     Tensor as Tensor,
@@ -61,6 +78,7 @@ float, double, half = float32, float64, float16
 long, int, short = int64, int32, int16
 cfloat, cdouble = complex64, complex128
 
+globals().update(_TYPES)
 globals().update(ops.as_functions({**ops.METHODS, **ops.FUNCTIONS}))
 
 _LAZY = set("nn optim data vision train io profiler bench linalg fft special masked signal".split())

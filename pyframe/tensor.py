@@ -66,8 +66,18 @@ class Tensor:
         self._base = self._base_fn = self._grad_fn = self._hooks = self.grad = None
         return self
 
-    def __init__(self, data: Any = ()) -> None:
-        source = data if isinstance(data, Tensor) else tensor(data, dtype=dt.get_default_dtype())
+    def __init__(self, *data: Any, device: Any = None) -> None:
+        if data and all(isinstance(n, int) for n in data):  # sizes
+            from pyframe.ops.creation import empty
+
+            source = empty(*data, device=device)
+        elif len(data) > 1:
+            raise TypeError(f"Tensor: expected sizes or one sequence, got {len(data)} arguments")
+        elif data and isinstance(data[0], Tensor):
+            source = data[0]
+        else:
+            values = data[0] if data else ()
+            source = tensor(values, dtype=dt.get_default_dtype(), device=device)
         self._node, self._storage, self._steps = source._node, source._storage, source._steps
 
     if TYPE_CHECKING:  # ops attach the rest of the methods
@@ -197,8 +207,15 @@ class Tensor:
             strides = self._tracker()[-1].strides
         return strides if dim is None else strides[dim]
 
-    def is_contiguous(self) -> bool:
-        """Whether the elements lie in memory in row-major order."""
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether the elements lie in memory in row-major order (or as `memory_format` says)."""
+        if memory_format is not None:
+            from pyframe.storage import in_format
+
+            return in_format(self, memory_format)
+        return self._row_major()
+
+    def _row_major(self) -> bool:
         if self._node.data is not None and not self.device.always_lazy:
             return bool(self._node.data.flags.c_contiguous)
         return not self._steps or views.is_contiguous(_without_offset(self._tracker()))
@@ -551,6 +568,12 @@ class Tensor:
     def __int__(self) -> int:
         return int(self.item())
 
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __contains__(self, element: Any) -> bool:
+        return bool((self == element).any())
+
     def __index__(self) -> int:
         if self.dtype.category >= dt.FLOAT or self.numel() != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
@@ -592,7 +615,7 @@ class Tensor:
         Returns self where nothing changes, unless `copy=True`.
         """
         device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
-        copy = kwargs.pop("copy", False)
+        copy, format = kwargs.pop("copy", False), kwargs.pop("memory_format", None)
         kwargs.pop("non_blocking", None)
         if kwargs:
             raise TypeError(f"to() got unexpected arguments {sorted(kwargs)}")
@@ -611,6 +634,10 @@ class Tensor:
             out = _op_to_device(out, target, dtype)
         elif dtype is not None and dtype is not self.dtype:
             out = _op.CAST(out, dtype)
+        if format is not None and not out.is_contiguous(format):
+            from pyframe.storage import ordered
+
+            return ordered(out, format, "to")
         return out.clone() if copy and out is self else out
 
     def cpu(self) -> Tensor:

@@ -178,7 +178,7 @@ def test_dtype_repr_and_lookup() -> None:
     assert repr(pf.float32) == "pyframe.float32"
     assert dtypes.dtype.from_numpy(np.int8) is pf.int8
     with pytest.raises(TypeError, match="convert it with .astype first"):
-        pf.from_numpy(np.ones(2, np.complex64))
+        pf.from_numpy(np.ones(2, np.longdouble))
 
 
 def test_steps_find_their_bind_groups_again(gpu: str) -> None:

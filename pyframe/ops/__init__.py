@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import builtins
-import functools
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt, random as _random
+from pyframe import dtypes as dt, fft as _fft, random as _random
 from pyframe.ops import (
     complex,
     conv as conv,
@@ -22,11 +20,12 @@ from pyframe.ops import (
     reduce,
 )
 from pyframe.ops.op import REGISTRY, Op, apply, mode
+from pyframe.ops.public import as_functions as as_functions
 from pyframe.tensor import Tensor
 
 __all__ = ["FUNCTIONS", "METHODS", "REGISTRY", "Op", "apply"]
 
-FAMILIES = (el, movement, reduce, matmul, index, creation, complex, _random)
+FAMILIES = (el, movement, reduce, matmul, index, creation, complex, _random, _fft)
 
 # Functions of pyframe whose first argument is a tensor: each is a method of Tensor too.
 METHODS: dict[str, Callable[..., Any]] = {}
@@ -38,50 +37,6 @@ for _family in FAMILIES:
     ONLY_METHODS.update(_family.PUBLIC.methods)
     FUNCTIONS.update(_family.PUBLIC.functions)
     INPLACE.update(_family.PUBLIC.inplace)
-
-
-def as_functions(functions: dict[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-    """Public functions of a namespace: each takes `out=` too, where its results are to go."""
-    return {name: _with_out(name, fn) for name, fn in functions.items()}
-
-
-def _with_out(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
-    def run(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        result = fn(*args, **kwargs)
-        return result if out is None else _store(name, result, out)
-
-    functools.update_wrapper(run, fn, assigned=("__doc__",), updated=())
-    run.__name__ = run.__qualname__ = name
-    run.__module__ = "pyframe"
-    return run
-
-
-def _store(name: str, result: Any, out: Any) -> Any:
-    """Put a result (or several) into the tensors given as `out=`, resized where they don't fit."""
-    if isinstance(result, tuple):
-        if not isinstance(out, (tuple, list)) or len(out) != len(result):
-            raise TypeError(f"{name}: out= must be a tuple of {len(result)} tensors")
-        stored = [_store(name, r, o) for r, o in zip(result, out, strict=True)]
-        return type(result)(*stored) if hasattr(result, "_fields") else tuple(stored)
-    if not isinstance(out, Tensor):
-        raise TypeError(f"{name}: out= must be a Tensor, got {type(out).__name__}")
-    if mode.grad and (result.requires_grad or out.requires_grad):
-        raise RuntimeError(
-            f"{name}(): functions with out=... arguments don't support automatic differentiation, "
-            "but one of the arguments requires grad."
-        )
-    if out.device is not result.device:
-        raise RuntimeError(f"{name}: expected out= on {result.device}, got {out.device}")
-    if out._node.shape != result._node.shape:
-        if out.numel():
-            warnings.warn(
-                f"An output with one or more elements was resized since it had shape "
-                f"{list(out.shape)}, which does not match the required output shape "
-                f"{list(result.shape)}. Pass a tensor of that shape, or out.resize_(0).",
-                stacklevel=4,
-            )
-        out.data = creation.empty(result._node.shape, dtype=out.dtype, device=out.device)
-    return out._write(result)
 
 
 def _inplace(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
@@ -188,8 +143,8 @@ def _compare(fn: Callable[..., Any], otherwise: bool) -> Callable[..., Any]:
 
 
 def _dtype_method(name: str, d: dt.dtype) -> None:
-    def run(self: Tensor) -> Tensor:
-        return self.to(d)
+    def run(self: Tensor, memory_format: Any = None) -> Tensor:
+        return self.to(d, memory_format=memory_format) if memory_format else self.to(d)
 
     run.__doc__ = f"Converted to {d.name}."
     run.__name__ = name

@@ -71,22 +71,28 @@ def _join(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return out
 
 
+def _two_parts(name: str, a: Tensor, b: Tensor) -> None:
+    for x in (a, b):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name}(): expected Tensors, got {type(x).__name__}")
+        if x.dtype not in (dt.float32, dt.float64):
+            raise RuntimeError(f"{name}: Expected float32 or float64, but got {x.dtype.name}")
+    if a.dtype is not b.dtype:
+        raise RuntimeError(
+            f"{name}: Expected object of scalar type {a.dtype.name} but got scalar type "
+            f"{b.dtype.name} for second argument"
+        )
+
+
 def complex(real: Tensor, imag: Tensor) -> Tensor:
     """real + 1j * imag, of two float32 or float64 tensors; on the CPU."""
-    for x in (real, imag):
-        if not isinstance(x, Tensor) or x.dtype not in (dt.float32, dt.float64):
-            seen = x.dtype.name if isinstance(x, Tensor) else type(x).__name__
-            raise RuntimeError(f"complex: Expected float32 or float64 tensors, but got {seen}")
-    if real.dtype is not imag.dtype:
-        raise RuntimeError(
-            f"complex: Expected object of scalar type {real.dtype.name} but got scalar type "
-            f"{imag.dtype.name} for second argument"
-        )
+    _two_parts("complex", real, imag)
     return apply(complex_op, (real, imag))
 
 
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """abs * exp(1j * angle), of two float32 or float64 tensors; on the CPU."""
+    _two_parts("polar", abs, angle)
     return complex(abs * el.cos(angle), abs * el.sin(angle))
 
 

@@ -68,8 +68,8 @@ class Elementwise(Op):
             else:
                 same = False
         if not same or common is None:
-            common = result_type(*xs[start:])
             device = _device_of(self.name, xs)
+            common = result_type(*xs[start:])
         if self.rule is FLOAT and common.category < dt.FLOAT:
             common = dt.get_default_dtype()
             same = False
@@ -364,7 +364,7 @@ def _cast_numpy(x: np.ndarray, dtype: dt.dtype) -> np.ndarray:
         x = x != 0 if dtype is dt.bool_ else x.real
     if dtype.category == dt.INTEGER and x.dtype.kind == "f":
         return x.astype(np.int64).astype(dtype.numpy)  # wraps, as C does in PyTorch
-    return x.astype(dtype.numpy)
+    return x.astype(dtype.numpy if dtype.narrow is None else np.float32)  # record narrows it
 
 
 def _cast_infer(x: Any, dtype: dt.dtype) -> tuple[tuple[int, ...], dt.dtype]:

@@ -1,7 +1,7 @@
 """One row per op, a file per family: see `row.py`."""
 
-from . import core
+from . import complex, core
 from .row import Row as Row, make as make
 
-FAMILIES = (core,)
+FAMILIES = (core, complex)
 ROWS: tuple[Row, ...] = sum((family.ROWS for family in FAMILIES), ())

@@ -1,0 +1,53 @@
+"""Rows of complex tensors and Fourier transforms; their results are real, so that all compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .row import Row, normal
+
+
+def row(name: str, call: Callable[..., Any], *specs: Any, **kw: Any) -> Row:
+    return Row(name, call, specs or (normal(4, 5), normal(4, 5)), cpu=True, **kw)
+
+
+def fourier(name: str, **kw: Any) -> Row:
+    """A transform of a complex or real input; its parts are told apart by their weights."""
+
+    def call(t: Any, F: Any, x: Any, y: Any) -> Any:
+        real = name.removeprefix("i").startswith(("rfft", "hfft")) and name[0] == "r"
+        real = real or name.startswith("ih")
+        z = getattr(t.fft, name)(x if real else t.complex(x, y), **kw)
+        return t.view_as_real(z.resolve_conj()) if z.is_complex() else z
+
+    tag = "_".join(f"{k}{v}".replace(" ", "") for k, v in kw.items())
+    return row(f"fft:{name}:{tag}", call)
+
+
+ROWS: tuple[Row, ...] = (
+    row("complex", lambda t, F, x, y: t.view_as_real(t.complex(x, y) * t.complex(y, x))),
+    row("real", lambda t, F, x, y: t.real(t.complex(x, y).square())),
+    row("imag", lambda t, F, x, y: t.complex(x, y).square().imag),
+    row("conj", lambda t, F, x, y: (t.complex(x, y).conj() * t.complex(y, x)).imag * 2),
+    row("view_as_real", lambda t, F, x, y: t.view_as_real(t.complex(x, y) * x)),
+    row("view_as_complex", lambda t, F, x, y: t.view_as_complex(t.stack([x, y], -1)).imag * y),
+    row("polar", lambda t, F, x, y: t.polar(x.exp(), y).imag),
+    row("adjoint", lambda t, F, x, y: t.complex(x, y).mH.imag * 2),
+    row("fft_c2c", lambda t, F, x, y: t.view_as_real(t.fft.fft(t.complex(x, y), 7, 0))),
+    row("fft_r2c", lambda t, F, x, y: t.view_as_real(t.fft.rfft2(x, norm="ortho")) * 2),
+    row("fft_c2r", lambda t, F, x, y: t.fft.irfft(t.complex(x, y), 9)),
+    *[fourier(n) for n in "fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2".split()],
+    *[fourier(n, norm="ortho") for n in "fftn ifftn rfftn irfftn hfftn ihfftn hfft2".split()],
+    *[fourier(n, n=4) for n in "fft ifft rfft irfft hfft ihfft".split()],
+    fourier("irfft", n=7, dim=0, norm="forward"), fourier("ihfft2", norm="forward"),
+    row("fftshift", lambda t, F, x: t.fft.ifftshift(t.fft.fftshift(x), 1), normal(4, 5)),
+    row("fftfreq", lambda t, F, x, y: t.fft.fftfreq(7, 0.5) + t.fft.rfftfreq(13).to(t.float32),
+        grad=False),
+    row("stft", lambda t, F, x, w: t.view_as_real(
+        t.stft(x, 8, 3, window=w.abs() + 0.1, center=False, return_complex=True)),
+        normal(2, 30), normal(8)),
+    row("istft", lambda t, F, x, y: t.istft(
+        t.complex(x, y), 8, 2, window=t.ones(8, dtype=x.dtype), length=20),
+        normal(2, 5, 12), normal(2, 5, 12), tol=10),
+)  # fmt: skip

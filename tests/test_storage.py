@@ -1,0 +1,248 @@
+"""Tensor types, storages, memory formats, other libraries' memory, and the limits of dtypes."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+
+DTYPES = """float32 float64 float16 bfloat16 uint8 int8 int16 int32 int64 bool complex64 complex128
+uint16 uint32 uint64""".split()
+
+
+def test_promotion_is_pytorchs(torch: Any) -> None:
+    for a, b in itertools.product(DTYPES, DTYPES):
+        try:
+            want = str(torch.promote_types(getattr(torch, a), getattr(torch, b)))
+        except RuntimeError:
+            with pytest.raises(RuntimeError, match="not supported"):
+                pf.promote_types(getattr(pf, a), getattr(pf, b))
+            continue
+        got = pf.promote_types(getattr(pf, a), getattr(pf, b))
+        assert f"torch.{got.name}" == want, (a, b)
+
+
+def test_result_types_of_tensors_and_numbers_are_pytorchs(torch: Any) -> None:
+    def operands(t: Any) -> list[Any]:
+        found = [True, 2, 2.5, 2j]
+        for name in DTYPES[:12]:
+            found += [t.ones(2, dtype=getattr(t, name)), t.ones((), dtype=getattr(t, name))]
+        return found
+
+    for (a, b), (c, d) in zip(
+        itertools.product(operands(pf), repeat=2),
+        itertools.product(operands(torch), repeat=2),
+        strict=True,
+    ):
+        if isinstance(a, pf.Tensor) or isinstance(b, pf.Tensor):
+            want = str(torch.result_type(c, d)).removeprefix("torch.")
+            assert pf.result_type(a, b).name == want, (c, d)
+
+
+@pytest.mark.parametrize("name", [d for d in DTYPES if d[0] in "fb" and d != "bool"])
+def test_finfo(name: str, torch: Any) -> None:
+    got, want = pf.finfo(getattr(pf, name)), torch.finfo(getattr(torch, name))
+    for field in "bits eps max min tiny smallest_normal resolution dtype".split():
+        assert getattr(got, field) == pytest.approx(getattr(want, field)), field
+
+
+@pytest.mark.parametrize("name", ["uint8", "int8", "int16", "int32", "int64"])
+def test_iinfo(name: str, torch: Any) -> None:
+    got, want = pf.iinfo(getattr(pf, name)), torch.iinfo(getattr(torch, name))
+    assert (got.bits, got.min, got.max, got.dtype) == (want.bits, want.min, want.max, want.dtype)
+
+
+def test_limits_of_the_wrong_kind() -> None:
+    with pytest.raises(TypeError, match="use pf.iinfo"):
+        pf.finfo(pf.int8)
+    with pytest.raises(TypeError, match="use pf.finfo"):
+        pf.iinfo(pf.float32)
+
+
+def test_tensor_types() -> None:
+    x = pf.FloatTensor([[1, 2], [3, 4]])
+    assert isinstance(x, pf.FloatTensor)
+    assert not isinstance(x, pf.LongTensor)
+    assert x.dtype is pf.float32
+    assert pf.LongTensor(2, 3).shape == (2, 3)
+    assert x.type() == "pyframe.FloatTensor"
+    assert x.type("pyframe.LongTensor").dtype is x.type(pf.LongTensor).dtype is pf.int64
+    assert x.type(pf.float64).dtype is pf.float64
+    assert pf.Tensor(2, 3).shape == (2, 3)
+    assert pf.Tensor([2, 3]).tolist() == [2.0, 3.0]
+    with pytest.raises(TypeError, match="expected a dtype"):
+        x.type("FloatTensr")
+
+
+def test_bfloat16_rounds_as_pytorch(torch: Any, device: str) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal(2000).astype(np.float32) * 10.0 ** rng.integers(-30, 30, 2000)
+    a = np.r_[a, np.inf, -np.inf, np.nan, 3.4e38, 1e-40].astype(np.float32)
+    x = pf.from_numpy(a).to(device).to(pf.bfloat16)
+    want = torch.from_numpy(a).to(torch.bfloat16)
+    assert x.element_size() == 2
+    assert (x * x + 1).dtype is pf.bfloat16
+    normal = np.abs(a) > 1e-37  # a GPU may flush what is smaller
+    got = x.float().cpu().numpy()
+    np.testing.assert_array_equal(got[normal], want.float().numpy()[normal])
+    y = (x * x + 1).float().cpu().numpy()
+    np.testing.assert_array_equal(y[normal], (want * want + 1).float().numpy()[normal])
+
+
+def test_bfloat16_has_gradients_and_no_numpy() -> None:
+    x = pf.tensor([1.5, 2.0], dtype=pf.bfloat16, requires_grad=True)
+    (x * x).sum().backward()
+    assert x.grad.dtype is pf.bfloat16
+    assert x.grad.tolist() == [3.0, 4.0]
+    with pytest.raises(TypeError, match="BFloat16"):
+        x.detach().numpy()
+
+
+def test_bfloat16_in_a_compiled_function(device: str) -> None:
+    @pf.compile
+    def fn(x: pf.Tensor) -> pf.Tensor:
+        return (x * 1.7 + 0.1).exp()
+
+    x = pf.tensor([0.3, 1.25, -2.0], device=device).to(pf.bfloat16)
+    want = (x * 1.7 + 0.1).exp()
+    if device == "cpu":  # its plans know only what NumPy does
+        with pytest.warns(RuntimeWarning, match="of bfloat16"):
+            fn(x)
+    for _ in range(3):
+        got = fn(x)
+        assert got.dtype is pf.bfloat16
+        assert got.tolist() == want.tolist()
+
+
+def test_complex_in_a_compiled_function() -> None:
+    @pf.compile
+    def fn(x: pf.Tensor) -> pf.Tensor:
+        return pf.fft.irfft(pf.fft.rfft(x * 2) * 1j)
+
+    x = pf.tensor([0.3, 1.25, -2.0, 4.0])
+    want = pf.fft.irfft(pf.fft.rfft(x * 2) * 1j)
+    with pytest.warns(RuntimeWarning, match="fft_r2c of complex64"):
+        fn(x)
+    for _ in range(3):
+        np.testing.assert_allclose(fn(x).numpy(), want.numpy(), rtol=1e-6)
+
+
+def test_complex_on_the_gpu_says_what_to_do(gpu: str) -> None:
+    with pytest.raises(TypeError, match=r"no complex64.*CPU"):
+        pf.fft.fft(pf.ones(4, device=gpu))
+    with pytest.raises(TypeError, match=r"no float64.*float32"):
+        pf.ones(4).double().to(gpu)
+
+
+def test_storages_are_shared_by_views() -> None:
+    x = pf.arange(12.0).reshape(3, 4)
+    part = x[1:, 2:]
+    assert part.untyped_storage() == x.untyped_storage() != x.clone().untyped_storage()
+    assert x.untyped_storage().nbytes() == part.untyped_storage().size() == 48
+    assert part.storage_offset() == 6
+    assert part.data_ptr() - x.data_ptr() == 24
+    assert part.untyped_storage().data_ptr() == x.data_ptr()
+    assert part.stride() == (4, 1)
+    assert not part.is_contiguous()
+    assert part.contiguous().is_contiguous()
+
+
+def test_storages_on_the_gpu(gpu: str) -> None:
+    x = pf.arange(12.0, device=gpu).reshape(3, 4)
+    part = x[1:, 2:]
+    assert part.untyped_storage() == x.untyped_storage() != x.clone().untyped_storage()
+    assert part.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    assert part.storage_offset() == 6
+    x.add_(1)
+    assert part.untyped_storage() == x.untyped_storage()
+    assert part.untyped_storage().nbytes() == 48
+
+
+def test_memory_formats(device: str) -> None:
+    x = pf.arange(120.0, device=device).reshape(2, 3, 4, 5)
+    y = x.to(memory_format=pf.channels_last)
+    assert y.stride() == (60, 1, 15, 3)
+    assert y.is_contiguous(memory_format=pf.channels_last)
+    assert not y.is_contiguous()
+    assert y.tolist() == x.tolist()
+    assert x.is_contiguous(memory_format=pf.contiguous_format)
+    with pytest.raises(RuntimeError, match="rank 4"):
+        x[0].to(memory_format=pf.channels_last)
+
+
+def test_memory_is_shared_with_numpy_and_others(torch: Any) -> None:
+    a = np.arange(4.0)
+    for x in (pf.from_numpy(a), pf.asarray(a), pf.as_tensor(a)):
+        x[0] += 1
+    assert a[0] == 3
+    assert np.asarray(pf.asarray(a)) is not None
+    t = pf.arange(3.0)
+    for other in (np.from_dlpack(t), torch.from_dlpack(t), np.asarray(t)):
+        t[1] += 1
+        assert other[1] == t[1].item()
+    source = torch.arange(3.0)
+    shared = pf.from_dlpack(source)
+    source[0] = 7
+    assert shared.tolist() == [7, 1, 2]
+    raw = bytearray(np.arange(4, dtype=np.int32).tobytes())
+    view = pf.frombuffer(raw, dtype=pf.int32, offset=4)
+    raw[4] = 9
+    assert view.tolist() == [9, 2, 3]
+
+
+def test_asarray_says_when_it_cannot_share() -> None:
+    with pytest.raises(ValueError, match="alias"):
+        pf.asarray([1, 2], copy=False)
+    with pytest.raises(ValueError, match="alias"):
+        pf.asarray(np.ones(2), dtype=pf.float32, copy=False)
+    x = np.ones(2)
+    assert pf.asarray(x, copy=True).untyped_storage() != pf.asarray(x).untyped_storage()
+    with pytest.raises(ValueError, match="offset"):
+        pf.frombuffer(bytearray(4), dtype=pf.int32, offset=4)
+    with pytest.raises(BufferError, match="require gradient"):
+        np.from_dlpack(pf.ones(2, requires_grad=True))
+
+
+def test_out_is_resized_and_cast(device: str) -> None:
+    x = pf.arange(4.0, device=device)
+    out = pf.empty(0, device=device)
+    assert pf.add(x, 1, out=out) is out
+    assert out.tolist() == [1, 2, 3, 4]
+    with pytest.warns(UserWarning, match="resized"):
+        pf.exp(x[:2], out=out)
+    assert out.shape == (2,)
+    values = (pf.empty(0, device=device), pf.empty(0, dtype=pf.int64, device=device))
+    got = pf.max(x.reshape(2, 2), 1, out=values)
+    assert got.values is values[0]
+    assert values[1].tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        pf.add(x, 0.5, out=pf.empty(4, dtype=pf.int64, device=device))
+    with pytest.raises(RuntimeError, match="automatic differentiation"):
+        pf.add(pf.ones(2, device=device, requires_grad=True), 1, out=pf.empty(2, device=device))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: pf.fft.fft(pf.ones(3), 0), RuntimeError, "data points"),
+        (lambda: pf.fft.fft(pf.ones(3), dim=2), IndexError, "out of range"),
+        (lambda: pf.fft.fft(pf.ones(3), norm="no"), RuntimeError, "normalization mode"),
+        (lambda: pf.fft.rfft(pf.ones(3) * 1j), RuntimeError, "real input"),
+        (lambda: pf.fft.fftn(pf.ones(3, 3), dim=(0, 0)), RuntimeError, "unique"),
+        (lambda: pf.fft.fftn(pf.ones(3), s=(1, 2)), RuntimeError, "only has 1"),
+        (lambda: pf.fft.fft(pf.ones(3).half()), RuntimeError, "unsupported dtype"),
+        (lambda: pf.stft(pf.ones(9), 20, center=False, return_complex=True), RuntimeError, "n_fft"),
+        (lambda: pf.stft(pf.ones(9), 4), RuntimeError, "return_complex"),
+        (lambda: pf.istft(pf.ones(5, 4), 8), RuntimeError, "complex"),
+        (lambda: pf.complex(pf.ones(2), pf.ones(2).double()), RuntimeError, "scalar type"),
+        (lambda: pf.imag(pf.ones(2)), RuntimeError, "only supported for complex"),
+        (lambda: pf.view_as_complex(pf.ones(3)), RuntimeError, "size 2"),
+    ],
+)
+def test_what_does_not_fit(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
