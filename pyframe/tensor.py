@@ -290,6 +290,8 @@ class Tensor:
         base = self._base
         if base is not None and base.grad_fn is not self._base_fn:
             self._base_fn = base._grad_fn  # the base was written to: follow its new history
+            if self._steps[: len(base._steps)] != base._steps:
+                return self._grad_fn  # the base became another view of the memory
             with grad_enabled(True):
                 x = base
                 for op, attrs in self._steps[len(base._steps) :]:
@@ -473,6 +475,24 @@ class Tensor:
         base = self._base
         steps = self._steps[len(base._steps) :]
         base._grad_fn = GradNode(_op.PUT, (base._alias_history(), value), (steps,), base)
+
+    def _become(self, view: Tensor) -> Tensor:
+        """Be from now on what `view`, made of this tensor, is: the same memory seen otherwise."""
+        if mode.grad and self._needs_grad:
+            raise RuntimeError(
+                "a leaf Variable that requires grad is being used in an in-place operation; wrap "
+                "it in pf.no_grad() or work on a clone"
+            )
+        if view is not self:
+            fn = view.grad_fn
+            self._node, self._storage = view._value(), view._storage
+            self._steps, self._stamp = view._steps, view._storage.version
+            if self._base is not None:
+                self._base_fn = self._base.grad_fn
+            self._grad_fn = fn
+            self._storage.version += 1
+            self._touched()
+        return self
 
     def _alias_history(self) -> Tensor:
         out = self._alias()

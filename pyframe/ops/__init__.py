@@ -32,11 +32,13 @@ METHODS: dict[str, Callable[..., Any]] = {}
 ONLY_METHODS: dict[str, Callable[..., Any]] = {}  # methods that are no functions of pyframe
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # functions that are no methods
 INPLACE: dict[str, Callable[..., Any]] = {}  # what has an in-place twin, `name_`
+REBIND: dict[str, Callable[..., Any]] = {}  # whose twin makes the tensor itself the view
 for _family in FAMILIES:
     METHODS.update(_family.PUBLIC.both)
     ONLY_METHODS.update(_family.PUBLIC.methods)
     FUNCTIONS.update(_family.PUBLIC.functions)
     INPLACE.update(_family.PUBLIC.inplace)
+    REBIND.update(_family.PUBLIC.rebind)
 
 
 def _inplace(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
@@ -52,6 +54,15 @@ def _inplace(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
 
     run.__name__ = run.__qualname__ = f"{name}_"
     run.__doc__ = f"In-place version of `{name}`; returns self."
+    return run
+
+
+def _rebinding(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
+    def run(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return self._become(fn(self, *args, **kwargs))
+
+    run.__name__ = run.__qualname__ = f"{name}_"
+    run.__doc__ = f"Make this tensor what `{name}` gives, of the same memory; returns self."
     return run
 
 
@@ -156,6 +167,8 @@ def _attach() -> None:
         setattr(Tensor, name, fn)
     for name, fn in INPLACE.items():
         setattr(Tensor, f"{name}_", _inplace(name, fn))
+    for name, fn in REBIND.items():
+        setattr(Tensor, f"{name}_", _rebinding(name, fn))
     t: Any = Tensor
     t.copy_, t.fill_, t.zero_ = _copy_, _fill_, _zero_
     t.__getitem__, t.__setitem__ = index.getitem, index.setitem

@@ -640,4 +640,5 @@ PUBLIC = public(
     unsqueeze flatten unflatten narrow select split chunk unbind""",
     methods="view view_as expand expand_as repeat contiguous",
     functions="cat concat=cat concatenate=cat stack broadcast_tensors",
+    rebind="squeeze unsqueeze transpose swapaxes t",
 )

@@ -20,11 +20,13 @@ class Public(NamedTuple):
     methods: Functions  # methods only
     functions: Functions  # functions only
     inplace: Functions  # those of `both` and `methods` that have a twin `name_`
+    rebind: Functions  # those whose twin makes the tensor itself the view
 
 
 def public(
-    scope: dict[str, Any], both: str = "", methods: str = "", functions: str = "", inplace: str = ""
-) -> Public:
+    scope: dict[str, Any], both: str = "", methods: str = "", functions: str = "",
+    inplace: str = "", rebind: str = "",
+) -> Public:  # fmt: skip
     """Names separated by spaces; `name=other` publishes a function of another name."""
 
     def find(names: str) -> Functions:
@@ -32,7 +34,8 @@ def public(
         return {name: scope[other or name] for name, _, other in pairs}
 
     kept = {**find(both), **find(methods)}
-    return Public(find(both), find(methods), find(functions), {n: kept[n] for n in inplace.split()})
+    twins, views = ({n: kept[n] for n in names.split()} for names in (inplace, rebind))
+    return Public(find(both), find(methods), find(functions), twins, views)
 
 
 def as_functions(functions: dict[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
