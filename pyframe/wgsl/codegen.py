@@ -44,10 +44,20 @@ def generate(kernel: Kernel) -> Shader:
     if empty:
         return Shader("", label(kernel), (0, 0, 0))
     body, grid = make(kernel)
-    code = library.with_includes(_bindings(kernel) + body)
+    code = library.with_includes(_bindings(kernel) + _naming_all(kernel, body))
     if "f16" in code:
         code = "enable f16;\n" + code
     return Shader(code, label(kernel), grid)
+
+
+def _naming_all(kernel: Kernel, body: str) -> str:
+    """`body` with each binding in it: the automatic layout drops those that nothing names."""
+    names = [f"b{b}" for b in range(kernel.bindings)] + ["params"] * bool(kernel.params)
+    unused = [n for n in names if not re.search(rf"\b{n}\b", body)]
+    if not unused:
+        return body
+    start = body.index("{\n", body.index("fn main(")) + 2
+    return body[:start] + "".join(f"  _ = &{n};\n" for n in unused) + body[start:]
 
 
 def label(kernel: Kernel) -> str:

@@ -117,6 +117,7 @@ ROWS: tuple[Row, ...] = (
     Row("amin", lambda t, F, x: t.amin(x, 1, keepdim=True), (distinct(4, 5),)),
     Row("argmax", lambda t, F, x: x.argmax(1), (ints(0, 4, 5, 300),), grad=False),
     Row("argmax:all", lambda t, F, x: t.argmax(x), (normal(9, 33),), grad=False),
+    Row("argmax:one", lambda t, F, x: x.reshape(3, 1).argmax(1), (normal(3),), grad=False),
     Row("argmin", lambda t, F, x: x.argmin(0, keepdim=True), (normal(9, 4),), grad=False),
     Row("max", lambda t, F, x: t.max(x, 1).values * 2, (distinct(4, 5),)),
     Row("max:all", lambda t, F, x: x.max(), (distinct(4, 5),)),
