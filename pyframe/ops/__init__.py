@@ -20,13 +20,15 @@ from pyframe.ops import (
     matmul,
     movement,
     reduce,
+    scan,
+    sort,
 )
 from pyframe.ops.op import REGISTRY, Op, apply, mode
 from pyframe.tensor import Tensor
 
 __all__ = ["FUNCTIONS", "METHODS", "REGISTRY", "Op", "apply"]
 
-FAMILIES = (el, movement, reduce, matmul, index, creation, complex, _random)
+FAMILIES = (el, movement, reduce, matmul, index, creation, complex, _random, scan, sort)
 
 # Functions of pyframe whose first argument is a tensor: each is a method of Tensor too.
 METHODS: dict[str, Callable[..., Any]] = {}
