@@ -115,7 +115,7 @@ def _extremum_grad(g: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...]) -> Te
     return _kept(g, x, axes) * hit / sum(hit, axes, True)
 
 
-def _axes(name: str, x: Tensor, dim: Any) -> tuple[int, ...]:
+def axes_of(name: str, x: Tensor, dim: Any) -> tuple[int, ...]:
     """The dims to reduce, in order: all for None and for an empty sequence."""
     if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return tuple(range(x.ndim))
@@ -142,7 +142,7 @@ def sum(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dt.dtype | None = None
 ) -> Tensor:
     """The sum over dims (all by default); ints and bools give int64."""
-    return apply(sum_op, (input.to(dtype or wide(input)),), (_axes("sum", input, dim), keepdim))
+    return apply(sum_op, (input.to(dtype or wide(input)),), (axes_of("sum", input, dim), keepdim))
 
 
 def wide(input: Tensor) -> dt.dtype:
@@ -183,7 +183,7 @@ def mean(
     if dtype is not None:
         input = input.to(dtype)
     floating("mean", input)
-    axes = _axes("mean", input, dim)
+    axes = axes_of("mean", input, dim)
     n = count(input, axes)
     return sum(input, axes, keepdim) / n if n else sum(input, axes, keepdim) * math.nan
 
@@ -243,7 +243,7 @@ def not_complex(name: str, x: Tensor) -> None:
 
 def _extreme(op: Op, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
     not_complex(op.name, input)
-    axes = _axes(op.name, input, dim)
+    axes = axes_of(op.name, input, dim)
     no_empty(op.name, input, axes, dim is None or dim == ())
     if input.dtype is dt.bool_:
         return apply(op, (input.to(dt.int32),), (axes, keepdim)).to(dt.bool_)
@@ -335,7 +335,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
 
 def _hits(name: str, hit: Tensor, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
     """The int32 number of hits over dims; unlike other reductions, dim=() reduces nothing."""
-    axes = () if isinstance(dim, (tuple, list)) and not dim else _axes(name, input, dim)
+    axes = () if isinstance(dim, (tuple, list)) and not dim else axes_of(name, input, dim)
     return apply(sum_op, (hit.to(dt.int32),), (axes, keepdim))
 
 
@@ -354,7 +354,7 @@ def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 # --- moments
 
 
-def _absolute_square(x: Tensor) -> Tensor:
+def absolute_square(x: Tensor) -> Tensor:
     """x * x, of complex numbers |x|^2."""
     return _op.REAL(x * x.conj()) if x.dtype.category == dt.COMPLEX else x * x
 
@@ -378,9 +378,9 @@ def _moments(
         )
     if correction is None:
         correction = 0 if unbiased is False else 1
-    axes = _axes(name, input, dim)
+    axes = axes_of(name, input, dim)
     middle = mean(input, axes, True) if input.ndim else mean(input)
-    total = sum(_absolute_square(input - middle), axes, keepdim)
+    total = sum(absolute_square(input - middle), axes, keepdim)
     left = builtins.max(count(input, axes) - correction, 0)
     if not keepdim:
         middle = mv.reshape(middle, total._node.shape)
@@ -494,7 +494,7 @@ def corrcoef(input: Tensor) -> Tensor:
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over dims, without overflow; ints give floats."""
     input = input if input.dtype.category >= dt.FLOAT else input.to(dt.get_default_dtype())
-    axes = _axes("logsumexp", input, dim)
+    axes = axes_of("logsumexp", input, dim)
     if not count(input, axes):
         return el.log(sum(el.exp(input), axes, keepdim))
     x = input.detach()
@@ -550,11 +550,11 @@ def vector_norm(
             "use .float() first"
         )
     x = input if dtype is None else input.to(dtype)
-    axes = _axes("norm", x, dim)
+    axes = axes_of("norm", x, dim)
     if ord in (math.inf, -math.inf) or ord < 0:
         no_empty("norm", x, axes, True)
     if ord == 2:
-        return root(sum(_absolute_square(x), axes, keepdim))
+        return root(sum(absolute_square(x), axes, keepdim))
     size = el.abs(x)
     if ord in (math.inf, -math.inf):
         return apply(amax_op if ord > 0 else amin_op, (size,), (axes, keepdim))
@@ -591,7 +591,7 @@ def hash_tensor(input: Tensor, dim: Any = None, *, keepdim: bool = False, mode: 
     not_complex("hash_tensor", input)
     x = input._host()
     bits = x.astype(np.float64 if x.dtype.kind == "f" else np.int64).view(np.uint64)
-    axes = _axes("hash_tensor", input, dim)
+    axes = axes_of("hash_tensor", input, dim)
     return from_numpy(np.array(np.bitwise_xor.reduce(bits, axes, None, None, keepdim)))
 
 

@@ -97,12 +97,12 @@ def _logcumsumexp_by_ops(x: Tensor) -> Tensor:
     step = 1
     while step < n:
         before = mv.pad(x[:, : n - step], ((0, 0), (step, 0), (0, 0)), -math.inf)
-        x = _log_add(x, before)
+        x = log_add(x, before)
         step *= 2
     return x
 
 
-def _log_add(a: Tensor, b: Tensor) -> Tensor:
+def log_add(a: Tensor, b: Tensor) -> Tensor:
     top = el.maximum(a, b)
     gap = el.where(el.eq(a, b), 0.0, -el.abs(a - b))
     return top + el.log1p(el.exp(gap))
@@ -127,7 +127,7 @@ logcumsumexp_op = Op(
 
 
 _COMBINE: dict[Op, Any] = {
-    cumsum_op: el.add, cumprod_op: el.mul, cummax_op: el.maximum, logcumsumexp_op: _log_add,
+    cumsum_op: el.add, cumprod_op: el.mul, cummax_op: el.maximum, logcumsumexp_op: log_add,
 }  # fmt: skip
 
 
