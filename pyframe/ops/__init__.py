@@ -18,6 +18,8 @@ from pyframe.ops import (
     matmul,
     movement,
     reduce,
+    scan,
+    sort,
 )
 from pyframe.ops.op import REGISTRY, Op, apply, mode
 from pyframe.ops.public import as_functions as as_functions
@@ -25,7 +27,19 @@ from pyframe.tensor import Tensor
 
 __all__ = ["FUNCTIONS", "METHODS", "REGISTRY", "Op", "apply"]
 
-FAMILIES = (el, movement, reduce, matmul, index, creation, complex, _random, _fft)
+FAMILIES = (
+    el,
+    movement,
+    reduce,
+    scan,
+    sort,
+    matmul,
+    index,
+    creation,
+    complex,
+    _random,
+    _fft,
+)
 
 # Functions of pyframe whose first argument is a tensor: each is a method of Tensor too.
 METHODS: dict[str, Callable[..., Any]] = {}

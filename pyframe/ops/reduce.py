@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import builtins
+import importlib
 import math
+from collections import namedtuple
 from typing import Any
 
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import bound_routines, elementwise as el, movement as mv
+from pyframe.ops import bound_routines, elementwise as el, movement as mv, op as _op
 from pyframe.ops.op import REDUCTION, ROUTINE, Op, apply
 from pyframe.ops.public import public
-from pyframe.tensor import Tensor, normalize_dim
+from pyframe.tensor import Tensor, from_numpy, normalize_dim
 
 
 class Fold:
@@ -112,22 +115,52 @@ def _extremum_grad(g: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...]) -> Te
     return _kept(g, x, axes) * hit / sum(hit, axes, True)
 
 
-def _axes(name: str, x: Tensor, dim: Any, empty_is_all: bool = True) -> tuple[int, ...]:
-    if dim is None or (not isinstance(dim, int) and len(dim) == 0 and empty_is_all):
+def axes_of(name: str, x: Tensor, dim: Any) -> tuple[int, ...]:
+    """The dims to reduce, in order: all for None and for an empty sequence."""
+    if dim is None or (isinstance(dim, (tuple, list)) and not dim):
         return tuple(range(x.ndim))
-    dims = [dim] if isinstance(dim, int) else list(dim)
+    dims = list(dim) if isinstance(dim, (tuple, list)) else [dim]
+    for d in dims:
+        if not isinstance(d, int):
+            raise TypeError(
+                f"{name}(): dim must be an int or a tuple of ints, got {type(d).__name__}"
+            )
     out = sorted(normalize_dim(d, x.ndim) for d in dims)
     if len(set(out)) != len(out):
-        raise RuntimeError(f"{name}: dim {dims} appears more than once; name each dim once")
+        raise RuntimeError(f"{name}: dim {dims} appears multiple times; name each dim once")
     return tuple(out) if x.ndim else ()
+
+
+def one_dim(name: str, x: Tensor, dim: Any) -> int:
+    """A dim of `x` counted from the front; TypeError unless it is an int."""
+    if not isinstance(dim, int) or isinstance(dim, bool):
+        raise TypeError(f"{name}(): argument 'dim' must be int, not {type(dim).__name__}")
+    return normalize_dim(dim, x.ndim)
 
 
 def sum(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dt.dtype | None = None
 ) -> Tensor:
     """The sum over dims (all by default); ints and bools give int64."""
-    want = dtype or (input.dtype if input.dtype.category == dt.FLOAT else dt.int64)
-    return apply(sum_op, (input.to(want),), (_axes("sum", input, dim), keepdim))
+    return apply(sum_op, (input.to(dtype or wide(input)),), (axes_of("sum", input, dim), keepdim))
+
+
+def wide(input: Tensor) -> dt.dtype:
+    """The dtype of a sum: floats keep theirs, ints and bools take int64."""
+    return input.dtype if input.dtype.category >= dt.FLOAT else dt.int64
+
+
+def nansum(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dt.dtype | None = None
+) -> Tensor:
+    """The sum over dims with NaN counted as 0. RuntimeError for complex."""
+    if input.dtype.category == dt.COMPLEX:
+        raise RuntimeError(f"nansum does not support complex inputs, got {input.dtype.name}")
+    return sum(_without_nan(input), dim, keepdim, dtype=dtype)
+
+
+def _without_nan(x: Tensor) -> Tensor:
+    return x if x.dtype.category < dt.FLOAT else el.where(el.isnan(x), 0, x)
 
 
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
@@ -149,35 +182,69 @@ def mean(
     """The mean over dims. RuntimeError for ints, which have no mean of their dtype."""
     if dtype is not None:
         input = input.to(dtype)
-    if input.dtype.category != dt.FLOAT:
-        raise RuntimeError(
-            f"mean(): could not infer output dtype. Input dtype must be a floating point dtype. "
-            f"Got: {input.dtype.name}; use .float() first"
-        )
-    axes = _axes("mean", input, dim)
-    n = math.prod(input._node.shape[d] for d in axes)
+    floating("mean", input)
+    axes = axes_of("mean", input, dim)
+    n = count(input, axes)
     return sum(input, axes, keepdim) / n if n else sum(input, axes, keepdim) * math.nan
+
+
+def floating(name: str, x: Tensor) -> None:
+    """RuntimeError unless `x` is of a float (or complex) dtype."""
+    if x.dtype.category < dt.FLOAT:
+        raise RuntimeError(
+            f"{name}(): Input dtype must be either a floating point or complex dtype. "
+            f"Got: {x.dtype.name}; use .float() first"
+        )
+
+
+def count(x: Tensor, axes: tuple[int, ...]) -> int:
+    """The number of elements over dims."""
+    return math.prod(x._node.shape[d] for d in axes)
+
+
+def nanmean(
+    input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dt.dtype | None = None
+) -> Tensor:
+    """The mean over dims of what is not NaN."""
+    floating("nanmean", input)
+    there = sum(el.logical_not(el.isnan(input)), dim, keepdim)
+    return sum(el.where(el.isnan(input), 0, input), dim, keepdim, dtype=dtype) / there
+
+
+def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
+    """The int64 number of nonzero elements over dims."""
+    return sum(el.ne(input, 0), dim)
 
 
 def prod(
     input: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype: dt.dtype | None = None
 ) -> Tensor:
-    """The product over one dim, or of all elements."""
-    want = dtype or (input.dtype if input.dtype.category == dt.FLOAT else dt.int64)
-    return apply(prod_op, (input.to(want),), (_axes("prod", input, dim), keepdim))
+    """The product over one dim, or of all elements; ints and bools give int64."""
+    axes = tuple(range(input.ndim)) if dim is None else (one_dim("prod", input, dim),)
+    return apply(prod_op, (input.to(dtype or wide(input)),), (axes[: input.ndim], keepdim))
 
 
-def _no_empty(name: str, x: Tensor, axes: tuple[int, ...]) -> None:
+def no_empty(name: str, x: Tensor, axes: tuple[int, ...], whole: bool = False) -> None:
+    """IndexError where a dim to reduce has no elements (RuntimeError for `whole` tensors)."""
     if 0 in [x._node.shape[d] for d in axes]:
-        raise RuntimeError(
+        raise (RuntimeError if whole else IndexError)(
             f"{name}(): Expected reduction dim to have non-zero size, got shape {list(x.shape)}: "
             "an empty reduction has no identity"
         )
 
 
+def not_complex(name: str, x: Tensor) -> None:
+    """RuntimeError for a complex tensor, whose elements have no order."""
+    if x.dtype.category == dt.COMPLEX:
+        raise RuntimeError(
+            f"{name}: not implemented for {x.dtype.name}, which has no order; use .abs() or .real"
+        )
+
+
 def _extreme(op: Op, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
-    axes = _axes(op.name, input, dim)
-    _no_empty(op.name, input, axes)
+    not_complex(op.name, input)
+    axes = axes_of(op.name, input, dim)
+    no_empty(op.name, input, axes, dim is None or dim == ())
     if input.dtype is dt.bool_:
         return apply(op, (input.to(dt.int32),), (axes, keepdim)).to(dt.bool_)
     return apply(op, (input,), (axes, keepdim))
@@ -196,14 +263,15 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
 def _arg(op: Op, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
     if input.dtype is dt.bool_:
         raise RuntimeError(f"{op.name}: not implemented for bool; use .int() first")
+    not_complex(op.name, input)
     if dim is None:
-        _no_empty(op.name, input, tuple(range(input.ndim)))
+        no_empty(op.name, input, tuple(range(input.ndim)))
         flat = apply(op, (mv.reshape(input, (-1,)),), ((0,), False))
         return mv.reshape(flat, (1,) * input.ndim) if keepdim else flat
-    d = normalize_dim(dim, input.ndim)
+    d = one_dim(op.name, input, dim)
     if input.ndim == 0:
         return _arg(op, input, None, keepdim)
-    _no_empty(op.name, input, (d,))
+    no_empty(op.name, input, (d,))
     return apply(op, (input,), ((d,), keepdim))
 
 
@@ -217,53 +285,106 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return _arg(argmin_op, input, dim, keepdim)
 
 
-def _named(name: str) -> Any:
-    from collections import namedtuple
-
-    return namedtuple(name, "values indices")
-
-
-MaxResult, MinResult = _named("max"), _named("min")
+MaxResult = namedtuple("max", "values indices")  # type: ignore[name-match]
+MinResult = namedtuple("min", "values indices")  # type: ignore[name-match]
+AminmaxResult = namedtuple("aminmax", "min max")  # type: ignore[name-match]
 
 
-def _with_index(kind: Any, op: Op, pair: Any, input: Tensor, dim: Any, keepdim: bool) -> Any:
-    if dim is None:
-        return _extreme(kind, input, None, False)
-    if isinstance(dim, Tensor):
-        return pair(input, dim)
+def pick(kind: Any, input: Tensor, dim: int, index: Tensor, keepdim: bool) -> Any:
+    """kind(values, indices): the elements that `index`, of size 1 in `dim`, names."""
     from pyframe.ops.index import gather
 
+    values = gather(input, dim, index)
+    if not keepdim and input.ndim:
+        values, index = mv.squeeze(values, dim), mv.squeeze(index, dim)
+    return kind(values, index)
+
+
+def _with_index(
+    kind: Any, op: Op, pair: Any, input: Tensor, dim: Any, keepdim: bool, other: Any
+) -> Any:
+    if not isinstance(input, Tensor):
+        raise TypeError(f"{kind.name[1:]}(): expected a Tensor, got {type(input).__name__}")
+    other = dim if isinstance(dim, Tensor) else other
+    if other is not None:
+        return pair(input, other)
+    if dim is None:
+        return _extreme(kind, input, None, False)
     source = input.to(dt.int32) if input.dtype is dt.bool_ else input
     index = _arg(op, source, dim, True)
-    if input.ndim == 0:
-        values = input
-    else:
-        values = gather(input, dim, index)
-        if not keepdim:
-            values, index = mv.squeeze(values, dim), mv.squeeze(index, dim)
-    return (MaxResult if op is argmax_op else MinResult)(values, index)
+    return pick(MaxResult if op is argmax_op else MinResult, input, dim, index, keepdim)
 
 
-def max(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; with `dim`, (values, indices); with a tensor, `maximum`."""
-    return _with_index(amax_op, argmax_op, el.maximum, input, dim, keepdim)
+    return _with_index(amax_op, argmax_op, el.maximum, input, dim, keepdim, other)
 
 
-def min(input: Tensor, dim: Any = None, keepdim: bool = False) -> Any:
+def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element; with `dim`, (values, indices); with a tensor, `minimum`."""
-    return _with_index(amin_op, argmin_op, el.minimum, input, dim, keepdim)
+    return _with_index(amin_op, argmin_op, el.minimum, input, dim, keepdim, other)
+
+
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+    """(min, max) over one dim, or of all elements; ties share the gradient."""
+    dims = None if dim is None else one_dim("aminmax", input, dim)
+    return AminmaxResult(
+        _extreme(amin_op, input, dims, keepdim), _extreme(amax_op, input, dims, keepdim)
+    )
+
+
+def _hits(name: str, hit: Tensor, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
+    """The int32 number of hits over dims; unlike other reductions, dim=() reduces nothing."""
+    axes = () if isinstance(dim, (tuple, list)) and not dim else axes_of(name, input, dim)
+    return apply(sum_op, (hit.to(dt.int32),), (axes, keepdim))
 
 
 def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    """Whether any element over dims is nonzero."""
-    hit = el.ne(input, 0).to(dt.int32)
-    return el.gt(apply(sum_op, (hit,), (_axes("any", input, dim), keepdim)), 0)
+    """Whether any element over dims is nonzero; bool, of uint8 uint8."""
+    out = el.gt(_hits("any", el.ne(input, 0), input, dim, keepdim), 0)
+    return out.to(dt.uint8) if input.dtype is dt.uint8 else out
 
 
 def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    """Whether all elements over dims are nonzero."""
-    miss = el.eq(input, 0).to(dt.int32)
-    return el.eq(apply(sum_op, (miss,), (_axes("all", input, dim), keepdim)), 0)
+    """Whether all elements over dims are nonzero; bool, of uint8 uint8."""
+    out = el.eq(_hits("all", el.eq(input, 0), input, dim, keepdim), 0)
+    return out.to(dt.uint8) if input.dtype is dt.uint8 else out
+
+
+# --- moments
+
+
+def absolute_square(x: Tensor) -> Tensor:
+    """x * x, of complex numbers |x|^2."""
+    return _op.REAL(x * x.conj()) if x.dtype.category == dt.COMPLEX else x * x
+
+
+def root(x: Tensor) -> Tensor:
+    """sqrt(x) whose gradient at 0 is 0, as that of PyTorch's norms and deviations."""
+    zero = el.eq(x, 0)
+    return el.where(zero, 0.0, el.sqrt(el.where(zero, 1.0, x)))
+
+
+def _moments(
+    name: str, input: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: Any
+) -> tuple[Tensor, Tensor]:
+    """(variance, mean): the mean of `total` and its squares divided by n - correction."""
+    if isinstance(dim, bool):
+        dim, unbiased = None, dim
+    if input.dtype.category < dt.FLOAT:
+        raise RuntimeError(
+            f"{name}: std and var only support floating point and complex dtypes, got "
+            f"{input.dtype.name}; use .float() first"
+        )
+    if correction is None:
+        correction = 0 if unbiased is False else 1
+    axes = axes_of(name, input, dim)
+    middle = mean(input, axes, True) if input.ndim else mean(input)
+    total = sum(absolute_square(input - middle), axes, keepdim)
+    left = builtins.max(count(input, axes) - correction, 0)
+    if not keepdim:
+        middle = mv.reshape(middle, total._node.shape)
+    return total / left, middle
 
 
 def var(
@@ -271,49 +392,207 @@ def var(
     correction: float | None = None,
 ) -> Tensor:  # fmt: skip
     """The variance over dims, divided by n - correction (1 unless `unbiased=False`)."""
-    if isinstance(dim, bool):
-        dim, unbiased = None, dim
-    if input.dtype.category != dt.FLOAT:
-        raise RuntimeError(f"std and var only support floating point, got {input.dtype.name}")
-    if correction is None:
-        correction = 0 if unbiased is False else 1
-    axes = _axes("var", input, dim)
-    n = math.prod(input._node.shape[d] for d in axes)
-    centered = input - mean(input, axes, True)
-    total = sum(centered * centered, axes, keepdim)
-    left = n - correction
-    return total / left if left > 0 else total * math.nan
+    return _moments("var", input, dim, unbiased, keepdim, correction)[0]
 
 
-def std(input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
-        correction: float | None = None) -> Tensor:  # fmt: skip
-    """The standard deviation over dims: sqrt(var)."""
-    return el.sqrt(var(input, dim, unbiased, keepdim, correction=correction))
+def std(
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> Tensor:  # fmt: skip
+    """The standard deviation over dims: sqrt(var), with gradient 0 where it is 0."""
+    return root(_moments("std", input, dim, unbiased, keepdim, correction)[0])
+
+
+def var_mean(
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(var, mean) over dims."""
+    return _moments("var_mean", input, dim, unbiased, keepdim, correction)
+
+
+def std_mean(
+    input: Tensor, dim: Any = None, unbiased: bool | None = None, keepdim: bool = False, *,
+    correction: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(std, mean) over dims."""
+    variance, middle = _moments("std_mean", input, dim, unbiased, keepdim, correction)
+    return root(variance), middle
+
+
+def cov(
+    input: Tensor, *, correction: int = 1, fweights: Tensor | None = None,
+    aweights: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """The covariance matrix of the rows of (variables, observations), or the variance of a vector.
+
+    `fweights` (int) says how often an observation counts, `aweights` how much. Negative weights
+    are an error (of a lazy device at the next read).
+    """
+    if input.ndim > 2:
+        raise RuntimeError(f"cov(): expected input to have two or fewer dims, got {input.ndim}")
+    if input.dtype is dt.bool_:
+        raise RuntimeError("cov(): bool dtype is not supported for input; use .float() first")
+    x = input.reshape(1, -1) if input.ndim < 2 else input
+    x = x.to(dt.get_default_dtype()) if x.dtype.category < dt.FLOAT else x
+    observations = x._node.shape[1]
+    weights = None
+    for name, w, kind in (("fweights", fweights, dt.INTEGER), ("aweights", aweights, dt.FLOAT)):
+        if w is None:
+            continue
+        if w.ndim > 1 or w.numel() != observations:
+            raise RuntimeError(
+                f"cov(): expected {name} to have one dim of {observations}, got {list(w.shape)}"
+            )
+        if w.dtype.category != kind:
+            expected = "integral" if kind == dt.INTEGER else "floating point"
+            raise RuntimeError(f"cov(): expected {name} of an {expected} dtype, got {w.dtype.name}")
+        _none_negative(f"cov(): {name} cannot be negative", w)
+        weights = w if weights is None else weights * w
+    if observations == 0:
+        return mv.squeeze(x @ x.conj().mT * math.nan)
+    if weights is None:
+        centered = x - mean(x, 1, True)
+        left: Any = builtins.max(observations - correction, 0)
+        return mv.squeeze(centered @ centered.conj().mT / left)
+    total = sum(weights)
+    centered = x - sum(x * weights, 1, True) / total
+    left = total
+    if aweights is not None and correction:
+        left = total - correction * sum(weights * aweights) / total
+    elif correction:
+        left = total - correction
+    return mv.squeeze((centered * weights) @ centered.conj().mT / el.maximum(left, 0))
+
+
+def _none_negative(message: str, x: Tensor) -> None:
+    from pyframe.ops.index import guard
+
+    if x.device.lazy:
+        guard(el.lt(x, 0), message)
+    elif x.numel() and x._node.data.min() < 0:
+        raise RuntimeError(message)
+
+
+def corrcoef(input: Tensor) -> Tensor:
+    """The matrix of correlation coefficients of the rows of (variables, observations)."""
+    if input.ndim > 2:
+        raise RuntimeError(f"corrcoef(): expected two or fewer dims, got {input.ndim}")
+    c = cov(input)
+    if c.ndim == 0:
+        return c / c
+    diagonal = c.reshape(-1)[:: len(c) + 1]
+    deviation = el.sqrt(diagonal if c.dtype.category < dt.COMPLEX else diagonal.real)
+    c = c / deviation.unsqueeze(1) / deviation
+    if c.dtype.category == dt.COMPLEX:
+        from pyframe.ops.complex import complex
+
+        return complex(el.clamp(c.real, -1, 1), el.clamp(c.imag, -1, 1))
+    return el.clamp(c, -1, 1)
 
 
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
-    """log(sum(exp(x))) over dims, without overflow."""
-    axes = _axes("logsumexp", input, dim)
-    top = amax(input.detach(), axes, True)
+    """log(sum(exp(x))) over dims, without overflow; ints give floats."""
+    input = input if input.dtype.category >= dt.FLOAT else input.to(dt.get_default_dtype())
+    axes = axes_of("logsumexp", input, dim)
+    if not count(input, axes):
+        return el.log(sum(el.exp(input), axes, keepdim))
+    x = input.detach()
+    top = amax(_op.REAL(x) if x.dtype.category == dt.COMPLEX else x, axes, True)
     top = el.where(el.isinf(top), 0.0, top)
     out = el.log(sum(el.exp(input - top), axes, True)) + top
     return out if keepdim else mv.reshape(out, _reduced(input._node.shape, axes, False))
 
 
-def norm(input: Tensor, p: Any = 2, dim: Any = None, keepdim: bool = False) -> Tensor:
-    """The p-norm over dims."""
-    if p in ("fro", 2):
-        return el.sqrt(sum(input * input, dim, keepdim))
-    if p in (math.inf, -math.inf):
-        extreme = amax if p > 0 else amin
-        return extreme(el.abs(input), () if dim is None else dim, keepdim)
-    if p == 0:
-        return sum(el.ne(input, 0).to(input.dtype), dim, keepdim)
-    if not isinstance(p, (int, float)):
-        raise RuntimeError(f"norm: p must be a number, 'fro', inf or -inf, got {p!r}")
-    if p == 1:
-        return sum(el.abs(input), dim, keepdim)
-    return el.pow(sum(el.pow(el.abs(input), p), dim, keepdim), 1.0 / p)
+def norm(
+    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, *,
+    dtype: dt.dtype | None = None,
+) -> Tensor:  # fmt: skip
+    """The p-norm over dims (all by default), or the matrix norm 'fro' or 'nuc' over two.
+
+    A norm of 0 has the gradient 0. RuntimeError for ints.
+    """
+    if dim is not None and not isinstance(dim, int) and len(dim) > 2:
+        raise RuntimeError(f"norm: dim must name one or two dims, got {tuple(dim)}")
+    if p == "nuc":
+        return _nuclear(input if dtype is None else input.to(dtype), dim, keepdim)
+    if isinstance(p, str) and p != "fro":
+        raise RuntimeError(f"norm: p must be a number, 'fro', 'nuc', inf or -inf, got {p!r}")
+    return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
+
+
+def _nuclear(x: Tensor, dim: Any, keepdim: bool) -> Tensor:
+    linalg: Any = importlib.import_module("pyframe.linalg")
+
+    dims = (0, 1) if dim is None else dim
+    if isinstance(dims, int) or len(dims) != 2 or (dim is None and x.ndim != 2):
+        raise RuntimeError(f"norm: the nuclear norm needs two dims, got dim={dim} of {x.ndim}")
+    axes = [one_dim("norm", x, d) for d in dims]
+    if axes[0] == axes[1]:
+        raise RuntimeError(f"norm: dim {tuple(dims)} names one dim twice")
+    out = sum(linalg.svdvals(mv.movedim(x, axes, [-2, -1])), -1)
+    return mv.reshape(out, _reduced(x._node.shape, tuple(axes), True)) if keepdim else out
+
+
+def vector_norm(
+    input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *,
+    dtype: dt.dtype | None = None,
+) -> Tensor:  # fmt: skip
+    """sum(|x|^ord)^(1 / ord) over dims, with the limits for 0, inf and -inf.
+
+    Subgradients are those of torch.linalg.vector_norm: 0 at 0, shared by the largest of `inf`.
+    """
+    if isinstance(ord, (bool, str)) or not isinstance(ord, (int, float)):
+        raise RuntimeError(f"norm: the order must be a number, inf or -inf, got {ord!r}")
+    if input.dtype.category < dt.FLOAT:
+        raise RuntimeError(
+            f"norm: Expected a floating point or complex tensor as input. Got {input.dtype.name}; "
+            "use .float() first"
+        )
+    x = input if dtype is None else input.to(dtype)
+    axes = axes_of("norm", x, dim)
+    if ord in (math.inf, -math.inf) or ord < 0:
+        no_empty("norm", x, axes, True)
+    if ord == 2:
+        return root(sum(absolute_square(x), axes, keepdim))
+    size = el.abs(x)
+    if ord in (math.inf, -math.inf):
+        return apply(amax_op if ord > 0 else amin_op, (size,), (axes, keepdim))
+    if ord == 0:  # floor has the gradient 0
+        return sum(el.where(el.eq(size, 0), el.floor(size), 1.0), axes, keepdim)
+    if ord == 1:
+        return sum(size, axes, keepdim)
+    return _power(sum(_power(size, ord), axes, keepdim), 1.0 / ord)
+
+
+def _power(x: Tensor, p: float) -> Tensor:
+    """x ** p of x >= 0, with the gradient 0 at 0."""
+    zero = el.eq(x, 0)
+    return el.where(zero, 0.0 if p > 0 else math.inf, el.pow(el.where(zero, 1.0, x), p))
+
+
+def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """`input` with each slice of `dim` scaled down to a p-norm of at most `maxnorm`."""
+    if isinstance(p, complex) or p <= 0:
+        raise RuntimeError(f"renorm: expected a positive norm degree, got p={p}")
+    if maxnorm < 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    if input.ndim < 2:
+        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim}")
+    d = one_dim("renorm", input, dim)
+    size = vector_norm(input, p, tuple(i for i in range(input.ndim) if i != d), True)
+    return input * el.where(el.gt(size, maxnorm), maxnorm / (size + 1e-7), 1.0)
+
+
+def hash_tensor(input: Tensor, dim: Any = None, *, keepdim: bool = False, mode: int = 0) -> Tensor:
+    """uint64: xor of the bits of all elements, as int64 or float64, over dims; on the host."""
+    if mode:
+        raise RuntimeError(f"hash_tensor: Unknown hash_tensor mode {mode}; expected 0")
+    not_complex("hash_tensor", input)
+    x = input._host()
+    bits = x.astype(np.float64 if x.dtype.kind == "f" else np.int64).view(np.uint64)
+    axes = axes_of("hash_tensor", input, dim)
+    return from_numpy(np.array(np.bitwise_xor.reduce(bits, axes, None, None, keepdim)))
 
 
 # --- softmax: one NumPy pass each, a fused composition elsewhere
@@ -355,13 +634,14 @@ log_softmax_op = Op(
 
 
 def _softmax(op: Op, input: Tensor, dim: int | None, dtype: dt.dtype | None) -> Tensor:
+    not_complex(op.name, input)
     if dim is None:
         dim = 0 if input.ndim in (0, 1, 3) else 1  # PyTorch's legacy choice
     if dtype is not None:
         input = input.to(dtype)
     if input.dtype.category != dt.FLOAT:
         raise RuntimeError(f"{op.name}: not implemented for {input.dtype.name}; use .float() first")
-    d = normalize_dim(dim, input.ndim)
+    d = one_dim(op.name, input, dim)
     if input.ndim == 0:
         return _softmax(op, mv.reshape(input, (1,)), 0, None).reshape(())
     return input.clone() if input.numel() == 0 else apply(op, (input,), (d,))
@@ -379,7 +659,9 @@ def log_softmax(input: Tensor, dim: int | None = None, dtype: dt.dtype | None = 
 
 PUBLIC = public(
     globals(),
-    both="""sum mean prod amax amin argmax argmin max min any all var std logsumexp norm softmax
-    log_softmax""",
+    both="""sum nansum mean nanmean count_nonzero prod amax amin argmax argmin max min aminmax any
+    all var std logsumexp norm softmax log_softmax renorm cov corrcoef hash_tensor""",
     methods="sum_to_size",
+    functions="var_mean std_mean",
+    inplace="renorm",
 )

@@ -36,6 +36,16 @@ fn pf_loses_f32(x: f32, a: f32) -> bool { return x < a || (pf_isnan_f32(x) && !p
 fn pf_loses_i32(x: i32, a: i32) -> bool { return x < a; }
 fn pf_loses_u32(x: u32, a: u32) -> bool { return x < a; }
 
+// Ints in the order of the numbers: both zeros are equal, NaN is the largest.
+fn pf_sort_key_f32(x: f32) -> i32 {
+  if (pf_isnan_f32(x)) { return 0x7fffffff; }
+  if (x == 0.0) { return 0; }
+  let bits = bitcast<i32>(x);
+  return select(bits, bits ^ 0x7fffffff, bits < 0);
+}
+fn pf_sort_key_i32(x: i32) -> i32 { return x; }
+fn pf_sort_key_u32(x: u32) -> i32 { return bitcast<i32>(x ^ 0x80000000u); }
+
 fn pf_sign_f32(x: f32) -> f32 { if (pf_isnan_f32(x)) { return x; } return sign(x); }
 fn pf_sign_i32(x: i32) -> i32 { return sign(x); }
 fn pf_sign_u32(x: u32) -> u32 { return min(x, 1u); }

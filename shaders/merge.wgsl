@@ -1,0 +1,26 @@
+// order (runs, 2 L): each half of a run names places of a row of keys in ascending order; the whole
+// run in that order, the left half first of equals. Each thread finds where one place goes.
+const SIZE = 4096;
+const ROW = 64;
+const L = 32;
+
+@compute @workgroup_size(256)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+  let i = i32(id.x + id.y * groups.x * 256u);
+  if (i >= SIZE) { return; }
+  let run = i / (2 * L);
+  let row = run * 2 * L / ROW;
+  let at = i % (2 * L);
+  let left = at < L;
+  let place = i32(load_order(run, at));
+  let key = i32(load_key(row, place));
+  let other = select(0, L, left);
+  var low = 0;
+  var high = L;
+  while (low < high) {
+    let middle = (low + high) / 2;
+    let there = i32(load_key(row, i32(load_order(run, other + middle))));
+    if (there < key || (there == key && !left)) { low = middle + 1; } else { high = middle; }
+  }
+  store(run * 2 * L + at % L + low, place);
+}
