@@ -18,25 +18,26 @@ class Guard:
         from pyframe.ops.creation import zeros
 
         self.flag = zeros((), dtype=dt.int32, device=device)
-        self.messages: list[str] = []
+        self.errors: list[tuple[type[Exception], str]] = []
 
-    def check(self, bad: Tensor, message: str) -> None:
-        """Note `message` for the next look if any element of `bad` is true by then."""
+    def check(self, bad: Tensor, message: str, error: type[Exception] = IndexError) -> None:
+        """Note `error(message)` for the next look if any element of `bad` is true by then."""
         from pyframe.ops import elementwise as el
         from pyframe.tensor import no_grad
 
         with no_grad():
-            if message not in self.messages:
-                self.messages.append(message)
-            code = self.messages.index(message) + 1
+            if (error, message) not in self.errors:
+                self.errors.append((error, message))
+            code = self.errors.index((error, message)) + 1
             hit = el.logical_and(el.eq(self.flag, 0), bad.any())
             self.flag._overwrite(el.where(hit, code, self.flag).to(dt.int32))
 
     def look(self, failed: int) -> None:
-        """Raise IndexError if `failed`, the flag's value, names a check; start over then."""
+        """Raise the error of the check that `failed`, the flag's value, names; start over then."""
         if failed:
             self.flag.zero_()
-            raise IndexError(self.messages[failed - 1])
+            error, message = self.errors[failed - 1]
+            raise error(message)
 
 
 def of(device: Device) -> Guard:

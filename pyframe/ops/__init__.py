@@ -17,9 +17,12 @@ from pyframe.ops import (
     index,
     matmul,
     movement,
+    pointwise,
     reduce,
     scan,
     sort,
+    special,
+    windows,
 )
 from pyframe.ops.op import REGISTRY, Op, apply, mode
 from pyframe.ops.public import as_functions as as_functions
@@ -29,6 +32,8 @@ __all__ = ["FUNCTIONS", "METHODS", "REGISTRY", "Op", "apply"]
 
 FAMILIES = (
     el,
+    pointwise,
+    special,
     movement,
     reduce,
     scan,
@@ -37,6 +42,7 @@ FAMILIES = (
     index,
     creation,
     complex,
+    windows,
     _random,
     _fft,
 )
@@ -56,7 +62,8 @@ for _family in FAMILIES:
 
 
 def _inplace(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
-    op = fn if isinstance(fn, el.Elementwise) else REGISTRY.get(name)
+    op = getattr(fn, "op", fn)  # what checks its operands first names the op
+    op = op if isinstance(op, el.Elementwise) else REGISTRY.get(name)
     to_bool = isinstance(op, el.Elementwise) and op.rule is el.TO_BOOL
     ufunc = op.numpy if op is not None and isinstance(op.numpy, np.ufunc) and not to_bool else None
 
@@ -190,11 +197,13 @@ def _attach() -> None:
         "add": el.add, "sub": el.sub, "mul": el.mul, "truediv": el.true_divide,
         "floordiv": el.floor_divide, "mod": el.remainder, "pow": el.pow,
         "and": el.bitwise_and, "or": el.bitwise_or, "xor": el.bitwise_xor,
+        "lshift": el.bitwise_left_shift, "rshift": el.bitwise_right_shift,
     }  # fmt: skip
     for name, op in operators.items():
         setattr(t, f"__{name}__", _guarded(op))
         setattr(t, f"__r{name}__", _guarded(_reflected(op)))
         setattr(t, f"__i{name}__", _inplace(f"__i{name}__", op))
+    t.__rdiv__ = t.__rtruediv__
     t.__matmul__ = matmul.matmul
     t.__rmatmul__ = _reflected(matmul.matmul)
     t.__neg__, t.__abs__, t.__invert__ = el.neg, el.abs, el.bitwise_not

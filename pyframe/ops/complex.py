@@ -12,6 +12,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.ops import elementwise as el, op as _op
+from pyframe.ops.elementwise import conj, conj_op
 from pyframe.ops.op import ELEMENTWISE, MOVEMENT, Op, apply
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
@@ -51,10 +52,6 @@ view_as_complex_op = Op(
     "view_as_complex", MOVEMENT, "x", alias=True,
     infer=lambda x: (x.shape[:-1], x.dtype.to_complex()), numpy=_joined,
     x=lambda g: view_as_real(g),
-)  # fmt: skip
-conj_op = Op(
-    "conj", ELEMENTWISE, "x", infer=lambda x: (x.shape, x.dtype), numpy=np.conjugate,
-    x=lambda g: conj(g),
 )  # fmt: skip
 complex_op = Op(
     "complex", ELEMENTWISE, "a b",
@@ -124,11 +121,6 @@ def view_as_complex(input: Tensor) -> Tensor:
             f"view_as_complex: Tensor must have a last dimension of size 2, got {list(input.shape)}"
         )
     return apply(view_as_complex_op, (input,))
-
-
-def conj(input: Tensor) -> Tensor:
-    """The complex conjugate, computed at once; a real tensor itself."""
-    return apply(conj_op, (input,)) if input.dtype.category == dt.COMPLEX else input
 
 
 def conj_physical(input: Tensor) -> Tensor:

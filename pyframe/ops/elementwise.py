@@ -11,6 +11,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.devices import get_default_device, mode
+from pyframe.graph import guard as guards
 from pyframe.ops import bound, mathfn, op as _op
 from pyframe.ops.op import ELEMENTWISE, Op, apply, const, const_for_ufunc, record
 from pyframe.ops.public import public
@@ -18,6 +19,10 @@ from pyframe.tensor import Tensor
 
 # What an op does to the promoted dtype of its operands
 SAME, FLOAT, TO_BOOL, BITS, NUMBER = "same", "float", "to_bool", "bits", "number"
+
+# Where PyTorch's function takes a Python number: for all operands, for either, for the second, for
+# none. Within pyframe a number is fine wherever another operand is a tensor.
+ALL, EITHER, SECOND, NONE = "all", "either", "second", "none"
 
 
 class Elementwise(Op):
@@ -28,11 +33,28 @@ class Elementwise(Op):
         self.promoted_from = kw.pop("promoted_from", 0)
         self.uses_index = kw.pop("uses_index", False)  # {i} is the element's flat index
         self.takes_bool = kw.pop("takes_bool", False)  # WGSL has it for bool as it is written
-        self.plain = frozenset(d for d in dt.ALL if _is_plain(d, rule))  # operands stay as they are
+        self.numbers = kw.pop("numbers", EITHER)
+        self.real = kw.pop("real", False)  # complex operands are refused
+        self.by_zero = kw.pop("by_zero", False)  # an int divided by 0 is an error
+        self.names = tuple(kw.pop("names", "input other").split())  # PyTorch's, of the arguments
+        # operands of these dtypes stay as they are, and need no check
+        self.plain = frozenset(d for d in dt.ALL if self._is_plain(d))
         super().__init__(
-            name, ELEMENTWISE, inputs, kw.pop("attrs", ""), infer=self._infer, numpy=numpy,
-            wgsl=wgsl, **kw,
+            name, ELEMENTWISE, inputs, kw.pop("attrs", ""), infer=kw.pop("infer", self._infer),
+            numpy=numpy, wgsl=wgsl, **kw,
         )  # fmt: skip
+        operands = ", ".join(self.names[: len(self.inputs)])
+        self.__doc__ = f"{name}({operands}), of each element, broadcast; torch.{name}."
+
+    def _is_plain(self, d: dt.dtype) -> bool:
+        if (self.real and d.category == dt.COMPLEX) or (self.by_zero and d.category == dt.INTEGER):
+            return False
+        if self.rule is FLOAT:
+            return d.category >= dt.FLOAT
+        return not (
+            (self.rule is BITS and d.category >= dt.FLOAT)
+            or (self.rule is NUMBER and d is dt.bool_)
+        )
 
     def _infer(self, *nodes: Any) -> tuple[tuple[int, ...], dt.dtype]:
         shape = nodes[0].shape
@@ -42,7 +64,9 @@ class Elementwise(Op):
                 break
         return shape, dt.bool_ if self.rule is TO_BOOL else nodes[-1].dtype
 
-    def __call__(self, *operands: Any) -> Tensor:
+    def __call__(self, *operands: Any, **named: Any) -> Tensor:
+        if named:
+            operands = self._bound(operands, named)
         if len(operands) == 2 == len(self.inputs):
             return binary(self, *operands)
         if len(operands) == 1 == len(self.inputs):
@@ -50,6 +74,38 @@ class Elementwise(Op):
             if isinstance(x, Tensor) and x._node.dtype in self.plain:
                 return apply(self, operands)
         return self.promoted(*operands)
+
+    def _bound(self, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+        """The operands, those given by PyTorch's names among them; TypeError for other names."""
+        rest = self.names[len(operands) : len(self.inputs)]
+        if set(named) != set(rest):
+            raise TypeError(
+                f"{self.name}() takes {', '.join(self.names[: len(self.inputs)])}; got "
+                f"{len(operands)} operands and {', '.join(named)}"
+            )
+        return (*operands, *[named[n] for n in rest])
+
+    @functools.cached_property
+    def public(self) -> Callable[..., Tensor]:
+        """PyTorch's function: TypeError for a number where PyTorch takes tensors only."""
+        if self.numbers not in (SECOND, NONE) or len(self.inputs) != 2:
+            return self
+        checked = 1 if self.numbers is SECOND else 2
+
+        def run(*operands: Any, **named: Any) -> Tensor:
+            if named:
+                operands = self._bound(operands, named)
+            for name, x in zip(self.names, operands[:checked], strict=False):
+                if not isinstance(x, Tensor):
+                    raise TypeError(
+                        f"{self.name}(): argument '{name}' must be Tensor, not {type(x).__name__}; "
+                        "make it one with pf.tensor"
+                    )
+            return self(*operands)
+
+        run.__name__, run.__doc__ = self.name, self.__doc__
+        run.op = self  # type: ignore[attr-defined]
+        return run
 
     def promoted(self, *operands: Any) -> Tensor:
         """Call it on operands that may need another dtype or device."""
@@ -67,6 +123,9 @@ class Elementwise(Op):
                     same = False
             else:
                 same = False
+        if common is None and self.numbers is not ALL:
+            seen = " and ".join(type(x).__name__ for x in xs)
+            raise TypeError(f"{self.name}(): expected a Tensor, got {seen}; see pf.tensor")
         if not same or common is None:
             device = _device_of(self.name, xs)
             common = result_type(*xs[start:])
@@ -74,9 +133,10 @@ class Elementwise(Op):
             common = dt.get_default_dtype()
             same = False
         elif common.category >= dt.FLOAT:
-            if self.rule is BITS:
+            if self.rule is BITS or (self.real and common.category == dt.COMPLEX):
                 raise RuntimeError(
-                    f"{self.name}: not implemented for {common.name}; use ints or bool"
+                    f"{self.name}: not implemented for {common.name}; use "
+                    + ("ints or bool" if self.rule is BITS else "real numbers, such as x.real")
                 )
         elif self.rule is NUMBER and common is dt.bool_:
             raise RuntimeError(
@@ -87,13 +147,17 @@ class Elementwise(Op):
                 xs[i] = _operand(self.name, xs[i], common, device)
         for i in range(start):
             xs[i] = _operand(self.name, xs[i], _own_type(xs[i]), device)
+        if self.by_zero and common.category == dt.INTEGER and xs[0].device.always_lazy:
+            self._guard_zero(operands[1], xs[1])
         return apply(self, tuple(xs))
 
-
-def _is_plain(d: dt.dtype, rule: str) -> bool:
-    if rule is FLOAT:
-        return d.category >= dt.FLOAT
-    return not ((rule is BITS and d.category >= dt.FLOAT) or (rule is NUMBER and d is dt.bool_))
+    def _guard_zero(self, given: Any, b: Any) -> None:
+        """On a GPU: RuntimeError, at the next read if it is a tensor, where a divisor is 0."""
+        message = f"{self.name}: ZeroDivisionError: integer division by zero"
+        if isinstance(given, Tensor):
+            guards.of(given.device).check(eq(b, 0), message, RuntimeError)
+        elif given == 0:
+            raise RuntimeError(message)
 
 
 def binary(op: Elementwise, a: Any, b: Any) -> Tensor:
@@ -215,41 +279,93 @@ def op(name: str, inputs: str, numpy: Any, wgsl: Any, rule: str = SAME, **kw: An
     return Elementwise(name, inputs, numpy, wgsl, rule, **kw)
 
 
+# --- the complex conjugate, which gradients multiply with (see complex.py)
+
+conj_op = Op(
+    "conj", ELEMENTWISE, "x", infer=lambda x: (x.shape, x.dtype), numpy=np.conjugate,
+    x=lambda g: conj(g),
+)  # fmt: skip
+
+
+def conj(input: Any) -> Any:
+    """The complex conjugate, computed at once; a real tensor itself."""
+    if isinstance(input, Tensor):
+        return apply(conj_op, (input,)) if input._node.dtype.category == dt.COMPLEX else input
+    return input.conjugate()
+
+
 # --- arithmetic
 
-add = op("add", "a b", np.add, "{a} + {b}", a=lambda g: g, b=lambda g: g)
-sub = op("sub", "a b", np.subtract, "{a} - {b}", NUMBER, a=lambda g: g, b=lambda g: -g)
-mul = op("mul", "a b", np.multiply, "{a} * {b}", a=lambda g, b: g * b, b=lambda g, a: g * a)
-true_divide = op(
-    "div", "a b", np.true_divide, "{a} / {b}", FLOAT,
-    a=lambda g, b: g / b, b=lambda g, y, b: -g * y / b,
+add = op("add", "a b", np.add, "{a} + {b}", numbers=ALL, a=lambda g: g, b=lambda g: g)
+sub = op("sub", "a b", np.subtract, "{a} - {b}", NUMBER, numbers=ALL, a=lambda g: g, b=lambda g: -g)
+mul = op(
+    "mul", "a b", np.multiply, "{a} * {b}", numbers=ALL,
+    a=lambda g, b: g * conj(b), b=lambda g, a: g * conj(a),
 )  # fmt: skip
-floor_divide = op("floor_divide", "a b", mathfn.floor_divide, "pf_floordiv_{t}({a}, {b})", NUMBER)
+true_divide = op(
+    "div", "a b", np.true_divide, "{a} / {b}", FLOAT, numbers=ALL,
+    a=lambda g, b: g / conj(b), b=lambda g, y, b: -g * conj(y) / conj(b),
+)  # fmt: skip
+floor_divide = op(
+    "floor_divide", "a b", mathfn.floor_divide, "pf_floordiv_{t}({a}, {b})", NUMBER, numbers=ALL,
+    real=True, by_zero=True, a=lambda g: g * 0.0, b=lambda g: g * 0.0,
+)  # fmt: skip
 remainder = op(
-    "remainder", "a b", mathfn.remainder, "pf_mod_{t}({a}, {b})", NUMBER,
+    "remainder", "a b", mathfn.remainder, "pf_mod_{t}({a}, {b})", NUMBER, real=True, by_zero=True,
     a=lambda g: g, b=lambda g, a, b: -g * floor_divide(a, b),
 )  # fmt: skip
 fmod = op(
-    "fmod", "a b", mathfn.fmod, "pf_fmod_{t}({a}, {b})", NUMBER,
-    a=lambda g: g, b=lambda g, a, b: -g * trunc(a / b),
+    "fmod", "a b", mathfn.fmod, "pf_fmod_{t}({a}, {b})", NUMBER, real=True, by_zero=True,
+    numbers=SECOND, a=lambda g: g, b=lambda g, a, b: -g * trunc(a / b),
 )  # fmt: skip
 pow = op(
-    "pow", "a b", mathfn.power, "pf_pow_{t}({a}, {b})", calls=bound.power,
-    a=lambda g, a, b: where(eq(b, 0), 0.0, g * b * pow(a, b - 1)),
-    b=lambda g, y, a: where(logical_and(eq(a, 0), ne(y, math.inf)), 0.0, g * y * log(a)),
+    "pow", "a b", mathfn.power, "pf_pow_{t}({a}, {b})", calls=bound.power, names="input exponent",
+    a=lambda g, a, b: _pow_base_grad(g, a, b), b=lambda g, y, a: _pow_exponent_grad(g, y, a),
 )  # fmt: skip
+
+
+def _pow_base_grad(g: Tensor, a: Tensor, b: Any) -> Tensor:
+    slope = g * conj(b) * conj(pow(a, b - 1))
+    if isinstance(b, Tensor):
+        return where(eq(b, 0), 0.0, slope)
+    return slope if b != 0 else g * 0.0
+
+
+def _pow_exponent_grad(g: Tensor, y: Tensor, a: Any) -> Tensor:
+    if isinstance(a, Tensor):
+        return where(logical_and(eq(a, 0), ne(y, math.inf)), 0.0, g * conj(y) * conj(log(a)))
+    with np.errstate(all="ignore"):
+        slope = np.log(a).conjugate().item()
+    return g * conj(y) * slope if a != 0 else where(ne(y, math.inf), 0.0, g * slope)
+
+
 neg = op("neg", "x", np.negative, "{t}(0) - {x}", NUMBER, x=lambda g: -g)
-abs = op("abs", "x", np.abs, "abs({x})", x=lambda g, x: g * sign(x))
-sign = op("sign", "x", np.sign, "pf_sign_{t}({x})", x=lambda g: g * 0.0)
-square = op("square", "x", np.square, "{x} * {x}", x=lambda g, x: 2.0 * g * x)
-reciprocal = op("reciprocal", "x", np.reciprocal, "1.0 / {x}", FLOAT, x=lambda g, y: -g * y * y)
+abs = op(
+    "abs", "x", np.abs, "abs({x})", infer=lambda x: (x.shape, x.dtype.to_real()),
+    x=lambda g, x: g * sgn(x),
+)  # fmt: skip
+sign = op("sign", "x", mathfn.sign, "pf_sign_{t}({x})", real=True, x=lambda g: g * 0.0)
+square = op("square", "x", np.square, "{x} * {x}", x=lambda g, x: 2.0 * g * conj(x))
+reciprocal = op(
+    "reciprocal", "x", np.reciprocal, "1.0 / {x}", FLOAT, x=lambda g, y: -g * conj(y) * conj(y)
+)
 maximum = op(
-    "maximum", "a b", np.maximum, "pf_max_{t}({a}, {b})",
+    "maximum", "a b", np.maximum, "pf_max_{t}({a}, {b})", numbers=NONE, real=True,
     a=lambda g, a, b: g * _share(a, b, gt), b=lambda g, a, b: g * _share(a, b, lt),
 )  # fmt: skip
 minimum = op(
-    "minimum", "a b", np.minimum, "pf_min_{t}({a}, {b})",
+    "minimum", "a b", np.minimum, "pf_min_{t}({a}, {b})", numbers=NONE, real=True,
     a=lambda g, a, b: g * _share(a, b, lt), b=lambda g, a, b: g * _share(a, b, gt),
+)  # fmt: skip
+clamp_min = op(  # as maximum, but at a tie all of the gradient is the input's
+    "clamp_min", "a b", np.maximum, "pf_max_{t}({a}, {b})", numbers=SECOND, real=True,
+    names="input min", a=lambda g, a, b: where(ge(a, b), g, 0.0),
+    b=lambda g, a, b: where(lt(a, b), g, 0.0),
+)  # fmt: skip
+clamp_max = op(
+    "clamp_max", "a b", np.minimum, "pf_min_{t}({a}, {b})", numbers=SECOND, real=True,
+    names="input max", a=lambda g, a, b: where(le(a, b), g, 0.0),
+    b=lambda g, a, b: where(gt(a, b), g, 0.0),
 )  # fmt: skip
 
 
@@ -258,65 +374,126 @@ def _share(a: Any, b: Any, wins: Any) -> Tensor:
     return where(wins(a, b), 1.0, where(eq(a, b), 0.5, 0.0))
 
 
+def sgn(input: Tensor) -> Tensor:
+    """x / |x|, 0 for 0: the sign of a real number, the direction of a complex one."""
+    if input.dtype.category != dt.COMPLEX:
+        return sign(input)
+    size = abs(input)
+    zero = eq(size, 0)
+    return where(zero, 0.0, input / where(zero, 1.0, size))
+
+
 # --- powers, exponentials, trigonometry
 
-sqrt = op("sqrt", "x", np.sqrt, "sqrt({x})", FLOAT, x=lambda g, y: g / (2.0 * y))
+sqrt = op("sqrt", "x", np.sqrt, "sqrt({x})", FLOAT, x=lambda g, y: g / (2.0 * conj(y)))
 rsqrt = op(
     "rsqrt", "x", lambda x: 1 / np.sqrt(x), "inverseSqrt({x})", FLOAT, calls=bound.rsqrt,
-    x=lambda g, y: -0.5 * g * y * y * y,
+    x=lambda g, y: -0.5 * g * conj(y) * conj(y) * conj(y),
 )  # fmt: skip
-exp = op("exp", "x", np.exp, "exp({x})", FLOAT, x=lambda g, y: g * y)
-exp2 = op("exp2", "x", np.exp2, "exp2({x})", FLOAT, x=lambda g, y: g * y * math.log(2))
-expm1 = op("expm1", "x", np.expm1, "pf_expm1({x})", FLOAT, x=lambda g, y: g * (y + 1.0))
-log = op("log", "x", np.log, "pf_log({x})", FLOAT, x=lambda g, x: g / x)
-log2 = op("log2", "x", np.log2, "pf_log2({x})", FLOAT, x=lambda g, x: g / (x * math.log(2)))
+exp = op("exp", "x", np.exp, "exp({x})", FLOAT, x=lambda g, y: g * conj(y))
+exp2 = op("exp2", "x", np.exp2, "exp2({x})", FLOAT, x=lambda g, y: g * conj(y) * math.log(2))
+expm1 = op("expm1", "x", np.expm1, "pf_expm1({x})", FLOAT, x=lambda g, y: g * (conj(y) + 1.0))
+log = op("log", "x", np.log, "pf_log({x})", FLOAT, x=lambda g, x: g / conj(x))
+log2 = op("log2", "x", np.log2, "pf_log2({x})", FLOAT, x=lambda g, x: g / (conj(x) * math.log(2)))
 log10 = op(
     "log10", "x", np.log10, "(pf_log({x}) * 0.4342944819032518)", FLOAT,
-    x=lambda g, x: g / (x * math.log(10)),
+    x=lambda g, x: g / (conj(x) * math.log(10)),
 )  # fmt: skip
-log1p = op("log1p", "x", np.log1p, "pf_log1p({x})", FLOAT, x=lambda g, x: g / (x + 1.0))
-sin = op("sin", "x", np.sin, "pf_sin({x})", FLOAT, x=lambda g, x: g * cos(x))
-cos = op("cos", "x", np.cos, "pf_cos({x})", FLOAT, x=lambda g, x: -g * sin(x))
-tan = op("tan", "x", np.tan, "pf_tan({x})", FLOAT, x=lambda g, y: g * (y * y + 1.0))
-atan = op("atan", "x", np.arctan, "atan({x})", FLOAT, x=lambda g, x: g / (x * x + 1.0))
-tanh = op("tanh", "x", np.tanh, "pf_tanh({x})", FLOAT, x=lambda g, y: g * (1.0 - y * y))
+log1p = op("log1p", "x", np.log1p, "pf_log1p({x})", FLOAT, x=lambda g, x: g / (conj(x) + 1.0))
+sin = op("sin", "x", np.sin, "pf_sin({x})", FLOAT, x=lambda g, x: g * conj(cos(x)))
+cos = op("cos", "x", np.cos, "pf_cos({x})", FLOAT, x=lambda g, x: -g * conj(sin(x)))
+tan = op("tan", "x", np.tan, "pf_tan({x})", FLOAT, x=lambda g, y: g * conj(y * y + 1.0))
+asin = op(
+    "asin", "x", np.arcsin, "pf_asin({x})", FLOAT, x=lambda g, x: g * conj(rsqrt(1.0 - x * x))
+)
+acos = op(
+    "acos", "x", np.arccos, "pf_acos({x})", FLOAT, x=lambda g, x: -g * conj(rsqrt(1.0 - x * x))
+)
+atan = op("atan", "x", np.arctan, "pf_atan({x})", FLOAT, x=lambda g, x: g / conj(x * x + 1.0))
+sinh = op("sinh", "x", np.sinh, "pf_sinh({x})", FLOAT, x=lambda g, x: g * conj(cosh(x)))
+cosh = op("cosh", "x", np.cosh, "pf_cosh({x})", FLOAT, x=lambda g, x: g * conj(sinh(x)))
+tanh = op("tanh", "x", np.tanh, "pf_tanh({x})", FLOAT, x=lambda g, y: g * conj(1.0 - y * y))
+asinh = op(
+    "asinh", "x", np.arcsinh, "pf_asinh({x})", FLOAT, x=lambda g, x: g * conj(rsqrt(x * x + 1.0))
+)
+acosh = op(
+    "acosh", "x", np.arccosh, "pf_acosh({x})", FLOAT,
+    x=lambda g, x: g * conj(rsqrt(x - 1.0) * rsqrt(x + 1.0)),
+)  # fmt: skip
+atanh = op("atanh", "x", np.arctanh, "pf_atanh({x})", FLOAT, x=lambda g, x: g / conj(1.0 - x * x))
+atan2 = op(
+    "atan2", "a b", np.arctan2, "pf_atan2({a}, {b})", FLOAT, numbers=NONE, real=True,
+    a=lambda g, a, b: g * _over_square(b, a), b=lambda g, a, b: g * -_over_square(a, b),
+)  # fmt: skip
+hypot = op(
+    "hypot", "a b", np.hypot, "pf_hypot({a}, {b})", numbers=NONE, real=True,
+    a=lambda g, y, a: g * (a / y), b=lambda g, y, b: g * (b / y),
+)  # fmt: skip
 sigmoid = op(
     "sigmoid", "x", mathfn.sigmoid, "1.0 / (1.0 + exp(-({x})))", FLOAT, calls=bound.sigmoid,
-    x=lambda g, y: g * y * (1.0 - y),
+    x=lambda g, y: g * conj(y) * conj(1.0 - y),
 )  # fmt: skip
 erf = op(
-    "erf", "x", mathfn.erf, "pf_erf({x})", FLOAT, calls=bound.erf,
+    "erf", "x", mathfn.erf, "pf_erf({x})", FLOAT, calls=bound.erf, real=True,
     x=lambda g, x: g * (2.0 / math.sqrt(math.pi)) * exp(-x * x),
 )  # fmt: skip
 
-# --- rounding
 
-floor = op("floor", "x", mathfn.keep_int(np.floor), "pf_floor_{t}({x})", x=lambda g: g * 0.0)
-ceil = op("ceil", "x", mathfn.keep_int(np.ceil), "pf_ceil_{t}({x})", x=lambda g: g * 0.0)
-trunc = op("trunc", "x", mathfn.keep_int(np.trunc), "pf_trunc_{t}({x})", x=lambda g: g * 0.0)
-round_ = op("round", "x", mathfn.keep_int(np.rint), "pf_round_{t}({x})", x=lambda g: g * 0.0)
+def _over_square(a: Tensor, b: Tensor) -> Tensor:
+    """a / (a^2 + b^2), 0 where both are 0."""
+    size = a * a + b * b
+    return a / where(eq(size, 0), 1.0, size)
+
+
+# --- rounding and the parts of a number
+
+floor = op(
+    "floor", "x", mathfn.keep_int(np.floor), "pf_floor_{t}({x})", real=True, x=lambda g: g * 0.0
+)
+ceil = op("ceil", "x", mathfn.keep_int(np.ceil), "pf_ceil_{t}({x})", real=True, x=lambda g: g * 0.0)
+trunc = op(
+    "trunc", "x", mathfn.keep_int(np.trunc), "pf_trunc_{t}({x})", real=True, x=lambda g: g * 0.0
+)
+round_ = op(
+    "round", "x", mathfn.keep_int(np.rint), "pf_round_{t}({x})", real=True, x=lambda g: g * 0.0
+)
+signbit = op("signbit", "x", mathfn.signbit, "pf_signbit_{t}({x})", TO_BOOL, real=True)
+nextafter = op(
+    "nextafter", "a b", np.nextafter, "pf_nextafter({a}, {b})", numbers=NONE, real=True,
+    a=lambda g, a, b: where(ne(a, b), g, 0.0), b=lambda g: g * 0.0,
+)  # fmt: skip
+copysign = op(
+    "copysign", "a b", np.copysign, "pf_copysign({a}, {b})", FLOAT, numbers=SECOND, real=True,
+    a=lambda g, y, a: g * (sign(a) * sign(y)), b=lambda g: g * 0.0,
+)  # fmt: skip
+exponent_of = op(  # e of x = m * 2^e, 0.5 <= |m| < 1
+    "exponent_of", "x", lambda x: np.frexp(x)[1], "pf_exponent({x})", real=True,
+    infer=lambda x: (x.shape, dt.int32),
+)  # fmt: skip
 
 # --- activations that a composition would make slower
 
 relu = op("relu", "x", lambda x: np.maximum(x, 0), "pf_max_{t}({x}, {t}(0))", calls=bound.relu,
-          x=lambda g, y: where(gt(y, 0), g, 0.0))  # fmt: skip
+          real=True, x=lambda g, y: where(gt(y, 0), g, 0.0))  # fmt: skip
 
 # --- comparison and logic
 
-eq = op("eq", "a b", np.equal, "{a} == {b}", TO_BOOL, takes_bool=True)
-ne = op("ne", "a b", np.not_equal, "{a} != {b}", TO_BOOL, takes_bool=True)
-lt = op("lt", "a b", np.less, "{a} < {b}", TO_BOOL)
-le = op("le", "a b", np.less_equal, "{a} <= {b}", TO_BOOL)
-gt = op("gt", "a b", np.greater, "{a} > {b}", TO_BOOL)
-ge = op("ge", "a b", np.greater_equal, "{a} >= {b}", TO_BOOL)
+eq = op("eq", "a b", np.equal, "{a} == {b}", TO_BOOL, numbers=SECOND, takes_bool=True)
+ne = op("ne", "a b", np.not_equal, "{a} != {b}", TO_BOOL, numbers=SECOND, takes_bool=True)
+lt = op("lt", "a b", np.less, "{a} < {b}", TO_BOOL, numbers=SECOND, real=True)
+le = op("le", "a b", np.less_equal, "{a} <= {b}", TO_BOOL, numbers=SECOND, real=True)
+gt = op("gt", "a b", np.greater, "{a} > {b}", TO_BOOL, numbers=SECOND, real=True)
+ge = op("ge", "a b", np.greater_equal, "{a} >= {b}", TO_BOOL, numbers=SECOND, real=True)
 isnan = op("isnan", "x", mathfn.isnan, "pf_isnan_{t}({x})", TO_BOOL)
 isinf = op("isinf", "x", mathfn.isinf, "pf_isinf_{t}({x})", TO_BOOL)
 logical_and = op(
-    "logical_and", "a b", np.logical_and, "bool({a}) && bool({b})", TO_BOOL, takes_bool=True
-)
+    "logical_and", "a b", np.logical_and, "bool({a}) && bool({b})", TO_BOOL, numbers=NONE,
+    takes_bool=True,
+)  # fmt: skip
 logical_or = op(
-    "logical_or", "a b", np.logical_or, "bool({a}) || bool({b})", TO_BOOL, takes_bool=True
-)
+    "logical_or", "a b", np.logical_or, "bool({a}) || bool({b})", TO_BOOL, numbers=NONE,
+    takes_bool=True,
+)  # fmt: skip
 logical_not = op("logical_not", "x", np.logical_not, "!bool({x})", TO_BOOL, takes_bool=True)
 bitwise_and = op("bitwise_and", "a b", np.bitwise_and, "{a} & {b}", BITS, takes_bool=True)
 bitwise_or = op("bitwise_or", "a b", np.bitwise_or, "{a} | {b}", BITS, takes_bool=True)
@@ -333,6 +510,13 @@ bitwise_not = op(
     BITS,
     takes_bool=True,
 )
+bitwise_left_shift = op(
+    "bitwise_left_shift", "a b", mathfn.left_shift, "pf_shl_{t}({a}, {b})", BITS
+)
+bitwise_right_shift = op(
+    "bitwise_right_shift", "a b", mathfn.right_shift, "pf_shr_{t}({a}, {b})", BITS
+)
+gcd = op("gcd", "a b", np.gcd, "pf_gcd_{t}({a}, {b})", BITS, numbers=NONE)
 where3 = op(
     "where", "condition a b", np.where, "select({b}, {a}, {condition})", promoted_from=1,
     takes_bool=True, calls=bound.where,
@@ -342,18 +526,29 @@ where3 = op(
 
 
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
-    """`input` where `condition` holds, else `other`, broadcast; torch.where."""
+    """`input` where `condition` (bool) holds, else `other`, broadcast; torch.where."""
+    if not isinstance(condition, Tensor):
+        raise TypeError(f"where(): condition must be a Tensor, got {type(condition).__name__}")
     if input is None and other is None:
         return condition.nonzero(as_tuple=True)
-    if not isinstance(condition, Tensor) or condition.dtype is not dt.bool_:
-        seen = condition.dtype.name if isinstance(condition, Tensor) else type(condition).__name__
-        raise RuntimeError(f"where: expected condition to be a bool tensor, but got {seen}")
+    if condition.dtype is dt.uint8:
+        condition = cast(condition, dt.bool_)
+    if condition.dtype is not dt.bool_:
+        raise RuntimeError(
+            f"where: expected condition to be a bool tensor, but got {condition.dtype.name}; "
+            "compare first, such as with x != 0"
+        )
     if not isinstance(input, Tensor) and not isinstance(other, Tensor):
         common = result_type(input, other)
         input = const(input, common, condition.device)
         other = const(other, common, condition.device)
         return apply(where3, (condition, input, other))
     return where3(condition, input, other)
+
+
+def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+    """This tensor's elements where `condition` holds, else those of `other`."""
+    return where(condition, self, other)
 
 
 # --- dtype
@@ -434,6 +629,36 @@ def iota(shape: tuple[int, ...], device: Any) -> Tensor:
     return apply(iota_op, (const(0, dt.int32, device),), (shape,))
 
 
+# --- helpers of functions that compose
+
+
+def as_float(x: Any) -> Any:
+    """A tensor of ints or bools in the default float dtype, any other as it is."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"expected a Tensor, got {type(x).__name__}; make it one with pf.tensor")
+    if x.dtype.category == dt.COMPLEX:
+        raise RuntimeError(f"not implemented for {x.dtype.name}; use real numbers, such as x.real")
+    return cast(x, dt.get_default_dtype()) if x.dtype.category < dt.FLOAT else x
+
+
+def as_floats(name: str, *xs: Any) -> list[Tensor]:
+    """Tensors and numbers as tensors (or numbers) of their common real float dtype and device."""
+    if not any(isinstance(x, Tensor) for x in xs):
+        raise TypeError(f"{name}(): expected a Tensor; make one with pf.tensor")
+    common = result_type(*xs)
+    if common.category == dt.COMPLEX:
+        raise RuntimeError(f"{name}: not implemented for {common.name}")
+    if common.category < dt.FLOAT:
+        common = dt.get_default_dtype()
+    device = _device_of(name, xs)
+    return [_operand(name, x, common, device) for x in xs]
+
+
+def new_like(x: Tensor, value: Any) -> Tensor:
+    """A number as a 0-d tensor beside `x`, of the dtype of an operation on both."""
+    return _op.new(const(value, result_type(x, value), x.device))
+
+
 # --- PyTorch's names with options
 
 
@@ -455,9 +680,31 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     )
 
 
+def _check_factor(name: str, what: str, factor: Any, *tensors: Any) -> None:
+    """RuntimeError where a factor is of a higher kind than what it multiplies."""
+    kind = max((_own_type(x).category for x in tensors), default=dt.FLOAT)
+    if isinstance(factor, bool):
+        if kind != dt.BOOL:
+            raise RuntimeError(f"{name}: Boolean {what} only supported for Boolean results.")
+    elif isinstance(factor, float) and kind < dt.FLOAT:
+        raise RuntimeError(
+            f"{name}: For integral input tensors, argument {what} must not be a floating point "
+            "number."
+        )
+    elif isinstance(factor, complex) and kind < dt.COMPLEX:
+        raise RuntimeError(
+            f"{name}: For non-complex input tensors, argument {what} must not be a complex number."
+        )
+
+
 def scaled(fn: Elementwise) -> Callable[..., Tensor]:
     def run(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
-        return fn(input, other if isinstance(alpha, int) and alpha == 1 else mul(other, alpha))
+        if type(alpha) is int and alpha == 1:
+            return fn(input, other)
+        _check_factor(fn.name, "alpha", alpha, input, other)
+        if isinstance(other, Tensor):  # in the dtype of the result, which may be a wider one
+            other = cast(other, result_type(input, other)) if isinstance(input, Tensor) else other
+        return fn(input, other * alpha)
 
     run.__name__ = fn.name
     run.__doc__ = f"{fn.name}(input, alpha * other), broadcast."
@@ -468,33 +715,41 @@ add_scaled, sub_scaled = scaled(add), scaled(sub)
 
 
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """`input` limited to [min, max]; each a number, a tensor or None (not both)."""
+    """`input` limited to [min, max]; each a number, a tensor or None (not both). NaN stays."""
     if min is None and max is None:
         raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None")
-    out = input
-    if min is not None and max is not None and not isinstance(min, Tensor | None.__class__):
-        inside = logical_and(ge(input, min), le(input, max))
-        return where(logical_or(inside, isnan(input)), input, where(lt(input, min), min, max))
-    if min is not None:
-        out = where(lt(out, min), min, out)
-    if max is not None:
-        out = where(gt(out, max), max, out)
-    return out
+    if isinstance(max, Tensor) and not isinstance(min, Tensor | None):
+        raise TypeError("clamp: min and max must both be numbers or both be tensors")
+    out = input if min is None else clamp_min(input, min)
+    return out if max is None else clamp_max(out, max)
 
 
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
     """input + value * tensor1 * tensor2."""
+    _check_factor("addcmul", "value", value, input, tensor1, tensor2)
     product = tensor1 * tensor2
     return input + (product if value == 1 else product * value)
 
 
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
-    """input + value * tensor1 / tensor2."""
+    """input + value * tensor1 / tensor2. RuntimeError for two ints."""
+    if tensor1.dtype.category < dt.FLOAT and tensor2.dtype.category < dt.FLOAT:
+        raise RuntimeError(
+            "addcdiv: Integer division with addcdiv is no longer supported; use "
+            "input + value * pf.trunc(tensor1 / tensor2), or true division with .float()"
+        )
     return input + (tensor1 if value == 1 else tensor1 * value) / tensor2
 
 
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
-    """input + weight * (end - input)."""
+    """input + weight * (end - input), of one dtype; `weight` is a number or a tensor."""
+    for name, x in (("end", end), ("weight", weight)):
+        if isinstance(x, Tensor) and x.dtype is not input.dtype:
+            raise RuntimeError(
+                f"lerp: expected dtype {input.dtype.name} for `{name}` but got dtype {x.dtype.name}"
+            )
+    if input.dtype.category < dt.FLOAT:
+        raise RuntimeError(f"lerp: not implemented for {input.dtype.name}; use .float() first")
     return input + (end - input) * weight
 
 
@@ -530,16 +785,22 @@ def softplus(input: Tensor) -> Tensor:
 
 PUBLIC = public(
     globals(),
-    both="""neg abs sign square reciprocal maximum minimum sqrt rsqrt exp exp2 expm1 log log2 log10
-    log1p sin cos tan atan tanh sigmoid erf floor ceil trunc round=round_ relu eq ne lt le gt ge
-    isnan isinf logical_and logical_or logical_not bitwise_and bitwise_or bitwise_xor bitwise_not
-    remainder fmod pow mul floor_divide add=add_scaled sub=sub_scaled div true_divide
-    subtract=sub_scaled multiply=mul divide=div negative=neg greater=gt less=lt absolute=abs
-    clip=clamp clamp addcmul addcdiv lerp isfinite logical_xor clone gelu""",
+    both="""neg abs sign sgn square reciprocal maximum minimum clamp_min clamp_max sqrt rsqrt exp
+    exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
+    atan2 hypot sigmoid erf floor ceil trunc fix=trunc relu signbit copysign nextafter eq ne lt
+    le gt ge isnan isinf logical_and logical_or logical_not bitwise_and bitwise_or bitwise_xor bitwise_not
+    bitwise_left_shift bitwise_right_shift gcd remainder fmod pow mul floor_divide add=add_scaled
+    sub=sub_scaled div true_divide subtract=sub_scaled multiply=mul divide=div negative=neg
+    greater=gt less=lt greater_equal=ge less_equal=le not_equal=ne absolute=abs arcsin=asin
+    arccos=acos arctan=atan arcsinh=asinh arccosh=acosh arctanh=atanh arctan2=atan2 clip=clamp
+    clamp addcmul addcdiv lerp isfinite logical_xor clone gelu""",
+    methods="where=_where_method",
     functions="where result_type",
     inplace="""add sub mul div subtract multiply divide true_divide floor_divide remainder fmod pow
-    neg abs sign square reciprocal sqrt rsqrt exp exp2 expm1 log log2 log10 log1p sin cos tan atan
-    tanh sigmoid erf floor ceil trunc round relu clamp clip addcmul addcdiv lerp eq ne lt le gt ge
-    logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_xor
-    bitwise_not""",
+    neg negative abs absolute sign sgn square reciprocal clamp_min clamp_max sqrt rsqrt exp exp2
+    expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh arcsin
+    arccos arctan arcsinh arccosh arctanh atan2 arctan2 hypot sigmoid erf floor ceil trunc fix
+    relu copysign nextafter clamp clip addcmul addcdiv lerp eq ne lt le gt ge greater less
+    greater_equal less_equal not_equal logical_and logical_or logical_not logical_xor bitwise_and bitwise_or
+    bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift gcd""",
 )

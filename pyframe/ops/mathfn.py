@@ -16,6 +16,30 @@ def keep_int(fn: Callable[[Array], Array]) -> Callable[[Array], Array]:
     return lambda x: fn(x) if x.dtype.kind == "f" else np.array(x)
 
 
+def sign(x: Array) -> Any:
+    return np.sign(x) if x.dtype.kind != "b" else np.array(x)
+
+
+def signbit(x: Array) -> Any:
+    return np.signbit(x) if x.dtype.kind == "f" else np.less(x, 0)
+
+
+def _bits(x: Any) -> int:
+    return 8 * np.asarray(x).dtype.itemsize
+
+
+def left_shift(a: Array, b: Array) -> Any:
+    """a << b, where a shift by less than 0 or by all bits and more leaves 0."""
+    out = (b < 0) | (b >= _bits(b))
+    return np.where(out, 0, np.left_shift(a, np.where(out, 0, b)))
+
+
+def right_shift(a: Array, b: Array) -> Any:
+    """a >> b, where a shift by less than 0 or by all bits and more leaves the sign, or 0."""
+    last = _bits(b) - (np.asarray(a).dtype.kind == "i")
+    return np.right_shift(a, np.where((b < 0) | (b > last), last, b))
+
+
 def _check_zero(name: str, b: Any) -> None:
     if np.asarray(b).dtype.kind in "iu" and np.any(np.equal(b, 0)):
         raise RuntimeError(f"{name}: ZeroDivisionError: integer division by zero")
@@ -58,11 +82,11 @@ def power(a: Array, b: Array) -> Any:
 
 
 def isnan(x: Array) -> Any:
-    return np.isnan(x) if x.dtype.kind == "f" else np.zeros(np.shape(x), bool)
+    return np.isnan(x) if x.dtype.kind in "fc" else np.zeros(np.shape(x), bool)
 
 
 def isinf(x: Array) -> Any:
-    return np.isinf(x) if x.dtype.kind == "f" else np.zeros(np.shape(x), bool)
+    return np.isinf(x) if x.dtype.kind in "fc" else np.zeros(np.shape(x), bool)
 
 
 def sigmoid(x: Array) -> Any:
@@ -139,20 +163,24 @@ def _exact_log(x: Array) -> Array:
 
 
 def normal_from_bits(bits: Array) -> Array:
-    """float32 standard normal quantiles of (bits >> 9 + 1/2) / 2^23.
-
-    Wichura's AS241 (PPND16, https://doi.org/10.2307/2347330) in float64 with + - * / sqrt only,
-    so that initial weights are the same bits on every machine and in the page.
-    """
+    """float32 standard normal quantiles of (bits >> 9 + 1/2) / 2^23, from exactly rounded
+    operations: initial weights are the same bits on every machine and in the page."""
     p = ((bits >> 9).astype(np.float64) + 0.5) * 2.0**-23
-    q = p - 0.5
+    return quantile(p - 0.5, np.minimum(p, 1 - p), _exact_log).astype(np.float32)
+
+
+def quantile(q: Array, tail: Array, log: Callable[[Array], Array] = np.log) -> Any:
+    """float64 standard normal quantiles of p = q + 1/2, where `tail` is the lesser of p and 1 - p.
+
+    Wichura's AS241 (PPND16, https://doi.org/10.2307/2347330), with + - * / sqrt and `log` only.
+    """
     r = 0.180625 - q * q
     central = q * _ratio(r, AS241_A, AS241_B)
-    tail = np.sqrt(-_exact_log(np.minimum(p, 1 - p)))
-    near = _ratio(tail - 1.6, AS241_C, AS241_D)
-    far = _ratio(tail - 5, AS241_E, AS241_F)
-    outer = np.where(tail <= 5, near, far)
-    return np.where(np.abs(q) <= 0.425, central, np.where(q < 0, -outer, outer)).astype(np.float32)
+    t = np.sqrt(-log(tail))
+    near = _ratio(t - 1.6, AS241_C, AS241_D)
+    far = _ratio(t - 5, AS241_E, AS241_F)
+    outer = np.where(t <= 5, near, far)
+    return np.where(np.abs(q) <= 0.425, central, np.where(q < 0, -outer, outer))
 
 
 def _ratio(x: Array, a: tuple[float, ...], b: tuple[float, ...]) -> Any:

@@ -31,7 +31,8 @@ def public(
 
     def find(names: str) -> Functions:
         pairs = [token.partition("=") for token in names.split()]
-        return {name: scope[other or name] for name, _, other in pairs}
+        found = {name: scope[other or name] for name, _, other in pairs}
+        return {name: getattr(fn, "public", fn) for name, fn in found.items()}
 
     kept = {**find(both), **find(methods)}
     twins, views = ({n: kept[n] for n in names.split()} for names in (inplace, rebind))

@@ -154,6 +154,114 @@ fn pf_cos(x: f32) -> f32 {
 }
 fn pf_tan(x: f32) -> f32 { return pf_sin(x) / pf_cos(x); }
 
+// atan is rough on some drivers. Its series on |x| <= tan(pi/8), to which the rest is turned.
+fn pf_atan_part(x: f32) -> f32 {
+  let z = x * x;
+  return x * (0.999999982 + z * (-0.333327969 + z * (0.199744048 + z * (-0.138514784
+    + z * 0.0798496291))));
+}
+fn pf_atan_unit(x: f32) -> f32 { // 0 <= x <= 1
+  if (x <= 0.41421356) { return pf_atan_part(x); }
+  return 0.78539816 + pf_atan_part((x - 1.0) / (x + 1.0));
+}
+fn pf_atan(x: f32) -> f32 {
+  if (pf_isnan_f32(x)) { return x; }
+  let size = abs(x);
+  var a = 1.5707963;
+  if (size <= 1.0) { a = pf_atan_unit(size); } else { a -= pf_atan_unit(1.0 / size); }
+  return pf_copysign(a, x);
+}
+fn pf_copysign(a: f32, b: f32) -> f32 {
+  return bitcast<f32>((bitcast<u32>(a) & 0x7fffffffu) | (bitcast<u32>(b) & 0x80000000u));
+}
+fn pf_atan2(y: f32, x: f32) -> f32 {
+  if (pf_isnan_f32(x) || pf_isnan_f32(y)) { return x + y; }
+  let most = max(abs(x), abs(y));
+  let least = min(abs(x), abs(y));
+  var a = select(least / most, 1.0, least == most);
+  if (most == 0.0) { a = 0.0; }
+  a = pf_atan_unit(a);
+  if (abs(y) > abs(x)) { a = 1.5707963 - a; }
+  if (pf_signbit_f32(x)) { a = 3.1415927 - a; }
+  return pf_copysign(a, y);
+}
+fn pf_asin(x: f32) -> f32 {
+  if (pf_isnan_f32(x) || abs(x) > 1.0) { return pf_nan_f32(); }
+  return pf_atan2(x, sqrt((1.0 - x) * (1.0 + x)));
+}
+fn pf_acos(x: f32) -> f32 {
+  if (pf_isnan_f32(x) || abs(x) > 1.0) { return pf_nan_f32(); }
+  return pf_atan2(sqrt((1.0 - x) * (1.0 + x)), x);
+}
+fn pf_hypot(a: f32, b: f32) -> f32 {
+  if (pf_isinf_f32(a) || pf_isinf_f32(b)) { return pf_inf_f32(); }
+  if (pf_isnan_f32(a) || pf_isnan_f32(b)) { return a + b; }
+  let most = max(abs(a), abs(b));
+  let r = min(abs(a), abs(b)) / select(most, 1.0, most == 0.0);
+  return most * sqrt(1.0 + r * r);
+}
+fn pf_sinh(x: f32) -> f32 {
+  let size = abs(x);
+  if (size > 10.0) {
+    let half = exp(0.5 * size); // exp(size) overflows before its half does
+    return pf_copysign(0.5 * half * half, x);
+  }
+  let e = pf_expm1(size);
+  return pf_copysign(0.5 * (e + e / (e + 1.0)), x);
+}
+fn pf_cosh(x: f32) -> f32 {
+  let half = exp(0.5 * abs(x));
+  return 0.5 * half * half + 0.5 / half / half;
+}
+fn pf_asinh(x: f32) -> f32 {
+  let size = abs(x);
+  if (size > 1e9) { return pf_copysign(log(size) + 0.69314718, x); }
+  return pf_copysign(pf_log1p(size + size * size / (1.0 + sqrt(size * size + 1.0))), x);
+}
+fn pf_acosh(x: f32) -> f32 {
+  if (pf_isnan_f32(x) || x < 1.0) { return pf_nan_f32(); }
+  if (x > 1e9) { return log(x) + 0.69314718; }
+  let t = x - 1.0;
+  return pf_log1p(t + sqrt(2.0 * t + t * t));
+}
+fn pf_atanh(x: f32) -> f32 {
+  let size = abs(x);
+  if (size == 1.0) { return pf_copysign(pf_inf_f32(), x); }
+  return pf_copysign(0.5 * pf_log1p(2.0 * size / (1.0 - size)), x);
+}
+
+fn pf_signbit_f32(x: f32) -> bool { return (bitcast<u32>(x) >> 31u) == 1u; }
+fn pf_signbit_i32(x: i32) -> bool { return x < 0; }
+fn pf_signbit_u32(x: u32) -> bool { return false; }
+fn pf_nextafter(a: f32, b: f32) -> f32 {
+  if (pf_isnan_f32(a) || pf_isnan_f32(b)) { return a + b; }
+  if (a == b) { return b; }
+  if (a == 0.0) { return pf_copysign(bitcast<f32>(1u), b); }
+  let bits = bitcast<u32>(a);
+  return bitcast<f32>(select(bits - 1u, bits + 1u, (a < b) == (a > 0.0)));
+}
+// e of x = m * 2^e, 0.5 <= |m| < 1; numbers below 2^-126 count as 0.
+fn pf_exponent(x: f32) -> i32 {
+  let e = i32((bitcast<u32>(x) >> 23u) & 255u);
+  return select(e - 126, 0, e == 0 || e == 255);
+}
+// Shifts by less than 0 or by all bits and more leave 0, or the sign.
+fn pf_shl_i32(a: i32, b: i32) -> i32 { return select(a << (u32(b) & 31u), 0, b < 0 || b > 31); }
+fn pf_shl_u32(a: u32, b: u32) -> u32 { return select(a << (b & 31u), 0u, b > 31u); }
+fn pf_shr_i32(a: i32, b: i32) -> i32 { return a >> select(u32(b), 31u, b < 0 || b > 31); }
+fn pf_shr_u32(a: u32, b: u32) -> u32 { return a >> min(b, 31u); }
+fn pf_gcd_i32(a: i32, b: i32) -> i32 { return i32(pf_gcd_u32(u32(abs(a)), u32(abs(b)))); }
+fn pf_gcd_u32(a: u32, b: u32) -> u32 {
+  var x = a;
+  var y = b;
+  while (y != 0u) {
+    let rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return x;
+}
+
 // exp overflows inside some drivers' tanh.
 fn pf_tanh(x: f32) -> f32 { return select(tanh(clamp(x, -15.0, 15.0)), x, pf_isnan_f32(x)); }
 // Near 0, exp(x) - 1 and log(1 + x) lose the digits that matter, so series take their place.

@@ -22,13 +22,16 @@ fn pf_philox(k0: u32, k1: u32, draw: u32, i: i32) -> u32 {
 // Wichura's AS241 (PPND7, https://doi.org/10.2307/2347330): 7 digits, what float32 holds.
 fn pf_normal(bits: u32) -> f32 {
   let p = (f32(bits >> 9u) + 0.5) * 1.1920928955078125e-7;
-  let q = p - 0.5;
+  return pf_quantile(p - 0.5, min(p, 1.0 - p));
+}
+// The quantile of q + 1/2, where tail is the lesser of that and 1 minus that.
+fn pf_quantile(q: f32, tail: f32) -> f32 {
   if (abs(q) <= 0.425) {
     let r = 0.180625 - q * q;
     return q * (((59.10937472 * r + 159.29113202) * r + 50.434271938) * r + 3.3871327179)
       / (((67.1875636 * r + 78.757757664) * r + 17.895169469) * r + 1.0);
   }
-  let t = sqrt(-log(min(p, 1.0 - p)));
+  let t = sqrt(-log(tail));
   var z = 0.0;
   if (t <= 5.0) {
     let r = t - 1.6;

@@ -1,0 +1,277 @@
+"""Pointwise functions that are compositions, and questions about tensors and dtypes."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections import namedtuple
+from typing import Any
+
+from pyframe import dtypes as dt
+from pyframe.ops import elementwise as el
+from pyframe.ops.elementwise import abs, eq, ge, gt, le, logical_and, logical_or, lt, where
+from pyframe.ops.public import public
+from pyframe.tensor import Tensor
+
+frexp_result = namedtuple("frexp_result", "mantissa exponent")
+
+
+def _tensors(name: str, *xs: Any) -> None:
+    for x in xs:
+        if not isinstance(x, Tensor):
+            raise TypeError(
+                f"{name}(): expected Tensors, got {type(x).__name__}; make it one with pf.tensor"
+            )
+
+
+def _real(name: str, x: Tensor) -> None:
+    if x.dtype.category == dt.COMPLEX:
+        raise RuntimeError(f"{name}: not implemented for {x.dtype.name}")
+
+
+# --- scaling and rounding
+
+
+def positive(input: Tensor) -> Tensor:
+    """`input` itself. RuntimeError for bool."""
+    if input.dtype is dt.bool_:
+        raise RuntimeError("positive: The `+` operator, on a bool tensor is not supported.")
+    return input
+
+
+def deg2rad(input: Tensor) -> Tensor:
+    """Degrees as radians."""
+    _real("deg2rad", input)
+    return input * (math.pi / 180)
+
+
+def rad2deg(input: Tensor) -> Tensor:
+    """Radians as degrees."""
+    _real("rad2deg", input)
+    return input * (180 / math.pi)
+
+
+def frac(input: Tensor) -> Tensor:
+    """The part after the point, with the sign of the number."""
+    if input.dtype.category != dt.FLOAT:
+        raise RuntimeError(f"frac: not implemented for {input.dtype.name}; use .float() first")
+    return input - el.trunc(input)
+
+
+def round(input: Tensor, *, decimals: int = 0) -> Tensor:
+    """The nearest number with `decimals` digits after the point (before it if negative)."""
+    if decimals == 0:
+        return el.round_(input)
+    if input.dtype.category != dt.FLOAT:
+        raise RuntimeError(f"round: decimals={decimals} is not implemented for {input.dtype.name}")
+    scale = 10.0 ** builtins.abs(decimals)
+    if decimals > 0:
+        return el.round_(input * scale) / scale
+    return el.round_(input / scale) * scale
+
+
+def frexp(input: Tensor) -> Any:
+    """(mantissa, exponent) of x = mantissa * 2**exponent, 0.5 <= |mantissa| < 1; ints are int32."""
+    if input.dtype.category != dt.FLOAT:
+        raise RuntimeError(f"torch.frexp() only supports floating-point dtypes, got {input.dtype}")
+    exponent = el.exponent_of(input)
+    half = el.bitwise_right_shift(exponent, 1)  # 2**-e itself may be too large
+    scale = el.exp2((-half).to(input.dtype)), el.exp2((half - exponent).to(input.dtype))
+    return frexp_result(input * scale[0] * scale[1], exponent)
+
+
+def ldexp(input: Tensor, other: Tensor) -> Tensor:
+    """input * 2**other."""
+    _tensors("ldexp", input, other)
+    return input * el.pow(2.0, other)
+
+
+def nan_to_num(
+    input: Tensor, nan: float | None = None, posinf: float | None = None,
+    neginf: float | None = None,
+) -> Tensor:  # fmt: skip
+    """NaN and infinities replaced: by 0 and the largest and lowest finite number by default."""
+    if input.dtype.category < dt.FLOAT:
+        return input.clone()
+    if input.dtype.category == dt.COMPLEX:
+        from pyframe.ops import complex
+
+        return complex.complex(
+            nan_to_num(input.real, nan, posinf, neginf), nan_to_num(input.imag, nan, posinf, neginf)
+        )
+    most = _largest(input.dtype)
+    out = where(el.isnan(input), nan or 0.0, input)
+    out = where(isposinf(input), most if posinf is None else posinf, out)
+    return where(isneginf(input), -most if neginf is None else neginf, out)
+
+
+def _largest(d: dt.dtype) -> float:
+    import numpy as np
+
+    return 3.3895313892515355e38 if d is dt.bfloat16 else float(np.finfo(d.numpy).max)
+
+
+# --- signs and comparisons
+
+
+def heaviside(input: Tensor, values: Tensor) -> Tensor:
+    """0 below 0, `values` at 0, 1 above."""
+    _tensors("heaviside", input, values)
+    if input.dtype is not values.dtype:
+        raise RuntimeError(
+            "heaviside is not yet implemented for tensors with different dtypes: "
+            f"{input.dtype.name} and {values.dtype.name}; convert one with .to(dtype)"
+        )
+    _real("heaviside", input)
+    return where(eq(input, 0), values.detach(), gt(input, 0).to(input.dtype))
+
+
+def fmax(input: Tensor, other: Tensor) -> Tensor:
+    """The larger of both; of a NaN and a number, the number."""
+    _tensors("fmax", input, other)
+    return where(logical_or(ge(input, other), el.isnan(other)), input, other)
+
+
+def fmin(input: Tensor, other: Tensor) -> Tensor:
+    """The smaller of both; of a NaN and a number, the number."""
+    _tensors("fmin", input, other)
+    return where(logical_or(le(input, other), el.isnan(other)), input, other)
+
+
+def isposinf(input: Tensor) -> Tensor:
+    """Whether each element is +inf."""
+    _real("isposinf", input)
+    return logical_and(el.isinf(input), gt(input, 0))
+
+
+def isneginf(input: Tensor) -> Tensor:
+    """Whether each element is -inf."""
+    _real("isneginf", input)
+    return logical_and(el.isinf(input), lt(input, 0))
+
+
+def isreal(input: Tensor) -> Tensor:
+    """Whether each element has no imaginary part."""
+    return eq(input.imag if input.is_complex() else el.mul(input, 0).detach().isnan(), 0)
+
+
+def angle(input: Tensor) -> Tensor:
+    """The angle of a complex number; of a real one 0, or pi where it is negative."""
+    if input.dtype.category == dt.COMPLEX:
+        return el.atan2(input.imag, input.real)
+    if input.dtype.category < dt.FLOAT:
+        input = input.to(dt.get_default_dtype())
+    return where(el.isnan(input), input, where(lt(input, 0), math.pi, input * 0.0))
+
+
+def isclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Tensor:
+    """Whether |input - other| <= atol + rtol * |other|; of one dtype."""
+    _tensors("isclose", input, other)
+    if input.dtype is not other.dtype:
+        raise RuntimeError(
+            f"isclose: {input.dtype.name} did not match {other.dtype.name}; convert with .to(dtype)"
+        )
+    if rtol < 0 or atol < 0:
+        raise RuntimeError(f"isclose: rtol and atol must be at least 0, got {rtol} and {atol}")
+    close = eq(input, other)
+    if equal_nan and input.dtype.category >= dt.FLOAT:
+        close = logical_or(close, logical_and(el.isnan(input), el.isnan(other)))
+    if rtol == 0 and atol == 0:
+        return close
+    if input.dtype.category < dt.FLOAT:  # in the widest float, as ints have more digits
+        wide = dt.float32 if input.device.always_lazy else dt.float64
+        input, other = input.to(wide), other.to(wide)
+    apart = abs(input - other)
+    near = logical_and(el.isfinite(apart), le(apart, atol + abs(rtol * other)))
+    return logical_or(close, near)
+
+
+def allclose(
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> bool:
+    """Whether all elements are close (see `isclose`), as a bool: reads the values."""
+    return bool(isclose(input, other, rtol, atol, equal_nan).all().item())
+
+
+def equal(input: Tensor, other: Tensor) -> bool:
+    """Whether both have one shape and equal elements, as a bool: reads the values."""
+    _tensors("equal", input, other)
+    if input.device is not other.device:
+        raise RuntimeError(f"equal: expected one device, got {input.device} and {other.device}")
+    if input.dtype is not other.dtype:
+        raise RuntimeError(
+            f"equal: expected one dtype, got {input.dtype.name} and {other.dtype.name}; "
+            "convert one with .to(dtype)"
+        )
+    return input._node.shape == other._node.shape and bool(eq(input, other).all().item())
+
+
+# --- arithmetic
+
+
+def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
+    """other - alpha * input."""
+    _tensors("rsub", input)
+    if not isinstance(other, Tensor):
+        other = el.new_like(input, other) if input.dtype is not dt.bool_ else other
+    return el.sub_scaled(other, input, alpha=alpha)
+
+
+def lcm(input: Tensor, other: Tensor) -> Tensor:
+    """The least common multiple of ints."""
+    common = el.gcd.public(input, other)
+    zero = eq(common, 0)
+    return abs(el.floor_divide(input, where(zero, 1, common)) * other)
+
+
+def float_power(input: Any, exponent: Any) -> Tensor:
+    """input ** exponent in float64 (complex128 for complex), so on the CPU; either is a tensor."""
+    kind = el.result_type(input, exponent)
+    wide = dt.complex128 if kind.category == dt.COMPLEX else dt.float64
+    a, b = (x.to(wide) if isinstance(x, Tensor) else x for x in (input, exponent))
+    return el.pow(a, b)
+
+
+# --- questions
+
+
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype is a float."""
+    return input.dtype.category == dt.FLOAT
+
+
+def is_complex(input: Tensor) -> bool:
+    """Whether the dtype is complex."""
+    return input.dtype.category == dt.COMPLEX
+
+
+def is_signed(input: Tensor) -> bool:
+    """Whether the dtype has negative numbers."""
+    return input.dtype.is_signed
+
+
+def is_nonzero(input: Tensor) -> bool:
+    """Whether the one element is not 0: reads it. RuntimeError for none, or several."""
+    if input.numel() != 1:
+        raise RuntimeError(
+            f"Boolean value of Tensor with {input.numel() or 'no'} values is ambiguous; "
+            "use .any() or .all()"
+        )
+    return bool(input.item())
+
+
+def is_same_size(input: Tensor, other: Tensor) -> bool:
+    """Whether both have one shape."""
+    return input._node.shape == other._node.shape
+
+
+PUBLIC = public(
+    globals(),
+    both="""positive deg2rad rad2deg frac round frexp ldexp nan_to_num heaviside fmax fmin
+    isposinf isneginf isreal angle isclose allclose equal lcm float_power is_floating_point
+    is_complex is_signed is_nonzero is_same_size""",
+    functions="rsub",
+    inplace="deg2rad rad2deg frac round ldexp nan_to_num heaviside lcm float_power",
+)
