@@ -101,7 +101,7 @@ argmax, argmin = _extreme(rd.argmax, -1), _extreme(rd.argmin, 1)
 
 def _counted(input: Tensor, dim: Any, mask: Tensor | None, keepdim: Any) -> Tensor:
     """How many elements over dims the mask names."""
-    there = input.detach().new_ones(input._node.shape).to(dt.bool_)
+    there = input.new_ones(input._node.shape, dtype=dt.bool_)
     return rd.sum(there if mask is None else _as_mask(input, mask), dim, bool(keepdim))
 
 

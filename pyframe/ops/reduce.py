@@ -169,8 +169,8 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     old = input._node.shape
     extra = len(old) - len(shape)
     axes = tuple(d for d, n in enumerate(old) if d < extra or (shape[d - extra] == 1 and n != 1))
-    if axes:
-        input = apply(sum_op, (input,), (axes, True))
+    if axes or not shape:
+        input = apply(sum_op, (input.to(wide(input)),), (axes, True))
     if input._node.shape[extra:] != shape:
         raise RuntimeError(f"size {list(shape)} is not expandable to size {list(old)}.")
     return mv.reshape(input, shape)
@@ -266,12 +266,14 @@ def _arg(op: Op, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
     not_complex(op.name, input)
     if dim is None:
         no_empty(op.name, input, tuple(range(input.ndim)))
-        flat = apply(op, (mv.reshape(input, (-1,)),), ((0,), False))
+        flat = _arg(op, mv.reshape(input, (-1,)), 0, False)
         return mv.reshape(flat, (1,) * input.ndim) if keepdim else flat
     d = one_dim(op.name, input, dim)
     if input.ndim == 0:
         return _arg(op, input, None, keepdim)
     no_empty(op.name, input, (d,))
+    if input._node.shape[d] == 1:
+        return input.new_zeros(_reduced(input._node.shape, (d,), keepdim), dtype=dt.int64)
     return apply(op, (input,), ((d,), keepdim))
 
 
@@ -634,7 +636,6 @@ log_softmax_op = Op(
 
 
 def _softmax(op: Op, input: Tensor, dim: int | None, dtype: dt.dtype | None) -> Tensor:
-    not_complex(op.name, input)
     if dim is None:
         dim = 0 if input.ndim in (0, 1, 3) else 1  # PyTorch's legacy choice
     if dtype is not None:

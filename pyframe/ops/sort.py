@@ -272,7 +272,7 @@ def _median(kind: Any, input: Tensor, dim: int | None, keepdim: bool) -> Any:
     _sortable(name, input)
     if dim is None:
         if not input.numel():
-            return el.where(input.new_ones(()).to(dt.bool_), math.nan, 0.0).to(input.dtype)
+            return input.new_full((), math.nan)
         flat = input.detach().reshape(-1)
         value = _median(kind, flat, 0, False).values
         hit = el.eq(input, value)
@@ -466,7 +466,7 @@ def searchsorted(
         sequence = gather(sequence, -1, sorter)
     n = sequence._node.shape[-1]
     if not n or not input.numel():
-        return (input.detach().new_zeros(input._node.shape)).to(dt.int32 if out_int32 else dt.int64)
+        return input.new_zeros(input._node.shape, dtype=dt.int32 if out_int32 else dt.int64)
     keys = sort_key(sequence).reshape(-1, n)
     values = sort_key(input).reshape(len(keys), -1)
     if right:  # all but those that are larger, which are smaller in the opposite order
@@ -502,7 +502,7 @@ def isin(
     )
     not_complex("isin", x)
     if not test.numel():
-        found = x.new_zeros(x._node.shape).to(dt.bool_)
+        found = x.new_zeros(x._node.shape, dtype=dt.bool_)
     else:
         ordered = sort(test.reshape(-1)).values
         place = el.minimum(searchsorted(ordered, x), test.numel() - 1)
@@ -603,12 +603,12 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         )
     size = max(int(data.max()) + 1 if data.size else 0, minlength)
     if weights is None:
-        source = input.new_ones(input._node.shape).to(dt.int64)
+        source = input.new_ones(input._node.shape, dtype=dt.int64)
     else:
         wide = dt.float32 if input.device.always_lazy else dt.float64
         source = weights.detach() if weights.dtype is dt.float32 else weights.detach().to(wide)
     if not data.size:
-        return source.new_zeros(size).to(dt.int64)
+        return source.new_zeros(size, dtype=dt.int64)
     return apply(add_rows, (input, source.reshape(-1, 1)), (size,)).reshape(size)
 
 

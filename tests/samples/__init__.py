@@ -1,7 +1,17 @@
 """One row per op, a file per family: see `row.py`."""
 
-from . import complex, core, pointwise
+from . import (
+    complex,
+    core,
+    pointwise,
+    sorting,
+)
 from .row import Row as Row, make as make
 
-FAMILIES = (core, complex, pointwise)
+FAMILIES = (
+    core,
+    complex,
+    pointwise,
+    sorting,
+)
 ROWS: tuple[Row, ...] = sum((family.ROWS for family in FAMILIES), ())

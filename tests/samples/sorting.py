@@ -1,0 +1,128 @@
+"""Rows of sorting, scans, reductions and masked."""
+
+from __future__ import annotations
+
+import math
+
+from .row import Row, bools, distinct, ints, normal, positive
+
+MASKED = ("sum", "prod", "amax", "amin", "mean", "norm", "logsumexp")
+MASKED_ALONG = ("cumsum", "cumprod", "softmax", "log_softmax", "softmin")
+
+
+def on(t, x, *values):
+    """The vector of some numbers where x lives."""
+    return t.tensor(values).to(x.device, x.dtype)
+
+
+ROWS: tuple[Row, ...] = (
+    # sorting
+    Row("reorder", lambda t, F, x: x.sort(1).values * 2, (distinct(3, 257),), second=False),
+    Row("reorder:outer", lambda t, F, x: t.sort(x, 0, True).values.exp(), (distinct(5, 3),)),
+    Row("reorder:half", lambda t, F, x: x.half().msort().float(), (distinct(5, 3),), grad=False),
+    Row("argsort", lambda t, F, x: t.argsort(x, stable=True), (ints(0, 9, 2, 3, 50),), grad=False),
+    Row("argsort:down", lambda t, F, x: x.argsort(dim=0, descending=True, stable=True),
+        (ints(0, 5, 255, 2, dtype="uint8"),), grad=False),
+    Row("argsort:bool", lambda t, F, x: t.argsort(x, stable=True), (bools(40),), grad=False),
+    Row("sort_key", lambda t, F, x: t.argsort(t.log(x).floor() * 0.0, stable=True),
+        (normal(4, 60),), grad=False),
+    Row("sort_runs", lambda t, F, x: x.sort(stable=True, descending=True).indices,
+        (ints(0, 300, 2, 1025),), grad=False),
+    Row("sort_runs:whole", lambda t, F, x: x.sort(stable=True).indices, (ints(0, 99, 2048),),
+        grad=False),
+    Row("merge_runs", lambda t, F, x: x.sort(stable=True).indices, (ints(0, 999, 2, 5000),),
+        grad=False),
+    Row("topk", lambda t, F, x: x.topk(3, 1).values, (distinct(4, 9),)),
+    Row("topk:least", lambda t, F, x: x.topk(2, 0, largest=False).indices, (distinct(7, 3),),
+        grad=False),
+    Row("kthvalue", lambda t, F, x: x.kthvalue(2, 1).values, (distinct(4, 5),)),
+    Row("kthvalue:index", lambda t, F, x: t.kthvalue(x, 3, 0, True).indices, (distinct(4, 5),),
+        grad=False),
+    Row("median", lambda t, F, x: x.median(1).values * x.median(), (distinct(4, 6),)),
+    Row("median:nan", lambda t, F, x: t.median(x.log(), 1).indices, (normal(3, 4),), grad=False),
+    Row("nanmedian", lambda t, F, x: x.log().nanmedian(1, keepdim=True).values, (normal(4, 9),),
+        grad=False),
+    Row("mode", lambda t, F, x: x.mode(1).values, (ints(0, 4, 5, 30),), grad=False),
+    Row("quantile", lambda t, F, x: t.quantile(x, on(t, x, 0.1, 0.5, 0.8), 1), (distinct(4, 7),)),
+    Row("quantile:midpoint", lambda t, F, x: x.quantile(0.3, interpolation="midpoint"),
+        (distinct(4, 7),)),
+    Row("nanquantile", lambda t, F, x: x.log().nanquantile(0.4, 0), (normal(8, 3),), grad=False),
+    Row("unique", lambda t, F, x: t.unique(x, return_inverse=True)[1], (ints(0, 5, 4, 9),),
+        grad=False),
+    Row("unique:rows", lambda t, F, x: x.unique(dim=0), (ints(0, 2, 9, 3),), grad=False),
+    Row("unique_consecutive", lambda t, F, x: t.unique_consecutive(x, return_counts=True)[1],
+        (ints(0, 2, 20),), grad=False),
+    Row("searchsorted", lambda t, F, s, x: t.searchsorted(s.msort(), x),
+        (normal(256), normal(2, 5)), grad=False),
+    Row("searchsorted:right", lambda t, F, s, x: t.searchsorted(s.sort(1).values, x, right=True),
+        (ints(0, 20, 3, 33), ints(-1, 22, 3, 40)), grad=False),
+    Row("bucketize", lambda t, F, s, x: t.bucketize(x, s.msort(), out_int32=True),
+        (normal(6), normal(4, 5)), grad=False),
+    Row("isin", lambda t, F, x, y: t.isin(x, y), (ints(0, 9, 4, 5), ints(0, 9, 3)), grad=False),
+    Row("bincount", lambda t, F, x: t.bincount(x, minlength=9), (ints(0, 6, 300),), grad=False),
+    Row("histc", lambda t, F, x: t.histc(x, 5, -1, 1), (normal(300),), grad=False),
+    Row("histogram", lambda t, F, x: t.cat(t.histogram(x.cpu(), 7)).to(x.device), (normal(60),),
+        grad=False),
+    Row("histogramdd", lambda t, F, x: t.histogramdd(x.cpu(), [3, 4])[0].to(x.device),
+        (normal(50, 2),), grad=False),
+    # scans
+    Row("cumsum", lambda t, F, x: x.cumsum(1), (normal(3, 4, 2),)),
+    Row("cumsum:long", lambda t, F, x: t.cumsum(x * 0.1, 0), (normal(1025, 2),), second=False,
+        tol=30),
+    *[Row(f"cumsum:{n}", lambda t, F, x: x.cumsum(1), (ints(-9, 9, 2, n, dtype="int32"),),
+          grad=False) for n in (0, 1, 255, 256, 257, 3000)],
+    Row("cumprod", lambda t, F, x: x.cumprod(0), (normal(5, 3),)),
+    Row("cumprod:zeros", lambda t, F, x, z: (x * z).cumprod(1), (positive(6, 5), ints(0, 3, 6, 5))),
+    Row("cumprod:long", lambda t, F, x: (1 + x * 0.01).cumprod(1), (normal(2, 1500),),
+        second=False, tol=30),
+    Row("cummax", lambda t, F, x: x.cummax(1).values, (distinct(4, 9),)),
+    Row("cummax:index", lambda t, F, x: t.cummax(x.log().floor(), 0).indices, (positive(300, 2),),
+        grad=False),
+    Row("cummin", lambda t, F, x: x.cummin(0)[0], (distinct(9, 4),)),
+    Row("cummin:nan", lambda t, F, x: x.log().cummin(1).indices, (normal(4, 9),), grad=False),
+    Row("logcumsumexp", lambda t, F, x: t.logcumsumexp(x * 3, 1), (normal(3, 9),), tol=5),
+    Row("diff", lambda t, F, x, y: t.diff(x, 2, 1, append=y), (normal(3, 6), normal(3, 1))),
+    Row("trapezoid", lambda t, F, y, x: t.trapezoid(y, x), (normal(3, 6), normal(6))),
+    Row("cumulative_trapezoid", lambda t, F, y: t.cumulative_trapezoid(y, dx=0.5, dim=0),
+        (normal(5, 3),)),
+    Row("gradient", lambda t, F, x: t.gradient(x, spacing=0.5, dim=1, edge_order=2)[0],
+        (normal(3, 5),)),
+    Row("gradient:places", lambda t, F, x: t.gradient(x, spacing=[on(t, x, 0.0, 1.0, 3.0, 4.5)])[0],
+        (normal(4),)),
+    # reductions
+    Row("sum:nansum", lambda t, F, x: t.nansum(x.log(), 1), (normal(4, 5),), grad=False),
+    Row("mean:nanmean", lambda t, F, x: x.log().nanmean(0), (normal(9, 3),), grad=False),
+    Row("sum:count_nonzero", lambda t, F, x: t.count_nonzero(x, 0), (bools(4, 5),), grad=False),
+    Row("amax:aminmax", lambda t, F, x: x.aminmax(dim=1).min * t.aminmax(x).max, (distinct(4, 5),)),
+    Row("any:uint8", lambda t, F, x: x.any((0, 2)), (ints(0, 2, 2, 3, 2, dtype="uint8"),),
+        grad=False),
+    Row("var:var_mean", lambda t, F, x: t.add(*t.var_mean(x, (0, 1), correction=2)),
+        (normal(4, 5, 2),)),
+    Row("std:std_mean", lambda t, F, x: t.mul(*t.std_mean(x, 0, keepdim=True)), (normal(4, 5),)),
+    Row("std:zero", lambda t, F, x: (x * 0).std(1), (normal(2, 3),), second=False),
+    Row("logsumexp:dims", lambda t, F, x: x.logsumexp((0, 2), True), (normal(2, 3, 4),)),
+    *[Row(f"norm:{p}", lambda t, F, x, p=p: t.norm(x, p, 1), (distinct(4, 5),), grad=p > 0,
+          second=p > 2) for p in (0, 0.5, 1, 1.5, 3, math.inf)],
+    Row("norm:zero", lambda t, F, x: t.norm(x * 0, 3) + t.norm(x * 0), (normal(2, 3),),
+        second=False),
+    Row("norm:renorm", lambda t, F, x: x.renorm(2, 0, 1.5), (normal(4, 5),)),
+    Row("matmul:cov", lambda t, F, x: t.cov(x), (normal(3, 6),)),
+    Row("matmul:cov_weights", lambda t, F, x, f: t.cov(x, fweights=f, aweights=on(t, x, 0.5, 1, 2)),
+        (normal(4, 3), ints(1, 4, 3))),
+    Row("matmul:corrcoef", lambda t, F, x: t.corrcoef(x), (normal(3, 6),), tol=5),
+    # masked
+    *[Row(f"sum:masked_{n}", lambda t, F, x, m, n=n: getattr(t.masked, n)(x, dim=1, mask=m),
+          (distinct(5, 6), bools(5, 6)), second=False) for n in MASKED],
+    *[Row(f"cumsum:masked_{n}", lambda t, F, x, m, n=n:
+          t.where(m, getattr(t.masked, n)(x, 1, mask=m), 0.0),
+          (normal(5, 6), bools(5, 6)), second=False) for n in MASKED_ALONG],
+    *[Row(f"argmax:masked_{n}", lambda t, F, x, m, n=n: getattr(t.masked, n)(x, 1, mask=m),
+          (distinct(5, 6), bools(5, 6)), grad=False) for n in ("argmax", "argmin", "median")],
+    *[Row(f"var:masked_{n}", lambda t, F, x, m, n=n: getattr(t.masked, n)(x, 0, mask=m),
+          (normal(9, 2), bools(9, 2)), second=False) for n in ("var", "std")],
+    Row("norm:masked_normalize", lambda t, F, x, m: t.masked.normalize(x, 2.0, 1, mask=m),
+        (normal(4, 5), bools(4, 5)), second=False),
+    Row("logcumsumexp:masked_logaddexp",
+        lambda t, F, x, y, m: t.masked.logaddexp(x, y, input_mask=m),
+        (normal(4, 5), normal(4, 5), bools(4, 5))),
+)  # fmt: skip
