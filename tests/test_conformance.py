@@ -36,6 +36,7 @@ def test_operators_against_pytorchs_database(dtype: str, torch: Any, tmp_path: P
     failed = {
         name: next(c for c in unit["checks"] if len(c) > 1 and c[0] in ("sample", "grad"))
         for name, unit in units.items()
-        if not unit["passed"] and any(len(c) > 1 and c[0] in ("sample", "grad") for c in unit["checks"])
+        if not unit["passed"]
+        and any(len(c) > 1 and c[0] in ("sample", "grad") for c in unit["checks"])
     }
     assert {n: why for n, why in failed.items() if n not in LEFT_OUT} == {}, run.stdout[-300:]

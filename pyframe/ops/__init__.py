@@ -10,6 +10,7 @@ import numpy as np
 
 from pyframe import dtypes as dt, fft as _fft, random as _random
 from pyframe.ops import (
+    arrange,
     complex,
     conv as conv,
     creation,
@@ -25,7 +26,7 @@ from pyframe.tensor import Tensor
 
 __all__ = ["FUNCTIONS", "METHODS", "REGISTRY", "Op", "apply"]
 
-FAMILIES = (el, movement, reduce, matmul, index, creation, complex, _random, _fft)
+FAMILIES = (el, movement, arrange, reduce, matmul, index, creation, complex, _random, _fft)
 
 # Functions of pyframe whose first argument is a tensor: each is a method of Tensor too.
 METHODS: dict[str, Callable[..., Any]] = {}

@@ -1,7 +1,7 @@
 """One row per op, a file per family: see `row.py`."""
 
-from . import complex, core
+from . import complex, core, indexing
 from .row import Row as Row, make as make
 
-FAMILIES = (core, complex)
+FAMILIES = (core, complex, indexing)
 ROWS: tuple[Row, ...] = sum((family.ROWS for family in FAMILIES), ())
