@@ -123,6 +123,41 @@ def window_count(spatial: Shape, size: Shape, stride: Shape, dilation: Shape) ->
     )
 
 
+def diagonal(t: Tracker, offset: int, dim1: int, dim2: int) -> Tracker:
+    """The diagonal of two dims as the last dim."""
+    v = t[-1]
+    if v.mask:  # of two dims at once, so it needs a view of its own
+        return diagonal((*t, View(v.shape, row_major(v.shape))), offset, dim1, dim2)
+    start = diagonal_start(v.shape, offset, dim1, dim2)
+    at = v.offset + sum((c.start or 0) * s for c, s in zip(start, v.strides, strict=True))
+    shape = diagonal_shape(v.shape, offset, dim1, dim2)
+    return (*t[:-1], View(shape, diagonal_strides(v.strides, dim1, dim2), at))
+
+
+def diagonal_shape(shape: Shape, offset: int, dim1: int, dim2: int) -> Shape:
+    rows, columns = shape[dim1] + min(offset, 0), shape[dim2] - max(offset, 0)
+    rest = tuple(n for d, n in enumerate(shape) if d not in (dim1, dim2))
+    return (*rest, max(min(rows, columns), 0))
+
+
+def diagonal_strides(strides: Shape, dim1: int, dim2: int) -> Shape:
+    rest = tuple(s for d, s in enumerate(strides) if d not in (dim1, dim2))
+    return (*rest, strides[dim1] + strides[dim2])
+
+
+def diagonal_start(shape: Shape, offset: int, dim1: int, dim2: int) -> tuple[slice, ...]:
+    """Where a diagonal starts, as slices (clipped where it is empty)."""
+    first = {dim1: max(-offset, 0), dim2: max(offset, 0)}
+    return tuple(slice(min(first.get(d, 0), n), None) for d, n in enumerate(shape))
+
+
+def as_strided(t: Tracker, shape: Shape, strides: Shape, offset: int, *_: object) -> Tracker:
+    """A view of the flat positions of all that `t` shows."""
+    v = t[-1]
+    rest = t[:-1] if v.mask is None and not v.offset and v.strides == row_major(v.shape) else t
+    return (*rest, View(shape, strides, offset))
+
+
 def reshape(t: Tracker, shape: Shape) -> Tracker:
     v = t[-1]
     if v.shape == shape:

@@ -10,6 +10,7 @@ import numpy as np
 
 from pyframe import dtypes as dt, fft as _fft, random as _random
 from pyframe.ops import (
+    arrange,
     complex,
     conv as conv,
     creation,
@@ -45,6 +46,7 @@ FAMILIES = (
     windows,
     _random,
     _fft,
+    arrange,
 )
 
 # Functions of pyframe whose first argument is a tensor: each is a method of Tensor too.

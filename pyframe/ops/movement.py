@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -12,10 +13,10 @@ import numpy as np
 from pyframe import dtypes as dt
 from pyframe.graph import view as views
 from pyframe.ops import op as _op
-from pyframe.ops.elementwise import broadcast, logical_or
-from pyframe.ops.op import MOVEMENT, ROUTINE, Op, apply
+from pyframe.ops.elementwise import broadcast, eq, iota, logical_or, where
+from pyframe.ops.op import MOVEMENT, ROUTINE, Op, apply, mode
 from pyframe.ops.public import public
-from pyframe.tensor import Tensor, normalize_dim
+from pyframe.tensor import Size, Tensor, normalize_dim
 
 Shape = tuple[int, ...]
 
@@ -49,7 +50,7 @@ def _np_windows(x: np.ndarray, size: Shape, stride: Shape, dilation: Shape) -> n
         *(a * b for a, b in zip(s[-k:], dilation, strict=True)),
     )
     shape = (*x.shape[:-k], *count, *size)
-    return np.lib.stride_tricks.as_strided(x, shape, strides, writeable=False)
+    return np.lib.stride_tricks.as_strided(x, shape, strides)
 
 
 reshape_op = Op(
@@ -95,6 +96,37 @@ windows_op = Op(
         g, x_spec.shape[-len(size) :], stride, dilation
     ),
 )  # fmt: skip
+
+
+diagonal_op = Op(
+    "diagonal", MOVEMENT, "x", "offset dim1 dim2", alias=True,
+    infer=_like(lambda s, k, a, b: views.diagonal_shape(s, k, a, b)),
+    numpy=lambda x, k, a, b: np.lib.stride_tricks.as_strided(
+        x[views.diagonal_start(x.shape, k, a, b)], views.diagonal_shape(x.shape, k, a, b),
+        views.diagonal_strides(x.strides, a, b),
+    ),
+    view=views.diagonal,
+    x=lambda g, x_spec, offset, dim1, dim2: _undiagonal(g, x_spec.shape, offset, dim1, dim2),
+)  # fmt: skip
+
+
+def _undiagonal(g: Tensor, shape: Shape, offset: int, dim1: int, dim2: int) -> Tensor:
+    """The gradient of a diagonal: `g` there, 0 elsewhere."""
+    n, m = shape[dim1], shape[dim2]
+    length = g._node.shape[-1]
+    if not length:
+        return full_like_shape(g, shape)
+    above, below = max(offset, 0), max(-offset, 0)
+    widths = ((below, n - below - length), (above, m - above - length))
+    whole = pad(_on_diagonal(g), ((0, 0),) * (g.ndim - 1) + widths)
+    return movedim(whole, (-2, -1), (dim1, dim2))
+
+
+def _on_diagonal(x: Tensor) -> Tensor:
+    """(..., n) -> (..., n, n) with `x` on the diagonal, 0 elsewhere."""
+    n = x._node.shape[-1]
+    hot = eq(iota((n, 1), x.device), iota((n,), x.device))
+    return where(hot, unsqueeze(x, -1), 0)
 
 
 def _np_fold(cols: np.ndarray, spatial: Shape, stride: Shape, dilation: Shape) -> np.ndarray:
@@ -143,17 +175,27 @@ fold_op = Op(
 
 
 def _ints(name: str, shape: Any) -> Shape:
-    if len(shape) == 1 and not isinstance(shape[0], int) and not isinstance(shape[0], Tensor):
-        shape = shape[0]
+    if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)):
+        first = shape[0]
+        shape = first if not isinstance(first, Tensor) else (first,) if not first.ndim else first
     try:
         return tuple(int(n) if isinstance(n, Tensor) else n.__index__() for n in shape)
     except (AttributeError, TypeError):
         raise TypeError(f"{name}: expected ints, got {shape!r}") from None
 
 
-def reshape(input: Tensor, *shape: Any) -> Tensor:
+def _sizes(name: str, given: Any, named: Any) -> Shape:
+    """Ints given one by one, as a sequence, or by the parameter's own name."""
+    if named is not None:
+        if given:
+            raise TypeError(f"{name}: sizes were given twice: {given!r} and {named!r}")
+        given = (named,)
+    return _ints(name, given)
+
+
+def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The same elements in another shape (one size may be -1): a view where that is possible."""
-    new = _ints("reshape", shape)
+    new = _sizes("reshape", sizes, shape)
     old = input._node.shape
     n = math.prod(old)
     if -1 in new:
@@ -174,11 +216,14 @@ def reshape(input: Tensor, *shape: Any) -> Tensor:
     return apply(reshape_op, (input,), (new,))
 
 
-def view(input: Tensor, *shape: Any) -> Tensor:
-    """`reshape` that never copies. RuntimeError where the memory layout does not allow it."""
+def view(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Tensor:
+    """`reshape` that never copies; with a dtype, the same bytes read as another dtype (CPU).
+    RuntimeError where the memory layout does not allow it."""
     if len(shape) == 1 and isinstance(shape[0], dt.dtype):
-        raise TypeError("view: reading the bytes as another dtype is not supported; use to()")
-    out = reshape(input, *shape)
+        dtype, shape = shape[0], ()
+    if dtype is not None:
+        return _view_dtype(input, dtype)
+    out = reshape(input, *shape, shape=size)
     if out._storage is not input._storage:
         raise RuntimeError(
             "view size is not compatible with input tensor's size and stride (at least one "
@@ -187,9 +232,47 @@ def view(input: Tensor, *shape: Any) -> Tensor:
     return out
 
 
-def permute(input: Tensor, *dims: Any) -> Tensor:
+view_dtype_op = Op(
+    "view_dtype", MOVEMENT, "x", "dtype", alias=True,
+    infer=lambda x, dtype: (_bytes_shape(x.shape, x.dtype, dtype), dtype),
+    numpy=lambda x, dtype: x.view(dtype.numpy) if x.ndim else x.reshape(1).view(dtype.numpy)[0:1]
+    .reshape(()),
+)  # fmt: skip
+
+
+def _bytes_shape(shape: Shape, old: dt.dtype, new: dt.dtype) -> Shape:
+    if old.itemsize == new.itemsize:
+        return shape
+    if not shape or shape[-1] * old.itemsize % new.itemsize:
+        raise RuntimeError(
+            f"view: self.size(-1) must be divisible by {new.itemsize / old.itemsize:g} to view "
+            f"{old.name} as {new.name} (different element sizes), but got shape {list(shape)}"
+        )
+    return (*shape[:-1], shape[-1] * old.itemsize // new.itemsize)
+
+
+def _view_dtype(x: Tensor, d: dt.dtype) -> Tensor:
+    if d is x.dtype:
+        return reshape(x, x._node.shape)
+    if x.device.always_lazy or x.dtype.narrow or d.narrow:
+        raise RuntimeError(
+            f"view: reading {x.dtype.name} as {d.name} is supported between the CPU's NumPy dtypes "
+            f"(on {x.device} they have other bytes); convert with .to() or move with .cpu()"
+        )
+    _bytes_shape(x._node.shape, x.dtype, d)
+    if d.itemsize != x.dtype.itemsize and x.stride(-1) != 1:
+        raise RuntimeError(
+            f"view: self.stride(-1) must be 1 to view {x.dtype.name} as {d.name} (different "
+            f"element sizes), but got {x.stride(-1)}"
+        )
+    if mode.capture is not None:
+        mode.capture.give_up("reads bytes as another dtype")
+    return apply(view_dtype_op, (x,), (d,))
+
+
+def permute(input: Tensor, *order_: Any, dims: Any = None) -> Tensor:
     """The dims in another order; torch.permute."""
-    order = tuple(normalize_dim(d, input.ndim) for d in _ints("permute", dims))
+    order = tuple(normalize_dim(d, input.ndim) for d in _sizes("permute", order_, dims))
     if sorted(order) != list(range(input.ndim)):
         raise RuntimeError(
             f"permute(sparse_coo): dims {list(order)} do not match a tensor of {input.ndim} dims: "
@@ -230,9 +313,9 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     return apply(permute_op, (input,), (tuple(order),))
 
 
-def expand(input: Tensor, *sizes: Any) -> Tensor:
+def expand(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
     """Dims of size 1 repeated without copying; -1 keeps a size."""
-    sizes = _ints("expand", sizes)
+    sizes = _sizes("expand", sizes, size)
     old = input._node.shape
     extra = len(sizes) - len(old)
     if extra < 0:
@@ -240,7 +323,7 @@ def expand(input: Tensor, *sizes: Any) -> Tensor:
             f"expand: the number of sizes provided ({len(sizes)}) must be greater or equal to the "
             f"number of dimensions in the tensor ({len(old)})"
         )
-    new = tuple(old[d - extra] if n == -1 and d >= extra else n for d, n in enumerate(sizes))
+    new = tuple([old[d - extra] if n == -1 and d >= extra else n for d, n in enumerate(sizes)])
     for d, n in enumerate(new):
         if n < 0 or (d >= extra and old[d - extra] not in (1, n)):
             raise RuntimeError(
@@ -260,8 +343,20 @@ def broadcast_to(input: Tensor, size: Any) -> Tensor:
     return expand(input, size)
 
 
-def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+def broadcast_shapes(*shapes: Any) -> Size:
+    """The shape that tensors of these shapes have together; an int counts as a shape."""
+    given = [_ints("broadcast_shapes", (s,)) for s in shapes]
+    if any(n < 0 for s in given for n in s):
+        raise RuntimeError(f"broadcast_shapes: negative sizes in {[list(s) for s in given]}")
+    return Size(broadcast("broadcast_shapes", *given) if given else ())
+
+
+def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """The tensors expanded to their common shape."""
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        tensors = tuple(tensors[0])
+    if not tensors:
+        return ()
     shape = broadcast("broadcast_tensors", *[x._node.shape for x in tensors])
     return tuple(expand(x, shape) for x in tensors)
 
@@ -309,17 +404,15 @@ def dilate(x: Tensor, steps: Shape) -> Tensor:
 
 def flip(input: Tensor, *axes: Any, dims: Any = None) -> Tensor:
     """The order of elements reversed along dims (a copy, as PyTorch's)."""
-    named = _ints("flip", axes if dims is None else (dims,))
+    named = _sizes("flip", axes, dims)
     which = {normalize_dim(d, input.ndim) for d in named}
     if len(which) < len(named):
         raise RuntimeError(f"flip: a dim appears more than once in {list(named)}")
-    if not which:
-        return input.clone()
     shape = input._node.shape
+    if not which or not shape or 0 in shape:
+        return input.clone()
     starts = tuple(n - 1 if d in which else 0 for d, n in enumerate(shape))
     steps = tuple(-1 if d in which else 1 for d in range(len(shape)))
-    if 0 in shape:
-        return input.clone()
     return slice_(input, starts, shape, steps).clone()
 
 
@@ -353,8 +446,10 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     if dim is None:
         drop = {d for d, n in enumerate(shape) if n == 1}
     else:
-        dims = [dim] if isinstance(dim, int) else dim
+        dims = _ints("squeeze", (dim,) if not isinstance(dim, (list, tuple)) else (tuple(dim),))
         drop = {normalize_dim(d, input.ndim) for d in dims}
+        if len(drop) < len(dims):
+            raise RuntimeError(f"squeeze: a dim appears more than once in {list(dims)}")
         drop = {d for d in drop if shape and shape[d] == 1}
     return reshape(input, tuple(n for d, n in enumerate(shape) if d not in drop))
 
@@ -377,109 +472,102 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape(input, (*shape[:a], math.prod(shape[a : b + 1]), *shape[b + 1 :]))
 
 
-def unflatten(input: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """One dim split into several."""
+def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
+    """One dim split into several (one size may be -1)."""
     d = normalize_dim(dim, input.ndim)
-    shape = input._node.shape
-    return reshape(input, (*shape[:d], *sizes, *shape[d + 1 :]))
+    shape, new = input._node.shape, _ints("unflatten", (sizes,))
+    if not shape or not new:
+        raise RuntimeError(f"unflatten: expected a dim and sizes, got {list(shape)}, {list(new)}")
+    known = math.prod(n for n in new if n != -1)
+    if new.count(-1) == 1 and known and shape[d] % known == 0:
+        new = tuple(shape[d] // known if n == -1 else n for n in new)
+    if math.prod(new) != shape[d] or any(n < 0 for n in new):
+        raise RuntimeError(
+            f"unflatten: Provided sizes {list(new)} don't multiply up to the size of dim {d} "
+            f"({shape[d]}) in the input tensor"
+        )
+    return reshape(input, (*shape[:d], *new, *shape[d + 1 :]))
 
 
-def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
+def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
     """Elements start..start+length of a dim, as a view."""
+    if isinstance(start, Tensor):
+        if start.ndim or start.dtype.category != dt.INTEGER:
+            raise RuntimeError("narrow: start must be an 0-dim integral Tensor.")
+        start = int(start)
+    if not input.ndim:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
     d, shape = normalize_dim(dim, input.ndim), input._node.shape
+    if length < 0:
+        raise RuntimeError(f"narrow(): length must be non-negative, got {length}")
     if not -shape[d] <= start <= shape[d]:
-        raise IndexError(f"narrow: start {start} is out of range for size {shape[d]} at dim {d}")
+        raise IndexError(
+            f"narrow: start {start} is out of range for size {shape[d]} at dim {d}; expected "
+            f"{-shape[d]} to {shape[d]}"
+        )
     start += shape[d] if start < 0 else 0
-    if length < 0 or start + length > shape[d]:
+    if start + length > shape[d]:
         raise RuntimeError(
             f"start ({start}) + length ({length}) exceeds dimension size ({shape[d]})."
         )
-    starts = tuple(start if i == d else 0 for i in range(len(shape)))
-    return slice_(input, starts, tuple(length if i == d else n for i, n in enumerate(shape)))
+    return _part(input, d, start, length)
+
+
+def _part(x: Tensor, d: int, start: int, length: int) -> Tensor:
+    shape = x._node.shape
+    starts = (0,) * d + (start,) + (0,) * (len(shape) - d - 1)
+    return slice_(x, starts, (*shape[:d], length, *shape[d + 1 :]))
 
 
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The slice at `index` of a dim, without that dim."""
     if input.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
-    d = normalize_dim(dim, input.ndim)
+    d, index = normalize_dim(dim, input.ndim), index.__index__()
     n = input._node.shape[d]
     if not -n <= index < n:
         raise IndexError(
             f"select(): index {index} out of range for tensor of size {list(input._node.shape)} "
             f"at dimension {d}; expected {-n} to {n - 1}"
         )
-    return squeeze(narrow(input, d, index % n, 1), d)
-
-
-def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of equal size (the last may be smaller), or of the sizes given, along a dim."""
-    d = normalize_dim(dim, tensor.ndim)
-    n = tensor._node.shape[d]
-    sizes = split_size_or_sections
-    if isinstance(sizes, int):
-        if sizes <= 0 and not (sizes == 0 and n == 0):
-            raise RuntimeError(f"split: expected a positive split_size, got {sizes}")
-        step = max(sizes, 1)
-        sizes = [min(step, n - i) for i in range(0, n, step)] or [0]
-    elif sum(sizes) != n:
-        raise RuntimeError(
-            f"split_with_sizes expects split_sizes to sum exactly to {n} (input tensor's size at "
-            f"dimension {d}), but got split_sizes={list(sizes)}"
-        )
-    out, start = [], 0
-    for size in sizes:
-        out.append(narrow(tensor, d, start, size))
-        start += size
-    return tuple(out)
-
-
-def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most `chunks` views of equal size along a dim."""
-    if chunks <= 0:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    n = input._node.shape[normalize_dim(dim, input.ndim)]
-    return split(input, max(-(-n // chunks), 1), dim)
-
-
-def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """The slices along a dim, without it."""
-    d = normalize_dim(dim, input.ndim)
-    return tuple(select(input, d, i) for i in range(input._node.shape[d]))
+    shape = input._node.shape
+    return reshape(_part(input, d, index % n, 1), (*shape[:d], *shape[d + 1 :]))
 
 
 @functools.cache
 def _cat_op(n: int) -> Op:
-    names = [f"x{i}" for i in range(n)]
+    """n tensors after one another along `dim`, from `starts` on; stacked if those are ()."""
 
     def vjp_of(i: int) -> Any:
-        scope: dict[str, Any] = {}
-        specs = ", ".join(f"x{j}_spec" for j in range(i + 1))
-        exec(f"def vjp(g, dim, {specs}): return cut(g, dim, ({specs},))", {"cut": _cut}, scope)
-        return scope["vjp"]
+        return lambda g, dim, starts: (
+            _part(g, dim, starts[i], starts[i + 1] - starts[i]) if starts else select(g, dim, i)
+        )
 
     return Op(
-        f"cat{n}", ROUTINE, " ".join(names), "dim",
-        infer=lambda *a: (
-            tuple(
-                sum(x.shape[d] for x in a[:-1]) if d == a[-1] else m
-                for d, m in enumerate(a[0].shape)
-            ),
-            a[0].dtype,
+        f"cat{n}", ROUTINE, " ".join([f"x{i}" for i in range(n)]), "dim starts",
+        infer=lambda x, *a: (
+            (*x.shape[: a[-2]], a[-1][-1], *x.shape[a[-2] + 1 :]) if a[-1]
+            else (*x.shape[: a[-2]], n, *x.shape[a[-2] :]), x.dtype,
         ),
-        numpy=lambda *a: np.concatenate(a[:-1], a[-1]),
+        numpy=lambda *a: np.concatenate(a[:-2], a[-2]) if a[-1] else _np_stack(a[:-2], a[-2]),
         fallback=_cat_by_pads, **{f"x{i}": vjp_of(i) for i in range(n)},
     )  # fmt: skip
 
 
-def _cut(g: Tensor, dim: int, specs: tuple[Any, ...]) -> Tensor:
-    sizes = [s.shape[dim] for s in specs]
-    return narrow(g, dim, sum(sizes[:-1]), sizes[-1])
+def _np_stack(arrays: Sequence[np.ndarray], dim: int) -> np.ndarray:
+    if dim:
+        return np.stack(arrays, dim)
+    first = arrays[0]
+    if not first.size:
+        return np.empty((len(arrays), *first.shape), first.dtype)
+    return np.concatenate([a[None] for a in arrays])
 
 
 def _cat_by_pads(*args: Any) -> Tensor:
     """A sum (for bools, an or) of the inputs, each padded with zeros to the whole size."""
-    xs, dim = args[:-1], args[-1]
+    xs, dim = args[:-2], args[-2]
+    if not args[-1]:
+        xs = tuple(unsqueeze(x, dim) for x in xs)
     total = sum(x.shape[dim] for x in xs)
     out: Any = None
     start = 0
@@ -496,14 +584,32 @@ def _cat_by_pads(*args: Any) -> Tensor:
     return xs[0].clone() if out is None else out
 
 
-def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """The tensors one after the other along an existing dim."""
+def _tensors(name: str, tensors: Any) -> list[Tensor]:
+    if isinstance(tensors, Tensor):
+        raise TypeError(f"{name}(): expected a list or tuple of Tensors, got a Tensor")
     xs = list(tensors)
     if not xs:
-        raise RuntimeError("cat: expected a non-empty list of Tensors")
+        raise RuntimeError(f"{name}: expected a non-empty list of Tensors")
     for x in xs:
         if not isinstance(x, Tensor):
-            raise TypeError(f"cat: expected Tensors, got {type(x).__name__}")
+            raise TypeError(f"{name}: expected Tensors, got {type(x).__name__}")
+    return xs
+
+
+def _promoted(xs: list[Tensor]) -> list[Tensor]:
+    common = xs[0]._node.dtype
+    same = True
+    for x in xs:
+        d = x._node.dtype
+        if d is not common:
+            common, same = dt.promote_types(common, d), False
+    return xs if same else [x.to(common) for x in xs]
+
+
+def cat(tensors: Any, dim: int = 0) -> Tensor:
+    """The tensors one after the other along an existing dim."""
+    xs = _tensors("cat", tensors)
+    for x in xs:
         if x.ndim == 0:
             raise RuntimeError("cat: zero-dimensional tensors cannot be concatenated; use stack")
     kept = [x for x in xs if x._node.shape != (0,)] or xs[:1]
@@ -518,36 +624,36 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
                 f"cat: Sizes of tensors must match except in dimension {d}. Expected "
                 f"{list(first)} but got {list(s)} for tensor number {i} in the list."
             )
-    common = kept[0].dtype
-    for x in kept[1:]:
-        common = dt.promote_types(common, x.dtype)
+    common = _promoted(xs)[0].dtype
     kept = [x.to(common) for x in kept]
     if len(kept) == 1:
         return kept[0].clone()
-    return apply(_cat_op(len(kept)), tuple(kept), (d,))
+    starts = (0, *itertools.accumulate([x._node.shape[d] for x in kept]))
+    return apply(_cat_op(len(kept)), tuple(kept), (d, starts))
 
 
 concat = concatenate = cat
 
 
-def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+def stack(tensors: Any, dim: int = 0) -> Tensor:
     """The tensors, all of one shape, along a new dim."""
-    xs = list(tensors)
-    if not xs:
-        raise RuntimeError("stack: expected a non-empty list of Tensors")
-    for x in xs:
-        if x._node.shape != xs[0]._node.shape:
+    xs = _tensors("stack", tensors)
+    shape = xs[0]._node.shape
+    for i, x in enumerate(xs):
+        if x._node.shape != shape:
             raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(xs[0].shape)} and "
-                f"{list(x.shape)}"
+                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
+                f"{list(x.shape)} at entry {i}"
             )
-    d = normalize_dim(dim, xs[0].ndim + 1)
-    return cat([unsqueeze(x, d) for x in xs], d)
+    d = normalize_dim(dim, len(shape) + 1)
+    return apply(_cat_op(len(xs)), tuple(_promoted(xs)), (d, ()))
 
 
-def repeat(input: Tensor, *sizes: Any) -> Tensor:
+def repeat(input: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
     """The tensor copied along each dim as often as `sizes` says."""
-    counts = _ints("repeat", sizes)
+    counts = _sizes("repeat", sizes, repeats)
+    if any(n < 0 for n in counts):
+        raise RuntimeError(f"Trying to create tensor with negative dimension: {list(counts)}")
     shape = input._node.shape
     if len(counts) < len(shape):
         raise RuntimeError(
@@ -560,14 +666,78 @@ def repeat(input: Tensor, *sizes: Any) -> Tensor:
     return wide.clone().reshape(tuple(c * n for c, n in zip(counts, shape, strict=True)))
 
 
-def contiguous(input: Tensor) -> Tensor:
-    """Itself if its memory is in row-major order, else a copy that is."""
-    return input if input.is_contiguous() else input.clone()
+def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
+    """Itself if its memory is in row-major order (or as `memory_format` says), else a copy."""
+    if input.is_contiguous(memory_format):
+        return input
+    if memory_format is None:
+        return input.clone()
+    from pyframe.storage import ordered
+
+    return ordered(input, memory_format, "contiguous")
 
 
 def view_as(input: Tensor, other: Tensor) -> Tensor:
     """`view` in the shape of `other`."""
     return view(input, other._node.shape)
+
+
+def reshape_as(input: Tensor, other: Tensor) -> Tensor:
+    """`reshape` to the shape of `other`."""
+    return reshape(input, other._node.shape)
+
+
+def ravel(input: Tensor) -> Tensor:
+    """All elements as a vector: a view of a contiguous tensor."""
+    return reshape(input, (-1,)) if input.numel() else reshape(input, (0,))
+
+
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """`transpose` under NumPy's name."""
+    return transpose(input, axis0, axis1)
+
+
+def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """A diagonal of two dims as the last dim, a view; `offset` counts up and to the right."""
+    a, b = normalize_dim(dim1, input.ndim), normalize_dim(dim2, input.ndim)
+    if a == b:
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    return apply(diagonal_op, (input,), (offset.__index__(), a, b))
+
+
+def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """(..., n) on a diagonal of two new dims of size n + |offset|, 0 elsewhere."""
+    a, b = normalize_dim(dim1, input.ndim + 1), normalize_dim(dim2, input.ndim + 1)
+    if a == b or not input.ndim:
+        raise RuntimeError(
+            f"diag_embed: expected a dim and two different dim1, dim2; got shape "
+            f"{list(input.shape)}, dims {dim1}, {dim2}"
+        )
+    shape = list(input._node.shape[:-1])
+    size = input._node.shape[-1] + builtin_abs(offset)
+    for d in sorted((a, b)):
+        shape.insert(d, size)
+    return _undiagonal(input, tuple(shape), offset, a, b)
+
+
+def diagflat(input: Tensor, offset: int = 0) -> Tensor:
+    """All elements on a diagonal of a matrix."""
+    return diag_embed(ravel(input), offset)
+
+
+def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
+    """Windows of a dim, `step` apart, as a view: their elements are the last dim."""
+    d = normalize_dim(dimension, self.ndim)
+    shape = self._node.shape or (1,)
+    if not 0 <= size <= shape[d]:
+        raise RuntimeError(
+            f"maximum size for tensor at dimension {d} is {shape[d]} but size is {size}"
+        )
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    x = movedim(reshape(self, shape), d, -1)
+    out = windows(x, (size,), (step,), (1,))
+    return movedim(out, -2, d) if self.ndim else reshape(out, (size,))
 
 
 # --- the writes behind in-place ops on views
@@ -597,6 +767,8 @@ def _put_by_views(base: Tensor, value: Tensor, steps: Any) -> Tensor:
 
     if not steps:
         return value
+    if any(op.name in OVERLAPPING for op, _ in steps):
+        return _put_by_places(base, value, steps)
     (op, attrs), rest = steps[0], steps[1:]
     inner = value if not rest else _put_by_views(apply(op, (base,), attrs), value, rest)
     if op is slice_op:
@@ -614,7 +786,27 @@ def _put_by_views(base: Tensor, value: Tensor, steps: Any) -> Tensor:
         return permute(inner, _invert(attrs[0]))
     if op is expand_op:
         return reshape(inner, base._node.shape)  # an expand that is written to repeats nothing
+    if op is diagonal_op:
+        shape = base._node.shape
+        size = views.diagonal_shape(shape, *attrs)
+        hot = ones(size, dtype=dt.bool_, device=base.device)
+        return where(_undiagonal(hot, shape, *attrs), _undiagonal(inner, shape, *attrs), base)
     raise RuntimeError(f"in-place write through a view made by {op.name}; clone() it first")
+
+
+# views in which a position may show several times, so that a write through one is no selection
+OVERLAPPING = ("windows", "as_strided")
+
+
+def _put_by_places(base: Tensor, value: Tensor, steps: Any) -> Tensor:
+    from pyframe.ops.index import put_rows
+    from pyframe.tensor import upload
+
+    shape = base._node.shape
+    places = _np_cut(np.arange(math.prod(shape)).reshape(shape), steps)
+    index = upload(np.ascontiguousarray(places).reshape(-1), base.device)
+    out = apply(put_rows, (reshape(base, (-1, 1)), index, reshape(value, (-1, 1))))
+    return reshape(out, shape)
 
 
 def _cut_steps(g: Tensor, steps: Any) -> Tensor:
@@ -636,9 +828,10 @@ _op.TO_DEVICE = Op("to_device", ROUTINE, "x", "source dtype", x=lambda g, source
 
 PUBLIC = public(
     globals(),
-    both="""reshape permute transpose swapaxes=transpose t movedim broadcast_to flip squeeze
-    unsqueeze flatten unflatten narrow select split chunk unbind""",
-    methods="view view_as expand expand_as repeat contiguous",
-    functions="cat concat=cat concatenate=cat stack broadcast_tensors",
-    rebind="squeeze unsqueeze transpose swapaxes t",
+    both="""reshape permute transpose swapaxes swapdims=transpose t movedim moveaxis=movedim
+    broadcast_to flip squeeze unsqueeze flatten unflatten narrow select diagonal ravel
+    diag_embed diagflat""",
+    methods="view view_as reshape_as expand expand_as repeat contiguous unfold",
+    functions="cat concat=cat concatenate=cat stack broadcast_tensors broadcast_shapes",
+    rebind="squeeze unsqueeze transpose swapaxes swapdims t",
 )

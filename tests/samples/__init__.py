@@ -3,6 +3,7 @@
 from . import (
     complex,
     core,
+    indexing,
     pointwise,
     sorting,
 )
@@ -11,6 +12,7 @@ from .row import Row as Row, make as make
 FAMILIES = (
     core,
     complex,
+    indexing,
     pointwise,
     sorting,
 )
