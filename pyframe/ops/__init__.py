@@ -17,7 +17,9 @@ from pyframe.ops import (
     index,
     matmul,
     movement,
+    pool as pool,
     reduce,
+    resample,
     scan,
     sort,
 )
@@ -37,6 +39,7 @@ FAMILIES = (
     index,
     creation,
     complex,
+    resample,
     _random,
     _fft,
 )
