@@ -467,5 +467,6 @@ def _unpool_planes(source: Tensor, index: Tensor, area: int) -> Tensor:
     hit = el.eq(mv.unsqueeze(index, 1), el.iota((area, 1), source.device))
     rank = el.iota((length,), source.device)
     last = amax(el.where(hit, rank, -1), -1, True)
-    hit = el.logical_and(hit, el.eq(last, rank))
-    return sum_(el.where(hit, mv.unsqueeze(source, 1), 0.0), -1)
+    x = mv.unsqueeze(source, 1)
+    x = el.where(el.eq(last, rank), x, x - x.detach())  # the gradient goes to all of them
+    return sum_(el.where(hit, x, 0.0), -1)
