@@ -1,4 +1,4 @@
-"""Convolution and pooling in any number of spatial dims.
+"""Convolution and its transpose in any number of spatial dims.
 
 The three products of a convolution (its result, the gradients of its input and its weight) are
 ops of their own, each linear in both operands, so that their gradients are one another.
@@ -13,13 +13,15 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.graph.view import window_count
-from pyframe.ops import bound_routines, elementwise as el, movement as mv
-from pyframe.ops.matmul import matmul
+from pyframe.ops import bound_routines, movement as mv
+from pyframe.ops.complex import conj
+from pyframe.ops.matmul import matmul, matmul_op
 from pyframe.ops.op import ROUTINE, Op, apply
-from pyframe.ops.reduce import argmax, sum as sum_
+from pyframe.ops.reduce import sum as sum_
 from pyframe.tensor import Tensor
 
 Shape = tuple[int, ...]
+product: Any = matmul_op.numpy  # float16 is added up in float32
 
 
 def _pad_np(x: np.ndarray, padding: Shape, value: float = 0) -> np.ndarray:
@@ -51,8 +53,8 @@ def _conv_np(
     x = _pad_np(x, padding)
     count = window_count(x.shape[2:], kernel, stride, dilation)
     cols = _columns(x, kernel, stride, dilation, groups)
-    rows = w.reshape(groups, w.shape[0] // groups, -1)
-    return np.matmul(rows, cols).reshape((x.shape[0], w.shape[0], *count))
+    rows = w.reshape(groups, w.shape[0] // groups, math.prod(w.shape[1:]))
+    return product(rows, cols).reshape((x.shape[0], w.shape[0], *count))
 
 
 def _conv_input_np(
@@ -60,8 +62,8 @@ def _conv_input_np(
     groups: int,
 ) -> np.ndarray:  # fmt: skip
     kernel, count, n = w.shape[2:], g.shape[2:], g.shape[0]
-    rows = w.reshape(groups, w.shape[0] // groups, -1).swapaxes(1, 2)
-    cols = np.matmul(rows, g.reshape(n, groups, g.shape[1] // groups, -1))
+    rows = w.reshape(groups, w.shape[0] // groups, math.prod(w.shape[1:])).swapaxes(1, 2)
+    cols = product(rows, g.reshape(n, groups, g.shape[1] // groups, math.prod(count)))
     cols = cols.reshape(n, groups * w.shape[1], *kernel, *count)
     padded = tuple(s + 2 * p for s, p in zip(spatial, padding, strict=True))
     out = np.zeros((n, groups * w.shape[1], *padded), g.dtype)
@@ -80,8 +82,8 @@ def _conv_weight_np(
     groups: int,
 ) -> np.ndarray:  # fmt: skip
     cols = _columns(_pad_np(x, padding), kernel, stride, dilation, groups)
-    rows = g.reshape(g.shape[0], groups, g.shape[1] // groups, -1)
-    out = np.matmul(rows, cols.swapaxes(2, 3)).sum(0)
+    rows = g.reshape(g.shape[0], groups, g.shape[1] // groups, math.prod(g.shape[2:]))
+    out = product(rows, cols.swapaxes(2, 3)).sum(0)
     return out.reshape(g.shape[1], x.shape[1] // groups, *kernel)
 
 
@@ -160,9 +162,9 @@ conv_op = Op(
     numpy=_conv_np, fallback=_conv_by_views,
     phases=bound_routines.conv,
     x=lambda g, w, x_spec, stride, padding, dilation, groups: apply(
-        conv_input_op, (g, w), (x_spec.shape[2:], stride, padding, dilation, groups)),
+        conv_input_op, (g, conj(w)), (x_spec.shape[2:], stride, padding, dilation, groups)),
     w=lambda g, x, w_spec, stride, padding, dilation, groups: apply(
-        conv_weight_op, (g, x), (w_spec.shape[2:], stride, padding, dilation, groups)),
+        conv_weight_op, (g, conj(x)), (w_spec.shape[2:], stride, padding, dilation, groups)),
 )  # fmt: skip
 conv_input_op = Op(
     "conv_input", ROUTINE, "g_ w", "spatial stride padding dilation groups",
@@ -170,9 +172,9 @@ conv_input_op = Op(
     numpy=_conv_input_np, fallback=_conv_input_by_views,
     phases=bound_routines.conv_input,
     g_=lambda g, w, stride, padding, dilation, groups: apply(
-        conv_op, (g, w), (stride, padding, dilation, groups)),
+        conv_op, (g, conj(w)), (stride, padding, dilation, groups)),
     w=lambda g, g_, w_spec, stride, padding, dilation, groups: apply(
-        conv_weight_op, (g_, g), (w_spec.shape[2:], stride, padding, dilation, groups)),
+        conv_weight_op, (conj(g_), g), (w_spec.shape[2:], stride, padding, dilation, groups)),
 )  # fmt: skip
 conv_weight_op = Op(
     "conv_weight", ROUTINE, "g_ x", "kernel stride padding dilation groups",
@@ -180,14 +182,23 @@ conv_weight_op = Op(
     numpy=_conv_weight_np, fallback=_conv_weight_by_views,
     phases=bound_routines.conv_weight,
     g_=lambda g, x, stride, padding, dilation, groups: apply(
-        conv_op, (x, g), (stride, padding, dilation, groups)),
+        conv_op, (conj(x), g), (stride, padding, dilation, groups)),
     x=lambda g, g_, x_spec, stride, padding, dilation, groups: apply(
-        conv_input_op, (g_, g), (x_spec.shape[2:], stride, padding, dilation, groups)),
+        conv_input_op, (conj(g_), g), (x_spec.shape[2:], stride, padding, dilation, groups)),
 )  # fmt: skip
 
 
-def _each(value: Any, k: int, name: str) -> Shape:
-    out = (value,) * k if isinstance(value, int) else tuple(int(v) for v in value)
+def each(value: Any, k: int, name: str) -> Shape:
+    """An int or a sequence of k ints (or of one) as k ints."""
+    try:
+        out = tuple(v.__index__() for v in value)
+    except TypeError:
+        try:
+            out = (value.__index__(),)
+        except (AttributeError, TypeError):
+            raise TypeError(f"{name} must be an int or {k} ints, got {value!r}") from None
+    except AttributeError:
+        raise TypeError(f"{name} must be ints, got {value!r}") from None
     if len(out) == 1:
         out *= k
     if len(out) != k:
@@ -195,20 +206,19 @@ def _each(value: Any, k: int, name: str) -> Shape:
     return out
 
 
-def conv(
+def _operands(
     name: str, k: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
-    padding: Any, dilation: Any, groups: int,
-) -> Tensor:  # fmt: skip
-    """conv1d/2d/3d with PyTorch's arguments and errors."""
-    unbatched = input.ndim == k + 1
-    x = mv.unsqueeze(input, 0) if unbatched else input
+    dilation: Any, groups: int, channels: int,
+) -> tuple[Tensor, Shape, Shape]:  # fmt: skip
+    """The input with its batch dim, stride and dilation; `channels` is the dim of the weight that
+    says how many channels result."""
+    x = mv.unsqueeze(input, 0) if input.ndim == k + 1 else input
     if x.ndim != k + 2 or weight.ndim != k + 2:
         raise RuntimeError(
             f"{name}: expected {k + 1}D (unbatched) or {k + 2}D (batched) input and {k + 2}D "
             f"weight, but got input of size {list(input.shape)} and weight {list(weight.shape)}"
         )
-    stride, dilation = _each(stride, k, f"{name}: stride"), _each(dilation, k, f"{name}: dilation")
-    kernel, channels = weight._node.shape[2:], x._node.shape[1]
+    stride, dilation = each(stride, k, f"{name}: stride"), each(dilation, k, f"{name}: dilation")
     if min(stride) <= 0 or min(dilation) <= 0 or groups <= 0:
         raise RuntimeError(f"{name}: non-positive stride, dilation or groups is not supported")
     if x.dtype is not weight.dtype or (bias is not None and bias.dtype is not weight.dtype):
@@ -216,15 +226,46 @@ def conv(
             f"{name}: Input type ({x.dtype.name}) and weight type ({weight.dtype.name}) should be "
             "the same; convert one with .to(dtype)"
         )
-    if channels != weight._node.shape[1] * groups or weight._node.shape[0] % groups:
+    if x.dtype is dt.bool_:
+        raise RuntimeError(f"{name}: not implemented for bool; use .float() first")
+    out, size = weight._node.shape[:2]
+    expected = size * groups
+    if channels:
+        expected, out = out, size * groups
+    if x._node.shape[1] != expected or weight._node.shape[0] % groups:
         raise RuntimeError(
             f"{name}: given groups={groups}, weight of size {list(weight.shape)}, expected "
-            f"input{list(input.shape)} to have {weight._node.shape[1] * groups} channels, but got "
-            f"{channels} channels instead"
+            f"input{list(input.shape)} to have {expected} channels, but got "
+            f"{x._node.shape[1]} channels instead"
         )
+    if 0 in weight._node.shape[2:]:
+        raise RuntimeError(f"{name}: kernel size should be greater than zero")
+    if bias is not None and bias._node.shape != (out,):
+        raise RuntimeError(
+            f"{name}: expected bias to be 1-dimensional with {out} elements, but got bias of size "
+            f"{list(bias.shape)}"
+        )
+    return x, stride, dilation
+
+
+def _finished(out: Tensor, bias: Tensor | None, unbatched: bool, k: int) -> Tensor:
+    if bias is not None:
+        out = out + mv.reshape(bias, (-1,) + (1,) * k)
+    return mv.squeeze(out, 0) if unbatched else out
+
+
+def conv(
+    name: str, k: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
+    padding: Any, dilation: Any, groups: int,
+) -> Tensor:  # fmt: skip
+    """conv1d/2d/3d with PyTorch's arguments and errors."""
+    x, stride, dilation = _operands(
+        name, k, input, weight, bias, stride, dilation, groups, channels=0
+    )
+    kernel = weight._node.shape[2:]
     if isinstance(padding, str):
         x, padding = _named_padding(name, x, padding, kernel, stride, dilation)
-    padding = _each(padding, k, f"{name}: padding")
+    padding = each(padding, k, f"{name}: padding")
     if min(padding) < 0:
         raise RuntimeError(f"{name}: negative padding is not supported, got {list(padding)}")
     for n, p, m, d in zip(x._node.shape[2:], padding, kernel, dilation, strict=True):
@@ -235,14 +276,49 @@ def conv(
                 f"size: {list(kernel)}. Kernel size can't be greater than actual input size"
             )
     out = apply(conv_op, (x, weight), (stride, padding, dilation, groups))
-    if bias is not None:
-        if bias._node.shape != weight._node.shape[:1]:
-            raise RuntimeError(
-                f"{name}: expected bias to be 1-dimensional with {weight._node.shape[0]} elements, "
-                f"but got bias of size {list(bias.shape)}"
-            )
-        out = out + mv.reshape(bias, (-1,) + (1,) * k)
-    return mv.squeeze(out, 0) if unbatched else out
+    return _finished(out, bias, input.ndim == k + 1, k)
+
+
+def conv_transpose(
+    name: str, k: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
+    padding: Any, output_padding: Any, groups: int, dilation: Any,
+) -> Tensor:  # fmt: skip
+    """conv_transpose1d/2d/3d: the gradient of a convolution's input, with PyTorch's arguments."""
+    x, stride, dilation = _operands(
+        name, k, input, weight, bias, stride, dilation, groups, channels=1
+    )
+    padding = each(padding, k, f"{name}: padding")
+    extra = each(output_padding, k, f"{name}: output_padding")
+    if min(padding) < 0 or min(extra) < 0:
+        raise RuntimeError(
+            f"{name}: negative padding is not supported, got padding {list(padding)} and "
+            f"output_padding {list(extra)}"
+        )
+    if any(e >= max(s, d) for e, s, d in zip(extra, stride, dilation, strict=True)):
+        raise RuntimeError(
+            f"{name}: output padding must be smaller than either stride or dilation, but got "
+            f"output_padding: {list(extra)} stride: {list(stride)} dilation: {list(dilation)}"
+        )
+    # A convolution of the result must have the input's size: what is over is cut or added after
+    over = any(e >= s for e, s in zip(extra, stride, strict=True))
+    inner = (0,) * k if over else padding
+    size = tuple(
+        (n - 1) * s - 2 * p + d * (m - 1) + (0 if over else e) + 1
+        for n, s, p, d, m, e in zip(
+            x._node.shape[2:], stride, inner, dilation, weight._node.shape[2:], extra, strict=True
+        )
+    )
+    last = tuple(n + e - 2 * p for n, e, p in zip(size, extra, padding, strict=True))
+    if min(last if over else size) <= 0:
+        raise RuntimeError(
+            f"{name}: given input size per channel: {list(x.shape[2:])}. Calculated output size "
+            f"per channel: {list(last if over else size)}. Output size is too small"
+        )
+    out = apply(conv_input_op, (x, weight), (size, stride, inner, dilation, groups))
+    if over:
+        cut = tuple((-p, e - p) for p, e in zip(padding, extra, strict=True))
+        out = mv.pad(out, ((0, 0), (0, 0), *cut))
+    return _finished(out, bias, input.ndim == k + 1, k)
 
 
 def _named_padding(
@@ -258,168 +334,3 @@ def _named_padding(
     total = [d * (m - 1) for d, m in zip(dilation, kernel, strict=True)]
     extra = ((0, 0), (0, 0), *((0, t % 2) for t in total))
     return mv.pad(x, extra), tuple(t // 2 for t in total)
-
-
-# --- pooling
-
-
-def _max_pool_np(x: np.ndarray, kernel: Shape, stride: Shape, dilation: Shape) -> np.ndarray:
-    count = window_count(x.shape[-len(kernel) :], kernel, stride, dilation)
-    out: Any = None
-    for part in _positions(x, kernel, stride, dilation, count):
-        out = np.array(part) if out is None else np.maximum(out, part, out=out)
-    return out
-
-
-def _positions(x: np.ndarray, kernel: Shape, stride: Shape, dilation: Shape, count: Shape) -> Any:
-    for at in np.ndindex(*kernel):
-        place = tuple(
-            slice(i * d, i * d + (m - 1) * s + 1, s)
-            for i, d, m, s in zip(at, dilation, count, stride, strict=True)
-        )
-        yield x[(..., *place)]
-
-
-def _max_pool_input_np(
-    g: np.ndarray, x: np.ndarray, y: np.ndarray, kernel: Shape, stride: Shape, dilation: Shape
-) -> np.ndarray:
-    """Each gradient goes to the first of the largest elements of its window."""
-    count = g.shape[-len(kernel) :]
-    out = np.zeros_like(x)
-    left = np.ones(g.shape, bool)
-    parts = _positions(x, kernel, stride, dilation, count)
-    grads = _positions(out, kernel, stride, dilation, count)
-    for part, grad in zip(parts, grads, strict=True):
-        hit = part == y
-        hit |= part != part
-        hit &= left
-        left ^= hit
-        grad += g * hit
-    return out
-
-
-def _flat_windows(x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) -> Tensor:
-    win = mv.windows(x, kernel, stride, dilation)
-    return win.reshape((*win._node.shape[: -len(kernel)], math.prod(kernel)))
-
-
-def _winners(x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) -> Tensor:
-    win = _flat_windows(x.detach(), kernel, stride, dilation)
-    return el.eq(argmax(win, -1, True), el.iota((math.prod(kernel),), x.device))
-
-
-def _max_pool_input_by_ops(
-    g: Tensor, x: Tensor, y: Tensor, kernel: Shape, stride: Shape, dilation: Shape
-) -> Tensor:
-    routed = el.where(_winners(x, kernel, stride, dilation), mv.unsqueeze(g, -1), 0.0)
-    routed = routed.reshape((*g._node.shape, *kernel))
-    return mv.fold(routed, x._node.shape[-len(kernel) :], stride, dilation)
-
-
-def _max_pool_pick(g: Tensor, x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) -> Tensor:
-    win = _flat_windows(g, kernel, stride, dilation)
-    return sum_(el.where(_winners(x, kernel, stride, dilation), win, 0.0), -1)
-
-
-def _max_pool_by_ops(x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) -> Tensor:
-    return _flat_windows(x, kernel, stride, dilation).amax(-1)
-
-
-max_pool_op = Op(
-    "max_pool", ROUTINE, "x", "kernel stride dilation",
-    infer=lambda x, kernel, stride, dilation: (
-        (*x.shape[: -len(kernel)],
-         *window_count(x.shape[-len(kernel):], kernel, stride, dilation)), x.dtype),
-    numpy=_max_pool_np, fallback=_max_pool_by_ops,
-    phases=bound_routines.max_pool,
-    x=lambda g, x, y, kernel, stride, dilation: apply(
-        max_pool_input_op, (g, x, y), (kernel, stride, dilation)),
-)  # fmt: skip
-max_pool_input_op = Op(
-    "max_pool_input", ROUTINE, "g_ x y_", "kernel stride dilation",
-    infer=lambda g, x, y, *a: (x.shape, x.dtype),
-    numpy=_max_pool_input_np, fallback=_max_pool_input_by_ops,
-    phases=bound_routines.max_pool_input,
-    g_=lambda g, x, kernel, stride, dilation: _max_pool_pick(g, x, kernel, stride, dilation),
-)  # fmt: skip
-
-
-def _pool_setup(
-    name: str, k: int, input: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any,
-    ceil_mode: bool,
-) -> tuple[Tensor, Shape, Shape, Shape, Shape, Shape]:  # fmt: skip
-    """Checked arguments and, for ceil_mode, how much more padding there is at the end."""
-    if input.ndim not in (k + 1, k + 2):
-        raise RuntimeError(
-            f"{name}: Expected {k + 1}D or {k + 2}D input tensor, but got {list(input.shape)}"
-        )
-    kernel = _each(kernel, k, f"{name}: kernel_size")
-    stride = kernel if stride in (None, (), []) else _each(stride, k, f"{name}: stride")
-    padding = _each(padding, k, f"{name}: padding")
-    dilation = _each(dilation, k, f"{name}: dilation")
-    if min(kernel) <= 0 or min(stride) <= 0 or min(dilation) <= 0:
-        raise RuntimeError(f"{name}: kernel size, stride and dilation should be greater than zero")
-    for p, m in zip(padding, kernel, strict=True):
-        if not 0 <= p <= m // 2:
-            raise RuntimeError(
-                f"{name}: pad should be at least zero and at most half of kernel size, but got "
-                f"pad={p} and kernel_size={m}"
-            )
-    after = []
-    for n, m, s, p, d in zip(
-        input._node.shape[-k:], kernel, stride, padding, dilation, strict=True
-    ):
-        span = n + 2 * p - d * (m - 1) - 1
-        count = span // s + 1
-        if ceil_mode and span % s and (count * s) < n + p:
-            count += 1
-        if count < 1:
-            raise RuntimeError(
-                f"{name}: given input size {list(input.shape)}, kernel {list(kernel)}: calculated "
-                "output size is too small"
-            )
-        after.append(max((count - 1) * s + d * (m - 1) + 1 - n - p, p if not ceil_mode else 0))
-    return input, kernel, stride, padding, tuple(after), dilation
-
-
-def max_pool(
-    name: str, k: int, input: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any,
-    ceil_mode: bool,
-) -> Tensor:  # fmt: skip
-    """max_pool1d/2d/3d with PyTorch's arguments and errors."""
-    x, kernel, stride, before, after, dilation = _pool_setup(
-        name, k, input, kernel, stride, padding, dilation, ceil_mode
-    )
-    widths = ((0, 0),) * (x.ndim - k) + tuple(zip(before, after, strict=True))
-    lowest = -math.inf if x.dtype.category == dt.FLOAT else int(np.iinfo(x.dtype.numpy).min)
-    x = mv.pad(x, widths, lowest)
-    return apply(max_pool_op, (x,), (kernel, stride, dilation))
-
-
-def avg_pool(
-    name: str, k: int, input: Tensor, kernel: Any, stride: Any, padding: Any, ceil_mode: bool,
-    count_include_pad: bool, divisor_override: int | None,
-) -> Tensor:  # fmt: skip
-    """avg_pool1d/2d/3d with PyTorch's arguments and errors."""
-    x, kernel, stride, before, after, dilation = _pool_setup(
-        name, k, input, kernel, stride, padding, 1, ceil_mode
-    )
-    lead = ((0, 0),) * (x.ndim - k)
-    widths = lead + tuple(zip(before, after, strict=True))
-    dims = tuple(range(-k, 0))
-    total = sum_(mv.windows(mv.pad(x, widths), kernel, stride, dilation), dims)
-    if divisor_override is not None:
-        if divisor_override == 0:
-            raise RuntimeError(f"{name}: divisor must be not zero")
-        return total / divisor_override
-    if after == before and (count_include_pad or not any(before)):
-        return total / math.prod(kernel)
-    ones = np.ones(x._node.shape[-k:], x.dtype.numpy)
-    inner = before if count_include_pad else (0,) * k
-    ones = np.pad(ones, tuple((p, p) for p in inner), constant_values=1)
-    rest = [(b - i, a - i) for b, a, i in zip(before, after, inner, strict=True)]
-    ones = np.pad(ones, [(max(b, 0), max(a, 0)) for b, a in rest])
-    counts = mv._np_windows(ones, kernel, stride, dilation).sum(axis=dims)
-    from pyframe.tensor import from_numpy
-
-    return total / from_numpy(np.ascontiguousarray(counts, x.dtype.numpy)).to(x.device)

@@ -1,29 +1,59 @@
-"""Convolution, pooling, padding and resampling."""
+"""Convolution, pooling, and pixels that change places."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from pyframe.ops import (
-    conv as _conv,
-    movement as mv,
-)
-from pyframe.ops.elementwise import gelu as gelu, silu as silu
-from pyframe.ops.index import one_hot as one_hot
+from pyframe.ops import conv as _conv, movement as mv, pool as _pool
 from pyframe.tensor import Tensor
 
 __all__ = [
+    "adaptive_avg_pool1d",
+    "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
+    "channel_shuffle",
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_tbc",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
+    "fold",
+    "fractional_max_pool2d",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d",
+    "fractional_max_pool3d_with_indices",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
     "max_pool1d",
+    "max_pool1d_with_indices",
     "max_pool2d",
+    "max_pool2d_with_indices",
     "max_pool3d",
-    "pad",
+    "max_pool3d_with_indices",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
+    "native_channel_shuffle",
+    "pixel_shuffle",
+    "pixel_unshuffle",
+    "unfold",
 ]
+
+
+# --- convolution
 
 
 def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1,
@@ -44,20 +74,70 @@ def conv3d(input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: An
     return _conv.conv("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
 
 
-def _max_pool(k: int) -> Any:
+def conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Tensor:
+    """Convolution of (T, N, C) with a weight (k, C, O) over time."""
+    x, w = mv.permute(input, (1, 2, 0)), mv.permute(weight, (2, 1, 0))
+    out = _conv.conv("conv_tbc", 1, x, w, bias, 1, pad, 1, 1)
+    return mv.permute(out, (2, 0, 1))
+
+
+def conv_transpose1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Tensor:  # fmt: skip
+    """Transposed convolution: (N, C, L) with (C, O/groups, k), to stride * (L - 1) + k or more."""
+    return _conv.conv_transpose("conv_transpose1d", 1, input, weight, bias, stride, padding,
+                                output_padding, groups, dilation)  # fmt: skip
+
+
+def conv_transpose2d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Tensor:  # fmt: skip
+    """Transposed convolution over two spatial dims: (N, C, H, W) with (C, O/groups, kh, kw)."""
+    return _conv.conv_transpose("conv_transpose2d", 2, input, weight, bias, stride, padding,
+                                output_padding, groups, dilation)  # fmt: skip
+
+
+def conv_transpose3d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
+    output_padding: Any = 0, groups: int = 1, dilation: Any = 1,
+) -> Tensor:  # fmt: skip
+    """Transposed convolution over three spatial dims."""
+    return _conv.conv_transpose("conv_transpose3d", 3, input, weight, bias, stride, padding,
+                                output_padding, groups, dilation)  # fmt: skip
+
+
+# --- pooling: of (N, C, *spatial) or (C, *spatial)
+
+
+def _named(run: Any, name: str, doc: str) -> Any:
+    run.__name__ = run.__qualname__ = name
+    run.__doc__ = doc
+    return run
+
+
+def _max_pool(k: int) -> tuple[Any, Any]:
     name = f"max_pool{k}d"
 
     def run(
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
         ceil_mode: bool = False, return_indices: bool = False,
-    ) -> Tensor:  # fmt: skip
-        if return_indices:
-            raise NotImplementedError(f"{name}: return_indices=True is not supported; use False")
-        return _conv.max_pool(name, k, input, kernel_size, stride, padding, dilation, ceil_mode)
+    ) -> Any:  # fmt: skip
+        return _pool.max_pool(name, k, input, kernel_size, stride, padding, dilation, ceil_mode,
+                              return_indices)  # fmt: skip
 
-    run.__name__ = run.__qualname__ = name
-    run.__doc__ = f"The largest element of each window over the last {k} dim(s)."
-    return run
+    def both(
+        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+        ceil_mode: bool = False, return_indices: bool = True,
+    ) -> Any:  # fmt: skip
+        return run(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+    what = f"The largest element of each window over the last {k} dim(s)"
+    return (
+        _named(run, name, f"{what}; return_indices: (values, int64 flat index in each plane)."),
+        _named(both, f"{name}_with_indices", f"{what} and its int64 flat index in each plane."),
+    )
 
 
 def _avg_pool(k: int) -> Any:
@@ -68,29 +148,221 @@ def _avg_pool(k: int) -> Any:
         ceil_mode: bool = False, count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> Tensor:  # fmt: skip
-        return _conv.avg_pool(name, k, input, kernel_size, stride, padding, ceil_mode,
+        return _pool.avg_pool(name, k, input, kernel_size, stride, padding, ceil_mode,
                               count_include_pad, divisor_override)  # fmt: skip
 
-    run.__name__ = run.__qualname__ = name
-    run.__doc__ = f"The mean of each window over the last {k} dim(s)."
-    return run
+    return _named(run, name, f"The mean of each window over the last {k} dim(s).")
 
 
-max_pool1d, max_pool2d, max_pool3d = _max_pool(1), _max_pool(2), _max_pool(3)
+def _lp_pool(k: int) -> Any:
+    name = f"lp_pool{k}d"
+
+    def run(
+        input: Tensor, norm_type: float, kernel_size: Any, stride: Any = None,
+        ceil_mode: bool = False,
+    ) -> Tensor:  # fmt: skip
+        return _pool.lp_pool(name, k, input, norm_type, kernel_size, stride, ceil_mode)
+
+    return _named(run, name, f"(sum of x^norm_type)^(1/norm_type) of windows over {k} dim(s).")
+
+
+def _adaptive_avg_pool(k: int) -> Any:
+    name = f"adaptive_avg_pool{k}d"
+
+    def run(input: Tensor, output_size: Any) -> Tensor:
+        return _pool.adaptive_avg_pool(name, k, input, output_size)
+
+    return _named(run, name, f"The means of `output_size` bins over the last {k} dim(s).")
+
+
+def _adaptive_max_pool(k: int) -> tuple[Any, Any]:
+    name = f"adaptive_max_pool{k}d"
+
+    def run(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
+        return _pool.adaptive_max_pool(name, k, input, output_size, return_indices)
+
+    def both(input: Tensor, output_size: Any, return_indices: bool = True) -> Any:
+        return run(input, output_size, True)
+
+    what = f"The largest element of each of `output_size` bins over the last {k} dim(s)"
+    return (
+        _named(run, name, f"{what}; return_indices: (values, int64 flat index in each plane)."),
+        _named(both, f"{name}_with_indices", f"{what} and its int64 flat index in each plane."),
+    )
+
+
+def _fractional_max_pool(k: int) -> tuple[Any, Any]:
+    name = f"fractional_max_pool{k}d"
+
+    def run(
+        input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+        return_indices: bool = False, _random_samples: Tensor | None = None,
+    ) -> Any:  # fmt: skip
+        return _pool.fractional_max_pool(name, k, input, kernel_size, output_size, output_ratio,
+                                         return_indices, _random_samples)  # fmt: skip
+
+    def both(
+        input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+        return_indices: bool = True, _random_samples: Tensor | None = None,
+    ) -> Any:  # fmt: skip
+        return run(input, kernel_size, output_size, output_ratio, True, _random_samples)
+
+    what = "The largest element of windows at random steps (https://arxiv.org/abs/1412.6071)"
+    doc = f"{what}; `_random_samples` in [0, 1) is (N, C, {k})."
+    return _named(run, name, doc), _named(both, f"{name}_with_indices", f"{what} and its index.")
+
+
+def _max_unpool(k: int) -> Any:
+    name = f"max_unpool{k}d"
+
+    def run(
+        input: Tensor, indices: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0,
+        output_size: Any = None,
+    ) -> Tensor:  # fmt: skip
+        return _pool.max_unpool(name, k, input, indices, kernel_size, stride, padding, output_size)
+
+    doc = f"max_pool{k}d undone: each element where its int64 index says, zeros elsewhere."
+    return _named(run, name, doc)
+
+
+max_pool1d, max_pool1d_with_indices = _max_pool(1)
+max_pool2d, max_pool2d_with_indices = _max_pool(2)
+max_pool3d, max_pool3d_with_indices = _max_pool(3)
 avg_pool1d, avg_pool2d, avg_pool3d = _avg_pool(1), _avg_pool(2), _avg_pool(3)
+lp_pool1d, lp_pool2d, lp_pool3d = _lp_pool(1), _lp_pool(2), _lp_pool(3)
+adaptive_avg_pool1d, adaptive_avg_pool2d = _adaptive_avg_pool(1), _adaptive_avg_pool(2)
+adaptive_avg_pool3d = _adaptive_avg_pool(3)
+adaptive_max_pool1d, adaptive_max_pool1d_with_indices = _adaptive_max_pool(1)
+adaptive_max_pool2d, adaptive_max_pool2d_with_indices = _adaptive_max_pool(2)
+adaptive_max_pool3d, adaptive_max_pool3d_with_indices = _adaptive_max_pool(3)
+fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional_max_pool(2)
+fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional_max_pool(3)
+max_unpool1d, max_unpool2d, max_unpool3d = _max_unpool(1), _max_unpool(2), _max_unpool(3)
 
 
-def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
-    """`pad` elements added at both ends of the last dims: (left, right, top, bottom, …)."""
-    if mode != "constant":
-        raise NotImplementedError(f"pad: mode {mode!r} is not supported; use 'constant'")
-    if len(pad) % 2 or len(pad) > 2 * input.ndim:
+# --- columns of windows
+
+
+def _pairs(name: str, **values: Any) -> list[tuple[int, ...]]:
+    out = [_conv.each(v, 2, f"{name}: {what}") for what, v in values.items()]
+    for what, v in zip(values, out, strict=True):
+        if min(v) < (0 if what == "padding" else 1):
+            raise RuntimeError(f"{name}: {what} should be greater than zero, but got {list(v)}")
+    return out
+
+
+def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
+           stride: Any = 1) -> Tensor:  # fmt: skip
+    """The windows of (N, C, H, W) as columns: (N, C * kh * kw, positions)."""
+    kernel, dilation, padding, stride = _pairs(
+        "unfold", kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride
+    )
+    x = mv.unsqueeze(input, 0) if input.ndim == 3 else input
+    if x.ndim != 4 or 0 in x._node.shape[1:]:
         raise RuntimeError(
-            f"Padding length must be divisible by 2 and at most {2 * input.ndim} for input of "
-            f"dimension {input.ndim}, got {len(pad)}"
+            "unfold: Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other "
+            f"non-zero dimensions for input, but got: {list(input.shape)}"
         )
-    widths = [(0, 0)] * input.ndim
-    for i in range(len(pad) // 2):
-        widths[-1 - i] = (int(pad[2 * i]), int(pad[2 * i + 1]))
-    out = mv.pad(input, tuple(widths), value or 0)
-    return out.clone() if out is input else out
+    _positions("unfold", x._node.shape[2:], kernel, dilation, padding, stride)
+    out = _conv._window_columns(x, kernel, stride, padding, dilation, 1, True)
+    out = mv.squeeze(out, 1).contiguous()
+    return mv.squeeze(out, 0) if input.ndim == 3 else out
+
+
+def _positions(name: str, size: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Any:
+    count = tuple(
+        (n + 2 * p - d * (m - 1) - 1) // s + 1
+        for n, m, d, p, s in zip(size, kernel, dilation, padding, stride, strict=True)
+    )
+    if min(count) < 1:
+        raise RuntimeError(
+            f"{name}: given spatial size {list(size)}, kernel_size {list(kernel)}, dilation "
+            f"{list(dilation)}, padding {list(padding)} and stride {list(stride)}, the array of "
+            f"sliding blocks would be {list(count)}, but its components must be at least one"
+        )
+    return count
+
+
+def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
+         stride: Any = 1) -> Tensor:  # fmt: skip
+    """The transpose of `unfold`: (N, C * kh * kw, positions) added up to (N, C, *output_size)."""
+    size, kernel, dilation, padding, stride = _pairs(
+        "fold", output_size=output_size, kernel_size=kernel_size, dilation=dilation,
+        padding=padding, stride=stride,
+    )  # fmt: skip
+    x = mv.unsqueeze(input, 0) if input.ndim == 2 else input
+    if x.ndim != 3 or 0 in x._node.shape[1:]:
+        raise RuntimeError(
+            "fold: Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and "
+            f"non-zero dimensions for input, but got: {list(input.shape)}"
+        )
+    count = _positions("fold", size, kernel, dilation, padding, stride)
+    n, rows, length = x._node.shape
+    if rows % math.prod(kernel) or length != math.prod(count):
+        raise RuntimeError(
+            f"fold: expected input of shape (N, C * {math.prod(kernel)}, {math.prod(count)}) for "
+            f"output_size={list(size)} and kernel_size={list(kernel)}, but got {list(input.shape)}"
+        )
+    cols = mv.reshape(x, (n, rows // math.prod(kernel), *kernel, *count))
+    padded = tuple(m + 2 * p for m, p in zip(size, padding, strict=True))
+    out = mv.fold(mv.permute(cols, (0, 1, 4, 5, 2, 3)), padded, stride, dilation)
+    if any(padding):
+        out = mv.pad(out, ((0, 0), (0, 0), *((-p, -p) for p in padding)))
+    return mv.squeeze(out, 0) if input.ndim == 2 else out
+
+
+# --- pixels and channels that change places
+
+
+def _image(name: str, x: Tensor, least: int = 3) -> tuple[int, ...]:
+    if x.ndim < least:
+        raise RuntimeError(
+            f"{name} expects input to have at least {least} dimensions, but got input with "
+            f"{x.ndim} dimension(s)"
+        )
+    return x._node.shape
+
+
+def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
+    """(*, C * r^2, H, W) -> (*, C, H * r, W * r) (https://arxiv.org/abs/1609.05158)."""
+    *lead, c, h, w = _image("pixel_shuffle", input)
+    r = upscale_factor
+    if r <= 0 or c % (r * r):
+        raise RuntimeError(
+            "pixel_shuffle expects a positive upscale_factor, and its input's 'channel' dimension "
+            f"to be divisible by its square, but got upscale_factor={r} and {c} channels"
+        )
+    k = len(lead)
+    x = mv.reshape(input, (*lead, c // (r * r), r, r, h, w))
+    x = mv.permute(x, (*range(k), k, k + 3, k + 1, k + 4, k + 2))
+    return mv.reshape(x, (*lead, c // (r * r), h * r, w * r)).contiguous()
+
+
+def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
+    """(*, C, H * r, W * r) -> (*, C * r^2, H, W): pixel_shuffle undone."""
+    *lead, c, h, w = _image("pixel_unshuffle", input)
+    r = downscale_factor
+    if r <= 0 or h % r or w % r:
+        raise RuntimeError(
+            "pixel_unshuffle expects a positive downscale_factor that divides height and width, "
+            f"but got downscale_factor={r} and an input of {h} x {w}"
+        )
+    k = len(lead)
+    x = mv.reshape(input, (*lead, c, h // r, r, w // r, r))
+    x = mv.permute(x, (*range(k), k, k + 2, k + 4, k + 1, k + 3))
+    return mv.reshape(x, (*lead, c * r * r, h // r, w // r)).contiguous()
+
+
+def channel_shuffle(input: Tensor, groups: int) -> Tensor:
+    """Channels of (N, C, *), `groups` groups of them, taken from each group in turn."""
+    n, c, *rest = _image("channel_shuffle", input)
+    if groups <= 0 or c % groups:
+        raise RuntimeError(
+            "channel_shuffle: Number of groups to divide channels in must be positive, and "
+            f"channels must be divisible by it, but got groups={groups} and {c} channels"
+        )
+    x = mv.transpose(mv.reshape(input, (n, groups, c // groups, *rest)), 1, 2)
+    return mv.reshape(x, (n, c, *rest)).contiguous()
+
+
+native_channel_shuffle = channel_shuffle

@@ -1,0 +1,189 @@
+"""Padding, interpolation and sampling at the points of a grid."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pyframe import dtypes as dt
+from pyframe.ops import pool as _pool, resample as _resample
+from pyframe.ops.conv import each
+from pyframe.tensor import Tensor
+
+__all__ = [
+    "affine_grid",
+    "grid_sample",
+    "interpolate",
+    "pad",
+    "upsample",
+    "upsample_bilinear",
+    "upsample_nearest",
+]
+
+_NEAREST = ("nearest", "nearest-exact")
+_SMOOTH = {"linear": 3, "bilinear": 4, "trilinear": 5, "bicubic": 4}  # and the ndim they take
+
+
+def pad(input: Tensor, pad: Any, mode: str = "constant", value: float | None = None) -> Tensor:
+    """`pad` elements added at both ends of the last dims: (left, right, top, bottom, …).
+
+    mode 'constant' fills with `value` (0); 'reflect', 'replicate' and 'circular' take the input's
+    own elements. Negative numbers cut.
+    """
+    return _resample.pad(input, pad, mode, value)
+
+
+def interpolate(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+    align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
+) -> Tensor:  # fmt: skip
+    """(N, C, *spatial) at another size: int or ints `size`, or number(s) `scale_factor`.
+
+    mode: nearest, nearest-exact, linear, bilinear, bicubic, trilinear or area. All but the nearest
+    need floats; they are products with a matrix along each dim, in which a NaN or inf of the input
+    reaches all results of its row.
+    """
+    k = input.ndim - 2
+    if mode not in _SMOOTH and align_corners is not None:
+        raise ValueError(
+            "interpolate: align_corners option can only be set with the interpolating modes: "
+            "linear | bilinear | bicubic | trilinear"
+        )
+    sizes, scales = _sizes(input, size, scale_factor, recompute_scale_factor, mode == "area")
+    if antialias and not (mode in ("bilinear", "bicubic") and k == 2):
+        raise ValueError(
+            "interpolate: Anti-alias option is restricted to bilinear and bicubic modes and "
+            f"requires a 4-D tensor as input, got mode {mode!r} and {input.ndim}-D"
+        )
+    if not 1 <= k <= 3 or mode not in ("area", *_NEAREST, *_SMOOTH):
+        raise NotImplementedError(
+            "interpolate: Only 3D, 4D and 5D input Tensors supported, in the modes nearest | "
+            "linear | bilinear | bicubic | trilinear | area | nearest-exact, got "
+            f"{input.ndim}D and mode {mode!r}"
+        )
+    if _SMOOTH.get(mode, input.ndim) != input.ndim:
+        raise NotImplementedError(
+            f"interpolate: Got {input.ndim}D input, but {mode} mode needs {_SMOOTH[mode]}D input"
+        )
+    spatial = input._node.shape[2:]
+    if 0 in input._node.shape[1:] or min(sizes) <= 0:
+        raise RuntimeError(
+            "interpolate: Input and output sizes should be greater than 0, but got input "
+            f"{list(input.shape)} and output size {list(sizes)}"
+        )
+    if mode == "area":
+        return _pool.adaptive_avg_pool("interpolate", k, input, sizes)
+    kind = np.float64 if input.dtype is dt.float64 else np.float32
+    out = input
+    if mode not in _SMOOTH and input.dtype is dt.bool_:
+        raise RuntimeError("interpolate: not implemented for bool; use .float() first")
+    if mode in _SMOOTH and input.dtype.category != dt.FLOAT:
+        raise RuntimeError(
+            f"interpolate: mode {mode!r} is not implemented for {input.dtype.name}; use .float()"
+        )
+    # The dims that shrink most come first: less is left for the others
+    for d in sorted(range(k), key=lambda d: sizes[d] / spatial[d]):
+        n, o, scale = spatial[d], sizes[d], scales[d]
+        if mode in _NEAREST:
+            places = _resample.nearest_places(n, o, scale, mode == "nearest-exact", kind)
+            out = _resample.take_places(out, d + 2, places)
+        else:
+            what = "cubic" if mode == "bicubic" else "linear"
+            corners = bool(align_corners)
+            matrix = _resample.weights(what, n, o, corners, scale, antialias, kind)
+            out = _resample.along(out, matrix, d + 2)
+    return out.clone() if out is input else out.contiguous()
+
+
+def _sizes(
+    input: Tensor, size: Any, scale_factor: Any, recompute: bool | None, area: bool
+) -> tuple[tuple[int, ...], list[float | None]]:
+    """The result's spatial sizes, and the factors that the steps are to be computed from."""
+    k = input.ndim - 2
+    spatial = input._node.shape[2:]
+    if (size is None) == (scale_factor is None):
+        one = "only one of" if size is not None else "either"
+        raise ValueError(f"interpolate: {one} size or scale_factor should be defined")
+    given = size if size is not None else scale_factor
+    if isinstance(given, (list, tuple)) and len(given) != k:
+        raise ValueError(
+            "interpolate: Input and output must have the same number of spatial dimensions, but "
+            f"got input with spatial dimensions of {list(spatial)} and size or scale_factor of "
+            f"{list(given)}"
+        )
+    if size is not None:
+        if recompute:
+            raise ValueError(
+                "interpolate: recompute_scale_factor is not meaningful with an explicit size."
+            )
+        return each(size, max(k, 1), "interpolate: size"), [None] * k
+    factors = list(given) if isinstance(given, (list, tuple)) else [given] * k
+    sizes = tuple(int(n * f) for n, f in zip(spatial, factors, strict=True))
+    return sizes, [None] * k if recompute or area else [float(f) for f in factors]
+
+
+def upsample(
+    input: Tensor, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+    align_corners: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """An older name of `interpolate`."""
+    return interpolate(input, size, scale_factor, mode, align_corners)
+
+
+def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """interpolate(mode='nearest')."""
+    return interpolate(input, size, scale_factor, mode="nearest")
+
+
+def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
+    """interpolate(mode='bilinear', align_corners=True)."""
+    return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)
+
+
+def grid_sample(
+    input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros",
+    align_corners: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """`input` (N, C, H, W) at `grid` (N, H', W', 2), x and y in -1..1: (N, C, H', W'); or 3-d.
+
+    mode: bilinear, nearest or bicubic (2-d only); padding_mode: zeros, border or reflection.
+    """
+    modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+    if mode not in modes:
+        raise ValueError(
+            "grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: "
+            f"{mode!r}"
+        )
+    if padding_mode not in paddings:
+        raise ValueError(
+            "grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but "
+            f"got: {padding_mode!r}"
+        )
+    return _resample.grid_sampler(
+        input, grid, modes.index(mode), paddings.index(padding_mode), bool(align_corners)
+    )
+
+
+def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
+    """The grid (N, H, W, 2) for `grid_sample` of affine maps (N, 2, 3) and size (N, C, H, W); or
+    3-d, of (N, 3, 4)."""
+    if theta.dtype.category != dt.FLOAT:
+        raise ValueError(
+            f"affine_grid: Expected theta to have floating point type, but got {theta.dtype.name}"
+        )
+    k = len(size) - 2
+    if k not in (2, 3):
+        raise NotImplementedError(
+            "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, "
+            f"respectively. Got size {tuple(size)}."
+        )
+    if theta._node.shape != (size[0], k, k + 1):
+        raise ValueError(
+            f"affine_grid: Expected a batch of {k}D affine matrices of shape {size[0]}x{k}x{k + 1} "
+            f"for size {tuple(size)}. Got {list(theta.shape)}."
+        )
+    if min(size) <= 0:
+        raise ValueError(f"affine_grid: Expected non-zero, positive output size. Got {tuple(size)}")
+    return _resample.affine_grid_generator(theta, size, bool(align_corners))
