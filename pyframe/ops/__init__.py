@@ -10,6 +10,7 @@ import numpy as np
 
 from pyframe import dtypes as dt, fft as _fft, random as _random
 from pyframe.ops import (
+    activation,
     complex,
     conv as conv,
     creation,
@@ -37,6 +38,7 @@ FAMILIES = (
     index,
     creation,
     complex,
+    activation,
     _random,
     _fft,
 )
