@@ -284,6 +284,6 @@ def gumbel_softmax(
     return hot - soft.detach() + soft
 
 
-relu_, threshold_, hardtanh_, leaky_relu_, rrelu_, elu_, selu_, celu_ = map(
-    _twin, (relu, threshold, hardtanh, leaky_relu, rrelu, elu, selu, celu)
-)
+relu_, threshold_, hardtanh_ = _twin(relu), _twin(threshold), _twin(hardtanh)
+leaky_relu_, rrelu_ = _twin(leaky_relu), _twin(rrelu)
+elu_, selu_, celu_ = _twin(elu), _twin(selu), _twin(celu)
