@@ -11,6 +11,7 @@ import numpy as np
 from pyframe import dtypes as dt, fft as _fft, random as _random
 from pyframe.ops import (
     arrange,
+    activation,
     complex,
     conv as conv,
     creation,
@@ -47,6 +48,7 @@ FAMILIES = (
     complex,
     windows,
     resample,
+    activation,
     _random,
     _fft,
     arrange,

@@ -1,37 +1,289 @@
-"""Activations."""
+"""Activations. Those with `inplace` overwrite their input where it is true; `name_` always does."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from typing import Any
+
 from pyframe import dtypes as dt
+from pyframe.devices import mode
 from pyframe.ops import (
     METHODS,
     elementwise as el,
+    movement as mv,
     reduce as rd,
 )
-from pyframe.ops.elementwise import gelu as gelu, silu as silu, softplus as _softplus
-from pyframe.ops.index import one_hot as one_hot
-from pyframe.tensor import Tensor
+from pyframe.ops.activation import floats_only, hardshrink as hardshrink, prelu as prelu
+from pyframe.ops.creation import rand
+from pyframe.ops.elementwise import softplus as _softplus
+from pyframe.tensor import Tensor, normalize_dim
 
-__all__ = ["gelu", "log_softmax", "relu", "sigmoid", "silu", "softmax", "softplus", "tanh"]
+__all__ = [
+    "celu", "celu_", "elu", "elu_", "gelu", "glu", "gumbel_softmax", "hardshrink", "hardsigmoid",
+    "hardswish", "hardtanh", "hardtanh_", "leaky_relu", "leaky_relu_", "log_softmax", "logsigmoid",
+    "mish", "prelu", "relu", "relu6", "relu_", "rrelu", "rrelu_", "selu", "selu_", "sigmoid",
+    "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink",
+    "threshold", "threshold_",
+]  # fmt: skip
 
-relu, tanh, sigmoid = METHODS["relu"], METHODS["tanh"], METHODS["sigmoid"]
+tanh, sigmoid = METHODS["tanh"], METHODS["sigmoid"]
+
+
+def maybe_inplace(fn: Callable[[Tensor], Tensor], input: Tensor, inplace: bool) -> Tensor:
+    """fn(input), written over `input` where `inplace`; its gradients keep the old values then."""
+    if not inplace:
+        return fn(input)
+    return input._write(fn(input.clone() if mode.grad and input.requires_grad else input))
+
+
+def _twin(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def run(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return fn(input, *args, inplace=True, **kwargs)
+
+    run.__name__ = run.__qualname__ = f"{fn.__name__}_"
+    run.__doc__ = f"In-place version of `{fn.__name__}`; returns input."
+    return run
+
+
+# --- pieces of lines
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """max(x, 0)."""
+    if input.dtype is dt.bool_:
+        raise RuntimeError("relu: Boolean inputs not supported; use .float() first")
+    return input.relu_() if inplace else el.relu(input)
+
+
+def threshold(input: Tensor, threshold: Any, value: Any, inplace: bool = False) -> Tensor:
+    """x where x > threshold, else value."""
+    if input.dtype is dt.bool_:
+        raise NotImplementedError("threshold: not implemented for bool; use .float() first")
+    if input.dtype.category == dt.INTEGER:
+        threshold, value = int(threshold), int(value)
+    return maybe_inplace(lambda x: el.where(el.le(x, threshold), value, x), input, inplace)
+
+
+def _clipped(x: Tensor, low: Any, high: Any) -> Tensor:
+    """x within (low, high), with no gradient at the ends themselves."""
+    return el.where(el.le(x, low), low, el.where(el.ge(x, high), high, x))
+
+
+def hardtanh(
+    input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Tensor:
+    """x limited to [min_val, max_val]. ValueError where min_val is above max_val."""
+    if min_val > max_val:
+        raise ValueError(f"hardtanh: min_val {min_val} cannot be greater than max_val {max_val}")
+    if input.dtype is dt.bool_:
+        raise RuntimeError("hardtanh: Bool inputs not supported; use .float() first")
+    if input.dtype.category == dt.INTEGER:
+        min_val, max_val = int(min_val), int(max_val)
+        if min_val < 0 and not input.dtype.is_signed:
+            raise RuntimeError(f"hardtanh: negative limits don't fit {input.dtype.name}")
+    return maybe_inplace(lambda x: _clipped(x, min_val, max_val), input, inplace)
+
+
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """min(max(x, 0), 6)."""
+    return hardtanh(input, 0.0, 6.0, inplace)
+
+
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """min(max(x + 3, 0), 6) / 6 (arXiv 1905.02244)."""
+    floats_only("hardsigmoid", input)
+    return maybe_inplace(lambda x: _clipped(x + 3.0, 0.0, 6.0) / 6.0, input, inplace)
+
+
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * hardsigmoid(x) (arXiv 1905.02244)."""
+    floats_only("hardswish", input)
+    return maybe_inplace(lambda x: x * _clipped(x + 3.0, 0.0, 6.0) / 6.0, input, inplace)
+
+
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """x where x > 0, else negative_slope * x."""
+    floats_only("leaky_relu", input)
+    return maybe_inplace(lambda x: el.where(el.gt(x, 0), x, x * negative_slope), input, inplace)
+
+
+def rrelu(
+    input: Tensor, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False,
+    inplace: bool = False,
+) -> Tensor:  # fmt: skip
+    """leaky_relu whose slope is drawn from [lower, upper) for each element in training, and their
+    mean otherwise (arXiv 1505.00853). RuntimeError unless lower <= upper, both finite."""
+    if not lower <= upper or upper - lower == float("inf"):
+        raise RuntimeError(
+            f"rrelu: expected finite bounds with lower <= upper, got lower {lower} and upper "
+            f"{upper}"
+        )
+    if not training:
+        return leaky_relu(input, (lower + upper) / 2, inplace)
+    floats_only("rrelu", input)
+    u = rand(input._node.shape, dtype=input.dtype, device=input.device)
+    slope = u * (upper - lower) + lower
+    return maybe_inplace(lambda x: el.where(el.gt(x, 0), x, x * slope), input, inplace)
+
+
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    """x brought nearer to 0 by lambd, and 0 where |x| <= lambd."""
+    floats_only("softshrink", input)
+    if lambd < 0:
+        raise RuntimeError(
+            f"softshrink: lambda must be greater or equal to 0, but found to be {lambd}"
+        )
+    below = el.where(el.lt(input, -lambd), input + lambd, input * 0.0)
+    return el.where(el.gt(input, lambd), input - lambd, below)
+
+
+def softsign(input: Tensor) -> Tensor:
+    """x / (1 + |x|)."""
+    return input / (el.abs(input) + 1)
+
+
+# --- exponentials
+
+
+def _elu(x: Tensor, alpha: float, scale: float, input_scale: float) -> Tensor:
+    positive = el.gt(x, 0)
+    low = el.where(positive, 0.0, x)  # where x is large, exp must not overflow in the gradient
+    bent = el.expm1(low if input_scale == 1 else low * input_scale)
+    factor = alpha * scale
+    return el.where(
+        positive, x if scale == 1 else x * scale, bent if factor == 1 else bent * factor
+    )
+
+
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where x > 0, else alpha * (exp(x) - 1) (arXiv 1511.07289)."""
+    floats_only("elu", input)
+    return maybe_inplace(lambda x: _elu(x, alpha, 1, 1), input, inplace)
+
+
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
+
+
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    """elu with the two constants that keep mean 0 and variance 1 (arXiv 1706.02515)."""
+    floats_only("selu", input)
+    return maybe_inplace(lambda x: _elu(x, SELU_ALPHA, SELU_SCALE, 1), input, inplace)
+
+
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    """x where x > 0, else alpha * (exp(x / alpha) - 1) (arXiv 1704.07483)."""
+    floats_only("celu", input)
+    if alpha == 0:
+        raise RuntimeError("celu: ZeroDivisionError: alpha cannot be 0 for CELU")
+    return maybe_inplace(lambda x: _elu(x, alpha, 1, 1 / alpha), input, inplace)
+
+
+def gelu(input: Tensor, approximate: str = "none") -> Tensor:
+    """x * Phi(x) (arXiv 1606.08415); approximate='tanh' for its approximation."""
+    floats_only("gelu", input)
+    return el.gelu(input, approximate)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * sigmoid(x) (arXiv 1606.08415)."""
+    floats_only("silu", input)
+    return maybe_inplace(el.silu, input, inplace)
+
+
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    """x * tanh(softplus(x)) (arXiv 1908.08681)."""
+    floats_only("mish", input)
+    return maybe_inplace(lambda x: x * el.tanh(_softplus(x)), input, inplace)
+
+
+def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
+    """log(1 + exp(beta * x)) / beta; x itself above `threshold`."""
+    floats_only("softplus", input)
+    scaled = input * beta
+    return el.where(el.gt(scaled, threshold), input, _softplus(scaled) / beta)
+
+
+def logsigmoid(input: Tensor) -> Tensor:
+    """log(sigmoid(x)), without overflow."""
+    floats_only("logsigmoid", input)
+    return -_softplus(-input)
+
+
+def tanhshrink(input: Tensor) -> Tensor:
+    """x - tanh(x)."""
+    return input - el.tanh(input)
+
+
+# --- over a dim
+
+
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    """a * sigmoid(b) of the two halves of a dim (arXiv 1612.08083). RuntimeError if it is odd."""
+    if input.ndim == 0:
+        raise RuntimeError("glu: does not support scalars because halving size must be even")
+    floats_only("glu", input)
+    d = normalize_dim(dim, input.ndim)
+    n = input._node.shape[d]
+    if n % 2:
+        raise RuntimeError(
+            f"glu: Halving dimension must be even, but dimension {d} is size {n} in "
+            f"{list(input.shape)}"
+        )
+    a, b = mv.split(input, n // 2, d) if n else (input, input)
+    return a * el.sigmoid(b)
+
+
+def _dim(name: str, dim: int | None, ndim: int, stacklevel: int) -> int:
+    if dim is not None:
+        return dim
+    warnings.warn(
+        f"Implicit dimension choice for {name} has been deprecated. Change the call to include "
+        "dim=X as an argument.",
+        stacklevel=stacklevel + 1,
+    )
+    return 0 if ndim in (0, 1, 3) else 1
 
 
 def softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dt.dtype | None = None
 ) -> Tensor:
     """exp(x) / sum(exp(x)) over a dim."""
-    return rd.softmax(input, dim, dtype)
+    return rd.softmax(input, _dim("softmax", dim, input.ndim, _stacklevel), dtype)
+
+
+def softmin(
+    input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dt.dtype | None = None
+) -> Tensor:
+    """softmax(-x) over a dim."""
+    return rd.softmax(-input, _dim("softmin", dim, input.ndim, _stacklevel), dtype)
 
 
 def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: dt.dtype | None = None
 ) -> Tensor:
     """log(softmax(x)) over a dim, without overflow."""
-    return rd.log_softmax(input, dim, dtype)
+    return rd.log_softmax(input, _dim("log_softmax", dim, input.ndim, _stacklevel), dtype)
 
 
-def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
-    """log(1 + exp(beta * x)) / beta; x itself above `threshold`."""
-    scaled = input * beta
-    return el.where(el.gt(scaled, threshold), input, _softplus(scaled) / beta)
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """A sample of the Gumbel-softmax distribution over a dim (arXiv 1611.01144); with `hard`
+    one-hot, with the gradient of the soft sample."""
+    if eps != 1e-10:
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+    floats_only("gumbel_softmax", logits)
+    u = rand(logits._node.shape, dtype=logits.dtype, device=logits.device)
+    soft = rd.softmax((logits - el.log(-el.log(u))) / tau, dim)
+    if not hard:
+        return soft
+    d = normalize_dim(dim, logits.ndim)
+    places = el.iota((soft._node.shape[d], *(1,) * (soft.ndim - 1 - d)), soft.device)
+    hot = el.eq(rd.argmax(soft.detach(), d, True), places).to(soft.dtype)
+    return hot - soft.detach() + soft
+
+
+relu_, threshold_, hardtanh_ = _twin(relu), _twin(threshold), _twin(hardtanh)
+leaky_relu_, rrelu_ = _twin(leaky_relu), _twin(rrelu)
+elu_, selu_, celu_ = _twin(elu), _twin(selu), _twin(celu)

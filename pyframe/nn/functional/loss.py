@@ -2,30 +2,69 @@
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from pyframe import dtypes as dt
+from pyframe.nn.functional.activation import logsigmoid
+from pyframe.nn.functional.layer import at_least, linear, pairwise_distance
 from pyframe.ops import (
     elementwise as el,
     index as _index,
     movement as mv,
     reduce as rd,
 )
-from pyframe.ops.elementwise import gelu as gelu, silu as silu
-from pyframe.ops.index import one_hot as one_hot
-from pyframe.tensor import Tensor
+from pyframe.ops.activation import floats_only
+from pyframe.ops.elementwise import softplus as _softplus
+from pyframe.ops.op import ROUTINE, Op, apply
+from pyframe.tensor import Tensor, from_numpy, tensor
 
-__all__ = ["cross_entropy", "l1_loss", "mse_loss", "nll_loss"]
+__all__ = [
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
+    "cross_entropy", "ctc_loss", "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss",
+    "kl_div", "l1_loss", "linear_cross_entropy", "margin_ranking_loss", "mse_loss",
+    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss",
+    "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss",
+    "triplet_margin_with_distance_loss",
+]  # fmt: skip
+
+
+def _reduction(size_average: Any, reduce: Any, reduction: str) -> str:
+    """What the deprecated arguments say where one is given, else `reduction`, checked."""
+    if size_average is not None or reduce is not None:
+        if reduce is not None and not reduce:
+            reduction = "none"
+        else:
+            reduction = "mean" if size_average is None or size_average else "sum"
+        warnings.warn(
+            "size_average and reduce args will be deprecated, please use "
+            f"reduction='{reduction}' instead.",
+            stacklevel=3,
+        )
+    elif reduction == "elementwise_mean":
+        warnings.warn(
+            "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.",
+            stacklevel=3,
+        )
+        reduction = "mean"
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(
+            f"{reduction} is not a valid value for reduction; use 'mean', 'sum' or 'none'"
+        )
+    return reduction
 
 
 def _reduce(loss: Tensor, reduction: str) -> Tensor:
     if reduction == "mean":
         return rd.mean(loss)
-    if reduction == "sum":
-        return rd.sum(loss)
-    if reduction == "none":
-        return loss
-    raise ValueError(f"{reduction} is not a valid value for reduction; use 'mean', 'sum' or 'none'")
+    return rd.sum(loss) if reduction == "sum" else loss
+
+
+# --- classes
 
 
 def nll_loss(
@@ -37,6 +76,7 @@ def nll_loss(
     'mean' divides by the sum of the weights of the targets that are not ignored. IndexError for
     a target outside 0..C-1; on the GPU when a value is next read.
     """
+    reduction = _reduction(size_average, reduce, reduction)
     picked, w = _picked("nll_loss", input, target, weight, ignore_index)
     return _weighted(-picked, w, reduction)
 
@@ -45,6 +85,7 @@ def _picked(
     name: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int
 ) -> tuple[Tensor, Tensor | None]:
     """(input at each target, the weight of each target or None where all count 1)."""
+    floats_only(name, input)
     if input.ndim == 0 or target.ndim != max(input.ndim - 1, 0):
         raise ValueError(
             f"{name}: expected target with one dim less than input (N, C, *), got input "
@@ -100,9 +141,16 @@ def cross_entropy(
     See https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html. IndexError
     for a target outside 0..C-1; on the GPU when a value is next read.
     """
+    reduction = _reduction(size_average, reduce, reduction)
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+    floats_only("cross_entropy", input)
     c = 1 if input.ndim > 1 else 0
+    if target._node.shape == input._node.shape and target.dtype.category != dt.FLOAT:
+        raise RuntimeError(
+            "cross_entropy: Expected floating point type for target with class probabilities, got "
+            f"{target.dtype.name}; class indices have the shape of input without its class dim"
+        )
     logp = rd.log_softmax(input, c)
     shape = (-1,) + (1,) * (input.ndim - 1 - c)
     if target.dtype.category == dt.FLOAT:
@@ -111,15 +159,14 @@ def cross_entropy(
                 f"cross_entropy: class probabilities must have the shape of input "
                 f"{list(input.shape)}, got {list(target.shape)}"
             )
+        if ignore_index >= 0:
+            raise RuntimeError("cross_entropy: ignore_index is not supported for floating targets")
         if label_smoothing:
             target = target * (1 - label_smoothing) + label_smoothing / input._node.shape[c]
         loss = -logp * target
         if weight is not None:
             loss = loss * mv.reshape(weight, shape)
-        loss = rd.sum(loss, c)
-        if reduction == "mean":
-            return rd.sum(loss) / (loss.numel())
-        return _reduce(loss, reduction)
+        return _reduce(rd.sum(loss, c), reduction)
     picked, w = _picked("cross_entropy", logp, target, weight, ignore_index)
     loss = _weighted(-picked, w, reduction)
     if not label_smoothing:
@@ -135,11 +182,287 @@ def cross_entropy(
     return loss * (1 - label_smoothing) + smooth * (label_smoothing / input._node.shape[c])
 
 
+def linear_cross_entropy(
+    input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
+    weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
+    label_smoothing: float = 0.0, options: Any = None,
+) -> Tensor:  # fmt: skip
+    """cross_entropy(linear(input, linear_weight, linear_bias), target): input (N, F) or (F,),
+    linear_weight (C, *, F), linear_bias (C, *). `options` is a hint on memory; it changes nothing.
+    """
+    name = "linear_cross_entropy"
+    shape = linear_weight._node.shape
+    if input.ndim not in (1, 2):
+        raise RuntimeError(f"{name}: expected input (N, F) or (F,), got {list(input.shape)}")
+    if len(shape) < 2:
+        raise RuntimeError(f"{name}: expected linear_weight (C, *, F), got {list(shape)}")
+    if shape[-1] != input._node.shape[-1]:
+        raise RuntimeError(
+            f"{name}: expected equal last dims (in_features) of input and linear_weight, got "
+            f"{list(input.shape)} and {list(shape)}"
+        )
+    if linear_bias is not None and linear_bias._node.shape != shape[:-1]:
+        raise RuntimeError(
+            f"{name}: expected linear_bias of shape {list(shape[:-1])}, got "
+            f"{list(linear_bias.shape)}"
+        )
+    if len(shape) > 2 and input.ndim == 1:
+        raise RuntimeError(
+            f"{name}: linear_weight of shape {list(shape)} requires batched input (N, {shape[-1]}),"
+            f" got {list(input.shape)}"
+        )
+    out = (*input._node.shape[:-1], *shape[:-1])
+    if target._node.shape == out and ignore_index is not None:
+        raise RuntimeError(f"{name}: ignore_index needs class indices, not probabilities")
+    flat_bias = None if linear_bias is None else linear_bias.reshape(-1)
+    logits = linear(input, linear_weight.reshape(-1, shape[-1]), flat_bias).reshape(out)
+    return cross_entropy(
+        logits, target, weight, reduction=reduction, label_smoothing=label_smoothing,
+        ignore_index=-100 if ignore_index is None else ignore_index,
+    )  # fmt: skip
+
+
+def multi_margin_loss(
+    input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
+    size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """sum over i != y of max(0, margin - x[y] + x[i])^p / C: input (N, C) or (C,), target (N,) or
+    (). IndexError for a target outside 0..C-1; on the GPU when a value is next read."""
+    reduction = _reduction(size_average, reduce, reduction)
+    if p not in (1, 2):
+        raise ValueError(f"multi_margin_loss: only p == 1 and p == 2 supported, got {p}")
+    if weight is not None and weight.ndim != 1:
+        raise ValueError(f"multi_margin_loss: weight must be one-dimensional, got {weight.ndim}-d")
+    floats_only("multi_margin_loss", input)
+    if input.ndim not in (1, 2) or 0 in input._node.shape[1:] or not all(input._node.shape[-1:]):
+        raise RuntimeError(
+            "multi_margin_loss: Expected non-empty vector or matrix with optional 0-dim batch "
+            f"size, but got: {list(input.shape)}"
+        )
+    n, c = input._node.shape if input.ndim == 2 else (1, input._node.shape[0])
+    if target.ndim > 1 or target.numel() != n:
+        raise RuntimeError(
+            f"multi_margin_loss: inconsistent target size, expected {n} but got "
+            f"{list(target.shape)}"
+        )
+    if target.dtype is not dt.int64:
+        raise RuntimeError(
+            f"multi_margin_loss: expected target of dtype int64, got {target.dtype.name}"
+        )
+    if weight is not None and weight.numel() != c:
+        raise RuntimeError(
+            f"multi_margin_loss: inconsistent weight size, expected {c} but got "
+            f"{list(weight.shape)}"
+        )
+    x, y = input.reshape(n, c), target.reshape(n, 1)
+    y = _index.checked_classes("multi_margin_loss: target", y, c)
+    z = el.clamp(margin - _index.gather(x, 1, y) + x, min=0)
+    z = z if p == 1 else z * z
+    if weight is not None:
+        z = z * _index.index_select(weight, 0, y.reshape(-1)).reshape(n, 1)
+    mine = el.eq(y, el.iota((c,), input.device))
+    loss = rd.sum(el.where(mine, 0.0, z), 1) / c
+    return _reduce(loss if target.ndim else loss.reshape(()), reduction)
+
+
+def multilabel_margin_loss(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """sum over classes j in the target, i not in it, of max(0, 1 - x[j] + x[i]) / C: input and
+    target (N, C) or (C,), where a target lists its classes and ends at the first -1."""
+    reduction = _reduction(size_average, reduce, reduction)
+    floats_only("multilabel_margin_loss", input)
+    shape = input._node.shape
+    if len(shape) > 2 or (len(shape) == 2 and shape[1] == 0) or shape == (0,):
+        raise RuntimeError(
+            "multilabel_margin_loss: Expected non-empty vector or matrix with optional 0-dim batch "
+            f"size, but got: {list(shape)}"
+        )
+    c = shape[-1] if shape else 1
+    if target.numel() != input.numel() or (len(shape) == 2 and target._node.shape != shape):
+        raise RuntimeError(
+            f"multilabel_margin_loss: inconsistent target size: {list(target.shape)} for input of "
+            f"size: {list(shape)}"
+        )
+    if target.dtype is not dt.int64:
+        raise RuntimeError(
+            f"multilabel_margin_loss: expected target of dtype int64, got {target.dtype.name}"
+        )
+    x, y = input.reshape(-1, c), target.reshape(-1, c)
+    y = _index.checked_classes("multilabel_margin_loss: target", y, c, -1)
+    places = el.iota((c,), input.device)
+    end = rd.amin(el.where(el.lt(y, 0), places, c), 1, True)
+    listed = el.lt(places, end)
+    # (N, j, i): the j-th entry of the target is class i
+    hot = el.logical_and(el.eq(mv.unsqueeze(y, 2), places), mv.unsqueeze(listed, 2))
+    wanted = mv.unsqueeze(rd.any(hot, 1), 1)
+    picked = _index.gather(x, 1, el.where(listed, y, 0))
+    z = el.clamp(1 - mv.unsqueeze(picked, 2) + mv.unsqueeze(x, 1), min=0)
+    counts = el.logical_and(mv.unsqueeze(listed, 2), el.logical_not(wanted))
+    loss = rd.sum(el.where(counts, z, 0.0), (1, 2)) / c
+    return _reduce(loss if len(shape) == 2 else loss.reshape(()), reduction)
+
+
+# --- probabilities
+
+
+def _bce_by_ops(x: Tensor, t: Tensor) -> Tensor:
+    yes, no = el.clamp(el.log(x), min=-100.0), el.clamp(el.log1p(-x), min=-100.0)
+    return (t - 1) * no - t * yes
+
+
+# Its gradient stays finite where a probability is 0 or 1, which that of its logarithms would not
+bce_op = Op(
+    "binary_cross_entropy", ROUTINE, "x t",
+    infer=lambda x, t: (el.broadcast("binary_cross_entropy", x.shape, t.shape), x.dtype),
+    fallback=_bce_by_ops,
+    x=lambda g, x, t: g * (x - t) / el.clamp((1 - x) * x, min=1e-12),
+    t=lambda g, x: g * (el.log1p(-x) - el.log(x)),
+)  # fmt: skip
+
+
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
+    reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """-(t * log(x) + (1 - t) * log(1 - x)), logarithms no less than -100; equal shapes.
+
+    RuntimeError for an input outside 0..1 (on the GPU IndexError, when a value is next read).
+    """
+    reduction = _reduction(size_average, reduce, reduction)
+    floats_only("binary_cross_entropy", input)
+    _equal_sizes("binary_cross_entropy", input, target)
+    if target.dtype is not input.dtype:
+        raise RuntimeError(
+            f"binary_cross_entropy: expected target of input's dtype {input.dtype.name}, got "
+            f"{target.dtype.name}; convert it with .to(dtype)"
+        )
+    message = "binary_cross_entropy: all elements of input should be between 0 and 1"
+    checked = input.detach()
+    outside = el.logical_or(el.lt(checked, 0), el.gt(checked, 1))
+    _check(outside, RuntimeError, message)
+    loss = apply(bce_op, (input, target))
+    return _reduce(loss if weight is None else loss * weight, reduction)
+
+
+def _check(bad: Tensor, error: type[Exception], message: str) -> None:
+    """`error` where an element of `bad` is true; on lazy devices IndexError at the next read."""
+    if bad.device.lazy:
+        _index.guard(bad, message)
+    elif bad._node.data.any():
+        raise error(message)
+
+
+def _equal_sizes(name: str, input: Tensor, target: Tensor) -> None:
+    if target._node.shape != input._node.shape:
+        raise ValueError(
+            f"{name}: Target size ({list(target.shape)}) must be the same as input size "
+            f"({list(input.shape)})"
+        )
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
+    reduce: Any = None, reduction: str = "mean", pos_weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """binary_cross_entropy(sigmoid(x), t) without overflow; `pos_weight` multiplies the loss of
+    t = 1. See https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html."""
+    reduction = _reduction(size_average, reduce, reduction)
+    _equal_sizes("binary_cross_entropy_with_logits", input, target)
+    minus_log = _softplus(-input)
+    if pos_weight is not None:
+        minus_log = ((pos_weight - 1) * target + 1) * minus_log
+    loss = (1 - target) * input + minus_log
+    return _reduce(loss if weight is None else loss * weight, reduction)
+
+
+def _xlogx(x: Tensor) -> Tensor:
+    """x * log(x), 0 at 0."""
+    return x * el.log(el.where(el.eq(x, 0), 1.0, x))
+
+
+def kl_div(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean", log_target: bool = False,
+) -> Tensor:  # fmt: skip
+    """target * (log(target) - input): input log-probabilities, target probabilities, or their
+    logarithms with `log_target`. 'batchmean' divides the sum by the size of dim 0."""
+    by_batch = reduction == "batchmean" and size_average is None and reduce is None
+    if reduction == "mean" and size_average is None and reduce is None:
+        warnings.warn(
+            "kl_div: reduction 'mean' divides by the number of elements; the divergence divides by "
+            "the batch size only, as 'batchmean' does",
+            stacklevel=2,
+        )
+    reduction = _reduction(size_average, reduce, "sum" if by_batch else reduction)
+    if log_target:
+        loss = el.exp(target) * (target - input)
+    else:
+        loss = _xlogx(target) - target * input
+    loss = _reduce(loss, reduction)
+    return loss / input._node.shape[0] if by_batch and input.ndim else loss
+
+
+def poisson_nll_loss(
+    input: Tensor, target: Tensor, log_input: bool = True, full: bool = False,
+    size_average: Any = None, eps: float = 1e-8, reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """exp(x) - t * x, or x - t * log(x + eps) unless `log_input`; `full` adds Stirling's
+    approximation of log(t!) where t > 1."""
+    reduction = _reduction(size_average, reduce, reduction)
+    loss = (
+        el.exp(input) - target * input
+        if log_input
+        else input - target * el.log(input + eps)
+    )  # fmt: skip
+    if full:
+        safe = el.where(el.gt(target, 1), target, 1)
+        stirling = target * el.log(safe) - target + 0.5 * el.log(2 * math.pi * safe)
+        loss = loss + el.where(el.gt(target, 1), stirling, 0.0)
+    return _reduce(loss, reduction)
+
+
+def gaussian_nll_loss(
+    input: Tensor, target: Tensor, var: Any, full: bool = False, eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """(log(var) + (x - t)^2 / var) / 2, var no less than eps; `full` adds log(2 pi) / 2.
+
+    `var` is a float, or a tensor of input's shape, without its last dim or with one dim of 1.
+    ValueError for another shape or a negative variance (on the GPU IndexError, when read).
+    """
+    shape = input._node.shape
+    if not isinstance(var, Tensor):
+        if var < 0:
+            raise ValueError("gaussian_nll_loss: var has negative entry/entries")
+        var = mv.expand(tensor(var, dtype=input.dtype, device=input.device), shape)
+    else:
+        _check(
+            el.lt(var.detach(), 0), ValueError, "gaussian_nll_loss: var has negative entry/entries"
+        )
+    seen = var._node.shape
+    if seen != shape:
+        if shape[:-1] == seen:
+            var = mv.unsqueeze(var, -1)
+        elif len(seen) != len(shape) or [
+            n for m, n in zip(shape, seen, strict=True) if m != n
+        ] != [1]:  # fmt: skip
+            raise ValueError(
+                f"gaussian_nll_loss: var is of incorrect size {list(seen)} for input {list(shape)}"
+            )
+    reduction = _reduction(None, None, reduction)
+    var = at_least(var, eps)
+    loss = 0.5 * (el.log(var) + el.square(input - target) / var)
+    return _reduce(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+
+
+# --- differences
+
+
 def _same_shape(name: str, input: Tensor, target: Tensor) -> None:
     if input._node.shape != target._node.shape:
         el.broadcast(name, input._node.shape, target._node.shape)
-        import warnings
-
         warnings.warn(
             f"Using a target size ({list(target.shape)}) that is different to the input size "
             f"({list(input.shape)}) in {name}. This will likely lead to incorrect results due to "
@@ -148,15 +471,327 @@ def _same_shape(name: str, input: Tensor, target: Tensor) -> None:
         )
 
 
-def mse_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
-             reduction: str = "mean") -> Tensor:  # fmt: skip
-    """(input - target)^2."""
+def _times_weight(
+    name: str, loss: Tensor, input: Tensor, weight: Tensor | None, reduction: str,
+    by_weight: bool = True,
+) -> Tensor:  # fmt: skip
+    """The loss reduced, each element times its weight; the mean divides by the weights' sum."""
+    if weight is None:
+        return _reduce(loss, reduction)
+    if weight._node.shape != input._node.shape:
+        raise ValueError(
+            f"{name}: Weights and input must have the same size, got {list(weight.shape)} and "
+            f"{list(input.shape)}"
+        )
+    loss = loss * weight
+    if reduction == "mean" and by_weight:
+        return rd.sum(loss) / rd.sum(weight)
+    return _reduce(loss, reduction)
+
+
+def mse_loss(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """(input - target)^2; with `weight` the mean divides by its sum."""
     _same_shape("mse_loss", input, target)
-    return _reduce(el.square(input - target), reduction)
+    reduction = _reduction(size_average, reduce, reduction)
+    return _times_weight("mse_loss", el.square(input - target), input, weight, reduction)
 
 
-def l1_loss(input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
-            reduction: str = "mean") -> Tensor:  # fmt: skip
-    """|input - target|."""
+def l1_loss(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean", weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """|input - target|; with `weight` the mean divides by its sum."""
     _same_shape("l1_loss", input, target)
-    return _reduce(el.abs(input - target), reduction)
+    reduction = _reduction(size_average, reduce, reduction)
+    return _times_weight("l1_loss", el.abs(input - target), input, weight, reduction)
+
+
+def smooth_l1_loss(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean", beta: float = 1.0,
+) -> Tensor:  # fmt: skip
+    """d^2 / (2 beta) where d = |input - target| < beta, else d - beta / 2 (arXiv 1504.08083)."""
+    _same_shape("smooth_l1_loss", input, target)
+    reduction = _reduction(size_average, reduce, reduction)
+    floats_only("smooth_l1_loss", input)
+    if beta < 0:
+        raise RuntimeError(f"smooth_l1_loss: does not support negative values for beta, got {beta}")
+    d = el.abs(input - target)
+    if beta:
+        d = el.where(el.lt(d, beta), d * d * (0.5 / beta), d - 0.5 * beta)
+    return _reduce(d, reduction)
+
+
+def huber_loss(
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0,
+    weight: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """d^2 / 2 where d = |input - target| < delta, else delta * (d - delta / 2)."""
+    _same_shape("huber_loss", input, target)
+    reduction = _reduction(None, None, reduction)
+    floats_only("huber_loss", input)
+    if delta <= 0:
+        raise RuntimeError(
+            f"huber_loss: does not support non-positive values for delta, got {delta}"
+        )
+    d = el.abs(input - target)
+    loss = el.where(el.lt(d, delta), 0.5 * d * d, delta * (d - 0.5 * delta))
+    return _times_weight("huber_loss", loss, input, weight, reduction, by_weight=False)
+
+
+# --- margins; a target is 1 or -1
+
+
+def soft_margin_loss(
+    input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """log(1 + exp(-target * input))."""
+    reduction = _reduction(size_average, reduce, reduction)
+    return _reduce(_softplus(-target * input), reduction)
+
+
+def multilabel_soft_margin_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: Any = None,
+    reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """The mean over the classes (the last dim) of binary_cross_entropy_with_logits."""
+    reduction = _reduction(size_average, reduce, reduction)
+    loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
+    loss = loss if weight is None else loss * weight
+    return _reduce(rd.sum(loss, -1) / input._node.shape[-1], reduction)
+
+
+def hinge_embedding_loss(
+    input: Tensor, target: Tensor, margin: float = 1.0, size_average: Any = None,
+    reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """input where the target is 1, max(0, margin - input) where it is -1 (and both elsewhere)."""
+    reduction = _reduction(size_average, reduce, reduction)
+    below = el.where(el.ne(target, 1), el.clamp(margin - input, min=0), 0.0)
+    return _reduce(below + el.where(el.ne(target, -1), input, 0.0), reduction)
+
+
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: Any = None,
+    reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """max(0, -target * (input1 - input2) + margin). RuntimeError unless all have equally many dims."""
+    reduction = _reduction(size_average, reduce, reduction)
+    if not input1.ndim == input2.ndim == target.ndim:
+        raise RuntimeError(
+            "margin_ranking_loss: All input tensors should have same dimension but got sizes: "
+            f"input1: {list(input1.shape)}, input2: {list(input2.shape)}, target: "
+            f"{list(target.shape)}"
+        )
+    return _reduce(el.clamp(-target * (input1 - input2) + margin, min=0), reduction)
+
+
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: Any = None,
+    reduce: Any = None, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """1 - cos(input1, input2) where the target is 1, max(0, cos - margin) where it is -1: inputs
+    (N, D) or (D,), target (N,) or ()."""
+    reduction = _reduction(size_average, reduce, reduction)
+    if target.ndim > 1 or not input1.ndim == input2.ndim == target.ndim + 1:
+        raise RuntimeError(
+            "cosine_embedding_loss: expects inputs (N, D) with a 1D target (N,), or (D,) with a "
+            f"0D target, but got {list(input1.shape)}, {list(input2.shape)} and "
+            f"{list(target.shape)}"
+        )
+    tiny = 1e-12
+    squares = (rd.sum(input1 * input1, -1) + tiny) * (rd.sum(input2 * input2, -1) + tiny)
+    cos = rd.sum(input1 * input2, -1) / el.sqrt(squares)
+    loss = el.where(el.eq(target, 1), 1 - cos, 0.0)
+    loss = loss + el.where(el.eq(target, -1), el.clamp(cos - margin, min=0), 0.0)
+    return _reduce(loss, reduction)
+
+
+def triplet_margin_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2,
+    eps: float = 1e-6, swap: bool = False, size_average: Any = None, reduce: Any = None,
+    reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """max(0, margin + d(anchor, positive) - d(anchor, negative)), d the p-norm of the difference
+    over the last dim; `swap` takes d(positive, negative) where it is smaller."""
+    reduction = _reduction(size_average, reduce, reduction)
+    return _triplet(
+        "triplet_margin_loss", anchor, positive, negative,
+        lambda a, b: pairwise_distance(a, b, p, eps), margin, swap, reduction,
+    )  # fmt: skip
+
+
+def triplet_margin_with_distance_loss(
+    anchor: Tensor, positive: Tensor, negative: Tensor, *,
+    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,
+    swap: bool = False, reduction: str = "mean",
+) -> Tensor:  # fmt: skip
+    """triplet_margin_loss of any distance (pairwise_distance by default)."""
+    return _triplet(
+        "triplet_margin_with_distance_loss", anchor, positive, negative,
+        distance_function or pairwise_distance, margin, swap, _reduction(None, None, reduction),
+    )  # fmt: skip
+
+
+def _triplet(
+    name: str, anchor: Tensor, positive: Tensor, negative: Tensor,
+    distance: Callable[[Tensor, Tensor], Tensor], margin: float, swap: bool, reduction: str,
+) -> Tensor:  # fmt: skip
+    if margin <= 0:
+        raise ValueError(f"{name}: margin must be greater than 0, got {margin}")
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise RuntimeError(
+            f"{name}: The anchor, positive, and negative tensors are expected to have the same "
+            f"number of dimensions, but got: anchor {anchor.ndim}D, positive {positive.ndim}D, and "
+            f"negative {negative.ndim}D inputs"
+        )
+    near, far = distance(anchor, positive), distance(anchor, negative)
+    if swap:
+        far = el.minimum(far, distance(positive, negative))
+    return _reduce(el.clamp(margin + near - far, min=0), reduction)
+
+
+# --- sequences
+
+NEVER = -1e30  # log(0) that stays finite, so that no gradient is inf - inf
+
+
+def ctc_loss(
+    log_probs: Tensor,
+    targets: Tensor,
+    input_lengths: Any,
+    target_lengths: Any,
+    blank: int = 0,
+    reduction: str = "mean",
+    zero_infinity: bool = False,
+) -> Tensor:
+    """Connectionist temporal classification (https://www.cs.toronto.edu/~graves/icml_2006.pdf).
+
+    log_probs (T, N, C) or (T, C), targets (N, S), or all in a row (sum of target_lengths,); the
+    lengths (N,) or () are ints or tensors. 'mean' divides by the target lengths first. As in
+    PyTorch the gradient is that of the logits: log_probs must be results of log_softmax.
+    """
+    reduction = _reduction(None, None, reduction)
+    floats_only("ctc_loss", log_probs)
+    if log_probs.ndim not in (2, 3):
+        raise RuntimeError(
+            f"ctc_loss: expected log_probs (T, N, C) or (T, C), got {list(log_probs.shape)}"
+        )
+    if targets.dtype.category != dt.INTEGER:
+        raise RuntimeError(f"ctc_loss: expected integer targets, got {targets.dtype.name}")
+    batched = log_probs.ndim == 3
+    lp = log_probs if batched else mv.unsqueeze(log_probs, 1)
+    steps, n, classes = lp._node.shape
+    if not 0 <= blank < classes:
+        raise RuntimeError(
+            f"ctc_loss: blank must be in label range 0 to {classes - 1}, got {blank}"
+        )
+    if steps == 0:
+        raise RuntimeError("ctc_loss: log_probs must have at least one time step")
+    t_len = _lengths("input_lengths", input_lengths, n)
+    s_len = _lengths("target_lengths", target_lengths, n)
+    if (t_len > steps).any():
+        raise RuntimeError(
+            f"ctc_loss: Expected input_lengths to have value at most {steps}, but got {t_len.max()}"
+        )
+    labels = _ctc_labels(targets if batched else targets.reshape(1, -1), s_len, blank)
+    _check(
+        el.logical_or(el.lt(labels, 0), el.ge(labels, classes)), RuntimeError,
+        f"ctc_loss: a target is out of range 0 to {classes - 1}",
+    )  # fmt: skip
+    loss = _ctc(lp, labels, t_len, s_len, blank)
+    never = el.ge(loss, -0.5 * NEVER)
+    loss = el.where(never, 0.0 if zero_infinity else math.inf, loss)
+    if reduction == "mean":
+        divisor = tensor(np.maximum(s_len, 1), device=lp.device).to(lp.dtype)
+        return rd.mean(loss / divisor)
+    return _reduce(loss if batched else mv.squeeze(loss, 0), reduction)
+
+
+def _lengths(name: str, lengths: Any, n: int) -> np.ndarray:
+    """int64 (n,) on the host, where the shapes of what follows are decided."""
+    if isinstance(lengths, Tensor):
+        if lengths.dtype.category != dt.INTEGER:
+            raise RuntimeError(f"ctc_loss: {name} must be integral, got {lengths.dtype.name}")
+        lengths = lengths._host()
+    found = np.asarray(lengths, np.int64).reshape(-1)
+    if len(found) != n:
+        raise RuntimeError(f"ctc_loss: {name} must be of size {n}, the batch, got {len(found)}")
+    if (found < 0).any():
+        raise RuntimeError(f"ctc_loss: {name} must be non-negative, got {found.min()}")
+    return found
+
+
+def _ctc_labels(targets: Tensor, lengths: np.ndarray, blank: int) -> Tensor:
+    """The targets as (N, S), blank behind the end of each."""
+    longest = int(lengths.max(initial=0))
+    inside = np.arange(longest) < lengths[:, None]
+    if targets.ndim == 1:
+        if targets.numel() != lengths.sum():
+            raise RuntimeError(
+                f"ctc_loss: expected {lengths.sum()} targets, the sum of target_lengths, got "
+                f"{targets.numel()}"
+            )
+        starts = np.cumsum(lengths) - lengths
+        place = np.where(inside, starts[:, None] + np.arange(longest), 0)
+        if not targets.numel():
+            return mv.expand(tensor(blank, device=targets.device), place.shape)
+        flat = from_numpy(place.reshape(-1)).to(targets.device)
+        targets = _index.index_select(targets, 0, flat).reshape(place.shape)
+    elif targets.ndim != 2 or targets._node.shape[0] != len(lengths):
+        raise RuntimeError(
+            f"ctc_loss: expected targets ({len(lengths)}, S) or a vector of all, got "
+            f"{list(targets.shape)}"
+        )
+    elif longest > targets._node.shape[1]:
+        raise RuntimeError(
+            f"ctc_loss: Expected targets to have size at least {longest} at dimension 1, the "
+            f"longest of target_lengths, but got size {list(targets.shape)}"
+        )
+    else:
+        targets = targets[:, :longest]
+    return el.where(from_numpy(inside).to(targets.device), targets, blank)
+
+
+def _ctc(lp: Tensor, labels: Tensor, t_len: np.ndarray, s_len: np.ndarray, blank: int) -> Tensor:
+    """-log p(labels) (N,), by the forward recursion over labels with blanks around them; about
+    -NEVER where they cannot be."""
+    steps, n, _ = lp._node.shape
+    width = 2 * labels._node.shape[1] + 1
+    around = mv.pad(mv.unsqueeze(labels, 2), ((0, 0), (0, 0), (1, 0)), blank)
+    path = mv.pad(around.reshape(n, width - 1), ((0, 0), (0, 1)), blank)  # (N, 2S + 1)
+    odd = from_numpy((np.arange(width) % 2 == 1) & (np.arange(width) > 1)).to(lp.device)
+    before = mv.pad(path, ((0, 0), (2, 0)), blank)[:, :width]
+    may_skip = el.logical_and(odd, el.ne(path, before))
+    index = mv.expand(mv.unsqueeze(path, 0), (steps, n, width))
+    emitted = el.clamp(_index.gather(lp, 2, index), min=NEVER)
+    first = from_numpy(np.arange(width) < 2).to(lp.device)
+    alpha = el.where(first, emitted[0], NEVER)
+    for t in range(1, int(t_len.max(initial=0))):
+        shifted = mv.pad(alpha, ((0, 0), (2, 0)), NEVER)
+        one = shifted[:, 1 : width + 1]
+        two = el.where(may_skip, shifted[:, :width], NEVER)
+        top = el.maximum(el.maximum(alpha, one), two).detach()
+        total = el.exp(alpha - top) + el.exp(one - top) + el.exp(two - top)
+        step = el.log(total) + top + emitted[t]
+        running = t_len[:, None] > t
+        if not running.all():
+            step = el.where(from_numpy(running).to(lp.device), step, alpha)
+        alpha = step
+    last = np.stack([2 * s_len, np.maximum(2 * s_len - 1, 0)], 1)
+    ends = _index.gather(alpha, 1, from_numpy(last).to(lp.device))
+    empty = from_numpy(np.stack([np.zeros(n, bool), s_len == 0], 1)).to(lp.device)
+    ends = el.where(empty, NEVER, ends)
+    no_time = from_numpy(t_len == 0).to(lp.device)
+    loss = -rd.logsumexp(ends, 1)
+    if (t_len == 0).any():
+        blank_only = from_numpy(s_len == 0).to(lp.device)
+        loss = el.where(no_time, el.where(blank_only, 0.0, -NEVER), loss)
+    # 0 with the gradient exp(lp), which makes this the gradient of the logits behind lp
+    inside = from_numpy(np.arange(steps)[:, None] < t_len).to(lp.device)
+    mass = rd.sum(el.where(inside, rd.sum(el.exp(lp), 2), 0.0), 0)
+    return loss + (mass - mass.detach())
