@@ -34,6 +34,14 @@ from pyframe.dtypes import (
     uint32 as uint32,
     uint64 as uint64,
 )
+from pyframe.grad_mode import (
+    enable_grad as enable_grad,
+    inference_mode as inference_mode,
+    is_grad_enabled as is_grad_enabled,
+    is_inference_mode_enabled as is_inference_mode_enabled,
+    no_grad as no_grad,
+    set_grad_enabled as set_grad_enabled,
+)
 from pyframe.graph.capture import flush as flush
 from pyframe.graph.compile import compile as compile
 from pyframe.random import (
@@ -64,11 +72,7 @@ from pyframe.tensor import (
     Size as Size,
     Tensor as Tensor,
     as_tensor as as_tensor,
-    enable_grad as enable_grad,
     from_numpy as from_numpy,
-    is_grad_enabled as is_grad_enabled,
-    no_grad as no_grad,
-    set_grad_enabled as set_grad_enabled,
     tensor as tensor,
 )
 

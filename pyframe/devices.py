@@ -16,6 +16,8 @@ class _Mode(threading.local):
     """What the ops of this thread do besides computing."""
 
     grad = True  # record gradients
+    inference = False  # what is made is an inference tensor
+    saved_hooks: tuple[Any, ...] = ()  # (pack, unpack), the innermost last
     capture: Any = None  # while one runs, every device is lazy and it keeps what is recorded
 
 

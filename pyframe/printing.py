@@ -27,7 +27,7 @@ def tensor_repr(x: Tensor) -> str:
     if x.device.lazy:
         parts.append(f"device='{x.device}'")
     if x.grad_fn is not None:
-        parts.append(f"grad_fn=<{x.grad_fn.name}>")
+        parts.append(f"grad_fn=<{x.grad_fn.name()}>")
     elif x.requires_grad:
         parts.append("requires_grad=True")
     return f"tensor({', '.join(parts)})"

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from pyframe import devices as _device, dtypes as dt
+from pyframe import devices as _device, dtypes as dt, grad_mode as _grad_mode
 from pyframe.devices import device as Device
+from pyframe.grad_mode import enable_grad, no_grad
 from pyframe.graph import view as views
 from pyframe.graph.node import Node, Storage
 from pyframe.ops import op as _op
-from pyframe.ops.op import GradNode, Op, mode
+from pyframe.ops.op import INFERENCE, UNSEEN, Attached, GradNode, Op, mode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,8 +55,8 @@ class Tensor:
     _base_fn: Any  # the base's grad_fn when this view's own was made
     _stamp: int  # the storage's version of which a lazy view's node was made
     _grad_fn: GradNode | None
-    _needs_grad: bool  # leaves only
-    _hooks: list[Callable[..., Any]] | None
+    _needs_grad: bool | None  # leaves only; None: `.data`, whose writes no version counts
+    _hooks: Attached | None  # of a leaf
     grad: Tensor | None
     _node: Node
     _storage: Storage
@@ -268,6 +269,8 @@ class Tensor:
         self._stamp = x._storage.version
         self._base = x._base if x._base is not None else x
         self._base_fn = self._base._grad_fn
+        if x._needs_grad is None:
+            self._needs_grad = None
         if mode.capture is not None:
             x._touched()
             self._touched()
@@ -292,7 +295,7 @@ class Tensor:
             self._base_fn = base._grad_fn  # the base was written to: follow its new history
             if self._steps[: len(base._steps)] != base._steps:
                 return self._grad_fn  # the base became another view of the memory
-            with grad_enabled(True):
+            with enable_grad():
                 x = base
                 for op, attrs in self._steps[len(base._steps) :]:
                     x = _op.apply(op, (x,), attrs)
@@ -322,6 +325,11 @@ class Tensor:
                 "only Tensors of floating point and complex dtype can require gradients, got "
                 f"{self.dtype}"
             )
+        if requires_grad and self.is_inference() and not mode.inference:
+            raise RuntimeError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not "
+                "allowed; clone() it first"
+            )
         self._needs_grad = requires_grad
         return self
 
@@ -329,9 +337,16 @@ class Tensor:
     def is_leaf(self) -> bool:
         return self.grad_fn is None
 
+    def is_inference(self) -> bool:
+        """Whether it was made in inference mode: such tensors (and views of them) take no part in
+        autograd, and are written to in that mode only; `clone()` gives a normal one."""
+        return self._storage.version < 0
+
     @property
     def _version(self) -> int:
-        return self._storage.version
+        if self._storage.version < 0:
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return self._storage.version & (UNSEEN - 1)
 
     def detach(self) -> Tensor:
         """The same memory, with no history."""
@@ -346,7 +361,9 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
-        return self._alias()
+        out = self._alias()
+        out._needs_grad = None
+        return out
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -371,27 +388,41 @@ class Tensor:
 
     def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:
         """Call `hook(grad)` when the gradient is computed; a tensor it returns replaces it."""
-        from pyframe.autograd import RemovableHandle
+        from pyframe.autograd.graph import RemovableHandle
 
         if not self.requires_grad:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        owner: Any = self.grad_fn
-        if owner is None:
-            hooks = self._hooks = self._hooks or []
-        else:
-            hooks = owner.hooks = owner.hooks or []
-        return RemovableHandle(hooks, hook)
+        fn = self.grad_fn
+        return RemovableHandle((self._attach() if fn is None else fn.attach()).hooks, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Any:
+        """Call `hook(tensor)` each time after a backward has added to this leaf's `.grad`."""
+        from pyframe.autograd.graph import RemovableHandle
+
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self.grad_fn is not None:
+            raise RuntimeError(
+                "post accumulate grad hooks cannot be registered on non-leaf tensors"
+            )
+        return RemovableHandle(self._attach().accumulated, hook)
+
+    def _attach(self) -> Attached:
+        if self._hooks is None:
+            self._hooks = Attached()
+        return self._hooks
 
     def retain_grad(self) -> None:
         """Keep `.grad` for this non-leaf tensor too."""
         if not self.requires_grad:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         if self.grad_fn is not None:
-            self.grad_fn.retained = weakref.ref(self)
+            self.grad_fn.attach().retained = weakref.ref(self)
 
     @property
     def retains_grad(self) -> bool:
-        return self.grad_fn is not None and self.grad_fn.retained is not None
+        extra = None if self.grad_fn is None else self.grad_fn.extra
+        return extra is not None and extra.retained is not None and extra.retained() is self
 
     # --- writing
 
@@ -420,11 +451,18 @@ class Tensor:
                     f"{what} Variable that requires grad is being used in an in-place operation; "
                     "wrap it in pf.no_grad() or work on a clone"
                 )
+            if root._base_fn is not None:
+                raise RuntimeError(root._base_fn)
         if value.dtype is not node.dtype:
             value = value.to(node.dtype)
         if value._node.shape != node.shape:
             value = _fit(value, node.shape)
         storage = self._storage
+        if storage.version < 0 and not mode.inference:
+            raise RuntimeError(
+                "Inplace update to inference tensor outside InferenceMode is not allowed. You can "
+                "make a clone to get a normal tensor before doing inplace update."
+            )
         capture = mode.capture
         if capture is None and not node.device.always_lazy:
             strides = node.data.strides
@@ -433,7 +471,7 @@ class Tensor:
             if not node.data.flags.writeable:
                 raise _read_only_error()
             np.copyto(node.data, value._node.data)
-            storage.version += 1
+            self._wrote()
         else:
             if _is_array(storage.node) and not storage.node.data.flags.writeable:
                 raise _read_only_error()
@@ -457,20 +495,26 @@ class Tensor:
                         new = value.clone()._value()
                 new.shared = not temporary
                 storage.node = new
-            storage.version += 1
+            self._wrote()
             self._pending()
             self._touched()
         if needs:
             self._rebase(value)
         return self
 
+    def _wrote(self) -> None:
+        self._storage.version += 1 if self._needs_grad is not None else UNSEEN
+
     def _rebase(self, value: Tensor) -> None:
         """Make the history of this tensor (and its base) say that `value` was written to it."""
         if self._base is None:
+            retains = self.retains_grad
             if value.requires_grad and value.grad_fn is not None:
                 self._grad_fn = value.grad_fn
             else:
                 self._grad_fn = GradNode(_op.PUT, (self._alias_history(), value), ((),), self)
+            if retains:
+                self.retain_grad()
             return
         base = self._base
         steps = self._steps[len(base._steps) :]
@@ -609,7 +653,7 @@ class Tensor:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         array = np.array(self._host())
-        return _rebuild, (type(self), array, str(self.device), self._needs_grad, self.dtype)
+        return _rebuild, (type(self), array, str(self.device), bool(self._needs_grad), self.dtype)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if not self.is_leaf:
@@ -621,7 +665,7 @@ class Tensor:
             source = self.clone()
         out = type(self).__new__(type(self))
         out._node, out._storage = source._node, source._storage
-        out._needs_grad = self._needs_grad
+        out._needs_grad = bool(self._needs_grad)
         if self.grad is not None:
             out.grad = self.grad.__deepcopy__(memo)
         memo[id(self)] = out
@@ -734,6 +778,8 @@ def _new(node: Node) -> Tensor:
     out._storage = Storage(node)
     out._steps, out._stamp, out._needs_grad = (), 0, False
     out._base = out._base_fn = out._grad_fn = out._hooks = out.grad = None
+    if _grad_mode.inferring and mode.inference:
+        out._storage.version = INFERENCE
     return out
 
 
@@ -756,65 +802,6 @@ def own_storage(x: Tensor) -> Tensor:
     out._stamp = 0
     out._pending()
     return out
-
-
-class _GradSwitch:
-    """A grad mode as a context manager and as a decorator."""
-
-    def __init__(self, enabled: bool) -> None:
-        self.enabled = enabled
-        self._before: list[bool] = []
-
-    def __enter__(self) -> None:
-        self._before.append(mode.grad)
-        mode.grad = self.enabled
-
-    def __exit__(self, *exc: object) -> None:
-        mode.grad = self._before.pop()
-
-    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        import functools
-
-        @functools.wraps(fn)
-        def wrapped(*args: Any, **kwargs: Any) -> Any:
-            with type(self)(self.enabled):
-                return fn(*args, **kwargs)
-
-        return wrapped
-
-
-class grad_enabled(_GradSwitch):  # noqa: N801
-    """Within it, ops record gradients or not."""
-
-
-def no_grad() -> _GradSwitch:
-    """Within it (or in the function that it decorates), ops record no gradients."""
-    return _GradSwitch(False)
-
-
-def enable_grad() -> _GradSwitch:
-    """Within it, ops record gradients again."""
-    return _GradSwitch(True)
-
-
-class set_grad_enabled(_GradSwitch):  # noqa: N801
-    """Switch gradient recording at once; as a context manager, until its end."""
-
-    def __init__(self, mode_: bool) -> None:
-        super().__init__(mode_)
-        self._first = mode.grad
-        mode.grad = mode_
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *exc: object) -> None:
-        mode.grad = self._first
-
-
-def is_grad_enabled() -> bool:
-    """Whether ops record gradients now."""
-    return mode.grad
 
 
 def normalize_dim(dim: int, ndim: int) -> int:

@@ -3,61 +3,57 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
 from typing import Any
 
+from pyframe.autograd import anomaly_mode, function as function, graph as graph
+from pyframe.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from pyframe.autograd.function import Function
 from pyframe.autograd.gradcheck import gradcheck, gradgradcheck
-from pyframe.ops.op import GradNode, mode
-from pyframe.tensor import Tensor, grad_enabled, own_storage
+from pyframe.autograd.graph import GradientEdge, Port, RemovableHandle, Walk, attached, target
+from pyframe.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
+from pyframe.ops.op import Attached, GradNode, mode
+from pyframe.tensor import Tensor, own_storage
 
-__all__ = ["Function", "RemovableHandle", "backward", "grad", "gradcheck", "gradgradcheck"]
-
-
-class RemovableHandle:
-    """What registering a hook returns: `remove()` takes the hook off again."""
-
-    def __init__(self, hooks: list[Callable[..., Any]], hook: Callable[..., Any]) -> None:
-        self._hooks, self._hook = hooks, hook
-        hooks.append(hook)
-
-    def remove(self) -> None:
-        """Take the hook off; a second call does nothing."""
-        if self._hook in self._hooks:
-            self._hooks.remove(self._hook)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.remove()
+__all__ = [
+    "Function", "RemovableHandle", "backward", "detect_anomaly", "enable_grad", "grad", "gradcheck",
+    "gradgradcheck", "inference_mode", "no_grad", "set_detect_anomaly", "set_grad_enabled",
+]  # fmt: skip
 
 
 def backward(
-    tensors: Tensor | Sequence[Tensor],
+    tensors: Any,
     grad_tensors: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
-    inputs: Tensor | Sequence[Tensor] | None = None,
+    grad_variables: Any = None,
+    inputs: Any = None,
 ) -> None:
     """Add the gradients of `tensors` to `.grad` of the leaves (or of `inputs` only)."""
-    roots = [tensors] if isinstance(tensors, Tensor) else list(tensors)
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise RuntimeError("pass either 'grad_tensors' or the older 'grad_variables', not both")
+        grad_tensors = grad_variables
+    roots = _listed(tensors)
     if inputs is None:
         wanted = None
     else:
-        wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+        wanted = _listed(inputs)
         if not wanted:
             raise RuntimeError("'inputs' argument to backward() cannot be empty.")
-    found = _walk(roots, _seeds(roots, grad_tensors), retain_graph, create_graph, wanted)
-    if wanted is not None:
-        for x, g in zip(wanted, found, strict=True):
-            if g is not None:
-                _accumulate(x, g, create_graph, False)
+    if isinstance(grad_tensors, Tensor):
+        grad_tensors = [grad_tensors]
+    seeds = _seeds(roots, grad_tensors, False)
+    goals = None if wanted is None else [target(x) for x in wanted]
+    found = _walk([target(x) for x in roots], seeds, retain_graph, create_graph, goals)
+    for x, g in zip(wanted or (), found, strict=True):
+        if g is not None and isinstance(x, Tensor):
+            _accumulate(x, g, create_graph, False)
+            _accumulated(x)
 
 
 def grad(
-    outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
+    outputs: Any,
+    inputs: Any,
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
@@ -65,17 +61,36 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Any, ...]:
-    """The gradients of `outputs` with respect to `inputs`, without touching `.grad`."""
-    if is_grads_batched:
-        raise TypeError("grad: is_grads_batched is not supported; call grad once per gradient")
-    roots = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    """The gradients of `outputs` with respect to `inputs`, without touching `.grad`.
+
+    With `is_grads_batched` each of `grad_outputs` has a first dim more, as have the results: a
+    backward pass for each of its elements.
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, but got: "
+            "allow_unused=False."
+        )
+    roots, wanted = _listed(outputs), _listed(inputs)
+    if not wanted:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     for x in wanted:
-        if not x.requires_grad:
+        if isinstance(x, Tensor) and not x.requires_grad:
             raise RuntimeError("One of the differentiated Tensors does not require grad")
-    found = _walk(roots, _seeds(roots, grad_outputs), retain_graph, create_graph, wanted)
+    if isinstance(grad_outputs, Tensor):
+        grad_outputs = [grad_outputs]
+    seeds = _seeds(roots, grad_outputs, is_grads_batched)
+    starts, goals = [target(x) for x in roots], [target(x) for x in wanted]
+    if is_grads_batched:
+        found = _batched(starts, seeds, retain_graph, create_graph, goals)
+    else:
+        found = _walk(starts, seeds, retain_graph, create_graph, goals)
     if materialize_grads:
-        found = [x.detach() * 0 if g is None else g for x, g in zip(wanted, found, strict=True)]
+        from pyframe.ops.creation import zeros_like
+
+        if any(g is None and not isinstance(x, Tensor) for x, g in zip(wanted, found, strict=True)):
+            raise RuntimeError("materialize_grads cannot be used when the given input is an edge")
+        found = [zeros_like(x) if g is None else g for x, g in zip(wanted, found, strict=True)]
     elif not allow_unused and any(g is None for g in found):
         raise RuntimeError(
             "One of the differentiated Tensors appears to not have been used in the graph. Set "
@@ -84,35 +99,66 @@ def grad(
     return tuple(found)
 
 
-def _seeds(roots: list[Tensor], grads: Any) -> list[Tensor]:
-    if grads is None or isinstance(grads, Tensor):
-        grads = [grads] * len(roots)
+def _listed(x: Any) -> list[Any]:
+    return [x] if isinstance(x, (Tensor, GradientEdge)) else list(x)
+
+
+def _batched(
+    starts: list[Any], seeds: list[Any], retain: bool | None, create_graph: bool, goals: list[Any]
+) -> list[Any]:
+    from pyframe.ops.movement import stack
+
+    sizes = {g.shape[0] for g in seeds if g is not None}
+    if len(sizes) != 1:
+        raise RuntimeError(
+            "grad: is_grads_batched expects grad_outputs with one size of the first dim, got "
+            f"{sorted(sizes)}"
+        )
+    (n,) = sizes
+    rows = []
+    for i in range(n):
+        keep = True if i < n - 1 else retain
+        rows.append(_walk(starts, [g[i] for g in seeds], keep, create_graph, goals))
+    return [None if r[0] is None else stack(r) for r in zip(*rows, strict=True)]
+
+
+def _seeds(roots: list[Any], grads: Any, batched: bool) -> list[Any]:
+    grads = [None] * len(roots) if grads is None else list(grads)
     if len(grads) != len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")
     out = []
-    for x, g in zip(roots, grads, strict=True):
-        if not x.requires_grad:
+    for i, (x, g) in enumerate(zip(roots, grads, strict=True)):
+        if isinstance(x, Tensor) and not x.requires_grad:
             raise RuntimeError(
-                "element 0 of tensors does not require grad and does not have a grad_fn"
+                f"element {i} of tensors does not require grad and does not have a grad_fn"
             )
         if g is None:
-            if x.numel() != 1:
+            if not isinstance(x, Tensor) or x.numel() != 1:
                 raise RuntimeError("grad can be implicitly created only for scalar outputs")
             from pyframe.ops.creation import ones_like
 
-            g = ones_like(x)
-        elif g._node.shape != x._node.shape:
+            g = ones_like(x).detach()
+        elif not isinstance(g, Tensor):
+            raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")
+        elif isinstance(x, Tensor) and g._node.shape[batched:] != x._node.shape:
             raise RuntimeError(
-                f"Mismatch in shape: grad_output has a shape of {list(g.shape)} and output has a "
-                f"shape of {list(x.shape)}."
+                f"Mismatch in shape: grad_output[{i}] has a shape of {list(g.shape)} and output["
+                f"{i}] has a shape of {list(x.shape)}."
             )
+        if isinstance(x, Tensor) and g.dtype is not x.dtype:
+            if g.is_complex() != x.is_complex():
+                raise RuntimeError(
+                    f"For complex Tensors, both grad_output and output are required to have the "
+                    f"same dtype. Mismatch in dtype: grad_output[{i}] has a dtype of "
+                    f"{g.dtype} and output[{i}] has a dtype of {x.dtype}."
+                )
+            g = g.to(x.dtype)
         out.append(g)
     return out
 
 
-def _leads_to(roots: list[Any], wanted: list[Tensor]) -> set[int]:
-    """ids of the GradNodes from which some wanted tensor can be reached."""
-    goals = {id(x if x.grad_fn is None else x.grad_fn) for x in wanted}
+def _leads_to(roots: list[Any], goals: set[int]) -> set[int]:
+    """ids of the GradNodes from which one of the goals can be reached."""
     useful: set[int] = set()
     order: list[Any] = []
     seen: set[int] = set()
@@ -131,25 +177,28 @@ def _leads_to(roots: list[Any], wanted: list[Tensor]) -> set[int]:
 
 
 def _walk(
-    roots: list[Tensor],
+    starts: list[Any],
     seeds: list[Tensor],
     retain_graph: bool | None,
     create_graph: bool,
-    wanted: list[Tensor] | None,
+    goals: list[Any] | None,
 ) -> list[Any]:
-    """Walk back from `roots`. A node was made after all that it depends on, so visiting by
+    """Walk back from `starts` (nodes and leaves): what arrives at each of `goals`, or, if that is
+    None, to the leaves' `.grad`. A node was made after all that it depends on, so visiting by
     falling sequence number is a topological order."""
     retain = create_graph if retain_graph is None else retain_graph
-    starts = [x.grad_fn or x for x in roots]
-    useful = None if wanted is None else _leads_to(starts, wanted)
+    results: list[Any] = [None] * len(goals or ())
     slots: dict[int, list[int]] = {}
-    results: list[Any] = [None] * len(wanted or ())
-    for i, x in enumerate(wanted or ()):
-        slots.setdefault(id(x.grad_fn or x), []).append(i)
-    pending: dict[int, Tensor] = {}
+    for i, x in enumerate(goals or ()):
+        slots.setdefault(id(x), []).append(i)
+    useful = None if goals is None else _leads_to(starts, set(slots))
+    if mode.capture is not None:
+        mode.capture.watch(lambda: graph.changes)  # a replay repeats what hooks did
+    pending: dict[int, Any] = {}
     fresh: set[int] = set()  # targets whose gradient no one else can hold
     leaves: dict[int, Tensor] = {}
     heap: list[tuple[int, GradNode]] = []
+    look = anomaly_mode.enabled and anomaly_mode.check_nan
 
     def send(target: Any, g: Tensor, is_fresh: bool) -> None:
         key = id(target)
@@ -165,44 +214,145 @@ def _walk(
         else:
             pending[key] = old + g
 
-    with grad_enabled(create_graph):
+    with set_grad_enabled(create_graph), Walk(starts, useful, slots):
         for start, g in zip(starts, seeds, strict=True):
             send(start, g, False)
-        while heap:
-            node = heapq.heappop(heap)[1]
-            g = pending.pop(id(node))
-            for hook in node.hooks or ():
-                replaced = hook(g)
-                g = g if replaced is None else replaced
-            if node.retained is not None and wanted is None:
-                owner = node.retained()
-                if owner is not None:
-                    _accumulate(owner, g, create_graph, False)
-            for i in slots.get(id(node), ()):
-                results[i] = g
-            if useful is not None and id(node) not in useful:
-                continue
-            node_vjp = node.vjp
-            for i, edge in enumerate(node.edges):
-                if edge is None:
+        node = None
+        try:
+            while heap:
+                node = heapq.heappop(heap)[1]
+                g = pending.pop(id(node))
+                extra = node.extra
+                if extra is not None:
+                    if extra.hooks:
+                        g = _hooked(extra, g)
+                    if extra.retained is not None and goals is None:
+                        owner = extra.retained()
+                        if owner is not None:
+                            _accumulate(owner, g, create_graph, False)
+                for i in slots.get(id(node), ()):
+                    results[i] = g
+                if useful is not None and id(node) not in useful:
                     continue
-                if useful is not None and id(edge) not in useful and id(edge) not in slots:
-                    continue
-                part = node_vjp(i, g)
-                if part is not None:  # a user's Function may return anything
-                    send(edge, part, type(node) is GradNode and part._storage is not g._storage)
-            if not retain:
-                node.saved = None
+                if type(node) is GradNode and (extra is None or not (extra.pre or extra.post)):
+                    node_vjp = node.vjp
+                    for i, edge in enumerate(node.edges):
+                        if edge is None:
+                            continue
+                        if useful is not None and id(edge) not in useful and id(edge) not in slots:
+                            continue
+                        part = node_vjp(i, g)
+                        if look:
+                            anomaly_mode.look(node, i, part)
+                        send(edge, part, part._storage is not g._storage)
+                elif type(node) is Port:
+                    whole, i = node.edges[0], node.index
+                    if id(whole) not in pending:
+                        pending[id(whole)] = [None] * len(whole.results)
+                        heapq.heappush(heap, (-whole.seq, whole))
+                    pending[id(whole)][i] = g
+                else:
+                    parts = _step(node, g, look)
+                    for edge, part in zip(node.edges, parts, strict=True):
+                        if edge is None or part is None:
+                            continue
+                        if useful is None or id(edge) in useful or id(edge) in slots:
+                            send(edge, part, False)
+                if not retain:
+                    node.saved = None
+                elif extra is not None and extra.packed:
+                    _let_go(node)
+        except Exception:
+            if anomaly_mode.enabled and node is not None:
+                anomaly_mode.explain(node)
+            raise
         for key, leaf in leaves.items():
             g = pending[key]
-            for hook in leaf._hooks or ():
-                replaced = hook(g)
-                g = g if replaced is None else replaced
-            if wanted is None:
-                _accumulate(leaf, g, create_graph, key in fresh and not leaf._hooks)
+            extra = leaf._hooks
+            if extra is not None:
+                g = _hooked(extra, g)
             for i in slots.get(key, ()):
                 results[i] = g
+            if goals is None:
+                if extra is not None:
+                    (g,) = _replaced(extra.pre, (g,))
+                _accumulate(leaf, g, create_graph, key in fresh and extra is None)
+                if extra is not None:
+                    for hook in list(extra.post):
+                        hook((), (g,))
+                    _accumulated(leaf)
     return results
+
+
+def _step(node: GradNode, g: Any, look: bool) -> tuple[Any, ...]:
+    """A node with hooks, or that of a Function: the gradients of all its inputs."""
+    grads = tuple(g) if isinstance(g, list) else (g,)
+    extra = attached(node)
+    if extra is not None and extra.pre:
+        grads = _replaced(extra.pre, grads)
+    run: Any = getattr(node, "run", None)
+    if run is not None:
+        parts = run(list(grads))
+    else:
+        parts = tuple(
+            [None if e is None else node.vjp(i, grads[0]) for i, e in enumerate(node.edges)]
+        )
+    if look:
+        for i, part in enumerate(parts):
+            anomaly_mode.look(node, i, part)
+    for hook in list(extra.post) if extra is not None else ():
+        changed = hook(parts, grads)
+        parts = parts if changed is None else _listed_as(changed, parts)
+    return tuple(parts)
+
+
+def _replaced(hooks: list[Any], grads: tuple[Any, ...]) -> tuple[Any, ...]:
+    for hook in list(hooks):
+        changed = hook(grads)
+        grads = grads if changed is None else _listed_as(changed, grads)
+    return grads
+
+
+def _listed_as(changed: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+    found = (changed,) if isinstance(changed, Tensor) else tuple(changed)
+    if len(found) != len(grads):
+        raise RuntimeError(
+            f"hook has returned an incorrect number of values (got {len(found)}, but expected "
+            f"{len(grads)})"
+        )
+    return found
+
+
+def _hooked(extra: Attached, g: Tensor) -> Tensor:
+    """A tensor's gradient after the hooks that were registered on it."""
+    for hook in list(extra.hooks):
+        changed = hook(g)
+        if changed is None:
+            continue
+        name = getattr(hook, "__name__", type(hook).__name__)
+        if not isinstance(changed, Tensor):
+            raise TypeError(f"expected Variable, but hook returned '{type(changed).__name__}'")
+        if changed.dtype is not g.dtype or changed.device is not g.device:
+            raise RuntimeError(
+                f"hook '{name}' has changed the type of value (was {g.dtype} on {g.device}, got "
+                f"{changed.dtype} on {changed.device})"
+            )
+        if changed._node.shape != g._node.shape:
+            raise RuntimeError(f"hook '{name}' has changed the size of value")
+        g = changed
+    return g
+
+
+def _let_go(node: GradNode) -> None:
+    for entry in node.saved or ():
+        x = entry[0] if type(entry) is tuple else entry
+        if hasattr(x, "unpack"):
+            x.found = None
+
+
+def _accumulated(leaf: Tensor) -> None:
+    for hook in list(leaf._hooks.accumulated) if leaf._hooks is not None else ():
+        hook(leaf)
 
 
 def _accumulate(x: Tensor, g: Tensor, create_graph: bool, fresh: bool) -> None:
@@ -210,7 +360,7 @@ def _accumulate(x: Tensor, g: Tensor, create_graph: bool, fresh: bool) -> None:
     if mode.capture is not None:
         mode.capture.touch_grad(x, True)
     if x.grad is not None:
-        with grad_enabled(create_graph):
+        with set_grad_enabled(create_graph):
             x.grad = x.grad + g if create_graph else x.grad.add_(g)
         return
     if create_graph:
@@ -219,6 +369,6 @@ def _accumulate(x: Tensor, g: Tensor, create_graph: bool, fresh: bool) -> None:
     if x.device.lazy:
         g = own_storage(g)
     elif not fresh or g._steps or not g._node.data.flags.c_contiguous:
-        with grad_enabled(False):  # gradients share no memory with each other, nor with a view
+        with set_grad_enabled(False):  # gradients share no memory with each other, nor with a view
             g = g.clone()
     x.grad = g.detach() if g.requires_grad else g

@@ -2,183 +2,339 @@
 
 from __future__ import annotations
 
+import functools
+import weakref
+from collections.abc import Callable
 from typing import Any
 
+from pyframe.autograd.graph import Port, packed
 from pyframe.dtypes import FLOAT
-from pyframe.ops.op import GradNode, mode, next_seq
+from pyframe.ops import op as _op
+from pyframe.ops.op import (
+    GradNode,
+    Packed,
+    Spec,
+    check_version,
+    freed_error,
+    inference_error,
+    mode,
+    next_seq,
+)
 from pyframe.tensor import Tensor, no_grad
 
+__all__ = ["Function", "FunctionCtx", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
 
-class _Context:
-    """`ctx`: what forward keeps for backward."""
+
+class FunctionCtx:
+    """`ctx`: what forward keeps for backward; any attribute may be set on it."""
 
     needs_input_grad: tuple[bool, ...] = ()
-
-    def __init__(self) -> None:
-        self._saved: list[tuple[Tensor | None, int]] = []
-        self._constant: set[int] = set()
-        self._dirty: set[int] = set()
+    materialize_grads = True
+    to_save: tuple[Any, ...] = ()
+    dirty_tensors: tuple[Any, ...] = ()
+    non_differentiable: tuple[Any, ...] = ()
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors; a later in-place change of one is an error in backward."""
-        self._saved = [(t, -1 if t is None else t._storage.version) for t in tensors]
-
-    @property
-    def saved_tensors(self) -> tuple[Any, ...]:
-        for t, version in self._saved:
-            if t is not None and t._storage.version != version:
-                raise RuntimeError(
-                    "one of the variables needed for gradient computation has been modified by an "
-                    f"inplace operation: a saved tensor of shape {list(t.shape)} is at version "
-                    f"{t._storage.version}; expected version {version} instead"
+        """Keep tensors (or None); a later in-place change of one is an error in backward."""
+        for i, x in enumerate(tensors):
+            if x is not None and not isinstance(x, Tensor):
+                raise TypeError(
+                    f"save_for_backward can only save variables, but argument {i} is of type "
+                    f"{type(x).__name__}"
                 )
-        return tuple(t for t, _ in self._saved)
+        self.to_save = tensors
 
-    def mark_non_differentiable(self, *tensors: Tensor) -> None:
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
+        """Accepted for compatibility: there is no forward mode."""
+
+    def mark_non_differentiable(self, *args: Tensor) -> None:
         """These results have no gradient."""
-        self._constant = {id(t) for t in tensors}
+        self.non_differentiable = args
 
-    def mark_dirty(self, *tensors: Tensor) -> None:
+    def mark_dirty(self, *args: Tensor) -> None:
         """These inputs were changed in place."""
-        self._dirty = {id(t) for t in tensors}
+        self.dirty_tensors = args
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Accepted for compatibility: a result without gradient always passes zeros."""
+        """Whether backward gets zeros (True) or None for a result that has no gradient."""
+        self.materialize_grads = value
 
 
-class _FunctionOp:
-    """A Function call in the shape of an Op, for GradNode."""
+class _Named:
+    """A Function in the shape of an Op, as far as nodes are asked for it."""
 
     differentiable = True
-    inputs: tuple[str, ...] = ()
 
     def __init__(self, name: str) -> None:
         self.name = name
 
 
-class Function:
-    """Subclass with static `forward(ctx, *args)` and `backward(ctx, *grads)`; call `apply`."""
+class BackwardCFunction(GradNode, FunctionCtx):
+    """The step of the backward pass that a call of a Function made; it is forward's `ctx` too."""
 
-    @staticmethod
-    def forward(ctx: Any, *args: Any) -> Any:
-        """Compute the result from tensors and other arguments."""
-        raise NotImplementedError("a Function needs a static forward(ctx, *args)")
+    _forward_cls: type[Function]
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        """One gradient (or None) per argument of forward."""
-        raise NotImplementedError("a Function needs a static backward(ctx, *grads)")
-
-    @classmethod
-    def apply(cls, *args: Any) -> Any:
-        """Run forward, and record backward if an input requires grad."""
-        ctx = _Context()
-        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
-        with no_grad():
-            result = cls.forward(ctx, *args)
-        if not mode.grad or not any(ctx.needs_input_grad):
-            return result
-        results = list(result) if isinstance(result, tuple) else [result]
-        outs = []
-        joint = _Joint(cls, ctx, args, results)
-        for i, r in enumerate(results):
-            if not isinstance(r, Tensor) or r.dtype.category != FLOAT or id(r) in ctx._constant:
-                outs.append(r)
-                continue
-            out = r if id(r) in ctx._dirty else r._alias()
-            out._grad_fn = joint.node(i, r)
-            outs.append(out)
-        return tuple(outs) if isinstance(result, tuple) else outs[0]
-
-
-class _Joint:
-    """The results of one call share one backward: each result's node hands its gradient to a
-    common node, which has a lower sequence number and so is visited after all of them."""
-
-    def __init__(self, cls: type[Function], ctx: _Context, args: Any, results: Any) -> None:
-        self.cls, self.ctx, self.args = cls, ctx, args
-        self.specs = [r._node if isinstance(r, Tensor) else None for r in results]
-        self.grads: list[Any] = [None] * len(results)
-        self.common: _CommonNode = _CommonNode.__new__(_CommonNode)
-        self.common.seq = next_seq()
-        self.common.op = _FunctionOp(cls.__name__)
-        self.common.edges = [
-            (a.grad_fn or a) if isinstance(a, Tensor) and a.requires_grad else None for a in args
+    def __init__(self, args: tuple[Any, ...]) -> None:
+        self.op = _Named(self._forward_cls.__name__)
+        self.extra = None
+        self.saved: list[Any] | None = []
+        self.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
+        self.edges = [
+            (a.grad_fn or a) if need and mode.grad else None
+            for a, need in zip(args, self.needs_input_grad, strict=True)
         ]
-        self.common.hooks = self.common.retained = None
-        self.common.saved = []
-        self.common.joint = self
-        self.common.cached = None
+        self.specs: list[Any] = [
+            (a._node.shape, a._node.dtype, a._node.device) if isinstance(a, Tensor) else None
+            for a in args
+        ]
+        self.results: list[Spec | None] = []
+        self.ports: list[weakref.ref[Port] | None] = []
+        self.seq = 0
 
-    def node(self, i: int, r: Tensor) -> GradNode:
-        out: _ResultNode = _ResultNode.__new__(_ResultNode)
-        out.seq = next_seq()
-        out.op = self.common.op
-        out.edges = [self.common]
-        out.hooks = out.retained = None
-        out.saved = []
-        out.joint, out.index = self, i
-        return out
+    def name(self) -> str:
+        return f"{self.op.name}Backward"
 
-
-class _ResultNode(GradNode):
-    __slots__ = ("index", "joint")
-    index: int
-    joint: _Joint
-
-    def vjp(self, i: int, g: Tensor) -> Tensor:
-        self.joint.grads[self.index] = g
-        return g.sum() * 0  # a token: the common node reads the gradients themselves
-
-
-class _CommonNode(GradNode):
-    __slots__ = ("cached", "joint")
-    cached: tuple[tuple[Any, ...], int] | None
-    joint: _Joint
-
-    def vjp(self, i: int, g: Tensor) -> Any:
-        joint = self.joint
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        """What forward saved. RuntimeError once backward has freed it, or for a tensor that was
+        changed in place since."""
+        if not self.results:  # forward still runs
+            return self.to_save
         if self.saved is None:
-            raise RuntimeError(
-                f"Trying to backward through the graph a second time: {self.op.name}. Specify "
-                "retain_graph=True if you need to backward through the graph a second time"
-            )
-        if self.cached is None:
+            raise freed_error(self.op.name)
+        return tuple([self._unpack(entry) for entry in self.saved])
+
+    def _unpack(self, entry: Any) -> Any:
+        if entry is None:
+            return None
+        x, version, source = entry
+        if type(x) is Packed:
+            x = x.get()
+        else:
+            check_version(x, version, f"a saved tensor of {self.op.name}")
+        if source is not None:
+            x = x._alias()
+            x._grad_fn = self.port(source)
+        return x
+
+    def port(self, i: int) -> GradNode:
+        """Where the walk meets the gradient of result `i`."""
+        if len(self.results) == 1:
+            return self
+        ref = self.ports[i]
+        found = None if ref is None else ref()
+        if found is None:
+            found = Port(self, i, next_seq())
+            self.ports[i] = weakref.ref(found)
+        return found
+
+    def run(self, grads: list[Any]) -> tuple[Any, ...]:
+        """The gradients of the arguments (None where there is none), given those of the results."""
+        if self.materialize_grads:
             from pyframe.ops.creation import zeros
 
             grads = [
-                zeros(s.shape, dtype=s.dtype, device=s.device) if x is None and s is not None else x
-                for x, s in zip(joint.grads, joint.specs, strict=True)
+                zeros(s.shape, dtype=s.dtype, device=s.device) if g is None and s is not None else g
+                for g, s in zip(grads, self.results, strict=True)
             ]
-            found = joint.cls.backward(joint.ctx, *grads)
-            found = found if isinstance(found, tuple) else (found,)
-            if (
-                len(found) != len(joint.args)
-                and any(x is not None for x in found[len(joint.args) :])
-            ) or len(found) < len(joint.args):
-                raise RuntimeError(
-                    f"function {self.op.name}Backward returned an incorrect number of gradients "
-                    f"(expected {len(joint.args)}, got {len(found)})"
-                )
-            joint.grads = [None] * len(joint.grads)
-            self.cached = (found, [e is not None for e in self.edges].count(True))
-        found, left = self.cached
-        self.cached = (found, left - 1) if left > 1 else None
-        part = found[i]
-        want = joint.args[i]
-        if part is not None and part._node.shape != want._node.shape:
+        found = self._forward_cls.backward(self, *grads)
+        found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+        n = len(self.edges)
+        if len(found) < n or any(x is not None for x in found[n:]):
             raise RuntimeError(
-                f"Function {self.op.name}Backward returned an invalid gradient at index {i} - got "
-                f"{list(part.shape)} but expected shape compatible with {list(want.shape)}"
+                f"function {self.name()} returned an incorrect number of gradients "
+                f"(expected {n}, got {len(found)})"
             )
-        return part
+        return tuple([self._checked(i, found[i]) for i in range(n)])
+
+    def _checked(self, i: int, g: Any) -> Any:
+        if g is None:
+            return None
+        if not isinstance(g, Tensor):
+            raise RuntimeError(f"expected Variable or None (got {type(g).__name__})")
+        spec: Any = self.specs[i]
+        if spec is None:
+            raise RuntimeError(
+                f"function {self.name()} returned a gradient different than None at position "
+                f"{i + 1}, but the corresponding forward input was not a Variable"
+            )
+        if self.edges[i] is None:
+            return None
+        shape, dtype, device = spec
+        if g._node.shape != shape:
+            try:
+                g = g.sum_to_size(shape)
+            except RuntimeError:
+                raise RuntimeError(
+                    f"Function {self.name()} returned an invalid gradient at index {i} - got "
+                    f"{list(g.shape)} but expected shape compatible with {list(shape)}"
+                ) from None
+        if g.device is not device:
+            raise RuntimeError(
+                f"Function {self.name()} returned an invalid gradient at index {i} - expected "
+                f"device {device} but got {g.device}"
+            )
+        return g if g._node.dtype is dtype else g.to(dtype)
+
+    def settle(self, args: tuple[Any, ...], result: Any) -> Any:
+        """Once forward is done: what `apply` returns, with this node as its history."""
+        several = isinstance(result, tuple)
+        results = list(result) if several else [result]
+        given = {id(a) for a in args if isinstance(a, Tensor)}
+        dirty = {id(x) for x in self.dirty_tensors}
+        constant = {id(x) for x in self.non_differentiable}
+        if dirty - {id(r) for r in results}:
+            raise RuntimeError(
+                "Some elements marked as dirty during the forward method were not returned as "
+                "output. The inputs that are modified inplace must all be outputs of the Function."
+            )
+        self.results = [
+            Spec(r._node.shape, r._node.dtype, r._node.device) if isinstance(r, Tensor) else None
+            for r in results
+        ]
+        self.ports = [None] * len(results)
+        self.seq = next_seq()  # before its ports, after all that forward may have recorded
+        records = any(e is not None for e in self.edges)
+        known = {}  # which result a saved tensor is
+        outs: list[Any] = []
+        for i, r in enumerate(results):
+            if not isinstance(r, Tensor):
+                outs.append(r)
+                continue
+            wants = records and r.dtype.category >= FLOAT and id(r) not in constant
+            outs.append(self._result(i, r, wants, id(r) in given, id(r) in dirty))
+            if wants:
+                known[id(r)] = i
+        if records:
+            self.saved = [self._keep(x, known.get(id(x))) for x in self.to_save]
+            if _op._watch is not None:
+                _op._watch(self)
+        self.to_save = self.dirty_tensors = self.non_differentiable = ()
+        return tuple(outs) if several else outs[0]
+
+    def _result(self, i: int, r: Tensor, wants: bool, given: bool, dirty: bool) -> Tensor:
+        if dirty and given:
+            if not wants:
+                return r
+            if r._needs_grad:
+                raise RuntimeError(
+                    "a leaf Variable that requires grad has been used in an in-place operation."
+                )
+            if r._base is None:
+                r._grad_fn = self.port(i)
+            else:
+                value = r._alias()
+                value._grad_fn = self.port(i)
+                r._rebase(value)
+            return r
+        is_view = given or r._base is not None
+        if is_view or r._grad_fn is not None or r._needs_grad:
+            r = r._alias()
+        if wants:
+            r._grad_fn = self.port(i)
+            if is_view:
+                r._base_fn = (
+                    f"Output {i} of {self.name()} is a view and is being modified inplace. This "
+                    "view was created inside a custom Function (or because an input was returned "
+                    "as-is) and the autograd logic to handle view+inplace would override the "
+                    "custom backward associated with the custom Function, leading to incorrect "
+                    "gradients. clone() the output of the custom Function first"
+                )
+        return r
+
+    def _keep(self, x: Tensor | None, source: int | None) -> Any:
+        if x is None:
+            return None
+        if x.is_inference():
+            raise inference_error()
+        if source is not None:
+            x = x._alias()  # without history: it would be a cycle
+        if mode.saved_hooks:
+            self.attach().packed = True
+            return packed(x), 0, source
+        return x, x._storage.version, source
 
 
-def once_differentiable(fn: Any) -> Any:
-    """Mark a backward whose result has no gradient of its own."""
+class Function:
+    """Subclass with static `forward(ctx, *args)` (or `forward(*args)` and
+    `setup_context(ctx, inputs, output)`) and `backward(ctx, *grads)`; call `apply`."""
 
+    _backward_cls: type[BackwardCFunction]
+    generate_vmap_rule = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise RuntimeError(
+            f"{type(self).__name__}: a Function is not instantiated; call "
+            f"{type(self).__name__}.apply(...), with static forward and backward"
+        )
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._backward_cls = type(
+            f"{cls.__name__}Backward", (BackwardCFunction,), {"_forward_cls": cls}
+        )
+
+    @staticmethod
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        """Compute the result from tensors and other arguments."""
+        raise NotImplementedError(
+            "You must implement the forward function for custom autograd.Function."
+        )
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
+        """Save what backward needs, where forward takes no ctx."""
+        raise NotImplementedError("setup_context is not implemented.")
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Any) -> Any:
+        """One gradient (or None) per argument of forward."""
+        raise NotImplementedError(
+            "You must implement either the backward or vjp method for your custom "
+            "autograd.Function to use it with backward mode AD."
+        )
+
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Run forward, and record backward if an input requires grad."""
+        ctx = cls._backward_cls(args)
+        with no_grad():
+            if cls.setup_context is not Function.setup_context:
+                result = cls.forward(*args, **kwargs)
+                cls.setup_context(ctx, args, result)
+            else:
+                result = cls.forward(ctx, *args, **kwargs)
+        return ctx.settle(args, result)
+
+
+# `vjp` is another name of `backward`; a subclass may have either
+InplaceFunction = NestedIOFunction = Function
+
+
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a backward that is not differentiable itself: a second derivative is an error."""
+
+    @functools.wraps(fn)
     def wrapped(ctx: Any, *grads: Any) -> Any:
         with no_grad():
-            return fn(ctx, *grads)
+            found = fn(ctx, *grads)
+        if not mode.grad or not any(isinstance(g, Tensor) and g.requires_grad for g in grads):
+            return found
+        several = isinstance(found, tuple)
+        return _Once.apply(*found) if several else _Once.apply(found)[0]
 
     return wrapped
+
+
+class _Once(Function):
+    """Passes gradients on, and refuses to be differentiated."""
+
+    @staticmethod
+    def forward(ctx: Any, *grads: Any) -> Any:
+        return grads
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise RuntimeError(
+            "trying to differentiate twice a function that was marked with @once_differentiable"
+        )

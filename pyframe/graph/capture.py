@@ -13,6 +13,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.devices import device as Device
+from pyframe.grad_mode import set_inference
 from pyframe.graph.fuse import toposort
 from pyframe.graph.node import Node, Storage
 from pyframe.ops import op as _op
@@ -28,7 +29,7 @@ class Capture:
         self.written: dict[int, tuple[Storage, Node]] = {}  # and what they held before
         self.touched: list[weakref.ref[Tensor]] = []  # on the CPU: they need their arrays again
         self.tensors: dict[
-            int, tuple[Tensor, Storage, bool]
+            int, tuple[Tensor, Storage, bool | None]
         ] = {}  # from outside, as they were used
         self.constants: dict[int, Storage] = {}  # of tensors made from host data on the way
         self.grads: dict[int, tuple[Tensor, Tensor | None, bool]] = {}  # leaf, before, was read
@@ -187,11 +188,13 @@ def flush() -> None:
 
 @contextlib.contextmanager
 def outside() -> Iterator[None]:
-    """Within it nothing is captured: for state that is made once."""
+    """Within it nothing is captured: for state that is made once, and of normal tensors."""
     capture, mode.capture = mode.capture, None
+    inference = set_inference(False)
     try:
         yield
         if capture is not None:
             flush()
     finally:
         mode.capture = capture
+        set_inference(inference)

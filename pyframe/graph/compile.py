@@ -94,7 +94,7 @@ def _rebuild(value: Any, make: Callable[[Tensor], Any]) -> Any:
 
 
 class _Guard(NamedTuple):
-    tensors: list[tuple[weakref.ref[Tensor], Storage, bool]]
+    tensors: list[tuple[weakref.ref[Tensor], Storage, bool | None]]
     grads: list[tuple[weakref.ref[Tensor], Tensor | None]]
     modules: list[tuple[Any, bool]]
     others: list[tuple[Callable[[], Any], Any]]
@@ -333,7 +333,7 @@ class _Step(NamedTuple):
         out = GradNode.__new__(GradNode)
         n = self.node
         out.seq, out.op, out.attrs, out.specs = _op.next_seq(), n.op, n.attrs, n.specs
-        out.hooks, out.retained = n.hooks, None
+        out.extra = n.extra
         out.edges = []
         for e in self.edges:
             if type(e) is int:

@@ -118,8 +118,10 @@ def _written_directly(ufunc: np.ufunc, x: Tensor, args: tuple[Any, ...]) -> bool
             return False
     if not node.data.flags.c_contiguous or not node.data.flags.writeable:
         return False
+    if x._storage.version < 0 and not mode.inference:
+        return False
     ufunc(*operands, out=node.data)
-    x._storage.version += 1
+    x._wrote()
     return True
 
 

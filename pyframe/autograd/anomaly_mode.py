@@ -1,0 +1,91 @@
+"""Anomaly mode: where in the forward pass a step that fails in backward was recorded."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from pathlib import Path
+from typing import Any
+
+enabled = False
+check_nan = True  # besides errors, a gradient with NaN is one
+_HERE = str(Path(__file__).resolve().parent.parent)
+
+
+def here() -> str:
+    """The lines outside of pyframe that run now, as a traceback shows them."""
+    frames = [f for f in traceback.extract_stack() if not f.filename.startswith(_HERE)]
+    return "".join(traceback.format_list(frames))
+
+
+class set_detect_anomaly:  # noqa: N801
+    """Switch anomaly mode, in which backward tells where a failing step was recorded; as a context
+    manager, until its end. `check_nan` makes a NaN in a gradient an error (which reads values)."""
+
+    def __init__(self, mode: bool, check_nan: bool = True) -> None:
+        self._before = enabled, _check()
+        _set(bool(mode), check_nan)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *exc: object) -> None:
+        _set(*self._before)
+
+
+class detect_anomaly:  # noqa: N801
+    """`set_detect_anomaly(True)` as a context manager alone; it warns that it takes time."""
+
+    def __init__(self, check_nan: bool = True) -> None:
+        self._check_nan = check_nan
+        self._before = enabled, _check()
+        warnings.warn(
+            "Anomaly Detection has been enabled. This mode will increase the runtime and should "
+            "only be enabled for debugging.",
+            stacklevel=2,
+        )
+
+    def __enter__(self) -> None:
+        self._before = enabled, _check()
+        _set(True, self._check_nan)
+
+    def __exit__(self, *exc: object) -> None:
+        _set(*self._before)
+
+
+def _check() -> bool:
+    return check_nan
+
+
+def _set(on: bool, nan: bool) -> None:
+    global enabled, check_nan
+    from pyframe.autograd.graph import set_watch
+
+    enabled, check_nan = on, nan
+    set_watch()
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether anomaly mode is on."""
+    return enabled
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether anomaly mode, when on, looks for NaN."""
+    return check_nan
+
+
+def look(node: Any, i: int, g: Any) -> None:
+    """RuntimeError if the gradient that `node` gives its input `i` has a NaN."""
+    if g is not None and bool((g != g).any()):
+        raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")
+
+
+def explain(node: Any) -> None:
+    """Warn where `node`, in which backward fails, was recorded."""
+    trace = "" if node.extra is None else node.extra.trace
+    if trace:
+        text = f"Traceback of forward call that caused the error:\n{trace}"
+    else:
+        text = "No forward pass information available; enable anomaly mode during the forward pass."
+    warnings.warn(f"Error detected in {node.name()}. {text}", stacklevel=5)

@@ -1,0 +1,345 @@
+"""The graph of the backward pass: its nodes, what hooks hang on it, and what it saves."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from pyframe.autograd import anomaly_mode
+from pyframe.ops.op import REGISTRY, Attached, GradNode, Packed, mode, watch_nodes
+from pyframe.tensor import Tensor
+
+__all__ = [
+    "GradientEdge", "Node", "RemovableHandle", "disable_saved_tensors_hooks", "get_gradient_edge",
+    "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+]  # fmt: skip
+
+Node = GradNode
+changes = 0  # of hooks: a replay holds while there is none
+
+
+class RemovableHandle:
+    """What registering a hook returns: `remove()` takes the hook off again."""
+
+    def __init__(self, hooks: list[Callable[..., Any]], hook: Callable[..., Any]) -> None:
+        global changes
+        changes += 1
+        self._hooks, self._hook = hooks, hook
+        hooks.append(hook)
+
+    def remove(self) -> None:
+        """Take the hook off; a second call does nothing."""
+        global changes
+        if self._hook in self._hooks:
+            changes += 1
+            self._hooks.remove(self._hook)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+class AccumulateGrad(GradNode):
+    """The step that adds to a leaf's `.grad`, as `next_functions` shows it."""
+
+    __slots__ = ("__weakref__", "variable")
+    variable: Tensor
+
+    def __init__(self, variable: Tensor) -> None:
+        self.variable, self.edges, self.extra = variable, [], variable._attach()
+
+    def name(self) -> str:
+        return "torch::autograd::AccumulateGrad"  # PyTorch's name, which scripts look for
+
+    def __repr__(self) -> str:
+        return f"<AccumulateGrad object at {id(self):#x}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AccumulateGrad) and other.variable is self.variable
+
+    def __hash__(self) -> int:
+        return hash(self.variable)
+
+
+class Port(GradNode):
+    """One of several results of a node, `edges[0]`: what the backward pass meets first."""
+
+    __slots__ = ("__weakref__", "index")
+    index: int
+
+    def __init__(self, node: Any, index: int, seq: int) -> None:
+        self.seq, self.op, self.index = seq, node.op, index
+        self.edges, self.extra, self.saved = [node], None, []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.edges[0], name)
+
+    def name(self) -> str:
+        return self.edges[0].name()
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        return self.edges[0].next_functions
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        return self.edges[0].metadata
+
+    def register_hook(self, hook: Callable[..., Any]) -> Any:
+        return self.edges[0].register_hook(hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> Any:
+        return self.edges[0].register_prehook(hook)
+
+    def __repr__(self) -> str:
+        return repr(self.edges[0])
+
+
+class GradientEdge(NamedTuple):
+    """A node and which of its results: stands for a tensor in `autograd.grad` and `backward`."""
+
+    node: GradNode
+    output_nr: int
+
+
+def get_gradient_edge(tensor: Tensor) -> GradientEdge:
+    """The edge that a tensor's gradient takes. RuntimeError without requires_grad."""
+    if not tensor.requires_grad:
+        raise RuntimeError(
+            "It is not possible to get the gradient edge for a Tensor that does not require "
+            "gradients."
+        )
+    return GradientEdge(*public_edge(tensor.grad_fn or tensor))
+
+
+def public_edge(e: Any) -> tuple[Any, int]:
+    """An edge of the walk as a node and the number of its result."""
+    if isinstance(e, Tensor):
+        extra = e._attach()
+        node = None if extra.node is None else extra.node()
+        if node is None:
+            node = AccumulateGrad(e)
+            extra.node = weakref.ref(node)
+        return node, 0
+    return (e.edges[0], e.index) if type(e) is Port else (e, 0)
+
+
+def target(x: Any) -> Any:
+    """Where the walk meets a tensor or a GradientEdge: a node, or a leaf itself."""
+    if isinstance(x, Tensor):
+        return x.grad_fn or x
+    if isinstance(x, GradientEdge):
+        if isinstance(x.node, AccumulateGrad):
+            return x.node.variable
+        port: Any = getattr(x.node, "port", None)
+        return x.node if port is None else port(x.output_nr)
+    raise TypeError(f"expected a Tensor or a GradientEdge, got {type(x).__name__}")
+
+
+# --- what nodes save
+
+
+class saved_tensors_hooks:  # noqa: N801
+    """Within it `pack_hook(tensor)` makes of each saved tensor what is kept, and
+    `unpack_hook(kept)` gives the tensor back when backward asks for it."""
+
+    _active = 0
+    _lock = threading.Lock()
+    _disabled = ""
+
+    def __init__(
+        self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]
+    ) -> None:
+        self.hooks = (pack_hook, unpack_hook)
+
+    def __enter__(self) -> None:
+        cls = saved_tensors_hooks
+        if cls._disabled:
+            raise RuntimeError(cls._disabled)
+        mode.saved_hooks = (*mode.saved_hooks, self.hooks)
+        with cls._lock:
+            cls._active += 1
+        set_watch()
+
+    def __exit__(self, *exc: object) -> None:
+        cls = saved_tensors_hooks
+        mode.saved_hooks = mode.saved_hooks[:-1]
+        with cls._lock:
+            cls._active -= 1
+        set_watch()
+
+
+class save_on_cpu(saved_tensors_hooks):  # noqa: N801
+    """Within it, what backward needs is kept in the CPU's memory."""
+
+    def __init__(self, pin_memory: bool = False, device_type: str = "gpu") -> None:
+        super().__init__(lambda x: (x.device, x.cpu()), lambda kept: kept[1].to(kept[0]))
+
+
+@contextmanager
+def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
+    """Within it, `saved_tensors_hooks` raise RuntimeError with this message."""
+    before, saved_tensors_hooks._disabled = saved_tensors_hooks._disabled, error_message
+    try:
+        if mode.saved_hooks:
+            raise RuntimeError(error_message)
+        yield
+    finally:
+        saved_tensors_hooks._disabled = before
+
+
+def set_watch() -> None:
+    """Look at new nodes as long as a mode asks for it."""
+    watch_nodes(_watch if saved_tensors_hooks._active or anomaly_mode.enabled else None)
+
+
+def _watch(node: GradNode) -> None:
+    if anomaly_mode.enabled:
+        node.attach().trace = anomaly_mode.here()
+    if not mode.saved_hooks or node.saved is None:
+        return
+    for j, entry in enumerate(node.saved):
+        if type(entry) is tuple:
+            node.saved[j] = packed(entry[0])
+            node.attach().packed = True
+
+
+def packed(x: Tensor) -> Packed:
+    """A saved tensor as the innermost hooks keep it."""
+    pack, unpack = mode.saved_hooks[-1]
+    history = _history(x.grad_fn or x) if x.requires_grad else _plain
+    version = x._storage.version
+    out = Packed(x, history, pack, unpack)
+    if x._storage.version != version:
+        raise RuntimeError(
+            "A saved tensor pack hook is modifying its input in place. Tensors provided as input "
+            "to pack hook can not be modified by in-place operations"
+        )
+    return out
+
+
+def _plain(found: Tensor) -> Tensor:
+    return found
+
+
+def _history(source: Any) -> Callable[[Tensor], Tensor]:
+    """What makes an unpacked tensor follow the history of the one that was packed."""
+
+    def follow(found: Tensor) -> Tensor:
+        if not mode.grad:
+            return found
+        out = found._alias()
+        if isinstance(source, GradNode):
+            out._grad_fn = source
+        else:  # a leaf: a step that hands the gradient on to it
+            out._grad_fn = GradNode(REGISTRY["copy"], (source,), (), out)
+        return out
+
+    return follow
+
+
+def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
+    """Count a write that pyframe could not see: saved values from before are refused then."""
+    for x in [tensor] if isinstance(tensor, Tensor) else tensor:
+        if x.is_inference():
+            raise RuntimeError("Inference tensors do not track version counter.")
+        x._storage.version += 1
+
+
+# --- one hook for several tensors
+
+
+def register_multi_grad_hook(
+    tensors: Sequence[Tensor], fn: Callable[..., Any], *, mode: str = "all"
+) -> Any:
+    """Call `fn(grads)` once a backward has all the gradients of `tensors` that it computes (None
+    for the others), or with mode="any" `fn(grad)` with the first one."""
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    walks: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()
+
+    def meet(i: int, g: Tensor) -> None:
+        walk = Walk.current()
+        seen = walks.get(walk)
+        if seen is None:
+            count = sum(walk.reaches(target(x)) for x in tensors)
+            seen = walks[walk] = [count, [None] * len(tensors)]
+        seen[0] -= 1
+        seen[1][i] = g
+        if mode == "any":
+            if sum(x is not None for x in seen[1]) == 1:
+                fn(g)
+        elif not seen[0]:
+            fn(seen[1])
+
+    handles = [
+        x.register_hook(lambda g, i=i: meet(i, g))  # type: ignore[misc]
+        for i, x in enumerate(tensors)
+    ]
+    return _Handles(handles)
+
+
+class _Handles:
+    def __init__(self, handles: list[Any]) -> None:
+        self.handles = handles
+
+    def remove(self) -> None:
+        """Take the hook off all the tensors."""
+        for handle in self.handles:
+            handle.remove()
+
+    def __enter__(self) -> _Handles:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()
+
+
+class Walk:
+    """A backward pass that is under way."""
+
+    _running = threading.local()
+
+    def __init__(self, starts: list[Any], useful: set[int] | None, slots: Any) -> None:
+        self.starts, self.useful, self.slots = starts, useful, slots
+        self._reached: set[int] | None = None
+
+    def __enter__(self) -> Walk:
+        running = self._running.__dict__.setdefault("walks", [])
+        running.append(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._running.walks.pop()
+
+    @classmethod
+    def current(cls) -> Walk:
+        """The innermost one of this thread."""
+        found: Walk = cls._running.walks[-1]
+        return found
+
+    def reaches(self, x: Any) -> bool:
+        """Whether it will compute the gradient of node or leaf `x`."""
+        if self._reached is None:
+            self._reached = set()
+            stack = list(self.starts)
+            while stack:
+                e = stack.pop()
+                if id(e) in self._reached:
+                    continue
+                self._reached.add(id(e))
+                if isinstance(e, GradNode) and (self.useful is None or id(e) in self.useful):
+                    stack.extend(n for n in e.edges if n is not None)
+            if self.useful is not None:
+                self._reached &= self.useful | self.slots.keys()
+        return id(x) in self._reached
+
+
+def attached(x: Any) -> Attached | None:
+    """What hangs on a node or on a leaf."""
+    return x.extra if isinstance(x, GradNode) else x._hooks
