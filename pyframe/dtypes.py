@@ -108,7 +108,7 @@ complex128 = dtype("complex128", COMPLEX, None)
 
 def _round_bfloat16(x: np.ndarray) -> np.ndarray:
     """float32 rounded to the nearest number with 8 bits of mantissa, ties to even."""
-    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    bits = np.asarray(x, np.float32).view(np.uint32)
     bits = (bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
     return np.where(np.isnan(x), x, bits.view(np.float32)).astype(np.float32)
 

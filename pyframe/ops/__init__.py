@@ -10,8 +10,8 @@ import numpy as np
 
 from pyframe import dtypes as dt, fft as _fft, random as _random
 from pyframe.ops import (
-    arrange,
     activation,
+    arrange,
     complex,
     conv as conv,
     creation,

@@ -10,8 +10,8 @@ from pyframe import dtypes as dt
 from pyframe.devices import mode
 from pyframe.ops import (
     METHODS,
+    arrange,
     elementwise as el,
-    movement as mv,
     reduce as rd,
 )
 from pyframe.ops.activation import floats_only, hardshrink as hardshrink, prelu as prelu
@@ -230,7 +230,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
             f"glu: Halving dimension must be even, but dimension {d} is size {n} in "
             f"{list(input.shape)}"
         )
-    a, b = mv.split(input, n // 2, d) if n else (input, input)
+    a, b = arrange.split(input, n // 2, d) if n else (input, input)
     return a * el.sigmoid(b)
 
 

@@ -10,8 +10,10 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.nn.functional.activation import maybe_inplace
-from pyframe.nn.functional.spatial import avg_pool2d, pad
+from pyframe.nn.functional.resample import pad
+from pyframe.nn.functional.spatial import avg_pool2d
 from pyframe.ops import (
+    arrange,
     elementwise as el,
     index as _index,
     movement as mv,
@@ -815,8 +817,8 @@ def multi_head_attention_forward(
             "use_separate_proj_weight is False but in_proj_weight is None",
         )
         assert in_proj_weight is not None
-        projections = list(mv.split(in_proj_weight, width))
-    biases = [None] * 3 if in_proj_bias is None else list(mv.split(in_proj_bias, width))
+        projections = list(arrange.split(in_proj_weight, width))
+    biases = [None] * 3 if in_proj_bias is None else list(arrange.split(in_proj_bias, width))
     q, k, v = [
         linear(x, w, b)  # type: ignore[arg-type]
         for x, w, b in zip((query, key, value), projections, biases, strict=True)
