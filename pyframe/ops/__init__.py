@@ -16,7 +16,9 @@ from pyframe.ops import (
     conv as conv,
     creation,
     elementwise as el,
+    factor,
     index,
+    linalg,
     matmul,
     movement,
     pointwise,
@@ -26,6 +28,7 @@ from pyframe.ops import (
     scan,
     sort,
     special,
+    spectral,
     windows,
 )
 from pyframe.ops.op import REGISTRY, Op, apply, mode
@@ -43,6 +46,9 @@ FAMILIES = (
     scan,
     sort,
     matmul,
+    factor,
+    spectral,
+    linalg,
     index,
     creation,
     complex,

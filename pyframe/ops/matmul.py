@@ -1,18 +1,25 @@
-"""Matrix products."""
+"""Products of matrices and of several tensors (einsum, tensordot, multi_dot); cross products.
+
+Everything but the two routines is a composition, so gradients and the GPU come by themselves.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import bound_routines, movement as mv
+from pyframe.ops import bound_routines, elementwise as el, movement as mv
+from pyframe.ops.complex import adjoint, conj
 from pyframe.ops.elementwise import broadcast, mul
 from pyframe.ops.op import ROUTINE, Op, Shader, apply
 from pyframe.ops.public import public
-from pyframe.tensor import Tensor
+from pyframe.ops.reduce import sum_op
+from pyframe.tensor import Tensor, from_numpy, normalize_dim
 
 
 def _infer(a: Any, b: Any) -> tuple[tuple[int, ...], dt.dtype]:
@@ -58,8 +65,7 @@ def _power_of_two(n: int) -> int:
 matmul_op = Op(
     "matmul", ROUTINE, "a b", infer=_infer, numpy=_numpy, kernel=Shader("matmul.wgsl", _plan),
     phases=bound_routines.matmul,
-    a=lambda g, b: matmul(g, mv.transpose(b, -1, -2)),
-    b=lambda g, a: matmul(mv.transpose(a, -1, -2), g),
+    a=lambda g, b: matmul(g, adjoint(b)), b=lambda g, a: matmul(adjoint(a), g),
 )  # fmt: skip
 
 
@@ -67,7 +73,7 @@ matmul_op = Op(
 linear_op = Op(
     "linear", ROUTINE, "x w", infer=lambda x, w: ((x.shape[0], w.shape[0]), x.dtype),
     fallback=lambda x, w: matmul(x, mv.transpose(w, 0, 1)),
-    x=lambda g, w: matmul(g, w), w=lambda g, x: matmul(mv.transpose(g, 0, 1), x),
+    x=lambda g, w: matmul(g, conj(w)), w=lambda g, x: matmul(mv.transpose(g, 0, 1), conj(x)),
 )  # fmt: skip
 
 
@@ -114,38 +120,98 @@ def _as_batch(x: Tensor, batch: tuple[int, ...]) -> Tensor:
     return mv.expand(x, (*batch, *last)).reshape((math.prod(batch), *last))
 
 
+def _tensors(name: str, *xs: Any) -> None:
+    """TypeError unless all are tensors, RuntimeError unless they are of one dtype."""
+    for x in xs:
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name}: expected Tensors, got {type(x).__name__}")
+    for x in xs[1:]:
+        if x.dtype is not xs[0].dtype:
+            raise RuntimeError(
+                f"{name}: expected all tensors to have the same dtype, but got "
+                f"{xs[0].dtype.name} and {x.dtype.name}; convert one with .to(dtype)"
+            )
+
+
+def _ndims(name: str, what: str, *pairs: tuple[Tensor, int]) -> None:
+    if any(x.ndim != n for x, n in pairs):
+        raise RuntimeError(f"{name}: expected {what}, got {_shapes(*[x for x, _ in pairs])}")
+
+
+def _shapes(*xs: Tensor) -> str:
+    return " and ".join(str(list(x.shape)) for x in xs)
+
+
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices."""
-    if input.ndim != 2 or mat2.ndim != 2:
-        raise RuntimeError(f"mm: expected two matrices, got {input.ndim}-d and {mat2.ndim}-d")
+    _tensors("mm", input, mat2)
+    _ndims("mm", "two matrices", (input, 2), (mat2, 2))
     return matmul(input, mat2)
 
 
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """The products of two batches of matrices of equal length."""
-    if input.ndim != 3 or mat2.ndim != 3 or input.shape[0] != mat2.shape[0]:
-        raise RuntimeError(
-            "bmm: expected two batches of matrices of equal length, got "
-            f"{list(input.shape)} and {list(mat2.shape)}"
-        )
+    _tensors("bmm", input, mat2)
+    _ndims("bmm", "two batches of matrices", (input, 3), (mat2, 3))
+    if input.shape[0] != mat2.shape[0]:
+        raise RuntimeError(f"bmm: expected batches of equal length, got {_shapes(input, mat2)}")
     return matmul(input, mat2)
 
 
 def mv_(input: Tensor, vec: Tensor) -> Tensor:
     """The product of a matrix and a vector."""
-    if input.ndim != 2 or vec.ndim != 1:
-        raise RuntimeError(f"mv: expected a matrix and a vector, got {input.ndim}-d, {vec.ndim}-d")
+    _tensors("mv", input, vec)
+    _ndims("mv", "a matrix and a vector", (input, 2), (vec, 1))
     return matmul(input, vec)
 
 
+def sum_over(x: Tensor, *dims: int) -> Tensor:
+    """The sum over dims in the dtype of `x`."""
+    axes = tuple(sorted(normalize_dim(d, x.ndim) for d in dims))
+    return apply(sum_op, (x,), (axes, False)) if axes else x
+
+
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
-    """The inner product of two vectors of equal length."""
+    """The inner product of two vectors of equal length, without conjugation."""
+    _tensors("dot", input, tensor)
     if input.ndim != 1 or tensor.ndim != 1 or input.shape != tensor.shape:
         raise RuntimeError(
-            "dot: expected two 1-d tensors of equal length, got "
-            f"{list(input.shape)} and {list(tensor.shape)}"
+            f"dot: expected two 1-d tensors of equal length, got {_shapes(input, tensor)}"
         )
-    return mul(input, tensor).sum()
+    if input.dtype is dt.bool_:
+        raise RuntimeError("dot: not implemented for bool; use logical_and and any")
+    return sum_over(mul(input, tensor), 0)
+
+
+def vdot(input: Tensor, other: Tensor) -> Tensor:
+    """`dot` with the first vector conjugated."""
+    _tensors("vdot", input, other)
+    return dot(conj(input), other)
+
+
+def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    """The sums over `dim` of conj(x) * y, broadcast."""
+    _tensors("linalg.vecdot", x, y)
+    shape = broadcast("linalg.vecdot", x._node.shape, y._node.shape)
+    d = normalize_dim(dim, len(shape)) - len(shape)
+    if x.shape[d] != y.shape[d]:
+        raise RuntimeError(f"linalg.vecdot: expected equal sizes at dim {dim}, got {_shapes(x, y)}")
+    if x.dtype is dt.bool_:
+        raise RuntimeError("linalg.vecdot: not implemented for bool")
+    return sum_over(mul(conj(x), y), d)
+
+
+def inner(input: Tensor, other: Tensor) -> Tensor:
+    """The products over the last dim of both: (*a, n) and (*b, n) -> (*a, *b)."""
+    _tensors("inner", input, other)
+    if input.ndim == 0 or other.ndim == 0:
+        return mul(input, other)
+    if input.shape[-1] != other.shape[-1]:
+        raise RuntimeError(
+            "inner() the last dimension must match on both input tensors but got shapes "
+            f"{_shapes(input, other)}"
+        )
+    return tensordot(input, other, ([-1], [-1]))
 
 
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
@@ -155,11 +221,471 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     return mul(mv.unsqueeze(input, 1), vec2)
 
 
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    """beta * input + alpha * mat1 @ mat2."""
-    product = mm(mat1, mat2)
-    product = product if alpha == 1 else product * alpha
+def _scaled_sum(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor:
+    """beta * input + alpha * product; with beta = 0 what `input` holds (NaN too) has no effect."""
+    if product.dtype.category < dt.FLOAT:
+        beta, alpha = int(beta), int(alpha)  # cut, as PyTorch does
+    input = mv.expand(input, product._node.shape)
+    if alpha != 1:
+        product = product * alpha
+    if beta == 0:
+        if not input.requires_grad:
+            return product
+        return product + el.where(from_numpy(np.array(False)).to(input.device), input, 0)
     return product + (input if beta == 1 else input * beta)
 
 
-PUBLIC = public(globals(), both="matmul mm bmm mv=mv_ dot outer addmm")
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * mat1 @ mat2."""
+    _tensors("addmm", input, mat1, mat2)
+    return _scaled_sum(input, mm(mat1, mat2), beta, alpha)
+
+
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * mat @ vec."""
+    _tensors("addmv", input, mat, vec)
+    return _scaled_sum(input, mv_(mat, vec), beta, alpha)
+
+
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    """beta * input + alpha * outer(vec1, vec2), promoted; of bools with `and` and `or`."""
+    common = el.result_type(input, vec1, vec2)
+    for key, value in (("beta", beta), ("alpha", alpha)):
+        if common.category < dt.FLOAT and isinstance(value, (float, complex)):
+            raise RuntimeError(
+                f"addr: For integral input tensors, argument {key} must not be a floating point "
+                f"number, got {value}"
+            )
+        if isinstance(value, bool) and common is not dt.bool_:
+            raise RuntimeError(f"addr: Boolean {key} only supported for Boolean results.")
+    input, product = input.to(common), outer(vec1.to(common), vec2.to(common))
+    if common is not dt.bool_:
+        return _scaled_sum(input, product, beta, alpha)
+    input = mv.expand(input, product._node.shape)
+    product = product if alpha else el.logical_and(product, False)
+    return el.logical_or(input, product) if beta else product
+
+
+def addbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
+) -> Tensor:
+    """beta * input + alpha * the sum over the batch of batch1[i] @ batch2[i]: one product."""
+    _batches("addbmm", input, batch1, batch2)
+    b, n, m = batch1._node.shape
+    wide = mv.transpose(batch1, 0, 1).reshape(n, b * m)
+    product = matmul(wide, batch2.reshape(b * m, batch2.shape[2]))
+    return _scaled_sum(input, product, beta, alpha)
+
+
+def baddbmm(
+    input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
+) -> Tensor:
+    """beta * input + alpha * bmm(batch1, batch2)."""
+    _batches("baddbmm", input, batch1, batch2)
+    return _scaled_sum(input, matmul(batch1, batch2), beta, alpha)
+
+
+def _batches(name: str, input: Tensor, a: Tensor, b: Tensor) -> None:
+    _tensors(name, input, a, b)
+    _ndims(name, "two batches of matrices", (a, 3), (b, 3))
+    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+        raise RuntimeError(
+            f"{name}: Expected size for first two dimensions of batch2 tensor to be: "
+            f"[{a.shape[0]}, {a.shape[2]}] but got: [{b.shape[0]}, {b.shape[1]}]."
+        )
+
+
+# --- products of several tensors
+
+
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """The product of matrices (the first and the last may be vectors) in the order with the fewest
+    multiplications (Cormen et al., Introduction to Algorithms, 15.2)."""
+    xs = list(tensors)
+    if len(xs) < 2:
+        raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(xs)}")
+    _tensors("multi_dot", *xs)
+    for i, x in enumerate(xs):
+        ends = (1, 2) if i in (0, len(xs) - 1) else (2,)
+        if x.ndim not in ends:
+            raise RuntimeError(
+                f"multi_dot(): tensor {i} must be "
+                f"{'1D or 2D' if 1 in ends else '2D'} but got {x.ndim}D"
+            )
+    drop = [d for d, x in ((0, xs[0]), (-1, xs[-1])) if x.ndim == 1]
+    xs[0] = mv.unsqueeze(xs[0], 0) if xs[0].ndim == 1 else xs[0]
+    xs[-1] = mv.unsqueeze(xs[-1], 1) if xs[-1].ndim == 1 else xs[-1]
+    for a, b in itertools.pairwise(xs):
+        if a.shape[1] != b.shape[0]:
+            raise RuntimeError(
+                f"multi_dot(): tensors with shapes {_shapes(a, b)} cannot be multiplied"
+            )
+    out = _best_product(xs)
+    return mv.squeeze(out, drop) if drop else out
+
+
+def _best_product(xs: list[Tensor]) -> Tensor:
+    n = len(xs)
+    p = [x.shape[0] for x in xs] + [xs[-1].shape[1]]
+    cost = [[0] * n for _ in range(n)]
+    cut = [[0] * n for _ in range(n)]
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            options = [
+                cost[i][k] + cost[k + 1][j] + p[i] * p[k + 1] * p[j + 1] for k in range(i, j)
+            ]
+            cost[i][j] = min(options)
+            cut[i][j] = i + options.index(cost[i][j])
+
+    def product(i: int, j: int) -> Tensor:
+        if i == j:
+            return xs[i]
+        return matmul(product(i, cut[i][j]), product(cut[i][j] + 1, j))
+
+    return product(0, n - 1)
+
+
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """`linalg.multi_dot` of matrices given one by one."""
+    xs = list(matrices)
+    if not xs:
+        raise RuntimeError("chain_matmul(): Expected one or more matrices")
+    for x in xs:
+        _ndims("chain_matmul", "2D matrices", (x, 2))
+    return xs[0].clone() if len(xs) == 1 else multi_dot(xs)
+
+
+def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
+    """The products summed over pairs of dims: `dims` counts the last of `a` and first of `b`, or
+    names them in two lists."""
+    _tensors("tensordot", a, b)
+    dims = dims.tolist() if isinstance(dims, Tensor) else dims
+    if isinstance(dims, int):
+        if dims < 0 or dims > min(a.ndim, b.ndim):
+            raise RuntimeError(
+                f"tensordot expects dims to be between 0 and {min(a.ndim, b.ndim)} for shapes "
+                f"{_shapes(a, b)}, but got dims={dims}"
+            )
+        dims = (list(range(a.ndim - dims, a.ndim)), list(range(dims)))
+    over_a, over_b = ([d] if isinstance(d, int) else list(d) for d in dims)
+    over_a = [normalize_dim(d, a.ndim) for d in over_a]
+    over_b = [normalize_dim(d, b.ndim) for d in over_b]
+    if len(over_a) != len(over_b):
+        raise RuntimeError(
+            f"both dimension lists should have same length, got {len(over_a)} and {len(over_b)}"
+        )
+    if len(set(over_a)) < len(over_a) or len(set(over_b)) < len(over_b):
+        raise RuntimeError(f"tensordot: a dim appears more than once in {dims}")
+    for i, j in zip(over_a, over_b, strict=True):
+        if a.shape[i] != b.shape[j] and 1 not in (a.shape[i], b.shape[j]):
+            raise RuntimeError(
+                f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} "
+                f"and second has size {b.shape[j]} in dim {j}"
+            )
+    names_a = list(range(a.ndim))
+    names_b = [a.ndim + j for j in range(b.ndim)]
+    for i, j in zip(over_a, over_b, strict=True):
+        names_b[j] = names_a[i]
+    kept = [n for n in names_a if n not in over_a] + [n for n in names_b if n >= a.ndim]
+    out, names = _contract(a, names_a, b, names_b, kept)
+    return _in_order(out, names, kept)
+
+
+def _in_order(x: Tensor, names: list[int], wanted: list[int]) -> Tensor:
+    return x if names == wanted else mv.permute(x, *(names.index(n) for n in wanted))
+
+
+def _contract(
+    a: Tensor, names_a: list[int], b: Tensor, names_b: list[int], kept: Sequence[int]
+) -> tuple[Tensor, list[int]]:
+    """a * b summed over the named dims that are not in `kept`, through one batched product; and
+    the names of the result's dims. A dim of size 1 stands for one of any size."""
+    size_a, size_b = (
+        dict(zip(names_a, a.shape, strict=True)),
+        dict(zip(names_b, b.shape, strict=True)),
+    )
+    alone_a = [n for n in names_a if n in size_b and size_a[n] == 1 != size_b[n]]
+    alone_b = [n for n in names_b if n in size_a and size_b[n] == 1 != size_a[n]]
+    a, names_a = _without(a, names_a, alone_a)
+    b, names_b = _without(b, names_b, alone_b)
+    a, names_a = _without(a, names_a, [n for n in names_a if n not in names_b and n not in kept])
+    b, names_b = _without(b, names_b, [n for n in names_b if n not in names_a and n not in kept])
+    both = [n for n in names_a if n in names_b]
+    batch, over = [n for n in both if n in kept], [n for n in both if n not in kept]
+    rows = [n for n in names_a if n not in both]
+    columns = [n for n in names_b if n not in both]
+    out_names = batch + rows + columns
+    a, b = _in_order(a, names_a, batch + rows + over), _in_order(b, names_b, batch + over + columns)
+    sizes = {**dict(zip(batch + rows + over, a.shape, strict=True)),
+             **dict(zip(batch + over + columns, b.shape, strict=True))}  # fmt: skip
+    shape = tuple(sizes[n] for n in out_names)
+    nb, nr, nk, nc = (math.prod(sizes[n] for n in part) for part in (batch, rows, over, columns))
+    if not over:  # nothing is summed
+        return mul(a.reshape(nb, nr, 1), b.reshape(nb, 1, nc)).reshape(shape), out_names
+    left, right = ((nb, nr, nk), (nb, nk, nc)) if batch else ((nr, nk), (nk, nc))
+    return matmul(a.reshape(left), b.reshape(right)).reshape(shape), out_names
+
+
+def _without(x: Tensor, names: list[int], drop: list[int]) -> tuple[Tensor, list[int]]:
+    """`x` summed over the dims called `drop`."""
+    if not drop:
+        return x, names
+    return sum_over(x, *(names.index(n) for n in drop)), [n for n in names if n not in drop]
+
+
+def einsum(*args: Any) -> Tensor:
+    """Sums of products in Einstein's notation: einsum("bij,bjk->bik", x, y), or with a list of
+    dims behind each operand; torch.einsum. Operands are joined from left to right."""
+    operands, inputs, output = _einsum_args(args)
+    names: list[list[int]] = []
+    sizes: dict[int, int] = {}
+    for i, (x, term) in enumerate(zip(operands, inputs, strict=True)):
+        operands[i], own = _named_dims(i, x, term)
+        names.append(own)
+        for n, size in zip(own, operands[i].shape, strict=True):
+            if sizes.get(n, 1) != 1 and size not in (1, sizes[n]):
+                raise RuntimeError(
+                    f"einsum(): operands do not broadcast with remapped shapes: subscript "
+                    f"{_letter(n)!r} has size {size} in operand {i}, but an earlier one {sizes[n]}"
+                )
+            sizes[n] = max(sizes.get(n, 1), size) if size else 0
+    dots = sorted(n for n in sizes if n < 0)
+    if output is None:
+        flat = [n for term in inputs for n in term if n is not Ellipsis]
+        wanted = dots + sorted(n for n in set(flat) if flat.count(n) == 1)
+    else:
+        if output.count(Ellipsis) > 1:
+            raise RuntimeError(
+                "einsum(): found '...' for output but an ellipsis is only valid once"
+            )
+        wanted = [m for n in output for m in (dots if n is Ellipsis else [n])]
+        for n in wanted:
+            if n not in sizes:
+                raise RuntimeError(
+                    f"einsum(): output subscript {_letter(n)} does not appear in the equation for "
+                    "any input operand"
+                )
+            if wanted.count(n) > 1:
+                raise RuntimeError(
+                    f"einsum(): output subscript {_letter(n)} appears more than once in the output"
+                )
+    out, own = operands[0], names[0]
+    for i in range(1, len(operands)):
+        later = {n for term in names[i + 1 :] for n in term} | set(wanted)
+        out, own = _contract(out, own, operands[i], names[i], list(later))
+    out, own = _without(out, own, [n for n in own if n not in wanted])
+    out = _in_order(out, own, wanted)
+    if any(out is x for x in operands):  # a result is never one of the operands
+        out = out.reshape(out._node.shape)
+    return out
+
+
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+
+def _letter(n: int) -> str:
+    return _LETTERS[n] if n >= 0 else "..."
+
+
+def _einsum_args(args: Any) -> tuple[list[Tensor], list[list[Any]], list[Any] | None]:
+    """The operands, the dims of each as numbers (or ...), and those of the result if given."""
+    if not args:
+        raise ValueError("einsum(): must specify the equation string and at least one operand")
+    if isinstance(args[0], str):
+        equation, operands = args[0], list(args[1:])
+        if len(operands) == 1 and isinstance(operands[0], (list, tuple)):
+            operands = list(operands[0])
+        left, arrow, right = equation.partition("->")
+        inputs = [_einsum_term(t) for t in left.split(",")]
+        output = _einsum_term(right) if arrow else None
+    else:
+        args = list(args)
+        output = _einsum_list(args.pop()) if len(args) % 2 else None
+        operands, inputs = args[::2], [_einsum_list(t) for t in args[1::2]]
+    if not operands:
+        raise ValueError("einsum(): must provide at least one operand")
+    for x in operands:
+        if not isinstance(x, Tensor):
+            raise TypeError(f"einsum(): expected Tensors, got {type(x).__name__}")
+    if len(operands) != len(inputs):
+        fewer = "fewer" if len(operands) > len(inputs) else "more"
+        raise RuntimeError(
+            f"einsum(): {fewer} operands were provided than specified in the equation: "
+            f"{len(operands)} for {len(inputs)} terms"
+        )
+    return operands, inputs, output
+
+
+def _einsum_term(text: str) -> list[Any]:
+    out: list[Any] = []
+    before, dots, after = text.partition("...")
+    for part in (before, None, after) if dots else (before,):
+        if part is None:
+            out.append(Ellipsis)
+            continue
+        for c in part.replace(" ", ""):
+            if c not in _LETTERS:
+                raise RuntimeError(
+                    f"einsum(): invalid subscript given in {text!r}: {c!r}; subscripts must be in "
+                    "[a-zA-Z], and '...' may stand once in each operand"
+                )
+            out.append(_LETTERS.index(c))
+    return out
+
+
+def _einsum_list(items: Any) -> list[Any]:
+    for n in items:
+        if n is not Ellipsis and not 0 <= n < 52:
+            raise ValueError(f"einsum(): subscript {n} is not within the valid range [0, 52)")
+    return list(items)
+
+
+def _named_dims(i: int, x: Tensor, term: list[Any]) -> tuple[Tensor, list[int]]:
+    """`x` with a name for each dim: repeated names become their diagonal, the dims of an ellipsis
+    are -1, -2, … from the last."""
+    if term.count(Ellipsis) > 1:
+        raise RuntimeError(f"einsum(): found more than one '...' for operand {i}")
+    extra = x.ndim - (len(term) - term.count(Ellipsis))
+    if extra < 0 or (extra and Ellipsis not in term):
+        raise RuntimeError(
+            f"einsum(): the number of subscripts in the equation ({len(term)}) does not match the "
+            f"number of dimensions ({x.ndim}) for operand {i}"
+            + ("" if Ellipsis in term else " and no ellipsis was given")
+        )
+    names: list[int] = []
+    for n in term:
+        names += range(-extra, 0) if n is Ellipsis else [n]
+    for n in sorted(set(names)):
+        while names.count(n) > 1:
+            a = names.index(n)
+            b = names.index(n, a + 1)
+            if x.shape[a] != x.shape[b]:
+                raise RuntimeError(
+                    f"einsum(): subscript {_letter(n)} is repeated for operand {i} but the sizes "
+                    f"don't match, {x.shape[b]} != {x.shape[a]}"
+                )
+            x = mv.diagonal(x, 0, a, b)
+            names = [m for m in names if m != n] + [n] * (names.count(n) - 1)
+    return x, names
+
+
+def trace(input: Tensor) -> Tensor:
+    """The sum of a matrix's diagonal."""
+    if input.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    return mv.diagonal(input).sum()
+
+
+def kron(input: Tensor, other: Tensor) -> Tensor:
+    """Kronecker's product: (a0, a1, …) and (b0, b1, …) -> (a0 b0, a1 b1, …)."""
+    n = max(input.ndim, other.ndim)
+    a = (1,) * (n - input.ndim) + input._node.shape
+    b = (1,) * (n - other.ndim) + other._node.shape
+    wide = mul(
+        input.reshape(tuple(m for size in a for m in (size, 1))),
+        other.reshape(tuple(m for size in b for m in (1, size))),
+    )
+    return wide.reshape(tuple(i * j for i, j in zip(a, b, strict=True)))
+
+
+def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
+    """Cross products along `dim` (by default the first of size 3), broadcast."""
+    if dim is None:
+        if input._node.shape != other._node.shape:
+            broadcast("cross", input._node.shape, other._node.shape)
+        if 3 not in input.shape:
+            raise RuntimeError(f"cross: no dimension of size 3 in input, got {list(input.shape)}")
+        dim = input.shape.index(3)
+    return linalg_cross(input, other, dim=dim)
+
+
+def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
+    """Cross products along `dim`, of size 3 in both, broadcast over the others."""
+    if input.ndim != other.ndim:
+        raise RuntimeError(
+            "linalg.cross: inputs must have the same number of dimensions, got "
+            f"{_shapes(input, other)}"
+        )
+    d = normalize_dim(dim, input.ndim)
+    if input.ndim == 0 or input.shape[d] != 3 or other.shape[d] != 3:
+        raise RuntimeError(
+            f"linalg.cross: inputs dimension {dim} must have length 3. Got {_shapes(input, other)}"
+        )
+
+    def rolled(x: Tensor, k: int) -> Tensor:
+        return mv.cat([mv.narrow(x, d, k, 3 - k), mv.narrow(x, d, 0, k)], d)
+
+    return mul(rolled(input, 1), rolled(other, 2)) - mul(rolled(input, 2), rolled(other, 1))
+
+
+def block_diag(*tensors: Tensor) -> Tensor:
+    """Matrices (or vectors, as rows) along the diagonal of one; zeros elsewhere."""
+    xs = (
+        list(tensors[0])
+        if len(tensors) == 1 and isinstance(tensors[0], (list, tuple))
+        else list(tensors)
+    )
+    if not xs:
+        raise RuntimeError("block_diag: expected at least one tensor")
+    for i, x in enumerate(xs):
+        if not isinstance(x, Tensor):
+            raise TypeError(f"block_diag: expected Tensors, got {type(x).__name__}")
+        if x.ndim > 2:
+            raise RuntimeError(
+                "torch.block_diag: Input tensors must have 2 or fewer dimensions. "
+                f"Input {i} has {x.ndim} dimensions"
+            )
+        xs[i] = x.reshape((1,) * (2 - x.ndim) + x._node.shape)
+    width = sum(x.shape[1] for x in xs)
+    rows, at = [], 0
+    for x in xs:
+        n = x.shape[1]
+        rows.append(mv.pad(x, ((0, 0), (at, width - at - n))))
+        at += n
+    return mv.cat(rows, 0)
+
+
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """All combinations of one element from each vector: (n0 n1 …, number of vectors)."""
+    xs = (
+        list(tensors[0])
+        if len(tensors) == 1 and isinstance(tensors[0], (list, tuple))
+        else list(tensors)
+    )
+    for x in xs:
+        if x.ndim != 1:
+            raise RuntimeError(f"cartesian_prod: Expect a 1D vector, but got shape {list(x.shape)}")
+    if len(xs) == 1:
+        return xs[0]
+    shape = tuple(x.shape[0] for x in xs)
+    grid = [
+        mv.expand(x.reshape((-1,) + (1,) * (len(xs) - 1 - i)), shape).reshape(math.prod(shape))
+        for i, x in enumerate(xs)
+    ]
+    return mv.stack(grid, 1)
+
+
+def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
+    """All subsets of `r` elements of a vector, in order: (number of subsets, r)."""
+    if input.ndim != 1:
+        raise RuntimeError(f"combinations: Expect a 1D vector, but got shape {list(input.shape)}")
+    if r < 0:
+        raise RuntimeError(f"combinations: Expect a non-negative number, but got {r}")
+    if r == 0:
+        return mv.slice_(input, (0,), (0,)).clone()
+    from pyframe.ops.index import index_select
+
+    pick = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    rows = np.array(list(pick(range(input.shape[0]), r)), np.int64).reshape(-1, r)
+    index = from_numpy(rows.reshape(-1)).to(input.device)
+    return index_select(input, 0, index).reshape(rows.shape)
+
+
+PUBLIC = public(
+    globals(),
+    both="""matmul mm bmm mv=mv_ dot vdot inner outer ger=outer addmm addmv addr addbmm baddbmm kron
+    cross trace""",
+    functions="""tensordot einsum chain_matmul block_diag cartesian_prod combinations""",
+    inplace="addmm addmv addr addbmm baddbmm",
+)

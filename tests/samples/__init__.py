@@ -4,6 +4,7 @@ from . import (
     complex,
     core,
     indexing,
+    linalg,
     pointwise,
     sorting,
 )
@@ -13,6 +14,7 @@ FAMILIES = (
     core,
     complex,
     indexing,
+    linalg,
     pointwise,
     sorting,
 )

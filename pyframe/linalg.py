@@ -1,0 +1,27 @@
+"""Linear algebra under PyTorch's names: decompositions, solvers, norms.
+
+NumPy computes the decompositions; for tensors on the GPU the host does, and the result goes back.
+"""
+
+from __future__ import annotations
+
+from pyframe.ops import factor, linalg, matmul, spectral
+from pyframe.ops.factor import LinAlgError as LinAlgError
+from pyframe.ops.public import as_functions
+
+_NAMES = {
+    factor: """cholesky_ex inv inv_ex ldl_factor ldl_factor_ex ldl_solve lu_factor lu_factor_ex
+    solve solve_ex solve_triangular""",
+    spectral: "eig eigh eigvals eigvalsh householder_product lstsq matrix_rank pinv svdvals",
+    linalg: """cond det matrix_exp matrix_norm matrix_power norm slogdet tensorinv tensorsolve
+    vander vector_norm""",
+    matmul: "matmul multi_dot vecdot",
+}
+_OTHERS = {  # these names are also functions of pyframe, with other arguments or results
+    factor: "cholesky lu lu_solve", spectral: "qr svd", linalg: "diagonal", matmul: "cross"
+}  # fmt: skip
+
+for _module, _names in _NAMES.items():
+    globals().update(as_functions({n: getattr(_module, n) for n in _names.split()}))
+for _module, _names in _OTHERS.items():
+    globals().update(as_functions({n: getattr(_module, f"linalg_{n}") for n in _names.split()}))

@@ -1,0 +1,828 @@
+"""Cholesky, LU and LDL, and the linear equations that they solve.
+
+NumPy computes them (on the GPU the host does, and the result goes back); the rest is composed of
+them. An op has one result, so a decomposition gives all of its results one after the other in a
+flat vector; `cut` takes them apart. With H the conjugate transpose, the gradients are those of
+PyTorch (torch/csrc/autograd/FunctionsManual.cpp), from M. Giles, "Collected matrix derivative
+results for forward and reverse mode algorithmic differentiation" (2008).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pyframe import dtypes as dt
+from pyframe.ops import creation, elementwise as el, index, movement as mv
+from pyframe.ops.complex import adjoint, real
+from pyframe.ops.matmul import matmul
+from pyframe.ops.op import ROUTINE, Op, apply
+from pyframe.ops.public import public
+from pyframe.tensor import Tensor
+
+Shape: TypeAlias = tuple[int, ...]
+Array: TypeAlias = np.ndarray
+
+
+def results(name: str, fields: str) -> Any:
+    """The type of several results with names."""
+    return namedtuple(name, fields)
+
+
+class LinAlgError(RuntimeError):
+    """A matrix that a function cannot take for what its elements are: singular, not definite, …"""
+
+
+# --- helpers
+
+
+def cut(flat: Tensor, shapes: tuple[Shape, ...]) -> list[Tensor]:
+    """The results that lie one after the other in a packed op's vector, as views."""
+    out, at = [], 0
+    for shape in shapes:
+        n = math.prod(shape)
+        out.append(mv.slice_(flat, (at,), (n,)).reshape(shape))
+        at += n
+    return out
+
+
+def packed(
+    name: str, shapes: Callable[[Shape, Any], tuple[Shape, ...]], numpy: Callable[..., Any],
+    vjp: Callable[..., Tensor] | None = None, dtype: Callable[[dt.dtype], dt.dtype] | None = None,
+) -> Op:  # fmt: skip
+    """An op of one tensor with several results of `shapes(its shape, how)`: `numpy(a, how)` gives
+    them, `vjp(gradients of the results, results, how)` the gradient of `a`."""
+
+    def infer(a: Any, how: Any) -> tuple[Shape, dt.dtype]:
+        size = sum(math.prod(s) for s in shapes(a.shape, how))
+        return (size,), a.dtype if dtype is None else dtype(a.dtype)
+
+    def run(a: Array, how: Any) -> Array:
+        return np.concatenate([np.ravel(part) for part in numpy(a, how)])
+
+    def gradient(g: Tensor, y: Tensor, a_spec: Any, how: Any) -> Tensor:
+        parts = shapes(a_spec.shape, how)
+        return vjp(cut(g, parts), cut(y, parts), how)  # type: ignore[misc]
+
+    rules: Any = {} if vjp is None else {"a": gradient}
+    return Op(name, ROUTINE, "a", "how", infer=infer, numpy=run, **rules)
+
+
+def unpacked(op: Op, shapes: Callable[[Shape, Any], tuple[Shape, ...]], a: Tensor, how: Any) -> Any:
+    return cut(apply(op, (a,), (how,)), shapes(a._node.shape, how))
+
+
+def integer(x: Tensor) -> Tensor:
+    """Pivots and the like, which travel with the floats of a packed vector, as int32."""
+    return real(x.detach()).to(dt.int32)
+
+
+def main_diagonal(x: Tensor) -> Tensor:
+    """(…, m, n) -> (…, min(m, n))."""
+    return mv.diagonal(x, 0, -2, -1)
+
+
+def _mask(x: Tensor, n: int) -> Tensor:
+    """The bool (n, n) diagonal, on the device of `x`."""
+    return el.eq(el.iota((n,), x.device), el.iota((n, 1), x.device))
+
+
+def eye_like(x: Tensor, n: int) -> Tensor:
+    return _mask(x, n).to(x.dtype)
+
+
+def with_diagonal(x: Tensor, d: Tensor) -> Tensor:
+    """Square matrices with another diagonal (…, n)."""
+    return el.where(_mask(x, x.shape[-1]), mv.unsqueeze(d, -1), x)
+
+
+def ratio(a: Tensor, b: Tensor) -> Tensor:
+    """a / b, and 0 for 0 / 0: what is not asked for adds nothing where it has no derivative."""
+    return a / el.where(el.logical_and(el.eq(a, 0), el.eq(b, 0)), 1, b)
+
+
+def twice_lower(x: Tensor) -> Tensor:
+    """The lower triangle and its adjoint, the diagonal (its real part) once."""
+    lower = index.tril(x)
+    return with_diagonal(lower + adjoint(lower), real(main_diagonal(x)).to(x.dtype))
+
+
+def _right_solve(x: Tensor, a: Tensor) -> Tensor:
+    """x a^-1."""
+    return adjoint(solve_any(adjoint(a), adjoint(x)))
+
+
+def float_matrix(name: str, x: Any, square: bool = False, what: str = "A") -> None:
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name}: expected {what} to be a Tensor, got {type(x).__name__}")
+    if x.ndim < 2:
+        raise RuntimeError(
+            f"{name}: The input tensor {what} must have at least 2 dimensions, got {list(x.shape)}"
+        )
+    if square and x.shape[-1] != x.shape[-2]:
+        raise RuntimeError(
+            f"{name}: {what} must be batches of square matrices, but they are "
+            f"{x.shape[-2]} by {x.shape[-1]} matrices"
+        )
+    float_only(name, x, what)
+
+
+def float_only(name: str, x: Tensor, what: str = "the input") -> None:
+    if x.dtype.category < dt.FLOAT:
+        raise RuntimeError(
+            f"{name}: Expected {what} to be a floating point or complex tensor. Got "
+            f"{x.dtype.name}; use .float() first"
+        )
+    if x.dtype in (dt.float16, dt.bfloat16):
+        raise RuntimeError(
+            f"{name}: Low precision dtypes not supported. Got {x.dtype.name}; use .float() first"
+        )
+
+
+def same_dtype(name: str, a: Tensor, b: Any) -> None:
+    if not isinstance(b, Tensor):
+        raise TypeError(f"{name}: expected Tensors, got {type(b).__name__}")
+    if a.dtype is not b.dtype:
+        raise RuntimeError(
+            f"{name}: Expected tensors of the same dtype, but got {a.dtype.name} and {b.dtype.name}"
+        )
+
+
+def _refuse(what: str, info: Array, message: str) -> None:
+    """LinAlgError for the first matrix whose `info` is not 0, if `what` names who asks."""
+    if what and info.any():
+        at = int(np.flatnonzero(info)[0])
+        where = f"(Batch element {at}): " if info.ndim else ""
+        raise LinAlgError(f"{what}: {where}{message.format(int(info.reshape(-1)[at]))}")
+
+
+def _each(info: Array, *stacks: Array) -> Any:
+    """The matrices of stacks one by one, with their index in the batch."""
+    for at in np.ndindex(*info.shape):
+        yield at, *(s[at] for s in stacks)
+
+
+def np_adjoint(x: Array) -> Array:
+    return np.conjugate(np.swapaxes(x, -1, -2))
+
+
+# --- Cholesky
+
+
+def _np_cholesky(a: Array, what: str) -> tuple[Array, ...]:
+    info = np.zeros(a.shape[:-2], a.dtype)
+    try:
+        return np.linalg.cholesky(a), info
+    except np.linalg.LinAlgError:
+        out = np.zeros_like(a)
+    for at, one in _each(info, a):
+        try:
+            out[at] = np.linalg.cholesky(one)
+        except np.linalg.LinAlgError:
+            info[at] = _first_minor(one)
+    _refuse(
+        what, info.real, "The factorization could not be completed because the input is not "
+        "positive-definite (the leading minor of order {} is not positive-definite).",
+    )  # fmt: skip
+    return out, info
+
+
+def _first_minor(a: Array) -> int:
+    """The order of the first leading minor that is not positive-definite."""
+    low, high = 0, a.shape[0]
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            np.linalg.cholesky(a[:middle, :middle])
+            low = middle
+        except np.linalg.LinAlgError:
+            high = middle
+    return high
+
+
+def _cholesky_shapes(a: Shape, what: str) -> tuple[Shape, ...]:
+    return a, a[:-2]
+
+
+def _cholesky_grad(g: list[Tensor], y: list[Tensor], what: str) -> Tensor:
+    lower = y[0]
+    middle = twice_lower(matmul(adjoint(lower), g[0]))
+    return _right_solve(solve_any(adjoint(lower), middle), lower) * 0.5
+
+
+cholesky_op = packed("linalg_cholesky", _cholesky_shapes, _np_cholesky, _cholesky_grad)
+
+CholeskyEx = results("linalg_cholesky_ex", "L info")
+
+
+def _cholesky(name: str, a: Tensor, upper: bool, what: str) -> tuple[Tensor, Tensor]:
+    float_matrix(name, a, True)
+    lower, info = unpacked(cholesky_op, _cholesky_shapes, adjoint(a) if upper else a, what)
+    return (adjoint(lower) if upper else lower), info
+
+
+def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
+    """L (lower) with A = L L^H, or U = L^H with `upper`, of positive-definite matrices (…, n, n).
+
+    LinAlgError for others. On the GPU the host computes it."""
+    return _cholesky("linalg.cholesky", A, upper, "linalg.cholesky")[0]
+
+
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+    """`cholesky` and, in place of an error, the order of the first minor that is not definite (0
+    if all are). On the GPU the host computes it."""
+    what = "linalg.cholesky_ex" if check_errors else ""
+    lower, info = _cholesky("linalg.cholesky_ex", A, upper, what)
+    return CholeskyEx(lower, integer(info))
+
+
+def cholesky(input: Tensor, upper: bool = False) -> Tensor:
+    """`linalg.cholesky` under its old name."""
+    return _cholesky("cholesky", input, upper, "cholesky")[0]
+
+
+def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
+    """X with L L^H X = B (`upper`: L^H L X = B)."""
+    float_matrix("cholesky_solve", B, what="B")
+    float_matrix("cholesky_solve", L, True, "L")
+    same_dtype("cholesky_solve", B, L)
+    rows_fit("cholesky_solve", L, B)
+    lower = _triangle(adjoint(L) if upper else L)
+    return solve_any(adjoint(lower), solve_any(lower, B))
+
+
+def _triangle(x: Tensor) -> Tensor:
+    """The lower triangle, whose gradient is that of a whole matrix: PyTorch's choice."""
+    lower = index.tril(x.detach())
+    return lower + (x - x.detach()) if x.requires_grad else lower
+
+
+def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
+    """(L L^H)^-1 (`upper`: (L^H L)^-1)."""
+    float_matrix("cholesky_inverse", L, True, "L")
+    return cholesky_solve(eye_like(L, L.shape[-1]), L, upper)
+
+
+def rows_fit(name: str, a: Tensor, b: Tensor) -> None:
+    if a.shape[-2] != b.shape[-2]:
+        raise RuntimeError(
+            f"{name}: Incompatible shapes of A and B for the equation AX = B "
+            f"({a.shape[-2]}x{a.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})"
+        )
+    el.broadcast(name, a._node.shape[:-2], b._node.shape[:-2])
+
+
+# --- LU with partial pivoting
+
+
+def _np_lu(a: Array) -> tuple[Array, Array, Array, Array]:
+    """L and U in one matrix, LAPACK's pivots (from 1), the order of the rows, and the first zero
+    pivot (from 1, or 0): G. Golub, C. Van Loan, "Matrix Computations", 3.4, in blocks."""
+    lead, (m, n) = a.shape[:-2], a.shape[-2:]
+    k, batch = min(m, n), math.prod(lead)
+    lu = np.array(a, order="C").reshape(batch, m, n)
+    pivots = np.zeros((batch, k), np.int64)
+    perm = np.tile(np.arange(m), (batch, 1))
+    info = np.zeros(batch, np.int64)
+    each = np.arange(batch)
+    for start in range(0, k, 32):
+        stop = min(start + 32, k)
+        for j in range(start, stop):
+            column = lu[:, j:, j]
+            size = np.abs(column.real) + np.abs(column.imag)
+            p = j + size.argmax(1)
+            pivots[:, j] = p + 1
+            for rows in (lu, perm):
+                rows[each, j], rows[each, p] = rows[each, p], rows[each, j]
+            pivot = lu[:, j, j]
+            info[(info == 0) & (pivot == 0)] = j + 1
+            lu[:, j + 1 :, j] /= np.where(pivot == 0, 1, pivot)[:, None]
+            lu[:, j + 1 :, j + 1 : stop] -= lu[:, j + 1 :, j, None] * lu[:, None, j, j + 1 : stop]
+        if stop < n:
+            lower = np.tril(lu[:, start:stop, start:stop], -1) + np.eye(stop - start, dtype=a.dtype)
+            lu[:, start:stop, stop:] = np.linalg.solve(lower, lu[:, start:stop, stop:])
+            lu[:, stop:, stop:] -= lu[:, stop:, start:stop] @ lu[:, start:stop, stop:]
+    return (
+        lu.reshape(a.shape), pivots.reshape(*lead, k), perm.reshape(*lead, m), info.reshape(lead)
+    )  # fmt: skip
+
+
+def _np_substitute(lu: Array, perm: Array, b: Array) -> Array:
+    """X with A X = B from A's LU; a zero pivot divides, to inf and nan."""
+    x = np.take_along_axis(np.array(b), perm[..., None], -2)
+    n = lu.shape[-1]
+    for j in range(n):
+        x[..., j + 1 :, :] -= lu[..., j + 1 :, j, None] * x[..., None, j, :]
+    for j in reversed(range(n)):
+        x[..., j, :] /= lu[..., j, j, None]
+        x[..., :j, :] -= lu[..., :j, j, None] * x[..., None, j, :]
+    return x
+
+
+def _lu_shapes(a: Shape, what: str) -> tuple[Shape, ...]:
+    return a, (*a[:-2], min(a[-2:])), a[:-1], a[:-2]
+
+
+def _lu_numpy(a: Array, what: str) -> tuple[Array, ...]:
+    parts = _np_lu(a)
+    _refuse(
+        what, parts[3], "U[{0},{0}] is zero and using it on lu_solve would result in a division "
+        "by zero. If you still want to perform the factorization, consider calling "
+        "linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)",
+    )  # fmt: skip
+    return tuple(p.astype(a.dtype, copy=False) for p in parts)
+
+
+def _lu_grad(g: list[Tensor], y: list[Tensor], what: str) -> Tensor:
+    """PyTorch's plu_backward, of L and U in one matrix."""
+    (glu, *_), (lu, _, perm, _) = g, y
+    m, n = lu._node.shape[-2:]
+    k = min(m, n)
+    lower = index.tril(block(lu, k, k), -1) + eye_like(lu, k)
+    upper = index.triu(block(lu, k, k))
+    glower, gupper = index.tril(block(glu, k, k), -1), index.triu(block(glu, k, k))
+    strict = matmul(adjoint(lower), glower)
+    other = matmul(gupper, adjoint(upper))
+    rest = None
+    if n > k:  # A = [X | Y]: U's right part is L^-1 P^T Y
+        right, gright = mv.narrow(lu, -1, k, n - k), mv.narrow(glu, -1, k, n - k)
+        strict = strict - matmul(gright, adjoint(right))
+        rest = triangular(adjoint(lower), gright, True, True)
+    if m > k:  # L's lower part is that of P^T A times U^-1
+        below, gbelow = mv.narrow(lu, -2, k, m - k), mv.narrow(glu, -2, k, m - k)
+        other = other - matmul(adjoint(below), gbelow)
+        rest = by_upper(gbelow, upper)
+    middle = index.tril(strict, -1) + index.triu(other)
+    out = by_upper(triangular(adjoint(lower), middle, True, True), upper)
+    if rest is not None:
+        out = mv.cat([out, rest], -1 if n > k else -2)
+    return matmul(_permutation(real(perm.detach()), lu), out)
+
+
+def by_upper(x: Tensor, upper: Tensor) -> Tensor:
+    """x U^-H."""
+    return adjoint(triangular(upper, adjoint(x), True))
+
+
+def block(x: Tensor, rows: int, columns: int) -> Tensor:
+    return mv.slice_(x, (0,) * x.ndim, (*x._node.shape[:-2], rows, columns))
+
+
+def _permutation(perm: Tensor, like: Tensor) -> Tensor:
+    """P with A = P L U, for the order `perm` (…, m) of A's rows in L U."""
+    rows = el.iota((perm.shape[-1], 1), perm.device)
+    return el.eq(mv.unsqueeze(perm, -2), rows.to(perm.dtype)).to(like.dtype)
+
+
+lu_op = packed("linalg_lu", _lu_shapes, _lu_numpy, _lu_grad)
+
+
+def _np_order(pivots: Array, rows: int) -> Array:
+    """The order of rows that swapping row i with pivots[i] - 1, one after the other, leads to."""
+    lead, k = pivots.shape[:-1], pivots.shape[-1]
+    flat = pivots.reshape(math.prod(lead), k).astype(np.int64) - 1
+    if flat.size and (flat.min() < 0 or flat.max() >= rows):
+        raise RuntimeError(
+            f"lu: pivots must be between 1 and {rows}, got {flat.min() + 1} to {flat.max() + 1}"
+        )
+    order = np.tile(np.arange(rows, dtype=np.int32), (flat.shape[0], 1))
+    each = np.arange(flat.shape[0])
+    for i in range(k):
+        p = flat[:, i]
+        order[each, i], order[each, p] = order[each, p], order[each, i]
+    return order.reshape(*lead, rows)
+
+
+row_order_op = Op(
+    "linalg_row_order", ROUTINE, "pivots", "rows", numpy=_np_order,
+    infer=lambda pivots, rows: ((*pivots.shape[:-1], rows), dt.int32),
+)  # fmt: skip
+
+LUFactor = results("linalg_lu_factor", "LU pivots")
+LUFactorEx = results("linalg_lu_factor_ex", "LU pivots info")
+LU = results("linalg_lu", "P L U")
+LUUnpack = results("lu_unpack", "P L U")
+
+
+def _lu(name: str, a: Tensor, pivot: bool, what: str) -> Any:
+    float_matrix(name, a)
+    if not pivot:
+        raise RuntimeError(f"{name}: LU without pivoting is not implemented on the CPU")
+    return unpacked(lu_op, _lu_shapes, a, what)
+
+
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
+    """A = P L U as L and U in one matrix (without L's diagonal of ones), LAPACK's int32 pivots,
+    and the place of the first zero pivot (0: none). On the GPU the host computes it."""
+    what = "linalg.lu_factor_ex" if check_errors else ""
+    lu, pivots, _, info = _lu("linalg.lu_factor_ex", A, pivot, what)
+    return LUFactorEx(lu, integer(pivots), integer(info))
+
+
+def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
+    """`lu_factor_ex` that raises LinAlgError for a zero pivot."""
+    lu, pivots, _, _ = _lu("linalg.lu_factor", A, pivot, "linalg.lu_factor")
+    return LUFactor(lu, integer(pivots))
+
+
+def _lower_upper(lu: Tensor) -> tuple[Tensor, Tensor]:
+    m, n = lu._node.shape[-2:]
+    k = min(m, n)
+    square = eye_like(lu, max(m, k))
+    lower = index.tril(block(lu, m, k), -1) + block(square, m, k)
+    return lower, index.triu(block(lu, k, n))
+
+
+def linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
+    """P (m, m), L (m, k), U (k, n) with A = P L U, k = min(m, n). On the GPU the host
+    computes it."""
+    lu, _, perm, _ = _lu("linalg.lu", A, pivot, "")
+    return LU(_permutation(real(perm.detach()), A), *_lower_upper(lu))
+
+
+def lu_unpack(
+    LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
+) -> Any:
+    """P, L and U from what `lu_factor` gives; what is not asked for is empty."""
+    float_matrix("lu_unpack", LU_data, what="LU_data")
+    if LU_pivots.dtype is not dt.int32:
+        raise RuntimeError(
+            "lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype, got "
+            f"{LU_pivots.dtype.name}"
+        )
+    empty = creation.zeros((0,), dtype=LU_data.dtype, device=LU_data.device)
+    p = lower = upper = empty
+    if unpack_data:
+        lower, upper = _lower_upper(LU_data)
+    if unpack_pivots:
+        order = apply(row_order_op, (LU_pivots,), (LU_data.shape[-2],))
+        p = _permutation(order, LU_data)
+    return LUUnpack(p, lower, upper)
+
+
+def linalg_lu_solve(
+    LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False
+) -> Tensor:
+    """X with A X = B (`left=False`: X A = B; `adjoint`: A^H for A), from `lu_factor(A)`."""
+    float_matrix("linalg.lu_solve", LU, True, "LU")
+    float_matrix("linalg.lu_solve", B, what="B")
+    same_dtype("linalg.lu_solve", LU, B)
+    if pivots.dtype is not dt.int32 or pivots._node.shape != LU._node.shape[:-1]:
+        raise RuntimeError(
+            "linalg.lu_solve: pivots should be an int32 tensor of shape "
+            f"{list(LU.shape[:-1])}, got {pivots.dtype.name} {list(pivots.shape)}"
+        )
+    if not left:  # X A = B is A^H X^H = B^H
+        return _h(linalg_lu_solve(LU, pivots, _h(B), adjoint=not adjoint))
+    rows_fit("linalg.lu_solve", LU, B)
+    p, lower, upper = lu_unpack(LU, pivots)
+    if adjoint:
+        inner = triangular(_h(lower), triangular(_h(upper), B, False), True, True)
+        return matmul(p, inner)
+    inner = triangular(lower, matmul(mv.transpose(p, -1, -2), B), False, True)
+    return triangular(upper, inner, True)
+
+
+_h = adjoint
+
+
+def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
+    """`linalg.lu_solve` under its old name."""
+    return linalg_lu_solve(LU_data, LU_pivots, b)
+
+
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
+    """(LU, pivots), and info with `get_infos`: see `linalg.lu_factor_ex`."""
+    out = lu_factor_ex(A, pivot=pivot)
+    return out if get_infos else LUFactor(out.LU, out.pivots)
+
+
+# --- linear equations
+
+
+def _np_solve(a: Array, b: Array, kind: str, what: str) -> Array:
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    b = np.broadcast_to(b, (*batch, *b.shape[-2:]))  # NumPy 1 takes one dim less for vectors
+    if "lower" in kind:  # reversed, it is an upper one, which elimination takes as it is
+        a, b = a[..., ::-1, ::-1], b[..., ::-1, :]
+    if kind:
+        a = np.triu(a, 1) + np.eye(a.shape[-1], dtype=a.dtype) if "unit" in kind else np.triu(a)
+    info: Any = np.zeros(batch, a.dtype)
+    try:
+        x = np.linalg.solve(a, b)
+    except np.linalg.LinAlgError:
+        full, _, perm, info = _np_lu(np.broadcast_to(a, (*batch, *a.shape[-2:])))
+        zero = "The diagonal element {0} is zero, the inversion could not be completed"
+        singular = zero if what.startswith("linalg.inv") else "The solver failed"
+        _refuse(what, info, f"{singular} because the input matrix is singular.")
+        x = _np_substitute(full, perm, b)
+    x = x[..., ::-1, :] if "lower" in kind else x
+    return np.concatenate([np.ravel(x), np.ravel(info).astype(a.dtype)])
+
+
+def _solve_shapes(a: Shape, b: Shape) -> tuple[Shape, Shape]:
+    batch = el.broadcast("linalg.solve", a[:-2], b[:-2])
+    return (*batch, *b[-2:]), batch
+
+
+def _solve_infer(a: Any, b: Any, kind: str, what: str) -> tuple[Shape, dt.dtype]:
+    x, info = _solve_shapes(a.shape, b.shape)
+    return (math.prod(x) + math.prod(info),), b.dtype
+
+
+def _solve_grad(g: Tensor, a: Tensor, b: Tensor, kind: str) -> Tensor:
+    flipped = kind.replace("lower", "?").replace("upper", "lower").replace("?", "upper")
+    return _solve_info(adjoint(a), _solution(g, a, b), flipped)[0]
+
+
+def _matrix_grad(g: Tensor, y: Tensor, a: Tensor, b: Tensor, kind: str) -> Tensor:
+    out = -matmul(_solve_grad(g, a, b, kind), adjoint(_solution(y, a, b)))
+    if not kind:
+        return out
+    k = 1 if "unit" in kind else 0
+    return index.triu(out, k) if "upper" in kind else index.tril(out, -k)
+
+
+# a^-1 b, where `kind` says what of `a` counts: "", or "upper" or "lower" with "unit" or not
+solve_op = Op(
+    "linalg_solve", ROUTINE, "a b", "kind what", infer=_solve_infer, numpy=_np_solve,
+    a=_matrix_grad, b=_solve_grad,
+)  # fmt: skip
+
+
+def _solution(flat: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    return cut(flat, _solve_shapes(a._node.shape, b._node.shape))[0]
+
+
+def _solve_info(a: Tensor, b: Tensor, kind: str = "", what: str = "") -> list[Tensor]:
+    shapes = _solve_shapes(a._node.shape, b._node.shape)
+    return cut(apply(solve_op, (a, b), (kind, what)), shapes)
+
+
+def solve_any(a: Tensor, b: Tensor) -> Tensor:
+    """a^-1 b, inf or nan where `a` is singular."""
+    return _solve_info(a, b)[0]
+
+
+def triangular(a: Tensor, b: Tensor, upper: bool, unit: bool = False) -> Tensor:
+    """a^-1 b where only a triangle of `a` counts; inf where its diagonal has zeros."""
+    return _solve_info(a, b, ("upper" if upper else "lower") + (" unit" if unit else ""))[0]
+
+
+SolveEx = results("linalg_solve_ex", "result info")
+
+
+def _solve_ex(name: str, a: Tensor, b: Tensor, left: bool, what: str) -> tuple[Tensor, Tensor]:
+    float_matrix(name, a, True)
+    same_dtype(name, a, b)
+    vector = b.ndim == 1 or (a.ndim - 1 == b.ndim and b._node.shape == a._node.shape[:-1])
+    if vector and not left:
+        raise RuntimeError(f"{name}: Vector broadcasting of the left hand side is not supported")
+    if vector:
+        b = mv.unsqueeze(b, -1)
+    if not left:
+        a, b = mv.transpose(a, -1, -2), mv.transpose(b, -1, -2)
+    rows_fit(name, a, b)
+    x, info = _solve_info(a, b, "", what)
+    if vector:
+        return mv.squeeze(x, -1), info
+    return (x if left else mv.transpose(x, -1, -2)), info
+
+
+def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
+    """X with A X = B (`left=False`: X A = B), for A (…, n, n) and B (…, n, k) or vectors (…, n).
+
+    LinAlgError for a singular A. On the GPU the host computes it."""
+    return _solve_ex("linalg.solve", A, B, left, "linalg.solve")[0]
+
+
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
+    """`solve` and, in place of an error, the place of the first zero pivot (0: none)."""
+    what = "linalg.solve_ex" if check_errors else ""
+    x, info = _solve_ex("linalg.solve_ex", A, B, left, what)
+    return SolveEx(x, integer(info))
+
+
+InvEx = results("linalg_inv_ex", "inverse info")
+
+
+def inverse_of(name: str, a: Tensor, what: str) -> list[Tensor]:
+    float_matrix(name, a, True)
+    return _solve_info(a, eye_like(a, a.shape[-1]), "", what)
+
+
+def inv(A: Tensor) -> Tensor:
+    """The inverses of matrices (…, n, n). LinAlgError for a singular one. On the GPU the host
+    computes them."""
+    return inverse_of("linalg.inv", A, "linalg.inv")[0]
+
+
+def inverse(input: Tensor) -> Tensor:
+    """`linalg.inv` under its old name."""
+    return inv(input)
+
+
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
+    """`inv` and, in place of an error, the place of the first zero pivot (0: none)."""
+    x, info = inverse_of("linalg.inv_ex", A, "linalg.inv_ex" if check_errors else "")
+    return InvEx(x, integer(info))
+
+
+def solve_triangular(
+    A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False
+) -> Tensor:
+    """X with A X = B (`left=False`: X A = B) for triangular A, of which the other half is not
+    looked at; inf where A is singular. On the GPU the host computes it."""
+    float_matrix("linalg.solve_triangular", A, True)
+    float_matrix("linalg.solve_triangular", B, what="B")
+    same_dtype("linalg.solve_triangular", A, B)
+    if not left:
+        A, B = mv.transpose(A, -1, -2), mv.transpose(B, -1, -2)
+        upper = not upper
+    rows_fit("linalg.solve_triangular", A, B)
+    x = triangular(A, B, upper, unitriangular)
+    return x if left else mv.transpose(x, -1, -2)
+
+
+TriangularSolve = results("triangular_solve", "solution cloned_coefficient")
+
+
+def triangular_solve(
+    b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+) -> Any:
+    """`linalg.solve_triangular` under its old name: (solution, a copy of A)."""
+    float_matrix("triangular_solve", b, what="b")
+    float_matrix("triangular_solve", A, True)
+    same_dtype("triangular_solve", A, b)
+    a = adjoint(A) if transpose else A
+    x = solve_triangular(a, b, upper=upper != transpose, unitriangular=unitriangular)
+    batch = x._node.shape[:-2]
+    return TriangularSolve(x, mv.expand(A, (*batch, *A._node.shape[-2:])).clone())
+
+
+# --- LDL
+
+
+def _np_ldl(a: Array, how: tuple[bool, str]) -> tuple[Array, ...]:
+    hermitian, what = how
+    pivots = np.zeros(a.shape[:-1], a.dtype)
+    info = np.zeros(a.shape[:-2], a.dtype)
+    out = np.tril(a)
+    for at, one, swaps in _each(info, out, pivots):
+        info[at] = _bunch_kaufman(one, swaps, hermitian)
+    _refuse(what, info.real, "The factorization could not be completed because D[{0},{0}] is zero.")
+    return out, pivots, info
+
+
+def _bunch_kaufman(a: Array, pivots: Array, hermitian: bool) -> int:
+    """L D L^T (or L D L^H) in the lower triangle of `a`, with LAPACK's pivots: J. Bunch,
+    L. Kaufman, "Some stable methods for calculating inertia and solving symmetric linear systems"
+    (1977)."""
+    flip = np.conjugate if hermitian else np.asarray
+    n, k, info = a.shape[0], 0, 0
+
+    def size(x: Any) -> Any:
+        return np.abs(np.real(x)) + np.abs(np.imag(x))
+
+    while k < n:
+        if hermitian:
+            a[k, k] = a[k, k].real
+        step, p, own = 1, k, size(a[k, k])
+        below = size(a[k + 1 :, k])
+        far = k + 1 + int(below.argmax()) if k + 1 < n else k
+        most = below.max() if k + 1 < n else 0
+        if max(own, most) == 0 or np.isnan(own):
+            info = info or k + 1
+            pivots[k] = k + 1
+            k += 1
+            continue
+        if own < _ALPHA * most:
+            others = np.concatenate([size(a[far, k:far]), size(a[far + 1 :, far])]).max()
+            if own >= _ALPHA * most * (most / others):
+                pass
+            elif size(a[far, far]) >= _ALPHA * others:
+                p = far
+            else:
+                p, step = far, 2
+        kk = k + step - 1
+        if p != kk:
+            a[p + 1 :, [kk, p]] = a[p + 1 :, [p, kk]]
+            column, row = flip(a[kk + 1 : p, kk]).copy(), flip(a[p, kk + 1 : p]).copy()
+            a[kk + 1 : p, kk], a[p, kk + 1 : p] = row, column
+            a[p, kk] = flip(a[p, kk])
+            a[kk, kk], a[p, p] = a[p, p], a[kk, kk]
+            if step == 2:
+                a[kk, k], a[p, k] = a[p, k], a[kk, k]
+        if step == 1:
+            x = a[k + 1 :, k].copy()
+            a[k + 1 :, k + 1 :] -= np.tril(np.outer(x, flip(x)) / a[k, k])
+            a[k + 1 :, k] = x / a[k, k]
+            pivots[k] = p + 1
+        else:
+            block = np.array([[a[k, k], flip(a[k + 1, k])], [a[k + 1, k], a[k + 1, k + 1]]])
+            x = a[k + 2 :, k : k + 2].copy()
+            w = np.linalg.solve(block.T, x.T).T
+            a[k + 2 :, k + 2 :] -= np.tril(w @ flip(x).T)
+            a[k + 2 :, k : k + 2] = w
+            pivots[k] = pivots[k + 1] = -(p + 1)
+        k += step
+    return info
+
+
+_ALPHA = (1 + math.sqrt(17)) / 8
+
+
+def _ldl_shapes(a: Shape, how: Any) -> tuple[Shape, ...]:
+    return a, a[:-1], a[:-2]
+
+
+ldl_op = packed("linalg_ldl", _ldl_shapes, _np_ldl)
+
+LDLFactor = results("linalg_ldl_factor", "LD pivots")
+LDLFactorEx = results("linalg_ldl_factor_ex", "LD pivots info")
+
+
+def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
+    """L and D of symmetric (Hermitian) matrices, A = L D L^T (L D L^H), in one matrix, LAPACK's
+    int32 pivots, and the place of the first zero in D (0: none). Not differentiable. On the GPU
+    the host computes it."""
+    float_matrix("linalg.ldl_factor_ex", A, True)
+    what = "linalg.ldl_factor_ex" if check_errors else ""
+    ld, pivots, info = unpacked(ldl_op, _ldl_shapes, A, (hermitian, what))
+    return LDLFactorEx(ld, integer(pivots), integer(info))
+
+
+def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
+    """`ldl_factor_ex` that raises LinAlgError for a zero in D."""
+    float_matrix("linalg.ldl_factor", A, True)
+    parts = unpacked(ldl_op, _ldl_shapes, A, (hermitian, "linalg.ldl_factor"))
+    return LDLFactor(parts[0], integer(parts[1]))
+
+
+def _np_ldl_solve(ld: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
+    batch = np.broadcast_shapes(ld.shape[:-2], b.shape[:-2])
+    ld = np.broadcast_to(ld, (*batch, *ld.shape[-2:]))
+    pivots = np.broadcast_to(pivots, (*batch, pivots.shape[-1]))
+    x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])))
+    for at in np.ndindex(*batch):
+        _by_ldl(ld[at], pivots[at], x[at], hermitian)
+    return x
+
+
+def _by_ldl(ld: Array, pivots: Array, x: Array, hermitian: bool) -> None:
+    """x = (L D L^T)^-1 x, in place."""
+    flip = np.conjugate if hermitian else np.asarray
+    n, k = ld.shape[0], 0
+    steps = []
+    while k < n:
+        step = 1 if pivots[k] > 0 else 2
+        last = k + step - 1
+        p = abs(int(pivots[k])) - 1
+        if p != last:
+            x[[last, p]] = x[[p, last]]
+        below = ld[k + step :, k : k + step]
+        x[k + step :] -= below @ x[k : k + step]
+        if step == 1:
+            x[k] /= ld[k, k]
+        else:
+            block = np.array([[ld[k, k], flip(ld[k + 1, k])], [ld[k + 1, k], ld[k + 1, k + 1]]])
+            x[k : k + 2] = np.linalg.solve(block, x[k : k + 2])
+        steps.append((k, step, last, p, below))
+        k += step
+    for k, step, last, p, below in reversed(steps):
+        x[k : k + step] -= flip(below).T @ x[k + step :]
+        if p != last:
+            x[[last, p]] = x[[p, last]]
+
+
+ldl_solve_op = Op(
+    "linalg_ldl_solve", ROUTINE, "ld pivots b", "hermitian", numpy=_np_ldl_solve,
+    infer=lambda ld, pivots, b, h: (
+        (*el.broadcast("linalg.ldl_solve", ld.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype
+    ),
+)  # fmt: skip
+
+
+def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
+    """X with A X = B from `ldl_factor(A)`. Not differentiable. On the GPU the host computes it."""
+    float_matrix("linalg.ldl_solve", LD, True, "LD")
+    float_matrix("linalg.ldl_solve", B, what="B")
+    same_dtype("linalg.ldl_solve", LD, B)
+    rows_fit("linalg.ldl_solve", LD, B)
+    if pivots.dtype.category != dt.INTEGER or pivots._node.shape != LD._node.shape[:-1]:
+        raise RuntimeError(
+            f"linalg.ldl_solve: Expected pivots to be integers of shape {list(LD.shape[:-1])}, got "
+            f"{pivots.dtype.name} {list(pivots.shape)}"
+        )
+    return apply(ldl_solve_op, (LD, pivots, B), (hermitian,))
+
+
+PUBLIC = public(
+    globals(),
+    both="""cholesky cholesky_solve cholesky_inverse lu lu_solve inverse triangular_solve""",
+    functions="lu_unpack",
+)
