@@ -282,13 +282,14 @@ def matrix_norm(
     if ord == "fro":
         return vector_norm(A, 2, (a, b), keepdim, dtype=dtype)
     x = mv.movedim(_to_dtype(name, A, dtype), (a, b), (-2, -1))
-    if ord == "nuc":
-        out = svdvals(x).sum(-1)
-    elif abs(ord) == 2:
-        out = (reduce.amax if ord > 0 else reduce.amin)(svdvals(x), -1)
+    if ord == "nuc" or abs(ord) == 2:
+        parts = svdvals(x)
     else:
-        sums = reduce.sum(el.abs(x), -2 if abs(ord) == 1 else -1)
-        out = (reduce.amax if ord > 0 else reduce.amin)(sums, -1)
+        parts = reduce.sum(el.abs(x), -2 if abs(ord) == 1 else -1)
+    if ord == "nuc" or (ord > 0 and not parts.shape[-1]):
+        out = reduce.sum(parts, -1)
+    else:
+        out = (reduce.amax if ord > 0 else reduce.amin)(parts, -1)
     if keepdim:
         for d in sorted((a, b)):
             out = mv.unsqueeze(out, d)
