@@ -26,6 +26,7 @@ from pyframe.ops import (
     scan,
     sort,
     special,
+    strided,
     windows,
 )
 from pyframe.ops.op import REGISTRY, Op, apply, mode
@@ -52,6 +53,7 @@ FAMILIES = (
     _random,
     _fft,
     arrange,
+    strided,
 )
 
 # Functions of pyframe whose first argument is a tensor: each is a method of Tensor too.
