@@ -47,6 +47,7 @@ from pyframe.graph.compile import compile as compile
 from pyframe.random import (
     Generator as Generator,
     default_generator as default_generator,
+    fork_rng as fork_rng,
     initial_seed as initial_seed,
     manual_seed as manual_seed,
     seed as seed,

@@ -6,7 +6,10 @@ counter (i, draw), then adds 1 to draw. The host's state fixes initial weights a
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,7 +17,8 @@ import numpy as np
 from pyframe import devices as _device, dtypes as dt
 from pyframe.devices import device as Device, mode
 from pyframe.graph.capture import outside
-from pyframe.ops import elementwise as el, mathfn, movement as mv
+from pyframe.ops import creation, elementwise as el, mathfn, movement as mv
+from pyframe.ops.index import refuse
 from pyframe.ops.op import apply
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, no_grad, upload
@@ -48,15 +52,33 @@ class Generator:
         return self._seed
 
     def get_state(self) -> Tensor:
-        """The host's state: uint8, as torch.Generator's."""
-        raw = np.array([self._seed, self._host_draws], np.uint64)
+        """The host's and the CPU's state: uint8, as torch.Generator's."""
+        drawn = self._states.get(_device.cpu)
+        draws = 0 if drawn is None else int(drawn._host()[2])
+        raw = np.array([self._seed, self._host_draws, draws], np.uint64)
         return upload(raw.view(np.uint8), _device.cpu)
 
-    def set_state(self, state: Tensor) -> None:
-        """Go back to a state of `get_state`; device counters start over."""
-        seed, draws = state.numpy().view(np.uint64)
-        self.manual_seed(int(seed))
-        self._host_draws = int(draws)
+    def set_state(self, state: Tensor) -> Generator:
+        """Go back to a state of `get_state`; with another seed, the GPU's stream starts over."""
+        if not isinstance(state, Tensor) or state.dtype is not dt.uint8 or state.numel() != 24:
+            raise TypeError("set_state: expected the uint8 tensor that get_state gave")
+        seed, host, draws = (int(v) for v in state.numpy().view(np.uint64))
+        if seed != self._seed:
+            self.manual_seed(seed)
+        self._host_draws = host
+        start = self._start()
+        start[2] = draws
+        with no_grad(), outside():
+            held = self._states.get(_device.cpu)
+            if held is None:
+                self._states[_device.cpu] = upload(start, _device.cpu)
+            else:
+                held._overwrite(upload(start, _device.cpu))
+        return self
+
+    def clone_state(self) -> Generator:
+        """A generator that goes on as this one would (on the CPU)."""
+        return Generator(self.device).set_state(self.get_state())
 
     def bits(self, shape: tuple[int, ...], device: Device) -> Tensor:
         """uint32 random bits on `device`."""
@@ -122,10 +144,45 @@ def uniform_bits(shape: tuple[int, ...], device: Device, generator: Generator | 
     return (generator or default_generator).bits(shape, device)
 
 
-def _set(x: Tensor, values: np.ndarray) -> Tensor:
+def get_rng_state() -> Tensor:
+    """The state of the default generator: see `Generator.get_state`."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Put the default generator back into a state of `get_rng_state`."""
+    default_generator.set_state(new_state)
+
+
+@contextlib.contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True, **kwargs: Any) -> Iterator[None]:
+    """Within it random numbers are drawn; after it all streams go on as if they had not been."""
+    if not enabled:
+        yield
+        return
+    g = default_generator
+    seed, host = g._seed, g._host_draws
     with no_grad():
-        new = upload(values.astype(x.dtype.numpy).reshape(x.shape), x.device)
-        return x._overwrite(new)
+        kept = {d: x.clone() for d, x in g._states.items()}
+    try:
+        yield
+    finally:
+        g._seed, g._host_draws = seed, host
+        with no_grad():
+            for d, x in g._states.items():
+                x._overwrite(kept[d] if d in kept else upload(g._start(), d))
+
+
+# --- draws in place
+
+
+def _set(x: Tensor, values: np.ndarray) -> Tensor:
+    return x._overwrite(upload(values.astype(x.dtype.numpy).reshape(x._node.shape), x.device))
+
+
+def _positive(name: str, what: str, value: Any, holds: bool) -> None:
+    if not holds:
+        raise RuntimeError(f"{name} expects {what}, but found {value}")
 
 
 def uniform_(
@@ -135,6 +192,7 @@ def uniform_(
     from_ = kw.pop("from", from_)
     if kw:
         raise TypeError(f"uniform_() got unexpected arguments {sorted(kw)}")
+    _floats("uniform_", self)
     if not from_ <= to:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, got {from_} > {to}")
     u = host_uniform(self.numel(), generator)
@@ -145,10 +203,204 @@ def normal_(
     self: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None
 ) -> Tensor:
     """Fill with normal numbers, drawn on the host."""
-    if std < 0:
-        raise RuntimeError(f"normal_ expects std >= 0.0, but found std {std}")
+    _positive("normal_", "std >= 0.0", f"std {std}", std >= 0)
+    _floats("normal_", self)
+    if self.is_complex():  # of unit variance together
+        half = self.dtype.to_real()
+        parts = host_normal(2 * self.numel(), generator).astype(half.numpy) * math.sqrt(0.5)
+        return _set(self, parts.view(self.dtype.numpy) * std + mean)
     z = host_normal(self.numel(), generator)
     return _set(self, z * np.float32(std) + np.float32(mean))
 
 
-PUBLIC = public(globals(), methods="uniform_ normal_")
+def _floats(name: str, x: Tensor) -> Tensor:
+    if x.dtype.category < dt.FLOAT:
+        raise NotImplementedError(f'"{name}" not implemented for {x.dtype.name}; use .float()')
+    return x
+
+
+def _drawn(x: Tensor, generator: Generator | None) -> Tensor:
+    """Uniform numbers of [0, 1) in the shape of `x`, drawn where it is."""
+    bits = uniform_bits(x._node.shape, x.device, generator)
+    return apply(el.uniform_from_bits, (bits,))
+
+
+def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Fill with exponential numbers of rate `lambd`."""
+    _positive("exponential_", "lambda > 0.0", f"lambda={lambd}", lambd > 0)
+    u = _drawn(_floats("exponential_", self), generator)
+    return self._overwrite(el.log1p(-u) * (-1.0 / lambd))
+
+
+def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Fill with how many trials of probability `p` it takes until the first success."""
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    u = _drawn(self, generator)
+    trials = el.ceil(el.log1p(-u) / math.log1p(-p))
+    return self._overwrite(el.clamp(trials, min=1.0))
+
+
+def cauchy_(
+    self: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill with Cauchy numbers."""
+    _positive("cauchy_", "sigma > 0.0", f"sigma={sigma}", sigma > 0)
+    u = _drawn(_floats("cauchy_", self), generator)
+    return self._overwrite(el.tan((u - 0.5) * math.pi) * sigma + median)
+
+
+def log_normal_(
+    self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill with exp of normal numbers of this mean and deviation."""
+    _positive("log_normal_", "std > 0.0", f"std={std}", std > 0)
+    _floats("log_normal_", self)
+    bits = uniform_bits(self._node.shape, self.device, generator)
+    return self._overwrite(el.exp(apply(el.normal_from_bits, (bits,)) * std + mean))
+
+
+def random_(
+    self: Tensor, from_: int | None = None, to: int | None = None, *,
+    generator: Generator | None = None, **kw: Any,
+) -> Tensor:  # fmt: skip
+    """Fill with ints of [from, to); by default of all that the dtype holds from 0 on."""
+    from_ = kw.pop("from", from_)
+    if kw:
+        raise TypeError(f"random_() got unexpected arguments {sorted(kw)}")
+    d = self.dtype
+    if to is None:
+        from_, to = 0, from_
+    if to is None:
+        bits = {dt.float16: 11, dt.float32: 24, dt.float64: 53, dt.bfloat16: 8, dt.bool_: 1}
+        wide = 31 if self.device.always_lazy else 63
+        to = 2 ** bits[d] + (d.category == dt.FLOAT) if d in bits else (
+            min(int(np.iinfo(d.numpy).max), 2**wide - 1) + (d.itemsize < 4))  # fmt: skip
+    drawn = creation._ints_between(
+        "random_", self._node.shape, int(from_ or 0), int(to), dt.int64, self.device, generator
+    )
+    return self._overwrite(drawn)
+
+
+# --- distributions
+
+
+def normal(
+    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None,
+    **kw: Any,
+) -> Tensor:  # fmt: skip
+    """Normal numbers with means and deviations that are tensors or numbers (these: of `size`)."""
+    tensors = [v for v in (mean, std) if isinstance(v, Tensor)]
+    if not tensors:
+        if size is None:
+            raise TypeError("normal(): two numbers need a size")
+        _positive("normal", "std >= 0.0", f"std {std}", std >= 0)
+        requires_grad = kw.pop("requires_grad", False)
+        out = creation.randn(size, generator=generator, **kw) * std + mean
+        return out.requires_grad_() if requires_grad else out
+    if size is not None or kw:
+        raise TypeError(f"normal(): a tensor says size, dtype and device; got {size} and {kw}")
+    for t in tensors:
+        if t.dtype.category != dt.FLOAT:
+            raise RuntimeError(f"normal: expected float tensors, got {t.dtype.name}")
+    if isinstance(std, Tensor):
+        refuse(el.lt(std.detach(), 0), "normal expects all elements of std >= 0.0")
+    else:
+        _positive("normal", "std >= 0.0", f"std {std}", std >= 0)
+    shape = el.broadcast("normal", *[t._node.shape for t in tensors])
+    z = creation.randn(shape, generator=generator, dtype=tensors[0].dtype,
+                       device=tensors[0].device)  # fmt: skip
+    mean_, std_ = (v.detach() if isinstance(v, Tensor) else v for v in (mean, std))
+    return creation.without_gradient(z * std_ + mean_, mean, std)
+
+
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """int64 (…, num_samples): categories drawn with the weights of the last dim, (n) or (m, n).
+
+    Each draw is the largest of weight / exponential number, which needs no look at the weights
+    (Efraimidis and Spirakis, 2006).
+    """
+    if input.ndim not in (1, 2):
+        raise RuntimeError(f"prob_dist must be 1 or 2 dim, got {input.ndim}")
+    _floats("multinomial", input)
+    n = input._node.shape[-1]
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > n:
+        raise RuntimeError(
+            "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+        )
+    weights = input.detach()
+    bad = el.logical_not(el.logical_and(el.ge(weights, 0), el.lt(weights, math.inf)))
+    refuse(bad, "probability tensor contains either `inf`, `nan` or element < 0")
+    some = el.gt(weights, 0).to(dt.int32).sum(-1)
+    short = el.lt(some, 1 if replacement else num_samples)
+    refuse(short, "invalid multinomial distribution (sum of probabilities <= 0, or too few > 0)")
+    if replacement:
+        weights = mv.unsqueeze(weights, -2)
+        shape = (*input._node.shape[:-1], num_samples, n)
+        u = creation.rand(shape, device=input.device, generator=generator)
+        return (weights.to(dt.float32) / _clocks(u)).argmax(-1)
+    u = creation.rand(input._node.shape, device=input.device, generator=generator)
+    keys = weights.to(dt.float32) / _clocks(u)
+    picked = []
+    place = el.iota((n,), input.device)
+    for _ in range(num_samples):  # the next largest each time
+        at = keys.argmax(-1)
+        picked.append(at)
+        keys = el.where(el.eq(place, mv.unsqueeze(at, -1)), -1.0, keys)
+    return mv.stack(picked, -1)
+
+
+def _clocks(u: Tensor) -> Tensor:
+    """Exponential numbers, none of them 0."""
+    return el.maximum(-el.log1p(-u), 1e-12)
+
+
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Poisson numbers of these rates; drawn on the host, on each device."""
+    _floats("poisson", input)
+
+    def draw(rng: np.random.Generator, rate: np.ndarray) -> np.ndarray:
+        if rate.size and not rate.min() >= 0:
+            raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+        return rng.poisson(rate)
+
+    return _on_host(draw, generator, input)
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """Successes of `count` trials of probability `prob`; drawn on the host, on each device."""
+    if count.dtype is not prob.dtype:
+        raise RuntimeError(
+            f"binomial: expected count and prob of one dtype, got {count.dtype.name} and "
+            f"{prob.dtype.name}"
+        )
+    _floats("binomial", count)
+    count, prob = mv.broadcast_tensors(count, prob)
+
+    def draw(rng: np.random.Generator, n: np.ndarray, p: np.ndarray) -> np.ndarray:
+        if n.size and not (n.min() >= 0 and p.min() >= 0 and p.max() <= 1):
+            raise RuntimeError("binomial: expected counts >= 0 and probabilities of 0 to 1")
+        return rng.binomial(n.astype(np.int64), p)
+
+    return _on_host(draw, generator, count, prob)
+
+
+def _on_host(draw: Any, generator: Generator | None, *inputs: Tensor) -> Tensor:
+    words = (generator or default_generator).host_bits(4)
+    rng = np.random.Generator(np.random.Philox(int.from_bytes(words.tobytes(), "little") >> 1))
+    arrays = [x.detach()._host() for x in inputs]
+    values = np.asarray(draw(rng, *arrays)).astype(inputs[0].dtype.numpy)
+    return creation.without_gradient(upload(values, inputs[0].device, inputs[0].dtype), *inputs)
+
+
+PUBLIC = public(
+    globals(),
+    both="multinomial",
+    methods="uniform_ normal_ exponential_ geometric_ cauchy_ log_normal_ random_",
+    functions="normal poisson binomial get_rng_state set_rng_state",
+)

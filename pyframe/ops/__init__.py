@@ -29,6 +29,7 @@ from pyframe.ops import (
     sort,
     special,
     spectral,
+    strided,
     windows,
 )
 from pyframe.ops.op import REGISTRY, Op, apply, mode
@@ -58,6 +59,7 @@ FAMILIES = (
     _random,
     _fft,
     arrange,
+    strided,
 )
 
 # Functions of pyframe whose first argument is a tensor: each is a method of Tensor too.

@@ -1,4 +1,4 @@
-"""Tensors made from nothing: constants, ranges, random numbers."""
+"""Tensors made from nothing: constants and ranges. Random numbers are in pyframe/random.py."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.devices import device as Device, get_default_device
-from pyframe.ops import elementwise as el, movement as mv
-from pyframe.ops.op import check_dtype, const, new
+from pyframe.devices import device as Device, get_default_device, mode
+from pyframe.graph.node import Node
+from pyframe.ops import elementwise as el, movement as mv, op as _op
+from pyframe.ops.elementwise import _cast_numpy
+from pyframe.ops.op import apply, check_dtype, const
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, upload
 
 
-def _sizes(name: str, size: Any) -> tuple[int, ...]:
-    shape = mv._ints(name, size)
+def _sizes(name: str, size: Any, named: Any = None) -> tuple[int, ...]:
+    shape = mv._sizes(name, size, named)
     if any(n < 0 for n in shape):
         raise RuntimeError(
             f"{name}: Trying to create tensor with negative dimension in {list(shape)}"
@@ -28,49 +30,68 @@ def _finish(x: Tensor, requires_grad: bool) -> Tensor:
     return x.requires_grad_() if requires_grad else x
 
 
-def full(
-    size: Any, fill_value: Any, *, dtype: dt.dtype | None = None, device: Any = None,
-    requires_grad: bool = False,
+def _options(name: str, kw: dict[str, Any]) -> dict[str, Any]:
+    """dtype, device and requires_grad; what only names the usual layout is left out."""
+    layout, format = kw.pop("layout", None), kw.pop("memory_format", None)
+    kw.pop("pin_memory", None)
+    for value in (layout, format):
+        if value is not None and getattr(value, "_name", "") not in _USUAL:
+            raise RuntimeError(f"{name}: {value} is not supported; expected the strided layout")
+    unknown = set(kw) - {"dtype", "device", "requires_grad"}
+    if unknown:
+        raise TypeError(f"{name}() got unexpected arguments {sorted(unknown)}")
+    return kw
+
+
+_USUAL = ("strided", "contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
+
+
+def full(size: Any, fill_value: Any, **kw: Any) -> Tensor:
+    """A tensor of `size` filled with one number; options as of `empty`."""
+    return _filled("full", _sizes("full", (size,)), fill_value, **_options("full", kw))
+
+
+def _filled(
+    name: str, shape: tuple[int, ...], value: Any, dtype: dt.dtype | None = None,
+    device: Any = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """A tensor of `size` filled with one number."""
-    shape = _sizes("full", (size,))
-    if isinstance(fill_value, Tensor):
-        fill_value = fill_value.item()
-    d = dtype or dt.of_scalar(fill_value)
-    target = Device(device) if device is not None else get_default_device()
-    check_dtype("full", d, target)
+    target = _target(device)
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError(f"{name}: expected a number or a 0-d tensor, got {value.ndim} dims")
+        if value.device.lazy:  # is not read
+            value = value.detach().to(target, dtype or value.dtype)
+            return _finish(mv.expand(value, shape).clone(), requires_grad)
+        value = value.item()
+    d = dtype or dt.of_scalar(value)
+    check_dtype(name, d, target)
     if target.lazy:
-        with_grad = new(const(fill_value, d, target))
+        with_grad = _op.new(const(value, d, target))
         return _finish(mv.expand(with_grad, shape).clone(), requires_grad)
-    data = np.full(shape, dt.convert_scalar(fill_value, d), d.numpy)
-    return _finish(upload_owned(data), requires_grad)
+    one = dt.convert_scalar(value, d)
+    data = np.full(shape, one if d.narrow is None else d.narrow(np.asarray(one)), d.numpy)
+    return _finish(_op.new(Node(None, (), (), shape, d, target, data)), requires_grad)
 
 
-def upload_owned(data: np.ndarray) -> Tensor:
-    from pyframe.tensor import from_numpy
+def _maker(name: str, value: int) -> Any:
+    def run(*sizes: Any, size: Any = None, **kw: Any) -> Tensor:
+        kw = _options(name, kw)
+        kw["dtype"] = kw.get("dtype") or dt.get_default_dtype()
+        return _filled(name, _sizes(name, sizes, size), value, **kw)
 
-    return from_numpy(data)
-
-
-def zeros(*size: Any, dtype: dt.dtype | None = None, device: Any = None,
-          requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """A tensor of zeros."""
-    return full(_sizes("zeros", size), 0, dtype=dtype or dt.get_default_dtype(), device=device,
-                requires_grad=requires_grad)  # fmt: skip
-
-
-def ones(*size: Any, dtype: dt.dtype | None = None, device: Any = None,
-         requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """A tensor of ones."""
-    return full(_sizes("ones", size), 1, dtype=dtype or dt.get_default_dtype(), device=device,
-                requires_grad=requires_grad)  # fmt: skip
+    run.__name__ = run.__qualname__ = name
+    run.__doc__ = (
+        f"A tensor of {name}; dtype, device and requires_grad as given, layout, memory_format and "
+        "pin_memory are accepted."
+    )
+    return run
 
 
+zeros, ones = _maker("zeros", 0), _maker("ones", 1)
 empty = zeros  # nothing is gained by leaving memory undefined: zeros cost the same
 
 
 def _like(input: Tensor, kw: dict[str, Any]) -> dict[str, Any]:
-    kw.pop("memory_format", None)
     kw["dtype"] = kw.get("dtype") or input.dtype
     kw["device"] = kw.get("device") or input.device
     return kw
@@ -94,67 +115,187 @@ def full_like(input: Tensor, fill_value: Any, **kw: Any) -> Tensor:
 empty_like = zeros_like
 
 
-def arange(
-    start: Any, end: Any = None, step: Any = 1, *, dtype: dt.dtype | None = None,
-    device: Any = None, requires_grad: bool = False,
-) -> Tensor:  # fmt: skip
+def fill(input: Tensor, value: Any) -> Tensor:
+    """One number (or a 0-d tensor, with its gradient) in the shape and dtype of `input`."""
+    if isinstance(value, Tensor):
+        if value.ndim:
+            raise RuntimeError(
+                "fill only supports 0-dimension value tensor but got tensor with "
+                f"{value.ndim} dimensions."
+            )
+        return mv.expand(value.to(input.device, input.dtype), input._node.shape).clone()
+    return without_gradient(full_like(input, value), input)
+
+
+def zero_(input: Tensor) -> Tensor:
+    """Fill with zeros, in place."""
+    return input.zero_()
+
+
+def scalar_tensor(s: Any, **kw: Any) -> Tensor:
+    """A 0-d tensor of a number, of the default dtype."""
+    kw = _options("scalar_tensor", kw)
+    kw["dtype"] = kw.get("dtype") or dt.get_default_dtype()
+    return _filled("scalar_tensor", (), s, **kw)
+
+
+# --- ranges: NumPy computes them in float64 and int64
+
+
+def _numbers(name: str, **values: Any) -> list[Any]:
+    """Python numbers of numbers and 0-d tensors."""
+    out = []
+    for key, v in values.items():
+        if isinstance(v, Tensor):
+            if v.ndim:
+                raise RuntimeError(
+                    f"{name} only supports 0-dimensional start and end tensors, but got {key} with "
+                    f"{v.ndim} dimension(s)."
+                )
+            v = v.item()
+        elif isinstance(v, np.generic):
+            v = v.item()
+        if not isinstance(v, (bool, int, float, complex)):
+            raise TypeError(f"{name}(): {key} must be a number, not {type(v).__name__}")
+        out.append(v)
+    return out
+
+
+def _range_dtype(*values: Any) -> dt.dtype:
+    if any(isinstance(v, complex) for v in values):
+        return dt.get_default_dtype().to_complex()
+    return dt.get_default_dtype()
+
+
+def _made(data: np.ndarray, d: dt.dtype, device: Any, requires_grad: bool) -> Tensor:
+    target = _target(device)
+    check_dtype("creation", d, target)
+    data = _cast_numpy(data, d)
+    out = upload(data if d.narrow is None else d.narrow(data), target, d)
+    return _finish(out, requires_grad)
+
+
+def arange(start: Any = 0, end: Any = None, step: Any = 1, **kw: Any) -> Tensor:
     """start, start + step, … below end; int64 unless a float is given."""
+    kw = _options("arange", kw)
     if end is None:
         start, end = 0, start
+    start, end, step = _numbers("arange", start=start, end=end, step=1 if step is None else step)
+    if any(isinstance(v, complex) for v in (start, end, step)):
+        raise RuntimeError("arange: expected real numbers, got a complex one")
+    if not (math.isfinite(start) and math.isfinite(end)) or step != step:
+        raise RuntimeError(f"arange: unsupported range: {start} -> {end} by {step}")
     if step == 0 or (end - start) * step < 0:
         raise RuntimeError(
             f"arange: upper bound and lower bound inconsistent with step sign: {start} to {end} "
-            f"by {step}"
+            f"by {step}; step must be nonzero"
         )
     floats = any(isinstance(v, float) for v in (start, end, step))
-    d = dtype or (dt.get_default_dtype() if floats else dt.int64)
-    n = math.ceil((end - start) / step)
-    data = (np.arange(n) * step + start).astype(d.numpy)
-    return _finish(upload(data, _target(device)), requires_grad)
+    d = kw.get("dtype") or (dt.get_default_dtype() if floats else dt.int64)
+    if d.category < dt.FLOAT:  # PyTorch converts what it is given first
+        start, end, step = int(start), int(end), int(step)
+        if step == 0:
+            raise RuntimeError(f"arange: step must be nonzero, but is 0 as {d.name}")
+    n = max(math.ceil((end - start) / step), 0)
+    values = np.arange(n) * step + start
+    return _made(values, d, kw.get("device"), kw.get("requires_grad", False))
 
 
-def linspace(start: float, end: float, steps: int, *, dtype: dt.dtype | None = None,
-             device: Any = None, requires_grad: bool = False) -> Tensor:  # fmt: skip
-    """`steps` numbers from start to end, both included, evenly spaced."""
+def _spaced(name: str, start: Any, end: Any, steps: Any, kw: dict[str, Any], base: Any) -> Tensor:
+    kw = _options(name, kw)
+    if steps is None:
+        raise TypeError(f"{name}(): missing the number of steps")
+    steps = _numbers(name, steps=steps)[0]
+    if not isinstance(steps, int):
+        raise TypeError(f"{name}(): steps must be an int, got {steps!r}")
+    start, end = _numbers(name, start=start, end=end)
     if steps < 0:
-        raise RuntimeError(f"linspace: number of steps must be non-negative, got {steps}")
-    data = np.linspace(start, end, steps).astype((dtype or dt.get_default_dtype()).numpy)
-    return _finish(upload(data, _target(device)), requires_grad)
+        raise RuntimeError(f"{name}: number of steps must be non-negative, got {steps}")
+    d = kw.get("dtype") or _range_dtype(start, end)
+    if d.category < dt.COMPLEX and any(isinstance(v, complex) for v in (start, end)):
+        raise RuntimeError(f"{name}: complex start or end need a complex dtype, got {d.name}")
+    if d.category < dt.FLOAT:
+        start, end = int(start), int(end)
+    i, step = np.arange(steps), (end - start) / max(steps - 1, 1)
+    if steps > 1:  # from both ends, as PyTorch
+        data = np.where(i < steps // 2, start + step * i, end - step * (steps - 1 - i))
+    else:
+        data = np.full(steps, start)
+    if base is not None:
+        with np.errstate(all="ignore"):
+            data = np.power(float(base), data)
+    return _made(data, d, kw.get("device"), kw.get("requires_grad", False))
 
 
-def eye(n: int, m: int | None = None, *, dtype: dt.dtype | None = None, device: Any = None,
-        requires_grad: bool = False) -> Tensor:  # fmt: skip
+def linspace(start: Any, end: Any, steps: Any = None, **kw: Any) -> Tensor:
+    """`steps` numbers from start to end, both included, evenly spaced."""
+    return _spaced("linspace", start, end, steps, kw, None)
+
+
+def logspace(start: Any, end: Any, steps: Any = None, base: float = 10.0, **kw: Any) -> Tensor:
+    """base ** x for `steps` evenly spaced x from start to end, both included."""
+    return _spaced("logspace", start, end, steps, kw, base)
+
+
+def range_(start: Any = 0, end: Any = None, step: Any = 1, **kw: Any) -> Tensor:
+    """start, start + step, … up to end, which is included (PyTorch's old `range`)."""
+    if end is None:
+        start, end = 0, start
+    kw["dtype"] = kw.get("dtype") or dt.get_default_dtype()
+    n = math.floor((end - start) / step) + 1
+    return _made(np.arange(n) * step + start, kw["dtype"], kw.get("device"),
+                 kw.get("requires_grad", False))  # fmt: skip
+
+
+def eye(n: int, m: int | None = None, **kw: Any) -> Tensor:
     """The identity matrix (n, m)."""
-    data = np.eye(n, m, dtype=(dtype or dt.get_default_dtype()).numpy)
-    return _finish(upload(data, _target(device)), requires_grad)
+    kw = _options("eye", kw)
+    if n < 0 or (m is not None and m < 0):
+        raise RuntimeError(f"eye: n and m must be greater or equal to 0, got {n} and {m}")
+    data = np.eye(n, m, dtype=np.bool_)
+    return _made(data, kw.get("dtype") or dt.get_default_dtype(), kw.get("device"),
+                 kw.get("requires_grad", False))  # fmt: skip
 
 
 def _target(device: Any) -> Device:
     return Device(device) if device is not None else get_default_device()
 
 
+# --- random numbers
+
+
 def _random(name: str, size: Any, kw: dict[str, Any], from_bits: Any) -> Tensor:
     from pyframe.random import uniform_bits
 
-    shape = _sizes(name, size)
-    bits = uniform_bits(shape, _target(kw.pop("device", None)), kw.pop("generator", None))
-    dtype, requires_grad = kw.pop("dtype", None), kw.pop("requires_grad", False)
-    if kw:
-        raise TypeError(f"{name}() got unexpected arguments {sorted(kw)}")
-    dtype = dtype or dt.get_default_dtype()
-    if dtype.category != dt.FLOAT:
-        raise RuntimeError(f"{name}: expected a float dtype, got {dtype.name}; see randint")
-    return _finish(el.apply(from_bits, (bits,)).to(dtype), requires_grad)
+    generator, named = kw.pop("generator", None), kw.pop("size", None)
+    kw, shape = _options(name, kw), _sizes(name, size, named)
+    d, target = kw.get("dtype") or dt.get_default_dtype(), _target(kw.get("device"))
+    check_dtype(name, d, target)
+    if d.category < dt.FLOAT:
+        raise RuntimeError(f"{name}: expected a float dtype, got {d.name}; see randint")
+
+    def draw() -> Tensor:
+        return apply(from_bits, (uniform_bits(shape, target, generator),))
+
+    if d.category == dt.COMPLEX:
+        from pyframe.ops.complex import complex
+
+        scale = math.sqrt(0.5) if name == "randn" else 1
+        part = d.to_real()
+        out = complex((draw() * scale).to(part), (draw() * scale).to(part))
+    else:
+        out = draw().to(d)
+    return _finish(out, kw.get("requires_grad", False))
 
 
-def rand(*size: Any, **kw: Any) -> Tensor:
-    """Uniform random numbers in [0, 1)."""
-    return _random("rand", size, kw, el.uniform_from_bits)
+def rand(*sizes: Any, **kw: Any) -> Tensor:
+    """Uniform random numbers in [0, 1); generator=, size= and the options of `empty`."""
+    return _random("rand", sizes, kw, el.uniform_from_bits)
 
 
-def randn(*size: Any, **kw: Any) -> Tensor:
-    """Standard normal random numbers."""
-    return _random("randn", size, kw, el.normal_from_bits)
+def randn(*sizes: Any, **kw: Any) -> Tensor:
+    """Standard normal random numbers; options as of `rand`."""
+    return _random("randn", sizes, kw, el.normal_from_bits)
 
 
 def rand_like(input: Tensor, **kw: Any) -> Tensor:
@@ -167,57 +308,116 @@ def randn_like(input: Tensor, **kw: Any) -> Tensor:
     return randn(input._node.shape, **_like(input, kw))
 
 
-def randint(low: int, high: Any = None, size: Any = None, *, dtype: dt.dtype | None = None,
+def randint(low: Any, high: Any = None, size: Any = None, *, generator: Any = None,
             **kw: Any) -> Tensor:  # fmt: skip
     """Random ints in [low, high), int64 by default; randint(high, size) starts at 0."""
     if size is None:
-        low, high, size = 0, low, high
+        if high is None:
+            raise TypeError("randint(): expected high and size")
+        low, high, size = (0, low, high) if not isinstance(high, int) else (low, high, size)
+    if size is None:
+        raise TypeError("randint(): missing size")
+    low, high = _numbers("randint", low=low, high=high)
+    kw = _options("randint", kw)
+    return _finish(
+        _ints_between("randint", _sizes("randint", (size,)), low, high, kw.get("dtype") or dt.int64,
+                      _target(kw.get("device")), generator),
+        kw.get("requires_grad", False),
+    )  # fmt: skip
+
+
+def _ints_between(
+    name: str, shape: tuple[int, ...], low: int, high: int, d: dt.dtype, target: Device,
+    generator: Any,
+) -> Tensor:  # fmt: skip
+    """Random ints in [low, high): 32 random bits modulo the range (64 for a wider one)."""
+    from pyframe.random import uniform_bits
+
     if high <= low:
-        raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got {low} >= {high}")
-    u = rand(size, **kw)
-    out = el.floor(u * float(high - low)).to(dt.int64)
-    return el.clamp(out, 0, high - low - 1).add(low).to(dtype or dt.int64)
+        raise RuntimeError(
+            f"{name}: random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+        )
+    span = high - low
+    bits = uniform_bits(shape, target, generator)
+    if target.always_lazy:
+        if span >= 1 << 32:
+            raise RuntimeError(f"{name}: a range of {span} is too wide for the GPU's 32-bit ints")
+        return el.remainder(bits, span).to(dt.int32).add(low).to(d)
+    wide = bits.to(dt.int64)
+    if span > 1 << 31:
+        more = uniform_bits(shape, target, generator).to(dt.int64)
+        wide = el.bitwise_and(wide * (1 << 31) + el.floor_divide(more, 2), (1 << 63) - 1)
+    return (el.remainder(wide, span) if span < 1 << 63 else wide).add(low).to(d)
 
 
-def randperm(n: int, *, generator: Any = None, dtype: dt.dtype | None = None, device: Any = None,
-             requires_grad: bool = False) -> Tensor:  # fmt: skip
+def randint_like(input: Tensor, low: Any, high: Any = None, **kw: Any) -> Tensor:
+    """`randint` of the shape, dtype and device of `input`."""
+    low, high = (0, low) if high is None else (low, high)
+    return randint(low, high, input._node.shape, **_like(input, kw))
+
+
+def randperm(n: int, *, generator: Any = None, **kw: Any) -> Tensor:
     """0..n-1 in random order (drawn on the host)."""
     from pyframe.random import permutation
 
-    data = permutation(n, generator).astype((dtype or dt.int64).numpy)
-    return upload(data, _target(device))
+    kw = _options("randperm", kw)
+    if n < 0:
+        raise RuntimeError(f"n must be non-negative, got {n}")
+    return _made(permutation(n, generator), kw.get("dtype") or dt.int64, kw.get("device"),
+                 kw.get("requires_grad", False))  # fmt: skip
 
 
-def bernoulli(input: Tensor, *, generator: Any = None) -> Tensor:
-    """1 with the probability that each element gives, else 0."""
+def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
+    """1 with the probability that each element (or `p`) gives, else 0; no gradient."""
+    if input.dtype.category < dt.FLOAT and p is None:
+        raise RuntimeError(f"bernoulli: expected float probabilities, got {input.dtype.name}")
+    chance = input.detach() if p is None else p
+    if isinstance(chance, (int, float)) and not 0 <= chance <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")
     u = rand(input._node.shape, device=input.device, generator=generator)
-    return el.lt(u, input.detach()).to(input.dtype)
+    if isinstance(chance, Tensor):
+        from pyframe.ops.index import refuse
+
+        chance = chance.detach().to(input.device)
+        bad = el.logical_not(el.logical_and(el.ge(chance, 0), el.le(chance, 1)))
+        refuse(bad, "bernoulli: Expected p_in >= 0 && p_in <= 1")
+    return without_gradient(el.lt(u, chance).to(input.dtype), input)
 
 
-def _of(x: Tensor, kw: dict[str, Any]) -> dict[str, Any]:
-    return {"dtype": x.dtype, "device": x.device, **kw}
+def without_gradient(draw: Tensor, *inputs: Any) -> Tensor:
+    """`draw` with a history that gives the inputs a gradient of 0, as PyTorch's draws."""
+    for x in inputs:
+        if isinstance(x, Tensor) and mode.grad and x.requires_grad:
+            never = mv.expand(full((), False, device=draw.device), draw._node.shape)
+            draw = el.where(never, x, draw)
+    return draw
 
 
-def new_zeros(self: Tensor, *size: Any, **kw: Any) -> Tensor:
-    """Zeros of a size, with the dtype and device of `self`."""
-    return zeros(*size, **_of(self, kw))
+def _newly(name: str, value: int) -> Any:
+    def run(self: Tensor, *sizes: Any, size: Any = None, **kw: Any) -> Tensor:
+        kw = _options(name, kw)
+        return _filled(name, _sizes(name, sizes, size), value, **_like(self, kw))
+
+    run.__name__ = run.__qualname__ = name
+    run.__doc__ = f"`{name[4:]}` with the dtype and device of `self`."
+    return run
 
 
-def new_ones(self: Tensor, *size: Any, **kw: Any) -> Tensor:
-    """Ones of a size, with the dtype and device of `self`."""
-    return ones(*size, **_of(self, kw))
+new_zeros, new_ones = _newly("new_zeros", 0), _newly("new_ones", 1)
+new_empty = _newly("new_empty", 0)
 
 
 def new_full(self: Tensor, size: Any, fill_value: Any, **kw: Any) -> Tensor:
     """One number in a size, with the dtype and device of `self`."""
-    return full(size, fill_value, **_of(self, kw))
+    return full(size, fill_value, **_like(self, kw))
 
 
 PUBLIC = public(
     globals(),
-    both="bernoulli",
-    methods="new_zeros new_ones new_full",
-    functions="""full zeros ones empty zeros_like ones_like full_like empty_like arange linspace eye
-    rand randn rand_like randn_like randint randperm""",
+    both="fill bernoulli",
+    methods="new_zeros new_ones new_full new_empty",
+    functions="""full zeros ones empty zeros_like ones_like full_like empty_like arange range=range_
+    linspace logspace eye scalar_tensor zero_ rand randn rand_like randn_like randint randint_like
+    randperm""",
     inplace="bernoulli",
 )

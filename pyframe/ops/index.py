@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
+from pyframe.devices import device as Device
 from pyframe.graph import guard as guards
 from pyframe.ops import elementwise as el, movement as mv
 from pyframe.ops.op import ROUTINE, Op, Shader, apply
 from pyframe.ops.public import public
-from pyframe.ops.reduce import sum as sum_
-from pyframe.tensor import Tensor, from_numpy, normalize_dim, tensor
+from pyframe.ops.reduce import amax, amin, prod, sum as sum_
+from pyframe.tensor import Tensor, from_numpy, normalize_dim, tensor, upload
 
 
 def _take_numpy(x: np.ndarray, index: np.ndarray) -> np.ndarray:
@@ -88,26 +89,35 @@ def guard(bad: Tensor, message: str) -> None:
         guards.of(bad.device).check(bad, message)
 
 
-def _check_index(name: str, index: Tensor, rows: int) -> Tensor:
-    """`index` with negatives counted from the end; out of range is an error (when it is known)."""
+def refuse(bad: Tensor, message: str) -> None:
+    """RuntimeError if any of `bad` is true; on a lazy device IndexError when next read."""
+    if bad.device.lazy:
+        guard(bad, message)
+    elif bad._node.data.any():
+        raise RuntimeError(message)
+
+
+def _check_index(name: str, index: Tensor, rows: int, wrap: bool = True) -> Tensor:
+    """`index` with negatives counted from the end (if `wrap`); out of range is an IndexError."""
     if index.dtype.category != dt.INTEGER:
         raise IndexError(
             f"{name}: expected an integer index (int32 or int64), got {index.dtype.name}"
         )
+    least = -rows if wrap else 0
     if index.device.lazy:
         guard(
-            el.logical_or(el.lt(index, -rows), el.ge(index, rows)),
-            f"{name}: index out of range for size {rows}; expected {-rows} to {rows - 1}",
+            el.logical_or(el.lt(index, least), el.ge(index, rows)),
+            f"{name}: index out of range for size {rows}; expected {least} to {rows - 1}",
         )
-        return el.where(el.lt(index, 0), index + rows, index)
+        return el.where(el.lt(index, 0), index + rows, index) if wrap else index
     data = index._node.data
     if data.size:
         low, high = data.min(), data.max()
-        if low < -rows or high >= rows:
-            bad = low if low < -rows else high
+        if low < least or high >= rows:
+            bad = low if low < least else high
             raise IndexError(
                 f"{name}: index {bad} is out of range for size {rows}; "
-                f"expected {-rows} to {rows - 1}"
+                f"expected {least} to {rows - 1}"
             )
         if low < 0:
             return el.where(el.lt(index, 0), index + rows, index)
@@ -132,48 +142,309 @@ def checked_classes(what: str, index: Tensor, n: int, ignore: int | None = None)
     return index
 
 
-def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The slices of a dim that the 1-d `index` names, in its order."""
-    if index.ndim > 1:
-        raise IndexError(f"index_select(): Index is supposed to be a vector, got {index.ndim}-d")
+# --- along a dim: an index for each element
+
+UFUNCS: dict[str, Any] = {
+    "sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum,
+}  # fmt: skip
+
+
+def _np_places(index: np.ndarray, shape: tuple[int, ...], dim: int) -> tuple[Any, ...]:
+    """NumPy's index of the elements of `shape` that `index` names along a dim."""
+    _checked(index, shape[dim])
+    grid = np.ogrid[tuple(slice(n) for n in index.shape)]
+    return (*grid[:dim], index, *grid[dim + 1 :])
+
+
+def _put_along_numpy(
+    base: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int
+) -> np.ndarray:
+    out = np.array(base, order="C")
+    out[_np_places(index, base.shape, dim)] = source
+    return out
+
+
+def _reduce_along_numpy(
+    base: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, how: str
+) -> np.ndarray:
+    out = np.array(base, order="C")
+    flat = np.zeros((), np.intp)
+    for i, n in zip(_np_places(index, base.shape, dim), base.shape, strict=True):
+        flat = flat * n + i
+    UFUNCS[how].at(out.reshape(-1), flat.reshape(-1), source.reshape(-1))
+    return out
+
+
+take_along = Op(  # x, index -> the shape of index
+    "take_along", ROUTINE, "x index", "dim",
+    infer=lambda x, index, dim: (index.shape, x.dtype),
+    numpy=lambda x, index, dim: x[_np_places(index, x.shape, dim)],
+    fallback=lambda x, index, dim: _take_by_rows(x, index, dim),
+    x=lambda g, x_spec, index, dim: apply(
+        reduce_along, (_zeros_of(g, x_spec.shape), index, g), (dim, "sum")
+    ),
+)  # fmt: skip
+put_along = Op(  # a copy of base with source at the places of index, the last of equals
+    "put_along", ROUTINE, "base index source", "dim",
+    infer=lambda base, *_: (base.shape, base.dtype),
+    numpy=_put_along_numpy,
+    fallback=lambda base, index, source, dim: _put_by_winners(base, index, source, dim),
+    base=lambda g, index, dim: apply(
+        put_along, (g, index, _zeros_of(g, index._node.shape)), (dim,)
+    ),
+    source=lambda g, index, dim: apply(take_along, (g, index), (dim,)),
+)  # fmt: skip
+reduce_along = Op(  # base reduced with the sources whose index names its places
+    "reduce_along", ROUTINE, "base index source", "dim how",
+    infer=lambda base, *_: (base.shape, base.dtype),
+    numpy=_reduce_along_numpy,
+    fallback=lambda *args: _reduce_by_comparing(*args),
+    base=lambda g, y, base, index, source, dim, how: _reduced_grads(
+        g, y, base, index, source, dim, how)[0](),
+    source=lambda g, y, base, index, source, dim, how: _reduced_grads(
+        g, y, base, index, source, dim, how)[1](),
+)  # fmt: skip
+
+
+def _zeros_of(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    return mv.full_like_shape(x, shape)
+
+
+def _take_by_rows(x: Tensor, index: Tensor, dim: int) -> Tensor:
+    shape, ishape = x._node.shape, index._node.shape
+    if ishape[dim] == 1 and x.dtype is not dt.bool_:  # a sum that fuses with what comes before
+        part = mv.slice_(x, (0,) * len(shape), (*ishape[:dim], shape[dim], *ishape[dim + 1 :]))
+        return sum_(el.where(_one_hot_along(index, dim, shape[dim]), part, 0), dim, True).to(
+            x.dtype
+        )
+    flat = _flat_index(index, dim, shape).reshape(-1)
+    return apply(take_rows, (x.reshape(-1, 1), flat)).reshape(ishape)
+
+
+def _compared(index: Tensor, dim: int, rows: int) -> Tensor:
+    """(.., rows, n, ..): whether index j along the dim names row i."""
+    places = el.iota((rows, *(1,) * (index.ndim - dim)), index.device)
+    return el.eq(mv.unsqueeze(index, dim), places)
+
+
+def _fitted(x: Tensor, like: Tensor, value: Any) -> Tensor:
+    """`x` with `value` behind each dim, in the shape of `like`."""
+    sizes = zip(like._node.shape, x._node.shape, strict=True)
+    return mv.pad(x, tuple((0, n - m) for n, m in sizes), value)
+
+
+def _put_by_winners(base: Tensor, index: Tensor, source: Tensor, dim: int) -> Tensor:
+    """The last index that names a place, found by comparing, says what is put there."""
+    n = index._node.shape[dim]
+    order = el.iota((n, *(1,) * (index.ndim - 1 - dim)), index.device)
+    hit = _compared(index, dim, base._node.shape[dim])
+    winner = amax(el.where(hit, order, -1), dim + 1)
+    chosen = _take_by_rows(source, el.maximum(winner, 0), dim)
+    if source.dtype is dt.bool_:
+        return el.where(_fitted(el.ge(winner, 0), base, False), _fitted(chosen, base, False), base)
+    return el.where(_fitted(el.ge(winner, 0), base, False), _fitted(chosen, base, 0), base)
+
+
+def _neutral(how: str, dtype: dt.dtype) -> Any:
+    if how in ("sum", "prod"):
+        return int(how == "prod")
+    if dtype.category == dt.FLOAT:
+        return -math.inf if how == "amax" else math.inf
+    info = np.iinfo(dtype.numpy)
+    narrow = np.iinfo(np.int32)  # the GPU's ints
+    return max(int(info.min), narrow.min) if how == "amax" else min(int(info.max), narrow.max)
+
+
+def _reduce_by_comparing(base: Tensor, index: Tensor, source: Tensor, dim: int, how: str) -> Tensor:
+    neutral = _neutral(how, base.dtype)
+    hit = _compared(index, dim, base._node.shape[dim])
+    picked = el.where(hit, mv.unsqueeze(source, dim), neutral)
+    if how == "sum":
+        return base + _fitted(sum_(picked, dim + 1, dtype=base.dtype), base, 0)
+    if how == "prod":
+        return base * _fitted(prod(picked, dim + 1, dtype=base.dtype), base, 1)
+    extreme, choose = (amax, el.maximum) if how == "amax" else (amin, el.minimum)
+    return choose(base, _fitted(extreme(picked, dim + 1), base, neutral))
+
+
+def _reduced_grads(
+    g: Tensor, y: Tensor, base: Tensor, index: Tensor, source: Tensor, dim: int, how: str
+) -> Any:
+    """How the gradients of base and of source are computed; equal extremes share theirs, and of
+    a product with one zero only that zero has a gradient."""
+
+    def at(x: Tensor) -> Tensor:
+        return apply(take_along, (x, index), (dim,))
+
+    def joined(a: Tensor, b: Tensor, how: str = "sum") -> Tensor:
+        return apply(reduce_along, (a, index, b), (dim, how))
+
+    if how == "sum":
+        return lambda: g, lambda: at(g)
+    d = base.dtype
+    if how == "prod":
+        none, none_here = el.eq(base, 0), el.eq(source, 0)
+        zeros = joined(none.to(d), none_here.to(d))
+        rest = joined(el.where(none, 1, base), el.where(none_here, 1, source), "prod")
+        alone, whole = (
+            el.where(el.eq(zeros, 1), rest, 0) * g,
+            el.where(el.eq(zeros, 0), rest, 0) * g,
+        )
+        return (
+            lambda: el.where(none, alone, whole / el.where(none, 1, base)),
+            lambda: el.where(none_here, at(alone), at(whole) / el.where(none_here, 1, source)),
+        )
+    hit, hit_here = el.eq(base, y).to(d), el.eq(source, at(y)).to(d)
+    share = g / joined(hit, hit_here)
+    return lambda: share * hit, lambda: at(share) * hit_here
+
+
+def _index_along(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[Tensor, Tensor, int]:
+    """Input and index with at least one dim, the dim; torch's checks of their shapes."""
+    if not isinstance(index, Tensor) or (index.dtype not in (dt.int64, dt.int32) and index.numel()):
+        seen = index.dtype.name if isinstance(index, Tensor) else type(index).__name__
+        raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index, got {seen}")
     d = normalize_dim(dim, input.ndim)
-    source = mv.movedim(input, d, 0) if d else input
-    shape = source._node.shape or (1,)
-    index = _check_index("index_select", index.reshape(-1), shape[0])
-    rows = source.reshape(shape[0], math.prod(shape[1:]))
-    out = apply(take_rows, (rows, index)).reshape((index.numel(), *shape[1:]))
-    out = mv.movedim(out, 0, d) if d else out
-    return out if input.ndim else out.reshape(())
+    x = input if input.ndim else mv.reshape(input, (1,))
+    i = index if index.ndim else mv.reshape(index, (1,))
+    if not i.numel():
+        return x, i, d
+    if x.ndim != i.ndim:
+        raise RuntimeError(
+            f"{name}(): Index tensor must have the same number of dimensions as self tensor, got "
+            f"index {list(index.shape)}, self {list(input.shape)}"
+        )
+    for k, (n, m) in enumerate(zip(x._node.shape, i._node.shape, strict=True)):
+        if k != d and m > n:
+            raise RuntimeError(
+                f"{name}(): Size does not match at dimension {k} expected index "
+                f"{list(index.shape)} to be no larger than self {list(input.shape)} apart from "
+                f"dimension {d}"
+            )
+    return x, _check_index(name, i, x._node.shape[d], wrap=False), d
 
 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on; torch.gather."""
-    if index.dtype.category != dt.INTEGER:
-        raise RuntimeError(f"gather(): Expected dtype int64 for index, got {index.dtype.name}")
-    if input.ndim == 0 and index.ndim == 0:
-        return input.clone()
-    d = normalize_dim(dim, max(input.ndim, 1))
-    if input.ndim != index.ndim:
+    x, i, d = _index_along("gather", input, dim, index)
+    if not i.numel():
+        return mv.slice_(mv.reshape(x, (-1,)), (0,), (0,)).reshape(index._node.shape)
+    out = apply(take_along, (x, i), (d,))
+    return out if index.ndim else out.reshape(())
+
+
+def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """`gather` whose index is broadcast against the other dims; without a dim, of all elements."""
+    if indices.dtype.category != dt.INTEGER:
         raise RuntimeError(
-            "gather(): Index tensor must have the same number of dimensions as input tensor: got "
-            f"index {list(index.shape)}, input {list(input.shape)}"
+            f"take_along_dim(): dtype of indices should be Long but got {indices.dtype.name}"
         )
-    shape, ishape = input._node.shape, index._node.shape
-    for i, (n, m) in enumerate(zip(shape, ishape, strict=True)):
-        if i != d and m > n:
-            raise RuntimeError(
-                f"gather(): Size does not match at dimension {i} expected index {list(ishape)} to "
-                f"be no larger than self {list(shape)} apart from dimension {d}"
-            )
-    index = _check_index("gather", index, shape[d])
-    if 0 in ishape:
-        return input.reshape(-1)[:0].reshape(ishape)
-    if input.device.lazy and ishape[d] == 1:
-        cut = tuple(shape[i] if i == d else m for i, m in enumerate(ishape))
-        part = mv.slice_(input, (0,) * len(shape), cut)
-        return sum_(el.where(_one_hot_along(index, d, shape[d]), part, 0), d, True)
-    flat = apply(take_rows, (input.reshape(-1, 1), _flat_index(index, d, shape).reshape(-1)))
-    return flat.reshape(ishape)
+    if dim is None:
+        return take_along_dim(input.reshape(-1), indices.reshape(-1), 0)
+    if input.ndim != indices.ndim:
+        raise RuntimeError(
+            "take_along_dim(): input and indices should have the same number of dimensions, but "
+            f"got {input.ndim} and {indices.ndim}"
+        )
+    d = normalize_dim(dim, input.ndim)
+    shape, ishape = list(input._node.shape), list(indices._node.shape)
+    if not shape:
+        return gather(input, 0, indices)
+    whole = list(el.broadcast("take_along_dim", (*shape[:d], 1, *shape[d + 1 :]),
+                              (*ishape[:d], 1, *ishape[d + 1 :])))  # fmt: skip
+    x = mv.expand(input, (*whole[:d], shape[d], *whole[d + 1 :]))
+    indices = _check_index("take_along_dim", indices, shape[d])
+    return gather(x, d, mv.expand(indices, (*whole[:d], ishape[d], *whole[d + 1 :])))
+
+
+def _source(name: str, x: Tensor, i: Tensor, src: Any) -> Tensor:
+    """The part of `src` (a number: expanded) that the index uses."""
+    if not isinstance(src, Tensor):
+        if dt.of_scalar(src).category > max(x.dtype.category, dt.INTEGER) and x.dtype.category < 2:
+            src = int(src)
+        return mv.expand(tensor(src, dtype=x.dtype, device=x.device), i._node.shape)
+    if src.dtype is not x.dtype:
+        raise RuntimeError(
+            f"{name}(): Expected self.dtype to be equal to src.dtype, got {x.dtype.name} and "
+            f"{src.dtype.name}"
+        )
+    src = src if src.ndim else mv.reshape(src, (1,))
+    if src.ndim != i.ndim or any(
+        m > n for n, m in zip(src._node.shape, i._node.shape, strict=False)
+    ):
+        raise RuntimeError(
+            f"{name}(): Expected index {list(i.shape)} to be no larger than src {list(src.shape)}"
+        )
+    return mv.slice_(src, (0,) * src.ndim, i._node.shape)
+
+
+def scatter(
+    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None,
+    reduce: str | None = None,
+) -> Tensor:  # fmt: skip
+    """`input` with src[i][j] (or a number) put at [index[i][j]][j] (dim 0), and so on; of equal
+    places the last wins. `reduce`: 'add' or 'multiply'."""
+    given = value if src is None else src
+    if given is None:
+        raise TypeError("scatter(): expected src or value")
+    if reduce is not None:
+        hows = {"add": "sum", "multiply": "prod"}
+        if reduce not in hows:
+            raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r}")
+        return _reduced_into("scatter", input, dim, index, given, hows[reduce])
+    x, i, d = _index_along("scatter", input, dim, index)
+    if not i.numel():
+        return input.clone()
+    out = apply(put_along, (x, i, _source("scatter", x, i, given)), (d,))
+    return out if input.ndim else out.reshape(())
+
+
+def _reduced_into(
+    name: str, input: Tensor, dim: int, index: Tensor, src: Any, how: str, include: bool = True
+) -> Tensor:
+    x, i, d = _index_along(name, input, dim, index)
+    if not i.numel():
+        return input.clone()
+    source = _source(name, x, i, src)
+    if x.dtype is dt.bool_:
+        how = {"sum": "amax", "prod": "amin"}.get(how, how)
+        x, source = x.to(dt.int32), source.to(dt.int32)
+    mean, how = how == "mean", "sum" if how == "mean" else how
+    ones = None
+    if mean or not include:
+        ones = full_like_shape(i, i._node.shape, 1, dt.int32)
+        count = apply(reduce_along, (full_like_shape(x, x._node.shape, int(include), dt.int32), i,
+                                     ones), (d, "sum"))  # fmt: skip
+    if not include:
+        x = el.where(el.gt(count, 0), _neutral(how, x.dtype), x)
+    out = apply(reduce_along, (x, i, source), (d, how))
+    if mean:
+        count = el.maximum(count, 1)
+        out = out / count if out.dtype.category >= dt.FLOAT else el.floor_divide(out, count)
+    return out.to(input.dtype).reshape(input._node.shape)
+
+
+def full_like_shape(x: Tensor, shape: tuple[int, ...], value: Any, dtype: dt.dtype) -> Tensor:
+    from pyframe.ops.creation import full
+
+    return full(shape, value, dtype=dtype, device=x.device)
+
+
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """`input` with src[i][j] added at [index[i][j]][j] (dim 0), and so on; deterministic."""
+    return _reduced_into("scatter_add", input, dim, index, src, "sum")
+
+
+def scatter_reduce(
+    input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """`scatter` that joins what meets at a place, with what `input` has there unless
+    `include_self=False`; reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'."""
+    if reduce not in (*UFUNCS, "mean"):
+        raise RuntimeError(
+            f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce!r}"
+        )
+    return _reduced_into("scatter_reduce", input, dim, index, src, reduce, include_self)
 
 
 def _one_hot_along(index: Tensor, d: int, size: int) -> Tensor:
@@ -191,26 +462,165 @@ def _flat_index(index: Tensor, d: int, shape: tuple[int, ...]) -> Tensor:
     return out
 
 
-def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """`input` with src[i][j] added at [index[i][j]][j] (dim 0), and so on; deterministic."""
-    d = normalize_dim(dim, input.ndim)
-    shape = input._node.shape
-    index = _check_index("scatter_add", index, shape[d])
-    src = mv.slice_(src, (0,) * src.ndim, index._node.shape)
-    flat = _flat_index(index, d, shape).reshape(-1)
-    total = apply(add_rows, (flat, src.reshape(-1, 1)), (math.prod(shape),))
-    return input + total.reshape(shape)
+# --- slices of a dim that a vector names
+
+
+def _vector(name: str, x: Tensor, dim: int, index: Tensor, wrap: bool = False) -> Any:
+    """(`x` with at least one dim, that dim, the index as a checked vector)."""
+    if not isinstance(index, Tensor) or index.ndim > 1:
+        raise IndexError(f"{name}(): Index is supposed to be a vector (or a 0-d tensor)")
+    if index.dtype not in (dt.int64, dt.int32):
+        raise RuntimeError(
+            f"{name}(): Expected dtype int32/int64 for index, got {index.dtype.name}"
+        )
+    d = normalize_dim(dim, x.ndim)
+    x = x if x.ndim else mv.reshape(x, (1,))
+    return x, d, _check_index(name, mv.ravel(index), x._node.shape[d], wrap)
+
+
+def _first(x: Tensor, d: int) -> Tensor:
+    """The dim first, the others joined: (n, B)."""
+    moved = mv.movedim(x, d, 0) if d else x
+    shape = moved._node.shape
+    return mv.reshape(moved, (shape[0], math.prod(shape[1:])))
+
+
+def _back(rows: Tensor, like: Tensor, d: int) -> Tensor:
+    """The inverse of `_first`, in the shape of `like` (but for the size of the dim)."""
+    shape = like._node.shape
+    out = mv.reshape(rows, (rows._node.shape[0], *shape[:d], *shape[d + 1 :]))
+    return mv.movedim(out, 0, d) if d else out
+
+
+def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
+    """The slices of a dim that the 1-d `index` names, in its order."""
+    x, d, index = _vector("index_select", input, dim, index)
+    out = _back(apply(take_rows, (_first(x, d), index)), x, d)
+    return out if input.ndim else out.reshape(())
+
+
+def _slices(name: str, x: Tensor, d: int, index: Tensor, source: Tensor) -> Tensor:
+    """`source` as rows, checked against the slices of `x` that the index names."""
+    if not isinstance(source, Tensor):
+        raise TypeError(f"{name}(): expected a Tensor as source, got {type(source).__name__}")
+    if source.dtype is not x.dtype:
+        raise RuntimeError(
+            f"{name}(): self and source expected to have the same dtype, but got (self) "
+            f"{x.dtype.name} and (source) {source.dtype.name}"
+        )
+    want = (*x._node.shape[:d], index.numel(), *x._node.shape[d + 1 :])
+    if source._node.shape != want and not (source.numel() == 1 == math.prod(want)):
+        raise IndexError(
+            f"{name}(): expected source of shape {list(want)} for {index.numel()} indices along "
+            f"dim {d} of {list(x.shape)}, got {list(source.shape)}"
+        )
+    return _first(mv.reshape(source, want), d)
 
 
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
     """`input` with alpha * source's slices added at the places that `index` names."""
-    d = normalize_dim(dim, input.ndim)
-    rows = input._node.shape[d]
-    index = _check_index("index_add", index, rows)
-    moved = mv.movedim(source, d, 0)
-    flat = moved.reshape(moved._node.shape[0], -1)
-    total = apply(add_rows, (index, flat), (rows,)).reshape((rows, *moved._node.shape[1:]))
-    return input + mv.movedim(total, 0, d) * alpha
+    x, d, index = _vector("index_add", input, dim, index)
+    rows = _slices("index_add", x, d, index, source)
+    if not isinstance(alpha, int) and x.dtype.category < dt.FLOAT:
+        raise RuntimeError("For integral input tensors, argument alpha must not be a float.")
+    total = apply(add_rows, (index, rows), (x._node.shape[d],))
+    out = x + _back(total if alpha == 1 else (total * alpha).to(x.dtype), x, d)
+    return out.reshape(input._node.shape)
+
+
+def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """`input` with source's slices at the places that `index` names; the last of equals wins."""
+    x, d, index = _vector("index_copy", input, dim, index)
+    rows = _slices("index_copy", x, d, index, source)
+    out = apply(put_rows, (_first(x, d), index, rows))
+    return _back(out, x, d).reshape(input._node.shape)
+
+
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+    """`input` with a number (or 0-d tensor) in the slices that `index` names."""
+    x, d, index = _vector("index_fill", input, dim, index, wrap=True)
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(
+            "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
+            f"{value.ndim} dimension(s)."
+        )
+    ones = full_like_shape(x, (index.numel(), 1), 1, dt.int32)
+    count = apply(add_rows, (index, ones), (x._node.shape[d],))
+    mask = el.gt(count, 0).reshape((x._node.shape[d], *(1,) * (x.ndim - 1 - d)))
+    return masked_fill(x, mask, value).reshape(input._node.shape)
+
+
+def index_reduce(
+    input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *,
+    include_self: bool = True,
+) -> Tensor:  # fmt: skip
+    """`input` joined with source's slices at the places that `index` names, as `scatter_reduce`;
+    reduce: 'prod', 'mean', 'amax' or 'amin'."""
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin, got {reduce!r}"
+        )
+    x, d, index = _vector("index_reduce", input, dim, index)
+    _slices("index_reduce", x, d, index, source)
+    each = mv.reshape(index, (index.numel(), *(1,) * (x.ndim - 1 - d)))
+    source = mv.reshape(source, (*x._node.shape[:d], index.numel(), *x._node.shape[d + 1 :]))
+    out = _reduced_into("index_reduce", x, d, mv.expand(each, source._node.shape), source, reduce,
+                        include_self)  # fmt: skip
+    return out.reshape(input._node.shape)
+
+
+# --- flat positions
+
+
+def take(input: Tensor, index: Tensor) -> Tensor:
+    """The elements at flat positions, in the shape of `index`."""
+    if not isinstance(index, Tensor) or index.dtype not in (dt.int64, dt.int32):
+        raise RuntimeError("take(): Expected a long tensor for index")
+    if not input.numel() and index.numel():
+        raise IndexError("take(): tried to take from an empty tensor")
+    flat = _check_index("take", index, input.numel()).reshape(index.numel())
+    out = apply(take_rows, (input.reshape(input.numel(), 1), flat))
+    return out.reshape(index._node.shape)
+
+
+def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """`input` with source's elements at flat positions (added if `accumulate`)."""
+    if not isinstance(index, Tensor) or index.dtype not in (dt.int64, dt.int32):
+        raise RuntimeError("put_(): Expected a long tensor for index")
+    if source.dtype is not input.dtype:
+        raise RuntimeError(
+            f"put_(): self and source expected to have the same dtype, but got self.dtype = "
+            f"{input.dtype.name} and source.dtype = {source.dtype.name}"
+        )
+    if source.numel() != index.numel():
+        raise IndexError(
+            f"put_(): Expected source and index to have the same number of elements, but got "
+            f"source.numel() = {source.numel()}, index.numel() = {index.numel()}"
+        )
+    if not input.numel() and index.numel():
+        raise IndexError("put_(): tried to put elements into an empty tensor")
+    flat = _check_index("put_", index, input.numel()).reshape(index.numel())
+    base, values = input.reshape(input.numel(), 1), source.reshape(index.numel(), 1)
+    if accumulate:
+        out = base + apply(add_rows, (flat, values), (input.numel(),))
+    else:
+        out = apply(put_rows, (base, flat, values))
+    return out.reshape(input._node.shape)
+
+
+def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
+    """The index of each dim of `shape`, of flat positions."""
+    sizes = mv._ints("unravel_index", (shape,))
+    if not isinstance(indices, Tensor) or indices.dtype.category != dt.INTEGER:
+        raise TypeError("unravel_index(): expected an integer tensor 'indices'")
+    if any(n < 0 for n in sizes):
+        raise RuntimeError(f"unravel_index(): 'shape' cannot have negative values, got {sizes}")
+    out, rest = [], indices
+    for n in reversed(sizes):
+        n = n or 1
+        out.append(el.remainder(rest, n))
+        rest = el.floor_divide(rest, n)
+    return tuple(reversed(out))
 
 
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
@@ -233,23 +643,76 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     return mv.stack(parts, 1)
 
 
+def argwhere(input: Tensor) -> Tensor:
+    """`nonzero` under NumPy's name."""
+    return nonzero(input)
+
+
+def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
+    """The first `size` rows of `nonzero`, filled up with `fill_value`. Reads the values."""
+    if size < 0:
+        raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
+    found = np.argwhere(input._host())[:size]
+    out = np.full((size, input.ndim), fill_value, np.int64)
+    out[: len(found)] = found
+    return from_numpy(out).to(input.device)
+
+
+def _bool_mask(name: str, mask: Tensor) -> Tensor:
+    if not isinstance(mask, Tensor) or mask.dtype is not dt.bool_:
+        seen = mask.dtype.name if isinstance(mask, Tensor) else type(mask).__name__
+        raise RuntimeError(f"{name} only supports boolean masks, but got {seen}")
+    return mask
+
+
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
-    """`input` with `value` where the bool `mask` holds."""
-    if mask.dtype is not dt.bool_:
-        raise RuntimeError(f"masked_fill only supports boolean masks, but got {mask.dtype.name}")
+    """`input` with `value` (a number or a 0-d tensor) where the bool `mask` holds."""
+    _bool_mask("masked_fill", mask)
     if isinstance(value, Tensor):
-        value = value.to(input.dtype)
+        if value.ndim:
+            raise RuntimeError(
+                "masked_fill only supports a 0-dimensional value tensor, but got tensor with "
+                f"{value.ndim} dimension(s); use where"
+            )
+        if value.dtype.category > input.dtype.category and not value.device.lazy:
+            return masked_fill(input, mask, value.item())
+        value = value.to(input.device, input.dtype)
     elif input.dtype.category < dt.of_scalar(value).category:
-        raise RuntimeError(
-            f"value cannot be converted to type {input.dtype.name} without overflow: {value}"
-        )
+        kept = dt.convert_scalar(value, input.dtype)
+        if kept != value and input.dtype is not dt.bool_:
+            raise RuntimeError(
+                f"value cannot be converted to type {input.dtype.name} without overflow: {value}"
+            )
+        value = kept.item()
     return el.where(mask, value, input)
 
 
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
     """The elements where `mask` holds, as a vector. Reads the mask."""
+    _bool_mask("masked_select", mask)
     input, mask = mv.broadcast_tensors(input, mask)
     return getitem(input, mask)
+
+
+def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """`input` with source's elements, in order, where the bool `mask` holds. Reads the mask."""
+    _bool_mask("masked_scatter_", mask)
+    if source.dtype is not input.dtype:
+        raise RuntimeError(
+            f"masked_scatter: expected self and source to have same dtypes but got "
+            f"{input.dtype.name} and {source.dtype.name}"
+        )
+    input, mask = mv.broadcast_tensors(input, mask)
+    places = nonzero(mask.reshape(mask.numel()), as_tuple=True)[0]
+    n = places.numel()
+    if source.numel() < n:
+        raise RuntimeError(
+            f"masked_scatter: expected at least {n} elements in source, as mask has, got "
+            f"{source.numel()}"
+        )
+    values = mv.slice_(source.reshape(source.numel()), (0,), (n,)).reshape(n, 1)
+    out = apply(put_rows, (input.reshape(input.numel(), 1), places, values))
+    return out.reshape(input._node.shape)
 
 
 def tril_mask(shape: tuple[int, ...], diagonal: int, device: Any) -> Tensor:
@@ -258,14 +721,47 @@ def tril_mask(shape: tuple[int, ...], diagonal: int, device: Any) -> Tensor:
     return el.le(el.iota((columns,), device), el.iota((rows, 1), device) + diagonal)
 
 
+def _matrices(name: str, x: Tensor) -> Tensor:
+    if x.ndim < 2:
+        raise RuntimeError(f"{name}: input tensor must have at least 2 dimensions, got {x.ndim}")
+    return x
+
+
+def _zero(x: Tensor) -> Any:
+    return False if x.dtype is dt.bool_ else 0
+
+
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
     """The lower triangle of matrices; zeros above `diagonal`."""
-    return el.where(tril_mask(input._node.shape, diagonal, input.device), input, 0)
+    shape = _matrices("tril", input)._node.shape
+    return el.where(tril_mask(shape, diagonal, input.device), input, _zero(input))
 
 
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     """The upper triangle of matrices; zeros below `diagonal`."""
-    return el.where(tril_mask(input._node.shape, diagonal - 1, input.device), 0, input)
+    shape = _matrices("triu", input)._node.shape
+    return el.where(tril_mask(shape, diagonal - 1, input.device), _zero(input), input)
+
+
+def _triangle(name: str, find: Any) -> Any:
+    def run(
+        row: int, col: int, offset: int = 0, *, dtype: dt.dtype = dt.int64, device: Any = "cpu",
+        layout: Any = None,
+    ) -> Tensor:  # fmt: skip
+        if row < 0 or col < 0:
+            raise RuntimeError(f"{name}: row and col must be non-negative, got {row}, {col}")
+        if not isinstance(dtype, dt.dtype) or dtype not in (dt.int64, dt.int32):
+            raise RuntimeError(f"{name}: not implemented for {dtype}; expected int32 or int64")
+        found = np.stack(find(row, offset, col)).astype(dtype.numpy)
+        return upload(found, Device(device))
+
+    run.__name__ = run.__qualname__ = name
+    run.__doc__ = f"(2, n): the rows and columns of the elements that {name[:4]} keeps."
+    return run
+
+
+tril_indices = _triangle("tril_indices", np.tril_indices)
+triu_indices = _triangle("triu_indices", np.triu_indices)
 
 
 # --- x[...]
@@ -367,6 +863,8 @@ def _slice(s: slice, n: int) -> tuple[int, int, int]:
 def _normalize(i: Any, x: Tensor) -> Any:
     if i is None or isinstance(i, (bool, EllipsisType)):
         return i
+    if isinstance(i, np.bool_):
+        return bool(i)
     if isinstance(i, slice):
         return slice(*[v.item() if isinstance(v, Tensor) else v for v in (i.start, i.stop, i.step)])
     if isinstance(i, Tensor):
@@ -412,9 +910,10 @@ def _rows(x: Tensor, tensors: dict[int, Tensor]) -> tuple[Any, ...]:
 
 def getitem(x: Tensor, key: Any) -> Tensor:
     """x[key]: ints, slices, None and ... give views; tensors, lists and masks give copies."""
+    whole = x
     x, tensors = _parse(x, key)
     if not tensors:
-        return mv.apply(mv.reshape_op, (x,), (x._node.shape,)) if key is Ellipsis else x
+        return mv.apply(mv.reshape_op, (x,), (x._node.shape,)) if x is whole else x
     moved, flat, shape, place, _, rows = _rows(x, tensors)
     rest = moved._node.shape[len(tensors) :]
     flat_rows = moved.reshape(rows, math.prod(rest))
@@ -474,13 +973,66 @@ def _with_rows(part: Tensor, tensors: dict[int, Tensor], value: Tensor, accumula
 
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
     """A copy of `input` with `values` at `indices` (added to what is there if `accumulate`)."""
-    part, tensors = _parse(input, tuple(indices))
-    return _with_rows(part, tensors, values.to(input.dtype), accumulate)
+    if values.dtype is not input.dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{input.dtype.name} for the destination and {values.dtype.name} for the source."
+        )
+    key = tuple(slice(None) if i is None else i for i in indices)
+    if not key:
+        raise RuntimeError("index_put: at least one index is required")
+    part, tensors = _parse(input, key)
+    return _with_rows(part, tensors, values.to(input.device), accumulate)
+
+
+# --- views with something else in their place
+
+
+def _with_view(name: str, input: Tensor, src: Tensor, steps: Any, shape: Any) -> Tensor:
+    if src._node.shape != tuple(shape):
+        raise RuntimeError(
+            f"{name}: expected src to have a size equal to the slice of self, {list(shape)}, got "
+            f"{list(src.shape)}"
+        )
+    return apply(mv.put_op, (input, src.to(input.dtype)), (tuple(steps),))
+
+
+def _steps_to(view: Tensor, input: Tensor) -> Any:
+    return view._steps[len(input._steps) :]
+
+
+def diagonal_scatter(
+    input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Tensor:
+    """A copy of `input` with `src` as that diagonal."""
+    part = mv.diagonal(input.detach(), offset, dim1, dim2)
+    return _with_view("diagonal_scatter", input, src, _steps_to(part, input), part._node.shape)
+
+
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """A copy of `input` with `src` at `index` of a dim."""
+    part = mv.select(input.detach(), dim, index)
+    return _with_view("select_scatter", input, src, _steps_to(part, input), part._node.shape)
+
+
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None,
+    step: int = 1,
+) -> Tensor:  # fmt: skip
+    """A copy of `input` with `src` at start:end:step of a dim."""
+    d = normalize_dim(dim, input.ndim)
+    if not input.ndim:
+        raise IndexError("slice_scatter(): a 0-dim tensor has no dim to slice")
+    part = getitem(input.detach(), (*(slice(None),) * d, slice(start, end, step)))
+    return _with_view("slice_scatter", input, src, _steps_to(part, input), part._node.shape)
 
 
 PUBLIC = public(
     globals(),
-    both="""index_select gather scatter_add index_add nonzero masked_fill masked_select tril triu
-    index_put""",
-    inplace="masked_fill tril triu scatter_add index_add index_put",
+    both="""index_select gather scatter scatter_add scatter_reduce index_add index_copy index_fill
+    index_reduce take take_along_dim put nonzero argwhere nonzero_static masked_fill masked_select
+    masked_scatter tril triu index_put diagonal_scatter select_scatter slice_scatter""",
+    functions="tril_indices triu_indices unravel_index",
+    inplace="""masked_fill masked_scatter tril triu scatter scatter_add scatter_reduce index_add
+    index_copy index_fill index_reduce index_put put""",
 )

@@ -126,7 +126,7 @@ def _on_diagonal(x: Tensor) -> Tensor:
     """(..., n) -> (..., n, n) with `x` on the diagonal, 0 elsewhere."""
     n = x._node.shape[-1]
     hot = eq(iota((n, 1), x.device), iota((n,), x.device))
-    return where(hot, unsqueeze(x, -1), 0)
+    return where(hot, unsqueeze(x, -1), False if x.dtype is dt.bool_ else 0)
 
 
 def _np_fold(cols: np.ndarray, spatial: Shape, stride: Shape, dilation: Shape) -> np.ndarray:
