@@ -526,11 +526,11 @@ def isin(
     else:
         ordered = sort(test.reshape(-1)).values
         place = el.minimum(searchsorted(ordered, x), test.numel() - 1)
-        found = el.eq(take_along_flat(ordered, place), x)
+        found = el.eq(_taken(ordered, place), x)
     return el.logical_not(found) if invert else found
 
 
-def take_along_flat(x: Tensor, index: Tensor) -> Tensor:
+def _taken(x: Tensor, index: Tensor) -> Tensor:
     """x[index] of a vector, for places that are known to be right."""
     return apply(take_rows, (x.reshape(-1, 1), index.reshape(-1))).reshape(index._node.shape)
 
