@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import elementwise as el, movement as mv, reduce as rd, scan, sort
+from pyframe.ops import elementwise as el, movement as mv, reduce as rd, scan, sort, special
 from pyframe.tensor import Tensor
 
 __all__ = [
@@ -209,7 +209,7 @@ def logaddexp(
     """log(exp(x) + exp(y)) of what each mask names."""
     x = _fill(input, input_mask, _limit(input, -1))
     y = _fill(other, other_mask, _limit(other, -1))
-    return scan.log_add(x, y).to(dtype or input.dtype)
+    return special.logaddexp(x, y).to(dtype or input.dtype)
 
 
 def softmax(

@@ -30,10 +30,16 @@ def _checked(index: np.ndarray, rows: int) -> np.ndarray:
 
 
 def _add_rows_numpy(index: np.ndarray, source: np.ndarray, rows: int) -> np.ndarray:
-    """Row sums in index order: sorted segments, which beats np.add.at and is deterministic."""
+    """Row sums in index order, deterministic: of one column as NumPy counts (floats in float64), of
+    several in sorted segments, which there beats np.add.at."""
     out = np.zeros((rows, source.shape[1]), source.dtype)
     if index.size:
         _checked(index, rows)
+        if source.shape[1] == 1 and source.dtype.kind == "f":
+            return np.bincount(index, source[:, 0], rows).astype(source.dtype)[:, None]
+        if source.shape[1] == 1:
+            np.add.at(out[:, 0], index, source[:, 0])
+            return out
         order = np.argsort(index, kind="stable")
         ordered = index[order]
         starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])

@@ -14,6 +14,7 @@ from pyframe.ops import elementwise as el, movement as mv
 from pyframe.ops.op import ROUTINE, Op, Shader, apply
 from pyframe.ops.public import public
 from pyframe.ops.reduce import not_complex, one_dim, sum as sum_, wide
+from pyframe.ops.special import logaddexp
 from pyframe.tensor import Tensor
 
 SUM, PRODUCT, MAXIMUM = 0, 1, 2  # KIND in scan.wgsl
@@ -97,18 +98,12 @@ def _logcumsumexp_by_ops(x: Tensor) -> Tensor:
     step = 1
     while step < n:
         before = mv.pad(x[:, : n - step], ((0, 0), (step, 0), (0, 0)), -math.inf)
-        x = log_add(x, before)
+        x = logaddexp(x, before)
         step *= 2
     return x
 
 
-def log_add(a: Tensor, b: Tensor) -> Tensor:
-    top = el.maximum(a, b)
-    gap = el.where(el.eq(a, b), 0.0, -el.abs(a - b))
-    return top + el.log1p(el.exp(gap))
-
-
-def _logaddexp(x: np.ndarray) -> np.ndarray:
+def _logcumsumexp_numpy(x: np.ndarray) -> np.ndarray:
     if x.dtype.kind != "c":
         return np.asarray(np.logaddexp.accumulate(x, axis=1))
     out = x.copy()
@@ -121,13 +116,13 @@ def _logaddexp(x: np.ndarray) -> np.ndarray:
 
 
 logcumsumexp_op = Op(
-    "logcumsumexp", ROUTINE, "x", infer=lambda x: (x.shape, x.dtype), numpy=_logaddexp,
+    "logcumsumexp", ROUTINE, "x", infer=lambda x: (x.shape, x.dtype), numpy=_logcumsumexp_numpy,
     fallback=_logcumsumexp_by_ops, x=lambda g, y, x: _logcumsumexp_grad(g, y, x),
 )  # fmt: skip
 
 
 _COMBINE: dict[Op, Any] = {
-    cumsum_op: el.add, cumprod_op: el.mul, cummax_op: el.maximum, logcumsumexp_op: log_add,
+    cumsum_op: el.add, cumprod_op: el.mul, cummax_op: el.maximum, logcumsumexp_op: logaddexp,
 }  # fmt: skip
 
 

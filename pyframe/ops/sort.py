@@ -21,7 +21,6 @@ from pyframe.ops.reduce import (
     amax,
     amin,
     argmax,
-    count_nonzero,
     no_empty,
     not_complex,
     one_dim,
@@ -32,7 +31,7 @@ from pyframe.ops.scan import _along, cummax_op
 from pyframe.tensor import Tensor, from_numpy, tensor
 
 RUN = 2048  # what one workgroup sorts: keys and places fill the 16 KiB that WebGPU promises
-
+FEW = 16  # as many smallest elements are found one by one
 
 # --- primitives, each on rows
 
@@ -40,9 +39,13 @@ RUN = 2048  # what one workgroup sorts: keys and places fill the 16 KiB that Web
 def _key_numpy(x: np.ndarray) -> np.ndarray:
     if x.dtype.kind == "f":
         wide = np.float64 if x.dtype == np.float64 else np.float32
-        bits = (x.astype(wide) + wide(0)).view(np.int64 if wide is np.float64 else np.int32)
+        bits = np.asarray(np.add(x, 0, dtype=wide)).view(
+            np.int64 if wide is np.float64 else np.int32
+        )
         top = np.iinfo(bits.dtype).max
-        return np.where(np.isnan(x), top, np.where(bits < 0, bits ^ top, bits))
+        bits ^= (bits >> bits.itemsize * 8 - 1) & top  # -0 + 0 is 0 already
+        bits[np.isnan(x)] = top
+        return bits
     if x.dtype == np.uint64 or x.dtype == np.uint32:
         kind = np.dtype(f"int{x.dtype.itemsize * 8}")
         return x.view(kind) ^ np.iinfo(kind).min
@@ -62,22 +65,45 @@ def sort_key(x: Tensor) -> Tensor:
     return apply(sort_key_op, (x.detach().to(dt.int32) if x.dtype is dt.bool_ else x.detach(),))
 
 
-def _argsort_numpy(key: np.ndarray) -> np.ndarray:
-    if key.dtype == np.int64 or key.size < 64:
-        return np.argsort(key, axis=-1, kind="stable")
-    packed = key.astype(np.int64)  # NumPy sorts numbers much faster than their places
+def _smallest(key: np.ndarray, first: int) -> np.ndarray | None:
+    """Places of the smallest, one by one; None where the largest int is among them."""
+    rest, top = key.copy(), np.iinfo(key.dtype).max
+    rows = np.arange(key.shape[0])
+    out = np.empty((key.shape[0], first), np.int64)
+    for i in range(first):
+        at = rest.argmin(1)
+        if (rest[rows, at] == top).any():
+            return None
+        out[:, i] = at
+        rest[rows, at] = top
+    return out
+
+
+def _argsort_numpy(key: np.ndarray, first: int) -> np.ndarray:
+    """NumPy finds the smallest fast, and sorts numbers much faster than their places: each key
+    takes its place along."""
+    if 0 < first <= FEW and (found := _smallest(key, first)) is not None:
+        return found
+    low, high = (0, 0) if key.dtype == np.int32 or not key.size else (key.min(), key.max())
+    if int(high) - int(low) >= 1 << 31:
+        return np.argsort(key, axis=1, kind="stable")[:, :first]
+    packed = key.astype(np.int64)
+    packed -= low
     packed <<= 32
-    packed |= np.arange(key.shape[-1])
-    packed.sort(axis=-1)
+    packed |= np.arange(key.shape[1])
+    if 0 < first < key.shape[1]:
+        packed.partition(first - 1, axis=1)
+    packed = np.ascontiguousarray(packed[:, :first])
+    packed.sort(axis=1)
     packed &= 0xFFFFFFFF
     return packed
 
 
-def _argsort_by_runs(key: Tensor) -> Tensor:
+def _argsort_by_runs(key: Tensor, first: int) -> Tensor:
     """Runs of up to RUN elements, each sorted by a workgroup, then merged in pairs."""
     rows, n = key._node.shape
     if rows * n == 0:
-        return key.to(dt.int64)
+        return key[:, :first].to(dt.int64)
     runs = 1
     while runs * RUN < n:
         runs *= 2
@@ -89,11 +115,13 @@ def _argsort_by_runs(key: Tensor) -> Tensor:
     while runs > 1:
         runs //= 2
         order = apply(merge_runs, (whole, order.reshape(rows * runs, -1)))
-    return order.reshape(rows, -1)[:, :n]
+    return order.reshape(rows, -1)[:, :first]
 
 
-def _rows_infer(key: Any) -> tuple[tuple[int, ...], dt.dtype]:
-    return key.shape, dt.int64
+def _order(key: Tensor, first: int | None = None, descending: bool = False) -> Tensor:
+    """int64 (rows, first): the places of the first (all by default) of each row in order."""
+    key = el.bitwise_not(key) if descending else key
+    return apply(argsort_op, (key,), (key._node.shape[1] if first is None else first,))
 
 
 def _runs_plan(out: tuple[int, ...], shapes: Any) -> tuple[dict[str, int], tuple[int, int, int]]:
@@ -120,11 +148,13 @@ def _merge_numpy(key: np.ndarray, order: np.ndarray) -> np.ndarray:
     return np.take_along_axis(order, by_key, 1)
 
 
-argsort_op = Op(  # keys (rows, n) -> int64 (rows, n): places in ascending order, stable
-    "argsort", ROUTINE, "key", infer=_rows_infer, numpy=_argsort_numpy, fallback=_argsort_by_runs,
+argsort_op = Op(  # keys (rows, n) -> int64 (rows, first): places in ascending order, stable
+    "argsort", ROUTINE, "key", "first", numpy=_argsort_numpy, fallback=_argsort_by_runs,
+    infer=lambda key, first: ((key.shape[0], first), dt.int64),
 )  # fmt: skip
-sort_runs = Op(  # the same of rows of at most RUN
-    "sort_runs", ROUTINE, "key", infer=_rows_infer, numpy=_argsort_numpy,
+sort_runs = Op(  # the same, all of rows of at most RUN
+    "sort_runs", ROUTINE, "key", infer=lambda key: (key.shape, dt.int64),
+    numpy=lambda key: _argsort_numpy(key, key.shape[1]),
     kernel=Shader("sort.wgsl", _runs_plan),
 )  # fmt: skip
 merge_runs = Op(  # keys (rows, n), places (runs, 2 l) in sorted halves: those of sorted runs
@@ -139,15 +169,23 @@ def _reorder_by_rows(x: Tensor, order: Tensor) -> Tensor:
     return apply(take_rows, (x.reshape(-1, 1), flat.reshape(-1))).reshape(order._node.shape)
 
 
-reorder = Op(  # x (rows, n), order a permutation of each row: its gradient is a gather
+reorder = Op(  # x (rows, n), order (rows, m) of different places
     "reorder", ROUTINE, "x order", infer=lambda x, order: (order.shape, x.dtype),
     numpy=lambda x, order: np.take_along_axis(x, order, 1), fallback=_reorder_by_rows,
-    x=lambda g, order: apply(reorder, (g, _inverse(order))),
+    x=lambda g, order, x_spec: _put_back(g, order, x_spec.shape[1]),
 )  # fmt: skip
 
 
-def _inverse(order: Tensor) -> Tensor:
-    return apply(argsort_op, (order.to(dt.int32),))
+def _put_back(g: Tensor, order: Tensor, n: int) -> Tensor:
+    """(rows, n) with each element of `g` at its place, 0 elsewhere."""
+    rows, m = order._node.shape
+    if m == n:  # a permutation: the gradient is a gather too
+        return apply(reorder, (g, _order(order.to(dt.int32))))
+    if g.device.lazy:
+        hit = el.eq(order.unsqueeze(1), el.iota((n, 1), g.device))
+        return sum_(el.where(hit, g.unsqueeze(1), 0), 2)
+    flat = (order + el.iota((rows, 1), g.device) * n).reshape(-1)
+    return apply(add_rows, (flat, g.reshape(-1, 1)), (rows * n,)).reshape(rows, n)
 
 
 def _search_numpy(sequence: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -184,11 +222,12 @@ def _from_rows(rows: Tensor, x: Tensor, d: int) -> Tensor:
     return mv.movedim(out, -1, d) if d != x.ndim - 1 else out
 
 
-def _sorted_rows(x: Tensor, d: int, descending: bool = False) -> tuple[Tensor, Tensor]:
-    """Rows of the elements in order, and of their places."""
+def _sorted_rows(
+    x: Tensor, d: int, descending: bool = False, first: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Rows of the (first) elements in order, and of their places."""
     rows = _as_rows(x, d)
-    key = sort_key(rows)
-    order = apply(argsort_op, (el.bitwise_not(key) if descending else key,))
+    order = _order(sort_key(rows), first, descending)
     return apply(reorder, (rows, order)), order
 
 
@@ -228,9 +267,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     """The int64 indices that sort a dim; always stable, NaN counts as largest."""
     _sortable("argsort", input)
     d = one_dim("argsort", input, dim)
-    key = sort_key(_as_rows(input, d))
-    order = apply(argsort_op, (el.bitwise_not(key) if descending else key,))
-    return _from_rows(order, input, d)
+    return _from_rows(_order(sort_key(_as_rows(input, d)), None, descending), input, d)
 
 
 def msort(input: Tensor) -> Tensor:
@@ -246,8 +283,8 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     n = input._node.shape[d] if input.ndim else 1
     if not 0 <= k <= n:
         raise RuntimeError(f"topk: selected index k out of range: k={k} of {n} elements")
-    values, order = _sorted_rows(input, d, largest)
-    return TopkResult(_from_rows(values[:, :k], input, d), _from_rows(order[:, :k], input, d))
+    values, order = _sorted_rows(input, d, largest, k)
+    return TopkResult(_from_rows(values, input, d), _from_rows(order, input, d))
 
 
 def _picked(kind: Any, input: Tensor, d: int, index: Tensor, keepdim: bool) -> Any:
@@ -263,8 +300,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     no_empty("kthvalue", input, (d,) if input.ndim else ())
     if not 1 <= k <= n:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {d}: {k}")
-    _, order = _sorted_rows(input, d)
-    return _picked(KthvalueResult, input, d, order[:, k - 1 : k], keepdim)
+    order = _order(sort_key(_as_rows(input, d)), k)
+    return _picked(KthvalueResult, input, d, order[:, k - 1 :], keepdim)
 
 
 def _median(kind: Any, input: Tensor, dim: int | None, keepdim: bool) -> Any:
@@ -286,15 +323,15 @@ def _median(kind: Any, input: Tensor, dim: int | None, keepdim: bool) -> Any:
     no_empty(name, input, (d,) if input.ndim else ())
     rows = _as_rows(input, d)
     n = rows._node.shape[1]
-    order = apply(argsort_op, (sort_key(rows),))
+    order = _order(sort_key(rows), (n + 1) // 2)
     if input.dtype.category < dt.FLOAT:
-        return _picked(kind, input, d, order[:, (n - 1) // 2 : (n + 1) // 2], keepdim)
-    nans = count_nonzero(el.isnan(rows), 1).unsqueeze(1)
-    if kind is MedianResult:
-        place = el.where(el.gt(nans, 0), n - nans, (n - 1) // 2)
-    else:
-        place = el.maximum(n - nans - 1, 0) // 2
-    return _picked(kind, input, d, _reorder_by_rows(order, place), keepdim)
+        return _picked(kind, input, d, order[:, (n - 1) // 2 :], keepdim)
+    nans = sum_(el.isnan(rows), 1, True)
+    if kind is NanmedianResult:
+        place = _reorder_by_rows(order, el.maximum(n - nans - 1, 0) // 2)
+    else:  # argmax finds the first NaN
+        place = el.where(el.gt(nans, 0), argmax(rows, 1, True), order[:, (n - 1) // 2 :])
+    return _picked(kind, input, d, place, keepdim)
 
 
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -314,7 +351,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     no_empty("mode", input, (d,) if input.ndim else ())
     rows = _as_rows(input, d)
     key = sort_key(rows)
-    order = apply(argsort_op, (key,))
+    order = _order(key)
     ordered = _reorder_by_rows(key, order)
     place = el.iota((ordered._node.shape[1],), input.device)
     starts = el.where(el.ne(ordered[:, 1:], ordered[:, :-1]), place[1:], 0)
@@ -506,11 +543,11 @@ def isin(
     else:
         ordered = sort(test.reshape(-1)).values
         place = el.minimum(searchsorted(ordered, x), test.numel() - 1)
-        found = el.eq(take_along_flat(ordered, place), x)
+        found = el.eq(_taken(ordered, place), x)
     return el.logical_not(found) if invert else found
 
 
-def take_along_flat(x: Tensor, index: Tensor) -> Tensor:
+def _taken(x: Tensor, index: Tensor) -> Tensor:
     """x[index] of a vector, for places that are known to be right."""
     return apply(take_rows, (x.reshape(-1, 1), index.reshape(-1))).reshape(index._node.shape)
 
@@ -534,8 +571,15 @@ def _unique(
             )
         rows = np.moveaxis(x, d, 0).reshape(x.shape[d], math.prod(rest))
     n = len(rows)
-    order = np.lexsort(rows.T[::-1]) if in_order and n else np.arange(n)
-    ordered = rows[order]
+    order = np.arange(n)
+    if rows.shape[1] == 1 and in_order and not inverse:
+        ordered = np.sort(rows, axis=0)
+    else:
+        if in_order and rows.shape[1] == 1 and x.dtype.kind != "c":
+            order = _argsort_numpy(_key_numpy(rows.T), n)[0]
+        elif in_order and n:
+            order = np.lexsort(rows.T[::-1])
+        ordered = rows[order]
     new = np.ones(n, bool)
     new[1:] = (ordered[1:] != ordered[:-1]).any(1)
     starts = np.flatnonzero(new)
@@ -550,9 +594,9 @@ def _unique(
         where = where.reshape(input._node.shape)
 
     def back(a: np.ndarray) -> Tensor:
-        return from_numpy(np.ascontiguousarray(a)).to(input.device)
+        return from_numpy(np.array(a, order="C")).to(input.device)
 
-    out = [from_numpy(np.ascontiguousarray(values)).to(input.dtype).to(input.device)]
+    out = [from_numpy(np.array(values, order="C")).to(input.dtype).to(input.device)]
     out += [back(where)] if inverse else []
     out += [back(np.diff(np.r_[starts, n]).astype(np.int64))] if counts else []
     return tuple(out) if len(out) > 1 else out[0]

@@ -61,9 +61,9 @@ ROWS: tuple[Row, ...] = (
     Row("isin", lambda t, F, x, y: t.isin(x, y), (ints(0, 9, 4, 5), ints(0, 9, 3)), grad=False),
     Row("bincount", lambda t, F, x: t.bincount(x, minlength=9), (ints(0, 6, 300),), grad=False),
     Row("histc", lambda t, F, x: t.histc(x, 5, -1, 1), (normal(300),), grad=False),
-    Row("histogram", lambda t, F, x: t.cat(t.histogram(x.cpu(), 7)).to(x.device), (normal(60),),
+    Row("histogram", lambda t, F, x: t.cat(t.histogram(x, 7)), (normal(60),),
         grad=False),
-    Row("histogramdd", lambda t, F, x: t.histogramdd(x.cpu(), [3, 4])[0].to(x.device),
+    Row("histogramdd", lambda t, F, x: t.histogramdd(x, [3, 4])[0],
         (normal(50, 2),), grad=False),
     # scans
     Row("cumsum", lambda t, F, x: x.cumsum(1), (normal(3, 4, 2),)),
