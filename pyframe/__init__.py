@@ -81,6 +81,20 @@ cfloat, cdouble = complex64, complex128
 globals().update(_TYPES)
 globals().update(ops.as_functions({**ops.METHODS, **ops.FUNCTIONS}))
 
+# functions of nn.functional that torch has at its top level too, and those of nn.functional.native
+_FROM_FUNCTIONAL = set(
+    """
+bilinear celu celu_ cosine_similarity pairwise_distance pdist relu_ rms_norm rrelu rrelu_ selu selu_
+threshold threshold_
+""".split()
+)
+_FROM_NATIVE = set(
+    """
+alpha_dropout alpha_dropout_ batch_norm dropout dropout_ embedding embedding_renorm_
+feature_alpha_dropout feature_alpha_dropout_ feature_dropout feature_dropout_ group_norm
+instance_norm layer_norm native_batch_norm native_dropout native_group_norm native_layer_norm
+""".split()
+)
 _LAZY = set("nn optim data vision train io profiler bench linalg fft special masked signal".split())
 
 
@@ -102,6 +116,10 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"pyframe.{name}")
     if name in ("Model", "Callback", "History"):
         return getattr(importlib.import_module("pyframe.train"), name)
+    if name in _FROM_FUNCTIONAL:
+        return getattr(importlib.import_module("pyframe.nn.functional"), name)
+    if name in _FROM_NATIVE:
+        return getattr(importlib.import_module("pyframe.nn.functional.native"), name)
     if name in ("save", "load"):
         return getattr(importlib.import_module("pyframe.io"), name)
     raise AttributeError(f"module 'pyframe' has no attribute {name!r}")
