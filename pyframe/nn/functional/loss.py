@@ -185,7 +185,7 @@ def cross_entropy(
 
 @dataclass(frozen=True, kw_only=True)
 class LinearCrossEntropyOptions:
-    """PyTorch's hints on how linear_cross_entropy saves memory; pyframe computes the same with all."""
+    """PyTorch's hints on how linear_cross_entropy saves memory; here they change nothing."""
 
     allow_retain_graph: bool = False
     batch_chunk_size: int | None = None
