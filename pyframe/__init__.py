@@ -86,12 +86,20 @@ cfloat, cdouble = complex64, complex128
 globals().update(_TYPES)
 globals().update(ops.as_functions({**ops.METHODS, **ops.FUNCTIONS}))
 
-# functions of nn.functional that torch has at its top level too
+# functions of nn.functional that torch has at its top level too, and those of nn.functional.native
 _FROM_FUNCTIONAL = set(
     """
-adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d channel_shuffle conv1d conv2d
-conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d max_pool1d
-max_pool1d_with_indices max_pool2d max_pool3d native_channel_shuffle pixel_shuffle pixel_unshuffle
+adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d bilinear celu celu_ channel_shuffle conv1d conv2d
+conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d cosine_similarity max_pool1d
+max_pool1d_with_indices max_pool2d max_pool3d native_channel_shuffle pairwise_distance pdist
+pixel_shuffle pixel_unshuffle relu_ rms_norm rrelu rrelu_ selu selu_ threshold threshold_
+""".split()
+)
+_FROM_NATIVE = set(
+    """
+alpha_dropout alpha_dropout_ batch_norm dropout dropout_ embedding embedding_renorm_
+feature_alpha_dropout feature_alpha_dropout_ feature_dropout feature_dropout_ group_norm
+instance_norm layer_norm native_batch_norm native_dropout native_group_norm native_layer_norm
 """.split()
 )
 _LAZY = set("nn optim data vision train io profiler bench linalg fft special masked signal".split())
@@ -117,6 +125,8 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module("pyframe.train"), name)
     if name in _FROM_FUNCTIONAL:
         return getattr(importlib.import_module("pyframe.nn.functional"), name)
+    if name in _FROM_NATIVE:
+        return getattr(importlib.import_module("pyframe.nn.functional.native"), name)
     if name in ("save", "load"):
         return getattr(importlib.import_module("pyframe.io"), name)
     raise AttributeError(f"module 'pyframe' has no attribute {name!r}")

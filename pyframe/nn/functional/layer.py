@@ -23,6 +23,7 @@ from pyframe.ops.activation import floats_only
 from pyframe.ops.creation import ones, rand, zeros
 from pyframe.ops.index import one_hot as one_hot
 from pyframe.ops.matmul import linear as _linear, matmul
+from pyframe.ops.scan import cumsum
 from pyframe.tensor import Tensor, from_numpy, no_grad, normalize_dim
 
 __all__ = [
@@ -32,6 +33,14 @@ __all__ = [
     "multi_head_attention_forward", "normalize", "one_hot", "pairwise_distance", "pdist",
     "rms_norm", "scaled_dot_product_attention",
 ]  # fmt: skip
+
+
+def check(bad: Tensor, error: type[Exception], message: str) -> None:
+    """`error` where an element of `bad` is true; on lazy devices IndexError at the next read."""
+    if bad.device.lazy:
+        _index.guard(bad, message)
+    elif bad._node.data.any():
+        raise error(message)
 
 
 def at_least(x: Tensor, low: float) -> Tensor:
@@ -84,7 +93,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 # --- dropout
 
 
-def _dropped(
+def dropped(
     name: str, input: Tensor, p: float, training: bool, inplace: bool, features: bool = False,
     alpha: bool = False,
 ) -> Tensor:  # fmt: skip
@@ -116,21 +125,21 @@ _ALPHA = 1.7580993408473766  # minus the value that selu saturates at
 
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Zero each element with probability p and scale the rest by 1 / (1 - p)."""
-    return _dropped("dropout", input, p, training, inplace)
+    return dropped("dropout", input, p, training, inplace)
 
 
 def alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
     """Dropout to the value that selu saturates at, keeping mean 0 and variance 1 (1706.02515)."""
-    return _dropped("alpha_dropout", input, p, training, inplace, alpha=True)
+    return dropped("alpha_dropout", input, p, training, inplace, alpha=True)
 
 
 def feature_alpha_dropout(
     input: Tensor, p: float = 0.5, training: bool = False, inplace: bool = False
 ) -> Tensor:
     """alpha_dropout of whole channels: (N, C, *)."""
-    return _dropped("feature_alpha_dropout", input, p, training, inplace, True, True)
+    return dropped("feature_alpha_dropout", input, p, training, inplace, True, True)
 
 
 def dropout1d(
@@ -149,8 +158,8 @@ def _channels(
     name: str, input: Tensor, p: float, training: bool, inplace: bool, alone: bool
 ) -> Tensor:
     if not alone:
-        return _dropped(name, input, p, training, inplace, True)
-    out = _dropped(name, mv.unsqueeze(input, 0), p, training, inplace, True)
+        return dropped(name, input, p, training, inplace, True)
+    out = dropped(name, mv.unsqueeze(input, 0), p, training, inplace, True)
     return input if inplace else mv.squeeze(out, 0)
 
 
@@ -166,7 +175,7 @@ def dropout2d(
             "behavior is desired, (N, C, L); use dropout1d for that",
             stacklevel=2,
         )
-    return _dropped("dropout2d", input, p, training, inplace, True)
+    return dropped("dropout2d", input, p, training, inplace, True)
 
 
 def dropout3d(
@@ -247,7 +256,8 @@ def native_layer_norm(
     """(layer_norm, mean, 1 / sqrt(var + eps)), statistics with the normalized dims as 1."""
     dims = _last_dims("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     out, mean, _, rstd = _standard(input, dims, eps)
-    return _affine(out, weight, bias, input._node.shape[-len(dims) :]), mean, rstd
+    out = _affine(out, weight, bias, input._node.shape[-len(dims) :])
+    return out, mean.detach(), rstd.detach()
 
 
 def rms_norm(
@@ -321,7 +331,7 @@ def native_batch_norm(
     out, mean, var, rstd = _standard(input, (0, *range(2, len(shape))), eps)
     _move(running_mean, mv.reshape(mean, (c,)), momentum)
     _move(running_var, _unbiased(var, math.prod(shape) // c).reshape(c), momentum)
-    return _affine(out, weight, bias, row), mean.reshape(c), rstd.reshape(c)
+    return _affine(out, weight, bias, row), *(x.detach().reshape(c) for x in (mean, rstd))
 
 
 def _unbiased(var: Tensor, n: int) -> Tensor:
@@ -405,9 +415,6 @@ def native_group_norm(
     _check_channels("group_norm", C, weight=weight, bias=bias)
     floats_only("group_norm", input)
     shape = input._node.shape
-    if 0 in shape:
-        empty = zeros(N, group, dtype=input.dtype, device=input.device)
-        return input.clone(), empty, empty + math.nan
     out, mean, _, rstd = _standard(input.reshape(N, group, C // group * HxW), (2,), eps)
     out = _affine(out.reshape(shape), weight, bias, (C, *(1,) * (len(shape) - 2)))
     return out, mv.squeeze(mean, 2), mv.squeeze(rstd, 2)
@@ -438,23 +445,8 @@ def normalize(
     input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
     """x / max(norm(x), eps) over a dim."""
-    result = input / el.clamp(_norm(input, p, dim, True), min=eps)
+    result = input / el.clamp(rd.vector_norm(input, p, dim, True), min=eps)
     return result if out is None else out._write(result)
-
-
-def _norm(x: Tensor, p: float, dim: Any, keepdim: bool) -> Tensor:
-    """The p-norm, whose gradient is 0 where it is 0."""
-    if p == 2:
-        squares = rd.sum(x * x, dim, keepdim)
-        zero = el.eq(squares, 0)
-        return el.where(zero, 0.0, el.sqrt(el.where(zero, 1.0, squares)))
-    if p in (0, 1, math.inf, -math.inf):
-        return rd.norm(x, p, dim, keepdim)
-    size = el.abs(x)
-    zero = el.eq(size, 0)
-    total = rd.sum(el.where(zero, 0.0, el.pow(el.where(zero, 1.0, size), p)), dim, keepdim)
-    none = el.eq(total, 0)
-    return el.where(none, 0.0, el.pow(el.where(none, 1.0, total), 1 / p))
 
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
@@ -467,7 +459,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         )
     a, b = mv.broadcast_tensors(x1.to(dtype), x2.to(dtype))
     d = normalize_dim(dim, a.ndim)
-    unit = [x / at_least(_norm(x, 2, d if x.ndim else (), True), eps) for x in (a, b)]
+    unit = [x / at_least(rd.vector_norm(x, 2, d if x.ndim else (), True), eps) for x in (a, b)]
     return rd.sum(unit[0] * unit[1], d if a.ndim else ())
 
 
@@ -475,7 +467,7 @@ def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
     """The p-norm of x1 - x2 + eps over the last dim."""
-    return _norm(x1 - x2 + eps, p, -1, keepdim)
+    return rd.vector_norm(x1 - x2 + eps, p, -1, keepdim)
 
 
 def pdist(input: Tensor, p: float = 2) -> Tensor:
@@ -487,14 +479,12 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
         raise RuntimeError(f"pdist: only supports non-negative p values, got {p}")
     first, second = np.triu_indices(input._node.shape[0], 1)
     if not first.size:
-        return zeros(0, dtype=input.dtype, device=input.device)
-    if not input._node.shape[1]:
-        return zeros(first.size, dtype=input.dtype, device=input.device)
+        return rd.sum(input[:0], 1)
     rows = [
         _index.apply(_index.take_rows, (input, from_numpy(i.astype(np.int64)).to(input.device)))
         for i in (first, second)
     ]
-    return _norm(rows[0] - rows[1], p, 1, False)
+    return rd.vector_norm(rows[0] - rows[1], p, 1, False)
 
 
 # --- embedding
@@ -521,14 +511,14 @@ def embedding(
         rows = len(weight)
         _expect(-rows <= padding_idx < rows, "Padding_idx must be within num_embeddings")
         padding_idx %= rows
-    flat = _checked_rows("embedding", input, weight)
+    flat = checked_rows("embedding", input, weight)
     if max_norm is not None:
-        _renorm(weight, flat, max_norm, norm_type)
+        renorm_rows(weight, flat, max_norm, norm_type)
     out = _rows(weight, flat, padding_idx, scale_grad_by_freq)
     return out.reshape((*input._node.shape, weight._node.shape[1]))
 
 
-def _checked_rows(name: str, input: Tensor, weight: Tensor) -> Tensor:
+def checked_rows(name: str, input: Tensor, weight: Tensor) -> Tensor:
     if weight.ndim != 2:
         raise RuntimeError(f"{name}: 'weight' must be 2-D, got shape {list(weight.shape)}")
     if input.dtype not in (dt.int32, dt.int64):
@@ -553,12 +543,12 @@ def _rows(weight: Tensor, flat: Tensor, padding_idx: int | None, by_freq: bool) 
     return out
 
 
-def _renorm(weight: Tensor, flat: Tensor, max_norm: float, norm_type: float) -> None:
+def renorm_rows(weight: Tensor, flat: Tensor, max_norm: float, norm_type: float) -> None:
     """Shorten the rows that `flat` names to `max_norm`, in place."""
     with no_grad():
         once = ones(flat.numel(), 1, dtype=weight.dtype, device=weight.device)
         named = _index.apply(_index.add_rows, (flat, once), (weight._node.shape[0],))
-        norm = _norm(weight, norm_type, 1, True)
+        norm = rd.vector_norm(weight, norm_type, 1, True)
         long = el.logical_and(el.gt(named, 0), el.gt(norm, max_norm))
         weight._overwrite(el.where(long, weight * (max_norm / (norm + 1e-7)), weight))
 
@@ -598,14 +588,14 @@ def embedding_bag(
         raise NotImplementedError(
             f"{name}: per_sample_weights is only supported for mode='sum' (got mode='{mode}')"
         )
-    flat = _checked_rows(name, input, weight)
+    flat = checked_rows(name, input, weight)
     if padding_idx is not None:
         rows = len(weight)
         if not -rows <= padding_idx < rows:
             raise RuntimeError(f"{name}: padding_idx must be within the number of embeddings")
         padding_idx %= rows
     if max_norm is not None:
-        _renorm(weight, flat, max_norm, norm_type)
+        renorm_rows(weight, flat, max_norm, norm_type)
     picked = _rows(weight, flat, None, scale_grad_by_freq)
     kept = None if padding_idx is None else mv.unsqueeze(el.ne(flat, padding_idx), 1)
     if per_sample_weights is not None:
@@ -630,24 +620,12 @@ def embedding_bag(
 
 def _bags(offsets: Tensor, n: int) -> Tensor:
     """int64 (n,): the bag of each place, the last one that starts at or before it."""
-    if not offsets.device.lazy:
-        starts = offsets._node.data
-        if n and (not len(starts) or starts[0]):
-            raise RuntimeError(
-                "embedding_bag: offsets[0] has to be 0, i.e., the first sequence in the mini-batch "
-                f"has to start from position 0. However, got {starts[0] if len(starts) else None}"
-            )
-        if len(starts) and starts.max() > n:
-            raise RuntimeError(
-                f"embedding_bag: offsets[-1] can not be greater than input's length: {n}, got "
-                f"{starts.max()}"
-            )
-        found = np.searchsorted(starts, np.arange(n), "right") - 1
-        return from_numpy(found.astype(np.int64))
-    _index.guard(el.ne(offsets[:1], 0), "embedding_bag: offsets[0] has to be 0")
-    _index.guard(el.gt(offsets, n), f"embedding_bag: offsets beyond input's length {n}")
-    begun = el.le(offsets, mv.unsqueeze(el.iota((n,), offsets.device), 1))
-    return rd.sum(begun.to(dt.int32), 1).to(dt.int64) - 1
+    first, last = el.ne(offsets[:1], 0), el.gt(offsets, n)
+    check(first, RuntimeError, "embedding_bag: offsets[0] has to be 0, the start of the first bag")
+    check(last, RuntimeError, f"embedding_bag: an offset is greater than input's length {n}")
+    one = ones(offsets.numel(), 1, dtype=dt.int32, device=offsets.device)
+    starts = _index.apply(_index.add_rows, (offsets, one), (n + 1,))
+    return cumsum(starts.reshape(-1), 0)[:n] - 1
 
 
 def _places(input: Tensor, offsets: Tensor | None, include_last: bool) -> np.ndarray:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.nn.functional.activation import logsigmoid
-from pyframe.nn.functional.layer import at_least, linear, pairwise_distance
+from pyframe.nn.functional.layer import at_least, check, linear, pairwise_distance
 from pyframe.ops import (
     elementwise as el,
     index as _index,
@@ -182,6 +183,17 @@ def cross_entropy(
     return loss * (1 - label_smoothing) + smooth * (label_smoothing / input._node.shape[c])
 
 
+@dataclass(frozen=True, kw_only=True)
+class LinearCrossEntropyOptions:
+    """PyTorch's hints on how linear_cross_entropy saves memory; here they change nothing."""
+
+    allow_retain_graph: bool = False
+    batch_chunk_size: int | None = None
+    chunking_method: str | None = "auto"
+    acc_policy: str = "auto"
+    acc_dtype: dt.dtype | None = None
+
+
 def linear_cross_entropy(
     input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None,
     weight: Tensor | None = None, reduction: str = "mean", ignore_index: int | None = None,
@@ -234,12 +246,12 @@ def multi_margin_loss(
     if weight is not None and weight.ndim != 1:
         raise ValueError(f"multi_margin_loss: weight must be one-dimensional, got {weight.ndim}-d")
     floats_only("multi_margin_loss", input)
-    if input.ndim not in (1, 2) or 0 in input._node.shape[1:] or not all(input._node.shape[-1:]):
+    if input.ndim > 2 or 0 in input._node.shape[-1:]:
         raise RuntimeError(
             "multi_margin_loss: Expected non-empty vector or matrix with optional 0-dim batch "
             f"size, but got: {list(input.shape)}"
         )
-    n, c = input._node.shape if input.ndim == 2 else (1, input._node.shape[0])
+    n, c = (*(1, 1), *input._node.shape)[-2:]
     if target.ndim > 1 or target.numel() != n:
         raise RuntimeError(
             f"multi_margin_loss: inconsistent target size, expected {n} but got "
@@ -341,17 +353,9 @@ def binary_cross_entropy(
     message = "binary_cross_entropy: all elements of input should be between 0 and 1"
     checked = input.detach()
     outside = el.logical_or(el.lt(checked, 0), el.gt(checked, 1))
-    _check(outside, RuntimeError, message)
+    check(outside, RuntimeError, message)
     loss = apply(bce_op, (input, target))
     return _reduce(loss if weight is None else loss * weight, reduction)
-
-
-def _check(bad: Tensor, error: type[Exception], message: str) -> None:
-    """`error` where an element of `bad` is true; on lazy devices IndexError at the next read."""
-    if bad.device.lazy:
-        _index.guard(bad, message)
-    elif bad._node.data.any():
-        raise error(message)
 
 
 def _equal_sizes(name: str, input: Tensor, target: Tensor) -> None:
@@ -438,7 +442,7 @@ def gaussian_nll_loss(
             raise ValueError("gaussian_nll_loss: var has negative entry/entries")
         var = mv.expand(tensor(var, dtype=input.dtype, device=input.device), shape)
     else:
-        _check(
+        check(
             el.lt(var.detach(), 0), ValueError, "gaussian_nll_loss: var has negative entry/entries"
         )
     seen = var._node.shape
@@ -579,7 +583,7 @@ def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: Any = None,
     reduce: Any = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
-    """max(0, -target * (input1 - input2) + margin); all of equally many dims (RuntimeError)."""
+    """max(0, margin - target * (input1 - input2)). RuntimeError for unequal numbers of dims."""
     reduction = _reduction(size_average, reduce, reduction)
     if not input1.ndim == input2.ndim == target.ndim:
         raise RuntimeError(
@@ -699,7 +703,7 @@ def ctc_loss(
             f"ctc_loss: Expected input_lengths to have value at most {steps}, but got {t_len.max()}"
         )
     labels = _ctc_labels(targets if batched else targets.reshape(1, -1), s_len, blank)
-    _check(
+    check(
         el.logical_or(el.lt(labels, 0), el.ge(labels, classes)), RuntimeError,
         f"ctc_loss: a target is out of range 0 to {classes - 1}",
     )  # fmt: skip
