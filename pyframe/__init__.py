@@ -67,7 +67,10 @@ cfloat, cdouble = complex64, complex128
 
 globals().update(ops.as_functions({**ops.METHODS, **ops.FUNCTIONS}))
 
-_LAZY = set("nn optim data vision train io profiler bench linalg fft special masked signal".split())
+_LAZY = set(
+    "nn optim data vision train io profiler bench linalg fft special masked signal func "
+    "utils".split()
+)
 
 
 def is_tensor(obj: object) -> Any:
@@ -86,6 +89,8 @@ def __getattr__(name: str) -> Any:
 
     if name in _LAZY:
         return importlib.import_module(f"pyframe.{name}")
+    if name == "vmap":
+        return importlib.import_module("pyframe.func").vmap
     if name in ("Model", "Callback", "History"):
         return getattr(importlib.import_module("pyframe.train"), name)
     if name in ("save", "load"):
