@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from pyframe import autograd as autograd, ops as ops
+from pyframe.autograd.anomaly_mode import (
+    is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
+    is_anomaly_enabled as is_anomaly_enabled,
+)
 from pyframe.devices import (
     device as device,
     device_name as device_name,
