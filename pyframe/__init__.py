@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from pyframe import autograd as autograd, ops as ops
+from pyframe.autograd.anomaly_mode import (
+    is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
+    is_anomaly_enabled as is_anomaly_enabled,
+)
 from pyframe.devices import (
     device as device,
     device_name as device_name,
@@ -86,23 +90,28 @@ cfloat, cdouble = complex64, complex128
 globals().update(_TYPES)
 globals().update(ops.as_functions({**ops.METHODS, **ops.FUNCTIONS}))
 
-# functions of nn.functional that torch has at its top level too, and those of nn.functional.native
-_FROM_FUNCTIONAL = set(
-    """
-adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d bilinear celu celu_ channel_shuffle conv1d conv2d
-conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d cosine_similarity max_pool1d
-max_pool1d_with_indices max_pool2d max_pool3d native_channel_shuffle pairwise_distance pdist
-pixel_shuffle pixel_unshuffle relu_ rms_norm rrelu rrelu_ selu selu_ threshold threshold_
-""".split()
+# Names of the layers above, which load when they are first used: modules, and what is in them
+_MODULES = set(
+    "nn optim data vision train io profiler bench linalg fft special masked signal func utils".split()
 )
-_FROM_NATIVE = set(
-    """
-alpha_dropout alpha_dropout_ batch_norm dropout dropout_ embedding embedding_renorm_
-feature_alpha_dropout feature_alpha_dropout_ feature_dropout feature_dropout_ group_norm
-instance_norm layer_norm native_batch_norm native_dropout native_group_norm native_layer_norm
-""".split()
-)
-_LAZY = set("nn optim data vision train io profiler bench linalg fft special masked signal".split())
+_ELSEWHERE = {
+    name: module
+    for module, names in {
+        "train": "Model Callback History",
+        "io": "save load",
+        "func": "vmap",
+        "nn.functional": """adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d bilinear celu celu_
+            channel_shuffle conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
+            conv_transpose3d cosine_similarity max_pool1d max_pool1d_with_indices max_pool2d
+            max_pool3d native_channel_shuffle pairwise_distance pdist pixel_shuffle pixel_unshuffle
+            relu_ rms_norm rrelu rrelu_ selu selu_ threshold threshold_""",
+        "nn.functional.native": """alpha_dropout alpha_dropout_ batch_norm dropout dropout_
+            embedding embedding_renorm_ feature_alpha_dropout feature_alpha_dropout_
+            feature_dropout feature_dropout_ group_norm instance_norm layer_norm native_batch_norm
+            native_dropout native_group_norm native_layer_norm""",
+    }.items()
+    for name in names.split()
+}
 
 
 def is_tensor(obj: object) -> Any:
@@ -119,14 +128,8 @@ def __getattr__(name: str) -> Any:
     """Load the upper layers when they are first used."""
     import importlib
 
-    if name in _LAZY:
+    if name in _MODULES:
         return importlib.import_module(f"pyframe.{name}")
-    if name in ("Model", "Callback", "History"):
-        return getattr(importlib.import_module("pyframe.train"), name)
-    if name in _FROM_FUNCTIONAL:
-        return getattr(importlib.import_module("pyframe.nn.functional"), name)
-    if name in _FROM_NATIVE:
-        return getattr(importlib.import_module("pyframe.nn.functional.native"), name)
-    if name in ("save", "load"):
-        return getattr(importlib.import_module("pyframe.io"), name)
+    if name in _ELSEWHERE:
+        return getattr(importlib.import_module(f"pyframe.{_ELSEWHERE[name]}"), name)
     raise AttributeError(f"module 'pyframe' has no attribute {name!r}")

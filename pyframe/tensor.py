@@ -509,6 +509,8 @@ class Tensor:
         """Make the history of this tensor (and its base) say that `value` was written to it."""
         if self._base is None:
             retains = self.retains_grad
+            if retains:
+                self._grad_fn.extra.retained = None  # type: ignore[union-attr]
             if value.requires_grad and value.grad_fn is not None:
                 self._grad_fn = value.grad_fn
             else:

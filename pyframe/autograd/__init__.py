@@ -372,3 +372,12 @@ def _accumulate(x: Tensor, g: Tensor, create_graph: bool, fresh: bool) -> None:
         with set_grad_enabled(False):  # gradients share no memory with each other, nor with a view
             g = g.clone()
     x.grad = g.detach() if g.requires_grad else g
+
+
+def __getattr__(name: str) -> Any:
+    """Load `functional`, which is written in ops, when it is first used."""
+    if name == "functional":
+        import importlib
+
+        return importlib.import_module("pyframe.autograd.functional")
+    raise AttributeError(f"module 'pyframe.autograd' has no attribute {name!r}")

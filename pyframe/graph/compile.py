@@ -135,6 +135,10 @@ class _BadIndexError(Exception):
     """An index is out of range."""
 
 
+class _PythonHistoryError(Exception):
+    """Python code of the user's is in the history of what the function returns."""
+
+
 def _is_small(n: Node) -> bool:
     """Whether `n` takes little to compute apart from all else."""
     return len(toposort([n])) < 100 and not any(
@@ -357,7 +361,11 @@ def _history(tensors: list[Tensor], first: int) -> list[GradNode]:
     stack = [x.grad_fn for x in tensors]
     while stack:
         n = stack.pop()
-        if type(n) is GradNode and n.seq > first and n.saved is not None and id(n) not in found:
+        if n is None or n.seq <= first:
+            continue
+        if type(n) is not GradNode or (n.extra is not None and n.extra.packed):
+            raise _PythonHistoryError(f"returns a result of {n.name()}, which no replay makes anew")
+        if n.saved is not None and id(n) not in found:
             found[id(n)] = n
             stack.extend(e for e in n.edges if isinstance(e, GradNode))
     return sorted(found.values(), key=lambda n: n.seq)
@@ -458,6 +466,10 @@ class Compiled:
         except _BadIndexError:
             capture.undo()
             return self.fn(*args, **kwargs)
+        except _PythonHistoryError as e:
+            capture.finish()
+            self.give_up(f"it {e}")
+            return result
         except BaseException:
             capture.undo()
             raise

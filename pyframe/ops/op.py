@@ -265,12 +265,15 @@ class GradNode:
         if self.saved is None:
             raise freed_error(self.op.name)
         entry = self.saved[j]
-        if type(entry) is not tuple:
-            return entry.get() if type(entry) is Packed else entry
-        x, version = entry
-        if x._storage.version != version:
-            what = f"input '{self.op.inputs[j]}'" if j >= 0 else "the result"
-            check_version(x, version, f"{what} of {self.op.name}")
+        if type(entry) is tuple:
+            x, version = entry
+            if x._storage.version != version:
+                what = f"input '{self.op.inputs[j]}'" if j >= 0 else "the result"
+                check_version(x, version, f"{what} of {self.op.name}")
+        elif type(entry) is Packed:
+            x = entry.get()
+        else:
+            return entry
         if j < 0 and mode.grad:
             x = x._alias()
             x._grad_fn = self

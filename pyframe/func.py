@@ -1,0 +1,468 @@
+"""Transforms of functions, as torch.func: each takes a function and gives a function."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyframe.autograd import grad as _grad
+from pyframe.autograd.functional import fresh, jacobian_of, push
+from pyframe.grad_mode import enable_grad
+from pyframe.graph.compile import _rebuild as tree_map
+from pyframe.ops.creation import ones_like, zeros_like
+from pyframe.ops.movement import movedim, select, stack
+from pyframe.ops.op import GradNode, mode
+from pyframe.tensor import Tensor
+
+__all__ = [
+    "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
+    "stack_module_state", "value_and_grad", "vjp", "vmap",
+]  # fmt: skip
+
+
+def leaves(tree: Any) -> list[Tensor]:
+    """The tensors in nested lists, tuples and dicts."""
+    found: list[Tensor] = []
+    tree_map(tree, lambda x: found.append(x) or x)  # type: ignore[func-returns-value]
+    return found
+
+
+def unflatten(values: Sequence[Any], tree: Any) -> Any:
+    """`tree` with its tensors replaced by `values`, in order."""
+    rest = iter(values)
+    return tree_map(tree, lambda _: next(rest))
+
+
+class _Level:
+    """A differentiation under way: its variables, and what depends on others than them.
+
+    A level may lie in another's function, or among tensors that require grad: what depends on
+    those keeps its history, and what depends on this level's variables alone has none outside.
+    """
+
+    def __init__(self, inputs: Any) -> None:
+        self.outer = mode.grad
+        self.own: set[int] = set()
+        self.inputs = tree_map(inputs, self._variable)
+        self.xs = tuple(leaves(self.inputs))
+
+    def _variable(self, x: Tensor) -> Tensor:
+        out = fresh(x, self.outer)
+        if out.is_leaf:
+            self.own.add(id(out))
+        return out
+
+    def follows(self, *ys: Tensor) -> bool:
+        """Whether derivatives of `ys` are to be differentiable in their turn."""
+        return self.outer and any(self._others(y) for y in ys)
+
+    def out(self, tree: Any) -> Any:
+        """A result without this level's part of its history."""
+        return tree_map(tree, lambda y: y if self.outer and self._others(y) else y.detach())
+
+    def _others(self, y: Tensor) -> bool:
+        stack: list[Any] = [y.grad_fn or y] if y.requires_grad else []
+        seen: set[int] = set()
+        while stack:
+            e = stack.pop()
+            if id(e) in seen:
+                continue
+            seen.add(id(e))
+            if isinstance(e, GradNode):
+                stack.extend(n for n in e.edges if n is not None)
+            elif id(e) not in self.own:
+                return True
+        return False
+
+
+def _chosen(args: tuple[Any, ...], argnums: Any) -> Any:
+    """The arguments at `argnums`: one, or a tuple of them."""
+    many = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    for i in many:
+        if not isinstance(i, int) or not -len(args) <= i < len(args):
+            raise RuntimeError(f"Got argnum={i}, but only {len(args)} positional inputs")
+    if len({i % len(args) for i in many}) < len(many):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    return args[argnums] if isinstance(argnums, int) else tuple([args[i] for i in many])
+
+
+def _replaced(args: tuple[Any, ...], argnums: Any, values: Any) -> list[Any]:
+    out = list(args)
+    if isinstance(argnums, int):
+        out[argnums] = values
+    else:
+        for i, value in zip(argnums, values, strict=True):
+            out[i] = value
+    return out
+
+
+def _split(found: Any, has_aux: bool, name: str) -> tuple[Any, Any]:
+    if not has_aux:
+        return found, None
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise RuntimeError(
+            f"{name}: output of function f should be a tuple: (output, aux) if has_aux is True"
+        )
+    return found
+
+
+def grad_and_value(
+    func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that gives the gradient of `func`, whose result is a 0-d tensor, by its arguments
+    at `argnums` (which may be nested lists, tuples and dicts of tensors), and the result itself;
+    with `has_aux`, where `func` gives (result, aux): (gradient, (result, aux))."""
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        level = _Level(_chosen(args, argnums))
+        with enable_grad():
+            found = func(*_replaced(args, argnums, level.inputs), **kwargs)
+            y, aux = _split(found, has_aux, "grad_and_value(f)(*args)")
+            if not isinstance(y, Tensor):
+                raise RuntimeError(
+                    "grad_and_value(f)(*args): Expected f(*args) to return a single tensor, got "
+                    f"{type(y).__name__}"
+                )
+            if y.ndim:
+                raise RuntimeError(
+                    "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got "
+                    f"tensor with {y.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs"
+                )
+            grads = _pull((y,), level.xs, (ones_like(y).detach(),), level.follows(y))
+        found = unflatten(grads, level.inputs)
+        if has_aux:
+            return level.out(found), (level.out(y), level.out(aux))
+        return level.out(found), level.out(y)
+
+    return wrapped
+
+
+def value_and_grad(
+    func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """`grad_and_value` with the value first, as JAX has it."""
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        return both(*args, **kwargs)[::-1]
+
+    return wrapped
+
+
+def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
+    """A function that gives the gradient of `func`, whose result is a 0-d tensor, by its arguments
+    at `argnums`; with `has_aux`, where `func` gives (result, aux): (gradient, aux)."""
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        found, value = both(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return wrapped
+
+
+def _pull(ys: Any, xs: Any, vs: Any, create_graph: bool) -> list[Tensor]:
+    pairs = [(y, v) for y, v in zip(ys, vs, strict=True) if y.requires_grad]
+    found: Any = [None] * len(xs)
+    if pairs and xs:
+        roots, seeds = zip(*pairs, strict=True)
+        smooth = [x for x in xs if x.requires_grad]
+        some = iter(_grad(roots, smooth, seeds, retain_graph=True, create_graph=create_graph,
+                          allow_unused=True))  # fmt: skip
+        found = [next(some) if x.requires_grad else None for x in xs]
+    return [zeros_like(x).detach() if g is None else g for x, g in zip(xs, found, strict=True)]
+
+
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """`func(*primals)` and a function that gives, for cotangents (of the result's structure), their
+    products with the Jacobian: a tuple, or for one primal that itself; with `has_aux` aux too."""
+    level = _Level(primals)
+    with enable_grad():
+        out, aux = _split(func(*level.inputs), has_aux, "vjp(f, *primals)")
+    ys = leaves(out)
+    if not ys:
+        raise RuntimeError("vjp(f, *primals): Expected f to return tensors, got none")
+
+    def pull(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+        vs = leaves(cotangents)
+        if len(vs) != len(ys):
+            raise RuntimeError(
+                f"vjp: expected cotangents of the result's structure ({len(ys)} tensors), got "
+                f"{len(vs)}"
+            )
+        # of what the caller's own level or graph has made, the result is a part
+        further = mode.grad and (level.follows(*ys) or any(v.requires_grad for v in vs))
+        with enable_grad():
+            found = _pull(ys, level.xs, vs, further)
+        result = unflatten(level.out(found), level.inputs)
+        return result[0] if len(primals) == 1 else result
+
+    results = (level.out(out), pull)
+    return (*results, level.out(aux)) if has_aux else results
+
+
+def jvp(
+    func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool = False,
+    has_aux: bool = False,
+) -> Any:  # fmt: skip
+    """`func(*primals)` and the product of its Jacobian with `tangents`; with `has_aux` aux too.
+    It is computed by two backward passes: pyframe has no forward mode."""
+    if not isinstance(primals, tuple) or not primals:
+        raise RuntimeError("jvp(f, primals, tangents): Expected primals to be a tuple, not empty")
+    out, push_, aux = _linear(func, primals, has_aux, "jvp")
+    found = push_(tangents)
+    return (out, found, aux) if has_aux else (out, found)
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """`func(*primals)` and a function that multiplies tangents with the Jacobian there."""
+    out, push_, _ = _linear(func, primals, False, "linearize")
+    return out, lambda *tangents: push_(tangents)
+
+
+def _linear(func: Any, primals: tuple[Any, ...], has_aux: bool, name: str) -> Any:
+    level = _Level(primals)
+    with enable_grad():
+        out, aux = _split(func(*level.inputs), has_aux, f"{name}(f, primals, tangents)")
+    ys = tuple(leaves(out))
+
+    def push_(tangents: Any) -> Any:
+        vs = tuple(leaves(tangents))
+        if [v.shape for v in vs] != [x.shape for x in level.xs]:
+            raise RuntimeError(
+                f"{name}: expected tangents of the primals' shapes "
+                f"{[list(x.shape) for x in level.xs]}, got {[list(v.shape) for v in vs]}"
+            )
+        further = mode.grad and (level.follows(*ys) or any(v.requires_grad for v in vs))
+        with enable_grad():
+            return unflatten(level.out(push(ys, level.xs, vs, further)), out)
+
+    return level.out(out), push_, level.out(aux)
+
+
+def jacrev(
+    func: Callable[..., Any], argnums: Any = 0, *, has_aux: bool = False,
+    chunk_size: int | None = None, _preallocate_and_copy: bool = False,
+) -> Callable[..., Any]:  # fmt: skip
+    """A function that gives the derivatives of each tensor of the result by the arguments at
+    `argnums`, of shape result.shape + argument.shape: a backward pass for each element."""
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        level = _Level(_chosen(args, argnums))
+        with enable_grad():
+            found = func(*_replaced(args, argnums, level.inputs), **kwargs)
+            out, aux = _split(found, has_aux, "jacrev(f)(*args)")
+
+            def rows(y: Tensor) -> Any:
+                return unflatten(jacobian_of(y, level.xs, level.follows(y)), level.inputs)
+
+            result = level.out(tree_map(out, rows))
+        return (result, level.out(aux)) if has_aux else result
+
+    return wrapped
+
+
+def jacfwd(
+    func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> Callable[..., Any]:
+    """The same as `jacrev`: pyframe has no forward mode."""
+    return jacrev(func, argnums, has_aux=has_aux)
+
+
+def hessian(func: Callable[..., Any], argnums: Any = 0) -> Callable[..., Any]:
+    """A function that gives the second derivatives of `func` by its arguments at `argnums`."""
+    return jacrev(jacrev(func, argnums), argnums)
+
+
+# --- the same for each of a batch
+
+
+def vmap(
+    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error",
+    *, chunk_size: int | None = None,
+) -> Callable[..., Any]:  # fmt: skip
+    """`func` over dim `in_dims` of its arguments (None: all of it, each time), its results stacked
+    along `out_dims`. It is a loop over the batch, which is right for every function: not faster.
+
+    `randomness` "same" gives each call the same random numbers; else each has its own.
+    """
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got "
+            f"{randomness}"
+        )
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        dims = _spread(in_dims, args, "in_dims")
+        flat = leaves(args)
+        if not flat:
+            raise ValueError(
+                f"vmap({_name(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or "
+                "you are trying to vmap over a function with no inputs. The latter is unsupported."
+            )
+        for x, d in zip(flat, dims, strict=True):
+            if d is not None and not -x.ndim <= d < x.ndim:
+                raise ValueError(
+                    f"vmap({_name(func)}, in_dims={in_dims}): Got in_dim={d} for an input of "
+                    f"dimensionality {x.ndim}, so expected in_dim to satisfy {-x.ndim} <= in_dim < "
+                    f"{x.ndim}"
+                )
+        sizes = {x.shape[d] for x, d in zip(flat, dims, strict=True) if d is not None}
+        if len(sizes) != 1:
+            raise ValueError(
+                f"vmap: Expected all tensors to have the same size in the mapped dimension, got "
+                f"sizes {sorted(sizes)} for the mapped dimension"
+            )
+        (n,) = sizes
+        if not n:
+            raise ValueError("vmap: expected a mapped dimension of at least one element, got 0")
+        rows = []
+        state = None
+        for i in range(n):
+            if randomness == "same":
+                from pyframe.utils.checkpoint import RandomState
+
+                state = state or RandomState([x.device for x in flat])
+                state.restore()
+            each = [x if d is None else select(x, d, i) for x, d in zip(flat, dims, strict=True)]
+            kw = tree_map(kwargs, lambda x, i=i: select(x, 0, i))  # type: ignore[misc]
+            rows.append(func(*unflatten(each, args), **kw))
+        return _stacked(func, rows, out_dims)
+
+    return wrapped
+
+
+def _name(func: Any) -> str:
+    return getattr(func, "__name__", repr(func))
+
+
+def _spread(dims: Any, tree: Any, what: str) -> list[int | None]:
+    """One dim for each tensor of `tree`, from a tree of dims that may be less deep."""
+    if isinstance(tree, Tensor):
+        if dims is not None and not isinstance(dims, int):
+            raise ValueError(f"vmap: {what} has {dims!r} where one dim (or None) is expected")
+        return [dims]
+    if not isinstance(tree, (list, tuple, dict)):
+        return []
+    if isinstance(dims, (list, tuple, dict)):
+        if len(dims) != len(tree) or isinstance(dims, dict) != isinstance(tree, dict):
+            raise ValueError(
+                f"vmap: {what} is not compatible with the structure of inputs: it has {len(dims)} "
+                f"entries for {len(tree)}"
+            )
+        keys: Any = tree if isinstance(tree, dict) else range(len(tree))
+        return [d for k in keys for d in _spread(dims[k], tree[k], what)]
+    values = tree.values() if isinstance(tree, dict) else tree
+    return [d for value in values for d in _spread(dims, value, what)]
+
+
+def _stacked(func: Any, rows: list[Any], out_dims: Any) -> Any:
+    first = rows[0]
+    flat = [leaves(r) for r in rows]
+    _only_tensors(func, first)
+    dims = _spread(out_dims, first, "out_dims")
+    out = []
+    for d, *values in zip(dims, *flat, strict=True):
+        if d is None:
+            out.append(values[0])
+            continue
+        whole = stack(values)
+        out.append(whole if d == 0 else movedim(whole, 0, d))
+    return unflatten(out, first)
+
+
+def _only_tensors(func: Any, value: Any) -> None:
+    if isinstance(value, Tensor):
+        return
+    if not isinstance(value, (list, tuple, dict)):
+        raise ValueError(
+            f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type "
+            f"{type(value)} as a return."
+        )
+    for v in value.values() if isinstance(value, dict) else value:
+        _only_tensors(func, v)
+
+
+# --- modules as functions
+
+
+def functional_call(
+    module: Any, parameter_and_buffer_dicts: Any, args: Any = None, kwargs: Any = None, *,
+    tie_weights: bool = True, strict: bool = False,
+) -> Any:  # fmt: skip
+    """`module(*args, **kwargs)` with other tensors in the place of its parameters and buffers, by
+    their names, for this call; with `tie_weights` also under the other names of the same tensor.
+
+    RuntimeError with `strict` for missing or unknown names; TypeError for what is no dict.
+    """
+    given: dict[str, Any] = {}
+    dicts = parameter_and_buffer_dicts
+    for one in [dicts] if isinstance(dicts, dict) else dicts:
+        if not isinstance(one, dict):
+            raise TypeError(
+                "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but "
+                f"got {type(one)}"
+            )
+        if given.keys() & one.keys():
+            raise ValueError(f"{sorted(given.keys() & one.keys())} appear in multiple dictionaries")
+        given.update(one)
+    if args is None:
+        args = ()
+    elif not isinstance(args, tuple):
+        args = (args,)
+    places: dict[str, tuple[dict[str, Any], str]] = {}
+    for prefix, owner in module.named_modules(remove_duplicate=False):
+        for fields in (owner._parameters, owner._buffers):
+            for name in fields:
+                places[f"{prefix}.{name}" if prefix else name] = fields, name
+    unknown = given.keys() - places.keys()
+    missing = {k for k, (f, n) in places.items() if f[n] is not None} - given.keys()
+    if strict and (unknown or missing):
+        raise RuntimeError(
+            f"Error(s) in loading state_dict for {type(module).__name__}: unexpected key(s) "
+            f"{sorted(unknown)}, missing key(s) {sorted(missing)}"
+        )
+    if unknown:
+        raise AttributeError(f"functional_call: {type(module).__name__} has no {sorted(unknown)}")
+    if tie_weights:
+        by_id = {id(places[k][0][places[k][1]]): v for k, v in given.items()}
+        for k in missing:
+            fields, name = places[k]
+            if id(fields[name]) in by_id:
+                given[k] = by_id[id(fields[name])]
+    before = [(fields, name, fields[name]) for fields, name in (places[k] for k in given)]
+    try:
+        for k, value in given.items():
+            fields, name = places[k]
+            fields[name] = value
+        return module(*args, **(kwargs or {}))
+    finally:
+        for fields, name, value in before:
+            fields[name] = value
+
+
+def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The parameters and the buffers of models of one kind, stacked along a new first dim."""
+    models = list(models)
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if any(type(m) is not type(models[0]) for m in models):
+        raise RuntimeError(
+            "stack_module_state: Expected all models to be of the same class, got "
+            f"{sorted({type(m).__name__ for m in models})}"
+        )
+    params = [dict(m.named_parameters()) for m in models]
+    buffers = [dict(m.named_buffers()) for m in models]
+
+    def one(name: str, dicts: list[dict[str, Any]]) -> Any:
+        values = [d[name] for d in dicts]
+        out = stack([v.detach() for v in values])
+        return out.requires_grad_() if values[0].requires_grad else out
+
+    return {k: one(k, params) for k in params[0]}, {k: one(k, buffers) for k in buffers[0]}

@@ -1,0 +1,7 @@
+"""Helpers around training, as torch.utils."""
+
+from __future__ import annotations
+
+from pyframe.utils import checkpoint as checkpoint
+
+__all__ = ["checkpoint"]
