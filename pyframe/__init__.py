@@ -92,7 +92,8 @@ globals().update(ops.as_functions({**ops.METHODS, **ops.FUNCTIONS}))
 
 # Names of the layers above, which load when they are first used: modules, and what is in them
 _MODULES = set(
-    "nn optim data vision train io profiler bench linalg fft special masked signal func utils".split()
+    """nn optim data vision train io profiler bench linalg fft special masked signal func
+    utils""".split()
 )
 _ELSEWHERE = {
     name: module
