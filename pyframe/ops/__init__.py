@@ -224,7 +224,7 @@ def _attach() -> None:
     t.__matmul__ = matmul.matmul
     t.__rmatmul__ = _reflected(matmul.matmul)
     t.__neg__, t.__abs__, t.__invert__ = el.neg, el.abs, el.bitwise_not
-    t.__pos__ = lambda self: self
+    t.__pos__ = pointwise.positive
     t.__eq__, t.__ne__ = _compare(el.eq, False), _compare(el.ne, True)
     t.__lt__, t.__le__ = _guarded(el.lt), _guarded(el.le)
     t.__gt__, t.__ge__ = _guarded(el.gt), _guarded(el.ge)
@@ -244,3 +244,10 @@ def _attach() -> None:
 
 
 _attach()
+
+# In-place twins that PyTorch has as functions too
+_TWINS = """abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil
+clamp clamp_max clamp_min clip cos cosh deg2rad erf erfc exp exp2 expm1 fix floor frac gcd i0 lcm
+ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg reciprocal relu round rsqrt sigmoid
+sin sinc sinh sqrt square tan tanh trunc xlogy"""
+FUNCTIONS.update({f"{name}_": getattr(Tensor, f"{name}_") for name in _TWINS.split()})

@@ -19,6 +19,7 @@ from pyframe.tensor import Tensor
 
 # What an op does to the promoted dtype of its operands
 SAME, FLOAT, TO_BOOL, BITS, NUMBER = "same", "float", "to_bool", "bits", "number"
+COUNT = "count"  # bools count as int64
 
 # Where PyTorch's function takes a Python number: for all operands, for either, for the second, for
 # none. Within pyframe a number is fine wherever another operand is a tensor.
@@ -35,7 +36,7 @@ class Elementwise(Op):
         self.takes_bool = kw.pop("takes_bool", False)  # WGSL has it for bool as it is written
         self.numbers = kw.pop("numbers", EITHER)
         self.real = kw.pop("real", False)  # complex operands are refused
-        self.by_zero = kw.pop("by_zero", False)  # an int divided by 0 is an error
+        self.of_ints = kw.pop("of_ints", None)  # checks (op, operands as given) of ints
         self.names = tuple(kw.pop("names", "input other").split())  # PyTorch's, of the arguments
         # operands of these dtypes stay as they are, and need no check
         self.plain = frozenset(d for d in dt.ALL if self._is_plain(d))
@@ -47,13 +48,13 @@ class Elementwise(Op):
         self.__doc__ = f"{name}({operands}), of each element, broadcast; torch.{name}."
 
     def _is_plain(self, d: dt.dtype) -> bool:
-        if (self.real and d.category == dt.COMPLEX) or (self.by_zero and d.category == dt.INTEGER):
+        if (self.real and d.category == dt.COMPLEX) or (self.of_ints and d.category == dt.INTEGER):
             return False
         if self.rule is FLOAT:
             return d.category >= dt.FLOAT
         return not (
             (self.rule is BITS and d.category >= dt.FLOAT)
-            or (self.rule is NUMBER and d is dt.bool_)
+            or (self.rule in (NUMBER, COUNT) and d is dt.bool_)
         )
 
     def _infer(self, *nodes: Any) -> tuple[tuple[int, ...], dt.dtype]:
@@ -129,6 +130,11 @@ class Elementwise(Op):
         if not same or common is None:
             device = _device_of(self.name, xs)
             common = result_type(*xs[start:])
+            if self is sub and any(_own_type(x) is dt.bool_ for x in xs):
+                raise RuntimeError(
+                    "sub: the `-` operator, with a bool tensor is not supported; use ~ or "
+                    "logical_not to invert a mask, ^ for the difference of two"
+                )
         if self.rule is FLOAT and common.category < dt.FLOAT:
             common = dt.get_default_dtype()
             same = False
@@ -138,6 +144,8 @@ class Elementwise(Op):
                     f"{self.name}: not implemented for {common.name}; use "
                     + ("ints or bool" if self.rule is BITS else "real numbers, such as x.real")
                 )
+        elif self.rule is COUNT and common is dt.bool_:
+            common, same = dt.int64, False
         elif self.rule is NUMBER and common is dt.bool_:
             raise RuntimeError(
                 f"{self.name}: not supported for bool tensors; use ~, ^ or logical_* instead"
@@ -147,17 +155,26 @@ class Elementwise(Op):
                 xs[i] = _operand(self.name, xs[i], common, device)
         for i in range(start):
             xs[i] = _operand(self.name, xs[i], _own_type(xs[i]), device)
-        if self.by_zero and common.category == dt.INTEGER and xs[0].device.always_lazy:
-            self._guard_zero(operands[1], xs[1])
+        if self.of_ints is not None and common.category == dt.INTEGER:
+            self.of_ints(self, *operands)
         return apply(self, tuple(xs))
 
-    def _guard_zero(self, given: Any, b: Any) -> None:
-        """On a GPU: RuntimeError, at the next read if it is a tensor, where a divisor is 0."""
-        message = f"{self.name}: ZeroDivisionError: integer division by zero"
-        if isinstance(given, Tensor):
-            guards.of(given.device).check(eq(b, 0), message, RuntimeError)
-        elif given == 0:
+
+def _no_zero(op: Elementwise, a: Any, b: Any) -> None:
+    """RuntimeError where an int is divided by 0; on a GPU at the next read, if `b` is a tensor."""
+    message = f"{op.name}: ZeroDivisionError: integer division by zero"
+    if not isinstance(b, Tensor):
+        if b == 0:
             raise RuntimeError(message)
+    elif b.device.always_lazy:
+        guards.of(b.device).check(eq(b, 0), message, RuntimeError)
+
+
+def _no_negative_power(op: Elementwise, a: Any, b: Any) -> None:
+    if not isinstance(b, Tensor) and b < 0:
+        raise RuntimeError(
+            "pow: Integers to negative integer powers are not allowed; use .float() first"
+        )
 
 
 def binary(op: Elementwise, a: Any, b: Any) -> Tensor:
@@ -308,18 +325,19 @@ true_divide = op(
 )  # fmt: skip
 floor_divide = op(
     "floor_divide", "a b", mathfn.floor_divide, "pf_floordiv_{t}({a}, {b})", NUMBER, numbers=ALL,
-    real=True, by_zero=True, a=lambda g: g * 0.0, b=lambda g: g * 0.0,
+    real=True, of_ints=_no_zero, a=lambda g: g * 0.0, b=lambda g: g * 0.0,
 )  # fmt: skip
 remainder = op(
-    "remainder", "a b", mathfn.remainder, "pf_mod_{t}({a}, {b})", NUMBER, real=True, by_zero=True,
-    a=lambda g: g, b=lambda g, a, b: -g * floor_divide(a, b),
+    "remainder", "a b", mathfn.remainder, "pf_mod_{t}({a}, {b})", NUMBER, real=True,
+    of_ints=_no_zero, a=lambda g: g, b=lambda g, a, b: -g * floor_divide(a, b),
 )  # fmt: skip
 fmod = op(
-    "fmod", "a b", mathfn.fmod, "pf_fmod_{t}({a}, {b})", NUMBER, real=True, by_zero=True,
+    "fmod", "a b", mathfn.fmod, "pf_fmod_{t}({a}, {b})", NUMBER, real=True, of_ints=_no_zero,
     numbers=SECOND, a=lambda g: g, b=lambda g, a, b: -g * trunc(a / b),
 )  # fmt: skip
 pow = op(
     "pow", "a b", mathfn.power, "pf_pow_{t}({a}, {b})", calls=bound.power, names="input exponent",
+    of_ints=_no_negative_power,
     a=lambda g, a, b: _pow_base_grad(g, a, b), b=lambda g, y, a: _pow_exponent_grad(g, y, a),
 )  # fmt: skip
 
@@ -345,7 +363,7 @@ abs = op(
     x=lambda g, x: g * sgn(x),
 )  # fmt: skip
 sign = op("sign", "x", mathfn.sign, "pf_sign_{t}({x})", real=True, x=lambda g: g * 0.0)
-square = op("square", "x", np.square, "{x} * {x}", x=lambda g, x: 2.0 * g * conj(x))
+square = op("square", "x", np.square, "{x} * {x}", COUNT, x=lambda g, x: 2.0 * g * conj(x))
 reciprocal = op(
     "reciprocal", "x", np.reciprocal, "1.0 / {x}", FLOAT, x=lambda g, y: -g * conj(y) * conj(y)
 )
@@ -702,8 +720,8 @@ def scaled(fn: Elementwise) -> Callable[..., Tensor]:
         if type(alpha) is int and alpha == 1:
             return fn(input, other)
         _check_factor(fn.name, "alpha", alpha, input, other)
-        if isinstance(other, Tensor):  # in the dtype of the result, which may be a wider one
-            other = cast(other, result_type(input, other)) if isinstance(input, Tensor) else other
+        if isinstance(other, Tensor) and isinstance(input, Tensor):  # the result may be wider
+            other = other.to(result_type(input, other))
         return fn(input, other * alpha)
 
     run.__name__ = fn.name
@@ -789,18 +807,18 @@ PUBLIC = public(
     exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
     atan2 hypot sigmoid erf floor ceil trunc fix=trunc relu signbit copysign nextafter eq ne lt
     le gt ge isnan isinf logical_and logical_or logical_not bitwise_and bitwise_or bitwise_xor
-    bitwise_not bitwise_left_shift bitwise_right_shift gcd remainder fmod pow mul floor_divide add=add_scaled
-    sub=sub_scaled div true_divide subtract=sub_scaled multiply=mul divide=div negative=neg
-    greater=gt less=lt greater_equal=ge less_equal=le not_equal=ne absolute=abs arcsin=asin
-    arccos=acos arctan=atan arcsinh=asinh arccosh=acosh arctanh=atanh arctan2=atan2 clip=clamp
-    clamp addcmul addcdiv lerp isfinite logical_xor clone gelu""",
+    bitwise_not bitwise_left_shift bitwise_right_shift gcd remainder fmod pow mul floor_divide
+    add=add_scaled sub=sub_scaled div true_divide subtract=sub_scaled multiply=mul divide=div
+    negative=neg greater=gt less=lt greater_equal=ge less_equal=le not_equal=ne absolute=abs
+    arcsin=asin arccos=acos arctan=atan arcsinh=asinh arccosh=acosh arctanh=atanh arctan2=atan2
+    clip=clamp clamp addcmul addcdiv lerp isfinite logical_xor clone gelu""",
     methods="where=_where_method",
     functions="where result_type",
-    inplace="""add sub mul div subtract multiply divide true_divide floor_divide remainder fmod pow
-    neg negative abs absolute sign sgn square reciprocal clamp_min clamp_max sqrt rsqrt exp exp2
-    expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh arcsin
-    arccos arctan arcsinh arccosh arctanh atan2 arctan2 hypot sigmoid erf floor ceil trunc fix
-    relu copysign nextafter clamp clip addcmul addcdiv lerp eq ne lt le gt ge greater less
+    inplace="""add sub mul div subtract multiply divide true_divide floor_divide remainder fmod
+    pow neg negative abs absolute sign sgn square reciprocal clamp_min clamp_max sqrt rsqrt exp
+    exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
+    arcsin arccos arctan arcsinh arccosh arctanh atan2 arctan2 hypot sigmoid erf floor ceil trunc
+    fix relu copysign nextafter clamp clip addcmul addcdiv lerp eq ne lt le gt ge greater less
     greater_equal less_equal not_equal logical_and logical_or logical_not logical_xor bitwise_and
     bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift gcd""",
 )

@@ -72,8 +72,6 @@ def power(a: Array, b: Array) -> Any:
         if b == 0.5:
             return np.sqrt(a)
     if a.dtype.kind in "iu" and np.any(b < 0):
-        if b.ndim == 0:
-            raise RuntimeError("pow: Integers to negative integer powers are not allowed.")
         inverse = np.where(np.abs(a) == 1, a ** (np.abs(b) % 2), 0)
         return np.where(b < 0, inverse, np.power(a, np.maximum(b, 0)))
     if a.dtype.kind == "b":

@@ -9,7 +9,9 @@ from typing import Any
 
 from pyframe import dtypes as dt
 from pyframe.ops import elementwise as el
+from pyframe.ops.creation import full_like
 from pyframe.ops.elementwise import abs, eq, ge, gt, le, logical_and, logical_or, lt, where
+from pyframe.ops.op import apply
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
 
@@ -152,7 +154,7 @@ def isneginf(input: Tensor) -> Tensor:
 
 def isreal(input: Tensor) -> Tensor:
     """Whether each element has no imaginary part."""
-    return eq(input.imag if input.is_complex() else el.mul(input, 0).detach().isnan(), 0)
+    return eq(input.imag, 0) if is_complex(input) else full_like(input, True, dtype=dt.bool_)
 
 
 def angle(input: Tensor) -> Tensor:
@@ -222,8 +224,8 @@ def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
 def lcm(input: Tensor, other: Tensor) -> Tensor:
     """The least common multiple of ints."""
     common = el.gcd.public(input, other)
-    zero = eq(common, 0)
-    return abs(el.floor_divide(input, where(zero, 1, common)) * other)
+    divisor = where(eq(common, 0), 1, common).to(common.dtype)  # never 0: no check is needed
+    return abs(apply(el.floor_divide, (input.to(common.dtype), divisor)) * other)
 
 
 def float_power(input: Any, exponent: Any) -> Tensor:

@@ -193,6 +193,7 @@ def _logaddexp(name: str, a: Tensor, b: Tensor, unit: float) -> Tensor:
     for x in (a, b):
         if not isinstance(x, Tensor):
             raise TypeError(f"{name}(): expected Tensors, got {type(x).__name__}")
+    for x in (a, b):
         if x.dtype.category < dt.FLOAT:
             raise RuntimeError(f"{name}: not implemented for {x.dtype.name}; use .float() first")
     if el.result_type(a, b).category == dt.COMPLEX:

@@ -262,8 +262,11 @@ fn pf_gcd_u32(a: u32, b: u32) -> u32 {
   return x;
 }
 
-// exp overflows inside some drivers' tanh.
-fn pf_tanh(x: f32) -> f32 { return select(tanh(clamp(x, -15.0, 15.0)), x, pf_isnan_f32(x)); }
+// exp overflows inside some drivers' tanh, and near 0 they lose its digits.
+fn pf_tanh(x: f32) -> f32 {
+  let y = select(tanh(clamp(x, -15.0, 15.0)), x, pf_isnan_f32(x));
+  return select(y, x - x * x * x * 0.33333333, abs(x) < 0.02);
+}
 // Near 0, exp(x) - 1 and log(1 + x) lose the digits that matter, so series take their place.
 fn pf_expm1(x: f32) -> f32 {
   if (abs(x) > 0.35) { return exp(x) - 1.0; }

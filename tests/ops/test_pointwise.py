@@ -1,0 +1,277 @@
+"""Pointwise ops: what they refuse, where numbers may stand, edge values, complex gradients."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+
+nan, inf = math.nan, math.inf
+
+EITHER = "add sub mul div floor_divide remainder pow bitwise_and bitwise_left_shift xlogy".split()
+SECOND = "eq ne lt le gt ge fmod copysign rsub clamp_min clamp_max".split()
+NEITHER = """maximum minimum fmax fmin logical_and logical_or logical_xor atan2 hypot nextafter
+logaddexp ldexp heaviside gcd lcm igamma isclose""".split()
+
+
+def refused(fn: Any, *args: Any) -> bool:
+    try:
+        fn(*args)
+    except TypeError:
+        return True
+    except RuntimeError:  # of the dtype: another matter
+        return False
+    return False
+
+
+@pytest.mark.parametrize("name", [*EITHER, *SECOND, *NEITHER])
+def test_where_a_number_may_stand(name: str, torch: Any) -> None:
+    ours, theirs = getattr(pf, name), getattr(torch, name)
+    for values in ([1.5, 2.5], [1, 2]):
+        x, y = pf.tensor(values), torch.tensor(values)
+        assert refused(ours, 2, x) == refused(theirs, 2, y)
+        assert refused(ours, x, 2) == refused(theirs, y, 2)
+    assert refused(ours, 2, 3) == refused(theirs, 2, 3)
+
+
+def test_arguments_by_name() -> None:
+    x = pf.tensor([1.0, 4.0])
+    assert pf.sqrt(input=x).tolist() == [1, 2]
+    assert pf.add(input=x, other=1, alpha=2).tolist() == [3, 6]
+    assert pf.pow(x, exponent=2).tolist() == x.pow(exponent=2).tolist() == [1, 16]
+    assert x.eq(other=1).tolist() == [True, False]
+    assert pf.clamp_min(x, min=2).tolist() == [2, 4]
+    with pytest.raises(TypeError, match="takes input, other"):
+        pf.mul(x, y=2)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: x - (x > 0),
+        lambda x: -(x > 0),
+        lambda x: +(x > 0),
+        lambda x: x & 1,
+        lambda x: x << 1,
+        lambda x: pf.clamp(x),
+        lambda x: pf.add(x.int(), 1, alpha=0.5),
+        lambda x: pf.add(x, 1, alpha=True),
+        lambda x: x.int() ** -1,
+        lambda x: x.int().add_(0.5),
+        lambda x: pf.lerp(x, x.half(), 0.5),
+        lambda x: pf.addcdiv(x, x.int(), x.int()),
+        lambda x: pf.frexp(x.int()),
+        lambda x: pf.frac(x.int()),
+        lambda x: pf.mvlgamma(x, 0),
+        lambda x: pf.polygamma(-1, x),
+        lambda x: pf.heaviside(x, x.int()),
+        lambda x: pf.isclose(x, x, rtol=-1),
+        lambda x: pf.isclose(x, x.int()),
+        lambda x: pf.div(x, x, rounding_mode="up"),
+        lambda x: pf.where(x, x, x),
+        lambda x: pf.is_nonzero(x),
+    ],
+)
+def test_refused(call: Any) -> None:
+    with pytest.raises(RuntimeError):
+        call(pf.tensor([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("call", [lambda x: pf.maximum(x, x), lambda x: x < x, lambda x: x.ceil()])
+def test_complex_is_refused_where_there_is_no_order(call: Any) -> None:
+    with pytest.raises(RuntimeError, match="complex64"):
+        call(pf.tensor([1j]))
+
+
+@pytest.mark.parametrize("op", ["floor_divide", "remainder", "fmod"])
+def test_an_int_divided_by_zero(op: str, device: str) -> None:
+    x = pf.tensor([1, 2], device=device)
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        getattr(pf, op)(x, 0).tolist()
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        getattr(pf, op)(x, pf.tensor([1, 0], device=device)).tolist()
+    assert getattr(pf, op)(x, pf.tensor([1, 3], device=device)).tolist() == {
+        "floor_divide": [1, 0]
+    }.get(op, [0, 2])
+
+
+EDGES = [0.0, -0.0, 1.0, -1.0, 2.0, -2.5, 1e-30, 1e30, inf, -inf, nan, 0.5, -3.0, 88.0]
+UNARY = """asin acos atan sinh cosh tanh asinh acosh atanh erfc erfinv lgamma digamma sinc signbit
+sgn special.i0e special.i1e special.erfcx special.ndtr special.ndtri special.log_ndtr special.entr
+isposinf isneginf nan_to_num angle frac deg2rad logit""".split()
+
+
+def named(module: Any, name: str) -> Any:
+    for part in name.split("."):
+        module = getattr(module, part)
+    return module
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_edge_values(name: str, device: str, torch: Any) -> None:
+    got = named(pf, name)(pf.tensor(EDGES, device=device)).cpu().numpy()
+    want = named(torch, name)(torch.tensor(EDGES)).numpy()
+    if device == "gpu" and name == "sinc":  # of angles below 1e4
+        got[7] = want[7]
+    close(got, want, 1e-9 if name == "sinc" else 1e-36)  # where it is 0, but for the angle's digits
+
+
+BINARY = "atan2 hypot copysign fmax fmin nextafter logaddexp logaddexp2 xlogy special.xlog1py fmod"
+
+
+@pytest.mark.parametrize("name", BINARY.split())
+def test_edge_pairs(name: str, device: str, torch: Any) -> None:
+    a, b = (x.ravel().astype(np.float32) for x in np.meshgrid(EDGES, EDGES))
+    keep = np.ones(len(a), bool)
+    if device == "gpu" and name == "fmod":
+        keep = (np.abs(a) < 1e3) & (np.abs(b) > 1e-3) | np.isnan(a) | np.isnan(b)
+    got = named(pf, name)(*[pf.from_numpy(x[keep]).to(device) for x in (a, b)]).cpu().numpy()
+    want = named(torch, name)(torch.from_numpy(a[keep]), torch.from_numpy(b[keep])).numpy()
+    close(got, want, 1e-7 if "logaddexp" in name else 1e-36)
+
+
+def close(got: np.ndarray, want: np.ndarray, atol: float = 1e-36) -> None:
+    tiny = np.abs(np.nan_to_num(want)) < 1e-37  # subnormal numbers, which a GPU may drop
+    np.testing.assert_allclose(
+        np.where(tiny, 0, got), np.where(tiny, 0, want), rtol=2e-5, atol=atol, equal_nan=True
+    )
+
+
+@pytest.mark.parametrize("name", "gamma erf bessel".split())
+def test_accuracy_in_float64(name: str) -> None:
+    """Against SciPy, over a wide range."""
+    sp = pytest.importorskip("scipy.special")
+    x = np.linspace(-20, 40, 2001) + 1e-4
+    pairs = {
+        "gamma": [(pf.lgamma, sp.gammaln), (pf.digamma, sp.digamma)],
+        "erf": [(pf.erfc, sp.erfc), (pf.special.erfcx, sp.erfcx)],
+        "bessel": [(pf.special.i0e, sp.i0e), (pf.special.i1e, sp.i1e)],
+    }[name]
+    for ours, theirs in pairs:
+        with np.errstate(all="ignore"):
+            want = theirs(x)
+        np.testing.assert_allclose(ours(pf.from_numpy(x)).numpy(), want, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    "name", "exp log sqrt sin cosh tanh asin atanh abs sgn reciprocal square sigmoid angle".split()
+)
+def test_complex_gradients(name: str, torch: Any) -> None:
+    rng = np.random.default_rng(1)
+    data = (rng.standard_normal(6) + 1j * rng.standard_normal(6)).astype(np.complex128)
+    grads = []
+    for lib in (pf, torch):
+        x = lib.from_numpy(data.copy()).requires_grad_()
+        y = getattr(lib, name)(x)
+        y = lib.view_as_real(y) if y.is_complex() else y
+        (y * lib.arange(y.numel()).reshape(y.shape)).sum().backward()
+        grads.append(x.grad.numpy())
+    np.testing.assert_allclose(*grads, rtol=1e-9)
+
+
+def test_complex_products_conjugate(torch: Any) -> None:
+    grads = []
+    for lib in (pf, torch):
+        a = lib.tensor([1 + 2j, 3 - 1j], requires_grad=True)
+        b = lib.tensor([2.0, -1.5], requires_grad=True)
+        y = a * b / (a + 1j) ** 2 + b**a
+        y.real.sum().backward()
+        grads.append((a.grad.numpy(), b.grad.numpy()))
+    for ours, theirs in zip(*grads, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=2e-5)
+
+
+def test_clamp_gives_the_gradient_to_what_it_returns() -> None:
+    x = pf.tensor([0.0, 1.0, 2.0, nan], requires_grad=True)
+    low = pf.tensor([1.0, 1.0, 3.0, 0.0], requires_grad=True)
+    y = x.clamp(low, pf.tensor([2.0, 2.0, 2.0, 2.0]))
+    assert y.tolist()[:3] == [1, 1, 2]
+    assert math.isnan(y[3].item())
+    y[:3].sum().backward()
+    assert x.grad.tolist() == [0, 1, 0, 0]
+    assert low.grad.tolist() == [1, 0, 0, 0]
+
+
+def test_dtypes_of_results() -> None:
+    ints, half = pf.tensor([3, -2]), pf.tensor([1.0], dtype=pf.float16)
+    assert (ints << 2).dtype is pf.int64
+    assert pf.square(ints > 0).dtype is pf.int64
+    assert pf.clamp(ints, 0.5).dtype is pf.float32
+    assert pf.lgamma(ints).dtype is pf.float32
+    assert pf.erfc(half).dtype is pf.float16
+    assert pf.float_power(half, 2).dtype is pf.float64
+    assert pf.frexp(half).exponent.dtype is pf.int32
+    assert pf.where(ints > 0, 1, 2.5).dtype is pf.float32
+    assert pf.abs(pf.tensor([3 + 4j])).dtype is pf.float32
+    assert pf.copysign(ints, -1.0).tolist() == [-3, -2]
+
+
+def test_shifts_by_too_many_bits(device: str) -> None:
+    x = pf.tensor([-5, 5], dtype=pf.int8, device=device)
+    assert (x >> 9).tolist() == [-1, 0]
+    assert (x << 9).tolist() == [0, 0]
+    assert (2 << pf.tensor([1, 2], device=device)).tolist() == [4, 8]
+    x <<= 1
+    assert x.tolist() == [-10, 10]
+
+
+def test_questions() -> None:
+    x = pf.tensor([1.0, nan])
+    assert pf.allclose(x, x + 1e-9, equal_nan=True)
+    assert not pf.allclose(x, x)
+    assert pf.equal(pf.tensor([1]), pf.tensor([1]))
+    assert not pf.equal(pf.tensor([1]), pf.tensor([1, 1]))
+    assert pf.is_nonzero(pf.tensor([2]))
+    assert pf.is_floating_point(x)
+    assert not pf.is_signed(pf.tensor([1], dtype=pf.uint8))
+    assert pf.result_type(x, 1) is pf.float32
+
+
+def test_in_place_twins() -> None:
+    x = pf.tensor([0.25, 0.5])
+    assert pf.sqrt_(x) is x
+    assert x.acos_().cos_().hypot_(x * 0).clamp_(max=0.6).tolist() == pytest.approx([0.5, 0.6])
+    with pytest.raises(RuntimeError, match="can't be cast"):
+        pf.tensor([1]).lgamma_()
+
+
+@pytest.mark.parametrize("periodic", [True, False])
+@pytest.mark.parametrize("name", "hann hamming blackman bartlett kaiser".split())
+def test_windows_by_their_older_names(name: str, periodic: bool, torch: Any) -> None:
+    for length in (0, 1, 2, 7):
+        got = getattr(pf, f"{name}_window")(length, periodic).numpy()
+        want = getattr(torch, f"{name}_window")(length, periodic).numpy()
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    with pytest.raises(RuntimeError, match="negative"):
+        getattr(pf, f"{name}_window")(-1)
+
+
+def test_windows(device: str, torch: Any) -> None:
+    windows = pf.signal.windows
+    got = windows.gaussian(6, std=0.9, sym=False, device=device)
+    assert str(got.device) == device
+    np.testing.assert_allclose(
+        got.cpu().numpy(), torch.signal.windows.gaussian(6, std=0.9, sym=False).numpy(), rtol=1e-5
+    )
+    for call in (
+        lambda: windows.hann(-1),
+        lambda: windows.hann(3, dtype=pf.int64),
+        lambda: windows.exponential(3, tau=0),
+        lambda: windows.general_cosine(3, a=[]),
+    ):
+        with pytest.raises(ValueError):
+            call()
+
+
+def test_special_needs_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "scipy", None)
+    monkeypatch.setitem(sys.modules, "scipy.special", None)
+    assert pf.special.i0e(pf.tensor([0.0])).item() == 1
+    with pytest.raises(RuntimeError, match=r"pip install pyframe\[special\]"):
+        pf.special.bessel_j0(pf.tensor([1.0]))
