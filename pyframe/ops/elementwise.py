@@ -806,20 +806,19 @@ PUBLIC = public(
     both="""neg abs sign sgn square reciprocal maximum minimum clamp_min clamp_max sqrt rsqrt exp
     exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
     atan2 hypot sigmoid erf floor ceil trunc fix=trunc relu signbit copysign nextafter eq ne lt
-    le gt ge isnan isinf logical_and logical_or logical_not bitwise_and bitwise_or
-    bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift gcd remainder fmod pow mul
-    floor_divide add=add_scaled sub=sub_scaled div true_divide subtract=sub_scaled multiply=mul
-    divide=div negative=neg greater=gt less=lt greater_equal=ge less_equal=le not_equal=ne
-    absolute=abs arcsin=asin
-    arccos=acos arctan=atan arcsinh=asinh arccosh=acosh arctanh=atanh arctan2=atan2 clip=clamp
-    clamp addcmul addcdiv lerp isfinite logical_xor clone gelu""",
+    le gt ge isnan isinf logical_and logical_or logical_not bitwise_and bitwise_or bitwise_xor
+    bitwise_not bitwise_left_shift bitwise_right_shift gcd remainder fmod pow mul floor_divide
+    add=add_scaled sub=sub_scaled div true_divide subtract=sub_scaled multiply=mul divide=div
+    negative=neg greater=gt less=lt greater_equal=ge less_equal=le not_equal=ne absolute=abs
+    arcsin=asin arccos=acos arctan=atan arcsinh=asinh arccosh=acosh arctanh=atanh arctan2=atan2
+    clip=clamp clamp addcmul addcdiv lerp isfinite logical_xor clone gelu""",
     methods="where=_where_method",
     functions="where result_type",
-    inplace="""add sub mul div subtract multiply divide true_divide floor_divide remainder fmod pow
-    neg negative abs absolute sign sgn square reciprocal clamp_min clamp_max sqrt rsqrt exp exp2
-    expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh arcsin
-    arccos arctan arcsinh arccosh arctanh atan2 arctan2 hypot sigmoid erf floor ceil trunc fix
-    relu copysign nextafter clamp clip addcmul addcdiv lerp eq ne lt le gt ge greater less
+    inplace="""add sub mul div subtract multiply divide true_divide floor_divide remainder fmod
+    pow neg negative abs absolute sign sgn square reciprocal clamp_min clamp_max sqrt rsqrt exp
+    exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
+    arcsin arccos arctan arcsinh arccosh arctanh atan2 arctan2 hypot sigmoid erf floor ceil trunc
+    fix relu copysign nextafter clamp clip addcmul addcdiv lerp eq ne lt le gt ge greater less
     greater_equal less_equal not_equal logical_and logical_or logical_not logical_xor bitwise_and
     bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift gcd""",
 )
