@@ -629,15 +629,6 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     return tuple(reversed(out))
 
 
-def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
-    """int64 (*, num_classes) with a 1 at each class."""
-    if num_classes == -1:
-        num_classes = int(input.max().item()) + 1
-    index = _check_index("one_hot", input, num_classes)
-    hot = el.eq(index.unsqueeze(-1), el.iota((num_classes,), input.device))
-    return hot.to(dt.int64)
-
-
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of nonzero elements: int64 (n, ndim), or one tensor a dim. Reads the values."""
     found = np.nonzero(np.atleast_1d(input._host()))

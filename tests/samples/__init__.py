@@ -3,6 +3,7 @@
 from . import (
     complex,
     core,
+    functional,
     indexing,
     linalg,
     pointwise,
@@ -13,6 +14,7 @@ from .row import Row as Row, make as make
 FAMILIES = (
     core,
     complex,
+    functional,
     indexing,
     linalg,
     pointwise,

@@ -21,7 +21,6 @@ from pyframe.ops import (
 )
 from pyframe.ops.activation import floats_only
 from pyframe.ops.creation import ones, rand, zeros
-from pyframe.ops.index import one_hot as one_hot
 from pyframe.ops.matmul import linear as _linear, matmul
 from pyframe.ops.scan import cumsum
 from pyframe.tensor import Tensor, from_numpy, no_grad, normalize_dim
@@ -494,6 +493,25 @@ def _expect(holds: bool, message: str) -> None:
     """AssertionError, as in PyTorch's own Python."""
     if not holds:
         raise AssertionError(message)
+
+
+def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
+    """int64 (*, num_classes) with a 1 at each class; num_classes -1 reads the largest.
+
+    RuntimeError for a class outside 0..num_classes-1 (on the GPU IndexError, when a value is read).
+    """
+    if input.dtype is not dt.int64:
+        raise RuntimeError(f"one_hot: only applicable to int64 tensors, got {input.dtype.name}")
+    if num_classes == -1:
+        if not input.numel():
+            raise RuntimeError("one_hot: can't infer the number of classes of an empty tensor")
+        num_classes = int(input.max().item()) + 1
+    elif num_classes < 1 and (input.numel() or num_classes < 0):
+        raise RuntimeError(f"one_hot: num_classes must be positive, got {num_classes}")
+    bad = el.logical_or(el.lt(input, 0), el.ge(input, num_classes))
+    check(bad, RuntimeError, f"one_hot: Class values must be from 0 to {num_classes - 1}")
+    hot = el.eq(mv.unsqueeze(input, -1), el.iota((num_classes,), input.device))
+    return hot.to(dt.int64)
 
 
 def embedding(

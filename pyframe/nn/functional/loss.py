@@ -21,6 +21,7 @@ from pyframe.ops import (
 )
 from pyframe.ops.activation import floats_only
 from pyframe.ops.elementwise import softplus as _softplus
+from pyframe.ops.matmul import matmul
 from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.tensor import Tensor, from_numpy, tensor
 
@@ -694,8 +695,8 @@ def ctc_loss(
         raise RuntimeError(
             f"ctc_loss: blank must be in label range 0 to {classes - 1}, got {blank}"
         )
-    if steps == 0:
-        raise RuntimeError("ctc_loss: log_probs must have at least one time step")
+    if not steps or not n:
+        raise RuntimeError(f"ctc_loss: log_probs must not be empty, got {list(log_probs.shape)}")
     t_len = _lengths("input_lengths", input_lengths, n)
     s_len = _lengths("target_lengths", target_lengths, n)
     if (t_len > steps).any():
@@ -707,7 +708,7 @@ def ctc_loss(
         el.logical_or(el.lt(labels, 0), el.ge(labels, classes)), RuntimeError,
         f"ctc_loss: a target is out of range 0 to {classes - 1}",
     )  # fmt: skip
-    loss = _ctc(lp, labels, t_len, s_len, blank)
+    loss = apply(ctc_op, (lp, labels), (tuple(t_len.tolist()), tuple(s_len.tolist()), blank))
     never = el.ge(loss, -0.5 * NEVER)
     loss = el.where(never, 0.0 if zero_infinity else math.inf, loss)
     if reduction == "mean":
@@ -761,41 +762,113 @@ def _ctc_labels(targets: Tensor, lengths: np.ndarray, blank: int) -> Tensor:
     return el.where(from_numpy(inside).to(targets.device), targets, blank)
 
 
-def _ctc(lp: Tensor, labels: Tensor, t_len: np.ndarray, s_len: np.ndarray, blank: int) -> Tensor:
-    """-log p(labels) (N,), by the forward recursion over labels with blanks around them; about
-    -NEVER where they cannot be."""
-    steps, n, _ = lp._node.shape
-    width = 2 * labels._node.shape[1] + 1
-    around = mv.pad(mv.unsqueeze(labels, 2), ((0, 0), (0, 0), (1, 0)), blank)
-    path = mv.pad(around.reshape(n, width - 1), ((0, 0), (0, 1)), blank)  # (N, 2S + 1)
-    odd = from_numpy((np.arange(width) % 2 == 1) & (np.arange(width) > 1)).to(lp.device)
+def _ctc_step(a: Tensor, two: Tensor, one: Tensor, may_skip: Tensor) -> Tensor:
+    """log(exp(a) + exp(one) + exp(two)), the last only where two places may be passed at once."""
+    two = el.where(may_skip, two, NEVER)
+    top = el.maximum(el.maximum(a, one), two).detach()
+    return el.log(el.exp(a - top) + el.exp(one - top) + el.exp(two - top)) + top
+
+
+def _ctc_setting(lp: Tensor, labels: Tensor, blank: int) -> tuple[Tensor, Tensor, Tensor]:
+    """(the labels with blanks around them (N, 2S + 1), where a path may come from two places
+    before, the log-probability of each at each time (T, N, 2S + 1))."""
+    n, width = labels._node.shape[0], 2 * labels._node.shape[1] + 1
+    pairs = mv.pad(mv.unsqueeze(labels, 2), ((0, 0), (0, 0), (1, 0)), blank)
+    path = mv.pad(pairs.reshape(n, width - 1), ((0, 0), (0, 1)), blank)
+    place = el.iota((width,), lp.device)
     before = mv.pad(path, ((0, 0), (2, 0)), blank)[:, :width]
-    may_skip = el.logical_and(odd, el.ne(path, before))
-    index = mv.expand(mv.unsqueeze(path, 0), (steps, n, width))
-    emitted = el.clamp(_index.gather(lp, 2, index), min=NEVER)
-    first = from_numpy(np.arange(width) < 2).to(lp.device)
-    alpha = el.where(first, emitted[0], NEVER)
-    for t in range(1, int(t_len.max(initial=0))):
-        shifted = mv.pad(alpha, ((0, 0), (2, 0)), NEVER)
-        one = shifted[:, 1 : width + 1]
-        two = el.where(may_skip, shifted[:, :width], NEVER)
-        top = el.maximum(el.maximum(alpha, one), two).detach()
-        total = el.exp(alpha - top) + el.exp(one - top) + el.exp(two - top)
-        step = el.log(total) + top + emitted[t]
-        running = t_len[:, None] > t
-        if not running.all():
-            step = el.where(from_numpy(running).to(lp.device), step, alpha)
-        alpha = step
-    last = np.stack([2 * s_len, np.maximum(2 * s_len - 1, 0)], 1)
-    ends = _index.gather(alpha, 1, from_numpy(last).to(lp.device))
-    empty = from_numpy(np.stack([np.zeros(n, bool), s_len == 0], 1)).to(lp.device)
-    ends = el.where(empty, NEVER, ends)
-    no_time = from_numpy(t_len == 0).to(lp.device)
-    loss = -rd.logsumexp(ends, 1)
-    if (t_len == 0).any():
-        blank_only = from_numpy(s_len == 0).to(lp.device)
-        loss = el.where(no_time, el.where(blank_only, 0.0, -NEVER), loss)
-    # 0 with the gradient exp(lp), which makes this the gradient of the logits behind lp
-    inside = from_numpy(np.arange(steps)[:, None] < t_len).to(lp.device)
-    mass = rd.sum(el.where(inside, rd.sum(el.exp(lp), 2), 0.0), 0)
-    return loss + (mass - mass.detach())
+    may_skip = el.logical_and(el.gt(place, 1), el.ne(path, before))  # a blank has one before it
+    index = mv.expand(mv.unsqueeze(path, 0), (lp._node.shape[0], n, width))
+    return path, may_skip, el.clamp(_index.gather(lp, 2, index), min=NEVER)
+
+
+def _ctc_forward(emitted: Tensor, may_skip: Tensor, t_len: tuple[int, ...]) -> list[Tensor]:
+    """For each time the log-probability (N, 2S + 1) of all beginnings of a path that are there."""
+    width = emitted._node.shape[2]
+    now = el.where(el.lt(el.iota((width,), emitted.device), 2), emitted[0], NEVER)
+    all_times = [now]
+    for t in range(1, max(t_len)):
+        before = mv.pad(now, ((0, 0), (2, 0)), NEVER)
+        step = _ctc_step(now, before[:, :width], before[:, 1 : width + 1], may_skip) + emitted[t]
+        now = step if min(t_len) > t else el.where(_column(emitted, t_len, t), step, now)
+        all_times.append(now)
+    return all_times
+
+
+def _column(like: Tensor, lengths: Any, t: int) -> Tensor:
+    """bool (N, 1): which lengths are above t."""
+    return from_numpy(np.array(lengths)[:, None] > t).to(like.device)
+
+
+def _ctc_backward(
+    emitted: Tensor, may_skip: Tensor, ends: Tensor, t_len: tuple[int, ...]
+) -> list[Tensor]:
+    """For each time the log-probability (N, 2S + 1) of all ends of a path that begin there."""
+    width = emitted._node.shape[2]
+    skips = mv.pad(may_skip, ((0, 0), (0, 2)), False)[:, 2:]
+    now = el.where(ends, emitted[0], NEVER) * 0.0 + NEVER
+    all_times = []
+    for t in reversed(range(max(1, *t_len))):
+        after = mv.pad(now, ((0, 0), (0, 2)), NEVER)
+        step = _ctc_step(now, after[:, 2:], after[:, 1 : width + 1], skips) + emitted[t]
+        if t + 1 in t_len:
+            last = el.where(ends, emitted[t], NEVER)
+            step = el.where(_column(emitted, [-abs(n - t - 1) for n in t_len], -1), last, step)
+        now = step
+        all_times.append(now)
+    return all_times[::-1]
+
+
+def _ctc_by_ops(
+    lp: Tensor, labels: Tensor, t_len: tuple[int, ...], s_len: tuple[int, ...], blank: int
+) -> Tensor:
+    _, may_skip, emitted = _ctc_setting(lp, labels, blank)
+    total = _ctc_forward(emitted, may_skip, t_len)[-1]
+    ends = _ctc_ends(lp, labels, s_len)
+    loss = -rd.logsumexp(el.where(ends, total, NEVER), 1)
+    if min(t_len) == 0:  # no time: nothing but the empty target is possible
+        empty = from_numpy(np.array(s_len) == 0).to(lp.device)
+        none = el.where(empty, 0.0, -NEVER)
+        loss = el.where(mv.squeeze(_column(lp, t_len, 0), 1), loss, none)
+    return loss
+
+
+def _ctc_ends(lp: Tensor, labels: Tensor, s_len: tuple[int, ...]) -> Tensor:
+    """bool (N, 2S + 1): the places where a path may end, the last label and the blank after it."""
+    place = np.arange(2 * labels._node.shape[1] + 1)
+    last = 2 * np.array(s_len)[:, None]
+    return from_numpy((place == last) | (place == last - 1)).to(lp.device)
+
+
+def _ctc_grad(
+    g: Tensor, y: Tensor, lp: Tensor, labels: Tensor, t_len: tuple[int, ...],
+    s_len: tuple[int, ...], blank: int,
+) -> Tensor:  # fmt: skip
+    """exp(lp) minus how probable each class is at each time, given the target (equation 16)."""
+    steps = max(1, *t_len)
+    path, may_skip, emitted = _ctc_setting(lp, labels, blank)
+    ends = _ctc_ends(lp, labels, s_len)
+    here = mv.stack(_ctc_forward(emitted, may_skip, t_len))
+    here = here + mv.stack(_ctc_backward(emitted, may_skip, ends, t_len))
+    inside = from_numpy(np.arange(steps)[:, None, None] < np.array(t_len)[:, None])
+    inside = inside.to(lp.device)
+    possible = el.lt(y, -0.5 * NEVER)
+    exponent = here - emitted[:steps] + el.where(possible, y, 0.0).reshape(-1, 1)
+    counts = el.logical_and(inside, possible.reshape(-1, 1))
+    share = el.exp(el.where(counts, exponent, NEVER))
+    chances = el.where(inside, el.exp(lp[:steps]), 0.0)
+    if lp.device.always_lazy:  # a product by one-hot rows: there scatter_add looks at all for each
+        hot = el.eq(mv.unsqueeze(path, 2), el.iota((lp._node.shape[2],), lp.device)).to(lp.dtype)
+        chances = chances - mv.transpose(matmul(mv.transpose(share, 0, 1), hot), 0, 1)
+    else:
+        index = mv.expand(mv.unsqueeze(path, 0), share._node.shape)
+        chances = _index.scatter_add(chances, 2, index, -share)
+    grad = chances * g.reshape(-1, 1)
+    return mv.pad(grad, ((0, lp._node.shape[0] - steps), (0, 0), (0, 0)), 0)
+
+
+# Its gradient goes over the times twice, where that of the composition would go over all of it
+ctc_op = Op(
+    "ctc_loss", ROUTINE, "lp labels", "t_len s_len blank",
+    infer=lambda lp, labels, *_: ((lp.shape[1],), lp.dtype), fallback=_ctc_by_ops, lp=_ctc_grad,
+)  # fmt: skip
