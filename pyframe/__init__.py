@@ -85,14 +85,15 @@ cfloat, cdouble = complex64, complex128
 globals().update(_TYPES)
 globals().update(ops.as_functions({**ops.METHODS, **ops.FUNCTIONS}))
 
-# functions of nn.functional that torch has at its top level too
-_FROM_FUNCTIONAL = set(
-    """
-adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d channel_shuffle conv1d conv2d
-conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d max_pool1d
+# Functions of nn.functional that torch has at its top level too; `name=other` there has another name
+_FROM_FUNCTIONAL = """
+adaptive_avg_pool1d adaptive_max_pool1d=adaptive_max_pool1d_with_indices avg_pool1d channel_shuffle
+conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d max_pool1d
 max_pool1d_with_indices max_pool2d max_pool3d native_channel_shuffle pixel_shuffle pixel_unshuffle
-""".split()
-)
+"""
+_FUNCTIONAL = {
+    name: other or name for name, _, other in (w.partition("=") for w in _FROM_FUNCTIONAL.split())
+}
 _LAZY = set("nn optim data vision train io profiler bench linalg fft special masked signal".split())
 
 
@@ -114,8 +115,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"pyframe.{name}")
     if name in ("Model", "Callback", "History"):
         return getattr(importlib.import_module("pyframe.train"), name)
-    if name in _FROM_FUNCTIONAL:
-        return getattr(importlib.import_module("pyframe.nn.functional"), name)
+    if name in _FUNCTIONAL:
+        return getattr(importlib.import_module("pyframe.nn.functional"), _FUNCTIONAL[name])
     if name in ("save", "load"):
         return getattr(importlib.import_module("pyframe.io"), name)
     raise AttributeError(f"module 'pyframe' has no attribute {name!r}")

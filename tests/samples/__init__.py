@@ -6,6 +6,7 @@ from . import (
     indexing,
     pointwise,
     sorting,
+    spatial,
 )
 from .row import Row as Row, make as make
 
@@ -15,5 +16,6 @@ FAMILIES = (
     indexing,
     pointwise,
     sorting,
+    spatial,
 )
 ROWS: tuple[Row, ...] = sum((family.ROWS for family in FAMILIES), ())
