@@ -96,12 +96,13 @@ _MODULES = set(
     utils""".split()
 )
 _ELSEWHERE = {
-    name: module
+    name: (module, other or name)
     for module, names in {
         "train": "Model Callback History",
         "io": "save load",
         "func": "vmap",
-        "nn.functional": """adaptive_avg_pool1d adaptive_max_pool1d avg_pool1d bilinear celu celu_
+        "nn.functional": """adaptive_avg_pool1d
+            adaptive_max_pool1d=adaptive_max_pool1d_with_indices avg_pool1d bilinear celu celu_
             channel_shuffle conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
             conv_transpose3d cosine_similarity max_pool1d max_pool1d_with_indices max_pool2d
             max_pool3d native_channel_shuffle pairwise_distance pdist pixel_shuffle pixel_unshuffle
@@ -111,7 +112,7 @@ _ELSEWHERE = {
             feature_dropout feature_dropout_ group_norm instance_norm layer_norm native_batch_norm
             native_dropout native_group_norm native_layer_norm""",
     }.items()
-    for name in names.split()
+    for name, _, other in (word.partition("=") for word in names.split())
 }
 
 
@@ -132,5 +133,6 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"pyframe.{name}")
     if name in _ELSEWHERE:
-        return getattr(importlib.import_module(f"pyframe.{_ELSEWHERE[name]}"), name)
+        module, other = _ELSEWHERE[name]
+        return getattr(importlib.import_module(f"pyframe.{module}"), other)
     raise AttributeError(f"module 'pyframe' has no attribute {name!r}")

@@ -8,6 +8,7 @@ from . import (
     linalg,
     pointwise,
     sorting,
+    spatial,
 )
 from .row import Row as Row, make as make
 
@@ -19,5 +20,6 @@ FAMILIES = (
     linalg,
     pointwise,
     sorting,
+    spatial,
 )
 ROWS: tuple[Row, ...] = sum((family.ROWS for family in FAMILIES), ())
