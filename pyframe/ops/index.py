@@ -36,7 +36,8 @@ def _add_rows_numpy(index: np.ndarray, source: np.ndarray, rows: int) -> np.ndar
     if index.size:
         _checked(index, rows)
         if source.shape[1] == 1 and source.dtype.kind == "f":
-            return np.bincount(index, source[:, 0], rows).astype(source.dtype)[:, None]
+            places = index.astype(np.intp, copy=False)
+            return np.bincount(places, source[:, 0], rows).astype(source.dtype)[:, None]
         if source.shape[1] == 1:
             np.add.at(out[:, 0], index, source[:, 0])
             return out
