@@ -340,6 +340,13 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     return out if index.ndim else out.reshape(())
 
 
+def gathered(input: Tensor, d: int, index: Tensor) -> Tensor:
+    """`gather` of places that are known to be right."""
+    if not input.ndim or not index.numel():
+        return gather(input, d, index)
+    return apply(take_along, (input, index), (d,))
+
+
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
     """`gather` whose index is broadcast against the other dims; without a dim, of all elements."""
     if indices.dtype.category != dt.INTEGER:

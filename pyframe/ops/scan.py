@@ -174,7 +174,8 @@ CumminResult = namedtuple("cummin", "values indices")  # type: ignore[name-match
 
 
 def _running(kind: Any, input: Tensor, dim: int) -> Any:
-    from pyframe.ops.sort import sort_key, take_along
+    from pyframe.ops.index import gathered
+    from pyframe.ops.sort import sort_key
 
     name = kind.__name__
     not_complex(name, input)
@@ -188,7 +189,7 @@ def _running(kind: Any, input: Tensor, dim: int) -> Any:
     index = el.where(el.eq(key, _along(cummax_op, key, d)), place, 0)
     index = _along(cummax_op, mv.expand(index, input._node.shape or (1,)), d).to(dt.int64)
     index = index.reshape(input._node.shape)
-    return kind(take_along(input, d, index), index)
+    return kind(gathered(input, d, index), index)
 
 
 def cummax(input: Tensor, dim: int) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.ops import elementwise as el, movement as mv
-from pyframe.ops.index import add_rows, gather, guard, take_rows
+from pyframe.ops.index import add_rows, gather, gathered, guard, take_rows
 from pyframe.ops.op import ROUTINE, Op, Shader, apply
 from pyframe.ops.public import public
 from pyframe.ops.reduce import (
@@ -231,14 +231,6 @@ def _sorted_rows(
     return apply(reorder, (rows, order)), order
 
 
-def take_along(x: Tensor, d: int, index: Tensor) -> Tensor:
-    """gather of places that are known to be right."""
-    if x.ndim == 0 or x.numel() == 0:
-        return x.clone()
-    rows, at = _as_rows(x, d), _as_rows(index, d)
-    return _from_rows(_reorder_by_rows(rows, at), x, d)
-
-
 def _sortable(name: str, x: Any) -> None:
     if not isinstance(x, Tensor):
         raise TypeError(f"{name}(): expected a Tensor, got {type(x).__name__}")
@@ -417,9 +409,9 @@ def _quantile(
     elif interpolation == "higher":
         rank = el.ceil(rank)
     below = el.floor(rank).detach()
-    out = gather(values, 1, below.to(dt.int64))
+    out = gathered(values, 1, below.to(dt.int64))
     if interpolation in ("linear", "midpoint"):
-        above = gather(values, 1, el.ceil(rank).detach().to(dt.int64))
+        above = gathered(values, 1, el.ceil(rank).detach().to(dt.int64))
         # at a whole rank no arithmetic, which would make NaN of equal infinities
         part = el.where(el.eq(rank, below), 0.0, above - out)
         out = out + part * (0.5 if interpolation == "midpoint" else rank - below)
