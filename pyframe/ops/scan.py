@@ -332,7 +332,7 @@ def _slope(x: Tensor, d: int, spacing: Any, edge_order: int) -> Tensor:
             )
         gaps = diff(spacing).reshape((-1,) + (1,) * (x.ndim - 1 - d))
     else:
-        gaps = el.iota((n - 1,) + (1,) * (x.ndim - 1 - d), x.device) * 0 + spacing
+        gaps = x.new_ones((n - 1,) + (1,) * (x.ndim - 1 - d)) * spacing
     slopes = (cut(1, n - 1) - cut(0, n - 1)) / gaps
     ends = []
     for first in (True, False):

@@ -688,11 +688,12 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     if bins <= 0:
         raise RuntimeError(f"histc: bins must be > 0, got {bins}")
     x = input.detach().reshape(-1)
+    x = x.to(dt.float32) if x.itemsize == 2 else x
     low, high = _bounds("histc", x, min, max, 1.0)
     inside = el.logical_and(el.ge(x, low), el.le(x, high))
     place = el.minimum(el.floor((x - low) / (high - low) * bins), bins - 1)
     index = el.where(inside, place, bins).to(dt.int64)
-    return _counts(index, el.where(inside, 1.0, 0.0).to(x.dtype), bins)
+    return _counts(index, el.where(inside, 1.0, 0.0).to(x.dtype), bins).to(input.dtype)
 
 
 def _counts(index: Tensor, weight: Tensor, bins: int) -> Tensor:
