@@ -14,7 +14,15 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.ops import elementwise as el, movement as mv
-from pyframe.ops.index import add_rows, gather, gathered, guard, take_rows
+from pyframe.ops.index import (
+    add_rows,
+    gather,
+    gathered,
+    guard,
+    reduce_along,
+    take_along,
+    take_rows,
+)
 from pyframe.ops.op import ROUTINE, Op, Shader, apply
 from pyframe.ops.public import public
 from pyframe.ops.reduce import (
@@ -164,9 +172,7 @@ merge_runs = Op(  # keys (rows, n), places (runs, 2 l) in sorted halves: those o
 
 
 def _reorder_by_rows(x: Tensor, order: Tensor) -> Tensor:
-    rows, n = x._node.shape
-    flat = order + el.iota((rows, 1), x.device) * n
-    return apply(take_rows, (x.reshape(-1, 1), flat.reshape(-1))).reshape(order._node.shape)
+    return apply(take_along, (x, order), (1,))
 
 
 reorder = Op(  # x (rows, n), order (rows, m) of different places
@@ -181,11 +187,7 @@ def _put_back(g: Tensor, order: Tensor, n: int) -> Tensor:
     rows, m = order._node.shape
     if m == n:  # a permutation: the gradient is a gather too
         return apply(reorder, (g, _order(order.to(dt.int32))))
-    if g.device.lazy:
-        hit = el.eq(order.unsqueeze(1), el.iota((n, 1), g.device))
-        return sum_(el.where(hit, g.unsqueeze(1), 0), 2)
-    flat = (order + el.iota((rows, 1), g.device) * n).reshape(-1)
-    return apply(add_rows, (flat, g.reshape(-1, 1)), (rows * n,)).reshape(rows, n)
+    return apply(reduce_along, (g.new_zeros(rows, n), order, g), (1, "sum"))
 
 
 def _search_numpy(sequence: np.ndarray, value: np.ndarray) -> np.ndarray:
