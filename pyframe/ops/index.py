@@ -36,7 +36,8 @@ def _add_rows_numpy(index: np.ndarray, source: np.ndarray, rows: int) -> np.ndar
     if index.size:
         _checked(index, rows)
         if source.shape[1] == 1 and source.dtype.kind == "f":
-            return np.bincount(index, source[:, 0], rows).astype(source.dtype)[:, None]
+            places = index.astype(np.intp, copy=False)
+            return np.bincount(places, source[:, 0], rows).astype(source.dtype)[:, None]
         if source.shape[1] == 1:
             np.add.at(out[:, 0], index, source[:, 0])
             return out
@@ -337,6 +338,13 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
         return mv.slice_(mv.reshape(x, (-1,)), (0,), (0,)).reshape(index._node.shape)
     out = apply(take_along, (x, i), (d,))
     return out if index.ndim else out.reshape(())
+
+
+def gathered(input: Tensor, d: int, index: Tensor) -> Tensor:
+    """`gather` of places that are known to be right."""
+    if not input.ndim or not index.numel():
+        return gather(input, d, index)
+    return apply(take_along, (input, index), (d,))
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:

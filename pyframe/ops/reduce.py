@@ -294,9 +294,9 @@ AminmaxResult = namedtuple("aminmax", "min max")  # type: ignore[name-match]
 
 def pick(kind: Any, input: Tensor, dim: int, index: Tensor, keepdim: bool) -> Any:
     """kind(values, indices): the elements that `index`, of size 1 in `dim`, names."""
-    from pyframe.ops.index import gather
+    from pyframe.ops.index import gathered
 
-    values = gather(input, dim, index)
+    values = gathered(input, normalize_dim(dim, input.ndim), index)
     if not keepdim and input.ndim:
         values, index = mv.squeeze(values, dim), mv.squeeze(index, dim)
     return kind(values, index)
@@ -436,7 +436,7 @@ def cov(
     if input.dtype is dt.bool_:
         raise RuntimeError("cov(): bool dtype is not supported for input; use .float() first")
     x = input.reshape(1, -1) if input.ndim < 2 else input
-    x = x.to(dt.get_default_dtype()) if x.dtype.category < dt.FLOAT else x
+    x = x if x.dtype.category == dt.COMPLEX else el.as_float(x)
     observations = x._node.shape[1]
     weights = None
     for name, w, kind in (("fweights", fweights, dt.INTEGER), ("aweights", aweights, dt.FLOAT)):
@@ -495,7 +495,7 @@ def corrcoef(input: Tensor) -> Tensor:
 
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over dims, without overflow; ints give floats."""
-    input = input if input.dtype.category >= dt.FLOAT else input.to(dt.get_default_dtype())
+    input = input if input.dtype.category == dt.COMPLEX else el.as_float(input)
     axes = axes_of("logsumexp", input, dim)
     if not count(input, axes):
         return el.log(sum(el.exp(input), axes, keepdim))

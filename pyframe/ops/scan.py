@@ -174,7 +174,8 @@ CumminResult = namedtuple("cummin", "values indices")  # type: ignore[name-match
 
 
 def _running(kind: Any, input: Tensor, dim: int) -> Any:
-    from pyframe.ops.sort import sort_key, take_along
+    from pyframe.ops.index import gathered
+    from pyframe.ops.sort import sort_key
 
     name = kind.__name__
     not_complex(name, input)
@@ -188,7 +189,7 @@ def _running(kind: Any, input: Tensor, dim: int) -> Any:
     index = el.where(el.eq(key, _along(cummax_op, key, d)), place, 0)
     index = _along(cummax_op, mv.expand(index, input._node.shape or (1,)), d).to(dt.int64)
     index = index.reshape(input._node.shape)
-    return kind(take_along(input, d, index), index)
+    return kind(gathered(input, d, index), index)
 
 
 def cummax(input: Tensor, dim: int) -> Any:
@@ -331,7 +332,7 @@ def _slope(x: Tensor, d: int, spacing: Any, edge_order: int) -> Tensor:
             )
         gaps = diff(spacing).reshape((-1,) + (1,) * (x.ndim - 1 - d))
     else:
-        gaps = el.iota((n - 1,) + (1,) * (x.ndim - 1 - d), x.device) * 0 + spacing
+        gaps = x.new_ones((n - 1,) + (1,) * (x.ndim - 1 - d)) * spacing
     slopes = (cut(1, n - 1) - cut(0, n - 1)) / gaps
     ends = []
     for first in (True, False):

@@ -14,7 +14,15 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.ops import elementwise as el, movement as mv
-from pyframe.ops.index import add_rows, gather, guard, take_rows
+from pyframe.ops.index import (
+    add_rows,
+    gather,
+    gathered,
+    guard,
+    reduce_along,
+    take_along,
+    take_rows,
+)
 from pyframe.ops.op import ROUTINE, Op, Shader, apply
 from pyframe.ops.public import public
 from pyframe.ops.reduce import (
@@ -164,9 +172,7 @@ merge_runs = Op(  # keys (rows, n), places (runs, 2 l) in sorted halves: those o
 
 
 def _reorder_by_rows(x: Tensor, order: Tensor) -> Tensor:
-    rows, n = x._node.shape
-    flat = order + el.iota((rows, 1), x.device) * n
-    return apply(take_rows, (x.reshape(-1, 1), flat.reshape(-1))).reshape(order._node.shape)
+    return apply(take_along, (x, order), (1,))
 
 
 reorder = Op(  # x (rows, n), order (rows, m) of different places
@@ -181,11 +187,7 @@ def _put_back(g: Tensor, order: Tensor, n: int) -> Tensor:
     rows, m = order._node.shape
     if m == n:  # a permutation: the gradient is a gather too
         return apply(reorder, (g, _order(order.to(dt.int32))))
-    if g.device.lazy:
-        hit = el.eq(order.unsqueeze(1), el.iota((n, 1), g.device))
-        return sum_(el.where(hit, g.unsqueeze(1), 0), 2)
-    flat = (order + el.iota((rows, 1), g.device) * n).reshape(-1)
-    return apply(add_rows, (flat, g.reshape(-1, 1)), (rows * n,)).reshape(rows, n)
+    return apply(reduce_along, (g.new_zeros(rows, n), order, g), (1, "sum"))
 
 
 def _search_numpy(sequence: np.ndarray, value: np.ndarray) -> np.ndarray:
@@ -229,14 +231,6 @@ def _sorted_rows(
     rows = _as_rows(x, d)
     order = _order(sort_key(rows), first, descending)
     return apply(reorder, (rows, order)), order
-
-
-def take_along(x: Tensor, d: int, index: Tensor) -> Tensor:
-    """gather of places that are known to be right."""
-    if x.ndim == 0 or x.numel() == 0:
-        return x.clone()
-    rows, at = _as_rows(x, d), _as_rows(index, d)
-    return _from_rows(_reorder_by_rows(rows, at), x, d)
 
 
 def _sortable(name: str, x: Any) -> None:
@@ -417,9 +411,9 @@ def _quantile(
     elif interpolation == "higher":
         rank = el.ceil(rank)
     below = el.floor(rank).detach()
-    out = gather(values, 1, below.to(dt.int64))
+    out = gathered(values, 1, below.to(dt.int64))
     if interpolation in ("linear", "midpoint"):
-        above = gather(values, 1, el.ceil(rank).detach().to(dt.int64))
+        above = gathered(values, 1, el.ceil(rank).detach().to(dt.int64))
         # at a whole rank no arithmetic, which would make NaN of equal infinities
         part = el.where(el.eq(rank, below), 0.0, above - out)
         out = out + part * (0.5 if interpolation == "midpoint" else rank - below)
@@ -696,11 +690,12 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
     if bins <= 0:
         raise RuntimeError(f"histc: bins must be > 0, got {bins}")
     x = input.detach().reshape(-1)
+    x = x.to(dt.float32) if x.itemsize == 2 else x
     low, high = _bounds("histc", x, min, max, 1.0)
     inside = el.logical_and(el.ge(x, low), el.le(x, high))
     place = el.minimum(el.floor((x - low) / (high - low) * bins), bins - 1)
     index = el.where(inside, place, bins).to(dt.int64)
-    return _counts(index, el.where(inside, 1.0, 0.0).to(x.dtype), bins)
+    return _counts(index, el.where(inside, 1.0, 0.0).to(x.dtype), bins).to(input.dtype)
 
 
 def _counts(index: Tensor, weight: Tensor, bins: int) -> Tensor:
