@@ -23,7 +23,7 @@ from pyframe.ops.factor import (
     solve,
     solve_any,
 )
-from pyframe.ops.matmul import matmul, sum_over
+from pyframe.ops.matmul import matmul, nothing_of, sum_over
 from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.public import public
 from pyframe.ops.spectral import svdvals
@@ -156,11 +156,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     if n < 0:
         A, n = inv(A), -n
     if n == 0:
-        return (
-            A * 0 + eye_like(A, A.shape[-1])
-            if A.requires_grad
-            else eye_like(A, A.shape[-1]).expand(A._node.shape).clone()
-        )
+        return nothing_of(A) + eye_like(A, A.shape[-1])
     out = None
     square = A
     while True:

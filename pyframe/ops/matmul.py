@@ -229,10 +229,13 @@ def _scaled_sum(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor
     if alpha != 1:
         product = product * alpha
     if beta == 0:
-        if not input.requires_grad:
-            return product
-        return product + el.where(from_numpy(np.array(False)).to(input.device), input, 0)
+        return product + nothing_of(input) if input.requires_grad else product
     return product + (input if beta == 1 else input * beta)
+
+
+def nothing_of(x: Tensor) -> Tensor:
+    """Zeros, whatever `x` holds, of which `x` is an input (with the gradient 0)."""
+    return el.where(from_numpy(np.array(False)).to(x.device), x, 0)
 
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
