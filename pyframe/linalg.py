@@ -14,11 +14,11 @@ _NAMES = {
     solve solve_ex solve_triangular""",
     spectral: "eig eigh eigvals eigvalsh householder_product lstsq matrix_rank pinv svdvals",
     linalg: """cond det matrix_exp matrix_norm matrix_power norm slogdet tensorinv tensorsolve
-    vander vector_norm""",
+    vector_norm""",
     matmul: "matmul multi_dot vecdot",
 }
 _OTHERS = {  # these names are also functions of pyframe, with other arguments or results
-    factor: "cholesky lu lu_solve", spectral: "qr svd", linalg: "diagonal", matmul: "cross"
+    factor: "cholesky lu lu_solve", spectral: "qr svd", linalg: "diagonal vander", matmul: "cross"
 }  # fmt: skip
 
 for _module, _names in _NAMES.items():

@@ -36,6 +36,8 @@ def results(name: str, fields: str) -> Any:
 class LinAlgError(RuntimeError):
     """A matrix that a function cannot take for what its elements are: singular, not definite, …"""
 
+    __module__ = "pyframe.linalg"
+
 
 # --- helpers
 

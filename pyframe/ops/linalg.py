@@ -23,7 +23,7 @@ from pyframe.ops.factor import (
     solve,
     solve_any,
 )
-from pyframe.ops.matmul import matmul, sum_over
+from pyframe.ops.matmul import matmul, nothing_of, sum_over
 from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.public import public
 from pyframe.ops.spectral import svdvals
@@ -156,11 +156,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     if n < 0:
         A, n = inv(A), -n
     if n == 0:
-        return (
-            A * 0 + eye_like(A, A.shape[-1])
-            if A.requires_grad
-            else eye_like(A, A.shape[-1]).expand(A._node.shape).clone()
-        )
+        return nothing_of(A) + eye_like(A, A.shape[-1])
     out = None
     square = A
     while True:
@@ -406,22 +402,35 @@ def linalg_diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -
     return mv.diagonal(A, offset, dim1, dim2)
 
 
-def vander(x: Tensor, N: int | None = None) -> Tensor:
+def linalg_vander(x: Tensor, N: int | None = None) -> Tensor:
     """(…, n) -> (…, n, N): the powers 0 to N - 1 of each element (N = n by default)."""
     n = N if N is not None else x.shape[-1] if x.ndim else 1
-    x = x if x.ndim else x.reshape(1)
     if n <= 1:
         raise RuntimeError(f"linalg.vander: N must be greater than 1, got {n}")
-    if x.dtype is dt.bool_ or x.dtype.category == dt.INTEGER:
-        x = x.to(dt.int64)
+    return _powers(x if x.ndim else x.reshape(1), n)
+
+
+def _powers(x: Tensor, n: int) -> Tensor:
+    x = x if x.dtype.category >= dt.FLOAT else x.to(dt.int64)
     powers = [creation.ones_like(x)]
     for _ in range(n - 1):
         powers.append(powers[-1] * x)
     return mv.stack(powers, -1)
 
 
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """(n,) -> (n, N): powers as `linalg.vander`, from N - 1 down to 0 unless `increasing`."""
+    if x.ndim != 1:
+        raise RuntimeError(f"vander: x must be a one-dimensional tensor, got {list(x.shape)}")
+    n = x.shape[0] if N is None else N
+    if n < 0:
+        raise RuntimeError(f"vander: N must be non-negative, got {n}")
+    out = mv.narrow(_powers(x, max(n, 1)), -1, 0, n)
+    return out if increasing else mv.flip(out, -1)
+
+
 PUBLIC = public(
     globals(),
     both="matrix_power det slogdet logdet matrix_exp dist",
-    functions="cdist",
+    functions="cdist vander",
 )

@@ -28,6 +28,8 @@ def _infer(a: Any, b: Any) -> tuple[tuple[int, ...], dt.dtype]:
             f"matmul: expected both operands to have the same dtype, but got {a.dtype.name} and "
             f"{b.dtype.name}; convert one with .to(dtype)"
         )
+    if a.dtype is dt.bool_:
+        raise NotImplementedError("matmul: not implemented for bool; use .int() first")
     if a.shape[-1] != b.shape[-2]:
         raise RuntimeError(
             f"matmul: mat1 and mat2 shapes cannot be multiplied ({_by(a)} and {_by(b)}): the last "
@@ -42,8 +44,6 @@ def _by(x: Any) -> str:
 
 
 def _numpy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    if a.dtype == np.bool_:
-        raise RuntimeError("matmul: not implemented for bool")
     if a.dtype == np.float16:  # accumulate in float32
         return np.matmul(a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
     return np.matmul(a, b)
@@ -179,7 +179,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
             f"dot: expected two 1-d tensors of equal length, got {_shapes(input, tensor)}"
         )
     if input.dtype is dt.bool_:
-        raise RuntimeError("dot: not implemented for bool; use logical_and and any")
+        raise NotImplementedError("dot: not implemented for bool; use logical_and and any")
     return sum_over(mul(input, tensor), 0)
 
 
@@ -197,7 +197,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     if x.shape[d] != y.shape[d]:
         raise RuntimeError(f"linalg.vecdot: expected equal sizes at dim {dim}, got {_shapes(x, y)}")
     if x.dtype is dt.bool_:
-        raise RuntimeError("linalg.vecdot: not implemented for bool")
+        raise NotImplementedError("linalg.vecdot: not implemented for bool; use .int() first")
     return sum_over(mul(conj(x), y), d)
 
 
@@ -229,10 +229,13 @@ def _scaled_sum(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor
     if alpha != 1:
         product = product * alpha
     if beta == 0:
-        if not input.requires_grad:
-            return product
-        return product + el.where(from_numpy(np.array(False)).to(input.device), input, 0)
+        return product + nothing_of(input) if input.requires_grad else product
     return product + (input if beta == 1 else input * beta)
+
+
+def nothing_of(x: Tensor) -> Tensor:
+    """Zeros, whatever `x` holds, of which `x` is an input (with the gradient 0)."""
+    return el.where(from_numpy(np.array(False)).to(x.device), x, 0)
 
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:

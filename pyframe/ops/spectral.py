@@ -486,33 +486,20 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None)
     b = mv.unsqueeze(B, -1) if vector else B
     rows_fit(name, A, b)
     m, n = A._node.shape[-2:]
-    solution = matmul(_pinv(name, A, 0.0, _rcond(A, rcond), False), b)
+    rtol = float(np.finfo(A.dtype.to_real().numpy).eps) * max(m, n) if rcond is None else rcond
+    solution = matmul(_pinv(name, A, 0.0, rtol, False), b)
     rank = creation.zeros((0,), dtype=dt.int64, device=A.device)
     values = creation.zeros((0,), dtype=A.dtype.to_real(), device=A.device)
+    residuals = real(mv.slice_(solution.reshape(-1), (0,), (0,)))
     if driver != "gels":
-        rank = matrix_rank(A, rtol=_rcond(A, rcond))
+        rank = matrix_rank(A, rtol=rtol)
     if driver in ("gelsd", "gelss"):
         values = svdvals(A.detach())
-    residuals = (
-        values.detach()
-        if not values.numel()
-        else creation.zeros((0,), dtype=values.dtype, device=A.device)
-    )
-    full = driver == "gels" or driver == "gelsy" or bool(el.eq(rank, n).all().item())
-    if m > n and driver != "gelsy" and full:
-        rest = matmul(A, solution) - b
-        residuals = sum_over(reduce.absolute_square(rest), -2)
-    if residuals.ndim == 1 and not residuals.numel() and solution.requires_grad:
-        residuals = sum_over(real(solution).reshape(-1)[:0].reshape(0, 1), 1)
+    if m > n and (driver == "gels" or (values.numel() and el.eq(rank, n).all().item())):
+        residuals = sum_over(reduce.absolute_square(matmul(A, solution) - b), -2)
     if vector:
         solution = mv.squeeze(solution, -1)
     return Lstsq(solution, residuals, rank, values)
-
-
-def _rcond(a: Tensor, rcond: Any) -> Any:
-    if rcond is None:
-        return float(np.finfo(a.dtype.to_real().numpy).eps) * max(a._node.shape[-2:])
-    return rcond
 
 
 def _lowrank(a: Tensor, q: int, niter: int, mean: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:

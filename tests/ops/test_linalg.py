@@ -1,0 +1,326 @@
+"""Linear algebra: what is refused, names of results, special matrices, complex gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+
+rng = np.random.default_rng(5)
+A33 = rng.standard_normal((3, 3)).astype(np.float32)
+A23 = rng.standard_normal((2, 3)).astype(np.float32)
+SINGULAR = np.array([[1, 2], [2, 4]], np.float32)
+INDEFINITE = np.array([[1, 2], [2, 1]], np.float32)
+FLOAT, INT = np.ones(3, np.float32), np.ones((3, 3), np.int64)
+
+# (name, arguments, keywords, words of the message)
+BAD: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
+    ("matmul", (A23, A23), {}, "cannot be multiplied"),
+    ("matmul", (np.array(1.0, np.float32), A23), {}, "at least 1D"),
+    ("matmul", (A33, A33.astype(np.float64)), {}, "dtype"),
+    ("matmul", (A33 > 0, A33 > 0), {}, "bool"),
+    ("mm", (A33, FLOAT), {}, "matrices"),
+    ("bmm", (A33[None], np.stack([A33, A33])), {}, "batch"),
+    ("mv", (A33, A33), {}, "vector"),
+    ("dot", (FLOAT, FLOAT[:2]), {}, "equal length"),
+    ("dot", (FLOAT, FLOAT.astype(np.float64)), {}, "dtype"),
+    ("inner", (A23, A23.T.copy()), {}, "last dimension"),
+    ("outer", (A33, FLOAT), {}, "1-d"),
+    ("addmm", (A33, A23, A23), {}, "multiplied"),
+    ("addmm", (np.ones((4, 4), np.float32), A33, A33), {}, "expand"),
+    ("dot", (FLOAT > 0, FLOAT > 0), {}, "bool"),
+    ("addr", (INT, INT[0], INT[0]), {"beta": 0.5}, "beta"),
+    ("baddbmm", (A33, A33[None], A23[None]), {}, "Expected size"),
+    ("chain_matmul", (), {}, "one or more"),
+    ("linalg.multi_dot", ([A33],), {}, "at least 2"),
+    ("linalg.multi_dot", ([A33, FLOAT, A33],), {}, "2D"),
+    ("tensordot", (A33, A23), {"dims": 1}, "need to match"),
+    ("tensordot", (A33, A33), {"dims": 3}, "between 0 and 2"),
+    ("tensordot", (A33, A33), {"dims": ([0, 1], [0])}, "same length"),
+    ("cross", (A23.T.copy()[:2], A23.T.copy()[:2]), {}, "size 3"),
+    ("linalg.cross", (A33, FLOAT), {}, "same number of dim"),
+    ("block_diag", (A33[None],), {}, "2 or fewer"),
+    ("cartesian_prod", (A33,), {}, "1D"),
+    ("combinations", (A33,), {}, "1D"),
+    ("combinations", (FLOAT, -1), {}, "non-negative"),
+    ("trace", (FLOAT,), {}, "matrix"),
+    ("linalg.cholesky", (A23,), {}, "square"),
+    ("linalg.cholesky", (INT,), {}, "float"),
+    ("linalg.inv", (FLOAT,), {}, "at least 2"),
+    ("linalg.inv", (A33.astype(np.float16),), {}, "Low precision"),
+    ("linalg.solve", (A33, A23), {}, "Incompatible"),
+    ("linalg.solve", (A33, A33.astype(np.float64)), {}, "same dtype"),
+    ("linalg.solve", (A33, FLOAT), {"left": False}, "Vector"),
+    ("linalg.solve_triangular", (A33, A23), {"upper": True}, "Incompatible"),
+    ("linalg.lu", (A33,), {"pivot": False}, "pivoting"),
+    ("linalg.qr", (A33, "some"), {}, "reduced"),
+    ("linalg.svd", (A33,), {"driver": "gesvd"}, "CUDA"),
+    ("linalg.eigh", (A33, "X"), {}, "UPLO"),
+    ("linalg.lstsq", (A33, A33), {"driver": "best"}, "driver"),
+    ("linalg.matrix_norm", (A33, 3), {}, "not supported"),
+    ("linalg.matrix_norm", (A33, "fro", (0, 0)), {}, "different"),
+    ("linalg.vector_norm", (INT,), {}, "float"),
+    ("linalg.vector_norm", (FLOAT[:0], -1), {}, "identity"),
+    ("linalg.norm", (A33[None], 2), {}, "1D or 2D"),
+    ("linalg.norm", (A33.astype(np.float64),), {"dtype": "float32"}, "narrowing"),
+    ("linalg.cond", (A33, 3), {}, "norm type"),
+    ("linalg.vander", (FLOAT,), {"N": 1}, "greater than 1"),
+    ("linalg.tensorinv", (A23,), {"ind": 1}, "prod"),
+    ("linalg.tensorsolve", (A23, FLOAT), {}, "prod"),
+    ("linalg.matrix_power", (A23, 2), {}, "square"),
+    ("linalg.householder_product", (A23, FLOAT), {}, "shape"),
+    ("cdist", (A33, A23.T.copy()), {}, "columns"),
+    ("cdist", (A33, A33), {"p": -1}, "non-negative"),
+    ("pca_lowrank", (A33,), {"q": 4}, "min"),
+    ("einsum", ("ij,jk", A33), {}, "operands"),
+    ("einsum", ("ijk", A33), {}, "subscripts"),
+    ("einsum", ("ij,jk->iz", A33, A33), {}, "output"),
+    ("einsum", ("ij,jk->ii", A33, A33), {}, "more than once"),
+    ("einsum", ("i1", A33), {}, "a-zA-Z"),
+    ("einsum", ("ii", A23), {}, "match"),
+    ("einsum", ("ij,jk", A23, A23), {}, "broadcast"),
+    ("einsum", (A33, [0, 60]), {}, "range"),
+    ("linalg.cholesky", (INDEFINITE,), {}, "minor of order 2"),
+    ("linalg.inv", (SINGULAR,), {}, "singular"),
+    ("linalg.solve", (np.stack([A33[:2, :2], SINGULAR]), A33[:2]), {}, "Batch element 1"),
+    ("linalg.lu_factor", (np.zeros((2, 2), np.float32),), {}, "zero"),
+    ("linalg.ldl_factor", (np.zeros((2, 2), np.float32),), {}, "zero"),
+    ("linalg.svd", (A33 * np.nan,), {}, "nan"),
+]
+
+
+def find(module: Any, name: str) -> Any:
+    for part in name.split("."):
+        module = getattr(module, part)
+    return module
+
+
+def give(make: Any, module: Any, x: Any) -> Any:
+    if isinstance(x, np.ndarray):
+        return make(x.copy())
+    if isinstance(x, list) and x and isinstance(x[0], np.ndarray):
+        return [make(y.copy()) for y in x]
+    return getattr(module, x) if isinstance(x, str) and x == "float32" else x
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("name", "args", "kw", "words"), BAD)
+def test_bad_inputs(name: str, args: Any, kw: Any, words: str, torch: Any) -> None:
+    kinds = []
+    for module in (torch, pf):
+        xs = [give(module.from_numpy, module, a) for a in args]
+        options = {k: give(None, module, v) for k, v in kw.items()}
+        with pytest.raises((RuntimeError, ValueError, IndexError, TypeError)) as e:
+            find(module, name)(*xs, **options)
+        kinds.append(e)
+    assert words in str(kinds[1].value)
+    if kinds[0].type is not torch.linalg.LinAlgError:
+        assert issubclass(kinds[1].type, kinds[0].type), kinds[0].value
+    else:
+        assert kinds[1].type is pf.linalg.LinAlgError
+
+
+FIELDS = """cholesky_ex eig eigh inv_ex ldl_factor ldl_factor_ex lu lu_factor lu_factor_ex qr
+slogdet svd lstsq solve_ex""".split()
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_named_results(name: str, torch: Any) -> None:
+    spd = A33 @ A33.T + np.eye(3, dtype=np.float32)
+    both = []
+    for module in (torch, pf):
+        x = module.from_numpy(spd.copy())
+        more = (x,) if name in ("lstsq", "solve_ex") else ()
+        both.append(getattr(module.linalg, name)(x, *more))
+    want, got = both
+    assert type(want).__match_args__ == got._fields
+    for field in got._fields:
+        a, b = getattr(want, field), getattr(got, field)
+        assert tuple(a.shape) == tuple(b.shape)
+        assert str(a.dtype).removeprefix("torch.") == b.dtype.name
+        if name not in ("eig", "eigh", "svd"):  # signs and phases are open
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("driver", [None, "gels", "gelsy", "gelsd", "gelss"])
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (2, 5, 3)])
+def test_lstsq_results(shape: Any, driver: Any, torch: Any) -> None:
+    a = rng.standard_normal(shape)
+    b = rng.standard_normal((*shape[:-1], 2))
+    want = torch.linalg.lstsq(torch.from_numpy(a), torch.from_numpy(b), driver=driver)
+    got = pf.linalg.lstsq(pf.from_numpy(a), pf.from_numpy(b), driver=driver)
+    for x, y in zip(want, got, strict=True):
+        assert tuple(x.shape) == tuple(y.shape)
+        np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=1e-9, atol=1e-9)
+
+
+def test_ex_functions_say_where(device: str) -> None:
+    x = pf.from_numpy(np.stack([INDEFINITE, np.eye(2, dtype=np.float32)])).to(device)
+    lower, info = pf.linalg.cholesky_ex(x)
+    assert info.dtype is pf.int32
+    assert info.tolist() == [2, 0]
+    assert lower[1].tolist() == [[1, 0], [0, 1]]
+    s = pf.from_numpy(SINGULAR).to(device)
+    assert pf.linalg.inv_ex(s).info.item() == pf.linalg.solve_ex(s, s).info.item() == 2
+    assert pf.linalg.lu_factor_ex(s).info.item() == 2
+    with pytest.raises(pf.linalg.LinAlgError, match="singular"):
+        pf.linalg.inv_ex(s, check_errors=True)
+
+
+def test_beta_zero_ignores_nan(device: str) -> None:
+    x = pf.ones(2, 2, device=device)
+    nan = pf.full((2, 2), float("nan"), device=device).requires_grad_()
+    y = pf.addmm(nan, x, x, beta=0)
+    assert y.tolist() == [[2, 2], [2, 2]]
+    y.sum().backward()
+    assert nan.grad.tolist() == [[0, 0], [0, 0]]
+    ints = pf.tensor([[3, 4], [5, 6]])
+    assert pf.addmm(ints, ints, ints, beta=0.5, alpha=1.7).tolist() == (ints @ ints).tolist()
+
+
+def test_triangular_of_singular_is_inf() -> None:
+    a = pf.tensor([[1.0, 0.0], [1.0, 0.0]])
+    x = pf.linalg.solve_triangular(a, pf.ones(2, 1), upper=False)
+    assert x[0].item() == 1
+    assert not pf.isfinite(x[1]).item()
+
+
+def test_det_of_singular_has_its_gradient() -> None:
+    """The cofactors, which PyTorch gives too where it keeps the graph of the gradient."""
+    x = pf.from_numpy(SINGULAR.astype(np.float64)).requires_grad_()
+    pf.linalg.det(x).backward()
+    np.testing.assert_allclose(x.grad.numpy(), [[4, -2], [-2, 1]], atol=1e-12)
+
+
+def test_repeated_singular_values_have_a_gradient() -> None:
+    x = pf.eye(3).requires_grad_()
+    pf.linalg.matrix_norm(x, "nuc").backward()
+    np.testing.assert_allclose(x.grad.numpy(), np.eye(3), atol=1e-6)
+
+
+def test_qr_that_has_no_gradient() -> None:
+    x = pf.from_numpy(A33[:, :2].copy()).requires_grad_()
+    for mode, words in (("complete", "nrows > ncols"), ("r", "mode='r'")):
+        with pytest.raises(RuntimeError, match=words):
+            pf.linalg.qr(x, mode).R.sum().backward()
+
+
+def test_eig_needs_the_cpu(gpu: Any) -> None:
+    with pytest.raises(TypeError, match="complex64"):
+        pf.linalg.eigvals(pf.eye(2, device="gpu"))
+
+
+def test_out() -> None:
+    x, out = pf.from_numpy(A33.copy()), (pf.zeros(3, 3), pf.zeros(3, 3))
+    result = pf.linalg.qr(x, out=out)
+    assert result.Q is out[0]
+    np.testing.assert_allclose((out[0] @ out[1]).numpy(), A33, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:.*runs eagerly")  # on the GPU the host reads the matrices
+def test_compiled(device: str) -> None:
+    @pf.compile
+    def step(x: Any, b: Any) -> Any:
+        spd = x @ x.T + pf.eye(3, device=x.device)
+        return pf.linalg.solve(spd, b).sum() + pf.linalg.slogdet(spd).logabsdet
+
+    b = pf.from_numpy(A33[:, :1].copy()).to(device)
+    for scale in (1.0, 2.0, 3.0):
+        x = pf.from_numpy(A33 * np.float32(scale)).to(device)
+        spd = A33.astype(np.float64) @ A33.T * scale**2 + np.eye(3)
+        want = np.linalg.solve(spd, A33[:, :1]).sum() + np.linalg.slogdet(spd)[1]
+        assert step(x, b).item() == pytest.approx(want, rel=1e-4)
+
+
+EQUATIONS = """ij,jk ij,kj->ik i,i-> ii->i ii ij->ji ...ij,...jk bij,bjk->bik i,j->ij ij,jk,kl->il
+abc,cd,bd->a b...,b...->... ij,ij->j abcd,cdef->abef aab,b->a i,->i ij,j,i i,i,i-> ab,c->cba
+...a,b...->ba... a...b->b...a""".split()
+
+
+@pytest.mark.parametrize("equation", EQUATIONS)
+def test_einsum(equation: str, torch: Any) -> None:
+    sizes = dict(zip("abcdefijklq", [2, 3, 4, 5, 2, 3, 3, 4, 2, 5, 2], strict=True))
+    terms = equation.partition("->")[0].replace("...", "qa").split(",")
+    if "qa" in "".join(terms) and "a" in equation:
+        terms = [t.replace("qa", "ql") for t in terms]
+    arrays = [rng.standard_normal([sizes[c] for c in t]) for t in terms]
+    want = torch.einsum(equation, *map(torch.from_numpy, arrays))
+    got = pf.einsum(equation, *map(pf.from_numpy, arrays))
+    assert tuple(want.shape) == tuple(got.shape)
+    np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-10, atol=1e-10)
+
+
+def test_batched_einsum_is_a_product() -> None:
+    x, y = pf.ones(8, 64, 32), pf.ones(8, 64, 32)
+    x.requires_grad_()
+    names, todo = set(), [pf.einsum("bqd,bkd->bqk", x, y).grad_fn]
+    while todo:
+        node = todo.pop()
+        names.add(type(node).__name__ if not hasattr(node, "op") else node.op.name)
+        todo += [e for e in getattr(node, "edges", []) if hasattr(e, "edges")]
+    assert "matmul" in names
+    assert "mul" not in names
+
+
+COMPLEX: dict[str, Any] = {
+    "cholesky": lambda t, x, b: [t.linalg.cholesky(x @ x.mH + t.eye(4))],
+    "lu": lambda t, x, b: [t.linalg.lu(x[:, :3])[1], t.linalg.lu(x[:, :, :3])[2]],
+    "solve": lambda t, x, b: [t.linalg.solve(x, b)],
+    "solve_triangular": lambda t, x, b: [
+        t.linalg.solve_triangular(x, b.mT, upper=True, left=False)
+    ],
+    "lu_solve": lambda t, x, b: [t.linalg.lu_solve(*t.linalg.lu_factor(x), b, adjoint=True)],
+    "det": lambda t, x, b: [t.linalg.det(x), *t.linalg.slogdet(x)],
+    "qr": lambda t, x, b: [*t.linalg.qr(x[:, :, :3]), *t.linalg.qr(x[:, :3])],
+    "svd": lambda t, x, b: [t.linalg.svd(x, full_matrices=False)[0].abs(), t.linalg.svdvals(x)],
+    "eigh": lambda t, x, b: [t.linalg.eigh(x @ x.mH)[0], t.linalg.eigh(x @ x.mH)[1].abs()],
+    "eig": lambda t, x, b: [t.linalg.eig(x)[0], t.linalg.eig(x)[1].abs()],
+    "pinv": lambda t, x, b: [t.linalg.pinv(x[:, :3]), t.linalg.pinv(x @ x.mH, hermitian=True)],
+    "matrix_exp": lambda t, x, b: [t.linalg.matrix_exp(x)],
+    "ormqr": lambda t, x, b: [
+        t.linalg.householder_product(x[:, :, :3], b[:, :3, 0]),
+        t.ormqr(x[:, :, :3], b[:, :3, 0], b, transpose=True),
+    ],
+    "norms": lambda t, x, b: [t.linalg.matrix_norm(x, "nuc"), t.linalg.vector_norm(x, 3)],
+    "einsum": lambda t, x, b: [t.einsum("bij,bjk->ik", x, b), t.linalg.vecdot(x, x.mT.clone())],
+}
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_complex_gradients(name: str, torch: Any) -> None:
+    r = np.random.default_rng(3)
+    arrays = [r.standard_normal(s) + 1j * r.standard_normal(s) for s in ((2, 4, 4), (2, 4, 2))]
+    found = []
+    for module in (torch, pf):
+        inputs = [module.from_numpy(a.copy()).requires_grad_() for a in arrays]
+        outs = COMPLEX[name](module, *inputs)
+        loss, r = 0, np.random.default_rng(4)
+        for y in outs:
+            w = r.standard_normal(y.shape) + 1j * r.standard_normal(y.shape)
+            w = module.from_numpy(np.asarray(w if y.is_complex() else w.real))
+            term = (y * w).sum()
+            loss = loss + (module.real(term) if term.is_complex() else term)
+        loss.backward()
+        found.append([None if x.grad is None else x.grad.resolve_conj().numpy() for x in inputs])
+    for want, got in zip(*found, strict=True):
+        assert (want is None) == (got is None)
+        if want is not None:
+            np.testing.assert_allclose(got, want, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (2, 0, 0), (0, 2, 2)])
+def test_empty(shape: Any, torch: Any) -> None:
+    names = "svd qr lu pinv matrix_rank".split()
+    if shape[-1] == shape[-2]:
+        names += "cholesky inv det eigh eig lu_factor slogdet matrix_exp ldl_factor".split()
+    x = np.ones(shape, np.float32)
+    for name in names:
+        want = getattr(torch.linalg, name)(torch.from_numpy(x.copy()))
+        got = getattr(pf.linalg, name)(pf.from_numpy(x.copy()))
+        pairs = zip(want, got, strict=True) if isinstance(got, tuple) else [(want, got)]
+        for a, b in pairs:
+            assert tuple(a.shape) == tuple(b.shape), name
+            assert str(a.dtype).removeprefix("torch.") == b.dtype.name
