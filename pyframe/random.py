@@ -17,7 +17,7 @@ import numpy as np
 from pyframe import devices as _device, dtypes as dt
 from pyframe.devices import device as Device, mode
 from pyframe.graph.capture import outside
-from pyframe.ops import creation, elementwise as el, mathfn, movement as mv
+from pyframe.ops import creation, elementwise as el, mathfn, movement as mv, reduce, scan, sort
 from pyframe.ops.index import refuse
 from pyframe.ops.op import apply
 from pyframe.ops.public import public
@@ -339,20 +339,21 @@ def multinomial(
     some = el.gt(weights, 0).to(dt.int32).sum(-1)
     short = el.lt(some, 1 if replacement else num_samples)
     refuse(short, "invalid multinomial distribution (sum of probabilities <= 0, or too few > 0)")
-    if replacement:
-        weights = mv.unsqueeze(weights, -2)
-        shape = (*input._node.shape[:-1], num_samples, n)
-        u = creation.rand(shape, device=input.device, generator=generator)
-        return (weights.to(dt.float32) / _clocks(u)).argmax(-1)
-    u = creation.rand(input._node.shape, device=input.device, generator=generator)
-    keys = weights.to(dt.float32) / _clocks(u)
-    picked = []
-    place = el.iota((n,), input.device)
-    for _ in range(num_samples):  # the next largest each time
-        at = keys.argmax(-1)
-        picked.append(at)
-        keys = el.where(el.eq(place, mv.unsqueeze(at, -1)), -1.0, keys)
-    return mv.stack(picked, -1)
+    shape = (*input._node.shape[:-1], num_samples)
+    weights = weights.to(dt.float32)
+    if not replacement:
+        u = creation.rand(input._node.shape, device=input.device, generator=generator)
+        return sort.topk(weights / _clocks(u), num_samples).indices
+    if math.prod(shape) * n <= MOST_CLOCKS:
+        u = creation.rand((*shape, n), device=input.device, generator=generator)
+        return reduce.argmax(mv.unsqueeze(weights, -2) / _clocks(u), -1)
+    ends = scan.cumsum(weights, -1)
+    u = creation.rand(shape, device=input.device, generator=generator)
+    found = sort.searchsorted(ends, u * mv.narrow(ends, -1, n - 1, 1), right=True)
+    return el.clamp(found, max=n - 1)
+
+
+MOST_CLOCKS = 1 << 22  # exponential numbers to draw where sums of the weights would do
 
 
 def _clocks(u: Tensor) -> Tensor:

@@ -73,10 +73,10 @@ def tensor_split(
     at = next((v for v in (indices_or_sections, indices, sections) if v is not None), None)
     d, n = _cuttable("tensor_split", input, dim)
     if isinstance(at, Tensor):
-        if at.device.type != "cpu" or at.dtype is not dt.int64 or at.ndim > 1:
+        if at.dtype is not dt.int64 or at.ndim > 1:
             raise RuntimeError(
                 "tensor_split expected tensor_indices_or_sections to be an int64 tensor of at most "
-                f"1 dim on the cpu, but got {at.dtype.name} {list(at.shape)} on {at.device}"
+                f"1 dim, but got {at.dtype.name} {list(at.shape)}"
             )
         at = at.tolist()
     if isinstance(at, (int, np.integer)):

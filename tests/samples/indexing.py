@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .row import Row, normal
+from .row import Row, bools, distinct, ints, normal, positive
 
 X = normal(3, 4)
 
@@ -63,4 +63,108 @@ MOVEMENT = (
     Row("dstack", lambda t, F, x, y: t.dstack([x, y]) + t.stack([x, y], 2), (X, X)),
 )  # fmt: skip
 
-ROWS: tuple[Row, ...] = (*MOVEMENT,)
+
+def at(t: Any, x: Any, *index: Any) -> Any:
+    return t.tensor(index).to(x.device)
+
+
+def scattered(how: str, include: bool = True) -> Row:
+    """A reduction into places that several sources name, and others none."""
+    return Row(
+        f"reduce_along:{how}{'' if include else ':alone'}",
+        lambda t, F, x, i, s: x.scatter_reduce(1, i, s, how, include_self=include),
+        (distinct(3, 5), ints(0, 5, 3, 7), distinct(3, 7)),
+    )
+
+
+INDEXING = (
+    Row("take_along", lambda t, F, x, i: t.take_along_dim(x, i, 1) * 2,
+        (normal(3, 5), ints(-5, 5, 1, 4))),
+    Row("take_along:flat", lambda t, F, x, i: t.take_along_dim(x, i),
+        (normal(3, 5), ints(0, 9, 4))),
+    Row("take_along:less", lambda t, F, x, i: t.gather(x, 0, i),
+        (normal(3, 5), ints(0, 3, 6, 2))),
+    Row("put_along", lambda t, F, x, s: x.scatter(0, at(t, x, [3, 0], [1, 4]), s) * x,
+        (normal(5, 4), normal(2, 2))),
+    Row("put_along:number", lambda t, F, x, i: t.scatter(x, 1, i, 2.5) * x,
+        (normal(3, 5), ints(0, 5, 3, 2))),
+    Row("put_along:twice", lambda t, F, x, i, s: x.scatter(1, i, s),
+        (normal(3, 2), ints(0, 2, 3, 6), normal(3, 6)), grad=False),
+    Row("reduce_along", lambda t, F, x, i, s: x.scatter_reduce(0, i, s, "sum") * x,
+        (normal(4, 3), ints(0, 4, 6, 2), normal(6, 2))),
+    Row("reduce_along:prod", lambda t, F, x, i, s: t.scatter_reduce(x, 1, i, s, "prod"),
+        (positive(3, 5), ints(0, 5, 3, 7), positive(3, 7)), tol=5),
+    Row("reduce_along:zero", lambda t, F, x, i, z, s: t.scatter_reduce(x, 1, i, s * z, "prod"),
+        (positive(3, 5), ints(0, 5, 3, 7), ints(0, 2, 3, 7), positive(3, 7)), second=False, tol=5),
+    scattered("mean"), scattered("amax"), scattered("amin"),
+    *[scattered(how, False) for how in ("sum", "mean", "amax", "amin")],
+    Row("reduce_along:ties", lambda t, F, x, i, s: t.scatter_reduce(
+        x.floor() + x.sum() * 0, 1, i, s.floor() + s.sum(), "amax"),
+        (normal(3, 4), ints(0, 4, 3, 9), normal(3, 9)), second=False, grad=False),
+    Row("reduce_along:int", lambda t, F, x, i, s: t.scatter_reduce(x, 1, i, s, "mean"),
+        (ints(-9, 9, 3, 4), ints(0, 4, 3, 9), ints(-9, 9, 3, 9)), grad=False),
+    Row("index_copy", lambda t, F, x, s: x.index_copy(1, at(t, x, 3, 0), s) * x,
+        (normal(3, 4), normal(3, 2))),
+    Row("index_fill", lambda t, F, x: x.index_fill(1, at(t, x, -1, 0), 2.5) * x, (normal(3, 4),)),
+    Row("index_add:alpha", lambda t, F, x, i, s: t.index_add(x, 1, i, s, alpha=-2),
+        (normal(3, 4), ints(0, 4, 6), normal(3, 6))),
+    Row("take", lambda t, F, x, i: t.take(x, i) * 2, (normal(3, 4), ints(-12, 12, 2, 3))),
+    Row("put", lambda t, F, x, s: t.Tensor.put(x, at(t, x, 3, -1, 0), s) * x,
+        (normal(3, 4), normal(3))),
+    Row("put:add", lambda t, F, x, s: t.Tensor.put(x, at(t, x, 3, 3, 0), s, True) * x,
+        (normal(3, 4), normal(3))),
+    Row("masked_scatter", lambda t, F, x, m, s: x.masked_scatter(m, s) * x,
+        (normal(3, 4), bools(4), normal(12))),
+    Row("masked_fill:tensor", lambda t, F, x, m, v: x.masked_fill(m, v.sum()),
+        (normal(3, 4), bools(3, 1), normal(2))),
+    Row("index_put:add", lambda t, F, x, s: x.index_put((at(t, x, 3, 3, 0),), s, accumulate=True),
+        (normal(4, 2), normal(3, 2))),
+    Row("argwhere", lambda t, F, m: t.argwhere(m), (bools(3, 4),), grad=False),
+    Row("nonzero_static", lambda t, F, m: t.nonzero_static(m, size=9, fill_value=-2),
+        (bools(3, 4),), grad=False),
+    Row("unravel_index", lambda t, F, i: t.stack(t.unravel_index(i, (2, 3, 4))),
+        (ints(0, 24, 7),), grad=False),
+    Row("tril_indices", lambda t, F, x: t.cat([t.tril_indices(3, 4, 1), t.triu_indices(4, 3)], 1)
+        .to(x.device), (X,), grad=False),
+    Row("diagonal_scatter", lambda t, F, x, s: t.diagonal_scatter(x, s, 1) * x,
+        (X, normal(3))),
+    Row("select_scatter", lambda t, F, x, s: t.select_scatter(x, s, 1, -1) * x, (X, normal(3))),
+    Row("slice_scatter", lambda t, F, x, s: t.slice_scatter(x, s, 1, 1, None, 2) * x,
+        (X, normal(3, 2))),
+    move("as_strided", lambda t, x: t.as_strided(x, (2, 3), (1, 2), 1).exp()),
+    move("as_strided:view", lambda t, x: (x * 3)[1:, ::2].T.as_strided((2, 2), (4, 2))),
+    Row("as_strided_scatter", lambda t, F, x, s: t.as_strided_scatter(x, s, (2, 2), (2, 5), 1) * x,
+        (X, normal(2, 2)), grad=False),
+    move("as_strided_copy", lambda t, x: t.as_strided_copy(x, (3, 3), (4, 1))),
+)  # fmt: skip
+
+
+def made(name: str, call: Any) -> Row:
+    """Tensors made on the device, joined into one."""
+
+    def run(t: Any, F: Any, x: Any) -> Any:
+        return t.cat([y.reshape(-1).to(x.dtype) for y in call(t, x.device)])
+
+    return Row(name, run, (normal(1),), grad=False)
+
+
+CREATION = (
+    made("full", lambda t, d: (
+        t.full((2, 3), 2, device=d), t.full((2,), t.tensor(1.5), device=d), t.ones(size=(2, 1),
+        device=d), t.zeros(0, 3, device=d), t.scalar_tensor(3, device=d), t.eye(2, 3, device=d))),
+    made("like", lambda t, d: (
+        t.ones(2, device=d).new_full((3,), 4), t.ones(2, device=d).new_zeros(2, 2),
+        t.full_like(t.ones(2, device=d), 7, dtype=t.int32), t.fill(t.ones(2, device=d), 3),
+        t.zeros_like(t.ones(2, device=d)), t.ones(3, dtype=t.int32, device=d).new_ones(size=(1,)))),
+    made("arange", lambda t, d: (
+        t.arange(5, device=d), t.arange(1, 2, 0.3, device=d), t.arange(3, -4, -2, device=d))),
+    made("linspace", lambda t, d: (
+        t.linspace(-1, 2, 7, device=d), t.linspace(3, 10, 4, dtype=t.int64, device=d),
+        t.logspace(0, 2, 4, 2.0, device=d), t.linspace(2, 5, 1, device=d))),
+    Row("empty_strided", lambda t, F, x: t.empty_strided((2, 3), (1, 2), device=x.device)
+        .copy_(x[:2, :3]) * 2, (X,), grad=False),
+    Row("empty_permuted", lambda t, F, x: t.empty_permuted((3, 4), (1, 0), device=x.device)
+        .copy_(x) * 2, (X,), grad=False),
+)  # fmt: skip
+
+ROWS: tuple[Row, ...] = (*MOVEMENT, *INDEXING, *CREATION)

@@ -1,0 +1,352 @@
+"""Indexing, movement, creation and random numbers: writes through views, bad inputs, draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+
+
+def both(torch: Any, device: str, program: Any, *shape: int, grad: bool = False) -> None:
+    """Run `program(t, x)` with t = pyframe and t = torch on the same x; compare all results."""
+    data = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) * 0.5 - 3
+    x = pf.from_numpy(data.copy()).to(device).requires_grad_(grad)
+    y = torch.from_numpy(data.copy()).requires_grad_(grad)
+    got, want = program(pf, x), program(torch, y)
+    for a, b in zip(got, want, strict=True):
+        assert a.tolist() == b.tolist()
+        assert a.requires_grad == b.requires_grad
+    if grad:
+        assert x.grad.tolist() == y.grad.tolist()
+
+
+def at(t: Any, x: Any, *index: Any) -> Any:
+    return t.tensor(index).to(x.device)
+
+
+def through_diagonals(t: Any, x: Any) -> Any:
+    x.diagonal(1).fill_(7)
+    v = x[1:].T.diagonal(-1)
+    v.mul_(2)
+    t.diagonal(x, -1)[1:] = 9
+    return x, v
+
+
+def through_windows(t: Any, x: Any) -> Any:
+    v = x.unfold(1, 3, 2)
+    v[1:, 0] = 5
+    w = x.view(-1).unfold(0, 2, 1)
+    w[0, 1] = 8
+    return x, v, w
+
+
+def through_strides(t: Any, x: Any) -> Any:
+    v = x.as_strided((2, 2), (1, 5), 2)
+    v.add_(100)
+    w = x[1:, 2:].as_strided((3,), (2,))  # starts where the slice does, sees all of the memory
+    w[2] = -1
+    x[0, 3] = 50
+    u = v.T.as_strided((3,), (6,), 1)
+    return x, v, w, u
+
+
+def shapes_in_place(t: Any, x: Any) -> Any:
+    y = x[1:].clone()
+    y.squeeze_().unsqueeze_(1).transpose_(0, 1).add_(1)
+    z = y.clone().resize_(2, 4)
+    w = t.arange(6.0).to(x.device).resize_as_(z)
+    w[1, 2:] = 0  # PyTorch's new elements are undefined
+    v = x.clone()
+    v.as_strided_((3,), (4,), 1).mul_(3)
+    v.swapaxes_(0, 0)
+    return y, z, w, v
+
+
+def by_index(t: Any, x: Any) -> Any:
+    x.scatter_(1, at(t, x, [0, 2], [1, 1]), -7.0)
+    x.scatter_add_(0, at(t, x, [0, 0, 1, 3]), t.ones_like(x))
+    x.scatter_(0, at(t, x, [1, 1, 2, 3]), 0.5, reduce="multiply")
+    x.scatter_reduce_(1, at(t, x, [1], [1], [3]), x[1:, :1] * 4, "amax", include_self=False)
+    x.index_fill_(1, at(t, x, -1), 3)
+    x.index_add_(0, at(t, x, 1, 1), x[:2] * 2, alpha=-1)
+    x.index_copy_(1, at(t, x, 2, 0), x[:, 1:3] + 20)
+    x.put_(at(t, x, -2, 3), at(t, x, 0.25, 0.5))
+    x.masked_scatter_(x > 20, t.arange(16.0).to(x.device))
+    x[at(t, x, [0, 1], [2, 3]), at(t, x, 1)] = t.arange(2.0).to(x.device)
+    x[None, ..., x[0] > 0] *= 2
+    return (x,)
+
+
+def forms_of_index(t: Any, x: Any) -> Any:
+    m = x > -1
+    i = at(t, x, 2)[0]
+    return (
+        x[i], x[i, [1, 2]], x[..., [True, False, True, True]], x[m], x[m[:, 0], 1], x[True],
+        x[False], x[([0, 1], [2, 3])], x[:, None, at(t, x, -1, 0), None],
+        x[np.int64(1), np.array([0, 2])], x[()], x[-2:, range(2)], x[at(t, x)[:0].long()],
+    )  # fmt: skip
+
+
+PROGRAMS = [through_diagonals, through_windows, through_strides, shapes_in_place, by_index,
+            forms_of_index]  # fmt: skip
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_same_as_pytorch(program: Any, device: str, torch: Any) -> None:
+    both(torch, device, program, 4, 4)
+
+
+def grad_through_views(t: Any, x: Any) -> Any:
+    y = x * 2
+    v, w = y.diagonal(), y.as_strided((2, 3), (1, 4), 1)
+    v.mul_(3)
+    w[1] = x[0, :3] * 4
+    y[1].as_strided((2,), (2,)).add_(x[3, 2:])
+    u = y.unfold(0, 2, 2)
+    (y * y).sum().backward()
+    return y, v, w, u
+
+
+def grad_of_writes(t: Any, x: Any) -> Any:
+    y = x * 1
+    y.scatter_(0, at(t, x, [3, 1, 0, 2]), x[1:2] * 5)
+    y.index_fill_(1, at(t, x, 0), x[2, 2].detach())
+    y.masked_fill_(x > 4, 2.0)
+    y.index_add_(0, at(t, x, 1, 1), x[:2] * x[:2])
+    y.tril_(1)
+    y.sum().backward()
+    return (y,)
+
+
+def grad_of_draws(t: Any, x: Any) -> Any:
+    p = (x * 0 + 1) * 1
+    y = t.bernoulli(p) + t.normal(p, 0.0) + t.poisson(p * 0) + p.clone().uniform_(1, 1)
+    y.sum().backward()
+    return (y,)
+
+
+@pytest.mark.parametrize("program", [grad_through_views, grad_of_writes, grad_of_draws],
+                         ids=lambda p: p.__name__)  # fmt: skip
+def test_gradients_follow_writes(program: Any, device: str, torch: Any) -> None:
+    both(torch, device, program, 4, 4, grad=True)
+
+
+def test_gradient_of_as_strided_scatter(device: str) -> None:
+    """What src replaced has no gradient (that of PyTorch 2.13 has only what was replaced)."""
+    x, s = pf.zeros(6, device=device).requires_grad_(), pf.ones(2, device=device).requires_grad_()
+    y = pf.as_strided_scatter(x, s, (2,), (3,), 1)
+    (y * pf.arange(1.0, 7, device=device)).sum().backward()
+    assert x.grad.tolist() == [1, 0, 3, 4, 0, 6]
+    assert s.grad.tolist() == [2, 5]
+
+
+def test_captured(device: str) -> None:
+    def fn(x: Any, i: Any, s: Any) -> Any:
+        y = x * 2
+        y.as_strided((2,), (5,), 1).mul_(10)
+        y.diagonal(1).add_(1)
+        y = y.scatter(1, i, s).scatter_reduce(1, i, s, "prod").scatter_add(0, i % 2, s)
+        return pf.stack([*y.unfold(0, 2, 1), y[:, :2], y.gather(1, i)])
+
+    x, s = pf.rand(4, 4, device=device), pf.rand(4, 2, device=device)
+    i = pf.tensor([[0, 1], [2, 2], [3, 0], [1, 3]]).to(device)
+    compiled = pf.compile(fn)
+    for _ in range(3):
+        x = x + 1
+        np.testing.assert_allclose(
+            compiled(x, i, s).cpu().numpy(), fn(x, i, s).cpu().numpy(), rtol=1e-6
+        )
+
+
+def test_equal_places_are_deterministic(device: str) -> None:
+    i = pf.tensor([[1, 1, 1, 0]]).to(device)
+    x, s = pf.zeros(1, 3, device=device), pf.tensor([[1.0, 2, 3, 4]]).to(device)
+    assert x.scatter(1, i, s).tolist() == [[4, 3, 0]]
+    assert x[0].index_copy(0, i[0], s[0]).tolist() == [4, 3, 0]
+    assert x[0].index_put((i[0],), s[0]).tolist() == [4, 3, 0]
+
+
+OUT_OF_RANGE = {
+    "gather": lambda x, i: x.gather(0, i),
+    "scatter": lambda x, i: x.scatter(0, i, 1.0),
+    "scatter_add": lambda x, i: x.scatter_add(0, i, x[:1]),
+    "scatter_reduce": lambda x, i: x.scatter_reduce(0, i, x[:1], "amin"),
+    "index_select": lambda x, i: x.index_select(0, i),
+    "index_add": lambda x, i: x.index_add(0, i, x[:1]),
+    "index_copy": lambda x, i: x.index_copy(0, i, x[:1]),
+    "index_fill": lambda x, i: x.index_fill(0, i, 1),
+    "take": lambda x, i: x.take(i),
+    "put_": lambda x, i: x.clone().put_(i, x[:1]),
+    "index": lambda x, i: x[i],
+}
+
+
+@pytest.mark.parametrize("name", OUT_OF_RANGE)
+@pytest.mark.parametrize("bad", [5, -6])
+def test_out_of_range(name: str, bad: int, device: str) -> None:
+    x, i = pf.arange(5.0, device=device), pf.tensor([bad]).to(device)
+    with pytest.raises(IndexError, match=rf"{name}: index.*out of range for size 5"):
+        OUT_OF_RANGE[name](x, i).tolist()
+    assert x[1:2].tolist() == [1]  # the error is said once
+
+
+X, I = pf.ones(3, 4), pf.tensor([0])
+BAD = [
+    (IndexError, "vector", lambda: X.index_select(0, pf.ones(1, 1, dtype=pf.int64))),
+    (RuntimeError, "int32/int64", lambda: X.gather(0, X)),
+    (RuntimeError, "same number of dimensions", lambda: X.gather(0, I)),
+    (RuntimeError, "no larger than self", lambda: X[:1].gather(1, pf.zeros(2, 1, dtype=pf.int64))),
+    (RuntimeError, "self.dtype to be equal to src.dtype",
+     lambda: X.scatter(0, I[None], pf.ones(1, 1, dtype=pf.int64))),
+    (RuntimeError, "add or multiply", lambda: X.scatter(0, I[None], 1.0, reduce="max")),
+    (RuntimeError, "sum, prod, mean", lambda: X.scatter_reduce(0, I[None], X, "max")),
+    (IndexError, r"expected source of shape \[1, 4\]", lambda: X.index_add(0, I, X)),
+    (RuntimeError, "0-dimensional value", lambda: X.index_fill(0, I, X)),
+    (RuntimeError, "0-dimensional value", lambda: X.masked_fill(X > 0, X)),
+    (RuntimeError, "boolean masks", lambda: X.masked_fill(X, 1)),
+    (RuntimeError, "at least 12 elements", lambda: X.masked_scatter(X > 0, X[0])),
+    (RuntimeError, "at least one index", lambda: X.index_put((), X)),
+    (RuntimeError, "dtypes match", lambda: X.index_put((I,), I)),
+    (RuntimeError, "at least 2 dimensions", lambda: X[0].tril()),
+    (RuntimeError, "size equal to the slice", lambda: X.select_scatter(X, 0, 1)),
+    (RuntimeError, "out of bounds for storage of 12", lambda: X.as_strided((3, 3), (4, 2), 1)),
+    (RuntimeError, "mismatch in length", lambda: X.as_strided((3, 3), (4,))),
+    (RuntimeError, "Negative", lambda: X.as_strided((3,), (-1,))),
+    (RuntimeError, "require grad", lambda: X.clone().requires_grad_().resize_(2)),
+    (RuntimeError, "cannot be identical", lambda: X.diagonal(0, 1, -1)),
+    (RuntimeError, "maximum size for tensor at dimension 1 is 4", lambda: X.unfold(1, 5, 1)),
+    (RuntimeError, "step is 0", lambda: X.unfold(1, 2, 0)),
+    (RuntimeError, "divisible by 2", lambda: X[:, :3].contiguous().view(pf.float64)),
+    (RuntimeError, r"stride\(-1\) must be 1", lambda: pf.ones(4, 4).T.view(pf.float64)),
+    (RuntimeError, "must align", lambda: X.roll((1, 2), 0)),
+    (RuntimeError, "not divisible by the split_size 3", lambda: X.hsplit(3)),
+    (RuntimeError, "sum exactly to 4", lambda: X.split([1, 2], 1)),
+    (RuntimeError, "greater than 0", lambda: X.chunk(0)),
+    (RuntimeError, "larger than 0", lambda: X.tensor_split(0)),
+    (TypeError, "expected a list or tuple", lambda: pf.stack(X)),
+    (RuntimeError, "non-empty", lambda: pf.cat([])),
+    (RuntimeError, "equal size", lambda: pf.stack([X, X[0]])),
+    (RuntimeError, "zero-dimensional", lambda: pf.cat([X[0, 0], X[0, 0]])),
+    (RuntimeError, "negative dimension", lambda: X.repeat(-1, 1)),
+    (RuntimeError, "can not be negative", lambda: X.repeat_interleave(-1)),
+    (RuntimeError, "same size as input", lambda: X.repeat_interleave(pf.tensor([1, 2]), 0)),
+    (RuntimeError, "'xy' or 'ij'", lambda: pf.meshgrid(X[0], indexing="no")),
+    (RuntimeError, "multiply up", lambda: X.unflatten(1, (3, 2))),
+    (RuntimeError, "non-negative", lambda: X.narrow(0, 0, -1)),
+    (RuntimeError, "bool tensor", lambda: pf.positive(X > 0)),
+    (RuntimeError, "sizes 3 and 2 differ", lambda: pf.broadcast_shapes((3,), (2,))),
+    (RuntimeError, "step sign", lambda: pf.arange(3, 1)),
+    (RuntimeError, "unsupported range", lambda: pf.arange(float("inf"))),
+    (RuntimeError, "must be non-negative", lambda: pf.linspace(0, 1, -1)),
+    (RuntimeError, "0-dimensional start", lambda: pf.linspace(X, 1, 3)),
+    (RuntimeError, "negative dimension", lambda: pf.empty(-1)),
+    (RuntimeError, "without overflow", lambda: pf.full((2,), 1e99, dtype=pf.int32)),
+    (TypeError, "unexpected arguments", lambda: pf.zeros(2, colour=1)),
+    (TypeError, "expected ints", lambda: pf.zeros(2.5)),
+    (RuntimeError, "strided layout", lambda: pf.zeros(2, layout=pf.sparse_coo)),
+    (RuntimeError, "name each of 2 dims", lambda: pf.empty_permuted((2, 3), (0, 0))),
+    (RuntimeError, "lambda > 0", lambda: X.clone().exponential_(0)),
+    (RuntimeError, r"p to be in \(0, 1\)", lambda: X.clone().geometric_(1)),
+    (RuntimeError, "sigma > 0", lambda: X.clone().cauchy_(0, 0)),
+    (RuntimeError, "'from' to be less", lambda: pf.randint(3, 3, (2,))),
+    (RuntimeError, "n_sample <= 0", lambda: X.multinomial(0)),
+    (RuntimeError, "without replacement", lambda: X.multinomial(5)),
+    (RuntimeError, "or element < 0", lambda: (-X).multinomial(1)),
+    (RuntimeError, "sum of probabilities <= 0", lambda: (X * 0).multinomial(1)),
+    (RuntimeError, "p_in >= 0", lambda: (X * 2).bernoulli()),
+    (RuntimeError, "rate", lambda: pf.poisson(-X)),
+    (RuntimeError, "counts >= 0", lambda: pf.binomial(X, X * 2)),
+    (RuntimeError, "std >= 0", lambda: pf.normal(0.0, -1.0, (2,))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "match", "call"), BAD)
+def test_bad_input(kind: type[Exception], match: str, call: Any) -> None:
+    with pytest.raises(kind, match=match):
+        call()
+
+
+def test_values_that_are_refused_late(gpu: str) -> None:
+    for call in (lambda x: x.multinomial(1), lambda x: x.bernoulli(), lambda x: pf.normal(x, x)):
+        with pytest.raises(IndexError, match=r"probability|p_in|std"):
+            call(-pf.ones(3, device=gpu)).tolist()
+
+
+def test_memory_of_resized_tensors(device: str) -> None:
+    x = pf.arange(6.0, device=device)
+    v = x.detach().resize_(2, 2)
+    v[0, 0] = 9
+    assert x.tolist() == [9, 1, 2, 3, 4, 5]
+    v.resize_(8)
+    assert v.tolist() == [9, 1, 2, 3, 4, 5, 0, 0]
+    x.fill_(1)
+    assert v[:2].tolist() == [9, 1]
+
+
+def test_bytes_as_another_dtype(torch: Any) -> None:
+    x = pf.tensor([1.0, -2.0])
+    bits = x.view(pf.int32)
+    assert bits.tolist() == torch.tensor([1.0, -2.0]).view(torch.int32).tolist()
+    bits[0] = 0
+    assert x.tolist() == [0, -2]
+    assert pf.tensor(1.0).view(pf.int32).shape == ()
+    with pytest.raises(RuntimeError, match="between the CPU's"):
+        x.bfloat16().view(pf.int16)
+
+
+def test_sizes_of_many_kinds() -> None:
+    n = pf.tensor(2)
+    assert pf.zeros(n, np.int64(3)).shape == (2, 3)
+    assert pf.ones(pf.Size([2, 3])).reshape(pf.tensor([3, 2])).shape == (3, 2)
+    assert pf.empty(size=[2, 1]).expand(size=(2, n)).shape == (2, 2)
+    assert pf.ones(2, 3).permute(dims=(1, 0)).tile(dims=(2,)).repeat(repeats=(1, 2)).shape == (3, 8)
+    assert pf.broadcast_shapes((2, 1), 3, (1, 1, 1)) == (1, 2, 3)
+
+
+def test_draws(device: str) -> None:
+    """Means and deviations within five standard errors."""
+    n = 40_000
+    pf.manual_seed(0)
+
+    def near(x: Any, mean: float, std: float) -> None:
+        v = x.double().numpy() if device == "cpu" else x.cpu().double().numpy()
+        assert abs(v.mean() - mean) < 5 * std / n**0.5
+        assert abs(v.std() / std - 1) < 0.06
+
+    x = pf.empty(n, device=device)
+    near(x.exponential_(2), 0.5, 0.5)
+    near(x.geometric_(0.25), 4, 12**0.5)
+    near(x.log_normal_(0, 0.5), np.exp(0.125), (np.expm1(0.25) * np.exp(0.25)) ** 0.5)
+    near(x.cauchy_(3).atan(), np.arctan(1.5), 0.747)
+    near(x.random_(2, 8), 4.5, (35 / 12) ** 0.5)
+    near(x.bernoulli_(0.3), 0.3, 0.21**0.5)
+    near(pf.normal(x.fill_(2), 3.0), 2, 3)
+    near(pf.poisson(x), 2, 2**0.5)
+    near(pf.binomial(x.fill_(8), pf.full_like(x, 0.5)), 4, 2**0.5)
+    w = pf.tensor([1.0, 0, 3]).to(device)
+    near(w.multinomial(n, replacement=True), 1.5, 0.75**0.5)
+    near(w.expand(n, 3).multinomial(2)[:, 1], 0.5, 0.75**0.5)
+    assert {tuple(r) for r in w.expand(50, 3).multinomial(2).tolist()} == {(0, 2), (2, 0)}
+    many = w.repeat(20_000).expand(2, -1).multinomial(100, replacement=True)
+    assert (many % 3 != 1).all()
+
+
+def test_streams_go_on(device: str) -> None:
+    pf.manual_seed(3)
+    pf.rand(2, device=device)
+    state = pf.get_rng_state()
+    with pf.fork_rng():
+        pf.manual_seed(9)
+        first = pf.rand(4, device=device).tolist(), pf.randperm(5).tolist()
+    rest = pf.rand(4, device=device).tolist(), pf.randperm(5).tolist()
+    assert rest != first
+    if device == "cpu":
+        pf.set_rng_state(state)
+        assert (pf.rand(4).tolist(), pf.randperm(5).tolist()) == rest
+    g = pf.Generator()
+    g.manual_seed(3)
+    pf.rand(2, device=device, generator=g)
+    assert pf.rand(4, device=device, generator=g).tolist() == rest[0]
