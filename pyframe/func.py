@@ -44,6 +44,7 @@ class _Level:
     def __init__(self, inputs: Any) -> None:
         self.outer = mode.grad
         self.own: set[int] = set()
+        self.over = [False]  # this level's variables are no one's any more
         self.inputs = tree_map(inputs, self._variable)
         self.xs = tuple(leaves(self.inputs))
 
@@ -51,6 +52,7 @@ class _Level:
         out = fresh(x, self.outer)
         if out.is_leaf:
             self.own.add(id(out))
+            out.__dict__["_level_over"] = self.over
         return out
 
     def follows(self, *ys: Tensor) -> bool:
@@ -59,6 +61,7 @@ class _Level:
 
     def out(self, tree: Any) -> Any:
         """A result without this level's part of its history."""
+        self.over[0] = True
         return tree_map(tree, lambda y: y if self.outer and self._others(y) else y.detach())
 
     def _others(self, y: Tensor) -> bool:
@@ -71,7 +74,7 @@ class _Level:
             seen.add(id(e))
             if isinstance(e, GradNode):
                 stack.extend(n for n in e.edges if n is not None)
-            elif id(e) not in self.own:
+            elif id(e) not in self.own and not e.__dict__.get("_level_over", (False,))[0]:
                 return True
         return False
 
@@ -179,7 +182,7 @@ def _pull(ys: Any, xs: Any, vs: Any, create_graph: bool) -> list[Tensor]:
 
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """`func(*primals)` and a function that gives, for cotangents (of the result's structure), their
-    products with the Jacobian: a tuple, or for one primal that itself; with `has_aux` aux too."""
+    products with the Jacobian, a tuple; with `has_aux` aux too."""
     level = _Level(primals)
     with enable_grad():
         out, aux = _split(func(*level.inputs), has_aux, "vjp(f, *primals)")
@@ -198,8 +201,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         further = mode.grad and (level.follows(*ys) or any(v.requires_grad for v in vs))
         with enable_grad():
             found = _pull(ys, level.xs, vs, further)
-        result = unflatten(level.out(found), level.inputs)
-        return result[0] if len(primals) == 1 else result
+        return unflatten(level.out(found), level.inputs)
 
     results = (level.out(out), pull)
     return (*results, level.out(aux)) if has_aux else results
@@ -399,13 +401,13 @@ def functional_call(
     """`module(*args, **kwargs)` with other tensors in the place of its parameters and buffers, by
     their names, for this call; with `tie_weights` also under the other names of the same tensor.
 
-    RuntimeError with `strict` for missing or unknown names; TypeError for what is no dict.
+    RuntimeError with `strict` for missing or unknown names; ValueError for what is no dict.
     """
     given: dict[str, Any] = {}
     dicts = parameter_and_buffer_dicts
-    for one in [dicts] if isinstance(dicts, dict) else dicts:
+    for one in dicts if isinstance(dicts, (list, tuple)) else [dicts]:
         if not isinstance(one, dict):
-            raise TypeError(
+            raise ValueError(
                 "Expected parameter_and_buffer_dicts to be a dict, or a list/tuple of dicts, but "
                 f"got {type(one)}"
             )

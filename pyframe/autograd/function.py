@@ -138,7 +138,7 @@ class BackwardCFunction(GradNode, FunctionCtx):
                 for g, s in zip(grads, self.results, strict=True)
             ]
         found = self._forward_cls.backward(self, *grads)
-        found = tuple(found) if isinstance(found, (tuple, list)) else (found,)
+        found = found if isinstance(found, tuple) else (found,)
         n = len(self.edges)
         if len(found) < n or any(x is not None for x in found[n:]):
             raise RuntimeError(

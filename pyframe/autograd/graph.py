@@ -201,11 +201,11 @@ def set_watch() -> None:
 def _watch(node: GradNode) -> None:
     if anomaly_mode.enabled:
         node.attach().trace = anomaly_mode.here()
-    if not mode.saved_hooks or node.saved is None:
+    if not mode.saved_hooks or type(node) is not GradNode:  # a Function's packs its own
         return
-    for j, entry in enumerate(node.saved):
+    for j, entry in enumerate(node.saved or ()):
         if type(entry) is tuple:
-            node.saved[j] = packed(entry[0])
+            node.saved[j] = packed(entry[0])  # type: ignore[index]
             node.attach().packed = True
 
 
