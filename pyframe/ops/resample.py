@@ -14,6 +14,7 @@ from pyframe.ops.index import index_select, take_rows
 from pyframe.ops.matmul import matmul
 from pyframe.ops.op import apply
 from pyframe.ops.public import public
+from pyframe.ops.reduce import sum as sum_
 from pyframe.tensor import Tensor, upload
 
 Shape = tuple[int, ...]
@@ -294,39 +295,42 @@ def grid_sampler(
     # Rows of channels, and a row of zeros for what is outside
     rows = mv.reshape(mv.movedim(input, 1, -1), (batch * area, channels))
     rows = mv.pad(rows, ((0, 1), (0, 0)))
-    image = el.iota((batch, 1), input.device)
-    taps: list[tuple[Tensor, Tensor, Tensor | None]] = [(image, el.ge(image, 0), None)]
+    flat = mv.expand(el.iota((1, batch, 1), input.device), (1, batch, math.prod(shape)))
+    ok, weight, taps = el.ge(flat, 0), None, 1
     for d, n in enumerate(spatial):
         at = mv.select(points, -1, k - 1 - d)
         at = (at + 1.0) * ((n - 1) / 2) if align_corners else ((at + 1.0) * float(n) - 1.0) / 2.0
-        taps = [
-            (flat * n + place, el.logical_and(ok, inside), w if weight is None else weight * w)
-            for flat, ok, weight in taps
-            for place, inside, w in _taps(at, n, interpolation_mode, padding_mode, align_corners)
-        ]
-    out: Any = None
-    for flat, ok, weight in taps:
-        flat = mv.reshape(el.where(ok, flat, batch * area), (-1,))
-        value = apply(take_rows, (rows, flat))
-        if interpolation_mode != 1 and weight is not None:
-            value = value * mv.reshape(el.where(ok, weight, 0.0), (-1, 1))
-        out = value if out is None else out + value
+        place, inside, w = _taps(at, n, interpolation_mode, padding_mode, align_corners)
+        taps = flat._node.shape[0] * place._node.shape[0]  # each so far with each of this dim
+        whole = (taps, batch, math.prod(shape))
+        flat = mv.reshape(mv.unsqueeze(flat, 1) * n + place, whole)
+        ok = mv.reshape(el.logical_and(mv.unsqueeze(ok, 1), inside), whole)
+        if w is not None:
+            weight = w if weight is None else mv.reshape(mv.unsqueeze(weight, 1) * w, whole)
+    index = mv.reshape(el.where(ok, flat, batch * area), (-1,))
+    out = apply(take_rows, (rows, index))
+    if weight is not None:
+        values = mv.reshape(out, (taps, batch * math.prod(shape), channels))
+        weight = mv.reshape(el.where(ok, weight, 0.0), (taps, batch * math.prod(shape), 1))
+        out = sum_(values * weight, 0)
     return mv.movedim(mv.reshape(out, (batch, *shape, channels)), -1, 1).contiguous()
 
 
 def _taps(at: Tensor, n: int, mode: int, padding: int, corners: bool) -> Any:
-    """For each neighbour along a dim: its place, whether it is one of 0..n-1, its weight."""
+    """The neighbours along a dim (taps, *at.shape): places, whether these are in 0..n-1, weights."""
     if mode != 2:
         at = _inside(at, n, padding, corners)
     low = el.round_(at.detach()) if mode == 1 else el.floor(at.detach())
+    taps = {0: (0, 1), 1: (0,), 2: (-1, 0, 1, 2)}[mode]
+    place = low + mv.reshape(el.iota((len(taps),), at.device) + taps[0], (-1, 1, 1)).to(at.dtype)
+    if mode == 2:
+        place = _inside(place, n, padding, corners)
+    inside = el.logical_and(el.ge(place, 0.0), el.le(place, n - 1.0))
     t = at - low
-    for tap in {0: (0, 1), 1: (0,), 2: (-1, 0, 1, 2)}[mode]:
-        place = low + float(tap)
-        if mode == 2:
-            place = _inside(place, n, padding, corners)
-        inside = el.logical_and(el.ge(place, 0.0), el.le(place, n - 1.0))
-        w = (t if tap else 1.0 - t) if mode == 0 else t if mode == 1 else _cubic_weight(t, tap)
-        yield el.where(inside, place, 0.0).to(dt.int32), inside, w
+    w = None
+    if mode != 1:
+        w = mv.stack([1.0 - t, t] if mode == 0 else [_cubic_weight(t, tap) for tap in taps])
+    return el.where(inside, place, 0.0).to(dt.int32), inside, w
 
 
 def grid_sampler_2d(
