@@ -220,11 +220,11 @@ def _attach() -> None:
         setattr(t, f"__{name}__", _guarded(op))
         setattr(t, f"__r{name}__", _guarded(_reflected(op)))
         setattr(t, f"__i{name}__", _inplace(f"__i{name}__", op))
-    t.__rdiv__ = t.__rtruediv__
+    t.__div__, t.__rdiv__, t.__idiv__ = t.__truediv__, t.__rtruediv__, t.__itruediv__
     t.__matmul__ = matmul.matmul
     t.__rmatmul__ = _reflected(matmul.matmul)
     t.__neg__, t.__abs__, t.__invert__ = el.neg, el.abs, el.bitwise_not
-    t.__pos__ = pointwise.positive
+    t.__pos__ = arrange.positive
     t.__eq__, t.__ne__ = _compare(el.eq, False), _compare(el.ne, True)
     t.__lt__, t.__le__ = _guarded(el.lt), _guarded(el.le)
     t.__gt__, t.__ge__ = _guarded(el.gt), _guarded(el.ge)

@@ -34,13 +34,6 @@ def _real(name: str, x: Tensor) -> None:
 # --- scaling and rounding
 
 
-def positive(input: Tensor) -> Tensor:
-    """`input` itself. RuntimeError for bool."""
-    if input.dtype is dt.bool_:
-        raise RuntimeError("positive: The `+` operator, on a bool tensor is not supported.")
-    return input
-
-
 def deg2rad(input: Tensor) -> Tensor:
     """Degrees as radians."""
     _real("deg2rad", input)
@@ -271,7 +264,7 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 PUBLIC = public(
     globals(),
-    both="""positive deg2rad rad2deg frac round frexp ldexp nan_to_num heaviside fmax fmin
+    both="""deg2rad rad2deg frac round frexp ldexp nan_to_num heaviside fmax fmin
     isposinf isneginf isreal angle isclose allclose equal lcm float_power is_floating_point
     is_complex is_signed is_nonzero is_same_size""",
     functions="rsub",

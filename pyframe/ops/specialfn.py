@@ -212,9 +212,9 @@ def i1e(x: Array) -> Any:
     return np.where(size <= 8, near * x, np.sign(x) * far)
 
 
-# --- orthogonal polynomials p_0 = 1, p_1 = b x + c, p_(n+1) = (a x + d) p_n - e p_(n-1)
+# --- orthogonal polynomials, p_0 = 1
 
-# of each: p_1, and from n on p_(n+1) of x, n, p_n and p_(n-1) (DLMF 18.9)
+# of each: p_1 of x, and p_(n+1) of x, n, p_n and p_(n-1) (DLMF 18.9)
 FAMILIES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "chebyshev_polynomial_t": (lambda x: x, lambda x, n, p, q: 2 * x * p - q),
     "chebyshev_polynomial_u": (lambda x: 2 * x, lambda x, n, p, q: 2 * x * p - q),
