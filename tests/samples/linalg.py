@@ -200,5 +200,5 @@ ROWS: tuple[Row, ...] = (
         x, y, compute_mode="use_mm_for_euclid_dist"), (normal(3, 4), normal(5, 4)), tol=20),
     Row("matmul:vander", lambda t, F, x: t.linalg.vander(x, N=4), (normal(2, 3),), tol=10),
     Row("matmul:vander down", lambda t, F, x: t.vander(x) @ t.vander(x, 2, True),
-        (normal(3),), tol=10),
+        (normal(3),), grad=False),
 )  # fmt: skip
