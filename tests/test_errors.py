@@ -26,7 +26,7 @@ SHAPES: list[tuple[Callable[[str], Any], type[Exception], str]] = [
     (lambda d: F.conv2d(pf.ones(1, 1, 2, 2, device=d), pf.ones(1, 1, 3, 3, device=d)), RuntimeError,
      "Kernel size can't be greater than actual input size"),
     (lambda d: F.max_pool2d(pf.ones(1, 1, 4, 4, device=d), 2, padding=2), RuntimeError,
-     "max_pool2d: pad should be at least zero and at most half of kernel size"),
+     "max_pool2d: pad must be non-negative and at most half of effective kernel size"),
     (lambda d: pf.cat([pf.ones(2, 3, device=d), pf.ones(2, 4, device=d)]), RuntimeError,
      r"cat: Sizes of tensors must match except in dimension 0. Expected \[2, 3\] but got \[2, 4\]"),
     (lambda d: pf.ones(2, 3, device=d).expand(4, 3), RuntimeError,
