@@ -40,6 +40,7 @@ def test_result_types_of_tensors_and_numbers_are_pytorchs(torch: Any) -> None:
     ):
         if isinstance(a, pf.Tensor) or isinstance(b, pf.Tensor):
             want = str(torch.result_type(c, d)).removeprefix("torch.")
+            want = "complex64" if want == "complex32" else want  # the narrowest there is here
             assert pf.result_type(a, b).name == want, (c, d)
 
 
