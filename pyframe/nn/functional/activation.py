@@ -124,7 +124,7 @@ def rrelu(
     floats_only("rrelu", input)
     u = rand(input._node.shape, dtype=input.dtype, device=input.device)
     slope = u * (upper - lower) + lower
-    return maybe_inplace(lambda x: el.where(el.gt(x, 0), x, x * slope), input, inplace)
+    return maybe_inplace(lambda x: el.where(el.le(x, 0), x * slope, x), input, inplace)
 
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
@@ -147,13 +147,12 @@ def softsign(input: Tensor) -> Tensor:
 
 
 def _elu(x: Tensor, alpha: float, scale: float, input_scale: float) -> Tensor:
-    positive = el.gt(x, 0)
-    low = el.where(positive, 0.0, x)  # where x is large, exp must not overflow in the gradient
+    below = el.le(x, 0)
+    low = el.where(below, x, 0.0)  # where x is large, exp must not overflow in the gradient
     bent = el.expm1(low if input_scale == 1 else low * input_scale)
     factor = alpha * scale
-    return el.where(
-        positive, x if scale == 1 else x * scale, bent if factor == 1 else bent * factor
-    )
+    bent = bent if factor == 1 else bent * factor
+    return el.where(below, bent, x if scale == 1 else x * scale)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:

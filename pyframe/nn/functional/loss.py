@@ -23,6 +23,7 @@ from pyframe.ops.activation import floats_only
 from pyframe.ops.elementwise import softplus as _softplus
 from pyframe.ops.matmul import matmul
 from pyframe.ops.op import ROUTINE, Op, apply
+from pyframe.ops.special import xlogy
 from pyframe.tensor import Tensor, from_numpy, tensor
 
 __all__ = [
@@ -382,11 +383,6 @@ def binary_cross_entropy_with_logits(
     return _reduce(loss if weight is None else loss * weight, reduction)
 
 
-def _xlogx(x: Tensor) -> Tensor:
-    """x * log(x), 0 at 0."""
-    return x * el.log(el.where(el.eq(x, 0), 1.0, x))
-
-
 def kl_div(
     input: Tensor, target: Tensor, size_average: Any = None, reduce: Any = None,
     reduction: str = "mean", log_target: bool = False,
@@ -404,7 +400,7 @@ def kl_div(
     if log_target:
         loss = el.exp(target) * (target - input)
     else:
-        loss = _xlogx(target) - target * input
+        loss = xlogy(target, target) - target * input
     loss = _reduce(loss, reduction)
     return loss / input._node.shape[0] if by_batch and input.ndim else loss
 
