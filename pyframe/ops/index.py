@@ -803,8 +803,8 @@ def _parse(x: Tensor, key: Any) -> tuple[Tensor, dict[int, Tensor]]:
     if any(c != (0, n, 1) for c, n in zip(cuts, x._node.shape, strict=True)):
         starts, sizes, steps = zip(*cuts, strict=True)
         x = mv.slice_(x, starts, sizes, steps)
-    if tuple(shape) != x._node.shape:
-        x = mv.reshape(x, tuple(shape))
+    if tuple(shape) != x._node.shape:  # dims of size 1 come and go, which is a view always
+        x = apply(mv.reshape_op, (x,), (tuple(shape),))
     return x, tensors
 
 
@@ -915,6 +915,16 @@ def _rows(x: Tensor, tensors: dict[int, Tensor]) -> tuple[Any, ...]:
 
 def getitem(x: Tensor, key: Any) -> Tensor:
     """x[key]: ints, slices, None and ... give views; tensors, lists and masks give copies."""
+    shape = x._node.shape
+    if type(key) is int and shape and -shape[0] <= key < shape[0]:
+        return mv.select(x, 0, key)
+    if isinstance(key, Tensor) and key.dtype is dt.bool_ and key.ndim:
+        covered, rest = shape[: key.ndim], shape[key.ndim :]
+        if key._node.shape == covered:  # the places of a mask are in range
+            n = math.prod(covered)
+            found = nonzero(mv.reshape(key, (n,)), as_tuple=True)[0].to(x.device)
+            rows = apply(take_rows, (mv.reshape(x, (n, math.prod(rest))), found))
+            return mv.reshape(rows, (found._node.shape[0], *rest))
     whole = x
     x, tensors = _parse(x, key)
     if not tensors:
