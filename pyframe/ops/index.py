@@ -10,7 +10,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.devices import device as Device
-from pyframe.graph import guard as guards
+from pyframe.graph import guard as guards, view as views
 from pyframe.ops import elementwise as el, movement as mv
 from pyframe.ops.op import ROUTINE, Op, Shader, apply
 from pyframe.ops.public import public
@@ -748,6 +748,22 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
     return el.where(tril_mask(shape, diagonal - 1, input.device), _zero(input), input)
 
 
+def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
+    """Write a number to the main diagonal of a matrix (or of equal dims) in place; `wrap` starts
+    anew below the square of a tall matrix."""
+    shape = self._node.shape
+    if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
+        raise RuntimeError(
+            "fill_diagonal_: expected a matrix, or more dims all of equal length, got shape "
+            f"{list(shape)}"
+        )
+    flat = el.iota(shape, self.device)
+    hit = el.eq(el.remainder(flat, sum(views.row_major(shape))), 0)
+    if not wrap and len(shape) == 2:
+        hit = el.logical_and(hit, el.lt(flat, shape[1] * shape[1]))
+    return self._overwrite(masked_fill(self, hit, fill_value))
+
+
 def _triangle(name: str, find: Any) -> Any:
     def run(
         row: int, col: int, offset: int = 0, *, dtype: dt.dtype = dt.int64, device: Any = "cpu",
@@ -803,8 +819,8 @@ def _parse(x: Tensor, key: Any) -> tuple[Tensor, dict[int, Tensor]]:
     if any(c != (0, n, 1) for c, n in zip(cuts, x._node.shape, strict=True)):
         starts, sizes, steps = zip(*cuts, strict=True)
         x = mv.slice_(x, starts, sizes, steps)
-    if tuple(shape) != x._node.shape:
-        x = mv.reshape(x, tuple(shape))
+    if tuple(shape) != x._node.shape:  # dims of size 1 come and go, which is a view always
+        x = apply(mv.reshape_op, (x,), (tuple(shape),))
     return x, tensors
 
 
@@ -915,6 +931,16 @@ def _rows(x: Tensor, tensors: dict[int, Tensor]) -> tuple[Any, ...]:
 
 def getitem(x: Tensor, key: Any) -> Tensor:
     """x[key]: ints, slices, None and ... give views; tensors, lists and masks give copies."""
+    shape = x._node.shape
+    if type(key) is int and shape and -shape[0] <= key < shape[0]:
+        return mv.select(x, 0, key)
+    if isinstance(key, Tensor) and key.dtype is dt.bool_ and key.ndim:
+        covered, rest = shape[: key.ndim], shape[key.ndim :]
+        if key._node.shape == covered:  # the places of a mask are in range
+            n = math.prod(covered)
+            found = nonzero(mv.reshape(key, (n,)), as_tuple=True)[0].to(x.device)
+            rows = apply(take_rows, (mv.reshape(x, (n, math.prod(rest))), found))
+            return mv.reshape(rows, (found._node.shape[0], *rest))
     whole = x
     x, tensors = _parse(x, key)
     if not tensors:
@@ -1037,6 +1063,7 @@ PUBLIC = public(
     both="""index_select gather scatter scatter_add scatter_reduce index_add index_copy index_fill
     index_reduce take take_along_dim put nonzero argwhere nonzero_static masked_fill masked_select
     masked_scatter tril triu index_put diagonal_scatter select_scatter slice_scatter""",
+    methods="fill_diagonal_",
     functions="tril_indices triu_indices unravel_index",
     inplace="""masked_fill masked_scatter tril triu scatter scatter_add scatter_reduce index_add
     index_copy index_fill index_reduce index_put put""",

@@ -531,7 +531,9 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
             f"at dimension {d}; expected {-n} to {n - 1}"
         )
     shape = input._node.shape
-    return reshape(_part(input, d, index % n, 1), (*shape[:d], *shape[d + 1 :]))
+    return apply(
+        reshape_op, (_part(input, d, index % n, 1),), ((*shape[:d], *shape[d + 1 :]),)
+    )  # of one size 1 less: a view always
 
 
 @functools.cache

@@ -90,8 +90,19 @@ def forms_of_index(t: Any, x: Any) -> Any:
     )  # fmt: skip
 
 
+def diagonals_in_place(t: Any, x: Any) -> Any:
+    tall, wide, cube = (
+        x.reshape(8, 2).clone(),
+        x.reshape(2, 8).clone(),
+        x[0].expand(4, 4, 4).clone(),
+    )
+    for y in (tall, wide, cube, x.T):
+        y.fill_diagonal_(5)
+    return tall, wide, cube, x, x.reshape(8, 2).clone().fill_diagonal_(-1, wrap=True)
+
+
 PROGRAMS = [through_diagonals, through_windows, through_strides, shapes_in_place, by_index,
-            forms_of_index]  # fmt: skip
+            forms_of_index, diagonals_in_place]  # fmt: skip
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
