@@ -77,7 +77,7 @@ def is_anomaly_check_nan_enabled() -> bool:
 
 def look(node: Any, i: int, g: Any) -> None:
     """RuntimeError if the gradient that `node` gives its input `i` has a NaN."""
-    if g is not None and bool((g != g).any()):
+    if g is not None and bool(g.isnan().any()):
         raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")
 
 

@@ -195,9 +195,14 @@ class DevicePart(_Part):
     """Runs on a GPU. Parameters and their like are moved beside each other where the Program
     updates them together."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
+    def __init__(self, capture: Capture, *args: Any) -> None:
+        super().__init__(capture, *args)
         backend = self.backend = self.device.backend
+        others = {}  # who holds a value that is written over keeps it, in a copy
+        for _, n in capture.replaced():
+            if n.shared and n.device is self.device and id(n) not in others:
+                others[id(n)] = n, backend.alloc(n.data.nbytes)
+                backend.copy(others[id(n)][1], n.data, n.data.nbytes)
         slots, regions = self.program.slots, self.program.regions
         self.buffers: list[Any] = [None] * len(slots)
         for st in self.states:
@@ -215,6 +220,8 @@ class DevicePart(_Part):
         self.loaded = backend.loaded(self.program)
         self.handles = [None if b is None else b.handle for b in self.buffers]
         self.params = pack_params(self.program.params, self.values, self.program.param_bytes)
+        for n, data in others.values():
+            n.data = data
 
     def region(self, r: int, nbytes: int) -> Any:
         """The allocation of a region: the one where its states already lie, or a new one."""

@@ -759,3 +759,22 @@ def test_what_was_recorded_before_sees_the_old_value(device: str) -> None:
     double()
     assert w.tolist() == [18] * 3
     assert len(double.programs) == 1
+
+
+def test_a_step_leaves_the_copies_of_its_parameters_alone(device: str) -> None:
+    """load_state_dict shares values until one of the two is written to."""
+    net, twin = (pf.nn.Linear(3, 3).to(device) for _ in range(2))
+    twin.load_state_dict(net.state_dict())
+    before = twin.weight.detach().clone().tolist()
+    opt = pf.optim.SGD(net.parameters(), lr=0.1)
+
+    @pf.compile
+    def step(x: pf.Tensor) -> None:
+        opt.zero_grad()
+        (net(x) ** 2).sum().backward()
+        opt.step()
+
+    for _ in range(2):
+        step(pf.ones(2, 3, device=device))
+        assert twin.weight.tolist() == before
+        assert net.weight.tolist() != before

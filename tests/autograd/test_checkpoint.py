@@ -1,0 +1,196 @@
+"""utils.checkpoint: gradients as without, against PyTorch's; random numbers and captures."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from autograd_programs import attempt, leaf
+
+import pyframe as pf
+import pyframe.nn.functional as F
+from pyframe.utils.checkpoint import checkpoint, checkpoint_sequential
+
+PROGRAMS: list[Callable[..., Any]] = []
+BOTH = pytest.mark.parametrize("reentrant", [False, True], ids=["hooks", "reentrant"])
+
+
+def program(fn: Callable[..., Any]) -> Callable[..., Any]:
+    PROGRAMS.append(fn)
+    return fn
+
+
+@program
+def plain_and_nested(t: Any, d: str) -> Any:
+    point = t.utils.checkpoint.checkpoint
+    out = []
+    for reentrant in (False, True):
+        x, w = leaf(t, d), leaf(t, d)
+        calls = [0]
+
+        def inner(a: Any, w: Any = w, calls: list[int] = calls) -> Any:
+            calls[0] += 1
+            return (a * w).exp().tanh()
+
+        def outer(a: Any, inner: Any = inner, reentrant: bool = reentrant) -> Any:
+            return point(inner, a.sin() * 2, use_reentrant=reentrant) * a
+
+        y = point(inner, x, use_reentrant=reentrant) + point(outer, x, use_reentrant=reentrant)
+        before = calls[0]
+        y.sum().backward()
+        out += [y, x.grad, w.grad, before]
+    return out
+
+
+@program
+def without_reentry(t: Any, d: str) -> Any:
+    point = t.utils.checkpoint.checkpoint
+    x, w, plain = leaf(t, d), leaf(t, d), t.ones(3, device=d)
+
+    def f(a: Any, k: Any, *, scale: Any, more: Any) -> Any:
+        return {"y": (a * scale["s"]).exp() * k, "n": 5}, a.sum() + more[0].sum()
+
+    found, total = point(f, x, 2.0, scale={"s": w}, more=[x * 2], use_reentrant=False)
+    y = found["y"]
+    g = t.autograd.grad(y.sum() + total, [x, w], create_graph=True)
+    h = t.autograd.grad(g[0].sum(), [x, w], retain_graph=True)
+    again = t.autograd.grad(g[0].sum(), [x, w])
+    only_outside = point(lambda a: (a * w).exp(), plain, use_reentrant=False)
+    only_outside.sum().backward()
+    with t.no_grad():
+        quiet = point(lambda a: (a * w).exp(), x, use_reentrant=False)
+    return [found["n"], g, h, again, w.grad, quiet.requires_grad]
+
+
+@program
+def refusals(t: Any, d: str) -> Any:
+    point = t.utils.checkpoint.checkpoint
+    x = leaf(t, d)
+    turns = [0]
+
+    def changes(a: Any) -> Any:
+        turns[0] += 1
+        return (a.exp() if turns[0] == 1 else a[:2].exp()).sum()
+
+    def saves_less(a: Any) -> Any:
+        turns[0] += 1
+        return a.exp().sin() if turns[0] == 1 else a * 2
+
+    out = []
+    for fn in (changes, saves_less):
+        turns[0] = 0
+        y = point(fn, x, use_reentrant=False)
+        out.append(attempt(lambda y=y: y.sum().backward()))  # type: ignore[misc]
+    y = point(lambda a: a.exp(), x, use_reentrant=True)
+    out += [
+        attempt(lambda: t.autograd.grad(y.sum(), x)),
+        attempt(lambda: y.sum().backward(inputs=[x])),
+        attempt(lambda: point(lambda a: a, x, use_reentrant=True, odd=1)),
+        attempt(lambda: point(lambda a: a, x, use_reentrant=False, determinism_check="odd")),
+    ]
+    return out
+
+
+@program
+def in_segments(t: Any, d: str) -> Any:
+    out = []
+    for reentrant in (False, True):
+        net = t.nn.Sequential(*[t.nn.Linear(3, 3) for _ in range(5)]).to(d)
+        with t.no_grad():
+            for i, p in enumerate(net.parameters()):
+                p.copy_((t.arange(p.numel(), device=d).reshape(p.shape) * 0.05 - 0.1 * i).float())
+        x = leaf(t, d)
+        y = t.utils.checkpoint.checkpoint_sequential(net, 2, x, use_reentrant=reentrant)
+        y.sum().backward()
+        out.append([y, x.grad, [p.grad for p in net.parameters()]])
+    return out
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
+def test_both(fn: Any, same: Any) -> None:
+    same(fn)
+
+
+@BOTH
+def test_random_numbers_are_drawn_again(device: str, reentrant: bool) -> None:
+    x = pf.ones(64, device=device).requires_grad_()
+
+    def noisy(a: pf.Tensor) -> pf.Tensor:
+        return F.dropout(a * a, 0.5)
+
+    y = checkpoint(noisy, x, use_reentrant=reentrant)
+    after = pf.rand(3, device=device)
+    (g,) = [y.sum().backward(), x.grad][1:]
+    assert g is not None
+    assert g.tolist() == (y * 2).tolist()
+    state = pf.default_generator
+    pf.manual_seed(3)
+    first = pf.rand(3, device=device).tolist()
+    z = checkpoint(noisy, x, use_reentrant=reentrant)
+    second = pf.rand(3, device=device).tolist()
+    z.sum().backward()
+    third = pf.rand(3, device=device).tolist()
+    pf.manual_seed(3)  # backward leaves the stream where it was
+    want = [
+        pf.rand(3, device=device).tolist(),
+        noisy(x) is None,
+        pf.rand(3, device=device).tolist(),
+    ]
+    assert [first, second] == [want[0], want[2]]
+    assert third == pf.rand(3, device=device).tolist()
+    assert state is pf.default_generator
+    assert after.shape == (3,)
+
+
+@BOTH
+def test_forward_keeps_nothing(reentrant: bool) -> None:
+    x = pf.ones(8).requires_grad_()
+    kept: list[Any] = []
+
+    def f(a: pf.Tensor) -> pf.Tensor:
+        inner = a.exp()
+        kept.append(weakref.ref(inner._storage))
+        return inner.sin()
+
+    y = checkpoint(f, x, use_reentrant=reentrant)
+    assert kept[0]() is None
+    y.sum().backward()
+    assert len(kept) == 2
+
+
+@BOTH
+def test_in_a_capture(device: str, reentrant: bool) -> None:
+    net = pf.nn.Sequential(*[pf.nn.Linear(4, 4) for _ in range(3)]).to(device)
+    twin = pf.nn.Sequential(*[pf.nn.Linear(4, 4) for _ in range(3)]).to(device)
+    twin.load_state_dict(net.state_dict())
+    fast, slow = (pf.optim.SGD(m.parameters(), lr=0.1) for m in (net, twin))
+
+    def step(m: Any, opt: Any, x: pf.Tensor, again: bool) -> pf.Tensor:
+        opt.zero_grad()
+        if again:
+            y = checkpoint_sequential(m, 2, x * 1, use_reentrant=reentrant)
+        else:
+            y = m(x * 1)
+        loss: pf.Tensor = (y * y).sum()
+        loss.backward()
+        opt.step()
+        return loss
+
+    compiled = pf.compile(lambda x: step(net, fast, x, True))
+    for k in range(4):
+        x = pf.full((2, 4), k * 0.3 + 0.1, device=device).requires_grad_()
+        a, b = compiled(x), step(twin, slow, x.detach().requires_grad_(), False)
+        assert a.item() == pytest.approx(b.item(), rel=1e-5)
+    assert not compiled.eager
+
+
+def test_it_says_what_to_pass() -> None:
+    x = pf.ones(2).requires_grad_()
+    with pytest.warns(UserWarning, match="use_reentrant parameter should be passed"):
+        checkpoint(lambda a: a * 2, x)
+    with pytest.warns(UserWarning, match="None of the inputs have requires_grad"):
+        checkpoint(lambda a: a * 2, x.detach(), use_reentrant=True)
+    with pytest.warns(UserWarning, match="use_reentrant parameter should be passed"):
+        checkpoint_sequential([pf.exp, pf.sin], 2, x)
