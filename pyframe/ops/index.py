@@ -69,18 +69,67 @@ take_rows = Op(  # x (D, B), index (n,) -> (n, B)
     numpy=_take_numpy, kernel=Shader("take_rows.wgsl", _plan),
     x=lambda g, index, x_spec: apply(add_rows, (index, g), (x_spec.shape[0],)),
 )  # fmt: skip
+
+
+def _few(index: Any) -> bool:
+    """Whether each result may look at all indices, instead of sorting them."""
+    return bool(index.shape[0] <= 1024)
+
+
+def _segments(index: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+    """(rows + 1) bounds and the places of the indices in order: of row d those between its bounds.
+    An index out of range is in none."""
+    from pyframe.ops.sort import order_of, search_op
+
+    order = order_of(index.to(dt.int32).reshape(1, -1)).reshape(-1)
+    ordered = apply(take_rows, (index.to(dt.int32).reshape(-1, 1), order)).reshape(1, -1)
+    bounds = apply(search_op, (ordered, el.iota((1, rows + 1), index.device)))
+    return bounds.reshape(-1), order
+
+
+def _add_rows_by_kernels(index: Tensor, source: Tensor, rows: int) -> Tensor:
+    if _few(index):
+        return apply(add_few_rows, (index, source), (rows,))
+    return apply(add_segments, (*_segments(index, rows), source))
+
+
+def _put_rows_by_kernels(base: Tensor, index: Tensor, source: Tensor) -> Tensor:
+    if _few(index):
+        return apply(put_few_rows, (base, index, source))
+    bounds, order = _segments(index, base._node.shape[0])
+    first, end = bounds[:-1], bounds[1:]
+    last = apply(take_rows, (order.reshape(-1, 1), el.maximum(end - 1, 0))).reshape(-1)
+    return el.where(el.gt(end, first).reshape(-1, 1), apply(take_rows, (source, last)), base)
+
+
+def _add_segments_numpy(bounds: np.ndarray, order: np.ndarray, source: np.ndarray) -> np.ndarray:
+    index = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    return _add_rows_numpy(index, source[order[bounds[0] : bounds[-1]]], len(bounds) - 1)
+
+
+_add: dict[str, Any] = {
+    "inputs": "index source", "attrs": "rows", "numpy": _add_rows_numpy,
+    "infer": lambda index, source, rows: ((rows, source.shape[1]), source.dtype),
+}  # fmt: skip
+_put: dict[str, Any] = {
+    "inputs": "base index source", "numpy": _put_rows_numpy,
+    "infer": lambda base, index, source: (base.shape, base.dtype),
+}  # fmt: skip
 add_rows = Op(  # index (n,), source (n, B) -> (rows, B): row d is the sum of sources with index d
-    "add_rows", ROUTINE, "index source", "rows",
-    infer=lambda index, source, rows: ((rows, source.shape[1]), source.dtype),
-    numpy=_add_rows_numpy, kernel=Shader("add_rows.wgsl", _plan),
+    "add_rows", ROUTINE, **_add, fallback=_add_rows_by_kernels,
     source=lambda g, index: apply(take_rows, (g, index)),
 )  # fmt: skip
 put_rows = Op(  # base (D, B), index (n,), source (n, B): a copy of base, the last of equals wins
-    "put_rows", ROUTINE, "base index source",
-    infer=lambda base, index, source: (base.shape, base.dtype),
-    numpy=_put_rows_numpy, kernel=Shader("put_rows.wgsl", _plan),
+    "put_rows", ROUTINE, **_put, fallback=_put_rows_by_kernels,
     base=lambda g, index: apply(put_rows, (g, index, _zero_rows(g, index))),
     source=lambda g, index: apply(take_rows, (g, index)),
+)  # fmt: skip
+add_few_rows = Op("add_few_rows", ROUTINE, **_add, kernel=Shader("add_rows.wgsl", _plan))
+put_few_rows = Op("put_few_rows", ROUTINE, **_put, kernel=Shader("put_rows.wgsl", _plan))
+add_segments = Op(  # bounds (rows + 1,), order (n,), source (n, B) -> (rows, B)
+    "add_segments", ROUTINE, "bounds order source", numpy=_add_segments_numpy,
+    infer=lambda bounds, order, source: ((bounds.shape[0] - 1, source.shape[1]), source.dtype),
+    kernel=Shader("segments.wgsl", _plan),
 )  # fmt: skip
 
 

@@ -317,7 +317,7 @@ def grid_sampler(
 
 
 def _taps(at: Tensor, n: int, mode: int, padding: int, corners: bool) -> Any:
-    """The neighbours along a dim (taps, *at.shape): places, whether these are in 0..n-1, weights."""
+    """The neighbours along a dim (taps, *at.shape): places, whether they are in 0..n-1, weights."""
     if mode != 2:
         at = _inside(at, n, padding, corners)
     low = el.round_(at.detach()) if mode == 1 else el.floor(at.detach())

@@ -126,7 +126,7 @@ def _argsort_by_runs(key: Tensor, first: int) -> Tensor:
     return order.reshape(rows, -1)[:, :first]
 
 
-def _order(key: Tensor, first: int | None = None, descending: bool = False) -> Tensor:
+def order_of(key: Tensor, first: int | None = None, descending: bool = False) -> Tensor:
     """int64 (rows, first): the places of the first (all by default) of each row in order."""
     key = el.bitwise_not(key) if descending else key
     return apply(argsort_op, (key,), (key._node.shape[1] if first is None else first,))
@@ -186,7 +186,7 @@ def _put_back(g: Tensor, order: Tensor, n: int) -> Tensor:
     """(rows, n) with each element of `g` at its place, 0 elsewhere."""
     rows, m = order._node.shape
     if m == n:  # a permutation: the gradient is a gather too
-        return apply(reorder, (g, _order(order.to(dt.int32))))
+        return apply(reorder, (g, order_of(order.to(dt.int32))))
     return apply(reduce_along, (g.new_zeros(rows, n), order, g), (1, "sum"))
 
 
@@ -229,7 +229,7 @@ def _sorted_rows(
 ) -> tuple[Tensor, Tensor]:
     """Rows of the (first) elements in order, and of their places."""
     rows = _as_rows(x, d)
-    order = _order(sort_key(rows), first, descending)
+    order = order_of(sort_key(rows), first, descending)
     return apply(reorder, (rows, order)), order
 
 
@@ -261,7 +261,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
     """The int64 indices that sort a dim; always stable, NaN counts as largest."""
     _sortable("argsort", input)
     d = one_dim("argsort", input, dim)
-    return _from_rows(_order(sort_key(_as_rows(input, d)), None, descending), input, d)
+    return _from_rows(order_of(sort_key(_as_rows(input, d)), None, descending), input, d)
 
 
 def msort(input: Tensor) -> Tensor:
@@ -294,7 +294,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     no_empty("kthvalue", input, (d,) if input.ndim else ())
     if not 1 <= k <= n:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {d}: {k}")
-    order = _order(sort_key(_as_rows(input, d)), k)
+    order = order_of(sort_key(_as_rows(input, d)), k)
     return _picked(KthvalueResult, input, d, order[:, k - 1 :], keepdim)
 
 
@@ -317,7 +317,7 @@ def _median(kind: Any, input: Tensor, dim: int | None, keepdim: bool) -> Any:
     no_empty(name, input, (d,) if input.ndim else ())
     rows = _as_rows(input, d)
     n = rows._node.shape[1]
-    order = _order(sort_key(rows), (n + 1) // 2)
+    order = order_of(sort_key(rows), (n + 1) // 2)
     if input.dtype.category < dt.FLOAT:
         return _picked(kind, input, d, order[:, (n - 1) // 2 :], keepdim)
     nans = sum_(el.isnan(rows), 1, True)
@@ -345,7 +345,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     no_empty("mode", input, (d,) if input.ndim else ())
     rows = _as_rows(input, d)
     key = sort_key(rows)
-    order = _order(key)
+    order = order_of(key)
     ordered = _reorder_by_rows(key, order)
     place = el.iota((ordered._node.shape[1],), input.device)
     starts = el.where(el.ne(ordered[:, 1:], ordered[:, :-1]), place[1:], 0)
