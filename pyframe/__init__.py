@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from pyframe import autograd as autograd, ops as ops
@@ -48,6 +49,7 @@ from pyframe.grad_mode import (
 )
 from pyframe.graph.capture import flush as flush
 from pyframe.graph.compile import compile as compile
+from pyframe.printing import set_printoptions as set_printoptions
 from pyframe.random import (
     Generator as Generator,
     default_generator as default_generator,
@@ -86,9 +88,17 @@ __version__ = "0.1.0"
 float, double, half = float32, float64, float16
 long, int, short = int64, int32, int16
 cfloat, cdouble = complex64, complex128
+pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
 
 globals().update(_TYPES)
 globals().update(ops.as_functions({**ops.METHODS, **ops.FUNCTIONS}))
+globals().update(  # methods that torch has as functions too
+    {
+        name: getattr(Tensor, name)
+        for name in """addmv_ as_strided_ conj_physical_ detach detach_ fill_ get_device index_put_
+        is_inference""".split()
+    }
+)
 
 # Names of the layers above, which load when they are first used: modules, and what is in them
 _MODULES = set(
@@ -119,6 +129,19 @@ _ELSEWHERE = {
 def is_tensor(obj: object) -> Any:
     """Whether `obj` is a Tensor."""
     return isinstance(obj, Tensor)
+
+
+def is_storage(obj: object) -> Any:
+    """Whether `obj` is a storage."""
+    return isinstance(obj, UntypedStorage)
+
+
+def typename(obj: object) -> str:
+    """The name of an object's type, with its module."""
+    if isinstance(obj, Tensor):
+        return str(obj.type())
+    kind = obj if isinstance(obj, type) else type(obj)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def numel(input: Tensor) -> Any:

@@ -13,6 +13,44 @@ if TYPE_CHECKING:
     from pyframe.tensor import Tensor
 
 
+class _Options:
+    precision, threshold, edgeitems, linewidth = 4, 1000, 3, 80
+    sci_mode: bool | None = None
+
+
+_options = _Options()
+
+
+def set_printoptions(
+    precision: int | None = None, threshold: float | None = None, edgeitems: int | None = None,
+    linewidth: int | None = None, profile: str | None = None, sci_mode: bool | None = None,
+) -> None:  # fmt: skip
+    """How tensors print: digits after the point, from how many elements on they are shortened (and
+    to how many at each edge), columns, and whether numbers have exponents (None: as needed).
+
+    `profile` is 'default', 'short' (2 digits, 2 at each edge) or 'full' (never shortened).
+    """
+    if profile not in (None, "default", "short", "full"):
+        raise ValueError(
+            f"set_printoptions: profile must be 'default', 'short' or 'full', got {profile!r}"
+        )
+    if profile is not None:
+        short = profile == "short"
+        _options.precision, _options.edgeitems, _options.linewidth = (2, 2, 80) if short else (
+            4, 3, 80
+        )  # fmt: skip
+        _options.threshold = 1 << 62 if profile == "full" else 1000
+    if precision is not None:
+        _options.precision = precision
+    if threshold is not None:
+        _options.threshold = int(min(threshold, 1 << 62))
+    if edgeitems is not None:
+        _options.edgeitems = edgeitems
+    if linewidth is not None:
+        _options.linewidth = linewidth
+    _options.sci_mode = sci_mode
+
+
 def tensor_repr(x: Tensor) -> str:
     """tensor([...], dtype=…, device=…, grad_fn=…), long ones shortened."""
     array = x._host()
@@ -44,21 +82,26 @@ def _body(array: np.ndarray) -> str:
     if array.ndim == 0:
         return next(iter(formatter.values()))(array[()]).strip()
     return np.array2string(
-        array, separator=", ", prefix="tensor(", threshold=1000, edgeitems=3, formatter=formatter
-    )
+        array, separator=", ", prefix="tensor(", formatter=formatter,
+        threshold=_options.threshold, edgeitems=_options.edgeitems,
+        max_line_width=_options.linewidth,
+    )  # fmt: skip
 
 
 def _float_format(array: np.ndarray) -> Callable[[Any], str]:
     finite = np.abs(array[np.isfinite(array)].astype(np.float64))
     nonzero = finite[finite != 0]
-    if np.all(finite == np.floor(finite)) and (not nonzero.size or finite.max() < 1e8):
+    digits = _options.precision
+    if _options.sci_mode is not None:
+        spec = f".{digits}e" if _options.sci_mode else f".{digits}f"
+    elif np.all(finite == np.floor(finite)) and (not nonzero.size or finite.max() < 1e8):
         spec = "whole"
     elif nonzero.size and (
         nonzero.max() / nonzero.min() > 1000 or nonzero.max() > 1e8 or nonzero.min() < 1e-4
     ):
-        spec = ".4e"
+        spec = f".{digits}e"
     else:
-        spec = ".4f"
+        spec = f".{digits}f"
 
     def text(v: float) -> str:
         if spec != "whole":

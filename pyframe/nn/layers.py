@@ -13,7 +13,7 @@ from pyframe.tensor import Tensor, no_grad
 __all__ = [
     "GELU", "AvgPool2d", "Conv2d", "CrossEntropyLoss", "Dropout", "Embedding", "Flatten",
     "Identity", "L1Loss", "LayerNorm", "Linear", "LogSoftmax", "MSELoss", "MaxPool2d", "NLLLoss",
-    "ReLU", "SiLU", "Sigmoid", "Softmax", "Tanh",
+    "PairwiseDistance", "ReLU", "SiLU", "Sigmoid", "Softmax", "Tanh",
 ]  # fmt: skip
 
 
