@@ -108,9 +108,11 @@ complex128 = dtype("complex128", COMPLEX, None)
 
 def _round_bfloat16(x: np.ndarray) -> np.ndarray:
     """float32 rounded to the nearest number with 8 bits of mantissa, ties to even."""
-    bits = np.asarray(x, np.float32).view(np.uint32)
-    bits = (bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
-    return np.where(np.isnan(x), x, bits.view(np.float32)).astype(np.float32)
+    flat = np.asarray(x, np.float32).reshape(-1)
+    bits = flat.view(np.uint32)
+    odd = (bits >> np.uint32(16)) & np.uint32(1)
+    bits = (bits + np.uint32(0x7FFF) + odd) & np.uint32(0xFFFF0000)
+    return np.where(np.isnan(flat), flat, bits.view(np.float32)).reshape(np.shape(x))
 
 
 # NumPy has no bfloat16: float32 arrays hold its values (of a dtype that is equal to float32 but

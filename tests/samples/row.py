@@ -27,6 +27,11 @@ class Row:
     cpu: bool = False  # the CPU alone: the GPU has no complex dtypes, nor float64
 
     @property
+    def scipy(self) -> bool:
+        """Whether the op needs SciPy, which a page does not load."""
+        return self.name.partition(":")[0] in ("scipy", "igamma")
+
+    @property
     def size(self) -> int:
         """The number of elements of all inputs."""
         return sum(math.prod(s[1]) for s in self.specs)

@@ -14,15 +14,11 @@ import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe.ops.op import REGISTRY
 
-NO_SCIPY = ("scipy", "igamma")  # ops that need it, which the page does not load
 # the first row of each primitive, and of what the first family composes of them
 NAMES = [
     r.name
     for r in ROWS
-    if ":" not in r.name
-    and not r.cpu
-    and (r.name in REGISTRY or r in core.ROWS)
-    and r.name not in NO_SCIPY
+    if ":" not in r.name and not r.cpu and (r.name in REGISTRY or r in core.ROWS) and not r.scipy
 ]
 
 RUN = """
