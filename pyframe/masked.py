@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import elementwise as el, movement as mv, reduce as rd, scan, sort, special
+from pyframe.ops import check, elementwise as el, movement as mv, reduce as rd, scan, sort, special
 from pyframe.tensor import Tensor
 
 __all__ = [
@@ -42,7 +42,7 @@ def _limit(x: Tensor, sign: int) -> Any:
     """The largest (sign 1) or smallest (-1) value of a dtype."""
     if x.dtype.category == dt.FLOAT:
         return sign * math.inf
-    rd.not_complex("masked", x)
+    check.real("masked", x)
     # the GPU keeps int64 in 32 bits
     narrow = x.dtype is dt.bool_ or (x.device.always_lazy and x.dtype is dt.int64)
     info = np.iinfo(np.int32 if narrow else x.dtype.numpy)

@@ -481,7 +481,7 @@ class Tensor:
                 if _repeats(node.shape, self.stride()):
                     raise _overlap_error()
                 with no_grad():
-                    whole = _whole(storage)
+                    whole = whole_of(storage)
                     if node.device.always_lazy:
                         put = _op.PUT.fallback(whole, value, self._steps)
                     else:
@@ -759,7 +759,7 @@ def _fit(value: Tensor, shape: tuple[int, ...]) -> Tensor:
         ) from None
 
 
-def _whole(storage: Storage) -> Tensor:
+def whole_of(storage: Storage) -> Tensor:
     out = Tensor.__new__(Tensor)
     out._node, out._storage = storage.node, Storage(storage.node)
     return out

@@ -91,7 +91,7 @@ def _pad(x: Tensor, padding: Shape, value: Any = 0) -> Tensor:
     return mv.pad(x, ((0, 0),) * (x.ndim - len(padding)) + tuple((p, p) for p in padding), value)
 
 
-def _window_columns(
+def window_columns(
     x: Tensor, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int,
     positions_last: bool,
 ) -> Tensor:  # fmt: skip
@@ -113,7 +113,7 @@ def _conv_by_views(
 ) -> Tensor:
     kernel, o = w._node.shape[2:], w._node.shape[0]
     (shape, _) = _conv_infer(x._node, w._node, stride, padding, dilation, groups)
-    cols = _window_columns(x, kernel, stride, padding, dilation, groups, True)
+    cols = window_columns(x, kernel, stride, padding, dilation, groups, True)
     rows = mv.reshape(w, (1, groups, o // groups, math.prod(w._node.shape[1:])))
     return matmul(rows, cols).reshape(shape)
 
@@ -144,7 +144,7 @@ def _conv_weight_by_views(
     groups: int,
 ) -> Tensor:  # fmt: skip
     n, o = g._node.shape[:2]
-    cols = _window_columns(x, kernel, stride, padding, dilation, groups, False)
+    cols = window_columns(x, kernel, stride, padding, dilation, groups, False)
     rows = g.reshape((n, groups, o // groups, math.prod(g._node.shape[2:])))
     return sum_(matmul(rows, cols), 0).reshape((o, x._node.shape[1] // groups, *kernel))
 

@@ -10,15 +10,15 @@ import numpy as np
 from pyframe import dtypes as dt
 from pyframe.devices import device as Device, get_default_device, mode
 from pyframe.graph.node import Node
-from pyframe.ops import elementwise as el, movement as mv, op as _op
-from pyframe.ops.elementwise import _cast_numpy
+from pyframe.ops import check, elementwise as el, movement as mv, op as _op
+from pyframe.ops.elementwise import np_cast
 from pyframe.ops.op import apply, check_dtype, const
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, upload
 
 
 def _sizes(name: str, size: Any, named: Any = None) -> tuple[int, ...]:
-    shape = mv._sizes(name, size, named)
+    shape = mv.as_sizes(name, size, named)
     if any(n < 0 for n in shape):
         raise RuntimeError(
             f"{name}: Trying to create tensor with negative dimension in {list(shape)}"
@@ -91,7 +91,7 @@ zeros, ones = _maker("zeros", 0), _maker("ones", 1)
 empty = zeros  # nothing is gained by leaving memory undefined: zeros cost the same
 
 
-def _like(input: Tensor, kw: dict[str, Any]) -> dict[str, Any]:
+def like_options(input: Tensor, kw: dict[str, Any]) -> dict[str, Any]:
     kw["dtype"] = kw.get("dtype") or input.dtype
     kw["device"] = kw.get("device") or input.device
     return kw
@@ -99,17 +99,17 @@ def _like(input: Tensor, kw: dict[str, Any]) -> dict[str, Any]:
 
 def zeros_like(input: Tensor, **kw: Any) -> Tensor:
     """Zeros of the shape, dtype and device of `input`."""
-    return full(input._node.shape, 0, **_like(input, kw))
+    return full(input._node.shape, 0, **like_options(input, kw))
 
 
 def ones_like(input: Tensor, **kw: Any) -> Tensor:
     """Ones of the shape, dtype and device of `input`."""
-    return full(input._node.shape, 1, **_like(input, kw))
+    return full(input._node.shape, 1, **like_options(input, kw))
 
 
 def full_like(input: Tensor, fill_value: Any, **kw: Any) -> Tensor:
     """One number in the shape, dtype and device of `input`."""
-    return full(input._node.shape, fill_value, **_like(input, kw))
+    return full(input._node.shape, fill_value, **like_options(input, kw))
 
 
 empty_like = zeros_like
@@ -170,7 +170,7 @@ def _range_dtype(*values: Any) -> dt.dtype:
 def _made(data: np.ndarray, d: dt.dtype, device: Any, requires_grad: bool) -> Tensor:
     target = _target(device)
     check_dtype("creation", d, target)
-    data = _cast_numpy(data, d)
+    data = np_cast(data, d)
     out = upload(data if d.narrow is None else d.narrow(data), target, d)
     return _finish(out, requires_grad)
 
@@ -300,12 +300,12 @@ def randn(*sizes: Any, **kw: Any) -> Tensor:
 
 def rand_like(input: Tensor, **kw: Any) -> Tensor:
     """`rand` of the shape, dtype and device of `input`."""
-    return rand(input._node.shape, **_like(input, kw))
+    return rand(input._node.shape, **like_options(input, kw))
 
 
 def randn_like(input: Tensor, **kw: Any) -> Tensor:
     """`randn` of the shape, dtype and device of `input`."""
-    return randn(input._node.shape, **_like(input, kw))
+    return randn(input._node.shape, **like_options(input, kw))
 
 
 def randint(low: Any, high: Any = None, size: Any = None, *, generator: Any = None,
@@ -320,13 +320,13 @@ def randint(low: Any, high: Any = None, size: Any = None, *, generator: Any = No
     low, high = _numbers("randint", low=low, high=high)
     kw = _options("randint", kw)
     return _finish(
-        _ints_between("randint", _sizes("randint", (size,)), low, high, kw.get("dtype") or dt.int64,
+        ints_between("randint", _sizes("randint", (size,)), low, high, kw.get("dtype") or dt.int64,
                       _target(kw.get("device")), generator),
         kw.get("requires_grad", False),
     )  # fmt: skip
 
 
-def _ints_between(
+def ints_between(
     name: str, shape: tuple[int, ...], low: int, high: int, d: dt.dtype, target: Device,
     generator: Any,
 ) -> Tensor:  # fmt: skip
@@ -353,7 +353,7 @@ def _ints_between(
 def randint_like(input: Tensor, low: Any, high: Any = None, **kw: Any) -> Tensor:
     """`randint` of the shape, dtype and device of `input`."""
     low, high = (0, low) if high is None else (low, high)
-    return randint(low, high, input._node.shape, **_like(input, kw))
+    return randint(low, high, input._node.shape, **like_options(input, kw))
 
 
 def randperm(n: int, *, generator: Any = None, **kw: Any) -> Tensor:
@@ -376,11 +376,9 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")
     u = rand(input._node.shape, device=input.device, generator=generator)
     if isinstance(chance, Tensor):
-        from pyframe.ops.index import refuse
-
         chance = chance.detach().to(input.device)
         bad = el.logical_not(el.logical_and(el.ge(chance, 0), el.le(chance, 1)))
-        refuse(bad, "bernoulli: Expected p_in >= 0 && p_in <= 1")
+        check.refuse(bad, "bernoulli: Expected p_in >= 0 && p_in <= 1")
     return without_gradient(el.lt(u, chance).to(input.dtype), input)
 
 
@@ -396,7 +394,7 @@ def without_gradient(draw: Tensor, *inputs: Any) -> Tensor:
 def _newly(name: str, value: int) -> Any:
     def run(self: Tensor, *sizes: Any, size: Any = None, **kw: Any) -> Tensor:
         kw = _options(name, kw)
-        return _filled(name, _sizes(name, sizes, size), value, **_like(self, kw))
+        return _filled(name, _sizes(name, sizes, size), value, **like_options(self, kw))
 
     run.__name__ = run.__qualname__ = name
     run.__doc__ = f"`{name[4:]}` with the dtype and device of `self`."
@@ -409,7 +407,7 @@ new_empty = _newly("new_empty", 0)
 
 def new_full(self: Tensor, size: Any, fill_value: Any, **kw: Any) -> Tensor:
     """One number in a size, with the dtype and device of `self`."""
-    return full(size, fill_value, **_like(self, kw))
+    return full(size, fill_value, **like_options(self, kw))
 
 
 PUBLIC = public(

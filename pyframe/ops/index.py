@@ -10,8 +10,8 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.devices import device as Device
-from pyframe.graph import guard as guards, view as views
-from pyframe.ops import elementwise as el, movement as mv
+from pyframe.graph import view as views
+from pyframe.ops import check, elementwise as el, movement as mv
 from pyframe.ops.op import ROUTINE, Op, Shader, apply
 from pyframe.ops.public import public
 from pyframe.ops.reduce import amax, amin, prod, sum as sum_
@@ -139,20 +139,6 @@ def _zero_rows(g: Tensor, index: Tensor) -> Tensor:
     return zeros((index._node.shape[0], g._node.shape[1]), dtype=g.dtype, device=g.device)
 
 
-def guard(bad: Tensor, message: str) -> None:
-    """On a lazy device: raise IndexError(message) at the next read if any of `bad` is true."""
-    if bad.device.lazy:
-        guards.of(bad.device).check(bad, message)
-
-
-def refuse(bad: Tensor, message: str) -> None:
-    """RuntimeError if any of `bad` is true; on a lazy device IndexError when next read."""
-    if bad.device.lazy:
-        guard(bad, message)
-    elif bad._node.data.any():
-        raise RuntimeError(message)
-
-
 def _check_index(name: str, index: Tensor, rows: int, wrap: bool = True) -> Tensor:
     """`index` with negatives counted from the end (if `wrap`); out of range is an IndexError."""
     if index.dtype.category != dt.INTEGER:
@@ -161,7 +147,7 @@ def _check_index(name: str, index: Tensor, rows: int, wrap: bool = True) -> Tens
         )
     least = -rows if wrap else 0
     if index.device.lazy:
-        guard(
+        check.guard(
             el.logical_or(el.lt(index, least), el.ge(index, rows)),
             f"{name}: index out of range for size {rows}; expected {least} to {rows - 1}",
         )
@@ -187,7 +173,7 @@ def checked_classes(what: str, index: Tensor, n: int, ignore: int | None = None)
         bad = el.logical_or(el.lt(index, 0), el.ge(index, n))
         if ignore is not None and not 0 <= ignore < n:
             bad = el.logical_and(bad, el.ne(index, ignore))
-        guard(bad, message)
+        check.guard(bad, message)
         return index
     data = index._node.data
     if ignore is not None:
@@ -584,8 +570,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     """`input` with alpha * source's slices added at the places that `index` names."""
     x, d, index = _vector("index_add", input, dim, index)
     rows = _slices("index_add", x, d, index, source)
-    if not isinstance(alpha, int) and x.dtype.category < dt.FLOAT:
-        raise RuntimeError("For integral input tensors, argument alpha must not be a float.")
+    el.check_factor("index_add", "alpha", alpha, x)
     total = apply(add_rows, (index, rows), (x._node.shape[d],))
     out = x + _back(total if alpha == 1 else (total * alpha).to(x.dtype), x, d)
     return out.reshape(input._node.shape)
@@ -673,7 +658,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """The index of each dim of `shape`, of flat positions."""
-    sizes = mv._ints("unravel_index", (shape,))
+    sizes = mv.as_ints("unravel_index", (shape,))
     if not isinstance(indices, Tensor) or indices.dtype.category != dt.INTEGER:
         raise TypeError("unravel_index(): expected an integer tensor 'indices'")
     if any(n < 0 for n in sizes):
@@ -1048,7 +1033,9 @@ def _with_rows(part: Tensor, tensors: dict[int, Tensor], value: Tensor, accumula
     else:
         out = apply(put_rows, (base, flat, source))
     out = out.reshape(moved._node.shape)
-    return mv.permute(out, mv._invert(tuple(order))) if order != list(range(len(order))) else out
+    return (
+        mv.permute(out, mv.inverse_order(tuple(order))) if order != list(range(len(order))) else out
+    )
 
 
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.graph.view import window_count
-from pyframe.ops import bound_routines, elementwise as el, movement as mv
+from pyframe.ops import bound_routines, check, elementwise as el, movement as mv
 from pyframe.ops.conv import each
 from pyframe.ops.creation import rand, zeros
 from pyframe.ops.index import checked_classes, gather, index_select, put_rows
@@ -232,7 +232,7 @@ def avg_pool(
     ones = np.pad(ones, tuple((p, p) for p in inner), constant_values=1)
     rest = [(b - i, a - i) for b, a, i in zip(before, after, inner, strict=True)]
     ones = np.pad(ones, [(max(b, 0), max(a, 0)) for b, a in rest])
-    counts = mv._np_windows(ones, kernel, stride, dilation).sum(axis=dims)
+    counts = mv.np_windows(ones, kernel, stride, dilation).sum(axis=dims)
     counts = np.ascontiguousarray(counts, input.dtype.numpy)
     return el.div(total, upload(counts, input.device, input.dtype), rounding_mode=rounding)
 
@@ -268,8 +268,7 @@ def _adaptive_sizes(name: str, k: int, x: Tensor, output_size: Any) -> Shape:
             f"{name}: elements of output_size must be greater than or equal to 0, got {list(sizes)}"
         )
     _checked_planes(name, x, k)
-    if x.dtype.category != dt.FLOAT:
-        raise RuntimeError(f"{name}: not implemented for {x.dtype.name}; use .float() first")
+    check.floats(name, x)
     return sizes
 
 
@@ -356,8 +355,7 @@ def fractional_max_pool(
     kernel = each(kernel_size, k, f"{name}: kernel_size")
     sizes = each(output_size, k, f"{name}: output_size")
     _checked_planes(name, input, k)
-    if input.dtype.category != dt.FLOAT:
-        raise RuntimeError(f"{name}: not implemented for {input.dtype.name}; use .float() first")
+    check.floats(name, input)
     spatial = input._node.shape[-k:]
     if min(kernel) <= 0 or min(sizes) <= 0:
         raise RuntimeError(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import creation, elementwise as el, index, movement as mv, reduce
+from pyframe.ops import check, creation, elementwise as el, index, movement as mv, reduce
 from pyframe.ops.complex import adjoint, conj, real
 from pyframe.ops.factor import (
     Array,
@@ -28,7 +28,6 @@ from pyframe.ops.factor import (
     ratio,
     results,
     rows_fit,
-    same_dtype,
     solve_any,
     triangular,
     twice_lower,
@@ -132,7 +131,7 @@ def _reflectors(name: str, a: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
     """V and T with H_1 … H_k = I - V T V^H, T = (I + diag(tau) triu(V^H V, 1))^-1 diag(tau):
     R. Schreiber, C. Van Loan, "A storage-efficient WY representation" (1989)."""
     float_matrix(name, a, what="input")
-    same_dtype(name, a, tau)
+    check.same_dtype(name, a, tau)
     m, n = a._node.shape[-2:]
     if (
         tau.ndim != a.ndim - 1
@@ -169,7 +168,7 @@ def ormqr(
     """Q other, or other Q (`left=False`), with the whole Q of `geqrf` or (`transpose`) its
     adjoint."""
     v, t = _reflectors("ormqr", input, tau)
-    same_dtype("ormqr", input, other)
+    check.same_dtype("ormqr", input, other)
     if other.ndim != input.ndim or other._node.shape[:-2] != input._node.shape[:-2]:
         raise RuntimeError(
             f"ormqr: batch dimensions of other {list(other.shape)} must equal those of input "
@@ -411,7 +410,7 @@ pinv_op = Op(
 def _tolerances(name: str, a: Tensor, atol: Any, rtol: Any) -> tuple[Tensor, Tensor]:
     """Both as tensors; by default no atol, and rtol = eps * max(m, n) where there is no atol."""
     d = a.dtype.to_real()
-    default = float(np.finfo(d.numpy).eps) * max(a._node.shape[-2:])
+    default = dt.finfo(d).eps * max(a._node.shape[-2:])
     for key, value in (("atol", atol), ("rtol", rtol)):
         if isinstance(value, Tensor) and value.dtype.category == dt.COMPLEX:
             raise RuntimeError(f"{name}: {key} tensor of complex type is not supported.")
@@ -471,7 +470,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None)
     computes it."""
     name = "linalg.lstsq"
     float_matrix(name, A)
-    same_dtype(name, A, B)
+    check.same_dtype(name, A, B)
     driver = "gelsy" if driver is None else driver
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(
@@ -486,7 +485,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None)
     b = mv.unsqueeze(B, -1) if vector else B
     rows_fit(name, A, b)
     m, n = A._node.shape[-2:]
-    rtol = float(np.finfo(A.dtype.to_real().numpy).eps) * max(m, n) if rcond is None else rcond
+    rtol = dt.finfo(A.dtype).eps * max(m, n) if rcond is None else rcond
     solution = matmul(_pinv(name, A, 0.0, rtol, False), b)
     rank = creation.zeros((0,), dtype=dt.int64, device=A.device)
     values = creation.zeros((0,), dtype=A.dtype.to_real(), device=A.device)

@@ -14,12 +14,12 @@ from pyframe.nn.functional.resample import pad
 from pyframe.nn.functional.spatial import avg_pool2d
 from pyframe.ops import (
     arrange,
+    check,
     elementwise as el,
     index as _index,
     movement as mv,
     reduce as rd,
 )
-from pyframe.ops.activation import floats_only
 from pyframe.ops.creation import ones, rand, zeros
 from pyframe.ops.matmul import linear as _linear, matmul
 from pyframe.ops.scan import cumsum
@@ -32,14 +32,6 @@ __all__ = [
     "multi_head_attention_forward", "normalize", "one_hot", "pairwise_distance", "pdist",
     "rms_norm", "scaled_dot_product_attention",
 ]  # fmt: skip
-
-
-def check(bad: Tensor, error: type[Exception], message: str) -> None:
-    """`error` where an element of `bad` is true; on lazy devices IndexError at the next read."""
-    if bad.device.lazy:
-        _index.guard(bad, message)
-    elif bad._node.data.any():
-        raise error(message)
 
 
 def at_least(x: Tensor, low: float) -> Tensor:
@@ -107,7 +99,7 @@ def dropped(
         )
     if not training or p == 0 or 0 in shape:
         return input
-    floats_only(name, input)
+    check.floats(name, input)
     if p == 1:
         return maybe_inplace(lambda x: x * 0.0, input, inplace)
     mask_shape = (*shape[:2], *(1,) * (len(shape) - 2)) if features else shape
@@ -237,7 +229,7 @@ def _last_dims(name: str, input: Tensor, normalized_shape: Any, **params: Any) -
                 f"{name}: Expected {what} to be of same shape as normalized_shape, but got "
                 f"{what} of shape {list(x.shape)} and normalized_shape = {list(shape)}"
             )
-    floats_only(name, input)
+    check.floats(name, input)
     return tuple(range(-k, 0))
 
 
@@ -266,7 +258,7 @@ def rms_norm(
     dtype's machine epsilon by default."""
     dims = _last_dims("rms_norm", input, normalized_shape, weight=weight)
     if eps is None:
-        eps = 2**-7 if input.dtype is dt.bfloat16 else float(np.finfo(input.dtype.numpy).eps)
+        eps = dt.finfo(input.dtype).eps
     out = input * el.rsqrt(rd.mean(input * input, dims, True) + eps)
     return _affine(out, weight, None, input._node.shape[-len(dims) :])
 
@@ -304,7 +296,7 @@ def native_batch_norm(
     running_var: Tensor | None, training: bool, momentum: float, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """(batch_norm, mean (C,), 1 / sqrt(var + eps) (C,)); empty statistics unless in training."""
-    floats_only("batch_norm", input)
+    check.floats("batch_norm", input)
     shape = input._node.shape
     none = zeros(0, dtype=input.dtype, device=input.device)
     if 0 in shape:
@@ -364,7 +356,7 @@ def instance_norm(
             "instance_norm: Expected more than 1 spatial element when training, got input size "
             f"{list(shape)}"
         )
-    floats_only("instance_norm", input)
+    check.floats("instance_norm", input)
     if len(shape) < 2:
         raise RuntimeError(f"instance_norm: expected input (N, C, *), got {list(shape)}")
     _check_channels(
@@ -412,7 +404,7 @@ def native_group_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """(group_norm, mean (N, group), 1 / sqrt(var + eps) (N, group)) of an input (N, C, *)."""
     _check_channels("group_norm", C, weight=weight, bias=bias)
-    floats_only("group_norm", input)
+    check.floats("group_norm", input)
     shape = input._node.shape
     out, mean, _, rstd = _standard(input.reshape(N, group, C // group * HxW), (2,), eps)
     out = _affine(out.reshape(shape), weight, bias, (C, *(1,) * (len(shape) - 2)))
@@ -473,7 +465,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     """The p-norms of the differences of all pairs of rows: (N, M) -> (N * (N - 1) / 2,)."""
     if input.ndim != 2:
         raise RuntimeError(f"pdist: only supports 2D tensors, got: {input.ndim}D")
-    floats_only("pdist", input)
+    check.floats("pdist", input)
     if p < 0:
         raise RuntimeError(f"pdist: only supports non-negative p values, got {p}")
     first, second = np.triu_indices(input._node.shape[0], 1)
@@ -498,7 +490,7 @@ def _expect(holds: bool, message: str) -> None:
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """int64 (*, num_classes) with a 1 at each class; num_classes -1 reads the largest.
 
-    RuntimeError for a class outside 0..num_classes-1 (on the GPU IndexError, when a value is read).
+    RuntimeError for a class outside 0..num_classes-1 (on the GPU when a value is next read).
     """
     if input.dtype is not dt.int64:
         raise RuntimeError(f"one_hot: only applicable to int64 tensors, got {input.dtype.name}")
@@ -509,7 +501,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     elif num_classes < 1 and (input.numel() or num_classes < 0):
         raise RuntimeError(f"one_hot: num_classes must be positive, got {num_classes}")
     bad = el.logical_or(el.lt(input, 0), el.ge(input, num_classes))
-    check(bad, RuntimeError, f"one_hot: Class values must be from 0 to {num_classes - 1}")
+    check.refuse(bad, f"one_hot: Class values must be from 0 to {num_classes - 1}")
     hot = el.eq(mv.unsqueeze(input, -1), el.iota((num_classes,), input.device))
     return hot.to(dt.int64)
 
@@ -639,8 +631,8 @@ def embedding_bag(
 def _bags(offsets: Tensor, n: int) -> Tensor:
     """int64 (n,): the bag of each place, the last one that starts at or before it."""
     first, last = el.ne(offsets[:1], 0), el.gt(offsets, n)
-    check(first, RuntimeError, "embedding_bag: offsets[0] has to be 0, the start of the first bag")
-    check(last, RuntimeError, f"embedding_bag: an offset is greater than input's length {n}")
+    check.refuse(first, "embedding_bag: offsets[0] has to be 0, the start of the first bag")
+    check.refuse(last, f"embedding_bag: an offset is greater than input's length {n}")
     one = ones(offsets.numel(), 1, dtype=dt.int32, device=offsets.device)
     starts = _index.apply(_index.add_rows, (offsets, one), (n + 1,))
     return cumsum(starts.reshape(-1), 0)[:n] - 1
@@ -694,7 +686,7 @@ def scaled_dot_product_attention(
     gives 0. With `enable_gqa` fewer heads (dim -3) of key and value serve several of query's.
     """
     name = "scaled_dot_product_attention"
-    floats_only(name, query, key, value)
+    check.floats(name, query, key, value)
     if not query.dtype is key.dtype is value.dtype:
         raise RuntimeError(
             f"{name}: Expected query, key, and value to have the same dtype, but got "

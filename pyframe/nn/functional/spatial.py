@@ -264,7 +264,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
             f"non-zero dimensions for input, but got: {list(input.shape)}"
         )
     _positions("unfold", x._node.shape[2:], kernel, dilation, padding, stride)
-    out = _conv._window_columns(x, kernel, stride, padding, dilation, 1, True)
+    out = _conv.window_columns(x, kernel, stride, padding, dilation, 1, True)
     out = mv.squeeze(out, 1).contiguous()
     return mv.squeeze(out, 0) if input.ndim == 3 else out
 
