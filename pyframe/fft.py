@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
+from pyframe.devices import resolve
 from pyframe.ops import arrange, check, complex as cx, elementwise as el, movement as mv
-from pyframe.ops.creation import _target, ones
+from pyframe.ops.creation import ones
 from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.public import as_functions, public
 from pyframe.tensor import Tensor, normalize_dim, upload
@@ -256,14 +257,14 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: dt.dtype | None = None, device: An
             requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The frequencies of `fft`'s n results, in cycles per unit of the sample spacing d."""
     array = np.fft.fftfreq(_size("fftfreq", n), d).astype((dtype or dt.get_default_dtype()).numpy)
-    return upload(array, _target(device)).requires_grad_(requires_grad)
+    return upload(array, resolve(device)).requires_grad_(requires_grad)
 
 
 def rfftfreq(n: int, d: float = 1.0, *, dtype: dt.dtype | None = None, device: Any = None,
              requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The frequencies of `rfft`'s n // 2 + 1 results."""
     array = np.fft.rfftfreq(_size("rfftfreq", n), d).astype((dtype or dt.get_default_dtype()).numpy)
-    return upload(array, _target(device)).requires_grad_(requires_grad)
+    return upload(array, resolve(device)).requires_grad_(requires_grad)
 
 
 def _shift(input: Tensor, dim: Any, sign: int) -> Tensor:

@@ -909,8 +909,7 @@ def as_tensor(
         return data.to(device or data.device, dtype or data.dtype)
     if isinstance(data, np.ndarray):
         out = from_numpy(data)
-        target = Device(device) if device is not None else _device.get_default_device()
-        return out.to(target, dtype or out.dtype)
+        return out.to(_device.resolve(device), dtype or out.dtype)
     return tensor(data, dtype=dtype, device=device)
 
 

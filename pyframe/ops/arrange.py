@@ -10,6 +10,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.ops import movement as mv
+from pyframe.ops.index import index_select
 from pyframe.ops.movement import cat, flip, narrow, reshape, select, transpose, unsqueeze
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, normalize_dim, upload
@@ -221,8 +222,6 @@ def repeat_interleave(
 ) -> Tensor:
     """Each element of a dim (of all, flattened) `repeats` times; a tensor says it for each
     (and is read). Without `repeats`: index i as often as input[i] says."""
-    from pyframe.ops.index import index_select
-
     if repeats is None:
         if input.ndim != 1 or input.dtype not in (dt.int64, dt.int32):
             raise RuntimeError(
@@ -272,9 +271,7 @@ def _counts(repeats: Tensor, output_size: int | None) -> np.ndarray:
 
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Elements moved along dims, those that fall off the end coming in at the start."""
-    by = mv.as_ints(
-        "roll", (shifts,) if not isinstance(shifts, (list, tuple)) else (tuple(shifts),)
-    )
+    by = mv.as_ints("roll", (shifts,))
     if dims is None or (isinstance(dims, (list, tuple)) and not dims):
         if len(by) != 1:
             raise RuntimeError(
@@ -282,7 +279,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
                 if by else "`shifts` required"
             )  # fmt: skip
         return reshape(roll(mv.ravel(input), by[0], 0), input._node.shape)
-    at = mv.as_ints("roll", (dims,) if not isinstance(dims, (list, tuple)) else (tuple(dims),))
+    at = mv.as_ints("roll", (dims,))
     if len(at) != len(by):
         raise RuntimeError(
             f"shifts and dimensions must align. shifts: {len(by)}, dims:{len(at)}"

@@ -37,12 +37,8 @@ def _columns(x: np.ndarray, kernel: Shape, stride: Shape, dilation: Shape, group
     n, c = x.shape[:2]
     count = window_count(x.shape[2:], kernel, stride, dilation)
     out = np.empty((n, c, *kernel, *count), x.dtype)
-    for at in np.ndindex(*kernel):
-        place = tuple(
-            slice(i * d, i * d + (m - 1) * s + 1, s)
-            for i, d, m, s in zip(at, dilation, count, stride, strict=True)
-        )
-        out[(slice(None), slice(None), *at)] = x[(..., *place)]
+    for at, part in mv.np_taps(x, kernel, stride, dilation, count):
+        out[(slice(None), slice(None), *at)] = part
     return out.reshape(n, groups, c // groups * math.prod(out.shape[2 : 2 + k]), math.prod(count))
 
 
@@ -67,12 +63,8 @@ def _conv_input_np(
     cols = cols.reshape(n, groups * w.shape[1], *kernel, *count)
     padded = tuple(s + 2 * p for s, p in zip(spatial, padding, strict=True))
     out = np.zeros((n, groups * w.shape[1], *padded), g.dtype)
-    for at in np.ndindex(*kernel):
-        place = tuple(
-            slice(i * d, i * d + (m - 1) * s + 1, s)
-            for i, d, m, s in zip(at, dilation, count, stride, strict=True)
-        )
-        out[(..., *place)] += cols[(slice(None), slice(None), *at)]
+    for at, part in mv.np_taps(out, kernel, stride, dilation, count):
+        part += cols[(slice(None), slice(None), *at)]
     inner = tuple(slice(p, p + s) for p, s in zip(padding, spatial, strict=True))
     return np.ascontiguousarray(out[(..., *inner)])
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.devices import device as Device, get_default_device, mode
+from pyframe.devices import device as Device, mode, resolve
 from pyframe.graph.node import Node
-from pyframe.ops import check, elementwise as el, movement as mv, op as _op
+from pyframe.ops import check, complex as cx, elementwise as el, movement as mv, op as _op
 from pyframe.ops.elementwise import np_cast
 from pyframe.ops.op import apply, check_dtype, const
 from pyframe.ops.public import public
@@ -55,7 +55,7 @@ def _filled(
     name: str, shape: tuple[int, ...], value: Any, dtype: dt.dtype | None = None,
     device: Any = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    target = _target(device)
+    target = resolve(device)
     if isinstance(value, Tensor):
         if value.ndim:
             raise RuntimeError(f"{name}: expected a number or a 0-d tensor, got {value.ndim} dims")
@@ -168,7 +168,7 @@ def _range_dtype(*values: Any) -> dt.dtype:
 
 
 def _made(data: np.ndarray, d: dt.dtype, device: Any, requires_grad: bool) -> Tensor:
-    target = _target(device)
+    target = resolve(device)
     check_dtype("creation", d, target)
     data = np_cast(data, d)
     out = upload(data if d.narrow is None else d.narrow(data), target, d)
@@ -257,10 +257,6 @@ def eye(n: int, m: int | None = None, **kw: Any) -> Tensor:
                  kw.get("requires_grad", False))  # fmt: skip
 
 
-def _target(device: Any) -> Device:
-    return Device(device) if device is not None else get_default_device()
-
-
 # --- random numbers
 
 
@@ -269,7 +265,7 @@ def _random(name: str, size: Any, kw: dict[str, Any], from_bits: Any) -> Tensor:
 
     generator, named = kw.pop("generator", None), kw.pop("size", None)
     kw, shape = _options(name, kw), _sizes(name, size, named)
-    d, target = kw.get("dtype") or dt.get_default_dtype(), _target(kw.get("device"))
+    d, target = kw.get("dtype") or dt.get_default_dtype(), resolve(kw.get("device"))
     check_dtype(name, d, target)
     if d.category < dt.FLOAT:
         raise RuntimeError(f"{name}: expected a float dtype, got {d.name}; see randint")
@@ -278,11 +274,9 @@ def _random(name: str, size: Any, kw: dict[str, Any], from_bits: Any) -> Tensor:
         return apply(from_bits, (uniform_bits(shape, target, generator),))
 
     if d.category == dt.COMPLEX:
-        from pyframe.ops.complex import complex
-
         scale = math.sqrt(0.5) if name == "randn" else 1
         part = d.to_real()
-        out = complex((draw() * scale).to(part), (draw() * scale).to(part))
+        out = cx.complex((draw() * scale).to(part), (draw() * scale).to(part))
     else:
         out = draw().to(d)
     return _finish(out, kw.get("requires_grad", False))
@@ -321,7 +315,7 @@ def randint(low: Any, high: Any = None, size: Any = None, *, generator: Any = No
     kw = _options("randint", kw)
     return _finish(
         ints_between("randint", _sizes("randint", (size,)), low, high, kw.get("dtype") or dt.int64,
-                      _target(kw.get("device")), generator),
+                      resolve(kw.get("device")), generator),
         kw.get("requires_grad", False),
     )  # fmt: skip
 

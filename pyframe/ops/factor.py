@@ -10,27 +10,21 @@ results for forward and reverse mode algorithmic differentiation" (2008).
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import check, creation, elementwise as el, index, movement as mv
+from pyframe.ops import check, elementwise as el, index, movement as mv
 from pyframe.ops.complex import adjoint, real
 from pyframe.ops.matmul import matmul
 from pyframe.ops.op import ROUTINE, Op, apply
-from pyframe.ops.public import public
+from pyframe.ops.public import public, results
 from pyframe.tensor import Tensor
 
 Shape: TypeAlias = tuple[int, ...]
 Array: TypeAlias = np.ndarray
-
-
-def results(name: str, fields: str) -> Any:
-    """The type of several results with names."""
-    return namedtuple(name, fields)
 
 
 class LinAlgError(RuntimeError):
@@ -443,7 +437,7 @@ def lu_unpack(
             "lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype, got "
             f"{LU_pivots.dtype.name}"
         )
-    empty = creation.zeros((0,), dtype=LU_data.dtype, device=LU_data.device)
+    empty = LU_data.new_zeros(0)
     p = lower = upper = empty
     if unpack_data:
         lower, upper = _lower_upper(LU_data)

@@ -16,10 +16,11 @@ from pyframe import dtypes as dt
 from pyframe.ops import arrange, bound_routines, check, elementwise as el, movement as mv
 from pyframe.ops.complex import adjoint, conj
 from pyframe.ops.elementwise import broadcast, mul
+from pyframe.ops.index import index_select
 from pyframe.ops.op import ROUTINE, Op, Shader, apply
 from pyframe.ops.public import public
 from pyframe.ops.reduce import sum_op
-from pyframe.tensor import Tensor, from_numpy, normalize_dim
+from pyframe.tensor import Tensor, normalize_dim, upload
 
 
 def _infer(a: Any, b: Any) -> tuple[tuple[int, ...], dt.dtype]:
@@ -220,7 +221,7 @@ def _scaled_sum(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor
 
 def nothing_of(x: Tensor) -> Tensor:
     """Zeros, whatever `x` holds, of which `x` is an input (with the gradient 0)."""
-    return el.where(from_numpy(np.array(False)).to(x.device), x, 0)
+    return el.where(upload(np.array(False), x.device), x, 0)
 
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
@@ -646,11 +647,9 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError(f"combinations: Expect a non-negative number, but got {r}")
     if r == 0:
         return mv.slice_(input, (0,), (0,)).clone()
-    from pyframe.ops.index import index_select
-
     pick = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(pick(range(input.shape[0]), r)), np.int64).reshape(-1, r)
-    index = from_numpy(rows.reshape(-1)).to(input.device)
+    index = upload(rows.reshape(-1), input.device)
     return index_select(input, 0, index).reshape(rows.shape)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from pyframe.ops import op as _op
 from pyframe.ops.elementwise import broadcast, eq, iota, logical_or, where
 from pyframe.ops.op import MOVEMENT, ROUTINE, Op, apply, mode
 from pyframe.ops.public import public
-from pyframe.tensor import Size, Tensor, normalize_dim
+from pyframe.tensor import Size, Tensor, normalize_dim, upload
 
 Shape = tuple[int, ...]
 
@@ -38,6 +38,18 @@ def _np_slices(starts: Shape, sizes: Shape, steps: Shape) -> tuple[slice, ...]:
         stop = a + n * k
         out.append(slice(a, None if stop < 0 else stop, k) if n else slice(0, 0))
     return tuple(out)
+
+
+def np_taps(
+    x: np.ndarray, size: Shape, stride: Shape, dilation: Shape, count: Shape
+) -> Iterator[tuple[Shape, np.ndarray]]:
+    """Each place in a window, with a view of what `count` windows over the last dims have there."""
+    for at in np.ndindex(*size):
+        place = tuple(
+            slice(i * d, i * d + (n - 1) * s + 1, s)
+            for i, d, n, s in zip(at, dilation, count, stride, strict=True)
+        )
+        yield at, x[(..., *place)]
 
 
 def np_windows(x: np.ndarray, size: Shape, stride: Shape, dilation: Shape) -> np.ndarray:
@@ -115,7 +127,7 @@ def _undiagonal(g: Tensor, shape: Shape, offset: int, dim1: int, dim2: int) -> T
     n, m = shape[dim1], shape[dim2]
     length = g._node.shape[-1]
     if not length:
-        return full_like_shape(g, shape)
+        return g.new_zeros(shape)
     above, below = max(offset, 0), max(-offset, 0)
     widths = ((below, n - below - length), (above, m - above - length))
     whole = pad(_on_diagonal(g), ((0, 0),) * (g.ndim - 1) + widths)
@@ -133,12 +145,8 @@ def _np_fold(cols: np.ndarray, spatial: Shape, stride: Shape, dilation: Shape) -
     k = len(spatial)
     count, size = cols.shape[-2 * k : -k], cols.shape[-k:]
     out = np.zeros((*cols.shape[: -2 * k], *spatial), cols.dtype)
-    for at in np.ndindex(*size):
-        place = tuple(
-            slice(i * d, i * d + (n - 1) * s + 1, s)
-            for i, d, n, s in zip(at, dilation, count, stride, strict=True)
-        )
-        out[(..., *place)] += cols[(..., *at)]
+    for at, part in np_taps(out, size, stride, dilation, count):
+        part += cols[(..., *at)]
     return out
 
 
@@ -368,7 +376,7 @@ def slice_(x: Tensor, starts: Shape, sizes: Shape, steps: Shape | None = None) -
 def _unslice(g: Tensor, shape: Shape, starts: Shape, steps: Shape) -> Tensor:
     """The gradient of a slice: `g` where the slice was taken from, 0 elsewhere."""
     if 0 in g._node.shape:
-        return full_like_shape(g, shape)
+        return g.new_zeros(shape)
     flipped = tuple(d for d, k in enumerate(steps) if k < 0)
     if flipped:
         g = flip(g, flipped)
@@ -381,12 +389,6 @@ def _unslice(g: Tensor, shape: Shape, starts: Shape, steps: Shape) -> Tensor:
 
 
 builtin_abs = abs
-
-
-def full_like_shape(x: Tensor, shape: Shape) -> Tensor:
-    from pyframe.ops.creation import zeros
-
-    return zeros(shape, dtype=x.dtype, device=x.device)
 
 
 def dilate(x: Tensor, steps: Shape) -> Tensor:
@@ -446,7 +448,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     if dim is None:
         drop = {d for d, n in enumerate(shape) if n == 1}
     else:
-        dims = as_ints("squeeze", (dim,) if not isinstance(dim, (list, tuple)) else (tuple(dim),))
+        dims = as_ints("squeeze", (dim,))
         drop = {normalize_dim(d, input.ndim) for d in dims}
         if len(drop) < len(dims):
             raise RuntimeError(f"squeeze: a dim appears more than once in {list(dims)}")
@@ -764,9 +766,6 @@ def _np_cut(x: np.ndarray, steps: Any) -> np.ndarray:
 
 def _put_by_views(base: Tensor, value: Tensor, steps: Any) -> Tensor:
     """`base` with `value` where the view that `steps` cut from it is."""
-    from pyframe.ops.creation import ones
-    from pyframe.ops.elementwise import where
-
     if not steps:
         return value
     if any(op.name in OVERLAPPING for op, _ in steps):
@@ -778,7 +777,7 @@ def _put_by_views(base: Tensor, value: Tensor, steps: Any) -> Tensor:
         if 0 in sizes:
             return base
         shape = base._node.shape
-        inside = ones((), dtype=dt.bool_, device=base.device).expand(sizes)
+        inside = base.new_ones((), dtype=dt.bool_).expand(sizes)
         return where(
             _unslice(inside, shape, starts, strides), _unslice(inner, shape, starts, strides), base
         )
@@ -791,7 +790,7 @@ def _put_by_views(base: Tensor, value: Tensor, steps: Any) -> Tensor:
     if op is diagonal_op:
         shape = base._node.shape
         size = views.diagonal_shape(shape, *attrs)
-        hot = ones(size, dtype=dt.bool_, device=base.device)
+        hot = base.new_ones(size, dtype=dt.bool_)
         return where(_undiagonal(hot, shape, *attrs), _undiagonal(inner, shape, *attrs), base)
     raise RuntimeError(f"in-place write through a view made by {op.name}; clone() it first")
 
@@ -802,7 +801,6 @@ OVERLAPPING = ("windows", "as_strided")
 
 def _put_by_places(base: Tensor, value: Tensor, steps: Any) -> Tensor:
     from pyframe.ops.index import put_rows
-    from pyframe.tensor import upload
 
     shape = base._node.shape
     places = _np_cut(np.arange(math.prod(shape)).reshape(shape), steps)

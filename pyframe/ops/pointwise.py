@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections import namedtuple
 from typing import Any
 
 from pyframe import dtypes as dt
-from pyframe.ops import check, elementwise as el
+from pyframe.ops import check, complex as cx, elementwise as el
 from pyframe.ops.creation import full_like
 from pyframe.ops.elementwise import abs, eq, ge, gt, le, logical_and, logical_or, lt, where
 from pyframe.ops.op import apply
-from pyframe.ops.public import public
+from pyframe.ops.public import public, results
 from pyframe.tensor import Tensor
 
-frexp_result = namedtuple("frexp_result", "mantissa exponent")
+frexp_result = results("frexp_result", "mantissa exponent")
 
 
 # --- scaling and rounding
@@ -73,9 +72,7 @@ def nan_to_num(
     if input.dtype.category < dt.FLOAT:
         return input.clone()
     if input.dtype.category == dt.COMPLEX:
-        from pyframe.ops import complex
-
-        return complex.complex(
+        return cx.complex(
             nan_to_num(input.real, nan, posinf, neginf), nan_to_num(input.imag, nan, posinf, neginf)
         )
     most = dt.finfo(input.dtype).max

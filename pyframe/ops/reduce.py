@@ -5,15 +5,21 @@ from __future__ import annotations
 import builtins
 import importlib
 import math
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import bound_routines, check, elementwise as el, movement as mv, op as _op
+from pyframe.ops import (
+    bound_routines,
+    check,
+    complex as cx,
+    elementwise as el,
+    movement as mv,
+    op as _op,
+)
 from pyframe.ops.op import REDUCTION, ROUTINE, Op, apply
-from pyframe.ops.public import public
+from pyframe.ops.public import public, results
 from pyframe.tensor import Tensor, from_numpy, normalize_dim
 
 
@@ -223,6 +229,18 @@ def no_empty(name: str, x: Tensor, axes: tuple[int, ...], whole: bool = False) -
         )
 
 
+def limit_of(x: Tensor, sign: int) -> Any:
+    """The largest (sign 1) or smallest (-1) value of the dtype of `x`, inf for floats; for bools
+    int32's, in which their extremes are computed. RuntimeError for complex."""
+    check.real("limit", x)
+    if x.dtype.category == dt.FLOAT:
+        return sign * math.inf
+    # the GPU keeps int64 in 32 bits
+    narrow = x.dtype is dt.bool_ or (x.device.always_lazy and x.dtype is dt.int64)
+    info = np.iinfo(np.int32 if narrow else x.dtype.numpy)
+    return int(info.max if sign > 0 else info.min)
+
+
 def _extreme(op: Op, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
     check.real(op.name, input)
     axes = axes_of(op.name, input, dim)
@@ -269,9 +287,9 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return _arg(argmin_op, input, dim, keepdim)
 
 
-MaxResult = namedtuple("max", "values indices")  # type: ignore[name-match]
-MinResult = namedtuple("min", "values indices")  # type: ignore[name-match]
-AminmaxResult = namedtuple("aminmax", "min max")  # type: ignore[name-match]
+MaxResult = results("max", "values indices")
+MinResult = results("min", "values indices")
+AminmaxResult = results("aminmax", "min max")
 
 
 def pick(kind: Any, input: Tensor, dim: int, index: Tensor, keepdim: bool) -> Any:
@@ -455,9 +473,7 @@ def corrcoef(input: Tensor) -> Tensor:
     deviation = el.sqrt(diagonal if c.dtype.category < dt.COMPLEX else diagonal.real)
     c = c / deviation.unsqueeze(1) / deviation
     if c.dtype.category == dt.COMPLEX:
-        from pyframe.ops.complex import complex
-
-        return complex(el.clamp(c.real, -1, 1), el.clamp(c.imag, -1, 1))
+        return cx.complex(el.clamp(c.real, -1, 1), el.clamp(c.imag, -1, 1))
     return el.clamp(c, -1, 1)
 
 

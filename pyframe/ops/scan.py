@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,8 +10,9 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.ops import check, elementwise as el, movement as mv
-from pyframe.ops.op import ROUTINE, Op, Shader, apply
-from pyframe.ops.public import public
+from pyframe.ops.index import gathered
+from pyframe.ops.op import ROUTINE, Op, Shader, apply, in_a_line
+from pyframe.ops.public import public, results
 from pyframe.ops.reduce import one_dim, sum as sum_, wide
 from pyframe.ops.special import logaddexp
 from pyframe.tensor import Tensor
@@ -27,7 +27,7 @@ def _plan(kind: int) -> Any:
         outer, n, inner = out
         rows = outer * inner
         consts = {"KIND": kind, "N": n, "INNER": inner, "ROWS": rows}
-        return consts, (min(rows, 65535), -(-rows // 65535), 1)
+        return consts, in_a_line(rows)
 
     return plan
 
@@ -166,12 +166,11 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     return input.clone() if input.numel() == 0 else scan_along(logcumsumexp_op, input, d)
 
 
-CummaxResult = namedtuple("cummax", "values indices")  # type: ignore[name-match]
-CumminResult = namedtuple("cummin", "values indices")  # type: ignore[name-match]
+CummaxResult = results("cummax", "values indices")
+CumminResult = results("cummin", "values indices")
 
 
 def _running(kind: Any, input: Tensor, dim: int) -> Any:
-    from pyframe.ops.index import gathered
     from pyframe.ops.sort import sort_key
 
     name = kind.__name__

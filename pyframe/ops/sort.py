@@ -7,7 +7,6 @@ each kernel knows one dtype, NaN is the largest element and `~key` turns the ord
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,8 @@ from pyframe.ops.index import (
     take_along,
     take_rows,
 )
-from pyframe.ops.op import ROUTINE, Op, Shader, apply
-from pyframe.ops.public import public
+from pyframe.ops.op import ROUTINE, Op, Shader, apply, in_a_line
+from pyframe.ops.public import public, results
 from pyframe.ops.reduce import (
     amax,
     amin,
@@ -34,7 +33,7 @@ from pyframe.ops.reduce import (
     sum as sum_,
 )  # fmt: skip
 from pyframe.ops.scan import cummax_op, scan_along
-from pyframe.tensor import Tensor, from_numpy, tensor
+from pyframe.tensor import Tensor, tensor, upload
 
 RUN = 2048  # what one workgroup sorts: keys and places fill the 16 KiB that WebGPU promises
 FEW = 16  # as many smallest elements are found one by one
@@ -133,19 +132,17 @@ def order_of(key: Tensor, first: int | None = None, descending: bool = False) ->
 def _runs_plan(out: tuple[int, ...], shapes: Any) -> tuple[dict[str, int], tuple[int, int, int]]:
     rows, n = out
     consts = {"ROWS": rows, "N": n, "P": 1 << (n - 1).bit_length() if n > 1 else 2}
-    return consts, (min(rows, 65535), -(-rows // 65535), 1)
+    return consts, in_a_line(rows)
 
 
 def _merge_plan(out: tuple[int, ...], shapes: Any) -> tuple[dict[str, int], tuple[int, int, int]]:
-    groups = -(-math.prod(out) // 256)
     consts = {"SIZE": math.prod(out), "ROW": shapes[0][1], "L": out[1] // 2}
-    return consts, (min(groups, 65535), -(-groups // 65535), 1)
+    return consts, in_a_line(-(-math.prod(out) // 256))
 
 
 def _search_plan(out: tuple[int, ...], shapes: Any) -> tuple[dict[str, int], tuple[int, int, int]]:
-    groups = -(-math.prod(out) // 256)
     consts = {"SIZE": math.prod(out), "M": out[1], "N": shapes[0][1]}
-    return consts, (min(groups, 65535), -(-groups // 65535), 1)
+    return consts, in_a_line(-(-math.prod(out) // 256))
 
 
 def _merge_numpy(key: np.ndarray, order: np.ndarray) -> np.ndarray:
@@ -231,12 +228,10 @@ def _sorted_rows(
     return apply(reorder, (rows, order)), order
 
 
-def _result(name: str) -> Any:
-    return namedtuple(name, "values indices")
-
-
-SortResult, TopkResult, KthvalueResult = _result("sort"), _result("topk"), _result("kthvalue")
-MedianResult, NanmedianResult, ModeResult = map(_result, ("median", "nanmedian", "mode"))
+SortResult, TopkResult, KthvalueResult, MedianResult, NanmedianResult, ModeResult = (
+    results(name, "values indices")
+    for name in ("sort", "topk", "kthvalue", "median", "nanmedian", "mode")
+)
 
 
 def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> Any:
@@ -576,12 +571,9 @@ def _unique(
     if dim is None:
         where = where.reshape(input._node.shape)
 
-    def back(a: np.ndarray) -> Tensor:
-        return from_numpy(np.array(a, order="C")).to(input.device)
-
-    out = [from_numpy(np.array(values, order="C")).to(input.dtype).to(input.device)]
-    out += [back(where)] if inverse else []
-    out += [back(np.diff(np.r_[starts, n]).astype(np.int64))] if counts else []
+    out = [upload(np.ascontiguousarray(values), input.device, input.dtype)]
+    out += [upload(where, input.device)] if inverse else []
+    out += [upload(np.diff(np.r_[starts, n]).astype(np.int64), input.device)] if counts else []
     return tuple(out) if len(out) > 1 else out[0]
 
 
@@ -607,8 +599,8 @@ def unique_consecutive(
 
 # --- counting
 
-HistogramResult = namedtuple("histogram", "hist bin_edges")  # type: ignore[name-match]
-HistogramddResult = namedtuple("histogramdd", "hist bin_edges")  # type: ignore[name-match]
+HistogramResult = results("histogram", "hist bin_edges")
+HistogramddResult = results("histogramdd", "hist bin_edges")
 
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:

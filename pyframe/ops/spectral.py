@@ -26,7 +26,6 @@ from pyframe.ops.factor import (
     np_adjoint,
     packed,
     ratio,
-    results,
     rows_fit,
     solve_any,
     triangular,
@@ -36,7 +35,7 @@ from pyframe.ops.factor import (
 )
 from pyframe.ops.matmul import matmul, sum_over
 from pyframe.ops.op import ROUTINE, Op, apply
-from pyframe.ops.public import public
+from pyframe.ops.public import public, results
 from pyframe.tensor import Tensor
 
 # --- QR
@@ -111,7 +110,7 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> Any:
         )
     parts = unpacked(qr_op, _qr_shapes, A, mode)
     if mode == "r":
-        return QR(creation.zeros((0,), dtype=A.dtype, device=A.device), parts[0])
+        return QR(A.new_zeros(0), parts[0])
     return QR(*parts)
 
 
@@ -279,8 +278,8 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
         u, s, vh = linalg_svd(input, not some)
         return OldSVD(u, s, adjoint(vh))
     *lead, m, n = input._node.shape
-    u = creation.zeros((*lead, m, m), dtype=input.dtype, device=input.device)
-    v = creation.zeros((*lead, n, n), dtype=input.dtype, device=input.device)
+    u = input.new_zeros(*lead, m, m)
+    v = input.new_zeros(*lead, n, n)
     return OldSVD(u, svdvals(input), v)
 
 
@@ -418,7 +417,7 @@ def _tolerances(name: str, a: Tensor, atol: Any, rtol: Any) -> tuple[Tensor, Ten
     def as_tensor(value: Any) -> Tensor:
         if isinstance(value, Tensor):
             return value.detach().to(device=a.device, dtype=d)
-        return creation.full((), float(value), dtype=d, device=a.device)
+        return a.new_full((), float(value), dtype=d)
 
     absolute = as_tensor(0.0 if atol is None else atol)
     if rtol is None:
@@ -455,7 +454,7 @@ def matrix_rank(
     absolute, relative = _tolerances("linalg.matrix_rank", A, atol, rtol)
     A = A.detach()
     if 0 in A._node.shape[-2:]:
-        return creation.zeros(A._node.shape[:-2], dtype=dt.int64, device=A.device)
+        return A.new_zeros(A._node.shape[:-2], dtype=dt.int64)
     s = el.abs(eigvalsh(A)) if hermitian else svdvals(A)
     bound = el.maximum(absolute, relative * reduce.amax(s, -1))
     return el.gt(s, mv.unsqueeze(bound, -1)).to(dt.int64).sum(-1)
@@ -487,8 +486,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None)
     m, n = A._node.shape[-2:]
     rtol = dt.finfo(A.dtype).eps * max(m, n) if rcond is None else rcond
     solution = matmul(_pinv(name, A, 0.0, rtol, False), b)
-    rank = creation.zeros((0,), dtype=dt.int64, device=A.device)
-    values = creation.zeros((0,), dtype=A.dtype.to_real(), device=A.device)
+    rank = A.new_zeros(0, dtype=dt.int64)
+    values = A.new_zeros(0, dtype=A.dtype.to_real())
     residuals = real(mv.slice_(solution.reshape(-1), (0,), (0,)))
     if driver != "gels":
         rank = matrix_rank(A, rtol=rtol)

@@ -63,7 +63,7 @@ def _unstrided(
     memory, read where the input lies; elements that share a place share its gradient equally."""
     n = max(_extent(shape, *at), _extent(size, stride, offset))
     if not g.numel() or not math.prod(shape):
-        return mv.full_like_shape(g, shape)
+        return g.new_zeros(shape)
     to = upload(_places(size, stride, offset), g.device)
     memory = apply(add_rows, (to, mv.reshape(g, (-1, 1))), (n,))
     places = _places(shape, *at)

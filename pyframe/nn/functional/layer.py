@@ -20,10 +20,12 @@ from pyframe.ops import (
     movement as mv,
     reduce as rd,
 )
-from pyframe.ops.creation import ones, rand, zeros
+from pyframe.ops.creation import rand
+from pyframe.ops.index import add_rows, take_rows
 from pyframe.ops.matmul import linear as _linear, matmul
+from pyframe.ops.op import apply
 from pyframe.ops.scan import cumsum
-from pyframe.tensor import Tensor, from_numpy, no_grad, normalize_dim
+from pyframe.tensor import Tensor, no_grad, normalize_dim, upload
 
 __all__ = [
     "alpha_dropout", "batch_norm", "bilinear", "cosine_similarity", "dropout", "dropout1d",
@@ -298,7 +300,7 @@ def native_batch_norm(
     """(batch_norm, mean (C,), 1 / sqrt(var + eps) (C,)); empty statistics unless in training."""
     check.floats("batch_norm", input)
     shape = input._node.shape
-    none = zeros(0, dtype=input.dtype, device=input.device)
+    none = input.new_zeros(0)
     if 0 in shape:
         return input.clone(), none, none
     if len(shape) < 2:
@@ -472,8 +474,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     if not first.size:
         return rd.sum(input[:0], 1)
     rows = [
-        _index.apply(_index.take_rows, (input, from_numpy(i.astype(np.int64)).to(input.device)))
-        for i in (first, second)
+        apply(take_rows, (input, upload(i.astype(np.int64), input.device))) for i in (first, second)
     ]
     return rd.vector_norm(rows[0] - rows[1], p, 1, False)
 
@@ -540,13 +541,13 @@ def checked_rows(name: str, input: Tensor, weight: Tensor) -> Tensor:
 
 
 def _rows(weight: Tensor, flat: Tensor, padding_idx: int | None, by_freq: bool) -> Tensor:
-    out = _index.apply(_index.take_rows, (weight, flat))
+    out = apply(take_rows, (weight, flat))
     if not weight.requires_grad:
         return out
     if by_freq:
-        once = ones(flat.numel(), 1, dtype=weight.dtype, device=weight.device)
-        count = _index.apply(_index.add_rows, (flat, once), (weight._node.shape[0],))
-        share = 1 / _index.apply(_index.take_rows, (count, flat))
+        once = weight.new_ones(flat.numel(), 1)
+        count = apply(add_rows, (flat, once), (weight._node.shape[0],))
+        share = 1 / apply(take_rows, (count, flat))
         out = out.detach() + (out - out.detach()) * share
     if padding_idx is not None:
         out = el.where(mv.unsqueeze(el.eq(flat, padding_idx), -1), out.detach(), out)
@@ -556,8 +557,8 @@ def _rows(weight: Tensor, flat: Tensor, padding_idx: int | None, by_freq: bool) 
 def renorm_rows(weight: Tensor, flat: Tensor, max_norm: float, norm_type: float) -> None:
     """Shorten the rows that `flat` names to `max_norm`, in place."""
     with no_grad():
-        once = ones(flat.numel(), 1, dtype=weight.dtype, device=weight.device)
-        named = _index.apply(_index.add_rows, (flat, once), (weight._node.shape[0],))
+        once = weight.new_ones(flat.numel(), 1)
+        named = apply(add_rows, (flat, once), (weight._node.shape[0],))
         norm = rd.vector_norm(weight, norm_type, 1, True)
         long = el.logical_and(el.gt(named, 0), el.gt(norm, max_norm))
         weight._overwrite(el.where(long, weight * (max_norm / (norm + 1e-7)), weight))
@@ -612,7 +613,7 @@ def embedding_bag(
         picked = picked * per_sample_weights.reshape(-1, 1)
     if mode == "max":
         return _largest(picked, kept, _places(input, offsets, include_last_offset))
-    count = ones(flat.numel(), 1, dtype=weight.dtype, device=weight.device)
+    count = weight.new_ones(flat.numel(), 1)
     if kept is not None:
         picked, count = el.where(kept, picked, 0.0), kept.to(weight.dtype)
     if offsets is None:
@@ -623,7 +624,7 @@ def embedding_bag(
         bags = offsets.numel() - include_last_offset
         bag = _bags(offsets[:bags], flat.numel())
         total, count = [
-            _index.apply(_index.add_rows, (bag, x), (bags,)) for x in (picked, count)
+            apply(add_rows, (bag, x), (bags,)) for x in (picked, count)
         ]  # fmt: skip
     return total / el.clamp(count, min=1) if mode == "mean" else total
 
@@ -633,8 +634,8 @@ def _bags(offsets: Tensor, n: int) -> Tensor:
     first, last = el.ne(offsets[:1], 0), el.gt(offsets, n)
     check.refuse(first, "embedding_bag: offsets[0] has to be 0, the start of the first bag")
     check.refuse(last, f"embedding_bag: an offset is greater than input's length {n}")
-    one = ones(offsets.numel(), 1, dtype=dt.int32, device=offsets.device)
-    starts = _index.apply(_index.add_rows, (offsets, one), (n + 1,))
+    one = offsets.new_ones(offsets.numel(), 1, dtype=dt.int32)
+    starts = apply(add_rows, (offsets, one), (n + 1,))
     return cumsum(starts.reshape(-1), 0)[:n] - 1
 
 
@@ -660,13 +661,13 @@ def _largest(picked: Tensor, kept: Tensor | None, place: np.ndarray) -> Tensor:
     bags, length = place.shape
     width = picked._node.shape[1]
     if not place.size:
-        return zeros(bags, width, dtype=picked.dtype, device=picked.device)
-    at = from_numpy(np.maximum(place, 0).reshape(-1).astype(np.int64)).to(picked.device)
-    inside = from_numpy(place >= 0).to(picked.device)
+        return picked.new_zeros(bags, width)
+    at = upload(np.maximum(place, 0).reshape(-1).astype(np.int64), picked.device)
+    inside = upload(place >= 0, picked.device)
     if kept is not None:
         named = _index.index_select(kept.to(dt.int32), 0, at).reshape(bags, length)
         inside = el.logical_and(inside, el.ne(named, 0))
-    rows = _index.apply(_index.take_rows, (picked, at)).reshape(bags, length, width)
+    rows = apply(take_rows, (picked, at)).reshape(bags, length, width)
     rows = el.where(mv.unsqueeze(inside, 2), rows, -math.inf)
     best = rd.max(rows, 1).values  # the first of equals takes the gradient
     return el.where(mv.unsqueeze(rd.any(inside, 1), 1), best, 0.0)
@@ -869,4 +870,4 @@ def _added(name: str, mask: Tensor | None, dtype: dt.dtype) -> Tensor | None:
     if mask is None or mask.dtype.category == dt.FLOAT:
         return mask
     _expect(mask.dtype is dt.bool_, f"only bool and floating types of {name} are supported")
-    return el.where(mask, -math.inf, zeros((), dtype=dtype, device=mask.device))
+    return el.where(mask, -math.inf, mask.new_zeros((), dtype=dtype))
