@@ -124,7 +124,7 @@ def is_available() -> bool:
 
 def device_name(d: str | device | None = None) -> str:
     """The hardware behind a device, for people."""
-    return str(device(d if d is not None else get_default_device()).backend.adapter)
+    return str(resolve(d).backend.adapter)
 
 
 _DEFAULT: list[device | None] = [None]
@@ -136,6 +136,11 @@ def get_default_device() -> device:
     if d is None:
         d = _DEFAULT[0] = device(os.environ.get("PYFRAME_DEVICE", "cpu"))
     return d
+
+
+def resolve(d: str | device | None) -> device:
+    """The device `d`; the default one for None."""
+    return get_default_device() if d is None else device(d)
 
 
 def set_default_device(d: str | device | None) -> None:

@@ -144,10 +144,6 @@ def set_default_dtype(d: dtype) -> None:
     _DEFAULT[0] = d
 
 
-def from_numpy_fast(numpy_dtype: np.dtype[Any]) -> dtype:
-    return _FROM_NUMPY[numpy_dtype]
-
-
 def of_scalar(value: Any) -> dtype:
     """The dtype that a Python number takes as a tensor of its own."""
     d = _FROM_PYTHON.get(type(value))
@@ -200,3 +196,46 @@ def convert_scalar(value: Any, d: dtype) -> Any:
         raise RuntimeError(
             f"value {value} cannot be converted to {d.name} without overflow"
         ) from None
+
+
+# --- limits of dtypes
+
+
+class finfo:  # noqa: N801  (PyTorch's name)
+    """What a float dtype can hold: bits, eps, max, min, tiny, smallest_normal, resolution."""
+
+    def __init__(self, type: dtype | None = None) -> None:
+        d = (type or get_default_dtype()).to_real()
+        if d.category != FLOAT:
+            raise TypeError(
+                f"pf.finfo() requires a floating point input type, got {d.name}; use pf.iinfo"
+            )
+        info: Any = np.finfo(np.float32 if d is bfloat16 else d.numpy)
+        self.bits, self.dtype = d.itemsize * 8, d.name
+        self.tiny = self.smallest_normal = float(info.tiny)
+        if d is bfloat16:
+            self.eps, self.max, self.resolution = 2.0**-7, float((2 - 2.0**-7) * 2.0**127), 0.01
+        else:
+            self.eps, self.max = float(info.eps), float(info.max)
+            self.resolution = float(str(info.resolution))
+        self.min = -self.max
+
+    def __repr__(self) -> str:
+        names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        inner = ", ".join(f"{n}={getattr(self, n):g}" for n in names)
+        return f"finfo({inner}, dtype={self.dtype})"
+
+
+class iinfo:  # noqa: N801  (PyTorch's name)
+    """What an integer dtype can hold: bits, max, min."""
+
+    def __init__(self, type: dtype) -> None:
+        if type.category != INTEGER:
+            raise TypeError(
+                f"pf.iinfo() requires an integer input type, got {type.name}; use pf.finfo"
+            )
+        info = np.iinfo(type.numpy)
+        self.bits, self.min, self.max, self.dtype = info.bits, info.min, info.max, type.name
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import complex as cx, elementwise as el, movement as mv
-from pyframe.ops.creation import _target, ones
+from pyframe.devices import resolve
+from pyframe.ops import arrange, check, complex as cx, elementwise as el, movement as mv
+from pyframe.ops.creation import ones
 from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.public import as_functions, public
 from pyframe.tensor import Tensor, normalize_dim, upload
@@ -77,8 +78,7 @@ def _resized(x: Tensor, d: int, n: int) -> Tensor:
 
 def _input(name: str, x: Tensor, kind: str) -> Tensor:
     """The input as a float ('real') or as complex."""
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{name}(): expected a Tensor, got {type(x).__name__}")
+    check.tensors(name, x)
     d = x.dtype
     if kind == "real" and d.category == dt.COMPLEX:
         raise RuntimeError(f"{name} expects a real input tensor, but got {d.name}")
@@ -257,24 +257,21 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: dt.dtype | None = None, device: An
             requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The frequencies of `fft`'s n results, in cycles per unit of the sample spacing d."""
     array = np.fft.fftfreq(_size("fftfreq", n), d).astype((dtype or dt.get_default_dtype()).numpy)
-    return upload(array, _target(device)).requires_grad_(requires_grad)
+    return upload(array, resolve(device)).requires_grad_(requires_grad)
 
 
 def rfftfreq(n: int, d: float = 1.0, *, dtype: dt.dtype | None = None, device: Any = None,
              requires_grad: bool = False) -> Tensor:  # fmt: skip
     """The frequencies of `rfft`'s n // 2 + 1 results."""
     array = np.fft.rfftfreq(_size("rfftfreq", n), d).astype((dtype or dt.get_default_dtype()).numpy)
-    return upload(array, _target(device)).requires_grad_(requires_grad)
+    return upload(array, resolve(device)).requires_grad_(requires_grad)
 
 
 def _shift(input: Tensor, dim: Any, sign: int) -> Tensor:
-    dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    for d in [normalize_dim(d, input.ndim) for d in dims]:
-        n = input._node.shape[d]
-        cut = (n + 1) // 2 if sign > 0 else n // 2
-        if 0 < cut < n:
-            input = mv.cat([mv.narrow(input, d, cut, n - cut), mv.narrow(input, d, 0, cut)], d)
-    return input
+    dims = list(range(input.ndim)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    return (
+        arrange.roll(input, [sign * (input.shape[d] // 2) for d in dims], dims) if dims else input
+    )
 
 
 def fftshift(input: Tensor, dim: Any = None) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any
 from pyframe.autograd import grad as _grad
 from pyframe.autograd.functional import fresh, jacobian_of, push
 from pyframe.grad_mode import enable_grad
-from pyframe.graph.compile import _rebuild as tree_map
+from pyframe.graph.compile import tree_map
 from pyframe.ops.creation import ones_like, zeros_like
 from pyframe.ops.movement import movedim, select, stack
 from pyframe.ops.op import GradNode, mode

@@ -11,8 +11,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from pyframe import dtypes as dt
 from pyframe.ops import elementwise as el, movement as mv, reduce as rd, scan, sort, special
 from pyframe.tensor import Tensor
@@ -36,17 +34,6 @@ def _as_mask(input: Tensor, mask: Tensor) -> Tensor:
             f"{list(mask.shape)}"
         )
     return mv.expand(mask.to(dt.bool_), input._node.shape)
-
-
-def _limit(x: Tensor, sign: int) -> Any:
-    """The largest (sign 1) or smallest (-1) value of a dtype."""
-    if x.dtype.category == dt.FLOAT:
-        return sign * math.inf
-    rd.not_complex("masked", x)
-    # the GPU keeps int64 in 32 bits
-    narrow = x.dtype is dt.bool_ or (x.device.always_lazy and x.dtype is dt.int64)
-    info = np.iinfo(np.int32 if narrow else x.dtype.numpy)
-    return int(info.max if sign > 0 else info.min)
 
 
 def sum(
@@ -87,7 +74,7 @@ def _extreme(fn: Callable[..., Tensor], sign: int) -> Callable[..., Tensor]:
         input: Tensor, dim: Any = None, *, keepdim: bool | None = False,
         dtype: dt.dtype | None = None, mask: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        x = _fill(input, mask, _limit(input, sign))
+        x = _fill(input, mask, rd.limit_of(input, sign))
         return fn(x, dim, bool(keepdim)).to(dtype or input.dtype)
 
     run.__name__ = run.__qualname__ = fn.__name__
@@ -198,7 +185,7 @@ def logsumexp(
     mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """log(sum(exp(x))) over dims, in the dtype of the input."""
-    low = -math.inf if input.dtype.category == dt.COMPLEX else _limit(input, -1)
+    low = -math.inf if input.dtype.category == dt.COMPLEX else rd.limit_of(input, -1)
     return rd.logsumexp(_fill(input, mask, low), dim, bool(keepdim)).to(dtype or input.dtype)
 
 
@@ -207,8 +194,8 @@ def logaddexp(
     input_mask: Tensor | None = None, other_mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """log(exp(x) + exp(y)) of what each mask names."""
-    x = _fill(input, input_mask, _limit(input, -1))
-    y = _fill(other, other_mask, _limit(other, -1))
+    x = _fill(input, input_mask, rd.limit_of(input, -1))
+    y = _fill(other, other_mask, rd.limit_of(other, -1))
     return special.logaddexp(x, y).to(dtype or input.dtype)
 
 
@@ -216,18 +203,18 @@ def softmax(
     input: Tensor, dim: int, *, dtype: dt.dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
     """exp(x) / sum(exp(x)) along a dim, 0 outside the mask."""
-    return rd.softmax(_fill(input, mask, _limit(input, -1)), dim, dtype or input.dtype)
+    return rd.softmax(_fill(input, mask, rd.limit_of(input, -1)), dim, dtype or input.dtype)
 
 
 def log_softmax(
     input: Tensor, dim: int, *, dtype: dt.dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
     """log(softmax(x)) along a dim, -inf outside the mask."""
-    return rd.log_softmax(_fill(input, mask, _limit(input, -1)), dim, dtype or input.dtype)
+    return rd.log_softmax(_fill(input, mask, rd.limit_of(input, -1)), dim, dtype or input.dtype)
 
 
 def softmin(
     input: Tensor, dim: int, *, dtype: dt.dtype | None = None, mask: Tensor | None = None
 ) -> Tensor:
     """softmax(-x) along a dim, 0 outside the mask."""
-    return rd.softmax(-_fill(input, mask, _limit(input, 1)), dim, dtype or input.dtype)
+    return rd.softmax(-_fill(input, mask, rd.limit_of(input, 1)), dim, dtype or input.dtype)

@@ -17,8 +17,16 @@ import numpy as np
 from pyframe import devices as _device, dtypes as dt
 from pyframe.devices import device as Device, mode
 from pyframe.graph.capture import outside
-from pyframe.ops import creation, elementwise as el, mathfn, movement as mv, reduce, scan, sort
-from pyframe.ops.index import refuse
+from pyframe.ops import (
+    check,
+    creation,
+    elementwise as el,
+    mathfn,
+    movement as mv,
+    reduce,
+    scan,
+    sort,
+)
 from pyframe.ops.op import apply
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, no_grad, upload
@@ -192,7 +200,7 @@ def uniform_(
     from_ = kw.pop("from", from_)
     if kw:
         raise TypeError(f"uniform_() got unexpected arguments {sorted(kw)}")
-    _floats("uniform_", self)
+    check.floats_or_complex("uniform_", self)
     if not from_ <= to:
         raise RuntimeError(f"uniform_ expects to return a [from, to) range, got {from_} > {to}")
     u = host_uniform(self.numel(), generator)
@@ -204,19 +212,13 @@ def normal_(
 ) -> Tensor:
     """Fill with normal numbers, drawn on the host."""
     _positive("normal_", "std >= 0.0", f"std {std}", std >= 0)
-    _floats("normal_", self)
+    check.floats_or_complex("normal_", self)
     if self.is_complex():  # of unit variance together
         half = self.dtype.to_real()
         parts = host_normal(2 * self.numel(), generator).astype(half.numpy) * math.sqrt(0.5)
         return _set(self, parts.view(self.dtype.numpy) * std + mean)
     z = host_normal(self.numel(), generator)
     return _set(self, z * np.float32(std) + np.float32(mean))
-
-
-def _floats(name: str, x: Tensor) -> Tensor:
-    if x.dtype.category < dt.FLOAT:
-        raise NotImplementedError(f'"{name}" not implemented for {x.dtype.name}; use .float()')
-    return x
 
 
 def _drawn(x: Tensor, generator: Generator | None) -> Tensor:
@@ -228,7 +230,8 @@ def _drawn(x: Tensor, generator: Generator | None) -> Tensor:
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with exponential numbers of rate `lambd`."""
     _positive("exponential_", "lambda > 0.0", f"lambda={lambd}", lambd > 0)
-    u = _drawn(_floats("exponential_", self), generator)
+    check.floats_or_complex("exponential_", self)
+    u = _drawn(self, generator)
     return self._overwrite(el.log1p(-u) * (-1.0 / lambd))
 
 
@@ -246,7 +249,8 @@ def cauchy_(
 ) -> Tensor:
     """Fill with Cauchy numbers."""
     _positive("cauchy_", "sigma > 0.0", f"sigma={sigma}", sigma > 0)
-    u = _drawn(_floats("cauchy_", self), generator)
+    check.floats_or_complex("cauchy_", self)
+    u = _drawn(self, generator)
     return self._overwrite(el.tan((u - 0.5) * math.pi) * sigma + median)
 
 
@@ -255,7 +259,7 @@ def log_normal_(
 ) -> Tensor:
     """Fill with exp of normal numbers of this mean and deviation."""
     _positive("log_normal_", "std > 0.0", f"std={std}", std > 0)
-    _floats("log_normal_", self)
+    check.floats_or_complex("log_normal_", self)
     bits = uniform_bits(self._node.shape, self.device, generator)
     return self._overwrite(el.exp(apply(el.normal_from_bits, (bits,)) * std + mean))
 
@@ -276,7 +280,7 @@ def random_(
         wide = 31 if self.device.always_lazy else 63
         to = 2 ** bits[d] + (d.category == dt.FLOAT) if d in bits else (
             min(int(np.iinfo(d.numpy).max), 2**wide - 1) + (d.itemsize < 4))  # fmt: skip
-    drawn = creation._ints_between(
+    drawn = creation.ints_between(
         "random_", self._node.shape, int(from_ or 0), int(to), dt.int64, self.device, generator
     )
     return self._overwrite(drawn)
@@ -300,11 +304,9 @@ def normal(
         return out.requires_grad_() if requires_grad else out
     if size is not None or kw:
         raise TypeError(f"normal(): a tensor says size, dtype and device; got {size} and {kw}")
-    for t in tensors:
-        if t.dtype.category != dt.FLOAT:
-            raise RuntimeError(f"normal: expected float tensors, got {t.dtype.name}")
+    check.floats("normal", *tensors)
     if isinstance(std, Tensor):
-        refuse(el.lt(std.detach(), 0), "normal expects all elements of std >= 0.0")
+        check.refuse(el.lt(std.detach(), 0), "normal expects all elements of std >= 0.0")
     else:
         _positive("normal", "std >= 0.0", f"std {std}", std >= 0)
     shape = el.broadcast("normal", *[t._node.shape for t in tensors])
@@ -325,7 +327,7 @@ def multinomial(
     """
     if input.ndim not in (1, 2):
         raise RuntimeError(f"prob_dist must be 1 or 2 dim, got {input.ndim}")
-    _floats("multinomial", input)
+    check.floats_or_complex("multinomial", input)
     n = input._node.shape[-1]
     if num_samples <= 0:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
@@ -335,10 +337,12 @@ def multinomial(
         )
     weights = input.detach()
     bad = el.logical_not(el.logical_and(el.ge(weights, 0), el.lt(weights, math.inf)))
-    refuse(bad, "probability tensor contains either `inf`, `nan` or element < 0")
+    check.refuse(bad, "probability tensor contains either `inf`, `nan` or element < 0")
     some = el.gt(weights, 0).to(dt.int32).sum(-1)
     short = el.lt(some, 1 if replacement else num_samples)
-    refuse(short, "invalid multinomial distribution (sum of probabilities <= 0, or too few > 0)")
+    check.refuse(
+        short, "invalid multinomial distribution (sum of probabilities <= 0, or too few > 0)"
+    )
     shape = (*input._node.shape[:-1], num_samples)
     weights = weights.to(dt.float32)
     if not replacement:
@@ -363,7 +367,7 @@ def _clocks(u: Tensor) -> Tensor:
 
 def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
     """Poisson numbers of these rates; drawn on the host, on each device."""
-    _floats("poisson", input)
+    check.floats_or_complex("poisson", input)
 
     def draw(rng: np.random.Generator, rate: np.ndarray) -> np.ndarray:
         if rate.size and not rate.min() >= 0:
@@ -375,12 +379,8 @@ def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
 
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
     """Successes of `count` trials of probability `prob`; drawn on the host, on each device."""
-    if count.dtype is not prob.dtype:
-        raise RuntimeError(
-            f"binomial: expected count and prob of one dtype, got {count.dtype.name} and "
-            f"{prob.dtype.name}"
-        )
-    _floats("binomial", count)
+    check.same_dtype("binomial", count, prob)
+    check.floats_or_complex("binomial", count)
     count, prob = mv.broadcast_tensors(count, prob)
 
     def draw(rng: np.random.Generator, n: np.ndarray, p: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What lies behind tensors: storages, legacy tensor types, layouts, and the limits of dtypes."""
+"""What lies behind tensors: storages, legacy tensor types, and layouts."""
 
 from __future__ import annotations
 
@@ -201,49 +201,6 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
     if not isinstance(dtype, dt.dtype):
         raise TypeError(f"type: expected a dtype, a tensor type or its name, got {dtype!r}")
     return self.to(dtype)
-
-
-# --- limits of dtypes
-
-
-class finfo:  # noqa: N801  (PyTorch's name)
-    """What a float dtype can hold: bits, eps, max, min, tiny, smallest_normal, resolution."""
-
-    def __init__(self, type: dt.dtype | None = None) -> None:
-        d = (type or dt.get_default_dtype()).to_real()
-        if d.category != dt.FLOAT:
-            raise TypeError(
-                f"pf.finfo() requires a floating point input type, got {d.name}; use pf.iinfo"
-            )
-        info: Any = np.finfo(np.float32 if d is dt.bfloat16 else d.numpy)
-        self.bits, self.dtype = d.itemsize * 8, d.name
-        self.tiny = self.smallest_normal = float(info.tiny)
-        if d is dt.bfloat16:
-            self.eps, self.max, self.resolution = 2.0**-7, float((2 - 2.0**-7) * 2.0**127), 0.01
-        else:
-            self.eps, self.max = float(info.eps), float(info.max)
-            self.resolution = float(str(info.resolution))
-        self.min = -self.max
-
-    def __repr__(self) -> str:
-        names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
-        inner = ", ".join(f"{n}={getattr(self, n):g}" for n in names)
-        return f"finfo({inner}, dtype={self.dtype})"
-
-
-class iinfo:  # noqa: N801  (PyTorch's name)
-    """What an integer dtype can hold: bits, max, min."""
-
-    def __init__(self, type: dt.dtype) -> None:
-        if type.category != dt.INTEGER:
-            raise TypeError(
-                f"pf.iinfo() requires an integer input type, got {type.name}; use pf.finfo"
-            )
-        info = np.iinfo(type.numpy)
-        self.bits, self.min, self.max, self.dtype = info.bits, info.min, info.max, type.name
-
-    def __repr__(self) -> str:
-        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
 
 
 # --- other libraries' memory

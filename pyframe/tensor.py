@@ -481,7 +481,7 @@ class Tensor:
                 if _repeats(node.shape, self.stride()):
                     raise _overlap_error()
                 with no_grad():
-                    whole = _whole(storage)
+                    whole = whole_of(storage)
                     if node.device.always_lazy:
                         put = _op.PUT.fallback(whole, value, self._steps)
                     else:
@@ -759,7 +759,7 @@ def _fit(value: Tensor, shape: tuple[int, ...]) -> Tensor:
         ) from None
 
 
-def _whole(storage: Storage) -> Tensor:
+def whole_of(storage: Storage) -> Tensor:
     out = Tensor.__new__(Tensor)
     out._node, out._storage = storage.node, Storage(storage.node)
     return out
@@ -909,8 +909,7 @@ def as_tensor(
         return data.to(device or data.device, dtype or data.dtype)
     if isinstance(data, np.ndarray):
         out = from_numpy(data)
-        target = Device(device) if device is not None else _device.get_default_device()
-        return out.to(target, dtype or out.dtype)
+        return out.to(_device.resolve(device), dtype or out.dtype)
     return tensor(data, dtype=dtype, device=device)
 
 

@@ -77,16 +77,16 @@ class _Same:
         return id(self.value)
 
 
-def _rebuild(value: Any, make: Callable[[Tensor], Any]) -> Any:
+def tree_map(value: Any, make: Callable[[Tensor], Any]) -> Any:
     """`value` with each of its tensors replaced by what `make` gives."""
     if isinstance(value, Tensor):
         return make(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*[_rebuild(v, make) for v in value])
+        return type(value)(*[tree_map(v, make) for v in value])
     if isinstance(value, (list, tuple)):
-        return type(value)(_rebuild(v, make) for v in value)
+        return type(value)(tree_map(v, make) for v in value)
     if isinstance(value, dict):
-        return {k: _rebuild(v, make) for k, v in value.items()}
+        return {k: tree_map(v, make) for k, v in value.items()}
     return value
 
 
@@ -156,7 +156,7 @@ class _Replay:
         """`nodes`: of each argument before the call, its own and that of its storage."""
         gc.collect()  # what only a cycle of dead objects holds would be computed
         returned: list[Tensor] = []
-        _rebuild(result, returned.append)
+        tree_map(result, returned.append)
         for x in returned:  # what is made of host data is made again by each call
             if id(x._storage) in capture.constants and x._storage.node.data is not None:
                 capture.copy(x._storage)
@@ -190,7 +190,7 @@ class _Replay:
             return x if k is None else _Made(k, x._steps, number.get(id(x._grad_fn), x._grad_fn))
 
         number = {id(n): k for k, n in enumerate(history)}
-        self.result = _rebuild(result, source)
+        self.result = tree_map(result, source)
         leads = {id(x._grad_fn or x): i for i, x in enumerate(args)}
         self.history = [_Step.of(n, number, leads, source) for n in history]
         mine = {id(x) for x in args}

@@ -18,7 +18,7 @@ __all__ = [
 
 
 def _bias_bound(weight: Tensor) -> float:
-    fan = init._fans(weight)[0]
+    fan = init.fans(weight)[0]
     return 1 / math.sqrt(fan) if fan > 0 else 0
 
 

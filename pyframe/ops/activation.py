@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyframe import dtypes as dt
-from pyframe.ops import elementwise as el, movement as mv
+from pyframe.ops import check, elementwise as el, movement as mv
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
 
 
-def floats_only(name: str, *tensors: Tensor | None) -> None:
-    """NotImplementedError where a tensor is not of a float dtype."""
-    for x in tensors:
-        if x is not None and x.dtype.category != dt.FLOAT:
-            raise NotImplementedError(
-                f"{name}: not implemented for {x.dtype.name}; use .float() first"
-            )
-
-
 def hardshrink(input: Tensor, lambd: Any = 0.5) -> Tensor:
     """0 where |x| <= lambd, else x."""
-    floats_only("hardshrink", input)
+    check.floats("hardshrink", input)
     small = el.logical_and(el.ge(input, -lambd), el.le(input, lambd))
     return el.where(small, 0.0, input)
 
@@ -29,12 +19,8 @@ def hardshrink(input: Tensor, lambd: Any = 0.5) -> Tensor:
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x where x > 0, else weight * x; weight () or (1,), or (C,) for the channels of dim 1
     (arXiv 1502.01852). RuntimeError for other sizes or dtypes."""
-    floats_only("prelu", input, weight)
-    if weight.dtype is not input.dtype:
-        raise RuntimeError(
-            f"prelu: Type promoting not supported. Got {input.dtype.name} and {weight.dtype.name}; "
-            "convert one with .to(dtype)"
-        )
+    check.floats("prelu", input, weight)
+    check.same_dtype("prelu", input, weight)
     if weight.ndim > 1:
         raise RuntimeError(
             f"prelu: Expected `weight` to be a scalar or 1D tensor, but got {weight.ndim}-d"

@@ -10,6 +10,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.ops import movement as mv
+from pyframe.ops.index import index_select
 from pyframe.ops.movement import cat, flip, narrow, reshape, select, transpose, unsqueeze
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, normalize_dim, upload
@@ -44,7 +45,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of the sizes given, one after the other along a dim."""
     d, n = _cuttable("split_with_sizes", input, dim)
-    sizes = mv._ints("split_with_sizes", (list(split_sizes),))
+    sizes = mv.as_ints("split_with_sizes", (list(split_sizes),))
     if sum(sizes) != n or min(sizes, default=0) < 0:
         raise RuntimeError(
             f"split_with_sizes expects split_sizes to be at least 0 and sum exactly to {n} (input "
@@ -52,7 +53,7 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
         )
     out, start = [], 0
     for size in sizes:
-        out.append(mv._part(input, d, start, size))
+        out.append(mv.part(input, d, start, size))
         start += size
     return tuple(out)
 
@@ -88,7 +89,7 @@ def tensor_split(
         raise TypeError("tensor_split: expected indices_or_sections")
     ends = [slice(0, int(i)).indices(n)[1] for i in at]
     cuts = zip([0, *ends], [*ends, n], strict=True)
-    return tuple([mv._part(input, d, a, max(b - a, 0)) for a, b in cuts])
+    return tuple([mv.part(input, d, a, max(b - a, 0)) for a, b in cuts])
 
 
 def _along(name: str, least: int, dim_of: Callable[[int], int]) -> Callable[..., Any]:
@@ -157,23 +158,23 @@ atleast_1d, atleast_2d, atleast_3d = _at_least(1), _at_least(2), _at_least(3)
 
 def hstack(tensors: Any) -> Tensor:
     """Joined along dim 1 (vectors along dim 0)."""
-    xs = [_least(x, 1) for x in mv._tensors("hstack", tensors)]
+    xs = [_least(x, 1) for x in mv.tensor_list("hstack", tensors)]
     return cat(xs, 0 if xs[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Any) -> Tensor:
     """Joined along dim 0, vectors as rows."""
-    return cat([_least(x, 2) for x in mv._tensors("vstack", tensors)], 0)
+    return cat([_least(x, 2) for x in mv.tensor_list("vstack", tensors)], 0)
 
 
 def dstack(tensors: Any) -> Tensor:
     """Joined along dim 2."""
-    return cat([_least(x, 3) for x in mv._tensors("dstack", tensors)], 2)
+    return cat([_least(x, 3) for x in mv.tensor_list("dstack", tensors)], 2)
 
 
 def column_stack(tensors: Any) -> Tensor:
     """Joined along dim 1, vectors as columns."""
-    xs = mv._tensors("column_stack", tensors)
+    xs = mv.tensor_list("column_stack", tensors)
     return hstack([reshape(x, (x.numel(), 1)) if x.ndim < 2 else x for x in xs])
 
 
@@ -212,7 +213,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
 
 def tile(input: Tensor, *counts: Any, dims: Any = None) -> Tensor:
     """`repeat` that takes missing leading counts as 1."""
-    sizes = mv._sizes("tile", counts, dims)
+    sizes = mv.as_sizes("tile", counts, dims)
     return mv.repeat(input, (1,) * (input.ndim - len(sizes)) + sizes)
 
 
@@ -221,8 +222,6 @@ def repeat_interleave(
 ) -> Tensor:
     """Each element of a dim (of all, flattened) `repeats` times; a tensor says it for each
     (and is read). Without `repeats`: index i as often as input[i] says."""
-    from pyframe.ops.index import index_select
-
     if repeats is None:
         if input.ndim != 1 or input.dtype not in (dt.int64, dt.int32):
             raise RuntimeError(
@@ -272,7 +271,7 @@ def _counts(repeats: Tensor, output_size: int | None) -> np.ndarray:
 
 def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     """Elements moved along dims, those that fall off the end coming in at the start."""
-    by = mv._ints("roll", (shifts,) if not isinstance(shifts, (list, tuple)) else (tuple(shifts),))
+    by = mv.as_ints("roll", (shifts,))
     if dims is None or (isinstance(dims, (list, tuple)) and not dims):
         if len(by) != 1:
             raise RuntimeError(
@@ -280,7 +279,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
                 if by else "`shifts` required"
             )  # fmt: skip
         return reshape(roll(mv.ravel(input), by[0], 0), input._node.shape)
-    at = mv._ints("roll", (dims,) if not isinstance(dims, (list, tuple)) else (tuple(dims),))
+    at = mv.as_ints("roll", (dims,))
     if len(at) != len(by):
         raise RuntimeError(
             f"shifts and dimensions must align. shifts: {len(by)}, dims:{len(at)}"
@@ -294,7 +293,7 @@ def roll(input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
         n = input._node.shape[d]
         if n and shift % n:
             k = n - shift % n
-            out = cat([mv._part(out, d, k, n - k), mv._part(out, d, 0, k)], d)
+            out = cat([mv.part(out, d, k, n - k), mv.part(out, d, 0, k)], d)
     return input.clone() if out is input else out
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import elementwise as el, op as _op
+from pyframe.ops import check, elementwise as el, op as _op
 from pyframe.ops.elementwise import conj, conj_op
 from pyframe.ops.op import ELEMENTWISE, MOVEMENT, Op, apply
 from pyframe.ops.public import public
@@ -69,16 +69,9 @@ def _join(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _two_parts(name: str, a: Tensor, b: Tensor) -> None:
-    for x in (a, b):
-        if not isinstance(x, Tensor):
-            raise TypeError(f"{name}(): expected Tensors, got {type(x).__name__}")
-        if x.dtype not in (dt.float32, dt.float64):
-            raise RuntimeError(f"{name}: Expected float32 or float64, but got {x.dtype.name}")
-    if a.dtype is not b.dtype:
-        raise RuntimeError(
-            f"{name}: Expected object of scalar type {a.dtype.name} but got scalar type "
-            f"{b.dtype.name} for second argument"
-        )
+    check.same_dtype(name, a, b)
+    if a.dtype not in (dt.float32, dt.float64):
+        raise RuntimeError(f"{name}: Expected float32 or float64, but got {a.dtype.name}")
 
 
 def complex(real: Tensor, imag: Tensor) -> Tensor:

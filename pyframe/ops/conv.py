@@ -37,12 +37,8 @@ def _columns(x: np.ndarray, kernel: Shape, stride: Shape, dilation: Shape, group
     n, c = x.shape[:2]
     count = window_count(x.shape[2:], kernel, stride, dilation)
     out = np.empty((n, c, *kernel, *count), x.dtype)
-    for at in np.ndindex(*kernel):
-        place = tuple(
-            slice(i * d, i * d + (m - 1) * s + 1, s)
-            for i, d, m, s in zip(at, dilation, count, stride, strict=True)
-        )
-        out[(slice(None), slice(None), *at)] = x[(..., *place)]
+    for at, part in mv.np_taps(x, kernel, stride, dilation, count):
+        out[(slice(None), slice(None), *at)] = part
     return out.reshape(n, groups, c // groups * math.prod(out.shape[2 : 2 + k]), math.prod(count))
 
 
@@ -67,12 +63,8 @@ def _conv_input_np(
     cols = cols.reshape(n, groups * w.shape[1], *kernel, *count)
     padded = tuple(s + 2 * p for s, p in zip(spatial, padding, strict=True))
     out = np.zeros((n, groups * w.shape[1], *padded), g.dtype)
-    for at in np.ndindex(*kernel):
-        place = tuple(
-            slice(i * d, i * d + (m - 1) * s + 1, s)
-            for i, d, m, s in zip(at, dilation, count, stride, strict=True)
-        )
-        out[(..., *place)] += cols[(slice(None), slice(None), *at)]
+    for at, part in mv.np_taps(out, kernel, stride, dilation, count):
+        part += cols[(slice(None), slice(None), *at)]
     inner = tuple(slice(p, p + s) for p, s in zip(padding, spatial, strict=True))
     return np.ascontiguousarray(out[(..., *inner)])
 
@@ -91,7 +83,7 @@ def _pad(x: Tensor, padding: Shape, value: Any = 0) -> Tensor:
     return mv.pad(x, ((0, 0),) * (x.ndim - len(padding)) + tuple((p, p) for p in padding), value)
 
 
-def _window_columns(
+def window_columns(
     x: Tensor, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int,
     positions_last: bool,
 ) -> Tensor:  # fmt: skip
@@ -113,7 +105,7 @@ def _conv_by_views(
 ) -> Tensor:
     kernel, o = w._node.shape[2:], w._node.shape[0]
     (shape, _) = _conv_infer(x._node, w._node, stride, padding, dilation, groups)
-    cols = _window_columns(x, kernel, stride, padding, dilation, groups, True)
+    cols = window_columns(x, kernel, stride, padding, dilation, groups, True)
     rows = mv.reshape(w, (1, groups, o // groups, math.prod(w._node.shape[1:])))
     return matmul(rows, cols).reshape(shape)
 
@@ -144,7 +136,7 @@ def _conv_weight_by_views(
     groups: int,
 ) -> Tensor:  # fmt: skip
     n, o = g._node.shape[:2]
-    cols = _window_columns(x, kernel, stride, padding, dilation, groups, False)
+    cols = window_columns(x, kernel, stride, padding, dilation, groups, False)
     rows = g.reshape((n, groups, o // groups, math.prod(g._node.shape[2:])))
     return sum_(matmul(rows, cols), 0).reshape((o, x._node.shape[1] // groups, *kernel))
 

@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.devices import device as Device, get_default_device, mode
+from pyframe.devices import device as Device, mode, resolve
 from pyframe.graph.node import Node
-from pyframe.ops import elementwise as el, movement as mv, op as _op
-from pyframe.ops.elementwise import _cast_numpy
+from pyframe.ops import check, complex as cx, elementwise as el, movement as mv, op as _op
+from pyframe.ops.elementwise import np_cast
 from pyframe.ops.op import apply, check_dtype, const
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, upload
 
 
 def _sizes(name: str, size: Any, named: Any = None) -> tuple[int, ...]:
-    shape = mv._sizes(name, size, named)
+    shape = mv.as_sizes(name, size, named)
     if any(n < 0 for n in shape):
         raise RuntimeError(
             f"{name}: Trying to create tensor with negative dimension in {list(shape)}"
@@ -55,7 +55,7 @@ def _filled(
     name: str, shape: tuple[int, ...], value: Any, dtype: dt.dtype | None = None,
     device: Any = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    target = _target(device)
+    target = resolve(device)
     if isinstance(value, Tensor):
         if value.ndim:
             raise RuntimeError(f"{name}: expected a number or a 0-d tensor, got {value.ndim} dims")
@@ -91,7 +91,7 @@ zeros, ones = _maker("zeros", 0), _maker("ones", 1)
 empty = zeros  # nothing is gained by leaving memory undefined: zeros cost the same
 
 
-def _like(input: Tensor, kw: dict[str, Any]) -> dict[str, Any]:
+def like_options(input: Tensor, kw: dict[str, Any]) -> dict[str, Any]:
     kw["dtype"] = kw.get("dtype") or input.dtype
     kw["device"] = kw.get("device") or input.device
     return kw
@@ -99,17 +99,17 @@ def _like(input: Tensor, kw: dict[str, Any]) -> dict[str, Any]:
 
 def zeros_like(input: Tensor, **kw: Any) -> Tensor:
     """Zeros of the shape, dtype and device of `input`."""
-    return full(input._node.shape, 0, **_like(input, kw))
+    return full(input._node.shape, 0, **like_options(input, kw))
 
 
 def ones_like(input: Tensor, **kw: Any) -> Tensor:
     """Ones of the shape, dtype and device of `input`."""
-    return full(input._node.shape, 1, **_like(input, kw))
+    return full(input._node.shape, 1, **like_options(input, kw))
 
 
 def full_like(input: Tensor, fill_value: Any, **kw: Any) -> Tensor:
     """One number in the shape, dtype and device of `input`."""
-    return full(input._node.shape, fill_value, **_like(input, kw))
+    return full(input._node.shape, fill_value, **like_options(input, kw))
 
 
 empty_like = zeros_like
@@ -168,9 +168,9 @@ def _range_dtype(*values: Any) -> dt.dtype:
 
 
 def _made(data: np.ndarray, d: dt.dtype, device: Any, requires_grad: bool) -> Tensor:
-    target = _target(device)
+    target = resolve(device)
     check_dtype("creation", d, target)
-    data = _cast_numpy(data, d)
+    data = np_cast(data, d)
     out = upload(data if d.narrow is None else d.narrow(data), target, d)
     return _finish(out, requires_grad)
 
@@ -257,10 +257,6 @@ def eye(n: int, m: int | None = None, **kw: Any) -> Tensor:
                  kw.get("requires_grad", False))  # fmt: skip
 
 
-def _target(device: Any) -> Device:
-    return Device(device) if device is not None else get_default_device()
-
-
 # --- random numbers
 
 
@@ -269,7 +265,7 @@ def _random(name: str, size: Any, kw: dict[str, Any], from_bits: Any) -> Tensor:
 
     generator, named = kw.pop("generator", None), kw.pop("size", None)
     kw, shape = _options(name, kw), _sizes(name, size, named)
-    d, target = kw.get("dtype") or dt.get_default_dtype(), _target(kw.get("device"))
+    d, target = kw.get("dtype") or dt.get_default_dtype(), resolve(kw.get("device"))
     check_dtype(name, d, target)
     if d.category < dt.FLOAT:
         raise RuntimeError(f"{name}: expected a float dtype, got {d.name}; see randint")
@@ -278,11 +274,9 @@ def _random(name: str, size: Any, kw: dict[str, Any], from_bits: Any) -> Tensor:
         return apply(from_bits, (uniform_bits(shape, target, generator),))
 
     if d.category == dt.COMPLEX:
-        from pyframe.ops.complex import complex
-
         scale = math.sqrt(0.5) if name == "randn" else 1
         part = d.to_real()
-        out = complex((draw() * scale).to(part), (draw() * scale).to(part))
+        out = cx.complex((draw() * scale).to(part), (draw() * scale).to(part))
     else:
         out = draw().to(d)
     return _finish(out, kw.get("requires_grad", False))
@@ -300,12 +294,12 @@ def randn(*sizes: Any, **kw: Any) -> Tensor:
 
 def rand_like(input: Tensor, **kw: Any) -> Tensor:
     """`rand` of the shape, dtype and device of `input`."""
-    return rand(input._node.shape, **_like(input, kw))
+    return rand(input._node.shape, **like_options(input, kw))
 
 
 def randn_like(input: Tensor, **kw: Any) -> Tensor:
     """`randn` of the shape, dtype and device of `input`."""
-    return randn(input._node.shape, **_like(input, kw))
+    return randn(input._node.shape, **like_options(input, kw))
 
 
 def randint(low: Any, high: Any = None, size: Any = None, *, generator: Any = None,
@@ -320,13 +314,13 @@ def randint(low: Any, high: Any = None, size: Any = None, *, generator: Any = No
     low, high = _numbers("randint", low=low, high=high)
     kw = _options("randint", kw)
     return _finish(
-        _ints_between("randint", _sizes("randint", (size,)), low, high, kw.get("dtype") or dt.int64,
-                      _target(kw.get("device")), generator),
+        ints_between("randint", _sizes("randint", (size,)), low, high, kw.get("dtype") or dt.int64,
+                      resolve(kw.get("device")), generator),
         kw.get("requires_grad", False),
     )  # fmt: skip
 
 
-def _ints_between(
+def ints_between(
     name: str, shape: tuple[int, ...], low: int, high: int, d: dt.dtype, target: Device,
     generator: Any,
 ) -> Tensor:  # fmt: skip
@@ -353,7 +347,7 @@ def _ints_between(
 def randint_like(input: Tensor, low: Any, high: Any = None, **kw: Any) -> Tensor:
     """`randint` of the shape, dtype and device of `input`."""
     low, high = (0, low) if high is None else (low, high)
-    return randint(low, high, input._node.shape, **_like(input, kw))
+    return randint(low, high, input._node.shape, **like_options(input, kw))
 
 
 def randperm(n: int, *, generator: Any = None, **kw: Any) -> Tensor:
@@ -376,11 +370,9 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")
     u = rand(input._node.shape, device=input.device, generator=generator)
     if isinstance(chance, Tensor):
-        from pyframe.ops.index import refuse
-
         chance = chance.detach().to(input.device)
         bad = el.logical_not(el.logical_and(el.ge(chance, 0), el.le(chance, 1)))
-        refuse(bad, "bernoulli: Expected p_in >= 0 && p_in <= 1")
+        check.refuse(bad, "bernoulli: Expected p_in >= 0 && p_in <= 1")
     return without_gradient(el.lt(u, chance).to(input.dtype), input)
 
 
@@ -396,7 +388,7 @@ def without_gradient(draw: Tensor, *inputs: Any) -> Tensor:
 def _newly(name: str, value: int) -> Any:
     def run(self: Tensor, *sizes: Any, size: Any = None, **kw: Any) -> Tensor:
         kw = _options(name, kw)
-        return _filled(name, _sizes(name, sizes, size), value, **_like(self, kw))
+        return _filled(name, _sizes(name, sizes, size), value, **like_options(self, kw))
 
     run.__name__ = run.__qualname__ = name
     run.__doc__ = f"`{name[4:]}` with the dtype and device of `self`."
@@ -409,7 +401,7 @@ new_empty = _newly("new_empty", 0)
 
 def new_full(self: Tensor, size: Any, fill_value: Any, **kw: Any) -> Tensor:
     """One number in a size, with the dtype and device of `self`."""
-    return full(size, fill_value, **_like(self, kw))
+    return full(size, fill_value, **like_options(self, kw))
 
 
 PUBLIC = public(

@@ -11,8 +11,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.devices import get_default_device, mode
-from pyframe.graph import guard as guards
-from pyframe.ops import bound, mathfn, op as _op
+from pyframe.ops import bound, check, mathfn, op as _op
 from pyframe.ops.op import ELEMENTWISE, Op, apply, const, const_for_ufunc, record
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
@@ -167,7 +166,7 @@ def _no_zero(op: Elementwise, a: Any, b: Any) -> None:
         if b == 0:
             raise RuntimeError(message)
     elif b.device.always_lazy:
-        guards.of(b.device).check(eq(b, 0), message, RuntimeError)
+        check.guard(eq(b, 0), message, RuntimeError)
 
 
 def _no_negative_power(op: Elementwise, a: Any, b: Any) -> None:
@@ -572,7 +571,7 @@ def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 # --- dtype
 
 
-def _cast_numpy(x: np.ndarray, dtype: dt.dtype) -> np.ndarray:
+def np_cast(x: np.ndarray, dtype: dt.dtype) -> np.ndarray:
     if x.dtype.kind == "c" and dtype.category != dt.COMPLEX:
         x = x != 0 if dtype is dt.bool_ else x.real
     if dtype.category == dt.INTEGER and x.dtype.kind == "f":
@@ -590,7 +589,7 @@ class _Cast(Elementwise):
 
 
 cast_op = _Cast(
-    "cast", "x", _cast_numpy, lambda x, t: f"{t}({x})", SAME, attrs="dtype",
+    "cast", "x", np_cast, lambda x, t: f"{t}({x})", SAME, attrs="dtype",
     takes_bool=True, calls=bound.cast,
     x=lambda g, x_spec: g.to(x_spec.dtype),
 )  # fmt: skip
@@ -650,13 +649,15 @@ def iota(shape: tuple[int, ...], device: Any) -> Tensor:
 # --- helpers of functions that compose
 
 
-def as_float(x: Any) -> Any:
+def floated(x: Tensor) -> Tensor:
     """A tensor of ints or bools in the default float dtype, any other as it is."""
-    if not isinstance(x, Tensor):
-        raise TypeError(f"expected a Tensor, got {type(x).__name__}; make it one with pf.tensor")
-    if x.dtype.category == dt.COMPLEX:
-        raise RuntimeError(f"not implemented for {x.dtype.name}; use real numbers, such as x.real")
     return cast(x, dt.get_default_dtype()) if x.dtype.category < dt.FLOAT else x
+
+
+def as_float(name: str, x: Any) -> Tensor:
+    """`floated`; TypeError unless `x` is a tensor, RuntimeError if it is complex."""
+    check.real(name, x)
+    return floated(x)
 
 
 def as_floats(name: str, *xs: Any) -> list[Tensor]:
@@ -698,7 +699,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Tensor:
     )
 
 
-def _check_factor(name: str, what: str, factor: Any, *tensors: Any) -> None:
+def check_factor(name: str, what: str, factor: Any, *tensors: Any) -> None:
     """RuntimeError where a factor is of a higher kind than what it multiplies."""
     kind = max((_own_type(x).category for x in tensors), default=dt.FLOAT)
     if isinstance(factor, bool):
@@ -719,7 +720,7 @@ def scaled(fn: Elementwise) -> Callable[..., Tensor]:
     def run(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
         if type(alpha) is int and alpha == 1:
             return fn(input, other)
-        _check_factor(fn.name, "alpha", alpha, input, other)
+        check_factor(fn.name, "alpha", alpha, input, other)
         if isinstance(other, Tensor) and isinstance(input, Tensor):  # the result may be wider
             other = other.to(result_type(input, other))
         return fn(input, other * alpha)
@@ -744,7 +745,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
     """input + value * tensor1 * tensor2."""
-    _check_factor("addcmul", "value", value, input, tensor1, tensor2)
+    check_factor("addcmul", "value", value, input, tensor1, tensor2)
     product = tensor1 * tensor2
     return input + (product if value == 1 else product * value)
 
@@ -766,8 +767,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
             raise RuntimeError(
                 f"lerp: expected dtype {input.dtype.name} for `{name}` but got dtype {x.dtype.name}"
             )
-    if input.dtype.category < dt.FLOAT:
-        raise RuntimeError(f"lerp: not implemented for {input.dtype.name}; use .float() first")
+    check.floats_or_complex("lerp", input)
     return input + (end - input) * weight
 
 

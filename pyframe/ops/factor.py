@@ -10,27 +10,21 @@ results for forward and reverse mode algorithmic differentiation" (2008).
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import creation, elementwise as el, index, movement as mv
+from pyframe.ops import check, elementwise as el, index, movement as mv
 from pyframe.ops.complex import adjoint, real
 from pyframe.ops.matmul import matmul
 from pyframe.ops.op import ROUTINE, Op, apply
-from pyframe.ops.public import public
+from pyframe.ops.public import public, results
 from pyframe.tensor import Tensor
 
 Shape: TypeAlias = tuple[int, ...]
 Array: TypeAlias = np.ndarray
-
-
-def results(name: str, fields: str) -> Any:
-    """The type of several results with names."""
-    return namedtuple(name, fields)
 
 
 class LinAlgError(RuntimeError):
@@ -134,23 +128,10 @@ def float_matrix(name: str, x: Any, square: bool = False, what: str = "A") -> No
 
 
 def float_only(name: str, x: Tensor, what: str = "the input") -> None:
-    if x.dtype.category < dt.FLOAT:
-        raise RuntimeError(
-            f"{name}: Expected {what} to be a floating point or complex tensor. Got "
-            f"{x.dtype.name}; use .float() first"
-        )
+    check.floats_or_complex(name, x)
     if x.dtype in (dt.float16, dt.bfloat16):
         raise RuntimeError(
             f"{name}: Low precision dtypes not supported. Got {x.dtype.name}; use .float() first"
-        )
-
-
-def same_dtype(name: str, a: Tensor, b: Any) -> None:
-    if not isinstance(b, Tensor):
-        raise TypeError(f"{name}: expected Tensors, got {type(b).__name__}")
-    if a.dtype is not b.dtype:
-        raise RuntimeError(
-            f"{name}: Expected tensors of the same dtype, but got {a.dtype.name} and {b.dtype.name}"
         )
 
 
@@ -251,7 +232,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X with L L^H X = B (`upper`: L^H L X = B)."""
     float_matrix("cholesky_solve", B, what="B")
     float_matrix("cholesky_solve", L, True, "L")
-    same_dtype("cholesky_solve", B, L)
+    check.same_dtype("cholesky_solve", B, L)
     rows_fit("cholesky_solve", L, B)
     lower = _triangle(adjoint(L) if upper else L)
     return solve_any(adjoint(lower), solve_any(lower, B))
@@ -456,7 +437,7 @@ def lu_unpack(
             "lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype, got "
             f"{LU_pivots.dtype.name}"
         )
-    empty = creation.zeros((0,), dtype=LU_data.dtype, device=LU_data.device)
+    empty = LU_data.new_zeros(0)
     p = lower = upper = empty
     if unpack_data:
         lower, upper = _lower_upper(LU_data)
@@ -472,7 +453,7 @@ def linalg_lu_solve(
     """X with A X = B (`left=False`: X A = B; `adjoint`: A^H for A), from `lu_factor(A)`."""
     float_matrix("linalg.lu_solve", LU, True, "LU")
     float_matrix("linalg.lu_solve", B, what="B")
-    same_dtype("linalg.lu_solve", LU, B)
+    check.same_dtype("linalg.lu_solve", LU, B)
     if pivots.dtype is not dt.int32 or pivots._node.shape != LU._node.shape[:-1]:
         raise RuntimeError(
             "linalg.lu_solve: pivots should be an int32 tensor of shape "
@@ -580,7 +561,7 @@ SolveEx = results("linalg_solve_ex", "result info")
 
 def _solve_ex(name: str, a: Tensor, b: Tensor, left: bool, what: str) -> tuple[Tensor, Tensor]:
     float_matrix(name, a, True)
-    same_dtype(name, a, b)
+    check.same_dtype(name, a, b)
     vector = b.ndim == 1 or (a.ndim - 1 == b.ndim and b._node.shape == a._node.shape[:-1])
     if vector and not left:
         raise RuntimeError(f"{name}: Vector broadcasting of the left hand side is not supported")
@@ -641,7 +622,7 @@ def solve_triangular(
     looked at; inf where A is singular. On the GPU the host computes it."""
     float_matrix("linalg.solve_triangular", A, True)
     float_matrix("linalg.solve_triangular", B, what="B")
-    same_dtype("linalg.solve_triangular", A, B)
+    check.same_dtype("linalg.solve_triangular", A, B)
     if not left:
         A, B = mv.transpose(A, -1, -2), mv.transpose(B, -1, -2)
         upper = not upper
@@ -659,7 +640,7 @@ def triangular_solve(
     """`linalg.solve_triangular` under its old name: (solution, a copy of A)."""
     float_matrix("triangular_solve", b, what="b")
     float_matrix("triangular_solve", A, True)
-    same_dtype("triangular_solve", A, b)
+    check.same_dtype("triangular_solve", A, b)
     a = adjoint(A) if transpose else A
     x = solve_triangular(a, b, upper=upper != transpose, unitriangular=unitriangular)
     batch = x._node.shape[:-2]
@@ -813,7 +794,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
     """X with A X = B from `ldl_factor(A)`. Not differentiable. On the GPU the host computes it."""
     float_matrix("linalg.ldl_solve", LD, True, "LD")
     float_matrix("linalg.ldl_solve", B, what="B")
-    same_dtype("linalg.ldl_solve", LD, B)
+    check.same_dtype("linalg.ldl_solve", LD, B)
     rows_fit("linalg.ldl_solve", LD, B)
     if pivots.dtype.category != dt.INTEGER or pivots._node.shape != LD._node.shape[:-1]:
         raise RuntimeError(

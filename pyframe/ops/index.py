@@ -10,12 +10,12 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.devices import device as Device
-from pyframe.graph import guard as guards, view as views
-from pyframe.ops import elementwise as el, movement as mv
-from pyframe.ops.op import ROUTINE, Op, Shader, apply
+from pyframe.graph import view as views
+from pyframe.ops import check, elementwise as el, movement as mv
+from pyframe.ops.op import ROUTINE, Op, Shader, apply, in_a_line
 from pyframe.ops.public import public
-from pyframe.ops.reduce import amax, amin, prod, sum as sum_
-from pyframe.tensor import Tensor, from_numpy, normalize_dim, tensor, upload
+from pyframe.ops.reduce import amax, amin, limit_of, prod, sum as sum_
+from pyframe.tensor import Tensor, normalize_dim, tensor, upload
 
 
 def _take_numpy(x: np.ndarray, index: np.ndarray) -> np.ndarray:
@@ -56,11 +56,10 @@ def _put_rows_numpy(base: np.ndarray, index: np.ndarray, source: np.ndarray) -> 
 
 def _plan(out: tuple[int, ...], shapes: Any) -> tuple[dict[str, int], tuple[int, int, int]]:
     """One thread for each element of the result (D, B)."""
-    groups = -(-math.prod(out) // 256)
     rows = shapes[0][0]  # of x, of index or of base
     count = shapes[1][0]  # of index or of source
     consts = {"D": rows, "B": out[1], "COUNT": count, "SIZE": math.prod(out)}
-    return consts, (min(groups, 65535), -(-groups // 65535), 1)
+    return consts, in_a_line(-(-math.prod(out) // 256))
 
 
 take_rows = Op(  # x (D, B), index (n,) -> (n, B)
@@ -121,7 +120,9 @@ add_rows = Op(  # index (n,), source (n, B) -> (rows, B): row d is the sum of so
 )  # fmt: skip
 put_rows = Op(  # base (D, B), index (n,), source (n, B): a copy of base, the last of equals wins
     "put_rows", ROUTINE, **_put, fallback=_put_rows_by_kernels,
-    base=lambda g, index: apply(put_rows, (g, index, _zero_rows(g, index))),
+    base=lambda g, index: apply(
+        put_rows, (g, index, g.new_zeros(index._node.shape[0], g._node.shape[1]))
+    ),
     source=lambda g, index: apply(take_rows, (g, index)),
 )  # fmt: skip
 add_few_rows = Op("add_few_rows", ROUTINE, **_add, kernel=Shader("add_rows.wgsl", _plan))
@@ -133,26 +134,6 @@ add_segments = Op(  # bounds (rows + 1,), order (n,), source (n, B) -> (rows, B)
 )  # fmt: skip
 
 
-def _zero_rows(g: Tensor, index: Tensor) -> Tensor:
-    from pyframe.ops.creation import zeros
-
-    return zeros((index._node.shape[0], g._node.shape[1]), dtype=g.dtype, device=g.device)
-
-
-def guard(bad: Tensor, message: str) -> None:
-    """On a lazy device: raise IndexError(message) at the next read if any of `bad` is true."""
-    if bad.device.lazy:
-        guards.of(bad.device).check(bad, message)
-
-
-def refuse(bad: Tensor, message: str) -> None:
-    """RuntimeError if any of `bad` is true; on a lazy device IndexError when next read."""
-    if bad.device.lazy:
-        guard(bad, message)
-    elif bad._node.data.any():
-        raise RuntimeError(message)
-
-
 def _check_index(name: str, index: Tensor, rows: int, wrap: bool = True) -> Tensor:
     """`index` with negatives counted from the end (if `wrap`); out of range is an IndexError."""
     if index.dtype.category != dt.INTEGER:
@@ -161,7 +142,7 @@ def _check_index(name: str, index: Tensor, rows: int, wrap: bool = True) -> Tens
         )
     least = -rows if wrap else 0
     if index.device.lazy:
-        guard(
+        check.guard(
             el.logical_or(el.lt(index, least), el.ge(index, rows)),
             f"{name}: index out of range for size {rows}; expected {least} to {rows - 1}",
         )
@@ -187,7 +168,7 @@ def checked_classes(what: str, index: Tensor, n: int, ignore: int | None = None)
         bad = el.logical_or(el.lt(index, 0), el.ge(index, n))
         if ignore is not None and not 0 <= ignore < n:
             bad = el.logical_and(bad, el.ne(index, ignore))
-        guard(bad, message)
+        check.guard(bad, message)
         return index
     data = index._node.data
     if ignore is not None:
@@ -237,7 +218,7 @@ take_along = Op(  # x, index -> the shape of index
     numpy=lambda x, index, dim: x[_np_places(index, x.shape, dim)],
     fallback=lambda x, index, dim: _take_by_rows(x, index, dim),
     x=lambda g, x_spec, index, dim: apply(
-        reduce_along, (_zeros_of(g, x_spec.shape), index, g), (dim, "sum")
+        reduce_along, (g.new_zeros(x_spec.shape), index, g), (dim, "sum")
     ),
 )  # fmt: skip
 put_along = Op(  # a copy of base with source at the places of index, the last of equals
@@ -246,7 +227,7 @@ put_along = Op(  # a copy of base with source at the places of index, the last o
     numpy=_put_along_numpy,
     fallback=lambda base, index, source, dim: _put_by_winners(base, index, source, dim),
     base=lambda g, index, dim: apply(
-        put_along, (g, index, _zeros_of(g, index._node.shape)), (dim,)
+        put_along, (g, index, g.new_zeros(index._node.shape)), (dim,)
     ),
     source=lambda g, index, dim: apply(take_along, (g, index), (dim,)),
 )  # fmt: skip
@@ -260,10 +241,6 @@ reduce_along = Op(  # base reduced with the sources whose index names its places
     source=lambda g, y, base, index, source, dim, how: _reduced_grads(
         g, y, base, index, source, dim, how)[1](),
 )  # fmt: skip
-
-
-def _zeros_of(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return mv.full_like_shape(x, shape)
 
 
 def _take_by_rows(x: Tensor, index: Tensor, dim: int) -> Tensor:
@@ -301,18 +278,15 @@ def _put_by_winners(base: Tensor, index: Tensor, source: Tensor, dim: int) -> Te
     return el.where(_fitted(el.ge(winner, 0), base, False), _fitted(chosen, base, 0), base)
 
 
-def _neutral(how: str, dtype: dt.dtype) -> Any:
+def _neutral(how: str, x: Tensor) -> Any:
+    """What changes nothing when it is joined with elements of `x`."""
     if how in ("sum", "prod"):
         return int(how == "prod")
-    if dtype.category == dt.FLOAT:
-        return -math.inf if how == "amax" else math.inf
-    info = np.iinfo(dtype.numpy)
-    narrow = np.iinfo(np.int32)  # the GPU's ints
-    return max(int(info.min), narrow.min) if how == "amax" else min(int(info.max), narrow.max)
+    return limit_of(x, -1 if how == "amax" else 1)
 
 
 def _reduce_by_comparing(base: Tensor, index: Tensor, source: Tensor, dim: int, how: str) -> Tensor:
-    neutral = _neutral(how, base.dtype)
+    neutral = _neutral(how, base)
     hit = _compared(index, dim, base._node.shape[dim])
     picked = el.where(hit, mv.unsqueeze(source, dim), neutral)
     if how == "sum":
@@ -475,22 +449,16 @@ def _reduced_into(
     mean, how = how == "mean", "sum" if how == "mean" else how
     ones = None
     if mean or not include:
-        ones = full_like_shape(i, i._node.shape, 1, dt.int32)
-        count = apply(reduce_along, (full_like_shape(x, x._node.shape, int(include), dt.int32), i,
-                                     ones), (d, "sum"))  # fmt: skip
+        ones = i.new_ones(i._node.shape, dtype=dt.int32)
+        own = x.new_full(x._node.shape, int(include), dtype=dt.int32)
+        count = apply(reduce_along, (own, i, ones), (d, "sum"))
     if not include:
-        x = el.where(el.gt(count, 0), _neutral(how, x.dtype), x)
+        x = el.where(el.gt(count, 0), _neutral(how, x), x)
     out = apply(reduce_along, (x, i, source), (d, how))
     if mean:
         count = el.maximum(count, 1)
         out = out / count if out.dtype.category >= dt.FLOAT else el.floor_divide(out, count)
     return out.to(input.dtype).reshape(input._node.shape)
-
-
-def full_like_shape(x: Tensor, shape: tuple[int, ...], value: Any, dtype: dt.dtype) -> Tensor:
-    from pyframe.ops.creation import full
-
-    return full(shape, value, dtype=dtype, device=x.device)
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
@@ -584,8 +552,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     """`input` with alpha * source's slices added at the places that `index` names."""
     x, d, index = _vector("index_add", input, dim, index)
     rows = _slices("index_add", x, d, index, source)
-    if not isinstance(alpha, int) and x.dtype.category < dt.FLOAT:
-        raise RuntimeError("For integral input tensors, argument alpha must not be a float.")
+    el.check_factor("index_add", "alpha", alpha, x)
     total = apply(add_rows, (index, rows), (x._node.shape[d],))
     out = x + _back(total if alpha == 1 else (total * alpha).to(x.dtype), x, d)
     return out.reshape(input._node.shape)
@@ -607,7 +574,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
             "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
             f"{value.ndim} dimension(s)."
         )
-    ones = full_like_shape(x, (index.numel(), 1), 1, dt.int32)
+    ones = x.new_ones(index.numel(), 1, dtype=dt.int32)
     count = apply(add_rows, (index, ones), (x._node.shape[d],))
     mask = el.gt(count, 0).reshape((x._node.shape[d], *(1,) * (x.ndim - 1 - d)))
     return masked_fill(x, mask, value).reshape(input._node.shape)
@@ -673,7 +640,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     """The index of each dim of `shape`, of flat positions."""
-    sizes = mv._ints("unravel_index", (shape,))
+    sizes = mv.as_ints("unravel_index", (shape,))
     if not isinstance(indices, Tensor) or indices.dtype.category != dt.INTEGER:
         raise TypeError("unravel_index(): expected an integer tensor 'indices'")
     if any(n < 0 for n in sizes):
@@ -689,11 +656,11 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of nonzero elements: int64 (n, ndim), or one tensor a dim. Reads the values."""
     found = np.nonzero(np.atleast_1d(input._host()))
-    parts = [from_numpy(i.astype(np.int64)).to(input.device) for i in found]
+    parts = [upload(i.astype(np.int64, copy=False), input.device) for i in found]
     if as_tuple:
         return tuple(parts)
     if input.ndim == 0:
-        return from_numpy(np.zeros((len(found[0]), 0), np.int64)).to(input.device)
+        return upload(np.zeros((len(found[0]), 0), np.int64), input.device)
     return mv.stack(parts, 1)
 
 
@@ -709,7 +676,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     found = np.argwhere(input._host())[:size]
     out = np.full((size, input.ndim), fill_value, np.int64)
     out[: len(found)] = found
-    return from_numpy(out).to(input.device)
+    return upload(out, input.device)
 
 
 def _bool_mask(name: str, mask: Tensor) -> Tensor:
@@ -845,7 +812,7 @@ def _parse(x: Tensor, key: Any) -> tuple[Tensor, dict[int, Tensor]]:
     for i in _masks_as_indices(x, _items(x, key)):
         if i is None or isinstance(i, np.ndarray):
             if i is not None:
-                tensors[len(shape)] = from_numpy(i).to(x.device)
+                tensors[len(shape)] = upload(i, x.device)
             shape.append(1)
             continue
         d = len(cuts)
@@ -1048,7 +1015,9 @@ def _with_rows(part: Tensor, tensors: dict[int, Tensor], value: Tensor, accumula
     else:
         out = apply(put_rows, (base, flat, source))
     out = out.reshape(moved._node.shape)
-    return mv.permute(out, mv._invert(tuple(order))) if order != list(range(len(order))) else out
+    return (
+        mv.permute(out, mv.inverse_order(tuple(order))) if order != list(range(len(order))) else out
+    )
 
 
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:

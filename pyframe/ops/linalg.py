@@ -19,13 +19,12 @@ from pyframe.ops.factor import (
     inv,
     inv_ex,
     inverse_of,
-    results,
     solve,
     solve_any,
 )
 from pyframe.ops.matmul import matmul, nothing_of, sum_over
 from pyframe.ops.op import ROUTINE, Op, apply
-from pyframe.ops.public import public
+from pyframe.ops.public import public, results
 from pyframe.ops.spectral import svdvals
 from pyframe.tensor import Tensor, normalize_dim
 
@@ -330,7 +329,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
     if p is None or p in (2, -2):
         float_matrix(name, A)
         if 0 in A._node.shape[-2:]:
-            return creation.zeros(A._node.shape[:-2], dtype=A.dtype.to_real(), device=A.device)
+            return A.new_zeros(A._node.shape[:-2], dtype=A.dtype.to_real())
         s = svdvals(A)
         first, last = mv.select(s, -1, 0), mv.select(s, -1, -1)
         return last / first if p == -2 else first / last
@@ -342,7 +341,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
         )
     float_matrix(name, A, True)
     if 0 in A._node.shape[-2:]:
-        return creation.zeros(A._node.shape[:-2], dtype=A.dtype.to_real(), device=A.device)
+        return A.new_zeros(A._node.shape[:-2], dtype=A.dtype.to_real())
     inverse, info = inv_ex(A)
     singular = el.ne(info, 0)
     inverse = el.where(columns(singular), 0, inverse)

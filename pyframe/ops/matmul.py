@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import bound_routines, elementwise as el, movement as mv
+from pyframe.ops import arrange, bound_routines, check, elementwise as el, movement as mv
 from pyframe.ops.complex import adjoint, conj
 from pyframe.ops.elementwise import broadcast, mul
+from pyframe.ops.index import index_select
 from pyframe.ops.op import ROUTINE, Op, Shader, apply
 from pyframe.ops.public import public
 from pyframe.ops.reduce import sum_op
-from pyframe.tensor import Tensor, from_numpy, normalize_dim
+from pyframe.tensor import Tensor, normalize_dim, upload
 
 
 def _infer(a: Any, b: Any) -> tuple[tuple[int, ...], dt.dtype]:
@@ -87,9 +88,7 @@ def linear(x: Tensor, w: Tensor) -> Tensor:
 
 def matmul(input: Tensor, other: Tensor) -> Tensor:
     """The matrix product, batched and broadcast over leading dims; vectors as in torch.matmul."""
-    for x in (input, other):
-        if not isinstance(x, Tensor):
-            raise TypeError(f"matmul: expected Tensors, got {type(x).__name__}")
+    check.tensors("matmul", input, other)
     if input.ndim == 0 or other.ndim == 0:
         raise RuntimeError(
             "both arguments to matmul need to be at least 1D, but they are "
@@ -120,19 +119,6 @@ def _as_batch(x: Tensor, batch: tuple[int, ...]) -> Tensor:
     return mv.expand(x, (*batch, *last)).reshape((math.prod(batch), *last))
 
 
-def _tensors(name: str, *xs: Any) -> None:
-    """TypeError unless all are tensors, RuntimeError unless they are of one dtype."""
-    for x in xs:
-        if not isinstance(x, Tensor):
-            raise TypeError(f"{name}: expected Tensors, got {type(x).__name__}")
-    for x in xs[1:]:
-        if x.dtype is not xs[0].dtype:
-            raise RuntimeError(
-                f"{name}: expected all tensors to have the same dtype, but got "
-                f"{xs[0].dtype.name} and {x.dtype.name}; convert one with .to(dtype)"
-            )
-
-
 def _ndims(name: str, what: str, *pairs: tuple[Tensor, int]) -> None:
     if any(x.ndim != n for x, n in pairs):
         raise RuntimeError(f"{name}: expected {what}, got {_shapes(*[x for x, _ in pairs])}")
@@ -144,14 +130,14 @@ def _shapes(*xs: Tensor) -> str:
 
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """The product of two matrices."""
-    _tensors("mm", input, mat2)
+    check.same_dtype("mm", input, mat2)
     _ndims("mm", "two matrices", (input, 2), (mat2, 2))
     return matmul(input, mat2)
 
 
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """The products of two batches of matrices of equal length."""
-    _tensors("bmm", input, mat2)
+    check.same_dtype("bmm", input, mat2)
     _ndims("bmm", "two batches of matrices", (input, 3), (mat2, 3))
     if input.shape[0] != mat2.shape[0]:
         raise RuntimeError(f"bmm: expected batches of equal length, got {_shapes(input, mat2)}")
@@ -160,7 +146,7 @@ def bmm(input: Tensor, mat2: Tensor) -> Tensor:
 
 def mv_(input: Tensor, vec: Tensor) -> Tensor:
     """The product of a matrix and a vector."""
-    _tensors("mv", input, vec)
+    check.same_dtype("mv", input, vec)
     _ndims("mv", "a matrix and a vector", (input, 2), (vec, 1))
     return matmul(input, vec)
 
@@ -173,7 +159,7 @@ def sum_over(x: Tensor, *dims: int) -> Tensor:
 
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
     """The inner product of two vectors of equal length, without conjugation."""
-    _tensors("dot", input, tensor)
+    check.same_dtype("dot", input, tensor)
     if input.ndim != 1 or tensor.ndim != 1 or input.shape != tensor.shape:
         raise RuntimeError(
             f"dot: expected two 1-d tensors of equal length, got {_shapes(input, tensor)}"
@@ -185,13 +171,13 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """`dot` with the first vector conjugated."""
-    _tensors("vdot", input, other)
+    check.same_dtype("vdot", input, other)
     return dot(conj(input), other)
 
 
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     """The sums over `dim` of conj(x) * y, broadcast."""
-    _tensors("linalg.vecdot", x, y)
+    check.same_dtype("linalg.vecdot", x, y)
     shape = broadcast("linalg.vecdot", x._node.shape, y._node.shape)
     d = normalize_dim(dim, len(shape)) - len(shape)
     if x.shape[d] != y.shape[d]:
@@ -203,7 +189,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 def inner(input: Tensor, other: Tensor) -> Tensor:
     """The products over the last dim of both: (*a, n) and (*b, n) -> (*a, *b)."""
-    _tensors("inner", input, other)
+    check.same_dtype("inner", input, other)
     if input.ndim == 0 or other.ndim == 0:
         return mul(input, other)
     if input.shape[-1] != other.shape[-1]:
@@ -235,18 +221,18 @@ def _scaled_sum(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor
 
 def nothing_of(x: Tensor) -> Tensor:
     """Zeros, whatever `x` holds, of which `x` is an input (with the gradient 0)."""
-    return el.where(from_numpy(np.array(False)).to(x.device), x, 0)
+    return el.where(upload(np.array(False), x.device), x, 0)
 
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * mat1 @ mat2."""
-    _tensors("addmm", input, mat1, mat2)
+    check.same_dtype("addmm", input, mat1, mat2)
     return _scaled_sum(input, mm(mat1, mat2), beta, alpha)
 
 
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * mat @ vec."""
-    _tensors("addmv", input, mat, vec)
+    check.same_dtype("addmv", input, mat, vec)
     return _scaled_sum(input, mv_(mat, vec), beta, alpha)
 
 
@@ -254,13 +240,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any
     """beta * input + alpha * outer(vec1, vec2), promoted; of bools with `and` and `or`."""
     common = el.result_type(input, vec1, vec2)
     for key, value in (("beta", beta), ("alpha", alpha)):
-        if common.category < dt.FLOAT and isinstance(value, (float, complex)):
-            raise RuntimeError(
-                f"addr: For integral input tensors, argument {key} must not be a floating point "
-                f"number, got {value}"
-            )
-        if isinstance(value, bool) and common is not dt.bool_:
-            raise RuntimeError(f"addr: Boolean {key} only supported for Boolean results.")
+        el.check_factor("addr", key, value, input, vec1, vec2)
     input, product = input.to(common), outer(vec1.to(common), vec2.to(common))
     if common is not dt.bool_:
         return _scaled_sum(input, product, beta, alpha)
@@ -289,7 +269,7 @@ def baddbmm(
 
 
 def _batches(name: str, input: Tensor, a: Tensor, b: Tensor) -> None:
-    _tensors(name, input, a, b)
+    check.same_dtype(name, input, a, b)
     _ndims(name, "two batches of matrices", (a, 3), (b, 3))
     if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
         raise RuntimeError(
@@ -307,7 +287,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     xs = list(tensors)
     if len(xs) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(xs)}")
-    _tensors("multi_dot", *xs)
+    check.same_dtype("multi_dot", *xs)
     for i, x in enumerate(xs):
         ends = (1, 2) if i in (0, len(xs) - 1) else (2,)
         if x.ndim not in ends:
@@ -362,7 +342,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
 def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     """The products summed over pairs of dims: `dims` counts the last of `a` and first of `b`, or
     names them in two lists."""
-    _tensors("tensordot", a, b)
+    check.same_dtype("tensordot", a, b)
     dims = dims.tolist() if isinstance(dims, Tensor) else dims
     if isinstance(dims, int):
         if dims < 0 or dims > min(a.ndim, b.ndim):
@@ -508,9 +488,7 @@ def _einsum_args(args: Any) -> tuple[list[Tensor], list[list[Any]], list[Any] | 
         operands, inputs = args[::2], [_einsum_list(t) for t in args[1::2]]
     if not operands:
         raise ValueError("einsum(): must provide at least one operand")
-    for x in operands:
-        if not isinstance(x, Tensor):
-            raise TypeError(f"einsum(): expected Tensors, got {type(x).__name__}")
+    check.tensors("einsum", *operands)
     if len(operands) != len(inputs):
         fewer = "fewer" if len(operands) > len(inputs) else "more"
         raise RuntimeError(
@@ -615,11 +593,8 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {_shapes(input, other)}"
         )
-
-    def rolled(x: Tensor, k: int) -> Tensor:
-        return mv.cat([mv.narrow(x, d, k, 3 - k), mv.narrow(x, d, 0, k)], d)
-
-    return mul(rolled(input, 1), rolled(other, 2)) - mul(rolled(input, 2), rolled(other, 1))
+    (a2, a1), (b2, b1) = ([arrange.roll(x, k, d) for k in (1, 2)] for x in (input, other))
+    return mul(a1, b2) - mul(a2, b1)
 
 
 def block_diag(*tensors: Tensor) -> Tensor:
@@ -661,12 +636,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
             raise RuntimeError(f"cartesian_prod: Expect a 1D vector, but got shape {list(x.shape)}")
     if len(xs) == 1:
         return xs[0]
-    shape = tuple(x.shape[0] for x in xs)
-    grid = [
-        mv.expand(x.reshape((-1,) + (1,) * (len(xs) - 1 - i)), shape).reshape(math.prod(shape))
-        for i, x in enumerate(xs)
-    ]
-    return mv.stack(grid, 1)
+    return mv.stack([mv.ravel(x) for x in arrange.meshgrid(*xs)], 1)
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
@@ -677,11 +647,9 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError(f"combinations: Expect a non-negative number, but got {r}")
     if r == 0:
         return mv.slice_(input, (0,), (0,)).clone()
-    from pyframe.ops.index import index_select
-
     pick = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(pick(range(input.shape[0]), r)), np.int64).reshape(-1, r)
-    index = from_numpy(rows.reshape(-1)).to(input.device)
+    index = upload(rows.reshape(-1), input.device)
     return index_select(input, 0, index).reshape(rows.shape)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from pyframe.ops import op as _op
 from pyframe.ops.elementwise import broadcast, eq, iota, logical_or, where
 from pyframe.ops.op import MOVEMENT, ROUTINE, Op, apply, mode
 from pyframe.ops.public import public
-from pyframe.tensor import Size, Tensor, normalize_dim
+from pyframe.tensor import Size, Tensor, normalize_dim, upload
 
 Shape = tuple[int, ...]
 
@@ -25,7 +25,7 @@ def _like(shape_of: Any) -> Any:
     return lambda x, *attrs: (shape_of(x.shape, *attrs), x.dtype)
 
 
-def _invert(dims: Shape) -> Shape:
+def inverse_order(dims: Shape) -> Shape:
     out = [0] * len(dims)
     for i, d in enumerate(dims):
         out[d] = i
@@ -40,7 +40,19 @@ def _np_slices(starts: Shape, sizes: Shape, steps: Shape) -> tuple[slice, ...]:
     return tuple(out)
 
 
-def _np_windows(x: np.ndarray, size: Shape, stride: Shape, dilation: Shape) -> np.ndarray:
+def np_taps(
+    x: np.ndarray, size: Shape, stride: Shape, dilation: Shape, count: Shape
+) -> Iterator[tuple[Shape, np.ndarray]]:
+    """Each place in a window, with a view of what `count` windows over the last dims have there."""
+    for at in np.ndindex(*size):
+        place = tuple(
+            slice(i * d, i * d + (n - 1) * s + 1, s)
+            for i, d, n, s in zip(at, dilation, count, stride, strict=True)
+        )
+        yield at, x[(..., *place)]
+
+
+def np_windows(x: np.ndarray, size: Shape, stride: Shape, dilation: Shape) -> np.ndarray:
     k = len(size)
     count = views.window_count(x.shape[-k:], size, stride, dilation)
     s = x.strides
@@ -61,7 +73,7 @@ reshape_op = Op(
 permute_op = Op(
     "permute", MOVEMENT, "x", "dims", alias=True,
     infer=_like(lambda s, dims: tuple(s[d] for d in dims)), numpy=np.transpose, view=views.permute,
-    x=lambda g, dims: permute(g, _invert(dims)),
+    x=lambda g, dims: permute(g, inverse_order(dims)),
 )  # fmt: skip
 expand_op = Op(
     "expand", MOVEMENT, "x", "shape", alias=True,
@@ -91,7 +103,7 @@ windows_op = Op(
             *s[: -len(k)], *views.window_count(s[-len(k) :], k, st, d), *k
         )
     ),
-    numpy=_np_windows, view=views.windows,
+    numpy=np_windows, view=views.windows,
     x=lambda g, x_spec, size, stride, dilation: fold(
         g, x_spec.shape[-len(size) :], stride, dilation
     ),
@@ -115,7 +127,7 @@ def _undiagonal(g: Tensor, shape: Shape, offset: int, dim1: int, dim2: int) -> T
     n, m = shape[dim1], shape[dim2]
     length = g._node.shape[-1]
     if not length:
-        return full_like_shape(g, shape)
+        return g.new_zeros(shape)
     above, below = max(offset, 0), max(-offset, 0)
     widths = ((below, n - below - length), (above, m - above - length))
     whole = pad(_on_diagonal(g), ((0, 0),) * (g.ndim - 1) + widths)
@@ -133,12 +145,8 @@ def _np_fold(cols: np.ndarray, spatial: Shape, stride: Shape, dilation: Shape) -
     k = len(spatial)
     count, size = cols.shape[-2 * k : -k], cols.shape[-k:]
     out = np.zeros((*cols.shape[: -2 * k], *spatial), cols.dtype)
-    for at in np.ndindex(*size):
-        place = tuple(
-            slice(i * d, i * d + (n - 1) * s + 1, s)
-            for i, d, n, s in zip(at, dilation, count, stride, strict=True)
-        )
-        out[(..., *place)] += cols[(..., *at)]
+    for at, part in np_taps(out, size, stride, dilation, count):
+        part += cols[(..., *at)]
     return out
 
 
@@ -174,7 +182,7 @@ fold_op = Op(
 # --- the same with checks, in terms of tensors
 
 
-def _ints(name: str, shape: Any) -> Shape:
+def as_ints(name: str, shape: Any) -> Shape:
     if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)):
         first = shape[0]
         shape = first if not isinstance(first, Tensor) else (first,) if not first.ndim else first
@@ -184,18 +192,18 @@ def _ints(name: str, shape: Any) -> Shape:
         raise TypeError(f"{name}: expected ints, got {shape!r}") from None
 
 
-def _sizes(name: str, given: Any, named: Any) -> Shape:
+def as_sizes(name: str, given: Any, named: Any) -> Shape:
     """Ints given one by one, as a sequence, or by the parameter's own name."""
     if named is not None:
         if given:
             raise TypeError(f"{name}: sizes were given twice: {given!r} and {named!r}")
         given = (named,)
-    return _ints(name, given)
+    return as_ints(name, given)
 
 
 def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     """The same elements in another shape (one size may be -1): a view where that is possible."""
-    new = _sizes("reshape", sizes, shape)
+    new = as_sizes("reshape", sizes, shape)
     old = input._node.shape
     n = math.prod(old)
     if -1 in new:
@@ -272,7 +280,7 @@ def _view_dtype(x: Tensor, d: dt.dtype) -> Tensor:
 
 def permute(input: Tensor, *order_: Any, dims: Any = None) -> Tensor:
     """The dims in another order; torch.permute."""
-    order = tuple(normalize_dim(d, input.ndim) for d in _sizes("permute", order_, dims))
+    order = tuple(normalize_dim(d, input.ndim) for d in as_sizes("permute", order_, dims))
     if sorted(order) != list(range(input.ndim)):
         raise RuntimeError(
             f"permute(sparse_coo): dims {list(order)} do not match a tensor of {input.ndim} dims: "
@@ -315,7 +323,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
 
 def expand(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
     """Dims of size 1 repeated without copying; -1 keeps a size."""
-    sizes = _sizes("expand", sizes, size)
+    sizes = as_sizes("expand", sizes, size)
     old = input._node.shape
     extra = len(sizes) - len(old)
     if extra < 0:
@@ -345,7 +353,7 @@ def broadcast_to(input: Tensor, size: Any) -> Tensor:
 
 def broadcast_shapes(*shapes: Any) -> Size:
     """The shape that tensors of these shapes have together; an int counts as a shape."""
-    given = [_ints("broadcast_shapes", (s,)) for s in shapes]
+    given = [as_ints("broadcast_shapes", (s,)) for s in shapes]
     if any(n < 0 for s in given for n in s):
         raise RuntimeError(f"broadcast_shapes: negative sizes in {[list(s) for s in given]}")
     return Size(broadcast("broadcast_shapes", *given) if given else ())
@@ -368,7 +376,7 @@ def slice_(x: Tensor, starts: Shape, sizes: Shape, steps: Shape | None = None) -
 def _unslice(g: Tensor, shape: Shape, starts: Shape, steps: Shape) -> Tensor:
     """The gradient of a slice: `g` where the slice was taken from, 0 elsewhere."""
     if 0 in g._node.shape:
-        return full_like_shape(g, shape)
+        return g.new_zeros(shape)
     flipped = tuple(d for d, k in enumerate(steps) if k < 0)
     if flipped:
         g = flip(g, flipped)
@@ -381,12 +389,6 @@ def _unslice(g: Tensor, shape: Shape, starts: Shape, steps: Shape) -> Tensor:
 
 
 builtin_abs = abs
-
-
-def full_like_shape(x: Tensor, shape: Shape) -> Tensor:
-    from pyframe.ops.creation import zeros
-
-    return zeros(shape, dtype=x.dtype, device=x.device)
 
 
 def dilate(x: Tensor, steps: Shape) -> Tensor:
@@ -404,7 +406,7 @@ def dilate(x: Tensor, steps: Shape) -> Tensor:
 
 def flip(input: Tensor, *axes: Any, dims: Any = None) -> Tensor:
     """The order of elements reversed along dims (a copy, as PyTorch's)."""
-    named = _sizes("flip", axes, dims)
+    named = as_sizes("flip", axes, dims)
     which = {normalize_dim(d, input.ndim) for d in named}
     if len(which) < len(named):
         raise RuntimeError(f"flip: a dim appears more than once in {list(named)}")
@@ -446,7 +448,7 @@ def squeeze(input: Tensor, dim: Any = None) -> Tensor:
     if dim is None:
         drop = {d for d, n in enumerate(shape) if n == 1}
     else:
-        dims = _ints("squeeze", (dim,) if not isinstance(dim, (list, tuple)) else (tuple(dim),))
+        dims = as_ints("squeeze", (dim,))
         drop = {normalize_dim(d, input.ndim) for d in dims}
         if len(drop) < len(dims):
             raise RuntimeError(f"squeeze: a dim appears more than once in {list(dims)}")
@@ -475,7 +477,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     """One dim split into several (one size may be -1)."""
     d = normalize_dim(dim, input.ndim)
-    shape, new = input._node.shape, _ints("unflatten", (sizes,))
+    shape, new = input._node.shape, as_ints("unflatten", (sizes,))
     if not shape or not new:
         raise RuntimeError(f"unflatten: expected a dim and sizes, got {list(shape)}, {list(new)}")
     known = math.prod(n for n in new if n != -1)
@@ -510,10 +512,10 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
         raise RuntimeError(
             f"start ({start}) + length ({length}) exceeds dimension size ({shape[d]})."
         )
-    return _part(input, d, start, length)
+    return part(input, d, start, length)
 
 
-def _part(x: Tensor, d: int, start: int, length: int) -> Tensor:
+def part(x: Tensor, d: int, start: int, length: int) -> Tensor:
     shape = x._node.shape
     starts = (0,) * d + (start,) + (0,) * (len(shape) - d - 1)
     return slice_(x, starts, (*shape[:d], length, *shape[d + 1 :]))
@@ -532,7 +534,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
         )
     shape = input._node.shape
     return apply(
-        reshape_op, (_part(input, d, index % n, 1),), ((*shape[:d], *shape[d + 1 :]),)
+        reshape_op, (part(input, d, index % n, 1),), ((*shape[:d], *shape[d + 1 :]),)
     )  # of one size 1 less: a view always
 
 
@@ -542,7 +544,7 @@ def _cat_op(n: int) -> Op:
 
     def vjp_of(i: int) -> Any:
         return lambda g, dim, starts: (
-            _part(g, dim, starts[i], starts[i + 1] - starts[i]) if starts else select(g, dim, i)
+            part(g, dim, starts[i], starts[i + 1] - starts[i]) if starts else select(g, dim, i)
         )
 
     return Op(
@@ -586,7 +588,7 @@ def _cat_by_pads(*args: Any) -> Tensor:
     return xs[0].clone() if out is None else out
 
 
-def _tensors(name: str, tensors: Any) -> list[Tensor]:
+def tensor_list(name: str, tensors: Any) -> list[Tensor]:
     if isinstance(tensors, Tensor):
         raise TypeError(f"{name}(): expected a list or tuple of Tensors, got a Tensor")
     xs = list(tensors)
@@ -610,7 +612,7 @@ def _promoted(xs: list[Tensor]) -> list[Tensor]:
 
 def cat(tensors: Any, dim: int = 0) -> Tensor:
     """The tensors one after the other along an existing dim."""
-    xs = _tensors("cat", tensors)
+    xs = tensor_list("cat", tensors)
     for x in xs:
         if x.ndim == 0:
             raise RuntimeError("cat: zero-dimensional tensors cannot be concatenated; use stack")
@@ -639,7 +641,7 @@ concat = concatenate = cat
 
 def stack(tensors: Any, dim: int = 0) -> Tensor:
     """The tensors, all of one shape, along a new dim."""
-    xs = _tensors("stack", tensors)
+    xs = tensor_list("stack", tensors)
     shape = xs[0]._node.shape
     for i, x in enumerate(xs):
         if x._node.shape != shape:
@@ -653,7 +655,7 @@ def stack(tensors: Any, dim: int = 0) -> Tensor:
 
 def repeat(input: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
     """The tensor copied along each dim as often as `sizes` says."""
-    counts = _sizes("repeat", sizes, repeats)
+    counts = as_sizes("repeat", sizes, repeats)
     if any(n < 0 for n in counts):
         raise RuntimeError(f"Trying to create tensor with negative dimension: {list(counts)}")
     shape = input._node.shape
@@ -764,9 +766,6 @@ def _np_cut(x: np.ndarray, steps: Any) -> np.ndarray:
 
 def _put_by_views(base: Tensor, value: Tensor, steps: Any) -> Tensor:
     """`base` with `value` where the view that `steps` cut from it is."""
-    from pyframe.ops.creation import ones
-    from pyframe.ops.elementwise import where
-
     if not steps:
         return value
     if any(op.name in OVERLAPPING for op, _ in steps):
@@ -778,20 +777,20 @@ def _put_by_views(base: Tensor, value: Tensor, steps: Any) -> Tensor:
         if 0 in sizes:
             return base
         shape = base._node.shape
-        inside = ones((), dtype=dt.bool_, device=base.device).expand(sizes)
+        inside = base.new_ones((), dtype=dt.bool_).expand(sizes)
         return where(
             _unslice(inside, shape, starts, strides), _unslice(inner, shape, starts, strides), base
         )
     if op is reshape_op:
         return reshape(inner, base._node.shape)
     if op is permute_op:
-        return permute(inner, _invert(attrs[0]))
+        return permute(inner, inverse_order(attrs[0]))
     if op is expand_op:
         return reshape(inner, base._node.shape)  # an expand that is written to repeats nothing
     if op is diagonal_op:
         shape = base._node.shape
         size = views.diagonal_shape(shape, *attrs)
-        hot = ones(size, dtype=dt.bool_, device=base.device)
+        hot = base.new_ones(size, dtype=dt.bool_)
         return where(_undiagonal(hot, shape, *attrs), _undiagonal(inner, shape, *attrs), base)
     raise RuntimeError(f"in-place write through a view made by {op.name}; clone() it first")
 
@@ -802,7 +801,6 @@ OVERLAPPING = ("windows", "as_strided")
 
 def _put_by_places(base: Tensor, value: Tensor, steps: Any) -> Tensor:
     from pyframe.ops.index import put_rows
-    from pyframe.tensor import upload
 
     shape = base._node.shape
     places = _np_cut(np.arange(math.prod(shape)).reshape(shape), steps)

@@ -40,6 +40,11 @@ class Shader(NamedTuple):
     plan: Callable[..., tuple[dict[str, int], tuple[int, int, int]]]
 
 
+def in_a_line(groups: int) -> tuple[int, int, int]:
+    """Workgroups one after the other: along x, and where those are too many in rows along y."""
+    return min(groups, 65535), -(-groups // 65535), 1
+
+
 class Op:
     """An operation; `kind` is one of elementwise, reduction, movement (a view) and routine."""
 

@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections import namedtuple
 from typing import Any
 
 from pyframe import dtypes as dt
-from pyframe.ops import elementwise as el
+from pyframe.ops import check, complex as cx, elementwise as el
 from pyframe.ops.creation import full_like
 from pyframe.ops.elementwise import abs, eq, ge, gt, le, logical_and, logical_or, lt, where
 from pyframe.ops.op import apply
-from pyframe.ops.public import public
+from pyframe.ops.public import public, results
 from pyframe.tensor import Tensor
 
-frexp_result = namedtuple("frexp_result", "mantissa exponent")
-
-
-def _tensors(name: str, *xs: Any) -> None:
-    for x in xs:
-        if not isinstance(x, Tensor):
-            raise TypeError(
-                f"{name}(): expected Tensors, got {type(x).__name__}; make it one with pf.tensor"
-            )
-
-
-def _real(name: str, x: Tensor) -> None:
-    if x.dtype.category == dt.COMPLEX:
-        raise RuntimeError(f"{name}: not implemented for {x.dtype.name}")
+frexp_result = results("frexp_result", "mantissa exponent")
 
 
 # --- scaling and rounding
@@ -36,20 +22,19 @@ def _real(name: str, x: Tensor) -> None:
 
 def deg2rad(input: Tensor) -> Tensor:
     """Degrees as radians."""
-    _real("deg2rad", input)
+    check.real("deg2rad", input)
     return input * (math.pi / 180)
 
 
 def rad2deg(input: Tensor) -> Tensor:
     """Radians as degrees."""
-    _real("rad2deg", input)
+    check.real("rad2deg", input)
     return input * (180 / math.pi)
 
 
 def frac(input: Tensor) -> Tensor:
     """The part after the point, with the sign of the number."""
-    if input.dtype.category != dt.FLOAT:
-        raise RuntimeError(f"frac: not implemented for {input.dtype.name}; use .float() first")
+    check.floats("frac", input)
     return input - el.trunc(input)
 
 
@@ -57,8 +42,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     """The nearest number with `decimals` digits after the point (before it if negative)."""
     if decimals == 0:
         return el.round_(input)
-    if input.dtype.category != dt.FLOAT:
-        raise RuntimeError(f"round: decimals={decimals} is not implemented for {input.dtype.name}")
+    check.floats(f"round(decimals={decimals})", input)
     scale = 10.0 ** builtins.abs(decimals)
     if decimals > 0:
         return el.round_(input * scale) / scale
@@ -67,8 +51,7 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
 
 def frexp(input: Tensor) -> Any:
     """(mantissa, exponent) of x = mantissa * 2**exponent, 0.5 <= |mantissa| < 1; ints are int32."""
-    if input.dtype.category != dt.FLOAT:
-        raise RuntimeError(f"torch.frexp() only supports floating-point dtypes, got {input.dtype}")
+    check.floats("frexp", input)
     exponent = el.exponent_of(input)
     half = el.bitwise_right_shift(exponent, 1)  # 2**-e itself may be too large
     scale = el.exp2((-half).to(input.dtype)), el.exp2((half - exponent).to(input.dtype))
@@ -77,7 +60,7 @@ def frexp(input: Tensor) -> Any:
 
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input * 2**other."""
-    _tensors("ldexp", input, other)
+    check.tensors("ldexp", input, other)
     return input * el.pow(2.0, other)
 
 
@@ -89,21 +72,13 @@ def nan_to_num(
     if input.dtype.category < dt.FLOAT:
         return input.clone()
     if input.dtype.category == dt.COMPLEX:
-        from pyframe.ops import complex
-
-        return complex.complex(
+        return cx.complex(
             nan_to_num(input.real, nan, posinf, neginf), nan_to_num(input.imag, nan, posinf, neginf)
         )
-    most = _largest(input.dtype)
+    most = dt.finfo(input.dtype).max
     out = where(el.isnan(input), nan or 0.0, input)
     out = where(isposinf(input), most if posinf is None else posinf, out)
     return where(isneginf(input), -most if neginf is None else neginf, out)
-
-
-def _largest(d: dt.dtype) -> float:
-    import numpy as np
-
-    return 3.3895313892515355e38 if d is dt.bfloat16 else float(np.finfo(d.numpy).max)
 
 
 # --- signs and comparisons
@@ -111,37 +86,32 @@ def _largest(d: dt.dtype) -> float:
 
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
     """0 below 0, `values` at 0, 1 above."""
-    _tensors("heaviside", input, values)
-    if input.dtype is not values.dtype:
-        raise RuntimeError(
-            "heaviside is not yet implemented for tensors with different dtypes: "
-            f"{input.dtype.name} and {values.dtype.name}; convert one with .to(dtype)"
-        )
-    _real("heaviside", input)
+    check.same_dtype("heaviside", input, values)
+    check.real("heaviside", input)
     return where(eq(input, 0), values.detach(), gt(input, 0).to(input.dtype))
 
 
 def fmax(input: Tensor, other: Tensor) -> Tensor:
     """The larger of both; of a NaN and a number, the number."""
-    _tensors("fmax", input, other)
+    check.tensors("fmax", input, other)
     return where(logical_or(ge(input, other), el.isnan(other)), input, other)
 
 
 def fmin(input: Tensor, other: Tensor) -> Tensor:
     """The smaller of both; of a NaN and a number, the number."""
-    _tensors("fmin", input, other)
+    check.tensors("fmin", input, other)
     return where(logical_or(le(input, other), el.isnan(other)), input, other)
 
 
 def isposinf(input: Tensor) -> Tensor:
     """Whether each element is +inf."""
-    _real("isposinf", input)
+    check.real("isposinf", input)
     return logical_and(el.isinf(input), gt(input, 0))
 
 
 def isneginf(input: Tensor) -> Tensor:
     """Whether each element is -inf."""
-    _real("isneginf", input)
+    check.real("isneginf", input)
     return logical_and(el.isinf(input), lt(input, 0))
 
 
@@ -154,8 +124,7 @@ def angle(input: Tensor) -> Tensor:
     """The angle of a complex number; of a real one 0, or pi where it is negative."""
     if input.dtype.category == dt.COMPLEX:
         return el.atan2(input.imag, input.real)
-    if input.dtype.category < dt.FLOAT:
-        input = input.to(dt.get_default_dtype())
+    input = el.floated(input)
     return where(el.isnan(input), input, where(lt(input, 0), math.pi, input * 0.0))
 
 
@@ -163,11 +132,7 @@ def isclose(
     input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
     """Whether |input - other| <= atol + rtol * |other|; of one dtype."""
-    _tensors("isclose", input, other)
-    if input.dtype is not other.dtype:
-        raise RuntimeError(
-            f"isclose: {input.dtype.name} did not match {other.dtype.name}; convert with .to(dtype)"
-        )
+    check.same_dtype("isclose", input, other)
     if rtol < 0 or atol < 0:
         raise RuntimeError(f"isclose: rtol and atol must be at least 0, got {rtol} and {atol}")
     close = eq(input, other)
@@ -192,14 +157,9 @@ def allclose(
 
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether both have one shape and equal elements, as a bool: reads the values."""
-    _tensors("equal", input, other)
+    check.same_dtype("equal", input, other)
     if input.device is not other.device:
         raise RuntimeError(f"equal: expected one device, got {input.device} and {other.device}")
-    if input.dtype is not other.dtype:
-        raise RuntimeError(
-            f"equal: expected one dtype, got {input.dtype.name} and {other.dtype.name}; "
-            "convert one with .to(dtype)"
-        )
     return input._node.shape == other._node.shape and bool(eq(input, other).all().item())
 
 
@@ -208,7 +168,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 def rsub(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:
     """other - alpha * input."""
-    _tensors("rsub", input)
+    check.tensors("rsub", input)
     if not isinstance(other, Tensor):
         other = el.new_like(input, other) if input.dtype is not dt.bool_ else other
     return el.sub_scaled(other, input, alpha=alpha)

@@ -9,12 +9,12 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.graph.view import window_count
-from pyframe.ops import bound_routines, elementwise as el, movement as mv
+from pyframe.ops import bound_routines, check, elementwise as el, movement as mv
 from pyframe.ops.conv import each
-from pyframe.ops.creation import rand, zeros
+from pyframe.ops.creation import rand
 from pyframe.ops.index import checked_classes, gather, index_select, put_rows
 from pyframe.ops.op import ROUTINE, Op, apply
-from pyframe.ops.reduce import amax, argmax, mean, sum as sum_
+from pyframe.ops.reduce import amax, argmax, limit_of, mean, sum as sum_
 from pyframe.ops.resample import along
 from pyframe.tensor import Tensor, upload
 
@@ -24,18 +24,9 @@ Shape = tuple[int, ...]
 def _max_pool_np(x: np.ndarray, kernel: Shape, stride: Shape, dilation: Shape) -> np.ndarray:
     count = window_count(x.shape[-len(kernel) :], kernel, stride, dilation)
     out: Any = None
-    for part in _positions(x, kernel, stride, dilation, count):
+    for _, part in mv.np_taps(x, kernel, stride, dilation, count):
         out = np.array(part) if out is None else np.maximum(out, part, out=out)
     return out
-
-
-def _positions(x: np.ndarray, kernel: Shape, stride: Shape, dilation: Shape, count: Shape) -> Any:
-    for at in np.ndindex(*kernel):
-        place = tuple(
-            slice(i * d, i * d + (m - 1) * s + 1, s)
-            for i, d, m, s in zip(at, dilation, count, stride, strict=True)
-        )
-        yield x[(..., *place)]
 
 
 def _max_pool_input_np(
@@ -45,9 +36,9 @@ def _max_pool_input_np(
     count = g.shape[-len(kernel) :]
     out = np.zeros_like(x)
     left = np.ones(g.shape, bool)
-    parts = _positions(x, kernel, stride, dilation, count)
-    grads = _positions(out, kernel, stride, dilation, count)
-    for part, grad in zip(parts, grads, strict=True):
+    parts = mv.np_taps(x, kernel, stride, dilation, count)
+    grads = mv.np_taps(out, kernel, stride, dilation, count)
+    for (_, part), (_, grad) in zip(parts, grads, strict=True):
         hit = part == y
         hit |= part != part
         hit &= left
@@ -148,13 +139,6 @@ def _pool_setup(
     return kernel, stride, padding, tuple(after), dilation
 
 
-def _lowest(x: Tensor) -> Any:
-    if x.dtype.category == dt.FLOAT:
-        return -math.inf
-    wide = x.dtype is dt.int64 and x.device.always_lazy
-    return int(np.iinfo(np.int32 if wide else x.dtype.numpy).min)
-
-
 def max_pool(
     name: str, k: int, input: Tensor, kernel: Any, stride: Any, padding: Any, dilation: Any,
     ceil_mode: bool, return_indices: bool,
@@ -166,7 +150,8 @@ def max_pool(
     if input.dtype.category in (dt.BOOL, dt.COMPLEX):
         raise RuntimeError(f"{name}: not implemented for {input.dtype.name}")
     widths = ((0, 0),) * (input.ndim - k) + tuple(zip(before, after, strict=True))
-    x = mv.pad(input, widths, _lowest(input))
+    lowest = limit_of(input, -1)
+    x = mv.pad(input, widths, lowest)
     out = apply(max_pool_op, (x,), (kernel, stride, dilation))
     if not return_indices:
         return out
@@ -175,7 +160,7 @@ def max_pool(
     starts = [np.arange(m) * s - p for m, s, p in zip(count, stride, before, strict=True)]
     if any(before):  # where all is as low as the padding, the first that is no padding wins
         first = _first_inside(starts, kernel, dilation)
-        at = el.where(el.eq(out.detach(), _lowest(x)), upload(first, x.device), at)
+        at = el.where(el.eq(out.detach(), lowest), upload(first, x.device), at)
     return out, _plane_index(at, starts, kernel, dilation, input._node.shape[-k:])
 
 
@@ -232,7 +217,7 @@ def avg_pool(
     ones = np.pad(ones, tuple((p, p) for p in inner), constant_values=1)
     rest = [(b - i, a - i) for b, a, i in zip(before, after, inner, strict=True)]
     ones = np.pad(ones, [(max(b, 0), max(a, 0)) for b, a in rest])
-    counts = mv._np_windows(ones, kernel, stride, dilation).sum(axis=dims)
+    counts = mv.np_windows(ones, kernel, stride, dilation).sum(axis=dims)
     counts = np.ascontiguousarray(counts, input.dtype.numpy)
     return el.div(total, upload(counts, input.device, input.dtype), rounding_mode=rounding)
 
@@ -268,8 +253,7 @@ def _adaptive_sizes(name: str, k: int, x: Tensor, output_size: Any) -> Shape:
             f"{name}: elements of output_size must be greater than or equal to 0, got {list(sizes)}"
         )
     _checked_planes(name, x, k)
-    if x.dtype.category != dt.FLOAT:
-        raise RuntimeError(f"{name}: not implemented for {x.dtype.name}; use .float() first")
+    check.floats(name, x)
     return sizes
 
 
@@ -356,8 +340,7 @@ def fractional_max_pool(
     kernel = each(kernel_size, k, f"{name}: kernel_size")
     sizes = each(output_size, k, f"{name}: output_size")
     _checked_planes(name, input, k)
-    if input.dtype.category != dt.FLOAT:
-        raise RuntimeError(f"{name}: not implemented for {input.dtype.name}; use .float() first")
+    check.floats(name, input)
     spatial = input._node.shape[-k:]
     if min(kernel) <= 0 or min(sizes) <= 0:
         raise RuntimeError(
@@ -410,11 +393,7 @@ def max_unpool(
     kernel = each(kernel_size, k, f"{name}: kernel_size")
     stride = kernel if stride is None else each(stride, k, f"{name}: stride")
     padding = each(padding, k, f"{name}: padding")
-    if input.ndim not in (k + 1, k + 2) or 0 in input._node.shape[input.ndim - k - 1 :]:
-        raise RuntimeError(
-            f"{name}: Expected {k + 1}D or {k + 2}D input, where only the batch may have 0 "
-            f"elements, but got {list(input.shape)}"
-        )
+    _checked_planes(name, input, k)
     if indices.dtype is not dt.int64:
         raise RuntimeError(
             f"{name}: elements in indices should be type int64 but got: {indices.dtype.name}"
@@ -454,7 +433,7 @@ def max_unpool(
         out = _unpool_planes(source, index, area)
     else:
         first = el.iota((planes, 1), input.device) * area
-        base = zeros((planes * area, 1), dtype=input.dtype, device=input.device)
+        base = input.new_zeros(planes * area, 1)
         flat = mv.reshape(index + first, (-1,))
         out = apply(put_rows, (base, flat, mv.reshape(source, (-1, 1))))
     return mv.reshape(out, (*lead, *size))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import warnings
+from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -21,6 +22,11 @@ class Public(NamedTuple):
     functions: Functions  # functions only
     inplace: Functions  # those of `both` and `methods` that have a twin `name_`
     rebind: Functions  # those whose twin makes the tensor itself the view
+
+
+def results(name: str, fields: str) -> Any:
+    """The type of several results with names, as of torch.return_types."""
+    return namedtuple(name, fields)
 
 
 def public(

@@ -5,15 +5,21 @@ from __future__ import annotations
 import builtins
 import importlib
 import math
-from collections import namedtuple
 from typing import Any
 
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import bound_routines, elementwise as el, movement as mv, op as _op
+from pyframe.ops import (
+    bound_routines,
+    check,
+    complex as cx,
+    elementwise as el,
+    movement as mv,
+    op as _op,
+)
 from pyframe.ops.op import REDUCTION, ROUTINE, Op, apply
-from pyframe.ops.public import public
+from pyframe.ops.public import public, results
 from pyframe.tensor import Tensor, from_numpy, normalize_dim
 
 
@@ -154,8 +160,7 @@ def nansum(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dt.dtype | None = None
 ) -> Tensor:
     """The sum over dims with NaN counted as 0. RuntimeError for complex."""
-    if input.dtype.category == dt.COMPLEX:
-        raise RuntimeError(f"nansum does not support complex inputs, got {input.dtype.name}")
+    check.real("nansum", input)
     return sum(_without_nan(input), dim, keepdim, dtype=dtype)
 
 
@@ -165,7 +170,7 @@ def _without_nan(x: Tensor) -> Tensor:
 
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
     """Summed over the dims in which `size` is smaller, as a gradient of broadcasting."""
-    shape = mv._ints("sum_to_size", size)
+    shape = mv.as_ints("sum_to_size", size)
     old = input._node.shape
     extra = len(old) - len(shape)
     axes = tuple(d for d, n in enumerate(old) if d < extra or (shape[d - extra] == 1 and n != 1))
@@ -182,19 +187,10 @@ def mean(
     """The mean over dims. RuntimeError for ints, which have no mean of their dtype."""
     if dtype is not None:
         input = input.to(dtype)
-    floating("mean", input)
+    check.floats_or_complex("mean", input)
     axes = axes_of("mean", input, dim)
     n = count(input, axes)
     return sum(input, axes, keepdim) / n if n else sum(input, axes, keepdim) * math.nan
-
-
-def floating(name: str, x: Tensor) -> None:
-    """RuntimeError unless `x` is of a float (or complex) dtype."""
-    if x.dtype.category < dt.FLOAT:
-        raise RuntimeError(
-            f"{name}(): Input dtype must be either a floating point or complex dtype. "
-            f"Got: {x.dtype.name}; use .float() first"
-        )
 
 
 def count(x: Tensor, axes: tuple[int, ...]) -> int:
@@ -206,7 +202,7 @@ def nanmean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dt.dtype | None = None
 ) -> Tensor:
     """The mean over dims of what is not NaN."""
-    floating("nanmean", input)
+    check.floats_or_complex("nanmean", input)
     there = sum(el.logical_not(el.isnan(input)), dim, keepdim)
     return sum(el.where(el.isnan(input), 0, input), dim, keepdim, dtype=dtype) / there
 
@@ -233,16 +229,20 @@ def no_empty(name: str, x: Tensor, axes: tuple[int, ...], whole: bool = False) -
         )
 
 
-def not_complex(name: str, x: Tensor) -> None:
-    """RuntimeError for a complex tensor, whose elements have no order."""
-    if x.dtype.category == dt.COMPLEX:
-        raise RuntimeError(
-            f"{name}: not implemented for {x.dtype.name}, which has no order; use .abs() or .real"
-        )
+def limit_of(x: Tensor, sign: int) -> Any:
+    """The largest (sign 1) or smallest (-1) value of the dtype of `x`, inf for floats; for bools
+    int32's, in which their extremes are computed. RuntimeError for complex."""
+    check.real("limit", x)
+    if x.dtype.category == dt.FLOAT:
+        return sign * math.inf
+    # the GPU keeps int64 in 32 bits
+    narrow = x.dtype is dt.bool_ or (x.device.always_lazy and x.dtype is dt.int64)
+    info = np.iinfo(np.int32 if narrow else x.dtype.numpy)
+    return int(info.max if sign > 0 else info.min)
 
 
 def _extreme(op: Op, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
-    not_complex(op.name, input)
+    check.real(op.name, input)
     axes = axes_of(op.name, input, dim)
     no_empty(op.name, input, axes, dim is None or dim == ())
     if input.dtype is dt.bool_:
@@ -263,7 +263,7 @@ def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
 def _arg(op: Op, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
     if input.dtype is dt.bool_:
         raise RuntimeError(f"{op.name}: not implemented for bool; use .int() first")
-    not_complex(op.name, input)
+    check.real(op.name, input)
     if dim is None:
         no_empty(op.name, input, tuple(range(input.ndim)))
         flat = _arg(op, mv.reshape(input, (-1,)), 0, False)
@@ -287,9 +287,9 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return _arg(argmin_op, input, dim, keepdim)
 
 
-MaxResult = namedtuple("max", "values indices")  # type: ignore[name-match]
-MinResult = namedtuple("min", "values indices")  # type: ignore[name-match]
-AminmaxResult = namedtuple("aminmax", "min max")  # type: ignore[name-match]
+MaxResult = results("max", "values indices")
+MinResult = results("min", "values indices")
+AminmaxResult = results("aminmax", "min max")
 
 
 def pick(kind: Any, input: Tensor, dim: int, index: Tensor, keepdim: bool) -> Any:
@@ -305,8 +305,7 @@ def pick(kind: Any, input: Tensor, dim: int, index: Tensor, keepdim: bool) -> An
 def _with_index(
     kind: Any, op: Op, pair: Any, input: Tensor, dim: Any, keepdim: bool, other: Any
 ) -> Any:
-    if not isinstance(input, Tensor):
-        raise TypeError(f"{kind.name[1:]}(): expected a Tensor, got {type(input).__name__}")
+    check.tensors(kind.name[1:], input)
     other = dim if isinstance(dim, Tensor) else other
     if other is not None:
         return pair(input, other)
@@ -373,11 +372,7 @@ def _moments(
     """(variance, mean): the mean of `total` and its squares divided by n - correction."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
-    if input.dtype.category < dt.FLOAT:
-        raise RuntimeError(
-            f"{name}: std and var only support floating point and complex dtypes, got "
-            f"{input.dtype.name}; use .float() first"
-        )
+    check.floats_or_complex(name, input)
     if correction is None:
         correction = 0 if unbiased is False else 1
     axes = axes_of(name, input, dim)
@@ -436,7 +431,7 @@ def cov(
     if input.dtype is dt.bool_:
         raise RuntimeError("cov(): bool dtype is not supported for input; use .float() first")
     x = input.reshape(1, -1) if input.ndim < 2 else input
-    x = x if x.dtype.category == dt.COMPLEX else el.as_float(x)
+    x = el.floated(x)
     observations = x._node.shape[1]
     weights = None
     for name, w, kind in (("fweights", fweights, dt.INTEGER), ("aweights", aweights, dt.FLOAT)):
@@ -449,7 +444,7 @@ def cov(
         if w.dtype.category != kind:
             expected = "integral" if kind == dt.INTEGER else "floating point"
             raise RuntimeError(f"cov(): expected {name} of an {expected} dtype, got {w.dtype.name}")
-        _none_negative(f"cov(): {name} cannot be negative", w)
+        check.refuse(el.lt(w, 0), f"cov(): {name} cannot be negative")
         weights = w if weights is None else weights * w
     if observations == 0:
         return mv.squeeze(x @ x.conj().mT * math.nan)
@@ -467,15 +462,6 @@ def cov(
     return mv.squeeze((centered * weights) @ centered.conj().mT / el.maximum(left, 0))
 
 
-def _none_negative(message: str, x: Tensor) -> None:
-    from pyframe.ops.index import guard
-
-    if x.device.lazy:
-        guard(el.lt(x, 0), message)
-    elif x.numel() and x._node.data.min() < 0:
-        raise RuntimeError(message)
-
-
 def corrcoef(input: Tensor) -> Tensor:
     """The matrix of correlation coefficients of the rows of (variables, observations)."""
     if input.ndim > 2:
@@ -487,15 +473,13 @@ def corrcoef(input: Tensor) -> Tensor:
     deviation = el.sqrt(diagonal if c.dtype.category < dt.COMPLEX else diagonal.real)
     c = c / deviation.unsqueeze(1) / deviation
     if c.dtype.category == dt.COMPLEX:
-        from pyframe.ops.complex import complex
-
-        return complex(el.clamp(c.real, -1, 1), el.clamp(c.imag, -1, 1))
+        return cx.complex(el.clamp(c.real, -1, 1), el.clamp(c.imag, -1, 1))
     return el.clamp(c, -1, 1)
 
 
 def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over dims, without overflow; ints give floats."""
-    input = input if input.dtype.category == dt.COMPLEX else el.as_float(input)
+    input = el.floated(input)
     axes = axes_of("logsumexp", input, dim)
     if not count(input, axes):
         return el.log(sum(el.exp(input), axes, keepdim))
@@ -546,11 +530,7 @@ def vector_norm(
     """
     if isinstance(ord, (bool, str)) or not isinstance(ord, (int, float)):
         raise RuntimeError(f"norm: the order must be a number, inf or -inf, got {ord!r}")
-    if input.dtype.category < dt.FLOAT:
-        raise RuntimeError(
-            f"norm: Expected a floating point or complex tensor as input. Got {input.dtype.name}; "
-            "use .float() first"
-        )
+    check.floats_or_complex("norm", input)
     x = input if dtype is None else input.to(dtype)
     axes = axes_of("norm", x, dim)
     if ord in (math.inf, -math.inf) or ord < 0:
@@ -590,7 +570,7 @@ def hash_tensor(input: Tensor, dim: Any = None, *, keepdim: bool = False, mode: 
     """uint64: xor of the bits of all elements, as int64 or float64, over dims; on the host."""
     if mode:
         raise RuntimeError(f"hash_tensor: Unknown hash_tensor mode {mode}; expected 0")
-    not_complex("hash_tensor", input)
+    check.real("hash_tensor", input)
     x = input._host()
     bits = x.astype(np.float64 if x.dtype.kind == "f" else np.int64).view(np.uint64)
     axes = axes_of("hash_tensor", input, dim)
@@ -640,8 +620,7 @@ def _softmax(op: Op, input: Tensor, dim: int | None, dtype: dt.dtype | None) -> 
         dim = 0 if input.ndim in (0, 1, 3) else 1  # PyTorch's legacy choice
     if dtype is not None:
         input = input.to(dtype)
-    if input.dtype.category != dt.FLOAT:
-        raise RuntimeError(f"{op.name}: not implemented for {input.dtype.name}; use .float() first")
+    check.floats(op.name, input)
     d = one_dim(op.name, input, dim)
     if input.ndim == 0:
         return _softmax(op, mv.reshape(input, (1,)), 0, None).reshape(())

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections import namedtuple
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import elementwise as el, movement as mv
-from pyframe.ops.op import ROUTINE, Op, Shader, apply
-from pyframe.ops.public import public
-from pyframe.ops.reduce import not_complex, one_dim, sum as sum_, wide
+from pyframe.ops import check, elementwise as el, movement as mv
+from pyframe.ops.index import gathered
+from pyframe.ops.op import ROUTINE, Op, Shader, apply, in_a_line
+from pyframe.ops.public import public, results
+from pyframe.ops.reduce import one_dim, sum as sum_, wide
 from pyframe.ops.special import logaddexp
 from pyframe.tensor import Tensor
 
@@ -27,7 +27,7 @@ def _plan(kind: int) -> Any:
         outer, n, inner = out
         rows = outer * inner
         consts = {"KIND": kind, "N": n, "INNER": inner, "ROWS": rows}
-        return consts, (min(rows, 65535), -(-rows // 65535), 1)
+        return consts, in_a_line(rows)
 
     return plan
 
@@ -141,7 +141,7 @@ def _logcumsumexp_grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     return out
 
 
-def _along(op: Op, x: Tensor, d: int) -> Tensor:
+def scan_along(op: Op, x: Tensor, d: int) -> Tensor:
     """The scan of `x` along dim d."""
     shape = x._node.shape
     n = shape[d] if shape else 1
@@ -151,34 +151,30 @@ def _along(op: Op, x: Tensor, d: int) -> Tensor:
 
 def cumsum(input: Tensor, dim: int, *, dtype: dt.dtype | None = None) -> Tensor:
     """y[i] = x[0] + … + x[i] along a dim; ints and bools give int64."""
-    return _along(cumsum_op, input.to(dtype or wide(input)), one_dim("cumsum", input, dim))
+    return scan_along(cumsum_op, input.to(dtype or wide(input)), one_dim("cumsum", input, dim))
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: dt.dtype | None = None) -> Tensor:
     """y[i] = x[0] * … * x[i] along a dim; ints and bools give int64."""
-    return _along(cumprod_op, input.to(dtype or wide(input)), one_dim("cumprod", input, dim))
+    return scan_along(cumprod_op, input.to(dtype or wide(input)), one_dim("cumprod", input, dim))
 
 
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     """log(exp(x[0]) + … + exp(x[i])) along a dim, without overflow."""
     d = one_dim("logcumsumexp", input, dim)
-    if input.dtype.category < dt.FLOAT:
-        raise NotImplementedError(
-            f"logcumsumexp: not implemented for {input.dtype.name}; use .float() first"
-        )
-    return input.clone() if input.numel() == 0 else _along(logcumsumexp_op, input, d)
+    check.floats_or_complex("logcumsumexp", input)
+    return input.clone() if input.numel() == 0 else scan_along(logcumsumexp_op, input, d)
 
 
-CummaxResult = namedtuple("cummax", "values indices")  # type: ignore[name-match]
-CumminResult = namedtuple("cummin", "values indices")  # type: ignore[name-match]
+CummaxResult = results("cummax", "values indices")
+CumminResult = results("cummin", "values indices")
 
 
 def _running(kind: Any, input: Tensor, dim: int) -> Any:
-    from pyframe.ops.index import gathered
     from pyframe.ops.sort import sort_key
 
     name = kind.__name__
-    not_complex(name, input)
+    check.real(name, input)
     d = one_dim(name, input, dim)
     key = sort_key(input)
     if kind is CumminResult:  # NaN, the largest key, wins here too
@@ -186,8 +182,8 @@ def _running(kind: Any, input: Tensor, dim: int) -> Any:
         key = lost if input.dtype.category < dt.FLOAT else el.where(el.isnan(input), key, lost)
     n = input._node.shape[d] if input.ndim else 1
     place = el.iota((n,) + (1,) * (input.ndim - 1 - d if input.ndim else 0), input.device)
-    index = el.where(el.eq(key, _along(cummax_op, key, d)), place, 0)
-    index = _along(cummax_op, mv.expand(index, input._node.shape or (1,)), d).to(dt.int64)
+    index = el.where(el.eq(key, scan_along(cummax_op, key, d)), place, 0)
+    index = scan_along(cummax_op, mv.expand(index, input._node.shape or (1,)), d).to(dt.int64)
     index = index.reshape(input._node.shape)
     return kind(gathered(input, d, index), index)
 
@@ -322,8 +318,7 @@ def _slope(x: Tensor, d: int, spacing: Any, edge_order: int) -> Tensor:
     def cut(start: int, length: int) -> Tensor:
         return mv.narrow(x, d, start, length)
 
-    if x.dtype.category < dt.FLOAT:
-        x = x.to(dt.get_default_dtype())
+    x = el.floated(x)
     if isinstance(spacing, Tensor) and spacing.ndim:
         if spacing.ndim != 1 or spacing.numel() != n:
             raise RuntimeError(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import elementwise as el, specialfn
+from pyframe.ops import check, elementwise as el, specialfn
 from pyframe.ops.elementwise import FLOAT
 from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.public import public
@@ -139,9 +139,7 @@ def spherical_bessel_j0(input: Tensor) -> Tensor:
 
 def logit(input: Tensor, eps: float | None = None) -> Tensor:
     """log(x / (1 - x)), of x limited to [eps, 1 - eps] if `eps` is given."""
-    if input.dtype.category == dt.COMPLEX:
-        raise RuntimeError(f"logit: not implemented for {input.dtype.name}")
-    x = el.as_float(input)
+    x = el.as_float("logit", input)
     if eps is not None:
         x = el.clamp(x, eps, 1.0 - eps)
     return el.log(x / (1.0 - x))
@@ -175,7 +173,7 @@ def xlog1py(input: Any, other: Any) -> Tensor:
 
 def entr(input: Tensor) -> Tensor:
     """-x log(x): 0 at 0, and -inf below."""
-    x = el.as_float(input)
+    x = el.as_float("entr", input)
     return el.where(el.lt(x, 0), -math.inf, -xlogy(x, x))
 
 
@@ -190,12 +188,8 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _logaddexp(name: str, a: Tensor, b: Tensor, unit: float) -> Tensor:
-    for x in (a, b):
-        if not isinstance(x, Tensor):
-            raise TypeError(f"{name}(): expected Tensors, got {type(x).__name__}")
-    for x in (a, b):
-        if x.dtype.category < dt.FLOAT:
-            raise RuntimeError(f"{name}: not implemented for {x.dtype.name}; use .float() first")
+    check.tensors(name, a, b)
+    check.floats_or_complex(name, a, b)
     if el.result_type(a, b).category == dt.COMPLEX:
         first = el.ge(a.real, b.real)
         top = el.where(first, a, b)
@@ -235,7 +229,7 @@ scipy_op = Op("scipy", ROUTINE, "x", "name", infer=lambda x, name: (x.shape, x.d
 
 def _hosted(name: str) -> Any:
     def run(input: Tensor) -> Tensor:
-        return apply(scipy_op, (el.as_float(input),), (name,))
+        return apply(scipy_op, (el.as_float(name, input),), (name,))
 
     run.__name__ = name
     run.__doc__ = f"torch.special.{name}. SciPy computes it, on the GPU too (the values go there)."
@@ -266,9 +260,7 @@ igamma_op = Op(
 
 
 def _igamma(name: str, input: Tensor, other: Tensor, upper: bool) -> Tensor:
-    for x in (input, other):
-        if not isinstance(x, Tensor):
-            raise TypeError(f"{name}(): expected Tensors, got {type(x).__name__}")
+    check.tensors(name, input, other)
     a, x = el.as_floats(name, input, other)
     return apply(igamma_op, (a, x), (upper,))
 

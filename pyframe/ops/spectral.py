@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import creation, elementwise as el, index, movement as mv, reduce
+from pyframe.ops import check, creation, elementwise as el, index, movement as mv, reduce
 from pyframe.ops.complex import adjoint, conj, real
 from pyframe.ops.factor import (
     Array,
@@ -26,9 +26,7 @@ from pyframe.ops.factor import (
     np_adjoint,
     packed,
     ratio,
-    results,
     rows_fit,
-    same_dtype,
     solve_any,
     triangular,
     twice_lower,
@@ -37,7 +35,7 @@ from pyframe.ops.factor import (
 )
 from pyframe.ops.matmul import matmul, sum_over
 from pyframe.ops.op import ROUTINE, Op, apply
-from pyframe.ops.public import public
+from pyframe.ops.public import public, results
 from pyframe.tensor import Tensor
 
 # --- QR
@@ -112,7 +110,7 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> Any:
         )
     parts = unpacked(qr_op, _qr_shapes, A, mode)
     if mode == "r":
-        return QR(creation.zeros((0,), dtype=A.dtype, device=A.device), parts[0])
+        return QR(A.new_zeros(0), parts[0])
     return QR(*parts)
 
 
@@ -132,7 +130,7 @@ def _reflectors(name: str, a: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
     """V and T with H_1 … H_k = I - V T V^H, T = (I + diag(tau) triu(V^H V, 1))^-1 diag(tau):
     R. Schreiber, C. Van Loan, "A storage-efficient WY representation" (1989)."""
     float_matrix(name, a, what="input")
-    same_dtype(name, a, tau)
+    check.same_dtype(name, a, tau)
     m, n = a._node.shape[-2:]
     if (
         tau.ndim != a.ndim - 1
@@ -169,7 +167,7 @@ def ormqr(
     """Q other, or other Q (`left=False`), with the whole Q of `geqrf` or (`transpose`) its
     adjoint."""
     v, t = _reflectors("ormqr", input, tau)
-    same_dtype("ormqr", input, other)
+    check.same_dtype("ormqr", input, other)
     if other.ndim != input.ndim or other._node.shape[:-2] != input._node.shape[:-2]:
         raise RuntimeError(
             f"ormqr: batch dimensions of other {list(other.shape)} must equal those of input "
@@ -280,8 +278,8 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
         u, s, vh = linalg_svd(input, not some)
         return OldSVD(u, s, adjoint(vh))
     *lead, m, n = input._node.shape
-    u = creation.zeros((*lead, m, m), dtype=input.dtype, device=input.device)
-    v = creation.zeros((*lead, n, n), dtype=input.dtype, device=input.device)
+    u = input.new_zeros(*lead, m, m)
+    v = input.new_zeros(*lead, n, n)
     return OldSVD(u, svdvals(input), v)
 
 
@@ -411,7 +409,7 @@ pinv_op = Op(
 def _tolerances(name: str, a: Tensor, atol: Any, rtol: Any) -> tuple[Tensor, Tensor]:
     """Both as tensors; by default no atol, and rtol = eps * max(m, n) where there is no atol."""
     d = a.dtype.to_real()
-    default = float(np.finfo(d.numpy).eps) * max(a._node.shape[-2:])
+    default = dt.finfo(d).eps * max(a._node.shape[-2:])
     for key, value in (("atol", atol), ("rtol", rtol)):
         if isinstance(value, Tensor) and value.dtype.category == dt.COMPLEX:
             raise RuntimeError(f"{name}: {key} tensor of complex type is not supported.")
@@ -419,7 +417,7 @@ def _tolerances(name: str, a: Tensor, atol: Any, rtol: Any) -> tuple[Tensor, Ten
     def as_tensor(value: Any) -> Tensor:
         if isinstance(value, Tensor):
             return value.detach().to(device=a.device, dtype=d)
-        return creation.full((), float(value), dtype=d, device=a.device)
+        return a.new_full((), float(value), dtype=d)
 
     absolute = as_tensor(0.0 if atol is None else atol)
     if rtol is None:
@@ -456,7 +454,7 @@ def matrix_rank(
     absolute, relative = _tolerances("linalg.matrix_rank", A, atol, rtol)
     A = A.detach()
     if 0 in A._node.shape[-2:]:
-        return creation.zeros(A._node.shape[:-2], dtype=dt.int64, device=A.device)
+        return A.new_zeros(A._node.shape[:-2], dtype=dt.int64)
     s = el.abs(eigvalsh(A)) if hermitian else svdvals(A)
     bound = el.maximum(absolute, relative * reduce.amax(s, -1))
     return el.gt(s, mv.unsqueeze(bound, -1)).to(dt.int64).sum(-1)
@@ -471,7 +469,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None)
     computes it."""
     name = "linalg.lstsq"
     float_matrix(name, A)
-    same_dtype(name, A, B)
+    check.same_dtype(name, A, B)
     driver = "gelsy" if driver is None else driver
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(
@@ -486,10 +484,10 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None)
     b = mv.unsqueeze(B, -1) if vector else B
     rows_fit(name, A, b)
     m, n = A._node.shape[-2:]
-    rtol = float(np.finfo(A.dtype.to_real().numpy).eps) * max(m, n) if rcond is None else rcond
+    rtol = dt.finfo(A.dtype).eps * max(m, n) if rcond is None else rcond
     solution = matmul(_pinv(name, A, 0.0, rtol, False), b)
-    rank = creation.zeros((0,), dtype=dt.int64, device=A.device)
-    values = creation.zeros((0,), dtype=A.dtype.to_real(), device=A.device)
+    rank = A.new_zeros(0, dtype=dt.int64)
+    values = A.new_zeros(0, dtype=A.dtype.to_real())
     residuals = real(mv.slice_(solution.reshape(-1), (0,), (0,)))
     if driver != "gels":
         rank = matrix_rank(A, rtol=rtol)

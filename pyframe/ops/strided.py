@@ -12,7 +12,7 @@ from pyframe.ops import creation, movement as mv
 from pyframe.ops.index import add_rows, put_rows, take_rows
 from pyframe.ops.op import MOVEMENT, GradNode, Op, apply, mode
 from pyframe.ops.public import public
-from pyframe.tensor import Tensor, _whole, no_grad, upload
+from pyframe.tensor import Tensor, no_grad, upload, whole_of
 
 Shape = tuple[int, ...]
 
@@ -63,7 +63,7 @@ def _unstrided(
     memory, read where the input lies; elements that share a place share its gradient equally."""
     n = max(_extent(shape, *at), _extent(size, stride, offset))
     if not g.numel() or not math.prod(shape):
-        return mv.full_like_shape(g, shape)
+        return g.new_zeros(shape)
     to = upload(_places(size, stride, offset), g.device)
     memory = apply(add_rows, (to, mv.reshape(g, (-1, 1))), (n,))
     places = _places(shape, *at)
@@ -89,7 +89,7 @@ def _room(x: Tensor) -> int:
 def _checked(
     name: str, x: Tensor, size: Any, stride: Any, offset: int | None
 ) -> tuple[Shape, Shape, int]:
-    size, stride = mv._ints(name, (size,)), mv._ints(name, (stride,))
+    size, stride = mv.as_ints(name, (size,)), mv.as_ints(name, (stride,))
     if len(size) != len(stride):
         raise RuntimeError(
             f"mismatch in length of strides and shape: {name} got {list(size)} and {list(stride)}"
@@ -119,7 +119,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
             mode.capture.give_up("sees strided memory as other strides")
     with no_grad():
         if base._steps:  # a handle on part of the memory: its owner is gone
-            owner = _whole(base._storage)
+            owner = whole_of(base._storage)
             owner._storage = base._storage
         else:
             owner = base
@@ -168,7 +168,7 @@ def as_strided_scatter(
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
     """Another shape in place: of the same memory, row-major, as far as it reaches, else of
     more (whose new elements are 0). RuntimeError where a gradient is needed."""
-    shape = mv._ints("resize_", sizes)
+    shape = mv.as_ints("resize_", sizes)
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
     if any(n < 0 for n in shape):
@@ -193,7 +193,7 @@ def resize_as_(input: Tensor, other: Tensor, *, memory_format: Any = None) -> Te
 
 def empty_strided(size: Any, stride: Any, **kw: Any) -> Tensor:
     """A tensor of zeros whose memory has these strides."""
-    size, stride = mv._ints("empty_strided", (size,)), mv._ints("empty_strided", (stride,))
+    size, stride = mv.as_ints("empty_strided", (size,)), mv.as_ints("empty_strided", (stride,))
     if len(size) != len(stride) or any(v < 0 for v in (*size, *stride)):
         raise RuntimeError(
             f"empty_strided: expected as many strides as sizes, none negative; got {list(size)} "
@@ -206,8 +206,8 @@ def empty_strided(size: Any, stride: Any, **kw: Any) -> Tensor:
 
 def empty_permuted(size: Any, physical_layout: Any, **kw: Any) -> Tensor:
     """A tensor of zeros whose dims lie in memory in the order `physical_layout`."""
-    size = mv._ints("empty_permuted", (size,))
-    order = mv._ints("empty_permuted", (physical_layout,))
+    size = mv.as_ints("empty_permuted", (size,))
+    order = mv.as_ints("empty_permuted", (physical_layout,))
     if sorted(order) != list(range(len(size))):
         raise RuntimeError(
             f"empty_permuted: Dimensions {list(order)} must name each of {len(size)} dims once"
@@ -220,7 +220,7 @@ def empty_permuted(size: Any, physical_layout: Any, **kw: Any) -> Tensor:
 
 def new_empty_strided(self: Tensor, size: Any, stride: Any, **kw: Any) -> Tensor:
     """`empty_strided` with the dtype and device of `self`."""
-    return empty_strided(size, stride, **creation._like(self, kw))
+    return empty_strided(size, stride, **creation.like_options(self, kw))
 
 
 PUBLIC = public(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.devices import device as Device, get_default_device
+from pyframe.devices import resolve
 from pyframe.ops import specialfn
 from pyframe.ops.op import check_dtype
 from pyframe.ops.public import public
@@ -28,7 +28,7 @@ def _window(
     d = dtype or dt.get_default_dtype()
     if d not in (dt.float32, dt.float64):
         raise ValueError(f"{name} expects float32 or float64 dtypes, got: {d}")
-    target = Device(device) if device is not None else get_default_device()
+    target = resolve(device)
     check_dtype(name, d, target)
     k = np.arange(M, dtype=np.float64)
     if M == 1 and one:

@@ -18,7 +18,7 @@ from pyframe.devices import device as Device
 from pyframe.func import leaves, unflatten
 from pyframe.grad_mode import enable_grad, no_grad
 from pyframe.graph.capture import outside
-from pyframe.graph.compile import _rebuild as tree_map
+from pyframe.graph.compile import tree_map
 from pyframe.ops.op import Packed, mode
 from pyframe.random import default_generator
 from pyframe.tensor import Tensor, upload

@@ -84,8 +84,7 @@ def test_binary_cross_entropy_at_0_and_1(torch: Any) -> None:
 
 def test_probabilities_outside_0_to_1(device: str) -> None:
     x = pf.tensor([0.5, 1.5], device=device)
-    error = RuntimeError if device == "cpu" else IndexError
-    with pytest.raises(error, match="between 0 and 1"):
+    with pytest.raises(RuntimeError, match="between 0 and 1"):
         F.binary_cross_entropy(x, pf.zeros(2, device=device)).item()
 
 
@@ -380,9 +379,9 @@ def test_embedding_bag_refuses() -> None:
 
 
 def test_one_hot_refuses(device: str) -> None:
-    with pytest.raises((RuntimeError, IndexError)):
+    with pytest.raises(RuntimeError, match="Class values"):
         F.one_hot(pf.tensor([0, 5], device=device), 4).sum().item()
-    with pytest.raises((RuntimeError, IndexError)):
+    with pytest.raises(RuntimeError, match="Class values"):
         F.one_hot(pf.tensor([0, -1], device=device), 4).sum().item()
 
 

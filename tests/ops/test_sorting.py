@@ -153,9 +153,9 @@ def test_masks(device: str) -> None:
 
 
 def test_negative_weights_show_when_read(device: str) -> None:
-    with pytest.raises((RuntimeError, IndexError), match="cannot be negative"):
+    with pytest.raises(RuntimeError, match="cannot be negative"):
         pf.cov(pf.ones(2, 2, device=device), aweights=on(device, [1.0, -1.0])).cpu()
-    with pytest.raises((RuntimeError, IndexError), match=r"range \[0, 1\]"):
+    with pytest.raises(RuntimeError, match=r"range \[0, 1\]"):
         pf.quantile(pf.ones(2, device=device), on(device, [1.5])).cpu()
 
 

@@ -11,10 +11,11 @@ from pyframe.devices import mode
 from pyframe.ops import (
     METHODS,
     arrange,
+    check,
     elementwise as el,
     reduce as rd,
 )
-from pyframe.ops.activation import floats_only, hardshrink as hardshrink, prelu as prelu
+from pyframe.ops.activation import hardshrink as hardshrink, prelu as prelu
 from pyframe.ops.creation import rand
 from pyframe.ops.elementwise import softplus as _softplus
 from pyframe.tensor import Tensor, normalize_dim
@@ -92,19 +93,19 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(x + 3, 0), 6) / 6 (arXiv 1905.02244)."""
-    floats_only("hardsigmoid", input)
+    check.floats("hardsigmoid", input)
     return maybe_inplace(lambda x: _clipped(x + 3.0, 0.0, 6.0) / 6.0, input, inplace)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * hardsigmoid(x) (arXiv 1905.02244)."""
-    floats_only("hardswish", input)
+    check.floats("hardswish", input)
     return maybe_inplace(lambda x: x * _clipped(x + 3.0, 0.0, 6.0) / 6.0, input, inplace)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x where x > 0, else negative_slope * x."""
-    floats_only("leaky_relu", input)
+    check.floats("leaky_relu", input)
     return maybe_inplace(lambda x: el.where(el.gt(x, 0), x, x * negative_slope), input, inplace)
 
 
@@ -121,7 +122,7 @@ def rrelu(
         )
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
-    floats_only("rrelu", input)
+    check.floats("rrelu", input)
     u = rand(input._node.shape, dtype=input.dtype, device=input.device)
     slope = u * (upper - lower) + lower
     return maybe_inplace(lambda x: el.where(el.le(x, 0), x * slope, x), input, inplace)
@@ -129,7 +130,7 @@ def rrelu(
 
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x brought nearer to 0 by lambd, and 0 where |x| <= lambd."""
-    floats_only("softshrink", input)
+    check.floats("softshrink", input)
     if lambd < 0:
         raise RuntimeError(
             f"softshrink: lambda must be greater or equal to 0, but found to be {lambd}"
@@ -157,7 +158,7 @@ def _elu(x: Tensor, alpha: float, scale: float, input_scale: float) -> Tensor:
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where x > 0, else alpha * (exp(x) - 1) (arXiv 1511.07289)."""
-    floats_only("elu", input)
+    check.floats("elu", input)
     return maybe_inplace(lambda x: _elu(x, alpha, 1, 1), input, inplace)
 
 
@@ -166,13 +167,13 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """elu with the two constants that keep mean 0 and variance 1 (arXiv 1706.02515)."""
-    floats_only("selu", input)
+    check.floats("selu", input)
     return maybe_inplace(lambda x: _elu(x, SELU_ALPHA, SELU_SCALE, 1), input, inplace)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where x > 0, else alpha * (exp(x / alpha) - 1) (arXiv 1704.07483)."""
-    floats_only("celu", input)
+    check.floats("celu", input)
     if alpha == 0:
         raise RuntimeError("celu: ZeroDivisionError: alpha cannot be 0 for CELU")
     return maybe_inplace(lambda x: _elu(x, alpha, 1, 1 / alpha), input, inplace)
@@ -180,32 +181,32 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
     """x * Phi(x) (arXiv 1606.08415); approximate='tanh' for its approximation."""
-    floats_only("gelu", input)
+    check.floats("gelu", input)
     return el.gelu(input, approximate)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     """x * sigmoid(x) (arXiv 1606.08415)."""
-    floats_only("silu", input)
+    check.floats("silu", input)
     return maybe_inplace(el.silu, input, inplace)
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * tanh(softplus(x)) (arXiv 1908.08681)."""
-    floats_only("mish", input)
+    check.floats("mish", input)
     return maybe_inplace(lambda x: x * el.tanh(_softplus(x)), input, inplace)
 
 
 def softplus(input: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
     """log(1 + exp(beta * x)) / beta; x itself above `threshold`."""
-    floats_only("softplus", input)
+    check.floats("softplus", input)
     scaled = input * beta
     return el.where(el.gt(scaled, threshold), input, _softplus(scaled) / beta)
 
 
 def logsigmoid(input: Tensor) -> Tensor:
     """log(sigmoid(x)), without overflow."""
-    floats_only("logsigmoid", input)
+    check.floats("logsigmoid", input)
     return -_softplus(-input)
 
 
@@ -221,7 +222,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     """a * sigmoid(b) of the two halves of a dim (arXiv 1612.08083). RuntimeError if it is odd."""
     if input.ndim == 0:
         raise RuntimeError("glu: does not support scalars because halving size must be even")
-    floats_only("glu", input)
+    check.floats("glu", input)
     d = normalize_dim(dim, input.ndim)
     n = input._node.shape[d]
     if n % 2:
@@ -272,7 +273,7 @@ def gumbel_softmax(
     one-hot, with the gradient of the soft sample."""
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    floats_only("gumbel_softmax", logits)
+    check.floats("gumbel_softmax", logits)
     u = rand(logits._node.shape, dtype=logits.dtype, device=logits.device)
     soft = rd.softmax((logits - el.log(-el.log(u))) / tau, dim)
     if not hard:

@@ -14,16 +14,18 @@ from pyframe.nn.functional.resample import pad
 from pyframe.nn.functional.spatial import avg_pool2d
 from pyframe.ops import (
     arrange,
+    check,
     elementwise as el,
     index as _index,
     movement as mv,
     reduce as rd,
 )
-from pyframe.ops.activation import floats_only
-from pyframe.ops.creation import ones, rand, zeros
+from pyframe.ops.creation import rand
+from pyframe.ops.index import add_rows, take_rows
 from pyframe.ops.matmul import linear as _linear, matmul
+from pyframe.ops.op import apply
 from pyframe.ops.scan import cumsum
-from pyframe.tensor import Tensor, from_numpy, no_grad, normalize_dim
+from pyframe.tensor import Tensor, no_grad, normalize_dim, upload
 
 __all__ = [
     "alpha_dropout", "batch_norm", "bilinear", "cosine_similarity", "dropout", "dropout1d",
@@ -32,14 +34,6 @@ __all__ = [
     "multi_head_attention_forward", "normalize", "one_hot", "pairwise_distance", "pdist",
     "rms_norm", "scaled_dot_product_attention",
 ]  # fmt: skip
-
-
-def check(bad: Tensor, error: type[Exception], message: str) -> None:
-    """`error` where an element of `bad` is true; on lazy devices IndexError at the next read."""
-    if bad.device.lazy:
-        _index.guard(bad, message)
-    elif bad._node.data.any():
-        raise error(message)
 
 
 def at_least(x: Tensor, low: float) -> Tensor:
@@ -107,7 +101,7 @@ def dropped(
         )
     if not training or p == 0 or 0 in shape:
         return input
-    floats_only(name, input)
+    check.floats(name, input)
     if p == 1:
         return maybe_inplace(lambda x: x * 0.0, input, inplace)
     mask_shape = (*shape[:2], *(1,) * (len(shape) - 2)) if features else shape
@@ -237,7 +231,7 @@ def _last_dims(name: str, input: Tensor, normalized_shape: Any, **params: Any) -
                 f"{name}: Expected {what} to be of same shape as normalized_shape, but got "
                 f"{what} of shape {list(x.shape)} and normalized_shape = {list(shape)}"
             )
-    floats_only(name, input)
+    check.floats(name, input)
     return tuple(range(-k, 0))
 
 
@@ -266,7 +260,7 @@ def rms_norm(
     dtype's machine epsilon by default."""
     dims = _last_dims("rms_norm", input, normalized_shape, weight=weight)
     if eps is None:
-        eps = 2**-7 if input.dtype is dt.bfloat16 else float(np.finfo(input.dtype.numpy).eps)
+        eps = dt.finfo(input.dtype).eps
     out = input * el.rsqrt(rd.mean(input * input, dims, True) + eps)
     return _affine(out, weight, None, input._node.shape[-len(dims) :])
 
@@ -304,9 +298,9 @@ def native_batch_norm(
     running_var: Tensor | None, training: bool, momentum: float, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """(batch_norm, mean (C,), 1 / sqrt(var + eps) (C,)); empty statistics unless in training."""
-    floats_only("batch_norm", input)
+    check.floats("batch_norm", input)
     shape = input._node.shape
-    none = zeros(0, dtype=input.dtype, device=input.device)
+    none = input.new_zeros(0)
     if 0 in shape:
         return input.clone(), none, none
     if len(shape) < 2:
@@ -364,7 +358,7 @@ def instance_norm(
             "instance_norm: Expected more than 1 spatial element when training, got input size "
             f"{list(shape)}"
         )
-    floats_only("instance_norm", input)
+    check.floats("instance_norm", input)
     if len(shape) < 2:
         raise RuntimeError(f"instance_norm: expected input (N, C, *), got {list(shape)}")
     _check_channels(
@@ -412,7 +406,7 @@ def native_group_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """(group_norm, mean (N, group), 1 / sqrt(var + eps) (N, group)) of an input (N, C, *)."""
     _check_channels("group_norm", C, weight=weight, bias=bias)
-    floats_only("group_norm", input)
+    check.floats("group_norm", input)
     shape = input._node.shape
     out, mean, _, rstd = _standard(input.reshape(N, group, C // group * HxW), (2,), eps)
     out = _affine(out.reshape(shape), weight, bias, (C, *(1,) * (len(shape) - 2)))
@@ -473,15 +467,14 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     """The p-norms of the differences of all pairs of rows: (N, M) -> (N * (N - 1) / 2,)."""
     if input.ndim != 2:
         raise RuntimeError(f"pdist: only supports 2D tensors, got: {input.ndim}D")
-    floats_only("pdist", input)
+    check.floats("pdist", input)
     if p < 0:
         raise RuntimeError(f"pdist: only supports non-negative p values, got {p}")
     first, second = np.triu_indices(input._node.shape[0], 1)
     if not first.size:
         return rd.sum(input[:0], 1)
     rows = [
-        _index.apply(_index.take_rows, (input, from_numpy(i.astype(np.int64)).to(input.device)))
-        for i in (first, second)
+        apply(take_rows, (input, upload(i.astype(np.int64), input.device))) for i in (first, second)
     ]
     return rd.vector_norm(rows[0] - rows[1], p, 1, False)
 
@@ -498,7 +491,7 @@ def _expect(holds: bool, message: str) -> None:
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """int64 (*, num_classes) with a 1 at each class; num_classes -1 reads the largest.
 
-    RuntimeError for a class outside 0..num_classes-1 (on the GPU IndexError, when a value is read).
+    RuntimeError for a class outside 0..num_classes-1 (on the GPU when a value is next read).
     """
     if input.dtype is not dt.int64:
         raise RuntimeError(f"one_hot: only applicable to int64 tensors, got {input.dtype.name}")
@@ -509,7 +502,7 @@ def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     elif num_classes < 1 and (input.numel() or num_classes < 0):
         raise RuntimeError(f"one_hot: num_classes must be positive, got {num_classes}")
     bad = el.logical_or(el.lt(input, 0), el.ge(input, num_classes))
-    check(bad, RuntimeError, f"one_hot: Class values must be from 0 to {num_classes - 1}")
+    check.refuse(bad, f"one_hot: Class values must be from 0 to {num_classes - 1}")
     hot = el.eq(mv.unsqueeze(input, -1), el.iota((num_classes,), input.device))
     return hot.to(dt.int64)
 
@@ -548,13 +541,13 @@ def checked_rows(name: str, input: Tensor, weight: Tensor) -> Tensor:
 
 
 def _rows(weight: Tensor, flat: Tensor, padding_idx: int | None, by_freq: bool) -> Tensor:
-    out = _index.apply(_index.take_rows, (weight, flat))
+    out = apply(take_rows, (weight, flat))
     if not weight.requires_grad:
         return out
     if by_freq:
-        once = ones(flat.numel(), 1, dtype=weight.dtype, device=weight.device)
-        count = _index.apply(_index.add_rows, (flat, once), (weight._node.shape[0],))
-        share = 1 / _index.apply(_index.take_rows, (count, flat))
+        once = weight.new_ones(flat.numel(), 1)
+        count = apply(add_rows, (flat, once), (weight._node.shape[0],))
+        share = 1 / apply(take_rows, (count, flat))
         out = out.detach() + (out - out.detach()) * share
     if padding_idx is not None:
         out = el.where(mv.unsqueeze(el.eq(flat, padding_idx), -1), out.detach(), out)
@@ -564,8 +557,8 @@ def _rows(weight: Tensor, flat: Tensor, padding_idx: int | None, by_freq: bool) 
 def renorm_rows(weight: Tensor, flat: Tensor, max_norm: float, norm_type: float) -> None:
     """Shorten the rows that `flat` names to `max_norm`, in place."""
     with no_grad():
-        once = ones(flat.numel(), 1, dtype=weight.dtype, device=weight.device)
-        named = _index.apply(_index.add_rows, (flat, once), (weight._node.shape[0],))
+        once = weight.new_ones(flat.numel(), 1)
+        named = apply(add_rows, (flat, once), (weight._node.shape[0],))
         norm = rd.vector_norm(weight, norm_type, 1, True)
         long = el.logical_and(el.gt(named, 0), el.gt(norm, max_norm))
         weight._overwrite(el.where(long, weight * (max_norm / (norm + 1e-7)), weight))
@@ -620,7 +613,7 @@ def embedding_bag(
         picked = picked * per_sample_weights.reshape(-1, 1)
     if mode == "max":
         return _largest(picked, kept, _places(input, offsets, include_last_offset))
-    count = ones(flat.numel(), 1, dtype=weight.dtype, device=weight.device)
+    count = weight.new_ones(flat.numel(), 1)
     if kept is not None:
         picked, count = el.where(kept, picked, 0.0), kept.to(weight.dtype)
     if offsets is None:
@@ -631,7 +624,7 @@ def embedding_bag(
         bags = offsets.numel() - include_last_offset
         bag = _bags(offsets[:bags], flat.numel())
         total, count = [
-            _index.apply(_index.add_rows, (bag, x), (bags,)) for x in (picked, count)
+            apply(add_rows, (bag, x), (bags,)) for x in (picked, count)
         ]  # fmt: skip
     return total / el.clamp(count, min=1) if mode == "mean" else total
 
@@ -639,10 +632,10 @@ def embedding_bag(
 def _bags(offsets: Tensor, n: int) -> Tensor:
     """int64 (n,): the bag of each place, the last one that starts at or before it."""
     first, last = el.ne(offsets[:1], 0), el.gt(offsets, n)
-    check(first, RuntimeError, "embedding_bag: offsets[0] has to be 0, the start of the first bag")
-    check(last, RuntimeError, f"embedding_bag: an offset is greater than input's length {n}")
-    one = ones(offsets.numel(), 1, dtype=dt.int32, device=offsets.device)
-    starts = _index.apply(_index.add_rows, (offsets, one), (n + 1,))
+    check.refuse(first, "embedding_bag: offsets[0] has to be 0, the start of the first bag")
+    check.refuse(last, f"embedding_bag: an offset is greater than input's length {n}")
+    one = offsets.new_ones(offsets.numel(), 1, dtype=dt.int32)
+    starts = apply(add_rows, (offsets, one), (n + 1,))
     return cumsum(starts.reshape(-1), 0)[:n] - 1
 
 
@@ -668,13 +661,13 @@ def _largest(picked: Tensor, kept: Tensor | None, place: np.ndarray) -> Tensor:
     bags, length = place.shape
     width = picked._node.shape[1]
     if not place.size:
-        return zeros(bags, width, dtype=picked.dtype, device=picked.device)
-    at = from_numpy(np.maximum(place, 0).reshape(-1).astype(np.int64)).to(picked.device)
-    inside = from_numpy(place >= 0).to(picked.device)
+        return picked.new_zeros(bags, width)
+    at = upload(np.maximum(place, 0).reshape(-1).astype(np.int64), picked.device)
+    inside = upload(place >= 0, picked.device)
     if kept is not None:
         named = _index.index_select(kept.to(dt.int32), 0, at).reshape(bags, length)
         inside = el.logical_and(inside, el.ne(named, 0))
-    rows = _index.apply(_index.take_rows, (picked, at)).reshape(bags, length, width)
+    rows = apply(take_rows, (picked, at)).reshape(bags, length, width)
     rows = el.where(mv.unsqueeze(inside, 2), rows, -math.inf)
     best = rd.max(rows, 1).values  # the first of equals takes the gradient
     return el.where(mv.unsqueeze(rd.any(inside, 1), 1), best, 0.0)
@@ -694,7 +687,7 @@ def scaled_dot_product_attention(
     gives 0. With `enable_gqa` fewer heads (dim -3) of key and value serve several of query's.
     """
     name = "scaled_dot_product_attention"
-    floats_only(name, query, key, value)
+    check.floats(name, query, key, value)
     if not query.dtype is key.dtype is value.dtype:
         raise RuntimeError(
             f"{name}: Expected query, key, and value to have the same dtype, but got "
@@ -877,4 +870,4 @@ def _added(name: str, mask: Tensor | None, dtype: dt.dtype) -> Tensor | None:
     if mask is None or mask.dtype.category == dt.FLOAT:
         return mask
     _expect(mask.dtype is dt.bool_, f"only bool and floating types of {name} are supported")
-    return el.where(mask, -math.inf, zeros((), dtype=dtype, device=mask.device))
+    return el.where(mask, -math.inf, mask.new_zeros((), dtype=dtype))

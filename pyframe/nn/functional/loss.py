@@ -12,19 +12,19 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.nn.functional.activation import logsigmoid
-from pyframe.nn.functional.layer import at_least, check, linear, pairwise_distance
+from pyframe.nn.functional.layer import at_least, linear, pairwise_distance
 from pyframe.ops import (
+    check,
     elementwise as el,
     index as _index,
     movement as mv,
     reduce as rd,
 )
-from pyframe.ops.activation import floats_only
 from pyframe.ops.elementwise import softplus as _softplus
 from pyframe.ops.matmul import matmul
 from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.special import xlogy
-from pyframe.tensor import Tensor, from_numpy, tensor
+from pyframe.tensor import Tensor, tensor, upload
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
@@ -88,7 +88,7 @@ def _picked(
     name: str, input: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int
 ) -> tuple[Tensor, Tensor | None]:
     """(input at each target, the weight of each target or None where all count 1)."""
-    floats_only(name, input)
+    check.floats(name, input)
     if input.ndim == 0 or target.ndim != max(input.ndim - 1, 0):
         raise ValueError(
             f"{name}: expected target with one dim less than input (N, C, *), got input "
@@ -147,7 +147,7 @@ def cross_entropy(
     reduction = _reduction(size_average, reduce, reduction)
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
-    floats_only("cross_entropy", input)
+    check.floats("cross_entropy", input)
     c = 1 if input.ndim > 1 else 0
     if target._node.shape == input._node.shape and target.dtype.category != dt.FLOAT:
         raise RuntimeError(
@@ -247,7 +247,7 @@ def multi_margin_loss(
         raise ValueError(f"multi_margin_loss: only p == 1 and p == 2 supported, got {p}")
     if weight is not None and weight.ndim != 1:
         raise ValueError(f"multi_margin_loss: weight must be one-dimensional, got {weight.ndim}-d")
-    floats_only("multi_margin_loss", input)
+    check.floats("multi_margin_loss", input)
     if input.ndim > 2 or 0 in input._node.shape[-1:]:
         raise RuntimeError(
             "multi_margin_loss: Expected non-empty vector or matrix with optional 0-dim batch "
@@ -286,7 +286,7 @@ def multilabel_margin_loss(
     """sum over classes j in the target, i not in it, of max(0, 1 - x[j] + x[i]) / C: input and
     target (N, C) or (C,), where a target lists its classes and ends at the first -1."""
     reduction = _reduction(size_average, reduce, reduction)
-    floats_only("multilabel_margin_loss", input)
+    check.floats("multilabel_margin_loss", input)
     shape = input._node.shape
     if len(shape) > 2 or (len(shape) == 2 and shape[1] == 0) or shape == (0,):
         raise RuntimeError(
@@ -342,20 +342,16 @@ def binary_cross_entropy(
 ) -> Tensor:  # fmt: skip
     """-(t * log(x) + (1 - t) * log(1 - x)), logarithms no less than -100; equal shapes.
 
-    RuntimeError for an input outside 0..1 (on the GPU IndexError, when a value is next read).
+    RuntimeError for an input outside 0..1 (on the GPU when a value is next read).
     """
     reduction = _reduction(size_average, reduce, reduction)
-    floats_only("binary_cross_entropy", input)
+    check.floats("binary_cross_entropy", input)
     _equal_sizes("binary_cross_entropy", input, target)
-    if target.dtype is not input.dtype:
-        raise RuntimeError(
-            f"binary_cross_entropy: expected target of input's dtype {input.dtype.name}, got "
-            f"{target.dtype.name}; convert it with .to(dtype)"
-        )
+    check.same_dtype("binary_cross_entropy", input, target)
     message = "binary_cross_entropy: all elements of input should be between 0 and 1"
     checked = input.detach()
     outside = el.logical_or(el.lt(checked, 0), el.gt(checked, 1))
-    check(outside, RuntimeError, message)
+    check.refuse(outside, message)
     loss = apply(bce_op, (input, target))
     return _reduce(loss if weight is None else loss * weight, reduction)
 
@@ -431,7 +427,7 @@ def gaussian_nll_loss(
     """(log(var) + (x - t)^2 / var) / 2, var no less than eps; `full` adds log(2 pi) / 2.
 
     `var` is a float, or a tensor of input's shape, without its last dim or with one dim of 1.
-    ValueError for another shape or a negative variance (on the GPU IndexError, when read).
+    ValueError for another shape or a negative variance (on the GPU when read).
     """
     shape = input._node.shape
     if not isinstance(var, Tensor):
@@ -439,9 +435,8 @@ def gaussian_nll_loss(
             raise ValueError("gaussian_nll_loss: var has negative entry/entries")
         var = mv.expand(tensor(var, dtype=input.dtype, device=input.device), shape)
     else:
-        check(
-            el.lt(var.detach(), 0), ValueError, "gaussian_nll_loss: var has negative entry/entries"
-        )
+        bad = el.lt(var.detach(), 0)
+        check.refuse(bad, "gaussian_nll_loss: var has negative entry/entries", ValueError)
     seen = var._node.shape
     if seen != shape:
         if shape[:-1] == seen:
@@ -517,7 +512,7 @@ def smooth_l1_loss(
     """d^2 / (2 beta) where d = |input - target| < beta, else d - beta / 2 (arXiv 1504.08083)."""
     _same_shape("smooth_l1_loss", input, target)
     reduction = _reduction(size_average, reduce, reduction)
-    floats_only("smooth_l1_loss", input)
+    check.floats("smooth_l1_loss", input)
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss: does not support negative values for beta, got {beta}")
     d = el.abs(input - target)
@@ -533,7 +528,7 @@ def huber_loss(
     """d^2 / 2 where d = |input - target| < delta, else delta * (d - delta / 2)."""
     _same_shape("huber_loss", input, target)
     reduction = _reduction(None, None, reduction)
-    floats_only("huber_loss", input)
+    check.floats("huber_loss", input)
     if delta <= 0:
         raise RuntimeError(
             f"huber_loss: does not support non-positive values for delta, got {delta}"
@@ -677,7 +672,7 @@ def ctc_loss(
     PyTorch the gradient is that of the logits: log_probs must be results of log_softmax.
     """
     reduction = _reduction(None, None, reduction)
-    floats_only("ctc_loss", log_probs)
+    check.floats("ctc_loss", log_probs)
     if log_probs.ndim not in (2, 3):
         raise RuntimeError(
             f"ctc_loss: expected log_probs (T, N, C) or (T, C), got {list(log_probs.shape)}"
@@ -700,10 +695,8 @@ def ctc_loss(
             f"ctc_loss: Expected input_lengths to have value at most {steps}, but got {t_len.max()}"
         )
     labels = _ctc_labels(targets if batched else targets.reshape(1, -1), s_len, blank)
-    check(
-        el.logical_or(el.lt(labels, 0), el.ge(labels, classes)), RuntimeError,
-        f"ctc_loss: a target is out of range 0 to {classes - 1}",
-    )  # fmt: skip
+    bad = el.logical_or(el.lt(labels, 0), el.ge(labels, classes))
+    check.refuse(bad, f"ctc_loss: a target is out of range 0 to {classes - 1}")
     loss = apply(ctc_op, (lp, labels), (tuple(t_len.tolist()), tuple(s_len.tolist()), blank))
     never = el.ge(loss, -0.5 * NEVER)
     loss = el.where(never, 0.0 if zero_infinity else math.inf, loss)
@@ -741,7 +734,7 @@ def _ctc_labels(targets: Tensor, lengths: np.ndarray, blank: int) -> Tensor:
         place = np.where(inside, starts[:, None] + np.arange(longest), 0)
         if not targets.numel():
             return mv.expand(tensor(blank, device=targets.device), place.shape)
-        flat = from_numpy(place.reshape(-1)).to(targets.device)
+        flat = upload(place.reshape(-1), targets.device)
         targets = _index.index_select(targets, 0, flat).reshape(place.shape)
     elif targets.ndim != 2 or targets._node.shape[0] != len(lengths):
         raise RuntimeError(
@@ -755,7 +748,7 @@ def _ctc_labels(targets: Tensor, lengths: np.ndarray, blank: int) -> Tensor:
         )
     else:
         targets = targets[:, :longest]
-    return el.where(from_numpy(inside).to(targets.device), targets, blank)
+    return el.where(upload(inside, targets.device), targets, blank)
 
 
 def _ctc_step(a: Tensor, two: Tensor, one: Tensor, may_skip: Tensor) -> Tensor:
@@ -793,7 +786,7 @@ def _ctc_forward(emitted: Tensor, may_skip: Tensor, t_len: tuple[int, ...]) -> l
 
 def _column(like: Tensor, lengths: Any, t: int) -> Tensor:
     """bool (N, 1): which lengths are above t."""
-    return from_numpy(np.array(lengths)[:, None] > t).to(like.device)
+    return upload(np.array(lengths)[:, None] > t, like.device)
 
 
 def _ctc_backward(
@@ -823,7 +816,7 @@ def _ctc_by_ops(
     ends = _ctc_ends(lp, labels, s_len)
     loss = -rd.logsumexp(el.where(ends, total, NEVER), 1)
     if min(t_len) == 0:  # no time: nothing but the empty target is possible
-        empty = from_numpy(np.array(s_len) == 0).to(lp.device)
+        empty = upload(np.array(s_len) == 0, lp.device)
         none = el.where(empty, 0.0, -NEVER)
         loss = el.where(mv.squeeze(_column(lp, t_len, 0), 1), loss, none)
     return loss
@@ -833,7 +826,7 @@ def _ctc_ends(lp: Tensor, labels: Tensor, s_len: tuple[int, ...]) -> Tensor:
     """bool (N, 2S + 1): the places where a path may end, the last label and the blank after it."""
     place = np.arange(2 * labels._node.shape[1] + 1)
     last = 2 * np.array(s_len)[:, None]
-    return from_numpy((place == last) | (place == last - 1)).to(lp.device)
+    return upload((place == last) | (place == last - 1), lp.device)
 
 
 def _ctc_grad(
@@ -846,8 +839,7 @@ def _ctc_grad(
     ends = _ctc_ends(lp, labels, s_len)
     here = mv.stack(_ctc_forward(emitted, may_skip, t_len))
     here = here + mv.stack(_ctc_backward(emitted, may_skip, ends, t_len))
-    inside = from_numpy(np.arange(steps)[:, None, None] < np.array(t_len)[:, None])
-    inside = inside.to(lp.device)
+    inside = upload(np.arange(steps)[:, None, None] < np.array(t_len)[:, None], lp.device)
     possible = el.lt(y, -0.5 * NEVER)
     exponent = here - emitted[:steps] + el.where(possible, y, 0.0).reshape(-1, 1)
     counts = el.logical_and(inside, possible.reshape(-1, 1))

@@ -12,14 +12,9 @@ from pyframe.ops.conv import each
 from pyframe.tensor import Tensor
 
 __all__ = [
-    "affine_grid",
-    "grid_sample",
-    "interpolate",
-    "pad",
-    "upsample",
-    "upsample_bilinear",
+    "affine_grid", "grid_sample", "interpolate", "pad", "upsample", "upsample_bilinear",
     "upsample_nearest",
-]
+]  # fmt: skip
 
 _NEAREST = ("nearest", "nearest-exact")
 _SMOOTH = {"linear": 3, "bilinear": 4, "trilinear": 5, "bicubic": 4}  # and the ndim they take

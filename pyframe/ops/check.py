@@ -1,0 +1,75 @@
+"""What the families refuse: each thing that may be wrong with arguments is checked in one place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyframe import dtypes as dt
+from pyframe.graph import guard as guards
+from pyframe.tensor import Tensor
+
+
+def tensors(name: str, *xs: Any) -> None:
+    """TypeError unless all are tensors."""
+    for x in xs:
+        if not isinstance(x, Tensor):
+            raise TypeError(
+                f"{name}(): expected a Tensor, got {type(x).__name__}; make it one with pf.tensor"
+            )
+
+
+def real(name: str, x: Any) -> None:
+    """TypeError unless `x` is a tensor, RuntimeError if it is complex."""
+    tensors(name, x)
+    if x.dtype.category == dt.COMPLEX:
+        raise RuntimeError(
+            f"{name}: not implemented for {x.dtype.name}, which has no order; use .abs() or .real"
+        )
+
+
+def floats(name: str, *xs: Tensor | None) -> None:
+    """NotImplementedError where a tensor is not of a (real) float dtype."""
+    for x in xs:
+        if x is not None and x.dtype.category != dt.FLOAT:
+            raise NotImplementedError(
+                f"{name}: not implemented for {x.dtype.name}; expected a float dtype, "
+                + ("such as that of x.real" if x.is_complex() else "use .float() first")
+            )
+
+
+def floats_or_complex(name: str, *xs: Tensor) -> None:
+    """NotImplementedError where a tensor is of ints or bools."""
+    for x in xs:
+        if x.dtype.category < dt.FLOAT:
+            raise NotImplementedError(
+                f"{name}: not implemented for {x.dtype.name}; expected a floating point or complex "
+                "dtype, use .float() first"
+            )
+
+
+def same_dtype(name: str, *xs: Any) -> None:
+    """TypeError unless all are tensors, RuntimeError unless they are of one dtype."""
+    tensors(name, *xs)
+    for x in xs[1:]:
+        if x.dtype is not xs[0].dtype:
+            raise RuntimeError(
+                f"{name}: expected tensors of the same dtype, but got {xs[0].dtype.name} and "
+                f"{x.dtype.name}; convert one with .to(dtype)"
+            )
+
+
+# --- what only the values show
+
+
+def guard(bad: Tensor, message: str, error: type[Exception] = IndexError) -> None:
+    """On a lazy device: raise error(message) at the next read if any of `bad` is true."""
+    if bad.device.lazy:
+        guards.of(bad.device).check(bad, message, error)
+
+
+def refuse(bad: Tensor, message: str, error: type[Exception] = RuntimeError) -> None:
+    """error(message) if any of `bad` is true: at once on the CPU, else at the next read."""
+    if bad.device.lazy:
+        guard(bad, message, error)
+    elif bad._node.data.any():
+        raise error(message)
