@@ -845,7 +845,7 @@ def _parse(x: Tensor, key: Any) -> tuple[Tensor, dict[int, Tensor]]:
     for i in _masks_as_indices(x, _items(x, key)):
         if i is None or isinstance(i, np.ndarray):
             if i is not None:
-                tensors[len(shape)] = from_numpy(i).to(x.device)
+                tensors[len(shape)] = upload(i, x.device)
             shape.append(1)
             continue
         d = len(cuts)

@@ -19,7 +19,7 @@ from pyframe.ops.elementwise import broadcast, mul
 from pyframe.ops.op import ROUTINE, Op, Shader, apply
 from pyframe.ops.public import public
 from pyframe.ops.reduce import sum_op
-from pyframe.tensor import Tensor, from_numpy, normalize_dim
+from pyframe.tensor import Tensor, normalize_dim, upload
 
 
 def _infer(a: Any, b: Any) -> tuple[tuple[int, ...], dt.dtype]:
@@ -235,7 +235,7 @@ def _scaled_sum(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor
 
 def nothing_of(x: Tensor) -> Tensor:
     """Zeros, whatever `x` holds, of which `x` is an input (with the gradient 0)."""
-    return el.where(from_numpy(np.array(False)).to(x.device), x, 0)
+    return el.where(upload(np.array(False), x.device), x, 0)
 
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
@@ -681,7 +681,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
     pick = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(pick(range(input.shape[0]), r)), np.int64).reshape(-1, r)
-    index = from_numpy(rows.reshape(-1)).to(input.device)
+    index = upload(rows.reshape(-1), input.device)
     return index_select(input, 0, index).reshape(rows.shape)
 
 

@@ -23,7 +23,7 @@ from pyframe.ops.activation import floats_only
 from pyframe.ops.creation import ones, rand, zeros
 from pyframe.ops.matmul import linear as _linear, matmul
 from pyframe.ops.scan import cumsum
-from pyframe.tensor import Tensor, from_numpy, no_grad, normalize_dim
+from pyframe.tensor import Tensor, no_grad, normalize_dim, upload
 
 __all__ = [
     "alpha_dropout", "batch_norm", "bilinear", "cosine_similarity", "dropout", "dropout1d",
@@ -480,7 +480,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     if not first.size:
         return rd.sum(input[:0], 1)
     rows = [
-        _index.apply(_index.take_rows, (input, from_numpy(i.astype(np.int64)).to(input.device)))
+        _index.apply(_index.take_rows, (input, upload(i.astype(np.int64), input.device)))
         for i in (first, second)
     ]
     return rd.vector_norm(rows[0] - rows[1], p, 1, False)
@@ -669,8 +669,8 @@ def _largest(picked: Tensor, kept: Tensor | None, place: np.ndarray) -> Tensor:
     width = picked._node.shape[1]
     if not place.size:
         return zeros(bags, width, dtype=picked.dtype, device=picked.device)
-    at = from_numpy(np.maximum(place, 0).reshape(-1).astype(np.int64)).to(picked.device)
-    inside = from_numpy(place >= 0).to(picked.device)
+    at = upload(np.maximum(place, 0).reshape(-1).astype(np.int64), picked.device)
+    inside = upload(place >= 0, picked.device)
     if kept is not None:
         named = _index.index_select(kept.to(dt.int32), 0, at).reshape(bags, length)
         inside = el.logical_and(inside, el.ne(named, 0))

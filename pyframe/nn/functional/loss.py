@@ -24,7 +24,7 @@ from pyframe.ops.elementwise import softplus as _softplus
 from pyframe.ops.matmul import matmul
 from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.special import xlogy
-from pyframe.tensor import Tensor, from_numpy, tensor
+from pyframe.tensor import Tensor, tensor, upload
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
@@ -741,7 +741,7 @@ def _ctc_labels(targets: Tensor, lengths: np.ndarray, blank: int) -> Tensor:
         place = np.where(inside, starts[:, None] + np.arange(longest), 0)
         if not targets.numel():
             return mv.expand(tensor(blank, device=targets.device), place.shape)
-        flat = from_numpy(place.reshape(-1)).to(targets.device)
+        flat = upload(place.reshape(-1), targets.device)
         targets = _index.index_select(targets, 0, flat).reshape(place.shape)
     elif targets.ndim != 2 or targets._node.shape[0] != len(lengths):
         raise RuntimeError(
@@ -755,7 +755,7 @@ def _ctc_labels(targets: Tensor, lengths: np.ndarray, blank: int) -> Tensor:
         )
     else:
         targets = targets[:, :longest]
-    return el.where(from_numpy(inside).to(targets.device), targets, blank)
+    return el.where(upload(inside, targets.device), targets, blank)
 
 
 def _ctc_step(a: Tensor, two: Tensor, one: Tensor, may_skip: Tensor) -> Tensor:
@@ -793,7 +793,7 @@ def _ctc_forward(emitted: Tensor, may_skip: Tensor, t_len: tuple[int, ...]) -> l
 
 def _column(like: Tensor, lengths: Any, t: int) -> Tensor:
     """bool (N, 1): which lengths are above t."""
-    return from_numpy(np.array(lengths)[:, None] > t).to(like.device)
+    return upload(np.array(lengths)[:, None] > t, like.device)
 
 
 def _ctc_backward(
@@ -823,7 +823,7 @@ def _ctc_by_ops(
     ends = _ctc_ends(lp, labels, s_len)
     loss = -rd.logsumexp(el.where(ends, total, NEVER), 1)
     if min(t_len) == 0:  # no time: nothing but the empty target is possible
-        empty = from_numpy(np.array(s_len) == 0).to(lp.device)
+        empty = upload(np.array(s_len) == 0, lp.device)
         none = el.where(empty, 0.0, -NEVER)
         loss = el.where(mv.squeeze(_column(lp, t_len, 0), 1), loss, none)
     return loss
@@ -833,7 +833,7 @@ def _ctc_ends(lp: Tensor, labels: Tensor, s_len: tuple[int, ...]) -> Tensor:
     """bool (N, 2S + 1): the places where a path may end, the last label and the blank after it."""
     place = np.arange(2 * labels._node.shape[1] + 1)
     last = 2 * np.array(s_len)[:, None]
-    return from_numpy((place == last) | (place == last - 1)).to(lp.device)
+    return upload((place == last) | (place == last - 1), lp.device)
 
 
 def _ctc_grad(
@@ -846,8 +846,7 @@ def _ctc_grad(
     ends = _ctc_ends(lp, labels, s_len)
     here = mv.stack(_ctc_forward(emitted, may_skip, t_len))
     here = here + mv.stack(_ctc_backward(emitted, may_skip, ends, t_len))
-    inside = from_numpy(np.arange(steps)[:, None, None] < np.array(t_len)[:, None])
-    inside = inside.to(lp.device)
+    inside = upload(np.arange(steps)[:, None, None] < np.array(t_len)[:, None], lp.device)
     possible = el.lt(y, -0.5 * NEVER)
     exponent = here - emitted[:steps] + el.where(possible, y, 0.0).reshape(-1, 1)
     counts = el.logical_and(inside, possible.reshape(-1, 1))
