@@ -924,7 +924,11 @@ def _op_to_device(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
 def _transfer(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
     array, d = x._host(), x.dtype
     if dtype is not None and dtype is not d:
-        array, d = _op.CAST(from_numpy(array), dtype)._node.data, dtype
+        capture, mode.capture = mode.capture, None  # what the host knows it converts at once
+        try:
+            array, d = _op.CAST(from_numpy(array), dtype)._node.data, dtype
+        finally:
+            mode.capture = capture
     return upload(array, target, d)
 
 

@@ -135,8 +135,8 @@ class _BadIndexError(Exception):
     """An index is out of range."""
 
 
-class _PythonHistoryError(Exception):
-    """Python code of the user's is in the history of what the function returns."""
+class _HistoryError(Exception):
+    """No replay can make the history of what the function returns or writes to."""
 
 
 def _is_small(n: Node) -> bool:
@@ -154,6 +154,9 @@ class _Replay:
         self, capture: Capture, args: list[Tensor], nodes: list[tuple[Node, Node]], result: Any
     ) -> None:
         """`nodes`: of each argument before the call, its own and that of its storage."""
+        owners = [x if x._base is None else x._base for x in args]  # whose history a write changes
+        if any(x._grad_fn is not None and x._grad_fn.seq > capture.first for x in owners):
+            raise _HistoryError("writes to an argument that requires grad, as no replay can")
         gc.collect()  # what only a cycle of dead objects holds would be computed
         returned: list[Tensor] = []
         tree_map(result, returned.append)
@@ -185,7 +188,7 @@ class _Replay:
         def source(x: Tensor) -> Any:
             i = position.get(id(x._storage))
             if i is not None:
-                return _Given(i, x._steps, x is args[i])
+                return _Given(i, x._steps, x is args[i], x.requires_grad)
             k = place.get(id(x._storage))
             return x if k is None else _Made(k, x._steps, number.get(id(x._grad_fn), x._grad_fn))
 
@@ -280,6 +283,7 @@ class _Given(NamedTuple):
     number: int
     steps: Any
     itself: bool
+    tracked: bool  # it needs gradients, which go to the argument
 
 
 class _Made(NamedTuple):
@@ -294,7 +298,9 @@ def _results(value: Any, args: list[Tensor], bases: list[Tensor], history: list[
     """The results of a call from the picture that its capture made of them."""
     if isinstance(value, _Given):
         x = args[value.number]
-        return x if value.itself else _cut(x._alias(), value.steps[len(x._steps) :])
+        if value.itself:
+            return x
+        return _cut(x if value.tracked else x._alias(), value.steps[len(x._steps) :])
     if isinstance(value, _Made):
         x = _cut(bases[value.number], value.steps)
         if value.history is not None:
@@ -326,7 +332,7 @@ class _Step(NamedTuple):
         def edge(e: Any) -> Any:
             if id(e) in number:
                 return number[id(e)]
-            return _Given(leads[id(e)], (), True) if id(e) in leads else e
+            return _Given(leads[id(e)], (), True, True) if id(e) in leads else e
 
         def entry(e: Any) -> Any:
             return (source(e[0]),) if type(e) is tuple else e
@@ -364,7 +370,7 @@ def _history(tensors: list[Tensor], first: int) -> list[GradNode]:
         if n is None or n.seq <= first:
             continue
         if type(n) is not GradNode or (n.extra is not None and n.extra.packed):
-            raise _PythonHistoryError(f"returns a result of {n.name()}, which no replay makes anew")
+            raise _HistoryError(f"returns a result of {n.name()}, which no replay makes anew")
         if n.saved is not None and id(n) not in found:
             found[id(n)] = n
             stack.extend(e for e in n.edges if isinstance(e, GradNode))
@@ -466,7 +472,7 @@ class Compiled:
         except _BadIndexError:
             capture.undo()
             return self.fn(*args, **kwargs)
-        except _PythonHistoryError as e:
+        except _HistoryError as e:
             capture.finish()
             self.give_up(f"it {e}")
             return result

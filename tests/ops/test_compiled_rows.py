@@ -1,0 +1,128 @@
+"""Every row of tests/samples as a compiled function: a replay gives what eager code gives."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from samples import ROWS, Row, make
+
+import pyframe as pf
+import pyframe.nn.functional as F
+from pyframe.ops import op as _op
+
+# All rows on the CPU; the software adapter compiles shaders too slowly for more than a spread.
+CASES = [("cpu", r) for r in ROWS] + [("gpu", r) for r in ROWS[::8] if not r.cpu]
+# Why a capture gives up: it reads values (see `reads`), or a plan has no such dtype
+READS, NO_PLAN = "reads the value", r"computes \w+ of (complex|bfloat)|reads bytes as another dtype"
+
+
+def forward(row: Row, *xs: Any) -> Any:
+    with pf.no_grad():
+        return row.call(pf, F, *xs)
+
+
+def backward(row: Row, *xs: Any) -> Any:
+    y = row.call(pf, F, *xs)
+    count = pf.arange(y.numel(), dtype=pf.float32, device=y.device)
+    seed = pf.cos(count).reshape(y.shape).to(y.dtype)
+    wanted = [x for x in xs if x.requires_grad]
+    return y, *pf.autograd.grad(y, wanted, seed, allow_unused=True)
+
+
+def arguments(row: Row, device: str, call: int) -> list[Any]:
+    rng = np.random.default_rng(sum(map(ord, row.name)) + call)
+    xs = [pf.from_numpy(make(s, rng)).to(device) for s in row.specs]
+    for x in xs:
+        x.requires_grad_(row.grad and x.is_floating_point())
+    return xs
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Grows when an op reads a value: one whose shape depends on it, or that the host computes."""
+    found: list[str] = []
+
+    def spy(fn: Callable[..., Any], what: str) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            found.append(what)
+            return fn(*args, **kwargs)
+
+        return run
+
+    monkeypatch.setattr(pf.Tensor, "_host", spy(pf.Tensor._host, "read"))
+    monkeypatch.setattr(_op, "_on_host", spy(_op._on_host, "on the host"))
+    return found
+
+
+@pytest.mark.parametrize(("device", "row"), CASES, ids=lambda v: getattr(v, "name", v))
+def test_compiled(device: str, row: Row, reads: list[str], request: pytest.FixtureRequest) -> None:
+    if device == "gpu":
+        request.getfixturevalue("gpu")
+    steps = [backward] if row.grad else [forward]
+    for step in steps + [forward] * (row.grad and device == "cpu"):
+        compiled = pf.compile(step)
+        for call in range(3):
+            args = arguments(row, device, call)
+            reads.clear()
+            want = step(row, *args)
+            values_matter = bool(reads)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)
+                got = compiled(row, *arguments(row, device, call))
+            same(got, want, row.tol)
+        if READS in compiled.eager:
+            assert values_matter, compiled.eager
+        else:
+            assert not compiled.eager or re.search(NO_PLAN, compiled.eager), compiled.eager
+            assert compiled.eager or any(r.hits for some in compiled.replays.values() for r in some)
+
+
+def same(got: Any, want: Any, tol: float) -> None:
+    if isinstance(want, tuple):
+        for g, w in zip(got, want, strict=True):
+            same(g, w, tol)
+    elif want is None:
+        assert got is None
+    else:
+        assert (got.dtype, got.shape, got.device) == (want.dtype, want.shape, want.device)
+        assert got.requires_grad == want.requires_grad
+        values = [x.detach().cpu().numpy() for x in (got, want)]
+        np.testing.assert_allclose(*values, rtol=1e-5 * tol, atol=2e-6 * tol)
+
+
+@pytest.mark.parametrize("leaf", [True, False])
+def test_view_of_an_argument(leaf: bool, device: str) -> None:
+    """What a replay returns of an argument is a view of it, with its history."""
+    compiled = pf.compile(lambda x: (x.T[1], x.detach().T))
+    for _ in range(3):
+        w = pf.ones(2, 3, device=device, requires_grad=True)
+        x = w if leaf else w * 1
+        y, cut = compiled(x)
+        assert (y.requires_grad, y._base is x, cut.requires_grad) == (True, True, False)
+        y.sum().backward()
+        assert w.grad.tolist() == [[0, 1, 0]] * 2
+        with pf.no_grad():
+            cut[0] = 7
+        assert x[:, 0].tolist() == [7, 7]
+
+
+@pytest.mark.parametrize("fn", [lambda x: x.mul_(6), lambda x: x.T.mul_(6).sum()])
+def test_write_to_an_argument_with_history(fn: Callable[..., Any], device: str) -> None:
+    """No replay could change the argument's history: it runs eagerly, and says so."""
+    compiled = pf.compile(fn)
+    for call in range(3):
+        w = pf.full((2, 2), 3.0, device=device, requires_grad=True)
+        x = w * 1 if call else (w * 1)[:]
+        if call:
+            y = compiled(x)
+        else:
+            with pytest.warns(RuntimeWarning, match="writes to an argument that requires grad"):
+                y = compiled(x)
+        assert x.grad_fn is not None
+        y.sum().backward()
+        assert w.grad.tolist() == [[6, 6]] * 2
