@@ -6,11 +6,10 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyframe.autograd import grad as _grad
-from pyframe.autograd.functional import fresh, jacobian_of, push
+from pyframe.autograd.functional import fresh, jacobian_of, pulled, push
 from pyframe.grad_mode import enable_grad
 from pyframe.graph.compile import tree_map
-from pyframe.ops.creation import ones_like, zeros_like
+from pyframe.ops.creation import ones_like
 from pyframe.ops.movement import movedim, select, stack
 from pyframe.ops.op import GradNode, mode
 from pyframe.tensor import Tensor
@@ -133,7 +132,7 @@ def grad_and_value(
                     "grad_and_value(f)(*args): Expected f(*args) to return a scalar tensor, got "
                     f"tensor with {y.ndim} dims. Maybe you wanted to use the vjp or jacrev APIs"
                 )
-            grads = _pull((y,), level.xs, (ones_like(y).detach(),), level.follows(y))
+            grads = pulled((y,), level.xs, (ones_like(y).detach(),), level.follows(y))
         found = unflatten(grads, level.inputs)
         if has_aux:
             return level.out(found), (level.out(y), level.out(aux))
@@ -168,18 +167,6 @@ def grad(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False) -> C
     return wrapped
 
 
-def _pull(ys: Any, xs: Any, vs: Any, create_graph: bool) -> list[Tensor]:
-    pairs = [(y, v) for y, v in zip(ys, vs, strict=True) if y.requires_grad]
-    found: Any = [None] * len(xs)
-    if pairs and xs:
-        roots, seeds = zip(*pairs, strict=True)
-        smooth = [x for x in xs if x.requires_grad]
-        some = iter(_grad(roots, smooth, seeds, retain_graph=True, create_graph=create_graph,
-                          allow_unused=True))  # fmt: skip
-        found = [next(some) if x.requires_grad else None for x in xs]
-    return [zeros_like(x).detach() if g is None else g for x, g in zip(xs, found, strict=True)]
-
-
 def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """`func(*primals)` and a function that gives, for cotangents (of the result's structure), their
     products with the Jacobian, a tuple; with `has_aux` aux too."""
@@ -200,7 +187,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         # of what the caller's own level or graph has made, the result is a part
         further = mode.grad and (level.follows(*ys) or any(v.requires_grad for v in vs))
         with enable_grad():
-            found = _pull(ys, level.xs, vs, further)
+            found = pulled(ys, level.xs, vs, further)
         return unflatten(level.out(found), level.inputs)
 
     results = (level.out(out), pull)

@@ -188,7 +188,7 @@ def _set(x: Tensor, values: np.ndarray) -> Tensor:
     return x._overwrite(upload(values.astype(x.dtype.numpy).reshape(x._node.shape), x.device))
 
 
-def _positive(name: str, what: str, value: Any, holds: bool) -> None:
+def _expect(name: str, what: str, value: Any, holds: bool) -> None:
     if not holds:
         raise RuntimeError(f"{name} expects {what}, but found {value}")
 
@@ -211,7 +211,7 @@ def normal_(
     self: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None
 ) -> Tensor:
     """Fill with normal numbers, drawn on the host."""
-    _positive("normal_", "std >= 0.0", f"std {std}", std >= 0)
+    _expect("normal_", "std >= 0.0", f"std {std}", std >= 0)
     check.floats_or_complex("normal_", self)
     if self.is_complex():  # of unit variance together
         half = self.dtype.to_real()
@@ -229,7 +229,7 @@ def _drawn(x: Tensor, generator: Generator | None) -> Tensor:
 
 def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
     """Fill with exponential numbers of rate `lambd`."""
-    _positive("exponential_", "lambda > 0.0", f"lambda={lambd}", lambd > 0)
+    _expect("exponential_", "lambda > 0.0", f"lambda={lambd}", lambd > 0)
     check.floats_or_complex("exponential_", self)
     u = _drawn(self, generator)
     return self._overwrite(el.log1p(-u) * (-1.0 / lambd))
@@ -248,7 +248,7 @@ def cauchy_(
     self: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None
 ) -> Tensor:
     """Fill with Cauchy numbers."""
-    _positive("cauchy_", "sigma > 0.0", f"sigma={sigma}", sigma > 0)
+    _expect("cauchy_", "sigma > 0.0", f"sigma={sigma}", sigma > 0)
     check.floats_or_complex("cauchy_", self)
     u = _drawn(self, generator)
     return self._overwrite(el.tan((u - 0.5) * math.pi) * sigma + median)
@@ -258,7 +258,7 @@ def log_normal_(
     self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None
 ) -> Tensor:
     """Fill with exp of normal numbers of this mean and deviation."""
-    _positive("log_normal_", "std > 0.0", f"std={std}", std > 0)
+    _expect("log_normal_", "std > 0.0", f"std={std}", std > 0)
     check.floats_or_complex("log_normal_", self)
     bits = uniform_bits(self._node.shape, self.device, generator)
     return self._overwrite(el.exp(apply(el.normal_from_bits, (bits,)) * std + mean))
@@ -298,7 +298,7 @@ def normal(
     if not tensors:
         if size is None:
             raise TypeError("normal(): two numbers need a size")
-        _positive("normal", "std >= 0.0", f"std {std}", std >= 0)
+        _expect("normal", "std >= 0.0", f"std {std}", std >= 0)
         requires_grad = kw.pop("requires_grad", False)
         out = creation.randn(size, generator=generator, **kw) * std + mean
         return out.requires_grad_() if requires_grad else out
@@ -308,7 +308,7 @@ def normal(
     if isinstance(std, Tensor):
         check.refuse(el.lt(std.detach(), 0), "normal expects all elements of std >= 0.0")
     else:
-        _positive("normal", "std >= 0.0", f"std {std}", std >= 0)
+        _expect("normal", "std >= 0.0", f"std {std}", std >= 0)
     shape = el.broadcast("normal", *[t._node.shape for t in tensors])
     z = creation.randn(shape, generator=generator, dtype=tensors[0].dtype,
                        device=tensors[0].device)  # fmt: skip

@@ -284,7 +284,6 @@ def _attach() -> None:
         setattr(t, f"is_{name}", property(lambda self: False))
     t.nelement, t.ndimension = Tensor.numel, Tensor.dim
     t.get_device = lambda self: self.device.index if self.is_cuda else -1
-    t.is_same_size = lambda self, other: self.shape == other.shape
     t.is_set_to = lambda self, other: (
         self.data_ptr() == other.data_ptr()
         and self.shape == other.shape

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyframe.autograd import grad
@@ -25,13 +25,8 @@ def vjp(
     with enable_grad():
         xs = _fresh("vjp", inputs, create_graph)
         outs, ys = _called("vjp", func, xs, strict)
-        if v is None and (len(ys) != 1 or ys[0].numel() != 1):
-            raise RuntimeError(
-                "The vector v can only be None if the user-provided function returns a single "
-                "Tensor with a single element."
-            )
-        vs = _like(v, ys, "v", "vjp")
-        found = _grads(ys, xs, vs, create_graph, strict, "input")
+        vs = _like(v, ys, "vjp", "user-provided function returns")
+        found = pulled(ys, xs, vs, create_graph, strict)
     return _done(outs, create_graph), _done(_as(found, inputs), create_graph)
 
 
@@ -43,12 +38,7 @@ def jvp(
     backward passes: the vector-Jacobian product is linear in its vector, and is differentiated."""
     with enable_grad():
         xs = _fresh("jvp", inputs, create_graph)
-        if v is None and (len(xs) != 1 or xs[0].numel() != 1):
-            raise RuntimeError(
-                "The vector v can only be None if the input to the user-provided function is a "
-                "single Tensor with a single element."
-            )
-        vs = _like(v, xs, "v", "jvp")
+        vs = _like(v, xs, "jvp")
         outs, ys = _called("jvp", func, xs, strict)
         found = push(ys, xs, vs, create_graph, strict)
     return _done(outs, create_graph), _done(_as(found, outs), create_graph)
@@ -112,7 +102,7 @@ def vhp(
     with enable_grad():
         xs = _fresh("vhp", inputs, create_graph)
         y, slopes, vs = _slopes("vhp", func, xs, v, strict)
-        found = _grads(slopes, xs, vs, create_graph, strict, "input")
+        found = pulled(slopes, xs, vs, create_graph, strict)
     return _done(y, create_graph), _done(_as(found, inputs), create_graph)
 
 
@@ -134,8 +124,8 @@ def push(
 ) -> Tensors:
     """The product of the Jacobian of `ys` by `xs` with `vs`."""
     us = tuple([zeros_like(y).detach().requires_grad_(_smooth(y)) for y in ys])
-    back = _grads(ys, xs, us, True, strict, "input")
-    return _grads(back, us, vs, create_graph, False, "output")
+    back = pulled(ys, xs, us, True, strict)
+    return pulled(back, us, vs, create_graph)
 
 
 def jacobian_of(y: Tensor, xs: Tensors, create_graph: bool, strict: Any = False) -> Tensors:
@@ -164,15 +154,10 @@ def jacobian_of(y: Tensor, xs: Tensors, create_graph: bool, strict: Any = False)
 def _slopes(
     name: str, func: Callable[..., Any], xs: Tensors, v: Any, strict: bool
 ) -> tuple[Tensor, Tensors, Tensors]:
-    if v is None and (len(xs) != 1 or xs[0].numel() != 1):
-        raise RuntimeError(
-            "The vector v can only be None if the input to the user-provided function is a single "
-            "Tensor with a single element."
-        )
-    vs = _like(v, xs, "v", name)
+    vs = _like(v, xs, name)
     y, _ = _called(name, func, xs, strict)
     y = _scalar(y, name, squeeze=False)
-    return y, _grads((y,), xs, (ones_like(y).detach(),), True, strict, "input"), vs
+    return y, pulled((y,), xs, (ones_like(y).detach(),), True, strict), vs
 
 
 def _scalar(y: Any, name: str, squeeze: bool = True) -> Tensor:
@@ -234,25 +219,35 @@ def _independent(what: str, i: Any) -> RuntimeError:
     return RuntimeError(f"{what} is independent of {which}. This is not allowed in strict mode.")
 
 
-def _like(v: Any, others: Tensors, what: str, name: str) -> Tensors:
+def _like(
+    v: Any, others: Tensors, name: str, what: str = "input to the user-provided function is"
+) -> Tensors:
+    """The vectors to multiply with, of the shapes of others; 1 for None and a single element."""
     if v is None:
-        return tuple([ones_like(x).detach() for x in others])
-    vs = _tensors(v, what, name)
+        if len(others) != 1 or others[0].numel() != 1:
+            raise RuntimeError(
+                f"The vector v can only be None if the {what} a single Tensor with a single "
+                f"element; {name} got {[list(x.shape) for x in others]}"
+            )
+        return (ones_like(others[0]).detach(),)
+    vs = _tensors(v, "v", name)
     if len(vs) != len(others):
-        raise RuntimeError(f"{what} is a tuple of invalid length: should be {len(others)} but got "
-                           f"{len(vs)}.")  # fmt: skip
+        raise RuntimeError(
+            f"v is a tuple of invalid length: should be {len(others)} but got {len(vs)}."
+        )
     for i, (a, b) in enumerate(zip(vs, others, strict=True)):
         if a.shape != b.shape:
             raise RuntimeError(
-                f"Entry {i} in {what} has invalid size: should be {list(b.shape)} but got "
+                f"Entry {i} in v has invalid size: should be {list(b.shape)} but got "
                 f"{list(a.shape)}."
             )
     return vs
 
 
-def _grads(
-    ys: Tensors, xs: Tensors, vs: Tensors, create_graph: bool, strict: bool, what: str
-) -> Tensors:
+def pulled(
+    ys: Sequence[Tensor], xs: Sequence[Tensor], vs: Sequence[Tensor], create_graph: bool,
+    strict: bool = False,
+) -> Tensors:  # fmt: skip
     """The sum of `vs` times the derivatives of `ys`; zeros where there are none."""
     pairs = [(y, v) for y, v in zip(ys, vs, strict=True) if y.requires_grad]
     wanted = [x for x in xs if x.requires_grad]

@@ -133,30 +133,6 @@ def _written_directly(ufunc: np.ufunc, x: Tensor, args: tuple[Any, ...]) -> bool
     return True
 
 
-def _copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
-    """Fill with the elements of `src`, broadcast and converted."""
-    if not isinstance(src, Tensor):
-        raise TypeError(f"copy_: expected a Tensor, got {type(src).__name__}")
-    return self._overwrite(src if src.device is self.device else src.to(self.device))
-
-
-def _fill_(self: Tensor, value: Any) -> Tensor:
-    """Fill with one number."""
-    if isinstance(value, Tensor):
-        if value.ndim:
-            raise RuntimeError(
-                "fill_ only supports 0-dimension value tensor but got tensor with "
-                f"{value.ndim} dimensions."
-            )
-        return self._overwrite(value.to(self.device))
-    return self._overwrite(creation.full((), value, dtype=self.dtype, device=self.device))
-
-
-def _zero_(self: Tensor) -> Tensor:
-    """Fill with zeros."""
-    return _fill_(self, 0)
-
-
 def _reflected(fn: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, other: fn(other, self)
 
@@ -208,7 +184,6 @@ def _attach() -> None:
     for name, fn in REBIND.items():
         setattr(Tensor, f"{name}_", _rebinding(name, fn))
     t: Any = Tensor
-    t.copy_, t.fill_, t.zero_ = _copy_, _fill_, _zero_
     t.__getitem__, t.__setitem__ = index.getitem, index.setitem
     operators = {
         "add": el.add, "sub": el.sub, "mul": el.mul, "truediv": el.true_divide,

@@ -144,9 +144,7 @@ def _at_least(ndim: int) -> Callable[..., Any]:
     def run(*tensors: Any) -> Any:
         if len(tensors) == 1 and isinstance(tensors[0], Tensor):
             return _least(tensors[0], ndim)
-        if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
-            tensors = tuple(tensors[0])
-        return tuple([_least(x, ndim) for x in tensors])
+        return tuple([_least(x, ndim) for x in mv.as_list(tensors)])
 
     run.__name__ = run.__qualname__ = f"atleast_{ndim}d"
     run.__doc__ = f"A view with at least {ndim} dims; of several tensors a tuple."
@@ -180,7 +178,7 @@ def column_stack(tensors: Any) -> Tensor:
 
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Each vector expanded over the grid of all, as views; 'xy' swaps the first two dims."""
-    xs = list(tensors[0]) if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors
+    xs = mv.as_list(tensors)
     if not xs:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing not in (None, "ij", "xy"):
@@ -200,9 +198,8 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     shape = tuple(x.numel() for x in xs)
     out = []
     for d, x in enumerate(xs):
-        apart = reshape(x, tuple(-1 if i == d else 1 for i in range(len(xs)))) if x.numel() else (
-            reshape(x, tuple(0 if i == d else 1 for i in range(len(xs)))))  # fmt: skip
-        out.append(mv.expand(apart, shape))
+        apart = tuple(n if i == d else 1 for i, n in enumerate(shape))
+        out.append(mv.expand(reshape(x, apart), shape))
     if swap:
         out[:2] = out[1], out[0]
     return tuple(out)

@@ -58,6 +58,15 @@ def same_dtype(name: str, *xs: Any) -> None:
             )
 
 
+def one_value(name: str, value: Any) -> None:
+    """RuntimeError for a tensor with dims, where a number or a 0-d tensor is expected."""
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(
+            f"{name} only supports a number or a 0-dimensional value tensor, but got one with "
+            f"{value.ndim} dimension(s)"
+        )
+
+
 # --- what only the values show
 
 

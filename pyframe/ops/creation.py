@@ -56,9 +56,8 @@ def _filled(
     device: Any = None, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     target = resolve(device)
+    check.one_value(name, value)
     if isinstance(value, Tensor):
-        if value.ndim:
-            raise RuntimeError(f"{name}: expected a number or a 0-d tensor, got {value.ndim} dims")
         if value.device.lazy:  # is not read
             value = value.detach().to(target, dtype or value.dtype)
             return _finish(mv.expand(value, shape).clone(), requires_grad)
@@ -117,19 +116,29 @@ empty_like = zeros_like
 
 def fill(input: Tensor, value: Any) -> Tensor:
     """One number (or a 0-d tensor, with its gradient) in the shape and dtype of `input`."""
+    check.one_value("fill", value)
     if isinstance(value, Tensor):
-        if value.ndim:
-            raise RuntimeError(
-                "fill only supports 0-dimension value tensor but got tensor with "
-                f"{value.ndim} dimensions."
-            )
         return mv.expand(value.to(input.device, input.dtype), input._node.shape).clone()
     return without_gradient(full_like(input, value), input)
 
 
+def fill_(input: Tensor, value: Any) -> Tensor:
+    """Fill with one number (or a 0-d tensor), in place."""
+    check.one_value("fill_", value)
+    if isinstance(value, Tensor):
+        return input._overwrite(value.to(input.device))
+    return input._overwrite(full((), value, dtype=input.dtype, device=input.device))
+
+
 def zero_(input: Tensor) -> Tensor:
     """Fill with zeros, in place."""
-    return input.zero_()
+    return fill_(input, 0)
+
+
+def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
+    """Fill with the elements of `src`, broadcast and converted, in place."""
+    check.tensors("copy_", src)
+    return self._overwrite(src if src.device is self.device else src.to(self.device))
 
 
 def scalar_tensor(s: Any, **kw: Any) -> Tensor:
@@ -167,12 +176,13 @@ def _range_dtype(*values: Any) -> dt.dtype:
     return dt.get_default_dtype()
 
 
-def _made(data: np.ndarray, d: dt.dtype, device: Any, requires_grad: bool) -> Tensor:
-    target = resolve(device)
+def _made(data: np.ndarray, kw: dict[str, Any], default: dt.dtype) -> Tensor:
+    """`data` with the dtype (or the default), device and requires_grad of the options."""
+    d, target = kw.get("dtype") or default, resolve(kw.get("device"))
     check_dtype("creation", d, target)
     data = np_cast(data, d)
     out = upload(data if d.narrow is None else d.narrow(data), target, d)
-    return _finish(out, requires_grad)
+    return _finish(out, kw.get("requires_grad", False))
 
 
 def arange(start: Any = 0, end: Any = None, step: Any = 1, **kw: Any) -> Tensor:
@@ -198,7 +208,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, **kw: Any) -> Tensor:
             raise RuntimeError(f"arange: step must be nonzero, but is 0 as {d.name}")
     n = max(math.ceil((end - start) / step), 0)
     values = np.arange(n) * step + start
-    return _made(values, d, kw.get("device"), kw.get("requires_grad", False))
+    return _made(values, kw, d)
 
 
 def _spaced(name: str, start: Any, end: Any, steps: Any, kw: dict[str, Any], base: Any) -> Tensor:
@@ -224,7 +234,7 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, kw: dict[str, Any], bas
     if base is not None:
         with np.errstate(all="ignore"):
             data = np.power(float(base), data)
-    return _made(data, d, kw.get("device"), kw.get("requires_grad", False))
+    return _made(data, kw, d)
 
 
 def linspace(start: Any, end: Any, steps: Any = None, **kw: Any) -> Tensor:
@@ -241,10 +251,8 @@ def range_(start: Any = 0, end: Any = None, step: Any = 1, **kw: Any) -> Tensor:
     """start, start + step, … up to end, which is included (PyTorch's old `range`)."""
     if end is None:
         start, end = 0, start
-    kw["dtype"] = kw.get("dtype") or dt.get_default_dtype()
     n = math.floor((end - start) / step) + 1
-    return _made(np.arange(n) * step + start, kw["dtype"], kw.get("device"),
-                 kw.get("requires_grad", False))  # fmt: skip
+    return _made(np.arange(n) * step + start, kw, dt.get_default_dtype())
 
 
 def eye(n: int, m: int | None = None, **kw: Any) -> Tensor:
@@ -253,8 +261,7 @@ def eye(n: int, m: int | None = None, **kw: Any) -> Tensor:
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"eye: n and m must be greater or equal to 0, got {n} and {m}")
     data = np.eye(n, m, dtype=np.bool_)
-    return _made(data, kw.get("dtype") or dt.get_default_dtype(), kw.get("device"),
-                 kw.get("requires_grad", False))  # fmt: skip
+    return _made(data, kw, dt.get_default_dtype())
 
 
 # --- random numbers
@@ -357,8 +364,7 @@ def randperm(n: int, *, generator: Any = None, **kw: Any) -> Tensor:
     kw = _options("randperm", kw)
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got {n}")
-    return _made(permutation(n, generator), kw.get("dtype") or dt.int64, kw.get("device"),
-                 kw.get("requires_grad", False))  # fmt: skip
+    return _made(permutation(n, generator), kw, dt.int64)
 
 
 def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
@@ -406,10 +412,10 @@ def new_full(self: Tensor, size: Any, fill_value: Any, **kw: Any) -> Tensor:
 
 PUBLIC = public(
     globals(),
-    both="fill bernoulli",
-    methods="new_zeros new_ones new_full new_empty",
+    both="fill bernoulli zero_",
+    methods="fill_ copy_ new_zeros new_ones new_full new_empty",
     functions="""full zeros ones empty zeros_like ones_like full_like empty_like arange range=range_
-    linspace logspace eye scalar_tensor zero_ rand randn rand_like randn_like randint randint_like
+    linspace logspace eye scalar_tensor rand randn rand_like randn_like randint randint_like
     randperm""",
     inplace="bernoulli",
 )

@@ -82,18 +82,13 @@ def main_diagonal(x: Tensor) -> Tensor:
     return mv.diagonal(x, 0, -2, -1)
 
 
-def _mask(x: Tensor, n: int) -> Tensor:
-    """The bool (n, n) diagonal, on the device of `x`."""
-    return el.eq(el.iota((n,), x.device), el.iota((n, 1), x.device))
-
-
 def eye_like(x: Tensor, n: int) -> Tensor:
-    return _mask(x, n).to(x.dtype)
+    return mv.on_diagonal(n, x.device).to(x.dtype)
 
 
 def with_diagonal(x: Tensor, d: Tensor) -> Tensor:
     """Square matrices with another diagonal (…, n)."""
-    return el.where(_mask(x, x.shape[-1]), mv.unsqueeze(d, -1), x)
+    return el.where(mv.on_diagonal(x.shape[-1], x.device), mv.unsqueeze(d, -1), x)
 
 
 def ratio(a: Tensor, b: Tensor) -> Tensor:

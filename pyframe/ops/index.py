@@ -256,8 +256,7 @@ def _take_by_rows(x: Tensor, index: Tensor, dim: int) -> Tensor:
 
 def _compared(index: Tensor, dim: int, rows: int) -> Tensor:
     """(.., rows, n, ..): whether index j along the dim names row i."""
-    places = el.iota((rows, *(1,) * (index.ndim - dim)), index.device)
-    return el.eq(mv.unsqueeze(index, dim), places)
+    return el.eq(mv.unsqueeze(index, dim), el.places(rows, index.ndim - dim, index.device))
 
 
 def _fitted(x: Tensor, like: Tensor, value: Any) -> Tensor:
@@ -269,7 +268,7 @@ def _fitted(x: Tensor, like: Tensor, value: Any) -> Tensor:
 def _put_by_winners(base: Tensor, index: Tensor, source: Tensor, dim: int) -> Tensor:
     """The last index that names a place, found by comparing, says what is put there."""
     n = index._node.shape[dim]
-    order = el.iota((n, *(1,) * (index.ndim - 1 - dim)), index.device)
+    order = el.places(n, index.ndim - 1 - dim, index.device)
     hit = _compared(index, dim, base._node.shape[dim])
     winner = amax(el.where(hit, order, -1), dim + 1)
     chosen = _take_by_rows(source, el.maximum(winner, 0), dim)
@@ -358,7 +357,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     """out[i][j] = input[index[i][j]][j] for dim 0, and so on; torch.gather."""
     x, i, d = _index_along("gather", input, dim, index)
     if not i.numel():
-        return mv.slice_(mv.reshape(x, (-1,)), (0,), (0,)).reshape(index._node.shape)
+        return mv.nothing_of(x, index._node.shape)
     out = apply(take_along, (x, i), (d,))
     return out if index.ndim else out.reshape(())
 
@@ -479,8 +478,7 @@ def scatter_reduce(
 
 
 def _one_hot_along(index: Tensor, d: int, size: int) -> Tensor:
-    shape = (size,) + (1,) * (index.ndim - 1 - d)
-    return el.eq(index, el.iota(shape, index.device))
+    return el.eq(index, el.places(size, index.ndim - 1 - d, index.device))
 
 
 def _flat_index(index: Tensor, d: int, shape: tuple[int, ...]) -> Tensor:
@@ -488,7 +486,7 @@ def _flat_index(index: Tensor, d: int, shape: tuple[int, ...]) -> Tensor:
     out = index * math.prod(shape[d + 1 :])
     for i, m in enumerate(index._node.shape):
         if i != d and m > 1:
-            place = el.iota((m,) + (1,) * (index.ndim - 1 - i), index.device)
+            place = el.places(m, index.ndim - 1 - i, index.device)
             out = out + place * math.prod(shape[i + 1 :])
     return out
 
@@ -569,11 +567,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     """`input` with a number (or 0-d tensor) in the slices that `index` names."""
     x, d, index = _vector("index_fill", input, dim, index, wrap=True)
-    if isinstance(value, Tensor) and value.ndim:
-        raise RuntimeError(
-            "index_fill_ only supports a 0-dimensional value tensor, but got tensor with "
-            f"{value.ndim} dimension(s)."
-        )
+    check.one_value("index_fill", value)
     ones = x.new_ones(index.numel(), 1, dtype=dt.int32)
     count = apply(add_rows, (index, ones), (x._node.shape[d],))
     mask = el.gt(count, 0).reshape((x._node.shape[d], *(1,) * (x.ndim - 1 - d)))
@@ -689,12 +683,8 @@ def _bool_mask(name: str, mask: Tensor) -> Tensor:
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """`input` with `value` (a number or a 0-d tensor) where the bool `mask` holds."""
     _bool_mask("masked_fill", mask)
+    check.one_value("masked_fill", value)
     if isinstance(value, Tensor):
-        if value.ndim:
-            raise RuntimeError(
-                "masked_fill only supports a 0-dimensional value tensor, but got tensor with "
-                f"{value.ndim} dimension(s); use where"
-            )
         if value.dtype.category > input.dtype.category and not value.device.lazy:
             return masked_fill(input, mask, value.item())
         value = value.to(input.device, input.dtype)

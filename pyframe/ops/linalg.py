@@ -22,7 +22,7 @@ from pyframe.ops.factor import (
     solve,
     solve_any,
 )
-from pyframe.ops.matmul import matmul, nothing_of, sum_over
+from pyframe.ops.matmul import matmul, sum_over, zeros_of
 from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.public import public, results
 from pyframe.ops.spectral import svdvals
@@ -155,7 +155,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
     if n < 0:
         A, n = inv(A), -n
     if n == 0:
-        return nothing_of(A) + eye_like(A, A.shape[-1])
+        return zeros_of(A) + eye_like(A, A.shape[-1])
     out = None
     square = A
     while True:

@@ -215,11 +215,11 @@ def _scaled_sum(input: Tensor, product: Tensor, beta: Any, alpha: Any) -> Tensor
     if alpha != 1:
         product = product * alpha
     if beta == 0:
-        return product + nothing_of(input) if input.requires_grad else product
+        return product + zeros_of(input) if input.requires_grad else product
     return product + (input if beta == 1 else input * beta)
 
 
-def nothing_of(x: Tensor) -> Tensor:
+def zeros_of(x: Tensor) -> Tensor:
     """Zeros, whatever `x` holds, of which `x` is an input (with the gradient 0)."""
     return el.where(upload(np.array(False), x.device), x, 0)
 
@@ -599,16 +599,11 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 def block_diag(*tensors: Tensor) -> Tensor:
     """Matrices (or vectors, as rows) along the diagonal of one; zeros elsewhere."""
-    xs = (
-        list(tensors[0])
-        if len(tensors) == 1 and isinstance(tensors[0], (list, tuple))
-        else list(tensors)
-    )
+    xs = mv.as_list(tensors)
     if not xs:
         raise RuntimeError("block_diag: expected at least one tensor")
     for i, x in enumerate(xs):
-        if not isinstance(x, Tensor):
-            raise TypeError(f"block_diag: expected Tensors, got {type(x).__name__}")
+        check.tensors("block_diag", x)
         if x.ndim > 2:
             raise RuntimeError(
                 "torch.block_diag: Input tensors must have 2 or fewer dimensions. "
@@ -626,11 +621,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All combinations of one element from each vector: (n0 n1 …, number of vectors)."""
-    xs = (
-        list(tensors[0])
-        if len(tensors) == 1 and isinstance(tensors[0], (list, tuple))
-        else list(tensors)
-    )
+    xs = mv.as_list(tensors)
     for x in xs:
         if x.ndim != 1:
             raise RuntimeError(f"cartesian_prod: Expect a 1D vector, but got shape {list(x.shape)}")
@@ -646,7 +637,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     if r < 0:
         raise RuntimeError(f"combinations: Expect a non-negative number, but got {r}")
     if r == 0:
-        return mv.slice_(input, (0,), (0,)).clone()
+        return mv.nothing_of(input, (0,))
     pick = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     rows = np.array(list(pick(range(input.shape[0]), r)), np.int64).reshape(-1, r)
     index = upload(rows.reshape(-1), input.device)

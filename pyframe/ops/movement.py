@@ -130,15 +130,19 @@ def _undiagonal(g: Tensor, shape: Shape, offset: int, dim1: int, dim2: int) -> T
         return g.new_zeros(shape)
     above, below = max(offset, 0), max(-offset, 0)
     widths = ((below, n - below - length), (above, m - above - length))
-    whole = pad(_on_diagonal(g), ((0, 0),) * (g.ndim - 1) + widths)
+    whole = pad(_as_diagonal(g), ((0, 0),) * (g.ndim - 1) + widths)
     return movedim(whole, (-2, -1), (dim1, dim2))
 
 
-def _on_diagonal(x: Tensor) -> Tensor:
+def _as_diagonal(x: Tensor) -> Tensor:
     """(..., n) -> (..., n, n) with `x` on the diagonal, 0 elsewhere."""
-    n = x._node.shape[-1]
-    hot = eq(iota((n, 1), x.device), iota((n,), x.device))
+    hot = on_diagonal(x._node.shape[-1], x.device)
     return where(hot, unsqueeze(x, -1), False if x.dtype is dt.bool_ else 0)
+
+
+def on_diagonal(n: int, device: Any) -> Tensor:
+    """bool (n, n): which elements of a matrix lie on its diagonal."""
+    return eq(iota((n, 1), device), iota((n,), device))
 
 
 def _np_fold(cols: np.ndarray, spatial: Shape, stride: Shape, dilation: Shape) -> np.ndarray:
@@ -361,12 +365,11 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """The tensors expanded to their common shape."""
-    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
-        tensors = tuple(tensors[0])
-    if not tensors:
+    xs = as_list(tensors)
+    if not xs:
         return ()
-    shape = broadcast("broadcast_tensors", *[x._node.shape for x in tensors])
-    return tuple(expand(x, shape) for x in tensors)
+    shape = broadcast("broadcast_tensors", *[x._node.shape for x in xs])
+    return tuple([expand(x, shape) for x in xs])
 
 
 def slice_(x: Tensor, starts: Shape, sizes: Shape, steps: Shape | None = None) -> Tensor:
@@ -588,6 +591,12 @@ def _cat_by_pads(*args: Any) -> Tensor:
     return xs[0].clone() if out is None else out
 
 
+def as_list(given: tuple[Any, ...]) -> list[Any]:
+    """What is given one by one, or as one sequence."""
+    one = len(given) == 1 and isinstance(given[0], (list, tuple))
+    return list(given[0] if one else given)
+
+
 def tensor_list(name: str, tensors: Any) -> list[Tensor]:
     if isinstance(tensors, Tensor):
         raise TypeError(f"{name}(): expected a list or tuple of Tensors, got a Tensor")
@@ -691,9 +700,14 @@ def reshape_as(input: Tensor, other: Tensor) -> Tensor:
     return reshape(input, other._node.shape)
 
 
+def nothing_of(x: Tensor, shape: Any) -> Tensor:
+    """A tensor of a shape without elements, of which `x` is an input."""
+    return reshape(slice_(ravel(x), (0,), (0,)), shape)
+
+
 def ravel(input: Tensor) -> Tensor:
     """All elements as a vector: a view of a contiguous tensor."""
-    return reshape(input, (-1,)) if input.numel() else reshape(input, (0,))
+    return reshape(input, (math.prod(input._node.shape),))
 
 
 def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:

@@ -117,7 +117,7 @@ def isneginf(input: Tensor) -> Tensor:
 
 def isreal(input: Tensor) -> Tensor:
     """Whether each element has no imaginary part."""
-    return eq(input.imag, 0) if is_complex(input) else full_like(input, True, dtype=dt.bool_)
+    return eq(input.imag, 0) if input.is_complex() else full_like(input, True, dtype=dt.bool_)
 
 
 def angle(input: Tensor) -> Tensor:
@@ -192,14 +192,7 @@ def float_power(input: Any, exponent: Any) -> Tensor:
 # --- questions
 
 
-def is_floating_point(input: Tensor) -> bool:
-    """Whether the dtype is a float."""
-    return input.dtype.category == dt.FLOAT
-
-
-def is_complex(input: Tensor) -> bool:
-    """Whether the dtype is complex."""
-    return input.dtype.category == dt.COMPLEX
+is_floating_point, is_complex = Tensor.is_floating_point, Tensor.is_complex
 
 
 def is_signed(input: Tensor) -> bool:

@@ -257,10 +257,6 @@ def _adaptive_sizes(name: str, k: int, x: Tensor, output_size: Any) -> Shape:
     return sizes
 
 
-def _empty(x: Tensor, shape: Shape) -> Tensor:
-    return mv.reshape(mv.slice_(mv.reshape(x, (-1,)), (0,), (0,)), shape)
-
-
 def bins(n: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Where `count` bins that cover 0..n-1, and overlap where they must, start and end."""
     i = np.arange(count)
@@ -273,7 +269,7 @@ def adaptive_avg_pool(name: str, k: int, input: Tensor, output_size: Any) -> Ten
     spatial = input._node.shape[-k:]
     lead = input._node.shape[:-k]
     if 0 in sizes or 0 in lead:
-        return _empty(input, (*lead, *sizes))
+        return mv.nothing_of(input, (*lead, *sizes))
     if all(n % o == 0 for n, o in zip(spatial, sizes, strict=True)):
         if all(n == o for n, o in zip(spatial, sizes, strict=True)):
             return input.clone()
@@ -296,7 +292,7 @@ def adaptive_max_pool(
     spatial = input._node.shape[-k:]
     lead = input._node.shape[:-k]
     if 0 in sizes or 0 in lead:
-        out = _empty(input, (*lead, *sizes))
+        out = mv.nothing_of(input, (*lead, *sizes))
         return (out, out.to(dt.int64)) if return_indices else out
     if all(n % o == 0 for n, o in zip(spatial, sizes, strict=True)):
         kernel = tuple(n // o for n, o in zip(spatial, sizes, strict=True))
@@ -370,8 +366,7 @@ def fractional_max_pool(
         start = ((i.to(u.dtype) + u) * alpha).to(dt.int64) - (u * alpha).to(dt.int64)
         start = el.where(el.eq(i, o - 1), n - m, start)
         shape = (batch, channels, *(o if j == d else 1 for j in range(k)), *(1,) * k)
-        along_kernel = (m,) + (1,) * (k - 1 - d)
-        place = mv.reshape(start, shape) + el.iota(along_kernel, input.device)
+        place = mv.reshape(start, shape) + el.places(m, k - 1 - d, input.device)
         plane = plane * n + place
     count = math.prod(kernel)
     whole = (batch, channels, *sizes, *kernel)

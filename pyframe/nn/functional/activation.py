@@ -279,7 +279,7 @@ def gumbel_softmax(
     if not hard:
         return soft
     d = normalize_dim(dim, logits.ndim)
-    places = el.iota((soft._node.shape[d], *(1,) * (soft.ndim - 1 - d)), soft.device)
+    places = el.places(soft._node.shape[d], soft.ndim - 1 - d, soft.device)
     hot = el.eq(rd.argmax(soft.detach(), d, True), places).to(soft.dtype)
     return hot - soft.detach() + soft
 
