@@ -184,6 +184,15 @@ def can_cast(from_: dtype, to: dtype) -> bool:
     return from_.category <= to.category
 
 
+def check_32_bits(low: int, high: int) -> None:
+    """OverflowError where not all of int64 low..high are among what the GPU's 32 bits hold."""
+    if low < -(2**31) or high >= 2**31:
+        raise OverflowError(
+            f"int64 is held in 32 bits on the GPU and {low if low < -(2**31) else high} does not "
+            "fit; keep this tensor on the CPU or use float32"
+        )
+
+
 def convert_scalar(value: Any, d: dtype) -> Any:
     """`value` as a NumPy scalar of dtype `d`; RuntimeError where it does not fit."""
     try:

@@ -1,5 +1,6 @@
-// y[.., i, ..] = x[.., 0, ..] ∘ … ∘ x[.., i, ..], ∘ being +, * or max: a workgroup for each row, 256
-// elements at a time (Hillis & Steele 1986), what came before carried along.
+// y[.., i, ..] = x[.., 0, ..] ∘ … ∘ x[.., i, ..], ∘ being +, *, max or the logarithm of the sum of
+// exponentials: a workgroup for each row, 256 elements at a time (Hillis & Steele 1986), what came
+// before carried along.
 const KIND = 0;
 const N = 64;
 const INNER = 1;
@@ -11,7 +12,9 @@ var<workgroup> carry: Acc;
 fn join(a: Acc, b: Acc) -> Acc {
   if (KIND == 0) { return a + b; }
   if (KIND == 1) { return a * b; }
-  return max(a, b);
+  if (KIND == 2) { return max(a, b); }
+  let apart = select(abs(f32(a) - f32(b)), 0.0, a == b);  // inf and inf too
+  return max(a, b) + Acc(pf_log1p(exp(-apart)));
 }
 
 @compute @workgroup_size(256)

@@ -209,13 +209,7 @@ class WebGPU:
         """A buffer with `host` in its storage form. OverflowError for ints beyond 32 bits."""
         kind = storage_dtype(d)
         if d is dt.int64 and host.size:
-            low, high = int(host.min()), int(host.max())
-            if low < -(2**31) or high >= 2**31:
-                bad = low if low < -(2**31) else high
-                raise OverflowError(
-                    f"int64 is held in 32 bits on the GPU and {bad} does not fit; keep this tensor "
-                    "on the CPU or use float32"
-                )
+            dt.check_32_bits(int(host.min()), int(host.max()))
         data = np.ascontiguousarray(host, kind)
         # apart from results, so that a batch does not take a buffer that a step counts on
         buffer = self.alloc(data.nbytes, "upload")

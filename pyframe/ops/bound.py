@@ -41,6 +41,15 @@ def filled(value: float, shape: tuple[int, ...], dtype: np.dtype) -> Array:
     return _constant(value, 1 << max(n - 1, 0).bit_length(), dtype)[:n].reshape(shape)
 
 
+def of_floats(fn: Any) -> Callable[..., Calls]:
+    """The calls of an op that is the ufunc `fn` for floats, and something else for ints."""
+
+    def calls(xs: Sequence[Array], attrs: Any, out: Array, scratch: Any) -> Calls:
+        return [ufunc_call(fn, xs, out)] if xs[0].dtype.kind == "f" else None
+
+    return calls
+
+
 def copy(xs: Sequence[Array], attrs: Any, out: Array, scratch: Any) -> Calls:
     return [(np.copyto, (out, xs[0]))]
 

@@ -465,15 +465,21 @@ def _over_square(a: Tensor, b: Tensor) -> Tensor:
 # --- rounding and the parts of a number
 
 floor = op(
-    "floor", "x", mathfn.keep_int(np.floor), "pf_floor_{t}({x})", real=True, x=lambda g: g * 0.0
-)
-ceil = op("ceil", "x", mathfn.keep_int(np.ceil), "pf_ceil_{t}({x})", real=True, x=lambda g: g * 0.0)
+    "floor", "x", mathfn.keep_int(np.floor), "pf_floor_{t}({x})", real=True,
+    calls=bound.of_floats(np.floor), x=lambda g: g * 0.0,
+)  # fmt: skip
+ceil = op(
+    "ceil", "x", mathfn.keep_int(np.ceil), "pf_ceil_{t}({x})", real=True,
+    calls=bound.of_floats(np.ceil), x=lambda g: g * 0.0,
+)  # fmt: skip
 trunc = op(
-    "trunc", "x", mathfn.keep_int(np.trunc), "pf_trunc_{t}({x})", real=True, x=lambda g: g * 0.0
-)
+    "trunc", "x", mathfn.keep_int(np.trunc), "pf_trunc_{t}({x})", real=True,
+    calls=bound.of_floats(np.trunc), x=lambda g: g * 0.0,
+)  # fmt: skip
 round_ = op(
-    "round", "x", mathfn.keep_int(np.rint), "pf_round_{t}({x})", real=True, x=lambda g: g * 0.0
-)
+    "round", "x", mathfn.keep_int(np.rint), "pf_round_{t}({x})", real=True,
+    calls=bound.of_floats(np.rint), x=lambda g: g * 0.0,
+)  # fmt: skip
 signbit = op("signbit", "x", mathfn.signbit, "pf_signbit_{t}({x})", TO_BOOL, real=True)
 nextafter = op(
     "nextafter", "a b", np.nextafter, "pf_nextafter({a}, {b})", numbers=NONE, real=True,
@@ -501,8 +507,12 @@ lt = op("lt", "a b", np.less, "{a} < {b}", TO_BOOL, numbers=SECOND, real=True)
 le = op("le", "a b", np.less_equal, "{a} <= {b}", TO_BOOL, numbers=SECOND, real=True)
 gt = op("gt", "a b", np.greater, "{a} > {b}", TO_BOOL, numbers=SECOND, real=True)
 ge = op("ge", "a b", np.greater_equal, "{a} >= {b}", TO_BOOL, numbers=SECOND, real=True)
-isnan = op("isnan", "x", mathfn.isnan, "pf_isnan_{t}({x})", TO_BOOL)
-isinf = op("isinf", "x", mathfn.isinf, "pf_isinf_{t}({x})", TO_BOOL)
+isnan = op(
+    "isnan", "x", mathfn.isnan, "pf_isnan_{t}({x})", TO_BOOL, calls=bound.of_floats(np.isnan)
+)
+isinf = op(
+    "isinf", "x", mathfn.isinf, "pf_isinf_{t}({x})", TO_BOOL, calls=bound.of_floats(np.isinf)
+)
 logical_and = op(
     "logical_and", "a b", np.logical_and, "bool({a}) && bool({b})", TO_BOOL, numbers=NONE,
     takes_bool=True,

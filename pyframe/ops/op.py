@@ -127,7 +127,13 @@ CONST = Const("const", ELEMENTWISE, "", "value")
 
 
 def const(value: Any, dtype: dt.dtype, device: Device) -> Node:
-    data = None if device.lazy else dt.convert_scalar(value, dtype)
+    data = None
+    if not device.lazy:
+        data = dt.convert_scalar(value, dtype)
+    elif dtype.category == dt.INTEGER:
+        fits = int(dt.convert_scalar(value, dtype))
+        if dtype is dt.int64 and device.always_lazy:
+            dt.check_32_bits(fits, fits)
     return Node(CONST, (), (value,), (), dtype, device, data)
 
 

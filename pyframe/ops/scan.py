@@ -17,7 +17,7 @@ from pyframe.ops.reduce import one_dim, sum as sum_, wide
 from pyframe.ops.special import logaddexp
 from pyframe.tensor import Tensor
 
-SUM, PRODUCT, MAXIMUM = 0, 1, 2  # KIND in scan.wgsl
+SUM, PRODUCT, MAXIMUM, LOG_SUM = 0, 1, 2, 3  # KIND in scan.wgsl
 BLOCK = 1024  # a longer row is scanned in blocks of this size, side by side
 
 
@@ -40,17 +40,19 @@ def _accumulate(fn: np.ufunc) -> Any:
     return run
 
 
-def _scan_op(name: str, kind: int, fn: np.ufunc, **gradient: Any) -> Op:
+def _scan_op(name: str, kind: int, numpy: Any, **gradient: Any) -> Op:
     """An op on (outer, n, inner) along its middle."""
     return Op(
-        name, ROUTINE, "x", infer=lambda x: (x.shape, x.dtype), numpy=_accumulate(fn),
+        name, ROUTINE, "x", infer=lambda x: (x.shape, x.dtype), numpy=numpy,
         kernel=Shader("scan.wgsl", _plan(kind)), **gradient,
     )  # fmt: skip
 
 
-cumsum_op = _scan_op("cumsum", SUM, np.add, x=lambda g: _from_the_end(cumsum_op, g))
-cumprod_op = _scan_op("cumprod", PRODUCT, np.multiply, x=lambda g, y, x: _cumprod_grad(g, y, x))
-cummax_op = _scan_op("cummax", MAXIMUM, np.maximum)
+cumsum_op = _scan_op("cumsum", SUM, _accumulate(np.add), x=lambda g: _from_the_end(cumsum_op, g))
+cumprod_op = _scan_op(
+    "cumprod", PRODUCT, _accumulate(np.multiply), x=lambda g, y, x: _cumprod_grad(g, y, x)
+)
+cummax_op = _scan_op("cummax", MAXIMUM, _accumulate(np.maximum))
 
 
 def _from_the_end(op: Op, x: Tensor) -> Tensor:
@@ -92,17 +94,6 @@ def _cumprod_grad(g: Tensor, y: Tensor, x: Tensor, zeros: int = 2) -> Tensor:
     return el.where(el.eq(seen, 0), before, el.where(first, at, past))
 
 
-def _logcumsumexp_by_ops(x: Tensor) -> Tensor:
-    """Sums of 1, 2, 4, … neighbours (Hillis & Steele 1986)."""
-    n = x._node.shape[1]
-    step = 1
-    while step < n:
-        before = mv.pad(x[:, : n - step], ((0, 0), (step, 0), (0, 0)), -math.inf)
-        x = logaddexp(x, before)
-        step *= 2
-    return x
-
-
 def _logcumsumexp_numpy(x: np.ndarray) -> np.ndarray:
     if x.dtype.kind != "c":
         return np.asarray(np.logaddexp.accumulate(x, axis=1))
@@ -115,10 +106,9 @@ def _logcumsumexp_numpy(x: np.ndarray) -> np.ndarray:
     return out
 
 
-logcumsumexp_op = Op(
-    "logcumsumexp", ROUTINE, "x", infer=lambda x: (x.shape, x.dtype), numpy=_logcumsumexp_numpy,
-    fallback=_logcumsumexp_by_ops, x=lambda g, y, x: _logcumsumexp_grad(g, y, x),
-)  # fmt: skip
+logcumsumexp_op = _scan_op(
+    "logcumsumexp", LOG_SUM, _logcumsumexp_numpy, x=lambda g, y, x: _logcumsumexp_grad(g, y, x)
+)
 
 
 _COMBINE: dict[Op, Any] = {

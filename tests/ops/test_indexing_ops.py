@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 import pyframe as pf
+import pyframe.nn.functional as F
 
 
 def both(torch: Any, device: str, program: Any, *shape: int, grad: bool = False) -> None:
@@ -180,28 +182,92 @@ def test_equal_places_are_deterministic(device: str) -> None:
     assert x[0].index_put((i[0],), s[0]).tolist() == [4, 3, 0]
 
 
-OUT_OF_RANGE = {
-    "gather": lambda x, i: x.gather(0, i),
-    "scatter": lambda x, i: x.scatter(0, i, 1.0),
-    "scatter_add": lambda x, i: x.scatter_add(0, i, x[:1]),
-    "scatter_reduce": lambda x, i: x.scatter_reduce(0, i, x[:1], "amin"),
+def setitem(x: Any, key: Any, value: Any) -> Any:
+    x = x.clone()
+    x[key] = value
+    return x
+
+
+def grad(fn: Callable[..., Any], x: Any, i: Any) -> Any:
+    x.requires_grad_()
+    return pf.autograd.grad(fn(x, i).sum(), [x])[0]
+
+
+def label(x: Any, i: Any) -> Any:
+    """(1, 5): the bad label, the end of the list, and what follows it."""
+    return pf.cat([i, pf.full((4,), -1, device=i.device)]).reshape(1, 5)
+
+
+REDUCTIONS = "prod mean amax amin".split()
+OUT_OF_RANGE: dict[str, Callable[..., Any]] = {  # x: (5, 5), i: (1,); what the error names first
+    "gather": lambda x, i: x.gather(0, i.expand(1, 5)),
+    "gather:1": lambda x, i: x.gather(1, i.expand(5, 1)),
+    "gather:grad": lambda x, i: grad(lambda x, i: x.gather(0, i.expand(1, 5)), x, i),
+    "take_along_dim": lambda x, i: pf.take_along_dim(x, i.expand(1, 5), 0),
+    "scatter": lambda x, i: x.scatter(0, i.expand(1, 5), x[:1]),
+    "scatter:1": lambda x, i: x.scatter(1, i.expand(5, 1), x),
+    "scatter:value": lambda x, i: x.scatter(0, i.expand(1, 5), 1.0),
+    "scatter_add": lambda x, i: x.scatter_add(0, i.expand(1, 5), x[:1]),
     "index_select": lambda x, i: x.index_select(0, i),
+    "index_select:1": lambda x, i: x.index_select(1, i),
+    "index_select:grad": lambda x, i: grad(lambda x, i: x.index_select(0, i), x, i),
     "index_add": lambda x, i: x.index_add(0, i, x[:1]),
     "index_copy": lambda x, i: x.index_copy(0, i, x[:1]),
-    "index_fill": lambda x, i: x.index_fill(0, i, 1),
-    "take": lambda x, i: x.take(i),
-    "put_": lambda x, i: x.clone().put_(i, x[:1]),
+    "index_fill": lambda x, i: x.index_fill(0, i, 1.0),
+    "take": lambda x, i: x.take(i * 5),
+    "put_": lambda x, i: x.clone().put_(i * 5, x[0, :1]),
+    "put_:accumulate": lambda x, i: x.clone().put_(i * 5, x[0, :1], accumulate=True),
     "index": lambda x, i: x[i],
-}
+    "index:second": lambda x, i: x[:, i],
+    "index:both": lambda x, i: x[i, i],
+    "index:put": lambda x, i: x.index_put((i,), x[0]),
+    "index:add": lambda x, i: x.index_put((i, i), x[0, :1], accumulate=True),
+    "index:number": lambda x, i: setitem(x, i, 2.0),
+    "index:tensor": lambda x, i: setitem(x, (slice(None), i), x[:, :1]),
+    "index 0-d": lambda x, i: x[:, i[0]],
+    "index 0-d, set": lambda x, i: setitem(x, i[0], x[0]),
+    "gather:searchsorted": lambda x, i: pf.searchsorted(x[0], x[1], sorter=i.expand(5)),
+    "embedding": lambda x, i: F.embedding(i, x),
+    "embedding:max_norm": lambda x, i: F.embedding(i, x.clone(), max_norm=1.0),
+    "embedding:grad": lambda x, i: grad(lambda x, i: F.embedding(i, x), x, i),
+    "one_hot": lambda x, i: F.one_hot(i, 5),
+    "nll_loss": lambda x, i: F.nll_loss(x[:1], i),
+    "nll_loss:2d": lambda x, i: F.nll_loss(x.reshape(1, 5, 5), i.expand(1, 5)),
+    "nll_loss:weight": lambda x, i: F.nll_loss(x[:1], i, weight=x[0]),
+    "cross_entropy": lambda x, i: F.cross_entropy(x[:1], i),
+    "cross_entropy:smooth": lambda x, i: F.cross_entropy(x[:1], i, label_smoothing=0.1),
+    "cross_entropy:grad": lambda x, i: grad(lambda x, i: F.cross_entropy(x[:1], i), x, i),
+    "multi_margin_loss": lambda x, i: F.multi_margin_loss(x[:1], i),
+    "multilabel_margin_loss": lambda x, i: F.multilabel_margin_loss(x[:1], label(x, i)),
+    "ctc_loss": lambda x, i: F.ctc_loss(x.reshape(5, 1, 5), i.reshape(1, 1), (5,), (1,)),
+    "max_unpool1d": lambda x, i: F.max_unpool1d(x.reshape(1, 5, 5)[..., :1], i.expand(1, 5, 1), 2),
+    **{f"scatter_reduce:{how}": lambda x, i, how=how: x.scatter_reduce(0, i.expand(1, 5), x, how)
+       for how in ["sum", *REDUCTIONS]},
+    **{f"index_reduce:{how}": lambda x, i, how=how: x.index_reduce(0, i, x[:1], how)
+       for how in REDUCTIONS},
+    **{f"embedding_bag:{how}": lambda x, i, how=how: F.embedding_bag(i[None], x, mode=how)
+       for how in ("sum", "mean", "max")},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", OUT_OF_RANGE)
 @pytest.mark.parametrize("bad", [5, -6])
 def test_out_of_range(name: str, bad: int, device: str) -> None:
-    x, i = pf.arange(5.0, device=device), pf.tensor([bad]).to(device)
-    with pytest.raises(IndexError, match=rf"{name}: index.*out of range for size 5"):
-        OUT_OF_RANGE[name](x, i).tolist()
-    assert x[1:2].tolist() == [1]  # the error is said once
+    """At once on the CPU, at the next read on the GPU; no other memory is read or written."""
+    near = [pf.full((64,), 777.0, device=device) * 2 for _ in range(4)]
+    x, i = pf.arange(25.0, device=device).reshape(5, 5) + 0, pf.tensor([bad], device=device)
+    near += [pf.full((64,), 777.0, device=device) * 2 for _ in range(4)]
+    message = rf"{name.partition(':')[0].partition(' ')[0]}.*(out of (range|bounds)|must be from)"
+    if device == "cpu":
+        error = RuntimeError if name in ("one_hot", "ctc_loss") else IndexError
+        with pytest.raises(error, match=message):
+            OUT_OF_RANGE[name](x, i)
+    else:
+        y = OUT_OF_RANGE[name](x, i)
+        with pytest.raises(IndexError, match=message):
+            y.tolist()
+        assert not (y == 1554).any()  # the error is said once
+    assert all((n == 1554).all() for n in near)
 
 
 X, I = pf.ones(3, 4), pf.tensor([0])
