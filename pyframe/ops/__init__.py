@@ -33,7 +33,7 @@ from pyframe.ops import (
     windows,
 )
 from pyframe.ops.op import REGISTRY, Op, apply, mode
-from pyframe.ops.public import as_functions as as_functions
+from pyframe.ops.public import as_functions as as_functions, with_numpy_names
 from pyframe.tensor import Tensor
 
 __all__ = ["FUNCTIONS", "METHODS", "REGISTRY", "Op", "apply"]
@@ -135,7 +135,9 @@ def _written_directly(ufunc: np.ufunc, x: Tensor, args: tuple[Any, ...]) -> bool
 
 def _copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Fill with the elements of `src`, broadcast and converted."""
-    if not isinstance(src, Tensor):
+    if isinstance(src, (bool, int, float, builtins.complex, np.generic)):
+        src = creation.full((), src, device=self.device)
+    elif not isinstance(src, Tensor):
         raise TypeError(f"copy_: expected a Tensor, got {type(src).__name__}")
     return self._overwrite(src if src.device is self.device else src.to(self.device))
 
@@ -155,6 +157,16 @@ def _fill_(self: Tensor, value: Any) -> Tensor:
 def _zero_(self: Tensor) -> Tensor:
     """Fill with zeros."""
     return _fill_(self, 0)
+
+
+def _mT(self: Tensor) -> Tensor:  # noqa: N802  (PyTorch's name)
+    """The matrices transposed; RuntimeError of fewer than two dims."""
+    if self.ndim < 2:
+        raise RuntimeError(
+            "tensor.mT is only supported on matrices or batches of matrices. Got "
+            f"{self.ndim}-D tensor."
+        )
+    return movement.transpose(self, -1, -2)
 
 
 def _reflected(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -202,7 +214,7 @@ def _dtype_method(name: str, d: dt.dtype) -> None:
 
 def _attach() -> None:
     for name, fn in {**METHODS, **ONLY_METHODS}.items():
-        setattr(Tensor, name, fn)
+        setattr(Tensor, name, with_numpy_names(fn))
     for name, fn in INPLACE.items():
         setattr(Tensor, f"{name}_", _inplace(name, fn))
     for name, fn in REBIND.items():
@@ -235,7 +247,7 @@ def _attach() -> None:
     }.items():  # fmt: skip
         _dtype_method(name, d)
     t.T = property(lambda self: movement.permute(self, *reversed(range(self.ndim))))
-    t.mT = property(lambda self: movement.transpose(self, -1, -2))
+    t.mT = property(_mT)
     t.H = property(lambda self: complex.adjoint(self) if self.ndim else self)
     t.mH = property(complex.adjoint)
     t.real = property(complex.real, lambda self, value: complex.real(self).copy_(value))
