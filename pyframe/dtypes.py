@@ -84,7 +84,7 @@ class dtype:  # noqa: N801  (PyTorch's name)
         return f"pyframe.{self.name}"
 
     def __reduce__(self) -> str:
-        return self.name
+        return "bool_" if self.name == "bool" else self.name
 
     def __deepcopy__(self, memo: dict[int, Any]) -> dtype:
         return self
@@ -115,8 +115,7 @@ def _round_bfloat16(x: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(flat), flat, bits.view(np.float32)).reshape(np.shape(x))
 
 
-# NumPy has no bfloat16: float32 arrays hold its values (of a dtype that is equal to float32 but
-# not the same object, so that `record` sees that a result is still to be rounded).
+# NumPy has no bfloat16: float32 arrays hold its values.
 bfloat16 = dtype(
     "bfloat16", FLOAT, "f32", wrap="pf_bfloat16({x})", narrow=_round_bfloat16,
     numpy=np.dtype(np.float32, metadata={"holds": "bfloat16"}),
@@ -193,6 +192,23 @@ def check_32_bits(low: int, high: int) -> None:
         )
 
 
+def wrapped(value: int, d: dtype) -> Any:
+    """An int as a NumPy scalar of the int dtype `d`, modulo 2^bits as C converts it."""
+    return np.asarray(value & ((1 << 64) - 1), np.uint64).astype(d.numpy)[()]
+
+
+def of_argument(name: str, value: Any) -> dtype | None:
+    """A `dtype=` argument: a dtype, None, or float, int, bool or complex; TypeError otherwise."""
+    if value is None or isinstance(value, dtype):
+        return value
+    if isinstance(value, type) and value in _FROM_PYTHON:
+        return {float: float64, complex: complex128}.get(value, _FROM_PYTHON[value])
+    seen = value.__name__ if isinstance(value, type) else type(value).__name__
+    raise TypeError(
+        f"{name}(): argument 'dtype' must be pyframe.dtype, such as pf.float32, not {seen}"
+    )
+
+
 def convert_scalar(value: Any, d: dtype) -> Any:
     """`value` as a NumPy scalar of dtype `d`; RuntimeError where it does not fit."""
     try:
@@ -200,8 +216,13 @@ def convert_scalar(value: Any, d: dtype) -> Any:
             if value.imag:
                 raise OverflowError
             value = value.real
+        if d.category == INTEGER:
+            if isinstance(value, float):
+                value = int(value)  # OverflowError of inf, ValueError of nan
+            if value < 0 and not d.is_signed and -value <= np.iinfo(d.numpy).max:
+                return wrapped(value, d)
         return d.numpy.type(value)
-    except OverflowError:
+    except (OverflowError, ValueError):
         raise RuntimeError(
             f"value {value} cannot be converted to {d.name} without overflow"
         ) from None

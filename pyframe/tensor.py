@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy as copying
 import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
@@ -638,6 +639,11 @@ class Tensor:
         return complex(self.item())
 
     def __contains__(self, element: Any) -> bool:
+        if not isinstance(element, (Tensor, bool, int, float, complex, np.generic)):
+            raise RuntimeError(
+                "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
+                f"{type(element).__name__}; make it a tensor with pf.tensor"
+            )
         return bool((self == element).any())
 
     def __index__(self) -> int:
@@ -655,7 +661,17 @@ class Tensor:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         array = np.array(self._host())
-        return _rebuild, (type(self), array, str(self.device), bool(self._needs_grad), self.dtype)
+        made = (type(self), array, str(self.device), self.requires_grad, self.dtype)
+        return _rebuild, made, self.__dict__ or None
+
+    def __copy__(self) -> Tensor:
+        """A leaf of the same memory."""
+        out, source = type(self).__new__(type(self)), self._alias()
+        out._node, out._storage = source._node, source._storage
+        out._steps, out._stamp = source._steps, source._stamp
+        out._needs_grad = self.requires_grad
+        out.__dict__.update(self.__dict__)
+        return out
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         if not self.is_leaf:
@@ -663,14 +679,25 @@ class Tensor:
                 "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
                 "protocol at the moment; use detach().clone()"
             )
+        if id(self) in memo:
+            return memo[id(self)]
+        storage = self._storage
         with no_grad():
-            source = self.clone()
+            source = memo.get(id(storage))
+            if source is None:  # tensors of one memory are copied to tensors of one memory
+                whole = Tensor.__new__(Tensor)
+                whole._node, whole._storage = storage.node, storage
+                source = memo[id(storage)] = whole.clone()
+            for op, attrs in self._steps:
+                source = _op.apply(op, (source,), attrs)
         out = type(self).__new__(type(self))
         out._node, out._storage = source._node, source._storage
+        out._steps, out._stamp = source._steps, source._stamp
         out._needs_grad = bool(self._needs_grad)
+        memo[id(self)] = out
         if self.grad is not None:
             out.grad = self.grad.__deepcopy__(memo)
-        memo[id(self)] = out
+        out.__dict__.update(copying.deepcopy(self.__dict__, memo))
         return out
 
     # --- moving
@@ -841,6 +868,7 @@ def tensor(
     Floats take the default dtype, ints int64, bools bool, unless `dtype` says otherwise.
     """
     target = Device(device) if device is not None else None
+    dtype = dt.of_argument("tensor", dtype)
     if isinstance(data, Tensor):
         out = data.detach()
         out = out.to(target or out.device, dtype or out.dtype)
@@ -859,16 +887,32 @@ def _host_array(data: Any, dtype: dt.dtype | None) -> np.ndarray:
         return array if dtype is None else _as(array, dtype)
     if isinstance(data, (list, tuple)):
         data = _unwrap(data)
+    elif isinstance(data, (str, bytes)):
+        raise TypeError(f"tensor: invalid data type {type(data).__name__!r}; expected numbers")
     try:
         array = np.asarray(data)
+        if array.dtype == object:
+            odd = [type(v).__name__ for v in array.flat if not isinstance(v, (int, float))]
+            if odd:
+                raise RuntimeError(
+                    f"tensor: Could not infer dtype of {odd[0]}; expected numbers in nested "
+                    "sequences of equal length"
+                )
+            if dtype is None or dtype.category < dt.FLOAT:
+                raise ValueError("Overflow: an int of more than 64 bits")
+            array = array.astype(np.float64)
         if array.dtype.kind not in "biufc":
             raise ValueError(f"it holds {array.dtype}")
+        if dtype is None and array.dtype == np.uint64 and not _holds_numpy(data):
+            raise ValueError("Overflow: an int beyond int64; say dtype=pf.uint64")
     except ValueError as e:
         raise ValueError(
             f"tensor: can't make a tensor of {type(data).__name__}: expected numbers in nested "
             f"sequences of equal length ({e})"
         ) from None
     if dtype is not None:
+        if not _holds_numpy(data):
+            _check_fit(array, dtype)
         return _as(array, dtype)
     if array.dtype.kind == "f" and not _holds_numpy(data):
         return array.astype(dt.get_default_dtype().numpy)
@@ -877,6 +921,15 @@ def _host_array(data: Any, dtype: dt.dtype | None) -> np.ndarray:
     if array.dtype.kind == "i" and not _holds_numpy(data):
         return array.astype(np.int64)
     return array
+
+
+def _check_fit(array: np.ndarray, d: dt.dtype) -> None:
+    """What Python numbers may not become: TypeError, or RuntimeError for overflow of an int."""
+    if array.dtype.kind == "c" and d.category != dt.COMPLEX:
+        raise TypeError(f"tensor: must be real number, not complex, for {d.name}")
+    if d.category == dt.INTEGER and array.dtype.kind in "iuf" and array.size:
+        for extreme in (array.min(), array.max()):
+            dt.convert_scalar(extreme.item(), d)
 
 
 def _as(array: np.ndarray, d: dt.dtype) -> np.ndarray:

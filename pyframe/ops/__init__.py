@@ -33,7 +33,7 @@ from pyframe.ops import (
     windows,
 )
 from pyframe.ops.op import REGISTRY, Op, apply, mode
-from pyframe.ops.public import as_functions as as_functions
+from pyframe.ops.public import as_functions as as_functions, with_numpy_names
 from pyframe.tensor import Tensor
 
 __all__ = ["FUNCTIONS", "METHODS", "REGISTRY", "Op", "apply"]
@@ -133,6 +133,16 @@ def _written_directly(ufunc: np.ufunc, x: Tensor, args: tuple[Any, ...]) -> bool
     return True
 
 
+def _mT(self: Tensor) -> Tensor:  # noqa: N802  (PyTorch's name)
+    """The matrices transposed; RuntimeError of fewer than two dims."""
+    if self.ndim < 2:
+        raise RuntimeError(
+            "tensor.mT is only supported on matrices or batches of matrices. Got "
+            f"{self.ndim}-D tensor."
+        )
+    return movement.transpose(self, -1, -2)
+
+
 def _reflected(fn: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, other: fn(other, self)
 
@@ -178,7 +188,7 @@ def _dtype_method(name: str, d: dt.dtype) -> None:
 
 def _attach() -> None:
     for name, fn in {**METHODS, **ONLY_METHODS}.items():
-        setattr(Tensor, name, fn)
+        setattr(Tensor, name, with_numpy_names(fn))
     for name, fn in INPLACE.items():
         setattr(Tensor, f"{name}_", _inplace(name, fn))
     for name, fn in REBIND.items():
@@ -210,7 +220,7 @@ def _attach() -> None:
     }.items():  # fmt: skip
         _dtype_method(name, d)
     t.T = property(lambda self: movement.permute(self, *reversed(range(self.ndim))))
-    t.mT = property(lambda self: movement.transpose(self, -1, -2))
+    t.mT = property(_mT)
     t.H = property(lambda self: complex.adjoint(self) if self.ndim else self)
     t.mH = property(complex.adjoint)
     t.real = property(complex.real, lambda self, value: complex.real(self).copy_(value))

@@ -22,7 +22,7 @@ def real(name: str, x: Any) -> None:
     """TypeError unless `x` is a tensor, RuntimeError if it is complex."""
     tensors(name, x)
     if x.dtype.category == dt.COMPLEX:
-        raise RuntimeError(
+        raise NotImplementedError(
             f"{name}: not implemented for {x.dtype.name}, which has no order; use .abs() or .real"
         )
 

@@ -139,14 +139,15 @@ class Elementwise(Op):
             same = False
         elif common.category >= dt.FLOAT:
             if self.rule is BITS or (self.real and common.category == dt.COMPLEX):
-                raise RuntimeError(
+                raise NotImplementedError(
                     f"{self.name}: not implemented for {common.name}; use "
                     + ("ints or bool" if self.rule is BITS else "real numbers, such as x.real")
                 )
         elif self.rule is COUNT and common is dt.bool_:
             common, same = dt.int64, False
         elif self.rule is NUMBER and common is dt.bool_:
-            raise RuntimeError(
+            refused = RuntimeError if self.name in ("neg", "sub") else NotImplementedError
+            raise refused(
                 f"{self.name}: not supported for bool tensors; use ~, ^ or logical_* instead"
             )
         if not same:
@@ -204,6 +205,8 @@ def binary(op: Elementwise, a: Any, b: Any) -> Tensor:
             return op.promoted(a, b)
         if lazy:
             m = x._value()
+        if kind is int and dtype.category == dt.INTEGER and dtype.itemsize < 8:
+            y = int(dt.wrapped(y, dtype))
         y = n = const_for_ufunc(y, dtype, device)
         shape = m.shape
         if x is b:
@@ -226,6 +229,8 @@ def _operand(name: str, x: Any, dtype: dt.dtype, device: Any) -> Any:
         if x.device is not device and x.ndim == 0 and not x.device.always_lazy:
             x = x.to(device)
         return x
+    if isinstance(x, int) and dtype.category == dt.INTEGER and dtype.itemsize < 8:
+        x = int(dt.wrapped(x, dtype))
     return const(x, dtype, device)
 
 

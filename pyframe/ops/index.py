@@ -689,12 +689,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
             return masked_fill(input, mask, value.item())
         value = value.to(input.device, input.dtype)
     elif input.dtype.category < dt.of_scalar(value).category:
-        kept = dt.convert_scalar(value, input.dtype)
-        if kept != value and input.dtype is not dt.bool_:
-            raise RuntimeError(
-                f"value cannot be converted to type {input.dtype.name} without overflow: {value}"
-            )
-        value = kept.item()
+        value = dt.convert_scalar(value, input.dtype).item()
     return el.where(mask, value, input)
 
 
@@ -830,8 +825,13 @@ def _parse(x: Tensor, key: Any) -> tuple[Tensor, dict[int, Tensor]]:
     return x, tensors
 
 
+_PARTS = (Tensor, slice, list, tuple, EllipsisType, type(None))
+
+
 def _items(x: Tensor, key: Any) -> list[Any]:
     """The parts of an index in their normal form, `...` written out as slices."""
+    if isinstance(key, list) and len(key) < 32 and any(isinstance(i, _PARTS) for i in key):
+        key = tuple(key)  # PyTorch reads x[[[0, 1], [1, 2]]] as x[[0, 1], [1, 2]]
     items = [_normalize(i, x) for i in (key if isinstance(key, tuple) else (key,))]
     used = 0
     for i in items:
@@ -897,7 +897,7 @@ def _normalize(i: Any, x: Tensor) -> Any:
     if isinstance(i, Tensor):
         if i.dtype is dt.uint8:
             i = i.to(dt.bool_)
-        if i.dtype.category == dt.FLOAT:
+        if i.dtype not in (dt.int64, dt.int32, dt.bool_):
             raise IndexError(
                 "tensors used as indices must be long, int, byte or bool tensors, got "
                 f"{i.dtype.name}"
@@ -922,7 +922,10 @@ def _rows(x: Tensor, tensors: dict[int, Tensor]) -> tuple[Any, ...]:
     dims = list(tensors)
     sizes = [x._node.shape[d] for d in dims]
     checked = [_check_index("index", i, n) for i, n in zip(tensors.values(), sizes, strict=True)]
-    shape = el.broadcast("shape mismatch: indexing tensors", *[i._node.shape for i in checked])
+    try:
+        shape = el.broadcast("shape mismatch: indexing tensors", *[i._node.shape for i in checked])
+    except RuntimeError as e:
+        raise IndexError(str(e)) from None
     flat = None
     for i, n in zip(checked, sizes, strict=True):
         flat = i if flat is None else flat * n + i
@@ -974,12 +977,21 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         x._overwrite(el.where(mask, value, x).to(x.dtype))
         return
     part, tensors = _parse(x, key)
+    if isinstance(value, (bool, int, float, complex)):
+        value = dt.convert_scalar(value, x.dtype)  # RuntimeError where it does not fit
     if not isinstance(value, Tensor):
         value = tensor(value, dtype=x.dtype, device=x.device)
-    value = value.to(x.device).to(x.dtype)
+    value = value.to(x.device)
     if not tensors:
-        part._overwrite(value)
+        part._overwrite(value.to(x.dtype))
         return
+    if value.ndim and value.dtype is not x.dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{x.dtype.name} for the destination and {value.dtype.name} for the source; convert "
+            f"the source with .to({x.dtype})"
+        )
+    value = value.to(x.dtype)
     part._overwrite(_with_rows(part, tensors, value, accumulate=False))
 
 

@@ -431,8 +431,8 @@ def record(
                 data = op.numpy(*[n.data for n in nodes], *attrs)
         if type(data) is not np.ndarray:
             data = np.asarray(data)
-        if data.dtype is not dtype.numpy and not op.alias:
-            if data.dtype != dtype.numpy:
+        if not op.alias:
+            if data.dtype is not dtype.numpy and data.dtype != dtype.numpy:
                 data = data.astype(dtype.numpy)
             if dtype.narrow is not None:
                 data = dtype.narrow(data)

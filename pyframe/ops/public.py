@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
+import types
 import warnings
 from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from pyframe import dtypes as dt
 from pyframe.ops.op import mode
 from pyframe.tensor import Tensor
 
@@ -50,7 +53,33 @@ def as_functions(functions: dict[str, Callable[..., Any]]) -> dict[str, Callable
     return {name: _with_out(name, fn) for name, fn in functions.items()}
 
 
+_NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x2": "other"}
+
+
+def with_numpy_names(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` with NumPy's names of its arguments too, and float, int, … as `dtype=`, as PyTorch."""
+    if not isinstance(fn, types.FunctionType):
+        return fn
+    known = inspect.signature(fn).parameters
+    renamed = {a: b for a, b in _NUMPY_NAMES.items() if b in known and a not in known}
+    any_dtype = "dtype" in known or any(p.kind is p.VAR_KEYWORD for p in known.values())
+    if not renamed and not any_dtype:
+        return fn
+
+    @functools.wraps(fn)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if kwargs:
+            kwargs = {renamed.get(k, k): v for k, v in kwargs.items()}
+            if "dtype" in kwargs:
+                kwargs["dtype"] = dt.of_argument(fn.__name__, kwargs["dtype"])
+        return fn(*args, **kwargs)
+
+    return run
+
+
 def _with_out(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    fn = with_numpy_names(fn)
+
     def run(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         result = fn(*args, **kwargs)
         return result if out is None else _store(name, result, out)

@@ -190,7 +190,14 @@ def mean(
     check.floats_or_complex("mean", input)
     axes = axes_of("mean", input, dim)
     n = count(input, axes)
-    return sum(input, axes, keepdim) / n if n else sum(input, axes, keepdim) * math.nan
+    total = sum(_wider(input), axes, keepdim)
+    return (total / n if n else total * math.nan).to(input.dtype)
+
+
+def _wider(x: Tensor) -> Tensor:
+    """float16 and bfloat16 as float32: a sum (of squares) overflows where what is made of it
+    does not."""
+    return x.to(dt.float32) if x.dtype in (dt.float16, dt.bfloat16) else x
 
 
 def count(x: Tensor, axes: tuple[int, ...]) -> int:
@@ -376,9 +383,10 @@ def _moments(
     if correction is None:
         correction = 0 if unbiased is False else 1
     axes = axes_of(name, input, dim)
-    middle = mean(input, axes, True) if input.ndim else mean(input)
-    total = sum(absolute_square(input - middle), axes, keepdim)
-    left = builtins.max(count(input, axes) - correction, 0)
+    x = _wider(input)
+    middle = mean(x, axes, True) if x.ndim else mean(x)
+    total = sum(absolute_square(x - middle), axes, keepdim)
+    left = builtins.max(count(x, axes) - correction, 0)
     if not keepdim:
         middle = mv.reshape(middle, total._node.shape)
     return total / left, middle
@@ -389,7 +397,7 @@ def var(
     correction: float | None = None,
 ) -> Tensor:  # fmt: skip
     """The variance over dims, divided by n - correction (1 unless `unbiased=False`)."""
-    return _moments("var", input, dim, unbiased, keepdim, correction)[0]
+    return _moments("var", input, dim, unbiased, keepdim, correction)[0].to(input.dtype.to_real())
 
 
 def std(
@@ -397,7 +405,9 @@ def std(
     correction: float | None = None,
 ) -> Tensor:  # fmt: skip
     """The standard deviation over dims: sqrt(var), with gradient 0 where it is 0."""
-    return root(_moments("std", input, dim, unbiased, keepdim, correction)[0])
+    return root(_moments("std", input, dim, unbiased, keepdim, correction)[0]).to(
+        input.dtype.to_real()
+    )
 
 
 def var_mean(
@@ -405,7 +415,8 @@ def var_mean(
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(var, mean) over dims."""
-    return _moments("var_mean", input, dim, unbiased, keepdim, correction)
+    variance, middle = _moments("var_mean", input, dim, unbiased, keepdim, correction)
+    return variance.to(input.dtype.to_real()), middle.to(input.dtype)
 
 
 def std_mean(
@@ -414,7 +425,7 @@ def std_mean(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(std, mean) over dims."""
     variance, middle = _moments("std_mean", input, dim, unbiased, keepdim, correction)
-    return root(variance), middle
+    return root(variance).to(input.dtype.to_real()), middle.to(input.dtype)
 
 
 def cov(
@@ -536,7 +547,7 @@ def vector_norm(
     if ord in (math.inf, -math.inf) or ord < 0:
         no_empty("norm", x, axes, True)
     if ord == 2:
-        return root(sum(absolute_square(x), axes, keepdim))
+        return root(sum(absolute_square(_wider(x)), axes, keepdim)).to(x.dtype.to_real())
     size = el.abs(x)
     if ord in (math.inf, -math.inf):
         return apply(amax_op if ord > 0 else amin_op, (size,), (axes, keepdim))
@@ -544,7 +555,7 @@ def vector_norm(
         return sum(el.where(el.eq(size, 0), el.floor(size), 1.0), axes, keepdim)
     if ord == 1:
         return sum(size, axes, keepdim)
-    return _power(sum(_power(size, ord), axes, keepdim), 1.0 / ord)
+    return _power(sum(_power(_wider(size), ord), axes, keepdim), 1.0 / ord).to(size.dtype)
 
 
 def _power(x: Tensor, p: float) -> Tensor:
