@@ -787,6 +787,7 @@ def _fit(value: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def whole_of(storage: Storage) -> Tensor:
+    """A tensor of all that a storage holds, with one of its own."""
     out = Tensor.__new__(Tensor)
     out._node, out._storage = storage.node, Storage(storage.node)
     return out

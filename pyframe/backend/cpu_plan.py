@@ -125,7 +125,7 @@ class Plan:
             len(s.work) == 1 or s.whole is not None for s in stages
         )
         threads = self.threads if alone else 1
-        most = self.threads if self.blas is None else self.blas.threads
+        most = threads if self.blas is None else self.blas.threads
         shared = any(len(s.work) > 1 for s in stages)
         # where nothing of ours runs beside it, BLAS may stay as it is
         self.blas_threads = threads if threads != most and (shared or self.threads < most) else 0

@@ -91,6 +91,7 @@ empty = zeros  # nothing is gained by leaving memory undefined: zeros cost the s
 
 
 def like_options(input: Tensor, kw: dict[str, Any]) -> dict[str, Any]:
+    """Options whose dtype and device are those of `input` where none are given."""
     kw["dtype"] = kw.get("dtype") or input.dtype
     kw["device"] = kw.get("device") or input.device
     return kw

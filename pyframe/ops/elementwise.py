@@ -297,6 +297,7 @@ def broadcast(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def op(name: str, inputs: str, numpy: Any, wgsl: Any, rule: str = SAME, **kw: Any) -> Elementwise:
+    """Declare an elementwise op: see `Elementwise` and the top of op.py."""
     return Elementwise(name, inputs, numpy, wgsl, rule, **kw)
 
 
@@ -587,6 +588,7 @@ def _where_method(self: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 
 def np_cast(x: np.ndarray, dtype: dt.dtype) -> np.ndarray:
+    """A host array as `dtype`: floats wrap to ints, complex numbers lose their imaginary part."""
     if x.dtype.kind == "c" and dtype.category != dt.COMPLEX:
         x = x != 0 if dtype is dt.bool_ else x.real
     if dtype.category == dt.INTEGER and x.dtype.kind == "f":
@@ -737,6 +739,8 @@ def check_factor(name: str, what: str, factor: Any, *tensors: Any) -> None:
 
 
 def scaled(fn: Elementwise) -> Callable[..., Tensor]:
+    """The function fn(input, alpha * other) of `add` and `sub`."""
+
     def run(input: Any, other: Any, *, alpha: Any = 1) -> Tensor:
         if type(alpha) is int and alpha == 1:
             return fn(input, other)

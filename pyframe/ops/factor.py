@@ -69,6 +69,7 @@ def packed(
 
 
 def unpacked(op: Op, shapes: Callable[[Shape, Any], tuple[Shape, ...]], a: Tensor, how: Any) -> Any:
+    """The results of a packed op of `a`, as views of its vector."""
     return cut(apply(op, (a,), (how,)), shapes(a._node.shape, how))
 
 
@@ -83,6 +84,7 @@ def main_diagonal(x: Tensor) -> Tensor:
 
 
 def eye_like(x: Tensor, n: int) -> Tensor:
+    """The identity (n, n) in the dtype of `x`, on its device."""
     return mv.on_diagonal(n, x.device).to(x.dtype)
 
 
@@ -108,6 +110,8 @@ def _right_solve(x: Tensor, a: Tensor) -> Tensor:
 
 
 def float_matrix(name: str, x: Any, square: bool = False, what: str = "A") -> None:
+    """TypeError unless `x` is a tensor, RuntimeError unless it is (…, m, n) of float32, float64 or
+    complex numbers, with m = n if `square`."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{name}: expected {what} to be a Tensor, got {type(x).__name__}")
     if x.ndim < 2:
@@ -123,6 +127,7 @@ def float_matrix(name: str, x: Any, square: bool = False, what: str = "A") -> No
 
 
 def float_only(name: str, x: Tensor, what: str = "the input") -> None:
+    """RuntimeError unless `x` is of float32, float64 or complex numbers."""
     check.floats_or_complex(name, x)
     if x.dtype in (dt.float16, dt.bfloat16):
         raise RuntimeError(
@@ -145,6 +150,7 @@ def _each(info: Array, *stacks: Array) -> Any:
 
 
 def np_adjoint(x: Array) -> Array:
+    """The conjugate transpose of the last two dims."""
     return np.conjugate(np.swapaxes(x, -1, -2))
 
 
@@ -246,6 +252,7 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
 
 
 def rows_fit(name: str, a: Tensor, b: Tensor) -> None:
+    """RuntimeError unless A (…, m, n) and B (…, m, k) have as many rows, and batches broadcast."""
     if a.shape[-2] != b.shape[-2]:
         raise RuntimeError(
             f"{name}: Incompatible shapes of A and B for the equation AX = B "
@@ -347,6 +354,7 @@ def by_upper(x: Tensor, upper: Tensor) -> Tensor:
 
 
 def block(x: Tensor, rows: int, columns: int) -> Tensor:
+    """The upper left (rows, columns) of matrices."""
     return mv.slice_(x, (0,) * x.ndim, (*x._node.shape[:-2], rows, columns))
 
 
@@ -589,6 +597,8 @@ InvEx = results("linalg_inv_ex", "inverse info")
 
 
 def inverse_of(name: str, a: Tensor, what: str) -> list[Tensor]:
+    """[a^-1, the places of the first zero pivots]; LinAlgError for those where `what` names who
+    asks."""
     float_matrix(name, a, True)
     return _solve_info(a, eye_like(a, a.shape[-1]), "", what)
 

@@ -54,6 +54,7 @@ def _cofactors_grad(g: Tensor, y: Tensor, a: Tensor) -> Tensor:
 
 
 def columns(x: Tensor) -> Tensor:
+    """(…) -> (…, 1, 1), to multiply matrices with."""
     return x.reshape((*x._node.shape, 1, 1))
 
 

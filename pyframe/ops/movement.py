@@ -26,6 +26,7 @@ def _like(shape_of: Any) -> Any:
 
 
 def inverse_order(dims: Shape) -> Shape:
+    """The order of dims that undoes `dims`."""
     out = [0] * len(dims)
     for i, d in enumerate(dims):
         out[d] = i
@@ -53,6 +54,7 @@ def np_taps(
 
 
 def np_windows(x: np.ndarray, size: Shape, stride: Shape, dilation: Shape) -> np.ndarray:
+    """`windows` of a host array, as a view."""
     k = len(size)
     count = views.window_count(x.shape[-k:], size, stride, dilation)
     s = x.strides
@@ -187,6 +189,7 @@ fold_op = Op(
 
 
 def as_ints(name: str, shape: Any) -> Shape:
+    """Ints (or 0-d tensors) given one by one or as one sequence; TypeError for others."""
     if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)):
         first = shape[0]
         shape = first if not isinstance(first, Tensor) else (first,) if not first.ndim else first
@@ -373,6 +376,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
 
 
 def slice_(x: Tensor, starts: Shape, sizes: Shape, steps: Shape | None = None) -> Tensor:
+    """Elements starts + i * steps, i < sizes, of each dim, as a view."""
     return apply(slice_op, (x,), (starts, sizes, steps or (1,) * len(starts)))
 
 
@@ -519,6 +523,7 @@ def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
 
 
 def part(x: Tensor, d: int, start: int, length: int) -> Tensor:
+    """`narrow` with a dim and a start that are known to be right."""
     shape = x._node.shape
     starts = (0,) * d + (start,) + (0,) * (len(shape) - d - 1)
     return slice_(x, starts, (*shape[:d], length, *shape[d + 1 :]))
@@ -598,6 +603,7 @@ def as_list(given: tuple[Any, ...]) -> list[Any]:
 
 
 def tensor_list(name: str, tensors: Any) -> list[Tensor]:
+    """A sequence of tensors as a list; TypeError for others, RuntimeError for none."""
     if isinstance(tensors, Tensor):
         raise TypeError(f"{name}(): expected a list or tuple of Tensors, got a Tensor")
     xs = list(tensors)

@@ -127,6 +127,7 @@ CONST = Const("const", ELEMENTWISE, "", "value")
 
 
 def const(value: Any, dtype: dt.dtype, device: Device) -> Node:
+    """A number in the graph, as a node of this dtype; see `Const`."""
     data = None
     if not device.lazy:
         data = dt.convert_scalar(value, dtype)
@@ -359,6 +360,7 @@ def check_version(x: Tensor, version: int, what: str) -> None:
 
 
 def freed_error(name: str) -> RuntimeError:
+    """For a second pass through a graph whose saved tensors are gone."""
     return RuntimeError(
         "Trying to backward through the graph a second time (or directly access saved tensors "
         f"after they have already been freed): {name}. Specify retain_graph=True if you need to "
@@ -367,6 +369,7 @@ def freed_error(name: str) -> RuntimeError:
 
 
 def inference_error() -> RuntimeError:
+    """For an inference tensor that a gradient needs."""
     return RuntimeError(
         "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
         "inference mode in computation tracked by autograd. To work around this, you can make a "

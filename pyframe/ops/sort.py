@@ -346,10 +346,8 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
-def _quantile(
-    name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str,
-    skip_nan: bool,
-) -> Tensor:  # fmt: skip
+def _checked_q(name: str, input: Tensor, q: Any, interpolation: str) -> Tensor:
+    """The quantiles to find as a tensor; RuntimeError for what `quantile` does not take."""
     if interpolation not in _INTERPOLATIONS:
         raise RuntimeError(
             f"{name}() interpolation must be one of {', '.join(_INTERPOLATIONS)}, but got "
@@ -365,19 +363,22 @@ def _quantile(
     if isinstance(q, Tensor):
         if q.ndim > 1:
             raise RuntimeError(f"{name}() q must be a scalar or 1D tensor, got {q.ndim}-d")
-        if q.dtype is not input.dtype:
-            raise RuntimeError(
-                f"{name}() q tensor must be same dtype as the input tensor: {input.dtype.name}, "
-                f"got {q.dtype.name}"
-            )
+        check.same_dtype(f"{name}() input and q", input, q)
         if q.device is not input.device:
             raise RuntimeError(f"{name}() q must be on {input.device}, got {q.device}")
         inside = el.logical_and(el.ge(q, 0), el.le(q, 1))
         check.refuse(el.logical_not(inside), message)
-    elif not 0 <= q <= 1:
+        return q
+    if not 0 <= q <= 1:
         raise RuntimeError(f"{message} but got {q}")
-    else:
-        q = tensor(q, dtype=input.dtype, device=input.device)
+    return tensor(q, dtype=input.dtype, device=input.device)
+
+
+def _quantile(
+    name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str,
+    skip_nan: bool,
+) -> Tensor:  # fmt: skip
+    q = _checked_q(name, input, q, interpolation)
     x = input.reshape(-1) if dim is None else input
     d = 0 if dim is None else one_dim(name, input, dim)
     values, _ = _sorted_rows(x, d)

@@ -530,6 +530,8 @@ def embedding(
 
 
 def checked_rows(name: str, input: Tensor, weight: Tensor) -> Tensor:
+    """The ints of `input` as a vector; RuntimeError for dtypes or shapes that don't fit, IndexError
+    for a row outside the table (V, D)."""
     if weight.ndim != 2:
         raise RuntimeError(f"{name}: 'weight' must be 2-D, got shape {list(weight.shape)}")
     if input.dtype not in (dt.int32, dt.int64):
@@ -564,18 +566,12 @@ def renorm_rows(weight: Tensor, flat: Tensor, max_norm: float, norm_type: float)
         weight._overwrite(el.where(long, weight * (max_norm / (norm + 1e-7)), weight))
 
 
-def embedding_bag(
-    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None,
-    norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean",
-    sparse: bool = False, per_sample_weights: Tensor | None = None,
-    include_last_offset: bool = False, padding_idx: int | None = None,
-) -> Tensor:  # fmt: skip
-    """The sum, mean or max of `embedding` over bags of ints: (B, L), or (n,) where bag i starts at
-    offsets[i] (and ends at the next one); (B, D). An empty bag gives zeros.
-
-    The ints of `padding_idx` count for nothing; `per_sample_weights` (mode 'sum') multiply. Mode
-    'max' with offsets reads them. Otherwise as `embedding`.
-    """
+def _check_bags(
+    input: Tensor, weight: Tensor, offsets: Tensor | None, mode: str, by_freq_or_sparse: bool,
+    per_sample_weights: Tensor | None,
+) -> None:  # fmt: skip
+    """ValueError (NotImplementedError for weights in another mode) for what embedding_bag does not
+    take."""
     name = "embedding_bag"
     if per_sample_weights is not None and per_sample_weights._node.shape != input._node.shape:
         raise ValueError(
@@ -593,17 +589,34 @@ def embedding_bag(
         raise ValueError(f"{name}: offsets has to be a 1D Tensor for a 1D input, got {seen}")
     if mode not in ("sum", "mean", "max"):
         raise ValueError(f"{name}: mode has to be one of sum, mean or max, got {mode!r}")
-    if mode == "max" and (scale_grad_by_freq or sparse):
+    if mode == "max" and by_freq_or_sparse:
         raise ValueError(f"{name}: max mode supports neither scale_grad_by_freq nor sparse")
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(
             f"{name}: per_sample_weights is only supported for mode='sum' (got mode='{mode}')"
         )
-    flat = checked_rows(name, input, weight)
+
+
+def embedding_bag(
+    input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None,
+    norm_type: float = 2, scale_grad_by_freq: bool = False, mode: str = "mean",
+    sparse: bool = False, per_sample_weights: Tensor | None = None,
+    include_last_offset: bool = False, padding_idx: int | None = None,
+) -> Tensor:  # fmt: skip
+    """The sum, mean or max of `embedding` over bags of ints: (B, L), or (n,) where bag i starts at
+    offsets[i] (and ends at the next one); (B, D). An empty bag gives zeros.
+
+    The ints of `padding_idx` count for nothing; `per_sample_weights` (mode 'sum') multiply. Mode
+    'max' with offsets reads them. Otherwise as `embedding`.
+    """
+    _check_bags(input, weight, offsets, mode, scale_grad_by_freq or sparse, per_sample_weights)
+    flat = checked_rows("embedding_bag", input, weight)
     if padding_idx is not None:
         rows = len(weight)
         if not -rows <= padding_idx < rows:
-            raise RuntimeError(f"{name}: padding_idx must be within the number of embeddings")
+            raise RuntimeError(
+                f"embedding_bag: padding_idx must be within {rows} embeddings, got {padding_idx}"
+            )
         padding_idx %= rows
     if max_norm is not None:
         renorm_rows(weight, flat, max_norm, norm_type)
