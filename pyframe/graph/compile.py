@@ -220,15 +220,17 @@ class _Replay:
         for s in roots:
             early = guard is not None and s is guard.flag._storage and _is_small(s.node)
             by_device.setdefault("guard" if early else s.node.device, []).append(s)
-        self.guarded = guard if "guard" in by_device else None
+        self.guarded = guard if any(guard and s is guard.flag._storage for s in roots) else None
+        self.early = "guard" in by_device
         for _, some in sorted(by_device.items(), key=lambda item: item[0] != "guard"):
             kind = HostPart if some[0].node.device is cpu else DevicePart
             part = kind(capture, some, sources, fresh)
             part.settle(part.run(nodes))
             self.parts.append(part)
-            if self.guarded is not None:
+            if self.early:
                 self.look()
             self.made += [s for s, _ in part.fresh]
+        self.look()
 
     @staticmethod
     def overwrite(storage: Storage, old: Node, data: Any) -> None:
@@ -238,12 +240,22 @@ class _Replay:
             data = old.data
         storage.node = Node(None, (), (), old.shape, old.dtype, old.device, data)
 
+    def run(self, part: Any, nodes: list[tuple[Node, Node]]) -> Any:
+        """What `part` computes, or the error that says what is wrong with an index."""
+        try:
+            return part.run(nodes)
+        except IndexError:  # NumPy's own; ours tells more, and must not stay noted
+            self.look()
+            raise
+
     def look(self) -> None:
-        """Whether the indices are good: on the CPU this is computed before all else."""
+        """Raise what a check of values on the CPU found. One that takes little is made before all
+        else (_BadIndexError: nothing is done yet), another one with the rest."""
         flag = self.guarded and self.guarded.flag._storage.node.data
         if flag is not None and flag[()]:
+            error, message = self.guarded.errors[flag[()] - 1]  # type: ignore[union-attr]
             flag[...] = 0
-            raise _BadIndexError
+            raise _BadIndexError if self.early else error(message)
 
     def ready(self) -> bool:
         return self.guard.holds() and all(part.ready() for part in self.parts)
@@ -252,8 +264,8 @@ class _Replay:
         nodes = [(x._node, x._storage.node) for x in args]
         data = []
         for part in self.parts:
-            data += part.run(nodes)
-            if part is self.parts[0]:
+            data += self.run(part, nodes)
+            if self.early and part is self.parts[0]:
                 self.look()
         for s in self.written:
             s.version += 1
@@ -267,6 +279,7 @@ class _Replay:
                 leaf.grad = g
         for i, g in self.arg_grads:
             args[i].grad = g
+        self.look()
         self.hits += 1
         bases = [
             _op.new(Node(None, (), (), *spec, d)) for spec, d in zip(self.specs, data, strict=True)
@@ -476,8 +489,10 @@ class Compiled:
             capture.finish()
             self.give_up(f"it {e}")
             return result
-        except BaseException:
+        except BaseException as e:
             capture.undo()
+            if isinstance(e, IndexError) and cpu.backend.guard is not None:  # see `_Replay.run`
+                cpu.backend.guard.look(int(cpu.backend.guard.flag._storage.node.data))
             raise
         self.keep(key, replay)
         return result
