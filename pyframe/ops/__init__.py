@@ -34,7 +34,7 @@ from pyframe.ops import (
 )
 from pyframe.ops.op import REGISTRY, Op, apply, mode
 from pyframe.ops.public import as_functions as as_functions, with_numpy_names
-from pyframe.tensor import Tensor
+from pyframe.tensor import Tensor, as_tensor
 
 __all__ = ["FUNCTIONS", "METHODS", "REGISTRY", "Op", "apply"]
 
@@ -151,7 +151,9 @@ def _guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
     """An operator leaves operands that it does not know to the other side."""
 
     def run(self: Tensor, other: Any) -> Any:
-        if not isinstance(other, _KNOWN):
+        if isinstance(other, np.ndarray):
+            other = as_tensor(other, device=self.device)
+        elif not isinstance(other, _KNOWN):
             return NotImplemented
         return fn(self, other)
 
@@ -160,7 +162,7 @@ def _guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
     op = fn
 
     def short(self: Tensor, other: Any) -> Any:
-        return el.binary(op, self, other) if isinstance(other, _KNOWN) else NotImplemented
+        return el.binary(op, self, other) if isinstance(other, _KNOWN) else run(self, other)
 
     return short
 
