@@ -77,7 +77,7 @@ np.float32(2)*T.tensor([1]), np.float64(2)*T.tensor([1.]), T.tensor([1])+np.arra
 np.float32(2)*T.ones(2,requires_grad=True)
 x=T.ones(3,requires_grad=True); y=x*2; y.pow_(2); T.autograd.grad(y.sum(),x)[0]
 x=T.ones(3,requires_grad=True); y=x*2; y[1:].mul_(y.sum()); T.autograd.grad((y*y).sum(),x)[0]
-x=T.ones(3).requires_grad_(); G=T.autograd.grad; g=G((x+x).pow_(3).sum(),x,None,None,1); G(g[0].sum(),x)
+x=T.ones(3,requires_grad=True); G=T.autograd.grad; G(G((x+x).pow_(3).sum(),x,None,1,1)[0].sum(),x)
 x=T.ones(3,requires_grad=True); y=x*.3; y.sin_().cos_().pow_(3); T.autograd.grad(y.sum(),x)[0]
 x=T.zeros(2,3,4).shape; [str(s).split('.')[1] for s in (x[1:], x+(1,), x*2)] + [x[1:].numel()]
 """
