@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -55,12 +56,12 @@ def tensor_repr(x: Tensor) -> str:
     """tensor([...], dtype=…, device=…, grad_fn=…), long ones shortened."""
     array = x._host()
     if x.numel():
-        body = _body(array)
+        parts = [_body(array)]
     else:
-        body = "[]" if x.ndim == 1 else f"[], size={tuple(x.shape)}"
-    parts = [body]
-    default = (dt.get_default_dtype(), dt.int64, dt.bool_)
-    if x.dtype not in default or (not x.numel() and x.dtype is not default[0]):
+        parts = ["[]"] if x.ndim == 1 else ["[]", f"size={tuple(x.shape)}"]
+    floats = dt.get_default_dtype()
+    default = (floats, dt.int64, dt.bool_, floats.to_complex())
+    if x.dtype not in default or (not x.numel() and x.dtype is not floats):
         parts.append(f"dtype={x.dtype!r}")
     if x.device.lazy:
         parts.append(f"device='{x.device}'")
@@ -68,46 +69,87 @@ def tensor_repr(x: Tensor) -> str:
         parts.append(f"grad_fn=<{x.grad_fn.name()}>")
     elif x.requires_grad:
         parts.append("requires_grad=True")
-    return f"tensor({', '.join(parts)})"
+    text = "tensor(" + parts[0]
+    column = len(text) - text.rfind("\n") + 1
+    for part in parts[1:]:
+        if column + len(part) + 2 > _options.linewidth:
+            text, column = f"{text},\n{' ' * 7}{part}", 7 + len(part)
+        else:
+            text, column = f"{text}, {part}", column + len(part) + 2
+    return text + ")"
 
 
 def _body(array: np.ndarray) -> str:
-    if array.dtype.kind == "b":
-        formatter = {"bool": lambda v: str(bool(v)).rjust(5)}
+    short = array.size > _options.threshold
+    shown = _edges(array) if short else array
+    if array.dtype.kind == "c":
+        (real, left), (imag, right) = _float_format(shown.real), _float_format(shown.imag)
+        width = left + right + 1
+
+        def both(v: Any) -> str:
+            text = imag(v.imag).lstrip()
+            return f"{real(v.real)}{text if text[0] in '+-' else '+' + text}j"
+
+        write: Callable[[Any], str] = both
     elif array.dtype.kind == "f":
-        formatter = {"float_kind": _float_format(array)}
+        write, width = _float_format(shown)
     else:
-        width = max(len(str(array.max())), len(str(array.min())))
-        formatter = {"int": lambda v: str(v).rjust(width)}
-    if array.ndim == 0:
-        return next(iter(formatter.values()))(array[()]).strip()
-    return np.array2string(
-        array, separator=", ", prefix="tensor(", formatter=formatter,
-        threshold=_options.threshold, edgeitems=_options.edgeitems,
-        max_line_width=_options.linewidth,
-    )  # fmt: skip
+        width = max(len(str(v)) for v in shown.flat)
+        write = functools.partial(_padded, width)
+    return _nested(array, 7, short, write, width)
 
 
-def _float_format(array: np.ndarray) -> Callable[[Any], str]:
-    finite = np.abs(array[np.isfinite(array)].astype(np.float64))
-    nonzero = finite[finite != 0]
-    digits = _options.precision
-    if _options.sci_mode is not None:
-        spec = f".{digits}e" if _options.sci_mode else f".{digits}f"
-    elif np.all(finite == np.floor(finite)) and (not nonzero.size or finite.max() < 1e8):
-        spec = "whole"
-    elif nonzero.size and (
-        nonzero.max() / nonzero.min() > 1000 or nonzero.max() > 1e8 or nonzero.min() < 1e-4
-    ):
-        spec = f".{digits}e"
-    else:
-        spec = f".{digits}f"
+def _padded(width: int, v: Any) -> str:
+    return str(v).rjust(width)
+
+
+def _edges(array: np.ndarray) -> np.ndarray:
+    """What a shortened array shows."""
+    k = _options.edgeitems
+    for d, n in enumerate(array.shape):
+        if n > 2 * k:
+            array = np.take(array, [*range(k), *range(n - k, n)], d)
+    return array
+
+
+def _nested(
+    array: np.ndarray, indent: int, short: bool, write: Callable[[Any], str], width: int
+) -> str:
+    """The elements in brackets, as many in a line as there is room for; `indent` columns are left
+    of it."""
+    if not array.ndim:
+        return write(array[()])
+    k, n = _options.edgeitems, len(array)
+    cut = short and n > 2 * k
+    rows = [*array[:k], None, *array[n - k :]] if cut else list(array)
+    start = "\n" + " " * (indent + 1)  # of a further line
+    if array.ndim > 1:
+        texts = ["..." if r is None else _nested(r, indent + 1, short, write, width) for r in rows]
+        return "[" + ("," + "\n" * (array.ndim - 2) + start).join(texts) + "]"
+    texts = [" ..." if v is None else write(v) for v in rows]
+    m = max(1, (_options.linewidth - indent) // (width + 2))
+    lines = [", ".join(texts[i : i + m]) for i in range(0, len(texts), m)]
+    return "[" + ("," + start).join(lines) + "]"
+
+
+def _float_format(array: np.ndarray) -> tuple[Callable[[Any], str], int]:
+    """How each of these floats is written, and in how many columns."""
+    size = np.abs(array[np.isfinite(array)].astype(np.float64))
+    size = size[size != 0]
+    digits, e = _options.precision, _options.sci_mode
+    if e is None:
+        e = bool(size.size) and bool(
+            size.max() / size.min() > 1000 or size.max() > 1e8 or size.min() < 1e-4
+        )
+    whole = bool(np.all(size == np.floor(size)))
 
     def text(v: float) -> str:
-        if spec != "whole":
-            return f"{v:{spec}}"
-        return f"{v:.0f}." if np.isfinite(v) else str(v)
+        if e and size.size:
+            return f"{v:.{digits}e}"
+        if whole:
+            return f"{v:.0f}." if np.isfinite(v) else str(v)
+        return f"{v:.{digits}f}"
 
-    shown = array if array.size <= 1000 else np.r_[array.ravel()[:50], array.ravel()[-50:]]
-    width = max((len(text(float(v))) for v in shown.ravel() if np.isfinite(v)), default=1)
-    return lambda v: text(float(v)).rjust(width)
+    used = [float(v) for v in array.flat if np.isfinite(v) and v != 0]
+    width = max((len(text(v)) for v in used), default=1)
+    return lambda v: text(float(v)).rjust(width), width

@@ -35,6 +35,18 @@ class Size(tuple[int, ...]):
             n *= size
         return n
 
+    def __getitem__(self, key: Any) -> Any:
+        part = tuple.__getitem__(self, key)
+        return Size(part) if isinstance(key, slice) else part
+
+    def __add__(self, other: Any) -> Any:
+        return Size(tuple.__add__(self, other))
+
+    def __mul__(self, n: Any) -> Any:
+        return Size(tuple.__mul__(self, n))
+
+    __rmul__ = __mul__
+
     def __repr__(self) -> str:
         return f"pyframe.Size({list(self)})"
 
@@ -614,6 +626,8 @@ class Tensor:
     async def tolist_async(self) -> Any:
         """`tolist` that gives the thread back while it waits."""
         return (await self._host_async()).tolist()
+
+    __array_priority__ = 1000  # NumPy's numbers and arrays leave operators to tensors
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         array = self.numpy()

@@ -73,6 +73,13 @@ x=T.ones(2); copy.copy(x).add_(1); x
 x=T.ones(2,requires_grad=True)*2; (copy.copy(x).requires_grad, copy.copy(x).is_leaf)
 x=T.ones(2,requires_grad=True)*2; pickle.loads(pickle.dumps(x)).requires_grad
 [pickle.loads(pickle.dumps(T.ones(2).to(d))) for d in (T.bfloat16,T.bool,T.int8,T.complex64)]
+np.float32(2)*T.tensor([1]), np.float64(2)*T.tensor([1.]), T.tensor([1])+np.array([1])
+np.float32(2)*T.ones(2,requires_grad=True)
+x=T.ones(3,requires_grad=True); y=x*2; y.pow_(2); T.autograd.grad(y.sum(),x)[0]
+x=T.ones(3,requires_grad=True); y=x*2; y[1:].mul_(y.sum()); T.autograd.grad((y*y).sum(),x)[0]
+x=T.ones(3,requires_grad=True); G=T.autograd.grad; G(G((x+x).pow_(3).sum(),x,None,1,1)[0].sum(),x)
+x=T.ones(3,requires_grad=True); y=x*.3; y.sin_().cos_().pow_(3); T.autograd.grad(y.sum(),x)[0]
+x=T.zeros(2,3,4).shape; [str(s).split('.')[1] for s in (x[1:], x+(1,), x*2)] + [x[1:].numel()]
 """
 
 

@@ -89,6 +89,11 @@ PRINTED = [
     "t.tensor([1, -100])",
     "t.tensor([1.0, float('nan'), float('inf')])", "t.ones(2, dtype=t.float64)",
     "t.ones(2, requires_grad=True)", "t.arange(3, dtype=t.int32)",
+    "t.tensor(1j)", "t.tensor([1 + 2j, 3.5])", "t.tensor([1.25 - 2j, 1000, float('nan')])",
+    "t.zeros(2, dtype=t.complex128)", "t.arange(2000.)", "t.arange(3000).view(50, 60)",
+    "t.zeros(90)", "t.tensor([1e8])", "t.tensor([True, True])", "t.arange(24.).view(2, 3, 4) / 3",
+    "t.zeros(3, 3, 600)", "t.full((10,), 1 / 3, dtype=t.float64, requires_grad=True)",
+    "t.tensor([5000.0, 1.0])", "t.tensor([-1 - 1j] * 9)",
 ]  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt, fft as _fft, random as _random
+from pyframe.graph.node import Node
 from pyframe.ops import (
     activation,
     arrange,
@@ -21,6 +22,7 @@ from pyframe.ops import (
     linalg,
     matmul,
     movement,
+    op as _op,
     pointwise,
     pool as pool,
     reduce,
@@ -32,9 +34,9 @@ from pyframe.ops import (
     strided,
     windows,
 )
-from pyframe.ops.op import REGISTRY, Op, apply, mode
+from pyframe.ops.op import REGISTRY, GradNode, Op, apply, mode, next_seq
 from pyframe.ops.public import as_functions as as_functions, with_numpy_names
-from pyframe.tensor import Tensor
+from pyframe.tensor import Tensor, as_tensor
 
 __all__ = ["FUNCTIONS", "METHODS", "REGISTRY", "Op", "apply"]
 
@@ -85,12 +87,37 @@ def _inplace(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
     def run(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if ufunc is not None and not kwargs and _written_directly(ufunc, self, args):
             return self
+        first = next_seq() if mode.grad else 0
         out = fn(self, *args, **kwargs)
+        if mode.grad and out._grad_fn is not None:
+            _keep_saved(self, out._grad_fn, first)
         return self._write(out.to(self.dtype) if to_bool else out)
 
     run.__name__ = run.__qualname__ = f"{name}_"
     run.__doc__ = f"In-place version of `{name}`; returns self."
     return run
+
+
+def _keep_saved(x: Tensor, last: Any, first: int) -> None:
+    """Before `x` is written to: the steps up to `last`, recorded since `first`, that saved `x` keep
+    what it is now, as PyTorch's in-place ops do."""
+    steps = [last]
+    while steps:
+        step = steps.pop()
+        if not isinstance(step, GradNode) or step.seq < first or step.saved is None:
+            continue
+        steps += step.edges
+        for j, entry in enumerate(step.saved):
+            if type(entry) is tuple and entry[0]._storage is x._storage:
+                z = entry[0]
+                node = z._value()
+                if node.data is not None and not node.device.always_lazy:
+                    kept = Node(None, (), (), node.shape, node.dtype, node.device, node.data.copy())
+                else:
+                    kept = node  # of a lazy device: nodes don't change
+                copy = _op.new(kept)
+                copy._grad_fn = z.grad_fn
+                step.saved[j] = (copy, copy._storage.version)
 
 
 def _rebinding(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
@@ -151,7 +178,9 @@ def _guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
     """An operator leaves operands that it does not know to the other side."""
 
     def run(self: Tensor, other: Any) -> Any:
-        if not isinstance(other, _KNOWN):
+        if isinstance(other, np.ndarray):
+            other = as_tensor(other, device=self.device)
+        elif not isinstance(other, _KNOWN):
             return NotImplemented
         return fn(self, other)
 
@@ -160,7 +189,7 @@ def _guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
     op = fn
 
     def short(self: Tensor, other: Any) -> Any:
-        return el.binary(op, self, other) if isinstance(other, _KNOWN) else NotImplemented
+        return el.binary(op, self, other) if isinstance(other, _KNOWN) else run(self, other)
 
     return short
 

@@ -138,6 +138,8 @@ def zero_(input: Tensor) -> Tensor:
 
 def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     """Fill with the elements of `src`, broadcast and converted, in place."""
+    if isinstance(src, (bool, int, float, complex)):
+        src = full((), src, device=self.device)
     check.tensors("copy_", src)
     return self._overwrite(src if src.device is self.device else src.to(self.device))
 
