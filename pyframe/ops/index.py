@@ -358,7 +358,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     x, i, d = _index_along("gather", input, dim, index)
     if not i.numel():
         return mv.nothing_of(x, index._node.shape)
-    out = apply(take_along, (x, i), (d,))
+    out = gathered(x, d, i)
     return out if index.ndim else out.reshape(())
 
 
@@ -366,6 +366,8 @@ def gathered(input: Tensor, d: int, index: Tensor) -> Tensor:
     """`gather` of places that are known to be right."""
     if not input.ndim or not index.numel():
         return gather(input, d, index)
+    if input.device.lazy and index._node.shape[d] == 1:  # with its gradient part of other kernels
+        return _take_by_rows(input, index, d)
     return apply(take_along, (input, index), (d,))
 
 
