@@ -61,6 +61,34 @@ def test_what_does_not_fit(call: Any, kind: Any, message: str, device: str) -> N
         call(device)
 
 
+INDICES: list[tuple[Callable[[str], Any], str]] = [
+    (lambda d: F.embedding(pf.tensor([0, 3], device=d), pf.ones(3, 2, device=d)),
+     "embedding: index out of range: expected 0 to 2"),
+    (lambda d: F.cross_entropy(pf.ones(2, 3, device=d), pf.tensor([0, 3], device=d)),
+     "cross_entropy: target out of range: expected 0 to 2"),
+    (lambda d: F.nll_loss(pf.ones(2, 3, device=d), pf.tensor([-1, 0], device=d)),
+     "nll_loss: target out of range: expected 0 to 2"),
+    (lambda d: pf.ones(3, 2, device=d)[pf.tensor([0, -4], device=d)], "out of range for size 3"),
+    (lambda d: pf.ones(3, 2, device=d).gather(1, pf.full((3, 1), 2, device=d)),
+     "gather: index .*out of range for size 2"),
+    (lambda d: pf.ones(3, device=d).index_select(0, pf.tensor([5], device=d)),
+     "index_select: index .*out of range for size 3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "message"), INDICES)
+def test_indices_out_of_range(call: Any, message: str, device: str) -> None:
+    """At once on the CPU, at the next read on the GPU, which goes on working afterwards."""
+    if device == "cpu":
+        with pytest.raises(IndexError, match=message):
+            call(device)
+    else:
+        out = call(device)
+        with pytest.raises(IndexError, match=message):
+            out.sum().item()
+    assert pf.ones(3, device=device).sum().item() == 3
+
+
 def test_ignored_targets_are_in_range(device: str) -> None:
     x = pf.zeros(3, 4, device=device)
     loss = F.cross_entropy(x, pf.tensor([1, -100, 2], device=device))
