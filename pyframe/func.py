@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from pyframe.autograd.functional import fresh, jacobian_of, pulled, push
+from pyframe.batching import leaves, unflatten, vmap
 from pyframe.grad_mode import enable_grad
 from pyframe.graph.compile import tree_map
 from pyframe.ops.creation import ones_like
-from pyframe.ops.movement import movedim, select, stack
+from pyframe.ops.movement import stack
 from pyframe.ops.op import GradNode, mode
 from pyframe.tensor import Tensor
 
@@ -18,19 +19,6 @@ __all__ = [
     "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",
     "stack_module_state", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
-
-
-def leaves(tree: Any) -> list[Tensor]:
-    """The tensors in nested lists, tuples and dicts."""
-    found: list[Tensor] = []
-    tree_map(tree, lambda x: found.append(x) or x)  # type: ignore[func-returns-value]
-    return found
-
-
-def unflatten(values: Sequence[Any], tree: Any) -> Any:
-    """`tree` with its tensors replaced by `values`, in order."""
-    rest = iter(values)
-    return tree_map(tree, lambda _: next(rest))
 
 
 class _Level:
@@ -238,7 +226,8 @@ def jacrev(
     chunk_size: int | None = None, _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:  # fmt: skip
     """A function that gives the derivatives of each tensor of the result by the arguments at
-    `argnums`, of shape result.shape + argument.shape: a backward pass for each element."""
+    `argnums`, of shape result.shape + argument.shape: one backward pass for all elements, or for
+    each `chunk_size` of them."""
 
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -248,7 +237,8 @@ def jacrev(
             out, aux = _split(found, has_aux, "jacrev(f)(*args)")
 
             def rows(y: Tensor) -> Any:
-                return unflatten(jacobian_of(y, level.xs, level.follows(y)), level.inputs)
+                found = jacobian_of(y, level.xs, level.follows(y), chunk=chunk_size)
+                return unflatten(found, level.inputs)
 
             result = level.out(tree_map(out, rows))
         return (result, level.out(aux)) if has_aux else result
@@ -266,116 +256,6 @@ def jacfwd(
 def hessian(func: Callable[..., Any], argnums: Any = 0) -> Callable[..., Any]:
     """A function that gives the second derivatives of `func` by its arguments at `argnums`."""
     return jacrev(jacrev(func, argnums), argnums)
-
-
-# --- the same for each of a batch
-
-
-def vmap(
-    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error",
-    *, chunk_size: int | None = None,
-) -> Callable[..., Any]:  # fmt: skip
-    """`func` over dim `in_dims` of its arguments (None: all of it, each time), its results stacked
-    along `out_dims`. It is a loop over the batch, which is right for every function: not faster.
-
-    `randomness` "same" gives each call the same random numbers; else each has its own.
-    """
-    if randomness not in ("error", "different", "same"):
-        raise RuntimeError(
-            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got "
-            f"{randomness}"
-        )
-
-    @functools.wraps(func)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        dims = _spread(in_dims, args, "in_dims")
-        flat = leaves(args)
-        if not flat:
-            raise ValueError(
-                f"vmap({_name(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or "
-                "you are trying to vmap over a function with no inputs. The latter is unsupported."
-            )
-        for x, d in zip(flat, dims, strict=True):
-            if d is not None and not -x.ndim <= d < x.ndim:
-                raise ValueError(
-                    f"vmap({_name(func)}, in_dims={in_dims}): Got in_dim={d} for an input of "
-                    f"dimensionality {x.ndim}, so expected in_dim to satisfy {-x.ndim} <= in_dim < "
-                    f"{x.ndim}"
-                )
-        sizes = {x.shape[d] for x, d in zip(flat, dims, strict=True) if d is not None}
-        if len(sizes) != 1:
-            raise ValueError(
-                f"vmap: Expected all tensors to have the same size in the mapped dimension, got "
-                f"sizes {sorted(sizes)} for the mapped dimension"
-            )
-        (n,) = sizes
-        if not n:
-            raise ValueError("vmap: expected a mapped dimension of at least one element, got 0")
-        rows = []
-        state = None
-        for i in range(n):
-            if randomness == "same":
-                from pyframe.utils.checkpoint import RandomState
-
-                state = state or RandomState([x.device for x in flat])
-                state.restore()
-            each = [x if d is None else select(x, d, i) for x, d in zip(flat, dims, strict=True)]
-            kw = tree_map(kwargs, lambda x, i=i: select(x, 0, i))  # type: ignore[misc]
-            rows.append(func(*unflatten(each, args), **kw))
-        return _stacked(func, rows, out_dims)
-
-    return wrapped
-
-
-def _name(func: Any) -> str:
-    return getattr(func, "__name__", repr(func))
-
-
-def _spread(dims: Any, tree: Any, what: str) -> list[int | None]:
-    """One dim for each tensor of `tree`, from a tree of dims that may be less deep."""
-    if isinstance(tree, Tensor):
-        if dims is not None and not isinstance(dims, int):
-            raise ValueError(f"vmap: {what} has {dims!r} where one dim (or None) is expected")
-        return [dims]
-    if not isinstance(tree, (list, tuple, dict)):
-        return []
-    if isinstance(dims, (list, tuple, dict)):
-        if len(dims) != len(tree) or isinstance(dims, dict) != isinstance(tree, dict):
-            raise ValueError(
-                f"vmap: {what} is not compatible with the structure of inputs: it has {len(dims)} "
-                f"entries for {len(tree)}"
-            )
-        keys: Any = tree if isinstance(tree, dict) else range(len(tree))
-        return [d for k in keys for d in _spread(dims[k], tree[k], what)]
-    values = tree.values() if isinstance(tree, dict) else tree
-    return [d for value in values for d in _spread(dims, value, what)]
-
-
-def _stacked(func: Any, rows: list[Any], out_dims: Any) -> Any:
-    first = rows[0]
-    flat = [leaves(r) for r in rows]
-    _only_tensors(func, first)
-    dims = _spread(out_dims, first, "out_dims")
-    out = []
-    for d, *values in zip(dims, *flat, strict=True):
-        if d is None:
-            out.append(values[0])
-            continue
-        whole = stack(values)
-        out.append(whole if d == 0 else movedim(whole, 0, d))
-    return unflatten(out, first)
-
-
-def _only_tensors(func: Any, value: Any) -> None:
-    if isinstance(value, Tensor):
-        return
-    if not isinstance(value, (list, tuple, dict)):
-        raise ValueError(
-            f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type "
-            f"{type(value)} as a return."
-        )
-    for v in value.values() if isinstance(value, dict) else value:
-        _only_tensors(func, v)
 
 
 # --- modules as functions

@@ -104,7 +104,7 @@ class Generator:
     def host_bits(self, n: int) -> np.ndarray:
         """uint32 (n,) random bits on the host, of a stream of their own."""
         if mode.capture is not None:
-            mode.capture.give_up("draws random numbers on the host")
+            mode.capture.drawn_on_host()
         draw = self._host_draws
         self._host_draws += 1
         key = self._seed ^ 0x9E3779B97F4A7C15  # not the devices' stream

@@ -477,7 +477,12 @@ class Tensor:
                 "make a clone to get a normal tensor before doing inplace update."
             )
         capture = mode.capture
-        if capture is None and not node.device.always_lazy:
+        if capture is not None and capture.batches:
+            if not capture.write(self, value, needs):
+                with capture.outside():
+                    return self._overwrite(value, temporary)
+            self._wrote()
+        elif capture is None and not node.device.always_lazy:
             strides = node.data.strides
             if 0 in strides and node.data.size and _repeats(node.shape, strides):
                 raise _overlap_error()

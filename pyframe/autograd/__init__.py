@@ -63,8 +63,8 @@ def grad(
 ) -> tuple[Any, ...]:
     """The gradients of `outputs` with respect to `inputs`, without touching `.grad`.
 
-    With `is_grads_batched` each of `grad_outputs` has a first dim more, as have the results: a
-    backward pass for each of its elements.
+    With `is_grads_batched` each of `grad_outputs` has a first dim more, as have the results: one
+    backward pass for all of its elements (see `vmap`).
     """
     if materialize_grads and allow_unused is False:
         raise ValueError(
@@ -106,20 +106,16 @@ def _listed(x: Any) -> list[Any]:
 def _batched(
     starts: list[Any], seeds: list[Any], retain: bool | None, create_graph: bool, goals: list[Any]
 ) -> list[Any]:
-    from pyframe.ops.movement import stack
+    from pyframe.batching import vmap
 
-    sizes = {g.shape[0] for g in seeds if g is not None}
-    if len(sizes) != 1:
-        raise RuntimeError(
-            "grad: is_grads_batched expects grad_outputs with one size of the first dim, got "
-            f"{sorted(sizes)}"
-        )
-    (n,) = sizes
-    rows = []
-    for i in range(n):
-        keep = True if i < n - 1 else retain
-        rows.append(_walk(starts, [g[i] for g in seeds], keep, create_graph, goals))
-    return [None if r[0] is None else stack(r) for r in zip(*rows, strict=True)]
+    found: list[Any] = []
+
+    def walk(*grads: Tensor) -> list[Tensor]:
+        found[:] = _walk(starts, list(grads), retain, create_graph, goals)
+        return [g for g in found if g is not None]
+
+    rows = iter(vmap(walk, randomness="same")(*seeds))
+    return [None if g is None else next(rows) for g in found]
 
 
 def _seeds(roots: list[Any], grads: Any, batched: bool) -> list[Any]:

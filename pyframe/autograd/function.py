@@ -304,7 +304,10 @@ class Function:
                 cls.setup_context(ctx, args, result)
             else:
                 result = cls.forward(ctx, *args, **kwargs)
-        return ctx.settle(args, result)
+        out = ctx.settle(args, result)
+        if mode.capture is not None and mode.capture.batches and mode.grad:
+            mode.capture.follow(cls.apply, args, kwargs, out)
+        return out
 
 
 # `vjp` is another name of `backward`; a subclass may have either

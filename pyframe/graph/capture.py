@@ -24,6 +24,8 @@ from pyframe.tensor import Tensor
 class Capture:
     """What a function did while it ran with its ops only recorded."""
 
+    batches = False  # see batching.Batch, which stands in its place within vmap
+
     def __init__(self) -> None:
         self.pending: list[weakref.ref[Storage]] = []  # storages made or written to
         self.written: dict[int, tuple[Storage, Node]] = {}  # and what they held before
@@ -74,6 +76,10 @@ class Capture:
         if id(x._storage) in self.constants and id(x._storage) not in self.written:
             return
         self.give_up("reads the value of a tensor")
+
+    def drawn_on_host(self) -> None:
+        """Random numbers are about to be drawn that a replay would not draw."""
+        self.give_up("draws random numbers on the host")
 
     def give_up(self, why: str) -> None:
         """What was recorded runs now, and the rest of the function eagerly."""

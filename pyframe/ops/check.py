@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyframe import dtypes as dt
+from pyframe.devices import mode
 from pyframe.graph import guard as guards
 from pyframe.tensor import Tensor
 
@@ -72,7 +73,9 @@ def one_value(name: str, value: Any) -> None:
 
 def guard(bad: Tensor, message: str, error: type[Exception] = IndexError) -> None:
     """On a lazy device: raise error(message) at the next read if any of `bad` is true."""
-    if bad.device.lazy:
+    if mode.capture is not None and mode.capture.batches:
+        mode.capture.check(bad, message, error)
+    elif bad.device.lazy:
         guards.of(bad.device).check(bad, message, error)
 
 

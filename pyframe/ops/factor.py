@@ -65,12 +65,13 @@ def packed(
         return vjp(cut(g, parts), cut(y, parts), how)  # type: ignore[misc]
 
     rules: Any = {} if vjp is None else {"a": gradient}
-    return Op(name, ROUTINE, "a", "how", infer=infer, numpy=run, **rules)
+    return Op(name, ROUTINE, "a", "how", infer=infer, numpy=run, pieces=shapes, **rules)
 
 
-def unpacked(op: Op, shapes: Callable[[Shape, Any], tuple[Shape, ...]], a: Tensor, how: Any) -> Any:
-    """The results of a packed op of `a`, as views of its vector."""
-    return cut(apply(op, (a,), (how,)), shapes(a._node.shape, how))
+def unpacked(op: Op, inputs: tuple[Tensor, ...], *attrs: Any) -> list[Tensor]:
+    """The results of an op that packs them into a vector, as views of it."""
+    shapes = op.pieces(*[x._node.shape for x in inputs], *attrs)  # type: ignore[misc]
+    return cut(apply(op, inputs, attrs), shapes)
 
 
 def integer(x: Tensor) -> Tensor:
@@ -205,7 +206,7 @@ CholeskyEx = results("linalg_cholesky_ex", "L info")
 
 def _cholesky(name: str, a: Tensor, upper: bool, what: str) -> tuple[Tensor, Tensor]:
     float_matrix(name, a, True)
-    lower, info = unpacked(cholesky_op, _cholesky_shapes, adjoint(a) if upper else a, what)
+    lower, info = unpacked(cholesky_op, (adjoint(a) if upper else a,), what)
     return (adjoint(lower) if upper else lower), info
 
 
@@ -398,7 +399,7 @@ def _lu(name: str, a: Tensor, pivot: bool, what: str) -> Any:
     float_matrix(name, a)
     if not pivot:
         raise RuntimeError(f"{name}: LU without pivoting is not implemented on the CPU")
-    return unpacked(lu_op, _lu_shapes, a, what)
+    return unpacked(lu_op, (a,), what)
 
 
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
@@ -510,7 +511,7 @@ def _np_solve(a: Array, b: Array, kind: str, what: str) -> Array:
     return np.concatenate([np.ravel(x), np.ravel(info).astype(a.dtype)])
 
 
-def _solve_shapes(a: Shape, b: Shape) -> tuple[Shape, Shape]:
+def _solve_shapes(a: Shape, b: Shape, *_: Any) -> tuple[Shape, Shape]:
     batch = el.broadcast("linalg.solve", a[:-2], b[:-2])
     return (*batch, *b[-2:]), batch
 
@@ -536,7 +537,7 @@ def _matrix_grad(g: Tensor, y: Tensor, a: Tensor, b: Tensor, kind: str) -> Tenso
 # a^-1 b, where `kind` says what of `a` counts: "", or "upper" or "lower" with "unit" or not
 solve_op = Op(
     "linalg_solve", ROUTINE, "a b", "kind what", infer=_solve_infer, numpy=_np_solve,
-    a=_matrix_grad, b=_solve_grad,
+    pieces=_solve_shapes, a=_matrix_grad, b=_solve_grad,
 )  # fmt: skip
 
 
@@ -545,8 +546,7 @@ def _solution(flat: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 
 def _solve_info(a: Tensor, b: Tensor, kind: str = "", what: str = "") -> list[Tensor]:
-    shapes = _solve_shapes(a._node.shape, b._node.shape)
-    return cut(apply(solve_op, (a, b), (kind, what)), shapes)
+    return unpacked(solve_op, (a, b), kind, what)
 
 
 def solve_any(a: Tensor, b: Tensor) -> Tensor:
@@ -740,14 +740,14 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
     the host computes it."""
     float_matrix("linalg.ldl_factor_ex", A, True)
     what = "linalg.ldl_factor_ex" if check_errors else ""
-    ld, pivots, info = unpacked(ldl_op, _ldl_shapes, A, (hermitian, what))
+    ld, pivots, info = unpacked(ldl_op, (A,), (hermitian, what))
     return LDLFactorEx(ld, integer(pivots), integer(info))
 
 
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
     """`ldl_factor_ex` that raises LinAlgError for a zero in D."""
     float_matrix("linalg.ldl_factor", A, True)
-    parts = unpacked(ldl_op, _ldl_shapes, A, (hermitian, "linalg.ldl_factor"))
+    parts = unpacked(ldl_op, (A,), (hermitian, "linalg.ldl_factor"))
     return LDLFactor(parts[0], integer(parts[1]))
 
 

@@ -21,6 +21,7 @@ from pyframe.ops.factor import (
     inverse_of,
     solve,
     solve_any,
+    unpacked,
 )
 from pyframe.ops.matmul import matmul, sum_over, zeros_of
 from pyframe.ops.op import ROUTINE, Op, apply
@@ -67,12 +68,12 @@ det_op = Op(
 )  # fmt: skip
 
 
-def _slogdet_shapes(a: Shape, how: Any) -> tuple[Shape, ...]:
+def _slogdet_shapes(a: Shape) -> tuple[Shape, ...]:
     return a[:-2], a[:-2]
 
 
 def _slogdet_grad(g: Tensor, y: Tensor, a: Tensor) -> Tensor:
-    shapes = _slogdet_shapes(a._node.shape, None)
+    shapes = _slogdet_shapes(a._node.shape)
     (gsign, glog), (sign, _) = cut(g, shapes), cut(y, shapes)
     scale = glog
     if sign.is_complex():
@@ -84,7 +85,7 @@ slogdet_op = Op(
     "linalg_slogdet", ROUTINE, "a",
     infer=lambda a: ((2 * math.prod(a.shape[:-2]),), a.dtype),
     numpy=lambda a: np.concatenate([np.ravel(part) for part in np.linalg.slogdet(a)]),
-    a=_slogdet_grad,
+    pieces=_slogdet_shapes, a=_slogdet_grad,
 )  # fmt: skip
 
 Slogdet = results("linalg_slogdet", "sign logabsdet")
@@ -102,7 +103,7 @@ def slogdet(A: Tensor) -> Any:
     """The sign of the determinant (for complex A a number on the unit circle) and the log of its
     absolute value. On the GPU the host computes them."""
     float_matrix("linalg.slogdet", A, True)
-    sign, log = cut(apply(slogdet_op, (A,)), _slogdet_shapes(A._node.shape, None))
+    sign, log = unpacked(slogdet_op, (A,))
     return Slogdet(sign, real(log))
 
 

@@ -64,6 +64,7 @@ class Op:
         fallback: Callable[..., Tensor] | None = None,
         calls: Callable[..., Any] | None = None,
         phases: Callable[..., Any] | None = None,
+        pieces: Callable[..., tuple[tuple[int, ...], ...]] | None = None,
         **vjps: Callable[..., Tensor],
     ) -> None:
         if name in REGISTRY:
@@ -79,6 +80,8 @@ class Op:
         self.alias = alias  # the result shares memory with the input, as a PyTorch view
         self.kernel = kernel
         self.fallback = fallback  # the same, written in other ops
+        # of a vector of several results, one after the other: their shapes, see factor.unpacked
+        self.pieces = pieces
         self.calls, self.phases = calls, phases  # for compiled plans: see bound.py, bound_routines
         self.vjps = tuple(_Vjp(self, vjps.pop(i)) if i in vjps else None for i in self.inputs)
         self.differentiable = any(self.vjps)
@@ -445,6 +448,12 @@ def record(
                 out._share(inputs[0], op, attrs)
             elif not data.flags.writeable:
                 out._node.data = data.copy()
+    elif capture is not None and capture.batches:
+        out, example = capture.run(op, inputs, attrs)
+        if not example:
+            return out
+        if op.alias:
+            out._share(inputs[0], op, attrs)
     else:
         by_fallback = op.numpy is None
         if device.always_lazy:

@@ -108,7 +108,7 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> Any:
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', "
             "or 'complete'"
         )
-    parts = unpacked(qr_op, _qr_shapes, A, mode)
+    parts = unpacked(qr_op, (A,), mode)
     if mode == "r":
         return QR(A.new_zeros(0), parts[0])
     return QR(*parts)
@@ -123,7 +123,7 @@ def geqrf(input: Tensor) -> Any:
     """LAPACK's form of QR: R above, Householder vectors below the diagonal, and their factors; for
     `householder_product` and `ormqr`. Not differentiable. On the GPU the host computes it."""
     float_matrix("geqrf", input, what="input")
-    return Geqrf(*unpacked(qr_op, _qr_shapes, input, "raw"))
+    return Geqrf(*unpacked(qr_op, (input,), "raw"))
 
 
 def _reflectors(name: str, a: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
@@ -260,7 +260,7 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
     A gradient of U or Vh needs distinct singular values."""
     float_matrix("linalg.svd", A)
     _no_driver("linalg.svd", driver)
-    u, s, vh = unpacked(svd_op, _svd_shapes, A, full_matrices)
+    u, s, vh = unpacked(svd_op, (A,), full_matrices)
     return SVD(u, real(s), vh)
 
 
@@ -268,7 +268,7 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values (…, k), in descending order. On the GPU the host computes them."""
     float_matrix("linalg.svdvals", A)
     _no_driver("linalg.svdvals", driver)
-    return real(unpacked(svd_op, _svd_shapes, A, False)[1])
+    return real(unpacked(svd_op, (A,), False)[1])
 
 
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
@@ -317,7 +317,7 @@ def _eigh(name: str, a: Tensor, uplo: str) -> list[Tensor]:
     float_matrix(name, a, True)
     if not isinstance(uplo, str) or uplo.upper() not in ("L", "U"):
         raise RuntimeError(f"{name}: Expected UPLO argument to be 'L' or 'U', but got {uplo}")
-    values, vectors = unpacked(eigh_op, _eigh_shapes, a, uplo.upper())
+    values, vectors = unpacked(eigh_op, (a,), uplo.upper())
     return [real(values), vectors]
 
 
@@ -357,7 +357,7 @@ eig_op = packed("linalg_eig", _eig_shapes, _np_eig, _eig_grad, lambda d: d.to_co
 
 def _eig(name: str, a: Tensor) -> list[Tensor]:
     float_matrix(name, a, True)
-    out: list[Tensor] = unpacked(eig_op, _eig_shapes, a, None)
+    out: list[Tensor] = unpacked(eig_op, (a,), None)
     return out
 
 

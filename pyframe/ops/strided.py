@@ -12,7 +12,7 @@ from pyframe.ops import creation, movement as mv
 from pyframe.ops.index import add_rows, put_rows, take_rows
 from pyframe.ops.op import MOVEMENT, GradNode, Op, apply, mode
 from pyframe.ops.public import public
-from pyframe.tensor import Tensor, no_grad, upload, whole_of
+from pyframe.tensor import Tensor, upload, whole_of
 
 Shape = tuple[int, ...]
 
@@ -113,18 +113,18 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     """A view of the whole memory behind `input`, by strides and offset in elements."""
     args = _checked("as_strided", input, size, stride, storage_offset)
     base = input if input._base is None else input._base
-    if mode.capture is not None and not input.device.always_lazy:
+    lazy = mode.capture is not None and not mode.capture.batches
+    if lazy and not input.device.always_lazy:
         data = input._storage.node.data
         if data is not None and not data.flags.c_contiguous:
             mode.capture.give_up("sees strided memory as other strides")
-    with no_grad():
-        if base._steps:  # a handle on part of the memory: its owner is gone
-            owner = whole_of(base._storage)
-            owner._storage = base._storage
-        else:
-            owner = base
-        out = apply(as_strided_op, (owner,), (*args, _layout(base)))
-    out._base, out._base_fn = base, base.grad_fn
+    if base._steps:  # a handle on part of the memory: its owner is gone
+        owner = whole_of(base._storage)
+        owner._storage = base._storage
+    else:
+        owner = base
+    out = apply(as_strided_op, (owner,), (*args, _layout(base)))
+    out._base, out._base_fn, out._grad_fn = base, base.grad_fn, None
     if mode.grad and input.requires_grad:
         out._grad_fn = GradNode(as_strided_op, (input,), (*args, _layout(input)), out)
     return out

@@ -14,8 +14,8 @@ from typing import Any
 from pyframe.autograd import backward
 from pyframe.autograd.function import Function
 from pyframe.autograd.graph import Walk, saved_tensors_hooks
+from pyframe.batching import leaves, unflatten
 from pyframe.devices import device as Device
-from pyframe.func import leaves, unflatten
 from pyframe.grad_mode import enable_grad, no_grad
 from pyframe.graph.capture import outside
 from pyframe.graph.compile import tree_map
