@@ -27,6 +27,19 @@ EXAMPLE = Op("example", ROUTINE, "", "batch whole")
 del _op.REGISTRY["example"]
 
 
+class _Over:
+    """The value of an example once its `vmap` is over: asking for it is an error."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(
+            "vmap: a tensor of the mapped function is used after it, where an example has no "
+            "value; return what you need of it"
+        )
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.nothing
+
+
 class Batch:
     """The examples of one `vmap`, and the ops on them."""
 
@@ -37,6 +50,7 @@ class Batch:
         self.outer, self.hooks = mode.capture, mode.saved_hooks
         # storages made within the function, which therefore may come to hold examples
         self.inner: weakref.WeakSet[Storage] = weakref.WeakSet()
+        self.examples: weakref.WeakSet[Storage] = weakref.WeakSet()
         # of no use here
         self.pending: deque[Any] = deque(maxlen=0)
         self.touched: deque[Any] = deque(maxlen=0)
@@ -54,7 +68,9 @@ class Batch:
 
     def example(self, whole: Tensor) -> Tensor:
         """One of `whole`, whose first dim is the batch."""
-        return _op.new(self._node(whole))
+        out = _op.new(self._node(whole))
+        self.examples.add(out._storage)
+        return out
 
     def _node(self, whole: Tensor) -> Node:
         n = whole._node
@@ -253,7 +269,6 @@ def vmap(
             f"Only allowed values for randomness are 'error', 'different', or 'same'. Got "
             f"{randomness}"
         )
-
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0, got {chunk_size}")
 
@@ -300,7 +315,7 @@ def vmap(
             return parts[0]
         outs = _spread(out_dims, parts[0], "out_dims")
         joined = [
-            cat(ys, d or 0) if d is not None else ys[0]
+            ys[0] if d is None else cat(ys, d)
             for d, *ys in zip(outs, *map(leaves, parts), strict=True)
         ]
         return unflatten(joined, parts[0])
@@ -334,6 +349,8 @@ def _mapped(
         outs = [y if d is None else batch.repeated(y) for y, d in pairs]
     finally:
         mode.capture = batch.outer
+    for storage in batch.examples:
+        storage.node.data = _Over()
     for x, start, whole in zip(examples, starts, wholes, strict=True):
         if x._storage.node is not start:  # written in place
             whole.copy_(batch.find(x._storage.node))

@@ -231,6 +231,15 @@ def test_a_jacobian_is_one_backward_pass(device: str) -> None:
         assert Tripled.calls == calls
 
 
+def test_an_example_has_no_value_afterwards(device: str) -> None:
+    kept: list[pf.Tensor] = []
+    y = pf.vmap(lambda v: kept.append(v * 2) or v + 1)(pf.ones(2, 3, device=device))  # type: ignore[func-returns-value]
+    for use in (lambda x: x.tolist(), lambda x: (x + 1).tolist(), lambda x: (x @ y[0]).item()):
+        with pytest.raises(RuntimeError, match="return what you need of it"):
+            use(kept[0])
+    assert (y + 1).tolist() == [[3] * 3] * 2
+
+
 def test_chunks(device: str) -> None:
     seen = []
 
