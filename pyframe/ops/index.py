@@ -30,21 +30,31 @@ def _checked(index: np.ndarray, rows: int) -> np.ndarray:
 
 
 def _add_rows_numpy(index: np.ndarray, source: np.ndarray, rows: int) -> np.ndarray:
-    """Row sums in index order, deterministic: of one column as NumPy counts (floats in float64), of
-    several in sorted segments, which there beats np.add.at."""
+    """Row sums, deterministic: a few columns one by one as NumPy counts (floats in float64), of
+    more the first of each row at once, then the second, …, or in sorted segments if these are long.
+    """
     out = np.zeros((rows, source.shape[1]), source.dtype)
-    if index.size:
-        _checked(index, rows)
-        if source.shape[1] == 1 and source.dtype.kind == "f":
-            places = index.astype(np.intp, copy=False)
-            return np.bincount(places, source[:, 0], rows).astype(source.dtype)[:, None]
-        if source.shape[1] == 1:
-            np.add.at(out[:, 0], index, source[:, 0])
-            return out
-        order = np.argsort(index, kind="stable")
-        ordered = index[order]
-        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    if not index.size:
+        return out
+    places = _checked(index, rows).astype(np.intp, copy=False)
+    if source.shape[1] <= 16:
+        for into, column in zip(out.T, source.T, strict=True):
+            if source.dtype.kind == "f":
+                into[...] = np.bincount(places, column, rows)
+            else:
+                np.add.at(into, places, column)
+        return out
+    order = np.argsort(places, kind="stable")
+    ordered = places[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    counts = np.diff(np.r_[starts, len(order)])
+    if counts.max() > 64:
         out[ordered[starts]] = np.add.reduceat(source[order], starts, axis=0)
+        return out
+    while starts.size:
+        at = order[starts]
+        out[places[at]] += source[at]
+        starts, counts = starts[counts > 1] + 1, counts[counts > 1] - 1
     return out
 
 
