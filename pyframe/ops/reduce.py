@@ -48,6 +48,9 @@ def _folded(fn: np.ufunc, x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -
     reduced dims one result at a time."""
     shape = _reduced(x.shape, axes, keepdim)
     size = math.prod(shape)
+    if size >= 1024 and x.size // size > 20 and x.shape[axes[-1]] <= 20 and len(axes) > 1:
+        x, axes = _folded(fn, x, axes[-1:], True), axes[:-1]
+        return _folded(fn, x, axes, True).reshape(shape)
     if size < 1024 or not 1 < x.size // size <= 20:
         return fn.reduce(x, axes, x.dtype, None, keepdim)
     x = np.moveaxis(x, axes, range(len(axes)))
