@@ -196,18 +196,21 @@ UFUNCS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _np_places(index: np.ndarray, shape: tuple[int, ...], dim: int) -> tuple[Any, ...]:
-    """NumPy's index of the elements of `shape` that `index` names along a dim."""
-    _checked(index, shape[dim])
+def np_places(index: np.ndarray, shape: tuple[int, ...], dim: int) -> np.ndarray:
+    """Flat positions in `shape` of the elements that `index` names along a dim."""
+    steps = views.row_major(shape)
+    flat = _checked(index, shape[dim]).astype(np.intp, copy=False)
+    flat = flat * steps[dim] if steps[dim] > 1 else flat
     grid = np.ogrid[tuple(slice(n) for n in index.shape)]
-    return (*grid[:dim], index, *grid[dim + 1 :])
+    rest = sum(i * k for d, (i, k) in enumerate(zip(grid, steps, strict=True)) if d != dim)
+    return flat + rest
 
 
 def _put_along_numpy(
     base: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int
 ) -> np.ndarray:
     out = np.array(base, order="C")
-    out[_np_places(index, base.shape, dim)] = source
+    out.reshape(-1)[np_places(index, base.shape, dim)] = source
     return out
 
 
@@ -215,9 +218,7 @@ def _reduce_along_numpy(
     base: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, how: str
 ) -> np.ndarray:
     out = np.array(base, order="C")
-    flat = np.zeros((), np.intp)
-    for i, n in zip(_np_places(index, base.shape, dim), base.shape, strict=True):
-        flat = flat * n + i
+    flat = np_places(index, base.shape, dim)
     UFUNCS[how].at(out.reshape(-1), flat.reshape(-1), source.reshape(-1))
     return out
 
@@ -225,7 +226,7 @@ def _reduce_along_numpy(
 take_along = Op(  # x, index -> the shape of index
     "take_along", ROUTINE, "x index", "dim",
     infer=lambda x, index, dim: (index.shape, x.dtype),
-    numpy=lambda x, index, dim: x[_np_places(index, x.shape, dim)],
+    numpy=lambda x, index, dim: np.take(x, np_places(index, x.shape, dim)),
     fallback=lambda x, index, dim: _take_by_rows(x, index, dim),
     x=lambda g, x_spec, index, dim: apply(
         reduce_along, (g.new_zeros(x_spec.shape), index, g), (dim, "sum")
