@@ -28,7 +28,7 @@ def _pad_np(x: np.ndarray, padding: Shape, value: float = 0) -> np.ndarray:
     if not any(padding):
         return x
     widths = ((0, 0),) * (x.ndim - len(padding)) + tuple((p, p) for p in padding)
-    return np.pad(x, widths, constant_values=value)
+    return mv.np_pad(x, widths, value)
 
 
 def _columns(x: np.ndarray, kernel: Shape, stride: Shape, dilation: Shape, groups: int) -> Any:

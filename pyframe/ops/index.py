@@ -19,7 +19,7 @@ from pyframe.tensor import Tensor, normalize_dim, tensor, upload
 
 
 def _take_numpy(x: np.ndarray, index: np.ndarray) -> np.ndarray:
-    return x[_checked(index, x.shape[0])]
+    return np.take(x, _checked(index, x.shape[0]), 0)
 
 
 def _checked(index: np.ndarray, rows: int) -> np.ndarray:
