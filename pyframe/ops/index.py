@@ -677,13 +677,27 @@ def argwhere(input: Tensor) -> Tensor:
 
 
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """The first `size` rows of `nonzero`, filled up with `fill_value`. Reads the values."""
+    """The first `size` rows of `nonzero`, filled up with `fill_value`."""
+    from pyframe.ops.sort import search_op
+
     if size < 0:
         raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
-    found = np.argwhere(input._host())[:size]
-    out = np.full((size, input.ndim), fill_value, np.int64)
-    out[: len(found)] = found
-    return upload(out, input.device)
+    if not input.numel() or not input.ndim:
+        return input.new_full((size, input.ndim), fill_value, dtype=dt.int64)
+    seen = _running_count(el.ne(mv.ravel(input), 0))
+    which = el.iota((1, size), input.device) + 1
+    flat = apply(search_op, (seen.reshape(1, -1), which)).reshape(-1)  # the first that has so many
+    columns = []
+    for step, n in zip(views.row_major(input._node.shape), input._node.shape, strict=True):
+        columns.append(el.remainder(el.floor_divide(flat, step), n))
+    return el.where(el.le(which.reshape(-1, 1), seen[-1]), mv.stack(columns, 1), fill_value)
+
+
+def _running_count(mask: Tensor) -> Tensor:
+    """int32: how many of a vector of bools are true, up to each."""
+    from pyframe.ops.scan import cumsum
+
+    return cumsum(mask, 0, dtype=dt.int32)
 
 
 def _bool_mask(name: str, mask: Tensor) -> Tensor:
@@ -714,7 +728,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """`input` with source's elements, in order, where the bool `mask` holds. Reads the mask."""
+    """`input` with source's elements, in order, where the bool `mask` holds."""
     _bool_mask("masked_scatter_", mask)
     if source.dtype is not input.dtype:
         raise RuntimeError(
@@ -722,16 +736,17 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
             f"{input.dtype.name} and {source.dtype.name}"
         )
     input, mask = mv.broadcast_tensors(input, mask)
-    places = nonzero(mask.reshape(mask.numel()), as_tuple=True)[0]
-    n = places.numel()
-    if source.numel() < n:
-        raise RuntimeError(
-            f"masked_scatter: expected at least {n} elements in source, as mask has, got "
-            f"{source.numel()}"
-        )
-    values = mv.slice_(source.reshape(source.numel()), (0,), (n,)).reshape(n, 1)
-    out = apply(put_rows, (input.reshape(input.numel(), 1), places, values))
-    return out.reshape(input._node.shape)
+    if not input.numel():
+        return input.clone()
+    seen, few = _running_count(mask.reshape(-1)), source.numel()
+    n = "as many" if mask.device.lazy else seen[-1].item()
+    message = f"masked_scatter: expected at least {n} elements in source, as mask has, got {few}"
+    check.refuse(el.gt(seen[-1], few), message)
+    if not few:
+        return input.clone()
+    place = el.clamp(seen - 1, 0, few - 1)
+    values = apply(take_rows, (source.reshape(few, 1), place)).reshape(input._node.shape)
+    return el.where(mask, values, input)
 
 
 def tril_mask(shape: tuple[int, ...], diagonal: int, device: Any) -> Tensor:

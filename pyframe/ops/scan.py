@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
+from pyframe.devices import mode
 from pyframe.ops import check, elementwise as el, movement as mv
 from pyframe.ops.index import gathered
 from pyframe.ops.op import ROUTINE, Op, Shader, apply, in_a_line
@@ -95,8 +96,10 @@ def _cumprod_grad(g: Tensor, y: Tensor, x: Tensor, zeros: int = 2) -> Tensor:
     other = el.where(first, 1.0, x)
     product = _run(cumprod_op, other)
     at = _from_the_end(cumsum_op, g * product)
-    value = sum_(el.where(first, x, 0.0), 1, True)
-    past = _cumprod_grad(g, product, other, zeros - 1) * value
+    past: Any = 0.0
+    if mode.grad:  # of which nothing but derivatives is left
+        value = sum_(el.where(first, x, 0.0), 1, True)
+        past = _cumprod_grad(g, product, other, zeros - 1) * value
     return el.where(el.eq(seen, 0), before, el.where(first, at, past))
 
 
