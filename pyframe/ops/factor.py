@@ -497,6 +497,16 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
 # --- linear equations
 
 
+def _np_upper(a: Array, b: Array) -> Array:
+    """a^-1 b of upper triangles, by halves: most of it are products."""
+    h = a.shape[-1] // 2
+    if h < 32:
+        return np.linalg.solve(a, b)
+    low = _np_upper(a[..., h:, h:], b[..., h:, :])
+    top = _np_upper(a[..., :h, :h], b[..., :h, :] - a[..., :h, h:] @ low)
+    return np.concatenate([top, low], -2)
+
+
 def _np_solve(a: Array, b: Array, kind: str, what: str) -> Array:
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     b = np.broadcast_to(b, (*batch, *b.shape[-2:]))  # NumPy 1 takes one dim less for vectors
@@ -506,7 +516,7 @@ def _np_solve(a: Array, b: Array, kind: str, what: str) -> Array:
         a = np.triu(a, 1) + np.eye(a.shape[-1], dtype=a.dtype) if "unit" in kind else np.triu(a)
     info: Any = np.zeros(batch, a.dtype)
     try:
-        x = np.linalg.solve(a, b)
+        x = _np_upper(a, b) if kind else np.linalg.solve(a, b)
     except np.linalg.LinAlgError:
         full, _, perm, info = _np_lu(np.broadcast_to(a, (*batch, *a.shape[-2:])))
         zero = "The diagonal element {0} is zero, the inversion could not be completed"
