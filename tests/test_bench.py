@@ -59,6 +59,17 @@ def test_comparison(bench: ModuleType, torch: Any, tmp_path: Path) -> None:
         assert [float(x) for x in ours] == pytest.approx([float(theirs)] * 2, abs=1e-3)
 
 
+def test_ops_one_by_one(bench: ModuleType, torch: Any, tmp_path: Path) -> None:
+    out = tmp_path / "out.md"
+    threads = f"--threads={torch.get_num_threads()}"
+    args = ["--ops", "--quick", "--repeats=1", "--only=amax,argmax rows", threads, f"--out={out}"]
+    assert bench.main(args) == 0
+    (rows,) = tables(out.read_text())
+    assert {"amax all", "amax columns", "argmax rows"} < {row[0] for row in rows}
+    worst = [max(float(r) for r in (row[3], row[6]) if r) for row in rows]
+    assert worst == sorted(worst, reverse=True)
+
+
 def test_skipped_work_is_found(bench: ModuleType) -> None:
     from workloads import Run
 

@@ -17,7 +17,7 @@ Array: TypeAlias = np.ndarray
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 Calls = list[Call] | None
 
-_BITS = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
+BITS = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: np.dtype(np.int64)}
 
 
 def ufunc_call(fn: Any, args: Sequence[Array], out: Array) -> Call:
@@ -70,7 +70,7 @@ def cast(xs: Sequence[Array], attrs: Any, out: Array, scratch: Any) -> Calls:
 def where(xs: Sequence[Array], attrs: Any, out: Array, scratch: Any) -> Calls:
     """By the bits, which takes the same time for any mask: b ^ ((a ^ b) * condition)."""
     condition, a, b = xs
-    bits = _BITS[out.dtype.itemsize]
+    bits = BITS[out.dtype.itemsize]
     if a.dtype != out.dtype or b.dtype != out.dtype:
         return None
     a, b, into = a.view(bits), b.view(bits), out.view(bits)

@@ -8,7 +8,7 @@ has nothing better than the op's function.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +25,25 @@ class Threaded(list):
     """The work of a phase that `whole` does as well, with BLAS's own threads."""
 
     whole: list[Call]
+
+
+def at_once(
+    phases: Callable[..., Phases | None], inputs: int, infer: Any, slow: Callable[..., Any]
+) -> Callable[..., Any]:
+    """An op's NumPy function: the calls of its phases, made at once; `slow` where it has none."""
+
+    def run(*args: Any) -> Any:
+        out = np.empty(*infer(*args))
+        found = phases(args[:inputs], args[inputs:], out, 1)
+        if found is None:
+            return slow(*args)
+        for phase in found:
+            for calls in phase:
+                for fn, operands in calls:
+                    fn(*operands)
+        return out
+
+    return run
 
 
 COLUMNS = 1 << 18  # elements of the columns of some images, which the L2 cache holds
@@ -152,6 +171,8 @@ def conv_input(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Pha
     spatial, stride, padding, dilation, groups = attrs
     if g.dtype.kind != "f" or g.dtype == np.float16 or not out.size or not g.size or not w.size:
         return None
+    if math.prod(stride) > 1:  # most of what it would multiply is 0
+        return _spread(g, w, out, stride, padding, dilation, groups, workers)
     o, c, *kernel = w.shape
     flip = (slice(None), slice(None), *[slice(None, None, -1)] * len(kernel))
     turned = w[flip].reshape(groups, o // groups, c, *kernel).swapaxes(1, 2)
@@ -172,6 +193,39 @@ def conv_input(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Pha
             dilation, groups, workers,
         ),
     ]  # fmt: skip
+
+
+def _spread(
+    g: Array, w: Array, out: Array, stride: Shape, padding: Shape, dilation: Shape, groups: int,
+    workers: int,
+) -> Phases | None:  # fmt: skip
+    """conv_input as products that give columns, for some images at a time, whose windows add up."""
+    n, o, *count = g.shape
+    kernel, spatial = w.shape[2:], out.shape[2:]
+    length, depth = math.prod(count), w.shape[1] * math.prod(kernel)
+    copied = np.empty(w.shape, w.dtype)
+    rows = copied.reshape(groups, o // groups, depth).swapaxes(1, 2)
+    inner = tuple(slice(p, p + m) for p, m in zip(padding, spatial, strict=True))
+    sizes = tuple(m + 2 * p for m, p in zip(spatial, padding, strict=True))
+    work = []
+    for share in shares(n, workers):
+        images = max(min(len(share), COLUMNS // max(groups * depth * length, 1)), 1)
+        padded = np.empty((images, out.shape[1], *sizes), g.dtype)
+        columns = np.empty((images, groups, depth, length), g.dtype)
+        taps = columns.reshape(images, out.shape[1], *kernel, *count)
+        calls: list[Call] = []
+        for i in range(share.start, share.stop, images):
+            m = min(images, share.stop - i)
+            rhs = g[i : i + m].reshape(m, groups, o // groups, length)
+            if not np.may_share_memory(rhs, g):
+                return None
+            calls += [(np.matmul, (rows, rhs, columns[:m])), (padded.fill, (0,))]
+            for place in np.ndindex(*kernel):
+                into = padded[(slice(m), slice(None), *map(_at, place, count, stride, dilation))]
+                calls.append((np.add, (into, taps[(slice(m), slice(None), *place)], into)))
+            calls.append((np.copyto, (out[i : i + m], padded[(slice(m), slice(None), *inner)])))
+        work.append(calls)
+    return [[[(np.copyto, (copied, w))]], work]
 
 
 def conv_weight(xs: Sequence[Array], attrs: Any, out: Array, workers: int) -> Phases | None:

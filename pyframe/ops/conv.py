@@ -28,7 +28,7 @@ def _pad_np(x: np.ndarray, padding: Shape, value: float = 0) -> np.ndarray:
     if not any(padding):
         return x
     widths = ((0, 0),) * (x.ndim - len(padding)) + tuple((p, p) for p in padding)
-    return np.pad(x, widths, constant_values=value)
+    return mv.np_pad(x, widths, value)
 
 
 def _columns(x: np.ndarray, kernel: Shape, stride: Shape, dilation: Shape, groups: int) -> Any:
@@ -149,10 +149,23 @@ def _conv_infer(
     return (x.shape[0], w.shape[0], *count), x.dtype
 
 
+def _input_infer(g: Any, w: Any, spatial: Shape, *a: Any) -> tuple[Shape, dt.dtype]:
+    return (g.shape[0], w.shape[1] * a[-1], *spatial), g.dtype
+
+
+def _weight_infer(g: Any, x: Any, kernel: Shape, *a: Any) -> tuple[Shape, dt.dtype]:
+    return (g.shape[1], x.shape[1] // a[-1], *kernel), g.dtype
+
+
+def _routine(slow: Any, infer: Any, phases: Any) -> dict[str, Any]:
+    return {
+        "infer": infer, "phases": phases, "numpy": bound_routines.at_once(phases, 2, infer, slow)
+    }  # fmt: skip
+
+
 conv_op = Op(
-    "conv", ROUTINE, "x w", "stride padding dilation groups", infer=_conv_infer,
-    numpy=_conv_np, fallback=_conv_by_views,
-    phases=bound_routines.conv,
+    "conv", ROUTINE, "x w", "stride padding dilation groups", fallback=_conv_by_views,
+    **_routine(_conv_np, _conv_infer, bound_routines.conv),
     x=lambda g, w, x_spec, stride, padding, dilation, groups: apply(
         conv_input_op, (g, conj(w)), (x_spec.shape[2:], stride, padding, dilation, groups)),
     w=lambda g, x, w_spec, stride, padding, dilation, groups: apply(
@@ -160,9 +173,8 @@ conv_op = Op(
 )  # fmt: skip
 conv_input_op = Op(
     "conv_input", ROUTINE, "g_ w", "spatial stride padding dilation groups",
-    infer=lambda g, w, spatial, *a: ((g.shape[0], w.shape[1] * a[-1], *spatial), g.dtype),
-    numpy=_conv_input_np, fallback=_conv_input_by_views,
-    phases=bound_routines.conv_input,
+    fallback=_conv_input_by_views,
+    **_routine(_conv_input_np, _input_infer, bound_routines.conv_input),
     g_=lambda g, w, stride, padding, dilation, groups: apply(
         conv_op, (g, conj(w)), (stride, padding, dilation, groups)),
     w=lambda g, g_, w_spec, stride, padding, dilation, groups: apply(
@@ -170,9 +182,8 @@ conv_input_op = Op(
 )  # fmt: skip
 conv_weight_op = Op(
     "conv_weight", ROUTINE, "g_ x", "kernel stride padding dilation groups",
-    infer=lambda g, x, kernel, *a: ((g.shape[1], x.shape[1] // a[-1], *kernel), g.dtype),
-    numpy=_conv_weight_np, fallback=_conv_weight_by_views,
-    phases=bound_routines.conv_weight,
+    fallback=_conv_weight_by_views,
+    **_routine(_conv_weight_np, _weight_infer, bound_routines.conv_weight),
     g_=lambda g, x, stride, padding, dilation, groups: apply(
         conv_op, (conj(x), g), (stride, padding, dilation, groups)),
     x=lambda g, g_, x_spec, stride, padding, dilation, groups: apply(

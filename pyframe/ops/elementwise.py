@@ -502,7 +502,8 @@ exponent_of = op(  # e of x = m * 2^e, 0.5 <= |m| < 1
 
 # --- activations that a composition would make slower
 
-relu = op("relu", "x", lambda x: np.maximum(x, 0), "pf_max_{t}({x}, {t}(0))", calls=bound.relu,
+relu = op("relu", "x", lambda x: np.maximum(x, bound.filled(0, x.shape, x.dtype)),
+          "pf_max_{t}({x}, {t}(0))", calls=bound.relu,
           real=True, x=lambda g, y: where(gt(y, 0), g, 0.0))  # fmt: skip
 
 # --- comparison and logic
@@ -551,7 +552,7 @@ bitwise_right_shift = op(
 )
 gcd = op("gcd", "a b", np.gcd, "pf_gcd_{t}({a}, {b})", BITS, numbers=NONE)
 where3 = op(
-    "where", "condition a b", np.where, "select({b}, {a}, {condition})", promoted_from=1,
+    "where", "condition a b", mathfn.where, "select({b}, {a}, {condition})", promoted_from=1,
     takes_bool=True, calls=bound.where,
     a=lambda g, condition: where(condition, g, 0.0),
     b=lambda g, condition: where(condition, 0.0, g),

@@ -277,17 +277,24 @@ def _np_lu(a: Array) -> tuple[Array, Array, Array, Array]:
     each = np.arange(batch)
     for start in range(0, k, 32):
         stop = min(start + 32, k)
-        for j in range(start, stop):
-            column = lu[:, j:, j]
-            size = np.abs(column.real) + np.abs(column.imag)
+        panel = np.ascontiguousarray(lu[:, start:, start:stop].swapaxes(1, 2))  # rows of columns
+        order = np.tile(np.arange(m - start), (batch, 1))
+        for j in range(stop - start):
+            column = panel[:, j, j:]
+            size = np.abs(column.real) + np.abs(column.imag) if a.dtype.kind == "c" else abs(column)
             p = j + size.argmax(1)
-            pivots[:, j] = p + 1
-            for rows in (lu, perm):
-                rows[each, j], rows[each, p] = rows[each, p], rows[each, j]
-            pivot = lu[:, j, j]
-            info[(info == 0) & (pivot == 0)] = j + 1
-            lu[:, j + 1 :, j] /= np.where(pivot == 0, 1, pivot)[:, None]
-            lu[:, j + 1 :, j + 1 : stop] -= lu[:, j + 1 :, j, None] * lu[:, None, j, j + 1 : stop]
+            pivots[:, start + j] = start + 1 + p
+            panel[each, :, j], panel[each, :, p] = panel[each, :, p], panel[each, :, j]
+            order[each, j], order[each, p] = order[each, p], order[each, j]
+            pivot = panel[:, j, j]
+            if not pivot.all():
+                info[(info == 0) & (pivot == 0)] = start + j + 1
+                pivot = np.where(pivot == 0, 1, pivot)
+            panel[:, j, j + 1 :] /= pivot[:, None]
+            panel[:, j + 1 :, j + 1 :] -= panel[:, j + 1 :, j, None] * panel[:, j, None, j + 1 :]
+        lu[:, start:] = np.take_along_axis(lu[:, start:], order[..., None], 1)
+        perm[:, start:] = np.take_along_axis(perm[:, start:], order, 1)
+        lu[:, start:, start:stop] = panel.swapaxes(1, 2)
         if stop < n:
             lower = np.tril(lu[:, start:stop, start:stop], -1) + np.eye(stop - start, dtype=a.dtype)
             lu[:, start:stop, stop:] = np.linalg.solve(lower, lu[:, start:stop, stop:])
@@ -491,6 +498,16 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
 # --- linear equations
 
 
+def _np_upper(a: Array, b: Array) -> Array:
+    """a^-1 b of upper triangles, by halves: most of it are products."""
+    h = a.shape[-1] // 2
+    if h < 32:
+        return np.linalg.solve(a, b)
+    low = _np_upper(a[..., h:, h:], b[..., h:, :])
+    top = _np_upper(a[..., :h, :h], b[..., :h, :] - a[..., :h, h:] @ low)
+    return np.concatenate([top, low], -2)
+
+
 def _np_solve(a: Array, b: Array, kind: str, what: str) -> Array:
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     b = np.broadcast_to(b, (*batch, *b.shape[-2:]))  # NumPy 1 takes one dim less for vectors
@@ -500,7 +517,7 @@ def _np_solve(a: Array, b: Array, kind: str, what: str) -> Array:
         a = np.triu(a, 1) + np.eye(a.shape[-1], dtype=a.dtype) if "unit" in kind else np.triu(a)
     info: Any = np.zeros(batch, a.dtype)
     try:
-        x = np.linalg.solve(a, b)
+        x = _np_upper(a, b) if kind else np.linalg.solve(a, b)
     except np.linalg.LinAlgError:
         full, _, perm, info = _np_lu(np.broadcast_to(a, (*batch, *a.shape[-2:])))
         zero = "The diagonal element {0} is zero, the inversion could not be completed"

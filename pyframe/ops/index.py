@@ -19,7 +19,7 @@ from pyframe.tensor import Tensor, normalize_dim, tensor, upload
 
 
 def _take_numpy(x: np.ndarray, index: np.ndarray) -> np.ndarray:
-    return x[_checked(index, x.shape[0])]
+    return np.take(x, _checked(index, x.shape[0]), 0)
 
 
 def _checked(index: np.ndarray, rows: int) -> np.ndarray:
@@ -30,21 +30,31 @@ def _checked(index: np.ndarray, rows: int) -> np.ndarray:
 
 
 def _add_rows_numpy(index: np.ndarray, source: np.ndarray, rows: int) -> np.ndarray:
-    """Row sums in index order, deterministic: of one column as NumPy counts (floats in float64), of
-    several in sorted segments, which there beats np.add.at."""
+    """Row sums, deterministic: a few columns one by one as NumPy counts (floats in float64), of
+    more the first of each row at once, then the second, …, or in sorted segments if these are long.
+    """
     out = np.zeros((rows, source.shape[1]), source.dtype)
-    if index.size:
-        _checked(index, rows)
-        if source.shape[1] == 1 and source.dtype.kind == "f":
-            places = index.astype(np.intp, copy=False)
-            return np.bincount(places, source[:, 0], rows).astype(source.dtype)[:, None]
-        if source.shape[1] == 1:
-            np.add.at(out[:, 0], index, source[:, 0])
-            return out
-        order = np.argsort(index, kind="stable")
-        ordered = index[order]
-        starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    if not index.size:
+        return out
+    places = _checked(index, rows).astype(np.intp, copy=False)
+    if source.shape[1] <= 16:
+        for into, column in zip(out.T, source.T, strict=True):
+            if source.dtype.kind == "f":
+                into[...] = np.bincount(places, column, rows)
+            else:
+                np.add.at(into, places, column)
+        return out
+    order = np.argsort(places, kind="stable")
+    ordered = places[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    counts = np.diff(np.r_[starts, len(order)])
+    if counts.max() > 64:
         out[ordered[starts]] = np.add.reduceat(source[order], starts, axis=0)
+        return out
+    while starts.size:
+        at = order[starts]
+        out[places[at]] += source[at]
+        starts, counts = starts[counts > 1] + 1, counts[counts > 1] - 1
     return out
 
 
@@ -186,18 +196,21 @@ UFUNCS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _np_places(index: np.ndarray, shape: tuple[int, ...], dim: int) -> tuple[Any, ...]:
-    """NumPy's index of the elements of `shape` that `index` names along a dim."""
-    _checked(index, shape[dim])
+def np_places(index: np.ndarray, shape: tuple[int, ...], dim: int) -> np.ndarray:
+    """Flat positions in `shape` of the elements that `index` names along a dim."""
+    steps = views.row_major(shape)
+    flat = _checked(index, shape[dim]).astype(np.intp, copy=False)
+    flat = flat * steps[dim] if steps[dim] > 1 else flat
     grid = np.ogrid[tuple(slice(n) for n in index.shape)]
-    return (*grid[:dim], index, *grid[dim + 1 :])
+    rest = sum(i * k for d, (i, k) in enumerate(zip(grid, steps, strict=True)) if d != dim)
+    return flat + rest
 
 
 def _put_along_numpy(
     base: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int
 ) -> np.ndarray:
     out = np.array(base, order="C")
-    out[_np_places(index, base.shape, dim)] = source
+    out.reshape(-1)[np_places(index, base.shape, dim)] = source
     return out
 
 
@@ -205,9 +218,7 @@ def _reduce_along_numpy(
     base: np.ndarray, index: np.ndarray, source: np.ndarray, dim: int, how: str
 ) -> np.ndarray:
     out = np.array(base, order="C")
-    flat = np.zeros((), np.intp)
-    for i, n in zip(_np_places(index, base.shape, dim), base.shape, strict=True):
-        flat = flat * n + i
+    flat = np_places(index, base.shape, dim)
     UFUNCS[how].at(out.reshape(-1), flat.reshape(-1), source.reshape(-1))
     return out
 
@@ -215,7 +226,7 @@ def _reduce_along_numpy(
 take_along = Op(  # x, index -> the shape of index
     "take_along", ROUTINE, "x index", "dim",
     infer=lambda x, index, dim: (index.shape, x.dtype),
-    numpy=lambda x, index, dim: x[_np_places(index, x.shape, dim)],
+    numpy=lambda x, index, dim: np.take(x, np_places(index, x.shape, dim)),
     fallback=lambda x, index, dim: _take_by_rows(x, index, dim),
     x=lambda g, x_spec, index, dim: apply(
         reduce_along, (g.new_zeros(x_spec.shape), index, g), (dim, "sum")
@@ -666,13 +677,27 @@ def argwhere(input: Tensor) -> Tensor:
 
 
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """The first `size` rows of `nonzero`, filled up with `fill_value`. Reads the values."""
+    """The first `size` rows of `nonzero`, filled up with `fill_value`."""
+    from pyframe.ops.sort import search_op
+
     if size < 0:
         raise RuntimeError(f"nonzero_static: 'size' must be an non-negative integer, got {size}")
-    found = np.argwhere(input._host())[:size]
-    out = np.full((size, input.ndim), fill_value, np.int64)
-    out[: len(found)] = found
-    return upload(out, input.device)
+    if not input.numel() or not input.ndim:
+        return input.new_full((size, input.ndim), fill_value, dtype=dt.int64)
+    seen = _running_count(el.ne(mv.ravel(input), 0))
+    which = el.iota((1, size), input.device) + 1
+    flat = apply(search_op, (seen.reshape(1, -1), which)).reshape(-1)  # the first that has so many
+    columns = []
+    for step, n in zip(views.row_major(input._node.shape), input._node.shape, strict=True):
+        columns.append(el.remainder(el.floor_divide(flat, step), n))
+    return el.where(el.le(which.reshape(-1, 1), seen[-1]), mv.stack(columns, 1), fill_value)
+
+
+def _running_count(mask: Tensor) -> Tensor:
+    """int32: how many of a vector of bools are true, up to each."""
+    from pyframe.ops.scan import cumsum
+
+    return cumsum(mask, 0, dtype=dt.int32)
 
 
 def _bool_mask(name: str, mask: Tensor) -> Tensor:
@@ -703,7 +728,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """`input` with source's elements, in order, where the bool `mask` holds. Reads the mask."""
+    """`input` with source's elements, in order, where the bool `mask` holds."""
     _bool_mask("masked_scatter_", mask)
     if source.dtype is not input.dtype:
         raise RuntimeError(
@@ -711,16 +736,17 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
             f"{input.dtype.name} and {source.dtype.name}"
         )
     input, mask = mv.broadcast_tensors(input, mask)
-    places = nonzero(mask.reshape(mask.numel()), as_tuple=True)[0]
-    n = places.numel()
-    if source.numel() < n:
-        raise RuntimeError(
-            f"masked_scatter: expected at least {n} elements in source, as mask has, got "
-            f"{source.numel()}"
-        )
-    values = mv.slice_(source.reshape(source.numel()), (0,), (n,)).reshape(n, 1)
-    out = apply(put_rows, (input.reshape(input.numel(), 1), places, values))
-    return out.reshape(input._node.shape)
+    if not input.numel():
+        return input.clone()
+    seen, few = _running_count(mask.reshape(-1)), source.numel()
+    n = "as many" if mask.device.lazy else seen[-1].item()
+    message = f"masked_scatter: expected at least {n} elements in source, as mask has, got {few}"
+    check.refuse(el.gt(seen[-1], few), message)
+    if not few:
+        return input.clone()
+    place = el.clamp(seen - 1, 0, few - 1)
+    values = apply(take_rows, (source.reshape(few, 1), place)).reshape(input._node.shape)
+    return el.where(mask, values, input)
 
 
 def tril_mask(shape: tuple[int, ...], diagonal: int, device: Any) -> Tensor:

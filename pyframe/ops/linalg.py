@@ -19,6 +19,7 @@ from pyframe.ops.factor import (
     inv,
     inv_ex,
     inverse_of,
+    np_adjoint,
     solve,
     solve_any,
     unpacked,
@@ -33,8 +34,17 @@ from pyframe.tensor import Tensor, normalize_dim
 
 
 def _np_cofactors(a: Array) -> Array:
-    """det(A)^* A^-H, which a singular A has too: from A's singular values, in double precision."""
-    u, s, vh = np.linalg.svd(a.astype(np.complex128 if a.dtype.kind == "c" else np.float64))
+    """det(A)^* A^-H, in double precision; of a (nearly) singular A from singular values."""
+    wide = a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
+    try:
+        inverse = np.linalg.inv(wide)
+        if (
+            np.linalg.norm(wide, axis=(-2, -1)) * np.linalg.norm(inverse, axis=(-2, -1)) < 1e8
+        ).all():
+            return np.conjugate(np.linalg.det(wide))[..., None, None] * np_adjoint(inverse)
+    except np.linalg.LinAlgError:
+        pass
+    u, s, vh = np.linalg.svd(wide)
     left, right = np.ones_like(s), np.ones_like(s)
     left[..., 1:] = np.cumprod(s[..., :-1], -1)
     right[..., :-1] = np.cumprod(s[..., :0:-1], -1)[..., ::-1]

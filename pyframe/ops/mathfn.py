@@ -8,7 +8,39 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from pyframe.ops import bound
+
 Array: TypeAlias = np.ndarray
+BLOCK = 1 << 14  # elements whose float64 temporaries stay in the cache
+
+
+def in_blocks(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` of each element of arrays of one float dtype: large ones part by part, each of them in
+    the cache."""
+
+    def run(*xs: Array) -> Any:
+        shape = np.broadcast_shapes(*[np.shape(x) for x in xs])
+        size = math.prod(shape)
+        if size <= 2 * BLOCK:
+            return fn(*xs)
+        flat = [np.broadcast_to(x, shape).reshape(-1) if np.ndim(x) else x for x in xs]
+        out = np.empty(size, xs[-1].dtype)
+        for i in range(0, size, BLOCK):
+            out[i : i + BLOCK] = fn(*[x[i : i + BLOCK] if np.ndim(x) else x for x in flat])
+        return out.reshape(shape)
+
+    return run
+
+
+def where(condition: Array, a: Array, b: Array) -> Any:
+    """np.where, for many elements by the bits as `bound.where`: the same time for any mask."""
+    bits = bound.BITS.get(a.dtype.itemsize)
+    if condition.size < 4096 or a.dtype != b.dtype or a.dtype.kind == "b" or bits is None:
+        return np.where(condition, a, b)
+    kind, a, b = a.dtype, a.view(bits), b.view(bits)
+    out = (a ^ b) & np.negative(condition.view(np.int8)).astype(bits)
+    whole = np.broadcast_shapes(out.shape, b.shape) == out.shape
+    return np.bitwise_xor(out, b, out if whole else None).view(kind)
 
 
 def keep_int(fn: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -45,21 +77,53 @@ def _check_zero(name: str, b: Any) -> None:
         raise RuntimeError(f"{name}: ZeroDivisionError: integer division by zero")
 
 
+def _whole_quotient(a: Array, b: Array, round: Callable[..., Any]) -> Any:
+    """round(a / b) of float32 in float64, which is exact; None where it may be none of them.
+
+    Unless a / b is whole it is further from any whole number than float64 rounds it, below 2^28.
+    """
+    if a.dtype != np.float32 or b.dtype != np.float32:
+        return None
+    q = np.divide(a, b, dtype=np.float64)
+    round(q, out=q)
+    small = np.abs(q).max(initial=0) < 1 << 28  # not if one is NaN
+    return q if small and np.isfinite(b).all() else None
+
+
+@in_blocks
+def _floor_divide(a: Array, b: Array) -> Any:
+    q = _whole_quotient(a, b, np.floor)
+    if q is not None:
+        return q
+    # NumPy gives nan for x // 0, PyTorch inf
+    return np.where(np.equal(b, 0), np.true_divide(a, b), np.floor_divide(a, b))
+
+
+@in_blocks
+def _fmod(a: Array, b: Array) -> Any:
+    q = _whole_quotient(a, b, np.trunc)
+    return np.fmod(a, b) if q is None else np.copysign(a - q * b, a)
+
+
+@in_blocks
+def _remainder(a: Array, b: Array) -> Any:
+    q = _whole_quotient(a, b, np.floor)
+    return np.remainder(a, b) if q is None else np.copysign(a - q * b, b)
+
+
 def floor_divide(a: Array, b: Array) -> Any:
     _check_zero("floor_divide", b)
-    if np.asarray(b).dtype.kind == "f":  # NumPy gives nan for x // 0, PyTorch inf
-        return np.where(np.equal(b, 0), np.true_divide(a, b), np.floor_divide(a, b))
-    return np.floor_divide(a, b)
+    return (_floor_divide if b.dtype.kind == "f" else np.floor_divide)(a, b)
 
 
 def remainder(a: Array, b: Array) -> Any:
     _check_zero("remainder", b)
-    return np.remainder(a, b)
+    return (_remainder if b.dtype.kind == "f" else np.remainder)(a, b)
 
 
 def fmod(a: Array, b: Array) -> Any:
     _check_zero("fmod", b)
-    return np.fmod(a, b)
+    return (_fmod if b.dtype.kind == "f" else np.fmod)(a, b)
 
 
 def power(a: Array, b: Array) -> Any:
@@ -87,34 +151,47 @@ def isinf(x: Array) -> Any:
     return np.isinf(x) if x.dtype.kind in "fc" else np.zeros(np.shape(x), bool)
 
 
+def _bound(calls: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of `bound` of one float operand, called at once."""
+
+    def run(x: Array) -> Any:
+        out = np.empty(x.shape, x.dtype)
+        for fn, args in calls([x], (), out, np.empty):
+            fn(*args)
+        return out
+
+    return run
+
+
+_sigmoid, _erf = _bound(bound.sigmoid), in_blocks(_bound(bound.erf))
+
+
 def sigmoid(x: Array) -> Any:
-    return 1 / (1 + np.exp(-x))
-
-
-_exact_erf = np.vectorize(math.erf, otypes=[np.float64])
-
-# x * P(x^2) / Q(x^2) on |x| <= 4: the rational approximation that Eigen and XLA use, < 2 ulp
-ERF_P = (-2.72614225801306e-10, 2.77068142495902e-08, -2.10102402082508e-06,
-         -5.69250639462346e-05, -7.34990630326855e-04, -2.95459980854025e-03,
-         -1.60960333262415e-02)  # fmt: skip
-ERF_Q = (-1.45660718464996e-05, -2.13374055278905e-04, -1.68282697438203e-03,
-         -7.37332916720468e-03, -1.42647390514189e-02)  # fmt: skip
+    return _sigmoid(x) if x.dtype.kind == "f" else 1 / (1 + np.exp(-x))
 
 
 def _horner(coefficients: tuple[float, ...], x: Array) -> Any:
-    out: Any = x.dtype.type(coefficients[0])
+    out = np.full(np.shape(x), coefficients[0], x.dtype)
     for c in coefficients[1:]:
-        out = out * x + x.dtype.type(c)
+        out *= x
+        out += x.dtype.type(c)
     return out
 
 
+# erf of float64, |x| <= 1: x T(x^2) / U(x^2) of S. Moshier's Cephes (https://netlib.org/cephes)
+ERF_T = (9.60497373987051638749e0, 9.00260197203842689217e1, 2.23200534594684319226e3,
+         7.00332514112805075473e3, 5.55923013010394962768e4)  # fmt: skip
+ERF_U = (1.0, 3.35617141647503099647e1, 5.21357949780152679795e2, 4.59432382970980127987e3,
+         2.26290000613890934246e4, 4.92673942608635921086e4)  # fmt: skip
+
+
 def erf(x: Array) -> Any:
+    from pyframe.ops.specialfn import erf as erf_wide
+
     x = np.asarray(x)
     if x.dtype == np.float64:
-        return _exact_erf(x) if x.size else x.copy()
-    wide = np.clip(x.astype(np.float32, copy=False), -4, 4)
-    square = np.asarray(wide * wide)
-    return (wide * _horner(ERF_P, square) / _horner(ERF_Q, square)).astype(x.dtype)
+        return erf_wide(x)
+    return _erf(x.astype(np.float32, copy=False)).astype(x.dtype, copy=False)
 
 
 # --- random numbers: Philox4x32-10 (Salmon et al. 2011, https://doi.org/10.1145/2063384.2063405)
@@ -173,15 +250,16 @@ def quantile(q: Array, tail: Array, log: Callable[[Array], Array] = np.log) -> A
     Wichura's AS241 (PPND16, https://doi.org/10.2307/2347330), with + - * / sqrt and `log` only.
     """
     r = 0.180625 - q * q
-    central = q * _ratio(r, AS241_A, AS241_B)
+    central = q * ratio(r, AS241_A, AS241_B)
     t = np.sqrt(-log(tail))
-    near = _ratio(t - 1.6, AS241_C, AS241_D)
-    far = _ratio(t - 5, AS241_E, AS241_F)
-    outer = np.where(t <= 5, near, far)
+    outer = ratio(t - 1.6, AS241_C, AS241_D)
+    if (t > 5).any():
+        outer = np.where(t <= 5, outer, ratio(t - 5, AS241_E, AS241_F))
     return np.where(np.abs(q) <= 0.425, central, np.where(q < 0, -outer, outer))
 
 
-def _ratio(x: Array, a: tuple[float, ...], b: tuple[float, ...]) -> Any:
+def ratio(x: Array, a: tuple[float, ...], b: tuple[float, ...]) -> Any:
+    """Of two polynomials."""
     return _horner(a, x) / _horner(b, x)
 
 

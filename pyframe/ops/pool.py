@@ -12,7 +12,7 @@ from pyframe.graph.view import window_count
 from pyframe.ops import bound_routines, check, elementwise as el, movement as mv
 from pyframe.ops.conv import each
 from pyframe.ops.creation import rand
-from pyframe.ops.index import checked_classes, gather, index_select, put_rows
+from pyframe.ops.index import checked_classes, gather, gathered, index_select, put_rows
 from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.reduce import amax, argmax, limit_of, mean, sum as sum_
 from pyframe.ops.resample import along
@@ -74,20 +74,27 @@ def _max_pool_by_ops(x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) -
     return _flat_windows(x, kernel, stride, dilation).amax(-1)
 
 
+def _infer(x: Any, kernel: Shape, stride: Shape, dilation: Shape) -> tuple[Shape, Any]:
+    k = len(kernel)
+    return (*x.shape[:-k], *window_count(x.shape[-k:], kernel, stride, dilation)), x.dtype
+
+
+def _input_infer(g: Any, x: Any, y: Any, *how: Any) -> tuple[Shape, Any]:
+    return x.shape, x.dtype
+
+
 max_pool_op = Op(
-    "max_pool", ROUTINE, "x", "kernel stride dilation",
-    infer=lambda x, kernel, stride, dilation: (
-        (*x.shape[: -len(kernel)],
-         *window_count(x.shape[-len(kernel):], kernel, stride, dilation)), x.dtype),
-    numpy=_max_pool_np, fallback=_max_pool_by_ops,
+    "max_pool", ROUTINE, "x", "kernel stride dilation", infer=_infer, fallback=_max_pool_by_ops,
+    numpy=bound_routines.at_once(bound_routines.max_pool, 1, _infer, _max_pool_np),
     phases=bound_routines.max_pool,
     x=lambda g, x, y, kernel, stride, dilation: apply(
         max_pool_input_op, (g, x, y), (kernel, stride, dilation)),
 )  # fmt: skip
 max_pool_input_op = Op(
     "max_pool_input", ROUTINE, "g_ x y_", "kernel stride dilation",
-    infer=lambda g, x, y, *a: (x.shape, x.dtype),
-    numpy=_max_pool_input_np, fallback=_max_pool_input_by_ops,
+    infer=_input_infer, fallback=_max_pool_input_by_ops,
+    numpy=bound_routines.at_once(
+        bound_routines.max_pool_input, 3, _input_infer, _max_pool_input_np),
     phases=bound_routines.max_pool_input,
     g_=lambda g, x, kernel, stride, dilation: _max_pool_pick(g, x, kernel, stride, dilation),
 )  # fmt: skip
@@ -299,7 +306,7 @@ def adaptive_max_pool(
         return max_pool(name, k, input, kernel, None, 0, 1, False, return_indices)
     edges = [bins(n, o) for n, o in zip(spatial, sizes, strict=True)]
     kernel = tuple(int((end - start).max()) for start, end in edges)
-    win = input
+    win = input.detach()
     for axis, ((start, end), m) in enumerate(zip(edges, kernel, strict=True), -k):
         places = np.minimum(start[:, None] + np.arange(m), end[:, None] - 1)  # repeats lose
         win = index_select(win, axis, upload(places.reshape(-1), input.device))
@@ -308,12 +315,12 @@ def adaptive_max_pool(
     apart = [m for pair in zip(sizes, kernel, strict=True) for m in pair]
     win = mv.permute(mv.reshape(win, (*lead, *apart)), order)
     win = mv.reshape(win, (*lead, *sizes, math.prod(kernel)))
-    at = argmax(win.detach(), -1, True)
-    out = mv.squeeze(gather(win, -1, at), -1)
-    if not return_indices:
-        return out
     starts = [start for start, _ in edges]
-    return out, _plane_index(mv.squeeze(at, -1), starts, kernel, (1,) * k, spatial)
+    index = _plane_index(argmax(win, -1), starts, kernel, (1,) * k, spatial)
+    plane = mv.reshape(input, (*lead, math.prod(spatial)))
+    out = gathered(plane, len(lead), mv.reshape(index, (*lead, math.prod(sizes))))
+    out = mv.reshape(out, (*lead, *sizes))
+    return (out, index) if return_indices else out
 
 
 # --- windows at random places, and the way back

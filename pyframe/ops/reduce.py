@@ -43,13 +43,33 @@ def _infer(x: Any, axes: tuple[int, ...], keepdim: bool) -> tuple[tuple[int, ...
     return _reduced(x.shape, axes, keepdim), x.dtype
 
 
+def _folded(fn: np.ufunc, x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
+    """fn.reduce, but few elements for each of many results as a sum of slices: NumPy takes the
+    reduced dims one result at a time."""
+    shape = _reduced(x.shape, axes, keepdim)
+    size = math.prod(shape)
+    if size >= 1024 and x.size // size > 20 and x.shape[axes[-1]] <= 20 and len(axes) > 1:
+        x, axes = _folded(fn, x, axes[-1:], True), axes[:-1]
+        return _folded(fn, x, axes, True).reshape(shape)
+    if size < 1024 or not 1 < x.size // size <= 20:
+        return fn.reduce(x, axes, x.dtype, None, keepdim)
+    x = np.moveaxis(x, axes, range(len(axes)))
+    first, second, *rest = np.ndindex(x.shape[: len(axes)])
+    out = np.empty(x.shape[len(axes) :], x.dtype)
+    fn(x[first], x[second], out=out)
+    for at in rest:
+        fn(out, x[at], out=out)
+    return out.reshape(shape)
+
+
 def _sum_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
-    acc = np.float32 if x.dtype == np.float16 else x.dtype
-    return np.add.reduce(x, axes, acc, None, keepdim)
+    if x.dtype == np.float16:
+        return np.add.reduce(x, axes, np.float32, None, keepdim)
+    return _folded(np.add, x, axes, keepdim)
 
 
 def _prod_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
-    return np.multiply.reduce(x, axes, x.dtype, None, keepdim)
+    return _folded(np.multiply, x, axes, keepdim)
 
 
 def _arg_numpy(fn: Any) -> Any:
@@ -80,13 +100,13 @@ prod_op = Op(
 )  # fmt: skip
 amax_op = Op(
     "amax", REDUCTION, "x", "axes keepdim", infer=_infer,
-    numpy=lambda x, axes, keepdim: np.maximum.reduce(x, axes, None, None, keepdim),
+    numpy=lambda x, axes, keepdim: _folded(np.maximum, x, axes, keepdim),
     wgsl=Fold(LOWEST, "pf_max_{t}({a}, {x})"),
     x=lambda g, y, x, axes: _extremum_grad(g, y, x, axes),
 )  # fmt: skip
 amin_op = Op(
     "amin", REDUCTION, "x", "axes keepdim", infer=_infer,
-    numpy=lambda x, axes, keepdim: np.minimum.reduce(x, axes, None, None, keepdim),
+    numpy=lambda x, axes, keepdim: _folded(np.minimum, x, axes, keepdim),
     wgsl=Fold(HIGHEST, "pf_min_{t}({a}, {x})"),
     x=lambda g, y, x, axes: _extremum_grad(g, y, x, axes),
 )  # fmt: skip

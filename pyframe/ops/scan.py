@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
+from pyframe.devices import mode
 from pyframe.ops import check, elementwise as el, movement as mv
 from pyframe.ops.index import gathered
 from pyframe.ops.op import ROUTINE, Op, Shader, apply, in_a_line
@@ -35,7 +36,13 @@ def _plan(kind: int) -> Any:
 def _accumulate(fn: np.ufunc) -> Any:
     def run(x: np.ndarray) -> np.ndarray:
         acc = np.float32 if x.dtype == np.float16 else x.dtype
-        return np.asarray(fn.accumulate(x, axis=1, dtype=acc))
+        outer, n, inner = x.shape
+        if inner < 32 or outer * inner < 256 or not n:
+            return np.asarray(fn.accumulate(x, axis=1, dtype=acc))
+        out = x.astype(acc)  # of many rows all at once, which NumPy does one by one
+        for i in range(1, n):
+            fn(out[:, i - 1], out[:, i], out=out[:, i])
+        return out
 
     return run
 
@@ -89,8 +96,10 @@ def _cumprod_grad(g: Tensor, y: Tensor, x: Tensor, zeros: int = 2) -> Tensor:
     other = el.where(first, 1.0, x)
     product = _run(cumprod_op, other)
     at = _from_the_end(cumsum_op, g * product)
-    value = sum_(el.where(first, x, 0.0), 1, True)
-    past = _cumprod_grad(g, product, other, zeros - 1) * value
+    past: Any = 0.0
+    if mode.grad:  # of which nothing but derivatives is left
+        value = sum_(el.where(first, x, 0.0), 1, True)
+        past = _cumprod_grad(g, product, other, zeros - 1) * value
     return el.where(el.eq(seen, 0), before, el.where(first, at, past))
 
 

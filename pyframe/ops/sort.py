@@ -17,6 +17,7 @@ from pyframe.ops.index import (
     add_rows,
     gather,
     gathered,
+    np_places,
     reduce_along,
     take_along,
     take_rows,
@@ -48,8 +49,12 @@ def _key_numpy(x: np.ndarray) -> np.ndarray:
             np.int64 if wide is np.float64 else np.int32
         )
         top = np.iinfo(bits.dtype).max
-        bits ^= (bits >> bits.itemsize * 8 - 1) & top  # -0 + 0 is 0 already
-        bits[np.isnan(x)] = top
+        below = bits >> bits.itemsize * 8 - 1
+        below &= top
+        bits ^= below  # -0 + 0 is 0 already
+        nan = np.isnan(x)
+        if nan.any():
+            bits[nan] = top
         return bits
     if x.dtype == np.uint64 or x.dtype == np.uint32:
         kind = np.dtype(f"int{x.dtype.itemsize * 8}")
@@ -84,18 +89,34 @@ def _smallest(key: np.ndarray, first: int) -> np.ndarray | None:
     return out
 
 
+def _packed(key: np.ndarray) -> np.ndarray | None:
+    """int64 of keys and, in the low half, their places; None where the keys need more."""
+    low, high = (0, 0) if key.dtype == np.int32 or not key.size else (key.min(), key.max())
+    if int(high) - int(low) >= 1 << 31:
+        return None
+    packed = key.astype(np.int64)
+    packed -= low
+    packed <<= 32
+    packed |= np.arange(key.shape[1])
+    return packed
+
+
+def _kth_numpy(key: np.ndarray, k: int) -> np.ndarray:
+    packed = _packed(key)
+    if packed is None:
+        return _argsort_numpy(key, k)[:, k - 1 :]
+    packed.partition(k - 1, axis=1)
+    return packed[:, k - 1 : k] & 0xFFFFFFFF
+
+
 def _argsort_numpy(key: np.ndarray, first: int) -> np.ndarray:
     """NumPy finds the smallest fast, and sorts numbers much faster than their places: each key
     takes its place along."""
     if 0 < first <= FEW and (found := _smallest(key, first)) is not None:
         return found
-    low, high = (0, 0) if key.dtype == np.int32 or not key.size else (key.min(), key.max())
-    if int(high) - int(low) >= 1 << 31:
+    packed = _packed(key)
+    if packed is None:
         return np.argsort(key, axis=1, kind="stable")[:, :first]
-    packed = key.astype(np.int64)
-    packed -= low
-    packed <<= 32
-    packed |= np.arange(key.shape[1])
     if 0 < first < key.shape[1]:
         packed.partition(first - 1, axis=1)
     packed = np.ascontiguousarray(packed[:, :first])
@@ -155,7 +176,12 @@ argsort_op = Op(  # keys (rows, n) -> int64 (rows, first): places in ascending o
     "argsort", ROUTINE, "key", "first", numpy=_argsort_numpy, fallback=_argsort_by_runs,
     infer=lambda key, first: ((key.shape[0], first), dt.int64),
 )  # fmt: skip
-sort_runs = Op(  # the same, all of rows of at most RUN
+kth_op = Op(  # keys (rows, n) -> int64 (rows, 1): the k-th of these places, k from 1
+    "kth_place", ROUTINE, "key", "k", numpy=_kth_numpy,
+    fallback=lambda key, k: order_of(key, k)[:, k - 1 :],
+    infer=lambda key, k: ((key.shape[0], 1), dt.int64),
+)  # fmt: skip
+sort_runs = Op(  # the same as argsort, all of rows of at most RUN
     "sort_runs", ROUTINE, "key", infer=lambda key: (key.shape, dt.int64),
     numpy=lambda key: _argsort_numpy(key, key.shape[1]),
     kernel=Shader("sort.wgsl", _runs_plan),
@@ -172,7 +198,7 @@ def _reorder_by_rows(x: Tensor, order: Tensor) -> Tensor:
 
 reorder = Op(  # x (rows, n), order (rows, m) of different places
     "reorder", ROUTINE, "x order", infer=lambda x, order: (order.shape, x.dtype),
-    numpy=lambda x, order: np.take_along_axis(x, order, 1), fallback=_reorder_by_rows,
+    numpy=lambda x, order: np.take(x, np_places(order, x.shape, 1)), fallback=_reorder_by_rows,
     x=lambda g, order, x_spec: _put_back(g, order, x_spec.shape[1]),
 )  # fmt: skip
 
@@ -281,8 +307,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
     no_empty("kthvalue", input, (d,) if input.ndim else ())
     if not 1 <= k <= n:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {d}: {k}")
-    order = order_of(sort_key(_as_rows(input, d)), k)
-    return _picked(KthvalueResult, input, d, order[:, k - 1 :], keepdim)
+    place = apply(kth_op, (sort_key(_as_rows(input, d)),), (k,))
+    return _picked(KthvalueResult, input, d, place, keepdim)
 
 
 def _median(kind: Any, input: Tensor, dim: int | None, keepdim: bool) -> Any:
@@ -304,14 +330,15 @@ def _median(kind: Any, input: Tensor, dim: int | None, keepdim: bool) -> Any:
     no_empty(name, input, (d,) if input.ndim else ())
     rows = _as_rows(input, d)
     n = rows._node.shape[1]
-    order = order_of(sort_key(rows), (n + 1) // 2)
+    middle, key = (n + 1) // 2, sort_key(rows)
     if input.dtype.category < dt.FLOAT:
-        return _picked(kind, input, d, order[:, (n - 1) // 2 :], keepdim)
+        return _picked(kind, input, d, apply(kth_op, (key,), (middle,)), keepdim)
     nans = sum_(el.isnan(rows), 1, True)
     if kind is NanmedianResult:
-        place = _reorder_by_rows(order, el.maximum(n - nans - 1, 0) // 2)
+        place = _reorder_by_rows(order_of(key, middle), el.maximum(n - nans - 1, 0) // 2)
     else:  # argmax finds the first NaN
-        place = el.where(el.gt(nans, 0), argmax(rows, 1, True), order[:, (n - 1) // 2 :])
+        place = apply(kth_op, (key,), (middle,))
+        place = el.where(el.gt(nans, 0), argmax(rows, 1, True), place)
     return _picked(kind, input, d, place, keepdim)
 
 
@@ -549,33 +576,55 @@ def _unique(
                 f"be applied; got {list(x.shape)}"
             )
         rows = np.moveaxis(x, d, 0).reshape(x.shape[d], math.prod(rest))
+    found = _counted(x, inverse) if dim is None and in_order else None
+    values, where, count = found or _runs(rows, in_order, inverse)
+    if dim is not None:
+        values = np.moveaxis(values.reshape(len(values), *rest), 0, d)
+    out = [upload(np.ascontiguousarray(values), input.device, input.dtype)]
+    if inverse:
+        out.append(upload(where.reshape(input._node.shape if dim is None else -1), input.device))
+    out += [upload(count, input.device)] if counts else []
+    return tuple(out) if len(out) > 1 else out[0]
+
+
+def _counted(x: np.ndarray, inverse: bool) -> tuple[np.ndarray, ...] | None:
+    """What `_runs` gives, of ints in so narrow a range that they can be counted."""
+    if x.dtype.kind not in "iu" or not x.size:
+        return None
+    low = x.min()
+    if int(x.max()) - int(low) > 2 * x.size:
+        return None
+    above = np.subtract(x, low, dtype=np.int64, casting="unsafe").reshape(-1)
+    count = np.bincount(above)
+    there = np.flatnonzero(count)
+    place = np.empty(len(count), np.int64)
+    place[there] = np.arange(len(there))
+    return there.astype(x.dtype) + low, place[above] if inverse else place, count[there]
+
+
+def _runs(rows: np.ndarray, in_order: bool, inverse: bool) -> tuple[np.ndarray, ...]:
+    """The different rows of those next to each other (`in_order`: once sorted), which of them each
+    row is, and how often each occurs."""
     n = len(rows)
     order = np.arange(n)
     if rows.shape[1] == 1 and in_order and not inverse:
         ordered = np.sort(rows, axis=0)
     else:
-        if in_order and rows.shape[1] == 1 and x.dtype.kind != "c":
+        if in_order and rows.shape[1] == 1 and rows.dtype.kind != "c":
             order = _argsort_numpy(_key_numpy(rows.T), n)[0]
         elif in_order and n:
             order = np.lexsort(rows.T[::-1])
         ordered = rows[order]
     new = np.ones(n, bool)
-    new[1:] = (ordered[1:] != ordered[:-1]).any(1)
+    differ = ordered[1:] != ordered[:-1]
+    new[1:] = differ[:, 0] if rows.shape[1] == 1 else differ.any(1)
     starts = np.flatnonzero(new)
     values = ordered[starts]
-    if dim is None:
-        values = values[:, 0]
-    else:
-        values = np.moveaxis(values.reshape(len(starts), *rest), 0, d)
     where = np.empty(n, np.int64)
-    where[order] = np.cumsum(new) - 1
-    if dim is None:
-        where = where.reshape(input._node.shape)
-
-    out = [upload(np.ascontiguousarray(values), input.device, input.dtype)]
-    out += [upload(where, input.device)] if inverse else []
-    out += [upload(np.diff(np.r_[starts, n]).astype(np.int64), input.device)] if counts else []
-    return tuple(out) if len(out) > 1 else out[0]
+    if inverse:
+        where[order] = np.cumsum(new) - 1
+    count = np.diff(np.r_[starts, n]).astype(np.int64)
+    return values[:, 0] if rows.shape[1] == 1 else values, where, count
 
 
 def unique(

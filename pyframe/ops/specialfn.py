@@ -8,19 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.ops.mathfn import Array, quantile
+from pyframe.ops.mathfn import ERF_T, ERF_U, Array, in_blocks, quantile, ratio
 
 
 def wide(fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` computed in float64; the caller rounds the result."""
-    return lambda *xs: fn(*[np.asarray(x, np.float64) for x in xs])
+    return in_blocks(lambda *xs: fn(*[np.asarray(x, np.float64) for x in xs]))
 
 
 def _chebyshev(c: tuple[float, ...], t: Array) -> Any:
     """The Chebyshev series sum of c[k] * T_k(t), by Clenshaw's recurrence."""
-    b0 = b1 = np.zeros_like(t)
-    for a in c[:0:-1]:
-        b0, b1 = a + 2 * t * b0 - b1, b0
+    b0, b1, twice = np.full_like(t, c[-1]), np.zeros_like(t), 2 * t
+    for a in c[-2:0:-1]:  # in place: b1 takes the next
+        np.subtract(twice * b0, b1, b1)
+        b1 += a
+        b0, b1 = b1, b0
     return c[0] + t * b0 - b1
 
 
@@ -30,17 +32,23 @@ def _chebyshev(c: tuple[float, ...], t: Array) -> Any:
 @wide
 def lgamma(x: Array) -> Any:
     """log|gamma(x)|: Stirling's series (DLMF 5.11.1) from 10 on, recurrence, reflection."""
-    z = np.where(x < 0.5, 1 - x, x)
-    product = np.ones_like(z)
-    for _ in range(10):
-        product = np.where(z < 10, product * z, product)
-        z = np.where(z < 10, z + 1, z)
+    low = x < 0.5
+    z = np.where(low, 1 - x, x)
+    near = z < 10  # those go 10 up: z (z + 1) ... (z + 9)
+    start = np.where(near, z, 0.0)
+    product = start.copy()
+    for k in range(1, 10):
+        product *= start + k
+    z = np.where(near, z + 10, z)
     r = 1 / (z * z)
     series = _polynomial((-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12), r) / z
-    out = (z - 0.5) * np.log(z) - z + 0.5 * math.log(2 * math.pi) + series - np.log(product)
+    out = (z - 0.5) * np.log(z) - z + 0.5 * math.log(2 * math.pi) + series
+    out -= np.log(np.where(near, product, 1.0))
     out = np.where(np.isinf(z), math.inf, out)
+    if not low.any():
+        return out
     reflected = math.log(math.pi) - np.log(np.abs(np.sin(math.pi * _fraction(x)))) - out
-    return np.where(x < 0.5, np.where((x <= 0) & (x == np.floor(x)), math.inf, reflected), out)
+    return np.where(low, np.where((x <= 0) & (x == np.floor(x)), math.inf, reflected), out)
 
 
 def _fraction(x: Array) -> Any:
@@ -60,15 +68,18 @@ def digamma(x: Array) -> Any:
     """The derivative of lgamma: DLMF 5.11.2 from 10 on, recurrence and reflection below."""
     low = x < 0
     z = np.where(low, 1 - x, x)
+    near = z < 10
     below = np.zeros_like(z)
-    for _ in range(10):
-        below = np.where(z < 10, below - 1 / z, below)
-        z = np.where(z < 10, z + 1, z)
+    for k in range(10):
+        below += 1 / (z + k)
+    below *= near
+    z = np.where(near, z + 10, z)
     r = 1 / (z * z)
     series = _polynomial((691 / 32760, -1 / 132, 1 / 240, -1 / 252, 1 / 120, -1 / 12, 0.0), r)
-    out = np.log(z) - 0.5 / z + series + below
-    reflected = out - math.pi / np.tan(math.pi * _fraction(x))
-    out = np.where(low, np.where(x == np.floor(x), math.nan, reflected), out)
+    out = np.log(z) - 0.5 / z + series - below
+    if low.any():
+        reflected = out - math.pi / np.tan(math.pi * _fraction(x))
+        out = np.where(low, np.where(x == np.floor(x), math.nan, reflected), out)
     return np.where(x == 0, np.copysign(math.inf, -x), out)
 
 
@@ -83,10 +94,10 @@ def zeta(s: Array, q: Array) -> Any:
     """
     m = np.where(q < 0, np.ceil(-q), 0.0)
     first = q + m
-    sign = np.where(s % 2 == 0, 1.0, -1.0)
-    out = _zeta(s, first) + np.where(
-        m > 0, sign * (_zeta(s, 1 - first) - _zeta(s, 1 - first + m)), 0.0
-    )
+    out = _zeta(s, first)
+    if m.any():
+        sign = np.where(s % 2 == 0, 1.0, -1.0)
+        out += np.where(m > 0, sign * (_zeta(s, 1 - first) - _zeta(s, 1 - first + m)), 0.0)
     whole = q == np.floor(q)
     out = np.where(q > 0, out, np.where(whole, math.inf, np.where(s == np.floor(s), out, math.nan)))
     out = np.where(s == 1, math.inf, np.where(s < 1, math.nan, out))
@@ -96,15 +107,25 @@ def zeta(s: Array, q: Array) -> Any:
 def _zeta(s: Array, q: Array) -> Any:
     out = np.zeros(np.broadcast_shapes(s.shape, q.shape))
     for k in range(10):
-        out = out + (q + k) ** -s
+        out += _inverse_power(q + k, s)
     z = q + 10
-    power = z**-s
+    power = _inverse_power(z, s)
     out = out + z * power / (s - 1) + 0.5 * power
     factor = power * s / z
     for j, b in enumerate(BERNOULLI):
         out = out + b / math.factorial(2 * j + 2) * factor
         factor = factor * (s + 2 * j + 1) * (s + 2 * j + 2) / (z * z)
     return out
+
+
+def _inverse_power(z: Array, s: Array) -> Any:
+    """z^-s; NumPy's power is much slower than products."""
+    if s.ndim or s % 1 or not 1 <= s <= 8:
+        return z**-s
+    out = z.copy()
+    for _ in range(int(s) - 1):
+        out *= z
+    return 1 / out
 
 
 # --- the error function's kin
@@ -131,6 +152,14 @@ def _erfcx(x: Array) -> Any:
 def erfcx(x: Array) -> Any:
     size = _erfcx(np.abs(x))
     return np.where(x < 0, 2 * np.exp(x * x) - size, size)
+
+
+@wide
+def erf(x: Array) -> Any:
+    size = np.abs(x)
+    square = np.minimum(x * x, 1)
+    outer = np.copysign(1 - np.exp(-x * x) * _erfcx(size), x)
+    return np.where(size <= 1, x * ratio(square, ERF_T, ERF_U), outer)
 
 
 @wide
@@ -192,24 +221,24 @@ I1_FAR = (0.38928811750914005, -0.0097610974913614687, -0.00011058893876262371,
     -3.2095259219934238e-17, -4.6503053684893586e-17)  # fmt: skip
 
 
-def _scaled_bessel(x: Array, near: tuple[float, ...], far: tuple[float, ...]) -> tuple[Any, Any]:
-    """A series in x up to 8, and one in 1/x, over sqrt(x), from there on."""
-    big = np.maximum(x, 8)
-    return _chebyshev(near, np.minimum(x, 8) / 4 - 1), _chebyshev(far, 16 / big - 1) / np.sqrt(big)
+def _scaled_bessel(x: Array, near: tuple[float, ...], far: tuple[float, ...], odd: bool) -> Any:
+    """A series in x up to 8 (times x, if it is odd), and one in 1/x, over sqrt(x), from there."""
+    out = _chebyshev(near, np.minimum(x, 8) / 4 - 1)
+    out = out * x if odd else out
+    if (x > 8).any():
+        big = np.maximum(x, 8)
+        out = np.where(x <= 8, out, _chebyshev(far, 16 / big - 1) / np.sqrt(big))
+    return out
 
 
 @wide
 def i0e(x: Array) -> Any:
-    size = np.abs(x)
-    near, far = _scaled_bessel(size, I0_NEAR, I0_FAR)
-    return np.where(size <= 8, near, far)
+    return _scaled_bessel(np.abs(x), I0_NEAR, I0_FAR, odd=False)
 
 
 @wide
 def i1e(x: Array) -> Any:
-    size = np.abs(x)
-    near, far = _scaled_bessel(size, I1_NEAR, I1_FAR)
-    return np.where(size <= 8, near * x, np.sign(x) * far)
+    return np.sign(x) * _scaled_bessel(np.abs(x), I1_NEAR, I1_FAR, odd=True)
 
 
 # --- orthogonal polynomials, p_0 = 1

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
+from pyframe.devices import mode
 from pyframe.ops import check, creation, elementwise as el, index, movement as mv, reduce
 from pyframe.ops.complex import adjoint, conj, real
 from pyframe.ops.factor import (
@@ -198,13 +199,18 @@ def _host_la(fn: Callable[..., Any], what: str, *args: Any) -> Any:
         ) from None
 
 
-def _svd_shapes(a: Shape, full: bool) -> tuple[Shape, ...]:
+def _svd_shapes(a: Shape, full: bool | None) -> tuple[Shape, ...]:
+    """Those of U, S and V^H; without `full` the shape of S alone."""
     *lead, m, n = a
     k = min(m, n)
+    if full is None:
+        return ((*lead, k),)
     return (*lead, m, m if full else k), (*lead, k), (*lead, n if full else k, n)
 
 
-def _np_svd(a: Array, full: bool) -> tuple[Array, ...]:
+def _np_svd(a: Array, full: bool | None) -> tuple[Array, ...]:
+    if full is None:
+        return (_host_la(np.linalg.svd, "linalg.svdvals", a, False, False),)
     u, s, vh = _host_la(np.linalg.svd, "linalg.svd", a, full)
     return u, s.astype(a.dtype, copy=False), vh
 
@@ -268,7 +274,9 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values (…, k), in descending order. On the GPU the host computes them."""
     float_matrix("linalg.svdvals", A)
     _no_driver("linalg.svdvals", driver)
-    return real(unpacked(svd_op, (A,), False)[1])
+    if mode.grad and A.requires_grad:
+        return real(unpacked(svd_op, (A,), False)[1])
+    return real(unpacked(svd_op, (A,), None)[0])
 
 
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
@@ -283,16 +291,19 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     return OldSVD(u, svdvals(input), v)
 
 
-def _eigh_shapes(a: Shape, uplo: str) -> tuple[Shape, ...]:
-    return a[:-1], a
+def _eigh_shapes(a: Shape, how: tuple[str, bool]) -> tuple[Shape, ...]:
+    return (a[:-1], a) if how[1] else (a[:-1],)
 
 
-def _np_eigh(a: Array, uplo: str) -> tuple[Array, ...]:
+def _np_eigh(a: Array, how: tuple[str, bool]) -> tuple[Array, ...]:
+    uplo, with_vectors = how
+    if not with_vectors:
+        return (_host_la(np.linalg.eigvalsh, "linalg.eigvalsh", a, uplo),)
     values, vectors = _host_la(np.linalg.eigh, "linalg.eigh", a, uplo)
     return values.astype(a.dtype, copy=False), vectors
 
 
-def _eigh_grad(g: list[Tensor], y: list[Tensor], uplo: str) -> Tensor:
+def _eigh_grad(g: list[Tensor], y: list[Tensor], how: tuple[str, bool]) -> Tensor:
     (gvalues, gvectors), (values, v) = g, y
     values = real(values)
     gaps = gaps_of(values)
@@ -313,12 +324,12 @@ Eigh = results("linalg_eigh", "eigenvalues eigenvectors")
 Eig = results("linalg_eig", "eigenvalues eigenvectors")
 
 
-def _eigh(name: str, a: Tensor, uplo: str) -> list[Tensor]:
+def _eigh(name: str, a: Tensor, uplo: str, with_vectors: bool = True) -> list[Tensor]:
     float_matrix(name, a, True)
     if not isinstance(uplo, str) or uplo.upper() not in ("L", "U"):
         raise RuntimeError(f"{name}: Expected UPLO argument to be 'L' or 'U', but got {uplo}")
-    values, vectors = unpacked(eigh_op, (a,), uplo.upper())
-    return [real(values), vectors]
+    values, *vectors = unpacked(eigh_op, (a,), (uplo.upper(), with_vectors))
+    return [real(values), *vectors]
 
 
 def eigh(A: Tensor, UPLO: str = "L") -> Any:
@@ -331,7 +342,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> Any:
 
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of Hermitian matrices, ascending. On the GPU the host computes them."""
-    return _eigh("linalg.eigvalsh", A, UPLO)[0]
+    return _eigh("linalg.eigvalsh", A, UPLO, mode.grad and A.requires_grad)[0]
 
 
 def _eig_shapes(a: Shape, how: None) -> tuple[Shape, ...]:

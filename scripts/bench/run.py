@@ -31,6 +31,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="tiny sizes: only whether it works")
     parser.add_argument("--counters", action="store_true", help="what a step does on the GPU")
     parser.add_argument("--growth", action="store_true", help="how cost grows with the work")
+    parser.add_argument("--ops", action="store_true", help="one op at a time, worst first")
     parser.add_argument("--out", type=Path, metavar="FILE.md", help="(growth: with FILE.svg)")
     return parser.parse_args(argv)
 
@@ -233,6 +234,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         from counters import report
     elif args.growth:
         from growth import report
+    elif args.ops:
+        from ops import report
     else:
         report = compare
     lines = report(args)

@@ -135,8 +135,7 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
         raise RuntimeError(
             f"softshrink: lambda must be greater or equal to 0, but found to be {lambd}"
         )
-    below = el.where(el.lt(input, -lambd), input + lambd, input * 0.0)
-    return el.where(el.gt(input, lambd), input - lambd, below)
+    return input - el.clamp(input, -lambd, lambd)
 
 
 def softsign(input: Tensor) -> Tensor:

@@ -517,8 +517,15 @@ def smooth_l1_loss(
         raise RuntimeError(f"smooth_l1_loss: does not support negative values for beta, got {beta}")
     d = el.abs(input - target)
     if beta:
-        d = el.where(el.lt(d, beta), d * d * (0.5 / beta), d - 0.5 * beta)
+        d = _huber(d, beta)
+        d = d if beta == 1 else d / beta
     return _reduce(d, reduction)
+
+
+def _huber(d: Tensor, delta: float) -> Tensor:
+    """d^2 / 2 below delta, else delta * (d - delta / 2)."""
+    low = el.clamp(d, max=delta)
+    return low * (d - low * 0.5)
 
 
 def huber_loss(
@@ -533,8 +540,7 @@ def huber_loss(
         raise RuntimeError(
             f"huber_loss: does not support non-positive values for delta, got {delta}"
         )
-    d = el.abs(input - target)
-    loss = el.where(el.lt(d, delta), 0.5 * d * d, delta * (d - 0.5 * delta))
+    loss = _huber(el.abs(input - target), delta)
     return _times_weight("huber_loss", loss, input, weight, reduction, by_weight=False)
 
 
