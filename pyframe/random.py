@@ -17,12 +17,14 @@ import numpy as np
 from pyframe import devices as _device, dtypes as dt
 from pyframe.devices import device as Device, mode
 from pyframe.graph.capture import outside
+from pyframe.graph.node import Node
 from pyframe.ops import (
     check,
     creation,
     elementwise as el,
     mathfn,
     movement as mv,
+    op as _op,
     reduce,
     scan,
     sort,
@@ -94,6 +96,12 @@ class Generator:
         if state is None:
             with outside():
                 state = self._states[device] = upload(self._start(), device)
+        if not device.lazy:  # the same, without an op for each step
+            words = state._node.data
+            bits = mathfn.philox_bits(words[0], words[1], words[2], shape)
+            words[2] += 1
+            state._wrote()
+            return _op.new(Node(None, (), (), shape, dt.uint32, device, bits))
         with no_grad():
             words = [mv.select(state, 0, i) for i in range(3)]
             out = apply(el.random_bits_op, tuple(words), (shape,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from types import EllipsisType
 from typing import Any
@@ -198,12 +199,18 @@ UFUNCS: dict[str, Any] = {
 
 def np_places(index: np.ndarray, shape: tuple[int, ...], dim: int) -> np.ndarray:
     """Flat positions in `shape` of the elements that `index` names along a dim."""
-    steps = views.row_major(shape)
+    step = math.prod(shape[dim + 1 :])
     flat = _checked(index, shape[dim]).astype(np.intp, copy=False)
-    flat = flat * steps[dim] if steps[dim] > 1 else flat
-    grid = np.ogrid[tuple(slice(n) for n in index.shape)]
-    rest = sum(i * k for d, (i, k) in enumerate(zip(grid, steps, strict=True)) if d != dim)
-    return flat + rest
+    flat = flat * step if step > 1 else flat
+    starts = _starts if index.size <= 1 << 16 else _starts.__wrapped__
+    return flat + starts(index.shape, shape, dim)
+
+
+@functools.lru_cache(256)
+def _starts(counts: tuple[int, ...], shape: tuple[int, ...], dim: int) -> Any:
+    """Flat positions in `shape` of the rows along `dim` that `counts` index."""
+    steps, grid = views.row_major(shape), np.ogrid[tuple(slice(n) for n in counts)]
+    return sum(i * k for d, (i, k) in enumerate(zip(grid, steps, strict=True)) if d != dim)
 
 
 def _put_along_numpy(

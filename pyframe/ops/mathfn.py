@@ -197,24 +197,33 @@ def erf(x: Array) -> Any:
 # --- random numbers: Philox4x32-10 (Salmon et al. 2011, https://doi.org/10.1145/2063384.2063405)
 
 
+_LOW = np.uint64(0xFFFFFFFF)
+_MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
+_WEYL = np.arange(10, dtype=np.uint64)[:, None, None] * np.array(
+    [[0x9E3779B9], [0xBB67AE85]], np.uint64
+)
+_AT_ONCE = 1 << 15  # counters that stay in the cache
+
+
 def philox(k0: int, k1: int, draw: int, first: int, blocks: int) -> Array:
     """uint32 (blocks, 4): the random words of counters (first + i, 0, draw, 0), key (k0, k1)."""
-    low = np.uint64(0xFFFFFFFF)
-    shift = np.uint64(32)
-    c0 = np.arange(first, first + blocks, dtype=np.uint64) & low
-    c1 = np.zeros(blocks, np.uint64)
-    c2 = np.full(blocks, draw, np.uint64)
-    c3 = np.zeros(blocks, np.uint64)
-    for _ in range(10):
-        p0 = c0 * np.uint64(0xD2511F53)
-        p1 = c2 * np.uint64(0xCD9E8D57)
-        c0 = (p1 >> shift) ^ c1 ^ np.uint64(k0)
-        c1 = p1 & low
-        c2 = (p0 >> shift) ^ c3 ^ np.uint64(k1)
-        c3 = p0 & low
-        k0 = (k0 + 0x9E3779B9) & 0xFFFFFFFF
-        k1 = (k1 + 0xBB67AE85) & 0xFFFFFFFF
-    return np.stack([c0, c1, c2, c3], axis=1).astype(np.uint32)
+    out = np.empty((blocks, 4), np.uint32)
+    keys = (np.array([[k0], [k1]], np.uint64) + _WEYL) & _LOW
+    for at in range(0, blocks, _AT_ONCE):
+        n = min(_AT_ONCE, blocks - at)
+        x = np.empty((2, n), np.uint64)  # words 0 and 2, which are multiplied; y: words 1 and 3
+        x[0] = np.arange(first + at, first + at + n, dtype=np.uint64) & _LOW
+        x[1] = draw
+        y = np.zeros((2, n), np.uint64)
+        for key in keys:
+            product = x * _MULTIPLIERS
+            x = np.right_shift(product, 32)[::-1]
+            x ^= y
+            x ^= key
+            product &= _LOW
+            y = product[::-1]
+        out[at : at + n, 0::2], out[at : at + n, 1::2] = x.T, y.T
+    return out
 
 
 def philox_bits(k0: Array, k1: Array, draw: Array, shape: tuple[int, ...]) -> Array:
@@ -241,7 +250,12 @@ def normal_from_bits(bits: Array) -> Array:
     """float32 standard normal quantiles of (bits >> 9 + 1/2) / 2^23, from exactly rounded
     operations: initial weights are the same bits on every machine and in the page."""
     p = ((bits >> 9).astype(np.float64) + 0.5) * 2.0**-23
-    return quantile(p - 0.5, np.minimum(p, 1 - p), _exact_log).astype(np.float32)
+    return _normal(p).astype(np.float32)
+
+
+@in_blocks
+def _normal(p: Array) -> Any:
+    return quantile(p - 0.5, np.minimum(p, 1 - p), _exact_log)
 
 
 def quantile(q: Array, tail: Array, log: Callable[[Array], Array] = np.log) -> Any:
@@ -249,13 +263,16 @@ def quantile(q: Array, tail: Array, log: Callable[[Array], Array] = np.log) -> A
 
     Wichura's AS241 (PPND16, https://doi.org/10.2307/2347330), with + - * / sqrt and `log` only.
     """
-    r = 0.180625 - q * q
-    central = q * ratio(r, AS241_A, AS241_B)
-    t = np.sqrt(-log(tail))
-    outer = ratio(t - 1.6, AS241_C, AS241_D)
-    if (t > 5).any():
-        outer = np.where(t <= 5, outer, ratio(t - 5, AS241_E, AS241_F))
-    return np.where(np.abs(q) <= 0.425, central, np.where(q < 0, -outer, outer))
+    q, tail = np.asarray(q), np.asarray(tail)
+    out = np.asarray(q * ratio(0.180625 - q * q, AS241_A, AS241_B))
+    far = np.abs(q) > 0.425
+    if far.any():
+        t = np.sqrt(-log(tail[far]))
+        outer = ratio(t - 1.6, AS241_C, AS241_D)
+        if (t > 5).any():
+            outer = np.where(t <= 5, outer, ratio(t - 5, AS241_E, AS241_F))
+        out[far] = np.where(q[far] < 0, -outer, outer)
+    return out
 
 
 def ratio(x: Array, a: tuple[float, ...], b: tuple[float, ...]) -> Any:

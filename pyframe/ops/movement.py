@@ -69,14 +69,14 @@ def np_windows(x: np.ndarray, size: Shape, stride: Shape, dilation: Shape) -> np
 
 def _np_reshape(x: np.ndarray, shape: Shape) -> np.ndarray:
     if (
-        x.ndim > 1 and 1 < x.shape[-1] <= 8 < x.shape[-2] and shape and shape[-1] > x.shape[-1]
-        and x.strides[-1] == 0 != x.strides[-2]
+        0 in x.strides and x.ndim > 1 and x.strides[-1] == 0 != x.strides[-2]
+        and 1 < x.shape[-1] <= 8 < x.shape[-2] and shape and shape[-1] > x.shape[-1]
     ):  # few repeats, which no view can have, copied one after the other  # fmt: skip
         out = np.empty(x.shape, x.dtype)
         for i in range(x.shape[-1]):
             out[..., i] = x[..., i]
         x = out
-    return np.reshape(x, shape)
+    return x.reshape(shape)
 
 
 def np_pad(x: np.ndarray, widths: Any, value: Any = 0) -> np.ndarray:
@@ -93,7 +93,8 @@ reshape_op = Op(
 )  # fmt: skip
 permute_op = Op(
     "permute", MOVEMENT, "x", "dims", alias=True,
-    infer=_like(lambda s, dims: tuple(s[d] for d in dims)), numpy=np.transpose, view=views.permute,
+    infer=_like(lambda s, dims: tuple([s[d] for d in dims])),
+    numpy=lambda x, dims: x.transpose(dims), view=views.permute,
     x=lambda g, dims: permute(g, inverse_order(dims)),
 )  # fmt: skip
 expand_op = Op(
@@ -213,9 +214,13 @@ def as_ints(name: str, shape: Any) -> Shape:
         first = shape[0]
         shape = first if not isinstance(first, Tensor) else (first,) if not first.ndim else first
     try:
-        return tuple(int(n) if isinstance(n, Tensor) else n.__index__() for n in shape)
+        return tuple([n if type(n) is int else _as_int(n) for n in shape])
     except (AttributeError, TypeError):
         raise TypeError(f"{name}: expected ints, got {shape!r}") from None
+
+
+def _as_int(n: Any) -> int:
+    return int(n) if isinstance(n, Tensor) else n.__index__()
 
 
 def as_sizes(name: str, given: Any, named: Any) -> Shape:

@@ -223,8 +223,8 @@ RULES: dict[str, Callable[[_Call], Tensor]] = {
         ["softmax", "log_softmax", "take_along", "put_along", "reduce_along"], _shifted
     ),
     **dict.fromkeys(
-        ["argsort", "cummax", "cumprod", "cumsum", "logcumsumexp", "max_pool", "max_pool_input",
-         "reorder", "searchsorted", "sort_runs"], _merged,
+        ["argsort", "cummax", "cumprod", "cumsum", "kth_place", "logcumsumexp", "max_pool",
+         "max_pool_input", "reorder", "searchsorted", "sort_runs"], _merged,
     ),
     **dict.fromkeys(
         ["binary_cross_entropy", "fold", "igamma", "linalg_cofactors", "linalg_det", "matrix_exp",
