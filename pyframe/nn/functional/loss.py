@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
+from pyframe.devices import mode
 from pyframe.nn.functional.activation import logsigmoid
 from pyframe.nn.functional.layer import at_least, linear, pairwise_distance
 from pyframe.ops import (
@@ -777,9 +778,44 @@ def _ctc_setting(lp: Tensor, labels: Tensor, blank: int) -> tuple[Tensor, Tensor
     return path, may_skip, el.clamp(_index.gather(lp, 2, index), min=NEVER)
 
 
+def _np_ctc_paths(
+    emitted: np.ndarray, may_skip: np.ndarray, starts: np.ndarray, first: Any, end: Any
+) -> np.ndarray:
+    """The steps of `_ctc_forward` at once: sample n begins at time first[n] where `starts` holds,
+    and stays as it is from time end[n] on."""
+    out = np.empty_like(emitted)
+    first, end = np.asarray(first)[:, None], np.asarray(end)[:, None]
+    padded = np.full((emitted.shape[1], emitted.shape[2] + 2), NEVER, emitted.dtype)
+    two, one, now = padded[:, :-2], padded[:, 1:-1], padded[:, 2:]
+    for t, emit in enumerate(emitted):
+        skipped = np.where(may_skip, two, emit.dtype.type(NEVER))
+        top = np.maximum(np.maximum(now, one), skipped)
+        step = np.exp(now - top) + np.exp(one - top) + np.exp(skipped - top)
+        step = np.log(step) + top + emit
+        if t <= first.max():
+            step = np.where(first == t, np.where(starts, emit, emit.dtype.type(NEVER)), step)
+        if t >= end.min():
+            step = np.where(end > t, step, now)
+        out[t] = now[...] = step
+    return out
+
+
+def _ctc_at_once(emitted: Tensor, paths: Any) -> list[Tensor] | None:
+    """The times of paths(array), if it may be computed now: on the CPU and without a gradient."""
+    if emitted.device.lazy or mode.grad or emitted.itemsize < 4:
+        return None
+    return [upload(a, emitted.device) for a in paths(emitted._node.data)]
+
+
 def _ctc_forward(emitted: Tensor, may_skip: Tensor, t_len: tuple[int, ...]) -> list[Tensor]:
     """For each time the log-probability (N, 2S + 1) of all beginnings of a path that are there."""
     width = emitted._node.shape[2]
+    starts, steps = np.arange(width) < 2, max(1, *t_len)
+    done = _ctc_at_once(
+        emitted, lambda a: _np_ctc_paths(a[:steps], may_skip._node.data, starts, [0], t_len)
+    )
+    if done is not None:
+        return done
     now = el.where(el.lt(el.iota((width,), emitted.device), 2), emitted[0], NEVER)
     all_times = [now]
     for t in range(1, max(t_len)):
@@ -801,9 +837,16 @@ def _ctc_backward(
     """For each time the log-probability (N, 2S + 1) of all ends of a path that begin there."""
     width = emitted._node.shape[2]
     skips = mv.pad(may_skip, ((0, 0), (0, 2)), False)[:, 2:]
+    steps = max(1, *t_len)
+    done = _ctc_at_once(  # the same with times and places reversed
+        emitted, lambda a: _np_ctc_paths(
+            a[:steps][::-1, :, ::-1], skips._node.data[:, ::-1], ends._node.data[:, ::-1],
+            [steps - n for n in t_len], [steps])[::-1, :, ::-1])  # fmt: skip
+    if done is not None:
+        return done
     now = el.where(ends, emitted[0], NEVER) * 0.0 + NEVER
     all_times = []
-    for t in reversed(range(max(1, *t_len))):
+    for t in reversed(range(steps)):
         after = mv.pad(now, ((0, 0), (0, 2)), NEVER)
         step = _ctc_step(now, after[:, 2:], after[:, 1 : width + 1], skips) + emitted[t]
         if t + 1 in t_len:
