@@ -84,7 +84,7 @@ def _whole_quotient(a: Array, b: Array, round: Callable[..., Any]) -> Any:
     """
     if a.dtype != np.float32 or b.dtype != np.float32:
         return None
-    q = np.divide(a, b, dtype=np.float64)
+    q = np.asarray(np.divide(a, b, dtype=np.float64))
     round(q, out=q)
     small = np.abs(q).max(initial=0) < 1 << 28  # not if one is NaN
     return q if small and np.isfinite(b).all() else None

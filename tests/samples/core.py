@@ -23,6 +23,8 @@ ROWS: tuple[Row, ...] = (
     Row("floor_divide:float", lambda t, F, x, y: x // y, (normal(4, 5), positive(5)), grad=False),
     Row("remainder", lambda t, F, x, y: x % y, (ints(-20, 20, 4, 5), ints(1, 9, 5)), grad=False),
     Row("remainder:float", lambda t, F, x: x % 0.7, (normal(4, 5),)),
+    Row("remainder:0d", lambda t, F, x, y: x[0] % y[0] + t.fmod(x[0], y[0]) + x[0] // y[0],
+        (normal(1), positive(1))),
     Row("fmod", lambda t, F, x: t.fmod(x, 0.7), (normal(4, 5),)),
     binary("pow", positive(4, 5), normal(5)),
     Row("pow:square", lambda t, F, x: x**2, (normal(4, 5),)),
