@@ -24,7 +24,7 @@ ROWS: tuple[Row, ...] = (
     Row("remainder", lambda t, F, x, y: x % y, (ints(-20, 20, 4, 5), ints(1, 9, 5)), grad=False),
     Row("remainder:float", lambda t, F, x: x % 0.7, (normal(4, 5),)),
     Row("remainder:0d", lambda t, F, x, y: x[0] % y[0] + t.fmod(x[0], y[0]) + x[0] // y[0],
-        (normal(1), positive(1))),
+        (normal(1), positive(1)), grad=False),
     Row("fmod", lambda t, F, x: t.fmod(x, 0.7), (normal(4, 5),)),
     binary("pow", positive(4, 5), normal(5)),
     Row("pow:square", lambda t, F, x: x**2, (normal(4, 5),)),
