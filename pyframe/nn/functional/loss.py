@@ -309,10 +309,10 @@ def multilabel_margin_loss(
     places = el.iota((c,), input.device)
     end = rd.amin(el.where(el.lt(y, 0), places, c), 1, True)
     listed = el.lt(places, end)
-    # (N, j, i): the j-th entry of the target is class i
-    hot = el.logical_and(el.eq(mv.unsqueeze(y, 2), places), mv.unsqueeze(listed, 2))
-    wanted = mv.unsqueeze(rd.any(hot, 1), 1)
-    picked = _index.gather(x, 1, el.where(listed, y, 0))
+    label = el.where(listed, y, 0)
+    count = _index.scatter_add((y * 0).to(dt.int32), 1, label, listed.to(dt.int32))
+    wanted = mv.unsqueeze(el.gt(count, 0), 1)
+    picked = _index.gather(x, 1, label)
     z = el.clamp(1 - mv.unsqueeze(picked, 2) + mv.unsqueeze(x, 1), min=0)
     counts = el.logical_and(mv.unsqueeze(listed, 2), el.logical_not(wanted))
     loss = rd.sum(el.where(counts, z, 0.0), (1, 2)) / c
