@@ -38,10 +38,10 @@ def _np_cofactors(a: Array) -> Array:
     wide = a.astype(np.complex128 if a.dtype.kind == "c" else np.float64)
     try:
         inverse = np.linalg.inv(wide)
-        if (
-            np.linalg.norm(wide, axis=(-2, -1)) * np.linalg.norm(inverse, axis=(-2, -1)) < 1e8
-        ).all():
-            return np.conjugate(np.linalg.det(wide))[..., None, None] * np_adjoint(inverse)
+        condition = np.linalg.norm(wide, axis=(-2, -1)) * np.linalg.norm(inverse, axis=(-2, -1))
+        if (condition < 1e8).all():
+            out = np.conjugate(np.linalg.det(wide))[..., None, None] * np_adjoint(inverse)
+            return out.astype(a.dtype)
     except np.linalg.LinAlgError:
         pass
     u, s, vh = np.linalg.svd(wide)
@@ -49,8 +49,8 @@ def _np_cofactors(a: Array) -> Array:
     left[..., 1:] = np.cumprod(s[..., :-1], -1)
     right[..., :-1] = np.cumprod(s[..., :0:-1], -1)[..., ::-1]
     phase = np.conjugate(np.linalg.det(u) * np.linalg.det(vh))[..., None, None]
-    out: Array = phase * ((u * (left * right)[..., None, :]) @ vh)
-    return out
+    out = phase * ((u * (left * right)[..., None, :]) @ vh)
+    return out.astype(a.dtype)
 
 
 def _square_infer(x: Any) -> tuple[Shape, dt.dtype]:
