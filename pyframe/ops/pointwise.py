@@ -76,6 +76,8 @@ def nan_to_num(
             nan_to_num(input.real, nan, posinf, neginf), nan_to_num(input.imag, nan, posinf, neginf)
         )
     most = dt.finfo(input.dtype).max
+    if posinf is None and neginf is None:
+        return where(el.isnan(input), nan or 0.0, el.clamp(input, -most, most))
     out = where(el.isnan(input), nan or 0.0, input)
     out = where(isposinf(input), most if posinf is None else posinf, out)
     return where(isneginf(input), -most if neginf is None else neginf, out)
