@@ -10,6 +10,7 @@ from pyframe import dtypes as dt
 from pyframe.devices import device as Device
 from pyframe.graph import view as views
 from pyframe.graph.node import Storage
+from pyframe.ops.elementwise import copy
 from pyframe.tensor import Tensor, from_numpy, tensor
 
 
@@ -129,15 +130,17 @@ channels_last_3d = memory_format("channels_last_3d", (0, 2, 3, 4, 1))
 
 def ordered(x: Tensor, format: Any, name: str) -> Tensor:
     """`x` copied into the memory order of `format`."""
-    if format in (None, contiguous_format, preserve_format):
+    if format in (None, preserve_format):
         return x.clone()
+    if format is contiguous_format:
+        return copy(x)
     if x.ndim != len(format.order):
         raise RuntimeError(
             f"{name}: required rank {len(format.order)} tensor to use {format._name} format, got "
             f"{x.ndim} dims"
         )
     back = [format.order.index(d) for d in range(x.ndim)]
-    return x.permute(format.order).clone().permute(back)
+    return copy(x.permute(format.order)).permute(back)
 
 
 def in_format(x: Tensor, format: Any) -> bool:

@@ -61,11 +61,13 @@ class Tensor:
     # slots are read and written faster; any other attribute goes to __dict__
     __slots__ = (
         "__dict__", "__weakref__", "_base", "_base_fn", "_grad_fn", "_hooks", "_needs_grad",
-        "_node", "_stamp", "_steps", "_storage", "grad",
+        "_node", "_refusal", "_stamp", "_steps", "_storage", "grad",
     )  # fmt: skip
     _steps: tuple[tuple[Op, tuple[Any, ...]], ...]
     _base: Tensor | None  # of a differentiable view: the tensor whose history it follows
     _base_fn: Any  # the base's grad_fn when this view's own was made
+    _refusal: tuple[str, int] | None  # why no gradient may follow a write to this view, and the
+    # version of the memory when it was made
     _stamp: int  # the storage's version of which a lazy view's node was made
     _grad_fn: GradNode | None
     _needs_grad: bool | None  # leaves only; None: `.data`, whose writes no version counts
@@ -78,6 +80,7 @@ class Tensor:
         self = _object(cls)
         self._steps, self._stamp, self._needs_grad = (), 0, False
         self._base = self._base_fn = self._grad_fn = self._hooks = self.grad = None
+        self._refusal = None
         return self
 
     def __init__(self, *data: Any, device: Any = None) -> None:
@@ -200,7 +203,7 @@ class Tensor:
     def __iter__(self) -> Iterator[Tensor]:
         if not self._node.shape:
             raise TypeError("iteration over a 0-d tensor")
-        return iter([self[i] for i in range(len(self))])
+        return iter(self.unbind())
 
     def __hash__(self) -> int:
         return id(self)
@@ -280,13 +283,26 @@ class Tensor:
         self._storage = x._storage
         self._steps = (*x._steps, (op, attrs))
         self._stamp = x._storage.version
-        self._base = x._base if x._base is not None else x
-        self._base_fn = self._base._grad_fn
+        self._follow(x)
         if x._needs_grad is None:
             self._needs_grad = None
         if mode.capture is not None:
             x._touched()
             self._touched()
+
+    def _follow(self, x: Tensor) -> None:
+        """Be a view of `x` in the eyes of autograd."""
+        self._base = x._base if x._base is not None else x
+        self._base_fn = self._base._grad_fn
+        self._refusal = x._refusal
+        if not mode.grad:
+            why = "inference mode" if mode.inference else "no_grad mode"
+            self._refuse_writes(f"A view was created in {why}. This is ambiguous")
+
+    def _refuse_writes(self, why: str) -> Tensor:
+        """Let no gradient follow a write to this view, or one that changes it."""
+        self._refusal = why, self._storage.version
+        return self
 
     def _alias(self) -> Tensor:
         """Another handle on the same value and memory, with no history."""
@@ -304,7 +320,16 @@ class Tensor:
     @property
     def grad_fn(self) -> GradNode | None:
         base = self._base
-        if base is not None and base.grad_fn is not self._base_fn:
+        if base is None:
+            return self._grad_fn
+        if self._refusal is not None and (self._grad_fn is not None or base.requires_grad):
+            why, version = self._refusal
+            if (self._storage.version ^ version) & (UNSEEN - 1):
+                raise RuntimeError(
+                    f"{why}, and its base or another view of its base has been modified inplace "
+                    "with grad mode enabled: make the view after the write, or clone() it"
+                )
+        if base.grad_fn is not self._base_fn:
             self._base_fn = base._grad_fn  # the base was written to: follow its new history
             if self._steps[: len(base._steps)] != base._steps:
                 return self._grad_fn  # the base became another view of the memory
@@ -317,7 +342,11 @@ class Tensor:
 
     @property
     def requires_grad(self) -> bool:
-        return self._needs_grad or self.grad_fn is not None
+        return bool(
+            self._needs_grad
+            or self._grad_fn is not None
+            or (self._base is not None and self._base.requires_grad)
+        )
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -453,21 +482,15 @@ class Tensor:
         return self._overwrite(value, True)
 
     def _overwrite(self, value: Tensor, temporary: bool = False) -> Tensor:
-        """self[...] = value, of one device; `temporary` says that no one else holds the value."""
+        """self[...] = value, of one device; `temporary` says that no one else holds the value. One
+        number may go where elements share memory too."""
         node = self._node
         needs = mode.grad and (self.requires_grad or value.requires_grad)
         if needs:
-            root = self if self._base is None else self._base
-            if root.is_leaf and root._needs_grad:
-                what = "a leaf" if root is self else "a view of a leaf"
-                raise RuntimeError(
-                    f"{what} Variable that requires grad is being used in an in-place operation; "
-                    "wrap it in pf.no_grad() or work on a clone"
-                )
-            if root._base_fn is not None:
-                raise RuntimeError(root._base_fn)
+            self._check_history()
         if value.dtype is not node.dtype:
             value = value.to(node.dtype)
+        one = not value._node.shape
         if value._node.shape != node.shape:
             value = _fit(value, node.shape)
         storage = self._storage
@@ -484,7 +507,7 @@ class Tensor:
             self._wrote()
         elif capture is None and not node.device.always_lazy:
             strides = node.data.strides
-            if 0 in strides and node.data.size and _repeats(node.shape, strides):
+            if 0 in strides and node.data.size and not one and _repeats(node.shape, strides):
                 raise _overlap_error()
             if not node.data.flags.writeable:
                 raise _read_only_error()
@@ -496,7 +519,7 @@ class Tensor:
             if capture is not None:  # the value to go back to, or to write over
                 capture.written.setdefault(id(storage), (storage, storage.node))
             if self._steps:
-                if _repeats(node.shape, self.stride()):
+                if not one and _repeats(node.shape, self.stride()):
                     raise _overlap_error()
                 with no_grad():
                     whole = whole_of(storage)
@@ -520,6 +543,21 @@ class Tensor:
             self._rebase(value)
         return self
 
+    def _check_history(self) -> None:
+        """RuntimeError where autograd can't follow a write to this tensor."""
+        base = self._base
+        if self._refusal is not None:
+            raise RuntimeError(
+                f"{self._refusal[0]}, and it is being modified inplace with grad mode enabled: "
+                "clone() it first"
+            )
+        if self.requires_grad and (self.is_leaf or (base is not None and base.is_leaf)):
+            what = "a leaf" if base is None else "a view of a leaf"
+            raise RuntimeError(
+                f"{what} Variable that requires grad is being used in an in-place operation; "
+                "wrap it in pf.no_grad() or work on a clone"
+            )
+
     def _wrote(self) -> None:
         self._storage.version += 1 if self._needs_grad is not None else UNSEEN
 
@@ -540,22 +578,21 @@ class Tensor:
         steps = self._steps[len(base._steps) :]
         base._grad_fn = GradNode(_op.PUT, (base._alias_history(), value), (steps,), base)
 
-    def _become(self, view: Tensor) -> Tensor:
-        """Be from now on what `view`, made of this tensor, is: the same memory seen otherwise."""
-        if mode.grad and self._needs_grad:
-            raise RuntimeError(
-                "a leaf Variable that requires grad is being used in an in-place operation; wrap "
-                "it in pf.no_grad() or work on a clone"
-            )
-        if view is not self:
-            fn = view.grad_fn
-            self._node, self._storage = view._value(), view._storage
-            self._steps, self._stamp = view._steps, view._storage.version
-            if self._base is not None:
-                self._base_fn = self._base.grad_fn
-            self._grad_fn = fn
-            self._storage.version += 1
-            self._touched()
+    def _become(self, see: Callable[[], Tensor]) -> Tensor:
+        """Be from now on the view of this tensor that `see` makes: the same memory."""
+        if mode.grad and self.requires_grad:
+            self._check_history()
+        # its history is recorded in any mode, except where there is none to follow
+        with _grad_mode.inference_mode(False) if self._refusal is None else no_grad():
+            view = see()
+            if self._refusal is None and not self.is_leaf:
+                self._grad_fn = view.grad_fn
+        self._node, self._storage = view._value(), view._storage
+        self._steps, self._stamp = view._steps, view._storage.version
+        if self._base is not None:
+            self._base_fn = self._base.grad_fn
+        self._wrote()
+        self._touched()
         return self
 
     def _alias_history(self) -> Tensor:
@@ -790,13 +827,6 @@ def _read_only_error() -> RuntimeError:
 
 def _fit(value: Tensor, shape: tuple[int, ...]) -> Tensor:
     try:
-        if np.broadcast_shapes(value._node.shape, shape) == shape:
-            return value.expand(shape)
-    except ValueError:
-        pass
-    while len(value._node.shape) > len(shape) and value._node.shape[0] == 1:
-        value = value[0]
-    try:
         return value.expand(shape)
     except RuntimeError:
         raise RuntimeError(
@@ -826,7 +856,7 @@ def _new(node: Node) -> Tensor:
     out._node = node
     out._storage = Storage(node)
     out._steps, out._stamp, out._needs_grad = (), 0, False
-    out._base = out._base_fn = out._grad_fn = out._hooks = out.grad = None
+    out._base = out._base_fn = out._refusal = out._grad_fn = out._hooks = out.grad = None
     if _grad_mode.inferring and mode.inference:
         out._storage.version = INFERENCE
     return out

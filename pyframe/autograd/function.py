@@ -233,12 +233,11 @@ class BackwardCFunction(GradNode, FunctionCtx):
         if wants:
             r._grad_fn = self.port(i)
             if is_view:
-                r._base_fn = (
-                    f"Output {i} of {self.name()} is a view and is being modified inplace. This "
-                    "view was created inside a custom Function (or because an input was returned "
-                    "as-is) and the autograd logic to handle view+inplace would override the "
-                    "custom backward associated with the custom Function, leading to incorrect "
-                    "gradients. clone() the output of the custom Function first"
+                r._refuse_writes(
+                    f"Output {i} of {self.name()} is a view. This view was created inside a custom "
+                    "Function (or because an input was returned as-is) and the autograd logic to "
+                    "handle view+inplace would override the custom backward associated with the "
+                    "custom Function, leading to incorrect gradients"
                 )
         return r
 

@@ -122,7 +122,7 @@ def _keep_saved(x: Tensor, last: Any, first: int) -> None:
 
 def _rebinding(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
     def run(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return self._become(fn(self, *args, **kwargs))
+        return self._become(lambda: fn(self, *args, **kwargs))
 
     run.__name__ = run.__qualname__ = f"{name}_"
     run.__doc__ = f"Make this tensor what `{name}` gives, of the same memory; returns self."

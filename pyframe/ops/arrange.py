@@ -12,6 +12,7 @@ from pyframe import dtypes as dt
 from pyframe.ops import movement as mv
 from pyframe.ops.index import index_select
 from pyframe.ops.movement import cat, flip, narrow, reshape, select, transpose, unsqueeze
+from pyframe.ops.op import mode
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, normalize_dim, upload
 
@@ -26,11 +27,30 @@ def _cuttable(name: str, x: Tensor, dim: int) -> tuple[int, int]:
     return d, x._node.shape[d]
 
 
-def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def _of_many(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose views autograd does not let be written to."""
+
+    @functools.wraps(fn)
+    def run(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+        out: tuple[Tensor, ...] = fn(*args, **kwargs)
+        if mode.grad:
+            for i, x in enumerate(out):
+                x._refuse_writes(
+                    f"Output {i} of {name} is a view. This view is the output of a function that "
+                    "returns multiple views. Such functions do not allow the output views to be "
+                    "modified inplace"
+                )
+        return out
+
+    run.__name__ = run.__qualname__ = name
+    return run
+
+
+def unsafe_split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of equal size (the last may be smaller), or of the sizes given, along a dim."""
     sizes = split_size_or_sections
     if not isinstance(sizes, (int, np.integer)):
-        return split_with_sizes(tensor, sizes, dim)
+        return unsafe_split_with_sizes(tensor, sizes, dim)
     d, n = _cuttable("split", tensor, dim)
     if sizes < 0 or (sizes == 0 and n):
         raise RuntimeError(
@@ -39,10 +59,10 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Te
         )
     step = max(int(sizes), 1)
     cuts = [min(step, n - i) for i in range(0, n, step)] or [0]
-    return split_with_sizes(tensor, cuts, d)
+    return unsafe_split_with_sizes(tensor, cuts, d)
 
 
-def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
     """Views of the sizes given, one after the other along a dim."""
     d, n = _cuttable("split_with_sizes", input, dim)
     sizes = mv.as_ints("split_with_sizes", (list(split_sizes),))
@@ -58,12 +78,19 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
     return tuple(out)
 
 
-def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """At most `chunks` views of equal size along a dim."""
     d, n = _cuttable("chunk", input, dim)
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
-    return split(input, -(-n // chunks), d) if n else split_with_sizes(input, [0] * chunks, d)
+    if not n:
+        return unsafe_split_with_sizes(input, [0] * chunks, d)
+    return unsafe_split(input, -(-n // chunks), d)
+
+
+split = _of_many("split", unsafe_split)
+split_with_sizes = _of_many("split_with_sizes", unsafe_split_with_sizes)
+chunk = _of_many("chunk", unsafe_chunk)
 
 
 def tensor_split(
@@ -84,7 +111,7 @@ def tensor_split(
         if at <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {at}")
         size, more = divmod(n, int(at))
-        return split_with_sizes(input, [size + (i < more) for i in range(at)], d)
+        return unsafe_split_with_sizes(input, [size + (i < more) for i in range(at)], d)
     if at is None:
         raise TypeError("tensor_split: expected indices_or_sections")
     ends = [slice(0, int(i)).indices(n)[1] for i in at]
@@ -120,12 +147,15 @@ vsplit = _along("vsplit", 2, lambda ndim: 0)
 dsplit = _along("dsplit", 3, lambda ndim: 2)
 
 
-def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+def _unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices along a dim, without it."""
     if not input.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     d = normalize_dim(dim, input.ndim)
     return tuple([select(input, d, i) for i in range(input._node.shape[d])])
+
+
+unbind = _of_many("unbind", _unbind)
 
 
 # --- putting together
@@ -388,7 +418,7 @@ def detach_copy(input: Tensor) -> Tensor:
 PUBLIC = public(
     globals(),
     both="""split split_with_sizes chunk tensor_split hsplit vsplit dsplit unbind tile
-    unsafe_split=split unsafe_chunk=chunk unsafe_split_with_sizes=split_with_sizes
+    unsafe_split unsafe_chunk unsafe_split_with_sizes
     repeat_interleave roll fliplr flipud rot90 diag positive narrow_copy""",
     functions="""atleast_1d atleast_2d atleast_3d hstack vstack row_stack=vstack dstack column_stack
     meshgrid view_copy expand_copy permute_copy diagonal_copy alias_copy split_copy

@@ -32,9 +32,13 @@ def _interleaved(x: np.ndarray) -> np.ndarray:
 
 def _joined(x: np.ndarray) -> np.ndarray:
     kind = np.complex64 if x.dtype == np.float32 else np.complex128
-    if x.strides[-1] != x.itemsize:
-        raise RuntimeError("Tensor must have a last dimension with stride 1")
-    return np.ndarray(x.shape[:-1], kind, x, 0, x.strides[:-1]) if x.size else x.view(kind)[..., 0]
+    steps = [s for n, s in zip(x.shape[:-1], x.strides[:-1], strict=True) if n > 1]
+    if x.strides[-1] != x.itemsize or any(s % (2 * x.itemsize) for s in steps):
+        raise RuntimeError(
+            "Tensor must have a last dimension with stride 1, and strides of the others that are "
+            f"divisible by 2; got {[s // x.itemsize for s in x.strides]}: clone() it first"
+        )
+    return x.view(kind)[..., 0]
 
 
 def _to_real(x: Any) -> Any:

@@ -99,17 +99,23 @@ def like_options(input: Tensor, kw: dict[str, Any]) -> dict[str, Any]:
 
 def zeros_like(input: Tensor, **kw: Any) -> Tensor:
     """Zeros of the shape, dtype and device of `input`."""
-    return full(input._node.shape, 0, **like_options(input, kw))
+    return full_like(input, 0, **kw)
 
 
 def ones_like(input: Tensor, **kw: Any) -> Tensor:
     """Ones of the shape, dtype and device of `input`."""
-    return full(input._node.shape, 1, **like_options(input, kw))
+    return full_like(input, 1, **kw)
 
 
 def full_like(input: Tensor, fill_value: Any, **kw: Any) -> Tensor:
-    """One number in the shape, dtype and device of `input`."""
-    return full(input._node.shape, fill_value, **like_options(input, kw))
+    """One number in the shape, dtype and device of `input`, laid out as `clone` would."""
+    row_major = kw.get("memory_format") is not None or el.is_row_major(input)
+    out = full(input._node.shape, fill_value, **like_options(input, kw))
+    if not row_major and not out.device.lazy:
+        data = np.empty_like(input._node.data, dtype=out._node.data.dtype)
+        data[...] = out._node.data
+        out._node.data = data
+    return out
 
 
 empty_like = zeros_like

@@ -11,8 +11,9 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.devices import get_default_device, mode
+from pyframe.graph.node import Node
 from pyframe.ops import bound, check, mathfn, op as _op
-from pyframe.ops.op import ELEMENTWISE, Op, apply, const, const_for_ufunc, record
+from pyframe.ops.op import ELEMENTWISE, GradNode, Op, apply, const, const_for_ufunc, record
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
 
@@ -628,8 +629,26 @@ copy = op(
 
 
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
-    """A copy with its own memory; gradients flow through."""
-    return copy(input)
+    """A copy with its own memory; gradients flow through. The dims keep their order in memory on
+    the CPU, as in PyTorch; elsewhere, and within `pf.compile`, results are row-major."""
+    if memory_format is not None:
+        from pyframe.storage import ordered
+
+        return ordered(input, memory_format, "clone")
+    if is_row_major(input):
+        return copy(input)
+    node = input._node
+    data = np.array(node.data, order="K")
+    out = _op.new(Node(None, (), (), node.shape, node.dtype, node.device, data))
+    if mode.grad and input.requires_grad:
+        out._grad_fn = GradNode(copy, (input,), (), out)
+    return out
+
+
+def is_row_major(x: Tensor) -> bool:
+    """Whether what is made like `x` lies in memory in row-major order."""
+    data = x._node.data
+    return x.device.lazy or data.flags.c_contiguous or 0 in data.strides
 
 
 # --- generators of values from the element's index

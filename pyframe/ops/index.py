@@ -1018,9 +1018,12 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         value = tensor(value, dtype=x.dtype, device=x.device)
     value = value.to(x.device)
     if not tensors:
+        shape = value._node.shape
+        ones = next((d for d, n in enumerate(shape) if n != 1), len(shape))
+        value = mv.reshape(value, shape[min(ones, max(len(shape) - part.ndim, 0)) :])
         part._overwrite(value.to(x.dtype))
         return
-    if value.ndim and value.dtype is not x.dtype:
+    if value.dtype is not x.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
             f"{x.dtype.name} for the destination and {value.dtype.name} for the source; convert "

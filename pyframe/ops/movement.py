@@ -13,7 +13,7 @@ import numpy as np
 from pyframe import dtypes as dt
 from pyframe.graph import view as views
 from pyframe.ops import op as _op
-from pyframe.ops.elementwise import broadcast, eq, iota, logical_or, where
+from pyframe.ops.elementwise import broadcast, copy, eq, iota, logical_or, where
 from pyframe.ops.op import MOVEMENT, ROUTINE, Op, apply, mode
 from pyframe.ops.public import public
 from pyframe.tensor import Size, Tensor, normalize_dim, upload
@@ -292,7 +292,7 @@ def _bytes_shape(shape: Shape, old: dt.dtype, new: dt.dtype) -> Shape:
 
 def _view_dtype(x: Tensor, d: dt.dtype) -> Tensor:
     if d is x.dtype:
-        return reshape(x, x._node.shape)
+        return x.detach()
     if x.device.always_lazy or x.dtype.narrow or d.narrow:
         raise RuntimeError(
             f"view: reading {x.dtype.name} as {d.name} is supported between the CPU's NumPy dtypes "
@@ -306,7 +306,7 @@ def _view_dtype(x: Tensor, d: dt.dtype) -> Tensor:
         )
     if mode.capture is not None and not mode.capture.batches:
         mode.capture.give_up("reads bytes as another dtype")
-    return apply(view_dtype_op, (x,), (d,))
+    return apply(view_dtype_op, (x,), (d,)).detach()
 
 
 def permute(input: Tensor, *order_: Any, dims: Any = None) -> Tensor:
@@ -333,11 +333,13 @@ def t(input: Tensor) -> Tensor:
     """The transpose of a matrix (at most 2 dims)."""
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
-    return transpose(input, 0, 1) if input.ndim == 2 else input
+    return transpose(input, 0, input.ndim - 1)
 
 
 def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     """Dims moved to other positions, the others keeping their order."""
+    if not input.ndim and isinstance(source, int):
+        return transpose(input, source, destination)  # checks the dims
     src = [source] if isinstance(source, int) else list(source)
     dst = [destination] if isinstance(destination, int) else list(destination)
     src = [normalize_dim(d, input.ndim) for d in src]
@@ -352,7 +354,7 @@ def movedim(input: Tensor, source: Any, destination: Any) -> Tensor:
     return apply(permute_op, (input,), (tuple(order),))
 
 
-def expand(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
+def expand(input: Tensor, *sizes: Any, size: Any = None) -> Tensor:
     """Dims of size 1 repeated without copying; -1 keeps a size."""
     sizes = as_sizes("expand", sizes, size)
     old = input._node.shape
@@ -372,14 +374,20 @@ def expand(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False)
     return input if new == old else apply(expand_op, (input,), (new,))
 
 
+def expand_view(input: Tensor, *sizes: Any, size: Any = None, implicit: bool = False) -> Tensor:
+    """`expand` that gives a view of its own where nothing is repeated too."""
+    out = expand(input, *sizes, size=size)
+    return out if out is not input else apply(reshape_op, (input,), (input._node.shape,))
+
+
 def expand_as(input: Tensor, other: Tensor) -> Tensor:
     """`input` expanded to the shape of `other`."""
-    return expand(input, other._node.shape)
+    return expand_view(input, other._node.shape)
 
 
 def broadcast_to(input: Tensor, size: Any) -> Tensor:
     """`expand` under NumPy's name."""
-    return expand(input, size)
+    return expand_view(input, size)
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
@@ -714,7 +722,7 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
     if input.is_contiguous(memory_format):
         return input
     if memory_format is None:
-        return input.clone()
+        return copy(input)
     from pyframe.storage import ordered
 
     return ordered(input, memory_format, "contiguous")
@@ -830,7 +838,10 @@ def _put_by_views(base: Tensor, value: Tensor, steps: Any) -> Tensor:
     if op is permute_op:
         return permute(inner, inverse_order(attrs[0]))
     if op is expand_op:
-        return reshape(inner, base._node.shape)  # an expand that is written to repeats nothing
+        # what is written to an expand repeats nothing, or is one number
+        shape = base._node.shape
+        once = (1,) * (inner.ndim - base.ndim) + shape
+        return reshape(slice_(inner, (0,) * inner.ndim, once), shape)
     if op is diagonal_op:
         shape = base._node.shape
         size = views.diagonal_shape(shape, *attrs)
@@ -875,7 +886,7 @@ PUBLIC = public(
     both="""reshape permute transpose swapaxes swapdims=transpose t movedim moveaxis=movedim
     broadcast_to flip squeeze unsqueeze flatten unflatten narrow select diagonal ravel
     diag_embed diagflat""",
-    methods="view view_as reshape_as expand expand_as repeat contiguous unfold",
+    methods="view view_as reshape_as expand=expand_view expand_as repeat contiguous unfold",
     functions="cat concat=cat concatenate=cat stack broadcast_tensors broadcast_shapes",
     rebind="squeeze unsqueeze transpose swapaxes swapdims t",
 )

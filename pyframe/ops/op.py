@@ -483,7 +483,7 @@ def record(
     if grad:
         for x in inputs:
             if type(x) is not Node and (
-                x._needs_grad or (x._grad_fn if x._base is None else x.grad_fn) is not None
+                x._needs_grad or (x._grad_fn is not None if x._base is None else x.requires_grad)
             ):
                 if dtype.category >= dt.FLOAT:
                     out._grad_fn = GradNode(op, inputs, attrs, out)

@@ -9,6 +9,7 @@ import numpy as np
 
 from pyframe.graph import view as views
 from pyframe.ops import creation, movement as mv
+from pyframe.ops.complex import view_as_real
 from pyframe.ops.index import add_rows, put_rows, take_rows
 from pyframe.ops.op import MOVEMENT, GradNode, Op, apply, mode
 from pyframe.ops.public import public
@@ -123,8 +124,16 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         owner._storage = base._storage
     else:
         owner = base
-    out = apply(as_strided_op, (owner,), (*args, _layout(base)))
-    out._base, out._base_fn, out._grad_fn = base, base.grad_fn, None
+    if owner.is_complex() and not input.is_complex():
+        owner = view_as_real(owner)
+    elif owner.dtype is not input.dtype:
+        owner = apply(mv.view_dtype_op, (owner,), (input.dtype,))
+    at = _layout(owner if base is owner._base else base)
+    out = apply(as_strided_op, (owner,), (*args, at))
+    out._follow(input)
+    out._grad_fn = None
+    if base._steps:
+        out._refuse_writes("as_strided of a handle on part of the memory is a view")
     if mode.grad and input.requires_grad:
         out._grad_fn = GradNode(as_strided_op, (input,), (*args, _layout(input)), out)
     return out
@@ -132,7 +141,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
 
 def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """Be from now on what `as_strided` gives; returns self."""
-    return self._become(as_strided(self, size, stride, storage_offset))
+    return self._become(lambda: as_strided(self, size, stride, storage_offset))
 
 
 def as_strided_copy(
