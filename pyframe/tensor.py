@@ -486,6 +486,7 @@ class Tensor:
         number may go where elements share memory too."""
         node = self._node
         needs = mode.grad and (self.requires_grad or value.requires_grad)
+        needs = needs and node.dtype.category >= dt.FLOAT
         if needs:
             self._check_history()
         if value.dtype is not node.dtype:

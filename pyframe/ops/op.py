@@ -202,7 +202,6 @@ class GradNode:
     def __init__(
         self, op: Any, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Tensor
     ) -> None:
-        self.seq = next(_seq)
         self.op = op
         self.attrs = attrs
         self.extra: Attached | None = None
@@ -236,6 +235,7 @@ class GradNode:
                 y = out._alias()
                 saved[-1] = (y, y._storage.version)
         self.saved = saved
+        self.seq = next(_seq)  # now: views may have made their steps anew, and those come before
         if _watch is not None:
             _watch(self)
 
