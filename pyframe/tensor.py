@@ -299,6 +299,17 @@ class Tensor:
             why = "inference mode" if mode.inference else "no_grad mode"
             self._refuse_writes(f"A view was created in {why}. This is ambiguous")
 
+    def _steps_from(self, base: Tensor) -> tuple[tuple[Op, tuple[Any, ...]], ...] | None:
+        """The steps from `base`, which may have become another view of the memory since, to this
+        view of it; None if it became a part of the memory."""
+        mine, its = self._steps, base._steps
+        if mine[: len(its)] == its:
+            return mine[len(its) :]
+        from pyframe.ops.movement import undone
+
+        back = undone(self._storage.node, its)
+        return None if back is None else back + mine
+
     def _refuse_writes(self, why: str) -> Tensor:
         """Let no gradient follow a write to this view, or one that changes it."""
         self._refusal = why, self._storage.version
@@ -331,11 +342,12 @@ class Tensor:
                 )
         if base.grad_fn is not self._base_fn:
             self._base_fn = base._grad_fn  # the base was written to: follow its new history
-            if self._steps[: len(base._steps)] != base._steps:
-                return self._grad_fn  # the base became another view of the memory
+            steps = self._steps_from(base)
+            if steps is None:
+                return self._grad_fn
             with enable_grad():
                 x = base
-                for op, attrs in self._steps[len(base._steps) :]:
+                for op, attrs in steps:
                     x = _op.apply(op, (x,), attrs)
             self._grad_fn = x._grad_fn
         return self._grad_fn
@@ -576,7 +588,7 @@ class Tensor:
                 self.retain_grad()
             return
         base = self._base
-        steps = self._steps[len(base._steps) :]
+        steps = self._steps_from(base)
         base._grad_fn = GradNode(_op.PUT, (base._alias_history(), value), (steps,), base)
 
     def _become(self, see: Callable[[], Tensor]) -> Tensor:

@@ -117,6 +117,11 @@ def view_as_complex(input: Tensor) -> Tensor:
         raise RuntimeError(
             f"view_as_complex: Tensor must have a last dimension of size 2, got {list(input.shape)}"
         )
+    if input.storage_offset() % 2:
+        raise RuntimeError(
+            f"view_as_complex: Tensor must have a storage_offset divisible by 2, got "
+            f"{input.storage_offset()}: clone() it first"
+        )
     return apply(view_as_complex_op, (input,))
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.graph import view as views
+from pyframe.graph.node import Node
 from pyframe.ops import op as _op
 from pyframe.ops.elementwise import broadcast, copy, eq, iota, logical_or, where
 from pyframe.ops.op import MOVEMENT, ROUTINE, Op, apply, mode
@@ -848,6 +849,21 @@ def _put_by_views(base: Tensor, value: Tensor, steps: Any) -> Tensor:
         hot = base.new_ones(size, dtype=dt.bool_)
         return where(_undiagonal(hot, shape, *attrs), _undiagonal(inner, shape, *attrs), base)
     raise RuntimeError(f"in-place write through a view made by {op.name}; clone() it first")
+
+
+def undone(node: Any, steps: Any) -> Any:
+    """The steps from what `steps` make of `node` back to it; None if they leave out a part."""
+    back: tuple[Any, ...] = ()
+    for op, attrs in steps:
+        if op is reshape_op:
+            back = ((reshape_op, (node.shape,)), *back)
+        elif op is permute_op:
+            back = ((permute_op, (inverse_order(attrs[0]),)), *back)
+        else:
+            return None
+        shape, dtype = op.infer(node, *attrs)  # type: ignore[misc]
+        node = Node(op, (), attrs, shape, dtype, node.device)
+    return back
 
 
 # views in which a position may show several times, so that a write through one is no selection

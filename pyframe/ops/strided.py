@@ -126,13 +126,12 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         owner = base
     if owner.is_complex() and not input.is_complex():
         owner = view_as_real(owner)
-    elif owner.dtype is not input.dtype:
+    if owner.dtype is not input.dtype:
         owner = apply(mv.view_dtype_op, (owner,), (input.dtype,))
-    at = _layout(owner if base is owner._base else base)
-    out = apply(as_strided_op, (owner,), (*args, at))
+    out = apply(as_strided_op, (owner,), (*args, _layout(owner)))
     out._follow(input)
     out._grad_fn = None
-    if base._steps:
+    if out._steps_from(base) is None:
         out._refuse_writes("as_strided of a handle on part of the memory is a view")
     if mode.grad and input.requires_grad:
         out._grad_fn = GradNode(as_strided_op, (input,), (*args, _layout(input)), out)
