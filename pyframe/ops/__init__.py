@@ -13,6 +13,7 @@ from pyframe.graph.node import Node
 from pyframe.ops import (
     activation,
     arrange,
+    check,
     complex,
     conv as conv,
     creation,
@@ -87,6 +88,9 @@ def _inplace(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
     def run(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if ufunc is not None and not kwargs and _written_directly(ufunc, self, args):
             return self
+        for a in args:
+            if a is not self and isinstance(a, Tensor) and a._storage is self._storage:
+                check.no_overlap(f"{name}_", self, a)
         first = next_seq() if mode.grad else 0
         out = fn(self, *args, **kwargs)
         if mode.grad and out._grad_fn is not None:
@@ -142,6 +146,8 @@ def _written_directly(ufunc: np.ufunc, x: Tensor, args: tuple[Any, ...]) -> bool
     for a in args:
         if isinstance(a, Tensor):
             n = a._node
+            if a._storage is x._storage and a is not x:
+                return False  # see whether they overlap
             if n.dtype is not node.dtype or n.device is not node.device or n.shape != node.shape:
                 return False
             if mode.grad and a.requires_grad:

@@ -68,6 +68,31 @@ def one_value(name: str, value: Any) -> None:
         )
 
 
+def _places(x: Tensor) -> Any:
+    """Where `x` lies in its storage: (offset, the sizes and strides that matter)."""
+    steps = [(n, s) for n, s in zip(x._node.shape, x.stride(), strict=True) if n > 1]
+    return x.storage_offset(), steps
+
+
+def no_overlap(name: str, written: Tensor, *read: Any, same: bool = True) -> None:
+    """RuntimeError where `written` shares a part of its memory with one of `read` (all of it is
+    fine, if `same`). Only tensors without gaps are looked at, as in PyTorch's MemoryOverlap.h."""
+    for x in read:
+        if not isinstance(x, Tensor) or x._storage is not written._storage:
+            continue
+        a, b = _places(written), _places(x)
+        if same and (a == b or not written.numel() or not x.numel()):
+            continue
+        ends = [(o, o + 1 + sum((n - 1) * s for n, s in steps)) for o, steps in (a, b)]
+        full = all(hi - lo == t.numel() for t, (lo, hi) in zip((written, x), ends, strict=True))
+        if a == b or (full and ends[0][0] < ends[1][1] and ends[1][0] < ends[0][1]):
+            raise RuntimeError(
+                f"{name}: unsupported operation: some elements of the input tensor and the "
+                "written-to tensor refer to a single memory location. Please clone() the tensor "
+                "before performing the operation."
+            )
+
+
 # --- what only the values show
 
 

@@ -147,6 +147,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     if isinstance(src, (bool, int, float, complex)):
         src = full((), src, device=self.device)
     check.tensors("copy_", src)
+    check.no_overlap("copy_", self, src)
     return self._overwrite(src if src.device is self.device else src.to(self.device))
 
 

@@ -1021,6 +1021,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         shape = value._node.shape
         ones = next((d for d, n in enumerate(shape) if n != 1), len(shape))
         value = mv.reshape(value, shape[min(ones, max(len(shape) - part.ndim, 0)) :])
+        check.no_overlap("setitem", part, value)
         part._overwrite(value.to(x.dtype))
         return
     if value.dtype is not x.dtype:
@@ -1029,7 +1030,7 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
             f"{x.dtype.name} for the destination and {value.dtype.name} for the source; convert "
             f"the source with .to({x.dtype})"
         )
-    value = value.to(x.dtype)
+    check.no_overlap("setitem", part, value)
     part._overwrite(_with_rows(part, tensors, value, accumulate=False))
 
 

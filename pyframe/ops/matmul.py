@@ -262,6 +262,16 @@ def addbmm(
     return _scaled_sum(input, product, beta, alpha)
 
 
+def addbmm_(
+    self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
+) -> Tensor:
+    """In-place `addbmm`; a tensor that was broadcast takes the shape of the result."""
+    out = addbmm(self, batch1, batch2, beta=beta, alpha=alpha)
+    if out._node.shape != self._node.shape:
+        self.data = out.detach().clone()
+    return self._write(out)
+
+
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1
 ) -> Tensor:
@@ -651,5 +661,6 @@ PUBLIC = public(
     both="""matmul mm bmm mv=mv_ dot vdot inner outer ger=outer addmm addmv addr addbmm baddbmm kron
     cross trace""",
     functions="""tensordot einsum chain_matmul block_diag cartesian_prod combinations""",
-    inplace="addmm addmv addr addbmm baddbmm",
+    methods="addbmm_",
+    inplace="addmm addmv addr baddbmm",
 )

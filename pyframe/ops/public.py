@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pyframe import dtypes as dt
+from pyframe.ops import check
 from pyframe.ops.op import mode
 from pyframe.tensor import Tensor
 
@@ -82,7 +83,9 @@ def _with_out(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         result = fn(*args, **kwargs)
-        return result if out is None else _store(name, result, out)
+        if out is None:
+            return result
+        return _store(name, result, out, [*args, *kwargs.values()])
 
     functools.update_wrapper(run, fn, assigned=("__doc__",), updated=())
     run.__name__ = run.__qualname__ = name
@@ -90,12 +93,30 @@ def _with_out(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _store(name: str, result: Any, out: Any) -> Any:
+# whose out= must be of the result's dtype; the others convert
+_EXACT = frozenset(
+    """abs ceil conj_physical frac floor neg round sign sgn trunc lerp frexp heaviside signbit
+    isposinf isneginf nan_to_num where complex polar addmm addmv addbmm baddbmm bmm mm mv matmul
+    tensordot cross cumsum logcumsumexp cummax cummin diff renorm softmax log_softmax aminmax
+    argmax argmin topk sort msort kthvalue mode histc bucketize searchsorted isin gather take
+    take_along_dim index_select index_copy index_add scatter scatter_add masked_select multinomial
+    tril triu diag
+    expand_copy diagonal_copy alias_copy as_strided_copy view_copy permute_copy unbind_copy
+    split_with_sizes_copy unfold_copy squeeze_copy unsqueeze_copy transpose_copy t_copy narrow_copy
+    slice_scatter lu_unpack lu_solve qr triangular_solve ormqr""".split()
+)
+# and which don't write to what they read: they may have read only a part of it by then
+_APART = frozenset(
+    "cat cross gather take take_along_dim index_select masked_select kthvalue".split()
+)
+
+
+def _store(name: str, result: Any, out: Any, read: Any) -> Any:
     """Put a result (or several) into the tensors given as `out=`, resized where they don't fit."""
     if isinstance(result, tuple):
         if not isinstance(out, (tuple, list)) or len(out) != len(result):
             raise TypeError(f"{name}: out= must be a tuple of {len(result)} tensors")
-        stored = [_store(name, r, o) for r, o in zip(result, out, strict=True)]
+        stored = [_store(name, r, o, read) for r, o in zip(result, out, strict=True)]
         return type(result)(*stored) if hasattr(result, "_fields") else tuple(stored)
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}: out= must be a Tensor, got {type(out).__name__}")
@@ -106,6 +127,12 @@ def _store(name: str, result: Any, out: Any) -> Any:
         )
     if out.device is not result.device:
         raise RuntimeError(f"{name}: expected out= on {result.device}, got {out.device}")
+    if out.dtype is not result.dtype and name in _EXACT:
+        raise RuntimeError(
+            f"{name}: Expected out tensor to have dtype {result.dtype.name}, but got "
+            f"{out.dtype.name} instead"
+        )
+    check.no_overlap(name, out, *_tensors(read), same=name not in _APART)
     if out._node.shape != result._node.shape:
         if out.numel():
             warnings.warn(
@@ -118,3 +145,9 @@ def _store(name: str, result: Any, out: Any) -> Any:
 
         out.data = empty(result._node.shape, dtype=out.dtype, device=out.device)
     return out._write(result)
+
+
+def _tensors(given: Any) -> list[Tensor]:
+    if isinstance(given, (list, tuple)):
+        return [x for part in given for x in _tensors(part)]
+    return [given] if isinstance(given, Tensor) else []
