@@ -295,6 +295,9 @@ def _attach() -> None:
     t.pin_memory = t.share_memory_ = lambda self, *args: self
     t.is_pinned = t.is_shared = lambda self, *args: False
     t.dim_order = lambda self: tuple(sorted(range(self.ndim), key=lambda d: (-self.stride(d), d)))
+    t.new = lambda self, *data, device=None: next(
+        kind for kind in TYPES.values() if kind.dtype is self.dtype
+    )(*data, device=device or self.device)
     t.new_tensor = lambda self, data, **kw: tensor(
         data, **{"dtype": self.dtype, "device": self.device, **kw}
     )

@@ -14,7 +14,7 @@ from pyframe.ops import check, complex as cx, elementwise as el, movement as mv,
 from pyframe.ops.elementwise import np_cast
 from pyframe.ops.op import apply, check_dtype, const
 from pyframe.ops.public import public
-from pyframe.tensor import Tensor, upload
+from pyframe.tensor import Tensor, tensor as new_tensor, upload
 
 
 def _sizes(name: str, size: Any, named: Any = None) -> tuple[int, ...]:
@@ -149,6 +149,39 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     check.tensors("copy_", src)
     check.no_overlap("copy_", self, src)
     return self._overwrite(src if src.device is self.device else src.to(self.device))
+
+
+def _mapped(name: str, self: Tensor, *others: Tensor, callable: Any) -> Tensor:
+    check.tensors(name, *others)
+    for x in (self, *others):
+        if x.requires_grad:
+            raise RuntimeError(
+                f"Can't call {name}() on Variable that requires grad. Use "
+                f"var.detach().{name}() instead."
+            )
+        if x.device.always_lazy:
+            raise TypeError(f"{name} is only implemented on CPU tensors; move them with .cpu()")
+        if x.dtype is not self.dtype:
+            raise TypeError(f"{name}: expected a tensor of {self.dtype.name}, got {x.dtype.name}")
+    shape = self._node.shape
+    columns = [mv.reshape(mv.expand(x, shape), (-1,)).tolist() for x in (self, *others)]
+    values = [callable(*row) for row in zip(*columns, strict=True)]
+    return self._overwrite(mv.reshape(new_tensor(values, dtype=self.dtype), shape))
+
+
+def apply_(self: Tensor, callable: Any) -> Tensor:
+    """Each element replaced by callable(element), in place; CPU tensors only, and slow."""
+    return _mapped("apply_", self, callable=callable)
+
+
+def map_(self: Tensor, tensor: Tensor, callable: Any) -> Tensor:
+    """Each element replaced by callable(element, element of `tensor`); CPU tensors only."""
+    return _mapped("map_", self, tensor, callable=callable)
+
+
+def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
+    """`map_` with two other tensors."""
+    return _mapped("map2_", self, x, y, callable=callable)
 
 
 def scalar_tensor(s: Any, **kw: Any) -> Tensor:
@@ -423,7 +456,7 @@ def new_full(self: Tensor, size: Any, fill_value: Any, **kw: Any) -> Tensor:
 PUBLIC = public(
     globals(),
     both="fill bernoulli zero_",
-    methods="fill_ copy_ new_zeros new_ones new_full new_empty",
+    methods="fill_ copy_ apply_ map_ map2_ new_zeros new_ones new_full new_empty",
     functions="""full zeros ones empty zeros_like ones_like full_like empty_like arange range=range_
     linspace logspace eye scalar_tensor rand randn rand_like randn_like randint randint_like
     randperm""",

@@ -497,6 +497,70 @@ def scatter_reduce(
     return _reduced_into("scatter_reduce", input, dim, index, src, reduce, include_self)
 
 
+_SEGMENTS = {"sum": "sum", "mean": "sum", "prod": "prod", "max": "amax", "min": "amin",
+             "amax": "amax", "amin": "amin"}  # fmt: skip
+
+
+def segment_reduce(
+    data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None,
+    offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False, initial: Any = None,
+) -> Tensor:  # fmt: skip
+    """Each run of elements along an axis joined into one, of the `lengths` (*, S) given, or from
+    each of `offsets` (*, S + 1) to the next; reduce: 'sum', 'mean', 'prod', 'max' or 'min'.
+    `axis` must be the last dim of either. An empty run gives `initial`, or what changes nothing
+    (of a mean NaN). RuntimeError where lengths don't sum to the size, unless `unsafe`."""
+    from pyframe.ops.scan import cumsum, diff
+    from pyframe.ops.sort import searchsorted
+
+    name = "segment_reduce"
+    d = normalize_dim(axis, data.ndim)
+    if reduce not in _SEGMENTS:
+        raise RuntimeError(f"{name}: unsupported reduction {reduce!r}; expected {list(_SEGMENTS)}")
+    if indices is not None:
+        raise RuntimeError(f"{name}(): indices based reduction is not supported yet.")
+    given = offsets if lengths is None else lengths
+    if given is None:
+        raise RuntimeError(f"{name}(): Either lengths or offsets must be defined.")
+    check.floats(name, data)
+    if given.dtype not in (dt.int32, dt.int64):
+        raise NotImplementedError(f"{name}: lengths and offsets are ints, got {given.dtype.name}")
+    if given.ndim != d + 1 or given._node.shape[:d] != data._node.shape[:d] or not given.numel():
+        raise RuntimeError(
+            f"{name}(): Expected axis to be the last dimension of lengths or offsets, after the "
+            f"dims of data before it, but got axis {axis}, {list(given.shape)} and data "
+            f"{list(data.shape)}"
+        )
+    n = data._node.shape[d]
+    counts = diff(given) if lengths is None else given
+    if not unsafe and lengths is not None:
+        check.refuse(el.lt(lengths, 0), f"{name}(): lengths contains negative value!")
+        message = f"{name}(): Expected all rows of lengths along axis to sum to {n} when !unsafe."
+        check.refuse(el.ne(sum_(lengths, -1), n), message)
+    whole = lengths is not None
+    ends = cumsum(given, -1) if whole else mv.narrow(given, d, 1, given.shape[d] - 1)
+    runs = ends._node.shape[d]
+    places = mv.expand(el.iota((n,), data.device).to(ends.dtype), (*ends._node.shape[:d], n))
+    of = searchsorted(ends, places.contiguous(), right=True)  # those that no run has: `runs`
+    if lengths is None:
+        of = el.where(el.lt(places, mv.narrow(given, d, 0, 1)), runs, of)
+    rest = data._node.shape[d + 1 :]
+    of = mv.expand(mv.reshape(of, (*of._node.shape, *(1,) * len(rest))), data._node.shape)
+    shape = (*data._node.shape[:d], runs + 1, *rest)
+    how = _SEGMENTS[reduce]
+    start = data.new_full(shape, _neutral(how, data))
+    out = mv.narrow(_reduced_into(name, start, d, of, data, how), d, 0, runs)
+    if reduce == "mean":
+        counts = mv.reshape(counts, (*counts._node.shape, *(1,) * len(rest)))
+        if initial is None:
+            return out / counts.to(data.dtype)
+        return (out + initial) / el.maximum(counts, 1).to(data.dtype)
+    if initial is None:
+        return out
+    if how in ("amax", "amin"):
+        return el.where((el.lt if how == "amax" else el.gt)(out, initial), initial, out)
+    return out + initial if how == "sum" else out * initial
+
+
 def _one_hot_along(index: Tensor, d: int, size: int) -> Tensor:
     return el.eq(index, el.places(size, index.ndim - 1 - d, index.device))
 
@@ -1123,7 +1187,7 @@ PUBLIC = public(
     index_reduce take take_along_dim put nonzero argwhere nonzero_static masked_fill masked_select
     masked_scatter tril triu index_put diagonal_scatter select_scatter slice_scatter""",
     methods="fill_diagonal_",
-    functions="tril_indices triu_indices unravel_index",
+    functions="tril_indices triu_indices unravel_index segment_reduce",
     inplace="""masked_fill masked_scatter tril triu scatter scatter_add scatter_reduce index_add
     index_copy index_fill index_reduce index_put put""",
 )

@@ -813,6 +813,8 @@ def _put_numpy(base: np.ndarray, value: np.ndarray, steps: Any) -> np.ndarray:
 
 def _np_cut(x: np.ndarray, steps: Any) -> np.ndarray:
     for op, attrs in steps:
+        if op.name == "as_strided":  # which counts in memory, and means that of the owner
+            x = np.ascontiguousarray(x)
         x = op.numpy(x, *attrs)
     return x
 
@@ -882,7 +884,7 @@ def _put_by_places(base: Tensor, value: Tensor, steps: Any) -> Tensor:
 
 def _cut_steps(g: Tensor, steps: Any) -> Tensor:
     for op, attrs in steps:
-        g = apply(op, (g,), attrs)
+        g = apply(op, (contiguous(g) if op.name == "as_strided" else g,), attrs)
     return g
 
 

@@ -538,6 +538,19 @@ def norm(
     return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
 
 
+def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
+    """The norms of the slices along one dim, which keeps its place, the others being 1; of all
+    elements for dim=-1."""
+    if dim == -1:
+        return norm(v, pow)
+    if not v.ndim:
+        raise IndexError("norm_except_dim: Dimension specified as 0 but tensor has no dimensions")
+    d = normalize_dim(dim, v.ndim)
+    n = v._node.shape[d]
+    rows = mv.reshape(mv.movedim(v, d, 0), (n, v.numel() // builtins.max(n, 1)))
+    return mv.reshape(norm(rows, pow, 1), tuple(n if i == d else 1 for i in range(v.ndim)))
+
+
 def _nuclear(x: Tensor, dim: Any, keepdim: bool) -> Tensor:
     linalg: Any = importlib.import_module("pyframe.linalg")
 
@@ -673,6 +686,6 @@ PUBLIC = public(
     both="""sum nansum mean nanmean count_nonzero prod amax amin argmax argmin max min aminmax any
     all var std logsumexp norm softmax log_softmax renorm cov corrcoef hash_tensor""",
     methods="sum_to_size",
-    functions="var_mean std_mean",
+    functions="var_mean std_mean norm_except_dim",
     inplace="renorm",
 )

@@ -199,6 +199,38 @@ def resize_as_(input: Tensor, other: Tensor, *, memory_format: Any = None) -> Te
     return resize_(input, other._node.shape)
 
 
+def set_(
+    self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None
+) -> Tensor:
+    """Be from now on a handle on the memory of `source` (a tensor or a storage; None: nothing):
+    as the tensor is, or of `size`, `stride` (row-major by default) from `storage_offset` on."""
+    from pyframe.storage import UntypedStorage
+
+    if mode.grad and self.requires_grad:
+        self._check_history()
+    if source is None:
+        source = creation.empty(0, dtype=self.dtype, device=self.device)
+    if isinstance(source, UntypedStorage):
+        memory = whole_of(source._storage)
+        memory._storage = source._storage
+        size = (_room(memory),) if size is None else size
+    elif isinstance(source, Tensor):
+        memory = source.detach()
+    else:
+        raise TypeError(f"set_: expected a Tensor or a storage, got {type(source).__name__}")
+    if memory.dtype is not self.dtype or memory.device is not self.device:
+        raise RuntimeError(
+            f"Could not set tensor of type {memory.dtype.name} on {memory.device} to a tensor of "
+            f"type {self.dtype.name} on {self.device}; convert it with .to()"
+        )
+    if size is not None:
+        size = mv.as_ints("set_", (size,))
+        stride = views.row_major(size) if stride is None else stride
+        memory = as_strided(memory, size, stride, storage_offset)
+    self.data = memory
+    return self
+
+
 def empty_strided(size: Any, stride: Any, **kw: Any) -> Tensor:
     """A tensor of zeros whose memory has these strides."""
     size, stride = mv.as_ints("empty_strided", (size,)), mv.as_ints("empty_strided", (stride,))
@@ -234,6 +266,6 @@ def new_empty_strided(self: Tensor, size: Any, stride: Any, **kw: Any) -> Tensor
 PUBLIC = public(
     globals(),
     both="as_strided as_strided_scatter resize_as_",
-    methods="as_strided_ resize_ new_empty_strided",
+    methods="as_strided_ resize_ set_ new_empty_strided",
     functions="as_strided_copy empty_strided empty_permuted",
 )

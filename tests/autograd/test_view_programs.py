@@ -268,6 +268,13 @@ class Program:
             f"{x}.addcmul_({y}, {y})", f"{x}.lerp_({y}, 0.5)",
         ))  # fmt: skip
 
+    def term(self, x: str, weight: float) -> str:
+        """A sum that weighs each element of `x` otherwise, in another order of its dims."""
+        shape = tuple(reversed(self.want[x].shape))
+        weights = f"(t.arange({int(np.prod(shape, dtype=int))}, device=d) + 3).reshape({shape})"
+        order = list(reversed(range(len(shape))))
+        return f"({x}.abs().permute({order}) * {weights}).sum() * {weight:.1f}"
+
     def end(self) -> None:
         """All values, and the gradients of a sum that weighs those which have some."""
         for name in self.tensors:
@@ -278,7 +285,7 @@ class Program:
             x for x in known
             if self.want[x].requires_grad and (self.want[x].is_leaf or not self.want[x]._is_view())
         ]  # fmt: skip
-        terms = [f"({x}.abs() * {0.3 + k / 10:.1f}).sum()" for k, x in enumerate(wanted)]
+        terms = [self.term(x, 0.3 + k / 10) for k, x in enumerate(wanted)]
         if not wanted:
             return
         if self.do(f"loss = {' + '.join(terms)}"):

@@ -337,6 +337,20 @@ BAD = [
     (RuntimeError, "rate", lambda: pf.poisson(-X)),
     (RuntimeError, "counts >= 0", lambda: pf.binomial(X, X * 2)),
     (RuntimeError, "std >= 0", lambda: pf.normal(0.0, -1.0, (2,))),
+    (RuntimeError, "Either lengths or offsets", lambda: pf.segment_reduce(X, "sum")),
+    (RuntimeError, "'median'", lambda: pf.segment_reduce(X, "median", lengths=I)),
+    (RuntimeError, "not supported yet", lambda: pf.segment_reduce(X, "sum", indices=I)),
+    (RuntimeError, "to sum to 3", lambda: pf.segment_reduce(X, "sum", lengths=I)),
+    (RuntimeError, "negative", lambda: pf.segment_reduce(X, "sum", lengths=pf.tensor([4, -1]))),
+    (RuntimeError, "last dimension", lambda: pf.segment_reduce(X, "sum", lengths=I, axis=1)),
+    (NotImplementedError, "float32", lambda: pf.segment_reduce(X, "sum", lengths=X[0])),
+    (NotImplementedError, "int64", lambda: pf.segment_reduce(I, "sum", lengths=I)),
+    (IndexError, "no dimensions", lambda: pf.norm_except_dim(X[0, 0])),
+    (RuntimeError, "Could not set tensor of type int64", lambda: X.clone().set_(I)),
+    (RuntimeError, "out of bounds", lambda: X.clone().set_(X.untyped_storage(), 9, (4,))),
+    (TypeError, "expected a Tensor or a storage, got int", lambda: X.clone().set_(3)),
+    (RuntimeError, r"Can't call apply_\(\)", lambda: X.clone().requires_grad_().apply_(abs)),
+    (TypeError, "expected a tensor of float32, got int64", lambda: X.clone().map_(I, max)),
 ]  # fmt: skip
 
 
@@ -344,6 +358,25 @@ BAD = [
 def test_bad_input(kind: type[Exception], match: str, call: Any) -> None:
     with pytest.raises(kind, match=match):
         call()
+
+
+def test_elements_one_by_one() -> None:
+    x = pf.arange(4.0)
+    assert x.apply_(lambda v: v + 1).tolist() == [1, 2, 3, 4]
+    assert x.map_(pf.tensor([10.0]), lambda a, b: a * b).tolist() == [10, 20, 30, 40]
+    assert x[:2].map2_(x[2:], x[1:3], lambda a, b, c: a + b * c).tolist() == [610, 1220]
+    assert x.tolist() == [610, 1220, 30, 40]
+
+
+def test_handles_on_other_memory(device: str) -> None:
+    x, v = pf.zeros(2, device=device), pf.arange(6.0, device=device)
+    assert x.set_(v[1:]).add_(1).shape == (5,)
+    assert v.tolist() == [0, 2, 3, 4, 5, 6]
+    assert x.set_(v.untyped_storage(), 1, (2, 2)).tolist() == [[2, 3], [4, 5]]
+    assert x.set_(v.untyped_storage()).tolist() == v.tolist()
+    assert x.set_().shape == (0,)
+    assert (x.new(2, 3).shape, x.int().new([1.0, 2]).dtype) == ((2, 3), pf.int32)
+    assert x.new([1, 2]).tolist() == [1, 2]
 
 
 def test_values_that_are_refused_late(gpu: str) -> None:

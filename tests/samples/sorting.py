@@ -111,6 +111,14 @@ ROWS: tuple[Row, ...] = (
     Row("matmul:cov_weights", lambda t, F, x, f: t.cov(x, fweights=f, aweights=on(t, x, 0.5, 1, 2)),
         (normal(4, 3), ints(1, 4, 3))),
     Row("matmul:corrcoef", lambda t, F, x: t.corrcoef(x), (normal(3, 6),), tol=5),
+    *[Row(f"norm:except_{d}", lambda t, F, x, d=d: t.norm_except_dim(x, 2, d), (normal(3, 4, 2),))
+      for d in (-1, 0, 1, 2)],
+    *[Row(f"reduce_along:segment_{n}_{i}", lambda t, F, x, n=n, i=i: t.segment_reduce(
+          x, n, lengths=t.tensor([2, 1, 3], device=x.device), initial=i), (distinct(6, 2),),
+          second=False)
+      for n in ("sum", "mean", "prod", "max", "min") for i in (None, 0.1)],
+    Row("reduce_along:segment_offsets", lambda t, F, x: t.segment_reduce(x, "sum", axis=1,
+        offsets=t.tensor([[0, 1, 5], [0, 0, 5]], device=x.device)), (normal(2, 5, 3),)),
     # masked
     *[Row(f"sum:masked_{n}", lambda t, F, x, m, n=n: getattr(t.masked, n)(x, dim=1, mask=m),
           (distinct(5, 6), bools(5, 6)), second=False) for n in MASKED],
