@@ -69,9 +69,10 @@ def one_value(name: str, value: Any) -> None:
 
 
 def _places(x: Tensor) -> Any:
-    """Where `x` lies in its storage: (offset, the sizes and strides that matter)."""
-    steps = [(n, s) for n, s in zip(x._node.shape, x.stride(), strict=True) if n > 1]
-    return x.storage_offset(), steps
+    """Where `x` lies in its storage: offset, sizes and strides that matter, in bytes."""
+    k = x.itemsize
+    steps = [(n, s * k) for n, s in zip(x._node.shape, x.stride(), strict=True) if n > 1]
+    return x.storage_offset() * k, steps, k
 
 
 def no_overlap(name: str, written: Tensor, *read: Any, same: bool = True) -> None:
@@ -83,8 +84,8 @@ def no_overlap(name: str, written: Tensor, *read: Any, same: bool = True) -> Non
         a, b = _places(written), _places(x)
         if same and (a == b or not written.numel() or not x.numel()):
             continue
-        ends = [(o, o + 1 + sum((n - 1) * s for n, s in steps)) for o, steps in (a, b)]
-        full = all(hi - lo == t.numel() for t, (lo, hi) in zip((written, x), ends, strict=True))
+        ends = [(o, o + k + sum((n - 1) * s for n, s in steps)) for o, steps, k in (a, b)]
+        full = all(hi - lo == t.nbytes for t, (lo, hi) in zip((written, x), ends, strict=True))
         if a == b or (full and ends[0][0] < ends[1][1] and ends[1][0] < ends[0][1]):
             raise RuntimeError(
                 f"{name}: unsupported operation: some elements of the input tensor and the "

@@ -166,8 +166,10 @@ class Program:
                 return
             if self.want[x].is_inference():  # elsewhere PyTorch writes before it refuses
                 mode = "t.inference_mode"
-            if self.want[x].dtype == self.want.t.int32:  # floats seen as ints: their bits
-                return
+            if any(self.want[v].dtype == self.want.t.int32 for v in (x, y)):
+                return  # the bits of floats, as huge ints
+            if "] = " in line and self.want[x].dtype != self.want[y].dtype:
+                return  # PyTorch lets ints require grad there
             if y not in line or not self.overlap(x, y, "[" in line):
                 self.do(f"with {mode}(): {line}")
 
