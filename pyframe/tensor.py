@@ -66,7 +66,7 @@ class Tensor:
     _steps: tuple[tuple[Op, tuple[Any, ...]], ...]
     _base: Tensor | None  # of a differentiable view: the tensor whose history it follows
     _base_fn: Any  # the base's grad_fn when this view's own was made
-    _refusal: tuple[str, int] | None  # why no gradient may follow a write to this view, and the
+    _refusal: tuple[Any, int] | None  # why no gradient may follow a write to this view, and the
     # version of the memory when it was made
     _stamp: int  # the storage's version of which a lazy view's node was made
     _grad_fn: GradNode | None
@@ -283,19 +283,20 @@ class Tensor:
         self._storage = x._storage
         self._steps = (*x._steps, (op, attrs))
         self._stamp = x._storage.version
-        self._follow(x)
+        self._base = base = x._base if x._base is not None else x
+        self._base_fn, self._refusal = base._grad_fn, x._refusal
+        if not mode.grad:
+            self._refuse_in_mode()
         if x._needs_grad is None:
             self._needs_grad = None
         if mode.capture is not None:
             x._touched()
             self._touched()
 
-    def _follow(self, x: Tensor) -> None:
-        """Be a view of `x` in the eyes of autograd."""
-        self._base = x._base if x._base is not None else x
-        self._base_fn = self._base._grad_fn
-        self._refusal = x._refusal
-        if not mode.grad:
+    def _refuse_in_mode(self) -> None:
+        """Refuse writes to a view that is made while no gradients are recorded. Of a base without
+        history PyTorch does so too; but many ops give a view of what they made."""
+        if self._base is not None and self._base.requires_grad:
             why = "inference mode" if mode.inference else "no_grad mode"
             self._refuse_writes(f"A view was created in {why}. This is ambiguous")
 
@@ -310,10 +311,20 @@ class Tensor:
         back = undone(self._storage.node, its)
         return None if back is None else back + mine
 
-    def _refuse_writes(self, why: str) -> Tensor:
-        """Let no gradient follow a write to this view, or one that changes it."""
+    def _refuse_writes(self, why: str | tuple[str, int]) -> None:
+        """Let no gradient follow a write to this view, or one that changes it: for a reason, or
+        as one of several results of a function, by its name and number."""
         self._refusal = why, self._storage.version
-        return self
+
+    def _why(self) -> str:
+        why: Any = self._refusal and self._refusal[0]
+        if isinstance(why, str):
+            return why
+        return (
+            f"Output {why[1]} of {why[0]} is a view. This view is the output of a function that "
+            "returns multiple views. Such functions do not allow the output views to be modified "
+            "inplace"
+        )
 
     def _alias(self) -> Tensor:
         """Another handle on the same value and memory, with no history."""
@@ -333,14 +344,16 @@ class Tensor:
         base = self._base
         if base is None:
             return self._grad_fn
-        if self._refusal is not None and (self._grad_fn is not None or base.requires_grad):
-            why, version = self._refusal
-            if (self._storage.version ^ version) & (UNSEEN - 1):
-                raise RuntimeError(
-                    f"{why}, and its base or another view of its base has been modified inplace "
-                    "with grad mode enabled: make the view after the write, or clone() it"
-                )
-        if base.grad_fn is not self._base_fn:
+        if (
+            self._refusal is not None
+            and (self._storage.version ^ self._refusal[1]) & (UNSEEN - 1)
+            and (self._grad_fn is not None or base.requires_grad)
+        ):
+            raise RuntimeError(
+                f"{self._why()}, and its base or another view of its base has been modified "
+                "inplace with grad mode enabled: make the view after the write, or clone() it"
+            )
+        if base._grad_fn is not self._base_fn:
             self._base_fn = base._grad_fn  # the base was written to: follow its new history
             steps = self._steps_from(base)
             if steps is None:
@@ -354,10 +367,11 @@ class Tensor:
 
     @property
     def requires_grad(self) -> bool:
+        base = self._base
         return bool(
             self._needs_grad
             or self._grad_fn is not None
-            or (self._base is not None and self._base.requires_grad)
+            or (base is not None and (base._grad_fn is not None or base._needs_grad))
         )
 
     @requires_grad.setter
@@ -553,7 +567,7 @@ class Tensor:
             self._pending()
             self._touched()
         if needs:
-            self._rebase(value)
+            self._rebase(value, temporary)
         return self
 
     def _check_history(self) -> None:
@@ -561,7 +575,7 @@ class Tensor:
         base = self._base
         if self._refusal is not None:
             raise RuntimeError(
-                f"{self._refusal[0]}, and it is being modified inplace with grad mode enabled: "
+                f"{self._why()}, and it is being modified inplace with grad mode enabled: "
                 "clone() it first"
             )
         if self.requires_grad and (self.is_leaf or (base is not None and base.is_leaf)):
@@ -574,14 +588,17 @@ class Tensor:
     def _wrote(self) -> None:
         self._storage.version += 1 if self._needs_grad is not None else UNSEEN
 
-    def _rebase(self, value: Tensor) -> None:
-        """Make the history of this tensor (and its base) say that `value` was written to it."""
+    def _rebase(self, value: Tensor, temporary: bool = False) -> None:
+        """Make the history of this tensor (and its base) say that `value` was written to it, which
+        no one else holds if it is `temporary`."""
         if self._base is None:
             retains = self.retains_grad
             if retains:
                 self._grad_fn.extra.retained = None  # type: ignore[union-attr]
-            if value.requires_grad and value.grad_fn is not None:
-                self._grad_fn = value.grad_fn
+            if temporary and value._grad_fn is not None:
+                self._grad_fn = value._grad_fn
+            elif value.requires_grad:
+                self._grad_fn = GradNode(_op.REGISTRY["copy"], (value,), (), self)
             else:
                 self._grad_fn = GradNode(_op.PUT, (self._alias_history(), value), ((),), self)
             if retains:

@@ -35,11 +35,7 @@ def _of_many(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
         out: tuple[Tensor, ...] = fn(*args, **kwargs)
         if mode.grad:
             for i, x in enumerate(out):
-                x._refuse_writes(
-                    f"Output {i} of {name} is a view. This view is the output of a function that "
-                    "returns multiple views. Such functions do not allow the output views to be "
-                    "modified inplace"
-                )
+                x._refuse_writes((name, i))
         return out
 
     run.__name__ = run.__qualname__ = name

@@ -1082,9 +1082,10 @@ def setitem(x: Tensor, key: Any, value: Any) -> None:
         value = tensor(value, dtype=x.dtype, device=x.device)
     value = value.to(x.device)
     if not tensors:
-        shape = value._node.shape
-        ones = next((d for d, n in enumerate(shape) if n != 1), len(shape))
-        value = mv.reshape(value, shape[min(ones, max(len(shape) - part.ndim, 0)) :])
+        if value.ndim > part.ndim:  # leading dims of size 1 don't count
+            shape = value._node.shape
+            ones = next((d for d, n in enumerate(shape) if n != 1), len(shape))
+            value = mv.reshape(value, shape[min(ones, len(shape) - part.ndim) :])
         check.no_overlap("setitem", part, value)
         part._overwrite(value.to(x.dtype))
         return

@@ -823,9 +823,10 @@ def _put_by_views(base: Tensor, value: Tensor, steps: Any) -> Tensor:
     """`base` with `value` where the view that `steps` cut from it is."""
     if not steps:
         return value
-    if any(op.name in OVERLAPPING for op, _ in steps):
-        return _put_by_places(base, value, steps)
     (op, attrs), rest = steps[0], steps[1:]
+    repeats = op is expand_op and math.prod(attrs[0]) != base.numel()
+    if repeats or any(op.name in OVERLAPPING for op, _ in steps):
+        return _put_by_places(base, value, steps)
     inner = value if not rest else _put_by_views(apply(op, (base,), attrs), value, rest)
     if op is slice_op:
         starts, sizes, strides = attrs
@@ -841,10 +842,7 @@ def _put_by_views(base: Tensor, value: Tensor, steps: Any) -> Tensor:
     if op is permute_op:
         return permute(inner, inverse_order(attrs[0]))
     if op is expand_op:
-        # what is written to an expand repeats nothing, or is one number
-        shape = base._node.shape
-        once = (1,) * (inner.ndim - base.ndim) + shape
-        return reshape(slice_(inner, (0,) * inner.ndim, once), shape)
+        return reshape(inner, base._node.shape)
     if op is diagonal_op:
         shape = base._node.shape
         size = views.diagonal_shape(shape, *attrs)

