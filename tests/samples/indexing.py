@@ -135,7 +135,7 @@ INDEXING = (
     move("as_strided:view", lambda t, x: (x * 3)[1:, ::2].T.as_strided((2, 2), (4, 2))),
     Row("as_strided_scatter", lambda t, F, x, s: t.as_strided_scatter(x, s, (2, 2), (2, 5), 1) * x,
         (X, normal(2, 2)), grad=False),
-    move("as_strided:set_", lambda t, x: x.new(2).set_(x.detach(), 1, (2, 3), (1, 2)) * x[0, 0],
+    move("as_strided:set_", lambda t, x: x.new(2).set_(x.detach() * 1, 1, (2, 3), (1, 2)) * x[0, 0],
          grad=False),
     move("as_strided_copy", lambda t, x: t.as_strided_copy(x, (3, 3), (4, 1))),
 )  # fmt: skip
