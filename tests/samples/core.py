@@ -20,6 +20,7 @@ ROWS: tuple[Row, ...] = (
         (ints(-20, 20, 4, 5), ints(1, 9, 5)), grad=False),
     Row("floor_divide", lambda t, F, x, y: x // y,
         (ints(-20, 20, 4, 5), ints(1, 9, 5)), grad=False),
+    Row("floor_divide:0d", lambda t, F, x: x[0] // x[1] + x[2] % x[1], (positive(3),), grad=False),
     Row("floor_divide:float", lambda t, F, x, y: x // y, (normal(4, 5), positive(5)), grad=False),
     Row("remainder", lambda t, F, x, y: x % y, (ints(-20, 20, 4, 5), ints(1, 9, 5)), grad=False),
     Row("remainder:float", lambda t, F, x: x % 0.7, (normal(4, 5),)),
