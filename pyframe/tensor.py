@@ -534,7 +534,7 @@ class Tensor:
             self._wrote()
         elif capture is None and not node.device.always_lazy:
             strides = node.data.strides
-            if 0 in strides and node.data.size and not one and _repeats(node.shape, strides):
+            if 0 in strides and not one and _repeats(node.shape, strides):
                 raise _overlap_error()
             if not node.data.flags.writeable:
                 raise _read_only_error()
@@ -839,7 +839,7 @@ def _without_offset(t: views.Tracker) -> views.Tracker:
 
 
 def _repeats(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    return any(n > 1 and s == 0 for n, s in zip(shape, strides, strict=True))
+    return 0 not in shape and any(n > 1 and s == 0 for n, s in zip(shape, strides, strict=True))
 
 
 def _overlap_error() -> RuntimeError:

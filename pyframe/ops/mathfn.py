@@ -49,7 +49,9 @@ def keep_int(fn: Callable[[Array], Array]) -> Callable[[Array], Array]:
 
 
 def sign(x: Array) -> Any:
-    return np.sign(x) if x.dtype.kind != "b" else np.array(x)
+    if x.dtype.kind != "f":
+        return np.sign(x) if x.dtype.kind != "b" else np.array(x)
+    return np.subtract(x > 0, x < 0, dtype=x.dtype)  # 0 for NaN
 
 
 def signbit(x: Array) -> Any:

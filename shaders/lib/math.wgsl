@@ -46,7 +46,7 @@ fn pf_sort_key_f32(x: f32) -> i32 {
 fn pf_sort_key_i32(x: i32) -> i32 { return x; }
 fn pf_sort_key_u32(x: u32) -> i32 { return bitcast<i32>(x ^ 0x80000000u); }
 
-fn pf_sign_f32(x: f32) -> f32 { if (pf_isnan_f32(x)) { return x; } return sign(x); }
+fn pf_sign_f32(x: f32) -> f32 { if (pf_isnan_f32(x)) { return 0.0; } return sign(x); }
 fn pf_sign_i32(x: i32) -> i32 { return sign(x); }
 fn pf_sign_u32(x: u32) -> u32 { return min(x, 1u); }
 

@@ -62,6 +62,7 @@ ROWS: tuple[Row, ...] = (
     Row("bitwise_not", lambda t, F, x: ~x, (ints(-5, 5, 4, 5),), grad=False),
     Row("bitwise_not:bool", lambda t, F, x: ~x, (bools(4, 5),), grad=False),
     Row("bitwise_xor:bool", lambda t, F, x, y: x ^ y, (bools(4, 5), bools(4, 5)), grad=False),
+    Row("sign:nan", lambda t, F, x: t.sign(t.log(x)), (normal(4, 5),), grad=False),
     Row("isnan", lambda t, F, x: t.isnan(t.log(x)), (normal(4, 5),), grad=False),
     Row("isinf", lambda t, F, x: t.isinf(1 / t.floor(x)), (normal(4, 5),), grad=False),
     Row("isfinite", lambda t, F, x: t.isfinite(1 / t.floor(x)), (normal(4, 5),), grad=False),
