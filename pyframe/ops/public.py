@@ -66,6 +66,8 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
         return fn
     known = inspect.signature(fn).parameters
     renamed = {a: b for a, b in _NUMPY_NAMES.items() if b in known and a not in known}
+    numbers = any(_kinds(p.annotation) & {"int", "float", "bool"} for p in known.values())
+    good: set[tuple[Any, ...]] = set()  # the types of arguments that were looked at
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -74,6 +76,10 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
                 kwargs = {renamed.get(k, k): v for k, v in kwargs.items()}
                 if "dtype" in kwargs:
                     kwargs["dtype"] = dt.of_argument(name, kwargs["dtype"])
+            if numbers:
+                key = (*map(type, args), *kwargs, *map(type, kwargs.values()))
+                if key not in good and _check(name, fn, args, kwargs):
+                    good.add(key)
             return fn(*args, **kwargs)
         except Exception as e:
             better = _blame(name, fn, args, kwargs, e)
@@ -96,6 +102,44 @@ _INSTEAD = {  # of what Python or NumPy raises within, what the function does
 }  # fmt: skip
 
 
+def _kinds(annotation: Any) -> set[str]:
+    """The types that an annotation names if they are checked, else none."""
+    kinds = set(str(annotation).split(" | "))
+    return kinds if kinds <= {"Tensor", "int", "float", "bool", "None"} else set()
+
+
+def _check(name: str, fn: Callable[..., Any], args: Any, kwargs: Any) -> bool:
+    """TypeError where an argument is not what its annotation says; whether types alone tell."""
+    try:
+        given = inspect.signature(fn).bind(*args, **kwargs)
+    except TypeError:
+        return False  # Python's own words on missing and unknown arguments follow
+    types_tell = True
+    for key, value in given.arguments.items():
+        parameter = given.signature.parameters[key]
+        kinds = _kinds(parameter.annotation)
+        if not kinds or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        number = bool(kinds & {"int", "float", "bool"})
+        if isinstance(value, Tensor) and "Tensor" not in kinds:
+            types_tell, fits = False, number and value.numel() == 1
+        elif isinstance(value, Tensor) or value is None:
+            fits = value is not None or "None" in kinds
+        elif isinstance(value, complex) and "float" in kinds:
+            types_tell = False
+            fits = any(isinstance(x, Tensor) and x.is_complex() for x in given.arguments.values())
+        else:
+            fits = number and (isinstance(value, np.bool_) or hasattr(value, "__index__"))
+            fits = fits or ("float" in kinds and isinstance(value, (float, np.floating)))
+        if not fits:
+            hint = "; make it one with pf.tensor" if "Tensor" in kinds else ""
+            expected = parameter.annotation.replace(" | ", " or ")
+            raise TypeError(
+                f"{name}(): argument '{key}' must be {expected}, not {type(value).__name__}{hint}"
+            )
+    return types_tell
+
+
 def _blame(
     name: str, fn: Callable[..., Any], args: Any, kwargs: Any, error: Exception
 ) -> Exception:
@@ -104,18 +148,9 @@ def _blame(
     the text has no name. Nothing of this is paid for before something has gone wrong."""
     try:
         given = inspect.signature(fn).bind(*args, **kwargs)
-    except TypeError:
-        return error  # Python's own words on missing and unknown arguments
-    for key, value in given.arguments.items():
-        parameter = given.signature.parameters[key]
-        expected = str(parameter.annotation)
-        several = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-        if not several and not _fits(value, expected):
-            hint = "; make it one with pf.tensor" if expected.startswith("Tensor") else ""
-            return TypeError(
-                f"{name}(): argument '{key}' must be {expected.replace(' | ', ' or ')}, not "
-                f"{type(value).__name__}{hint}"
-            )
+        _check(name, fn, args, kwargs)
+    except TypeError as e:
+        return e if "must be" in str(e) else error
     text = str(error)
     if name.rstrip("_") in text and type(error) in _NAMED:
         return error
