@@ -97,7 +97,7 @@ def no_overlap(name: str, written: Tensor, *read: Any, same: bool = True) -> Non
 # --- what only the values show
 
 
-def guard(bad: Tensor, message: str, error: type[Exception] = IndexError) -> None:
+def guard(bad: Tensor, message: str, error: type[Exception]) -> None:
     """On a lazy device: raise error(message) at the next read if any of `bad` is true."""
     if mode.capture is not None and mode.capture.batches:
         mode.capture.check(bad, message, error)

@@ -413,7 +413,9 @@ def randperm(n: int, *, generator: Any = None, **kw: Any) -> Tensor:
 def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
     """1 with the probability that each element (or `p`) gives, else 0; no gradient."""
     if input.dtype.category < dt.FLOAT and p is None:
-        raise RuntimeError(f"bernoulli: expected float probabilities, got {input.dtype.name}")
+        raise NotImplementedError(
+            f"bernoulli: expected float probabilities, got {input.dtype.name}; use .float() first"
+        )
     chance = input.detach() if p is None else p
     if isinstance(chance, (int, float)) and not 0 <= chance <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")

@@ -46,6 +46,8 @@ class Elementwise(Op):
         )  # fmt: skip
         operands = ", ".join(self.names[: len(self.inputs)])
         self.__doc__ = f"{name}({operands}), of each element, broadcast; torch.{name}."
+        if self.of_ints is not None:
+            self.__doc__ += f"\n\n    {self.of_ints.__doc__}\n    "
 
     def _is_plain(self, d: dt.dtype) -> bool:
         if (self.real and d.category == dt.COMPLEX) or (self.of_ints and d.category == dt.INTEGER):
@@ -162,7 +164,7 @@ class Elementwise(Op):
 
 
 def _no_zero(op: Elementwise, a: Any, b: Any) -> None:
-    """RuntimeError where an int is divided by 0; on a GPU at the next read, if `b` is a tensor."""
+    """RuntimeError where an int is divided by 0; on the GPU by a tensor's when it is next read."""
     message = f"{op.name}: ZeroDivisionError: integer division by zero"
     if not isinstance(b, Tensor):
         if b == 0:
@@ -172,6 +174,7 @@ def _no_zero(op: Elementwise, a: Any, b: Any) -> None:
 
 
 def _no_negative_power(op: Elementwise, a: Any, b: Any) -> None:
+    """RuntimeError of an int to a negative power."""
     if not isinstance(b, Tensor) and b < 0:
         raise RuntimeError(
             "pow: Integers to negative integer powers are not allowed; use .float() first"

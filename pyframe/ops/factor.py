@@ -161,14 +161,15 @@ def np_adjoint(x: Array) -> Array:
 def _np_cholesky(a: Array, what: str) -> tuple[Array, ...]:
     info = np.zeros(a.shape[:-2], a.dtype)
     try:
-        return np.linalg.cholesky(a), info
+        out = np.linalg.cholesky(a)  # NaN passes through LAPACK unseen
+        if not np.isnan(np.diagonal(out, 0, -2, -1)).any():
+            return out, info
     except np.linalg.LinAlgError:
         out = np.zeros_like(a)
     for at, one in _each(info, a):
-        try:
+        info[at] = _first_minor(one)
+        if not info[at]:
             out[at] = np.linalg.cholesky(one)
-        except np.linalg.LinAlgError:
-            info[at] = _first_minor(one)
     _refuse(
         what, info.real, "The factorization could not be completed because the input is not "
         "positive-definite (the leading minor of order {} is not positive-definite).",
@@ -177,16 +178,16 @@ def _np_cholesky(a: Array, what: str) -> tuple[Array, ...]:
 
 
 def _first_minor(a: Array) -> int:
-    """The order of the first leading minor that is not positive-definite."""
-    low, high = 0, a.shape[0]
+    """The order of the first leading minor that is not positive-definite, 0 if all are."""
+    low, high = 0, a.shape[0] + 1
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            np.linalg.cholesky(a[:middle, :middle])
-            low = middle
+            definite = not np.isnan(np.linalg.cholesky(a[:middle, :middle])[-1, -1])
         except np.linalg.LinAlgError:
-            high = middle
-    return high
+            definite = False
+        low, high = (middle, high) if definite else (low, middle)
+    return high % (a.shape[0] + 1)
 
 
 def _cholesky_shapes(a: Shape, what: str) -> tuple[Shape, ...]:
@@ -249,6 +250,9 @@ def _triangle(x: Tensor) -> Tensor:
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """(L L^H)^-1 (`upper`: (L^H L)^-1)."""
     float_matrix("cholesky_inverse", L, True, "L")
+    zero = el.eq(main_diagonal(L.detach()), 0)
+    what = "cholesky_inverse: a diagonal element is zero, the inversion could not be completed"
+    check.refuse(zero, f"{what} because the input matrix is singular.", LinAlgError)
     return cholesky_solve(eye_like(L, L.shape[-1]), L, upper)
 
 

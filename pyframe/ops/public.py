@@ -95,10 +95,10 @@ def publish(scope: dict[str, Any], names: list[str]) -> None:
     scope.update({n: as_public(n, scope[n]) for n in names})
 
 
-_NAMED = (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError)
+_NAMED = (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError, OverflowError)
 _INSTEAD = {  # of what Python or NumPy raises within, what the function does
-    AttributeError: TypeError, KeyError: ValueError, OverflowError: RuntimeError,
-    ZeroDivisionError: RuntimeError, MemoryError: RuntimeError,
+    AttributeError: TypeError, KeyError: ValueError, ZeroDivisionError: RuntimeError,
+    MemoryError: RuntimeError,
 }  # fmt: skip
 
 

@@ -701,6 +701,7 @@ def _bounds(name: str, x: Tensor, low: Any, high: Any, widen: float) -> tuple[Te
             check.guard(
                 el.logical_not(el.logical_and(el.isfinite(low), el.isfinite(high))),
                 f"{name}: the range of the values is not finite",
+                RuntimeError,
             )
             same = el.eq(low, high)
             return el.where(same, low - widen, low), el.where(same, high + widen, high)

@@ -530,8 +530,8 @@ def embedding(
 
 
 def checked_rows(name: str, input: Tensor, weight: Tensor) -> Tensor:
-    """The ints of `input` as a vector; RuntimeError for dtypes or shapes that don't fit, IndexError
-    for a row outside the table (V, D)."""
+    """The ints of `input` as a vector; RuntimeError for dtypes or shapes that don't fit, and for a
+    row outside the table (V, D); of `embedding` that is an IndexError."""
     if weight.ndim != 2:
         raise RuntimeError(f"{name}: 'weight' must be 2-D, got shape {list(weight.shape)}")
     if input.dtype not in (dt.int32, dt.int64):
@@ -539,7 +539,9 @@ def checked_rows(name: str, input: Tensor, weight: Tensor) -> Tensor:
             f"{name}: Expected tensor for argument #1 'indices' to have dtype int64 or int32, "
             f"but got {input.dtype.name}"
         )
-    return _index.checked_classes(f"{name}: index", input.reshape(-1), weight._node.shape[0])
+    error = RuntimeError if name == "embedding_bag" else IndexError
+    rows = weight._node.shape[0]
+    return _index.checked_classes(f"{name}: index", input.reshape(-1), rows, error=error)
 
 
 def _rows(weight: Tensor, flat: Tensor, padding_idx: int | None, by_freq: bool) -> Tensor:

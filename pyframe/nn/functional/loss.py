@@ -270,7 +270,7 @@ def multi_margin_loss(
             f"{list(weight.shape)}"
         )
     x, y = input.reshape(n, c), target.reshape(n, 1)
-    y = _index.checked_classes("multi_margin_loss: target", y, c)
+    y = _index.checked_classes("multi_margin_loss: target", y, c, error=RuntimeError)
     z = el.clamp(margin - _index.gather(x, 1, y) + x, min=0)
     z = z if p == 1 else z * z
     if weight is not None:
@@ -305,7 +305,7 @@ def multilabel_margin_loss(
             f"multilabel_margin_loss: expected target of dtype int64, got {target.dtype.name}"
         )
     x, y = input.reshape(-1, c), target.reshape(-1, c)
-    y = _index.checked_classes("multilabel_margin_loss: target", y, c, -1)
+    y = _index.checked_classes("multilabel_margin_loss: target", y, c, -1, RuntimeError)
     places = el.iota((c,), input.device)
     end = rd.amin(el.where(el.lt(y, 0), places, c), 1, True)
     listed = el.lt(places, end)
@@ -343,16 +343,16 @@ def binary_cross_entropy(
 ) -> Tensor:  # fmt: skip
     """-(t * log(x) + (1 - t) * log(1 - x)), logarithms no less than -100; equal shapes.
 
-    RuntimeError for an input outside 0..1 (on the GPU when a value is next read).
+    RuntimeError for an input or target outside 0..1 (on the GPU when a value is next read).
     """
     reduction = _reduction(size_average, reduce, reduction)
     check.floats("binary_cross_entropy", input)
     _equal_sizes("binary_cross_entropy", input, target)
     check.same_dtype("binary_cross_entropy", input, target)
-    message = "binary_cross_entropy: all elements of input should be between 0 and 1"
-    checked = input.detach()
-    outside = el.logical_or(el.lt(checked, 0), el.gt(checked, 1))
-    check.refuse(outside, message)
+    for what, x in (("input", input.detach()), ("target", target.detach())):
+        inside = el.logical_and(el.ge(x, 0), el.le(x, 1))  # NaN is not
+        message = f"binary_cross_entropy: all elements of {what} should be between 0 and 1"
+        check.refuse(el.logical_not(inside), message)
     loss = apply(bce_op, (input, target))
     return _reduce(loss if weight is None else loss * weight, reduction)
 
