@@ -500,6 +500,7 @@ class Tensor:
         d = node.device
         if value.device is not d:
             value = value.to(d)
+        no_more_dims(value, node.shape)
         if not dt.can_cast(value.dtype, node.dtype):
             raise RuntimeError(
                 f"result type {value.dtype.name} can't be cast to the desired output type "
@@ -853,6 +854,15 @@ def _read_only_error() -> RuntimeError:
     return RuntimeError(
         "in-place write: the NumPy array behind this tensor is read-only; clone() it"
     )
+
+
+def no_more_dims(value: Tensor, shape: tuple[int, ...]) -> None:
+    """RuntimeError where what is to be written in place has more dims than there are."""
+    if len(value._node.shape) > len(shape):
+        raise RuntimeError(
+            f"output with shape {list(shape)} doesn't match the broadcast shape "
+            f"{list(value._node.shape)}; an in-place op keeps the shape"
+        )
 
 
 def _fit(value: Tensor, shape: tuple[int, ...]) -> Tensor:

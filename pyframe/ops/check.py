@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from pyframe import dtypes as dt
 from pyframe.devices import mode
 from pyframe.graph import guard as guards
@@ -59,8 +61,22 @@ def same_dtype(name: str, *xs: Any) -> None:
             )
 
 
+def params_like(name: str, input: Tensor, **params: Tensor | None) -> None:
+    """RuntimeError unless parameters are of the input's dtype, or float32 beside a half one."""
+    for what, x in params.items():
+        mixed = input.dtype in (dt.float16, dt.bfloat16) and x is not None and x.dtype is dt.float32
+        if x is not None and x.dtype is not input.dtype and not mixed:
+            raise RuntimeError(
+                f"{name}: expected {what} of the input's dtype {input.dtype.name}, but got "
+                f"{x.dtype.name}; convert it with .to(input.dtype)"
+            )
+
+
 def one_value(name: str, value: Any) -> None:
-    """RuntimeError for a tensor with dims, where a number or a 0-d tensor is expected."""
+    """RuntimeError for a tensor with dims, where a number or a 0-d tensor is expected, TypeError
+    for what is neither."""
+    if not isinstance(value, (Tensor, bool, int, float, complex, np.number, np.bool_)):
+        raise TypeError(f"{name}: expected a number or a 0-d tensor, got {type(value).__name__}")
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(
             f"{name} only supports a number or a 0-dimensional value tensor, but got one with "

@@ -14,7 +14,7 @@ from pyframe.ops import check, complex as cx, elementwise as el, movement as mv,
 from pyframe.ops.elementwise import np_cast
 from pyframe.ops.op import apply, check_dtype, const
 from pyframe.ops.public import public
-from pyframe.tensor import Tensor, tensor as new_tensor, upload
+from pyframe.tensor import Tensor, no_more_dims, tensor as new_tensor, upload
 
 
 def _sizes(name: str, size: Any, named: Any = None) -> tuple[int, ...]:
@@ -148,6 +148,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         src = full((), src, device=self.device)
     check.tensors("copy_", src)
     check.no_overlap("copy_", self, src)
+    no_more_dims(src, self._node.shape)
     return self._overwrite(src if src.device is self.device else src.to(self.device))
 
 

@@ -452,6 +452,13 @@ def lu_unpack(
             "lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype, got "
             f"{LU_pivots.dtype.name}"
         )
+    n = LU_data.shape[-2]
+    outside = el.logical_or(el.lt(LU_pivots, 1), el.gt(LU_pivots, n))
+    check.refuse(outside, f"lu_unpack: LU_pivots must be between 1 and {n} inclusive")
+    if LU_pivots._node.shape != (*LU_data._node.shape[:-2], min(LU_data._node.shape[-2:])):
+        raise RuntimeError(
+            f"lu_unpack: LU_pivots {list(LU_pivots.shape)} don't fit LU_data {list(LU_data.shape)}"
+        )
     empty = LU_data.new_zeros(0)
     p = lower = upper = empty
     if unpack_data:
@@ -827,6 +834,12 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
             f"linalg.ldl_solve: Expected pivots to be integers of shape {list(LD.shape[:-1])}, got "
             f"{pivots.dtype.name} {list(pivots.shape)}"
         )
+    far = el.gt(el.abs(pivots), LD.shape[-1])
+    check.refuse(
+        el.logical_or(el.eq(pivots, 0), far),
+        f"linalg.ldl_solve: Pivots must satisfy 1 <= |pivot| <= {LD.shape[-1]}; pass the result of "
+        "ldl_factor",
+    )
     return apply(ldl_solve_op, (LD, pivots, B), (hermitian,))
 
 

@@ -765,6 +765,8 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
         raise TypeError("unravel_index(): expected an integer tensor 'indices'")
     if any(n < 0 for n in sizes):
         raise RuntimeError(f"unravel_index(): 'shape' cannot have negative values, got {sizes}")
+    if indices.numel() and not math.prod(sizes):
+        raise RuntimeError(f"unravel_index(): no index lies in a tensor of shape {list(sizes)}")
     out, rest = [], indices
     for n in reversed(sizes):
         n = n or 1

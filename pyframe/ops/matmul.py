@@ -600,6 +600,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
             "linalg.cross: inputs must have the same number of dimensions, got "
             f"{_shapes(input, other)}"
         )
+    check.same_dtype("linalg.cross", input, other)
     d = normalize_dim(dim, input.ndim)
     if input.ndim == 0 or input.shape[d] != 3 or other.shape[d] != 3:
         raise RuntimeError(

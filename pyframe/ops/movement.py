@@ -312,10 +312,11 @@ def _view_dtype(x: Tensor, d: dt.dtype) -> Tensor:
 
 def permute(input: Tensor, *order_: Any, dims: Any = None) -> Tensor:
     """The dims in another order; torch.permute."""
-    order = tuple(normalize_dim(d, input.ndim) for d in as_sizes("permute", order_, dims))
+    given = as_sizes("permute", order_, dims)
+    order = tuple(normalize_dim(d, input.ndim) for d in given if len(given) == input.ndim)
     if sorted(order) != list(range(input.ndim)):
         raise RuntimeError(
-            f"permute(sparse_coo): dims {list(order)} do not match a tensor of {input.ndim} dims: "
+            f"permute(sparse_coo): dims {list(given)} do not match a tensor of {input.ndim} dims: "
             "expected each dim once"
         )
     return apply(permute_op, (input,), (order,))

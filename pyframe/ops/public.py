@@ -66,7 +66,7 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
         return fn
     known = inspect.signature(fn).parameters
     renamed = {a: b for a, b in _NUMPY_NAMES.items() if b in known and a not in known}
-    numbers = any(_kinds(p.annotation) & {"int", "float", "bool"} for p in known.values())
+    checked = any(_kinds(p.annotation) for p in known.values())
     good: set[tuple[Any, ...]] = set()  # the types of arguments that were looked at
 
     @functools.wraps(fn)
@@ -76,7 +76,7 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
                 kwargs = {renamed.get(k, k): v for k, v in kwargs.items()}
                 if "dtype" in kwargs:
                     kwargs["dtype"] = dt.of_argument(name, kwargs["dtype"])
-            if numbers:
+            if checked:
                 key = (*map(type, args), *kwargs, *map(type, kwargs.values()))
                 if key not in good and _check(name, fn, args, kwargs):
                     good.add(key)

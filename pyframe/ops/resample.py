@@ -99,6 +99,7 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
 
 def pad(input: Tensor, pad: Any, mode: str, value: Any) -> Tensor:
     """nn.functional.pad: elements of the input itself, or of one value, around its last dims."""
+    pad = mv.as_ints("pad", (pad,))
     if mode == "constant":
         return constant_pad_nd(input, pad, 0 if value is None else value)
     if value:

@@ -54,6 +54,15 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
             f"linear: input of shape {list(input.shape)} has {input._node.shape[-1]} features, but "
             f"weight of shape {list(weight.shape)} expects {weight._node.shape[1]}"
         )
+    if weight.ndim > 2:
+        raise RuntimeError(
+            f"linear: expected a weight (out, in) or (in,), got {list(weight.shape)}"
+        )
+    if bias is not None and (bias.ndim > 1 or bias.dtype is not input.dtype):
+        raise RuntimeError(
+            f"linear: expected a bias of shape (out,) and of the input's dtype {input.dtype.name}, "
+            f"but got {bias.dtype.name} {list(bias.shape)}"
+        )
     if input.ndim and weight.ndim == 2 and input.dtype is weight.dtype:
         out = _linear(input, weight)
     else:
@@ -63,6 +72,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1 @ weight[o] @ input2 + bias[o]: (*, a), (*, b), (out, a, b) -> (*, out)."""
+    check.same_dtype("bilinear", *[x for x in (input1, input2, weight, bias) if x is not None])
     lead = input1._node.shape[:-1]
     if lead != input2._node.shape[:-1]:
         raise RuntimeError(
@@ -248,6 +258,7 @@ def native_layer_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(layer_norm, mean, 1 / sqrt(var + eps)), statistics with the normalized dims as 1."""
     dims = _last_dims("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+    check.params_like("layer_norm", input, weight=weight, bias=bias)
     out, mean, _, rstd = _standard(input, dims, eps)
     out = _affine(out, weight, bias, input._node.shape[-len(dims) :])
     return out, mean.detach(), rstd.detach()
@@ -265,7 +276,8 @@ def rms_norm(
     return _affine(out, weight, None, input._node.shape[-len(dims) :])
 
 
-def _check_channels(name: str, n: int, **params: Tensor | None) -> None:
+def _check_channels(name: str, input: Tensor, n: int, **params: Tensor | None) -> None:
+    check.params_like(name, input, **params)
     for what, x in params.items():
         if x is not None and x._node.shape != (n,):
             raise RuntimeError(
@@ -307,7 +319,7 @@ def native_batch_norm(
         raise RuntimeError(f"batch_norm: expected input (N, C, *), got {list(shape)}")
     c = shape[1]
     _check_channels(
-        "batch_norm", c, weight=weight, bias=bias, running_mean=running_mean,
+        "batch_norm", input, c, weight=weight, bias=bias, running_mean=running_mean,
         running_var=running_var,
     )  # fmt: skip
     row = (c, *(1,) * (len(shape) - 2))
@@ -362,7 +374,7 @@ def instance_norm(
     if len(shape) < 2:
         raise RuntimeError(f"instance_norm: expected input (N, C, *), got {list(shape)}")
     _check_channels(
-        "instance_norm", shape[1], weight=weight, bias=bias, running_mean=running_mean,
+        "instance_norm", input, shape[1], weight=weight, bias=bias, running_mean=running_mean,
         running_var=running_var,
     )  # fmt: skip
     if 0 in shape:
@@ -405,8 +417,8 @@ def native_group_norm(
     group: int, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """(group_norm, mean (N, group), 1 / sqrt(var + eps) (N, group)) of an input (N, C, *)."""
-    _check_channels("group_norm", C, weight=weight, bias=bias)
     check.floats("group_norm", input)
+    _check_channels("group_norm", input, C, weight=weight, bias=bias)
     shape = input._node.shape
     out, mean, _, rstd = _standard(input.reshape(N, group, C // group * HxW), (2,), eps)
     out = _affine(out.reshape(shape), weight, bias, (C, *(1,) * (len(shape) - 2)))

@@ -386,6 +386,12 @@ def kl_div(
 ) -> Tensor:  # fmt: skip
     """target * (log(target) - input): input log-probabilities, target probabilities, or their
     logarithms with `log_target`. 'batchmean' divides the sum by the size of dim 0."""
+    for x in (input, target):
+        if x.dtype.category != dt.FLOAT:
+            raise RuntimeError(
+                f"kl_div: expected input and target of a float dtype, got {x.dtype.name}; use "
+                ".float() first"
+            )
     by_batch = reduction == "batchmean" and size_average is None and reduce is None
     if reduction == "mean" and size_average is None and reduce is None:
         warnings.warn(
@@ -514,7 +520,7 @@ def smooth_l1_loss(
     _same_shape("smooth_l1_loss", input, target)
     reduction = _reduction(size_average, reduce, reduction)
     check.floats("smooth_l1_loss", input)
-    if beta < 0:
+    if not beta >= 0:
         raise RuntimeError(f"smooth_l1_loss: does not support negative values for beta, got {beta}")
     d = el.abs(input - target)
     if beta:
@@ -537,7 +543,7 @@ def huber_loss(
     _same_shape("huber_loss", input, target)
     reduction = _reduction(None, None, reduction)
     check.floats("huber_loss", input)
-    if delta <= 0:
+    if not delta > 0:
         raise RuntimeError(
             f"huber_loss: does not support non-positive values for delta, got {delta}"
         )
