@@ -100,6 +100,7 @@ _INSTEAD = {  # of what Python or NumPy raises within, what the function does
     AttributeError: TypeError, KeyError: ValueError, ZeroDivisionError: RuntimeError,
     MemoryError: RuntimeError,
 }  # fmt: skip
+_TOO_LARGE = ("array is too big", "Maximum allowed", "Unable to allocate")
 
 
 def _kinds(annotation: Any) -> set[str]:
@@ -151,20 +152,22 @@ def _blame(
         _check(name, fn, args, kwargs)
     except TypeError as e:
         return e if "must be" in str(e) else error
-    text = str(error)
-    if name.rstrip("_") in text and type(error) in _NAMED:
-        return error
-    if "array is too big" in text or "Maximum allowed" in text:
-        error = MemoryError()
-    if isinstance(error, MemoryError):
-        text = "can't allocate memory for a result so large"
-    seen = ", ".join(f"{key}={_shown(value)}" for key, value in given.arguments.items())
-    said = f"{name}: {text}; got {seen}"
-    for kind, instead in _INSTEAD.items():
-        if isinstance(error, kind):
-            return instead(said)
-    if type(error) in _NAMED and "; got " not in text:
+    text = getattr(error, "said", str(error))  # without the name of a function within this one
+    if name.rstrip("_") in text or text.startswith("device "):
+        said = text
+    else:
+        if any(words in text for words in _TOO_LARGE):
+            text, error = "can't allocate memory for a result so large", MemoryError()
+        seen = ", ".join(f"{key}={_shown(value)}" for key, value in given.arguments.items())
+        said = f"{name}: {text}" + ("" if "; got " in text else f"; got {seen}")
+    if type(error) in _NAMED:
         error.args = (said, *error.args[1:])
+    else:
+        instead = next((new for old, new in _INSTEAD.items() if isinstance(error, old)), None)
+        if instead is None:
+            return error
+        error = instead(said)
+    error.said = text  # type: ignore[attr-defined]
     return error
 
 
