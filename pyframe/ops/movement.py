@@ -532,7 +532,7 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     return reshape(input, (*shape[:d], *new, *shape[d + 1 :]))
 
 
-def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     """Elements start..start+length of a dim, as a view."""
     if isinstance(start, Tensor):
         if start.ndim or start.dtype.category != dt.INTEGER:

@@ -156,7 +156,7 @@ def _blame(
     if name.rstrip("_") in text or text.startswith("device "):
         said = text
     else:
-        if any(words in text for words in _TOO_LARGE):
+        if not text or any(words in text for words in _TOO_LARGE):
             text, error = "can't allocate memory for a result so large", MemoryError()
         seen = ", ".join(f"{key}={_shown(value)}" for key, value in given.arguments.items())
         said = f"{name}: {text}" + ("" if "; got " in text else f"; got {seen}")

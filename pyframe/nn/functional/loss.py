@@ -724,8 +724,9 @@ def _lengths(name: str, lengths: Any, n: int) -> np.ndarray:
     if isinstance(lengths, Tensor):
         if lengths.dtype.category != dt.INTEGER:
             raise RuntimeError(f"ctc_loss: {name} must be integral, got {lengths.dtype.name}")
-        lengths = lengths._host()
-    found = np.asarray(lengths, np.int64).reshape(-1)
+        found = lengths._host().astype(np.int64).reshape(-1)
+    else:
+        found = np.array(mv.as_ints(f"ctc_loss: {name}", (lengths,)), np.int64)
     if len(found) != n:
         raise RuntimeError(f"ctc_loss: {name} must be of size {n}, the batch, got {len(found)}")
     if (found < 0).any():
