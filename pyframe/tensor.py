@@ -149,6 +149,7 @@ class Tensor:
 
     @property
     def shape(self) -> Size:
+        """The sizes of all dims."""
         return Size(self._node.shape)
 
     def size(self, dim: int | None = None) -> Any:
@@ -157,14 +158,17 @@ class Tensor:
 
     @property
     def dtype(self) -> dt.dtype:
+        """The type of the elements."""
         return self._node.dtype
 
     @property
     def device(self) -> Device:
+        """Where the elements are."""
         return self._node.device
 
     @property
     def ndim(self) -> int:
+        """The number of dims."""
         return len(self._node.shape)
 
     def dim(self) -> int:
@@ -177,6 +181,7 @@ class Tensor:
 
     @property
     def itemsize(self) -> int:
+        """Bytes of one element."""
         return self.dtype.itemsize
 
     def element_size(self) -> int:
@@ -185,6 +190,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all elements."""
         return self.numel() * self.dtype.itemsize
 
     def is_floating_point(self) -> bool:
@@ -341,6 +347,7 @@ class Tensor:
 
     @property
     def grad_fn(self) -> GradNode | None:
+        """The step that made this tensor; None for a leaf."""
         base = self._base
         if base is None:
             return self._grad_fn
@@ -367,6 +374,7 @@ class Tensor:
 
     @property
     def requires_grad(self) -> bool:
+        """Whether a gradient is wanted, or flows through."""
         base = self._base
         return bool(
             self._needs_grad
@@ -403,6 +411,7 @@ class Tensor:
 
     @property
     def is_leaf(self) -> bool:
+        """Whether no recorded step made it."""
         return self.grad_fn is None
 
     def is_inference(self) -> bool:
@@ -429,6 +438,7 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
+        """A tensor of the same memory whose writes the history does not see."""
         out = self._alias()
         out._needs_grad = None
         return out
@@ -489,6 +499,7 @@ class Tensor:
 
     @property
     def retains_grad(self) -> bool:
+        """Whether `retain_grad` keeps the gradient of this tensor, no leaf."""
         extra = None if self.grad_fn is None else self.grad_fn.extra
         return extra is not None and extra.retained is not None and extra.retained() is self
 
@@ -832,6 +843,7 @@ class Tensor:
 
     @property
     def is_cuda(self) -> bool:
+        """Whether it is on the GPU."""
         return self.device.always_lazy
 
 

@@ -257,13 +257,18 @@ def _attach() -> None:
         "bfloat16": dt.bfloat16, "cfloat": dt.complex64, "cdouble": dt.complex128,
     }.items():  # fmt: skip
         _dtype_method(name, d)
-    t.T = property(lambda self: movement.permute(self, *reversed(range(self.ndim))))
+    t.T = property(
+        lambda self: movement.permute(self, *reversed(range(self.ndim))), doc="All dims reversed."
+    )
     t.mT = property(_mT)
-    t.H = property(lambda self: complex.adjoint(self) if self.ndim else self)
+    t.H = property(
+        lambda self: complex.adjoint(self) if self.ndim else self, doc="A matrix's adjoint."
+    )
     t.mH = property(complex.adjoint)
     t.real = property(complex.real, lambda self, value: complex.real(self).copy_(value))
     t.imag = property(complex.imag, lambda self, value: complex.imag(self).copy_(value))
     t.type_as = lambda self, other: self.to(other.dtype)
+    t.type_as.__doc__ = "Converted to the dtype of `other`."
 
 
 _attach()

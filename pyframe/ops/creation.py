@@ -80,8 +80,8 @@ def _maker(name: str, value: int) -> Any:
 
     run.__name__ = run.__qualname__ = name
     run.__doc__ = (
-        f"A tensor of {name}; dtype, device and requires_grad as given, layout, memory_format and "
-        "pin_memory are accepted."
+        f"A tensor of {name}; dtype, device and requires_grad as given.\n\n    layout, "
+        "memory_format and pin_memory are accepted. RuntimeError for negative sizes.\n    "
     )
     return run
 

@@ -313,13 +313,13 @@ def _view_dtype(x: Tensor, d: dt.dtype) -> Tensor:
 def permute(input: Tensor, *order_: Any, dims: Any = None) -> Tensor:
     """The dims in another order; torch.permute."""
     given = as_sizes("permute", order_, dims)
-    order = tuple(normalize_dim(d, input.ndim) for d in given if len(given) == input.ndim)
+    order = [normalize_dim(d, input.ndim) for d in given] if len(given) == input.ndim else [-1]
     if sorted(order) != list(range(input.ndim)):
         raise RuntimeError(
             f"permute(sparse_coo): dims {list(given)} do not match a tensor of {input.ndim} dims: "
             "expected each dim once"
         )
-    return apply(permute_op, (input,), (order,))
+    return apply(permute_op, (input,), (tuple(order),))
 
 
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:

@@ -292,8 +292,8 @@ def _polynomial(name: str) -> Any:
 
     run.__name__ = name
     run.__doc__ = (
-        f"torch.special.{name}, of degree n; either may be a number. On the GPU the host computes "
-        "it. It has no gradient."
+        f"torch.special.{name}, of degree n; either may be a number.\n\n    On the GPU the host "
+        "computes it. It has no gradient.\n    "
     )
     return run
 
