@@ -210,8 +210,11 @@ def uniform_(
     if kw:
         raise TypeError(f"uniform_() got unexpected arguments {sorted(kw)}")
     check.floats_or_complex("uniform_", self)
-    if not from_ <= to or math.isinf(to - from_):
-        raise RuntimeError(f"uniform_ expects a finite [from, to) range, got {from_} to {to}")
+    most = dt.finfo(self.dtype).max
+    if not -most <= from_ <= to <= most:
+        raise RuntimeError(
+            f"uniform_ expects a range [from, to) within {self.dtype.name}, got {from_} to {to}"
+        )
     u = host_uniform(self.numel(), generator)
     return _set(self, u * np.float32(to - from_) + np.float32(from_))
 

@@ -1017,7 +1017,8 @@ def _host_array(data: Any, dtype: dt.dtype | None) -> np.ndarray:
             _check_fit(array, dtype)
         return _as(array, dtype)
     if array.dtype.kind == "f" and not _holds_numpy(data):
-        return array.astype(dt.get_default_dtype().numpy)
+        with np.errstate(over="ignore"):
+            return array.astype(dt.get_default_dtype().numpy)
     if array.dtype.kind == "c" and not _holds_numpy(data):
         return array.astype(dt.get_default_dtype().to_complex().numpy)
     if array.dtype.kind == "i" and not _holds_numpy(data):
@@ -1037,7 +1038,8 @@ def _check_fit(array: np.ndarray, d: dt.dtype) -> None:
 def _as(array: np.ndarray, d: dt.dtype) -> np.ndarray:
     if array.dtype.kind == "c" and d.category != dt.COMPLEX:
         array = array.real
-    array = array.astype(d.numpy)
+    with np.errstate(over="ignore"):
+        array = array.astype(d.numpy)
     return array if d.narrow is None else d.narrow(array)
 
 

@@ -64,10 +64,10 @@ def _filled(
         value = value.item()
     d = dtype or dt.of_scalar(value)
     check_dtype(name, d, target)
+    one = dt.convert_scalar(value, d)
     if target.lazy:
         with_grad = _op.new(const(value, d, target))
         return _finish(mv.expand(with_grad, shape).clone(), requires_grad)
-    one = dt.convert_scalar(value, d)
     data = np.full(shape, one if d.narrow is None else d.narrow(np.asarray(one)), d.numpy)
     return _finish(_op.new(Node(None, (), (), shape, d, target, data)), requires_grad)
 

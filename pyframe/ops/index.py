@@ -684,7 +684,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
     IndexError for an index out of range; on the GPU when a value is next read.
     """
     x, d, index = _vector("index_fill", input, dim, index, wrap=True)
-    check.one_value("index_fill", value)
+    check.one_value("index_fill", value, input.dtype)
     ones = x.new_ones(index.numel(), 1, dtype=dt.int32)
     count = apply(add_rows, (index, ones), (x._node.shape[d],))
     mask = el.gt(count, 0).reshape((x._node.shape[d], *(1,) * (x.ndim - 1 - d)))
@@ -825,7 +825,7 @@ def _bool_mask(name: str, mask: Tensor) -> Tensor:
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """`input` with `value` (a number or a 0-d tensor) where the bool `mask` holds."""
     _bool_mask("masked_fill", mask)
-    check.one_value("masked_fill", value)
+    check.one_value("masked_fill", value, input.dtype)
     if isinstance(value, Tensor):
         if value.dtype.category > input.dtype.category and not value.device.lazy:
             return masked_fill(input, mask, value.item())

@@ -133,7 +133,7 @@ def const(value: Any, dtype: dt.dtype, device: Device) -> Node:
     """A number in the graph, as a node of this dtype; see `Const`."""
     data = None
     if not device.lazy:
-        data = dt.convert_scalar(value, dtype)
+        data = dt.rounded(value, dtype)
     elif dtype.category == dt.INTEGER:
         fits = int(dt.convert_scalar(value, dtype))
         if dtype is dt.int64 and device.always_lazy:

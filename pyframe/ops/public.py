@@ -95,10 +95,10 @@ def publish(scope: dict[str, Any], names: list[str]) -> None:
     scope.update({n: as_public(n, scope[n]) for n in names})
 
 
-_NAMED = (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError, OverflowError)
+_NAMED = (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError)
 _INSTEAD = {  # of what Python or NumPy raises within, what the function does
     AttributeError: TypeError, KeyError: ValueError, ZeroDivisionError: RuntimeError,
-    MemoryError: RuntimeError,
+    MemoryError: RuntimeError, OverflowError: RuntimeError,
 }  # fmt: skip
 _TOO_LARGE = ("array is too big", "Maximum allowed", "Unable to allocate")
 
@@ -160,7 +160,7 @@ def _blame(
             text, error = "can't allocate memory for a result so large", MemoryError()
         seen = ", ".join(f"{key}={_shown(value)}" for key, value in given.arguments.items())
         said = f"{name}: {text}" + ("" if "; got " in text else f"; got {seen}")
-    if type(error) in _NAMED:
+    if type(error) in _NAMED or "32 bits" in text:
         error.args = (said, *error.args[1:])
     else:
         instead = next((new for old, new in _INSTEAD.items() if isinstance(error, old)), None)

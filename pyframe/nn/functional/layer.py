@@ -594,6 +594,9 @@ def _check_bags(
         )
     if weight.ndim != 2:
         raise ValueError(f"{name}: weight has to be a 2D Tensor, got {weight.ndim}-d")
+    if weight.dtype.category != dt.FLOAT:
+        raise RuntimeError(f"{name}: expected a weight of a float dtype, got {weight.dtype.name}")
+    check.params_like(name, weight, per_sample_weights=per_sample_weights)
     if input.ndim not in (1, 2):
         raise ValueError(f"{name}: input has to be 1D or 2D Tensor, got {input.ndim}-d")
     if input.ndim == 2 and offsets is not None:

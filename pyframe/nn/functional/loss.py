@@ -249,6 +249,7 @@ def multi_margin_loss(
     if weight is not None and weight.ndim != 1:
         raise ValueError(f"multi_margin_loss: weight must be one-dimensional, got {weight.ndim}-d")
     check.floats("multi_margin_loss", input)
+    check.params_like("multi_margin_loss", input, weight=weight)
     if input.ndim > 2 or 0 in input._node.shape[-1:]:
         raise RuntimeError(
             "multi_margin_loss: Expected non-empty vector or matrix with optional 0-dim batch "
@@ -354,7 +355,7 @@ def binary_cross_entropy(
         message = f"binary_cross_entropy: all elements of {what} should be between 0 and 1"
         check.refuse(el.logical_not(inside), message)
     loss = apply(bce_op, (input, target))
-    return _reduce(loss if weight is None else loss * weight, reduction)
+    return _reduce(_in_place("binary_cross_entropy", loss, weight), reduction)
 
 
 def _equal_sizes(name: str, input: Tensor, target: Tensor) -> None:
@@ -373,11 +374,26 @@ def binary_cross_entropy_with_logits(
     t = 1. See https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html."""
     reduction = _reduction(size_average, reduce, reduction)
     _equal_sizes("binary_cross_entropy_with_logits", input, target)
+    name = "binary_cross_entropy_with_logits"
+    check.floats(name, input)
     minus_log = _softplus(-input)
     if pos_weight is not None:
-        minus_log = ((pos_weight - 1) * target + 1) * minus_log
+        minus_log = _in_place(name, minus_log, (pos_weight - 1) * target + 1)
     loss = (1 - target) * input + minus_log
-    return _reduce(loss if weight is None else loss * weight, reduction)
+    return _reduce(_in_place(name, loss, weight), reduction)
+
+
+def _in_place(name: str, loss: Tensor, weight: Tensor | None) -> Tensor:
+    """loss * weight; RuntimeError where that has another shape or dtype than the loss."""
+    if weight is None:
+        return loss
+    out = loss * weight
+    if out._node.shape != loss._node.shape or out.dtype is not loss.dtype:
+        raise RuntimeError(
+            f"{name}: expected a weight that broadcasts to the loss, {loss.dtype.name} "
+            f"{list(loss.shape)}, but got {weight.dtype.name} {list(weight.shape)}"
+        )
+    return out
 
 
 def kl_div(
@@ -499,6 +515,8 @@ def mse_loss(
     """(input - target)^2; with `weight` the mean divides by its sum."""
     _same_shape("mse_loss", input, target)
     reduction = _reduction(size_average, reduce, reduction)
+    for x in (input, target):
+        check.real("mse_loss", x)
     return _times_weight("mse_loss", el.square(input - target), input, weight, reduction)
 
 
@@ -522,6 +540,7 @@ def smooth_l1_loss(
     check.floats("smooth_l1_loss", input)
     if not beta >= 0:
         raise RuntimeError(f"smooth_l1_loss: does not support negative values for beta, got {beta}")
+    check.real("smooth_l1_loss", target)
     d = el.abs(input - target)
     if beta:
         d = _huber(d, beta)
@@ -547,6 +566,7 @@ def huber_loss(
         raise RuntimeError(
             f"huber_loss: does not support non-positive values for delta, got {delta}"
         )
+    check.real("huber_loss", target)
     loss = _huber(el.abs(input - target), delta)
     return _times_weight("huber_loss", loss, input, weight, reduction, by_weight=False)
 
@@ -560,7 +580,13 @@ def soft_margin_loss(
 ) -> Tensor:  # fmt: skip
     """log(1 + exp(-target * input))."""
     reduction = _reduction(size_average, reduce, reduction)
-    return _reduce(_softplus(-target * input), reduction)
+    loss = _softplus(-target * input)
+    if loss._node.shape != input._node.shape:
+        raise RuntimeError(
+            f"soft_margin_loss: target {list(target.shape)} doesn't broadcast to input "
+            f"{list(input.shape)}"
+        )
+    return _reduce(loss, reduction)
 
 
 def multilabel_soft_margin_loss(
