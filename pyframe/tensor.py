@@ -872,7 +872,7 @@ def no_more_dims(value: Tensor, shape: tuple[int, ...]) -> None:
     """RuntimeError where what is to be written in place has more dims than there are."""
     if len(value._node.shape) > len(shape):
         raise RuntimeError(
-            f"output with shape {list(shape)} doesn't match the broadcast shape "
+            f"shape mismatch: output with shape {list(shape)} doesn't match the broadcast shape "
             f"{list(value._node.shape)}; an in-place op keeps the shape"
         )
 

@@ -147,6 +147,8 @@ def _blame(
     """What to raise for the `error` of fn(*args, **kwargs): TypeError where an argument is not what
     its annotation says, else the same (see `_INSTEAD`), with the function's name and what it got if
     the text has no name. Nothing of this is paid for before something has gone wrong."""
+    if type(error) not in _NAMED and not isinstance(error, tuple(_INSTEAD)):
+        return error  # not about arguments: what a hook raised, or a way to stop
     try:
         given = inspect.signature(fn).bind(*args, **kwargs)
         _check(name, fn, args, kwargs)
@@ -156,17 +158,15 @@ def _blame(
     if name.rstrip("_") in text or text.startswith("device "):
         said = text
     else:
-        if not text or any(words in text for words in _TOO_LARGE):
+        empty = not text and isinstance(error, MemoryError)
+        if empty or any(words in text for words in _TOO_LARGE):
             text, error = "can't allocate memory for a result so large", MemoryError()
         seen = ", ".join(f"{key}={_shown(value)}" for key, value in given.arguments.items())
         said = f"{name}: {text}" + ("" if "; got " in text else f"; got {seen}")
     if type(error) in _NAMED or "32 bits" in text:
         error.args = (said, *error.args[1:])
     else:
-        instead = next((new for old, new in _INSTEAD.items() if isinstance(error, old)), None)
-        if instead is None:
-            return error
-        error = instead(said)
+        error = next(new for old, new in _INSTEAD.items() if isinstance(error, old))(said)
     error.said = text  # type: ignore[attr-defined]
     return error
 
