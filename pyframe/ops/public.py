@@ -77,7 +77,9 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
                 if "dtype" in kwargs:
                     kwargs["dtype"] = dt.of_argument(name, kwargs["dtype"])
             if checked:
-                key = (*map(type, args), *kwargs, *map(type, kwargs.values()))
+                key: tuple[Any, ...] = tuple(map(type, args))
+                if kwargs:
+                    key += (*kwargs, *map(type, kwargs.values()))
                 if key not in good and _check(name, fn, args, kwargs):
                     good.add(key)
             return fn(*args, **kwargs)
