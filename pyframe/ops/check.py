@@ -30,6 +30,13 @@ def real(name: str, x: Any) -> None:
         )
 
 
+def numbers(name: str, x: Any) -> None:
+    """`real`, and NotImplementedError for bools."""
+    real(name, x)
+    if x.dtype is dt.bool_:
+        raise NotImplementedError(f"{name}: not implemented for bool; use .int() first")
+
+
 def floats(name: str, *xs: Tensor | None) -> None:
     """NotImplementedError where a tensor is not of a (real) float dtype."""
     for x in xs:

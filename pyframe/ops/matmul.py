@@ -567,6 +567,8 @@ def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal."""
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    if input.dtype is dt.bool_:
+        raise NotImplementedError("trace: not implemented for bool; use .int() first")
     return mv.diagonal(input).sum()
 
 
