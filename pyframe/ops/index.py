@@ -24,10 +24,11 @@ def _take_numpy(x: np.ndarray, index: np.ndarray) -> np.ndarray:
 
 
 def _checked(index: np.ndarray, rows: int) -> np.ndarray:
+    """The index as NumPy takes it, 32 bits wide in a page; IndexError where it is out of range."""
     if index.size and (index.min() < 0 or index.max() >= rows):
         bad = index[(index < 0) | (index >= rows)][0]
         raise IndexError(f"index {bad} is out of bounds for size {rows}; expected 0 to {rows - 1}")
-    return index
+    return index.astype(np.intp, copy=False)
 
 
 def _add_rows_numpy(index: np.ndarray, source: np.ndarray, rows: int) -> np.ndarray:
@@ -37,7 +38,7 @@ def _add_rows_numpy(index: np.ndarray, source: np.ndarray, rows: int) -> np.ndar
     out = np.zeros((rows, source.shape[1]), source.dtype)
     if not index.size:
         return out
-    places = _checked(index, rows).astype(np.intp, copy=False)
+    places = _checked(index, rows)
     if source.shape[1] <= 16:
         for into, column in zip(out.T, source.T, strict=True):
             if source.dtype.kind == "f":
@@ -206,7 +207,7 @@ UFUNCS: dict[str, Any] = {
 def np_places(index: np.ndarray, shape: tuple[int, ...], dim: int) -> np.ndarray:
     """Flat positions in `shape` of the elements that `index` names along a dim."""
     step = math.prod(shape[dim + 1 :])
-    flat = _checked(index, shape[dim]).astype(np.intp, copy=False)
+    flat = _checked(index, shape[dim])
     flat = flat * step if step > 1 else flat
     starts = _starts if index.size <= 1 << 16 else _starts.__wrapped__
     return flat + starts(index.shape, shape, dim)

@@ -595,7 +595,7 @@ def _counted(x: np.ndarray, inverse: bool) -> tuple[np.ndarray, ...] | None:
     low = x.min()
     if int(x.max()) - int(low) > 2 * x.size:
         return None
-    above = np.subtract(x, low, dtype=np.int64, casting="unsafe").reshape(-1)
+    above = np.subtract(x, low, dtype=np.int64, casting="unsafe").reshape(-1).astype(np.intp)
     count = np.bincount(above)
     there = np.flatnonzero(count)
     place = np.empty(len(count), np.int64)
