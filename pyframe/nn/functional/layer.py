@@ -58,7 +58,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         raise RuntimeError(
             f"linear: expected a weight (out, in) or (in,), got {list(weight.shape)}"
         )
-    if bias is not None and (bias.ndim > 1 or bias.dtype is not input.dtype):
+    if bias is not None and (bias.ndim > 2 or bias.dtype is not input.dtype):
         raise RuntimeError(
             f"linear: expected a bias of shape (out,) and of the input's dtype {input.dtype.name}, "
             f"but got {bias.dtype.name} {list(bias.shape)}"

@@ -384,16 +384,16 @@ def binary_cross_entropy_with_logits(
 
 
 def _in_place(name: str, loss: Tensor, weight: Tensor | None) -> Tensor:
-    """loss * weight; RuntimeError where that has another shape or dtype than the loss."""
+    """loss * weight; RuntimeError where that has another shape, or does not fit its dtype."""
     if weight is None:
         return loss
     out = loss * weight
-    if out._node.shape != loss._node.shape or out.dtype is not loss.dtype:
+    if out._node.shape != loss._node.shape or not dt.can_cast(out.dtype, loss.dtype):
         raise RuntimeError(
             f"{name}: expected a weight that broadcasts to the loss, {loss.dtype.name} "
             f"{list(loss.shape)}, but got {weight.dtype.name} {list(weight.shape)}"
         )
-    return out
+    return out.to(loss.dtype)
 
 
 def kl_div(
