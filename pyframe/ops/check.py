@@ -81,10 +81,10 @@ def params_like(name: str, input: Tensor, **params: Tensor | None) -> None:
 
 def one_value(name: str, value: Any, dtype: dt.dtype | None = None) -> None:
     """RuntimeError for a tensor with dims where a number or a 0-d tensor is expected, and for a
-    number that a float `dtype` cannot hold; TypeError for what is neither."""
+    number that `dtype` cannot hold; TypeError for what is neither."""
     if not isinstance(value, (Tensor, bool, int, float, complex, np.number, np.bool_)):
         raise TypeError(f"{name}: expected a number or a 0-d tensor, got {type(value).__name__}")
-    if dtype is not None and dtype.category == dt.FLOAT and not isinstance(value, Tensor):
+    if dtype is not None and dtype is not dt.bool_ and not isinstance(value, Tensor):
         dt.convert_scalar(value, dtype)
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(

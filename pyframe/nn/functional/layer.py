@@ -627,7 +627,6 @@ def embedding_bag(
     'max' with offsets reads them. Otherwise as `embedding`.
     """
     _check_bags(input, weight, offsets, mode, scale_grad_by_freq or sparse, per_sample_weights)
-    flat = checked_rows("embedding_bag", input, weight)
     if padding_idx is not None:
         rows = len(weight)
         if not -rows <= padding_idx < rows:
@@ -635,6 +634,7 @@ def embedding_bag(
                 f"embedding_bag: padding_idx must be within {rows} embeddings, got {padding_idx}"
             )
         padding_idx %= rows
+    flat = checked_rows("embedding_bag", input, weight)
     if max_norm is not None:
         renorm_rows(weight, flat, max_norm, norm_type)
     picked = _rows(weight, flat, None, scale_grad_by_freq)
@@ -661,6 +661,8 @@ def embedding_bag(
 
 def _bags(offsets: Tensor, n: int) -> Tensor:
     """int64 (n,): the bag of each place, the last one that starts at or before it."""
+    if n and not offsets.numel():
+        raise RuntimeError(f"embedding_bag: offsets are empty, but input has {n} elements")
     first, last = el.ne(offsets[:1], 0), el.gt(offsets, n)
     check.refuse(first, "embedding_bag: offsets[0] has to be 0, the start of the first bag")
     check.refuse(last, f"embedding_bag: an offset is greater than input's length {n}")
