@@ -221,11 +221,23 @@ def convert_scalar(value: Any, d: dtype) -> Any:
                 value = int(value)  # OverflowError of inf, ValueError of nan
             if value < 0 and not d.is_signed and -value <= np.iinfo(d.numpy).max:
                 return wrapped(value, d)
+        elif d.category == FLOAT and np.isinf(found := rounded(value, d)):
+            if not np.isinf(value):
+                raise OverflowError
+            return found
         return d.numpy.type(value)
     except (OverflowError, ValueError):
         raise RuntimeError(
             f"value {value} cannot be converted to {d.name} without overflow"
         ) from None
+
+
+def rounded(value: Any, d: dtype) -> Any:
+    """`value` as a NumPy scalar of dtype `d`, as arithmetic takes it: beyond a float dtype inf."""
+    if d.category == FLOAT and isinstance(value, (int, float)) and not abs(value) <= 65504:
+        with np.errstate(over="ignore"):
+            return d.numpy.type(value)
+    return d.numpy.type(value) if d.category == FLOAT else convert_scalar(value, d)
 
 
 # --- limits of dtypes

@@ -13,6 +13,7 @@ from typing import Any
 
 from pyframe import dtypes as dt
 from pyframe.ops import elementwise as el, movement as mv, reduce as rd, scan, sort, special
+from pyframe.ops.public import publish
 from pyframe.tensor import Tensor
 
 __all__ = [
@@ -218,3 +219,6 @@ def softmin(
 ) -> Tensor:
     """softmax(-x) along a dim, 0 outside the mask."""
     return rd.softmax(-_fill(input, mask, rd.limit_of(input, 1)), dim, dtype or input.dtype)
+
+
+publish(globals(), __all__)

@@ -210,8 +210,11 @@ def uniform_(
     if kw:
         raise TypeError(f"uniform_() got unexpected arguments {sorted(kw)}")
     check.floats_or_complex("uniform_", self)
-    if not from_ <= to:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, got {from_} > {to}")
+    most = dt.finfo(self.dtype).max
+    if not -most <= from_ <= to <= most:
+        raise RuntimeError(
+            f"uniform_ expects a range [from, to) within {self.dtype.name}, got {from_} to {to}"
+        )
     u = host_uniform(self.numel(), generator)
     return _set(self, u * np.float32(to - from_) + np.float32(from_))
 
@@ -339,18 +342,20 @@ def multinomial(
     check.floats_or_complex("multinomial", input)
     n = input._node.shape[-1]
     if num_samples <= 0:
-        raise RuntimeError("cannot sample n_sample <= 0 samples")
+        raise RuntimeError(f"multinomial: cannot sample n_sample <= 0 samples, got {num_samples}")
     if not replacement and num_samples > n:
         raise RuntimeError(
-            "cannot sample n_sample > prob_dist.size(-1) samples without replacement"
+            "multinomial: cannot sample n_sample > prob_dist.size(-1) samples without "
+            f"replacement, got {num_samples} of {n}"
         )
     weights = input.detach()
     bad = el.logical_not(el.logical_and(el.ge(weights, 0), el.lt(weights, math.inf)))
-    check.refuse(bad, "probability tensor contains either `inf`, `nan` or element < 0")
+    check.refuse(bad, "multinomial: probability tensor contains either `inf`, `nan` or element < 0")
     some = el.gt(weights, 0).to(dt.int32).sum(-1)
     short = el.lt(some, 1 if replacement else num_samples)
     check.refuse(
-        short, "invalid multinomial distribution (sum of probabilities <= 0, or too few > 0)"
+        short,
+        "multinomial: invalid multinomial distribution (sum of probabilities <= 0, or too few > 0)",
     )
     shape = (*input._node.shape[:-1], num_samples)
     weights = weights.to(dt.float32)

@@ -183,7 +183,9 @@ class _TensorType(type):
 
 
 TYPES: dict[str, Any] = {
-    f"{name}Tensor": _TensorType(f"{name}Tensor", (), {"dtype": d})
+    f"{name}Tensor": _TensorType(
+        f"{name}Tensor", (), {"dtype": d, "__doc__": f"Tensors of {d.name} on the CPU."}
+    )
     for name, d in {
         "Float": dt.float32, "Double": dt.float64, "Half": dt.float16, "BFloat16": dt.bfloat16,
         "Byte": dt.uint8, "Char": dt.int8, "Short": dt.int16, "Int": dt.int32, "Long": dt.int64,
@@ -274,6 +276,9 @@ def to_dlpack(self: Tensor, **kwargs: Any) -> Any:
     return self.numpy().__dlpack__(**kwargs)
 
 
+_ABSENT = "sparse sparse_csr quantized meta mkldnn mps xpu nested".split()
+
+
 def _attach() -> None:
     t: Any = Tensor
     t.untyped_storage = t.storage = untyped_storage
@@ -283,7 +288,7 @@ def _attach() -> None:
     t.__dlpack_device__ = lambda self: (1, 0)
     t.layout = property(lambda self: strided)
     t.is_cpu = property(lambda self: not self.is_cuda)
-    for name in "sparse sparse_csr quantized meta mkldnn mps xpu nested".split():
+    for name in _ABSENT:
         setattr(t, f"is_{name}", property(lambda self: False))
     t.nelement, t.ndimension = Tensor.numel, Tensor.dim
     t.get_device = lambda self: self.device.index if self.is_cuda else -1
@@ -301,6 +306,21 @@ def _attach() -> None:
     t.new_tensor = lambda self, data, **kw: tensor(
         data, **{"dtype": self.dtype, "device": self.device, **kw}
     )
+    for name, text in _DOCS.items():
+        getattr(t, name).__doc__ = text
 
 
+_DOCS = {
+    "layout": "`pf.strided`, always.",
+    "is_cpu": "Whether it is on the CPU.",
+    **dict.fromkeys(
+        [f"is_{name}" for name in _ABSENT], "False: there are no such tensors; for PyTorch's code."
+    ),
+    "get_device": "The index of the GPU, -1 on the CPU.",
+    "is_set_to": "Whether both are the same view of the same memory.",
+    "pin_memory": "The tensor itself: memory need not be pinned.",
+    "is_pinned": "False: memory need not be pinned.",
+    "dim_order": "The dims from the longest stride to the shortest.",
+    "new_tensor": "A copy of `data`, by default with the dtype and device of this tensor.",
+}
 _attach()

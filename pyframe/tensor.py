@@ -149,6 +149,7 @@ class Tensor:
 
     @property
     def shape(self) -> Size:
+        """The sizes of all dims."""
         return Size(self._node.shape)
 
     def size(self, dim: int | None = None) -> Any:
@@ -157,14 +158,17 @@ class Tensor:
 
     @property
     def dtype(self) -> dt.dtype:
+        """The type of the elements."""
         return self._node.dtype
 
     @property
     def device(self) -> Device:
+        """Where the elements are."""
         return self._node.device
 
     @property
     def ndim(self) -> int:
+        """The number of dims."""
         return len(self._node.shape)
 
     def dim(self) -> int:
@@ -177,6 +181,7 @@ class Tensor:
 
     @property
     def itemsize(self) -> int:
+        """Bytes of one element."""
         return self.dtype.itemsize
 
     def element_size(self) -> int:
@@ -185,6 +190,7 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
+        """Bytes of all elements."""
         return self.numel() * self.dtype.itemsize
 
     def is_floating_point(self) -> bool:
@@ -341,6 +347,7 @@ class Tensor:
 
     @property
     def grad_fn(self) -> GradNode | None:
+        """The step that made this tensor; None for a leaf."""
         base = self._base
         if base is None:
             return self._grad_fn
@@ -367,6 +374,7 @@ class Tensor:
 
     @property
     def requires_grad(self) -> bool:
+        """Whether a gradient is wanted, or flows through."""
         base = self._base
         return bool(
             self._needs_grad
@@ -403,6 +411,7 @@ class Tensor:
 
     @property
     def is_leaf(self) -> bool:
+        """Whether no recorded step made it."""
         return self.grad_fn is None
 
     def is_inference(self) -> bool:
@@ -429,6 +438,7 @@ class Tensor:
 
     @property
     def data(self) -> Tensor:
+        """A tensor of the same memory whose writes the history does not see."""
         out = self._alias()
         out._needs_grad = None
         return out
@@ -489,6 +499,7 @@ class Tensor:
 
     @property
     def retains_grad(self) -> bool:
+        """Whether `retain_grad` keeps the gradient of this tensor, no leaf."""
         extra = None if self.grad_fn is None else self.grad_fn.extra
         return extra is not None and extra.retained is not None and extra.retained() is self
 
@@ -500,6 +511,7 @@ class Tensor:
         d = node.device
         if value.device is not d:
             value = value.to(d)
+        no_more_dims(value, node.shape)
         if not dt.can_cast(value.dtype, node.dtype):
             raise RuntimeError(
                 f"result type {value.dtype.name} can't be cast to the desired output type "
@@ -831,6 +843,7 @@ class Tensor:
 
     @property
     def is_cuda(self) -> bool:
+        """Whether it is on the GPU."""
         return self.device.always_lazy
 
 
@@ -853,6 +866,15 @@ def _read_only_error() -> RuntimeError:
     return RuntimeError(
         "in-place write: the NumPy array behind this tensor is read-only; clone() it"
     )
+
+
+def no_more_dims(value: Tensor, shape: tuple[int, ...]) -> None:
+    """RuntimeError where what is to be written in place has more dims than there are."""
+    if len(value._node.shape) > len(shape):
+        raise RuntimeError(
+            f"shape mismatch: output with shape {list(shape)} doesn't match the broadcast shape "
+            f"{list(value._node.shape)}; an in-place op keeps the shape"
+        )
 
 
 def _fit(value: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -995,7 +1017,8 @@ def _host_array(data: Any, dtype: dt.dtype | None) -> np.ndarray:
             _check_fit(array, dtype)
         return _as(array, dtype)
     if array.dtype.kind == "f" and not _holds_numpy(data):
-        return array.astype(dt.get_default_dtype().numpy)
+        with np.errstate(over="ignore"):
+            return array.astype(dt.get_default_dtype().numpy)
     if array.dtype.kind == "c" and not _holds_numpy(data):
         return array.astype(dt.get_default_dtype().to_complex().numpy)
     if array.dtype.kind == "i" and not _holds_numpy(data):
@@ -1015,7 +1038,8 @@ def _check_fit(array: np.ndarray, d: dt.dtype) -> None:
 def _as(array: np.ndarray, d: dt.dtype) -> np.ndarray:
     if array.dtype.kind == "c" and d.category != dt.COMPLEX:
         array = array.real
-    array = array.astype(d.numpy)
+    with np.errstate(over="ignore"):
+        array = array.astype(d.numpy)
     return array if d.narrow is None else d.narrow(array)
 
 

@@ -69,8 +69,8 @@ INDICES: list[tuple[Callable[[str], Any], str]] = [
     (lambda d: F.nll_loss(pf.ones(2, 3, device=d), pf.tensor([-1, 0], device=d)),
      "nll_loss: target out of range: expected 0 to 2"),
     (lambda d: pf.ones(3, 2, device=d)[pf.tensor([0, -4], device=d)], "out of range for size 3"),
-    (lambda d: pf.ones(3, 2, device=d).gather(1, pf.full((3, 1), 2, device=d)),
-     "gather: index .*out of range for size 2"),
+    (lambda d: pf.ones(3, 2, device=d).take(pf.full((3, 1), 6, device=d)),
+     "take: index .*out of range for size 6"),
     (lambda d: pf.ones(3, device=d).index_select(0, pf.tensor([5], device=d)),
      "index_select: index .*out of range for size 3"),
 ]  # fmt: skip

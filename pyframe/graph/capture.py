@@ -157,7 +157,7 @@ def run_eagerly(capture: Capture) -> None:
 
 def _value(n: Node) -> Any:
     if n.op is CONST:
-        return dt.convert_scalar(n.attrs[0], n.dtype)
+        return dt.rounded(n.attrs[0], n.dtype)
     fn: Any = n.op.numpy  # type: ignore[union-attr]
     data = np.asarray(fn(*[i.data for i in n.inputs], *n.attrs))
     return data if data.dtype == n.dtype.numpy else data.astype(n.dtype.numpy)

@@ -20,7 +20,7 @@ class Guard:
         self.flag = zeros((), dtype=dt.int32, device=device)
         self.errors: list[tuple[type[Exception], str]] = []
 
-    def check(self, bad: Tensor, message: str, error: type[Exception] = IndexError) -> None:
+    def check(self, bad: Tensor, message: str, error: type[Exception]) -> None:
         """Note `error(message)` for the next look if any element of `bad` is true by then."""
         from pyframe.ops import elementwise as el
         from pyframe.tensor import no_grad

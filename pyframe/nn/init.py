@@ -30,6 +30,7 @@ def calculate_gain(nonlinearity: str, param: Any = None) -> float:
 
 
 def fans(tensor: Tensor) -> tuple[int, int]:
+    """(inputs, outputs) of each element of a weight (out, in, *kernel)."""
     if tensor.ndim < 2:
         raise ValueError(
             "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions, got "

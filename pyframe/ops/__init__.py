@@ -36,7 +36,7 @@ from pyframe.ops import (
     windows,
 )
 from pyframe.ops.op import REGISTRY, GradNode, Op, apply, mode, next_seq
-from pyframe.ops.public import as_functions as as_functions, with_numpy_names
+from pyframe.ops.public import as_functions as as_functions, as_public
 from pyframe.tensor import Tensor, as_tensor
 
 __all__ = ["FUNCTIONS", "METHODS", "REGISTRY", "Op", "apply"]
@@ -84,6 +84,7 @@ def _inplace(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
     op = op if isinstance(op, el.Elementwise) else REGISTRY.get(name)
     to_bool = isinstance(op, el.Elementwise) and op.rule is el.TO_BOOL
     ufunc = op.numpy if op is not None and isinstance(op.numpy, np.ufunc) and not to_bool else None
+    fn = as_public(f"{name}_", fn)
 
     def run(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if ufunc is not None and not kwargs and _written_directly(ufunc, self, args):
@@ -125,6 +126,8 @@ def _keep_saved(x: Tensor, last: Any, first: int) -> None:
 
 
 def _rebinding(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
+    fn = as_public(f"{name}_", fn)
+
     def run(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return self._become(lambda: fn(self, *args, **kwargs))
 
@@ -223,7 +226,7 @@ def _dtype_method(name: str, d: dt.dtype) -> None:
 
 def _attach() -> None:
     for name, fn in {**METHODS, **ONLY_METHODS}.items():
-        setattr(Tensor, name, with_numpy_names(fn))
+        setattr(Tensor, name, as_public(name, fn))
     for name, fn in INPLACE.items():
         setattr(Tensor, f"{name}_", _inplace(name, fn))
     for name, fn in REBIND.items():
@@ -254,13 +257,18 @@ def _attach() -> None:
         "bfloat16": dt.bfloat16, "cfloat": dt.complex64, "cdouble": dt.complex128,
     }.items():  # fmt: skip
         _dtype_method(name, d)
-    t.T = property(lambda self: movement.permute(self, *reversed(range(self.ndim))))
+    t.T = property(
+        lambda self: movement.permute(self, *reversed(range(self.ndim))), doc="All dims reversed."
+    )
     t.mT = property(_mT)
-    t.H = property(lambda self: complex.adjoint(self) if self.ndim else self)
+    t.H = property(
+        lambda self: complex.adjoint(self) if self.ndim else self, doc="A matrix's adjoint."
+    )
     t.mH = property(complex.adjoint)
     t.real = property(complex.real, lambda self, value: complex.real(self).copy_(value))
     t.imag = property(complex.imag, lambda self, value: complex.imag(self).copy_(value))
     t.type_as = lambda self, other: self.to(other.dtype)
+    t.type_as.__doc__ = "Converted to the dtype of `other`."
 
 
 _attach()

@@ -107,10 +107,10 @@ def tensor_split(
         if at <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {at}")
         size, more = divmod(n, int(at))
-        return unsafe_split_with_sizes(input, [size + (i < more) for i in range(at)], d)
+        return unsafe_split_with_sizes(input, [size + 1] * more + [size] * (int(at) - more), d)
     if at is None:
         raise TypeError("tensor_split: expected indices_or_sections")
-    ends = [slice(0, int(i)).indices(n)[1] for i in at]
+    ends = [slice(0, i).indices(n)[1] for i in mv.as_ints("tensor_split", (at,))]
     cuts = zip([0, *ends], [*ends, n], strict=True)
     return tuple([mv.part(input, d, a, max(b - a, 0)) for a, b in cuts])
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from pyframe import dtypes as dt
 from pyframe.devices import mode
 from pyframe.graph import guard as guards
@@ -26,6 +28,13 @@ def real(name: str, x: Any) -> None:
         raise NotImplementedError(
             f"{name}: not implemented for {x.dtype.name}, which has no order; use .abs() or .real"
         )
+
+
+def numbers(name: str, x: Any) -> None:
+    """`real`, and NotImplementedError for bools."""
+    real(name, x)
+    if x.dtype is dt.bool_:
+        raise NotImplementedError(f"{name}: not implemented for bool; use .int() first")
 
 
 def floats(name: str, *xs: Tensor | None) -> None:
@@ -59,8 +68,24 @@ def same_dtype(name: str, *xs: Any) -> None:
             )
 
 
-def one_value(name: str, value: Any) -> None:
-    """RuntimeError for a tensor with dims, where a number or a 0-d tensor is expected."""
+def params_like(name: str, input: Tensor, **params: Tensor | None) -> None:
+    """RuntimeError unless parameters are of the input's dtype, or float32 beside a half one."""
+    for what, x in params.items():
+        mixed = input.dtype in (dt.float16, dt.bfloat16) and x is not None and x.dtype is dt.float32
+        if x is not None and x.dtype is not input.dtype and not mixed:
+            raise RuntimeError(
+                f"{name}: expected {what} of the input's dtype {input.dtype.name}, but got "
+                f"{x.dtype.name}; convert it with .to(input.dtype)"
+            )
+
+
+def one_value(name: str, value: Any, dtype: dt.dtype | None = None) -> None:
+    """RuntimeError for a tensor with dims where a number or a 0-d tensor is expected, and for a
+    number that `dtype` cannot hold; TypeError for what is neither."""
+    if not isinstance(value, (Tensor, bool, int, float, complex, np.number, np.bool_)):
+        raise TypeError(f"{name}: expected a number or a 0-d tensor, got {type(value).__name__}")
+    if dtype is not None and dtype is not dt.bool_ and not isinstance(value, Tensor):
+        dt.convert_scalar(value, dtype)
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(
             f"{name} only supports a number or a 0-dimensional value tensor, but got one with "
@@ -97,7 +122,7 @@ def no_overlap(name: str, written: Tensor, *read: Any, same: bool = True) -> Non
 # --- what only the values show
 
 
-def guard(bad: Tensor, message: str, error: type[Exception] = IndexError) -> None:
+def guard(bad: Tensor, message: str, error: type[Exception]) -> None:
     """On a lazy device: raise error(message) at the next read if any of `bad` is true."""
     if mode.capture is not None and mode.capture.batches:
         mode.capture.check(bad, message, error)

@@ -14,7 +14,7 @@ from pyframe.ops import check, complex as cx, elementwise as el, movement as mv,
 from pyframe.ops.elementwise import np_cast
 from pyframe.ops.op import apply, check_dtype, const
 from pyframe.ops.public import public
-from pyframe.tensor import Tensor, tensor as new_tensor, upload
+from pyframe.tensor import Tensor, no_more_dims, tensor as new_tensor, upload
 
 
 def _sizes(name: str, size: Any, named: Any = None) -> tuple[int, ...]:
@@ -64,10 +64,10 @@ def _filled(
         value = value.item()
     d = dtype or dt.of_scalar(value)
     check_dtype(name, d, target)
+    one = dt.convert_scalar(value, d)
     if target.lazy:
         with_grad = _op.new(const(value, d, target))
         return _finish(mv.expand(with_grad, shape).clone(), requires_grad)
-    one = dt.convert_scalar(value, d)
     data = np.full(shape, one if d.narrow is None else d.narrow(np.asarray(one)), d.numpy)
     return _finish(_op.new(Node(None, (), (), shape, d, target, data)), requires_grad)
 
@@ -80,8 +80,8 @@ def _maker(name: str, value: int) -> Any:
 
     run.__name__ = run.__qualname__ = name
     run.__doc__ = (
-        f"A tensor of {name}; dtype, device and requires_grad as given, layout, memory_format and "
-        "pin_memory are accepted."
+        f"A tensor of {name}; dtype, device and requires_grad as given.\n\n    layout, "
+        "memory_format and pin_memory are accepted. RuntimeError for negative sizes.\n    "
     )
     return run
 
@@ -148,6 +148,7 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
         src = full((), src, device=self.device)
     check.tensors("copy_", src)
     check.no_overlap("copy_", self, src)
+    no_more_dims(src, self._node.shape)
     return self._overwrite(src if src.device is self.device else src.to(self.device))
 
 
@@ -413,7 +414,9 @@ def randperm(n: int, *, generator: Any = None, **kw: Any) -> Tensor:
 def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
     """1 with the probability that each element (or `p`) gives, else 0; no gradient."""
     if input.dtype.category < dt.FLOAT and p is None:
-        raise RuntimeError(f"bernoulli: expected float probabilities, got {input.dtype.name}")
+        raise NotImplementedError(
+            f"bernoulli: expected float probabilities, got {input.dtype.name}; use .float() first"
+        )
     chance = input.detach() if p is None else p
     if isinstance(chance, (int, float)) and not 0 <= chance <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")

@@ -46,6 +46,8 @@ class Elementwise(Op):
         )  # fmt: skip
         operands = ", ".join(self.names[: len(self.inputs)])
         self.__doc__ = f"{name}({operands}), of each element, broadcast; torch.{name}."
+        if self.of_ints is not None:
+            self.__doc__ += f"\n\n    {self.of_ints.__doc__}\n    "
 
     def _is_plain(self, d: dt.dtype) -> bool:
         if (self.real and d.category == dt.COMPLEX) or (self.of_ints and d.category == dt.INTEGER):
@@ -147,7 +149,7 @@ class Elementwise(Op):
         elif self.rule is COUNT and common is dt.bool_:
             common, same = dt.int64, False
         elif self.rule is NUMBER and common is dt.bool_:
-            refused = RuntimeError if self.name in ("neg", "sub") else NotImplementedError
+            refused = RuntimeError if self.name in ("neg", "sub", "relu") else NotImplementedError
             raise refused(
                 f"{self.name}: not supported for bool tensors; use ~, ^ or logical_* instead"
             )
@@ -162,7 +164,7 @@ class Elementwise(Op):
 
 
 def _no_zero(op: Elementwise, a: Any, b: Any) -> None:
-    """RuntimeError where an int is divided by 0; on a GPU at the next read, if `b` is a tensor."""
+    """RuntimeError where an int is divided by 0; on the GPU by a tensor's when it is next read."""
     message = f"{op.name}: ZeroDivisionError: integer division by zero"
     if not isinstance(b, Tensor):
         if b == 0:
@@ -172,6 +174,7 @@ def _no_zero(op: Elementwise, a: Any, b: Any) -> None:
 
 
 def _no_negative_power(op: Elementwise, a: Any, b: Any) -> None:
+    """RuntimeError of an int to a negative power."""
     if not isinstance(b, Tensor) and b < 0:
         raise RuntimeError(
             "pow: Integers to negative integer powers are not allowed; use .float() first"
@@ -365,7 +368,7 @@ def _pow_exponent_grad(g: Tensor, y: Tensor, a: Any) -> Tensor:
 
 neg = op("neg", "x", np.negative, "{t}(0) - {x}", NUMBER, x=lambda g: -g)
 abs = op(
-    "abs", "x", np.abs, "abs({x})", infer=lambda x: (x.shape, x.dtype.to_real()),
+    "abs", "x", np.abs, "abs({x})", NUMBER, infer=lambda x: (x.shape, x.dtype.to_real()),
     x=lambda g, x: g * sgn(x),
 )  # fmt: skip
 sign = op("sign", "x", mathfn.sign, "pf_sign_{t}({x})", real=True, x=lambda g: g * 0.0)
@@ -472,19 +475,19 @@ def _over_square(a: Tensor, b: Tensor) -> Tensor:
 # --- rounding and the parts of a number
 
 floor = op(
-    "floor", "x", mathfn.keep_int(np.floor), "pf_floor_{t}({x})", real=True,
+    "floor", "x", mathfn.keep_int(np.floor), "pf_floor_{t}({x})", NUMBER, real=True,
     calls=bound.of_floats(np.floor), x=lambda g: g * 0.0,
 )  # fmt: skip
 ceil = op(
-    "ceil", "x", mathfn.keep_int(np.ceil), "pf_ceil_{t}({x})", real=True,
+    "ceil", "x", mathfn.keep_int(np.ceil), "pf_ceil_{t}({x})", NUMBER, real=True,
     calls=bound.of_floats(np.ceil), x=lambda g: g * 0.0,
 )  # fmt: skip
 trunc = op(
-    "trunc", "x", mathfn.keep_int(np.trunc), "pf_trunc_{t}({x})", real=True,
+    "trunc", "x", mathfn.keep_int(np.trunc), "pf_trunc_{t}({x})", NUMBER, real=True,
     calls=bound.of_floats(np.trunc), x=lambda g: g * 0.0,
 )  # fmt: skip
 round_ = op(
-    "round", "x", mathfn.keep_int(np.rint), "pf_round_{t}({x})", real=True,
+    "round", "x", mathfn.keep_int(np.rint), "pf_round_{t}({x})", NUMBER, real=True,
     calls=bound.of_floats(np.rint), x=lambda g: g * 0.0,
 )  # fmt: skip
 signbit = op("signbit", "x", mathfn.signbit, "pf_signbit_{t}({x})", TO_BOOL, real=True)
@@ -504,7 +507,7 @@ exponent_of = op(  # e of x = m * 2^e, 0.5 <= |m| < 1
 # --- activations that a composition would make slower
 
 relu = op("relu", "x", lambda x: np.maximum(x, bound.filled(0, x.shape, x.dtype)),
-          "pf_max_{t}({x}, {t}(0))", calls=bound.relu,
+          "pf_max_{t}({x}, {t}(0))", NUMBER, calls=bound.relu,
           real=True, x=lambda g, y: where(gt(y, 0), g, 0.0))  # fmt: skip
 
 # --- comparison and logic

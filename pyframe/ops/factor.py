@@ -161,14 +161,15 @@ def np_adjoint(x: Array) -> Array:
 def _np_cholesky(a: Array, what: str) -> tuple[Array, ...]:
     info = np.zeros(a.shape[:-2], a.dtype)
     try:
-        return np.linalg.cholesky(a), info
+        out = np.linalg.cholesky(a)  # NaN passes through LAPACK unseen
+        if not np.isnan(np.diagonal(out, 0, -2, -1)).any():
+            return out, info
     except np.linalg.LinAlgError:
         out = np.zeros_like(a)
     for at, one in _each(info, a):
-        try:
+        info[at] = _first_minor(one)
+        if not info[at]:
             out[at] = np.linalg.cholesky(one)
-        except np.linalg.LinAlgError:
-            info[at] = _first_minor(one)
     _refuse(
         what, info.real, "The factorization could not be completed because the input is not "
         "positive-definite (the leading minor of order {} is not positive-definite).",
@@ -177,16 +178,16 @@ def _np_cholesky(a: Array, what: str) -> tuple[Array, ...]:
 
 
 def _first_minor(a: Array) -> int:
-    """The order of the first leading minor that is not positive-definite."""
-    low, high = 0, a.shape[0]
+    """The order of the first leading minor that is not positive-definite, 0 if all are."""
+    low, high = 0, a.shape[0] + 1
     while high - low > 1:
         middle = (low + high) // 2
         try:
-            np.linalg.cholesky(a[:middle, :middle])
-            low = middle
+            definite = not np.isnan(np.linalg.cholesky(a[:middle, :middle])[-1, -1])
         except np.linalg.LinAlgError:
-            high = middle
-    return high
+            definite = False
+        low, high = (middle, high) if definite else (low, middle)
+    return high % (a.shape[0] + 1)
 
 
 def _cholesky_shapes(a: Shape, what: str) -> tuple[Shape, ...]:
@@ -249,6 +250,9 @@ def _triangle(x: Tensor) -> Tensor:
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """(L L^H)^-1 (`upper`: (L^H L)^-1)."""
     float_matrix("cholesky_inverse", L, True, "L")
+    zero = el.eq(main_diagonal(L.detach()), 0)
+    what = "cholesky_inverse: a diagonal element is zero, the inversion could not be completed"
+    check.refuse(zero, f"{what} because the input matrix is singular.", LinAlgError)
     return cholesky_solve(eye_like(L, L.shape[-1]), L, upper)
 
 
@@ -447,6 +451,13 @@ def lu_unpack(
         raise RuntimeError(
             "lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype, got "
             f"{LU_pivots.dtype.name}"
+        )
+    n = LU_data.shape[-2]
+    outside = el.logical_or(el.lt(LU_pivots, 1), el.gt(LU_pivots, n))
+    check.refuse(outside, f"lu_unpack: LU_pivots must be between 1 and {n} inclusive")
+    if LU_pivots._node.shape != (*LU_data._node.shape[:-2], min(LU_data._node.shape[-2:])):
+        raise RuntimeError(
+            f"lu_unpack: LU_pivots {list(LU_pivots.shape)} don't fit LU_data {list(LU_data.shape)}"
         )
     empty = LU_data.new_zeros(0)
     p = lower = upper = empty
@@ -823,6 +834,12 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
             f"linalg.ldl_solve: Expected pivots to be integers of shape {list(LD.shape[:-1])}, got "
             f"{pivots.dtype.name} {list(pivots.shape)}"
         )
+    far = el.gt(el.abs(pivots), LD.shape[-1])
+    check.refuse(
+        el.logical_or(el.eq(pivots, 0), far),
+        f"linalg.ldl_solve: Pivots must satisfy 1 <= |pivot| <= {LD.shape[-1]}; pass the result of "
+        "ldl_factor",
+    )
     return apply(ldl_solve_op, (LD, pivots, B), (hermitian,))
 
 

@@ -24,10 +24,11 @@ def _take_numpy(x: np.ndarray, index: np.ndarray) -> np.ndarray:
 
 
 def _checked(index: np.ndarray, rows: int) -> np.ndarray:
+    """The index as NumPy takes it, 32 bits wide in a page; IndexError where it is out of range."""
     if index.size and (index.min() < 0 or index.max() >= rows):
         bad = index[(index < 0) | (index >= rows)][0]
         raise IndexError(f"index {bad} is out of bounds for size {rows}; expected 0 to {rows - 1}")
-    return index
+    return index.astype(np.intp, copy=False)
 
 
 def _add_rows_numpy(index: np.ndarray, source: np.ndarray, rows: int) -> np.ndarray:
@@ -37,7 +38,7 @@ def _add_rows_numpy(index: np.ndarray, source: np.ndarray, rows: int) -> np.ndar
     out = np.zeros((rows, source.shape[1]), source.dtype)
     if not index.size:
         return out
-    places = _checked(index, rows).astype(np.intp, copy=False)
+    places = _checked(index, rows)
     if source.shape[1] <= 16:
         for into, column in zip(out.T, source.T, strict=True):
             if source.dtype.kind == "f":
@@ -145,8 +146,10 @@ add_segments = Op(  # bounds (rows + 1,), order (n,), source (n, B) -> (rows, B)
 )  # fmt: skip
 
 
-def _check_index(name: str, index: Tensor, rows: int, wrap: bool = True) -> Tensor:
-    """`index` with negatives counted from the end (if `wrap`); out of range is an IndexError."""
+def _check_index(
+    name: str, index: Tensor, rows: int, wrap: bool = True, error: type[Exception] = IndexError
+) -> Tensor:
+    """`index` with negatives counted from the end (if `wrap`); `error` where it is out of range."""
     if index.dtype.category != dt.INTEGER:
         raise IndexError(
             f"{name}: expected an integer index (int32 or int64), got {index.dtype.name}"
@@ -156,6 +159,7 @@ def _check_index(name: str, index: Tensor, rows: int, wrap: bool = True) -> Tens
         check.guard(
             el.logical_or(el.lt(index, least), el.ge(index, rows)),
             f"{name}: index out of range for size {rows}; expected {least} to {rows - 1}",
+            error,
         )
         return el.where(el.lt(index, 0), index + rows, index) if wrap else index
     data = index._node.data
@@ -163,7 +167,7 @@ def _check_index(name: str, index: Tensor, rows: int, wrap: bool = True) -> Tens
         low, high = data.min(), data.max()
         if low < least or high >= rows:
             bad = low if low < least else high
-            raise IndexError(
+            raise error(
                 f"{name}: index {bad} is out of range for size {rows}; "
                 f"expected {least} to {rows - 1}"
             )
@@ -172,21 +176,24 @@ def _check_index(name: str, index: Tensor, rows: int, wrap: bool = True) -> Tens
     return index
 
 
-def checked_classes(what: str, index: Tensor, n: int, ignore: int | None = None) -> Tensor:
-    """`index` itself; IndexError where an element is outside 0..n-1 (and not `ignore`)."""
+def checked_classes(
+    what: str, index: Tensor, n: int, ignore: int | None = None,
+    error: type[Exception] = IndexError,
+) -> Tensor:  # fmt: skip
+    """`index` itself; `error` where an element is outside 0..n-1 (and not `ignore`)."""
     message = f"{what} out of range: expected 0 to {n - 1}"
     if index.device.lazy:
         bad = el.logical_or(el.lt(index, 0), el.ge(index, n))
         if ignore is not None and not 0 <= ignore < n:
             bad = el.logical_and(bad, el.ne(index, ignore))
-        check.guard(bad, message)
+        check.guard(bad, message, error)
         return index
     data = index._node.data
     if ignore is not None:
         data = data[data != ignore]
     if data.size and (data.min() < 0 or data.max() >= n):
         seen = data.min() if data.min() < 0 else data.max()
-        raise IndexError(f"{message}, got {seen}")
+        raise error(f"{message}, got {seen}")
     return index
 
 
@@ -200,7 +207,7 @@ UFUNCS: dict[str, Any] = {
 def np_places(index: np.ndarray, shape: tuple[int, ...], dim: int) -> np.ndarray:
     """Flat positions in `shape` of the elements that `index` names along a dim."""
     step = math.prod(shape[dim + 1 :])
-    flat = _checked(index, shape[dim]).astype(np.intp, copy=False)
+    flat = _checked(index, shape[dim])
     flat = flat * step if step > 1 else flat
     starts = _starts if index.size <= 1 << 16 else _starts.__wrapped__
     return flat + starts(index.shape, shape, dim)
@@ -368,11 +375,14 @@ def _index_along(name: str, input: Tensor, dim: int, index: Tensor) -> tuple[Ten
                 f"{list(index.shape)} to be no larger than self {list(input.shape)} apart from "
                 f"dimension {d}"
             )
-    return x, _check_index(name, i, x._node.shape[d], wrap=False), d
+    return x, _check_index(name, i, x._node.shape[d], False, RuntimeError), d
 
 
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
-    """out[i][j] = input[index[i][j]][j] for dim 0, and so on; torch.gather."""
+    """out[i][j] = input[index[i][j]][j] for dim 0, and so on; torch.gather.
+
+    RuntimeError for an index out of range; on the GPU when a value is next read.
+    """
     x, i, d = _index_along("gather", input, dim, index)
     if not i.numel():
         return mv.nothing_of(x, index._node.shape)
@@ -390,7 +400,10 @@ def gathered(input: Tensor, d: int, index: Tensor) -> Tensor:
 
 
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """`gather` whose index is broadcast against the other dims; without a dim, of all elements."""
+    """`gather` whose index is broadcast against the other dims; without a dim, of all elements.
+
+    IndexError for an index out of range; on the GPU when a value is next read.
+    """
     if indices.dtype.category != dt.INTEGER:
         raise RuntimeError(
             f"take_along_dim(): dtype of indices should be Long but got {indices.dtype.name}"
@@ -439,7 +452,10 @@ def scatter(
     reduce: str | None = None,
 ) -> Tensor:  # fmt: skip
     """`input` with src[i][j] (or a number) put at [index[i][j]][j] (dim 0), and so on; of equal
-    places the last wins. `reduce`: 'add' or 'multiply'."""
+    places the last wins. `reduce`: 'add' or 'multiply'.
+
+    RuntimeError for an index out of range; on the GPU when a value is next read.
+    """
     given = value if src is None else src
     if given is None:
         raise TypeError("scatter(): expected src or value")
@@ -481,7 +497,10 @@ def _reduced_into(
 
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """`input` with src[i][j] added at [index[i][j]][j] (dim 0), and so on; deterministic."""
+    """`input` with src[i][j] added at [index[i][j]][j] (dim 0), and so on; deterministic.
+
+    RuntimeError for an index out of range; on the GPU when a value is next read.
+    """
     return _reduced_into("scatter_add", input, dim, index, src, "sum")
 
 
@@ -489,7 +508,10 @@ def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
     """`scatter` that joins what meets at a place, with what `input` has there unless
-    `include_self=False`; reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'."""
+    `include_self=False`; reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'.
+
+    RuntimeError for an index out of range; on the GPU when a value is next read.
+    """
     if reduce not in (*UFUNCS, "mean"):
         raise RuntimeError(
             f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce!r}"
@@ -606,7 +628,10 @@ def _back(rows: Tensor, like: Tensor, d: int) -> Tensor:
 
 
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The slices of a dim that the 1-d `index` names, in its order."""
+    """The slices of a dim that the 1-d `index` names, in its order.
+
+    IndexError for an index out of range; on the GPU when a value is next read.
+    """
     x, d, index = _vector("index_select", input, dim, index)
     out = _back(apply(take_rows, (_first(x, d), index)), x, d)
     return out if input.ndim else out.reshape(())
@@ -631,7 +656,10 @@ def _slices(name: str, x: Tensor, d: int, index: Tensor, source: Tensor) -> Tens
 
 
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Any = 1) -> Tensor:
-    """`input` with alpha * source's slices added at the places that `index` names."""
+    """`input` with alpha * source's slices added at the places that `index` names.
+
+    IndexError for an index out of range; on the GPU when a value is next read.
+    """
     x, d, index = _vector("index_add", input, dim, index)
     rows = _slices("index_add", x, d, index, source)
     el.check_factor("index_add", "alpha", alpha, x)
@@ -641,7 +669,10 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """`input` with source's slices at the places that `index` names; the last of equals wins."""
+    """`input` with source's slices at the places that `index` names; the last of equals wins.
+
+    IndexError for an index out of range; on the GPU when a value is next read.
+    """
     x, d, index = _vector("index_copy", input, dim, index)
     rows = _slices("index_copy", x, d, index, source)
     out = apply(put_rows, (_first(x, d), index, rows))
@@ -649,9 +680,12 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
 
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """`input` with a number (or 0-d tensor) in the slices that `index` names."""
+    """`input` with a number (or 0-d tensor) in the slices that `index` names.
+
+    IndexError for an index out of range; on the GPU when a value is next read.
+    """
     x, d, index = _vector("index_fill", input, dim, index, wrap=True)
-    check.one_value("index_fill", value)
+    check.one_value("index_fill", value, input.dtype)
     ones = x.new_ones(index.numel(), 1, dtype=dt.int32)
     count = apply(add_rows, (index, ones), (x._node.shape[d],))
     mask = el.gt(count, 0).reshape((x._node.shape[d], *(1,) * (x.ndim - 1 - d)))
@@ -663,7 +697,10 @@ def index_reduce(
     include_self: bool = True,
 ) -> Tensor:  # fmt: skip
     """`input` joined with source's slices at the places that `index` names, as `scatter_reduce`;
-    reduce: 'prod', 'mean', 'amax' or 'amin'."""
+    reduce: 'prod', 'mean', 'amax' or 'amin'.
+
+    IndexError for an index out of range; on the GPU when a value is next read.
+    """
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(
             f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin, got {reduce!r}"
@@ -681,7 +718,10 @@ def index_reduce(
 
 
 def take(input: Tensor, index: Tensor) -> Tensor:
-    """The elements at flat positions, in the shape of `index`."""
+    """The elements at flat positions, in the shape of `index`.
+
+    IndexError for an index out of range; on the GPU when a value is next read.
+    """
     if not isinstance(index, Tensor) or index.dtype not in (dt.int64, dt.int32):
         raise RuntimeError("take(): Expected a long tensor for index")
     if not input.numel() and index.numel():
@@ -692,7 +732,10 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """`input` with source's elements at flat positions (added if `accumulate`)."""
+    """`input` with source's elements at flat positions (added if `accumulate`).
+
+    IndexError for an index out of range; on the GPU when a value is next read.
+    """
     if not isinstance(index, Tensor) or index.dtype not in (dt.int64, dt.int32):
         raise RuntimeError("put_(): Expected a long tensor for index")
     if source.dtype is not input.dtype:
@@ -723,6 +766,8 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
         raise TypeError("unravel_index(): expected an integer tensor 'indices'")
     if any(n < 0 for n in sizes):
         raise RuntimeError(f"unravel_index(): 'shape' cannot have negative values, got {sizes}")
+    if indices.numel() and not math.prod(sizes):
+        raise RuntimeError(f"unravel_index(): no index lies in a tensor of shape {list(sizes)}")
     out, rest = [], indices
     for n in reversed(sizes):
         n = n or 1
@@ -781,7 +826,7 @@ def _bool_mask(name: str, mask: Tensor) -> Tensor:
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """`input` with `value` (a number or a 0-d tensor) where the bool `mask` holds."""
     _bool_mask("masked_fill", mask)
-    check.one_value("masked_fill", value)
+    check.one_value("masked_fill", value, input.dtype)
     if isinstance(value, Tensor):
         if value.dtype.category > input.dtype.category and not value.device.lazy:
             return masked_fill(input, mask, value.item())
@@ -1038,7 +1083,10 @@ def _rows(x: Tensor, tensors: dict[int, Tensor]) -> tuple[Any, ...]:
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
-    """x[key]: ints, slices, None and ... give views; tensors, lists and masks give copies."""
+    """x[key]: ints, slices, None and ... give views; tensors, lists and masks give copies.
+
+    IndexError for an index out of range; on the GPU when a value is next read.
+    """
     shape = x._node.shape
     if type(key) is int and shape and -shape[0] <= key < shape[0]:
         return mv.select(x, 0, key)
@@ -1063,7 +1111,10 @@ def getitem(x: Tensor, key: Any) -> Tensor:
 
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
-    """x[key] = value, in place, seen by all that share the memory."""
+    """x[key] = value, in place, seen by all that share the memory.
+
+    IndexError for an index out of range; on the GPU when a value is next read.
+    """
     if (
         isinstance(key, Tensor)
         and key.dtype is dt.bool_
@@ -1127,7 +1178,10 @@ def _with_rows(part: Tensor, tensors: dict[int, Tensor], value: Tensor, accumula
 
 
 def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy of `input` with `values` at `indices` (added to what is there if `accumulate`)."""
+    """A copy of `input` with `values` at `indices` (added to what is there if `accumulate`).
+
+    IndexError for an index out of range; on the GPU when a value is next read.
+    """
     if values.dtype is not input.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import creation, elementwise as el, movement as mv, reduce
+from pyframe.ops import check, creation, elementwise as el, movement as mv, reduce
 from pyframe.ops.complex import adjoint, conj, imag, real
 from pyframe.ops.factor import (
     Array,
@@ -385,6 +385,7 @@ def cdist(
             raise RuntimeError(
                 f"cdist only supports floating-point dtypes, X{i + 1} got: {x.dtype.name}"
             )
+    check.same_dtype("cdist", x1, x2)
     if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(
             f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}"

@@ -567,6 +567,8 @@ def trace(input: Tensor) -> Tensor:
     """The sum of a matrix's diagonal."""
     if input.ndim != 2:
         raise RuntimeError(f"trace: expected a matrix, but got tensor with dim {input.ndim}")
+    if input.dtype is dt.bool_:
+        raise NotImplementedError("trace: not implemented for bool; use .int() first")
     return mv.diagonal(input).sum()
 
 
@@ -600,6 +602,7 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
             "linalg.cross: inputs must have the same number of dimensions, got "
             f"{_shapes(input, other)}"
         )
+    check.same_dtype("linalg.cross", input, other)
     d = normalize_dim(dim, input.ndim)
     if input.ndim == 0 or input.shape[d] != 3 or other.shape[d] != 3:
         raise RuntimeError(

@@ -312,13 +312,14 @@ def _view_dtype(x: Tensor, d: dt.dtype) -> Tensor:
 
 def permute(input: Tensor, *order_: Any, dims: Any = None) -> Tensor:
     """The dims in another order; torch.permute."""
-    order = tuple(normalize_dim(d, input.ndim) for d in as_sizes("permute", order_, dims))
+    given = as_sizes("permute", order_, dims)
+    order = [normalize_dim(d, input.ndim) for d in given] if len(given) == input.ndim else [-1]
     if sorted(order) != list(range(input.ndim)):
         raise RuntimeError(
-            f"permute(sparse_coo): dims {list(order)} do not match a tensor of {input.ndim} dims: "
+            f"permute(sparse_coo): dims {list(given)} do not match a tensor of {input.ndim} dims: "
             "expected each dim once"
         )
-    return apply(permute_op, (input,), (order,))
+    return apply(permute_op, (input,), (tuple(order),))
 
 
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
@@ -531,7 +532,7 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
     return reshape(input, (*shape[:d], *new, *shape[d + 1 :]))
 
 
-def narrow(input: Tensor, dim: int, start: Any, length: int) -> Tensor:
+def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     """Elements start..start+length of a dim, as a view."""
     if isinstance(start, Tensor):
         if start.ndim or start.dtype.category != dt.INTEGER:

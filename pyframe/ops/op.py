@@ -133,7 +133,7 @@ def const(value: Any, dtype: dt.dtype, device: Device) -> Node:
     """A number in the graph, as a node of this dtype; see `Const`."""
     data = None
     if not device.lazy:
-        data = dt.convert_scalar(value, dtype)
+        data = dt.rounded(value, dtype)
     elif dtype.category == dt.INTEGER:
         fits = int(dt.convert_scalar(value, dtype))
         if dtype is dt.int64 and device.always_lazy:
@@ -470,6 +470,11 @@ def record(
             return _by_fallback(op, inputs, attrs, grad)
         if device.always_lazy:
             check_dtype(op.name, dtype, device)
+            if shape and max(shape) > 0x7FFFFFFF:
+                raise RuntimeError(
+                    f"{op.name}: a result of shape {list(shape)} is too large for '{device}', "
+                    "which counts places in 32 bits; expected less than 2147483648 along each dim"
+                )
         out = new(Node(op, nodes, attrs, shape, dtype, device))
         if op.alias:
             out._share(inputs[0], op, attrs)

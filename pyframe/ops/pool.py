@@ -428,7 +428,7 @@ def max_unpool(
             )
     lead = input._node.shape[:-k]
     planes, length, area = math.prod(lead), math.prod(input._node.shape[-k:]), math.prod(size)
-    index = checked_classes(f"{name}: index", indices.detach(), area)
+    index = checked_classes(f"{name}: index", indices.detach(), area, error=RuntimeError)
     index = mv.reshape(index, (planes, length))
     source = mv.reshape(input, (planes, length))
     if input.device.always_lazy:

@@ -10,6 +10,8 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pyframe import dtypes as dt
 from pyframe.ops import check
 from pyframe.ops.op import mode
@@ -57,29 +59,148 @@ def as_functions(functions: dict[str, Callable[..., Any]]) -> dict[str, Callable
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x2": "other"}
 
 
-def with_numpy_names(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn` with NumPy's names of its arguments too, and float, int, … as `dtype=`, as PyTorch."""
+def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` with NumPy's names of its arguments too, and float, int, … as `dtype=`, as PyTorch;
+    what it raises names the function and the argument to blame (see `_blame`)."""
     if not isinstance(fn, types.FunctionType):
         return fn
     known = inspect.signature(fn).parameters
     renamed = {a: b for a, b in _NUMPY_NAMES.items() if b in known and a not in known}
-    any_dtype = "dtype" in known or any(p.kind is p.VAR_KEYWORD for p in known.values())
-    if not renamed and not any_dtype:
-        return fn
+    checked = any(_kinds(p.annotation) for p in known.values())
+    good: set[tuple[Any, ...]] = set()  # the types of arguments that were looked at
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
-        if kwargs:
-            kwargs = {renamed.get(k, k): v for k, v in kwargs.items()}
-            if "dtype" in kwargs:
-                kwargs["dtype"] = dt.of_argument(fn.__name__, kwargs["dtype"])
-        return fn(*args, **kwargs)
+        try:
+            if kwargs:
+                kwargs = {renamed.get(k, k): v for k, v in kwargs.items()}
+                if "dtype" in kwargs:
+                    kwargs["dtype"] = dt.of_argument(name, kwargs["dtype"])
+            if checked:
+                key: tuple[Any, ...] = tuple(map(type, args))
+                if kwargs:
+                    key += (*kwargs, *map(type, kwargs.values()))
+                if key not in good and _check(name, fn, args, kwargs):
+                    good.add(key)
+            return fn(*args, **kwargs)
+        except Exception as e:
+            better = _blame(name, fn, args, kwargs, e)
+            if better is e:
+                raise
+            raise better from e
 
     return run
 
 
+def publish(scope: dict[str, Any], names: list[str]) -> None:
+    """`as_public` of the functions of a namespace, in place."""
+    scope.update({n: as_public(n, scope[n]) for n in names})
+
+
+_NAMED = (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError)
+_INSTEAD = {  # of what Python or NumPy raises within, what the function does
+    AttributeError: TypeError, KeyError: ValueError, ZeroDivisionError: RuntimeError,
+    MemoryError: RuntimeError, OverflowError: RuntimeError,
+}  # fmt: skip
+_TOO_LARGE = ("array is too big", "Maximum allowed", "Unable to allocate")
+
+
+def _kinds(annotation: Any) -> set[str]:
+    """The types that an annotation names if they are checked, else none."""
+    kinds = set(str(annotation).split(" | "))
+    return kinds if kinds <= {"Tensor", "int", "float", "bool", "None"} else set()
+
+
+def _check(name: str, fn: Callable[..., Any], args: Any, kwargs: Any) -> bool:
+    """TypeError where an argument is not what its annotation says; whether types alone tell."""
+    try:
+        given = inspect.signature(fn).bind(*args, **kwargs)
+    except TypeError:
+        return False  # Python's own words on missing and unknown arguments follow
+    types_tell = True
+    for key, value in given.arguments.items():
+        parameter = given.signature.parameters[key]
+        kinds = _kinds(parameter.annotation)
+        if not kinds or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        number = bool(kinds & {"int", "float", "bool"})
+        if isinstance(value, Tensor) and "Tensor" not in kinds:
+            types_tell, fits = False, number and value.numel() == 1
+        elif isinstance(value, Tensor) or value is None:
+            fits = value is not None or "None" in kinds
+        elif isinstance(value, complex) and "float" in kinds:
+            types_tell = False
+            fits = any(isinstance(x, Tensor) and x.is_complex() for x in given.arguments.values())
+        else:
+            fits = number and (isinstance(value, np.bool_) or hasattr(value, "__index__"))
+            fits = fits or ("float" in kinds and isinstance(value, (float, np.floating)))
+        if not fits:
+            hint = "; make it one with pf.tensor" if "Tensor" in kinds else ""
+            expected = parameter.annotation.replace(" | ", " or ")
+            raise TypeError(
+                f"{name}(): argument '{key}' must be {expected}, not {type(value).__name__}{hint}"
+            )
+    return types_tell
+
+
+def _blame(
+    name: str, fn: Callable[..., Any], args: Any, kwargs: Any, error: Exception
+) -> Exception:
+    """What to raise for the `error` of fn(*args, **kwargs): TypeError where an argument is not what
+    its annotation says, else the same (see `_INSTEAD`), with the function's name and what it got if
+    the text has no name. Nothing of this is paid for before something has gone wrong."""
+    if type(error) not in _NAMED and not isinstance(error, tuple(_INSTEAD)):
+        return error  # not about arguments: what a hook raised, or a way to stop
+    try:
+        given = inspect.signature(fn).bind(*args, **kwargs)
+        _check(name, fn, args, kwargs)
+    except TypeError as e:
+        return e if "must be" in str(e) else error
+    text = getattr(error, "said", str(error))  # without the name of a function within this one
+    if name.rstrip("_") in text or text.startswith("device "):
+        said = text
+    else:
+        empty = not text and isinstance(error, MemoryError)
+        if empty or any(words in text for words in _TOO_LARGE):
+            text, error = "can't allocate memory for a result so large", MemoryError()
+        seen = ", ".join(f"{key}={_shown(value)}" for key, value in given.arguments.items())
+        said = f"{name}: {text}" + ("" if "; got " in text else f"; got {seen}")
+    if type(error) in _NAMED or "32 bits" in text:
+        error.args = (said, *error.args[1:])
+    else:
+        error = next(new for old, new in _INSTEAD.items() if isinstance(error, old))(said)
+    error.said = text  # type: ignore[attr-defined]
+    return error
+
+
+def _shown(value: Any) -> str:
+    """An argument in an error's text."""
+    if isinstance(value, Tensor):
+        return f"{value.dtype.name}{list(value.shape)}"
+    if isinstance(value, (list, tuple)) and len(value) < 9:
+        return f"[{', '.join(map(_shown, value))}]"
+    text = f"{value:.6g}" if isinstance(value, float) else repr(value)
+    return text if len(text) < 60 else f"a {type(value).__name__}"
+
+
+def _fits(value: Any, expected: str) -> bool:
+    """Whether an argument is what its annotation says; of those that are not checked always."""
+    kinds = set(expected.split(" | "))
+    if not kinds <= {"Tensor", "int", "float", "bool", "None"}:
+        return True
+    if isinstance(value, Tensor):
+        return "Tensor" in kinds or (
+            value.numel() == 1 and kinds & {"int", "float", "bool"} != set()
+        )
+    if value is None:
+        return "None" in kinds
+    if isinstance(value, (bool, np.bool_)) or hasattr(value, "__index__"):
+        return bool(kinds & {"int", "float", "bool"})
+    return "float" in kinds and isinstance(value, (float, np.floating))
+
+
 def _with_out(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
-    fn = with_numpy_names(fn)
+    fn = as_public(name, fn)
 
     def run(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         result = fn(*args, **kwargs)

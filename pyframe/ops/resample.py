@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import elementwise as el, movement as mv
+from pyframe.ops import check, elementwise as el, movement as mv
 from pyframe.ops.index import index_select, take_rows
 from pyframe.ops.matmul import matmul
 from pyframe.ops.op import apply
@@ -79,6 +79,8 @@ def take_places(x: Tensor, axis: int, places: np.ndarray) -> Tensor:
 
 def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     """`pad` elements of `value` at both ends of the last dims; negative ones cut. A copy."""
+    pad = mv.as_ints("pad", (pad,))
+    check.one_value("pad", value, input.dtype)
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise RuntimeError(
             f"pad: length must be divisible by 2 and at most {2 * input.ndim} for input of "
@@ -86,7 +88,7 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
         )
     widths = [(0, 0)] * input.ndim
     for i in range(len(pad) // 2):
-        widths[-1 - i] = (int(pad[2 * i]), int(pad[2 * i + 1]))
+        widths[-1 - i] = (pad[2 * i], pad[2 * i + 1])
     for d, (n, (a, b)) in enumerate(zip(input._node.shape, widths, strict=True)):
         if n + a + b < 0 or -a > n or -b > n:
             raise RuntimeError(
@@ -108,6 +110,7 @@ def pad(input: Tensor, pad: Any, mode: str, value: Any) -> Tensor:
             f"pad: Unrecognised padding mode {mode!r}; use 'constant', 'reflect', 'replicate' or "
             "'circular'"
         )
+    pad = mv.as_ints("pad", (pad,))
     k = len(pad) // 2
     lead = input.ndim - k
     if len(pad) % 2 or not 1 <= k <= 3 or lead not in ((1, 2) if mode != "circular" else (2,)):
@@ -123,7 +126,7 @@ def pad(input: Tensor, pad: Any, mode: str, value: Any) -> Tensor:
     out = input
     for i in range(k):
         n = input._node.shape[-1 - i]
-        a, b = int(pad[2 * i]), int(pad[2 * i + 1])
+        a, b = pad[2 * i], pad[2 * i + 1]
         if n + a + b < 1:
             raise RuntimeError(
                 f"pad: input of size {n} at dim {-1 - i}, plus padding {a} and {b}, results in an "

@@ -285,7 +285,7 @@ def msort(input: Tensor) -> Tensor:
 
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """(values, indices) of the k largest (or smallest) along a dim, in order."""
-    check.real("topk", input)
+    check.numbers("topk", input)
     d = one_dim("topk", input, dim)
     n = input._node.shape[d] if input.ndim else 1
     if not 0 <= k <= n:
@@ -301,7 +301,7 @@ def _picked(kind: Any, input: Tensor, d: int, index: Tensor, keepdim: bool) -> A
 
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     """(values, indices) of the k-th smallest element along a dim, k from 1."""
-    check.real("kthvalue", input)
+    check.numbers("kthvalue", input)
     d = one_dim("kthvalue", input, dim)
     n = input._node.shape[d] if input.ndim else 1
     no_empty("kthvalue", input, (d,) if input.ndim else ())
@@ -313,7 +313,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any
 
 def _median(kind: Any, input: Tensor, dim: int | None, keepdim: bool) -> Any:
     name = kind.__name__
-    check.real(name, input)
+    check.numbers(name, input)
     if dim is None:
         if not input.numel():
             return input.new_full((), math.nan)
@@ -476,6 +476,7 @@ def searchsorted(
     right = right or side == "right"
     sequence = sorted_sequence
     if not isinstance(input, Tensor):
+        check.one_value(name, input)
         if sequence.ndim != 1:
             raise RuntimeError(
                 f"{name}(): input value can be a scalar only when boundaries tensor dimension is "
@@ -594,7 +595,7 @@ def _counted(x: np.ndarray, inverse: bool) -> tuple[np.ndarray, ...] | None:
     low = x.min()
     if int(x.max()) - int(low) > 2 * x.size:
         return None
-    above = np.subtract(x, low, dtype=np.int64, casting="unsafe").reshape(-1)
+    above = np.subtract(x, low, dtype=np.int64, casting="unsafe").reshape(-1).astype(np.intp)
     count = np.bincount(above)
     there = np.flatnonzero(count)
     place = np.empty(len(count), np.int64)
@@ -701,6 +702,7 @@ def _bounds(name: str, x: Tensor, low: Any, high: Any, widen: float) -> tuple[Te
             check.guard(
                 el.logical_not(el.logical_and(el.isfinite(low), el.isfinite(high))),
                 f"{name}: the range of the values is not finite",
+                RuntimeError,
             )
             same = el.eq(low, high)
             return el.where(same, low - widen, low), el.where(same, high + widen, high)

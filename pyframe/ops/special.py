@@ -112,11 +112,13 @@ def _inverse(x: Tensor) -> Tensor:
 
 def i0(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind and order 0."""
+    input = el.floated(input)
     return i0e(input) * el.exp(el.abs(input))
 
 
 def i1(input: Tensor) -> Tensor:
     """The modified Bessel function of the first kind and order 1."""
+    input = el.floated(input)
     return i1e(input) * el.exp(el.abs(input))
 
 
@@ -292,8 +294,8 @@ def _polynomial(name: str) -> Any:
 
     run.__name__ = name
     run.__doc__ = (
-        f"torch.special.{name}, of degree n; either may be a number. On the GPU the host computes "
-        "it. It has no gradient."
+        f"torch.special.{name}, of degree n; either may be a number.\n\n    On the GPU the host "
+        "computes it. It has no gradient.\n    "
     )
     return run
 

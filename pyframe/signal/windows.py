@@ -1,5 +1,6 @@
 """Window functions, as torch.signal.windows: `M` points, symmetric or of one period."""
 
+from pyframe.ops.public import publish
 from pyframe.ops.windows import (
     bartlett as bartlett,
     blackman as blackman,
@@ -18,3 +19,5 @@ __all__ = [
     "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine",
     "general_hamming", "hamming", "hann", "kaiser", "nuttall",
 ]  # fmt: skip
+
+publish(globals(), __all__)

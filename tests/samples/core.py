@@ -27,6 +27,8 @@ ROWS: tuple[Row, ...] = (
     Row("remainder:0d", lambda t, F, x, y: x[0] % y[0] + t.fmod(x[0], y[0]) + x[0] // y[0],
         (normal(1), positive(1)), grad=False),
     Row("fmod", lambda t, F, x: t.fmod(x, 0.7), (normal(4, 5),)),
+    Row("fmod:0d", lambda t, F, x, y: t.fmod(x[0], y[0]) + x[0] % y[0] + x[0] // y[0],
+        (positive(1), positive(1)), grad=False),
     binary("pow", positive(4, 5), normal(5)),
     Row("pow:square", lambda t, F, x: x**2, (normal(4, 5),)),
     Row("pow:cube", lambda t, F, x: x**3, (normal(4, 5),)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -131,9 +132,9 @@ def rrelu(
 def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
     """x brought nearer to 0 by lambd, and 0 where |x| <= lambd."""
     check.floats("softshrink", input)
-    if lambd < 0:
+    if not 0 <= lambd < math.inf:
         raise RuntimeError(
-            f"softshrink: lambda must be greater or equal to 0, but found to be {lambd}"
+            f"softshrink: lambda must be finite and greater or equal to 0, but found to be {lambd}"
         )
     return input - el.clamp(input, -lambd, lambd)
 

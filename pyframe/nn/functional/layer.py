@@ -54,6 +54,15 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
             f"linear: input of shape {list(input.shape)} has {input._node.shape[-1]} features, but "
             f"weight of shape {list(weight.shape)} expects {weight._node.shape[1]}"
         )
+    if weight.ndim > 2:
+        raise RuntimeError(
+            f"linear: expected a weight (out, in) or (in,), got {list(weight.shape)}"
+        )
+    if bias is not None and (bias.ndim > 2 or bias.dtype is not input.dtype):
+        raise RuntimeError(
+            f"linear: expected a bias of shape (out,) and of the input's dtype {input.dtype.name}, "
+            f"but got {bias.dtype.name} {list(bias.shape)}"
+        )
     if input.ndim and weight.ndim == 2 and input.dtype is weight.dtype:
         out = _linear(input, weight)
     else:
@@ -63,6 +72,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """input1 @ weight[o] @ input2 + bias[o]: (*, a), (*, b), (out, a, b) -> (*, out)."""
+    check.same_dtype("bilinear", *[x for x in (input1, input2, weight, bias) if x is not None])
     lead = input1._node.shape[:-1]
     if lead != input2._node.shape[:-1]:
         raise RuntimeError(
@@ -248,6 +258,7 @@ def native_layer_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(layer_norm, mean, 1 / sqrt(var + eps)), statistics with the normalized dims as 1."""
     dims = _last_dims("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+    check.params_like("layer_norm", input, weight=weight, bias=bias)
     out, mean, _, rstd = _standard(input, dims, eps)
     out = _affine(out, weight, bias, input._node.shape[-len(dims) :])
     return out, mean.detach(), rstd.detach()
@@ -265,7 +276,8 @@ def rms_norm(
     return _affine(out, weight, None, input._node.shape[-len(dims) :])
 
 
-def _check_channels(name: str, n: int, **params: Tensor | None) -> None:
+def _check_channels(name: str, input: Tensor, n: int, **params: Tensor | None) -> None:
+    check.params_like(name, input, **params)
     for what, x in params.items():
         if x is not None and x._node.shape != (n,):
             raise RuntimeError(
@@ -307,7 +319,7 @@ def native_batch_norm(
         raise RuntimeError(f"batch_norm: expected input (N, C, *), got {list(shape)}")
     c = shape[1]
     _check_channels(
-        "batch_norm", c, weight=weight, bias=bias, running_mean=running_mean,
+        "batch_norm", input, c, weight=weight, bias=bias, running_mean=running_mean,
         running_var=running_var,
     )  # fmt: skip
     row = (c, *(1,) * (len(shape) - 2))
@@ -362,7 +374,7 @@ def instance_norm(
     if len(shape) < 2:
         raise RuntimeError(f"instance_norm: expected input (N, C, *), got {list(shape)}")
     _check_channels(
-        "instance_norm", shape[1], weight=weight, bias=bias, running_mean=running_mean,
+        "instance_norm", input, shape[1], weight=weight, bias=bias, running_mean=running_mean,
         running_var=running_var,
     )  # fmt: skip
     if 0 in shape:
@@ -405,8 +417,8 @@ def native_group_norm(
     group: int, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """(group_norm, mean (N, group), 1 / sqrt(var + eps) (N, group)) of an input (N, C, *)."""
-    _check_channels("group_norm", C, weight=weight, bias=bias)
     check.floats("group_norm", input)
+    _check_channels("group_norm", input, C, weight=weight, bias=bias)
     shape = input._node.shape
     out, mean, _, rstd = _standard(input.reshape(N, group, C // group * HxW), (2,), eps)
     out = _affine(out.reshape(shape), weight, bias, (C, *(1,) * (len(shape) - 2)))
@@ -530,8 +542,8 @@ def embedding(
 
 
 def checked_rows(name: str, input: Tensor, weight: Tensor) -> Tensor:
-    """The ints of `input` as a vector; RuntimeError for dtypes or shapes that don't fit, IndexError
-    for a row outside the table (V, D)."""
+    """The ints of `input` as a vector; RuntimeError for dtypes or shapes that don't fit, and for a
+    row outside the table (V, D); of `embedding` that is an IndexError."""
     if weight.ndim != 2:
         raise RuntimeError(f"{name}: 'weight' must be 2-D, got shape {list(weight.shape)}")
     if input.dtype not in (dt.int32, dt.int64):
@@ -539,7 +551,9 @@ def checked_rows(name: str, input: Tensor, weight: Tensor) -> Tensor:
             f"{name}: Expected tensor for argument #1 'indices' to have dtype int64 or int32, "
             f"but got {input.dtype.name}"
         )
-    return _index.checked_classes(f"{name}: index", input.reshape(-1), weight._node.shape[0])
+    error = RuntimeError if name == "embedding_bag" else IndexError
+    rows = weight._node.shape[0]
+    return _index.checked_classes(f"{name}: index", input.reshape(-1), rows, error=error)
 
 
 def _rows(weight: Tensor, flat: Tensor, padding_idx: int | None, by_freq: bool) -> Tensor:
@@ -580,6 +594,9 @@ def _check_bags(
         )
     if weight.ndim != 2:
         raise ValueError(f"{name}: weight has to be a 2D Tensor, got {weight.ndim}-d")
+    if weight.dtype.category != dt.FLOAT:
+        raise RuntimeError(f"{name}: expected a weight of a float dtype, got {weight.dtype.name}")
+    check.params_like(name, weight, per_sample_weights=per_sample_weights)
     if input.ndim not in (1, 2):
         raise ValueError(f"{name}: input has to be 1D or 2D Tensor, got {input.ndim}-d")
     if input.ndim == 2 and offsets is not None:
@@ -610,7 +627,6 @@ def embedding_bag(
     'max' with offsets reads them. Otherwise as `embedding`.
     """
     _check_bags(input, weight, offsets, mode, scale_grad_by_freq or sparse, per_sample_weights)
-    flat = checked_rows("embedding_bag", input, weight)
     if padding_idx is not None:
         rows = len(weight)
         if not -rows <= padding_idx < rows:
@@ -618,6 +634,7 @@ def embedding_bag(
                 f"embedding_bag: padding_idx must be within {rows} embeddings, got {padding_idx}"
             )
         padding_idx %= rows
+    flat = checked_rows("embedding_bag", input, weight)
     if max_norm is not None:
         renorm_rows(weight, flat, max_norm, norm_type)
     picked = _rows(weight, flat, None, scale_grad_by_freq)
@@ -644,6 +661,8 @@ def embedding_bag(
 
 def _bags(offsets: Tensor, n: int) -> Tensor:
     """int64 (n,): the bag of each place, the last one that starts at or before it."""
+    if n and not offsets.numel():
+        raise RuntimeError(f"embedding_bag: offsets are empty, but input has {n} elements")
     first, last = el.ne(offsets[:1], 0), el.gt(offsets, n)
     check.refuse(first, "embedding_bag: offsets[0] has to be 0, the start of the first bag")
     check.refuse(last, f"embedding_bag: an offset is greater than input's length {n}")

@@ -249,6 +249,7 @@ def multi_margin_loss(
     if weight is not None and weight.ndim != 1:
         raise ValueError(f"multi_margin_loss: weight must be one-dimensional, got {weight.ndim}-d")
     check.floats("multi_margin_loss", input)
+    check.params_like("multi_margin_loss", input, weight=weight)
     if input.ndim > 2 or 0 in input._node.shape[-1:]:
         raise RuntimeError(
             "multi_margin_loss: Expected non-empty vector or matrix with optional 0-dim batch "
@@ -270,7 +271,7 @@ def multi_margin_loss(
             f"{list(weight.shape)}"
         )
     x, y = input.reshape(n, c), target.reshape(n, 1)
-    y = _index.checked_classes("multi_margin_loss: target", y, c)
+    y = _index.checked_classes("multi_margin_loss: target", y, c, error=RuntimeError)
     z = el.clamp(margin - _index.gather(x, 1, y) + x, min=0)
     z = z if p == 1 else z * z
     if weight is not None:
@@ -305,7 +306,7 @@ def multilabel_margin_loss(
             f"multilabel_margin_loss: expected target of dtype int64, got {target.dtype.name}"
         )
     x, y = input.reshape(-1, c), target.reshape(-1, c)
-    y = _index.checked_classes("multilabel_margin_loss: target", y, c, -1)
+    y = _index.checked_classes("multilabel_margin_loss: target", y, c, -1, RuntimeError)
     places = el.iota((c,), input.device)
     end = rd.amin(el.where(el.lt(y, 0), places, c), 1, True)
     listed = el.lt(places, end)
@@ -343,18 +344,18 @@ def binary_cross_entropy(
 ) -> Tensor:  # fmt: skip
     """-(t * log(x) + (1 - t) * log(1 - x)), logarithms no less than -100; equal shapes.
 
-    RuntimeError for an input outside 0..1 (on the GPU when a value is next read).
+    RuntimeError for an input or target outside 0..1 (on the GPU when a value is next read).
     """
     reduction = _reduction(size_average, reduce, reduction)
     check.floats("binary_cross_entropy", input)
     _equal_sizes("binary_cross_entropy", input, target)
     check.same_dtype("binary_cross_entropy", input, target)
-    message = "binary_cross_entropy: all elements of input should be between 0 and 1"
-    checked = input.detach()
-    outside = el.logical_or(el.lt(checked, 0), el.gt(checked, 1))
-    check.refuse(outside, message)
+    for what, x in (("input", input.detach()), ("target", target.detach())):
+        inside = el.logical_and(el.ge(x, 0), el.le(x, 1))  # NaN is not
+        message = f"binary_cross_entropy: all elements of {what} should be between 0 and 1"
+        check.refuse(el.logical_not(inside), message)
     loss = apply(bce_op, (input, target))
-    return _reduce(loss if weight is None else loss * weight, reduction)
+    return _reduce(_in_place("binary_cross_entropy", loss, weight), reduction)
 
 
 def _equal_sizes(name: str, input: Tensor, target: Tensor) -> None:
@@ -373,11 +374,26 @@ def binary_cross_entropy_with_logits(
     t = 1. See https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html."""
     reduction = _reduction(size_average, reduce, reduction)
     _equal_sizes("binary_cross_entropy_with_logits", input, target)
+    name = "binary_cross_entropy_with_logits"
+    check.floats(name, input)
     minus_log = _softplus(-input)
     if pos_weight is not None:
-        minus_log = ((pos_weight - 1) * target + 1) * minus_log
+        minus_log = _in_place(name, minus_log, (pos_weight - 1) * target + 1)
     loss = (1 - target) * input + minus_log
-    return _reduce(loss if weight is None else loss * weight, reduction)
+    return _reduce(_in_place(name, loss, weight), reduction)
+
+
+def _in_place(name: str, loss: Tensor, weight: Tensor | None) -> Tensor:
+    """loss * weight; RuntimeError where that has another shape, or does not fit its dtype."""
+    if weight is None:
+        return loss
+    out = loss * weight
+    if out._node.shape != loss._node.shape or not dt.can_cast(out.dtype, loss.dtype):
+        raise RuntimeError(
+            f"{name}: expected a weight that broadcasts to the loss, {loss.dtype.name} "
+            f"{list(loss.shape)}, but got {weight.dtype.name} {list(weight.shape)}"
+        )
+    return out.to(loss.dtype)
 
 
 def kl_div(
@@ -386,6 +402,12 @@ def kl_div(
 ) -> Tensor:  # fmt: skip
     """target * (log(target) - input): input log-probabilities, target probabilities, or their
     logarithms with `log_target`. 'batchmean' divides the sum by the size of dim 0."""
+    for x in (input, target):
+        if x.dtype.category != dt.FLOAT:
+            raise RuntimeError(
+                f"kl_div: expected input and target of a float dtype, got {x.dtype.name}; use "
+                ".float() first"
+            )
     by_batch = reduction == "batchmean" and size_average is None and reduce is None
     if reduction == "mean" and size_average is None and reduce is None:
         warnings.warn(
@@ -493,6 +515,8 @@ def mse_loss(
     """(input - target)^2; with `weight` the mean divides by its sum."""
     _same_shape("mse_loss", input, target)
     reduction = _reduction(size_average, reduce, reduction)
+    for x in (input, target):
+        check.real("mse_loss", x)
     return _times_weight("mse_loss", el.square(input - target), input, weight, reduction)
 
 
@@ -514,8 +538,9 @@ def smooth_l1_loss(
     _same_shape("smooth_l1_loss", input, target)
     reduction = _reduction(size_average, reduce, reduction)
     check.floats("smooth_l1_loss", input)
-    if beta < 0:
+    if not beta >= 0:
         raise RuntimeError(f"smooth_l1_loss: does not support negative values for beta, got {beta}")
+    check.real("smooth_l1_loss", target)
     d = el.abs(input - target)
     if beta:
         d = _huber(d, beta)
@@ -537,10 +562,11 @@ def huber_loss(
     _same_shape("huber_loss", input, target)
     reduction = _reduction(None, None, reduction)
     check.floats("huber_loss", input)
-    if delta <= 0:
+    if not delta > 0:
         raise RuntimeError(
             f"huber_loss: does not support non-positive values for delta, got {delta}"
         )
+    check.real("huber_loss", target)
     loss = _huber(el.abs(input - target), delta)
     return _times_weight("huber_loss", loss, input, weight, reduction, by_weight=False)
 
@@ -554,7 +580,13 @@ def soft_margin_loss(
 ) -> Tensor:  # fmt: skip
     """log(1 + exp(-target * input))."""
     reduction = _reduction(size_average, reduce, reduction)
-    return _reduce(_softplus(-target * input), reduction)
+    loss = _softplus(-target * input)
+    if loss._node.shape != input._node.shape:
+        raise RuntimeError(
+            f"soft_margin_loss: target {list(target.shape)} doesn't broadcast to input "
+            f"{list(input.shape)}"
+        )
+    return _reduce(loss, reduction)
 
 
 def multilabel_soft_margin_loss(
@@ -718,8 +750,9 @@ def _lengths(name: str, lengths: Any, n: int) -> np.ndarray:
     if isinstance(lengths, Tensor):
         if lengths.dtype.category != dt.INTEGER:
             raise RuntimeError(f"ctc_loss: {name} must be integral, got {lengths.dtype.name}")
-        lengths = lengths._host()
-    found = np.asarray(lengths, np.int64).reshape(-1)
+        found = lengths._host().astype(np.int64).reshape(-1)
+    else:
+        found = np.array(mv.as_ints(f"ctc_loss: {name}", (lengths,)), np.int64)
     if len(found) != n:
         raise RuntimeError(f"ctc_loss: {name} must be of size {n}, the batch, got {len(found)}")
     if (found < 0).any():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 from pyframe import dtypes as dt
@@ -13,6 +14,7 @@ from pyframe.nn.functional.layer import (
 )
 from pyframe.ops import elementwise as el
 from pyframe.ops.creation import rand
+from pyframe.ops.public import publish
 from pyframe.tensor import Tensor
 
 
@@ -118,3 +120,6 @@ def instance_norm(
     return F.instance_norm(
         input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
     )
+
+
+publish(globals(), [n for n, v in vars().items() if inspect.isfunction(v) and n != "publish"])

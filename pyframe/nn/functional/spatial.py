@@ -104,8 +104,12 @@ def _max_pool(k: int) -> tuple[Any, Any]:
 
     what = f"The largest element of each window over the last {k} dim(s)"
     return (
-        _named(run, name, f"{what}; return_indices: (values, int64 flat index in each plane)."),
-        _named(both, f"{name}_with_indices", f"{what} and its int64 flat index in each plane."),
+        _named(
+            run, name, f"{what};\n    return_indices: (values, int64 flat index in each plane)."
+        ),
+        _named(
+            both, f"{name}_with_indices", f"{what}\n    and its int64 flat index in each plane."
+        ),
     )
 
 
@@ -155,8 +159,12 @@ def _adaptive_max_pool(k: int) -> tuple[Any, Any]:
 
     what = f"The largest element of each of `output_size` bins over the last {k} dim(s)"
     return (
-        _named(run, name, f"{what}; return_indices: (values, int64 flat index in each plane)."),
-        _named(both, f"{name}_with_indices", f"{what} and its int64 flat index in each plane."),
+        _named(
+            run, name, f"{what};\n    return_indices: (values, int64 flat index in each plane)."
+        ),
+        _named(
+            both, f"{name}_with_indices", f"{what}\n    and its int64 flat index in each plane."
+        ),
     )
 
 
@@ -177,7 +185,7 @@ def _fractional_max_pool(k: int) -> tuple[Any, Any]:
         return run(input, kernel_size, output_size, output_ratio, True, _random_samples)
 
     what = "The largest element of windows at random steps (https://arxiv.org/abs/1412.6071)"
-    doc = f"{what}; `_random_samples` in [0, 1) is (N, C, {k})."
+    doc = f"{what};\n    `_random_samples` in [0, 1) is (N, C, {k})."
     return _named(run, name, doc), _named(both, f"{name}_with_indices", f"{what} and its index.")
 
 
