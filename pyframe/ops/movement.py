@@ -316,7 +316,7 @@ def permute(input: Tensor, *order_: Any, dims: Any = None) -> Tensor:
     order = [normalize_dim(d, input.ndim) for d in given] if len(given) == input.ndim else [-1]
     if sorted(order) != list(range(input.ndim)):
         raise RuntimeError(
-            f"permute(sparse_coo): dims {list(given)} do not match a tensor of {input.ndim} dims: "
+            f"permute: dims {list(given)} do not match a tensor of {input.ndim} dims: "
             "expected each dim once"
         )
     return apply(permute_op, (input,), (tuple(order),))

@@ -183,22 +183,6 @@ def _shown(value: Any) -> str:
     return text if len(text) < 60 else f"a {type(value).__name__}"
 
 
-def _fits(value: Any, expected: str) -> bool:
-    """Whether an argument is what its annotation says; of those that are not checked always."""
-    kinds = set(expected.split(" | "))
-    if not kinds <= {"Tensor", "int", "float", "bool", "None"}:
-        return True
-    if isinstance(value, Tensor):
-        return "Tensor" in kinds or (
-            value.numel() == 1 and kinds & {"int", "float", "bool"} != set()
-        )
-    if value is None:
-        return "None" in kinds
-    if isinstance(value, (bool, np.bool_)) or hasattr(value, "__index__"):
-        return bool(kinds & {"int", "float", "bool"})
-    return "float" in kinds and isinstance(value, (float, np.floating))
-
-
 def _with_out(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     fn = as_public(name, fn)
 
