@@ -46,6 +46,8 @@ def _infer(x: Any, axes: tuple[int, ...], keepdim: bool) -> tuple[tuple[int, ...
 def _folded(fn: np.ufunc, x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
     """fn.reduce, but few elements for each of many results as a sum of slices: NumPy takes the
     reduced dims one result at a time."""
+    if x.size < 2048:
+        return fn.reduce(x, axes, x.dtype, None, keepdim)
     shape = _reduced(x.shape, axes, keepdim)
     size = math.prod(shape)
     if size >= 1024 and x.size // size > 20 and x.shape[axes[-1]] <= 20 and len(axes) > 1:
