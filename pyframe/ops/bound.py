@@ -54,6 +54,25 @@ def copy(xs: Sequence[Array], attrs: Any, out: Array, scratch: Any) -> Calls:
     return [(np.copyto, (out, xs[0]))]
 
 
+def at_least(a: Array, b: Any, out: Array | None = None) -> Any:
+    """np.maximum(a, b): where b is one number, NumPy's clip takes a third of its time."""
+    if b.ndim == 0 and a.size >= 4096 and a.dtype.kind == "f" and b == b:
+        return np.clip(a, b, np.inf, out)
+    return np.maximum(a, b, out=out)
+
+
+def at_most(a: Array, b: Any, out: Array | None = None) -> Any:
+    """np.minimum(a, b): see `at_least`."""
+    if b.ndim == 0 and a.size >= 4096 and a.dtype.kind == "f" and b == b:
+        return np.clip(a, -np.inf, b, out)
+    return np.minimum(a, b, out=out)
+
+
+def as_one(fn: Any) -> Callable[..., Calls]:
+    """The call of an op that is fn(*inputs, out)."""
+    return lambda xs, attrs, out, scratch: [(fn, (*xs, out))]
+
+
 def relu(xs: Sequence[Array], attrs: Any, out: Array, scratch: Any) -> Calls:
     (x,) = xs
     return [ufunc_call(np.maximum, (x, filled(0, out.shape, out.dtype)), out)]

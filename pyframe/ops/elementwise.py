@@ -377,20 +377,24 @@ reciprocal = op(
     "reciprocal", "x", np.reciprocal, "1.0 / {x}", FLOAT, x=lambda g, y: -g * conj(y) * conj(y)
 )
 maximum = op(
-    "maximum", "a b", np.maximum, "pf_max_{t}({a}, {b})", numbers=NONE, real=True,
+    "maximum", "a b", bound.at_least, "pf_max_{t}({a}, {b})", numbers=NONE, real=True,
+    calls=bound.as_one(bound.at_least),
     a=lambda g, a, b: g * _share(a, b, gt), b=lambda g, a, b: g * _share(a, b, lt),
 )  # fmt: skip
 minimum = op(
-    "minimum", "a b", np.minimum, "pf_min_{t}({a}, {b})", numbers=NONE, real=True,
+    "minimum", "a b", bound.at_most, "pf_min_{t}({a}, {b})", numbers=NONE, real=True,
+    calls=bound.as_one(bound.at_most),
     a=lambda g, a, b: g * _share(a, b, lt), b=lambda g, a, b: g * _share(a, b, gt),
 )  # fmt: skip
 clamp_min = op(  # as maximum, but at a tie all of the gradient is the input's
-    "clamp_min", "a b", np.maximum, "pf_max_{t}({a}, {b})", numbers=SECOND, real=True,
+    "clamp_min", "a b", bound.at_least, "pf_max_{t}({a}, {b})", numbers=SECOND, real=True,
+    calls=bound.as_one(bound.at_least),
     names="input min", a=lambda g, a, b: where(ge(a, b), g, 0.0),
     b=lambda g, a, b: where(lt(a, b), g, 0.0),
 )  # fmt: skip
 clamp_max = op(
-    "clamp_max", "a b", np.minimum, "pf_min_{t}({a}, {b})", numbers=SECOND, real=True,
+    "clamp_max", "a b", bound.at_most, "pf_min_{t}({a}, {b})", numbers=SECOND, real=True,
+    calls=bound.as_one(bound.at_most),
     names="input max", a=lambda g, a, b: where(le(a, b), g, 0.0),
     b=lambda g, a, b: where(gt(a, b), g, 0.0),
 )  # fmt: skip
@@ -506,7 +510,7 @@ exponent_of = op(  # e of x = m * 2^e, 0.5 <= |m| < 1
 
 # --- activations that a composition would make slower
 
-relu = op("relu", "x", lambda x: np.maximum(x, bound.filled(0, x.shape, x.dtype)),
+relu = op("relu", "x", lambda x: bound.at_least(x, x.dtype.type(0)),
           "pf_max_{t}({x}, {t}(0))", NUMBER, calls=bound.relu,
           real=True, x=lambda g, y: where(gt(y, 0), g, 0.0))  # fmt: skip
 
