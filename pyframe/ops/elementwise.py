@@ -565,6 +565,11 @@ where3 = op(
     a=lambda g, condition: where(condition, g, 0.0),
     b=lambda g, condition: where(condition, 0.0, g),
 )  # fmt: skip
+hardtanh = op(  # as clamp, but with no gradient at the ends themselves
+    "hardtanh", "x low high", np.clip, "pf_min_{t}(pf_max_{t}({x}, {low}), {high})", real=True,
+    calls=bound.as_one(np.clip),
+    x=lambda g, x, low, high: where(logical_or(le(x, low), ge(x, high)), 0.0, g),
+)  # fmt: skip
 
 
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:

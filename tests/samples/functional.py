@@ -27,8 +27,9 @@ def sign(x: Any) -> Any:
 
 ROWS: tuple[Row, ...] = (
     # activations
+    Row("hardtanh", lambda t, F, x: F.hardtanh(x, -0.5, 0.7), (normal(4, 5),)),
     Row("activation:pieces", each(
-        lambda t, F, x: F.hardtanh(x, -0.5, 0.7), lambda t, F, x: F.relu6(x * 5),
+        lambda t, F, x: F.relu6(x * 5),
         lambda t, F, x: F.hardsigmoid(x * 3), lambda t, F, x: F.hardswish(x * 3),
         lambda t, F, x: F.leaky_relu(x, 0.2), lambda t, F, x: F.threshold(x, 0.1, 2.0),
         lambda t, F, x: F.hardshrink(x), lambda t, F, x: F.softshrink(x, 0.3),

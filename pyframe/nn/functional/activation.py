@@ -67,11 +67,6 @@ def threshold(input: Tensor, threshold: Any, value: Any, inplace: bool = False) 
     return maybe_inplace(lambda x: el.where(el.le(x, threshold), value, x), input, inplace)
 
 
-def _clipped(x: Tensor, low: Any, high: Any) -> Tensor:
-    """x within (low, high), with no gradient at the ends themselves."""
-    return el.where(el.le(x, low), low, el.where(el.ge(x, high), high, x))
-
-
 def hardtanh(
     input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Tensor:
@@ -84,7 +79,7 @@ def hardtanh(
         min_val, max_val = int(min_val), int(max_val)
         if min_val < 0 and not input.dtype.is_signed:
             raise RuntimeError(f"hardtanh: negative limits don't fit {input.dtype.name}")
-    return maybe_inplace(lambda x: _clipped(x, min_val, max_val), input, inplace)
+    return maybe_inplace(lambda x: el.hardtanh(x, min_val, max_val), input, inplace)
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
@@ -95,13 +90,13 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(x + 3, 0), 6) / 6 (arXiv 1905.02244)."""
     check.floats("hardsigmoid", input)
-    return maybe_inplace(lambda x: _clipped(x + 3.0, 0.0, 6.0) / 6.0, input, inplace)
+    return maybe_inplace(lambda x: el.hardtanh(x + 3.0, 0.0, 6.0) / 6.0, input, inplace)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * hardsigmoid(x) (arXiv 1905.02244)."""
     check.floats("hardswish", input)
-    return maybe_inplace(lambda x: x * _clipped(x + 3.0, 0.0, 6.0) / 6.0, input, inplace)
+    return maybe_inplace(lambda x: x * el.hardtanh(x + 3.0, 0.0, 6.0) / 6.0, input, inplace)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
