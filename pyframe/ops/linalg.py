@@ -27,6 +27,7 @@ from pyframe.ops.factor import (
 from pyframe.ops.matmul import matmul, sum_over, zeros_of
 from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.public import public, results
+from pyframe.ops.scan import cumprod
 from pyframe.ops.spectral import svdvals
 from pyframe.tensor import Tensor, normalize_dim
 
@@ -424,10 +425,9 @@ def linalg_vander(x: Tensor, N: int | None = None) -> Tensor:
 
 def _powers(x: Tensor, n: int) -> Tensor:
     x = x if x.dtype.category >= dt.FLOAT else x.to(dt.int64)
-    powers = [creation.ones_like(x)]
-    for _ in range(n - 1):
-        powers.append(powers[-1] * x)
-    return mv.stack(powers, -1)
+    x = mv.unsqueeze(x, -1)
+    rest = cumprod(mv.expand(x, (*x._node.shape[:-1], n - 1)), -1)
+    return mv.cat([creation.ones_like(x), rest], -1)
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import check, elementwise as el, specialfn
+from pyframe.ops import check, elementwise as el, movement as mv, reduce, specialfn
 from pyframe.ops.elementwise import FLOAT
 from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.public import public
@@ -50,10 +50,9 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
         raise RuntimeError(f"mvlgamma: p has to be greater than or equal to 1, got {p!r}")
     if input.dtype is dt.bool_:
         raise RuntimeError("mvlgamma: not implemented for bool; use .float() first")
-    out = lgamma(input)
-    for j in range(1, p):
-        out = out + lgamma(input - 0.5 * j)
-    return out + p * (p - 1) / 4 * math.log(math.pi)
+    less = el.iota((p,), input.device) * 0.5
+    parts = lgamma(mv.unsqueeze(input, -1) - less.to(el.result_type(input, 0.5)))
+    return reduce.sum(parts, -1) + p * (p - 1) / 4 * math.log(math.pi)
 
 
 # --- the error function's kin
