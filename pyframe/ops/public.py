@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
+import traceback
 import types
 import warnings
 from collections import namedtuple
@@ -150,7 +152,9 @@ def _blame(
     its annotation says, else the same (see `_INSTEAD`), with the function's name and what it got if
     the text has no name. Nothing of this is paid for before something has gone wrong."""
     if type(error) not in _NAMED and not isinstance(error, tuple(_INSTEAD)):
-        return error  # not about arguments: what a hook raised, or a way to stop
+        return error  # not about arguments: a way to stop
+    if _from_elsewhere(error):
+        return error
     try:
         given = inspect.signature(fn).bind(*args, **kwargs)
         _check(name, fn, args, kwargs)
@@ -171,6 +175,15 @@ def _blame(
         error = next(new for old, new in _INSTEAD.items() if isinstance(error, old))(said)
     error.said = text  # type: ignore[attr-defined]
     return error
+
+
+def _from_elsewhere(error: Exception) -> bool:
+    """Whether the caller's own code raised it: a hook's, or a function's among the arguments."""
+    ours = {"pyframe", "numpy", "scipy"} | sys.stdlib_module_names
+    return any(
+        frame.f_globals.get("__name__", "").partition(".")[0] not in ours - {"__main__"}
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+    )
 
 
 def _shown(value: Any) -> str:

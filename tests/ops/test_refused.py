@@ -141,3 +141,17 @@ def test_large_numbers_are_inf_in_arithmetic() -> None:
     assert (pf.ones(1) * 1e300).tolist() == [INF]
     assert pf.tensor([1e300]).tolist() == [INF]
     assert (pf.ones(1).half() * 1e6).tolist() == [INF]
+
+
+def test_what_the_users_own_code_raises_passes_as_it_is() -> None:
+    def pack(x: pf.Tensor) -> Any:
+        raise ValueError("mine")
+
+    x = pf.ones(3, requires_grad=True)
+    with (
+        pf.autograd.graph.saved_tensors_hooks(pack, lambda y: y),
+        pytest.raises(ValueError, match=r"^mine$"),
+    ):
+        pf.softmax(x, 0)
+    with pytest.raises(AttributeError, match=r"^'float' object has no attribute 'real_part'$"):
+        pf.ones(2).apply_(lambda v: v.real_part)
