@@ -221,12 +221,8 @@ class Batch:
             ".grad; use pf.func.grad or pf.autograd.grad"
         )
 
-    def watch(self, get: Callable[[], Any]) -> Any:
-        return get() if self.outer is None else self.outer.watch(get)
-
-    @property
-    def modules(self) -> dict[int, Any]:
-        return {} if self.outer is None else self.outer.modules
+    def watch(self, get: Callable[[], Any], value: Any = None) -> Any:
+        return get() if self.outer is None else self.outer.watch(get, value)
 
 
 def _plain(x: Any) -> Any:

@@ -13,6 +13,7 @@ from pyframe import devices as _device, dtypes as dt, grad_mode as _grad_mode
 from pyframe.devices import device as Device
 from pyframe.grad_mode import enable_grad, no_grad
 from pyframe.graph import view as views
+from pyframe.graph.fed import Array, Number, recording
 from pyframe.graph.node import Node, Storage
 from pyframe.ops import op as _op
 from pyframe.ops.op import INFERENCE, UNSEEN, Attached, GradNode, Op, mode
@@ -955,7 +956,18 @@ def from_numpy(array: np.ndarray) -> Tensor:
     if array.dtype.byteorder not in "=|" and array.dtype.newbyteorder("=") != array.dtype:
         raise ValueError("from_numpy: the array has foreign byte order; use .astype first")
     d = dt.dtype.from_numpy(array.dtype)
+    if type(array) is Array:
+        out = upload(np.asarray(array), _device.cpu, d)
+        _feed(out, array.source, True)
+        return out
     return _new(Node(None, (), (), array.shape, d, _device.cpu, array))
+
+
+def _feed(x: Tensor, make: Callable[[], np.ndarray], shares: bool = False) -> None:
+    """Within a capture: each replay reads again the array that `x` was made of."""
+    capture = recording()
+    if capture is not None:
+        capture.feed(x, make, shares)
 
 
 def tensor(
@@ -977,7 +989,15 @@ def tensor(
         if out._storage is data._storage:
             out = out.clone().detach()
     else:
-        out = upload(_host_array(data, dtype), target or _device.get_default_device(), dtype)
+        target = target or _device.get_default_device()
+        if type(data) is Number:
+            one = _new(_op.const(data, dtype or dt.of_scalar(data), target))
+            out = _op.apply(_op.REGISTRY["copy"], (one,))
+        else:
+            out = upload(_host_array(np.asarray(data) if type(data) is Array else data, dtype),
+                         target, dtype)  # fmt: skip
+            if type(data) is Array:
+                _feed(out, lambda: _host_array(data.source(), dtype))
     if requires_grad:
         out.requires_grad_()
     return out
@@ -1079,14 +1099,24 @@ def _op_to_device(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
 
 
 def _transfer(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
-    array, d = x._host(), x.dtype
-    if dtype is not None and dtype is not d:
-        capture, mode.capture = mode.capture, None  # what the host knows it converts at once
+    capture, d = recording(), x.dtype
+    fed = capture.fed.get(id(x._storage)) if capture is not None and not x._steps else None
+
+    def converted(array: np.ndarray) -> Any:
+        if dtype is None or dtype is d:
+            return array
+        inner, mode.capture = mode.capture, None  # what the host knows it converts at once
         try:
-            array, d = _op.CAST(from_numpy(array), dtype)._node.data, dtype
+            return _op.CAST(from_numpy(array), dtype)._node.data
         finally:
-            mode.capture = capture
-    return upload(array, target, d)
+            mode.capture = inner
+
+    if fed is None:
+        return upload(converted(x._host()), target, dtype or d)
+    _, make, _ = fed
+    out = upload(converted(make()), target, dtype or d)
+    _feed(out, lambda: converted(make()))
+    return out
 
 
 def upload(array: np.ndarray, target: Device, d: dt.dtype | None = None) -> Tensor:

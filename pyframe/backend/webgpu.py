@@ -16,7 +16,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.backend.base import Limits, Stats
-from pyframe.graph.guard import Guard
+from pyframe.graph.checks import Checks
 from pyframe.graph.interpret import pack_params, storage_dtype
 from pyframe.graph.node import Node
 from pyframe.graph.program import OUTPUT, TEMP, Kernel, Program
@@ -87,7 +87,7 @@ class WebGPU:
         self._shelves: dict[tuple[int, str], set[Any]] = {}
         self._programs: OrderedDict[Any, _Cached] = OrderedDict()
         self._scratch: dict[int, list[Buffer]] = {}
-        self.guard: Guard | None = None  # what it found is raised by the next read
+        self.checks: Checks | None = None  # what it found is raised by the next read
         # what was loaded, by the id of what `_run` takes, for profiles
         self.programs: weakref.WeakValueDictionary[int, Program] = weakref.WeakValueDictionary()
         self.lock = threading.RLock()  # one Program at a time, as they share their temporaries
@@ -357,12 +357,12 @@ class WebGPU:
                 # a view's own elements, in a buffer that only this read sees
                 node = Node(node.op, node.inputs, node.attrs, node.shape, node.dtype, node.device)
             nodes.append(node)
-        flags = [] if self.guard is None else [self.guard.flag._value()]
+        flags = [] if self.checks is None else [self.checks.flag._value()]
         self.flush([*nodes, *flags])
         return [*nodes, *flags]
 
     def fetch(self, tensors: Sequence[Tensor]) -> list[np.ndarray]:
-        """The tensors' values on the host: one wait for all. Raises what a guard found."""
+        """The tensors' values on the host: one wait for all. Raises what a check found."""
         nodes = self._stored_nodes(tensors)
         return self._arrays(tensors, nodes, self.read([(n.data, _read_bytes(n)) for n in nodes]))
 
@@ -393,8 +393,8 @@ class WebGPU:
             flat = np.frombuffer(data, storage_dtype(n.dtype), math.prod(shape))
             flat = flat != 0 if n.dtype is dt.bool_ else flat.astype(n.dtype.numpy)
             arrays.append(flat.reshape(shape))
-        if self.guard is not None:
-            self.guard.look(int(arrays.pop()))
+        if self.checks is not None:
+            self.checks.look(int(arrays.pop()))
         return arrays
 
 

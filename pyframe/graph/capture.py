@@ -14,6 +14,7 @@ import numpy as np
 from pyframe import dtypes as dt
 from pyframe.devices import device as Device
 from pyframe.grad_mode import set_inference
+from pyframe.graph.fed import Number, seen
 from pyframe.graph.fuse import toposort
 from pyframe.graph.node import Node, Storage
 from pyframe.ops import op as _op
@@ -35,10 +36,12 @@ class Capture:
         ] = {}  # from outside, as they were used
         self.constants: dict[int, Storage] = {}  # of tensors made from host data on the way
         self.grads: dict[int, tuple[Tensor, Tensor | None, bool]] = {}  # leaf, before, was read
-        self.guards: list[tuple[Callable[[], Any], Any]] = []
-        self.modules: dict[int, tuple[Any, bool]] = {}
-        self.live: dict[int, Callable[[], Any]] = {}  # by const node: its value from now on
-        self.kept: list[Any] = []  # whose ids are keys above
+        self.asked: list[tuple[Callable[[], Any], Any, str]] = []  # get, its answer, line
+        self.numbers: dict[Any, Node] = {}  # the const nodes of Numbers
+        # by storage: tensors made of arrays that are read anew (their nodes, and what gives the
+        # array), and whether the array is to see what is written to the tensor
+        self.fed: dict[int, tuple[Node, Callable[[], np.ndarray], bool]] = {}
+        self.born: set[int] = set()  # the ids of tensors that were made here
         self.broken = ""  # why it cannot be replayed
         self.first = _op.next_seq()  # of the history that is made in here
 
@@ -56,26 +59,36 @@ class Capture:
 
     def touch_grad(self, leaf: Tensor, read: bool) -> None:
         """`leaf.grad` is about to be read or replaced."""
-        self.grads.setdefault(id(leaf), (leaf, leaf.grad, read))
+        if id(leaf) not in self.grads:
+            self.grads[id(leaf)] = leaf, GRAD.__get__(leaf), read
 
-    def watch(self, get: Callable[[], Any]) -> Any:
-        """What `get()` gives; another value later means another capture."""
-        value = get()
-        self.guards.append((get, value))
+    def watch(self, get: Callable[[], Any], value: Any = None) -> Any:
+        """What `get()` gives, which is `value` if that is told; another one later means another
+        capture."""
+        value = get() if value is None else value
+        self.asked.append((get, value, user_line()))
         return value
 
-    def scalar(self, get: Callable[[], Any], dtype: dt.dtype, device: Device) -> Tensor:
-        """A 0-d tensor whose value is asked for at each replay."""
-        node = Node(CONST, (), (get(),), (), dtype, device)
-        self.live[id(node)] = get
-        self.kept.append(node)
-        return _op.new(node)
+    def constant(self, number: Number, dtype: dt.dtype, device: Device) -> Node:
+        """A Number in the graph, whose value is asked for at each replay."""
+        node = self.numbers.get((id(number), dtype, device))
+        if node is None:
+            node = Node(CONST, (), (number,), (), dtype, device)
+            self.numbers[id(number), dtype, device] = node
+        return node
+
+    def feed(self, x: Tensor, make: Callable[[], np.ndarray], shares: bool = False) -> None:
+        """`x` was made here of what `make` gives, which each replay asks for again."""
+        self.fed[id(x._storage)] = x._storage.node, make, shares
 
     def read(self, x: Tensor) -> None:
         """The value of `x` is needed now."""
-        if id(x._storage) in self.constants and id(x._storage) not in self.written:
+        if id(x._storage) in self.fed:
+            self.give_up("looks at the numbers of an array that changes")
+        elif id(x._storage) in self.constants and id(x._storage) not in self.written:
             return
-        self.give_up("reads the value of a tensor")
+        else:
+            self.give_up("reads the value of a tensor")
 
     def drawn_on_host(self) -> None:
         """Random numbers are about to be drawn that a replay would not draw."""
@@ -91,7 +104,7 @@ class Capture:
         for storage, node in self.written.values():
             storage.node = node
         for leaf, grad, _ in self.grads.values():
-            leaf.grad = grad
+            GRAD.__set__(leaf, grad)
         renew(self)
 
     def finish(self) -> None:
@@ -127,6 +140,35 @@ class Capture:
         self.pending.append(weakref.ref(s))
 
 
+GRAD: Any = Tensor.__dict__["grad"]  # the slot
+
+
+def _grad(x: Tensor) -> Tensor | None:
+    if mode.capture is not None and not mode.capture.batches:
+        mode.capture.touch_grad(x, True)
+    found: Tensor | None = GRAD.__get__(x)
+    return found
+
+
+def _set_grad(x: Tensor, grad: Tensor | None) -> None:
+    if mode.capture is not None and not mode.capture.batches:
+        try:
+            mode.capture.touch_grad(x, False)
+        except AttributeError:  # x is just being made
+            mode.capture.born.add(id(x))
+    GRAD.__set__(x, grad)
+
+
+@contextlib.contextmanager
+def grads_seen() -> Iterator[None]:
+    """Within it, whoever reads or sets a `.grad` tells the capture."""
+    Tensor.grad = property(_grad, _set_grad)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        Tensor.grad = GRAD
+
+
 def user_line() -> str:
     """The line outside of pyframe that runs now, as 'file.py:12'."""
     here = str(Path(__file__).resolve().parent.parent)
@@ -157,7 +199,7 @@ def run_eagerly(capture: Capture) -> None:
 
 def _value(n: Node) -> Any:
     if n.op is CONST:
-        return dt.rounded(n.attrs[0], n.dtype)
+        return dt.rounded(seen(n.attrs[0]), n.dtype)
     fn: Any = n.op.numpy  # type: ignore[union-attr]
     data = np.asarray(fn(*[i.data for i in n.inputs], *n.attrs))
     return data if data.dtype == n.dtype.numpy else data.astype(n.dtype.numpy)

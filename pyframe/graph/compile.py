@@ -2,29 +2,47 @@
 
 A capture records on the CPU too. What it reads from outside is found by storage: the tensors among
 the arguments, and the function's state (parameters, moments, counters), which a replay updates
-where it lies. Python itself does not run in a replay.
+where it lies. Python itself does not run in a replay: what it read is guarded or fed, and what it
+wrote outside is written again (see observe.py and guards.py).
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import gc
+import itertools
+import os
+import sys
 import threading
 import warnings
 import weakref
-from collections import OrderedDict
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Sequence
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.devices import cpu, device as Device
-from pyframe.graph.capture import Capture, flush, renew
+from pyframe.devices import cpu, device as Device, get_default_device
+from pyframe.graph.capture import Capture, flush, grads_seen, renew
+from pyframe.graph.fed import Array, Number, now, seen
 from pyframe.graph.fuse import toposort
+from pyframe.graph.guards import (
+    ITEM,
+    VAR,
+    Guard,
+    Place,
+    attributes,
+    is_plain,
+    shown,
+    slots_of,
+)  # fmt: skip
 from pyframe.graph.node import Node, Storage
-from pyframe.graph.parts import DevicePart, HostPart
+from pyframe.graph.observe import Found, Observer, observed
+from pyframe.graph.parts import DevicePart, FixedError, HostPart
 from pyframe.graph.program import Program
 from pyframe.ops import op as _op
 from pyframe.ops.op import CONST, GradNode, mode
@@ -33,13 +51,14 @@ from pyframe.tensor import Tensor
 _CAPTURING = threading.RLock()
 
 MAX_CAPTURES = 8  # of one function, kept for the next calls
+MAX_SAME = 3  # of them in a row for the same reason
 MAX_MISSES = 32  # captures in a row that were never replayed, before a function runs eagerly
 
 # --- the arguments and results of a call
 
 
-def _flatten(value: Any, tensors: list[Tensor]) -> Any:
-    """A hashable picture of `value`, with its tensors collected in order.
+def _flatten(value: Any, tensors: list[Tensor], numbers: list[Any]) -> Any:
+    """A hashable picture of `value`, with its tensors and its numbers collected in order.
 
     Raises TypeError for what could change without being noticed."""
     if isinstance(value, Tensor):
@@ -49,86 +68,60 @@ def _flatten(value: Any, tensors: list[Tensor]) -> Any:
             return n.shape, n.dtype, n.device, value.requires_grad
         whole = value._storage.node.shape
         return n.shape, n.dtype, n.device, value.requires_grad, whole, value._steps
+    if type(value) in (int, float):
+        numbers.append(value)
+        return type(value)
     if isinstance(value, float):
         return type(value), value.hex()  # 0.0 and -0.0 are equal
     if value is None or isinstance(value, (int, str, bytes, dt.dtype, Device)):
         return type(value), value
     if isinstance(value, (list, tuple)):
-        return type(value), *[_flatten(v, tensors) for v in value]
+        return type(value), *[_flatten(v, tensors, numbers) for v in value]
     if isinstance(value, dict):
-        return dict, *[(k, _flatten(v, tensors)) for k, v in value.items()]
+        return type(value), *[(k, _flatten(v, tensors, numbers)) for k, v in value.items()]
     if isinstance(value, (set, np.ndarray, np.generic)):
         raise TypeError(f"an argument is a {type(value).__name__}; make it a tensor")
     return _Same(value)
 
 
 class _Same:
-    """Equal only for the same object, which it keeps alive."""
+    """Equal only for the same object, which it does not keep alive if it can do without."""
 
-    __slots__ = ("value",)
+    __slots__ = ("hash", "ref")
 
     def __init__(self, value: Any) -> None:
-        self.value = value
+        self.hash = id(value)
+        try:
+            self.ref: Any = weakref.ref(value)
+        except TypeError:
+            self.ref = lambda: value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.value is self.value
+        if not isinstance(other, _Same):
+            return False
+        mine = self.ref()
+        return mine is not None and other.ref() is mine
 
     def __hash__(self) -> int:
-        return id(self.value)
+        return self.hash
 
 
-def tree_map(value: Any, make: Callable[[Tensor], Any]) -> Any:
-    """`value` with each of its tensors replaced by what `make` gives."""
-    if isinstance(value, Tensor):
+def tree_map(value: Any, make: Callable[[Any], Any], leaf: Any = Tensor) -> Any:
+    """`value` with each of its tensors (or of what `leaf` is) replaced by what `make` gives."""
+    if isinstance(value, leaf):
         return make(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*[tree_map(v, make) for v in value])
+        return type(value)(*[tree_map(v, make, leaf) for v in value])
     if isinstance(value, (list, tuple)):
-        return type(value)(tree_map(v, make) for v in value)
+        return type(value)(tree_map(v, make, leaf) for v in value)
     if isinstance(value, dict):
-        return {k: tree_map(v, make) for k, v in value.items()}
+        out = copy.copy(value)
+        out.update({k: tree_map(v, make, leaf) for k, v in value.items()})
+        return out
     return value
 
 
 # --- a captured call
-
-
-class _Guard(NamedTuple):
-    tensors: list[tuple[weakref.ref[Tensor], Storage, bool | None]]
-    grads: list[tuple[weakref.ref[Tensor], Tensor | None]]
-    modules: list[tuple[Any, bool]]
-    others: list[tuple[Callable[[], Any], Any]]
-
-    @classmethod
-    def of(cls, capture: Capture, arguments: set[int]) -> _Guard:
-        """What `capture` relied on, besides the tensors in `arguments`; it lets go of them all."""
-        seen = [
-            (weakref.ref(x), s, needs)
-            for i, (x, s, needs) in capture.tensors.items()
-            if i not in arguments
-        ]
-        read = [(weakref.ref(x), old) for x, old, was_read in capture.grads.values() if was_read]
-        capture.tensors.clear()
-        capture.grads.clear()
-        alive = [x for x in seen if x[0]() is not None]
-        return cls(alive, read, list(capture.modules.values()), capture.guards)
-
-    def holds(self) -> bool:
-        """Whether what the capture relied on is as it was."""
-        for ref, storage, needs_grad in self.tensors:
-            x = ref()
-            if x is None or x._storage is not storage or x._needs_grad is not needs_grad:
-                return False
-        for ref, grad in self.grads:
-            leaf = ref()
-            if leaf is None or (leaf.grad is None) != (grad is None):
-                return False
-            if grad is not None and leaf.grad is not grad:
-                return False
-        for module, training in self.modules:
-            if module.training is not training:
-                return False
-        return all(get() == value for get, value in self.others)
 
 
 class _BadIndexError(Exception):
@@ -151,21 +144,25 @@ class _Replay:
     """What a call was captured as."""
 
     def __init__(
-        self, capture: Capture, args: list[Tensor], nodes: list[tuple[Node, Node]], result: Any
-    ) -> None:
-        """`nodes`: of each argument before the call, its own and that of its storage."""
+        self, capture: Capture, args: list[Tensor], nodes: list[tuple[Node, Node]], result: Any,
+        observer: Observer, effects: list[tuple[Place, Any]],
+    ) -> None:  # fmt: skip
+        """`nodes`: of each argument before the call, its own and that of its storage. `effects`:
+        what the call has put where outside."""
         owners = [x if x._base is None else x._base for x in args]  # whose history a write changes
         if any(x._grad_fn is not None and x._grad_fn.seq > capture.first for x in owners):
             raise _HistoryError("writes to an argument that requires grad, as no replay can")
-        gc.collect()  # what only a cycle of dead objects holds would be computed
         returned: list[Tensor] = []
-        tree_map(result, returned.append)
+        pictures = [_picture(v, observer, returned) for v in [result, *[v for _, v in effects]]]
+        if any(id(x) in capture.born and x.grad is not None for x in returned):
+            raise _HistoryError("returns or keeps a tensor that has a .grad, as no replay makes")
         for x in returned:  # what is made of host data is made again by each call
             if id(x._storage) in capture.constants and x._storage.node.data is not None:
                 capture.copy(x._storage)
                 capture.touched.append(weakref.ref(x))
         roots = capture.alive()
-        grads = [(leaf, leaf.grad) for leaf, _, _ in capture.grads.values()]
+        before = {id(leaf): (old, was_read) for leaf, old, was_read in capture.grads.values()}
+        grads = [(x, x.grad) for i, (x, _, _) in capture.grads.items() if i not in capture.born]
         position = {id(x._storage): i for i, x in enumerate(args)}
         kept = {id(g._storage) for _, g in grads if g is not None}
         kept |= {id(s) for s, _ in capture.replaced()} - position.keys()
@@ -185,25 +182,63 @@ class _Replay:
         self.written = [s for s, _ in capture.replaced() if id(s) not in position]
         place = {id(s): k for k, s in enumerate(self.made)}
 
-        def source(x: Tensor) -> Any:
+        number = {id(n): k for k, n in enumerate(history)}
+
+        def source(x: Tensor) -> _Make:
             i = position.get(id(x._storage))
             if i is not None:
-                return _Given(i, x._steps, x is args[i], x.requires_grad)
+                return _given(i, x, args[i])
             k = place.get(id(x._storage))
-            return x if k is None else _Made(k, x._steps, number.get(id(x._grad_fn), x._grad_fn))
+            if k is None:
+                ref = weakref.ref(x)
+                return lambda call: ref()
+            return _made(k, x._steps, number.get(id(x._grad_fn), _freed(x._grad_fn)))
 
-        number = {id(n): k for k, n in enumerate(history)}
-        self.result = tree_map(result, source)
+        self.result, *made = [p(source) for p in pictures]
+        self.effects = [(p.let_go(), m) for (p, _), m in zip(effects, made, strict=True)]
         leads = {id(x._grad_fn or x): i for i, x in enumerate(args)}
-        self.history = [_Step.of(n, number, leads, source) for n in history]
+        self.history = [_step(n, number, leads, source) for n in history]
         mine = {id(x) for x in args}
         self.grads = [(weakref.ref(leaf), g) for leaf, g in grads if id(leaf) not in mine]
         self.arg_grads = [(i, g) for leaf, g in grads for i, x in enumerate(args) if x is leaf]
-        self.guard = _Guard.of(capture, mine)
-        self.kept = [capture.kept, capture.constants]
+        self._rely(capture, observer, mine, before)
+        self.kept = capture.constants
+        if any(shares and i in capture.written for i, (_, _, shares) in capture.fed.items()):
+            raise FixedError("an array that is written to: it needs")
+        self.fed = [
+            (part, st, make)
+            for part in self.parts
+            for st in part.states
+            for node, make, _ in capture.fed.values()
+            if node is st.node
+        ]
         renew(capture)
         self.hits = 0
         self.on_device = any(part.device.type != "cpu" for part in self.parts)
+
+    def _rely(
+        self, capture: Capture, observer: Observer, args: set[int],
+        before: dict[int, tuple[Tensor | None, bool]],
+    ) -> None:  # fmt: skip
+        """Make the guard: what was read besides the tensors with the ids `args`."""
+        tensors = [x for x, _, _ in capture.tensors.values() if id(x) not in args]
+        dying = [weakref.ref(x) for x in tensors]  # some were only handles of the run
+        leaves = [x for i, (x, _, _) in capture.grads.items() if i not in capture.born]
+        inputs = {id(st.node) for part in self.parts for st in part.states}
+        was = {id(s): n for s, n in capture.written.values()}
+        capture.tensors.clear()
+        capture.grads.clear()
+        del tensors
+        alive = [x for x in (r() for r in dying) if x is not None]
+        self.guard = observer.guard(alive, args)
+        for leaf in leaves:
+            old, was_read = before[id(leaf)]
+            if was_read:
+                used = old is not None and not inputs.isdisjoint(
+                    {id(was.get(id(old._storage), old._storage.node)), id(old._node)}
+                )
+                self.guard.watch_grad(leaf, old, used)
+        self.guard.asked += capture.asked
 
     def _run_first(
         self, capture: Capture, roots: list[Storage], nodes: list[tuple[Node, Node]],
@@ -216,13 +251,13 @@ class _Replay:
                 sources[id(own)] = i, False
             sources[id(whole)] = i, True
         by_device: dict[Any, list[Storage]] = {}
-        guard = cpu.backend.guard
+        checks = cpu.backend.checks
         for s in roots:
-            early = guard is not None and s is guard.flag._storage and _is_small(s.node)
-            by_device.setdefault("guard" if early else s.node.device, []).append(s)
-        self.guarded = guard if any(guard and s is guard.flag._storage for s in roots) else None
-        self.early = "guard" in by_device
-        for _, some in sorted(by_device.items(), key=lambda item: item[0] != "guard"):
+            early = checks is not None and s is checks.flag._storage and _is_small(s.node)
+            by_device.setdefault("checks" if early else s.node.device, []).append(s)
+        self.checked = checks if any(checks and s is checks.flag._storage for s in roots) else None
+        self.early = "checks" in by_device
+        for _, some in sorted(by_device.items(), key=lambda item: item[0] != "checks"):
             kind = HostPart if some[0].node.device is cpu else DevicePart
             part = kind(capture, some, sources, fresh)
             part.settle(part.run(nodes))
@@ -251,9 +286,9 @@ class _Replay:
     def look(self) -> None:
         """Raise what a check of values on the CPU found. One that takes little is made before all
         else (_BadIndexError: nothing is done yet), another one with the rest."""
-        flag = self.guarded and self.guarded.flag._storage.node.data
+        flag = self.checked and self.checked.flag._storage.node.data
         if flag is not None and flag[()]:
-            error, message = self.guarded.errors[flag[()] - 1]  # type: ignore[union-attr]
+            error, message = self.checked.errors[flag[()] - 1]  # type: ignore[union-attr]
             flag[...] = 0
             raise _BadIndexError if self.early else error(message)
 
@@ -262,6 +297,8 @@ class _Replay:
 
     def __call__(self, args: list[Tensor]) -> Any:
         nodes = [(x._node, x._storage.node) for x in args]
+        for part, st, make in self.fed:
+            part.feed(st, make())
         data = []
         for part in self.parts:
             data += self.run(part, nodes)
@@ -281,97 +318,159 @@ class _Replay:
             args[i].grad = g
         self.look()
         self.hits += 1
-        bases = [
-            _op.new(Node(None, (), (), *spec, d)) for spec, d in zip(self.specs, data, strict=True)
-        ]
-        made: list[Any] = []
+        call = _Call(args, [], [])
+        for spec, d in zip(self.specs, data, strict=True):
+            call.bases.append(_op.new(Node(None, (), (), *spec, d)))
         for step in self.history:
-            made.append(step.make(args, bases, made))
-        return _results(self.result, args, bases, made)
+            call.history.append(step(call))
+        if self.effects:
+            values = [make(call) for _, make in self.effects]
+            for (place, _), value in zip(self.effects, values, strict=True):
+                place.put(value)
+        return self.result(call)
 
 
-class _Given(NamedTuple):
+# --- making results anew
+
+
+class _Call(NamedTuple):
+    """What the results of one replay are made of."""
+
+    args: list[Tensor]
+    bases: list[Tensor]  # whose memory the replay has filled
+    history: list[Any]
+
+
+_Make = Callable[[_Call], Any]
+
+
+def _given(i: int, x: Tensor, arg: Tensor) -> _Make:
     """A result that is an argument, or a view of one."""
+    if x is arg:
+        return lambda call: call.args[i]
+    steps, tracked = x._steps, x.requires_grad  # its gradients go to the argument
 
-    number: int
-    steps: Any
-    itself: bool
-    tracked: bool  # it needs gradients, which go to the argument
+    def make(call: _Call) -> Tensor:
+        a = call.args[i]
+        return _cut(a if tracked else a._alias(), steps[len(a._steps) :])
+
+    return make
 
 
-class _Made(NamedTuple):
+def _made(k: int, steps: Any, history: Any) -> _Make:
     """A result that the call makes, or a view of it."""
+    if history is None:
+        return lambda call: _cut(call.bases[k], steps)
 
-    number: int
-    steps: Any
-    history: Any
-
-
-def _results(value: Any, args: list[Tensor], bases: list[Tensor], history: list[Any]) -> Any:
-    """The results of a call from the picture that its capture made of them."""
-    if isinstance(value, _Given):
-        x = args[value.number]
-        if value.itself:
-            return x
-        return _cut(x if value.tracked else x._alias(), value.steps[len(x._steps) :])
-    if isinstance(value, _Made):
-        x = _cut(bases[value.number], value.steps)
-        if value.history is not None:
-            x = x._alias()
-            h = value.history
-            x._grad_fn = history[h] if type(h) is int else h
+    def make(call: _Call) -> Tensor:
+        x = _cut(call.bases[k], steps)._alias()
+        x._grad_fn = call.history[history] if type(history) is int else history
         return x
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*[_results(v, args, bases, history) for v in value])
-    if isinstance(value, (list, tuple)):
-        return type(value)(_results(v, args, bases, history) for v in value)
-    if isinstance(value, dict):
-        return {k: _results(v, args, bases, history) for k, v in value.items()}
-    return value
+
+    return make
 
 
-class _Step(NamedTuple):
+def _picture(value: Any, o: Observer, tensors: list[Tensor]) -> Callable[[Any], _Make]:
+    """How each replay makes a result (or what it puts somewhere) anew, given where its tensors,
+    which are collected, come from. _HistoryError if no replay can."""
+    if isinstance(value, Tensor):
+        tensors.append(value)
+        return lambda source: source(value)
+    if type(value) is Number:
+        return lambda source: lambda call: now(value)
+    if o.is_outside(value) or o.is_constant(value):
+        ref = o.reference(value)
+        return lambda source: lambda call: ref()
+    kind = type(value)
+    if isinstance(value, (list, tuple, set, frozenset, deque)):
+        some = [_picture(v, o, tensors) for v in value]
+        fields = hasattr(value, "_fields")
+        build: Any = (lambda parts: kind(*parts)) if fields else kind
+
+        def sequence(source: Any) -> _Make:
+            parts = [p(source) for p in some]
+            return lambda call: build([m(call) for m in parts])
+
+        return sequence
+    slots = slots_of(value)
+    own = value if isinstance(value, dict) else attributes(value)
+    if isinstance(value, (FunctionType, Iterator, np.ndarray)) or not (slots or is_plain(value)):
+        raise _HistoryError(f"returns or keeps a {kind.__name__}, which no replay makes anew")
+    items = {k: _picture(v, o, tensors) for k, v in own.items()}
+    held = {k: _picture(getattr(value, k), o, tensors) for k in slots}
+    blank = copy.copy(value)
+    space: Callable[[Any], Any] = (lambda x: x) if own is value else attributes
+    space(blank).update(dict.fromkeys(items))
+    for k in held:
+        object.__setattr__(blank, k, None)
+
+    def mapping(source: Any) -> _Make:
+        parts = {k: p(source) for k, p in items.items()}
+        others = {k: p(source) for k, p in held.items()}
+
+        def make(call: _Call) -> Any:
+            out = copy.copy(blank)
+            space(out).update({k: m(call) for k, m in parts.items()})
+            for k, m in others.items():
+                object.__setattr__(out, k, m(call))
+            return out
+
+        return make
+
+    return mapping
+
+
+def _step(
+    n: GradNode, number: dict[int, int], leads: dict[int, int], source: Callable[[Tensor], _Make]
+) -> _Make:
     """A step of the backward pass of what a call returns, to be made again for each call."""
+    op, attrs, specs, extra = n.op, n.attrs, n.specs, n.extra
 
-    node: GradNode
-    edges: list[Any]  # for each: a leaf, a _Number of this history, a _Given argument, or None
-    saved: list[Any]
+    def edge(e: Any) -> _Make:
+        if id(e) in number:
+            k = number[id(e)]
+            return lambda call: call.history[k]
+        if id(e) in leads:
+            i = leads[id(e)]
+            return lambda call: call.args[i]._grad_fn or call.args[i]
+        if isinstance(e, Tensor):
+            return weakly(e)
+        e = _freed(e)
+        return lambda call: e
 
-    @classmethod
-    def of(
-        cls, n: GradNode, number: dict[int, int], leads: dict[int, int],
-        source: Callable[[Tensor], Any],
-    ) -> _Step:  # fmt: skip
-        def edge(e: Any) -> Any:
-            if id(e) in number:
-                return number[id(e)]
-            return _Given(leads[id(e)], (), True, True) if id(e) in leads else e
+    def weakly(leaf: Tensor) -> _Make:
+        ref = weakref.ref(leaf)
+        return lambda call: ref()
 
-        def entry(e: Any) -> Any:
-            return (source(e[0]),) if type(e) is tuple else e
+    def entry(e: Any) -> Any:
+        return source(e[0]) if type(e) is tuple else (e,)
 
-        return cls(n, [edge(e) for e in n.edges], [entry(e) for e in n.saved or ()])
+    edges, saved = [edge(e) for e in n.edges], [entry(e) for e in n.saved or ()]
 
-    def make(self, args: list[Tensor], bases: list[Tensor], made: list[Any]) -> GradNode:
+    def make(call: _Call) -> GradNode:
         out = GradNode.__new__(GradNode)
-        n = self.node
-        out.seq, out.op, out.attrs, out.specs = _op.next_seq(), n.op, n.attrs, n.specs
-        out.extra = n.extra
-        out.edges = []
-        for e in self.edges:
-            if type(e) is int:
-                e = made[e]
-            elif type(e) is _Given:
-                x = args[e.number]
-                e = x._grad_fn or x
-            out.edges.append(e)
+        out.seq, out.op, out.attrs, out.specs, out.extra = _op.next_seq(), op, attrs, specs, extra
+        out.edges = [m(call) for m in edges]
         out.saved = []
-        for e in self.saved:
+        for e in saved:
             if type(e) is tuple:
-                x = _results(e[0], args, bases, made)
-                e = x, x._storage.version
-            out.saved.append(e)
+                out.saved.append(e[0])
+            else:
+                x = e(call)
+                out.saved.append((x, x._storage.version))
         return out
+
+    return make
+
+
+def _freed(n: Any) -> Any:
+    """A step of the backward pass that was freed, without the leaves that it has led to."""
+    if type(n) is not GradNode or n.saved is not None:
+        return n
+    out = GradNode.__new__(GradNode)
+    out.seq, out.op, out.attrs, out.specs, out.extra = n.seq, n.op, n.attrs, n.specs, None
+    out.edges, out.saved = [None] * len(n.edges), None
+    return out
 
 
 def _history(tensors: list[Tensor], first: int) -> list[GradNode]:
@@ -399,6 +498,18 @@ def _cut(x: Tensor, steps: Any) -> Tensor:
 # --- the function that the user calls
 
 
+class _Gone:
+    """In the place of a replay something of which is gone for good; it tells what."""
+
+    hits, on_device, parts = 0, False, ()
+
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
+
+    def ready(self) -> bool:
+        return self.guard.holds()
+
+
 class Compiled:
     """A function whose calls are captured once and then replayed; see `compile`."""
 
@@ -406,7 +517,16 @@ class Compiled:
         self.fn = fn
         self.replays: OrderedDict[Any, list[_Replay]] = OrderedDict()
         self.eager = ""  # why it always runs eagerly
+        self.why = ""  # the latest capture was made
+        self.captured = self.replayed = 0  # calls
         self.misses = 0
+        self.changes: dict[Any, int] = {}  # of places and arguments: captures in a row for them
+        self.unready = 0  # captures in a row that no replay could follow
+        self.lifted: list[Place] = []  # whose values each call is given, as if they were arguments
+        self.rarely: dict[Any, bool] = {}  # whether they change less often than in every call
+        self.unfit: set[Any] = set()  # places that were fed, and can't be
+        self.fed: dict[Any, set[int]] = {}  # by the picture of the arguments: numbers likewise
+        self.numbers: list[Any] = []  # among the arguments of the present call
         self.lock = threading.RLock()
         functools.update_wrapper(self, fn, updated=())
 
@@ -426,18 +546,37 @@ class Compiled:
         """The Programs of all captures, the latest used last."""
         return [p.program for some in self.replays.values() for r in some for p in r.parts]
 
+    def explain(self) -> str:
+        """Print and return what a replay relies on, why the latest capture was made, and what runs
+        eagerly and why."""
+        lines = [f"{self!r}: {self.captured} captures, {self.replayed} replays"]
+        if self.eager:
+            lines.append(f"runs eagerly: {self.eager}")
+        if self.why:
+            lines.append(f"latest capture: {self.why}")
+        for place in self.lifted:
+            lines.append(f"fed to each replay: {place}")
+        for some in self.replays.values():
+            for r in some:
+                lines.append(f"a capture, replayed {r.hits} times, relies on")
+                lines += [f"  {line}" for line in r.guard.lines()]
+        text = "\n".join(lines)
+        print(text)
+        return text
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Replay the call, or capture it if it is the first of its kind."""
         if self.eager or mode.capture is not None:
             return self.fn(*args, **kwargs)
-        tensors: list[Tensor] = []
-        try:
-            key = self.key(args, kwargs, tensors)
-        except TypeError as e:
-            self.give_up(f"{e}")
-            return self.fn(*args, **kwargs)
         with self.lock:
-            some = self.replays.get(key, ())
+            tensors: list[Tensor] = []
+            try:
+                key, numbers = self.key(args, kwargs, tensors)
+            except TypeError as e:
+                self.give_up(f"{e}")
+                return self.fn(*args, **kwargs)
+            self.numbers = numbers
+            some = tuple(self.replays.get(key, ()))
             if some:
                 flush()
             # a replay on a GPU, and every capture, changes state that all threads share
@@ -445,6 +584,7 @@ class Compiled:
             with alone:
                 for replay in some:
                     if replay.ready():
+                        self.replayed += 1
                         try:
                             return replay(tensors)
                         except _BadIndexError:
@@ -453,56 +593,203 @@ class Compiled:
                 for replay in some:  # another thread's capture is over now
                     if replay.ready():
                         return self(*args, **kwargs)
+                if self.settle(key, some):
+                    key, numbers = self.key(args, kwargs, tensors := [])
+                if self.eager:
+                    return self.fn(*args, **kwargs)
                 return self.capture(key, tensors, args, kwargs)
 
-    def key(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
-        """What must be equal for a call to be replayed; collects the tensors."""
-        key = [_flatten(a, tensors) for a in args]
+    def key(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> tuple[Any, list[Any]]:
+        """What must be equal for a call to be replayed, and the numbers among the arguments;
+        collects the tensors."""
+        numbers: list[Any] = []
+        key = [_flatten(a, tensors, numbers) for a in args]
         if kwargs:
-            key += [(k, _flatten(v, tensors)) for k, v in kwargs.items()]
+            key += [(k, _flatten(v, tensors, numbers)) for k, v in kwargs.items()]
+        for place in self.lifted:
+            value = place.get()
+            if isinstance(value, Tensor):
+                key.append(_flatten(value, tensors, []))
+            elif type(value) is np.ndarray:
+                key.append((np.ndarray, value.shape, value.dtype))
+            else:
+                key.append(type(value))
         ids = [id(x._storage) for x in tensors]
         if len(set(ids)) < len(ids):
             key.append([ids.index(i) for i in ids].__repr__())
-        return mode.grad, dt.get_default_dtype(), *key
+        picture = mode.grad, mode.inference, dt.get_default_dtype(), get_default_device(), *key
+        fed = self.fed.get(picture, ())
+        values = [v.hex() if type(v) is float else v for v in numbers]
+        return (picture, *[None if i in fed else v for i, v in enumerate(values)]), numbers
+
+    # --- why a call is captured again
+
+    def settle(self, key: Any, some: Sequence[_Replay]) -> bool:
+        """Before another capture: note what it is for, and decide what is fed from now on. Whether
+        the key is another then."""
+        if some:
+            found, hits = some[0].guard.missed, some[0].hits
+            self.why = some[0].guard.why or "its memory is used in another way"
+        else:
+            found, hits = self.other_numbers(key), 0
+            self.why = found[0][0].name if found else "first call of its kind"
+        if "guards" in os.environ.get("PYFRAME_DEBUG", "").split(","):
+            print(f"pyframe: {self!r} is captured: {self.why}", file=sys.stderr)
+        before, self.changes = self.changes, {}
+        lifted = False
+        missed = {m[0].id() if isinstance(m[0], Place) else m[0][:2]: m for m in found}
+        for what, (place, old, new) in missed.items():
+            times = before.get(what, 0) + 1
+            if times < MAX_SAME - 1 or not (_can_lift(place, old, new) and what not in self.unfit):
+                self.changes[what] = times if not hits or _is_number(new) else 0
+                if self.changes[what] >= MAX_SAME:
+                    self.give_up(f"{self.why}: it is another in every call")
+                    return False
+            elif isinstance(place, Place):
+                self.lift(place, bool(hits))
+                lifted = True
+            else:
+                self.fed.setdefault(place.picture, set()).add(place.number)
+                lifted = True
+        return lifted
+
+    def lift(self, place: Place, rarely: bool = False) -> None:
+        """From now on the value at a place, which may change rarely, is given to each call."""
+        if all(place.id() != p.id() for p in self.lifted):
+            self.lifted.append(place.let_go())
+        self.rarely[place.id()] = rarely
+        self.replays.clear()
+
+    def other_numbers(self, key: Any) -> list[Any]:
+        """The numbers among the arguments that are others than in the latest capture."""
+        last = next(reversed(self.replays), None)
+        if last is None or last[0] != key[0] or len(last) != len(key):
+            return []
+        differ = [i for i in range(1, len(key)) if key[i] != last[i]]
+        return [(_Argument(key[0], i - 1, f"argument {i} that is a number was {last[i]} and is "
+                           f"{key[i]}"), 0, 0) for i in differ]  # fmt: skip
 
     def capture(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
+        self.captured += 1
         flush()
         nodes = [(x._node, x._storage.node) for x in tensors]
+        values = [(place, place.get()) for place in self.lifted]
+        fed = {place.id(): (place, _stand_in(place, v), v) for place, v in values}
+        observer = Observer(self.fn, fed)
         capture = mode.capture = Capture()
         try:
-            result = self.fn(*args, **kwargs)
+            observer.discover_arguments(args, kwargs)
+            args, kwargs = self.with_numbers(key, args, kwargs)
+            observer.give()
+            with observed(observer), grads_seen():
+                result = self.fn(*args, **kwargs)
         except BaseException:
             if not capture.broken:
                 capture.finish()
             raise
         finally:
             mode.capture = None
+            observer.take_back()
+        return self.end(key, tensors, nodes, capture, observer, result, args, kwargs)
+
+    def with_numbers(self, key: Any, args: Any, kwargs: Any) -> Any:
+        """The arguments, with a Number for each one that is fed."""
+        fed = self.fed.get(key[0])
+        if not fed:
+            return args, kwargs
+        number = itertools.count()
+
+        def stand_in(value: Any) -> Any:
+            if type(value) not in (int, float):
+                return value
+            i = next(number)
+            return Number(lambda: self.numbers[i]) if i in fed else value
+
+        return tree_map((args, kwargs), stand_in, (int, float))
+
+    def end(
+        self, key: Any, tensors: list[Tensor], nodes: Any, capture: Capture, observer: Observer,
+        result: Any, args: Any, kwargs: Any,
+    ) -> Any:  # fmt: skip
+        """After a captured run: keep a replay of it if there can be one."""
+        plain = tree_map(result, seen, Number)
         if capture.broken:
-            self.give_up(capture.broken)
-            return result
+            self.broken(capture.broken, observer)
+            return plain
+        gc.collect()  # what only a cycle of dead objects holds would be computed
+        found = observer.finish(result)
+        if found.refused or found.changed:
+            capture.finish()
+            self.refused(found)
+            observer.settle(found.effects)
+            return plain
+        self.unready = 0
+        observer.restore()
         try:
-            replay = _Replay(capture, tensors, nodes, result)
+            replay = _Replay(capture, tensors, nodes, result, observer, found.effects)
         except _BadIndexError:
             capture.undo()
             return self.fn(*args, **kwargs)
         except _HistoryError as e:
             capture.finish()
             self.give_up(f"it {e}")
-            return result
+            return plain
+        except FixedError as e:
+            capture.finish()
+            self.broken(f"{e} the value of a number that changes", observer)
+            return plain
         except BaseException as e:
             capture.undo()
-            if isinstance(e, IndexError) and cpu.backend.guard is not None:  # see `_Replay.run`
-                cpu.backend.guard.look(int(cpu.backend.guard.flag._storage.node.data))
+            if isinstance(e, IndexError) and cpu.backend.checks is not None:  # see `_Replay.run`
+                cpu.backend.checks.look(int(cpu.backend.checks.flag._storage.node.data))
             raise
+        finally:
+            observer.settle(found.effects)
         self.keep(key, replay)
-        return result
+        return plain
+
+    def broken(self, why: str, observer: Observer) -> None:
+        """A run went on eagerly from some line on."""
+        fed = [(i, p) for i, (p, given, value) in observer.fed.items() if given is not value]
+        if fed and all(self.rarely[i] for i, _ in fed):  # it is captured for each value then
+            self.unfit.update(i for i, _ in fed)
+            self.lifted = [p for p in self.lifted if p.id() not in self.unfit]
+        else:
+            self.give_up(f"{why}: {' or '.join(str(p) for _, p in fed)}" if fed else why)
+
+    def refused(self, found: Found) -> None:
+        """No replay can follow a run: feed what it changed, or run eagerly."""
+        if found.refused:
+            self.give_up(found.refused)
+            return
+        known = {p.id() for p in self.lifted}
+        places = [p for p, old, new in found.changed if _can_lift(p, old, new)
+                  and p.id() not in known]  # fmt: skip
+        for p in places:
+            self.lift(p)
+        if len(places) < len(found.changed):
+            self.unready += 1  # what is made once is there the second time
+            if self.unready > 1:
+                place, old, new = next(c for c in found.changed if c[0] not in places)
+                self.give_up(
+                    f"it changes {place} from {shown(old)} to {shown(new)}, as no replay would"
+                )
 
     def keep(self, key: Any, replay: _Replay) -> None:
         """Remember a capture, and forget the oldest ones."""
         some = self.replays.setdefault(key, [])
         self.replays.move_to_end(key)
         self.misses = 0 if any(r.hits for r in some) else self.misses + 1
+        some[:] = [r for r in some if not isinstance(r, _Gone)]
         some.insert(0, replay)
+        place = weakref.ref(replay)
+
+        def died() -> None:
+            r = place()
+            if r is not None and r in some:
+                some[some.index(r)] = _Gone(r.guard)  # type: ignore[call-overload]
+
+        replay.guard.died = died
         while sum(map(len, self.replays.values())) > MAX_CAPTURES:
             first = next(iter(self.replays))
             self.replays[first].pop()
@@ -517,18 +804,57 @@ class Compiled:
 
     def give_up(self, why: str) -> None:
         self.eager = why
-        warnings.warn(f"pf.compile: {self!r} runs eagerly: {why}", RuntimeWarning, stacklevel=4)
+        self.replays.clear()
+        level, frame = 2, sys._getframe(1)  # the line that calls the function
+        while frame.f_back is not None and frame.f_code.co_filename == __file__:
+            level, frame = level + 1, frame.f_back
+        warnings.warn(
+            f"pf.compile: {self!r} runs eagerly: {why} (numbers and tensors that are passed as "
+            "arguments cost nothing when they change)",
+            RuntimeWarning, stacklevel=level,
+        )  # fmt: skip
+
+
+class _Argument(NamedTuple):
+    """A number among the arguments."""
+
+    picture: Any
+    number: int
+    name: str
+
+
+def _stand_in(place: Place, value: Any) -> Any:
+    """What a capture finds in the place of a value that is fed."""
+    if type(value) is np.ndarray:
+        return Array.of(lambda: np.asarray(place.get()), value)
+    return Number(lambda: seen(place.get())) if _is_number(value) else value
+
+
+def _is_number(x: Any) -> bool:
+    return type(x) in (int, float)
+
+
+def _can_lift(place: Any, old: Any, new: Any) -> bool:
+    """Whether a value that changes can be given to each call."""
+    if isinstance(place, _Argument):
+        return True
+    if place.how == VAR or place.key is None or (place.how == ITEM and not place.is_writable()):
+        return False
+    if isinstance(new, (Tensor, np.ndarray)):
+        return old is None or type(old) is type(new)
+    return _is_number(new) and _is_number(old)
 
 
 def compile(fn: Callable[..., Any] | None = None) -> Any:
     """`fn` captured at its first call and replayed at the next ones, which run no Python.
 
     It may be a whole training step, with backward() and optimizer.step(). Arguments may be tensors
-    (in lists, tuples and dicts too): calls with other shapes, dtypes or devices, other Python
-    arguments, or modules in another mode are captured apart. Tensors from outside keep being read
-    and written; so are learning rates and other hyperparameters of optimizers. Where `fn` reads a
-    value in the middle, it runs eagerly, and a RuntimeWarning names the line. Other effects of the
-    Python code (a counter, a list that grows) happen at captures alone, and each `.grad` stays the
-    same tensor from call to call.
+    (in lists, tuples and dicts too): calls with other shapes, dtypes or devices, or other Python
+    arguments are captured apart. What the Python code reads from outside (globals, attributes,
+    containers, modules) is looked at before each replay: where it is another it is captured again,
+    and a number or a tensor that keeps changing is fed to each replay. What it writes outside is
+    written by each replay. Where that is impossible (a tensor's value is read in the middle, a list
+    grows, random numbers are drawn on the host) it runs eagerly, and a RuntimeWarning names the
+    line. `explain()` tells of all this.
     """
     return compile if fn is None else Compiled(fn)

@@ -166,7 +166,7 @@ class _Recording(capturing.Capture):
             storage.version += 1  # views that were cut meanwhile look again
         self.written.clear()
         for leaf, grad, _ in self.grads.values():
-            leaf.grad = grad
+            capturing.GRAD.__set__(leaf, grad)
         capturing.run_eagerly(self)  # what outlives the function, if anything, gets its value
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from pyframe.backend.base import Limits
 from pyframe.graph.capture import Capture
+from pyframe.graph.fed import Number, now, seen
 from pyframe.graph.fuse import toposort
 from pyframe.graph.interpret import pack_params
 from pyframe.graph.node import Node, Storage
@@ -23,6 +24,18 @@ LARGE = 1 << 18  # bytes of an argument from which a copy is worth avoiding
 HOST = Limits(
     storage_buffers=1 << 20, binding_bytes=1 << 62, buffer_bytes=1 << 62, float16=True, host=True
 )
+
+
+class FixedError(Exception):
+    """A number that changes is part of what a kernel does, not a value that it reads."""
+
+
+def _asks(n: Node) -> bool:
+    return n.op is CONST and type(n.attrs[0]) is Number
+
+
+def _holds_number(attrs: Any) -> bool:
+    return any(type(a) is Number or (type(a) is tuple and _holds_number(a)) for a in attrs)
 
 
 class _State:
@@ -62,10 +75,13 @@ class _Part:
             for s in roots
             if id(s) in before and id(before[id(s)]) not in sources
         }
+        for n in order:
+            if n.op is not CONST and _holds_number(n.attrs):
+                raise FixedError(f"{n.op.name} needs")  # type: ignore[union-attr]
         limits = HOST if host else self.device.backend.limits
         movable = None if host else {id(n) for n in given if id(n) not in sources}
         self.program, inputs, constants = schedule(
-            order, nodes, limits, in_place, movable, capture.live
+            order, nodes, limits, in_place, movable, [id(n) for n in order if _asks(n)]
         )
         debug = os.environ.get("PYFRAME_DEBUG", "").split(",")
         if "graph" in debug:
@@ -74,9 +90,8 @@ class _Part:
             print(text(nodes, limits), file=sys.stderr)
         if host and "kernels" in debug:  # a GPU's backend prints its own
             print(f"pyframe:\n{self.program}", file=sys.stderr)
-        self.values = [n.attrs[0] for n in constants]
-        live = [(i, capture.live.get(id(n))) for i, n in enumerate(constants)]
-        self.live = [(i, get) for i, get in live if get is not None]
+        self.values = [seen(n.attrs[0]) for n in constants]
+        self.live = [(i, n.attrs[0]) for i, n in enumerate(constants) if _asks(n)]
         self.arguments = [(i, *sources[id(n)], n) for i, n in enumerate(inputs) if id(n) in sources]
         self.states = []
         for i, n in enumerate(inputs):
@@ -96,9 +111,9 @@ class _Part:
     def changed(self) -> bool:
         """Ask for the values that live outside, such as learning rates."""
         out = False
-        for i, get in self.live:
-            value = get()
-            if value != self.values[i]:
+        for i, number in self.live:
+            value, old = now(number), self.values[i]
+            if value != old or (not value and str(value) != str(old)):  # -0.0 is another
                 self.values[i], out = value, True
         return out
 
@@ -180,11 +195,16 @@ class HostPart(_Part):
                 np.copyto(array, args[arg][whole].data)
         for array, data in self.moved_in:
             np.copyto(array, data)
-        self.changed()
+        if self.changed():
+            self.plan.values = []  # it takes 0.0 and -0.0 for the same
         self.plan.run(self.values)
         for data, array in self.moved_out:
             np.copyto(data, array)
         return [array.copy() for array in self.results]
+
+    def feed(self, st: _State, array: np.ndarray) -> None:
+        """Read an array of the host's again."""
+        np.copyto(st.data, array)
 
     def ready(self) -> bool:
         """Whether every state is still where it was."""
@@ -220,6 +240,12 @@ class DevicePart(_Part):
         self.loaded = backend.loaded(self.program)
         self.handles = [None if b is None else b.handle for b in self.buffers]
         self.params = pack_params(self.program.params, self.values, self.program.param_bytes)
+        elsewhere = {id(n) for _, _, n in self.back}
+        self.own = [  # results that stay where the Program puts them
+            (s, slot)
+            for s, slot in self.fixed
+            if slots[slot].kind == OUTPUT and id(s.node) not in elsewhere
+        ]
         for n, data in others.values():
             n.data = data
 
@@ -275,11 +301,19 @@ class DevicePart(_Part):
         backend._run(self.loaded, handles, self.params)
         for data, slot, _ in self.back:
             backend.copy(data, self.buffers[slot], self.program.slots[slot].nbytes)
+        for s, slot in self.own:
+            n = s.node
+            if n.data is not self.buffers[slot] and n.data is not None:  # another has moved it
+                s.node = Node(None, (), (), n.shape, n.dtype, n.device, self.buffers[slot])
         for i, (_, slot) in enumerate(self.fresh):
             if self.buffers[slot] is not None:  # its place is taken again by the next run
                 out[i] = backend.alloc(self.program.slots[slot].nbytes)
                 backend.copy(out[i], self.buffers[slot], self.program.slots[slot].nbytes)
         return out
+
+    def feed(self, st: _State, array: np.ndarray) -> None:
+        """Read an array of the host's again."""
+        self.backend.copy(st.data, self.backend.upload(array, st.node.dtype), st.data.nbytes)
 
     def ready(self) -> bool:
         """Bring back states that something else has written meanwhile."""

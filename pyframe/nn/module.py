@@ -110,8 +110,6 @@ class Module:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if mode.capture is not None:  # a replay is for modules in the mode that they have now
-            mode.capture.modules.setdefault(id(self), (self, self.training))
         if not self._pre_hooks and not self._forward_hooks and not self._backward_hooks:
             return self.forward(*args, **kwargs)
         for hook, with_kwargs in list(self._pre_hooks.values()):
@@ -456,6 +454,8 @@ class Module:
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or set them to zero."""
         for p in self.parameters():
+            if mode.capture is not None:
+                mode.capture.touch_grad(p, not set_to_none)
             if p.grad is not None:
                 if set_to_none:
                     p.grad = None

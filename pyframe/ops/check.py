@@ -8,7 +8,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.devices import mode
-from pyframe.graph import guard as guards
+from pyframe.graph import checks
 from pyframe.tensor import Tensor
 
 
@@ -122,17 +122,17 @@ def no_overlap(name: str, written: Tensor, *read: Any, same: bool = True) -> Non
 # --- what only the values show
 
 
-def guard(bad: Tensor, message: str, error: type[Exception]) -> None:
+def later(bad: Tensor, message: str, error: type[Exception]) -> None:
     """On a lazy device: raise error(message) at the next read if any of `bad` is true."""
     if mode.capture is not None and mode.capture.batches:
         mode.capture.check(bad, message, error)
     elif bad.device.lazy:
-        guards.of(bad.device).check(bad, message, error)
+        checks.of(bad.device).check(bad, message, error)
 
 
 def refuse(bad: Tensor, message: str, error: type[Exception] = RuntimeError) -> None:
     """error(message) if any of `bad` is true: at once on the CPU, else at the next read."""
     if bad.device.lazy:
-        guard(bad, message, error)
+        later(bad, message, error)
     elif bad._node.data.any():
         raise error(message)

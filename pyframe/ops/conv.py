@@ -57,6 +57,10 @@ def _conv_input_np(
     g: np.ndarray, w: np.ndarray, spatial: Shape, stride: Shape, padding: Shape, dilation: Shape,
     groups: int,
 ) -> np.ndarray:  # fmt: skip
+    if g.dtype == np.float16:  # what overlaps is added up in float32
+        g, w = g.astype(np.float32), w.astype(np.float32)
+        out = _conv_input_np(g, w, spatial, stride, padding, dilation, groups)
+        return out.astype(np.float16)
     kernel, count, n = w.shape[2:], g.shape[2:], g.shape[0]
     rows = w.reshape(groups, w.shape[0] // groups, math.prod(w.shape[1:])).swapaxes(1, 2)
     cols = product(rows, g.reshape(n, groups, g.shape[1] // groups, math.prod(count)))

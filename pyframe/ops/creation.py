@@ -9,6 +9,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.devices import device as Device, mode, resolve
+from pyframe.graph.fed import seen
 from pyframe.graph.node import Node
 from pyframe.ops import check, complex as cx, elementwise as el, movement as mv, op as _op
 from pyframe.ops.elementwise import np_cast
@@ -64,7 +65,7 @@ def _filled(
         value = value.item()
     d = dtype or dt.of_scalar(value)
     check_dtype(name, d, target)
-    one = dt.convert_scalar(value, d)
+    one = dt.convert_scalar(seen(value), d)
     if target.lazy:
         with_grad = _op.new(const(value, d, target))
         return _finish(mv.expand(with_grad, shape).clone(), requires_grad)

@@ -11,6 +11,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.devices import get_default_device, mode
+from pyframe.graph import fed
 from pyframe.graph.node import Node
 from pyframe.ops import bound, check, mathfn, op as _op
 from pyframe.ops.op import ELEMENTWISE, GradNode, Op, apply, const, const_for_ufunc, record
@@ -170,7 +171,7 @@ def _no_zero(op: Elementwise, a: Any, b: Any) -> None:
         if b == 0:
             raise RuntimeError(message)
     elif b.device.always_lazy:
-        check.guard(eq(b, 0), message, RuntimeError)
+        check.later(eq(b, 0), message, RuntimeError)
 
 
 def _no_negative_power(op: Elementwise, a: Any, b: Any) -> None:
@@ -234,7 +235,7 @@ def _operand(name: str, x: Any, dtype: dt.dtype, device: Any) -> Any:
             x = x.to(device)
         return x
     if isinstance(x, int) and dtype.category == dt.INTEGER and dtype.itemsize < 8:
-        x = int(dt.wrapped(x, dtype))
+        x = fed.apply(lambda n: int(dt.wrapped(n, dtype)), x)
     return const(x, dtype, device)
 
 
@@ -529,11 +530,11 @@ isinf = op(
     "isinf", "x", mathfn.isinf, "pf_isinf_{t}({x})", TO_BOOL, calls=bound.of_floats(np.isinf)
 )
 logical_and = op(
-    "logical_and", "a b", np.logical_and, "bool({a}) && bool({b})", TO_BOOL, numbers=NONE,
+    "logical_and", "a b", np.logical_and, "bool({a}) & bool({b})", TO_BOOL, numbers=NONE,
     takes_bool=True,
 )  # fmt: skip
 logical_or = op(
-    "logical_or", "a b", np.logical_or, "bool({a}) || bool({b})", TO_BOOL, numbers=NONE,
+    "logical_or", "a b", np.logical_or, "bool({a}) | bool({b})", TO_BOOL, numbers=NONE,
     takes_bool=True,
 )  # fmt: skip
 logical_not = op("logical_not", "x", np.logical_not, "!bool({x})", TO_BOOL, takes_bool=True)

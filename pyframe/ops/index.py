@@ -156,7 +156,7 @@ def _check_index(
         )
     least = -rows if wrap else 0
     if index.device.lazy:
-        check.guard(
+        check.later(
             el.logical_or(el.lt(index, least), el.ge(index, rows)),
             f"{name}: index out of range for size {rows}; expected {least} to {rows - 1}",
             error,
@@ -186,7 +186,7 @@ def checked_classes(
         bad = el.logical_or(el.lt(index, 0), el.ge(index, n))
         if ignore is not None and not 0 <= ignore < n:
             bad = el.logical_and(bad, el.ne(index, ignore))
-        check.guard(bad, message, error)
+        check.later(bad, message, error)
         return index
     data = index._node.data
     if ignore is not None:

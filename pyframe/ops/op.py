@@ -22,6 +22,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.devices import device as Device, mode
+from pyframe.graph.fed import Number, recording, seen
 from pyframe.graph.node import Node
 
 if TYPE_CHECKING:
@@ -131,6 +132,12 @@ CONST = Const("const", ELEMENTWISE, "", "value")
 
 def const(value: Any, dtype: dt.dtype, device: Device) -> Node:
     """A number in the graph, as a node of this dtype; see `Const`."""
+    if type(value) is Number:
+        capture = recording()
+        if capture is not None:
+            node: Node = capture.constant(value, dtype, device)
+            return node
+        value = seen(value)
     data = None
     if not device.lazy:
         data = dt.rounded(value, dtype)
@@ -419,6 +426,11 @@ def record(
 ) -> Tensor:
     """The end of `apply`, once the nodes of the inputs and the type of the result are known."""
     grad = mode.grad and op.differentiable
+    if (
+        mode.grad and not grad and op.fallback is not None and dtype.category >= dt.FLOAT
+        and any(type(x) is not Node and x.requires_grad for x in inputs)
+    ):  # fmt: skip
+        return op.fallback(*inputs, *attrs)  # the gradient is that of its composition
     capture = mode.capture
     if capture is None and not device.always_lazy:
         if op.numpy is None:

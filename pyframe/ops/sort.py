@@ -699,7 +699,7 @@ def _bounds(name: str, x: Tensor, low: Any, high: Any, widen: float) -> tuple[Te
                 raise RuntimeError(f"{name}: range of [{low}, {high}] is not finite")
         else:
             low, high = amin(x), amax(x)
-            check.guard(
+            check.later(
                 el.logical_not(el.logical_and(el.isfinite(low), el.isfinite(high))),
                 f"{name}: the range of the values is not finite",
                 RuntimeError,

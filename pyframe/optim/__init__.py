@@ -9,13 +9,15 @@ from __future__ import annotations
 import copy
 import functools
 import math
+import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyframe as pf
 from pyframe.devices import mode
 from pyframe.graph.capture import outside
+from pyframe.graph.fed import Number, apply
 from pyframe.tensor import Tensor, no_grad
 
 __all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
@@ -92,35 +94,33 @@ class Optimizer:
             with pf.enable_grad():
                 loss = closure()
         with no_grad():
-            for group in self.param_groups:
-                if mode.capture is not None:
-                    for p in group["params"]:
-                        mode.capture.touch_grad(p, True)
+            for i, group in enumerate(self.param_groups):
                 params = [p for p in group["params"] if p.grad is not None]
                 if params:
-                    self._update(group, params)
+                    if mode.capture is None:
+                        self._update(group, params)
+                    else:
+                        options = _Live(self, i)
+                        self._update(options, params)
+                        mode.capture.watch(options.kinds)
         pf.flush()
         return loss
 
-    def _update(self, group: dict[str, Any], params: list[Tensor]) -> None:
-        """Write one step of the formula for the parameters of a group."""
+    def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
+        """Write one step of the formula for the parameters of a group. Within pf.compile its
+        options are Numbers, asked for again at each replay."""
         raise NotImplementedError
 
-    @staticmethod
-    def _number(
-        group: dict[str, Any], params: list[Tensor], get: Callable[[dict[str, Any]], float]
-    ) -> Any:
-        """A number that the options of a group give: within pf.compile one that each replay asks
-        for again."""
-        capture = mode.capture
-        if capture is None:
-            return get(group)
-        return capture.scalar(lambda: get(group), params[0].dtype, params[0].device)
+    def _has(self, p: Tensor, name: str) -> bool:
+        """Whether the state of `p` has an entry: within pf.compile, another answer means another
+        capture."""
+        me, of = weakref.ref(self), weakref.ref(p)
 
-    @staticmethod
-    def _option(get: Callable[[], Any]) -> Any:
-        """What a formula branches on: within pf.compile, another value means another capture."""
-        return get() if mode.capture is None else mode.capture.watch(get)
+        def known() -> bool:
+            optimizer, param = me(), of()
+            return optimizer is not None and param is not None and name in optimizer.state[param]
+
+        return known() if mode.capture is None else bool(mode.capture.watch(known))
 
     def _zeros(self, p: Tensor, name: str) -> Tensor:
         """An entry of the state of `p`, zeros when it is first needed."""
@@ -214,6 +214,61 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
 
+class _Live(Mapping[str, Any]):
+    """The options of a group for a capture: each replay asks for its numbers again. It keeps no
+    optimizer alive."""
+
+    def __init__(self, optimizer: Optimizer, number: int) -> None:
+        self._optimizer, self._number = weakref.ref(optimizer), number
+        self._read: dict[str, Any] = {}
+        self._others: list[str] = []  # of those, what is no number
+
+    def _group(self) -> dict[str, Any]:
+        return self._optimizer().param_groups[self._number]  # type: ignore[union-attr]
+
+    def _get(self, name: str) -> Any:
+        return self._optimizer().param_groups[self._number][name]  # type: ignore[union-attr]
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._read:
+            value = self._get(name)
+            if type(value) not in (int, float):
+                self._others.append(name)
+            if isinstance(value, tuple):
+                parts = [functools.partial(self._part, name, i) for i in range(len(value))]
+                self._read[name] = tuple(map(_number, value, parts))
+            else:
+                self._read[name] = _number(value, functools.partial(self._get, name))
+        return self._read[name]
+
+    def _part(self, name: str, i: int) -> Any:
+        return self._get(name)[i]
+
+    def kinds(self) -> list[Any]:
+        """What a replay relies on: of numbers their type, of all else what it is."""
+        group = self._group()
+        return [*map(type, map(group.__getitem__, self._read)),
+                *map(_kind, map(group.__getitem__, self._others))]  # fmt: skip
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._group())
+
+    def __len__(self) -> int:
+        return len(self._group())
+
+
+def _number(value: Any, get: Callable[[], Any]) -> Any:
+    return Number(get) if type(value) in (int, float) else value
+
+
+def _kind(value: Any) -> Any:
+    if type(value) in (int, float):
+        return type(value)
+    if isinstance(value, tuple):
+        return [*map(_kind, value)]
+    return value if isinstance(value, (bool, str, type(None))) else id(value)
+
+
 class SGD(Optimizer):
     """v = momentum * v + (1 - dampening) * g; p -= lr * v (or lr * (g + momentum * v), nesterov).
 
@@ -234,15 +289,11 @@ class SGD(Optimizer):
             "nesterov": nesterov, "maximize": maximize,
         })  # fmt: skip
 
-    def _update(self, group: dict[str, Any], params: list[Tensor]) -> None:
-        number = functools.partial(self._number, group, params)
-        lr, momentum = number(lambda h: h["lr"]), number(lambda h: h["momentum"])
-        decay = number(lambda h: h["weight_decay"])
-        undamped = number(lambda h: 1 - h["dampening"])
-        decays, moves, dampens, nesterov, maximize = self._option(lambda: (
-            group["weight_decay"] != 0, group["momentum"] != 0, group["dampening"] != 0,
-            group["nesterov"], group["maximize"],
-        ))  # fmt: skip
+    def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
+        lr, momentum, decay = group["lr"], group["momentum"], group["weight_decay"]
+        undamped = 1 - group["dampening"]
+        decays, moves, dampens = decay != 0, momentum != 0, undamped != 1
+        nesterov, maximize = group["nesterov"], group["maximize"]
         for p in params:
             assert p.grad is not None
             g = -p.grad if maximize else p.grad
@@ -250,8 +301,7 @@ class SGD(Optimizer):
                 g = g + p * decay
             if moves:
                 state = self.state[p]
-                # the first step is not damped: v = g
-                if dampens and not self._option(functools.partial(_has, state, "momentum_buffer")):
+                if dampens and not self._has(p, "momentum_buffer"):  # the first is not damped
                     v = state["momentum_buffer"] = g.clone()
                 else:
                     v = self._zeros(p, "momentum_buffer")
@@ -284,17 +334,12 @@ class Adam(Optimizer):
             "maximize": maximize,
         })  # fmt: skip
 
-    def _update(self, group: dict[str, Any], params: list[Tensor]) -> None:
-        number = functools.partial(self._number, group, params)
-        lr, eps = number(lambda h: h["lr"]), number(lambda h: h["eps"])
-        decay = number(lambda h: h["weight_decay"])
-        shrink = number(lambda h: 1 - h["lr"] * h["weight_decay"])
-        b1, b2 = number(lambda h: h["betas"][0]), number(lambda h: h["betas"][1])
-        rest1, rest2 = number(lambda h: 1 - h["betas"][0]), number(lambda h: 1 - h["betas"][1])
-        log1, log2 = number(lambda h: _log(h["betas"][0])), number(lambda h: _log(h["betas"][1]))
-        decays, maximize, amsgrad, moves = self._option(lambda: (
-            group["weight_decay"] != 0, group["maximize"], group["amsgrad"], group["lr"] != 0
-        ))  # fmt: skip
+    def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
+        lr, eps, decay, (b1, b2) = group["lr"], group["eps"], group["weight_decay"], group["betas"]
+        shrink, rest1, rest2 = 1 - lr * decay, 1 - b1, 1 - b2
+        log1, log2 = apply(_log, b1), apply(_log, b2)
+        decays, maximize, amsgrad = decay != 0, group["maximize"], group["amsgrad"]
+        moves = lr != 0
         for step, together in self._steps(params):
             # with c = sqrt(1 - b2^t): lr m^ / (sqrt(v^) + eps) = m / ((sqrt(v) + eps c) / rate)
             c = (-pf.expm1(step * log2)).sqrt()
@@ -316,10 +361,6 @@ class Adam(Optimizer):
                     v = top.copy_(pf.maximum(top, v))
                 if moves:
                     p.sub_(m / ((v.sqrt() + eps_c) / rate))
-
-
-def _has(state: dict[str, Any], name: str) -> bool:
-    return name in state
 
 
 def _log(beta: float) -> float:

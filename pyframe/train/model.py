@@ -243,10 +243,7 @@ class Model:
 
             steps = self._steps[kind] = _Steps(key, means, step)
         steps.means.start()
-        hooked = any(
-            m._forward_hooks or m._pre_hooks or m._backward_hooks for m in self.net.modules()
-        )  # what they do besides is Python, which a replay does not run
-        return steps.means, steps.compiled if compiled and not hooked else steps.eager
+        return steps.means, steps.compiled if compiled else steps.eager
 
     def _train(self, x: pf.Tensor, y: pf.Tensor) -> list[Any]:
         self.optimizer.zero_grad()  # type: ignore[union-attr]
@@ -287,8 +284,8 @@ class Model:
         `device` "auto" is a real GPU if there is one; None stays where the network is. Losses and
         metrics stay on the device; every `read_every` steps they are asked for, and callbacks told:
         at once on the CPU, on a GPU while it is busy with the steps after.
-        `compile` replays the step (see pf.compile) unless a module has hooks; without it, Python
-        code in the network runs at every step.
+        `compile` replays the step (see pf.compile); without it, Python code in the network runs at
+        every step.
         Raises RuntimeError without loss or optimizer, ValueError for data that can't be used.
         """
         self._need("loss", "fit")

@@ -242,7 +242,7 @@ class _Scope:
             else:
                 index = [self.let(self._terms(offset, terms, index)) for offset, terms in parts]
         v = tracker[0]
-        return _sum(v.offset, v.strides, index, v.shape), " && ".join(conditions)
+        return _sum(v.offset, v.strides, index, v.shape), _every(conditions)
 
     def _terms(self, offset: int, terms: list[Term], index: list[str]) -> str:
         out = [str(offset)] if offset or not terms else []
@@ -288,6 +288,14 @@ class _Scope:
         if operand == "u32" and out == "bool" and op.rule != "to_bool" and i.op != "cast":
             text = f"bool({text})"
         return i.dtype.wrap.format(x=f"({text})") if i.dtype.wrap else text
+
+
+def _every(conditions: list[str]) -> str:
+    """That all hold, without branches: of dozens of `&&` in a loop some compilers make so many
+    paths that they run out of memory."""
+    if len(conditions) < 2:
+        return "".join(conditions)
+    return " & ".join(c if c == "false" else f"({c})" for c in conditions)
 
 
 def _param(i: Param) -> str:

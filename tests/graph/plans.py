@@ -23,13 +23,13 @@ class Recorder:
         self.pending: list[Any] = []
         self.limits = Limits(float16=True)
         self.adapter = "a recorder"
-        self.guard = self
+        self.checks = self
 
     def flush(self) -> None:
         self.pending.clear()
 
     def check(self, bad: Tensor, message: str, error: type[Exception] = IndexError) -> None:
-        """Of the guard: no index is bad."""
+        """Of the checks: no index is bad."""
 
 
 def value(lazy: Any, *shape: int, dtype: dt.dtype = dt.float32, seed: int | None = None) -> Tensor:

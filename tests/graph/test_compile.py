@@ -645,16 +645,26 @@ def test_an_unhashable_argument_runs_eagerly(device: str) -> None:
     assert f(x, np.ones(3)).tolist() == [4, 4]
 
 
-def test_a_number_that_always_changes_ends_in_eager_runs(device: str) -> None:
+def test_a_number_that_always_changes_is_fed(device: str) -> None:
     f = pf.compile(lambda x, n: x * n)
+    x = pf.ones(2, device=device)
+    for n in range(40):
+        assert f(x, float(n)).tolist() == [n, n]
+    assert (f.captured, f.replayed) == (3, 37)
+
+
+def test_an_argument_that_always_changes_ends_in_eager_runs(device: str) -> None:
+    f = pf.compile(lambda x, name: x * len(name))
     x = pf.ones(2, device=device)
 
     def calls() -> None:
         for n in range(40):
-            assert f(x, float(n)).tolist() == [n, n]
+            assert f(x, "a" * n).tolist() == [n, n]
 
     with pytest.warns(RuntimeWarning, match="none could be replayed"):
         calls()
+    assert f.eager
+    calls()  # no second warning
 
 
 # --- what is compiled

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyframe.tensor import Tensor
 
 
-class Guard:
+class Checks:
     """A device's flag: 0, or the number of the first check that failed."""
 
     def __init__(self, device: Device) -> None:
@@ -40,12 +40,12 @@ class Guard:
             raise error(message)
 
 
-def of(device: Device) -> Guard:
-    """The guard of `device`, made when it is first needed."""
-    guard: Guard | None = device.backend.guard
-    if guard is None:
+def of(device: Device) -> Checks:
+    """The checks of `device`, made when it is first needed."""
+    checks: Checks | None = device.backend.checks
+    if checks is None:
         from pyframe.graph.capture import outside
 
         with outside():
-            guard = device.backend.guard = Guard(device)
-    return guard
+            checks = device.backend.checks = Checks(device)
+    return checks

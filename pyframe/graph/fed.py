@@ -1,0 +1,231 @@
+"""Numbers and arrays from outside that each replay asks for anew, as a capture knows them."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pyframe.devices import mode
+
+
+class Number:
+    """Stands for an int or a float while a function is captured.
+
+    What is calculated with it is a Number too. A comparison is one that a replay relies on:
+    another answer means another capture. Code that wants the number itself ends the capture.
+    """
+
+    __slots__ = ("_args", "_fn", "_seen")
+
+    def __init__(self, fn: Callable[..., Any], *args: Any) -> None:
+        self._fn, self._args = fn, args
+        self._seen = fn(*map(seen, args))
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return type(self._seen)
+
+    def _end(self) -> Any:
+        """The number itself: what depends on it is not seen from here on."""
+        capture = recording()
+        if capture is not None:
+            capture.give_up(f"needs the value of a number that changes, now {self._seen!r}")
+        return self._seen
+
+    def _ask(self, fn: Callable[..., Any], *args: Any) -> Any:
+        """An answer that a replay relies on."""
+        capture = recording()
+        answer = fn(self._seen, *map(seen, args))
+        if capture is None:
+            return answer
+        if not self._args and type(args[0] if args else None) is not Number:
+            return capture.watch(lambda get=self._fn: fn(get(), *args), answer)
+        return capture.watch(lambda: fn(now(self), *map(now, args)), answer)
+
+    def __float__(self) -> float:
+        return float(self._end())
+
+    def __complex__(self) -> complex:
+        return complex(self._end())
+
+    def __int__(self) -> int:
+        return int(self._ask(int))
+
+    def __index__(self) -> int:
+        return int(self._ask(operator.index))
+
+    def __bool__(self) -> bool:
+        return bool(self._ask(bool))
+
+    def __hash__(self) -> int:
+        return hash(self._end())
+
+    def __repr__(self) -> str:
+        return repr(self._end())
+
+    def __str__(self) -> str:
+        return str(self._end())
+
+    def __format__(self, spec: str) -> str:
+        return format(self._end(), spec)
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        return np.asarray(self._end(), *args)
+
+    def __reduce__(self) -> Any:
+        return type(self._seen), (self._end(),)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._end(), name)
+
+    def conjugate(self) -> Any:
+        return self
+
+    def __round__(self, digits: Any = None) -> Any:
+        return _made(round, self, digits)
+
+    def __floor__(self) -> Any:
+        return _made(math.floor, self)
+
+    def __ceil__(self) -> Any:
+        return _made(math.ceil, self)
+
+    def __trunc__(self) -> Any:
+        return _made(math.trunc, self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+
+def recording() -> Any:
+    """The capture that runs in this thread, also around a `vmap`."""
+    capture = mode.capture
+    while capture is not None and capture.batches:
+        capture = capture.outer
+    return capture
+
+
+def seen(x: Any) -> Any:
+    """The value of a Number (or of a number) in the capture."""
+    return x._seen if type(x) is Number else x
+
+
+def now(x: Any) -> Any:
+    """The value of a Number (or of a number) now."""
+    return x._fn(*map(now, x._args)) if type(x) is Number else x
+
+
+def apply(fn: Callable[..., Any], *args: Any) -> Any:
+    """`fn` of numbers, asked for again at each replay where one of them is."""
+    return Number(fn, *args) if any(type(a) is Number for a in args) else fn(*args)
+
+
+def _made(fn: Callable[..., Any], *args: Any) -> Any:
+    if not all(isinstance(a, (int, float, type(None))) for a in args):
+        return NotImplemented
+    out = Number(fn, *args)
+    return out if type(out._seen) in (int, float) else out._end()
+
+
+def _calculated(self: Number, fn: Callable[..., Any]) -> Any:
+    return _made(fn, self)
+
+
+def _operator(name: str, fn: Callable[..., Any]) -> None:
+    setattr(Number, f"__{name}__", lambda self, other: _made(fn, self, other))
+    setattr(Number, f"__r{name}__", lambda self, other: _made(fn, other, self))
+
+
+def _comparison(name: str, fn: Callable[..., Any]) -> None:
+    def compare(self: Any, other: Any) -> Any:
+        if isinstance(other, (int, float, type(None), str)):
+            return self._ask(fn, other)
+        return NotImplemented
+
+    setattr(Number, f"__{name}__", compare)
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift"):
+    _operator(_name, getattr(operator, _name))
+for _name in ("and", "or", "xor"):
+    _operator(_name, getattr(operator, f"__{_name}__"))
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    _comparison(_name, getattr(operator, _name))
+for _name in ("neg", "pos", "abs", "invert"):
+    setattr(Number, f"__{_name}__", functools.partialmethod(_calculated, getattr(operator, _name)))
+
+
+class Array(np.ndarray[Any, Any]):
+    """Stands for an array while a function is captured: it, and parts of it, may become tensors,
+    which each replay fills again. Code that looks at its numbers ends the capture."""
+
+    source: Callable[[], np.ndarray]  # gives the array that lies there now
+
+    @staticmethod
+    def of(source: Callable[[], np.ndarray], array: np.ndarray) -> Array:
+        """One that shares memory with `array`, which `source` gives."""
+        out: Array = array.view(Array)
+        out.source = source
+        return out
+
+    def _end(self) -> np.ndarray:
+        capture = recording()
+        if capture is not None:
+            capture.give_up("looks at the numbers of an array that changes")
+        return self.view(np.ndarray)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _SHAPELY:
+            return super().__getattribute__(name)
+        return getattr(Array._end(self), name)
+
+    def __getitem__(self, key: Any) -> Any:
+        whole = np.ndarray.view(self, np.ndarray)
+        part = whole[key]
+        if isinstance(part, np.ndarray) and np.may_share_memory(part, whole):
+            source = self.source
+            return Array.of(lambda: source()[key], part)
+        return Array._end(self)[key]
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *xs: Any, **kwargs: Any) -> Any:
+        return getattr(ufunc, method)(*map(_bare, xs), **{k: _bare(v) for k, v in kwargs.items()})
+
+    def __array_function__(self, fn: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
+        args = [_bare(a) for a in args]
+        return fn(*args, **{k: _bare(v) for k, v in kwargs.items()})
+
+
+_SHAPELY = {
+    "shape", "dtype", "ndim", "size", "nbytes", "itemsize", "strides", "flags", "source", "base",
+    "view", "_end", "__class__", "__dict__", "__len__", "__getitem__", "__array_finalize__",
+    "__array_ufunc__", "__array_function__", "__array_priority__",
+}  # fmt: skip
+
+
+def _bare(x: Any) -> Any:
+    if isinstance(x, Array):
+        return Array._end(x)
+    if isinstance(x, (tuple, list)):
+        return type(x)(map(_bare, x))
+    return x
+
+
+def _reading(name: str) -> None:
+    def read(self: Array, *args: Any) -> Any:
+        return getattr(Array._end(self), name)(*map(_bare, args))
+
+    setattr(Array, name, read)
+
+
+for _name in ("__setitem__", "__iter__", "__contains__", "__float__", "__int__", "__bool__",
+              "__index__", "__complex__", "__repr__", "__str__", "__format__", "__copy__",
+              "__deepcopy__", "__reduce__", "__reduce_ex__"):  # fmt: skip
+    _reading(_name)

@@ -1,0 +1,2506 @@
+"""What users' steps read and change outside: each pattern makes a function with `c` (pf.compile, or
+nothing), calls it with changes in between, and yields what it sees. It needs no PyTorch."""
+
+from __future__ import annotations
+
+import abc
+import argparse
+import collections
+import configparser
+import contextlib
+import contextvars
+import copy
+import dataclasses
+import datetime
+import enum
+import functools
+import itertools
+import math
+import operator
+import os
+import queue
+import random
+import sys
+import threading
+import time
+import types
+import typing
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+import pyframe as pf
+from pyframe import nn, optim
+from pyframe.nn import functional as F
+
+REPLAYS, EAGER = "replays", "runs eagerly"
+PATTERNS: dict[str, tuple[Callable[..., Iterator[Any]], str]] = {}
+
+
+def pattern(fn: Any, how: str = REPLAYS) -> Any:
+    """List a pattern; at its end the function still replays, without a warning."""
+    PATTERNS[fn.__name__] = fn, how
+    return fn
+
+
+def eager(fn: Any) -> Any:
+    """List a pattern that no replay can be right for: a warning says so, once."""
+    return pattern(fn, EAGER)
+
+
+def turns(f: Any, *args: Any, change: Any, at: Any = (2, 4), n: int = 7) -> Iterator[Any]:
+    """`n` calls with a change before some of them."""
+    for i in range(n):
+        if i in at:
+            change(i)
+        yield f(*args)
+
+
+def config_module(name: str = "user_config", **names: Any) -> Any:
+    """A module of the user's, as `import` would find it."""
+    module = types.ModuleType(name)
+    module.__dict__.update(names)
+    sys.modules[name] = module
+    return module
+
+
+# --- globals
+
+SCALE, OFFSET, FLAG, MODE, NOTHING, BIG = 1.0, 2, False, "add", None, 10**30
+LAYERS = [1.0, 2.0]
+TABLE = {"a": 1.0, "b": {"c": 2.0}}
+TENSOR: Any = None
+NET: Any = None
+CALLS = 0
+LATEST: Any = None
+CONFIG: Any = None
+
+
+def helper(x: Any) -> Any:
+    return x * SCALE
+
+
+@pattern
+def a_global_number(c: Any, x: Any) -> Any:
+    def change(i: int) -> None:
+        global SCALE
+        SCALE = 1.0 + i
+
+    change(0)
+    yield from turns(c(lambda x: x * SCALE), x, change=change)
+    change(0)
+
+
+@pattern
+def a_global_that_a_helper_reads(c: Any, x: Any) -> Any:
+    def change(i: int) -> None:
+        global SCALE
+        SCALE = 1.0 + i
+
+    change(0)
+    yield from turns(c(lambda x: helper(x) + 1), x, change=change)
+    change(0)
+
+
+@pattern
+def a_global_int_flag_string_and_none(c: Any, x: Any) -> Any:
+    global OFFSET, FLAG, MODE, NOTHING
+
+    def f(x: Any) -> Any:
+        out = x + OFFSET
+        if FLAG:
+            out = out * 2
+        if MODE == "mul":
+            out = out * 3
+        return out if NOTHING is None else out - NOTHING
+
+    f = c(f)
+    for OFFSET, FLAG, MODE, NOTHING in (  # noqa: B007
+        (2, False, "add", None), (2, False, "add", None), (3, False, "add", None),
+        (3, True, "add", None), (3, True, "mul", None), (3, True, "mul", 1.5),
+        (2, False, "add", None), (2, False, "add", None),
+    ):  # fmt: skip
+        yield f(x)
+
+
+@pattern
+def a_global_list_that_is_changed_from_outside(c: Any, x: Any) -> Any:
+    LAYERS[:] = [1.0, 2.0]
+
+    def f(x: Any) -> Any:
+        for k in LAYERS:
+            x = x * k + 1
+        return x
+
+    f = c(f)
+    yield from (f(x), f(x))
+    LAYERS.append(3.0)
+    yield from (f(x), f(x))
+    LAYERS[0] = 5.0
+    yield from (f(x), f(x))
+    LAYERS.pop()
+    yield f(x)
+
+
+@pattern
+def a_nested_global_dict(c: Any, x: Any) -> Any:
+    f = c(lambda x: x * TABLE["a"] + TABLE["b"]["c"])
+    for a, b in ((1.0, 2.0), (1.0, 2.0), (1.0, 3.0), (1.0, 3.0), (2.0, 3.0), (2.0, 3.0)):
+        TABLE["a"], TABLE["b"]["c"] = a, b
+        yield f(x)
+
+
+@pattern
+def a_global_dict_that_is_replaced(c: Any, x: Any) -> Any:
+    global TABLE
+    TABLE = {"a": 1.0, "b": {"c": 2.0}}
+    f = c(lambda x: x * TABLE["a"])
+    yield from (f(x), f(x))
+    TABLE = {"a": 4.0, "b": {"c": 2.0}}
+    yield from (f(x), f(x))
+    TABLE = {"a": 1.0, "b": {"c": 2.0}}
+    yield from (f(x), f(x))
+
+
+@pattern
+def a_global_tensor_that_is_rebound(c: Any, x: Any) -> Any:
+    global TENSOR
+    TENSOR = x * 0 + 2
+    f = c(lambda x: x * TENSOR)
+    for i in range(8):
+        TENSOR = x * 0 + i
+        yield f(x)
+
+
+@pattern
+def a_global_net_that_is_rebound(c: Any, x: Any) -> Any:
+    global NET
+    pf.manual_seed(0)
+    nets = [nn.Linear(3, 2).to(x.device) for _ in range(2)]
+    f = c(lambda x: NET(x))
+    for i in (0, 0, 1, 1, 0, 1):
+        NET = nets[i]
+        yield f(x)
+    NET = None
+
+
+@pattern
+def a_counter_that_the_function_advances(c: Any, x: Any) -> Any:
+    global CALLS
+    CALLS = 0
+
+    def f(x: Any) -> Any:
+        global CALLS
+        CALLS += 1
+        return x * CALLS
+
+    f = c(f)
+    for _ in range(6):
+        yield f(x), CALLS
+
+
+@pattern
+def a_global_that_is_only_written(c: Any, x: Any) -> Any:
+    global LATEST
+
+    def f(x: Any) -> Any:
+        global LATEST
+        LATEST = x * 2
+        return x + 1
+
+    f = c(f)
+    for i in range(4):
+        LATEST = None
+        yield f(x + i), LATEST
+
+
+@pattern
+def a_function_that_is_replaced(c: Any, x: Any) -> Any:
+    global helper
+    old = helper
+    f = c(lambda x: helper(x) + 1)
+    yield from (f(x), f(x))
+    helper = lambda x: x - 5  # noqa: E731
+    yield from (f(x), f(x))
+    helper = old
+    yield f(x)
+
+
+@pattern
+def a_module_of_the_users(c: Any, x: Any) -> Any:
+    config = config_module(scale=2.0)
+    f = c(lambda x: x * config.scale)
+    yield from turns(f, x, change=lambda i: setattr(config, "scale", float(i)))
+
+
+@pattern
+def a_module_that_is_imported_inside(c: Any, x: Any) -> Any:
+    config = config_module("user_config2", scale=2.0)
+
+    def f(x: Any) -> Any:
+        import user_config2
+
+        return x * user_config2.scale
+
+    yield from turns(c(f), x, change=lambda i: setattr(config, "scale", float(i)))
+
+
+@pattern
+def a_name_from_a_module_that_is_imported_inside(c: Any, x: Any) -> Any:
+    config = config_module("user_config3", scale=2.0)
+
+    def f(x: Any) -> Any:
+        from user_config3 import scale
+
+        return x * scale
+
+    yield from turns(c(f), x, change=lambda i: setattr(config, "scale", float(i)))
+
+
+@pattern
+def a_flag_of_a_module_that_may_be_missing(c: Any, x: Any) -> Any:
+    config = config_module("user_config4")
+    f = c(lambda x: x * getattr(config, "scale", 3.0))
+    yield from (f(x), f(x))
+    config.scale = 2.0
+    yield from (f(x), f(x))
+    del config.scale
+    yield f(x)
+
+
+@pattern
+def a_name_in_globals(c: Any, x: Any) -> Any:
+    def change(i: int) -> None:
+        global SCALE
+        SCALE = 1.0 + i
+
+    yield from turns(c(lambda x: x * globals()["SCALE"]), x, change=change)
+    change(0)
+
+
+@pattern
+def a_global_with_the_name_of_a_builtin(c: Any, x: Any) -> Any:
+    f = c(lambda x: x * max(2, 3))
+    yield from (f(x), f(x))
+    globals()["max"] = lambda a, b: 10
+    yield from (f(x), f(x))
+    del globals()["max"]
+    yield f(x)
+
+
+# --- closures, defaults, partial functions
+
+
+@pattern
+def a_closure_number(c: Any, x: Any) -> Any:
+    t = 1.0
+    f = c(lambda x: x * t)
+    for t in (1.0, 1.0, 2.0, 3.0, 4.0, 4.0, 5.0):  # noqa: B007
+        yield f(x)
+
+
+@pattern
+def a_closure_tensor(c: Any, x: Any) -> Any:
+    w = x + 1
+    f = c(lambda x: x * w)
+    for i in range(7):
+        if i % 2:
+            w = x + i
+        yield f(x)
+
+
+@pattern
+def a_closure_of_a_closure(c: Any, x: Any) -> Any:
+    def outer() -> Any:
+        k = [1.0]
+
+        def inner(y: Any) -> Any:
+            return y * k[0]
+
+        return inner, k
+
+    inner, k = outer()
+    yield from turns(c(lambda x: inner(x) + 1), x, change=lambda i: operator.setitem(k, 0, i))
+
+
+@pattern
+def a_counter_in_a_cell(c: Any, x: Any) -> Any:
+    n = 0
+
+    def f(x: Any) -> Any:
+        nonlocal n
+        n += 2
+        return x + n
+
+    f = c(f)
+    for _ in range(6):
+        yield f(x), n
+
+
+@pattern
+def a_result_in_a_cell(c: Any, x: Any) -> Any:
+    last = None
+
+    def f(x: Any) -> Any:
+        nonlocal last
+        last = x * 3
+        return x
+
+    f = c(f)
+    for i in range(4):
+        f(x + i)
+        yield last
+
+
+@pattern
+def default_arguments(c: Any, x: Any) -> Any:
+    def scaled(x: Any, k: Any = 2.0, *, more: Any = 1.0) -> Any:
+        return x * k + more
+
+    f = c(lambda x: scaled(x))
+    yield from (f(x), f(x))
+    scaled.__defaults__ = (5.0,)
+    yield from (f(x), f(x))
+    scaled.__kwdefaults__ = {"more": 7.0}
+    yield from (f(x), f(x))
+
+
+@pattern
+def a_mutable_default(c: Any, x: Any) -> Any:
+    def f(x: Any, options: Any = {"k": 1.0}) -> Any:  # noqa: B006
+        return x * options["k"]
+
+    options = f.__defaults__[0]
+    yield from turns(c(f), x, change=lambda i: options.update(k=float(i)))
+
+
+@pattern
+def a_partial_function(c: Any, x: Any) -> Any:
+    options = {"k": 2.0}
+    g = functools.partial(lambda x, o, k=1.0: x * o["k"] * k, o=options)
+    f = c(lambda x: g(x))
+    yield from turns(f, x, change=lambda i: options.update(k=float(i)))
+    g = functools.partial(lambda x, k: x * k, k=9.0)
+    yield from (f(x), f(x))
+
+
+@pattern
+def code_that_is_replaced(c: Any, x: Any) -> Any:
+    def g(x: Any) -> Any:
+        return x * 2
+
+    f = c(lambda x: g(x))
+    yield from (f(x), f(x))
+    g.__code__ = (lambda x: x * 5).__code__
+    yield from (f(x), f(x))
+
+
+@pattern
+def an_attribute_of_a_function(c: Any, x: Any) -> Any:
+    def g(x: Any) -> Any:
+        return x * g.scale
+
+    g.scale = 1.0  # type: ignore[attr-defined]
+    yield from turns(c(lambda x: g(x)), x, change=lambda i: setattr(g, "scale", float(i)))
+
+
+@pattern
+def a_decorator(c: Any, x: Any) -> Any:
+    state = {"on": True}
+
+    def doubled(fn: Any) -> Any:
+        @functools.wraps(fn)
+        def wrapper(*args: Any) -> Any:
+            out = fn(*args)
+            return out * 2 if state["on"] else out
+
+        return wrapper
+
+    k = 1.0
+
+    @doubled
+    def g(x: Any) -> Any:
+        return x + k
+
+    f = c(g)
+    yield from (f(x), f(x))
+    state["on"] = False
+    yield from (f(x), f(x))
+    k = 4.0
+    yield from (f(x), f(x))
+
+
+@pattern
+def no_grad_as_a_decorator(c: Any, x: Any) -> Any:
+    k = 1.0
+
+    @pf.no_grad()
+    def g(x: Any) -> Any:
+        return x * k
+
+    f = c(lambda x: g(x))
+    for k in (1.0, 1.0, 2.0, 2.0, 3.0, 4.0):  # noqa: B007
+        yield f(x)
+
+
+@pattern
+def a_generator_function(c: Any, x: Any) -> Any:
+    scales = [1.0, 2.0]
+
+    def each() -> Any:
+        for s in scales:
+            yield s * 2
+
+    f = c(lambda x: sum(x * s for s in each()))
+    yield from turns(f, x, change=lambda i: scales.append(float(i)))
+
+
+@pattern
+def comprehensions(c: Any, x: Any) -> Any:
+    table = {"a": 1.0, "b": 2.0}
+    f = c(lambda x: x * sum([v * 2 for v in table.values()]) + len({k + k for k in table}))
+    yield from turns(f, x, change=lambda i: table.update({str(i): float(i)}))
+
+
+@pattern
+def a_lambda_in_a_table(c: Any, x: Any) -> Any:
+    table = {"act": lambda x: x * 2}
+    f = c(lambda x: table["act"](x))
+    yield from (f(x), f(x))
+    table["act"] = lambda x: x - 1
+    yield from (f(x), f(x))
+
+
+@pattern
+def single_dispatch(c: Any, x: Any) -> Any:
+    k = 2.0
+
+    @functools.singledispatch
+    def g(x: Any) -> Any:
+        return x * k
+
+    f = c(lambda x: g(x))
+    for k in (2.0, 2.0, 3.0, 3.0, 4.0, 5.0):  # noqa: B007
+        yield f(x)
+
+
+@pattern
+def a_cached_function(c: Any, x: Any) -> Any:
+    state = {"k": 2.0}
+
+    @functools.lru_cache
+    def g(n: int) -> float:
+        return state["k"] * n
+
+    f = c(lambda x: x * g(3))
+    yield from (f(x), f(x))
+    state["k"] = 5.0
+    yield from (f(x), f(x))  # eagerly too: it is cached
+    g.cache_clear()
+    yield from (f(x), f(x))
+
+
+@pattern
+def operators_as_functions(c: Any, x: Any) -> Any:
+    cfg = types.SimpleNamespace(deep=types.SimpleNamespace(t=1.0), items={"k": 2.0})
+    t, k = operator.attrgetter("deep.t"), operator.itemgetter("k")
+    f = c(lambda x: x * t(cfg) + k(cfg.items))
+    yield from turns(f, x, change=lambda i: setattr(cfg.deep, "t", float(i)))
+    cfg.items["k"] = 8.0
+    yield from (f(x), f(x))
+
+
+# --- objects
+
+
+class Plain:
+    """An object with attributes."""
+
+    shared = 1.0
+
+    def __init__(self, **names: Any) -> None:
+        self.__dict__.update(names)
+
+    def scaled(self, x: Any) -> Any:
+        return x * self.t
+
+
+@pattern
+def an_attribute(c: Any, x: Any) -> Any:
+    o = Plain(t=1.0)
+    yield from turns(c(lambda x: x * o.t), x, change=lambda i: setattr(o, "t", float(i)))
+
+
+@pattern
+def an_attribute_that_a_method_reads(c: Any, x: Any) -> Any:
+    o = Plain(t=1.0)
+    yield from turns(c(lambda x: o.scaled(x)), x, change=lambda i: setattr(o, "t", float(i)))
+
+
+@pattern
+def a_bound_method(c: Any, x: Any) -> Any:
+    o = Plain(t=1.0)
+    yield from turns(c(o.scaled), x, change=lambda i: setattr(o, "t", float(i)))
+
+
+@pattern
+def a_decorated_method(c: Any, x: Any) -> Any:
+    class Scaler:
+        def __init__(self) -> None:
+            self.t = 1.0
+
+        @c
+        def run(self, x: Any) -> Any:
+            return x * self.t
+
+    a, b = Scaler(), Scaler()
+    b.t = 10.0
+    for t in (1.0, 1.0, 2.0, 2.0, 3.0, 4.0):
+        a.t = t
+        yield a.run(x), b.run(x)
+
+
+@pattern
+def a_chain_of_attributes(c: Any, x: Any) -> Any:
+    o = Plain(cfg=Plain(opt=Plain(t=1.0)))
+    f = c(lambda x: x * o.cfg.opt.t)
+    yield from turns(f, x, change=lambda i: setattr(o.cfg.opt, "t", float(i)))
+    o.cfg = Plain(opt=Plain(t=20.0))
+    yield from (f(x), f(x))
+
+
+@pattern
+def an_attribute_of_the_class(c: Any, x: Any) -> Any:
+    o = Plain()
+    f = c(lambda x: x * o.shared + Plain.shared)
+    yield from turns(f, x, change=lambda i: setattr(Plain, "shared", float(i)))
+    o.shared = 9.0  # type: ignore[misc]
+    yield from (f(x), f(x))
+    Plain.shared = 1.0
+    yield from (f(x), f(x))
+
+
+@pattern
+def a_method_that_is_replaced(c: Any, x: Any) -> Any:
+    class A:
+        def g(self, x: Any) -> Any:
+            return x * 2
+
+    o = A()
+    f = c(lambda x: o.g(x))
+    yield from (f(x), f(x))
+    A.g = lambda self, x: x * 3  # type: ignore[method-assign]
+    yield from (f(x), f(x))
+    o.g = lambda x: x * 4  # type: ignore[method-assign]
+    yield from (f(x), f(x))
+
+
+@pattern
+def another_class(c: Any, x: Any) -> Any:
+    class A:
+        k = 1.0
+
+        def g(self, x: Any) -> Any:
+            return x * self.k
+
+    class B(A):
+        k = 2.0
+
+    o = A()
+    f = c(lambda x: o.g(x))
+    yield from (f(x), f(x))
+    o.__class__ = B
+    yield from (f(x), f(x))
+
+
+@pattern
+def a_property(c: Any, x: Any) -> Any:
+    class A:
+        def __init__(self) -> None:
+            self._t = 1.0
+
+        @property
+        def t(self) -> float:
+            return self._t * 2
+
+    o = A()
+    yield from turns(c(lambda x: x * o.t), x, change=lambda i: setattr(o, "_t", float(i)))
+
+
+@pattern
+def a_cached_property(c: Any, x: Any) -> Any:
+    class A:
+        def __init__(self) -> None:
+            self.n = 2.0
+
+        @functools.cached_property
+        def t(self) -> float:
+            return self.n * 2
+
+    o = A()
+    f = c(lambda x: x * o.t)
+    yield from (f(x), f(x), f(x))
+    o.n = 5.0
+    yield from (f(x), f(x))  # eagerly too: it is cached
+    del o.t
+    yield from (f(x), f(x), f(x))
+
+
+@pattern
+def slots(c: Any, x: Any) -> Any:
+    class A:
+        __slots__ = ("t",)
+
+        def __init__(self) -> None:
+            self.t = 1.0
+
+    o = A()
+    yield from turns(c(lambda x: x * o.t), x, change=lambda i: setattr(o, "t", float(i)))
+
+
+@pattern
+def dataclasses_frozen_and_not(c: Any, x: Any) -> Any:
+    @dataclasses.dataclass
+    class A:
+        t: float = 1.0
+
+    @dataclasses.dataclass(frozen=True)
+    class B:
+        t: float = 1.0
+
+    a, b = A(), B()
+    f = c(lambda x: x * a.t + b.t)
+    yield from turns(f, x, change=lambda i: setattr(a, "t", float(i)))
+    b = dataclasses.replace(b, t=5.0)
+    yield from (f(x), f(x))
+
+
+@pattern
+def fields_of_a_dataclass(c: Any, x: Any) -> Any:
+    @dataclasses.dataclass
+    class A:
+        t: float = 1.0
+        u: float = 2.0
+
+    a = A()
+    f = c(lambda x: x * sum(dataclasses.asdict(a).values()))
+    yield from turns(f, x, change=lambda i: setattr(a, "u", float(i)))
+
+
+@pattern
+def names_that_are_put_together(c: Any, x: Any) -> Any:
+    o = Plain(t0=1.0, t1=2.0)
+    f = c(lambda x: sum(x * getattr(o, f"t{i}") for i in range(2)))
+    yield from turns(f, x, change=lambda i: setattr(o, "t1", float(i)))
+
+
+@pattern
+def an_attribute_that_comes_later(c: Any, x: Any) -> Any:
+    o = Plain()
+    f = c(lambda x: x * (o.t if hasattr(o, "t") else 3.0))
+    yield from (f(x), f(x))
+    o.t = 5.0
+    yield from (f(x), f(x))
+    del o.t
+    yield from (f(x), f(x))
+
+
+@pattern
+def all_attributes(c: Any, x: Any) -> Any:
+    o = Plain(a=1.0, b=2.0)
+    f = c(lambda x: x * sum(vars(o).values()) + sum(o.__dict__.values()))
+    yield from turns(f, x, change=lambda i: setattr(o, f"n{i}", float(i)))
+
+
+@pattern
+def attributes_by_getattr(c: Any, x: Any) -> Any:
+    class A:
+        def __init__(self) -> None:
+            self._data = {"t": 1.0}
+
+        def __getattr__(self, name: str) -> Any:
+            try:
+                return self._data[name]
+            except KeyError:
+                raise AttributeError(name) from None
+
+    o = A()
+    yield from turns(c(lambda x: x * o.t), x, change=lambda i: o._data.update(t=float(i)))
+
+
+@pattern
+def attributes_by_getattribute(c: Any, x: Any) -> Any:
+    class A:
+        def __init__(self) -> None:
+            self.t = 1.0
+
+        def __getattribute__(self, name: str) -> Any:
+            value = object.__getattribute__(self, name)
+            return value * 2 if name == "t" else value
+
+    o = A()
+    yield from turns(c(lambda x: x * o.t), x, change=lambda i: setattr(o, "t", float(i)))
+
+
+@pattern
+def a_dict_with_attributes(c: Any, x: Any) -> Any:
+    class Config(dict):  # type: ignore[type-arg]
+        def __getattr__(self, name: str) -> Any:
+            return self[name]
+
+    o = Config(t=1.0, more=Config(u=2.0))
+    f = c(lambda x: x * o.t + o.more.u)
+    yield from turns(f, x, change=lambda i: o.more.update(u=float(i)))
+
+
+@pattern
+def special_methods(c: Any, x: Any) -> Any:
+    class A:
+        def __init__(self) -> None:
+            self.t = [1.0, 2.0]
+
+        def __getitem__(self, i: int) -> float:
+            return self.t[i]
+
+        def __len__(self) -> int:
+            return len(self.t)
+
+        def __call__(self, x: Any) -> Any:
+            return x + self.t[-1]
+
+        def __contains__(self, v: float) -> bool:
+            return v in self.t
+
+    o = A()
+    f = c(lambda x: o(x) * o[0] * len(o) + (2 if 3.0 in o else 1))
+    yield from turns(f, x, change=lambda i: o.t.append(float(i)))
+    A.__call__ = lambda self, x: x * 0  # type: ignore[method-assign, assignment]
+    yield from (f(x), f(x))
+
+
+@pattern
+def inheritance_and_super(c: Any, x: Any) -> Any:
+    class A:
+        def g(self, x: Any) -> Any:
+            return x * self.t
+
+    class B(A):
+        def __init__(self) -> None:
+            self.t = 1.0
+
+        def g(self, x: Any) -> Any:
+            return super().g(x) + 1
+
+    o = B()
+    f = c(lambda x: o.g(x))
+    yield from turns(f, x, change=lambda i: setattr(o, "t", float(i)))
+    A.g = lambda self, x: x * 0  # type: ignore[method-assign]
+    yield from (f(x), f(x))
+
+
+@pattern
+def class_and_static_methods(c: Any, x: Any) -> Any:
+    class A:
+        k = 1.0
+
+        @classmethod
+        def g(cls, x: Any) -> Any:
+            return x * cls.k
+
+        @staticmethod
+        def h(x: Any) -> Any:
+            return x + A.k
+
+    f = c(lambda x: A.g(x) + A.h(x))
+    yield from turns(f, x, change=lambda i: setattr(A, "k", float(i)))
+
+
+@pattern
+def an_enum(c: Any, x: Any) -> Any:
+    class Mode(enum.Enum):
+        TWO = 2.0
+        THREE = 3.0
+
+    o = Plain(mode=Mode.TWO)
+    f = c(lambda x: x * o.mode.value + (1 if o.mode is Mode.TWO else 0))
+    yield from (f(x), f(x))
+    o.mode = Mode.THREE
+    yield from (f(x), f(x))
+
+
+@pattern
+def an_abstract_base(c: Any, x: Any) -> Any:
+    class A(abc.ABC):
+        @abc.abstractmethod
+        def k(self) -> float: ...
+
+        def g(self, x: Any) -> Any:
+            return x * self.k()
+
+    class B(A):
+        def __init__(self) -> None:
+            self.t = 1.0
+
+        def k(self) -> float:
+            return self.t
+
+    o = B()
+    yield from turns(c(lambda x: o.g(x)), x, change=lambda i: setattr(o, "t", float(i)))
+
+
+@pattern
+def generic_and_protocol(c: Any, x: Any) -> Any:
+    T = typing.TypeVar("T")
+
+    class Box(typing.Generic[T]):
+        def __init__(self, value: T) -> None:
+            self.value = value
+
+    o = Box(1.0)
+    yield from turns(c(lambda x: x * o.value), x, change=lambda i: setattr(o, "value", float(i)))
+
+
+@pattern
+def a_descriptor(c: Any, x: Any) -> Any:
+    class Doubled:
+        def __get__(self, obj: Any, owner: Any) -> Any:
+            return obj.raw * 2
+
+        def __set__(self, obj: Any, value: Any) -> None:
+            obj.raw = value / 2
+
+    class A:
+        t = Doubled()
+
+    o = A()
+    o.t = 1.0
+    yield from turns(c(lambda x: x * o.t), x, change=lambda i: setattr(o, "t", float(i)))
+
+
+@pattern
+def a_named_tuple(c: Any, x: Any) -> Any:
+    Point = collections.namedtuple("Point", "a b")
+    o = Plain(p=Point(1.0, 2.0))
+    f = c(lambda x: x * o.p.a + o.p.b)
+    yield from turns(f, x, change=lambda i: setattr(o, "p", o.p._replace(b=float(i))))
+
+
+@pattern
+def a_copy_of_a_config(c: Any, x: Any) -> Any:
+    o = Plain(t=1.0, deep=[2.0])
+    f = c(lambda x: x * copy.deepcopy(o).t + copy.copy(o).deep[0])
+    yield from turns(f, x, change=lambda i: setattr(o, "t", float(i)))
+    o.deep[0] = 7.0
+    yield from (f(x), f(x))
+
+
+@pattern
+def an_object_as_an_argument(c: Any, x: Any) -> Any:
+    o = Plain(t=1.0)
+    yield from turns(c(lambda x, o: x * o.t), x, o, change=lambda i: setattr(o, "t", float(i)))
+
+
+@pattern
+def objects_within_an_argument(c: Any, x: Any) -> Any:
+    o = {"cfg": [Plain(t=1.0)]}
+    f = c(lambda x, o: x * o["cfg"][0].t)
+    yield from turns(f, x, o, change=lambda i: setattr(o["cfg"][0], "t", float(i)))
+
+
+@pattern
+def a_weak_reference(c: Any, x: Any) -> Any:
+    o = Plain(t=1.0)
+    r, table = weakref.ref(o), weakref.WeakValueDictionary(o=o)
+    f = c(lambda x: x * r().t + table["o"].t)
+    yield from turns(f, x, change=lambda i: setattr(o, "t", float(i)))
+
+
+@pattern
+def an_object_of_the_standard_library(c: Any, x: Any) -> Any:
+    event, ns = threading.Event(), argparse.Namespace(t=1.0)
+    user, chain = collections.UserDict(k=1.0), collections.ChainMap({}, {"q": 1.0})
+    ini = configparser.ConfigParser()
+    ini.read_string("[a]\nv = 1.0\n")
+    f = c(lambda x: x * ns.t * user["k"] * chain["q"] * ini.getfloat("a", "v") + event.is_set())
+    yield from (f(x), f(x))
+    ns.t = 2.0
+    yield from (f(x), f(x))
+    user["k"] = 3.0
+    yield from (f(x), f(x))
+    chain["q"] = 5.0
+    yield from (f(x), f(x))
+    ini["a"]["v"] = "7.0"
+    yield from (f(x), f(x))
+    event.set()
+    yield from (f(x), f(x))
+
+
+@pattern
+def a_context_variable(c: Any, x: Any) -> Any:
+    var = contextvars.ContextVar("var", default=1.0)
+    yield from turns(c(lambda x: x * var.get()), x, change=lambda i: var.set(float(i)))
+
+
+@pattern
+def a_thread_local(c: Any, x: Any) -> Any:
+    local = threading.local()
+    local.t = 1.0
+    yield from turns(c(lambda x: x * local.t), x, change=lambda i: setattr(local, "t", float(i)))
+
+
+@pattern
+def the_environment(c: Any, x: Any) -> Any:
+    def change(i: int) -> None:
+        os.environ["PATTERN_SCALE"] = str(i)
+
+    change(1)
+    f = c(lambda x: x * float(os.environ["PATTERN_SCALE"]))
+    g = c(lambda x: x * float(os.getenv("PATTERN_SCALE", "1")))
+    yield from turns(lambda x: (f(x), g(x)), x, change=change)
+    del os.environ["PATTERN_SCALE"]
+
+
+@pattern
+def an_attribute_that_is_only_written(c: Any, x: Any) -> Any:
+    o = Plain(last=None, status="")
+
+    def f(x: Any) -> Any:
+        o.last = x * 2
+        o.status = "done"
+        return x
+
+    f = c(f)
+    for i in range(5):
+        o.status = "" if i == 3 else o.status
+        f(x + i)
+        yield o.last, o.status
+
+
+@pattern
+def results_in_containers_that_are_kept(c: Any, x: Any) -> Any:
+    o = Plain()
+
+    def f(x: Any) -> Any:
+        o.out = {"a": x * 2, "more": [x + 1, (x, "text")]}
+        return x
+
+    f = c(f)
+    kept = []
+    for i in range(4):
+        f(x + i)
+        kept.append(o.out)
+    for out in kept:
+        yield out["a"], out["more"][0], out["more"][1]
+
+
+@pattern
+def a_counter_on_an_object(c: Any, x: Any) -> Any:
+    o = Plain(n=0)
+
+    def f(x: Any) -> Any:
+        o.n += 1
+        return x * o.n
+
+    f = c(f)
+    for i in range(7):
+        if i == 5:
+            o.n = 100
+        yield f(x), o.n
+
+
+@pattern
+def every_third_call(c: Any, x: Any) -> Any:
+    o = Plain(n=0)
+
+    def f(x: Any) -> Any:
+        o.n += 1
+        return x * 2 if o.n % 3 == 0 else x + 1
+
+    f = c(f)
+    for _ in range(12):
+        yield f(x), o.n
+
+
+@pattern
+def a_tensor_that_is_carried(c: Any, x: Any) -> Any:
+    o = Plain(h=x * 0)
+
+    def f(x: Any) -> Any:
+        o.h = (o.h * 0.5 + x).tanh()
+        return o.h * 2
+
+    f = c(f)
+    for i in range(7):
+        if i == 5:
+            o.h = x * 0
+        yield f(x + i), o.h
+
+
+@pattern
+def a_tensor_that_is_made_at_first(c: Any, x: Any) -> Any:
+    o = Plain(h=None)
+
+    def f(x: Any) -> Any:
+        if o.h is None:
+            o.h = pf.zeros_like(x)
+        o.h = o.h + x
+        return o.h
+
+    f = c(f)
+    for i in range(7):
+        yield f(x + i), o.h
+
+
+@pattern
+def a_moving_average_in_a_dict(c: Any, x: Any) -> Any:
+    ema = {"x": x * 0}
+
+    def f(x: Any) -> Any:
+        ema["x"] = ema["x"] * 0.9 + x * 0.1
+        return ema["x"].sum()
+
+    f = c(f)
+    for i in range(6):
+        yield f(x + i), ema["x"]
+
+
+@pattern
+def tensors_from_outside_that_change_each_time(c: Any, x: Any) -> Any:
+    o = Plain(batch=x)
+    f = c(lambda: o.batch * 2)
+    for i in range(8):
+        o.batch = x + i
+        yield f()
+
+
+@pattern
+def an_attribute_that_is_deleted(c: Any, x: Any) -> Any:
+    o = Plain()
+
+    def f(x: Any) -> Any:
+        o.tmp = x * 2
+        y = o.tmp + 1
+        del o.tmp
+        return y
+
+    f = c(f)
+    for i in range(4):
+        yield f(x + i), hasattr(o, "tmp")
+
+
+@pattern
+def settings_that_are_restored(c: Any, x: Any) -> Any:
+    o = Plain(t=1.0)
+
+    @contextlib.contextmanager
+    def scaled(k: float) -> Any:
+        before, o.t = o.t, k
+        try:
+            yield
+        finally:
+            o.t = before
+
+    def f(x: Any) -> Any:
+        with scaled(3.0):
+            y = x * o.t
+        return y + o.t
+
+    yield from turns(c(f), x, change=lambda i: setattr(o, "t", float(i)))
+
+
+# --- containers
+
+
+@pattern
+def a_set_a_tuple_and_a_deque(c: Any, x: Any) -> Any:
+    o = Plain(s={1}, t=(1.0, [2.0]), d=collections.deque([1.0]))
+    f = c(lambda x: x * len(o.s) * o.t[1][0] * sum(o.d))
+    yield from (f(x), f(x))
+    o.s.add(2)
+    yield from (f(x), f(x))
+    o.t[1][0] = 5.0
+    yield from (f(x), f(x))
+    o.d.append(3.0)
+    yield from (f(x), f(x))
+
+
+@pattern
+def other_containers(c: Any, x: Any) -> Any:
+    d = {"k": 1.0}
+    o = Plain(
+        proxy=types.MappingProxyType(d),
+        raw=bytearray(b"ab"),
+        count=collections.Counter("aab"),
+        dd=collections.defaultdict(float, a=1.0),
+        od=collections.OrderedDict(a=1.0, b=2.0),
+    )
+    f = c(
+        lambda x: x * o.proxy["k"] + o.raw[0] + o.count["a"] + o.dd["a"] + next(iter(o.od.values()))
+    )
+    yield from (f(x), f(x))
+    d["k"] = 2.0
+    yield from (f(x), f(x))
+    o.raw[0] = 3
+    yield from (f(x), f(x))
+    o.count["a"] += 5
+    yield from (f(x), f(x))
+    o.dd["a"] = 8.0
+    yield from (f(x), f(x))
+    o.od.move_to_end("a")
+    yield from (f(x), f(x))
+
+
+@pattern
+def the_order_of_a_list(c: Any, x: Any) -> Any:
+    fs = [lambda x: x + 1, lambda x: x * 2]
+
+    def f(x: Any) -> Any:
+        for g in fs:
+            x = g(x)
+        return x
+
+    f = c(f)
+    yield from (f(x), f(x))
+    fs.reverse()
+    yield from (f(x), f(x))
+
+
+@pattern
+def tensors_in_a_list(c: Any, x: Any) -> Any:
+    ws = [x + 1, x + 2]
+    f = c(lambda x: sum(x * w for w in ws))
+    yield from (f(x), f(x))
+    ws[1] = x + 7
+    yield from (f(x), f(x))
+    ws.append(x)
+    yield from (f(x), f(x))
+    with pf.no_grad():
+        ws[0].mul_(3)
+    yield from (f(x), f(x))
+
+
+@pattern
+def a_list_that_moves_between_lists(c: Any, x: Any) -> Any:
+    o = Plain(a=[1.0, 2.0], b=[3.0])
+    f = c(lambda x: x * sum(o.a) + math.prod(o.b))
+    yield from (f(x), f(x))
+    o.b.insert(0, o.a.pop())
+    yield from (f(x), f(x))
+
+
+@pattern
+def numbers_that_are_equal_but_not_the_same(c: Any, x: Any) -> Any:
+    o = Plain(v=1)
+    f = c(lambda x: x.int() * o.v if o.v != 0 else x / o.v)
+    for v in (1, 1, True, 1.0, 1, 0.0, -0.0, 0.0, -0.0):
+        o.v = v
+        yield f(x)
+
+
+@pattern
+def a_nan(c: Any, x: Any) -> Any:
+    o = Plain(v=math.nan)
+    f = c(lambda x: x if o.v != o.v else x * o.v)
+    for v in (math.nan, math.nan, float("nan"), 2.0, 2.0):
+        o.v = v
+        yield f(x)
+
+
+@pattern
+def types_dtypes_and_devices(c: Any, x: Any) -> Any:
+    o = Plain(dtype=pf.float32, shape=(2, 3), part=slice(0, 1))
+    f = c(lambda x: pf.ones(o.shape, dtype=o.dtype, device=x.device)[o.part] + x[:1])
+    yield from (f(x), f(x))
+    o.dtype = pf.int32
+    yield from (f(x), f(x))
+    o.part = slice(0, 2)
+    yield from (f(x), f(x))
+    o.shape = [1, 3]
+    yield from (f(x), f(x))
+
+
+@pattern
+def what_a_shape_is_made_of(c: Any, x: Any) -> Any:
+    o = Plain(w=x + 1)
+    f = c(lambda x: x.sum() * o.w.shape[0] * o.w.ndim)
+    yield from (f(x), f(x))
+    o.w = pf.cat([x, x])
+    yield from (f(x), f(x))
+    o.w = o.w[:1]
+    yield from (f(x), f(x))
+
+
+@pattern
+def a_view_that_is_rebound(c: Any, x: Any) -> Any:
+    table = pf.arange(12, dtype=pf.float32, device=x.device).reshape(4, 3)
+    o = Plain(v=table[0])
+    f = c(lambda x: x * o.v)
+    for i in (0, 0, 1, 1, 2, 3, 3):
+        o.v = table[i]
+        yield f(x)
+
+
+@pattern
+def an_attribute_of_a_tensor(c: Any, x: Any) -> Any:
+    w = x + 1
+    w.scale = 2.0
+    f = c(lambda x: x * w * w.scale)
+    yield from turns(f, x, change=lambda i: setattr(w, "scale", float(i)))
+
+
+@pattern
+def whether_a_tensor_needs_a_gradient(c: Any, x: Any) -> Any:
+    w = pf.ones(3, device=x.device)
+    f = c(lambda x: x * (2 if w.requires_grad else 3))
+    yield from (f(x), f(x))
+    w.requires_grad_()
+    yield from (f(x), f(x))
+
+
+@pattern
+def the_data_of_a_tensor(c: Any, x: Any) -> Any:
+    w = pf.ones(3, device=x.device)
+    f = c(lambda x: x * w * w.shape[0])
+    yield from (f(x), f(x))
+    w.data = pf.ones(1, device=x.device) * 4
+    yield from (f(x), f(x))
+
+
+# --- numbers that change in each call
+
+
+@pattern
+def a_temperature(c: Any, x: Any) -> Any:
+    o = Plain(t=1.0)
+    f = c(lambda x: F.softmax(x / o.t, -1))
+    for i in range(9):
+        o.t = 1.0 + 0.1 * i
+        yield f(x)
+
+
+@pattern
+def a_number_as_an_argument(c: Any, x: Any) -> Any:
+    f = c(lambda x, t: x * t + (1 - t))
+    for i in range(9):
+        yield f(x, 0.1 * i)
+
+
+@pattern
+def an_int_as_an_argument(c: Any, x: Any) -> Any:
+    f = c(lambda x, n, k=0: x * 0.9**n + k)
+    for i in range(9):
+        yield f(x, i, k=i)
+
+
+@pattern
+def several_numbers_at_once(c: Any, x: Any) -> Any:
+    o = Plain(a=1.0, b=2, cfg={"c": 3.0}, deep=[[4.0]])
+    f = c(lambda x: x * o.a + o.b * o.cfg["c"] - o.deep[0][0] ** 2)
+    for i in range(9):
+        o.a, o.b, o.cfg["c"], o.deep[0][0] = 1.0 / (i + 1), i, 0.5 * i, -float(i)
+        yield f(x)
+
+
+@pattern
+def a_schedule_with_branches(c: Any, x: Any) -> Any:
+    o = Plain(step=0)
+
+    def f(x: Any) -> Any:
+        warm = min(1.0, (o.step + 1) / 4)
+        scale = warm * 0.5 if o.step < 8 else 0.01
+        return x * scale * 0.99**o.step
+
+    f = c(f)
+    for i in range(14):
+        o.step = i
+        yield f(x)
+
+
+@pattern
+def a_number_beyond_float32(c: Any, x: Any) -> Any:
+    o = Plain(t=1.0)
+    f = c(lambda x: x * (1e6 * (o.t - 0.9999999)))
+    for i in range(7):
+        o.t = 1.0 + i * 1e-9
+        yield f(x)
+
+
+@pattern
+def a_number_for_ints(c: Any, x: Any) -> Any:
+    o = Plain(n=1)
+    y = x.int()
+    f = c(lambda y: (y + o.n) * 2 - (y < o.n).int())
+    for i in range(8):
+        o.n = i
+        yield f(y)
+
+
+@pattern
+def a_number_in_float16(c: Any, x: Any) -> Any:
+    if x.device.type != "cpu":
+        return
+    y, o = x.half(), Plain(t=1.0)
+    f = c(lambda y: y * o.t + 1)
+    for i in range(7):
+        o.t = 1 + i / 8
+        yield f(y)
+
+
+@pattern
+def numbers_of_functions(c: Any, x: Any) -> Any:
+    o = Plain(t=0.1)
+
+    def f(x: Any) -> Any:
+        y = F.leaky_relu(x, o.t) + pf.where(x > 0, x, o.t) + pf.full_like(x, 2.0).mul_(o.t)
+        return pf.lerp(x, y, 0.5).add_(y, alpha=2) + pf.maximum(x, pf.zeros_like(x) + o.t)
+
+    f = c(f)
+    for i in range(8):
+        o.t = 0.1 * (i + 1)
+        yield f(x)
+
+
+@pattern
+def abs_round_and_divmod(c: Any, x: Any) -> Any:
+    o = Plain(t=0.25)
+    f = c(lambda x: x * abs(-o.t) + round(o.t, 1) + (o.t // 0.1) + (o.t % 0.1) + divmod(o.t, 1)[1])
+    for i in range(8):
+        o.t = 0.25 + i * 0.31
+        yield f(x)
+
+
+@eager
+def a_number_that_math_wants(c: Any, x: Any) -> Any:
+    o = Plain(t=1.0)
+    f = c(lambda x: x * math.exp(-o.t))
+    for i in range(8):
+        o.t = float(i)
+        yield f(x)
+
+
+@pattern
+def a_number_that_math_wants_and_that_changes_rarely(c: Any, x: Any) -> Any:
+    o = Plain(t=1.0)
+    f = c(lambda x: x * math.exp(-o.t))
+    for i in range(20):
+        o.t = float(i // 4)
+        yield f(x)
+
+
+@pattern
+def an_int_that_sizes_are_made_of(c: Any, x: Any) -> Any:
+    o = Plain(n=1)
+    f = c(lambda x: x.repeat(o.n, 1).sum() + x[: o.n].sum())
+    for n in (1, 1, 2, 2, 3, 3, 1, 2, 3):
+        o.n = n
+        yield f(x)
+
+
+@eager
+def a_string_that_changes_in_each_call(c: Any, x: Any) -> Any:
+    o = Plain(name="")
+    f = c(lambda x: x * len(o.name))
+    for i in range(9):
+        o.name = "a" * i
+        yield f(x)
+
+
+@pattern
+def a_loss_scale(c: Any, x: Any) -> Any:
+    pf.manual_seed(0)
+    net = nn.Linear(3, 2).to(x.device)
+    opt = optim.SGD(net.parameters(), lr=0.1)
+    o = Plain(scale=1024.0)
+
+    @c
+    def step(x: Any) -> Any:
+        opt.zero_grad()
+        (net(x).square().mean() * o.scale).backward()
+        with pf.no_grad():
+            for p in net.parameters():
+                p.grad.mul_(1 / o.scale)
+        opt.step()
+        return net.weight.sum()
+
+    for i in range(7):
+        o.scale = 1024.0 / 2**i
+        yield step(x)
+
+
+# --- side effects
+
+
+@eager
+def a_list_that_grows(c: Any, x: Any) -> Any:
+    seen: list[Any] = []
+
+    def f(x: Any) -> Any:
+        seen.append(x * 2)
+        return x
+
+    f = c(f)
+    for i in range(4):
+        f(x + i)
+        yield len(seen), seen[-1]
+
+
+@eager
+def a_dict_that_grows(c: Any, x: Any) -> Any:
+    o = Plain(log={}, n=0)
+
+    def f(x: Any) -> Any:
+        o.log[len(o.log)] = "call"
+        return x
+
+    f = c(f)
+    for _ in range(4):
+        yield f(x), len(o.log)
+
+
+@eager
+def an_argument_that_is_changed(c: Any, x: Any) -> Any:
+    def f(batch: Any, out: Any) -> Any:
+        batch["y"] = batch["x"] * 2
+        out.append(batch["y"])
+        return batch["y"]
+
+    f = c(f)
+    for i in range(4):
+        batch, out = {"x": x + i}, []
+        yield f(batch, out), len(out), sorted(batch)
+
+
+@eager
+def pythons_random(c: Any, x: Any) -> Any:
+    f = c(lambda x: x * random.random())
+    random.seed(0)
+    for _ in range(4):
+        yield f(x)
+
+
+@eager
+def numpys_random(c: Any, x: Any) -> Any:
+    f = c(lambda x: x * float(np.random.rand()))
+    np.random.seed(0)
+    for _ in range(4):
+        yield f(x)
+
+
+@eager
+def a_generator_of_numpy(c: Any, x: Any) -> Any:
+    rng = np.random.default_rng(0)
+    f = c(lambda x: x * float(rng.normal()))
+    for _ in range(4):
+        yield f(x)
+
+
+@eager
+def a_generator_of_python(c: Any, x: Any) -> Any:
+    rng = random.Random(0)
+    f = c(lambda x: x + rng.randint(0, 9))
+    for _ in range(4):
+        yield f(x)
+
+
+@eager
+def an_iterator(c: Any, x: Any) -> Any:
+    it = itertools.count()
+    f = c(lambda x: x + next(it))
+    for _ in range(4):
+        yield f(x)
+
+
+@eager
+def batches_that_are_drawn_inside(c: Any, x: Any) -> Any:
+    it = iter([x, x + 1, x + 2, x + 3, x + 4])
+    f = c(lambda: next(it) * 2)
+    for _ in range(4):
+        yield f()
+
+
+@eager
+def a_generator_that_is_kept(c: Any, x: Any) -> Any:
+    def numbers() -> Any:
+        n = 0.0
+        while True:
+            n += 1
+            yield n
+
+    o = Plain(it=numbers())
+    f = c(lambda x: x * next(o.it))
+    for _ in range(4):
+        yield f(x)
+
+
+@eager
+def a_queue(c: Any, x: Any) -> Any:
+    q: Any = queue.Queue()
+    for i in range(6):
+        q.put(float(i))
+    f = c(lambda x: x * q.get())
+    for _ in range(4):
+        yield f(x)
+
+
+@eager
+def a_clock(c: Any, x: Any) -> Any:
+    f = c(lambda x: x * 0 + (time.perf_counter() > 0))
+    for _ in range(3):
+        yield f(x)
+
+
+@eager
+def a_date(c: Any, x: Any) -> Any:
+    f = c(lambda x: x * (1 if datetime.datetime.now().year > 2000 else 0))
+    for _ in range(3):
+        yield f(x)
+
+
+@eager
+def a_file(c: Any, x: Any) -> Any:
+    import pathlib
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "scale"
+        path.write_text("1")
+        f = c(lambda x: x * float(path.read_text()))
+        for i in range(4):
+            path.write_text(str(i))
+            yield f(x)
+
+
+@eager
+def a_file_that_is_opened(c: Any, x: Any) -> Any:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        name = folder + "/scale"
+
+        def f(x: Any) -> Any:
+            with open(name) as file:
+                return x * float(file.read())
+
+        f = c(f)
+        for i in range(4):
+            with open(name, "w") as file:
+                file.write(str(i))
+            yield f(x)
+
+
+@eager
+def a_value_that_is_read(c: Any, x: Any) -> Any:
+    f = c(lambda x: x * 2 if x.sum().item() > 0 else x)
+    for i in (1, -1, 1):
+        yield f(x * i)
+
+
+@pattern
+def printing(c: Any, x: Any) -> Any:
+    def f(x: Any) -> Any:
+        print(end="")
+        return x * 2
+
+    f = c(f)
+    for i in range(3):
+        yield f(x + i)
+
+
+@pattern
+def what_a_function_makes_for_itself(c: Any, x: Any) -> Any:
+    class Node:
+        def __init__(self, value: Any, parent: Any) -> None:
+            self.value, self.parent = value, parent
+
+    def f(x: Any) -> Any:
+        n, log, table = Node(x, None), [], {}
+        for i in range(3):
+            n = Node(n.value * 2, n)
+            n.self = n
+            log.append(n)
+            table[i] = n.value
+        return sum(m.value for m in log) + table[1] + n.parent.value
+
+    f = c(f)
+    for i in range(4):
+        yield f(x + i)
+
+
+@pattern
+def results_of_classes_of_the_users(c: Any, x: Any) -> Any:
+    @dataclasses.dataclass
+    class Output:
+        loss: Any
+        parts: dict[str, Any]
+        name: str = "output"
+
+    kept = []
+    f = c(lambda x: Output(x.sum(), {"double": x * 2}))
+    for i in range(4):
+        kept.append(f(x + i))
+        kept[-1].name += str(i)
+    for o in kept:
+        yield o.loss, o.parts["double"], o.name
+
+
+@pattern
+def results_with_slots(c: Any, x: Any) -> Any:
+    @dataclasses.dataclass(slots=True, frozen=True)
+    class Output:
+        loss: Any
+        n: int = 3
+
+    f = c(lambda x: Output(x.sum()))
+    kept = [f(x + i) for i in range(4)]
+    for o in kept:
+        yield o.loss, o.n
+
+
+@pattern
+def a_list_in_two_places(c: Any, x: Any) -> Any:
+    shared = [1.0]
+    o = Plain(a=shared, b=shared)
+    f = c(lambda x: x * o.a[0] + o.b[0])
+    yield from (f(x), f(x))
+    o.b = [2.0]
+    yield from (f(x), f(x))
+    o.a.append(o.a)  # a cycle
+    yield from (f(x), f(x))
+
+
+@pattern
+def results_of_many_kinds(c: Any, x: Any) -> Any:
+    Pair = collections.namedtuple("Pair", "a b")
+    f = c(
+        lambda x: (
+            Pair(x * 2, None),
+            collections.OrderedDict(k=x + 1),
+            [x, "text", 3],
+            types.SimpleNamespace(y=x - 1),
+            {1, 2},
+            collections.deque([x * 3]),
+        )
+    )
+    for i in range(4):
+        p, d, l, n, s, q = f(x + i)
+        yield p.a, p.b, d["k"], l, n.y, sorted(s), q[0], type(d).__name__, type(p).__name__
+
+
+@pattern
+def results_that_lie_outside(c: Any, x: Any) -> Any:
+    o = Plain(t=1.0)
+    f = c(lambda x: (o, x * o.t))
+    for i in range(5):
+        o.t = float(i // 2)
+        found, y = f(x)
+        yield found is o, y
+
+
+# --- modules
+
+
+def mlp(x: Any, *more: Any) -> Any:
+    pf.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 3), *more).to(x.device)
+
+
+@pattern
+def an_attribute_of_a_module(c: Any, x: Any) -> Any:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lin, self.t, self.on = nn.Linear(3, 3), 1.0, True
+
+        def forward(self, x: Any) -> Any:
+            return self.lin(x) * self.t if self.on else x
+
+    pf.manual_seed(0)
+    net = Net().to(x.device)
+    f = c(lambda x: net(x))
+    yield from turns(f, x, change=lambda i: setattr(net, "t", float(i)))
+    net.on = False
+    yield from (f(x), f(x))
+
+
+@pattern
+def a_compiled_module(c: Any, x: Any) -> Any:
+    net = mlp(x)
+    f = c(net)
+    yield from (f(x), f(x))
+    net[2] = nn.Linear(4, 2).to(x.device)
+    yield from (f(x).shape, f(x).shape)
+
+
+@pattern
+def layers_replaced_added_and_removed(c: Any, x: Any) -> Any:
+    net = mlp(x)
+    f = c(lambda x: net(x))
+    yield from (f(x), f(x))
+    net[1] = nn.ReLU()
+    yield from (f(x), f(x))
+    net.append(nn.Tanh())
+    yield from (f(x), f(x))
+    del net[1]
+    yield from (f(x), f(x))
+    net.insert(0, nn.Flatten())
+    yield from (f(x), f(x))
+
+
+@pattern
+def parameters_and_buffers_replaced(c: Any, x: Any) -> Any:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = nn.Parameter(pf.ones(3, device=x.device))
+            self.register_buffer("b", pf.ones(3, device=x.device))
+
+        def forward(self, x: Any) -> Any:
+            return x * self.w + self.b
+
+    net = Net()
+    f = c(lambda x: net(x).detach())
+    yield from (f(x), f(x))
+    net.w = nn.Parameter(pf.ones(3, device=x.device) * 3)
+    yield from (f(x), f(x))
+    net.b = pf.ones(3, device=x.device) * 5
+    yield from (f(x), f(x))
+    net.b = None
+    net.b = pf.zeros(3, device=x.device)
+    yield from (f(x), f(x))
+
+
+@pattern
+def module_containers(c: Any, x: Any) -> Any:
+    pf.manual_seed(0)
+    new = lambda: nn.Linear(3, 3).to(x.device)  # noqa: E731
+    layers, table = nn.ModuleList([new()]), nn.ModuleDict({"a": new()})
+    weights = nn.ParameterList([nn.Parameter(pf.ones(3, device=x.device))])
+
+    def f(x: Any) -> Any:
+        for m in layers:
+            x = m(x)
+        for k, m in table.items():
+            x = m(x) + len(k)
+        for w in weights:
+            x = x * w
+        return x.detach()
+
+    f = c(f)
+    yield from (f(x), f(x))
+    layers.append(new())
+    yield from (f(x), f(x))
+    table["bb"] = new()
+    yield from (f(x), f(x))
+    weights.append(nn.Parameter(pf.ones(3, device=x.device) * 2))
+    yield from (f(x), f(x))
+    weights[0] = nn.Parameter(pf.ones(3, device=x.device) * 7)
+    yield from (f(x), f(x))
+
+
+@pattern
+def hooks_added_and_removed(c: Any, x: Any) -> Any:
+    net = mlp(x)
+    f = c(lambda x: net(x))
+    yield from (f(x), f(x))
+    h = net[0].register_forward_hook(lambda m, a, out: out * 2)
+    yield from (f(x), f(x))
+    g = net.register_forward_pre_hook(lambda m, a: (a[0] + 1,))
+    yield from (f(x), f(x))
+    h.remove()
+    yield from (f(x), f(x))
+    g.remove()
+    yield from (f(x), f(x))
+
+
+@pattern
+def a_hook_that_reads_outside(c: Any, x: Any) -> Any:
+    net, o = mlp(x), Plain(t=1.0)
+    net[0].register_forward_hook(lambda m, a, out: out * o.t)
+    yield from turns(c(lambda x: net(x)), x, change=lambda i: setattr(o, "t", float(i)))
+
+
+@eager
+def a_hook_that_collects(c: Any, x: Any) -> Any:
+    net, seen = mlp(x), []
+    net[0].register_forward_hook(lambda m, a, out: seen.append(out.detach()))
+    f = c(lambda x: net(x))
+    for i in range(4):
+        f(x + i)
+        yield len(seen), seen[-1]
+
+
+@pattern
+def a_hook_that_keeps_the_latest(c: Any, x: Any) -> Any:
+    net, seen = mlp(x), {"out": x}
+    net[0].register_forward_hook(lambda m, a, out: seen.update(out=out.detach()))
+    f = c(lambda x: net(x).sum())
+    for i in range(6):
+        yield f(x + i), seen["out"]
+
+
+@pattern
+def backward_hooks(c: Any, x: Any) -> Any:
+    net, o = mlp(x), Plain(k=2.0)
+    net[0].register_full_backward_hook(lambda m, gi, go: (gi[0] * o.k,))
+
+    def f(x: Any) -> Any:
+        net.zero_grad()
+        x = x.detach().requires_grad_()
+        net(x).square().sum().backward()
+        return x.grad
+
+    yield from turns(c(f), x, change=lambda i: setattr(o, "k", float(i)))
+
+
+@pattern
+def training_and_evaluation(c: Any, x: Any) -> Any:
+    net = mlp(x, nn.Dropout(0.5))
+    f = c(lambda x: net(x))
+    for i in range(6):
+        net.train(i % 3 == 2)
+        pf.manual_seed(3)
+        yield f(x)
+    net.eval()
+    net[3].train()
+    pf.manual_seed(3)
+    yield f(x)
+
+
+@pattern
+def the_rate_of_dropout(c: Any, x: Any) -> Any:
+    drop = nn.Dropout(0.5)
+    f = c(lambda x: drop(x))
+    for p in (0.5, 0.5, 0.1, 0.1, 0.9, 0.0, 0.0, 1.0, 0.3, 0.4):
+        drop.p = p
+        pf.manual_seed(3)
+        yield f(x)
+
+
+@pattern
+def dropout_as_a_function(c: Any, x: Any) -> Any:
+    net = mlp(x)
+    p = 0.5
+    f = c(lambda x: F.dropout(net(x), p, net.training))
+    for i in range(8):
+        net.train(i % 2 == 0)
+        p = 0.5 if i < 4 else 0.2
+        pf.manual_seed(3)
+        yield f(x)
+
+
+@pattern
+def hyperparameters_of_layers(c: Any, x: Any) -> Any:
+    layers: list[Any] = [nn.Dropout(0.0), nn.LayerNorm(3).to(x.device), nn.Flatten()]
+    f = c(lambda x: layers[2](layers[1](layers[0](x))).detach())
+    yield from (f(x), f(x))
+    layers[0].inplace = True
+    yield from (f(x.clone()), f(x.clone()))
+    layers[1].eps = 0.5
+    yield from (f(x), f(x))
+    layers[2].start_dim = 0
+    yield from (f(x), f(x))
+
+
+@pattern
+def batch_norm(c: Any, x: Any) -> Any:
+    if not hasattr(nn, "BatchNorm1d"):
+        return
+    bn = nn.BatchNorm1d(3).to(x.device)
+    f = c(lambda x: bn(x).detach())
+    for i in range(9):
+        if i == 4:
+            bn.eval()
+        if i == 6:
+            bn.momentum = 0.5
+            bn.train()
+        yield f(x + i), bn.running_mean, bn.num_batches_tracked
+    bn.reset_running_stats()
+    yield f(x), bn.running_mean
+
+
+@pattern
+def a_module_that_sets_itself(c: Any, x: Any) -> Any:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lin, self.cache, self.calls = nn.Linear(3, 3), None, 0
+
+        def forward(self, x: Any) -> Any:
+            self.calls += 1
+            self.cache = self.lin(x).detach()
+            return self.cache * 2
+
+    pf.manual_seed(0)
+    net = Net().to(x.device)
+    f = c(lambda x: net(x))
+    for i in range(6):
+        yield f(x + i), net.cache, net.calls
+
+
+@pattern
+def a_state_dict_that_is_loaded(c: Any, x: Any) -> Any:
+    net, other = mlp(x), mlp(x)
+    with pf.no_grad():
+        for p in other.parameters():
+            p.add_(1)
+    f = c(lambda x: net(x))
+    yield from (f(x), f(x))
+    net.load_state_dict(other.state_dict())
+    yield from (f(x), f(x))
+    net.load_state_dict({k: v * 2 for k, v in other.state_dict().items()}, assign=True)
+    yield from (f(x), f(x))
+
+
+@pattern
+def frozen_layers(c: Any, x: Any) -> Any:
+    net = mlp(x)
+
+    def f(x: Any) -> Any:
+        net.zero_grad()
+        net(x).square().sum().backward()
+        return [p.grad for p in net.parameters()]
+
+    f = c(f)
+    yield from (f(x), f(x))
+    net[0].requires_grad_(False)
+    yield from (f(x), f(x))
+    net[0].requires_grad_(True)
+    yield from (f(x), f(x))
+
+
+# --- training
+
+
+def training(
+    c: Any, x: Any, make: Any, change: Any = None, at: Any = (3,), n: int = 7, zero: Any = None
+) -> Any:
+    net = mlp(x)
+    o = Plain(net=net, opt=make(net.parameters()))
+
+    @c
+    def step(x: Any) -> Any:
+        (zero or o.opt.zero_grad)() if zero is None else zero(o)
+        loss = o.net(x).square().mean()
+        loss.backward()
+        o.opt.step()
+        return loss.detach()
+
+    for i in range(n):
+        if change is not None and i in at:
+            change(o)
+        yield step(x)
+        yield [p.detach().clone() for p in net.parameters()]
+
+
+def adam(params: Any) -> Any:
+    return optim.Adam(params, lr=0.1)
+
+
+def sgd(params: Any) -> Any:
+    return optim.SGD(params, lr=0.1, momentum=0.9)
+
+
+@pattern
+def zero_grad_of_the_net(c: Any, x: Any) -> Any:
+    yield from training(c, x, adam, zero=lambda o: o.net.zero_grad())
+
+
+@pattern
+def zero_grad_that_keeps_the_gradients(c: Any, x: Any) -> Any:
+    yield from training(c, x, adam, zero=lambda o: o.net.zero_grad(set_to_none=False))
+
+
+@pattern
+def gradients_set_to_none_by_hand(c: Any, x: Any) -> Any:
+    def zero(o: Any) -> None:
+        for p in o.net.parameters():
+            p.grad = None
+
+    yield from training(c, x, sgd, zero=zero)
+
+
+@pattern
+def gradients_zeroed_by_hand(c: Any, x: Any) -> Any:
+    def zero(o: Any) -> None:
+        for p in o.net.parameters():
+            if p.grad is not None:
+                p.grad.zero_()
+
+    yield from training(c, x, sgd, zero=zero)
+
+
+@pattern
+def gradients_that_are_read(c: Any, x: Any) -> Any:
+    net = mlp(x)
+    opt = optim.SGD(net.parameters(), lr=0.1)
+
+    @c
+    def step(x: Any) -> Any:
+        net.zero_grad()
+        net(x).square().mean().backward()
+        norm = sum((p.grad**2).sum() for p in net.parameters() if p.grad is not None)
+        opt.step()
+        return norm
+
+    for i in range(6):
+        if i == 3:
+            net[0].requires_grad_(False)
+        yield step(x)
+
+
+@pattern
+def gradients_that_are_clipped_by_hand(c: Any, x: Any) -> Any:
+    o = Plain(limit=0.1)
+
+    def clip(trainer: Any) -> None:
+        trainer.opt.zero_grad()
+
+    net = mlp(x)
+    opt = sgd(net.parameters())
+
+    @c
+    def step(x: Any) -> Any:
+        opt.zero_grad()
+        net(x).square().mean().backward()
+        with pf.no_grad():
+            for p in net.parameters():
+                p.grad.clamp_(-o.limit, o.limit)
+        opt.step()
+        return net[0].weight.sum()
+
+    yield from turns(step, x, change=lambda i: setattr(o, "limit", 0.01 * i))
+
+
+@pattern
+def a_learning_rate(c: Any, x: Any) -> Any:
+    def change(o: Any) -> None:
+        o.opt.param_groups[0]["lr"] *= 0.5
+
+    yield from training(c, x, adam, change, at=range(7))
+
+
+@pattern
+def options_that_change_the_formula(c: Any, x: Any) -> Any:
+    def change(o: Any) -> None:
+        g = o.opt.param_groups[0]
+        g["weight_decay"] = 0.1 if not g["weight_decay"] else 0
+        g["amsgrad"] = not g["amsgrad"]
+
+    yield from training(c, x, adam, change, at=(2, 5), n=8)
+
+
+@pattern
+def betas(c: Any, x: Any) -> Any:
+    def change(o: Any) -> None:
+        o.opt.param_groups[0]["betas"] = (0.5, 0.9)
+
+    yield from training(c, x, adam, change)
+
+
+@pattern
+def a_learning_rate_that_is_a_tensor(c: Any, x: Any) -> Any:
+    def change(o: Any) -> None:
+        o.opt.param_groups[0]["lr"] = pf.tensor(0.01, device=x.device)
+
+    yield from training(c, x, sgd, change, n=8)
+
+
+@pattern
+def a_group_that_is_added(c: Any, x: Any) -> Any:
+    net = mlp(x)
+    opt = optim.SGD(net[0].parameters(), lr=0.1)
+
+    @c
+    def step(x: Any) -> Any:
+        opt.zero_grad()
+        net(x).square().mean().backward()
+        opt.step()
+        return net[2].weight.sum() + net[0].weight.sum()
+
+    yield from turns(step, x, change=lambda i: opt.add_param_group(
+        {"params": list(net[2].parameters()), "lr": 0.5}), at=(3,))  # fmt: skip
+
+
+@pattern
+def a_group_that_is_replaced(c: Any, x: Any) -> Any:
+    def change(o: Any) -> None:
+        o.opt.param_groups[0] = {**o.opt.param_groups[0], "lr": 0.01}
+
+    yield from training(c, x, adam, change, at=(2, 4))
+
+
+@pattern
+def groups_that_are_replaced(c: Any, x: Any) -> Any:
+    def change(o: Any) -> None:
+        g = o.opt.param_groups[0]
+        half = len(g["params"]) // 2
+        o.opt.param_groups = [{**g, "params": g["params"][:half]},
+                              {**g, "params": g["params"][half:], "lr": 0.5}]  # fmt: skip
+
+    yield from training(c, x, adam, change)
+
+
+@pattern
+def a_parameter_that_leaves_its_group(c: Any, x: Any) -> Any:
+    yield from training(c, x, sgd, lambda o: o.opt.param_groups[0]["params"].pop())
+
+
+@pattern
+def an_optimizer_that_is_replaced(c: Any, x: Any) -> Any:
+    def change(o: Any) -> None:
+        o.opt = sgd(o.net.parameters())
+
+    yield from training(c, x, adam, change)
+
+
+@pattern
+def state_that_is_cleared(c: Any, x: Any) -> Any:
+    yield from training(c, x, adam, lambda o: o.opt.state.clear())
+
+
+@pattern
+def state_that_is_replaced(c: Any, x: Any) -> Any:
+    kept = []
+
+    def change(o: Any) -> None:
+        kept.append(o.opt.state)  # the old moments stay alive
+        for s in o.opt.state.values():
+            kept.append(s["exp_avg"])
+            s["exp_avg"] = pf.zeros_like(s["exp_avg"])
+
+    yield from training(c, x, adam, change)
+
+
+@pattern
+def an_optimizers_state_that_is_loaded(c: Any, x: Any) -> Any:
+    def change(o: Any) -> None:
+        state = copy.deepcopy(o.opt.state_dict())
+        o.opt.load_state_dict(state)
+
+    yield from training(c, x, adam, change)
+
+
+@pattern
+def an_optimizer_of_the_users(c: Any, x: Any) -> Any:
+    class Sign(optim.Optimizer):
+        def __init__(self, params: Any, lr: float) -> None:
+            super().__init__(params, {"lr": lr})
+
+        def _update(self, group: Any, params: Any) -> None:
+            for p in params:
+                p.sub_(p.grad.sign() * group["lr"])
+
+    def change(o: Any) -> None:
+        o.opt.param_groups[0]["lr"] *= 0.5
+
+    yield from training(c, x, lambda p: Sign(p, 0.1), change, at=range(8), n=8)
+
+
+@pattern
+def updates_by_hand(c: Any, x: Any) -> Any:
+    net, o = mlp(x), Plain(lr=0.1, mom=0.9)
+    velocity = [pf.zeros_like(p) for p in net.parameters()]
+
+    @c
+    def step(x: Any) -> Any:
+        loss = net(x).square().mean()
+        grads = pf.autograd.grad(loss, list(net.parameters()))
+        with pf.no_grad():
+            for p, v, g in zip(net.parameters(), velocity, grads, strict=True):
+                v.mul_(o.mom).add_(g)
+                p.sub_(v * o.lr)
+        return loss.detach()
+
+    for i in range(8):
+        o.lr = 0.1 / (i + 1)
+        yield step(x)
+
+
+@pattern
+def two_nets_in_turns(c: Any, x: Any) -> Any:
+    nets = [mlp(x), mlp(x)]
+    opts = [adam(n.parameters()) for n in nets]
+    o = Plain(k=0)
+
+    @c
+    def step(x: Any) -> Any:
+        opts[o.k].zero_grad()
+        loss = nets[o.k](x).square().mean()
+        loss.backward()
+        opts[o.k].step()
+        return loss.detach()
+
+    for i in range(8):
+        o.k = i % 2
+        yield step(x)
+
+
+@pattern
+def accumulation_every_second_step(c: Any, x: Any) -> Any:
+    net = mlp(x)
+    o = Plain(n=0, opt=sgd(net.parameters()))
+
+    @c
+    def step(x: Any) -> Any:
+        net(x).square().mean().backward()
+        o.n += 1
+        if o.n % 2 == 0:
+            o.opt.step()
+            o.opt.zero_grad()
+        return net[0].weight.sum()
+
+    for i in range(10):
+        yield step(x + i), o.n
+
+
+@pattern
+def a_trainer_class(c: Any, x: Any) -> Any:
+    class Trainer:
+        def __init__(self) -> None:
+            self.net, self.step_number, self.smooth = mlp(x), 0, None
+            self.opt, self.name = adam(self.net.parameters()), "trainer"
+            self.train_step = c(self.train_step)  # type: ignore[method-assign]
+
+        def train_step(self, x: Any) -> Any:
+            self.opt.zero_grad()
+            loss = self.loss(x)
+            loss.backward()
+            self.opt.step()
+            self.step_number += 1
+            detached = loss.detach()
+            old = detached if self.smooth is None else self.smooth
+            self.smooth = old * 0.9 + detached * 0.1
+            return detached
+
+        def loss(self, x: Any) -> Any:
+            return self.net(x).square().mean() * self.weight
+
+        weight = 1.0
+
+    t = Trainer()
+    for i in range(9):
+        if i == 6:
+            t.weight = 0.5
+        yield t.train_step(x), t.smooth, t.step_number
+
+
+# --- host data
+
+
+@pattern
+def an_array_that_is_changed(c: Any, x: Any) -> Any:
+    a = np.arange(3, dtype=np.float32)
+    f = c(lambda x: x + pf.tensor(a, device=x.device))
+    for i in range(8):
+        a += i
+        yield f(x)
+
+
+@pattern
+def an_array_that_shares_memory(c: Any, x: Any) -> Any:
+    a = np.arange(3, dtype=np.float32)
+    if x.device.type != "cpu":
+        return
+    f = c(lambda x: x + pf.from_numpy(a))
+    for i in range(8):
+        a += i
+        yield f(x)
+
+
+@pattern
+def an_array_that_is_rebound(c: Any, x: Any) -> Any:
+    o = Plain(a=np.arange(3, dtype=np.float32))
+    f = c(lambda x: x + pf.tensor(o.a, device=x.device))
+    for i in range(8):
+        o.a = o.a + i
+        yield f(x)
+
+
+@pattern
+def a_part_of_an_array(c: Any, x: Any) -> Any:
+    o = Plain(a=np.arange(12, dtype=np.float32).reshape(4, 3))
+    f = c(lambda x: x + pf.tensor(o.a[1], device=x.device))
+    for i in range(8):
+        o.a[1] += i
+        yield f(x)
+
+
+@pattern
+def a_large_array(c: Any, x: Any) -> Any:
+    o = Plain(a=np.zeros((40000, 3), np.float32))
+    f = c(lambda x: x + pf.tensor(o.a[:1], device=x.device))
+    for i in range(8):
+        o.a[0] += i
+        yield f(x)
+
+
+@eager
+def an_array_whose_numbers_are_read(c: Any, x: Any) -> Any:
+    o = Plain(a=np.arange(3, dtype=np.float32))
+    f = c(lambda x: x * float(o.a[1]))
+    for i in range(8):
+        o.a += i
+        yield f(x)
+
+
+@eager
+def an_array_that_is_read_and_made_a_tensor(c: Any, x: Any) -> Any:
+    o = Plain(a=np.arange(3, dtype=np.float32))
+    f = c(lambda x: pf.tensor(o.a, device=x.device) + (x if o.a[0] > 3 else -x))
+    for i in range(8):
+        o.a += i
+        yield f(x)
+
+
+@eager
+def a_large_array_whose_numbers_are_read(c: Any, x: Any) -> Any:
+    o = Plain(a=np.zeros(40000, np.float32))
+    f = c(lambda x: x * float(o.a.sum()))
+    for i in range(4):
+        o.a[0] += i
+        yield f(x)
+
+
+@pattern
+def a_list_that_is_made_a_tensor(c: Any, x: Any) -> Any:
+    weights = [1.0, 2.0, 3.0]
+    f = c(lambda x: x * pf.tensor(weights, device=x.device))
+    yield from (f(x), f(x))
+    weights[1] = 5.0
+    yield from (f(x), f(x))
+    weights[:] = [7.0, 7.0, 7.0]
+    yield from (f(x), f(x))
+
+
+@pattern
+def a_number_that_is_made_a_tensor(c: Any, x: Any) -> Any:
+    o = Plain(t=1.0)
+    f = c(lambda x: x * pf.tensor(o.t, device=x.device) + pf.full((3,), o.t, device=x.device))
+    for i in range(8):
+        o.t = 1.0 + i
+        yield f(x)
+
+
+# --- modes
+
+
+@pattern
+def modes_of_pyframe(c: Any, x: Any) -> Any:
+    w = pf.ones(3, device=x.device, requires_grad=True)
+    f = c(lambda x: x * w)
+    yield f(x).requires_grad, f(x).requires_grad
+    with pf.no_grad():
+        yield f(x).requires_grad, f(x).requires_grad
+    with pf.inference_mode():
+        yield f(x).is_inference(), f(x).is_inference()
+    yield f(x).requires_grad, f(x).is_inference()
+
+
+@pattern
+def the_default_dtype_and_device(c: Any, x: Any) -> Any:
+    if x.device.type != "cpu":
+        return
+    f = c(lambda x: x + pf.ones(3))
+    yield f(x).dtype, f(x).dtype
+    pf.set_default_dtype(pf.float64)
+    try:
+        yield f(x).dtype, f(x).dtype
+    finally:
+        pf.set_default_dtype(pf.float32)
+    yield f(x).dtype
+
+
+@pattern
+def a_compiled_function_within_another(c: Any, x: Any) -> Any:
+    o = Plain(t=1.0)
+    inner = c(lambda x: x * o.t)
+    f = c(lambda x: inner(x) + 1)
+    for t in (1.0, 1.0, 2.0, 2.0, 3.0):
+        o.t = t
+        yield f(x), inner(x)
+
+
+@pattern
+def vmap_inside(c: Any, x: Any) -> Any:
+    o = Plain(t=1.0)
+    f = c(lambda x: pf.vmap(lambda row: row * o.t + row.sum())(x))
+    for i in range(8):
+        o.t = 1.0 + i
+        yield f(x)
+
+
+@pattern
+def grad_inside(c: Any, x: Any) -> Any:
+    o = Plain(t=1.0)
+    f = c(lambda x: pf.func.grad(lambda y: (y**2).sum() * o.t)(x))
+    for i in range(8):
+        o.t = 1.0 + i
+        yield f(x)
+
+
+@pattern
+def a_function_of_autograd(c: Any, x: Any) -> Any:
+    class Scaled(pf.autograd.Function):
+        k = 2.0
+
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * Scaled.k
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * Scaled.k
+
+    def f(x: Any) -> Any:
+        y = x.detach().requires_grad_()
+        (g,) = pf.autograd.grad(Scaled.apply(y).sum(), y)
+        return g
+
+    yield from turns(c(f), x, change=lambda i: setattr(Scaled, "k", float(i)))
+
+
+@pattern
+def code_that_is_executed(c: Any, x: Any) -> Any:
+    space: dict[str, Any] = {"k": 2.0}
+    exec("def g(x):\n    return x * k\n", space)
+    f = c(lambda x: space["g"](x))
+    yield from turns(f, x, change=lambda i: space.update(k=float(i)))
+
+
+@pattern
+def matching(c: Any, x: Any) -> Any:
+    o = Plain(mode={"kind": "mul", "by": 2.0})
+
+    def f(x: Any) -> Any:
+        match o.mode:
+            case {"kind": "mul", "by": k}:
+                return x * k
+            case {"kind": "add"}:
+                return x + 1
+            case _:
+                return x
+
+    f = c(f)
+    yield from (f(x), f(x))
+    o.mode["by"] = 5.0
+    yield from (f(x), f(x))
+    o.mode["kind"] = "add"
+    yield from (f(x), f(x))
+
+
+@pattern
+def exceptions(c: Any, x: Any) -> Any:
+    o = Plain(table={})
+
+    def f(x: Any) -> Any:
+        try:
+            return x * o.table["k"]
+        except KeyError:
+            return x
+
+    f = c(f)
+    yield from (f(x), f(x))
+    o.table["k"] = 3.0
+    yield from (f(x), f(x))

@@ -1,0 +1,475 @@
+"""pf.compile is never stale: each pattern gives what it gives without it, call by call."""
+
+from __future__ import annotations
+
+import gc
+import re
+import threading
+import warnings
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from nn.test_layers import CLASSES, LAYERS
+from stale_patterns import EAGER, PATTERNS
+
+import pyframe as pf
+from pyframe import nn
+
+
+def plain(value: Any) -> Any:
+    """A picture of what a pattern saw, taken at once: later calls may write over it."""
+    if isinstance(value, pf.Tensor):
+        return np.array(value.numpy(force=True))
+    if isinstance(value, (tuple, list)):
+        return [plain(v) for v in value]
+    return value
+
+
+def same(a: Any, b: Any, what: str) -> None:
+    if isinstance(a, np.ndarray):
+        assert isinstance(b, np.ndarray), what
+        assert (a.shape, a.dtype) == (b.shape, b.dtype), what
+        tolerance = 2e-3 if a.dtype == np.float16 else 2e-5
+        np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance / 10, err_msg=what)
+    elif isinstance(a, list):
+        assert len(a) == len(b), what
+        for x, y in zip(a, b, strict=True):
+            same(x, y, what)
+    else:
+        assert a == b or a is b, (what, a, b)
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_it_is_what_eager_execution_gives(device: str, name: str) -> None:
+    fn, how = PATTERNS[name]
+    x = pf.tensor([[1.0, -2.0, 3.0], [0.5, 0.25, -1.5]], device=device)
+    made: list[Any] = []
+
+    def wrap(f: Any) -> Any:
+        made.append(pf.compile(f))
+        return made[-1]
+
+    want = [plain(v) for v in fn(lambda f: f, x)]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        got = [plain(v) for v in fn(wrap, x)]
+    for i, (a, b) in enumerate(zip(want, got, strict=True)):
+        same(a, b, f"call {i}")
+    told = [str(w.message) for w in told if issubclass(w.category, RuntimeWarning)]
+    if how == EAGER:
+        assert len(told) == 1, told
+        assert "runs eagerly" in told[0]
+    elif want:
+        assert not told, told
+        assert any(f.replayed for f in made), "no replay"
+
+
+# --- each layer and optimizer: whichever field is changed, it is noticed
+
+
+def changed(value: Any) -> Any:
+    """Another value of the same kind; None if it can't be told."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, float):
+        return value * 0.5 + 0.125
+    if isinstance(value, tuple) and value and isinstance(value[0], (int, float)):
+        return tuple(v * 0.5 if isinstance(v, float) else v + 1 for v in value)
+    return value + 1 if isinstance(value, int) else None
+
+
+def outcome(call: Any) -> Any:
+    try:
+        return plain(call())
+    except Exception as e:
+        return f"{type(e).__name__}: {e}"
+
+
+def test_each_field_of_each_layer(device: str) -> None:
+    for name, make, shape, kind in LAYERS:
+        pf.manual_seed(0)
+        net = make(nn).to(device)
+        if kind == CLASSES:
+            x = pf.arange(int(np.prod(shape)), device=device).reshape(shape) % 6
+        else:
+            x = pf.randn(*shape, device=device)
+        f = pf.compile(lambda x, net=net: net(x))
+        same(plain(net(x)), plain(f(x)), name)
+        same(plain(net(x)), plain(f(x)), name)
+        assert f.replayed, name
+        fields = [k for k, v in vars(net).items() if k[0] != "_" and changed(v) is not None]
+        for field in fields:
+            old = getattr(net, field)
+            setattr(net, field, changed(old))
+            pf.manual_seed(1)
+            want = outcome(lambda net=net, x=x: net(x.clone()))
+            pf.manual_seed(1)
+            same(want, outcome(lambda f=f, x=x: f(x.clone())), f"{name}.{field}")
+            setattr(net, field, old)
+        same(plain(net(x)), plain(f(x)), name)
+
+
+@pytest.mark.parametrize("kind", sorted({*pf.optim.__all__} - {"Optimizer"}))
+def test_each_option_of_each_optimizer(device: str, kind: str) -> None:
+    def run(wrap: Any) -> list[Any]:
+        pf.manual_seed(0)
+        net = nn.Linear(3, 2).to(device)
+        opt = getattr(pf.optim, kind)(net.parameters(), lr=0.05)
+        x = pf.ones(2, 3, device=device)
+
+        def step() -> Any:
+            opt.zero_grad()
+            net(x).square().mean().backward()
+            opt.step()
+            return net.weight.detach().clone()
+
+        step, seen, group = wrap(step), [], opt.param_groups[0]
+        for name in [None, *[k for k in group if k != "params"]]:
+            if name is not None and changed(group[name]) is not None:
+                group[name] = changed(group[name])
+            seen += [outcome(step), outcome(step)]
+        return seen
+
+    for a, b in zip(run(lambda f: f), run(pf.compile), strict=True):
+        same(a, b, kind)
+
+
+# --- random programs
+
+
+class State:
+    """What a random program reads and changes, beside its tensors."""
+
+    def __init__(self) -> None:
+        self.number, self.count, self.flag, self.name = 1.5, 0, False, "a"
+        self.items: list[Any] = [1.0, 2.0]
+        self.table: dict[str, Any] = {"k": 3.0, "deep": {"q": 0.5}}
+        self.kept: Any = None
+        self.tensor: Any = None
+        self.child: Any = None
+
+
+READS = {  # what a step may do with `y`, the state `s` and a cell
+    "number": lambda y, s, cell: y * s.number,
+    "branch on a flag": lambda y, s, cell: y + 1 if s.flag else y,
+    "branch on a number": lambda y, s, cell: y * 2 if s.number > 2 else y - s.number,
+    "a string": lambda y, s, cell: y + len(s.name),
+    "a list": lambda y, s, cell: sum((y * v for v in s.items), y),
+    "a part of a list": lambda y, s, cell: y + s.items[0],
+    "a dict": lambda y, s, cell: y * s.table["k"] + s.table["deep"]["q"],
+    "what a dict may lack": lambda y, s, cell: y + s.table.get("new", 0.25),
+    "a cell": lambda y, s, cell: y * cell[0](),
+    "a tensor": lambda y, s, cell: y + s.tensor,
+    "a child": lambda y, s, cell: y if s.child is None else y * s.child.number,
+    "a power": lambda y, s, cell: y * 0.9**s.count,
+}
+WRITES = {
+    "nothing": lambda y, s: y,
+    "a count": lambda y, s: (setattr(s, "count", s.count + 1), y)[1],
+    "the latest": lambda y, s: (setattr(s, "kept", y * 2), y)[1],
+    "a tensor that is carried": lambda y, s: (setattr(s, "tensor", s.tensor * 0.5 + y), y)[1],
+    "an item": lambda y, s: (s.table.__setitem__("out", y), y)[1],
+    "a flag": lambda y, s: (setattr(s, "flag", True), y)[1],
+    "a list": lambda y, s: (s.items.append(1.0), y)[1],
+}
+CHANGES = {  # between the calls; `v` is a number
+    "nothing": lambda s, v: None,
+    "number": lambda s, v: setattr(s, "number", v),
+    "count": lambda s, v: setattr(s, "count", int(v)),
+    "flag": lambda s, v: setattr(s, "flag", v > 0),
+    "name": lambda s, v: setattr(s, "name", "a" * int(abs(v))),
+    "append": lambda s, v: s.items.append(v),
+    "replace an item": lambda s, v: s.items.__setitem__(0, v),
+    "drop": lambda s, v: s.items.pop() if len(s.items) > 1 else None,
+    "a new list": lambda s, v: setattr(s, "items", [v]),
+    "an entry": lambda s, v: s.table.__setitem__("k", v),
+    "a deep entry": lambda s, v: s.table["deep"].__setitem__("q", v),
+    "a new entry": lambda s, v: s.table.__setitem__("new", v),
+    "a new dict": lambda s, v: setattr(s, "table", {"k": v, "deep": {"q": v}}),
+    "a cell": lambda s, v: s.cell(v),
+    "a tensor": lambda s, v: setattr(s, "tensor", s.tensor * 0 + v),
+    "a tensor in place": lambda s, v: s.tensor.add_(v),
+    "a child": lambda s, v: setattr(s, "child", State()),
+    "the child's number": lambda s, v: s.child and setattr(s.child, "number", v),
+    "no child": lambda s, v: setattr(s, "child", None),
+}
+
+
+def run_program(wrap: Any, reads: list[str], write: str, changes: list[Any]) -> list[Any]:
+    """What the calls of a program give, and the state after each."""
+    s, x = State(), pf.tensor([1.0, -2.0, 0.5])
+    s.tensor = pf.zeros(3)
+    number = 2.0
+
+    def set_cell(v: float) -> None:
+        nonlocal number
+        number = v
+
+    s.cell = set_cell
+
+    def step(x: Any) -> Any:
+        y = x
+        for name in reads:
+            y = READS[name](y, s, (lambda: number,))
+        return WRITES[write](y, s).sum() * 0.1 + y
+
+    step = wrap(step)
+    seen = []
+    for some in changes:
+        for name, v in some:
+            CHANGES[name](s, v)
+        out = step(x)
+        seen.append([plain(out), s.count, s.flag, len(s.items), plain(s.kept), plain(s.tensor),
+                     plain(s.table.get("out"))])  # fmt: skip
+    return seen
+
+
+numbers = st.sampled_from([-1.0, 0.0, 1.0, 2.5, 3.0, 0.125])
+change = st.tuples(st.sampled_from(list(CHANGES)), numbers)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.sampled_from(list(READS)), min_size=1, max_size=4),
+    st.sampled_from(list(WRITES)),
+    st.lists(st.lists(change, max_size=2), min_size=3, max_size=9),
+)
+def test_random_programs(reads: list[str], write: str, changes: list[Any]) -> None:
+    want = run_program(lambda f: f, reads, write, changes)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        got = run_program(pf.compile, reads, write, changes)
+    for i, (a, b) in enumerate(zip(want, got, strict=True)):
+        same(a, b, f"call {i}")
+
+
+# --- what it costs, and what it says
+
+
+@pytest.mark.parametrize("name", [
+    "a_temperature", "a_number_as_an_argument", "an_int_as_an_argument", "several_numbers_at_once",
+    "a_number_that_math_wants", "a_string_that_changes_in_each_call", "a_global_number",
+    "a_counter_on_an_object", "a_tensor_that_is_carried", "an_array_that_is_changed",
+    "tensors_from_outside_that_change_each_time", "a_learning_rate",
+    "an_optimizer_of_the_users", "updates_by_hand", "a_trainer_class", "a_loss_scale",
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore:pf.compile:RuntimeWarning")
+def test_what_changes_in_each_call_costs_three_captures(name: str) -> None:
+    made: list[Any] = []
+
+    def wrap(f: Any) -> Any:
+        made.append(pf.compile(f))
+        return made[-1]
+
+    x = pf.tensor([[1.0, -2.0, 3.0], [0.5, 0.25, -1.5]])
+    for _ in PATTERNS[name][0](wrap, x):
+        pass
+    counts = [f.captured for f in made]
+    assert all(1 <= n <= 3 for n in counts), counts
+
+
+def test_a_net_that_is_trained_as_before_is_captured_once() -> None:
+    net = pf.nn.Sequential(pf.nn.Linear(3, 3), pf.nn.ReLU(), pf.nn.Dropout(0.5))
+    opt = pf.optim.Adam(net.parameters(), lr=0.1)
+
+    @pf.compile
+    def step(x: Any) -> Any:
+        opt.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        opt.step()
+        return loss.detach()
+
+    for i in range(20):
+        opt.param_groups[0]["lr"] *= 0.9
+        step(pf.ones(2, 3) * i)
+    assert (step.captured, step.replayed) == (1, 19)
+
+
+def test_the_warning_names_the_line_the_value_and_the_way_out() -> None:
+    seen: list[Any] = []
+    f = pf.compile(lambda x: seen.append(x) or x)
+    with pytest.warns(RuntimeWarning) as told:
+        [f(pf.ones(2)) for _ in range(4)]
+    text = str(told[0].message)
+    assert len(told) == 1
+    assert "`seen` (test_stale.py:" in text
+    assert "entries" in text
+    assert "passed as arguments" in text
+    assert told[0].filename == __file__
+
+
+def test_explain(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYFRAME_DEBUG", "guards")
+
+    class Config:
+        t = 1.0
+
+    config = Config()
+    f = pf.compile(lambda x: x * config.t)
+    for t in (1.0, 1.0, 2.0, 2.0, 3.0, 4.0):
+        config.t = t
+        f(pf.ones(2))
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 3
+    assert re.search(r"captured: `config.t` \(test_stale.py:\d+\) was 1.0 and is 2.0", told[1])
+    text = f.explain()
+    assert capsys.readouterr().out.strip() == text
+    assert "3 captures, 3 replays" in text
+    assert re.search(r"fed to each replay: `config.t` \(test_stale.py:\d+\)", text)
+    g = pf.compile(lambda x: x * x.sum().item())
+    with pytest.warns(RuntimeWarning):
+        g(pf.ones(2))
+    assert "runs eagerly" in g.explain()
+
+
+# --- what it keeps
+
+
+def test_what_is_let_go_is_gone(device: str) -> None:
+    class Trainer:
+        def __init__(self) -> None:
+            self.net = pf.nn.Sequential(pf.nn.Linear(3, 3), pf.nn.Linear(3, 3)).to(device)
+            self.opt = pf.optim.Adam(self.net.parameters())
+            self.net.trainer = self  # a cycle
+            self.t, self.cfg = 1.0, {"items": [pf.ones(2, device=device)]}
+
+        def step(self, x: Any) -> Any:
+            self.opt.zero_grad()
+            loss = (self.net(x) * self.t + self.cfg["items"][0].sum()).square().mean()
+            loss.backward()
+            self.opt.step()
+            self.last = loss.detach()
+            return loss
+
+    held = {"trainer": Trainer()}
+    step = pf.compile(lambda x: held["trainer"].step(x))
+    argued = pf.compile(lambda trainer, x: trainer.net(x))
+    x = pf.ones(2, 3, device=device)
+    for _ in range(3):
+        step(x)
+        argued(held["trainer"], x)
+    assert step.replayed
+    assert argued.replayed
+    t = held["trainer"]
+    refs = [weakref.ref(o) for o in (t, t.net, t.opt, t.net[0], t.net[0].weight, t.cfg["items"][0],
+                                     t.net[0].weight._storage)]  # fmt: skip
+    del t
+    held["trainer"] = None
+    gc.collect()
+    assert [r() for r in refs] == [None] * len(refs)
+    assert not step.programs, "the capture is gone with what it was of"
+    held["trainer"] = Trainer()
+    step(x), step(x)
+    assert step.captured == 2
+
+
+def test_results_that_are_let_go() -> None:
+    net = pf.nn.Linear(3, 3)
+    f = pf.compile(lambda x: net(x))
+    out = f(pf.ones(2, 3)), f(pf.ones(2, 3))
+    assert out[1].requires_grad
+    refs = weakref.ref(net.weight), weakref.ref(net)
+    del out
+    net = None
+    gc.collect()
+    assert [r() for r in refs] == [None, None]
+
+
+def test_classes_are_as_before() -> None:
+    class A:
+        def __init__(self) -> None:
+            self.t = 1.0
+
+    o = A()
+    before = dict(vars(A)), dict(vars(pf.nn.Module)), dict(vars(pf.Tensor))
+    f = pf.compile(lambda x: x * o.t)
+    f(pf.ones(2))
+
+    def bad(x: Any) -> Any:
+        return x * o.t / o.missing
+
+    with pytest.raises(AttributeError):
+        pf.compile(bad)(pf.ones(2))
+    assert (dict(vars(A)), dict(vars(pf.nn.Module)), dict(vars(pf.Tensor))) == before
+
+
+def test_a_profiler_goes_on() -> None:
+    import sys
+
+    seen: list[str] = []
+
+    def profiler(frame: Any, event: str, arg: Any) -> None:
+        seen.append(frame.f_code.co_name)
+
+    def marked(x: Any) -> Any:
+        return x * 2
+
+    f = pf.compile(lambda x: marked(x))
+    sys.setprofile(profiler)
+    try:
+        f(pf.ones(2))
+        assert sys.getprofile() is profiler
+    finally:
+        sys.setprofile(None)
+    assert "marked" in seen
+
+
+# --- threads
+
+
+def test_two_threads_and_a_number_that_changes(device: str) -> None:
+    class Config:
+        t = 1.0
+
+    config, wrong = Config(), []
+
+    def work(x: Any) -> Any:
+        y = x * config.t
+        return y, y / config.t  # one value throughout a call
+
+    f = pf.compile(work)
+    x = pf.ones(3, device=device)
+
+    def run(seed: int) -> None:
+        for i in range(40):
+            config.t = float(seed * 100 + i + 1)
+            _, z = f(x)
+            if abs(z.sum().item() - 3) > 1e-4:
+                wrong.append((seed, i, z.tolist()))
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    config.t = 7.0
+    assert f(x)[0].tolist() == [7.0] * 3
+    assert len(wrong) <= 2, wrong  # a call that runs eagerly may see two values
+
+
+def test_another_thread_sees_its_own_values() -> None:
+    """While one thread captures, the objects and the globals of another are as they are."""
+
+    class Config:
+        def __init__(self) -> None:
+            self.t, self.n = 1.0, 0
+
+    config, seen, stop = Config(), [], threading.Event()
+
+    def watch() -> None:
+        while not stop.is_set():
+            seen.append(type(config.t))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    f = pf.compile(lambda x: x * config.t)
+    for i in range(12):
+        config.t = 1.0 + i
+        f(pf.ones(2))
+    stop.set()
+    thread.join()
+    assert set(seen) == {float}
