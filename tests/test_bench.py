@@ -59,6 +59,16 @@ def test_comparison(bench: ModuleType, torch: Any, tmp_path: Path) -> None:
         assert [float(x) for x in ours] == pytest.approx([float(theirs)] * 2, abs=1e-3)
 
 
+def test_guards(bench: ModuleType, tmp_path: Path) -> None:
+    out = tmp_path / "out.md"
+    assert bench.main(["--guards", "--quick", f"--out={out}"]) == 0
+    (rows,) = tables(out.read_text())
+    assert [row[0].split()[0] for row in rows] == ["W1", "W2", "W3"]
+    for row in rows:
+        assert int(row[1]) > 20
+        assert all(float(row[i].rstrip("%")) >= 0 for i in (2, 4, 5, 6))
+
+
 def test_ops_one_by_one(bench: ModuleType, torch: Any, tmp_path: Path) -> None:
     out = tmp_path / "out.md"
     threads = f"--threads={torch.get_num_threads()}"

@@ -27,8 +27,8 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.devices import cpu, device as Device, get_default_device
-from pyframe.graph.capture import Capture, flush, grads_seen, renew
-from pyframe.graph.fed import Array, Number, now, seen
+from pyframe.graph.capture import Capture, flush, grads_seen, renew, user_line
+from pyframe.graph.fed import Array, Number, is_number, now, seen
 from pyframe.graph.fuse import toposort
 from pyframe.graph.guards import (
     ITEM,
@@ -51,7 +51,7 @@ from pyframe.tensor import Tensor
 _CAPTURING = threading.RLock()
 
 MAX_CAPTURES = 8  # of one function, kept for the next calls
-MAX_SAME = 3  # of them in a row for the same reason
+MAX_SAME = 3  # of them in a row for a number that is another each time
 MAX_MISSES = 32  # captures in a row that were never replayed, before a function runs eagerly
 
 # --- the arguments and results of a call
@@ -156,6 +156,9 @@ class _Replay:
         pictures = [_picture(v, observer, returned) for v in [result, *[v for _, v in effects]]]
         if any(id(x) in capture.born and x.grad is not None for x in returned):
             raise _HistoryError("returns or keeps a tensor that has a .grad, as no replay makes")
+        odd = [type(x) for x in returned if id(x) in capture.born and type(x) is not Tensor]
+        if odd:
+            raise _HistoryError(f"returns or keeps a {odd[0].__name__} that it makes")
         for x in returned:  # what is made of host data is made again by each call
             if id(x._storage) in capture.constants and x._storage.node.data is not None:
                 capture.copy(x._storage)
@@ -631,7 +634,7 @@ class Compiled:
             found, hits = some[0].guard.missed, some[0].hits
             self.why = some[0].guard.why or "its memory is used in another way"
         else:
-            found, hits = self.other_numbers(key), 0
+            found, hits = self.other_numbers(key)
             self.why = found[0][0].name if found else "first call of its kind"
         if "guards" in os.environ.get("PYFRAME_DEBUG", "").split(","):
             print(f"pyframe: {self!r} is captured: {self.why}", file=sys.stderr)
@@ -641,8 +644,9 @@ class Compiled:
         for what, (place, old, new) in missed.items():
             times = before.get(what, 0) + 1
             if times < MAX_SAME - 1 or not (_can_lift(place, old, new) and what not in self.unfit):
-                self.changes[what] = times if not hits or _is_number(new) else 0
-                if self.changes[what] >= MAX_SAME:
+                often = not hits or (is_number(new) and what not in self.unfit)
+                self.changes[what] = times if often else 0
+                if self.changes[what] >= (MAX_SAME if is_number(new) else MAX_CAPTURES):
                     self.give_up(f"{self.why}: it is another in every call")
                     return False
             elif isinstance(place, Place):
@@ -650,6 +654,7 @@ class Compiled:
                 lifted = True
             else:
                 self.fed.setdefault(place.picture, set()).add(place.number)
+                self.rarely[what] = bool(hits)
                 lifted = True
         return lifted
 
@@ -660,14 +665,16 @@ class Compiled:
         self.rarely[place.id()] = rarely
         self.replays.clear()
 
-    def other_numbers(self, key: Any) -> list[Any]:
-        """The numbers among the arguments that are others than in the latest capture."""
+    def other_numbers(self, key: Any) -> tuple[list[Any], int]:
+        """The numbers among the arguments that are others than in the latest capture, and how often
+        that was replayed."""
         last = next(reversed(self.replays), None)
         if last is None or last[0] != key[0] or len(last) != len(key):
-            return []
+            return [], 0
         differ = [i for i in range(1, len(key)) if key[i] != last[i]]
-        return [(_Argument(key[0], i - 1, f"argument {i} that is a number was {last[i]} and is "
-                           f"{key[i]}"), 0, 0) for i in differ]  # fmt: skip
+        places = [_Argument(key[0], i - 1, f"number {i} of the arguments is another")
+                  for i in differ]  # fmt: skip
+        return [(p, 0, 0) for p in places], sum(r.hits for r in self.replays[last])
 
     def capture(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
         self.captured += 1
@@ -679,17 +686,28 @@ class Compiled:
         capture = mode.capture = Capture()
         try:
             observer.discover_arguments(args, kwargs)
-            args, kwargs = self.with_numbers(key, args, kwargs)
+            given = self.with_numbers(key, args, kwargs)
             observer.give()
             with observed(observer), grads_seen():
-                result = self.fn(*args, **kwargs)
-        except BaseException:
-            if not capture.broken:
-                capture.finish()
-            raise
+                result = self.fn(*given[0], **given[1])
+        except BaseException as e:
+            fed_here = self.fed.get(key[0]) or any(g is not v for _, g, v in fed.values())
+            if capture.broken or not fed_here or not isinstance(e, Exception):
+                if not capture.broken:
+                    capture.finish()
+                raise
+            why = f"{user_line()} can't take a number that changes ({type(e).__name__}: {e})"
+        else:
+            why = ""
         finally:
             mode.capture = None
             observer.take_back()
+        if why:  # all is as it was before the run; what is wrong may be the function's own
+            capture.undo()
+            observer.undo()
+            result = self.fn(*args, **kwargs)
+            self.broken(why, observer, key[0])
+            return result
         return self.end(key, tensors, nodes, capture, observer, result, args, kwargs)
 
     def with_numbers(self, key: Any, args: Any, kwargs: Any) -> Any:
@@ -714,7 +732,7 @@ class Compiled:
         """After a captured run: keep a replay of it if there can be one."""
         plain = tree_map(result, seen, Number)
         if capture.broken:
-            self.broken(capture.broken, observer)
+            self.broken(capture.broken, observer, key[0])
             return plain
         gc.collect()  # what only a cycle of dead objects holds would be computed
         found = observer.finish(result)
@@ -729,6 +747,8 @@ class Compiled:
             replay = _Replay(capture, tensors, nodes, result, observer, found.effects)
         except _BadIndexError:
             capture.undo()
+            observer.undo()
+            found.effects.clear()
             return self.fn(*args, **kwargs)
         except _HistoryError as e:
             capture.finish()
@@ -736,7 +756,7 @@ class Compiled:
             return plain
         except FixedError as e:
             capture.finish()
-            self.broken(f"{e} the value of a number that changes", observer)
+            self.broken(f"{e} the value of a number that changes", observer, key[0])
             return plain
         except BaseException as e:
             capture.undo()
@@ -748,14 +768,17 @@ class Compiled:
         self.keep(key, replay)
         return plain
 
-    def broken(self, why: str, observer: Observer) -> None:
+    def broken(self, why: str, observer: Observer, picture: Any) -> None:
         """A run went on eagerly from some line on."""
-        fed = [(i, p) for i, (p, given, value) in observer.fed.items() if given is not value]
+        fed = [(i, str(p)) for i, (p, given, value) in observer.fed.items() if given is not value]
+        fed += [((picture, i), f"number {i + 1} of the arguments")
+                for i in self.fed.get(picture, ())]  # fmt: skip
         if fed and all(self.rarely[i] for i, _ in fed):  # it is captured for each value then
             self.unfit.update(i for i, _ in fed)
             self.lifted = [p for p in self.lifted if p.id() not in self.unfit]
+            self.fed.pop(picture, None)
         else:
-            self.give_up(f"{why}: {' or '.join(str(p) for _, p in fed)}" if fed else why)
+            self.give_up(f"{why}: {' or '.join(name for _, name in fed)}" if fed else why)
 
     def refused(self, found: Found) -> None:
         """No replay can follow a run: feed what it changed, or run eagerly."""
@@ -827,11 +850,7 @@ def _stand_in(place: Place, value: Any) -> Any:
     """What a capture finds in the place of a value that is fed."""
     if type(value) is np.ndarray:
         return Array.of(lambda: np.asarray(place.get()), value)
-    return Number(lambda: seen(place.get())) if _is_number(value) else value
-
-
-def _is_number(x: Any) -> bool:
-    return type(x) in (int, float)
+    return Number(lambda: seen(place.get())) if is_number(value) else value
 
 
 def _can_lift(place: Any, old: Any, new: Any) -> bool:
@@ -842,7 +861,7 @@ def _can_lift(place: Any, old: Any, new: Any) -> bool:
         return False
     if isinstance(new, (Tensor, np.ndarray)):
         return old is None or type(old) is type(new)
-    return _is_number(new) and _is_number(old)
+    return is_number(new) and type(old) is type(new)
 
 
 def compile(fn: Callable[..., Any] | None = None) -> Any:

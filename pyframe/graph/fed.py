@@ -13,6 +13,11 @@ import numpy as np
 from pyframe.devices import mode
 
 
+def is_number(x: Any) -> bool:
+    """Whether `x` is an int or a float, of Python's or NumPy's."""
+    return type(x) in (int, float) or isinstance(x, (np.integer, np.floating))
+
+
 class Number:
     """Stands for an int or a float while a function is captured.
 
@@ -21,6 +26,7 @@ class Number:
     """
 
     __slots__ = ("_args", "_fn", "_seen")
+    __array_ufunc__ = None  # operators of NumPy's numbers leave it to this one
 
     def __init__(self, fn: Callable[..., Any], *args: Any) -> None:
         self._fn, self._args = fn, args
@@ -63,7 +69,7 @@ class Number:
         return bool(self._ask(bool))
 
     def __hash__(self) -> int:
-        return hash(self._end())
+        return int(self._ask(hash))
 
     def __repr__(self) -> str:
         return repr(self._end())
@@ -81,7 +87,7 @@ class Number:
         return type(self._seen), (self._end(),)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._end(), name)
+        return getattr(self._seen if name == "dtype" else self._end(), name)
 
     def conjugate(self) -> Any:
         return self
@@ -129,10 +135,12 @@ def apply(fn: Callable[..., Any], *args: Any) -> Any:
 
 
 def _made(fn: Callable[..., Any], *args: Any) -> Any:
-    if not all(isinstance(a, (int, float, type(None))) for a in args):
+    if not all(a is None or is_number(seen(a)) for a in args):
         return NotImplemented
+    if recording() is None:  # another thread has come upon it
+        return fn(*map(seen, args))
     out = Number(fn, *args)
-    return out if type(out._seen) in (int, float) else out._end()
+    return out if is_number(out._seen) else out._end()
 
 
 def _calculated(self: Number, fn: Callable[..., Any]) -> Any:
@@ -146,7 +154,7 @@ def _operator(name: str, fn: Callable[..., Any]) -> None:
 
 def _comparison(name: str, fn: Callable[..., Any]) -> None:
     def compare(self: Any, other: Any) -> Any:
-        if isinstance(other, (int, float, type(None), str)):
+        if isinstance(other, (int, float, type(None), str, np.generic)):
             return self._ask(fn, other)
         return NotImplemented
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import chain, compress, repeat
 from operator import attrgetter, call, contains, is_, itemgetter, ne
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from pyframe.tensor import Tensor
 MISSING: Any = type("missing", (), {"__repr__": lambda self: "missing"})()
 
 ATTR, SLOT, GLOBAL, CELL, ITEM, VAR = "attribute", "slot", "global", "cell", "item", "context"
+
+MEMBERS = ("_parameters", "_buffers", "_modules")  # of a Module: dicts, as if of attributes
 
 BOXES = (dict, list, tuple, set, frozenset, deque)  # what is watched by its contents
 
@@ -85,6 +88,8 @@ class Place:
             return attributes(x).get(key, MISSING)
         if self.how == VAR:
             return x.get(MISSING)
+        if self.how in MEMBERS:
+            return attributes(x).get(self.how, {}).get(key, MISSING)
         try:
             if self.how == CELL:
                 return x.__closure__[key].cell_contents
@@ -114,6 +119,7 @@ class Place:
                 object.__setattr__(x, key, value)
         else:
             names = x if self.how == GLOBAL else attributes(x)
+            names = names[self.how] if self.how in MEMBERS else names
             if value is MISSING:
                 names.pop(key, None)
             else:
@@ -123,15 +129,16 @@ class Place:
 def attributes(x: Any) -> Any:
     """The dict of an object, whatever its class makes of reading an attribute; {} without one."""
     try:
-        if _is_python(type(x)) and not isinstance(x, threading.local):
+        if is_python(type(x)) and not isinstance(x, threading.local):
             return object.__getattribute__(x, "__dict__")
         return x.__dict__
     except AttributeError:
         return {}
 
 
-def _is_python(kind: type) -> bool:
-    return bool(kind.__flags__ & 1 << 9)  # made by a class statement
+def is_python(kind: type) -> bool:
+    """Whether a class may have been made by a class statement: on the heap, and not immutable."""
+    return kind.__flags__ & 0b11 << 8 == 1 << 9
 
 
 def is_plain(x: Any) -> bool:
@@ -142,7 +149,7 @@ def is_plain(x: Any) -> bool:
 def slots_of(x: Any) -> list[str]:
     """The names of the slots of an object that hold something."""
     names = [n for c in type(x).__mro__ for n, f in c.__dict__.items()
-             if isinstance(f, types.MemberDescriptorType) and _is_python(c)]  # fmt: skip
+             if isinstance(f, types.MemberDescriptorType) and is_python(c)]  # fmt: skip
     return [n for n in names if hasattr(x, n)]
 
 
@@ -280,23 +287,28 @@ class _Level:
 
     def into(self, now: list[Any]) -> list[Any]:
         """What the containers among the values hold; raises if they have other keys or lengths."""
-        maps, odd, rest = self.boxes(now)
-        inside = chain.from_iterable
-        if list(map(len, (*maps, *odd, *rest))) != self.lengths or list(inside(maps)) != self.keys:
-            raise ValueError
-        out = list(inside(map(dict.values, maps)))
-        if odd:
-            out += inside(odd)
-            out += inside(map(dict.values, odd))
-        if rest:
+        maps, inside = self.maps(now), chain.from_iterable
+        lengths, out = list(map(len, maps)), list(inside(map(dict.values, maps)))
+        if self.odd is not _nothing:
+            odd = self.odd(now)
+            lengths += map(len, odd)
+            out += chain(inside(odd), inside(map(dict.values, odd)))
+        if self.rest is not _nothing:
+            rest = self.rest(now)
+            lengths += map(len, rest)
             out += inside(rest)
+        if lengths != self.lengths or list(inside(maps)) != self.keys:
+            raise ValueError
         return out
 
 
-def _is_simple(x: Any) -> bool:
-    """Whether an attribute that lies in its dict is what reading it gives."""
-    plain: Any = object.__getattribute__
-    return not isinstance(x, type) and type(x).__getattribute__ is plain
+def _is_simple(entries: list[tuple[Place, Any]]) -> bool:
+    """Whether what lies in the dict of an object (or class) is what reading it gives."""
+    x = entries[0][0].holder
+    read: Any = type(x).__getattribute__
+    if isinstance(x, type):
+        return read is type.__getattribute__ and all(type(v) is FunctionType for _, v in entries)
+    return read is object.__getattribute__
 
 
 def _nothing(*_: Any) -> Any:
@@ -335,6 +347,15 @@ class Guard:
         self.no_grads: list[Any] = []  # leaves (weak) that had no .grad
         self.grads: list[Any] = []  # leaves (weak) that had one
 
+    @property
+    def count(self) -> int:
+        """How many values are looked at."""
+        values = sum(len(level.ids) + len(level.keys) for level in self.levels)
+        values += sum(len(list(get())) for get, _ in self.empty)
+        values += sum(len(values) for _, values, _ in self.firm) + len(self.absent)
+        values += len(self.asked) + len(self.arrays)
+        return values + len(self.no_grads) + len(self.grads)
+
     def _ref(self, x: Any) -> Any:
         """A weak reference whose death ends the guard; of what takes none, one that is strong."""
 
@@ -371,13 +392,14 @@ class Guard:
                 how, x = ITEM, None
             groups.setdefault((how, id(x)), []).append((place, value))
         for (how, i), entries in list(groups.items()):
-            if how == ATTR and len(entries) < 3 and _is_simple(entries[0][0].holder):
+            if how == ATTR and len(entries) < 3 and _is_simple(entries):
                 del groups[how, i]  # few are read straight from the object
                 groups.setdefault((SLOT, i), []).extend(entries)
         for kind, by, make in (
             (ATTR, attrgetter("__dict__"), itemgetter), (SLOT, None, attrgetter),
             (CELL, attrgetter("__closure__"), itemgetter), (GLOBAL, None, itemgetter),
             (EMPTY, attrgetter("__dict__"), itemgetter),
+            *[(kind, attrgetter(kind), itemgetter) for kind in MEMBERS],
         ):  # fmt: skip
             some = [g * 2 if len(g) == 1 else g for (how, _), g in groups.items() if how == kind]
             if not some:
@@ -502,8 +524,8 @@ class Guard:
                 fine = fine and not any(get())
             for get, values, _ in self.firm:
                 fine = fine and list(get()) == values
-            for level in self.levels:
-                fine = fine and list(map(id, now)) == level.ids
+            for level in self.levels if fine else ():
+                fine = list(map(id, now)) == level.ids
                 if not fine or not level.lengths:
                     break
                 now = level.into(now)
@@ -622,7 +644,10 @@ def _each(getters: list[Any], refs: list[Any], by: Any) -> Iterable[Any]:
 
 
 def _contents(get: Callable[[], Iterable[Any]]) -> Iterable[Any]:
-    return map(attrgetter("cell_contents"), get())
+    return map(_CELL, get())
+
+
+_CELL = attrgetter("cell_contents")
 
 
 def _place(p: Any) -> Place:

@@ -40,6 +40,7 @@ from pyframe.graph.guards import (
     CELL,
     GLOBAL,
     ITEM,
+    MEMBERS,
     MISSING,
     SLOT,
     VAR,
@@ -47,6 +48,7 @@ from pyframe.graph.guards import (
     Place,
     attributes,
     contents,
+    is_python,
     item_name,
     item_of,
     key_at,
@@ -190,8 +192,8 @@ _WHOLE = {"__dict__", "__reduce_ex__", "__reduce__", "__getstate__"}
 _HOOKS = {"__getattribute__", "__setattr__", "__delattr__"}
 _RANDOM = (np.random.Generator, np.random.RandomState, random.Random)
 _SILENT = {  # modules of the standard library whose objects don't matter to numbers
-    "logging", "io", "typing", "abc", "contextlib", "enum", "warnings", "weakref", "functools",
-    "_io", "asyncio", "unittest", "inspect", "ast", "traceback", "importlib",
+    "logging", "io", "typing", "abc", "contextlib", "enum", "warnings", "functools", "_io",
+    "asyncio", "unittest", "inspect", "ast", "traceback", "importlib",
 }  # fmt: skip
 
 
@@ -221,6 +223,8 @@ class Observer:
         self.fn, self.fed = fn, fed
         self.thread = threading.get_ident()
         self.entries: dict[Any, _Entry] = {}
+        self.steady: list[_Entry] = []  # at the end: those that were read and are as they were
+        self.dicts: dict[int, tuple[Any, dict[str, Any]]] = {}  # of objects, as they were
         self.outside: dict[int, Any] = {}
         self.names: dict[int, str] = {}
         self.boxes: dict[int, tuple[Any, tuple[Any, ...], Place | None]] = {}
@@ -230,6 +234,7 @@ class Observer:
         self.attribute_names: set[str] = set()
         self.maybe: set[str] = set()
         self.codes: dict[tuple[int, int], types.CodeType] = {}  # and with which globals they ran
+        self.ran: set[int] = set()  # code with free variables that ran
         self.inner: set[int] = set()  # code within functions that ran
         self.functions: dict[int, list[Any]] = {}  # by code
         self.seen: set[Any] = set()  # (object, name) that were looked up already
@@ -245,16 +250,18 @@ class Observer:
         self.busy = False
         self.drawn_from(random.getstate, "random")
         self.drawn_from(lambda: np.random.get_state(legacy=False), "np.random")
-        self.discover(fn, getattr(fn, "__name__", "the function"))
+        with self._looking("the function"):
+            self.discover(fn, getattr(fn, "__name__", "the function"))
 
     def discover_arguments(self, args: Any, kwargs: Any) -> None:
         """What the function is called with, besides tensors and numbers, lies outside."""
         code = getattr(getattr(self.fn, "__func__", self.fn), "__code__", None)
         names = code.co_varnames[: code.co_argcount] if code else ()
-        for i, x in enumerate(args):
-            self.discover(x, names[i] if i < len(names) else f"argument {i}")
-        for name, x in kwargs.items():
-            self.discover(x, name)
+        with self._looking("the arguments"):
+            for i, x in enumerate(args):
+                self.discover(x, names[i] if i < len(names) else f"argument {i}")
+            for name, x in kwargs.items():
+                self.discover(x, name)
 
     def give(self) -> None:
         """Let what is fed stand where the values lie; attributes are answered by their classes."""
@@ -278,6 +285,12 @@ class Observer:
         """Let what is fed be as before the run: the first run of the Program asks for it."""
         for place, _, before in self.fed.values():
             place.put(before)
+
+    def undo(self) -> None:
+        """Let the places that were seen hold what they held before the run."""
+        for e in self.entries.values():
+            if e.place.get() is not e.before and e.place.is_writable():
+                e.place.put(e.before)
 
     def settle(self, effects: list[tuple[Place, Any]]) -> None:
         """Put where it belongs what the run has put there, and no Number."""
@@ -329,10 +342,18 @@ class Observer:
                 return
             caller = caller.f_back
         self.codes[key] = code
-        self.busy = True
-        before = self.line
-        try:
+        with self._looking(code.co_name):
             self._enter(frame, code)
+
+    @contextlib.contextmanager
+    def _looking(self, name: str) -> Iterator[None]:
+        """Within it, what is read is not the function's; nor are errors, which users' classes may
+        raise."""
+        self.busy, before = True, self.line
+        try:
+            yield
+        except Exception as e:
+            self.refuse(f"reads {name}, which can't be followed ({type(e).__name__}: {e})")
         finally:
             self.busy, self.line = False, before
 
@@ -364,18 +385,24 @@ class Observer:
                 self.discover(module, name)
         self.line = file, code.co_firstlineno
         if code.co_freevars:
-            self._cells(code, found)
+            self._cells(code)
         if code.co_argcount:
             self._method(frame.f_locals.get(code.co_varnames[0]), code)
 
-    def _cells(self, code: types.CodeType, found: _Scan) -> None:
+    def _cells(self, code: types.CodeType) -> None:
+        self.ran.add(id(code))
         functions = self.functions.get(id(code), [])
         if not functions and id(code) not in self.inner:  # it came in a way that was not seen
             functions = [f for f in gc.get_referrers(code) if type(f) is types.FunctionType]
         for f in functions:
-            for i, name in enumerate(code.co_freevars):
-                self.line = code.co_filename, found.cells.get(name, code.co_firstlineno)
-                self.touch(CELL, f, i, name, name in found.cells)
+            self._cells_of(f)
+
+    def _cells_of(self, f: types.FunctionType) -> None:
+        code = f.__code__
+        cells = scan(code).cells
+        for i, name in enumerate(code.co_freevars):
+            self.line = code.co_filename, cells.get(name, code.co_firstlineno)
+            self.touch(CELL, f, i, name, name in cells)
 
     def _method(self, owner: Any, code: types.CodeType) -> None:
         """A method is looked up in its class, by special names too."""
@@ -403,10 +430,11 @@ class Observer:
     def _of_library(self, module: types.ModuleType, names: frozenset[str]) -> None:
         for n in names & vars(module).keys():
             value = vars(module)[n]
-            if isinstance(value, (types.ModuleType, type, types.FunctionType, *_ATOMS)):
-                if value is os.getenv:
-                    self.discover(os.environ, "os.environ")
-            elif value is not sys.modules and _top(module.__name__) != "pyframe":
+            if value is os.getenv:
+                self.discover(os.environ, "os.environ")
+            fixed = isinstance(value, (types.ModuleType, type, types.FunctionType, *_ATOMS))
+            fixed = fixed or isinstance(getattr(value, "__self__", None), types.ModuleType)
+            if not fixed and value is not sys.modules and _top(module.__name__) != "pyframe":
                 self.touch(ATTR, module, n, f"{module.__name__}.{n}")
 
     # --- places
@@ -421,9 +449,8 @@ class Observer:
         if entry is None:
             if number in self.fed:
                 return value
-            else:
-                entry = self.entries[number] = _Entry(place, value, read)
-                self.count += 1
+            entry = self.entries[number] = _Entry(place, value, read)
+            self.count += 1
         elif read and not entry.read and how in (GLOBAL, CELL):  # in which order is not known
             entry.read = True
         if read and entry is not None and entry.read and entry.before is value:
@@ -459,6 +486,7 @@ class Observer:
             self.touch(SLOT, x, "keywords", f"{name}.keywords")
         elif isinstance(x, weakref.ref):
             self.discover(x(), f"{name}()")
+            self.asked.append((lambda: x() is None, x() is None, f"whether {name}() is None"))
         elif isinstance(x, contextvars.ContextVar):
             self.touch(VAR, x, None, f"{name}.get()")
         elif isinstance(x, np.ndarray):
@@ -469,22 +497,21 @@ class Observer:
             self.drawn_from(functools.partial(_random_state, x), name)
         elif isinstance(x, functools._lru_cache_wrapper):
             self.discover(x.__wrapped__, name)
-            known, ref = (
-                x.cache_info().misses,
-                weakref.ref(x),
-            )  # until it is cleared, it is the same
-            self.asked.append((lambda: ref().cache_info().misses >= known, True, f"{name}'s cache"))  # type: ignore[union-attr]
-        elif isinstance(x, (bytearray, array.array)):
+            known, ref = x.cache_info().misses, weakref.ref(x)  # fewer where it was cleared
+            kept = f"the cache of {name}"
+            self.asked.append((lambda: ref().cache_info().misses >= known, True, kept))  # type: ignore[union-attr]
+        elif isinstance(x, (bytearray, array.array, memoryview)):
             self.asked.append((functools.partial(bytes, x), bytes(x), name))
         elif isinstance(x, types.MappingProxyType):
             self.discover(dict(x), name)
-            self.asked.append((lambda: list(map(id, contents(dict(x)))),
-                               list(map(id, contents(dict(x)))), name))  # fmt: skip
-        elif isinstance(x, io.IOBase):
-            pass  # reading from it is a call that is refused
+            self.asked.append((lambda: [*map(id, contents({**x}))], [*map(id, contents({**x}))],
+                               name))  # fmt: skip
+        elif isinstance(x, io.IOBase):  # to read from it is a call that is refused, but for `for`
+            if x.readable() and x is not sys.stdin:
+                self.iterators.append(name)
         elif type(x).__name__ == "Compiled" and _is_ours(type(x)):
             self.discover(x.fn, name)
-        elif isinstance(x, Iterator):
+        elif isinstance(x, Iterator) and not is_python(type(x)):
             self.iterators.append(name)
         else:
             self._object(x, name)
@@ -517,6 +544,8 @@ class Observer:
                     if users or _is_callable(cell.cell_contents):  # a decorator's, say
                         line = x.__code__.co_filename, scan(x.__code__).cells.get(n, 0)
                         self.discover(cell.cell_contents, n, Place(CELL, x, i, n, line))
+            if id(x.__code__) in self.ran:
+                self._cells_of(x)
             if users or "__wrapped__" in x.__dict__:
                 self._space(x)
         elif isinstance(x, type):
@@ -550,6 +579,7 @@ class Observer:
                 self._box(own, name, Place(SLOT, x, "__dict__", name, self.line))
                 self.touch(SLOT, x, "__dict__", name)
             return
+        self.dicts[id(x)] = x, dict(attributes(x))
         self._named(kind, kind.__name__)
         from pyframe.optim import Optimizer
 
@@ -569,7 +599,7 @@ class Observer:
         """Let a class tell which attributes of its objects are read and set; False if it can't."""
         if any(c in self.hooked for c in kind.__mro__):
             return True
-        own = [c for c in kind.__mro__ if c.__flags__ & 1 << 9 and not _is_standard(c)]
+        own = [c for c in kind.__mro__ if is_python(c) and not _is_standard(c)]
         c = own[-1] if own else kind
         get: Any = c.__getattribute__
         set_: Any = c.__setattr__
@@ -623,20 +653,17 @@ class Observer:
 
     def attribute(self, x: Any, name: str, read: bool) -> None:
         """An attribute is about to be read, or set."""
-        self.busy = True
-        try:
-            self.seen.add((id(x), name))
-            if id(x) in self.outside:
+        self.seen.add((id(x), name))
+        if id(x) in self.outside:
+            with self._looking(name):
                 self._attribute(x, name, read, sys._getframe(2))
-            else:
-                known = self.strangers.get(id(x))
-                if known is None or known[0]() is None:
-                    with contextlib.suppress(TypeError):
-                        known = self.strangers[id(x)] = weakref.ref(x), {}
-                if known is not None:
-                    known[1].setdefault(name, read)
-        finally:
-            self.busy = False
+            return
+        known = self.strangers.get(id(x))
+        if known is None or known[0]() is None:
+            with contextlib.suppress(TypeError):
+                known = self.strangers[id(x)] = weakref.ref(x), {}
+        if known is not None:
+            known[1].setdefault(name, read)
 
     def _attribute(self, x: Any, name: str, read: bool, frame: Any = None) -> None:
         if frame is not None:
@@ -668,25 +695,14 @@ class Observer:
             return
         own = attributes(x)
         if isinstance(own, dict):
-            for kind in ("_parameters", "_buffers", "_modules"):  # of a Module
+            for kind in MEMBERS:  # of a Module
                 if name in own.get(kind, ()) and name not in own:
-                    box = Place(ATTR, x, kind, label.rpartition(".")[0], self.line)
-                    if read:
-                        self.touch(ATTR, x, kind, f"{box.name}.{kind}")
-                    elif box.id() not in self.entries:
-                        self._item(own[kind], name, box, label)
+                    self.touch(kind, x, name, label, read)
                     return
             if self.touch(ATTR, x, name, label, read) is not MISSING:
                 return
         if where is not None and read:
             self._of_class(where, name)
-
-    def _item(self, box: Any, key: Any, of: Place, label: str) -> None:
-        """An item of a dict is written to that was not read before."""
-        number = of.id(), ITEM, key
-        if number not in self.entries and number not in self.fed:
-            place = Place(ITEM, of, key, label, self.line)
-            self.entries[number] = _Entry(place, box.get(key, MISSING), False)
 
     def _of_class(self, c: type, name: str) -> None:
         if not _is_library(c.__module__) or name == "forward":
@@ -696,6 +712,12 @@ class Observer:
 
     def finish(self, result: Any) -> Found:
         """What the run did outside, once `result` and the capture alone hold what it made."""
+        found = Found("", [], [])
+        with self._looking("what the run has changed"):
+            found = self._finish(result)
+        return found._replace(refused=self.refused)
+
+    def _finish(self, result: Any) -> Found:
         for state, drawn, name in self.random:
             if pickle.dumps(state()) != drawn:
                 self.refuse(f"draws from {name}, as no replay would")
@@ -717,15 +739,28 @@ class Observer:
             after = place.get()
             if after is not before and after is not given:
                 effects.append((place, after))
-        for number, e in list(self.entries.items()):
+        known = set(self.entries)
+        for e in self.entries.values():
             after = e.place.get()
             if not e.read:
                 effects.append((e.place, after))
-            elif not same(e.before, after):
-                changed.append((e.place, e.before, after))
+            elif same(e.before, after):
+                self.steady.append(e)
             else:
-                continue
-            del self.entries[number]
+                changed.append((e.place, e.before, after))
+        for x, own in self.dicts.values():  # what was set without its class being told
+            after = attributes(x)
+            for n in own.keys() | after.keys():
+                place = Place(ATTR, x, n, f"{self.names[id(x)]}.{n}")
+                value = after.get(n, MISSING)
+                if value is not own.get(n, MISSING) and place.id() not in known | self.fed.keys():
+                    effects.append((place, value))
+        for x in [*self.spaces, *[x for x in self.outside.values() if isinstance(x, Tensor)]]:
+            own = attributes(x)  # names that the run has added
+            for n in (self.attribute_names & own.keys()) - _HOOKS:
+                if (id(x), ATTR, n) not in known and (id(x), ATTR, n) not in self.fed:
+                    label = f"{self.names.get(id(x), type(x).__name__)}.{n}"
+                    changed.append((Place(ATTR, x, n, label), MISSING, own[n]))
         for box, old, of in self.boxes.values():
             new = contents(box)
             if len(new) == len(old) and all(map(same, old, new)):
@@ -740,7 +775,9 @@ class Observer:
                     item = item_of(of, key_at(box, i, len(new)))
                     if item.id() not in self.fed:
                         changed.append((item, x, y))
+        steady = len(self.entries)
         self._meet_strangers(result, [v for _, v in effects])
+        self.steady += list(self.entries.values())[steady:]
         return Found(self.refused, changed, effects)
 
     def _meet_strangers(self, result: Any, effects: list[Any]) -> None:
@@ -777,7 +814,7 @@ class Observer:
                 opened.add(p.id())
         out = Guard()
         ran = {id(c) for c in self.codes.values()}
-        for e in self.entries.values():
+        for e in self.steady:
             if not isinstance(e.place.holder, types.FunctionType) or (
                 id(e.place.holder.__code__) in ran  # only then it matters what is in its cells
             ):
@@ -901,7 +938,7 @@ def _monitored(o: Observer) -> Iterator[None]:
             yield
         return
     me, events = threading.get_ident(), monitoring.events
-    codes: list[types.CodeType] = []
+    codes: dict[int, types.CodeType] = {}
 
     def started(code: types.CodeType, _: int) -> Any:
         whose = FILES[code.co_filename]
@@ -913,8 +950,8 @@ def _monitored(o: Observer) -> Iterator[None]:
                 o.impure(frame)
             else:
                 o.enter(frame)
-                if all(c is not code for c in codes):
-                    codes.append(code)
+                if id(code) not in codes:
+                    codes[id(code)] = code
                     monitoring.set_local_events(tool, code, events.CALL)
         return None
 
@@ -930,7 +967,7 @@ def _monitored(o: Observer) -> Iterator[None]:
         yield
     finally:
         monitoring.set_events(tool, 0)
-        for code in codes:
+        for code in codes.values():
             monitoring.set_local_events(tool, code, 0)
         monitoring.register_callback(tool, events.PY_START, None)
         monitoring.register_callback(tool, events.CALL, None)

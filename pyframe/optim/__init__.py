@@ -7,7 +7,6 @@ the device as scalars of the recorded program or as tensors, so that equal steps
 from __future__ import annotations
 
 import copy
-import functools
 import math
 import weakref
 from collections import defaultdict
@@ -17,7 +16,7 @@ from typing import Any
 import pyframe as pf
 from pyframe.devices import mode
 from pyframe.graph.capture import outside
-from pyframe.graph.fed import Number, apply
+from pyframe.graph.fed import Number, apply, is_number
 from pyframe.tensor import Tensor, no_grad
 
 __all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
@@ -102,7 +101,7 @@ class Optimizer:
                     else:
                         options = _Live(self, i)
                         self._update(options, params)
-                        mode.capture.watch(options.kinds)
+                        mode.capture.watch(options.kinds())
         pf.flush()
         return loss
 
@@ -221,52 +220,52 @@ class _Live(Mapping[str, Any]):
     def __init__(self, optimizer: Optimizer, number: int) -> None:
         self._optimizer, self._number = weakref.ref(optimizer), number
         self._read: dict[str, Any] = {}
-        self._others: list[str] = []  # of those, what is no number
-
-    def _group(self) -> dict[str, Any]:
-        return self._optimizer().param_groups[self._number]  # type: ignore[union-attr]
-
-    def _get(self, name: str) -> Any:
-        return self._optimizer().param_groups[self._number][name]  # type: ignore[union-attr]
+        self._numbers: list[str] = []
+        self._tuples: list[str] = []
+        self._flags: list[str] = []
+        self._others: list[str] = []
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._read:
-            value = self._get(name)
-            if type(value) not in (int, float):
-                self._others.append(name)
-            if isinstance(value, tuple):
-                parts = [functools.partial(self._part, name, i) for i in range(len(value))]
-                self._read[name] = tuple(map(_number, value, parts))
+            ref, i = self._optimizer, self._number
+            value = ref().param_groups[i][name]  # type: ignore[union-attr]
+            get: Callable[[], Any] = lambda: ref().param_groups[i][name]  # type: ignore[union-attr]  # noqa: E731
+            if isinstance(value, (tuple, list)):
+                self._tuples.append(name)
+                value = type(value)(
+                    Number(lambda k=k: get()[k]) if is_number(v) else v for k, v in enumerate(value)
+                )
+            elif is_number(value):
+                self._numbers.append(name)
+                value = Number(get)
             else:
-                self._read[name] = _number(value, functools.partial(self._get, name))
+                flag = isinstance(value, (bool, str, type(None)))
+                (self._flags if flag else self._others).append(name)
+            self._read[name] = value
         return self._read[name]
 
-    def _part(self, name: str, i: int) -> Any:
-        return self._get(name)[i]
+    def kinds(self) -> Callable[[], Any]:
+        """What tells what a replay relies on: of numbers their types, flags, and of all else what
+        it is."""
+        ref, i = self._optimizer, self._number
+        numbers, flags, tuples, others = self._numbers, self._flags, self._tuples, self._others
 
-    def kinds(self) -> list[Any]:
-        """What a replay relies on: of numbers their type, of all else what it is."""
-        group = self._group()
-        return [*map(type, map(group.__getitem__, self._read)),
-                *map(_kind, map(group.__getitem__, self._others))]  # fmt: skip
+        def tell() -> list[Any]:
+            get = ref().param_groups[i].__getitem__  # type: ignore[union-attr]
+            out = [*map(type, map(get, numbers)), *map(get, flags)]
+            for name in tuples:
+                out += map(type, get(name))
+            for name in others:
+                out.append(id(get(name)))
+            return out
+
+        return tell
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._group())
+        return iter(self._optimizer().param_groups[self._number])  # type: ignore[union-attr]
 
     def __len__(self) -> int:
-        return len(self._group())
-
-
-def _number(value: Any, get: Callable[[], Any]) -> Any:
-    return Number(get) if type(value) in (int, float) else value
-
-
-def _kind(value: Any) -> Any:
-    if type(value) in (int, float):
-        return type(value)
-    if isinstance(value, tuple):
-        return [*map(_kind, value)]
-    return value if isinstance(value, (bool, str, type(None))) else id(value)
+        return len(list(iter(self)))
 
 
 class SGD(Optimizer):

@@ -22,7 +22,7 @@ TOLERANCE = 1e-3
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(
-        description="Time pyframe and PyTorch in turns; --counters and --growth need no PyTorch.",
+        description="Time pyframe and PyTorch in turns, or look at pyframe alone.",
     )
     parser.add_argument("--only", type=lambda text: text.upper().split(","), metavar="W1,W3")
     parser.add_argument("--device", choices=["cpu", "gpu"], default="cpu")
@@ -31,6 +31,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="tiny sizes: only whether it works")
     parser.add_argument("--counters", action="store_true", help="what a step does on the GPU")
     parser.add_argument("--growth", action="store_true", help="how cost grows with the work")
+    parser.add_argument("--guards", action="store_true", help="what looking before a replay costs")
     parser.add_argument("--ops", action="store_true", help="one op at a time, worst first")
     parser.add_argument("--out", type=Path, metavar="FILE.md", help="(growth: with FILE.svg)")
     return parser.parse_args(argv)
@@ -58,7 +59,7 @@ def import_torch(threads: int) -> ModuleType:
     except ImportError:
         raise SystemExit(
             "The comparison needs PyTorch, which pyframe does not: bash scripts/test installs it "
-            "in .venv, or pip install torch. Without it there are --counters and --growth."
+            "in .venv, or pip install torch. Without it: --counters, --growth, --guards."
         ) from None
     torch.set_num_threads(threads)
     return torch
@@ -234,6 +235,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         from counters import report
     elif args.growth:
         from growth import report
+    elif args.guards:
+        from guards import report
     elif args.ops:
         from ops import report
     else:

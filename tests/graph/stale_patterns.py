@@ -25,6 +25,7 @@ import threading
 import time
 import types
 import typing
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -323,6 +324,60 @@ def a_closure_of_a_closure(c: Any, x: Any) -> Any:
 
     inner, k = outer()
     yield from turns(c(lambda x: inner(x) + 1), x, change=lambda i: operator.setitem(k, 0, i))
+
+
+@pattern
+def functions_of_one_code(c: Any, x: Any) -> Any:
+    def make(k: list[float]) -> Any:
+        return lambda x: x * k[0]
+
+    ks = [[1.0], [2.0]]
+    o = Plain(a=make(ks[0]), b=make(ks[1]))
+    f = c(lambda x: o.a(x) + o.b(x))
+    yield from turns(f, x, change=lambda i: operator.setitem(ks[1], 0, float(i)))
+    yield from turns(f, x, change=lambda i: operator.setitem(ks[0], 0, float(i)))
+
+
+@pattern
+def attributes_set_behind_the_class(c: Any, x: Any) -> Any:
+    o = Plain(a=0.0, b=0.0)
+
+    def f(x: Any) -> Any:
+        object.__setattr__(o, "a", 1.0)
+        vars(o)["b"] = 2.0
+        return x * 2
+
+    f = c(f)
+    for i in range(6):
+        if i > 2:
+            o.a = o.b = float(i)
+        yield f(x), o.a, o.b
+
+
+@pattern
+def a_number_as_a_key(c: Any, x: Any) -> Any:
+    o, table = Plain(k=0), {i: pf.ones(3, device=x.device) * i for i in range(-2, 3)}
+    f = c(lambda x: x * table[o.k])
+    for k in (0, 1, 2, -1, -2, 0, 1, 2, -1, -2):
+        o.k = k
+        yield f(x)
+
+
+@pattern
+def a_rare_number_among_the_arguments(c: Any, x: Any) -> Any:
+    f = c(lambda x, t: x * math.exp(-t))
+    for i in range(24):
+        yield f(x, float(i // 3))
+
+
+@pattern
+def a_parameter_that_is_replaced_by_its_double(c: Any, x: Any) -> Any:
+    pf.manual_seed(0)
+    net = nn.Linear(3, 3).to(x.device)
+    f = c(lambda x: net.weight.sum() + x)
+    yield from (f(x), f(x))
+    net.weight = nn.Parameter(net.weight * 2)
+    yield from (f(x), f(x))
 
 
 @pattern
@@ -1363,6 +1418,57 @@ def numbers_of_functions(c: Any, x: Any) -> Any:
 
 
 @pattern
+def numbers_of_numpy(c: Any, x: Any) -> Any:
+    o = Plain(a=np.float64(1.0), b=np.float32(2.0), n=np.int64(1))
+    f = c(lambda x: x * o.a + (1 - o.a) * o.b - np.float64(2.0) * o.a + 0.5**o.n)
+    for i in range(9):
+        o.a, o.b, o.n = np.float64(1.0 + i), np.float32(i), np.int64(i)
+        yield f(x)
+
+
+@eager
+def a_number_where_only_a_number_goes(c: Any, x: Any) -> Any:
+    import json
+
+    o = Plain(t=1.0, kept=None)
+
+    def f(x: Any) -> Any:
+        o.kept = json.dumps({"t": o.t})
+        return x * o.t
+
+    f = c(f)
+    for i in range(8):
+        o.t = 1.0 + i
+        yield f(x), o.kept
+
+
+@pattern
+def names_that_a_run_adds(c: Any, x: Any) -> Any:
+    config, o, w = config_module("user_config5"), Plain(), x + 1
+
+    def f(x: Any) -> Any:
+        config.last = 3.0
+        Plain.extra = 4.0
+        w.note = "seen"
+        return x * config.last
+
+    f = c(f)
+    for _ in range(5):
+        yield f(x), config.last, o.extra, w.note
+    del Plain.extra
+
+
+@pattern
+def a_weak_reference_that_dies(c: Any, x: Any) -> Any:
+    o = Plain()
+    r, table = weakref.ref(o), weakref.WeakSet([o])
+    f = c(lambda x: x * (2 if r() is None else 3) + len(list(table)))
+    yield from (f(x), f(x))
+    del o
+    yield from (f(x), f(x))
+
+
+@pattern
 def abs_round_and_divmod(c: Any, x: Any) -> Any:
     o = Plain(t=0.25)
     f = c(lambda x: x * abs(-o.t) + round(o.t, 1) + (o.t // 0.1) + (o.t % 0.1) + divmod(o.t, 1)[1])
@@ -1402,8 +1508,17 @@ def an_int_that_sizes_are_made_of(c: Any, x: Any) -> Any:
 def a_string_that_changes_in_each_call(c: Any, x: Any) -> Any:
     o = Plain(name="")
     f = c(lambda x: x * len(o.name))
-    for i in range(9):
+    for i in range(12):
         o.name = "a" * i
+        yield f(x)
+
+
+@pattern
+def one_of_several_modes(c: Any, x: Any) -> Any:
+    o = Plain(mode="a", acts={"a": pf.tanh, "b": pf.sin, "c": pf.cos, "d": pf.exp, "e": pf.abs})
+    f = c(lambda x: o.acts[o.mode](x))
+    for mode in "abcdeabcde":
+        o.mode = mode
         yield f(x)
 
 
@@ -2504,3 +2619,54 @@ def exceptions(c: Any, x: Any) -> Any:
     yield from (f(x), f(x))
     o.table["k"] = 3.0
     yield from (f(x), f(x))
+
+
+# --- running them
+
+
+def plain(value: Any) -> Any:
+    """A picture of what a pattern saw, taken at once: later calls may write over it."""
+    if isinstance(value, pf.Tensor):
+        return np.array(value.numpy(force=True))
+    if isinstance(value, (tuple, list)):
+        return [plain(v) for v in value]
+    return value
+
+
+def same(a: Any, b: Any, what: str) -> None:
+    if isinstance(a, np.ndarray):
+        assert isinstance(b, np.ndarray), what
+        assert (a.shape, a.dtype) == (b.shape, b.dtype), what
+        tolerance = 2e-3 if a.dtype == np.float16 else 2e-5
+        np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance / 10, err_msg=what)
+    elif isinstance(a, list):
+        assert len(a) == len(b), what
+        for x, y in zip(a, b, strict=True):
+            same(x, y, what)
+    else:
+        assert a == b or a is b, (what, a, b)
+
+
+def run(name: str, device: str) -> None:
+    """AssertionError unless a pattern gives what it gives without pf.compile, call by call."""
+    fn, how = PATTERNS[name]
+    x = pf.tensor([[1.0, -2.0, 3.0], [0.5, 0.25, -1.5]], device=device)
+    made: list[Any] = []
+
+    def wrap(f: Any) -> Any:
+        made.append(pf.compile(f))
+        return made[-1]
+
+    want = [plain(v) for v in fn(lambda f: f, x)]
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        got = [plain(v) for v in fn(wrap, x)]
+    for i, (a, b) in enumerate(zip(want, got, strict=True)):
+        same(a, b, f"call {i}")
+    texts = [str(w.message) for w in told if issubclass(w.category, RuntimeWarning)]
+    if how == EAGER:
+        assert len(texts) == 1, texts
+        assert "runs eagerly" in texts[0]
+    elif want:
+        assert not texts, texts
+        assert any(f.replayed for f in made), "no replay"

@@ -148,6 +148,24 @@ def test_memory_stays_flat_on_the_gpu(gpu: str) -> None:
     assert objects() <= count + 20
 
 
+@pytest.mark.parametrize(("key", "most"), [("W1", 150), ("W3", 800)])
+def test_few_values_are_looked_at_before_a_replay(cases: Any, key: str, most: int) -> None:
+    run = cases[key].make(pf, "cpu", pf.compile, **{**cases[key].sizes, "batch": 1})
+    run(), run()
+    (replay,) = [r for some in run.step.replays.values() for r in some]
+    assert replay.hits == 1
+    assert 50 < replay.guard.count <= most
+
+
+def test_nothing_but_tensors_is_read(device: str) -> None:
+    """A function of its arguments alone costs next to nothing."""
+    f = pf.compile(lambda x, y: (x @ y).relu())
+    x = pf.ones(3, 3, device=device)
+    f(x, x), f(x, x)
+    (replay,) = [r for some in f.replays.values() for r in some]
+    assert replay.guard.count <= 4  # its own code and defaults
+
+
 def test_captures_of_many_shapes_are_forgotten(device: str) -> None:
     f = pf.compile(lambda x: (x * 2).sum())
     for _ in range(2):

@@ -11,7 +11,7 @@ from samples import ROWS, Row, make
 
 import pyframe as pf
 import pyframe.nn.functional as F
-from pyframe.ops.op import REGISTRY
+from pyframe.ops.op import REGISTRY, Op, apply
 
 BY_NAME = pytest.mark.parametrize("row", ROWS, ids=lambda r: r.name)
 # What no row can call by itself
@@ -95,3 +95,22 @@ def test_every_op_has_a_row() -> None:
     rows = {r.name.partition(":")[0] for r in ROWS}
     ops = {n for n in REGISTRY if not re.fullmatch(r"cat\d+", n)}
     assert ops - rows - INTERNAL == set()
+
+
+def test_an_op_without_a_gradient_of_its_own_has_that_of_its_fallback(device: str) -> None:
+    scan = REGISTRY["cumsum"]
+    op = Op(
+        "scan_for_a_test", scan.kind, "x", infer=scan.infer, numpy=scan.numpy, kernel=scan.kernel,
+        fallback=lambda x: pf.ones(3, 3, device=x.device).tril() @ x,
+    )  # fmt: skip
+    try:
+        x = pf.tensor([[[1.0], [2.0], [3.0]]], device=device, requires_grad=True)
+        y = apply(op, (x,))
+        assert y.flatten().tolist() == [1, 3, 6]
+        assert y.requires_grad
+        y.sum().backward()
+        assert x.grad.flatten().tolist() == [3, 2, 1]
+        with pf.no_grad():
+            assert apply(op, (x,)).flatten().tolist() == [1, 3, 6]
+    finally:
+        del REGISTRY[op.name]
