@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import weakref
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -171,7 +171,7 @@ def grads_seen() -> Iterator[None]:
 
 def user_line() -> str:
     """The line outside of pyframe that runs now, as 'file.py:12'."""
-    here = str(Path(__file__).resolve().parent.parent)
+    here = os.path.dirname(os.path.dirname(user_line.__code__.co_filename)) + os.sep
     frame: Any = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(here):
         frame = frame.f_back

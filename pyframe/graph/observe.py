@@ -26,7 +26,6 @@ import time
 import types
 import weakref
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,8 +60,14 @@ SMALL = 1 << 16  # bytes of an array that a replay may compare
 
 # --- whose code it is
 
-_OURS = str(Path(__file__).resolve().parent.parent) + os.sep
-_STANDARD = os.path.dirname(contextlib.contextmanager.__code__.co_filename) + os.sep
+
+def _folder(fn: Any, up: int) -> str:
+    """Where the file of a function lies, as its code names it: in a page that may be another."""
+    return os.sep.join(fn.__code__.co_filename.split(os.sep)[:-up]) + os.sep
+
+
+_OURS = _folder(_folder, 2)
+_STANDARD = _folder(contextlib.contextmanager, 1)
 _NUMPY = os.path.dirname(np.__file__) + os.sep
 _DEPENDENCIES = {"numpy", "scipy", "wgpu", "rendercanvas", "cffi", "threadpoolctl", "tqdm"}
 _HIGH = ("nn", "optim", "data", "vision", "train", "io", "utils")  # of ours, objects as users' are
