@@ -831,11 +831,9 @@ class Compiled:
         level, frame = 2, sys._getframe(1)  # the line that calls the function
         while frame.f_back is not None and frame.f_code.co_filename == __file__:
             level, frame = level + 1, frame.f_back
-        warnings.warn(
-            f"pf.compile: {self!r} runs eagerly: {why} (numbers and tensors that are passed as "
-            "arguments cost nothing when they change)",
-            RuntimeWarning, stacklevel=level,
-        )  # fmt: skip
+        text = f"pf.compile: {self!r} runs eagerly: {why}"
+        hint = "; to keep it fast, pass what changes as an argument or a tensor"
+        warnings.warn(text + hint, RuntimeWarning, stacklevel=level)
 
 
 class _Argument(NamedTuple):

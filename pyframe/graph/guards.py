@@ -207,8 +207,21 @@ def _describe(parts: Any) -> Any:
     return parts and [p if isinstance(p, (bool, tuple)) else id(p) for p in parts]
 
 
+class Words(str):
+    """What is said of a value, in the place of the value."""
+
+    __slots__ = ()
+
+
+def entries(n: int) -> Words:
+    """How much a container holds."""
+    return Words(f"{n} {'entry' if n == 1 else 'entries'}")
+
+
 def shown(x: Any) -> str:
     """A value in a message."""
+    if isinstance(x, Words):
+        return str(x)
     if isinstance(x, Tensor):
         return f"a tensor of shape {list(x.shape)}"
     if isinstance(x, (int, float, complex, str, bytes, type(None), np.generic)) or x is MISSING:
@@ -570,7 +583,7 @@ class Guard:
             with contextlib.suppress(Exception):
                 if not any(get()) if want is None else list(get()) == want:
                     continue
-            self.missed.append((p, "as it was", "another"))
+            self.missed.append((p, Words("as it was"), Words("another")))
         try:
             now = list(chain.from_iterable(map(call, self.gets)))
         except Exception:
@@ -611,13 +624,12 @@ class Guard:
             except TypeError:
                 size = -1
             if size != n:
-                entries = f"{n} entries", f"{size} entries"
-                self.missed.append((_place(level.places[i]), *entries))
+                self.missed.append((_place(level.places[i]), entries(n), entries(size)))
         if not self.missed:
             now_keys = chain.from_iterable(level.maps(now))
             old, new = next(p for p in zip(level.keys, now_keys, strict=True) if p[0] != p[1])
             place = _place(level.places[level.maps(range(len(now)))[0]])
-            self.missed.append((place, f"key {old!r}", f"key {new!r}"))
+            self.missed.append((place, Words(f"with {old!r}"), Words(f"with {new!r}")))
 
     def _tell(self) -> bool:
         place, before, now = self.missed[0]

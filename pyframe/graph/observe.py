@@ -47,6 +47,7 @@ from pyframe.graph.guards import (
     Place,
     attributes,
     contents,
+    entries,
     is_python,
     item_name,
     item_of,
@@ -154,6 +155,7 @@ class _Scan(NamedTuple):
     names: frozenset[str]  # of attributes
     maybe: frozenset[str]  # of those, what may not be there
     imports: tuple[str, ...]
+    random: int  # the line of the first mention of `random`, or 0
     nested: tuple[types.CodeType, ...]
 
 
@@ -164,11 +166,12 @@ def scan(code: types.CodeType) -> _Scan:
     stored: dict[str, int] = {}
     cells: dict[str, int] = {}
     imports = []
-    line = code.co_firstlineno
+    drawn, line = 0, code.co_firstlineno
     for i in dis.get_instructions(code):
         if i.positions is not None and i.positions.lineno:
             line = i.positions.lineno
         op, name = i.opname, i.argval
+        drawn = drawn or (line if name == "random" else 0)
         if op in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
             read.setdefault(name, line)
         elif op in ("STORE_GLOBAL", "DELETE_GLOBAL"):
@@ -184,7 +187,7 @@ def scan(code: types.CodeType) -> _Scan:
     asks = not {"getattr", "hasattr"}.isdisjoint(code.co_names)
     maybe = frozenset(words if asks else ())
     return _Scan(read, stored, cells, frozenset(code.co_names) | maybe, maybe,
-                 tuple(imports), nested)  # fmt: skip
+                 tuple(imports), drawn, nested)  # fmt: skip
 
 
 # --- what is where
@@ -232,6 +235,7 @@ class Observer:
         self.dicts: dict[int, tuple[Any, dict[str, Any]]] = {}  # of objects, as they were
         self.outside: dict[int, Any] = {}
         self.names: dict[int, str] = {}
+        self.lines: dict[int, Any] = {}  # of containers among the arguments
         self.boxes: dict[int, tuple[Any, tuple[Any, ...], Place | None]] = {}
         self.arrays: dict[int, tuple[np.ndarray, bytes | None, Place]] = {}
         self.optimizers: list[Any] = []
@@ -246,8 +250,9 @@ class Observer:
         self.strangers: dict[int, tuple[Any, dict[str, bool]]] = {}  # not known to be outside
         self.hooked: dict[type, dict[str, Any]] = {}
         self.plain: set[type] = set()  # of those, what reads attributes as `object` does
-        self.random: list[tuple[Callable[[], Any], bytes, str]] = []
-        self.iterators: list[str] = []
+        self.random: list[tuple[Callable[[], Any], bytes, str, Any]] = []
+        self.drawn_at: Any = None  # where `random` is first named
+        self.iterators: list[tuple[str, Any]] = []
         self.asked: list[tuple[Callable[[], Any], Any, str]] = []
         self.refused = ""
         self.line: Any = None
@@ -263,6 +268,7 @@ class Observer:
         code = getattr(getattr(self.fn, "__func__", self.fn), "__code__", None)
         names = code.co_varnames[: code.co_argcount] if code else ()
         with self._looking("the arguments"):
+            self.line = code and (code.co_filename, code.co_firstlineno)
             for i, x in enumerate(args):
                 self.discover(x, names[i] if i < len(names) else f"argument {i}")
             for name, x in kwargs.items():
@@ -372,6 +378,8 @@ class Observer:
             self.maybe |= found.maybe
             for x in self.spaces:
                 self._names_of(x, *fresh)
+        if found.random and self.drawn_at is None:
+            self.drawn_at = file, found.random
         names = frame.f_globals
         for name, line in found.globals.items():
             self.line = file, line
@@ -499,6 +507,7 @@ class Observer:
             place = place or Place(GLOBAL, {}, None, name, self.line)
             self.arrays[id(x)] = x, x.tobytes() if small else None, place
         elif isinstance(x, _RANDOM):
+            self.line = place.line if place else self.line
             self.drawn_from(functools.partial(_random_state, x), name)
         elif isinstance(x, functools._lru_cache_wrapper):
             self.discover(x.__wrapped__, name)
@@ -513,11 +522,11 @@ class Observer:
                                name))  # fmt: skip
         elif isinstance(x, io.IOBase):  # to read from it is a call that is refused, but for `for`
             if x.readable() and x is not sys.stdin:
-                self.iterators.append(name)
+                self.iterators.append((name, place.line if place else self.line))
         elif type(x).__name__ == "Compiled" and _is_ours(type(x)):
             self.discover(x.fn, name)
         elif isinstance(x, Iterator) and not is_python(type(x)):
-            self.iterators.append(name)
+            self.iterators.append((name, place.line if place else self.line))
         else:
             self._object(x, name)
 
@@ -525,6 +534,7 @@ class Observer:
         """A container: its contents are known from now on."""
         inside = contents(x)
         self.boxes[id(x)] = x, inside, place
+        self.lines[id(x)] = self.line
         self.count += len(inside)
         if self.count > MOST:
             self.refuse(f"reads {name}, in which too much lies to look at before each replay")
@@ -596,7 +606,7 @@ class Observer:
 
     def drawn_from(self, state: Callable[[], Any], name: str) -> None:
         """A generator of random numbers lies outside."""
-        self.random.append((state, pickle.dumps(state()), name))
+        self.random.append((state, pickle.dumps(state()), name, self.line))
 
     # --- attributes
 
@@ -723,11 +733,12 @@ class Observer:
         return found._replace(refused=self.refused)
 
     def _finish(self, result: Any) -> Found:
-        for state, drawn, name in self.random:
+        for state, drawn, name, line in self.random:
             if pickle.dumps(state()) != drawn:
+                self.line = line or self.drawn_at
                 self.refuse(f"draws from {name}, as no replay would")
-        for name in self.iterators:
-            self.line = None
+        for name, line in self.iterators:
+            self.line = line
             self.refuse(f"draws from {name}, as no replay would")
         for get, answer, name in self.asked:
             if get() != answer:
@@ -771,9 +782,9 @@ class Observer:
             if len(new) == len(old) and all(map(same, old, new)):
                 continue
             keys = len(old) // 2 if isinstance(box, dict) else 0
-            where = of or Place(GLOBAL, {}, None, self.names.get(id(box), "an argument"))
+            where = of or Place(GLOBAL, {}, None, self.names[id(box)], self.lines.get(id(box)))
             if len(new) != len(old) or not all(map(same, old[:keys], new[:keys])) or of is None:
-                changed.append((where, f"{len(old)} entries", f"{len(new)} entries"))
+                changed.append((where, entries(len(old)), entries(len(new))))
                 continue
             for i, (x, y) in enumerate(zip(old, new, strict=True)):
                 if not same(x, y):

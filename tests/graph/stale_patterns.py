@@ -20,6 +20,7 @@ import operator
 import os
 import queue
 import random
+import re
 import sys
 import threading
 import time
@@ -2667,6 +2668,7 @@ def run(name: str, device: str) -> None:
     if how == EAGER:
         assert len(texts) == 1, texts
         assert "runs eagerly" in texts[0]
+        assert re.search(r"stale_patterns\.py:\d+", texts[0]), texts[0]
     elif want:
         assert not texts, texts
         assert any(f.replayed for f in made), "no replay"
