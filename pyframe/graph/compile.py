@@ -175,6 +175,8 @@ class _Replay:
         fresh &= {id(s) for s in roots} - kept
         self.parts: list[Any] = []
         self.made: list[Storage] = []
+        if any(shares and i in capture.written for i, (_, _, shares) in capture.fed.items()):
+            raise FixedError("an array that is written to: it needs")
         self._run_first(capture, roots, nodes, fresh)
         self.specs = [(s.node.shape, s.node.dtype, s.node.device) for s in self.made]
         # arguments that are written to: which of the results, and whose
@@ -206,8 +208,6 @@ class _Replay:
         self.arg_grads = [(i, g) for leaf, g in grads for i, x in enumerate(args) if x is leaf]
         self._rely(capture, observer, mine, before)
         self.kept = capture.constants
-        if any(shares and i in capture.written for i, (_, _, shares) in capture.fed.items()):
-            raise FixedError("an array that is written to: it needs")
         self.fed = [
             (part, st, make)
             for part in self.parts

@@ -11,7 +11,6 @@ from __future__ import annotations
 import array
 import contextlib
 import contextvars
-import dis
 import enum
 import functools
 import gc
@@ -19,10 +18,8 @@ import io
 import os
 import pickle
 import random
-import re
 import sys
 import threading
-import time
 import types
 import weakref
 from collections.abc import Callable, Iterator
@@ -33,6 +30,16 @@ import numpy as np
 from pyframe import dtypes as dt
 from pyframe.devices import device as Device
 from pyframe.graph.fed import Number, seen
+from pyframe.graph.frames import (
+    DEPENDENCIES,
+    FILES,
+    OURS,
+    USER,
+    line_of,
+    scan,
+    shown_to,
+    spot,
+)
 from pyframe.graph.guards import (
     ATTR,
     BOXES,
@@ -59,139 +66,9 @@ from pyframe.tensor import Tensor
 MOST = 20_000  # values that a replay may look at
 SMALL = 1 << 16  # bytes of an array that a replay may compare
 
-# --- whose code it is
-
-
-def _folder(fn: Any, up: int) -> str:
-    """Where the file of a function lies, as its code names it: in a page that may be another."""
-    return os.sep.join(fn.__code__.co_filename.split(os.sep)[:-up]) + os.sep
-
-
-_OURS = _folder(_folder, 2)
-_STANDARD = _folder(contextlib.contextmanager, 1)
-_NUMPY = os.path.dirname(np.__file__) + os.sep
-_DEPENDENCIES = {"numpy", "scipy", "wgpu", "rendercanvas", "cffi", "threadpoolctl", "tqdm"}
-_HIGH = ("nn", "optim", "data", "vision", "train", "io", "utils")  # of ours, objects as users' are
-USER, LIBRARY, IMPURE = 1, 0, -1
-
-# Of the standard library and ours: files and functions whose results no replay would renew.
-_IMPURE = {
-    "uuid.py": "", "secrets.py": "", "tempfile.py": "", "subprocess.py": "", "socket.py": "",
-    "glob.py": "", "shutil.py": "", "genericpath.py": "", "urllib": "", "http": "", "sqlite3": "",
-    "pathlib": "open read_text read_bytes write_text write_bytes exists is_file is_dir stat iterdir"
-    " glob rglob unlink mkdir touch",
-    "npyio": "load save savez loadtxt savetxt genfromtxt", "random.py": "getrandbits seed",
-    "pyframe": "load save load_async save_async",
-}  # fmt: skip
-
-
-class _Files(dict[str, int]):
-    """Whose code a file holds: a user's, a library's, or a library's that is not for replays."""
-
-    def __missing__(self, name: str) -> int:
-        if name.startswith(_OURS):
-            top = name[len(_OURS) :].replace("\\", "/").partition("/")[0]
-            found = USER if top == "train" else IMPURE if top == "io" else LIBRARY
-        elif name.startswith(_NUMPY):
-            found = IMPURE if "npyio" in name else LIBRARY
-        elif "site-packages" in name or "dist-packages" in name:
-            top = re.split(r"[\\/](?:site|dist)-packages[\\/]", name)[-1]
-            found = LIBRARY if re.split(r"[\\/.]", top)[0] in _DEPENDENCIES else USER
-        elif name.startswith(("<frozen", "<__array", _STANDARD)):
-            inner = name.replace("\\", "/").removeprefix("<frozen ").replace(">", ".py")
-            parts = inner.removeprefix(_STANDARD.replace("\\", "/")).split("/")
-            found = IMPURE if any(p in _IMPURE for p in parts) or "pathlib" in inner else LIBRARY
-        else:
-            found = USER
-        self[name] = found
-        return found
-
-
-FILES = _Files()
-
-
-def _is_impure(code: types.CodeType) -> bool:
-    name = code.co_filename.replace("\\", "/")
-    for part, functions in _IMPURE.items():
-        if part in name and not functions:
-            return not code.co_name.startswith(("<", "_"))
-        if part in name and code.co_name in functions.split():
-            return True
-    return False
-
-
-_CALLS: set[str] = {  # functions in C that give something else at each call
-    f"{f.__module__}.{f.__name__}"
-    for f in (vars(time) | vars(os)).values()
-    if type(f) is types.BuiltinFunctionType and f.__module__ in ("time", "posix", "nt")
-} - {"time.sleep", "posix.fspath", "nt.fspath", "posix.getpid", "nt.getpid"}
-_CALLS |= {"_io.open", "io.open", "builtins.input"}
-
-
-def _impure_call(fn: Any) -> str:
-    """The name of a function in C whose result no replay would renew, or ''."""
-    if type(fn) is not types.BuiltinFunctionType:
-        return ""
-    owner = fn.__self__
-    if isinstance(owner, types.ModuleType) or owner is None:
-        name = f"{fn.__module__}.{fn.__name__}"
-        return name if name in _CALLS else ""
-    if isinstance(owner, type):
-        named = owner.__module__ == "datetime" and fn.__name__ in ("now", "today", "utcnow")
-        return f"datetime.{fn.__name__}" if named else ""
-    reads = isinstance(owner, io.IOBase) and owner not in (sys.stdout, sys.stderr)
-    return f"{fn.__name__}() of a file" if reads and fn.__name__ not in ("fileno", "flush") else ""
-
-
-# --- what a code object can read
-
-
-class _Scan(NamedTuple):
-    """The names that a code object reads and writes."""
-
-    globals: dict[str, int]  # name: line
-    stored: dict[str, int]
-    cells: dict[str, int]  # free variables that it, or a function within it, reads
-    names: frozenset[str]  # of attributes
-    maybe: frozenset[str]  # of those, what may not be there
-    imports: tuple[str, ...]
-    random: int  # the line of the first mention of `random`, or 0
-    nested: tuple[types.CodeType, ...]
-
-
-@functools.lru_cache(4096)
-def scan(code: types.CodeType) -> _Scan:
-    """Look at the instructions of a code object."""
-    read: dict[str, int] = {}
-    stored: dict[str, int] = {}
-    cells: dict[str, int] = {}
-    imports = []
-    drawn, line = 0, code.co_firstlineno
-    for i in dis.get_instructions(code):
-        if i.positions is not None and i.positions.lineno:
-            line = i.positions.lineno
-        op, name = i.opname, i.argval
-        drawn = drawn or (line if name == "random" else 0)
-        if op in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
-            read.setdefault(name, line)
-        elif op in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-            stored.setdefault(name, line)
-        elif op in ("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"):
-            cells.setdefault(name, line)
-        elif op == "IMPORT_NAME":
-            imports.append(name)
-    nested = tuple(c for c in code.co_consts if isinstance(c, types.CodeType))
-    for c in nested:
-        cells = scan(c).cells | cells
-    words = {c for c in code.co_consts if isinstance(c, str) and c.isidentifier()}
-    asks = not {"getattr", "hasattr"}.isdisjoint(code.co_names)
-    maybe = frozenset(words if asks else ())
-    return _Scan(read, stored, cells, frozenset(code.co_names) | maybe, maybe,
-                 tuple(imports), drawn, nested)  # fmt: skip
-
-
 # --- what is where
 
+_HIGH = ("nn", "optim", "data", "vision", "train", "io", "utils")  # of ours, objects as users' are
 _ATOMS = (
     int, float, complex, str, bytes, type(None), type(Ellipsis), slice, range, np.generic, np.dtype,
     np.ufunc, dt.dtype, Device, types.CodeType, enum.Enum, property,
@@ -333,7 +210,7 @@ class Observer:
     def refuse(self, why: str) -> None:
         """No replay may follow."""
         if not self.refused:
-            self.refused = f"{_spot(self.line)}{why}"
+            self.refused = f"{spot(self.line)}{why}"
 
     # --- frames
 
@@ -426,18 +303,10 @@ class Observer:
                 self.touch(ATTR, c, code.co_name, f"{c.__name__}.{code.co_name}")
                 break
 
-    def call(self, fn: Any, frame: types.FrameType) -> None:
-        """A function in C is called by a user's code."""
-        name = _impure_call(fn)
-        if name and not self.busy:
-            self.line = _user_line(frame)
-            self.refuse(f"calls {name}, which no replay does")
-
-    def impure(self, frame: types.FrameType) -> None:
-        """A library's code starts that no replay would run."""
-        if not self.busy and _is_impure(frame.f_code) and _is_for_user(frame.f_back):
-            self.line = _user_line(frame)
-            name = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
+    def impure(self, name: str, frame: types.FrameType) -> None:
+        """What is called there gives something else at each call."""
+        if not self.busy:
+            self.line = line_of(frame)
             self.refuse(f"calls {name}, which no replay does")
 
     def _of_library(self, module: types.ModuleType, names: frozenset[str]) -> None:
@@ -683,8 +552,8 @@ class Observer:
     def _attribute(self, x: Any, name: str, read: bool, frame: Any = None) -> None:
         if frame is not None:
             file = frame.f_code.co_filename
-            self.line = _user_line(frame)
-            ours = file.startswith(_OURS) and FILES[file] != USER
+            self.line = line_of(frame)
+            ours = file.startswith(OURS) and FILES[file] != USER
             if ours and (name == "__dict__" or file.startswith(_OPTIM)):  # told in other ways
                 return
         label = f"{self.names.get(id(x), type(x).__name__)}.{name}"
@@ -861,7 +730,17 @@ class Observer:
                 yield from self._within(item, item.get(), opened, out)
 
 
-_OPTIM = _OURS + "optim" + os.sep
+@contextlib.contextmanager
+def observed(o: Observer) -> Iterator[None]:
+    """Within it, what this thread runs is shown to `o`."""
+    try:
+        with shown_to(o):
+            yield
+    finally:
+        o.unhook()
+
+
+_OPTIM = OURS + "optim" + os.sep
 
 
 def _fields(x: Any) -> dict[str, Any]:
@@ -881,7 +760,7 @@ def _top(module: str) -> str:
 
 def _is_library(module: str | None) -> bool:
     top = _top(module or "")
-    return top in _DEPENDENCIES or top in sys.stdlib_module_names or (
+    return top in DEPENDENCIES or top in sys.stdlib_module_names or (
         top == "pyframe" and not (module or "").startswith("pyframe.train")
     )  # fmt: skip
 
@@ -899,122 +778,8 @@ def _is_silent(kind: type) -> bool:
     module = kind.__module__ or ""
     if _is_ours(kind):
         return module.split(".")[1:2] == [] or module.split(".")[1] not in _HIGH
-    return _top(module) in _SILENT or _top(module) in _DEPENDENCIES
+    return _top(module) in _SILENT or _top(module) in DEPENDENCIES
 
 
 def _is_callable(x: Any) -> bool:
     return isinstance(x, (types.FunctionType, types.MethodType, functools.partial))
-
-
-def _is_for_user(frame: Any) -> bool:
-    """Whether a user's code has called, if by way of the standard library."""
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith(("<frozen", _STANDARD)) or f"{os.sep}logging{os.sep}" in name:
-            return FILES[name] == USER
-        frame = frame.f_back
-    return False
-
-
-def _spot(line: Any) -> str:
-    return f"{line[0]}:{line[1]} " if line else "it "
-
-
-def _user_line(frame: Any) -> Any:
-    """(file, line) of the user's code that runs, from a frame on."""
-    while frame is not None and FILES[frame.f_code.co_filename] != USER:
-        frame = frame.f_back
-    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
-
-
-# --- seeing the frames
-
-
-@contextlib.contextmanager
-def observed(o: Observer) -> Iterator[None]:
-    """Within it, what this thread runs is shown to `o`."""
-    collects = gc.isenabled()
-    gc.disable()  # what runs when garbage is collected is no code of the function's
-    try:
-        with _monitored(o) if hasattr(sys, "monitoring") else _profiled(o):
-            yield
-    finally:
-        o.unhook()
-        if collects:
-            gc.enable()
-
-
-@contextlib.contextmanager
-def _monitored(o: Observer) -> Iterator[None]:
-    """By sys.monitoring, from Python 3.12 on."""
-    monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
-    tool = next((t for t in (4, 3, 1) if monitoring.get_tool(t) is None), None)
-    if tool is None:
-        with _profiled(o):
-            yield
-        return
-    me, events = threading.get_ident(), monitoring.events
-    codes: dict[int, types.CodeType] = {}
-
-    def started(code: types.CodeType, _: int) -> Any:
-        whose = FILES[code.co_filename]
-        if whose == LIBRARY:
-            return monitoring.DISABLE
-        if threading.get_ident() == me:
-            frame = sys._getframe(1)
-            if whose == IMPURE:
-                o.impure(frame)
-            else:
-                o.enter(frame)
-                if id(code) not in codes:
-                    codes[id(code)] = code
-                    monitoring.set_local_events(tool, code, events.CALL)
-        return None
-
-    def called(code: types.CodeType, _: int, fn: Any, __: Any) -> Any:
-        if type(fn) is types.BuiltinFunctionType and threading.get_ident() == me:
-            o.call(fn, sys._getframe(1))
-
-    monitoring.use_tool_id(tool, "pyframe")
-    try:
-        monitoring.register_callback(tool, events.PY_START, started)
-        monitoring.register_callback(tool, events.CALL, called)
-        monitoring.set_events(tool, events.PY_START)
-        yield
-    finally:
-        monitoring.set_events(tool, 0)
-        for code in codes.values():
-            monitoring.set_local_events(tool, code, 0)
-        monitoring.register_callback(tool, events.PY_START, None)
-        monitoring.register_callback(tool, events.CALL, None)
-        monitoring.free_tool_id(tool)
-
-
-@contextlib.contextmanager
-def _profiled(o: Observer) -> Iterator[None]:
-    """By sys.setprofile; a profiler that was on goes on."""
-    before = sys.getprofile()
-    chained = before if isinstance(before, (types.FunctionType, types.MethodType)) else None
-
-    def profile(frame: types.FrameType, event: str, arg: Any) -> None:
-        if event == "call":
-            whose = FILES[frame.f_code.co_filename]
-            if whose == USER:
-                o.enter(frame)
-            elif whose == IMPURE:
-                o.impure(frame)
-        elif event == "c_call" and FILES[frame.f_code.co_filename] == USER:
-            o.call(arg, frame)
-        if chained is not None:
-            chained(frame, event, arg)
-
-    sys.setprofile(profile)
-    try:
-        yield
-    finally:
-        sys.setprofile(None)
-        enable = getattr(before, "enable", None)  # cProfile's is no function
-        if enable is not None:
-            enable()
-        elif before is not None:
-            sys.setprofile(before)
