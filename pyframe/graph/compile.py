@@ -52,6 +52,7 @@ _CAPTURING = threading.RLock()
 
 MAX_CAPTURES = 8  # of one function, kept for the next calls
 MAX_SAME = 3  # of them in a row for a number that is another each time
+MAX_UNREADY = 4  # of them in a row that no replay could follow
 MAX_MISSES = 32  # captures in a row that were never replayed, before a function runs eagerly
 
 # --- the arguments and results of a call
@@ -790,13 +791,13 @@ class Compiled:
                   and p.id() not in known]  # fmt: skip
         for p in places:
             self.lift(p)
-        if len(places) < len(found.changed):
-            self.unready += 1  # what is made once is there the second time
-            if self.unready > 1:
-                place, old, new = next(c for c in found.changed if c[0] not in places)
-                self.give_up(
-                    f"it changes {place} from {shown(old)} to {shown(new)}, as no replay would"
-                )
+        self.unready += 1  # what is made once is there the second time
+        rest = [c for c in found.changed if c[0] not in places]
+        if self.unready > (1 if rest else MAX_UNREADY):
+            place, old, new = (rest or found.changed)[0]
+            self.give_up(
+                f"it changes {place} from {shown(old)} to {shown(new)}, as no replay would"
+            )
 
     def keep(self, key: Any, replay: _Replay) -> None:
         """Remember a capture, and forget the oldest ones."""

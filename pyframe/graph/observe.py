@@ -537,10 +537,16 @@ class Observer:
 
     def attribute(self, x: Any, name: str, read: bool) -> None:
         """An attribute is about to be read, or set."""
+        frame = sys._getframe(2)
+        file = frame.f_code.co_filename
+        ours = file.startswith(OURS) and FILES[file] != USER
+        if ours and (name == "__dict__" or file.startswith(_OPTIM)):  # they tell in other ways
+            return
         self.seen.add((id(x), name))
         if id(x) in self.outside:
             with self._looking(name):
-                self._attribute(x, name, read, sys._getframe(2))
+                self.line = line_of(frame)
+                self._attribute(x, name, read)
             return
         known = self.strangers.get(id(x))
         if known is None or known[0]() is None:
@@ -549,13 +555,7 @@ class Observer:
         if known is not None:
             known[1].setdefault(name, read)
 
-    def _attribute(self, x: Any, name: str, read: bool, frame: Any = None) -> None:
-        if frame is not None:
-            file = frame.f_code.co_filename
-            self.line = line_of(frame)
-            ours = file.startswith(OURS) and FILES[file] != USER
-            if ours and (name == "__dict__" or file.startswith(_OPTIM)):  # told in other ways
-                return
+    def _attribute(self, x: Any, name: str, read: bool) -> None:
         label = f"{self.names.get(id(x), type(x).__name__)}.{name}"
         if name in _WHOLE:
             own = attributes(x)

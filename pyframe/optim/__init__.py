@@ -230,7 +230,9 @@ class _Live(Mapping[str, Any]):
             ref, i = self._optimizer, self._number
             value = ref().param_groups[i][name]  # type: ignore[union-attr]
             get: Callable[[], Any] = lambda: ref().param_groups[i][name]  # type: ignore[union-attr]  # noqa: E731
-            if isinstance(value, (tuple, list)):
+            if type(value) is Number:  # it is fed already
+                pass
+            elif isinstance(value, (tuple, list)):
                 self._tuples.append(name)
                 value = type(value)(
                     Number(lambda k=k: get()[k]) if is_number(v) else v for k, v in enumerate(value)

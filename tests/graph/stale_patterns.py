@@ -2198,6 +2198,139 @@ def a_learning_rate(c: Any, x: Any) -> Any:
 
 
 @pattern
+def a_learning_rate_that_the_step_sets(c: Any, x: Any) -> Any:
+    net = mlp(x)
+    o = Plain(n=0, opt=sgd(net.parameters()))
+
+    @c
+    def step(x: Any) -> Any:
+        o.n += 1
+        for g in o.opt.param_groups:
+            g["lr"] = 0.1 * min(1.0, o.n / 4) * 0.9**o.n
+        o.opt.zero_grad()
+        net(x).square().mean().backward()
+        o.opt.step()
+        return net[0].weight.sum()
+
+    for _ in range(12):
+        yield step(x), o.opt.param_groups[0]["lr"], o.n
+
+
+@pattern
+def a_learning_rate_that_the_step_reads(c: Any, x: Any) -> Any:
+    net = mlp(x)
+    opt = adam(net.parameters())
+
+    @c
+    def step(x: Any) -> Any:
+        opt.zero_grad()
+        (net(x).square().mean() * opt.param_groups[0]["lr"]).backward()
+        opt.step()
+        return net[0].weight.sum()
+
+    for i in range(9):
+        opt.param_groups[0]["lr"] = 0.1 / (i + 1)
+        yield step(x)
+
+
+@eager
+def losses_kept_in_an_array_of_places(c: Any, x: Any) -> Any:
+    kept, o = [x] * 9, Plain(i=0)
+
+    def f(x: Any) -> Any:
+        kept[o.i] = x * 2
+        return x
+
+    f = c(f)
+    for i in range(9):
+        o.i = i
+        f(x + i)
+        yield kept[i]
+
+
+@pattern
+def many_ways_to_read_a_list(c: Any, x: Any) -> Any:
+    ks = [1.0, 3.0, 2.0]
+
+    def f(x: Any) -> Any:
+        for i, k in enumerate(ks):
+            x = x + i * k
+        for a, b in zip(ks, reversed(ks), strict=True):
+            x = x * 0.5 + a * b
+        first, *rest = ks
+        x = x + sorted(ks)[0] + functools.reduce(operator.mul, rest) + max(*ks) + first
+        return x + (2.0 in ks) + sum(itertools.chain(ks, ks[1:])) + len(ks)
+
+    yield from turns(c(f), x, change=lambda i: operator.setitem(ks, 1, float(i)))
+
+
+@pattern
+def keyword_arguments_from_outside(c: Any, x: Any) -> Any:
+    options = {"k": 2.0, "more": 1.0}
+
+    def scaled(x: Any, *, k: float, more: float) -> Any:
+        return x * k + more
+
+    yield from turns(c(lambda x: scaled(x, **options)), x, change=lambda i: options.update(k=i))
+
+
+@pattern
+def recursion(c: Any, x: Any) -> Any:
+    o = Plain(depth=2, k=0.5)
+
+    def g(x: Any, n: int) -> Any:
+        return x if n == 0 else g(x * o.k + 1, n - 1)
+
+    f = c(lambda x: g(x, o.depth))
+    yield from turns(f, x, change=lambda i: setattr(o, "k", float(i)))
+    o.depth = 3
+    yield from (f(x), f(x))
+
+
+@pattern
+def a_property_with_a_setter(c: Any, x: Any) -> Any:
+    class A:
+        def __init__(self) -> None:
+            self.raw = 1.0
+
+        @property
+        def t(self) -> float:
+            return self.raw * 2
+
+        @t.setter
+        def t(self, value: float) -> None:
+            self.raw = value
+
+    o = A()
+
+    def f(x: Any) -> Any:
+        y = x * o.t
+        o.t = o.t / 4 + 1
+        return y
+
+    f = c(f)
+    for _ in range(7):
+        yield f(x), o.raw
+
+
+@pattern
+def a_default_dict_that_fills(c: Any, x: Any) -> Any:
+    d: Any = collections.defaultdict(lambda: 3.0)
+    f = c(lambda x: x * d["k"])
+    for i in range(6):
+        if i == 4:
+            d["k"] = 5.0
+        yield f(x), len(d)
+
+
+@pattern
+def sizes_of_arguments(c: Any, x: Any) -> Any:
+    f = c(lambda x: x.sum() / x.shape[0] + x.ndim)
+    for n in (2, 2, 4, 4, 2):
+        yield f(pf.ones(n, 3, device=x.device))
+
+
+@pattern
 def options_that_change_the_formula(c: Any, x: Any) -> Any:
     def change(o: Any) -> None:
         g = o.opt.param_groups[0]
