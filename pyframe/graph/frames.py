@@ -124,7 +124,11 @@ class _Scan(NamedTuple):
     maybe: frozenset[str]  # of those, what may not be there
     imports: tuple[str, ...]
     random: int  # the line of the first mention of `random`, or 0
-    nested: tuple[types.CodeType, ...]
+
+
+def nested(code: types.CodeType) -> list[types.CodeType]:
+    """The code objects within one, which `scan` can't tell of: it has one answer for equal code."""
+    return [c for c in code.co_consts if isinstance(c, types.CodeType)]
 
 
 @functools.lru_cache(4096)
@@ -148,14 +152,13 @@ def scan(code: types.CodeType) -> _Scan:
             cells.setdefault(name, line)
         elif op == "IMPORT_NAME":
             imports.append(name)
-    nested = tuple(c for c in code.co_consts if isinstance(c, types.CodeType))
-    for c in nested:
+    for c in nested(code):
         cells = scan(c).cells | cells
     words = {c for c in code.co_consts if isinstance(c, str) and c.isidentifier()}
     asks = not {"getattr", "hasattr"}.isdisjoint(code.co_names)
     maybe = frozenset(words if asks else ())
     return _Scan(read, stored, cells, frozenset(code.co_names) | maybe, maybe,
-                 tuple(imports), drawn, nested)  # fmt: skip
+                 tuple(imports), drawn)  # fmt: skip
 
 
 def _is_for_user(frame: Any) -> bool:

