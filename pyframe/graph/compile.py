@@ -32,6 +32,7 @@ from pyframe.graph.fed import Array, Number, is_number, now, seen
 from pyframe.graph.fuse import toposort
 from pyframe.graph.guards import (
     ITEM,
+    MISSING,
     VAR,
     Guard,
     Place,
@@ -610,14 +611,18 @@ class Compiled:
         key = [_flatten(a, tensors, numbers) for a in args]
         if kwargs:
             key += [(k, _flatten(v, tensors, numbers)) for k, v in kwargs.items()]
-        for place in self.lifted:
+        for place in tuple(self.lifted):
             value = place.get()
             if isinstance(value, Tensor):
                 key.append(_flatten(value, tensors, []))
             elif type(value) is np.ndarray:
                 key.append((np.ndarray, value.shape, value.dtype))
-            else:
+            elif is_number(value) or value is None or value is MISSING:
                 key.append(type(value))
+            else:  # it is of another kind now, and guarded as all else
+                self.lifted.remove(place)
+                self.unfit.add(place.id())
+                self.replays.clear()
         ids = [id(x._storage) for x in tensors]
         if len(set(ids)) < len(ids):
             key.append([ids.index(i) for i in ids].__repr__())

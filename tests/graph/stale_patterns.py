@@ -2331,6 +2331,40 @@ def sizes_of_arguments(c: Any, x: Any) -> Any:
 
 
 @pattern
+def a_number_that_becomes_something_else(c: Any, x: Any) -> Any:
+    o = Plain(v=1.0)
+
+    def f(x: Any) -> Any:
+        if isinstance(o.v, (list, str)):
+            return x * len(o.v)
+        return x if o.v is None else x + 1 if o.v is True else x - 1 if o.v is False else x * o.v
+
+    f = c(f)
+    values = [1.0, 2.0, 3.0, 4.0, None, None, 5.0, True, False, True, "a", "bb", [1], [1, 2], 6.0]
+    for v in values:
+        o.v = v
+        yield f(x)
+        if isinstance(v, list):
+            v.append(3)
+            yield f(x)
+
+
+@pattern
+def a_state_that_is_forgotten(c: Any, x: Any) -> Any:
+    o = Plain(h=None)
+
+    def f(x: Any) -> Any:
+        o.h = x if o.h is None else o.h * 0.5 + x
+        return o.h * 2
+
+    f = c(f)
+    for i in range(14):
+        if i % 5 == 4:
+            o.h = None
+        yield f(x + i), o.h
+
+
+@pattern
 def options_that_change_the_formula(c: Any, x: Any) -> Any:
     def change(o: Any) -> None:
         g = o.opt.param_groups[0]

@@ -495,7 +495,7 @@ def test_two_threads_and_a_number_that_changes(device: str) -> None:
         t.join()
     config.t = 7.0
     assert f(x)[0].tolist() == [7.0] * 3
-    assert len(wrong) <= 2, wrong  # a call that runs eagerly may see two values
+    assert len(wrong) <= f.captured, wrong  # a run that is captured may see two values
 
 
 def test_another_thread_sees_its_own_values() -> None:
