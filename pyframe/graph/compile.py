@@ -31,7 +31,6 @@ from pyframe.graph.capture import Capture, flush, grads_seen, renew, user_line
 from pyframe.graph.fed import Array, Number, is_number, now, seen
 from pyframe.graph.fuse import toposort
 from pyframe.graph.guards import (
-    ITEM,
     MISSING,
     VAR,
     Guard,
@@ -527,6 +526,7 @@ class Compiled:
         self.misses = 0
         self.changes: dict[Any, int] = {}  # of places and arguments: captures in a row for them
         self.unready = 0  # captures in a row that no replay could follow
+        self.asks = ""  # where it asks for types
         self.lifted: list[Place] = []  # whose values each call is given, as if they were arguments
         self.rarely: dict[Any, bool] = {}  # whether they change less often than in every call
         self.unfit: set[Any] = set()  # places that were fed, and can't be
@@ -649,7 +649,8 @@ class Compiled:
         missed = {m[0].id() if isinstance(m[0], Place) else m[0][:2]: m for m in found}
         for what, (place, old, new) in missed.items():
             times = before.get(what, 0) + 1
-            if times < MAX_SAME - 1 or not (_can_lift(place, old, new) and what not in self.unfit):
+            fits = self.can_lift(place, old, new) and what not in self.unfit
+            if times < MAX_SAME - 1 or not fits:
                 often = not hits or (is_number(new) and what not in self.unfit)
                 self.changes[what] = times if often else 0
                 if self.changes[what] >= (MAX_SAME if is_number(new) else MAX_CAPTURES):
@@ -663,6 +664,20 @@ class Compiled:
                 self.rarely[what] = bool(hits)
                 lifted = True
         return lifted
+
+    def can_lift(self, place: Any, old: Any, new: Any) -> bool:
+        """Whether a value that changes can be given to each call."""
+        if isinstance(place, _Argument):
+            return not self.asks
+        if place.how == VAR or place.key is None or not place.is_writable():
+            return False
+        if isinstance(new, Tensor):
+            return old is None or isinstance(old, Tensor)
+        if self.asks:  # no Number has the type of a number
+            return False
+        if type(new) is np.ndarray:
+            return old is None or type(old) is np.ndarray
+        return is_number(new) and type(old) is type(new)
 
     def lift(self, place: Place, rarely: bool = False) -> None:
         """From now on the value at a place, which may change rarely, is given to each call."""
@@ -692,19 +707,20 @@ class Compiled:
         capture = mode.capture = Capture()
         try:
             observer.discover_arguments(args, kwargs)
-            given = self.with_numbers(key, args, kwargs)
+            used = self.with_numbers(key, args, kwargs)
             observer.give()
             with observed(observer), grads_seen():
-                result = self.fn(*given[0], **given[1])
+                result = self.fn(*used[0], **used[1])
         except BaseException as e:
-            fed_here = self.fed.get(key[0]) or any(g is not v for _, g, v in fed.values())
-            if capture.broken or not fed_here or not isinstance(e, Exception):
+            given = self.fed.get(key[0]) or any(g is not v for _, g, v in fed.values())
+            if capture.broken or not given or not isinstance(e, Exception):
                 if not capture.broken:
                     capture.finish()
                 raise
             why = f"{user_line()} can't take a number that changes ({type(e).__name__}: {e})"
         else:
-            why = ""
+            given = self.fed.get(key[0]) or any(g is not v for _, g, v in fed.values())
+            why = observer.asks if given and not capture.broken else ""
         finally:
             mode.capture = None
             observer.take_back()
@@ -740,6 +756,7 @@ class Compiled:
         if capture.broken:
             self.broken(capture.broken, observer, key[0])
             return plain
+        self.asks = self.asks or observer.asks
         gc.collect()  # what only a cycle of dead objects holds would be computed
         found = observer.finish(result)
         if found.refused or found.changed:
@@ -792,7 +809,7 @@ class Compiled:
             self.give_up(found.refused)
             return
         known = {p.id() for p in self.lifted}
-        places = [p for p, old, new in found.changed if _can_lift(p, old, new)
+        places = [p for p, old, new in found.changed if self.can_lift(p, old, new)
                   and p.id() not in known]  # fmt: skip
         for p in places:
             self.lift(p)
@@ -855,17 +872,6 @@ def _stand_in(place: Place, value: Any) -> Any:
     if type(value) is np.ndarray:
         return Array.of(lambda: np.asarray(place.get()), value)
     return Number(lambda: seen(place.get())) if is_number(value) else value
-
-
-def _can_lift(place: Any, old: Any, new: Any) -> bool:
-    """Whether a value that changes can be given to each call."""
-    if isinstance(place, _Argument):
-        return True
-    if place.how == VAR or place.key is None or (place.how == ITEM and not place.is_writable()):
-        return False
-    if isinstance(new, (Tensor, np.ndarray)):
-        return old is None or type(old) is type(new)
-    return is_number(new) and type(old) is type(new)
 
 
 def compile(fn: Callable[..., Any] | None = None) -> Any:

@@ -133,6 +133,7 @@ class Observer:
         self.iterators: list[tuple[str, Any]] = []
         self.asked: list[tuple[Callable[[], Any], Any, str]] = []
         self.refused = ""
+        self.asks = ""  # where code asks for types: what stands for a number has another one
         self.line: Any = None
         self.count = 0
         self.busy = False
@@ -262,6 +263,8 @@ class Observer:
         for name, line in found.globals.items():
             self.line = file, line
             value = self.touch(GLOBAL, names, name, name)
+            if name == "type" and value is MISSING and not self.asks:
+                self.asks = f"{file}:{line} asks for types, which Numbers have not:"
             if name == "globals" and value is MISSING:
                 self.asked.append((lambda: len(names), len(names), "globals()"))
                 for k in list(names):

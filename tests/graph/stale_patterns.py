@@ -2364,6 +2364,15 @@ def a_state_that_is_forgotten(c: Any, x: Any) -> Any:
         yield f(x + i), o.h
 
 
+@eager
+def the_type_of_a_number(c: Any, x: Any) -> Any:
+    o = Plain(v=1.0)
+    f = c(lambda x: x * o.v if type(o.v) is float else x + 100)
+    for i in range(8):
+        o.v = float(i)
+        yield f(x)
+
+
 @pattern
 def options_that_change_the_formula(c: Any, x: Any) -> Any:
     def change(o: Any) -> None:
