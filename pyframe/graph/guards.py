@@ -354,6 +354,9 @@ class Guard:
         # (get, values): what Programs use anyway, and flags
         self.firm: list[tuple[Callable[[], Iterable[Any]], list[Any], Place]] = []
         self.empty: list[tuple[Callable[[], Iterable[Any]], Place]] = []  # that hold nothing
+        self.steady: list[Callable[[], Iterable[Any]]] = []  # the gets of `firm`
+        self.values: list[Any] = []  # and their values, in one list
+        self.nothing: list[Callable[[], Iterable[Any]]] = []  # the gets of `empty`
         self.absent: list[Place] = []  # where nothing lies
         self.asked: list[tuple[Callable[[], Any], Any, str]] = []  # get, its answer, line
         self.arrays: list[tuple[weakref.ref[Any], bytes, Place]] = []
@@ -377,7 +380,7 @@ class Guard:
         def gone(_: Any) -> None:
             g = guard()
             if g is not None and g.alive:
-                g.alive, g.firm = False, []
+                g.alive, g.firm, g.values = False, [], []
                 g.died()
 
         try:
@@ -512,6 +515,9 @@ class Guard:
             level, above = below, around
         for p in self.absent:
             p.let_go()
+        self.nothing = [get for get, _ in self.empty]
+        self.steady = [get for get, _, _ in self.firm]
+        self.values = [v for _, values, _ in self.firm for v in values]
 
     def _known(self, value: Any) -> Any:
         """A value as it is kept: an atom itself, of a container its kind alone."""
@@ -532,11 +538,9 @@ class Guard:
             return False
         try:
             now = list(chain.from_iterable(map(call, self.gets)))
-            fine = not self.appeared()
-            for get, _ in self.empty:
-                fine = fine and not any(get())
-            for get, values, _ in self.firm:
-                fine = fine and list(get()) == values
+            inside = chain.from_iterable
+            fine = not self.appeared() and not any(inside(map(call, self.nothing)))
+            fine = fine and list(inside(map(call, self.steady))) == self.values
             for level in self.levels if fine else ():
                 fine = list(map(id, now)) == level.ids
                 if not fine or not level.lengths:

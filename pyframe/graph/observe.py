@@ -451,8 +451,12 @@ class Observer:
 
     def _names_of(self, x: Any, names: Any, maybe: Any) -> None:
         own = attributes(x)
-        for n in ((names & own.keys()) | maybe) - _HOOKS:
-            if n in own or not isinstance(x, (type, Tensor)):
+        hidden: set[str] = set()  # that the bases of a class have, and that it may come to have
+        for c in x.__mro__[1:] if isinstance(x, type) else ():
+            if not _is_library(c.__module__):
+                hidden |= names & c.__dict__.keys()
+        for n in ((names & own.keys()) | maybe | hidden) - _HOOKS:
+            if n in own or n in hidden or not isinstance(x, (type, Tensor)):
                 self.touch(ATTR, x, n, f"{self.names.get(id(x), type(x).__name__)}.{n}")
 
     def _object(self, x: Any, name: str) -> None:
@@ -589,8 +593,14 @@ class Observer:
                     return
             if self.touch(ATTR, x, name, label, read) is not MISSING:
                 return
-        if where is not None and read:
-            self._of_class(where, name)
+        if not read:
+            return
+        for c in type(x).__mro__:
+            if c is where:
+                self._of_class(c, name)
+                break
+            if not _is_library(c.__module__):  # where one may come and hide it
+                self.touch(ATTR, c, name, f"{c.__name__}.{name}")
 
     def _of_class(self, c: type, name: str) -> None:
         if not _is_library(c.__module__) or name == "forward":

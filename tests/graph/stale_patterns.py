@@ -639,6 +639,29 @@ def an_attribute_of_the_class(c: Any, x: Any) -> Any:
 
 
 @pattern
+def an_attribute_that_hides_that_of_a_base(c: Any, x: Any) -> Any:
+    class A:
+        k = 1.0
+
+    class B(A):
+        pass
+
+    o = B()
+    f = c(lambda x: x * o.k + B.k + (100 if hasattr(o, "later") else 0))
+    for i in range(7):
+        A.k = float(i // 2)
+        yield f(x)
+    B.k = 50.0
+    yield from (f(x), f(x))
+    o.k = 60.0
+    yield from (f(x), f(x))
+    del o.k, B.k
+    yield from (f(x), f(x))
+    A.later = True  # type: ignore[attr-defined]
+    yield from (f(x), f(x))
+
+
+@pattern
 def a_method_that_is_replaced(c: Any, x: Any) -> Any:
     class A:
         def g(self, x: Any) -> Any:

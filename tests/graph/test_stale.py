@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import re
+import runpy
 import threading
 import warnings
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,8 @@ from stale_patterns import PATTERNS, plain, run, same
 import pyframe as pf
 from pyframe import nn
 from pyframe.train.callbacks import Callback
+
+EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -170,6 +174,24 @@ def test_fit(device: str, name: str) -> None:
 
     for a, b in zip(run(False), run(True), strict=True):
         np.testing.assert_allclose(b, a, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)
+def test_the_examples(path: Path) -> None:
+    example = runpy.run_path(str(path))
+    train, _ = example["load_data"]()
+    data = train.images[:96], train.labels[:96]
+
+    def run(compiled: bool) -> Any:
+        pf.manual_seed(0)
+        model = example["make_model"]()
+        losses = []
+        for batch in (32, 24):  # another size, and a smaller last batch
+            h = model.fit(data, batch_size=batch, verbose=0, compile=compiled, device="cpu")
+            losses.append(h.history["loss"])
+        return losses
+
+    np.testing.assert_allclose(run(True), run(False), rtol=1e-4)
 
 
 # --- random programs
