@@ -263,19 +263,27 @@ def _profiled(o: Watcher) -> Iterator[None]:
     before = sys.getprofile()
     chained = before if isinstance(before, (types.FunctionType, types.MethodType)) else None
 
+    files = FILES  # this is called tens of thousands of times
+
     def profile(frame: types.FrameType, event: str, arg: Any) -> None:
+        if event == "c_return" or event == "return":
+            return
+        whose = files[frame.f_code.co_filename]
+        if whose == LIBRARY:
+            return
         if event == "call":
-            whose = FILES[frame.f_code.co_filename]
             if whose == USER:
                 o.enter(frame)
-            elif whose == IMPURE:
+            else:
                 _library(o, frame)
-        elif event == "c_call" and FILES[frame.f_code.co_filename] == USER:
+        elif event == "c_call" and whose == USER:
             _called(o, arg, frame)
-        if chained is not None:
-            chained(frame, event, arg)
 
-    sys.setprofile(profile)
+    def both(frame: types.FrameType, event: str, arg: Any) -> None:
+        profile(frame, event, arg)
+        chained(frame, event, arg)  # type: ignore[misc]
+
+    sys.setprofile(profile if chained is None else both)
     try:
         yield
     finally:

@@ -552,9 +552,14 @@ class Observer:
             return
         self.seen.add((id(x), name))
         if id(x) in self.outside:
-            with self._looking(name):
+            self.busy, before = True, self.line  # as `_looking`, which takes longer
+            try:
                 self.line = line_of(frame)
                 self._attribute(x, name, read)
+            except Exception as e:
+                self.refuse(f"reads {name}, which can't be followed ({type(e).__name__}: {e})")
+            finally:
+                self.busy, self.line = False, before
             return
         known = self.strangers.get(id(x))
         if known is None or known[0]() is None:
