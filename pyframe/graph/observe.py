@@ -779,7 +779,7 @@ def _top(module: str) -> str:
 
 def _is_library(module: str | None) -> bool:
     top = _top(module or "")
-    return top in DEPENDENCIES or _in_standard(top) or (
+    return top in DEPENDENCIES or top in sys.stdlib_module_names or (
         top == "pyframe" and not (module or "").startswith("pyframe.train")
     )  # fmt: skip
 
@@ -789,15 +789,7 @@ def _is_ours(kind: type) -> bool:
 
 
 def _is_standard(kind: type) -> bool:
-    return _in_standard(_top(kind.__module__ or ""))
-
-
-def _in_standard(top: str) -> bool:
-    """Whether a module is the standard library's, and no user's of the same name."""
-    if top not in sys.stdlib_module_names:
-        return False
-    file = getattr(sys.modules.get(top), "__file__", None)
-    return not file or FILES[file] != USER or not file.endswith(".py")
+    return _top(kind.__module__ or "") in sys.stdlib_module_names
 
 
 def _is_silent(kind: type) -> bool:
