@@ -957,7 +957,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
         raise ValueError("from_numpy: the array has foreign byte order; use .astype first")
     d = dt.dtype.from_numpy(array.dtype)
     if type(array) is Array:
-        out = upload(np.asarray(array), _device.cpu, d)
+        out = upload(array.array, _device.cpu, d)
         _feed(out, array.source, True)
         return out
     return _new(Node(None, (), (), array.shape, d, _device.cpu, array))
@@ -994,8 +994,8 @@ def tensor(
             one = _new(_op.const(data, dtype or dt.of_scalar(data), target))
             out = _op.apply(_op.REGISTRY["copy"], (one,))
         else:
-            out = upload(_host_array(np.asarray(data) if type(data) is Array else data, dtype),
-                         target, dtype)  # fmt: skip
+            array = _host_array(data.array if type(data) is Array else data, dtype)
+            out = upload(array, target, dtype)
             if type(data) is Array:
                 _feed(out, lambda: _host_array(data.source(), dtype))
     if requires_grad:
@@ -1084,9 +1084,9 @@ def as_tensor(
     """`data` as a tensor, sharing memory with an array or tensor where nothing changes."""
     if isinstance(data, Tensor):
         return data.to(device or data.device, dtype or data.dtype)
-    if isinstance(data, np.ndarray):
+    if isinstance(data, np.ndarray) and _device.resolve(device) is _device.cpu:
         out = from_numpy(data)
-        return out.to(_device.resolve(device), dtype or out.dtype)
+        return out if dtype is None else out.to(dtype)
     return tensor(data, dtype=dtype, device=device)
 
 

@@ -76,13 +76,21 @@ def _flatten(value: Any, tensors: list[Tensor], numbers: list[Any]) -> Any:
         return type(value), value.hex()  # 0.0 and -0.0 are equal
     if value is None or isinstance(value, (int, str, bytes, dt.dtype, Device)):
         return type(value), value
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, tuple):
         return type(value), *[_flatten(v, tensors, numbers) for v in value]
-    if isinstance(value, dict):
-        return type(value), *[(k, _flatten(v, tensors, numbers)) for k, v in value.items()]
+    if isinstance(value, (list, dict)):  # what is in them can't be fed: they may be written to
+        inside: list[Any] = []
+        parts = value.items() if isinstance(value, dict) else enumerate(value)
+        picture = [(k, _flatten(v, tensors, inside)) for k, v in parts]
+        return type(value), *picture, *[(type(n), _exact(n)) for n in inside]
     if isinstance(value, (set, np.ndarray, np.generic)):
         raise TypeError(f"an argument is a {type(value).__name__}; make it a tensor")
     return _Same(value)
+
+
+def _exact(number: Any) -> Any:
+    """What is equal for the same number alone, as 0.0 and -0.0 are not."""
+    return number.hex() if type(number) is float else number
 
 
 class _Same:
@@ -107,17 +115,17 @@ class _Same:
         return self.hash
 
 
-def tree_map(value: Any, make: Callable[[Any], Any], leaf: Any = Tensor) -> Any:
-    """`value` with each of its tensors (or of what `leaf` is) replaced by what `make` gives."""
-    if isinstance(value, leaf):
+def tree_map(value: Any, make: Callable[[Tensor], Any]) -> Any:
+    """`value` with each of its tensors replaced by what `make` gives."""
+    if isinstance(value, Tensor):
         return make(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*[tree_map(v, make, leaf) for v in value])
+        return type(value)(*[tree_map(v, make) for v in value])
     if isinstance(value, (list, tuple)):
-        return type(value)(tree_map(v, make, leaf) for v in value)
+        return type(value)(tree_map(v, make) for v in value)
     if isinstance(value, dict):
         out = copy.copy(value)
-        out.update({k: tree_map(v, make, leaf) for k, v in value.items()})
+        out.update({k: tree_map(v, make) for k, v in value.items()})
         return out
     return value
 
@@ -386,7 +394,7 @@ def _picture(value: Any, o: Observer, tensors: list[Tensor]) -> Callable[[Any], 
         ref = o.reference(value)
         return lambda source: lambda call: ref()
     kind = type(value)
-    if isinstance(value, (list, tuple, set, frozenset, deque)):
+    if isinstance(value, (tuple, frozenset)) or kind in (list, set):
         some = [_picture(v, o, tensors) for v in value]
         fields = hasattr(value, "_fields")
         build: Any = (lambda parts: kind(*parts)) if fields else kind
@@ -396,6 +404,22 @@ def _picture(value: Any, o: Observer, tensors: list[Tensor]) -> Callable[[Any], 
             return lambda call: build([m(call) for m in parts])
 
         return sequence
+    if isinstance(value, (list, set, deque)):  # one with fields or options of its own
+        inner = _picture(list(value), o, tensors)
+        empty = copy.copy(value)
+        empty.clear()
+
+        def filled(source: Any) -> _Make:
+            parts = inner(source)
+
+            def make(call: _Call) -> Any:
+                out: Any = copy.copy(empty)
+                (out.update if isinstance(out, set) else out.extend)(parts(call))
+                return out
+
+            return make
+
+        return filled
     slots = slots_of(value)
     own = value if isinstance(value, dict) else attributes(value)
     if isinstance(value, (FunctionType, Iterator, np.ndarray)) or not (slots or is_plain(value)):
@@ -458,7 +482,7 @@ def _step(
         out.saved = []
         for e in saved:
             if type(e) is tuple:
-                out.saved.append(e[0])
+                out.saved.append(now(e[0]))
             else:
                 x = e(call)
                 out.saved.append((x, x._storage.version))
@@ -628,8 +652,7 @@ class Compiled:
             key.append([ids.index(i) for i in ids].__repr__())
         picture = mode.grad, mode.inference, dt.get_default_dtype(), get_default_device(), *key
         fed = self.fed.get(picture, ())
-        values = [v.hex() if type(v) is float else v for v in numbers]
-        return (picture, *[None if i in fed else v for i, v in enumerate(values)]), numbers
+        return (picture, *[None if i in fed else _exact(v) for i, v in enumerate(numbers)]), numbers
 
     # --- why a call is captured again
 
@@ -708,6 +731,7 @@ class Compiled:
         try:
             observer.discover_arguments(args, kwargs)
             used = self.with_numbers(key, args, kwargs)
+            observer.numbered = key[0] in self.fed
             observer.give()
             with observed(observer), grads_seen():
                 result = self.fn(*used[0], **used[1])
@@ -720,6 +744,7 @@ class Compiled:
             why = f"{user_line()} can't take a number that changes ({type(e).__name__}: {e})"
         else:
             given = self.fed.get(key[0]) or any(g is not v for _, g, v in fed.values())
+            self.asks = self.asks or observer.asks
             why = observer.asks if given and not capture.broken else ""
         finally:
             mode.capture = None
@@ -739,31 +764,32 @@ class Compiled:
             return args, kwargs
         number = itertools.count()
 
-        def stand_in(value: Any) -> Any:
-            if type(value) not in (int, float):
-                return value
-            i = next(number)
-            return Number(lambda: self.numbers[i]) if i in fed else value
+        def fill(value: Any) -> Any:
+            if type(value) in (int, float):
+                i = next(number)
+                return Number(lambda: self.numbers[i]) if i in fed else value
+            if isinstance(value, tuple):
+                parts = map(fill, value)
+                return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+            return value
 
-        return tree_map((args, kwargs), stand_in, (int, float))
+        return tuple(map(fill, args)), {k: fill(v) for k, v in kwargs.items()}
 
     def end(
         self, key: Any, tensors: list[Tensor], nodes: Any, capture: Capture, observer: Observer,
         result: Any, args: Any, kwargs: Any,
     ) -> Any:  # fmt: skip
         """After a captured run: keep a replay of it if there can be one."""
-        plain = tree_map(result, seen, Number)
         if capture.broken:
             self.broken(capture.broken, observer, key[0])
-            return plain
-        self.asks = self.asks or observer.asks
+            return observer.without_numbers(result)
         gc.collect()  # what only a cycle of dead objects holds would be computed
         found = observer.finish(result)
         if found.refused or found.changed:
             capture.finish()
             self.refused(found)
             observer.settle(found.effects)
-            return plain
+            return observer.without_numbers(result)
         self.unready = 0
         observer.restore()
         try:
@@ -773,14 +799,16 @@ class Compiled:
             observer.undo()
             found.effects.clear()
             return self.fn(*args, **kwargs)
-        except _HistoryError as e:
+        except (_HistoryError, RecursionError) as e:
             capture.finish()
-            self.give_up(f"it {e}")
-            return plain
+            own = isinstance(e, _HistoryError)
+            what = str(e) if own else "returns or keeps an object that holds itself"
+            self.give_up(f"{_defined(self.fn)} {what}")
+            return observer.without_numbers(result)
         except FixedError as e:
             capture.finish()
             self.broken(f"{e} the value of a number that changes", observer, key[0])
-            return plain
+            return observer.without_numbers(result)
         except BaseException as e:
             capture.undo()
             if isinstance(e, IndexError) and cpu.backend.checks is not None:  # see `_Replay.run`
@@ -789,7 +817,7 @@ class Compiled:
         finally:
             observer.settle(found.effects)
         self.keep(key, replay)
-        return plain
+        return observer.without_numbers(result)
 
     def broken(self, why: str, observer: Observer, picture: Any) -> None:
         """A run went on eagerly from some line on."""
@@ -852,11 +880,20 @@ class Compiled:
         self.eager = why
         self.replays.clear()
         level, frame = 2, sys._getframe(1)  # the line that calls the function
-        while frame.f_back is not None and frame.f_code.co_filename == __file__:
+        while (
+            frame.f_back is not None
+            and frame.f_code.co_filename == Compiled.give_up.__code__.co_filename
+        ):
             level, frame = level + 1, frame.f_back
         text = f"pf.compile: {self!r} runs eagerly: {why}"
         hint = "; to keep it fast, pass what changes as an argument or a tensor"
         warnings.warn(text + hint, RuntimeWarning, stacklevel=level)
+
+
+def _defined(fn: Any) -> str:
+    """Where a function is defined."""
+    code = getattr(getattr(fn, "__func__", fn), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else "it"
 
 
 class _Argument(NamedTuple):
@@ -867,10 +904,15 @@ class _Argument(NamedTuple):
     name: str
 
 
+def _in_place(x: Any) -> np.ndarray:
+    """The array that lies at a place, also while another thing stands for it."""
+    return x.array if type(x) is Array else x
+
+
 def _stand_in(place: Place, value: Any) -> Any:
     """What a capture finds in the place of a value that is fed."""
     if type(value) is np.ndarray:
-        return Array.of(lambda: np.asarray(place.get()), value)
+        return Array(lambda: _in_place(place.get()), value)
     return Number(lambda: seen(place.get())) if is_number(value) else value
 
 

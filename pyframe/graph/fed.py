@@ -171,69 +171,65 @@ for _name in ("neg", "pos", "abs", "invert"):
     setattr(Number, f"__{_name}__", functools.partialmethod(_calculated, getattr(operator, _name)))
 
 
-class Array(np.ndarray[Any, Any]):
+class Array:
     """Stands for an array while a function is captured: it, and parts of it, may become tensors,
-    which each replay fills again. Code that looks at its numbers ends the capture."""
+    which each replay fills again. Whoever wants its numbers ends the capture: it is no array, so
+    that NumPy and what is written in C have to ask for one."""
 
-    source: Callable[[], np.ndarray]  # gives the array that lies there now
+    __slots__ = ("array", "source")
 
-    @staticmethod
-    def of(source: Callable[[], np.ndarray], array: np.ndarray) -> Array:
-        """One that shares memory with `array`, which `source` gives."""
-        out: Array = array.view(Array)
-        out.source = source
-        return out
+    def __init__(self, source: Callable[[], np.ndarray], array: np.ndarray) -> None:
+        """`source` gives the array that lies there now, `array` is the one in the capture."""
+        self.source, self.array = source, array
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return np.ndarray
 
     def _end(self) -> np.ndarray:
+        """The array itself: what depends on it is not seen from here on."""
         capture = recording()
         if capture is not None:
             capture.give_up("looks at the numbers of an array that changes")
-        return self.view(np.ndarray)
+        return self.array
 
-    def __getattribute__(self, name: str) -> Any:
-        if name in _SHAPELY:
-            return super().__getattribute__(name)
-        return getattr(Array._end(self), name)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.array if name in _SHAPELY else self._end(), name)
+
+    def __len__(self) -> int:
+        return len(self.array)
 
     def __getitem__(self, key: Any) -> Any:
-        whole = np.ndarray.view(self, np.ndarray)
-        part = whole[key]
-        if isinstance(part, np.ndarray) and np.may_share_memory(part, whole):
+        part = self.array[key]
+        if isinstance(part, np.ndarray) and np.may_share_memory(part, self.array):
             source = self.source
-            return Array.of(lambda: source()[key], part)
-        return Array._end(self)[key]
+            return Array(lambda: source()[key], part)
+        return self._end()[key]
 
     def __array_ufunc__(self, ufunc: Any, method: str, *xs: Any, **kwargs: Any) -> Any:
         return getattr(ufunc, method)(*map(_bare, xs), **{k: _bare(v) for k, v in kwargs.items()})
 
     def __array_function__(self, fn: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
-        args = [_bare(a) for a in args]
-        return fn(*args, **{k: _bare(v) for k, v in kwargs.items()})
+        return fn(*map(_bare, args), **{k: _bare(v) for k, v in kwargs.items()})
 
 
-_SHAPELY = {
-    "shape", "dtype", "ndim", "size", "nbytes", "itemsize", "strides", "flags", "source", "base",
-    "view", "_end", "__class__", "__dict__", "__len__", "__getitem__", "__array_finalize__",
-    "__array_ufunc__", "__array_function__", "__array_priority__",
-}  # fmt: skip
+_SHAPELY = {"shape", "dtype", "ndim", "size", "nbytes", "itemsize", "strides", "flags"}
 
 
 def _bare(x: Any) -> Any:
-    if isinstance(x, Array):
-        return Array._end(x)
-    if isinstance(x, (tuple, list)):
-        return type(x)(map(_bare, x))
-    return x
+    if type(x) is Array:
+        return x._end()
+    return type(x)(map(_bare, x)) if type(x) in (tuple, list) else x
 
 
 def _reading(name: str) -> None:
-    def read(self: Array, *args: Any) -> Any:
-        return getattr(Array._end(self), name)(*map(_bare, args))
+    def read(self: Array, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self._end(), name)(*map(_bare, args), **kwargs)
 
     setattr(Array, name, read)
 
 
-for _name in ("__setitem__", "__iter__", "__contains__", "__float__", "__int__", "__bool__",
-              "__index__", "__complex__", "__repr__", "__str__", "__format__", "__copy__",
-              "__deepcopy__", "__reduce__", "__reduce_ex__"):  # fmt: skip
-    _reading(_name)
+_KEPT = {*vars(Array), "__new__", "__init__", "__array_finalize__"}
+for _name, _method in vars(np.ndarray).items():  # operators, conversions and their like
+    if _name.startswith("__") and callable(_method) and _name not in _KEPT:
+        _reading(_name)

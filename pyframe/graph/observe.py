@@ -9,6 +9,7 @@ it. So what is known is what was read in this run, and no more, but for containe
 from __future__ import annotations
 
 import array
+import collections
 import contextlib
 import contextvars
 import enum
@@ -29,7 +30,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.devices import device as Device
-from pyframe.graph.fed import Number, seen
+from pyframe.graph.fed import Array, Number
 from pyframe.graph.frames import (
     DEPENDENCIES,
     FILES,
@@ -107,6 +108,7 @@ class Observer:
         """`fed`: places whose values each replay is given, what stands for them in this run, and
         the values."""
         self.fn, self.fed = fn, fed
+        self.numbered = False  # whether numbers among the arguments are fed
         self.thread = threading.get_ident()
         self.entries: dict[Any, _Entry] = {}
         self.steady: list[_Entry] = []  # at the end: those that were read and are as they were
@@ -185,8 +187,34 @@ class Observer:
     def settle(self, effects: list[tuple[Place, Any]]) -> None:
         """Put where it belongs what the run has put there, and no Number."""
         for place, value in effects:
-            if type(value) is Number or place.id() in self.fed:
-                place.put(seen(value))
+            plain = self.without_numbers(value)
+            if plain is not value or place.id() in self.fed:
+                place.put(plain)
+
+    def without_numbers(self, x: Any, around: tuple[int, ...] = ()) -> Any:
+        """What the run has made, with its Numbers (and what stands for arrays) replaced by what
+        they are, in place; what lies outside has none."""
+        if type(x) is Number:
+            return x._seen
+        if type(x) is Array:
+            return x.array
+        if (not self.fed and not self.numbered) or id(x) in around:
+            return x
+        if isinstance(x, (Tensor, type, types.FunctionType, *_ATOMS)) or self.is_outside(x):
+            return x
+        inner = (*around, id(x))
+        if isinstance(x, tuple):
+            parts = [self.without_numbers(v, inner) for v in x]
+            if all(a is b for a, b in zip(parts, x, strict=True)):
+                return x
+            return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+        if isinstance(x, (list, collections.deque)):
+            for i, v in enumerate(x):
+                x[i] = self.without_numbers(v, inner)
+        own = x if isinstance(x, dict) else _fields(x)
+        for k, v in list(own.items()):
+            own[k] = self.without_numbers(v, inner)
+        return x
 
     def is_outside(self, x: Any) -> bool:
         """Whether `x` was there before the run."""

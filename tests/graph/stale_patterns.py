@@ -1374,6 +1374,84 @@ def an_int_as_an_argument(c: Any, x: Any) -> Any:
 
 
 @pattern
+def a_backward_pass_outside(c: Any, x: Any) -> Any:
+    o, w = Plain(t=1.0), pf.ones(3, device=x.device, requires_grad=True)
+    f = c(lambda x: (x * w * o.t).sum() / (o.t + 1))
+    for i in range(8):
+        o.t = 1.0 + i
+        w.grad = None
+        f(x).backward()
+        yield w.grad
+
+
+@pattern
+def numbers_that_are_kept_and_returned(c: Any, x: Any) -> Any:
+    o = Plain(t=1.0)
+
+    def f(x: Any) -> Any:
+        o.kept = {"t": o.t * 2, "deep": [o.t, (o.t, x)]}
+        o.note = types.SimpleNamespace(half=o.t / 2)
+        return types.SimpleNamespace(y=x * o.t, t=o.t), [o.t + 1], (o.t,)
+
+    f = c(f)
+    for i in range(8):
+        o.t = 1.0 + i
+        a, b, d = f(x)
+        parts = [a.t, b[0], d[0], o.kept["t"], o.kept["deep"][0], o.kept["deep"][1][0], o.note.half]
+        yield a.y, parts, [type(v).__name__ for v in parts], o.kept["deep"][1][1]
+
+
+@pattern
+def a_list_from_outside_that_is_returned(c: Any, x: Any) -> Any:
+    ks = [1.0, 2.0]
+    f = c(lambda x: (ks, x * ks[0]))
+    for _ in range(4):
+        found, y = f(x)
+        yield found is ks, y
+
+
+@eager
+def an_argument_that_is_changed_later(c: Any, x: Any) -> Any:
+    def f(batch: Any, t: float) -> Any:
+        if t > 4:
+            batch["y"] = batch["x"] * t
+        return batch["x"] * t
+
+    f = c(f)
+    for i in range(8):
+        batch = {"x": x + i, "k": float(i)}
+        yield f(batch, float(i)), sorted(batch), batch.get("y", 0)
+
+
+@eager
+def an_object_that_holds_itself_is_kept(c: Any, x: Any) -> Any:
+    o = Plain()
+
+    def f(x: Any) -> Any:
+        o.node = Plain(value=x * 2)
+        o.node.itself = o.node
+        return x
+
+    f = c(f)
+    for i in range(4):
+        f(x + i)
+        yield o.node.value, o.node.itself is o.node
+
+
+@pattern
+def subclasses_of_containers(c: Any, x: Any) -> Any:
+    class Named(list):  # type: ignore[type-arg]
+        def __init__(self, name: str, *parts: Any) -> None:
+            super().__init__(parts)
+            self.name = name
+
+    f = c(lambda x: (Named("two", x, x + 1), collections.deque([x], maxlen=3)))
+    for i in range(4):
+        a, d = f(x + i)
+        yield a.name, list(a), len(a), d.maxlen, d[0]
+
+
+@pattern
 def several_numbers_at_once(c: Any, x: Any) -> Any:
     o = Plain(a=1.0, b=2, cfg={"c": 3.0}, deep=[[4.0]])
     f = c(lambda x: x * o.a + o.b * o.cfg["c"] - o.deep[0][0] ** 2)
@@ -2675,6 +2753,51 @@ def a_large_array_whose_numbers_are_read(c: Any, x: Any) -> Any:
     f = c(lambda x: x * float(o.a.sum()))
     for i in range(4):
         o.a[0] += i
+        yield f(x)
+
+
+@eager
+def an_array_that_numpy_turns_into_a_plain_one(c: Any, x: Any) -> Any:
+    o = Plain(a=np.arange(3, dtype=np.float32))
+    f = c(lambda x: x * float(np.asarray(o.a)[1]))
+    for i in range(8):
+        o.a += i
+        yield f(x)
+
+
+@eager
+def arrays_in_a_list_that_is_made_a_tensor(c: Any, x: Any) -> Any:
+    o = Plain(a=np.arange(3, dtype=np.float32))
+    f = c(lambda x: x + pf.tensor([o.a, o.a], device=x.device))
+    for i in range(8):
+        o.a += i
+        yield f(x)
+
+
+@eager
+def a_buffer_of_an_array(c: Any, x: Any) -> Any:
+    o = Plain(a=np.arange(3, dtype=np.float32))
+    f = c(lambda x: x * memoryview(o.a)[1])
+    for i in range(8):
+        o.a += i
+        yield f(x)
+
+
+@eager
+def sums_and_comparisons_of_an_array(c: Any, x: Any) -> Any:
+    o = Plain(a=np.arange(3, dtype=np.float32))
+    f = c(lambda x: x * (2 if (o.a + 1 > 5).any() else 3))
+    for i in range(8):
+        o.a += i
+        yield f(x)
+
+
+@pattern
+def an_array_beside_a_tensor(c: Any, x: Any) -> Any:
+    o = Plain(a=np.arange(3, dtype=np.float32))
+    f = c(lambda x: x * o.a + pf.as_tensor(o.a[1:], device=x.device).sum())
+    for i in range(8):
+        o.a += i
         yield f(x)
 
 
