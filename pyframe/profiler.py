@@ -10,7 +10,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from pyframe.devices import device as Device, in_browser
 from pyframe.graph.cost import Row, columns, op_flops, si
 from pyframe.graph.program import Program
+from pyframe.io.files import replacing
 from pyframe.ops import op as _op
 from pyframe.ops.op import MOVEMENT, REGISTRY
 
@@ -256,7 +256,8 @@ class profile:  # noqa: N801  (PyTorch's name)
 
     def export_chrome_trace(self, path: Any) -> None:
         """Write the events as a trace for Perfetto (ui.perfetto.dev) or chrome://tracing."""
-        Path(path).write_text(json.dumps({"traceEvents": list(self._trace())}), encoding="utf-8")
+        with replacing(path) as file:
+            file.write(json.dumps({"traceEvents": list(self._trace())}).encode())
 
     def _trace(self) -> Iterator[dict[str, Any]]:
         devices = list(dict.fromkeys(["cpu", *[e.device for e in self.events]]))

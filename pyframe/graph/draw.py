@@ -25,6 +25,7 @@ from pyframe.graph.fuse import Grouping, Values, toposort
 from pyframe.graph.layers import Layout, Point, arrange
 from pyframe.graph.node import Node
 from pyframe.graph.schedule import schedule
+from pyframe.io.files import replacing
 from pyframe.ops.op import CONST, REDUCTION, ROUTINE
 from pyframe.tensor import Tensor
 
@@ -277,7 +278,8 @@ class Drawing:
     def save(self, path: Any) -> None:
         """Write the file: by its suffix .svg, .dot or .gv, else in the format asked for."""
         kind = {".svg": "svg", ".dot": "dot", ".gv": "dot"}.get(Path(path).suffix, self.format)
-        Path(path).write_text(self.dot if kind == "dot" else self.svg, encoding="utf-8")
+        with replacing(path) as file:
+            file.write((self.dot if kind == "dot" else self.svg).encode())
 
 
 def show(

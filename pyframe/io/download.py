@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pyframe.devices import in_browser
+from pyframe.io.files import replacing
 
 _CHUNK = 1 << 16
 _TIMEOUT = 30  # seconds without a byte
+_LARGEST = 1 << 30  # bytes: far more than a data set here has, and no disk full
 
 
 def download(urls: Sequence[str], path: str | os.PathLike[str], md5: str) -> None:
     """Fetch `path` from the first of `urls` that has it with this MD5 checksum.
 
-    Shows a progress bar. The bytes go to a `.part` file, renamed at the end and removed on any
+    Shows a progress bar. What `path` was before stays until all is there and checked, and on any
     failure. RuntimeError, with what was wrong with each address, if none works.
     """
     path = Path(path)
@@ -43,25 +45,28 @@ def _fetch(url: str, path: Path, md5: str) -> None:
 
     from tqdm.auto import tqdm
 
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
     digest = hashlib.md5(usedforsecurity=False)
     try:
-        with urlopen(url, timeout=_TIMEOUT) as response, open(part, "wb") as file:
-            size = int(response.headers.get("Content-Length", 0)) or None
+        with urlopen(url, timeout=_TIMEOUT) as response, replacing(path) as file:
+            length = response.headers.get("Content-Length", "")
+            size = int(length) if length.isdecimal() else None
+            if size is not None and size > _LARGEST:
+                raise ValueError(f"{size} bytes are announced, expected at most {_LARGEST}")
+            received = 0
             with tqdm(total=size, unit="B", unit_scale=True, desc=path.name) as bar:
                 while chunk := response.read(_CHUNK):
+                    received += len(chunk)
+                    if received > _LARGEST:
+                        raise ValueError(f"the transfer goes on after {_LARGEST} bytes")
                     file.write(chunk)
                     digest.update(chunk)
                     bar.update(len(chunk))
-            received = file.tell()
-        if size is not None and received != size:
-            raise ValueError(f"the transfer stopped after {received} of {size} bytes")
-        if digest.hexdigest() != md5:
-            raise ValueError(
-                f"checksum mismatch: MD5 {digest.hexdigest()} of {received} bytes, expected {md5}"
-            )
-        os.replace(part, path)
+            if size is not None and received != size:
+                raise ValueError(f"the transfer stopped after {received} of {size} bytes")
+            if digest.hexdigest() != md5:
+                raise ValueError(
+                    f"checksum mismatch: MD5 {digest.hexdigest()} of {received} bytes, expected "
+                    f"{md5}"
+                )
     except HTTPException as error:
         raise ValueError(f"the server's answer is broken: {error!r}") from None
-    finally:
-        part.unlink(missing_ok=True)

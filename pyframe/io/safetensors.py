@@ -16,13 +16,13 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.devices import device as Device
+from pyframe.io.files import replacing
 from pyframe.tensor import Tensor, from_numpy, gather_async
 
 # What a file calls a dtype, what its bytes are, and ours. BOOL is a byte; BF16 has its own case.
@@ -43,6 +43,8 @@ _NAMES = {d: name for name, (_, d) in _FORMATS.items() if name != "BF16"}
 _ORDER = {name: i for i, name in enumerate(_FORMATS)}  # of the tensors in a file, as the reference
 _MAX_HEADER = 100_000_000  # the reference's bound
 _MAX_DIMS = 32  # NumPy 1's bound
+# All but brackets: strings (the last may lack its end), and what is between; in linear time.
+_NO_BRACKETS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[^][{}"]++', re.DOTALL)
 
 
 class SafetensorError(ValueError):
@@ -65,7 +67,7 @@ def save_file(
 
     Views and tied weights are written out in full. TypeError for what is no tensor.
     """
-    _write(Path(path), _chunks(_hosts(tensors), metadata))
+    _write(path, _chunks(_hosts(tensors), metadata))
 
 
 async def save_file_async(
@@ -74,7 +76,7 @@ async def save_file_async(
     metadata: Mapping[str, str] | None = None,
 ) -> None:
     """`save_file` that gives the thread back while it waits for the GPU."""
-    _write(Path(path), _chunks(await _hosts_async(tensors), metadata))
+    _write(path, _chunks(await _hosts_async(tensors), metadata))
 
 
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
@@ -139,6 +141,7 @@ def _check_tensors(tensors: Mapping[str, Tensor]) -> None:
             )
         if name == "__metadata__":
             raise ValueError("save: '__metadata__' is the format's own name; rename the tensor")
+        _check_text("save: the name", name)
 
 
 def _chunks(
@@ -150,6 +153,8 @@ def _chunks(
         for key, text in metadata.items():
             if not isinstance(key, str) or not isinstance(text, str):
                 raise TypeError(f"save: metadata is text by name, got {key!r}: {text!r}")
+            _check_text("save: the name", key)
+            _check_text("save: the metadata", text)
         header["__metadata__"] = dict(metadata)
     formats = {name: _NAMES[dt.dtype.from_numpy(a.dtype)] for name, a in arrays.items()}
     names = sorted(arrays, key=lambda name: (_ORDER[formats[name]], name))
@@ -169,16 +174,9 @@ def _chunks(
         yield arrays[name].astype(_FORMATS[formats[name]][0], copy=False).tobytes()
 
 
-def _write(path: Path, chunks: Iterator[bytes]) -> None:
-    part = path.with_name(f"{path.name}.{os.getpid()}.part")
-    try:
-        with open(part, "wb") as file:
-            file.writelines(chunks)
-            file.flush()
-            os.fsync(file.fileno())  # else a crash could leave the new name on an empty file
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
+def _write(path: str | os.PathLike[str], chunks: Iterator[bytes]) -> None:
+    with replacing(path) as file:
+        file.writelines(chunks)
 
 
 # --- reading
@@ -187,7 +185,7 @@ def _write(path: Path, chunks: Iterator[bytes]) -> None:
 def _read(file: BinaryIO, name: str) -> dict[str, Tensor]:
     entries, _ = _read_header(file, name)
     return {
-        key: from_numpy(_read_array(file, entry, f"{name}: {key!r}"))
+        key: from_numpy(_read_array(file, entry, f"{name}: {_short(key)}"))
         for key, entry in entries.items()
     }
 
@@ -229,14 +227,14 @@ def _read_header(file: BinaryIO, name: str) -> tuple[dict[str, _Entry], dict[str
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise SafetensorError(f"{name}: __metadata__ is not text by name: {_short(metadata)}")
-    entries = {key: _entry(info, f"{name}: {key!r}") for key, info in header.items()}
+    entries = {key: _entry(info, f"{name}: {_short(key)}") for key, info in header.items()}
     entries = dict(sorted(entries.items(), key=lambda item: item[1][2:]))
     at = 0
     for key, entry in entries.items():
         if entry.begin != at:
             raise SafetensorError(
-                f"{name}: {key!r} begins at byte {entry.begin} of the data, expected {at}: the "
-                f"tensors {'overlap' if entry.begin < at else 'leave a hole'}"
+                f"{name}: {_short(key)} begins at byte {entry.begin} of the data, expected {at}: "
+                f"the tensors {'overlap' if entry.begin < at else 'leave a hole'}"
             )
         at = entry.end
     if at != size - 8 - length:
@@ -252,6 +250,9 @@ def _parse(text: bytes, name: str) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
             raise ValueError("a name that is there twice")
+        for text in itertools.chain(found, found.values()):
+            if isinstance(text, str):
+                _check_text("the text", text)
         return found
 
     def no_constant(word: str) -> None:
@@ -261,8 +262,8 @@ def _parse(text: bytes, name: str) -> dict[str, Any]:
         if not text.startswith(b"{"):
             raise ValueError(f"it starts with {text[:8]!r}, expected {{")
         # Python under Pyodide dies of JSON that is nested deeply; ours is {name: {shape: [size]}}.
-        brackets = re.sub(rb'"(?:[^"\\]|\\.)*"|[^][{}"]+|"', b"", text)
-        if max(itertools.accumulate(1 if b in b"[{" else -1 for b in brackets)) > 3:
+        depths = itertools.accumulate(1 if b in b"[{" else -1 for b in _NO_BRACKETS.sub(b"", text))
+        if any(depth > 3 for depth in depths):
             raise ValueError("it is nested more than 3 levels deep")
         return json.loads(text.decode(), object_pairs_hook=unique, parse_constant=no_constant)
     except ValueError as error:
@@ -301,6 +302,15 @@ def _entry(info: Any, what: str) -> _Entry:
 
 def _is_sizes(value: Any) -> bool:
     return isinstance(value, list) and all(type(n) is int and 0 <= n < 2**63 for n in value)
+
+
+def _check_text(what: str, text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(
+            f"{what} {_short(text)} holds a lone surrogate, which is half a character and no text"
+        ) from None
 
 
 def _short(value: Any) -> str:

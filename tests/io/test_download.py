@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.server
+import importlib
 import socket
 import threading
 from collections.abc import Iterator
@@ -27,7 +28,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(b"HTTP/1.1 nonsense\r\n\r\n")
             return
         self.send_response(200)
-        if self.path != "/no-length":
+        if self.path == "/odd-length":
+            self.send_header("Content-Length", "-3")
+        elif not self.path.startswith("/no-length"):
             self.send_header("Content-Length", str(len(CONTENT)))
         self.end_headers()
         body = {"/truncated": CONTENT[:-1000], "/wrong": CONTENT[::-1]}
@@ -55,7 +58,7 @@ def unreachable() -> str:
         return f"http://127.0.0.1:{free.getsockname()[1]}/file"
 
 
-@pytest.mark.parametrize("name", ["good", "no-length"])
+@pytest.mark.parametrize("name", ["good", "no-length", "odd-length"])
 def test_download(server: str, tmp_path: Path, name: str, capfd: Any) -> None:
     path = tmp_path / "new" / "folder" / "file.gz"
     download([f"{server}/{name}"], path, MD5)
@@ -99,6 +102,26 @@ def test_bad_answer(server: str, tmp_path: Path, name: str, message: str) -> Non
     assert f"{server}/{name}" in text
     assert f"put the file into {tmp_path} yourself" in text
     assert list(tmp_path.iterdir()) == [], "no partial file is left"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("good", "256000 bytes are announced, expected at most 255999"),
+        ("no-length", "the transfer goes on after 255999 bytes"),
+    ],
+)
+def test_too_long(
+    server: str, tmp_path: Path, name: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that never stops sending fills no disk."""
+    module = importlib.import_module("pyframe.io.download")
+    monkeypatch.setattr(module, "_LARGEST", len(CONTENT) - 1)
+    with pytest.raises(RuntimeError, match=message):
+        download([f"{server}/{name}"], tmp_path / "file", MD5)
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(module, "_LARGEST", len(CONTENT))
+    download([f"{server}/{name}"], tmp_path / "file", MD5)
 
 
 def test_next_address_is_tried(server: str, unreachable: str, tmp_path: Path) -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import os
+import threading
+import tracemalloc
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -68,6 +72,74 @@ def test_bad_files(tmp_path: Path, data: bytes, message: str) -> None:
     path = write(tmp_path, data)
     with pytest.raises(ValueError, match=f"{path}: .*{message}"):
         read_idx(path)
+
+
+def bomb(start: bytes, megabytes: int) -> bytes:
+    """gzip of `start` and many zeros."""
+    packer = zlib.compressobj(9, wbits=31)
+    zeros = bytes(1 << 20)
+    return b"".join([packer.compress(start), *(packer.compress(zeros) for _ in range(megabytes))])
+
+
+@pytest.mark.parametrize(
+    ("start", "message"),
+    [
+        (b"some text", "not an IDX file: it starts with 73 6f 6d 65"),
+        (b"\0\0\x07\1", "unknown IDX type 07"),
+        (GOOD, r"trailing bytes: more than 18 bytes, expected 18 for uint8 of shape \[2, 3\]"),
+        (
+            b"\0\0\x08\2" + b"\0\1\0\0" * 2,
+            rf"truncated: \d+ bytes of gzip, in which at most \d+ can be, expected {12 + 2**32} ",
+        ),
+        (b"\0\0\x08\x41" + bytes(260), r"the shape \[0, .* is too large for this machine"),
+    ],
+)
+def test_no_more_is_inflated_than_is_announced(tmp_path: Path, start: bytes, message: str) -> None:
+    path = write(tmp_path, bomb(start, 64), "file.gz")
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=f"{path}: {message}"):
+            read_idx(path)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 1 << 20
+
+
+def test_a_little_too_short_gzip(tmp_path: Path) -> None:
+    """Less than gzip could hold, so it is seen when all is inflated."""
+    path = write(tmp_path, gzip.compress(GOOD[:-2]), "file.gz")
+    with pytest.raises(ValueError, match=f"{path}: truncated: 16 bytes, expected 18 for uint8"):
+        read_idx(path)
+
+
+def test_much_can_be_in_a_small_gzip(tmp_path: Path) -> None:
+    """The limit is gzip's own: nothing that it can hold is refused."""
+    header = b"\0\0\x08\2" + np.array([1 << 10, 1 << 14], ">u4").tobytes()
+    path = write(tmp_path, gzip.compress(header + bytes(1 << 24), 9), "file.gz")
+    assert (1 << 24) / path.stat().st_size > 1000
+    array = read_idx(path)
+    assert array.shape == (1 << 10, 1 << 14)
+    assert not array.any()
+
+
+@pytest.mark.parametrize("shape", [[0] + [2**32 - 1] * 3, [0] * 65])
+def test_shapes_that_no_array_has(tmp_path: Path, shape: list[int]) -> None:
+    data = bytes([0, 0, 8, len(shape)]) + np.array(shape, ">u4").tobytes()
+    path = write(tmp_path, data)
+    with pytest.raises(ValueError, match=f"{path}: the shape .* is too large for this machine"):
+        read_idx(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no fifos")
+@pytest.mark.parametrize("data", [GOOD, gzip.compress(GOOD)], ids=["plain", "gzip"])
+def test_reads_from_a_pipe(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    thread = threading.Thread(target=path.write_bytes, args=(data,))
+    thread.start()
+    assert read_idx(path).tolist() == [[0, 1, 2], [3, 4, 5]]
+    thread.join()
 
 
 def test_not_gzip(tmp_path: Path) -> None:

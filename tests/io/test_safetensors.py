@@ -192,6 +192,23 @@ def test_names_and_metadata_are_checked(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("half", ["\ud800", "x\udfff", "a\udc80b"])
+def test_lone_surrogates_are_no_text(half: str, tmp_path: Path) -> None:
+    some: list[tuple[Any, Any]] = [
+        ({half: pf.zeros(1)}, None),
+        ({}, {half: "x"}),
+        ({}, {"x": half}),
+    ]
+    for tensors_, metadata in some:
+        with pytest.raises(ValueError, match=r"save: the .* holds a lone surrogate"):
+            ours.save_file(tensors_, tmp_path / "file", metadata)
+    assert list(tmp_path.iterdir()) == []
+    for header in ({half: X}, {"x": X, "__metadata__": {half: ""}}, {"__metadata__": {"x": half}}):
+        with pytest.raises(SafetensorError, match="header is not valid JSON: the text .* lone sur"):
+            ours.load(packed(header, b"1234"))
+    assert ours.load(packed({"\U0001f600": X}, b"1234")), "a pair is one character"
+
+
 def test_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "weights.safetensors"
     pf.save({"x": pf.zeros(2)}, path)
@@ -250,6 +267,42 @@ BAD: list[tuple[bytes, str]] = [
     (packed({"x": X}, b"12345"), "5 bytes of data, expected 4: the file is longer than its "),
     (packed({}, b"1"), "1 bytes of data, expected 0: the file is longer"),
 ]  # fmt: skip
+
+
+# A megabyte of each, which takes an hour where a part of it is looked at again and again.
+MANY = 1_000_000
+HOSTILE: list[tuple[bytes, str]] = [
+    (b'{"' + b"\\" * MANY, "Unterminated string"),
+    (b'{"' + b"\\" * MANY + b'\\"', "Unterminated string"),
+    (b'{"' + b'\\"' * (MANY // 2), "Unterminated string"),
+    (b'{"' + b'\\"' * (MANY // 2) + b'":1}', "expected an object with dtype"),
+    (b'{"' + b"\\\n" * (MANY // 2), "Invalid"),
+    (b'{"' + b"\\u" * (MANY // 2), "Invalid"),
+    (b"{" + b'"' * MANY, "Expecting"),
+    (b"{" + b'" ' * (MANY // 2), "Expecting"),
+    (b"{" + b'"x"' * (MANY // 3), "Expecting"),
+    (b"{" * MANY, "it is nested more than 3 levels deep"),
+    (b'{"x":' + b"[" * MANY, "it is nested more than 3 levels deep"),
+    (b'{"x":' + b'[{"":' * (MANY // 5), "it is nested more than 3 levels deep"),
+    (b"{" + b"}" * MANY, "Extra data"),
+    (b'{"x":[' + b"[]," * (MANY // 3) + b"[]]}", "expected an object with dtype"),
+    (b'{"x":' + b"9" * MANY + b"}", "not valid JSON"),
+    (b'{"x":0.' + b"9" * MANY + b"}", "expected an object with dtype"),
+    (b'{"x":' + b"-" * MANY, "Expecting value"),
+    (b"{" + b" \n\t\r" * (MANY // 4) + b"]", "Expecting"),
+    (b"{" + b'"x":1,' * (MANY // 6) + b'"x":1}', "a name that is there twice"),
+    (b'{"x":{' + b'"x":1,' * (MANY // 6) + b'"x":1}}', "a name that is there twice"),
+    (b'{"' + b"\xff" * MANY, "'utf-8' codec can't decode"),
+    (b'{"' + b"\0" * MANY, "Invalid control character"),
+    (b'{"' + b"n" * MANY + b'":1}', "expected an object with dtype"),
+]
+
+
+@pytest.mark.parametrize(("header", "message"), HOSTILE, ids=[repr(h[:20]) for h, _ in HOSTILE])
+def test_hostile_headers(header: bytes, message: str) -> None:
+    with pytest.raises(SafetensorError, match=message) as caught:
+        ours.load(packed(header))
+    assert len(str(caught.value)) < 300
 
 
 @pytest.mark.parametrize(("data", "message"), BAD, ids=[message[:50] for _, message in BAD])

@@ -1,0 +1,130 @@
+"""Files that are there whole, or are what they were before."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import stat
+import time
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open can't be removed
+    fcntl = None  # type: ignore[assignment]
+
+_STREAM = re.compile(r"/dev/(std(in|out|err)$|fd/)|/proc/")  # links to what a process has open
+_PART = re.compile(r"[0-9a-f]{16}\.part")
+_DEAD = 3600  # seconds without a write after which nobody writes a file that nobody has open
+_WAITS = (0.01, 0.1, 1) if os.name == "nt" else ()  # it replaces no file that is being read
+
+
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A file to write to, which takes the place of `path` when the block ends without an error.
+
+    Whoever reads `path`, and whoever else writes it, finds one whole file there at all times. Links
+    are followed; owner and permissions stay. A pipe or a device is written to directly.
+    """
+    path = Path(path)
+    try:
+        old = path.stat()
+    except FileNotFoundError:
+        old = None
+    special = old is not None and not stat.S_ISREG(old.st_mode)
+    if special or _STREAM.match(os.path.abspath(path)):
+        with open(path, "wb") as stream:
+            yield stream
+        return
+    if old is not None:
+        os.close(os.open(path, os.O_WRONLY))  # what may not be written is not replaced either
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    try:
+        part, file = _open_part(target, 0o666 if old is None else stat.S_IMODE(old.st_mode))
+    except OSError as error:
+        why = f"{error.strerror}: {path.name} is first written in full beside its place, here"
+        raise OSError(error.errno, why, folder) from None
+    try:
+        with file:
+            if old is not None:
+                _take_after(part, old)
+            yield file
+            file.flush()
+            os.fsync(file.fileno())  # else a crash could leave the new name on an empty file
+            if fcntl is None:
+                file.close()
+            _rename(part, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(part)
+        raise
+    with contextlib.suppress(OSError):  # not every system can open and sync a folder
+        fd = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def _open_part(target: str, mode: int) -> tuple[str, BinaryIO]:
+    """A new file beside `target`, locked as long as it is open; those of dead writers go."""
+    folder, name = os.path.split(target)
+    stem = f"{name[:40]}.{zlib.crc32(os.fsencode(name)):08x}."  # short where `name` is long
+    with contextlib.suppress(OSError):
+        for other in os.listdir(folder):
+            if other.startswith(stem) and _PART.fullmatch(other, len(stem)):
+                _remove_dead(os.path.join(folder, other))
+    while True:
+        part = os.path.join(folder, f"{stem}{os.urandom(8).hex()}.part")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        file = os.fdopen(os.open(part, flags, mode), "wb")
+        if fcntl is None:
+            return part, file
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.lexists(part):
+                return part, file
+        except BlockingIOError:
+            pass
+        except OSError:  # this file system has no locks, so nobody takes the file for a dead one's
+            return part, file
+        file.close()  # before it was locked another writer took it for a dead one's
+
+
+def _remove_dead(part: str) -> None:
+    """Remove the file of a writer that ended without a word; one that lives has it locked."""
+    with contextlib.suppress(OSError):
+        if fcntl is None:
+            if time.time() - os.stat(part).st_mtime > _DEAD:
+                os.unlink(part)
+            return
+        fd = os.open(part, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(part)
+        finally:
+            os.close(fd)
+
+
+def _take_after(part: str, old: os.stat_result) -> None:
+    """Give `part` the owner, as far as this process may, and the permissions of the file `old`."""
+    new = os.stat(part)
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        for uid, gid in ((-1, old.st_gid), (old.st_uid, -1)):
+            with contextlib.suppress(OSError):
+                os.chown(part, uid, gid)
+    os.chmod(part, stat.S_IMODE(old.st_mode))
+
+
+def _rename(part: str, target: str) -> None:
+    for wait in _WAITS:
+        try:
+            return os.replace(part, target)
+        except PermissionError:
+            time.sleep(wait)
+    return os.replace(part, target)

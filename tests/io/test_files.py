@@ -1,0 +1,352 @@
+"""Files that are written whole or not at all, whoever else writes them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pyframe as pf
+from pyframe.io import files
+from pyframe.io.files import replacing
+
+posix = pytest.mark.skipif(os.name == "nt", reason="permissions and links are POSIX's")
+
+
+def model() -> pf.Model:
+    return pf.Model(pf.nn.Linear(2, 1), loss=pf.nn.MSELoss())
+
+
+def trace(path: Path) -> None:
+    with pf.profiler.profile() as prof:
+        pf.ones(2).sum()
+    prof.export_chrome_trace(path)
+
+
+WRITERS: dict[str, Callable[[Path], Any]] = {
+    "pf.save": lambda path: pf.save({"x": pf.ones(2)}, path),
+    "io.save_async": lambda path: asyncio.run(pf.io.save_async({"x": pf.ones(2)}, path)),
+    "Model.save": lambda path: model().save(path),
+    "Drawing.save": lambda path: pf.graph.show(lambda x: x + 1, pf.ones(2)).save(path),
+    "export_chrome_trace": trace,
+}
+
+
+@pytest.fixture(params=WRITERS)
+def writer(request: pytest.FixtureRequest) -> Callable[[Path], Any]:
+    return WRITERS[request.param]
+
+
+@pytest.fixture
+def no_root() -> Iterator[Path]:
+    """A folder of a user whom permissions bind."""
+    if os.name == "nt":
+        pytest.skip("permissions are POSIX's")
+    with tempfile.TemporaryDirectory() as name:
+        user = os.geteuid()
+        try:
+            if user == 0:
+                os.chown(name, 65534, -1)
+                os.seteuid(65534)
+            yield Path(name)
+        finally:
+            os.seteuid(user)
+            os.chmod(name, 0o700)
+
+
+def write(path: Path, text: bytes) -> None:
+    with replacing(path) as file:
+        file.write(text)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+# --- several writers
+
+
+def test_two_threads_save_to_one_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has its file: written in full before one of them is renamed, both are saved."""
+    path, written, met = tmp_path / "weights.safetensors", threading.Barrier(2), set()
+    errors = []
+
+    def fsync(_: int) -> None:
+        if threading.get_ident() not in met:
+            met.add(threading.get_ident())
+            written.wait(60)
+
+    def save(value: float) -> None:
+        try:
+            pf.save({"a": pf.full((9,), value), "b": pf.full((9,), value)}, path)
+        except Exception as error:
+            errors.append(error)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    threads = [threading.Thread(target=save, args=(value,)) for value in (1.0, 2.0)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    values = {x for tensor in pf.load(path).values() for x in tensor.tolist()}
+    assert values in ({1.0}, {2.0})
+    assert names(tmp_path) == [path.name]
+
+
+def test_a_writer_leaves_those_that_live_alone(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with replacing(path) as slow:
+        slow.write(b"slow")
+        write(path, b"quick")
+        assert path.read_bytes() == b"quick"
+        assert len(names(tmp_path)) == 2
+    assert path.read_bytes() == b"slow"
+    assert names(tmp_path) == ["file"]
+
+
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    own = ["file.part", "file.0.part", "file.00000000.0123456789abcdef.part"]
+    for name in own:
+        (tmp_path / name).write_bytes(b"the user's")
+    code = (
+        "import os, sys; from pyframe.io.files import replacing\n"
+        "with replacing(sys.argv[1]) as file:\n"
+        "    file.write(b'half'); file.flush(); os._exit(9)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
+    assert done.returncode == 9
+    (left,) = set(names(tmp_path)) - set(own)
+    assert left.startswith("file.")
+    write(tmp_path / "other", b"")
+    assert left in names(tmp_path), "it is no part of the other file"
+    write(path, b"whole")
+    assert names(tmp_path) == sorted(["file", "other", *own])
+    assert path.read_bytes() == b"whole"
+
+
+@pytest.mark.parametrize("locked", [True, False], ids=["still locked", "already gone"])
+def test_a_new_file_that_is_taken_for_a_dead_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locked: bool
+) -> None:
+    """Between its making and its locking another writer may find it; then there is another one."""
+    fcntl = pytest.importorskip("fcntl", reason="Windows locks what is open")
+    flock, lost = fcntl.flock, []
+
+    def late(fd: Any, how: int) -> None:
+        if not lost:
+            lost.extend(names(tmp_path))
+            (tmp_path / lost[0]).unlink()
+            if locked:
+                raise BlockingIOError
+        flock(fd, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    write(tmp_path / "file", b"text")
+    assert lost
+    assert names(tmp_path) == ["file"]
+    assert (tmp_path / "file").read_bytes() == b"text"
+
+
+def test_without_locks_nothing_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fcntl = pytest.importorskip("fcntl", reason="Windows locks what is open")
+
+    def none(*_: Any) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", none)
+    with replacing(tmp_path / "file"):
+        write(tmp_path / "file", b"text")
+        assert len(names(tmp_path)) == 2
+    assert names(tmp_path) == ["file"]
+
+
+def test_on_windows_old_files_go_and_readers_are_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "fcntl", None)
+    monkeypatch.setattr(files, "_WAITS", (0, 0))
+    replace, refused = os.replace, []
+
+    def read_by_another(part: str, target: str) -> None:
+        if len(refused) < 2:
+            refused.append(part)
+            raise PermissionError
+        replace(part, target)
+
+    monkeypatch.setattr(os, "replace", read_by_another)
+    path = tmp_path / "file"
+    manager = replacing(path)  # a writer that never ends
+    manager.__enter__().write(b"half")
+    (left,) = tmp_path.iterdir()
+    write(path, b"one")
+    assert names(tmp_path) == ["file", left.name]
+    os.utime(left, (0, 0))
+    write(path, b"two")
+    assert names(tmp_path) == ["file"]
+    assert path.read_bytes() == b"two"
+    assert len(refused) == 2
+    with contextlib.suppress(KeyboardInterrupt):
+        manager.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt, GeneratorExit])
+def test_a_failed_write_leaves_what_was_there(tmp_path: Path, error: type[BaseException]) -> None:
+    path = tmp_path / "file"
+    write(path, b"old")
+
+    def interrupted() -> None:
+        with replacing(path) as file:
+            file.write(b"new")
+            raise error
+
+    with pytest.raises(error):
+        interrupted()
+    assert path.read_bytes() == b"old"
+    assert names(tmp_path) == ["file"]
+
+
+# --- what is there already
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o777])
+def test_permissions_stay(tmp_path: Path, writer: Callable[[Path], Any], mode: int) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    with replacing(path):
+        (part,) = set(tmp_path.iterdir()) - {path}
+        assert stat.S_IMODE(part.stat().st_mode) == mode, "nobody else reads it meanwhile"
+    writer(path)
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@posix
+def test_a_new_file_is_as_the_umask_says(tmp_path: Path, writer: Callable[[Path], Any]) -> None:
+    umask = os.umask(0o027)
+    try:
+        writer(tmp_path / "file")
+    finally:
+        os.umask(umask)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives away")
+def test_the_owner_stays(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    os.chown(path, 1234, 4321)
+    write(path, b"new")
+    assert (path.stat().st_uid, path.stat().st_gid) == (1234, 4321)
+
+
+@posix
+@pytest.mark.parametrize("there", [True, False], ids=["", "dangling"])
+def test_links_are_followed(tmp_path: Path, writer: Callable[[Path], Any], there: bool) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    target = folder / "file"
+    if there:
+        target.write_bytes(b"old")
+    (tmp_path / "link").symlink_to("folder/link")
+    (folder / "link").symlink_to(target)
+    writer(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (folder / "link").is_symlink()
+    assert not target.is_symlink()
+    assert target.stat().st_size > 3
+    assert names(folder) == ["file", "link"]
+    assert names(tmp_path) == ["folder", "link"]
+
+
+@posix
+def test_links_in_a_circle(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        write(tmp_path / "a", b"")
+    assert names(tmp_path) == ["a", "b"]
+
+
+def test_the_longest_name(tmp_path: Path) -> None:
+    path = tmp_path / ("ü" * 100 + "x" * 55)  # 255 bytes
+    write(path, b"1")
+    write(path, b"2")
+    assert path.read_bytes() == b"2"
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(PermissionError if os.name == "nt" else IsADirectoryError) as caught:
+        write(tmp_path, b"")
+    assert caught.value.filename == str(tmp_path)
+    assert names(tmp_path) == []
+
+
+def test_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"file is first written .* beside .*: '.*nowhere'"):
+        write(tmp_path / "nowhere" / "file", b"")
+
+
+def test_a_file_that_may_not_be_written(no_root: Path) -> None:
+    path = no_root / "file"
+    path.write_bytes(b"old")
+    path.chmod(0o400)
+    with pytest.raises(PermissionError, match="file"):
+        write(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert names(no_root) == ["file"]
+
+
+def test_a_file_in_a_folder_that_may_not_be_written(no_root: Path) -> None:
+    path = no_root / "file"
+    path.write_bytes(b"old")
+    no_root.chmod(0o500)
+    with pytest.raises(PermissionError, match="Permission denied: file is first written in full"):
+        write(path, b"new")
+    assert path.read_bytes() == b"old"
+
+
+# --- what is no file
+
+
+@posix
+def test_a_fifo(tmp_path: Path) -> None:
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    read: list[bytes] = []
+    thread = threading.Thread(target=lambda: read.append(path.read_bytes()))
+    thread.start()
+    pf.save({"x": pf.ones(2)}, path)
+    thread.join()
+    assert pf.io.safetensors.load(read[0])["x"].tolist() == [1.0, 1.0]
+    assert names(tmp_path) == ["fifo"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd/1"), reason="the system has no /dev/fd")
+@pytest.mark.parametrize("kind", ["pipe", "file"])
+def test_standard_output(tmp_path: Path, kind: str) -> None:
+    code = "import pyframe as pf; pf.save({'x': pf.ones(2)}, '/dev/fd/1')"
+    if kind == "pipe":
+        data = subprocess.run([sys.executable, "-c", code], check=True, stdout=-1).stdout
+    else:
+        with open(tmp_path / "out", "w+b") as out:
+            subprocess.run([sys.executable, "-c", code], check=True, stdout=out)
+            assert os.fstat(out.fileno()).st_nlink == 1, "the shell's file is written, not replaced"
+            data = out.read() or (tmp_path / "out").read_bytes()
+    assert pf.io.safetensors.load(data)["x"].tolist() == [1.0, 1.0]
+    assert files._STREAM.match("/dev/stdout")
+    assert not files._STREAM.match("/dev/stdout.safetensors")
+    assert not files._STREAM.match("/dev/shm/file")
