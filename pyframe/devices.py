@@ -18,6 +18,7 @@ class _Mode(threading.local):
     grad = True  # record gradients
     inference = False  # what is made is an inference tensor
     saved_hooks: tuple[Any, ...] = ()  # (pack, unpack), the innermost last
+    training: Any = None  # {id of a module: its mode} in this thread alone: nn.module.Evaluation
     capture: Any = None  # while one runs, every device is lazy and it keeps what is recorded
 
 

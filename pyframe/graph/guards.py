@@ -321,7 +321,8 @@ def _is_simple(entries: list[tuple[Place, Any]]) -> bool:
     read: Any = type(x).__getattribute__
     if isinstance(x, type):
         return read is type.__getattribute__ and all(type(v) is FunctionType for _, v in entries)
-    return read is object.__getattribute__
+    hidden = (c.__dict__.get(p.key) for c in type(x).__mro__ for p, _ in entries)
+    return read is object.__getattribute__ and not any(hasattr(h, "__set__") for h in hidden)
 
 
 def _nothing(*_: Any) -> Any:

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.devices import device as Device
+from pyframe.devices import device as Device, mode
 from pyframe.graph.fed import Array, Number
 from pyframe.graph.frames import (
     DEPENDENCIES,
@@ -614,11 +614,14 @@ class Observer:
         if isinstance(found, types.MemberDescriptorType):
             self.touch(SLOT, x, name, label, read)
             return
+        own = attributes(x)
         if where is not None and hasattr(type(found), "__set__"):  # a property
             if read:
                 self._of_class(where, name)
-            return
-        own = attributes(x)
+            if type(found).__name__ != "_InDict":
+                return
+            if mode.training is not None and (read or id(x) in mode.training):
+                return  # the mode of a module, which itself tells of it in an evaluation
         if isinstance(own, dict):
             for kind in MEMBERS:  # of a Module
                 if name in own.get(kind, ()) and name not in own:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
@@ -81,14 +82,63 @@ class _Tap(Function):
         return None, *ctx.meet(grads)
 
 
+class _InDict(property):
+    """What lies in an object's dict under its own name: graph/observe.py looks for it there."""
+
+
+def _flag(module: Any) -> bool:
+    found = mode.training.get(id(module))
+    return module.__dict__["training"] if found is None else found
+
+
+def _training(module: Module) -> bool:
+    try:
+        if mode.training is None:
+            return module.__dict__["training"]
+        if mode.capture is None:
+            return _flag(module)
+    except KeyError:  # Module.__init__() was not called yet
+        raise AttributeError("training") from None
+    ref = weakref.ref(module)
+    return bool(mode.capture.watch(lambda: _flag(ref())))
+
+
+def _set_training(module: Module, training: bool) -> None:
+    if mode.training is not None and id(module) in mode.training:
+        mode.training[id(module)] = training
+    else:
+        module.__dict__["training"] = training
+
+
+class Evaluation:
+    """Calls functions with `net` in evaluation mode and without gradients, in this thread alone.
+
+    What the modules hold stays as it is, so that other threads may train the net meanwhile.
+    """
+
+    def __init__(self, net: Module) -> None:
+        self._modules = list(net.modules())  # while they live, no other module has their ids
+        self._flags = {**(mode.training or {}), **{id(m): m.training for m in self._modules}}
+        self(net.eval)  # which may be the user's own
+
+    def __call__(self, fn: Callable[..., Any], *args: Any) -> Any:
+        """What `fn(*args)` gives. It must not wait for others: they would be in this mode too."""
+        before = mode.training, mode.grad
+        mode.training, mode.grad = self._flags, False
+        try:  # no context manager: an interrupt at its own first line would leave the mode on
+            return fn(*args)
+        finally:
+            mode.training, mode.grad = before
+
+
 class Module:
     """A layer or a model: fields that are Parameters, buffers and Modules, and `forward`."""
 
-    training: bool
+    training = _InDict(_training, _set_training)
 
     def __init__(self) -> None:
         set_ = object.__setattr__
-        set_(self, "training", True)
+        self.__dict__["training"] = True
         for name in ("_parameters", "_buffers", "_modules"):
             set_(self, name, {})
         for name in ("_pre_hooks", "_forward_hooks", "_backward_hooks"):
@@ -437,8 +487,9 @@ class Module:
         """Training mode, for this module and all below it."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
-        for m in self.modules():
-            m.training = mode
+        self.training = mode
+        for m in self.children():
+            m.train(mode)
         return self
 
     def eval(self) -> Self:

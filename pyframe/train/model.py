@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import pyframe as pf
 from pyframe import nn
 from pyframe.data import DataLoader, Dataset, TensorDataset
 from pyframe.devices import in_browser
+from pyframe.nn.module import Evaluation
 from pyframe.tensor import gather_async, gather_begin
 from pyframe.train.callbacks import Callback, History, ProgressBar
 
@@ -61,21 +61,6 @@ def _wait(coroutine: Coroutine[Any, Any, Any], twin: str) -> Any:
     raise RuntimeError(f"a callback waited for an event loop: use `await model.{twin}(…)`")
 
 
-@contextlib.contextmanager
-def _evaluating(net: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients; after it, each module is as it was.
-
-    Never hold it over an `await`: a page may train and predict by turns."""
-    was = [(m, m.training) for m in net.modules()]
-    net.eval()
-    try:
-        with pf.no_grad():
-            yield
-    finally:
-        for m, training in was:
-            m.training = training
-
-
 class _Means:
     """Means over steps, weighted by batch size, summed on the device and read together."""
 
@@ -109,11 +94,16 @@ class _Means:
 
 
 class _Steps:
-    """What `fit` and `evaluate` do with a batch, captured by pf.compile; `key` tells of what."""
+    """What `fit` and `evaluate` do with a batch, captured by pf.compile, and the means of what
+    `fn(x, y)` gives. `key` tells of what: it is kept for as long as it is of the same things."""
 
     def __init__(self, key: tuple[Any, ...], means: _Means, fn: Callable[..., Any]) -> None:
         self.key, self.means = key, means
-        self.eager, self.compiled = fn, pf.compile(fn)
+
+        def step(x: pf.Tensor, y: pf.Tensor) -> None:
+            means.add(fn(x, y), len(x))
+
+        self.eager, self.compiled = step, pf.compile(step)
 
 
 class Model:
@@ -157,7 +147,7 @@ class Model:
         self.stop_training = False
         self.epoch = 0
         self._lost = False  # whether the loss was not finite
-        self._steps: dict[str, _Steps] = {}
+        self._free: dict[str, list[_Steps]] = {"train": [], "test": []}  # that nobody uses now
 
     @property
     def device(self) -> pf.device:
@@ -230,20 +220,17 @@ class Model:
 
     # --- training
 
-    def _step(self, kind: str, fn: Callable[..., Any], names: list[str], compiled: bool) -> Any:
-        """(means, function of a batch): `fn(x, y)` gives the values whose means are kept. It is
-        captured, and the capture kept for as long as it is of the same things."""
+    def _take_steps(self, kind: str, fn: Callable[..., Any], names: list[str]) -> _Steps:
+        """Steps that nobody else uses until they are given back: what runs beside has others."""
         key = (self.device, self.loss, self.optimizer, *self.metrics.values())
-        steps = self._steps.get(kind)
+        try:
+            steps = self._free[kind].pop()
+        except IndexError:
+            steps = None
         if steps is None or steps.key != key:
-            means = _Means(names, self.device)
-
-            def step(x: pf.Tensor, y: pf.Tensor) -> None:
-                means.add(fn(x, y), len(x))
-
-            steps = self._steps[kind] = _Steps(key, means, step)
+            steps = _Steps(key, _Means(names, self.device), fn)
         steps.means.start()
-        return steps.means, steps.compiled if compiled else steps.eager
+        return steps
 
     def _train(self, x: pf.Tensor, y: pf.Tensor) -> list[Any]:
         self.optimizer.zero_grad()  # type: ignore[union-attr]
@@ -303,7 +290,8 @@ class Model:
         if verbose and not in_browser():
             watchers.insert(1, ProgressBar(epochs, steps))
         self.stop_training = False
-        means, run = self._step("train", self._train, ["loss", *self.metrics], compile)
+        taken = self._take_steps("train", self._train, ["loss", *self.metrics])
+        means, run = taken.means, taken.compiled if compile else taken.eager
         step = told = 0
         self._lost = False
         await self._tell(watchers, "on_fit_begin", self)
@@ -346,6 +334,7 @@ class Model:
                 if self.stop_training:
                     break
         finally:
+            self._free["train"].append(taken)
             await self._tell(watchers, "on_fit_end", self)
         return history
 
@@ -386,17 +375,21 @@ class Model:
         if device is not None:
             self.to(pf.device(device))
         names = [*(["loss"] if self.loss else []), *self.metrics]
-        means, run = self._step("test", self._test, names, compile)
-        for batch in self._batches(data, batch_size, False, "evaluate"):
-            x, y, size = self._pair(batch, "evaluate")
-            with _evaluating(self.net):
-                run(x, y)
-            means.count += size
-            pf.flush()
-            await asyncio.sleep(0)  # a page delivers its messages now
-        if means.count == 0:
-            raise ValueError("evaluate: the data gave no batch")
-        return await means.begin()()
+        taken = self._take_steps("test", self._test, names)
+        means, run = taken.means, taken.compiled if compile else taken.eager
+        try:
+            evaluation = Evaluation(self.net)
+            for batch in self._batches(data, batch_size, False, "evaluate"):
+                x, y, size = self._pair(batch, "evaluate")
+                evaluation(run, x, y)
+                means.count += size
+                pf.flush()
+                await asyncio.sleep(0)  # a page delivers its messages now
+            if means.count == 0:
+                raise ValueError("evaluate: the data gave no batch")
+            return await means.begin()()
+        finally:
+            self._free["test"].append(taken)
 
     def predict(self, x: Any, **options: Any) -> pf.Tensor:
         """The network's outputs for x, on the CPU; the options are those of `predict_async`."""
@@ -407,10 +400,9 @@ class Model:
         x = _tensor(x)
         if x.ndim == 0 or len(x) == 0:
             raise ValueError(f"predict: expected a batch of samples, got shape {list(x.shape)}")
-        outputs = []
+        outputs, evaluation = [], Evaluation(self.net)
         for part in x.split(batch_size):
-            with _evaluating(self.net):
-                outputs.append(self.net(self._place(part)))
+            outputs.append(evaluation(self.net, self._place(part)))
             pf.flush()
             await asyncio.sleep(0)
         arrays = await gather_async(outputs)
@@ -438,8 +430,9 @@ class Model:
         if input_size is not None:
             handles = [m.register_forward_hook(note) for _, m in leaves]
             try:
-                with _evaluating(self.net):
-                    self.net(pf.zeros(1, *input_size, dtype=dtype, device=self.device))
+                Evaluation(self.net)(
+                    self.net, pf.zeros(1, *input_size, dtype=dtype, device=self.device)
+                )
             finally:
                 for h in handles:
                     h.remove()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -175,6 +176,158 @@ def test_predictions_between_the_steps() -> None:
 
     assert asyncio.run(program()) == {(True, True), (False, False)}
     assert pf.is_grad_enabled()
+
+
+def test_evaluations_at_once_have_means_of_their_own(device: str) -> None:
+    x, y = task(256)
+    model = make().to(device)
+    want = model.evaluate((x, y))
+
+    async def program() -> Any:
+        some = [model.evaluate_async((x, y), batch_size=b) for b in (5, 40, 256)]
+        return await asyncio.gather(*some)
+
+    for found in asyncio.run(program()):
+        assert found == pytest.approx(want, rel=1e-4)
+
+
+class Halting(nn.Module):
+    """Stops in the middle of a thread's forward until it may go on, and notes the modes there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.within, self.go_on = threading.Event(), threading.Event()
+        self.seen: dict[bool, set[Any]] = {True: set(), False: set()}
+
+    def forward(self, x: pf.Tensor) -> pf.Tensor:
+        main = threading.current_thread() is threading.main_thread()
+        if not main:
+            self.within.set()
+            assert self.go_on.wait(60)
+        self.seen[main].add((self.training, pf.is_grad_enabled()))
+        return x
+
+
+@pytest.mark.parametrize("what", ["fit", "predict", "evaluate"])
+def test_threads_have_modes_of_their_own(what: str) -> None:
+    """While another thread is in the middle of a prediction, this one is in the mode it needs."""
+    x, y = task(64)
+    halt = Halting()
+    net = nn.Sequential(nn.Dropout(0.5), nn.Linear(2, 4), halt)
+    model = pf.Model(net, nn.CrossEntropyLoss(), optim.SGD(net.parameters(), lr=0.01))
+    other = threading.Thread(target=lambda: model.predict(x))
+    net[1].eval()
+    before = [m.training for m in net.modules()]
+    other.start()
+    try:
+        assert halt.within.wait(60)
+        assert [m.training for m in net.modules()] == before
+        if what == "fit":
+            model.fit((x, y), verbose=0, compile=False, device=None)
+            before = [True] * 4
+        elif what == "predict":
+            first, second = model.predict(x), model.predict(x)
+            assert first.tolist() == second.tolist()
+        else:
+            model.evaluate((x, y), compile=False)
+    finally:
+        halt.go_on.set()
+        other.join()
+    assert halt.seen == {True: {(what == "fit",) * 2}, False: {(False, False)}}
+    assert [m.training for m in net.modules()] == before
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_modes_after_an_error(error: type[BaseException]) -> None:
+    class Fails(nn.Module):
+        def forward(self, x: pf.Tensor) -> pf.Tensor:
+            assert not self.training
+            raise error("stop")
+
+    net = nn.Sequential(nn.Linear(2, 4), nn.Dropout(0.5), Fails())
+    net[0].eval()
+    model = pf.Model(net, nn.CrossEntropyLoss())
+    for call in (
+        lambda: model.predict(task(8)[0]), lambda: model.evaluate(task(8)),
+        lambda: model.summary((2,)),
+    ):  # fmt: skip
+        with pytest.raises(error, match="stop"):
+            call()
+        assert [m.training for m in net.modules()] == [True, False, True, True]
+        assert pf.is_grad_enabled()
+
+
+def test_modules_with_a_mode_of_their_own() -> None:
+    """Own `train` and `eval` are called, and a module may be told in the middle of a forward."""
+
+    class Frozen(nn.Sequential):
+        def train(self, mode: bool = True) -> Any:
+            return super().train(False)
+
+    class Uncertain(nn.Module):  # drops out in evaluation too
+        def __init__(self) -> None:
+            super().__init__()
+            self.drop, self.watch = nn.Dropout(0.5), Watching()
+
+        def eval(self) -> Any:
+            super().eval()
+            self.drop.train()
+            return self
+
+        def train(self, mode: bool = True) -> Any:
+            super().train(mode)
+            self.drop.train()
+            return self
+
+        def forward(self, x: pf.Tensor) -> pf.Tensor:
+            self.watch.train()
+            return self.watch(self.drop(x))
+
+    frozen, uncertain = Frozen(Watching()), Uncertain()
+    net = nn.Sequential(frozen, nn.Linear(2, 4), uncertain)
+    model = pf.Model(net, nn.CrossEntropyLoss(), optim.SGD(net.parameters(), lr=0.01))
+    x, y = task(64)
+    model.fit((x, y), verbose=0, device="cpu")
+    assert frozen[0].seen == {(False, True)}
+    before = [m.training for m in net.modules()]
+    assert before == [True, False, False, True, True, True, True]
+    uncertain.watch.seen.clear()
+    assert model.predict(x).tolist() != model.predict(x).tolist()
+    assert uncertain.watch.seen == {(True, False)}
+    assert [m.training for m in net.modules()] == before
+
+
+def test_what_a_net_compiles_follows_the_mode(device: str) -> None:
+    class Compiled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.drop = nn.Dropout(0.5)
+            self.run = pf.compile(lambda x: self.drop(x) * 2)
+
+        def forward(self, x: pf.Tensor) -> pf.Tensor:
+            return self.run(x)
+
+    net = Compiled()
+    model, x = pf.Model(net), pf.ones(8, 8, device=device)
+    for training in (True, False, True):
+        net.train(training)
+        for _ in range(2):
+            assert (net(x).tolist() == [[2.0] * 8] * 8) is not training
+            assert pf.Model(nn.Sequential(net)).predict(x).tolist() == [[2.0] * 8] * 8
+            assert model.predict(x).tolist() == [[2.0] * 8] * 8
+    assert net.run.captured == 3  # trained, not trained, and evaluated as part of either net
+
+
+def test_an_evaluation_is_captured_once(device: str) -> None:
+    """Whatever the mode that the net is in."""
+    x, y = task(64)
+    model = make().to(device)
+    model.net.append(nn.Dropout(0.5))
+    for training in (True, False, True):
+        model.net.train(training)
+        model.evaluate((x, y))
+    (steps,) = model._free["test"]
+    assert (steps.compiled.captured, steps.compiled.replayed) == (1, 2)
 
 
 class Recorder(Callback):
