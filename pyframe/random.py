@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from pyframe import devices as _device, dtypes as dt
 from pyframe.devices import device as Device, mode
 from pyframe.graph.capture import outside
+from pyframe.graph.fed import recording
 from pyframe.graph.node import Node
 from pyframe.ops import (
     check,
@@ -33,6 +35,17 @@ from pyframe.ops.op import apply
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, no_grad, upload
 
+_DRAWING = threading.RLock()
+
+
+def _alone() -> Any:
+    """The lock of all states, which a draw reads and moves on. A capture keeps it, as its run
+    leaves them without values until it ends."""
+    capture = recording()
+    if capture is not None:
+        capture.hold(_DRAWING)
+    return _DRAWING
+
 
 class Generator:
     """A seeded stream of random numbers, with one counter per device."""
@@ -44,10 +57,11 @@ class Generator:
 
     def manual_seed(self, seed: int) -> Generator:
         """Start over from `seed` (any int, taken modulo 2**64)."""
-        self._seed = int(seed) & (2**64 - 1)
-        self._host_draws = 0
-        for state in self._states.values():  # the same tensors, as replays know them
-            state._overwrite(upload(self._start(), state.device))
+        with _alone():
+            self._seed = int(seed) & (2**64 - 1)
+            self._host_draws = 0
+            for state in self._states.values():  # the same tensors, as replays know them
+                state._overwrite(upload(self._start(), state.device))
         return self
 
     def _start(self) -> np.ndarray:
@@ -78,7 +92,7 @@ class Generator:
         self._host_draws = host
         start = self._start()
         start[2] = draws
-        with no_grad(), outside():
+        with _alone(), no_grad(), outside():
             held = self._states.get(_device.cpu)
             if held is None:
                 self._states[_device.cpu] = upload(start, _device.cpu)
@@ -92,6 +106,10 @@ class Generator:
 
     def bits(self, shape: tuple[int, ...], device: Device) -> Tensor:
         """uint32 random bits on `device`."""
+        with _alone():
+            return self._bits(shape, device)
+
+    def _bits(self, shape: tuple[int, ...], device: Device) -> Tensor:
         state = self._states.get(device)
         if state is None:
             with outside():
@@ -113,8 +131,9 @@ class Generator:
         """uint32 (n,) random bits on the host, of a stream of their own."""
         if mode.capture is not None:
             mode.capture.drawn_on_host()
-        draw = self._host_draws
-        self._host_draws += 1
+        with _DRAWING:
+            draw = self._host_draws
+            self._host_draws += 1
         key = self._seed ^ 0x9E3779B97F4A7C15  # not the devices' stream
         words = mathfn.philox(key & 0xFFFFFFFF, key >> 32, draw & 0xFFFFFFFF, 0, (n + 3) // 4)
         return words.reshape(-1)[:n]

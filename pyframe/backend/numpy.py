@@ -23,7 +23,7 @@ class NumpyBackend:
 
     def __init__(self) -> None:
         self.stats = Stats()
-        self.checks: Any = None  # for what is checked within a replay
+        self.errors: list[Any] = []  # of what is checked within a replay
         cores = os.cpu_count() or 1
         self.adapter = f"NumPy {np.__version__} on {cores} core{'s' * (cores > 1)}"
 

@@ -73,21 +73,29 @@ class _Cached(NamedTuple):
     used: list[list[Any]]  # handles that the last runs wrote to, the latest last
 
 
+class _Local(threading.local):
+    """What each thread has for itself."""
+
+    checks: Checks | None = None  # what they found is raised by the next read
+
+
 class WebGPU:
     """A Backend over WebGPU. A subclass gives buffers, transfers and replay: the `_` hooks."""
 
     name = "webgpu"
     adapter = ""
     software = False
+    lost = ""  # why, once the device is gone
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.stats = Stats()
-        self.pending: list[weakref.ref[Any]] = []
+        self.pending: list[weakref.ref[Any]] = []  # all threads'
         self._shelves: dict[tuple[int, str], set[Any]] = {}
         self._programs: OrderedDict[Any, _Cached] = OrderedDict()
         self._scratch: dict[int, list[Buffer]] = {}
-        self.checks: Checks | None = None  # what it found is raised by the next read
+        self.local = _Local()
+        self.errors: list[tuple[type[Exception], str]] = []  # of all threads' checks
         # what was loaded, by the id of what `_run` takes, for profiles
         self.programs: weakref.WeakValueDictionary[int, Program] = weakref.WeakValueDictionary()
         self.lock = threading.RLock()  # one Program at a time, as they share their temporaries
@@ -137,9 +145,10 @@ class WebGPU:
                 f"largest buffer is {most} bytes; split the tensor or use device='cpu'"
             )
         shelf = self._shelf(size, kind)
-        with self.lock:
-            if shelf:
-                return self._take(min(shelf), size, shelf)  # equal steps then find equal buffers
+        if shelf:
+            with self.lock:
+                if shelf:  # equal steps then find equal buffers
+                    return self._take(min(shelf), size, shelf)
         self.stats.buffers += 1
         self.stats.bytes_live += size
         return Buffer(self._create(size), size, self, shelf)
@@ -275,13 +284,13 @@ class WebGPU:
 
     def flush(self, extra: Sequence[Node] = ()) -> None:
         """Run all recorded work that a live tensor (or `extra`) still needs."""
-        if not self.pending and not extra:
-            return
-        with self.lock:
-            self._flush(extra)
+        with self.lock:  # who finds nothing to run may need what another thread runs now
+            if self.pending or extra:
+                self._flush(extra)
 
     def _flush(self, extra: Sequence[Node]) -> None:
-        pending, self.pending = self.pending, []
+        pending = self.pending[:]
+        del self.pending[: len(pending)]  # other threads go on adding to it
         roots: dict[int, Node] = {}
         for ref in pending:
             storage = ref()
@@ -357,7 +366,8 @@ class WebGPU:
                 # a view's own elements, in a buffer that only this read sees
                 node = Node(node.op, node.inputs, node.attrs, node.shape, node.dtype, node.device)
             nodes.append(node)
-        flags = [] if self.checks is None else [self.checks.flag._value()]
+        checks = self.local.checks
+        flags = [] if checks is None else [checks.flag._value()]
         self.flush([*nodes, *flags])
         return [*nodes, *flags]
 
@@ -393,8 +403,9 @@ class WebGPU:
             flat = np.frombuffer(data, storage_dtype(n.dtype), math.prod(shape))
             flat = flat != 0 if n.dtype is dt.bool_ else flat.astype(n.dtype.numpy)
             arrays.append(flat.reshape(shape))
-        if self.checks is not None:
-            self.checks.look(int(arrays.pop()))
+        if len(nodes) > len(tensors):  # the flag of this thread's checks came with them
+            assert self.local.checks is not None
+            self.local.checks.look(int(arrays.pop()))
         return arrays
 
 

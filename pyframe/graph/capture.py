@@ -14,6 +14,7 @@ import numpy as np
 from pyframe import dtypes as dt
 from pyframe.devices import device as Device
 from pyframe.grad_mode import set_inference
+from pyframe.graph.checks import Checks
 from pyframe.graph.fed import Number, seen
 from pyframe.graph.fuse import toposort
 from pyframe.graph.node import Node, Storage
@@ -37,15 +38,33 @@ class Capture:
         self.constants: dict[int, Storage] = {}  # of tensors made from host data on the way
         self.grads: dict[int, tuple[Tensor, Tensor | None, bool]] = {}  # leaf, before, was read
         self.asked: list[tuple[Callable[[], Any], Any, str]] = []  # get, its answer, line
+        self.go_on: Callable[[], None] = lambda: None  # called where it goes on eagerly
         self.numbers: dict[Any, Node] = {}  # the const nodes of Numbers
         # by storage: tensors made of arrays that are read anew (their nodes, and what gives the
         # array), and whether the array is to see what is written to the tensor
         self.fed: dict[int, tuple[Node, Callable[[], np.ndarray], bool]] = {}
         self.born: set[int] = set()  # the ids of tensors that were made here
+        self.checks: Checks | None = None  # on the CPU
+        self.locks: list[Any] = []  # held until what the run has written is settled
+        self.watching = contextlib.ExitStack()  # what the run is observed by
         self.broken = ""  # why it cannot be replayed
         self.first = _op.next_seq()  # of the history that is made in here
 
+    def __enter__(self) -> Capture:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.watching.close()
+        while self.locks:
+            self.locks.pop().release()
+
     # --- what the recording code tells
+
+    def hold(self, lock: Any) -> None:
+        """Keep other threads from state that this run writes to."""
+        if lock not in self.locks:
+            lock.acquire()
+            self.locks.append(lock)
 
     def saw(self, x: Tensor) -> None:
         """`x`, which has its value, is an operand."""
@@ -98,6 +117,7 @@ class Capture:
         """What was recorded runs now, and the rest of the function eagerly."""
         self.broken = f"{user_line()} {why}"
         self.finish()
+        self.go_on()
 
     def undo(self) -> None:
         """Let everything be as before the capture."""
@@ -111,6 +131,10 @@ class Capture:
         """Compute what was recorded, as if the ops had run one by one."""
         mode.capture = None
         run_eagerly(self)
+        while self.locks:
+            self.locks.pop().release()
+        if self.checks is not None:
+            self.checks.look(int(self.checks.flag._storage.node.data))
 
     def alive(self) -> list[Storage]:
         """The storages that something still holds and that have no value yet."""

@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyframe import dtypes as dt
-from pyframe.devices import device as Device
+from pyframe.devices import device as Device, mode
 
 if TYPE_CHECKING:
     from pyframe.tensor import Tensor
 
 
 class Checks:
-    """A device's flag: 0, or the number of the first check that failed."""
+    """A flag: 0, or the number of the first check that failed. On a GPU each thread has its own,
+    so that an error is raised where it was made; on the CPU each capture has one."""
 
     def __init__(self, device: Device) -> None:
         from pyframe.ops.creation import zeros
 
         self.flag = zeros((), dtype=dt.int32, device=device)
-        self.errors: list[tuple[type[Exception], str]] = []
+        self.errors: list[tuple[type[Exception], str]] = device.backend.errors
 
     def check(self, bad: Tensor, message: str, error: type[Exception]) -> None:
         """Note `error(message)` for the next look if any element of `bad` is true by then."""
@@ -41,11 +42,12 @@ class Checks:
 
 
 def of(device: Device) -> Checks:
-    """The checks of `device`, made when it is first needed."""
-    checks: Checks | None = device.backend.checks
+    """The checks on `device` of this thread, or capture; made when they are first needed."""
+    owner = device.backend.local if device.always_lazy else mode.capture
+    checks: Checks | None = owner.checks
     if checks is None:
         from pyframe.graph.capture import outside
 
         with outside():
-            checks = device.backend.checks = Checks(device)
+            checks = owner.checks = Checks(device)
     return checks

@@ -50,6 +50,8 @@ from pyframe.tensor import Tensor
 
 _CAPTURING = threading.RLock()
 
+_MISSED, _EAGERLY = object(), object()  # no replay fits a call, or none could
+
 MAX_CAPTURES = 8  # of one function, kept for the next calls
 MAX_SAME = 3  # of them in a row for a number that is another each time
 MAX_UNREADY = 4  # of them in a row that no replay could follow
@@ -226,6 +228,7 @@ class _Replay:
         ]
         renew(capture)
         self.hits = 0
+        self.locks = tuple(capture.locks)
         self.on_device = any(part.device.type != "cpu" for part in self.parts)
 
     def _rely(
@@ -263,7 +266,7 @@ class _Replay:
                 sources[id(own)] = i, False
             sources[id(whole)] = i, True
         by_device: dict[Any, list[Storage]] = {}
-        checks = cpu.backend.checks
+        checks = capture.checks
         for s in roots:
             early = checks is not None and s is checks.flag._storage and _is_small(s.node)
             by_device.setdefault("checks" if early else s.node.device, []).append(s)
@@ -298,9 +301,11 @@ class _Replay:
     def look(self) -> None:
         """Raise what a check of values on the CPU found. One that takes little is made before all
         else (_BadIndexError: nothing is done yet), another one with the rest."""
-        flag = self.checked and self.checked.flag._storage.node.data
+        if self.checked is None:
+            return
+        flag = self.checked.flag._storage.node.data
         if flag is not None and flag[()]:
-            error, message = self.checked.errors[flag[()] - 1]  # type: ignore[union-attr]
+            error, message = self.checked.errors[flag[()] - 1]
             flag[...] = 0
             raise _BadIndexError if self.early else error(message)
 
@@ -529,7 +534,7 @@ def _cut(x: Tensor, steps: Any) -> Tensor:
 class _Gone:
     """In the place of a replay something of which is gone for good; it tells what."""
 
-    hits, on_device, parts = 0, False, ()
+    hits, parts, locks = 0, (), ()
 
     def __init__(self, guard: Guard) -> None:
         self.guard = guard
@@ -556,6 +561,7 @@ class Compiled:
         self.unfit: set[Any] = set()  # places that were fed, and can't be
         self.fed: dict[Any, set[int]] = {}  # by the picture of the arguments: numbers likewise
         self.numbers: list[Any] = []  # among the arguments of the present call
+        self.on_device = False  # whether replays run on a GPU
         self.lock = threading.RLock()
         functools.update_wrapper(self, fn, updated=())
 
@@ -597,36 +603,57 @@ class Compiled:
         """Replay the call, or capture it if it is the first of its kind."""
         if self.eager or mode.capture is not None:
             return self.fn(*args, **kwargs)
-        with self.lock:
-            tensors: list[Tensor] = []
-            try:
-                key, numbers = self.key(args, kwargs, tensors)
-            except TypeError as e:
-                self.give_up(f"{e}")
-                return self.fn(*args, **kwargs)
-            self.numbers = numbers
-            some = tuple(self.replays.get(key, ()))
-            if some:
-                flush()
-            # a replay on a GPU, and every capture, changes state that all threads share
-            alone = contextlib.nullcontext() if some and not some[0].on_device else _CAPTURING
-            with alone:
-                for replay in some:
+        # A replay on a GPU, and every capture, changes state that all threads share. That lock
+        # comes first: what is captured may call a function that another thread replays.
+        with _CAPTURING if self.on_device else self.lock, self.lock:
+            out, _ = self.replay(args, kwargs)
+        if out is _MISSED:
+            with contextlib.ExitStack() as held:
+                held.enter_context(_CAPTURING)
+                held.enter_context(self.lock)
+                out, some = self.replay(args, kwargs)
+                if out is _MISSED:
+                    out = self.capture_anew(some, args, kwargs, held)
+        return self.fn(*args, **kwargs) if out is _EAGERLY else out
+
+    def replay(self, args: Any, kwargs: Any) -> tuple[Any, Sequence[_Replay]]:
+        """What a call gives, if there is a replay for it: else _MISSED, and the captures of its
+        kind; _EAGERLY if the function is to run as it is."""
+        tensors: list[Tensor] = []
+        try:
+            key, self.numbers = self.key(args, kwargs, tensors)
+        except TypeError as e:
+            self.give_up(f"{e}")
+            return _EAGERLY, ()
+        some = self.replays.get(key, ())
+        if some:
+            flush()
+            for replay in tuple(some):
+                for lock in replay.locks:
+                    lock.acquire()
+                try:
                     if replay.ready():
                         self.replayed += 1
-                        try:
-                            return replay(tensors)
-                        except _BadIndexError:
-                            return self.fn(*args, **kwargs)  # it says what is wrong, and where
-            with _CAPTURING:
-                for replay in some:  # another thread's capture is over now
-                    if replay.ready():
-                        return self(*args, **kwargs)
-                if self.settle(key, some):
-                    key, numbers = self.key(args, kwargs, tensors := [])
-                if self.eager:
-                    return self.fn(*args, **kwargs)
-                return self.capture(key, tensors, args, kwargs)
+                        return replay(tensors), ()
+                except _BadIndexError:
+                    return _EAGERLY, ()  # it says what is wrong, and where
+                finally:
+                    for lock in replay.locks:
+                        lock.release()
+        return _MISSED, some
+
+    def capture_anew(
+        self, some: Sequence[_Replay], args: Any, kwargs: Any, held: contextlib.ExitStack
+    ) -> Any:
+        """Capture a call that no replay fits."""
+        tensors: list[Tensor] = []
+        key, self.numbers = self.key(args, kwargs, tensors)
+        if self.settle(key, some):
+            key, self.numbers = self.key(args, kwargs, tensors := [])
+        if self.eager:
+            return _EAGERLY
+        with Capture() as capture:
+            return self.capture(capture, key, tensors, args, kwargs, held)
 
     def key(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> tuple[Any, list[Any]]:
         """What must be equal for a call to be replayed, and the numbers among the arguments;
@@ -721,30 +748,40 @@ class Compiled:
                   for i in differ]  # fmt: skip
         return [(p, 0, 0) for p in places], sum(r.hits for r in self.replays[last])
 
-    def capture(self, key: Any, tensors: list[Tensor], args: Any, kwargs: Any) -> Any:
+    def capture(
+        self, capture: Capture, key: Any, tensors: list[Tensor], args: Any, kwargs: Any,
+        held: contextlib.ExitStack,
+    ) -> Any:  # fmt: skip
         self.captured += 1
         flush()
         nodes = [(x._node, x._storage.node) for x in tensors]
         values = [(place, place.get()) for place in self.lifted]
         fed = {place.id(): (place, _stand_in(place, v), v) for place, v in values}
         observer = Observer(self.fn, fed)
-        capture = mode.capture = Capture()
+        given = self.fed.get(key[0]) or any(g is not v for _, g, v in fed.values())
+
+        def go_on() -> None:  # what is left of the function may wait for other threads
+            if not given:
+                capture.watching.close()
+                held.close()
+
+        mode.capture, capture.go_on = capture, go_on
         try:
             observer.discover_arguments(args, kwargs)
             used = self.with_numbers(key, args, kwargs)
             observer.numbered = key[0] in self.fed
             observer.give()
-            with observed(observer), grads_seen():
+            with capture.watching:
+                capture.watching.enter_context(observed(observer))
+                capture.watching.enter_context(grads_seen())
                 result = self.fn(*used[0], **used[1])
         except BaseException as e:
-            given = self.fed.get(key[0]) or any(g is not v for _, g, v in fed.values())
             if capture.broken or not given or not isinstance(e, Exception):
                 if not capture.broken:
                     capture.finish()
                 raise
             why = f"{user_line()} can't take a number that changes ({type(e).__name__}: {e})"
         else:
-            given = self.fed.get(key[0]) or any(g is not v for _, g, v in fed.values())
             self.asks = self.asks or observer.asks
             why = observer.asks if given and not capture.broken else ""
         finally:
@@ -782,7 +819,8 @@ class Compiled:
     ) -> Any:  # fmt: skip
         """After a captured run: keep a replay of it if there can be one."""
         if capture.broken:
-            self.broken(capture.broken, observer, key[0])
+            with self.lock:
+                self.broken(capture.broken, observer, key[0])
             return observer.without_numbers(result)
         gc.collect()  # what only a cycle of dead objects holds would be computed
         found = observer.finish(result)
@@ -799,7 +837,7 @@ class Compiled:
             capture.undo()
             observer.undo()
             found.effects.clear()
-            return self.fn(*args, **kwargs)
+            return _EAGERLY
         except (_HistoryError, RecursionError) as e:
             capture.finish()
             own = isinstance(e, _HistoryError)
@@ -812,8 +850,8 @@ class Compiled:
             return observer.without_numbers(result)
         except BaseException as e:
             capture.undo()
-            if isinstance(e, IndexError) and cpu.backend.checks is not None:  # see `_Replay.run`
-                cpu.backend.checks.look(int(cpu.backend.checks.flag._storage.node.data))
+            if isinstance(e, IndexError) and capture.checks is not None:  # see `_Replay.run`
+                capture.checks.look(int(capture.checks.flag._storage.node.data))
             raise
         finally:
             observer.settle(found.effects)
@@ -852,6 +890,7 @@ class Compiled:
 
     def keep(self, key: Any, replay: _Replay) -> None:
         """Remember a capture, and forget the oldest ones."""
+        self.on_device = self.on_device or replay.on_device
         some = self.replays.setdefault(key, [])
         self.replays.move_to_end(key)
         self.misses = 0 if any(r.hits for r in some) else self.misses + 1

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.backend.base import Limits
+from pyframe.graph import checks
 from pyframe.graph.capture import Capture
 from pyframe.graph.fed import Number, now, seen
 from pyframe.graph.fuse import toposort
@@ -79,7 +80,9 @@ class _Part:
             if n.op is not CONST and _holds_number(n.attrs):
                 raise FixedError(f"{n.op.name} needs")  # type: ignore[union-attr]
         limits = HOST if host else self.device.backend.limits
-        movable = None if host else {id(n) for n in given if id(n) not in sources}
+        found = None if host else self.device.backend.local.checks
+        flag = found and before.get(id(found.flag._storage), found.flag._storage.node)
+        movable = None if host else {id(n) for n in given if id(n) not in sources and n is not flag}
         self.program, inputs, constants = schedule(
             order, nodes, limits, in_place, movable, [id(n) for n in order if _asks(n)]
         )
@@ -94,8 +97,12 @@ class _Part:
         self.live = [(i, n.attrs[0]) for i, n in enumerate(constants) if _asks(n)]
         self.arguments = [(i, *sources[id(n)], n) for i, n in enumerate(inputs) if id(n) in sources]
         self.states = []
+        self.settled = False
+        self.flag = -1  # the slot of the checks' flag, of which each thread has its own
         for i, n in enumerate(inputs):
-            if id(n) not in sources:
+            if n is flag:
+                self.flag, self.flag_data = i, n.data
+            elif id(n) not in sources:
                 storage = owner.get(id(n)) or Storage(n)
                 self.states.append(_State(storage, n, i, id(storage) in before))
         slot_of = dict(zip(map(id, nodes), self.program.outputs, strict=True))
@@ -119,6 +126,7 @@ class _Part:
 
     def settle(self, data: Sequence[Any]) -> None:
         """Give the captured tensors what the first run computed."""
+        self.settled = True
         for (s, _), d in zip(self.fresh, data, strict=True):
             s.node.data, s.node.inputs = d, ()
         replaced = {id(n): old for old, _, n in self.back}
@@ -227,6 +235,8 @@ class DevicePart(_Part):
         self.buffers: list[Any] = [None] * len(slots)
         for st in self.states:
             self.buffers[st.slot] = st.data
+        if self.flag >= 0:
+            self.buffers[self.flag] = self.flag_data
         fresh = {slot for _, slot in self.fresh}
         self.whole = [self.region(r, n) for r, n in enumerate(regions)]
         own = [i for i, s in enumerate(slots) if s.kind == TEMP and s.region < 0]
@@ -281,6 +291,13 @@ class DevicePart(_Part):
     def memory(self, slot: int, n: Node) -> Any:
         return self.buffers[slot]
 
+    def own_flag(self) -> Any:
+        """The memory of this thread's flag."""
+        node = checks.of(self.device).flag._storage.node
+        if node.data is None:
+            self.backend.flush([node])
+        return node.data
+
     def run(self, args: Sequence[tuple[Node, Node]]) -> list[Any]:
         with self.backend.lock:  # threads take turns
             return self.run_alone(args)
@@ -289,6 +306,10 @@ class DevicePart(_Part):
         backend, handles = self.backend, self.handles
         for slot, arg, _, _ in self.arguments:
             handles[slot] = args[arg][1].data.handle
+        flag = None
+        if self.flag >= 0 and self.settled:
+            flag = self.own_flag()
+            handles[self.flag] = flag.handle
         out = []
         for _, slot in self.fresh:
             buffer = self.buffers[slot]
@@ -300,6 +321,8 @@ class DevicePart(_Part):
             self.params = pack_params(self.program.params, self.values, self.program.param_bytes)
         backend._run(self.loaded, handles, self.params)
         for data, slot, _ in self.back:
+            if flag is not None and data is self.buffers[self.flag]:
+                data = flag
             backend.copy(data, self.buffers[slot], self.program.slots[slot].nbytes)
         for s, slot in self.own:
             n = s.node
@@ -321,6 +344,8 @@ class DevicePart(_Part):
             node = st.storage.node
             if node.data is st.data and not node.shared:
                 continue
+            if node.data is None:  # another thread has just recorded it
+                self.backend.flush([node])
             if node.data is None or node.shape != st.node.shape:
                 return False
             size = self.program.slots[st.slot].nbytes
