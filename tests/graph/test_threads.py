@@ -173,9 +173,9 @@ def test_eager_work_of_another_thread_within_a_capture(device: str) -> None:
     seen: list[Any] = []
     f = pf.compile(step)
     with pytest.warns(RuntimeWarning):  # for the list, and for the thread
-        assert f(x).item() == 10
+        assert [f(x).item() for _ in range(4)] == [10] * 4
     assert w.grad is not None
-    assert w.grad.tolist() == [8, 12]
+    assert w.grad.tolist() == [32, 48]
     assert seen == [[0, 7]] * len(seen)
 
 
