@@ -11,6 +11,8 @@ from pyframe.autograd.anomaly_mode import (
     is_anomaly_enabled as is_anomaly_enabled,
 )
 from pyframe.devices import (
+    DeviceLostError as DeviceLostError,
+    OutOfMemoryError as OutOfMemoryError,
     device as device,
     device_name as device_name,
     get_default_device as get_default_device,

@@ -7,9 +7,32 @@ import os
 import sys
 import threading
 import warnings
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 GPU_ALIASES = ("gpu", "webgpu", "cuda")
+
+
+class DeviceLostError(RuntimeError):
+    """A GPU was lost, or a value is needed that was on one. The next use opens the GPU anew."""
+
+    what = "a GPU was lost"  # the message without the advice
+
+
+class OutOfMemoryError(RuntimeError, MemoryError):
+    """A GPU has no memory left for a tensor."""
+
+
+_locks: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def lock() -> Any:
+    """A lock as threading.RLock. In a forked process it is free, whichever thread of the parent
+    held it: that thread does not exist there."""
+    made = threading.RLock()
+    _locks.add(made)
+    return made
 
 
 class _Mode(threading.local):
@@ -23,6 +46,22 @@ class _Mode(threading.local):
 
 
 mode = _Mode()
+
+
+_opening = lock()
+
+
+class _Opened:
+    """The `Backend` of a device, made when it is first used and again after a loss. A cached
+    property, but for one lock that a fork leaves free."""
+
+    def __get__(self, d: Any, owner: Any) -> Any:
+        if d is None:
+            return self
+        with _opening:
+            if "backend" not in d.__dict__:
+                d.__dict__["backend"] = _open(d)
+            return d.__dict__["backend"]
 
 
 class device:  # noqa: N801  (PyTorch's name)
@@ -61,14 +100,7 @@ class device:  # noqa: N801  (PyTorch's name)
         """Whether ops on this device are only recorded now: the CPU's are within a capture."""
         return self.always_lazy or mode.capture is not None
 
-    @functools.cached_property
-    def backend(self) -> Any:
-        """The `Backend` of this device, made when it is first used."""
-        if self.type == "cpu":
-            from pyframe.backend.numpy import NumpyBackend
-
-            return NumpyBackend()
-        return _open_gpu(self.index)
+    backend: Any = _Opened()
 
     def __str__(self) -> str:
         return self.type if self.index == 0 else f"{self.type}:{self.index}"
@@ -88,6 +120,19 @@ def in_browser() -> bool:
     return sys.platform == "emscripten"
 
 
+def _open(d: device) -> Any:
+    if d.type == "cpu":
+        from pyframe.backend.numpy import NumpyBackend
+
+        return NumpyBackend()
+    try:
+        return _open_gpu(d.index)
+    except RuntimeError as error:
+        if d not in _lost or isinstance(error, DeviceLostError):
+            raise
+        raise lost_error(f"{_lost[d]}, and it can't be opened again ({error})") from error
+
+
 def _open_gpu(index: int) -> Any:
     if in_browser():
         from pyframe.backend.browser import BrowserGPU
@@ -103,6 +148,59 @@ def _open_gpu(index: int) -> Any:
             stacklevel=3,
         )
     return backend
+
+
+# --- the end of a GPU
+
+gone: list[Callable[[device], Any]] = []  # told of a device whose memory is gone
+_lost: dict[device, str] = {}  # what became of the GPUs that were lost
+
+
+def lose(backend: Any, why: str) -> DeviceLostError:
+    """Note that a GPU is gone, so that its next use opens it anew: the error to raise."""
+    with _opening:
+        if not backend.lost:
+            backend.lost = f"the GPU ({backend.adapter}) was lost: {why}"
+            users = [d for d in device._known.values() if d.__dict__.get("backend") is backend]
+            for d in users:
+                _lost[d] = backend.lost
+                _forget(d)
+    return lost_error(backend.lost)
+
+
+def lost_error(what: str = "") -> DeviceLostError:
+    """The error for a loss; by default for a value that was on a GPU lost before."""
+    if not what:
+        what = f"a value is needed that is gone: {'; '.join(_lost.values()) or 'its GPU was lost'}"
+    error = DeviceLostError(
+        f"{what}. What its tensors held is gone; new ones are made on the GPU opened anew. Give "
+        "networks and optimizers their values again (load_state_dict); Model.fit goes on by itself"
+    )
+    error.what = what
+    return error
+
+
+def _forget(d: device) -> None:
+    d.__dict__.pop("backend", None)
+    for tell in gone:
+        tell(d)
+
+
+def _after_fork() -> None:
+    """In a forked process: no other thread holds a lock, and its parent's GPUs are not its own."""
+    native = sys.modules.get("pyframe.backend.native")
+    if native is not None:
+        native.leave()
+    for one in list(_locks):
+        if not one._is_owned():
+            one._at_fork_reinit()
+    for d in list(device._known.values()):
+        if d.type != "cpu" and "backend" in d.__dict__:
+            _forget(d)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 @functools.cache

@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-import threading
 from collections.abc import Callable
 from typing import Any
 
-from pyframe.devices import mode
+from pyframe.devices import lock, mode
 
 inferring = 0  # threads that are in inference mode; while there are none, nothing else is asked
-_count = threading.Lock()
+_count = lock()
 
 
 class _Mode:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,7 +35,7 @@ from pyframe.ops.op import apply
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, no_grad, upload
 
-_DRAWING = threading.RLock()
+_DRAWING = _device.lock()
 
 
 def _alone() -> Any:
@@ -47,12 +47,18 @@ def _alone() -> Any:
     return _DRAWING
 
 
+_alive: weakref.WeakSet[Generator] = weakref.WeakSet()
+# of a GPU that is lost the stream starts over
+_device.gone.append(lambda d: [g._states.pop(d, None) for g in list(_alive)])
+
+
 class Generator:
     """A seeded stream of random numbers, with one counter per device."""
 
     def __init__(self, device: Any = "cpu") -> None:
         self.device = Device(device)
         self._states: dict[Device, Tensor] = {}
+        _alive.add(self)
         self.manual_seed(int.from_bytes(os.urandom(8), "little"))
 
     def manual_seed(self, seed: int) -> Generator:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from pyframe.autograd import anomaly_mode
+from pyframe.devices import lock
 from pyframe.ops.op import REGISTRY, Attached, GradNode, Packed, mode, watch_nodes
 from pyframe.tensor import Tensor
 
@@ -149,7 +150,7 @@ class saved_tensors_hooks:  # noqa: N801
     `unpack_hook(kept)` gives the tensor back when backward asks for it."""
 
     _active = 0
-    _lock = threading.Lock()
+    _lock = lock()
     _disabled = ""
 
     def __init__(

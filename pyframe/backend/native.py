@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import functools
+import itertools
+import logging
 import os
 import sys
 import tempfile
@@ -10,12 +15,31 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
+from pyframe import devices
 from pyframe.backend.base import Limits
 from pyframe.backend.webgpu import WebGPU, Wire
 
 BIND_GROUPS = 16  # kept for a step
 ONE_SUBMIT = 32  # dispatches that go to the device together; longer runs in 4 to 8 pieces
 QUERIES = 4096  # in one set: what WebGPU allows
+_handles = itertools.count(1)  # of all GPUs, so that one of a lost GPU is not another's
+
+_used = False  # the driver, in this process or in one that it was forked from
+_forked = False  # since then
+
+
+def leave() -> None:
+    """In a forked process, before all else: let nothing reach for the driver, at the end neither.
+    It would wait for ever, as its threads, and those that hold its locks, are the parent's."""
+    global _forked
+    _forked = _used
+    if _used:
+        from wgpu.backends.wgpu_native import _api
+
+        _api.libf = None  # objects are not released then
+        with contextlib.suppress(AttributeError, OSError):  # glibc's
+            libc = ctypes.CDLL(None)
+            libc.on_exit(ctypes.cast(libc._exit, ctypes.c_void_p), None)  # before the driver's own
 
 
 def _adapters() -> list[Any]:
@@ -25,6 +49,14 @@ def _adapters() -> list[Any]:
         raise RuntimeError(
             "device 'gpu': wgpu is not installed; run `pip install wgpu`, or use device='cpu'"
         ) from e
+    global _used
+    if _forked:
+        raise RuntimeError(
+            "device 'gpu': this process was forked from one that has used the GPU, which does not "
+            "outlive a fork. Start it afresh, with multiprocessing.set_start_method('spawn'), or "
+            "use device='cpu' in it"
+        )
+    _used = True
     if sys.platform == "linux":  # without this folder Mesa complains on stderr
         os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
     found = [a for a in wgpu.gpu.enumerate_adapters_sync() if a.info["backend_type"] != "OpenGL"]
@@ -167,6 +199,42 @@ def _submitter(device: Any) -> _Raw | _Public:
         return _Public(device)
 
 
+# --- what goes wrong
+
+
+def _named(method: Any) -> Any:
+    """A hook that tells a lost device and a lack of memory from wgpu's other errors."""
+
+    @functools.wraps(method)
+    def wrapped(self: NativeGPU, *args: Any) -> Any:
+        try:
+            return method(self, *args)
+        except self._errors as e:
+            self._fail(e)
+
+    return wrapped
+
+
+class _Reason(logging.Filter):
+    """Keeps why a device was lost, which wgpu-py tells its log alone, often before calls fail."""
+
+    text = ""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        _, told, why = record.getMessage().partition("device was lost")
+        if told:
+            self.text = " ".join(why.split())
+        return True
+
+    def take(self) -> str:
+        """The reason that was told last, once."""
+        text, self.text = self.text, ""
+        return text or "the driver gives no reason"
+
+
+_reason = _Reason()
+
+
 class NativeGPU(WebGPU):
     """A GPU through Vulkan, Metal or D3D12."""
 
@@ -193,6 +261,7 @@ class NativeGPU(WebGPU):
             "max-storage-buffers-per-shader-stage", "max-compute-workgroup-storage-size",
             "max-compute-invocations-per-workgroup", "max-compute-workgroup-size-x",
         )  # fmt: skip
+        logging.getLogger("wgpu").addFilter(_reason)
         self._device = adapter.request_device_sync(
             required_features=features, required_limits={n: has[n] for n in names}
         )
@@ -222,13 +291,29 @@ class NativeGPU(WebGPU):
         # Handles are numbers: a wgpu buffer that only a pooled Buffer held could be released by
         # the garbage collector in the same pass that puts it back into the pool.
         self._buffers: dict[int, _Range] = {}
-        self._count = 0
+        self._first = next(_handles)
+        self._errors = wgpu.GPUError, RuntimeError  # the latter where a read is refused
+        self._no_memory = wgpu.GPUOutOfMemoryError
 
     @staticmethod
     def available() -> bool:
         """Whether there is a real GPU, not a CPU that plays one."""
         return any(a.info["adapter_type"] != "CPU" for a in _adapters())
 
+    def _fail(self, error: Exception) -> None:
+        """Raise what an error of wgpu's means. Every call on a lost device fails."""
+        if isinstance(error, (devices.DeviceLostError, MemoryError)):
+            raise error
+        try:
+            self._device.create_command_encoder().finish()
+        except self._errors[0] as e:
+            if "lost" in str(e):
+                raise devices.lose(self, _reason.take()) from error
+        if "memory left" in str(error) or isinstance(error, self._no_memory):
+            raise MemoryError(str(error)) from error
+        raise error
+
+    @_named
     def _create(self, nbytes: int, usage: int = 0) -> int:
         buffer = self._device.create_buffer(size=nbytes, usage=self._usage | usage)
         return self._number(_Range(buffer, 0, nbytes, set()))
@@ -241,14 +326,16 @@ class NativeGPU(WebGPU):
         return part
 
     def _number(self, found: _Range) -> int:
-        self._count += 1
-        self._buffers[self._count] = found
-        return self._count
+        handle = next(_handles)
+        self._buffers[handle] = found
+        return handle
 
     def _range(self, handle: int, nbytes: int = 0) -> _Range:
         """What a handle stands for. Work on a buffer that was destroyed would end the process."""
         found = self._buffers.get(handle)
         if found is None or nbytes > found.nbytes:
+            if handle < self._first or self.lost:
+                raise devices.lost_error(self.lost)
             raise RuntimeError(
                 f"buffer {handle} does not exist, or was freed"
                 if found is None
@@ -272,10 +359,12 @@ class NativeGPU(WebGPU):
             for key in [k for k in step.groups if handle in k]:
                 self._forget(step, key)
 
+    @_named
     def _write(self, handle: int, data: memoryview) -> None:
         found = self._range(handle, len(data))
         self._queue.write_buffer(found.buffer, found.offset, data)
 
+    @_named
     def _copy(self, target: int, source: int, nbytes: int) -> None:
         nbytes = -(-nbytes // 4) * 4
         to, of = self._range(target, nbytes), self._range(source, nbytes)
@@ -289,6 +378,7 @@ class NativeGPU(WebGPU):
         self._queue.submit([encoder.finish()])
         self.stats.submits += 1
 
+    @_named
     def _begin(self, items: list[tuple[int, int]]) -> Callable[[], Awaitable[list[bytes]]]:
         total = sum(n for _, n in items)
         at = next((i for i, b in enumerate(self._staging) if b.size >= total), None)
@@ -309,11 +399,12 @@ class NativeGPU(WebGPU):
         async def finish() -> list[bytes]:
             data = b""
             if promise is not None:
-                promise.sync_wait()
                 try:
+                    promise.sync_wait()
                     data = bytes(staging.read_mapped(0, total))
-                finally:
                     staging.unmap()
+                except self._errors as e:
+                    self._fail(e)
             self._staging = [staging, *self._staging[:3]]
             out, at = [], 0
             for _, n in items:
@@ -348,6 +439,7 @@ class NativeGPU(WebGPU):
             self.stats.pipelines += 1
         return found
 
+    @_named
     def _load(self, wire: Wire) -> _Loaded:
         kernels = [
             self._pipeline(c, n) if c else None
@@ -419,12 +511,16 @@ class NativeGPU(WebGPU):
             loaded.sent = params
 
     def _run(self, loaded: _Loaded, handles: list[int], params: bytes) -> None:
-        self._prepare(loaded, handles, params)
-        for begin, end in loaded.pieces:
-            self._submitter.submit(loaded.calls[begin:end])
+        try:
+            self._prepare(loaded, handles, params)
+            for begin, end in loaded.pieces:
+                self._submitter.submit(loaded.calls[begin:end])
+        except self._errors as e:
+            self._fail(e)
         self.stats.dispatches += len(loaded.calls)
         self.stats.submits += len(loaded.pieces)
 
+    @_named
     def profile(self, loaded: _Loaded, handles: list[int], params: bytes) -> list[int] | None:
         """Run a program once: the nanoseconds of each step; None where the device has no clock."""
         if not self._timestamps:

@@ -16,6 +16,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.backend.base import Limits, Stats
+from pyframe.devices import DeviceLostError, lock
 from pyframe.graph.checks import Checks
 from pyframe.graph.interpret import pack_params, storage_dtype
 from pyframe.graph.node import Node
@@ -98,7 +99,7 @@ class WebGPU:
         self.errors: list[tuple[type[Exception], str]] = []  # of all threads' checks
         # what was loaded, by the id of what `_run` takes, for profiles
         self.programs: weakref.WeakValueDictionary[int, Program] = weakref.WeakValueDictionary()
-        self.lock = threading.RLock()  # one Program at a time, as they share their temporaries
+        self.lock = lock()  # one Program at a time, as they share their temporaries
 
     # --- hooks of the subclass
 
@@ -300,7 +301,17 @@ class WebGPU:
             if n.data is None:
                 roots[id(n)] = n
         if roots:
-            self._execute(list(roots.values()))
+            try:
+                self._execute(list(roots.values()))
+            except DeviceLostError:  # maybe of some other value: what can be had is
+                had = [n for n in roots.values() if all(self._has(i) for i in toposort([n]))]
+                if self.lost or any(n.data is None for n in extra if n not in had):
+                    raise
+                self._execute(had)
+
+    def _has(self, n: Node) -> bool:
+        """Whether the value of `n` is no lost device's."""
+        return n.data is None or n.data.pool is self
 
     def _execute(self, roots: list[Node]) -> None:
         order = toposort(roots)

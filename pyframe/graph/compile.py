@@ -15,7 +15,6 @@ import gc
 import itertools
 import os
 import sys
-import threading
 import warnings
 import weakref
 from collections import OrderedDict, deque
@@ -26,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.devices import cpu, device as Device, get_default_device
+from pyframe.devices import cpu, device as Device, get_default_device, gone, lock
 from pyframe.graph.capture import Capture, flush, grads_seen, renew, user_line
 from pyframe.graph.fed import Array, Number, is_number, now, seen
 from pyframe.graph.fuse import toposort
@@ -48,7 +47,8 @@ from pyframe.ops import op as _op
 from pyframe.ops.op import CONST, GradNode, mode
 from pyframe.tensor import Tensor
 
-_CAPTURING = threading.RLock()
+_CAPTURING = lock()
+_alive: weakref.WeakSet[Compiled] = weakref.WeakSet()
 
 _MISSED, _EAGERLY = object(), object()  # no replay fits a call, or none could
 
@@ -562,7 +562,8 @@ class Compiled:
         self.fed: dict[Any, set[int]] = {}  # by the picture of the arguments: numbers likewise
         self.numbers: list[Any] = []  # among the arguments of the present call
         self.on_device = False  # whether replays run on a GPU
-        self.lock = threading.RLock()
+        self.lock = lock()
+        _alive.add(self)
         functools.update_wrapper(self, fn, updated=())
 
     def __repr__(self) -> str:
@@ -928,6 +929,18 @@ class Compiled:
         text = f"pf.compile: {self!r} runs eagerly: {why}"
         hint = "; to keep it fast, pass what changes as an argument or a tensor"
         warnings.warn(text + hint, RuntimeWarning, stacklevel=level)
+
+
+def _forget(d: Device) -> None:
+    """Drop the captures that run on a device whose memory is gone."""
+    for compiled in list(_alive):
+        for key, some in list(compiled.replays.items()):
+            some[:] = [r for r in some if all(part.device is not d for part in r.parts)]
+            if not some:
+                compiled.replays.pop(key, None)
+
+
+gone.append(_forget)
 
 
 def _defined(fn: Any) -> str:

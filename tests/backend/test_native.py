@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import threading
 from array import array
 from typing import Any
 
 import numpy as np
 import pytest
 
+import pyframe as pf
+from pyframe import nn
 from pyframe.backend import native
 from pyframe.backend.webgpu import Wire
 
@@ -280,3 +285,211 @@ def test_other_names_under_wgpu_mean_its_public_api(
     monkeypatch.setattr(_api, "lib", object())
     assert isinstance(native._submitter(made._device), native._Public)
     assert native._period(made._queue) == 1.0
+
+
+# --- a device that is lost
+
+
+def lose() -> None:
+    """What a driver does that gives up on its GPU."""
+    pf.device("gpu").backend._device.destroy()
+
+
+def test_a_lost_device_is_named_and_opened_again(gpu: str) -> None:
+    x = pf.arange(4.0, device=gpu)
+    y, old = x + 1, pf.device(gpu).backend
+    lose()
+    with pytest.raises(pf.DeviceLostError, match=r"the GPU \(.+\) was lost: .+Device lost"):
+        y.tolist()
+    assert pf.device(gpu).backend is not old
+    for use in (x.tolist, y.tolist, (x * 2).sum().item, lambda: x.to("cpu"), x.clone().tolist):
+        with pytest.raises(pf.DeviceLostError, match="value is needed that is gone: the GPU"):
+            use()
+    assert (pf.arange(4.0, device=gpu) * 2).tolist() == [0, 2, 4, 6]
+    assert pf.tensor([3.0], device=gpu).to("cpu").tolist() == [3]
+    assert nn.Linear(2, 3).to(gpu)(pf.ones(1, 2, device=gpu)).shape == (1, 3)
+
+
+def test_fresh_work_does_not_wait_for_what_is_lost(gpu: str) -> None:
+    """An op on a lost value is recorded like any other, and asked for along with others."""
+    x = pf.ones(3, device=gpu)
+    pf.flush()
+    lose()
+    with pytest.raises(pf.DeviceLostError):
+        x.tolist()
+    held = x * 2
+    assert (pf.ones(3, device=gpu) + 1).tolist() == [2, 2, 2]
+    with pytest.raises(pf.DeviceLostError):
+        held.tolist()
+
+
+def test_a_handle_of_a_lost_device_is_no_other_ones(gpu: str) -> None:
+    """Old buffers die, and come back to their pool, while new ones are made."""
+    xs = [pf.full((64,), float(i), device=gpu) for i in range(8)]
+    pf.flush()
+    lose()
+    with pytest.raises(pf.DeviceLostError):
+        xs[0].tolist()
+    ys = [pf.full((64,), 10.0 * i, device=gpu) for i in range(8)]
+    pf.flush()
+    del xs[4:]
+    assert [y[0].item() for y in ys] == [10.0 * i for i in range(8)]
+    with pytest.raises(pf.DeviceLostError):
+        pf.cat([ys[0], xs[0]]).tolist()
+
+
+def test_a_net_and_its_optimizer_live_again(gpu: str) -> None:
+    """A state dict revives what replays update in place; captures are made anew."""
+    net = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 1)).to(gpu)
+    optimizer = pf.optim.Adam(net.parameters(), lr=0.1)
+
+    @pf.compile
+    def step(x: pf.Tensor) -> pf.Tensor:
+        optimizer.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def keep(d: Any) -> Any:
+        if isinstance(d, dict):
+            return {k: keep(v) for k, v in d.items()}
+        return d.detach().cpu() if isinstance(d, pf.Tensor) else d
+
+    x = pf.ones(2, 4)
+    for _ in range(3):
+        step(x.to(gpu))
+    weights, moments = keep(net.state_dict()), keep(optimizer.state_dict())
+    pf.manual_seed(7)
+    want = [step(x.to(gpu)).item() for _ in range(3)]
+    lose()
+    for _ in range(3):
+        with pytest.raises(pf.DeviceLostError):
+            step(x.to(gpu)).item()
+    captured = step.captured
+    assert not step.programs  # none holds buffers of the lost device
+    net.load_state_dict(weights)
+    optimizer.load_state_dict(moments)
+    pf.manual_seed(7)
+    assert [step(x.to(gpu)).item() for _ in range(3)] == want
+    assert step.captured == captured + 1
+
+
+def test_what_a_device_has_besides_tensors_is_made_anew(gpu: str) -> None:
+    """The stream of random numbers starts over; what checks found before is forgotten."""
+    pf.manual_seed(5)
+    first = pf.rand(4, device=gpu).tolist()
+    bad = pf.ones(3, device=gpu)[pf.tensor([7], device=gpu)]
+    lose()
+    with pytest.raises(pf.DeviceLostError):
+        bad.tolist()
+    assert pf.rand(4, device=gpu).tolist() == first
+    with pytest.raises(IndexError):
+        pf.ones(3, device=gpu)[pf.tensor([7], device=gpu)].tolist()
+    stats = pf.device(gpu).backend.stats
+    assert stats.bytes_live + stats.bytes_pooled < 1 << 20
+
+
+def test_each_thread_gets_the_error_or_the_fresh_device(gpu: str) -> None:
+    outcomes: list[Any] = []
+    ready = threading.Barrier(5)
+
+    def work() -> None:
+        x = pf.ones(64, device=gpu)
+        pf.flush()
+        ready.wait()
+        for _ in range(200):
+            try:
+                outcomes.append((x + 1).sum().item())
+            except pf.DeviceLostError as error:
+                outcomes.append(type(error))
+                x = pf.ones(64, device=gpu)
+            except Exception as error:
+                outcomes.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    ready.wait()
+    for _ in range(3):
+        backend = pf.device(gpu).backend
+        with backend.lock:  # wgpu ends the process where a device goes within a submit
+            backend._device.destroy()
+    for thread in threads:
+        thread.join(120)
+        assert not thread.is_alive()
+    assert set(outcomes) <= {128.0, pf.DeviceLostError}
+    assert pf.DeviceLostError in outcomes
+    assert outcomes.count(128.0) > 400
+
+
+def test_a_gpu_that_cannot_be_opened_again(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = pf.ones(2, device=gpu)
+    pf.flush()
+    lose()
+    with pytest.raises(pf.DeviceLostError):
+        x.tolist()
+    monkeypatch.setattr(native, "_adapters", list)
+    with pytest.raises(pf.DeviceLostError, match=r"lost: .* it can't be opened again \(.*no such"):
+        pf.ones(2, device=gpu).tolist()
+    monkeypatch.undo()
+    assert pf.ones(2, device=gpu).tolist() == [1, 1]
+
+
+# --- a process that is forked
+
+FORK = """
+import os, sys, threading
+import pyframe as pf
+from pyframe.graph import compile as compiled
+pf.set_default_device("cpu")
+x = pf.ones(4, device="gpu")
+twice = pf.compile(lambda x: x * 2)
+here = pf.compile(lambda x: (x * 3).sum())
+assert twice(x).tolist() == twice(x).tolist() == [2] * 4
+assert here(pf.ones(4)).item() == here(pf.ones(4)).item() == 12
+part = pf.device("gpu").backend.slice(x._node.data, 0, 8)
+waiting, held = threading.Event(), threading.Event()
+
+def hold():
+    with compiled._CAPTURING, twice.lock, here.lock, pf.random._DRAWING, \\
+         pf.device("gpu").backend.lock:
+        held.set()
+        waiting.wait()
+
+thread = threading.Thread(target=hold)
+thread.start()
+held.wait()
+pid = os.fork()
+if pid:
+    waiting.set()
+    thread.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 3
+    assert twice(x).tolist() == [2] * 4
+else:
+    for use in (x.tolist, lambda: pf.ones(2, device="gpu"), lambda: x + 1, lambda: twice(x),
+                lambda: x.to("cpu"), lambda: pf.device("gpu").backend):
+        try:
+            use()
+        except RuntimeError as error:
+            assert "set_start_method('spawn')" in str(error), error
+        else:
+            raise AssertionError("no error")
+    pf.manual_seed(3)
+    assert here(pf.ones(4)).item() == 12
+    assert pf.compile(lambda x: x.exp().sum())(pf.zeros(9)).item() == 9
+    assert str(pf.device("auto")) == "cpu"
+    del part, x
+    END
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.parametrize("end", ["sys.exit(3)", "os._exit(3)"])
+def test_a_forked_process_is_told_and_goes_on_on_the_cpu(gpu: str, end: str) -> None:
+    """Whichever locks another thread held; and its end waits for nobody either."""
+    code = FORK.replace("END", end)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
