@@ -314,9 +314,25 @@ class NativeGPU(WebGPU):
         raise error
 
     @_named
+    def _buffer(self, nbytes: int, usage: int) -> Any:
+        return self._device.create_buffer(size=nbytes, usage=usage)
+
+    def _roomy(self, nbytes: int, usage: int) -> Any:
+        """A buffer that no tensor has."""
+        return self.with_room(lambda n: self._buffer(n, usage), nbytes)
+
     def _create(self, nbytes: int, usage: int = 0) -> int:
-        buffer = self._device.create_buffer(size=nbytes, usage=self._usage | usage)
-        return self._number(_Range(buffer, 0, nbytes, set()))
+        return self._number(_Range(self._buffer(nbytes, self._usage | usage), 0, nbytes, set()))
+
+    def trim(self) -> None:
+        """See WebGPU. What is given back is free when the device is done with it: wait for that."""
+        super().trim()
+        for staging in self._staging[1:]:
+            staging.destroy()
+        del self._staging[1:]
+        for handle in itertools.islice(self._buffers, 1):
+            with contextlib.suppress(MemoryError):
+                self._read([(handle, 4)])
 
     def _slice(self, handle: int, offset: int, nbytes: int) -> int:
         nbytes = -(-nbytes // 4) * 4
@@ -370,7 +386,7 @@ class NativeGPU(WebGPU):
         to, of = self._range(target, nbytes), self._range(source, nbytes)
         encoder = self._device.create_command_encoder()
         if to.buffer is of.buffer:  # which WebGPU does not copy directly
-            between = self._device.create_buffer(size=nbytes, usage=self._usage)
+            between = self._roomy(nbytes, self._usage)
             encoder.copy_buffer_to_buffer(of.buffer, of.offset, between, 0, nbytes)
             encoder.copy_buffer_to_buffer(between, 0, to.buffer, to.offset, nbytes)
         else:
@@ -383,7 +399,7 @@ class NativeGPU(WebGPU):
         total = sum(n for _, n in items)
         at = next((i for i, b in enumerate(self._staging) if b.size >= total), None)
         if at is None:
-            staging = self._device.create_buffer(size=max(total, 4096), usage=self._staging_usage)
+            staging = self._roomy(max(total, 4096), self._staging_usage)
         else:
             staging = self._staging.pop(at)
         encoder = self._device.create_command_encoder()
@@ -447,7 +463,7 @@ class NativeGPU(WebGPU):
         ]
         params = None
         if wire.param_bytes:
-            params = self._device.create_buffer(size=wire.param_bytes, usage=self._uniform)
+            params = self._roomy(wire.param_bytes, self._uniform)
         return _Loaded(wire, kernels, params)
 
     def _unload(self, loaded: _Loaded) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import os
 import sys
@@ -16,20 +17,21 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.backend.base import Limits, Stats
-from pyframe.devices import DeviceLostError, lock
+from pyframe.devices import DeviceLostError, OutOfMemoryError, lock
 from pyframe.graph.checks import Checks
 from pyframe.graph.interpret import pack_params, storage_dtype
 from pyframe.graph.node import Node
 from pyframe.graph.program import OUTPUT, TEMP, Kernel, Program
 from pyframe.graph.schedule import schedule, structure, toposort
-from pyframe.graph.view import is_contiguous
+from pyframe.graph.view import Tracker, contiguous, is_contiguous, slice_
 from pyframe.ops.op import CONST, MOVEMENT
 from pyframe.wgsl import Shader, generate
 
 if TYPE_CHECKING:
     from pyframe.tensor import Tensor
 
-MAX_PROGRAMS = 512
+MAX_PROGRAMS = 512  # kept for work that is recorded again
+MAX_KERNELS = 1024  # of them all
 REMEMBERED = 4  # runs of a Program whose buffers are tried again
 
 
@@ -94,6 +96,8 @@ class WebGPU:
         self.pending: list[weakref.ref[Any]] = []  # all threads'
         self._shelves: dict[tuple[int, str], set[Any]] = {}
         self._programs: OrderedDict[Any, _Cached] = OrderedDict()
+        self._kernels = 0  # of these
+        self._starts: dict[Any, Any] = {}  # of slices; None: another one each time
         self._scratch: dict[int, list[Buffer]] = {}
         self.local = _Local()
         self.errors: list[tuple[type[Exception], str]] = []  # of all threads' checks
@@ -141,7 +145,7 @@ class WebGPU:
         size = bucket(nbytes)
         if size > self.limits.buffer_bytes or size > self.limits.binding_bytes:
             most = min(self.limits.buffer_bytes, self.limits.binding_bytes)
-            raise MemoryError(
+            raise OutOfMemoryError(
                 f"a tensor of {nbytes} bytes is too large for this GPU ({self.adapter}): its "
                 f"largest buffer is {most} bytes; split the tensor or use device='cpu'"
             )
@@ -150,9 +154,39 @@ class WebGPU:
             with self.lock:
                 if shelf:  # equal steps then find equal buffers
                     return self._take(min(shelf), size, shelf)
+        handle = self.with_room(self._create, size)
         self.stats.buffers += 1
         self.stats.bytes_live += size
-        return Buffer(self._create(size), size, self, shelf)
+        return Buffer(handle, size, self, shelf)
+
+    def with_room(self, make: Callable[[int], Any], nbytes: int) -> Any:
+        """`make(nbytes)`. If the GPU has no memory for it (MemoryError), once more when all that is
+        only kept for reuse was given back."""
+        try:
+            return make(nbytes)
+        except MemoryError:
+            pass
+        with self.lock:
+            gc.collect()  # what only a cycle of dead objects holds
+            while self._programs:
+                self.unload(self._programs.popitem()[1].program)
+            self._scratch.clear()
+            kept = self.stats.bytes_pooled
+            self.trim()
+            try:
+                return make(nbytes)
+            except MemoryError as error:
+                raise self.out_of_memory(nbytes, kept) from error
+
+    def out_of_memory(self, nbytes: int, given_back: int) -> OutOfMemoryError:
+        """The error for `nbytes` that there is no room for."""
+        sizes = nbytes, self.stats.bytes_live, given_back
+        asked, live, kept = (f"{n / 2**20:.1f} MiB" for n in sizes)
+        return OutOfMemoryError(
+            f"the GPU ({self.adapter}) has no memory for {asked} more: {live} are in use, and "
+            f"{kept} that were kept for reuse have been given back. Use a smaller batch, let go of "
+            "tensors (del), or use device='cpu'"
+        )
 
     def _shelf(self, size: int, kind: str = "") -> set[Any]:
         """The free buffers of a size class."""
@@ -315,13 +349,77 @@ class WebGPU:
 
     def _execute(self, roots: list[Node]) -> None:
         order = toposort(roots)
+        cut = self._cut(order, roots)
+        try:
+            self._execute_in(toposort(roots) if cut else order, roots)
+        finally:
+            for n, inputs in cut:
+                n.data, n.inputs = None, inputs
+
+    def _cut(self, order: list[Node], roots: list[Node]) -> list[tuple[Node, Any]]:
+        """Let slices that begin elsewhere each time lie in buffers of their own for this run, as a
+        kernel knows where it reads. Gives their nodes, and the inputs that they had."""
+        found = [
+            n for n in order
+            if n.data is None and n.op.kind == MOVEMENT and n.op.name == "slice"  # type: ignore[union-attr]
+            and n.inputs[0].data is not None and n.inputs[0].op is not CONST
+        ]  # fmt: skip
+        out = []
+        for n in found:
+            base, (starts, sizes, steps) = n.inputs[0], n.attrs
+            key = base.shape, base.dtype, sizes, steps
+            if len(self._starts) > MAX_PROGRAMS:
+                self._starts.clear()
+            if self._starts.setdefault(key, starts) == starts:
+                continue
+            self._starts[key] = None
+            alone = sum(m.inputs[0] is base for m in found if m.inputs) == 1
+            part = self._part(base, slice_(contiguous(base.shape), starts, sizes, steps))
+            if part is not None and alone and all(n is not r for r in roots):
+                out.append((n, n.inputs))
+                n.data, n.inputs = self.alloc(part.nbytes), ()
+                self.copy(n.data, part, part.nbytes)
+        return out
+
+    def _part(self, base: Node, tracker: Tracker) -> Buffer | None:
+        """The elements of a view of `base`, if they lie beside each other."""
+        start = _start(tracker, base.dtype)
+        if start is None:
+            return None
+        nbytes = math.prod(tracker[-1].shape) * base.dtype.device_itemsize
+        return self.slice(base.data, start, nbytes)
+
+    def apart(self, x: Tensor) -> Buffer:
+        """The elements of a view, in a buffer of their own. No kernel depends on its offset."""
+        base = x._storage.node
+        if base.data is None:
+            self.flush([base])
+        (v,) = x._tracker()
+        part = self._part(base, (v,))
+        if part is not None:
+            out = self.alloc(part.nbytes)
+            self.copy(out, part, part.nbytes)
+            return out
+        from pyframe.ops.strided import elements
+
+        node = elements(base, *v[:3])
+        self.flush([node])
+        found: Buffer = node.data
+        return found
+
+    def _execute_in(self, order: list[Node], roots: list[Node]) -> None:
         key = structure(order, roots)
         cached = self._programs.get(key)
         if cached is None:
             cached = self._plan(order, roots)
             self._programs[key] = cached
-            if len(self._programs) > MAX_PROGRAMS:
-                self.unload(self._programs.popitem(last=False)[1].program)
+            self._kernels += len(cached.program.kernels)
+            while len(self._programs) > MAX_PROGRAMS or self._kernels > MAX_KERNELS:
+                if len(self._programs) == 1:
+                    break
+                oldest = self._programs.popitem(last=False)[1].program
+                self._kernels -= len(oldest.kernels)
+                self.unload(oldest)
         else:
             self._programs.move_to_end(key)
         program, inputs, constants, outputs, sizes, scratch, used = cached
@@ -368,11 +466,14 @@ class WebGPU:
 
     def _stored_nodes(self, tensors: Sequence[Tensor]) -> list[Node]:
         """The tensors' nodes, all computed, each in a buffer in its own order."""
-        nodes = []
+        nodes, views = [], []
         for t in tensors:
             node = t._value()
             if node.data is None and t._steps and is_contiguous(t._tracker()):
                 node = t._storage.node  # its first elements are the view's
+            elif node.data is None and t._steps and _start(t._tracker(), node.dtype) is not None:
+                views.append((len(nodes), t))
+                node = t._storage.node
             elif node.data is None and (node.op is CONST or node.op.kind == MOVEMENT):  # type: ignore[union-attr]
                 # a view's own elements, in a buffer that only this read sees
                 node = Node(node.op, node.inputs, node.attrs, node.shape, node.dtype, node.device)
@@ -380,6 +481,11 @@ class WebGPU:
         checks = self.local.checks
         flags = [] if checks is None else [checks.flag._value()]
         self.flush([*nodes, *flags])
+        for i, t in views:
+            n = nodes[i]
+            nodes[i] = Node(
+                None, (), (), t._node.shape, n.dtype, n.device, self._part(n, t._tracker())
+            )
         return [*nodes, *flags]
 
     def fetch(self, tensors: Sequence[Tensor]) -> list[np.ndarray]:
@@ -426,6 +532,15 @@ def bucket(nbytes: int) -> int:
         return 256
     step = 1 << max((nbytes - 1).bit_length() - 3, 8)
     return -(-nbytes // step) * step
+
+
+def _start(tracker: Tracker, d: dt.dtype) -> int | None:
+    """At which byte the elements of a view begin, if they lie beside each other and can be copied
+    from there."""
+    v = tracker[-1]
+    start = v.offset * d.device_itemsize
+    beside = is_contiguous((*tracker[:-1], v._replace(offset=0)))
+    return start if beside and not start % 4 and 0 not in v.shape else None
 
 
 def _read_bytes(n: Node) -> int:

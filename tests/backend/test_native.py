@@ -493,3 +493,75 @@ def test_a_forked_process_is_told_and_goes_on_on_the_cpu(gpu: str, end: str) -> 
         [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=120
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# --- no memory left
+
+
+def test_no_memory_left(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept for reuse goes back first, also what only dead cycles hold; then it is said how
+    much was asked for. What lives is as it was, and goes on."""
+    backend = pf.device(gpu).backend
+    x = pf.ones(1 << 18, device=gpu)
+    pf.flush()
+    backend.trim()
+    room = backend.stats.bytes_live + (5 << 20)
+    create, made = backend._create, []
+
+    def limited(nbytes: int, *usage: int) -> int:
+        made.append(nbytes)
+        if sum(r.nbytes for r in backend._buffers.values()) + nbytes > room:
+            raise MemoryError("no more")
+        return create(nbytes, *usage)
+
+    monkeypatch.setattr(backend, "_create", limited)
+    cycle: list[Any] = [pf.ones(1 << 19, device=gpu)]
+    cycle.append(cycle)
+    kept = [pf.ones(1 << 18, device=gpu) for _ in range(2)]
+    pf.flush()
+    live = backend.stats.bytes_live
+    del kept, cycle
+    y = pf.full((3 << 18,), 2.0, device=gpu)
+    assert y.sum().item() == 6 << 18
+    assert backend.stats.bytes_live < live
+    buffers, made[:] = backend.stats.buffers, []
+    with pytest.raises(pf.OutOfMemoryError, match=r"has no memory for 3.0 MiB more: 4.\d MiB are"):
+        (y + 1).tolist()
+    assert made == [3 << 20, 3 << 20]
+    assert backend.stats.buffers == buffers
+    with pytest.raises(MemoryError, match=r"smaller batch.* device='cpu'"):
+        (y + 1).tolist()
+    assert (x + 1).sum().item() == 2 << 18
+    del y
+    assert pf.full((3 << 18,), 2.0, device=gpu).sum().item() == 6 << 18
+    assert issubclass(pf.OutOfMemoryError, RuntimeError)  # as torch's
+
+
+FULL = """
+import resource
+import pyframe as pf
+x = pf.arange(4.0, device="gpu")
+assert (x + 1).tolist() == [1, 2, 3, 4]
+size = next(int(line.split()[1]) for line in open("/proc/self/status") if "VmSize" in line)
+resource.setrlimit(resource.RLIMIT_AS, (size * 1024 + (1 << 30), -1))
+for n in (24 << 20, 28 << 20):  # the buffers of the first size are all in the pool then
+    held = []
+    try:
+        while len(held) < 100:
+            held.append(pf.full((n,), 1.0, device="gpu"))
+            pf.flush()
+    except pf.OutOfMemoryError as error:
+        assert "has no memory for" in str(error), error
+    print(2 < len(held) < 100)
+    assert held[-2][-3:].tolist() == [1, 1, 1]
+    del held
+assert (x + 1).tolist() == [1, 2, 3, 4]
+"""
+
+
+def test_a_device_that_is_full(gpu: str) -> None:
+    """The software driver's memory is the process's, which can be limited."""
+    if not os.path.exists("/proc/self/status") or os.environ["PYFRAME_ADAPTER"] != "software":
+        pytest.skip("needs Linux and the software adapter")
+    done = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, timeout=300)
+    assert (done.stdout, done.stderr) == ("True\nTrue\n", "")
