@@ -170,6 +170,7 @@ class WebGPU:
             gc.collect()  # what only a cycle of dead objects holds
             while self._programs:
                 self.unload(self._programs.popitem()[1].program)
+            self._kernels = 0
             self._scratch.clear()
             kept = self.stats.bytes_pooled
             self.trim()
