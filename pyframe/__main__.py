@@ -25,6 +25,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     serve.add_argument("--port", type=_port, default=8000, help="0 takes any free port")
     serve.add_argument("--host", default="127.0.0.1", help="0.0.0.0 lets other computers in")
+    serve.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="answer to this name of the computer too, as behind a proxy; may be given again",
+    )
     serve.add_argument("--open", action="store_true", help="open the page in the browser")
     serve.add_argument(
         "--weights",
@@ -36,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     from pyframe.serve import serve as run
 
-    return run(args.host, args.port, args.weights, open_browser=args.open)
+    return run(args.host, args.port, args.weights, allow=args.allow, open_browser=args.open)
 
 
 if __name__ == "__main__":

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import io
+import ipaddress
 import json
 import os
+import re
+import socket
 import sys
+import threading
+import time
 import webbrowser
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
+from urllib.parse import unquote
 
 PYODIDE_VERSION = "0.27.7"
 PYODIDE_CDN = f"https://cdn.jsdelivr.net/pyodide/v{PYODIDE_VERSION}/full/"
 DATA = "data/mnist10k"
+
+CONNECTIONS = 64  # that are open at the same time; more wait in the system's queue
+HEAD = 10  # seconds for the head of a request; an idle connection has as long
+CROWDED = 1  # seconds for it while as many are open as can be
+STALL = 30  # seconds in which nothing is taken of an answer
+ANSWER = 300  # seconds for all of it
+
+# What a page may load and run: what is served here, and Pyodide.
+POLICY = "; ".join([
+    "default-src 'self'",
+    f"script-src 'self' 'wasm-unsafe-eval' {PYODIDE_CDN}",
+    f"connect-src 'self' {PYODIDE_CDN}",
+    "img-src 'self' data:",
+    "object-src 'none'",
+    "base-uri 'none'",
+    "form-action 'none'",
+])  # fmt: skip
 
 PACKAGE = Path(__file__).parent
 # A wheel carries web/, shaders/ and examples/ inside the package; a checkout has them beside it.
@@ -56,17 +81,67 @@ def config(weights: Path | None = None) -> dict[str, Any]:
     }
 
 
-def package_zip() -> bytes:
-    """The installed pyframe as a zip archive that unpacks into a site-packages folder."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(PACKAGE.rglob("*.py")):
-            name = path.relative_to(PACKAGE)
-            if name.parts[0] not in ("web", "examples"):
-                archive.write(path, Path("pyframe", name))
-        for path in sorted((ROOT / "shaders").rglob("*.wgsl")):
-            archive.write(path, Path("pyframe", path.relative_to(ROOT)))
-    return out.getvalue()
+def file_in(folder: Path, names: Iterable[str]) -> Path | None:
+    """The file at `names` below `folder`; None too for one that a link has outside of it.
+
+    Only names that their folder lists are asked for: systems have more, such as devices and '..'.
+    """
+    path = folder
+    for name in names:
+        try:
+            if name not in os.listdir(path):
+                return None
+        except OSError:  # no folder
+            return None
+        path /= name
+    inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder))
+    return path if inside and path.is_file() else None
+
+
+class Package:
+    """The installed pyframe as a zip archive that unpacks into a site-packages folder.
+
+    It is made anew when a source has changed, by one thread for all that ask meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._looked = float("-inf")  # when the sources were last looked at
+        self._sources: dict[str, tuple[Path, int, int]] = {}
+        self._zip = b""
+
+    def zip(self) -> bytes:
+        """The archive of the sources as they are at the call, or later."""
+        asked = time.monotonic()
+        with self._lock:
+            if self._looked <= asked:
+                self._looked = time.monotonic()
+                sources = self._look()
+                if sources != self._sources:
+                    self._zip, self._sources = self._build(sources), sources
+            return self._zip
+
+    def _look(self) -> dict[str, tuple[Path, int, int]]:
+        """Each file's name in the archive, its path, and what changes when it does."""
+        code = [path for path in PACKAGE.rglob("*.py")
+                if path.relative_to(PACKAGE).parts[0] not in ("web", "examples")]  # fmt: skip
+        found = {f"pyframe/{path.relative_to(PACKAGE).as_posix()}": path for path in code}
+        for path in (ROOT / "shaders").rglob("*.wgsl"):
+            found[f"pyframe/{path.relative_to(ROOT).as_posix()}"] = path
+        sources = {}
+        for name, path in sorted(found.items()):
+            with contextlib.suppress(FileNotFoundError):  # an editor may just replace it
+                status = path.stat()
+                sources[name] = path, status.st_mtime_ns, status.st_size
+        return sources
+
+    def _build(self, sources: dict[str, tuple[Path, int, int]]) -> bytes:
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
+            for name, (path, _, _) in sources.items():
+                with contextlib.suppress(FileNotFoundError):
+                    archive.write(path, name)
+        return out.getvalue()
 
 
 # What the standard library's table lacks, or takes from the system; browsers insist on these.
@@ -86,34 +161,58 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     """Files of web/, and the few that are made up or lie elsewhere."""
 
     protocol_version = "HTTP/1.1"
+    timeout = STALL
     server: Server
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args, directory=str(ROOT / "web"))
+    def handle_one_request(self) -> None:
+        """Answer a request; each has its time for the head, and for the rest."""
+        self.server.allow(self.connection, HEAD)
+        super().handle_one_request()
+
+    def parse_request(self) -> bool:
+        """Read the head; whether the request is one for this server, or has had its answer."""
+        if not super().parse_request():
+            return False
+        self.server.allow(self.connection, ANSWER)
+        if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
+            self.close_connection = True  # else the body would pass for the next request
+        hosts = self.headers.get_all("Host", [])
+        scheme, _, rest = self.path.partition("://")
+        if scheme.lower() == "http":  # a proxy's form: it names the host too
+            host, _, path = rest.partition("/")
+            hosts, self.path = [host], f"/{path.lstrip('/')}"
+        if not self.path.startswith("/"):
+            self.send_error(400, explain="Expected a path, as in GET / HTTP/1.1.")
+        elif len(hosts) != 1:
+            self.send_error(400, explain=f"Expected one Host header, got {len(hosts)}.")
+        elif not self.server.answers_to(hosts[0]):
+            self.send_error(403, explain=self.server.refusal(hosts[0]))
+        else:
+            return True
+        return False
 
     def _route(self) -> str:
-        return Path(super().translate_path(self.path)).relative_to(ROOT / "web").as_posix()
+        return unquote(re.split("[?#]", self.path, maxsplit=1)[0], errors="replace")[1:]
 
     def translate_path(self, path: str) -> str:
-        """The file behind a URL's path; `super` has taken out every '..' already."""
-        route = self._route()
-        elsewhere = {
-            "digits.py": ROOT / "examples" / "digits.py",
-            "digits.safetensors": self.server.weights,
-        }
-        if route in elsewhere:
-            return str(elsewhere[route])
-        for prefix, folder in (("pyodide/", pyodide_folder()), (f"{DATA}/", data_folder())):
-            if route.startswith(prefix) and folder:
-                return str(folder / route.removeprefix(prefix))
-        return super().translate_path(path)
+        """The file behind the URL's path, or "" where there is none to serve."""
+        route = self._route() or "index.html"
+        if route == "digits.safetensors":
+            return str(self.server.weights) if self.server.weights.is_file() else ""
+        folders = {"pyodide/": pyodide_folder(), f"{DATA}/": data_folder(), "": ROOT / "web"}
+        if route == "digits.py":
+            folders = {"": ROOT / "examples"}
+        for prefix, folder in folders.items():
+            if folder and route.startswith(prefix):
+                return str(file_in(folder, route.removeprefix(prefix).split("/")) or "")
+        return ""
 
     def send_head(self) -> io.BytesIO | BinaryIO | None:
         """The headers, then the body to send."""
         if self._route() == "config.json":
             return self._made(json.dumps(config(self.server.weights)).encode(), ".json")
         if self._route() == "pyframe.zip":
-            return self._made(package_zip(), ".zip")
+            return self._made(self.server.package.zip(), ".zip")
         return super().send_head()
 
     def _made(self, body: bytes, kind: str) -> io.BytesIO:
@@ -127,34 +226,132 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         """The Content-Type of a file."""
         return TYPES.get(Path(path).suffix) or super().guess_type(path)
 
-    def list_directory(self, path: Any) -> None:
-        """Folders have no listing."""
-        self.send_error(404, "File not found")
-
     def end_headers(self) -> None:
         """Files may change while the server runs: the browser is to ask each time."""
         self.send_header("Cache-Control", "no-cache")
+        self.send_header("Content-Security-Policy", POLICY)
+        self.send_header("X-Content-Type-Options", "nosniff")
         super().end_headers()
+
+    def send_response_only(self, code: int, message: str | None = None) -> None:
+        """Begin an answer; one in HTTP/0.9 would have no headers."""
+        if self.request_version == "HTTP/0.9":
+            self.request_version = "HTTP/1.0"
+        super().send_response_only(code, message)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Say what is wrong; of a request's own words only as much as fits a line."""
+        super().send_error(code, message and message[:200], explain)
 
     def log_request(self, code: Any = "-", size: Any = "-") -> None:
         """Only errors are worth a line."""
 
 
+def host_name(host: str) -> str:
+    """The name in a Host header, without its port; '?' for what can't be one."""
+    found = re.fullmatch(r"(?:\[([^][]+)\]|([^][:]+))(?::\d*)?", host.strip().lower())
+    return found[1] or found[2] if found else "?"
+
+
+def is_address(name: str) -> bool:
+    """Whether `name` is an IP address: nobody can lead that elsewhere."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
 class Server(http.server.ThreadingHTTPServer):
-    """The demo's server; `weights` may come to exist while it runs."""
+    """The demo's server; `weights` may come to exist while it runs.
+
+    It answers to the names that lead to it and to those of `allow`, and to no other: a page from
+    elsewhere may have the browser take its own name for this computer's (DNS rebinding).
+    """
 
     allow_reuse_address = os.name != "nt"  # there it would let two servers share a port
     daemon_threads = True
+    request_queue_size = 1024
 
-    def __init__(self, host: str, port: int, weights: Path) -> None:
+    def __init__(self, host: str, port: int, weights: Path, allow: Iterable[str] = ()) -> None:
         self.weights = weights
+        self.package = Package()
+        self._open: dict[socket.socket, tuple[float, float]] = {}  # since when, and how long it may
+        self._closed = threading.Condition()
+        self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), Handler)
+        bound = str(self.server_address[0])
+        self._everywhere = bound in ("0.0.0.0", "::")
+        self.names = {"localhost", "127.0.0.1", "::1", bound, host.lower()}
+        if self._everywhere:
+            own = socket.gethostname().lower()
+            self.names |= {own, f"{own}.local", self.server_name.lower()}
+        self.names |= {host_name(name) for name in allow}
+        self.names -= {"", "?"}
+
+    def server_bind(self) -> None:
+        """Take the address; '::' stands for IPv4's addresses too."""
+        if self.address_family == socket.AF_INET6:
+            with contextlib.suppress(OSError, AttributeError):
+                self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        super().server_bind()
 
     @property
     def url(self) -> str:
         """The address to open; it names this computer when every interface is served."""
         host, port = str(self.server_address[0]), self.server_address[1]
-        return f"http://{'127.0.0.1' if host == '0.0.0.0' else host}:{port}/"
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+    def answers_to(self, host: str) -> bool:
+        """Whether a Host header, which may have a port, names this server."""
+        name = host_name(host)
+        return name in self.names or (self._everywhere and is_address(name))
+
+    def refusal(self, host: str) -> str:
+        """What to say to the others."""
+        shown = host if len(host) <= 80 else f"{host[:77]}..."
+        return (
+            f"This server answers to {', '.join(sorted(self.names))}, not to {shown!r}. If that is "
+            "a name of this computer, start it with --allow and that name."
+        )
+
+    # --- connections
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """The next connection, once there is room for it."""
+        with self._closed:
+            if not self._closed.wait_for(lambda: len(self._open) < CONNECTIONS, 0.1):
+                raise BlockingIOError  # serve_forever tries again
+        return super().get_request()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer a connection's requests in a thread."""
+        with self._closed:
+            self._open[request] = time.monotonic(), HEAD
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection."""
+        with self._closed:
+            self._open.pop(request, None)
+            self._closed.notify()
+        super().shutdown_request(request)
+
+    def allow(self, connection: socket.socket, seconds: float) -> None:
+        """Give a connection so much time from now on."""
+        with self._closed:
+            self._open[connection] = time.monotonic(), seconds
+
+    def service_actions(self) -> None:
+        """End the connections whose time is up; serve_forever does this again and again."""
+        now = time.monotonic()
+        with self._closed:
+            short = CROWDED if len(self._open) >= CONNECTIONS else HEAD
+            for connection, (since, seconds) in self._open.items():
+                if now - since > (short if seconds == HEAD else seconds):
+                    with contextlib.suppress(OSError):  # its thread sees that it has ended
+                        connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that leaves in the middle is no error."""
@@ -162,10 +359,17 @@ class Server(http.server.ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
 
-def serve(host: str, port: int, weights: Path, *, open_browser: bool = False) -> int:
+def serve(
+    host: str,
+    port: int,
+    weights: Path,
+    *,
+    allow: Iterable[str] = (),
+    open_browser: bool = False,
+) -> int:
     """Serve until Ctrl+C; gives the exit status: 1 when the address can't be had."""
     try:
-        server = Server(host, port, weights)
+        server = Server(host, port, weights, allow)
     except OSError as error:
         reason = error.strerror or error
         print(

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 try:
     import fcntl
-except ImportError:  # Windows, where a file that is open can't be removed
+except ImportError:  # Windows, which removes no open file, and a page, where nobody else writes
     fcntl = None  # type: ignore[assignment]
 
 _STREAM = re.compile(r"/dev/(std(in|out|err)$|fd/)|/proc/")  # links to what a process has open

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import io
 import json
+import os
 import re
+import socket
 import subprocess
 import sys
+import threading
 import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +22,10 @@ import pytest
 
 from pyframe import serve
 from pyframe.__main__ import main
+
+from .conftest import Tab
+
+WAIT = 60  # seconds for what comes at once, if it comes
 
 
 def get(server: serve.Server, path: str) -> http.client.HTTPResponse:
@@ -32,6 +42,42 @@ def body(server: serve.Server, path: str) -> bytes:
     response: Any = get(server, path)
     assert response.status == 200, path
     return response.body
+
+
+def connect(server: serve.Server) -> socket.socket:
+    return socket.create_connection(server.server_address[:2], timeout=WAIT)
+
+
+def raw(server: serve.Server, request: bytes) -> bytes:
+    """All that comes for these bytes and the end of the connection's way in."""
+    with connect(server) as connection:
+        connection.sendall(request)
+        connection.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(ConnectionError):  # it is closed before all is read
+            return b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    return b""
+
+
+def status(answer: bytes) -> int:
+    found = re.match(rb"HTTP/1\.1 (\d+) ", answer)
+    return int(found[1]) if found else 0
+
+
+@contextlib.contextmanager
+def running(server: serve.Server) -> Iterator[serve.Server]:
+    """The server, answering; it looks at its connections all the time."""
+    with server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def local(weights: Path = Path("nothing"), **options: Any) -> AbstractContextManager[serve.Server]:
+    return running(serve.Server("127.0.0.1", 0, weights, **options))
 
 
 def test_everything_that_the_config_names_is_there(server: serve.Server) -> None:
@@ -98,6 +144,349 @@ def test_the_rest_is_not_found(
     assert get(server, path).status == 404
 
 
+OK = b"Host: localhost\r\n"
+ODD: list[tuple[bytes, int]] = [
+    (b"GET / HTTP/1.1\r\n" + OK, 200),
+    (b"HEAD / HTTP/1.1\r\n" + OK, 200),
+    (b"GET / HTTP/1.0\r\n" + OK, 200),
+    (b"GET / HTTP/0.9\r\n" + OK, 200),
+    (b"GET /?a=/../b#c HTTP/1.1\r\n" + OK, 200),
+    (b"GET //index.html HTTP/1.1\r\n" + OK, 200),
+    (b"GET /%69ndex.html HTTP/1.1\r\n" + OK, 200),
+    (b"GET http://localhost/index.html HTTP/1.1\r\n" + OK, 200),
+    (b"GET http://localhost HTTP/1.1\r\nHost: evil.example\r\n", 200),
+    (b"GET / HTTP/1.1\r\nRange: bytes=5-2,-\r\nIf-Modified-Since: x\r\n" + OK, 200),
+    (b"GET / HTTP/1.1\r\nIf-Modified-Since: Sat, 01 Jan 9999 00:00:00 +0000\r\n" + OK, 304),
+    (b"GET /%00 HTTP/1.1\r\n" + OK, 404),
+    (b"GET /index.html%00 HTTP/1.1\r\n" + OK, 404),
+    (b"GET /index.html/ HTTP/1.1\r\n" + OK, 404),
+    (b"GET /digits.py/ HTTP/1.1\r\n" + OK, 404),
+    (b"GET /index.html::$DATA HTTP/1.1\r\n" + OK, 404),
+    (b"GET /. HTTP/1.1\r\n" + OK, 404),
+    (b"GET /..%5cpyproject.toml HTTP/1.1\r\n" + OK, 404),
+    (b"GET /data/mnist10k/%2e%2e/%2e%2e/digits.py HTTP/1.1\r\n" + OK, 404),
+    (b"GET /%ed%a0%80 HTTP/1.1\r\n" + OK, 404),
+    (b"GET /%ff%zz% HTTP/1.1\r\n" + OK, 404),
+    (b"GET /\xff\xe4 HTTP/1.1\r\n" + OK, 404),
+    (b"GET /a%0d%0aX:%20y HTTP/1.1\r\n" + OK, 404),
+    (b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\n" + OK, 404),
+    (b"GET /" + b"a/" * 5000 + b" HTTP/1.1\r\n" + OK, 404),
+    (b"GET / HTTP/1.1\r\n", 400),
+    (b"GET /\r\n", 400),
+    (b"GET / HTTP/1.1\r\n" + 2 * OK, 400),
+    (b"GET * HTTP/1.1\r\n" + OK, 400),
+    (b"GET localhost:80 HTTP/1.1\r\n" + OK, 400),
+    (b"GET ftp://localhost/ HTTP/1.1\r\n" + OK, 400),
+    (b"GET /a b HTTP/1.1\r\n" + OK, 400),
+    (b"GET / HTTP/x\r\n" + OK, 400),
+    (b"GET /" + b"a " * 9000 + b"\r\n" + OK, 400),
+    (b"GET http://evil.example/ HTTP/1.1\r\n" + OK, 403),
+    (b"GET http://[::1/ HTTP/1.1\r\n" + OK, 403),
+    (b"GET http:// HTTP/1.1\r\n" + OK, 403),
+    (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n" + OK, 414),
+    (b"GET / HTTP/1.1\r\n" + OK + b"A: " + b"a" * 70_000 + b"\r\n", 431),
+    (b"GET / HTTP/1.1\r\n" + OK + b"A: a\r\n" * 200, 431),
+    (b"GET / HTTP/0.9\r\n" + OK + b"A: a\r\n" * 200, 431),
+    (b"POST / HTTP/1.1\r\n" + OK, 501),
+    (b"get / HTTP/1.1\r\n" + OK, 501),
+    (b"__init__ / HTTP/1.1\r\n" + OK, 501),
+    (b"PRI * HTTP/2.0\r\n", 505),
+]
+
+
+@pytest.mark.parametrize(("request_", "expected"), ODD, ids=[repr(r[:40]) for r, _ in ODD])
+def test_odd_requests(
+    server: serve.Server, request_: bytes, expected: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Each has an answer, with the headers that all have, and leaves no traceback."""
+    answer = raw(server, request_ + b"\r\n")
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert status(answer) == expected
+    assert b"\r\nX-Content-Type-Options: nosniff" in head
+    assert b"\r\nContent-Security-Policy: default-src 'self'; " in head
+    assert len(head) < 2000
+    assert bool(body) == (expected != 304 and not request_.startswith(b"HEAD"))
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("length", [b"Content-Length: %d", b"Transfer-Encoding: chunked"])
+def test_a_body_is_no_request(server: serve.Server, length: bytes) -> None:
+    body = b"GET /nothing HTTP/1.1\r\n" + OK + b"\r\n"
+    length = length % len(body) if b"%" in length else length
+    answer = raw(server, b"HEAD / HTTP/1.1\r\n" + OK + length + b"\r\n\r\n" + body)
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.parametrize("host", ["localhost", "LocalHost:1", "127.0.0.1:8000", "[::1]", "[::1]:9"])
+def test_names_of_this_computer(server: serve.Server, host: str) -> None:
+    assert status(raw(server, f"GET / HTTP/1.0\r\nHost: {host}\r\n\r\n".encode())) == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    """evil.example evil.example:8000 localhost.evil.example 127.0.0.1.evil.example 192.168.0.1
+    [::2] [::1 ::1 localhost:x x@localhost localhost,evil ? -- \xff""".split(),
+)
+def test_other_names_are_refused(server: serve.Server, host: str) -> None:
+    """A page elsewhere may have its name lead to this computer, and would read what is here."""
+    host = host.replace("--", "")
+    answer = raw(server, b"GET /digits.py HTTP/1.1\r\nHost: " + host.encode() + b"\r\n\r\n")
+    assert status(answer) == 403
+    assert b"answers to 127.0.0.1, ::1, localhost, not to " in answer
+    assert b"start it with --allow and that name" in answer
+
+
+def test_a_long_name_is_cut(server: serve.Server) -> None:
+    answer = raw(server, b"GET / HTTP/1.1\r\nHost: " + b"<" * 9000 + b"\r\n\r\n")
+    assert status(answer) == 403
+    assert len(answer) < 2000
+
+
+def test_names_that_are_allowed() -> None:
+    with local(allow=["Demo.Example:8000", "other", ""]) as server:
+        assert server.answers_to("demo.example")
+        assert server.answers_to("other:443")
+        assert not server.answers_to("example")
+        assert not server.answers_to("")
+        assert not server.answers_to("?")
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "", "::"])
+def test_where_everybody_may_come(host: str) -> None:
+    """Addresses and the computer's own name lead here, and no other name."""
+    try:
+        server = serve.Server(host, 0, Path("nothing"))
+    except OSError as error:
+        pytest.skip(f"the system can't listen on {host}: {error}")
+    with running(server):
+        for name in ("192.168.0.1:8000", "[fe80::1]", "localhost", socket.gethostname()):
+            assert server.answers_to(name), name
+        assert not server.answers_to("evil.example")
+        with contextlib.closing(http.client.HTTPConnection(server.url[7:-1])) as connection:
+            connection.request("GET", "/")
+            assert connection.getresponse().status == 200
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A small checkout in the place of this one."""
+    root = tmp_path / "checkout"
+    for name in ("web/index.html", "web/folder/a.js", "examples/digits.py", "shaders/a.wgsl",
+                 "pyframe/__init__.py", "pyframe/nn/a.py", "pyframe/web/b.py"):  # fmt: skip
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    monkeypatch.setattr(serve, "ROOT", root)
+    monkeypatch.setattr(serve, "PACKAGE", root / "pyframe")
+    monkeypatch.chdir(tmp_path)
+    return root
+
+
+@pytest.fixture
+def link() -> Callable[[Path, Path], None]:
+    def make(place: Path, target: Path) -> None:
+        try:
+            place.symlink_to(target)
+        except OSError as error:
+            pytest.skip(f"this user can make no links: {error}")
+
+    return make
+
+
+def test_links_that_lead_outside(tree: Path, link: Callable[[Path, Path], None]) -> None:
+    secret = tree.parent / "secret"
+    secret.mkdir()
+    (secret / "key").write_text("secret")
+    data = tree / "examples" / "data" / "mnist10k"
+    data.mkdir(parents=True)
+    for place, target in {
+        tree / "web" / "key": secret / "key",
+        tree / "web" / "secret": secret,
+        tree / "web" / "up": tree,
+        tree / "web" / "circle": tree / "web" / "circle",
+        data / "key": secret / "key",
+        tree / "web" / "inside.html": tree / "web" / "index.html",
+        tree / "web" / "also": tree / "web" / "folder",
+    }.items():
+        link(place, target)
+    with local() as server:
+        for path in ("/key", "/secret/key", "/up/pyframe/__init__.py", "/circle", "/up", "/secret"):
+            assert get(server, path).status == 404
+        assert get(server, f"/{serve.DATA}/key").status == 404
+        assert body(server, "/inside.html") == b"web/index.html"
+        assert body(server, "/also/a.js") == b"web/folder/a.js"
+        (tree / "web").rename(tree.parent / "pages")
+        link(tree / "web", tree.parent / "pages")
+        assert body(server, "/folder/a.js") == b"web/folder/a.js", "the folder itself may be a link"
+
+
+def names(archive: bytes) -> list[str]:
+    return zipfile.ZipFile(io.BytesIO(archive)).namelist()
+
+
+def test_the_package_zip_is_made_once_for_many(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    built, all_ask = [], threading.Barrier(32)
+    build = serve.Package._build
+
+    def count(self: Any, sources: Any) -> bytes:
+        built.append(sources)
+        return build(self, sources)
+
+    monkeypatch.setattr(serve.Package, "_build", count)
+    package, found = serve.Package(), []
+
+    def ask() -> None:
+        all_ask.wait(WAIT)
+        found.append(package.zip())
+
+    threads = [threading.Thread(target=ask) for _ in range(32)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(built) == 1
+    assert len(found) == 32
+    assert len(set(found)) == 1
+    assert names(found[0]) == ["pyframe/__init__.py", "pyframe/nn/a.py", "pyframe/shaders/a.wgsl"]
+
+
+def test_the_package_zip_follows_its_sources(
+    tree: Path, link: Callable[[Path, Path], None]
+) -> None:
+    with local() as server:
+        first = body(server, "/pyframe.zip")
+        assert body(server, "/pyframe.zip") == first
+        (tree / "pyframe" / "__init__.py").write_text("something else")
+        changed = body(server, "/pyframe.zip")
+        with zipfile.ZipFile(io.BytesIO(changed)) as archive:
+            assert archive.read("pyframe/__init__.py") == b"something else"
+        (tree / "pyframe" / "nn" / "a.py").rename(tree / "pyframe" / "b.py")
+        link(tree / "pyframe" / ".#b.py", Path("of-an-editor"))
+        os.utime(tree / "pyframe" / "b.py", (0, 0))  # zip's time begins in 1980
+        assert names(body(server, "/pyframe.zip")) == [
+            "pyframe/__init__.py", "pyframe/b.py", "pyframe/shaders/a.wgsl",
+        ]  # fmt: skip
+
+
+def everything(connection: socket.socket) -> int:
+    """How many bytes come until the end."""
+    with contextlib.suppress(ConnectionError):
+        return sum(map(len, iter(lambda: connection.recv(1 << 20), b"")))
+    return 0
+
+
+@pytest.mark.parametrize("start", [b"", b"G", b"GET / HTTP/1.1\r\nHost: localhost\r\nA: "])
+def test_a_request_that_never_ends(start: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "HEAD", 0)
+    with local() as server, connect(server) as connection:
+        connection.sendall(start)
+        assert everything(connection) == 0
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    """More than the system keeps for a connection that takes nothing."""
+    weights = tmp_path / "weights"
+    weights.write_bytes(bytes(1 << 26))
+    return weights
+
+
+LARGE = b"GET /digits.safetensors HTTP/1.0\r\n" + OK + b"\r\n"
+
+
+def test_an_answer_that_is_not_taken(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "ANSWER", 0)
+    ended, close = threading.Event(), serve.Server.close_request
+
+    def closed(self: Any, request: Any) -> None:
+        close(self, request)
+        ended.set()
+
+    monkeypatch.setattr(serve.Server, "close_request", closed)
+    with local(large) as server, connect(server) as connection:
+        connection.sendall(LARGE)
+        assert ended.wait(WAIT)
+
+
+def test_who_is_answered_is_not_cut_off(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "CONNECTIONS", 1)
+    with local(large) as server, connect(server) as slow:
+        slow.sendall(LARGE)
+        assert slow.recv(1) == b"H"
+        monkeypatch.setattr(serve, "CROWDED", 0)
+        with connect(server) as other:
+            other.sendall(LARGE)
+            assert everything(slow) >= 1 << 26
+
+
+def test_half_requests_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many threads as there may be; those that wait for a request make room first."""
+    monkeypatch.setattr(serve, "CONNECTIONS", 3)
+    monkeypatch.setattr(serve, "CROWDED", 0)
+    with local() as server, contextlib.ExitStack() as stack:
+        before = threading.active_count()
+        for _ in range(20):
+            half = stack.enter_context(connect(server))
+            half.sendall(b"GET / HTTP/1.1\r\nHost: local")
+        answers = (raw(server, b"GET / HTTP/1.1\r\n" + OK + b"\r\n") for _ in range(100))
+        assert any(status(answer) == 200 for answer in answers)
+        assert threading.active_count() <= before + 3
+
+
+def test_many_can_come_at_once() -> None:
+    """They wait in the system's queue until the server gets to them."""
+    server = serve.Server("127.0.0.1", 0, Path("nothing"))
+    with contextlib.ExitStack() as stack:
+        stack.callback(server.server_close)
+        connections = [stack.enter_context(connect(server)) for _ in range(100)]
+        for connection in connections:
+            connection.sendall(b"GET / HTTP/1.0\r\n" + OK + b"\r\n")
+        stack.enter_context(running(server))
+        assert {status(connection.recv(100)) for connection in connections} == {200}
+
+
+def test_the_policy_holds_in_a_browser(tab: Tab) -> None:
+    page = tab.open("nothing")
+    tab.errors.clear()
+    ran = page.evaluate(
+        """async () => {
+            const inline = document.createElement("script");
+            inline.textContent = "self.ran = ['inline']";
+            document.head.append(inline);
+            const sent = await fetch("https://evil.example/").then(() => ["sent"], () => []);
+            return [...(self.ran ?? []), ...sent];
+        }"""
+    )
+    assert ran == []
+    assert len(tab.errors) >= 2
+    assert all("Content Security Policy" in error for error in tab.errors[:2])
+    tab.errors.clear()
+
+
+def test_python_from_its_cdn(tab: Tab, pyodide_files: None) -> None:
+    """Where there is no local copy the page's policy lets Pyodide come from elsewhere."""
+    folder = serve.pyodide_folder()
+    assert folder is not None
+    config = {**serve.config(), "pyodide": serve.PYODIDE_CDN}
+    tab.page.route("**/config.json", lambda route: route.fulfill(json=config))
+    fetched = []
+
+    def from_here(route: Any) -> None:
+        name = route.request.url.removeprefix(serve.PYODIDE_CDN)
+        fetched.append(name)
+        kind = serve.TYPES.get(Path(name).suffix, "application/octet-stream")
+        headers = {"Access-Control-Allow-Origin": "*", "Content-Type": kind}
+        route.fulfill(path=folder / name, headers=headers)
+
+    tab.context.route(f"{serve.PYODIDE_CDN}**", from_here)
+    page = tab.open("")
+    page.wait_for_function(
+        "() => /^Ready|could not/.test(document.querySelector('#status').textContent)"
+    )
+    assert page.inner_text("#status").startswith("Ready")
+    assert "pyodide.asm.wasm" in fetched
+
+
 def test_weights_appear_when_they_are_saved(server: serve.Server, weights: Path) -> None:
     assert json.loads(body(server, "/config.json"))["weights"] is None
     weights.write_bytes(b"weights")
@@ -137,7 +526,7 @@ def test_a_wrong_port(port: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_command_says_where_the_page_is(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pyframe", "serve", "--port", "0"]
+    command = [sys.executable, "-m", "pyframe", "serve", "--port", "0", "--allow", "demo.example"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=serve.ROOT) as process:
         try:
             assert process.stdout is not None
@@ -147,7 +536,7 @@ def test_the_command_says_where_the_page_is(tmp_path: Path) -> None:
             )
             assert found, line
             connection = http.client.HTTPConnection("127.0.0.1", int(found[1]))
-            connection.request("GET", "/")
+            connection.request("GET", "/", headers={"Host": "demo.example"})
             assert b"<h1>" in connection.getresponse().read()
             connection.close()
         finally:
