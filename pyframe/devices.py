@@ -59,8 +59,8 @@ class _Opened:
         if d is None:
             return self
         with _opening:
-            if "backend" not in d.__dict__:
-                d.__dict__["backend"] = _open(d)
+            if "backend" not in d.__dict__:  # in a page another task may open it meanwhile
+                d.__dict__.setdefault("backend", _open(d))
             return d.__dict__["backend"]
 
 
@@ -160,7 +160,7 @@ def lose(backend: Any, why: str) -> DeviceLostError:
     """Note that a GPU is gone, so that its next use opens it anew: the error to raise."""
     with _opening:
         if not backend.lost:
-            backend.lost = f"the GPU ({backend.adapter}) was lost: {why}"
+            backend.lost = f"the GPU ({backend.adapter}) was lost: {why.rstrip('.')}"
             users = [d for d in device._known.values() if d.__dict__.get("backend") is backend]
             for d in users:
                 _lost[d] = backend.lost
@@ -184,6 +184,15 @@ def _forget(d: device) -> None:
     d.__dict__.pop("backend", None)
     for tell in gone:
         tell(d)
+
+
+async def reopen(d: device) -> None:
+    """Open a GPU that was lost: in a page that can't wait inside Python, no use of it does."""
+    if in_browser() and d.type != "cpu":
+        from pyframe.backend.browser import BrowserGPU
+
+        await BrowserGPU.reopen()
+    d.backend  # noqa: B018
 
 
 def _after_fork() -> None:

@@ -19,6 +19,9 @@ const ONE_SUBMIT = 32; // dispatches that go to the device together; longer runs
 const QUERIES = 4096; // in one set: what WebGPU allows
 const STAGING = 4; // staging buffers kept for the next read
 const STEP_HEAD = 7; // kernel, grid x, y, z, params offset, params size, number of slots
+const PAUSES = [0, 100, 1000]; // ms before each try to open a lost GPU again
+
+let nextId = 1; // ids are never used twice, by no Runtime, so a stale one can't name a newer buffer
 
 /** A Runtime on the best adapter, with the adapter's own limits; null without WebGPU. */
 export async function createRuntime({ powerPreference = "high-performance" } = {}) {
@@ -28,7 +31,7 @@ export async function createRuntime({ powerPreference = "high-performance" } = {
   for (const name of LIMITS) requiredLimits[name] = adapter.limits[name];
   const requiredFeatures = FEATURES.filter((name) => adapter.features.has(name));
   const device = await adapter.requestDevice({ requiredLimits, requiredFeatures });
-  return new Runtime(device, describe(adapter));
+  return new Runtime(device, describe(adapter), () => createRuntime({ powerPreference }));
 }
 
 function describe(adapter) {
@@ -45,24 +48,47 @@ class Runtime {
   #pipelines = new Map(); // WGSL -> { pipeline, layout, label, error }
   #programs = new Map(); // id -> { kernels, steps, users, pieces, ids, params, uploaded }
   #staging = []; // mappable buffers that no read uses now
-  #checks = new Set(); // promises of compilations not yet known to be good
+  #checks = new Set(); // promises of compilations and buffers not yet known to be good
   #errors = []; // what the next read throws, the cause first
-  #nextId = 1; // ids are never used twice, so a stale one can't name a newer buffer
+  #failed = new Map(); // GPUBuffers that there was no memory for -> the error that says so
+  #first = nextId; // smaller ids are another Runtime's
+  #again; // makes another Runtime
+  #next = null; // promise of it
   #counts = { dispatches: 0, submits: 0, bind_groups: 0, reads: 0, params_uploads: 0 };
   #bytes = 0;
 
-  constructor(device, info) {
+  constructor(device, info, again) {
     this.#device = device;
+    this.#again = again;
+    this.next = null; // the Runtime in the place of this one, once it is there
     this.info = info;
     this.limits = Object.fromEntries(LIMITS.map((name) => [name, device.limits[name]]));
     this.features = [...device.features];
     this.lost = null; // why the device is gone, once it is
     device.lost.then(({ message, reason }) => { this.lost = message || reason; });
-    device.addEventListener("uncapturederror", (event) => { // out of memory, internal errors
+    device.addEventListener("uncapturederror", (event) => { // internal errors
       event.preventDefault?.();
-      this.#errors.push(event.error.message);
+      this.#errors.push(new Error(event.error.message));
     });
     device.pushErrorScope("validation"); // one scope is open from each read to the next
+  }
+
+  /** The Runtime in the place of one whose device was lost; null where the browser gives none. */
+  reopen() {
+    this.#next ??= this.#reopen().then((next) => {
+      if (!next) this.#next = null; // the next call tries again
+      return this.next = next;
+    });
+    return this.#next;
+  }
+
+  async #reopen() {
+    for (const pause of PAUSES) { // a browser may have to start its GPU process again
+      if (pause) await new Promise((done) => setTimeout(done, pause));
+      const next = await this.#again().catch(() => null);
+      if (next) return next;
+    }
+    return null;
   }
 
   /** A new buffer of at least `nbytes` bytes: its number. */
@@ -76,9 +102,9 @@ class Runtime {
     const size = Math.ceil(nbytes / 4) * 4;
     const whole = this.#buffer(id, offset + size);
     const part = { ...whole, offset: whole.offset + offset, nbytes: size, steps: new Set() };
-    this.#buffers.set(this.#nextId, part);
-    whole.parts.add(this.#nextId);
-    return this.#nextId++;
+    this.#buffers.set(nextId, part);
+    whole.parts.add(nextId);
+    return nextId++;
   }
 
   /**
@@ -93,27 +119,33 @@ class Runtime {
       for (const part of record.parts) this.free(part);
       this.#bytes -= record.nbytes;
       record.buffer.destroy();
+      this.#failed.delete(record.buffer);
     }
-    for (const step of record.steps) {
-      step.program.ids = null; // it can't be run as it is
-      for (const [key, { ids }] of step.groups) if (ids.includes(id)) this.#forget(step, key);
-    }
+    this.#unbind(id, record);
+  }
+
+  /** The numbers of the buffers that there was no memory for. They can only be freed. */
+  failed() {
+    const whole = ([id, { buffer, parts }]) => this.#failed.has(buffer) && !parts.has(id);
+    return [...this.#buffers].filter(whole).map(([id]) => id);
   }
 
   /** Copies `data` (a typed array, a multiple of 4 bytes) to the start of a buffer. */
   write(id, data) {
+    this.#use();
     const { buffer, offset } = this.#buffer(id, data.byteLength);
     this.#device.queue.writeBuffer(buffer, offset, data);
   }
 
   /** Copies the first `nbytes` bytes of buffer `source` to `target`, in order with the runs. */
   copy(target, source, nbytes) {
+    this.#use();
     const size = Math.ceil(nbytes / 4) * 4;
     const [to, from] = [this.#buffer(target, size), this.#buffer(source, size)];
     const encoder = this.#device.createCommandEncoder();
     if (to.buffer === from.buffer) { // which WebGPU does not copy directly
       const usage = GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
-      const between = this.#device.createBuffer({ size, usage });
+      const between = this.#create(size, usage);
       encoder.copyBufferToBuffer(from.buffer, from.offset, between, 0, size);
       encoder.copyBufferToBuffer(between, 0, to.buffer, to.offset, size);
       this.#submit(encoder);
@@ -126,6 +158,7 @@ class Runtime {
 
   /** The first `sizes[i]` bytes of buffer `ids[i]`, one after the other, after all work so far. */
   async read(ids, sizes) {
+    this.#use();
     const offsets = [];
     let total = 0;
     for (const size of sizes) {
@@ -143,24 +176,25 @@ class Runtime {
     }
     this.#submit(encoder);
     this.#counts.reads++;
-    const scope = this.#device.popErrorScope();
+    const scope = this.#device.popErrorScope().catch(() => null); // refused by a lost device
     this.#device.pushErrorScope("validation");
     try {
       const mapped = staging.mapAsync(GPUMapMode.READ);
       this.#device.queue.submit([]); // Firefox resolves the map 100 ms later without a nudge
       await mapped;
     } catch (error) {
-      this.#errors.push(this.lost ? `the GPU device was lost: ${this.lost}` : String(error));
+      this.#errors.push(new Error(String(error)));
+      const told = new Promise((done) => setTimeout(done, 100));
+      await Promise.race([this.#device.lost, told]); // which may be known a little later
     }
     await Promise.all(this.#checks);
     const invalid = await scope;
-    if (invalid) this.#errors.push(invalid.message);
-    if (this.#errors.length) {
-      const [first] = this.#errors; // the others follow from it
-      this.#errors = [];
-      staging.destroy();
-      throw new Error(first);
-    }
+    if (invalid) this.#errors.push(new Error(invalid.message));
+    const [first] = this.#errors; // the others follow from it
+    this.#errors = [];
+    if (first || this.lost) staging.destroy();
+    this.#use();
+    if (first) throw first;
     const bytes = new Uint8Array(staging.getMappedRange());
     let at = 0;
     for (let i = 0; i < ids.length; i++) {
@@ -186,7 +220,7 @@ class Runtime {
       users: Array.from({ length: slots }, () => []), // the steps that use a slot
       ids: null, uploaded: null, // the buffers and params of the last run
       describe: { label: labels.join(", ") }, // what WebGPU's messages call it
-      params: paramBytes ? this.#device.createBuffer({ size: paramBytes, usage }) : null,
+      params: paramBytes ? this.#create(paramBytes, usage) : null,
     };
     for (let at = 0; at < steps.length;) {
       const [kernel, x, y, z, offset, size, n] = steps.subarray(at, at + STEP_HEAD);
@@ -200,8 +234,8 @@ class Runtime {
       at += n;
     }
     program.pieces = pieces(program.steps);
-    this.#programs.set(this.#nextId, program);
-    return this.#nextId++;
+    this.#programs.set(nextId, program);
+    return nextId++;
   }
 
   /** Forgets a program, its bind groups and its params. */
@@ -289,23 +323,64 @@ class Runtime {
     this.#device.destroy();
   }
 
+  /** Throws if the device is gone. Without this it would take all work, and do nothing. */
+  #use() {
+    if (this.lost) throw named("DeviceLostError", `the GPU device was lost: ${this.lost}`);
+  }
+
   #alloc(nbytes, usage) {
+    this.#use();
     const size = Math.max(4, Math.ceil(nbytes / 4) * 4);
     if (size > this.limits.maxBufferSize) {
       throw new RangeError(`a buffer of ${size} bytes is over the device's ${this.limits.maxBufferSize}`);
     }
-    this.#buffers.set(this.#nextId, {
-      buffer: this.#device.createBuffer({ size, usage }), offset: 0, nbytes: size,
+    const id = nextId++;
+    const record = {
+      buffer: this.#create(size, usage, (error) => {
+        if (this.#buffers.has(id)) this.#failed.set(record.buffer, error);
+        for (const each of [id, ...record.parts]) this.#unbind(each, this.#buffers.get(each));
+      }),
+      offset: 0, nbytes: size,
       parts: new Set(), // the numbers of the buffer's parts, which share this set
       steps: new Set(), // those with a bind group for it
-    });
+    };
+    this.#buffers.set(id, record);
     this.#bytes += size;
-    return this.#nextId++;
+    return id;
+  }
+
+  /** A GPUBuffer. Whether there is memory for it is known later: the next read tells. */
+  #create(size, usage, failed = () => {}) {
+    this.#device.pushErrorScope("out-of-memory");
+    const buffer = this.#device.createBuffer({ size, usage });
+    const check = this.#device.popErrorScope().catch(() => null).then((error) => {
+      this.#checks.delete(check);
+      if (!error) return;
+      const told = named("OutOfMemoryError", `no memory for a buffer of ${size} bytes`, size);
+      this.#errors.unshift(told); // before what follows from it
+      failed(told);
+    });
+    this.#checks.add(check);
+    return buffer;
+  }
+
+  /** Drops the bind groups for a buffer. */
+  #unbind(id, record) {
+    for (const step of record?.steps ?? []) {
+      step.program.ids = null; // it can't be run as it is
+      for (const [key, { ids }] of step.groups) if (ids.includes(id)) this.#forget(step, key);
+    }
   }
 
   #buffer(id, nbytes = 0) {
     const record = this.#buffers.get(id);
+    if (!record && id < this.#first) throw named("DeviceLostError", `buffer ${id} was on a lost device`);
     if (!record) throw new Error(`buffer ${id} does not exist, or was freed`);
+    const error = this.#failed.get(record.buffer);
+    if (error) {
+      this.#errors = this.#errors.filter((other) => other !== error); // told
+      throw error;
+    }
     if (nbytes > record.nbytes) {
       throw new RangeError(`buffer ${id} has ${record.nbytes} bytes, fewer than ${nbytes}`);
     }
@@ -322,12 +397,13 @@ class Runtime {
     if (at >= 0) return this.#staging.splice(at, 1)[0];
     const size = Math.max(256, 2 ** Math.ceil(Math.log2(nbytes || 1)));
     const usage = GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST;
-    return this.#device.createBuffer({ size: Math.min(size, this.limits.maxBufferSize), usage });
+    return this.#create(Math.min(size, this.limits.maxBufferSize), usage);
   }
 
   #pipeline(code, label) {
     const known = this.#pipelines.get(code);
     if (known) return known;
+    this.#use();
     this.#device.pushErrorScope("validation");
     const module = this.#device.createShaderModule({ label, code });
     const compute = { module, entryPoint: "main" };
@@ -336,10 +412,9 @@ class Runtime {
     const check = this.#device.popErrorScope().then(async (error) => {
       if (error) {
         kernel.error = await explain(module, label, code, error);
-        this.#errors.unshift(kernel.error); // before what follows from it
+        this.#errors.unshift(new Error(kernel.error)); // before what follows from it
       }
-      this.#checks.delete(check);
-    });
+    }).catch(() => null).then(() => this.#checks.delete(check)); // a lost device refuses to say
     this.#checks.add(check);
     this.#pipelines.set(code, kernel);
     return kernel;
@@ -347,6 +422,7 @@ class Runtime {
 
   /** A program with bind groups for these buffers: only those of steps with other ones change. */
   #prepare(id, ids, params) {
+    this.#use();
     const program = this.#programs.get(id);
     if (!program) throw new Error(`run: program ${id} is not loaded`);
     for (const kernel of program.kernels) if (kernel.error) throw new Error(kernel.error);
@@ -417,6 +493,11 @@ function pieces(steps) {
   const k = Math.min(Math.max(4, Math.floor(n / ONE_SUBMIT)), 8);
   const cut = (i) => Math.floor((2 * i - 1) * n / (2 * k - 1));
   return Array.from({ length: k }, (_, i) => steps.slice(i ? cut(i) : 0, cut(i + 1)));
+}
+
+/** An error whose name tells callers what it is, and how many bytes it is about. */
+function named(name, message, bytes = 0) {
+  return Object.assign(new Error(message), { name, bytes });
 }
 
 function same(a, b) {

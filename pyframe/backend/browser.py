@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import functools
 from array import array
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import js
 from pyodide.ffi import JsException, can_run_sync, run_sync, to_js
 
+from pyframe import devices
 from pyframe.backend.base import Limits
-from pyframe.backend.webgpu import WebGPU, Wire
+from pyframe.backend.webgpu import Buffer, WebGPU, Wire
 
 
 def _runtime() -> Any:
-    """The runtime that the page made before Python started; None where it has no WebGPU."""
-    return getattr(js, "pyframeRuntime", None)
+    """The runtime that the page made before Python started, or the one in the place of a lost one;
+    None where the page has no WebGPU."""
+    runtime = getattr(js, "pyframeRuntime", None)
+    while runtime is not None and runtime.lost and runtime.next:
+        js.pyframeRuntime = runtime = runtime.next
+    return runtime
+
+
+def _named(method: Any) -> Any:
+    """A hook that tells a lost device and a lack of memory from other errors of JavaScript."""
+
+    @functools.wraps(method)
+    def wrapped(self: BrowserGPU, *args: Any) -> Any:
+        try:
+            return method(self, *args)
+        except JsException as error:
+            self._fail(error)
+
+    return wrapped
 
 
 class _Loaded:
@@ -45,7 +64,18 @@ class BrowserGPU(WebGPU):
                 "device 'gpu': this page has no WebGPU (looked for js.pyframeRuntime, which "
                 "createRuntime() in runtime.js makes); use a browser with WebGPU, or device 'cpu'"
             )
+        if runtime.lost:
+            if not can_run_sync():
+                runtime.reopen()
+                raise RuntimeError(
+                    "device 'gpu': the GPU was lost and is opened again, but this browser can't "
+                    "wait inside Python; try again after `await asyncio.sleep(1)`"
+                )
+            if run_sync(runtime.reopen()) is None:
+                raise RuntimeError("device 'gpu': the browser gives no GPU")
+            runtime = _runtime()
         self._js = runtime
+        self._failed: set[int] = set()  # handles that there was no memory for
         info, limits = runtime.info, runtime.limits
         names = [n for n in (info.vendor, info.architecture, info.description) if n]
         self.adapter = f"{' '.join(names) or 'a GPU'} through the browser's WebGPU"
@@ -62,28 +92,53 @@ class BrowserGPU(WebGPU):
             )
         )
 
-    def _create(self, nbytes: int) -> int:
-        try:
-            return self._js.alloc(nbytes)
-        except JsException as error:
-            raise RuntimeError(error.message) from None
+    @staticmethod
+    async def reopen() -> None:
+        """Open the GPU again if it was lost."""
+        runtime = _runtime()
+        if runtime is not None and runtime.lost:
+            await runtime.reopen()
 
+    def _fail(self, error: Any) -> NoReturn:
+        """Raise what an error of the runtime's means."""
+        if self._js.lost:
+            self._js.reopen()
+            raise devices.lose(self, self._js.lost) from None
+        if error.name == "DeviceLostError":
+            raise devices.lost_error() from None
+        if error.name == "OutOfMemoryError":  # told after the work that it was for
+            self._failed.update(self._js.failed())
+            kept = self.stats.bytes_pooled
+            self.trim()
+            raise self.out_of_memory(error.bytes, kept) from None
+        raise RuntimeError(error.message) from None
+
+    @_named
+    def _create(self, nbytes: int) -> int:
+        return self._js.alloc(nbytes)
+
+    @_named
     def _slice(self, handle: int, offset: int, nbytes: int) -> int:
-        try:
-            return self._js.slice(handle, offset, nbytes)
-        except JsException as error:
-            raise RuntimeError(error.message) from None
+        return self._js.slice(handle, offset, nbytes)
 
     def _destroy(self, handle: int) -> None:
         self._js.free(handle)
 
+    def free(self, buffer: Buffer) -> None:
+        """See Backend. What there was no memory for is of no use to others."""
+        if buffer.handle in self._failed:
+            self._failed.remove(buffer.handle)
+            self.stats.bytes_live -= buffer.nbytes
+            self._destroy(buffer.handle)
+            buffer.handle = None
+        super().free(buffer)
+
+    @_named
     def _copy(self, target: int, source: int, nbytes: int) -> None:
-        try:
-            self._js.copy(target, source, nbytes)
-        except JsException as error:
-            raise RuntimeError(error.message) from None
+        self._js.copy(target, source, nbytes)
         self.stats.submits += 1
 
+    @_named
     def _write(self, handle: int, data: memoryview) -> None:
         self._js.write(handle, to_js(data))
 
@@ -95,6 +150,7 @@ class BrowserGPU(WebGPU):
             )
         return run_sync(self._begin(items)())
 
+    @_named
     def _begin(self, items: Sequence[tuple[int, int]]) -> Callable[[], Awaitable[list[bytes]]]:
         handles = array("i", [h for h, _ in items])
         sizes = array("i", [n for _, n in items])
@@ -104,7 +160,7 @@ class BrowserGPU(WebGPU):
             try:
                 data = b"" if promise is None else (await promise).to_bytes()
             except JsException as error:
-                raise RuntimeError(error.message) from None
+                self._fail(error)
             out, at = [], 0
             for size in sizes:
                 out.append(data[at : at + size])
@@ -113,6 +169,7 @@ class BrowserGPU(WebGPU):
 
         return finish
 
+    @_named
     def _load(self, wire: Wire) -> _Loaded:
         before = self._js.stats().pipelines
         codes, labels, steps = to_js(wire.codes), to_js(wire.labels), to_js(wire.steps)
@@ -133,7 +190,7 @@ class BrowserGPU(WebGPU):
         try:
             built, submits = self._js.run(*arguments).to_py()
         except JsException as error:
-            raise RuntimeError(error.message) from None
+            self._fail(error)
         self._sent(loaded, params)
         self.stats.bind_groups += built
         self.stats.dispatches += loaded.steps
@@ -145,7 +202,7 @@ class BrowserGPU(WebGPU):
         try:
             times = run_sync(self._js.profile(*arguments))
         except JsException as error:
-            raise RuntimeError(error.message) from None
+            self._fail(error)
         if times is None:
             return None
         self._sent(loaded, params)

@@ -30,7 +30,9 @@ const params = (scale, n) => {
   new Uint32Array(bytes.buffer)[1] = n;
   return bytes;
 };
-const caught = async (run) => { try { await run(); } catch (error) { return error.message; } };
+const caught = async (run, what = "message") => {
+  try { await run(); } catch (error) { return error[what]; }
+};
 const buffer = (...values) => {
   const id = rt.alloc(4 * values.length);
   rt.write(id, f32(...values));
@@ -364,15 +366,104 @@ def test_the_device_asks_for_all_that_its_adapter_has(js: Snippets) -> None:
 
 
 def test_a_lost_device_says_so(js: Snippets) -> None:
+    """A read finds out; from then on every call throws, as the device would take all work."""
+    out = js(
+        """
+        const [x, y] = [buffer(1), rt.alloc(4)];
+        const scale = program();
+        rt.run(scale, i32(x, y), params(2, 1));
+        rt.destroy();
+        const seen = [await caught(() => rt.read(i32(x), i32(4)))];
+        for (const use of [
+          () => rt.read(i32(x), i32(4)), () => rt.run(scale, i32(x, y), null), () => rt.alloc(4),
+          () => rt.write(x, f32(1)), () => rt.copy(x, y, 4),
+          () => rt.load([SCALE + "//"], ["new"], i32(), 0, 0),
+        ]) seen.push(await caught(use, "name"));
+        rt.free(x);
+        return [seen, rt.lost];
+        """
+    )
+    (first, *later), lost = out
+    assert first == f"the GPU device was lost: {lost}"
+    assert later == ["DeviceLostError"] * 6
+
+
+def test_another_device_takes_the_place_of_a_lost_one(js: Snippets) -> None:
+    """It knows nothing of the buffers before, and says so; no number is used twice."""
     out = js(
         """
         const x = buffer(1);
         rt.destroy();
-        return [await caught(() => rt.read(i32(x), i32(4))), rt.lost];
+        await caught(() => rt.read(i32(x), i32(4)));
+        const [next, same] = await Promise.all([rt.reopen(), rt.reopen()]);
+        const y = next.alloc(4);
+        next.write(y, f32(5));
+        const stale = await caught(() => next.read(i32(x), i32(4)), "name");
+        const read = floats(await next.read(i32(y), i32(4)));
+        const limits = JSON.stringify(rt.limits) === JSON.stringify(next.limits);
+        next.destroy();
+        return [next === same && next === rt.next && next !== rt, y > x, stale, read, limits];
         """
     )
-    assert "the GPU device was lost" in out[0]
-    assert out[1]
+    assert out == [True, True, "DeviceLostError", [5.0], True]
+
+
+def test_a_browser_that_gives_no_gpu_any_more(js: Snippets) -> None:
+    out = js(
+        """
+        rt.destroy();
+        const { requestAdapter } = GPU.prototype;
+        GPU.prototype.requestAdapter = async () => null;
+        try {
+          return [await rt.reopen(), rt.next];
+        } finally {
+          GPU.prototype.requestAdapter = requestAdapter;
+        }
+        """
+    )
+    assert out == [None, None]
+
+
+def test_no_memory_left(js: Snippets) -> None:
+    """The browser tells it later: the next read does, and the buffer can only be freed then."""
+    out = js(
+        """
+        const { popErrorScope } = GPUDevice.prototype;
+        const full = () => {
+          GPUDevice.prototype.popErrorScope = async function () {
+            GPUDevice.prototype.popErrorScope = popErrorScope;
+            await popErrorScope.call(this);
+            return new GPUOutOfMemoryError("full");
+          };
+        };
+        const x = buffer(3);
+        const scale = program();
+        full();
+        const y = rt.alloc(400);
+        const part = rt.slice(y, 256, 4);
+        for (const id of [y, part]) rt.run(scale, i32(x, id), params(2, 1));
+        const all = [];
+        const kinds = async (use) => {
+          try { await use(); } catch ({ name, message }) { return [name, message]; }
+        };
+        all.push(await kinds(() => rt.read(i32(x), i32(4))), rt.failed());
+        all.push(floats(await rt.read(i32(x), i32(4))));
+        all.push(await kinds(() => rt.run(scale, i32(x, y), params(2, 1))));
+        all.push(await kinds(() => rt.read(i32(part), i32(4))));
+        rt.free(y);
+        all.push(rt.failed());
+        const z = rt.alloc(4);
+        rt.run(scale, i32(x, z), params(2, 1));
+        full();
+        rt.free(rt.alloc(8));  // before it is known
+        all.push(await caught(() => rt.read(i32(z), i32(4))));
+        all.push(floats(await rt.read(i32(z), i32(4))));
+        return [...all, rt.failed()];
+        """
+    )
+    full = ["OutOfMemoryError", "no memory for a buffer of 400 bytes"]
+    assert out[:6] == [full, [3], [3], full, full, []]
+    assert out[6:] == ["no memory for a buffer of 8 bytes", [6], []]
 
 
 def test_without_webgpu_there_is_no_runtime(js: Snippets) -> None:
