@@ -23,9 +23,9 @@ def default_collate(batch: Sequence[Any]) -> Any:
     if isinstance(first, (str, bytes)):
         return batch
     if isinstance(first, Tensor):
-        return stack(batch)
+        return _stack(batch)
     if isinstance(first, np.ndarray):
-        return stack([from_numpy(_numeric(array)) for array in batch])
+        return _stack([from_numpy(_numeric(array)) for array in batch])
     if isinstance(first, np.generic):
         return from_numpy(_numeric(np.asarray(batch)))
     if isinstance(first, float):
@@ -46,6 +46,18 @@ def default_collate(batch: Sequence[Any]) -> Any:
         "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
         f"{type(first)}; pass DataLoader a collate_fn"
     )
+
+
+def _stack(tensors: Sequence[Tensor]) -> Tensor:
+    try:
+        return stack(tensors)
+    except RuntimeError as e:
+        if "equal size" not in str(e):
+            raise
+        raise RuntimeError(
+            f"default_collate: {e}; the samples of a batch need one shape, or DataLoader a "
+            "collate_fn; the rows of several tensors are the samples of TensorDataset(x, y)"
+        ) from None
 
 
 def default_convert(data: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from pyframe.data.sampler import size_of
 from pyframe.random import Generator, permutation
 from pyframe.tensor import Tensor
 
@@ -64,6 +65,10 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
                 f"TensorDataset: expected tensors, got {wrong or 'none'}; arrays become tensors by "
                 "pf.from_numpy"
             )
+        if not all(t.ndim for t in tensors):
+            raise IndexError(
+                "TensorDataset: a tensor without dims has no rows; expected one row for each sample"
+            )
         if len({t.size(0) for t in tensors}) > 1:
             shapes = ", ".join(str(list(t.shape)) for t in tensors)
             raise AssertionError(
@@ -109,10 +114,16 @@ class ConcatDataset(Dataset[T_co]):
     """The samples of several data sets, one after the other."""
 
     def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
+        if not isinstance(datasets, Iterable):
+            raise TypeError(
+                f"ConcatDataset: expected a list of data sets, got {type(datasets).__name__}"
+            )
         self.datasets: list[Any] = list(datasets)
         if not self.datasets:
             raise AssertionError("ConcatDataset: datasets should not be an empty iterable")
-        self.cumulative_sizes = list(itertools.accumulate(len(d) for d in self.datasets))
+        self.cumulative_sizes = list(
+            itertools.accumulate(size_of(d, "ConcatDataset") for d in self.datasets)
+        )
 
     def __getitem__(self, index: int) -> T_co:
         n = len(self)
@@ -135,8 +146,13 @@ def random_split(
 
     What fractions leave over goes to the subsets in turn. ValueError for lengths that don't add up.
     """
-    n = len(dataset)  # type: ignore[arg-type]
-    sizes: list[Any] = list(lengths)
+    n = size_of(dataset, "random_split")
+    sizes: list[Any] = list(lengths) if isinstance(lengths, Iterable) else [None]
+    if not all(hasattr(k, "__float__") for k in sizes):
+        raise TypeError(
+            "random_split: expected a list of lengths, or of fractions that add up to 1, got "
+            f"{lengths!r}"
+        )
     total = sum(sizes)
     if math.isclose(total, 1) and total <= 1:
         for i, fraction in enumerate(sizes):

@@ -45,6 +45,23 @@ class DataLoader:
                 f"DataLoader: num_workers={num_workers}, but there are no worker processes here (a "
                 "web page has none); pass num_workers=0"
             )
+        kind = isinstance(dataset, type)
+        fetch = None if kind else getattr(dataset, "__getitems__", None)
+        if fetch is None and not hasattr(type(dataset), "__getitem__"):
+            loop = hasattr(dataset, "__iter__")
+            of = f"the class {dataset.__name__}" if kind else type(dataset).__name__
+            raise TypeError(
+                f"DataLoader: expected a data set with __getitem__(index) and __len__(), got {of}; "
+                + ("list(…) of it is one" if loop else "of tensors make TensorDataset(x, y)")
+            )
+        for what, given in (("sampler", sampler), ("batch_sampler", batch_sampler)):
+            if given is not None and not hasattr(given, "__iter__"):
+                raise TypeError(f"DataLoader: {what} must be an iterable of indices, got {given!r}")
+        if collate_fn is not None and not callable(collate_fn):
+            raise TypeError(
+                "DataLoader: collate_fn must be a function of a list of samples, got "
+                f"{collate_fn!r}"
+            )
         if sampler is not None and shuffle:
             raise ValueError("DataLoader: sampler option is mutually exclusive with shuffle")
         if batch_sampler is not None:

@@ -14,6 +14,17 @@ from pyframe.random import Generator
 T_co = TypeVar("T_co", covariant=True)
 
 
+def size_of(data: Any, who: str) -> int:
+    """len(data); TypeError that says what data needs."""
+    if not hasattr(type(data), "__len__"):
+        of = f"the class {data.__name__}" if isinstance(data, type) else type(data).__name__
+        raise TypeError(
+            f"{who}: {of} has no __len__: a data set has __getitem__(index) and __len__(); without "
+            "it, a DataLoader needs a sampler"
+        )
+    return len(data)
+
+
 class Sampler(Generic[T_co]):
     """An iterable of indices, or of lists of them: a subclass has `__iter__()` and `__len__()`."""
 
@@ -28,10 +39,10 @@ class SequentialSampler(Sampler[int]):
         self.data_source = data_source
 
     def __iter__(self) -> Iterator[int]:
-        return iter(range(len(self.data_source)))
+        return iter(range(len(self)))
 
     def __len__(self) -> int:
-        return len(self.data_source)
+        return size_of(self.data_source, "SequentialSampler")
 
 
 class RandomSampler(Sampler[int]):
@@ -47,6 +58,11 @@ class RandomSampler(Sampler[int]):
         num_samples: int | None = None,
         generator: Generator | None = None,
     ) -> None:
+        if generator is not None and not isinstance(generator, Generator):
+            raise TypeError(
+                "RandomSampler: generator must be a pf.Generator (pf.Generator().manual_seed(0)), "
+                f"got {generator!r}"
+            )
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples
@@ -59,7 +75,9 @@ class RandomSampler(Sampler[int]):
 
     @property
     def num_samples(self) -> int:
-        return len(self.data_source) if self._num_samples is None else self._num_samples
+        if self._num_samples is None:
+            return size_of(self.data_source, "RandomSampler")
+        return self._num_samples
 
     def __iter__(self) -> Iterator[int]:
         n, left = len(self.data_source), self.num_samples

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
+import pyframe as pf
+from pyframe.dtypes import of_argument
 from pyframe.nn import functional as F, init
 from pyframe.nn.module import Module, Parameter
 from pyframe.ops.creation import empty, ones, zeros
@@ -15,6 +18,25 @@ __all__ = [
     "Identity", "L1Loss", "LayerNorm", "Linear", "LogSoftmax", "MSELoss", "MaxPool2d", "NLLLoss",
     "PairwiseDistance", "ReLU", "SiLU", "Sigmoid", "Softmax", "Tanh",
 ]  # fmt: skip
+
+
+def _int(layer: Module, what: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except (TypeError, RuntimeError):
+        name = type(layer).__name__
+        raise TypeError(f"{name}: {what} must be an int, got {value!r}") from None
+
+
+def _sizes(layer: Module, dtype: Any, **sizes: Any) -> Any:
+    """`dtype` as a dtype. TypeError for what is none and for a size that is no int, RuntimeError
+    for a negative one: PyTorch's types, with the name of the layer and of the argument."""
+    for what, given in sizes.items():
+        for n in given if isinstance(given, tuple) else (given,):
+            if _int(layer, what, n) < 0:
+                name = type(layer).__name__
+                raise RuntimeError(f"{name}: {what} must not be negative, got {n}")
+    return of_argument(type(layer).__name__, dtype)
 
 
 def _bias_bound(weight: Tensor) -> float:
@@ -30,6 +52,7 @@ class Linear(Module):
         dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
+        dtype = _sizes(self, dtype, in_features=in_features, out_features=out_features)
         self.in_features, self.out_features = in_features, out_features
         self.weight = Parameter(empty(out_features, in_features, device=device, dtype=dtype))
         if bias:
@@ -56,8 +79,11 @@ class Linear(Module):
         )
 
 
-def _pair(v: Any) -> tuple[int, int]:
-    return (v, v) if isinstance(v, int) else tuple(v)
+def _pair(layer: Module, what: str, v: Any) -> tuple[int, int]:
+    if isinstance(v, (tuple, list)) and len(v) != 2:
+        raise TypeError(f"{type(layer).__name__}: {what} must be an int or two, got {v!r}")
+    a, b = v if isinstance(v, (tuple, list)) else (v, v)
+    return _int(layer, what, a), _int(layer, what, b)
 
 
 class Conv2d(Module):
@@ -69,7 +95,14 @@ class Conv2d(Module):
         padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        if groups <= 0:
+        self.kernel_size = _pair(self, "kernel_size", kernel_size)
+        self.stride = _pair(self, "stride", stride)
+        self.dilation = _pair(self, "dilation", dilation)
+        dtype = _sizes(
+            self, dtype, in_channels=in_channels, out_channels=out_channels,
+            kernel_size=self.kernel_size,
+        )  # fmt: skip
+        if _int(self, "groups", groups) <= 0:
             raise ValueError("groups must be a positive integer")
         if in_channels % groups or out_channels % groups:
             which = "in_channels" if in_channels % groups else "out_channels"
@@ -83,8 +116,7 @@ class Conv2d(Module):
                 f"Conv2d: padding_mode={padding_mode!r} is not supported; use 'zeros'"
             )
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        self.kernel_size, self.stride, self.dilation = map(_pair, (kernel_size, stride, dilation))
-        self.padding = padding if isinstance(padding, str) else _pair(padding)
+        self.padding = padding if isinstance(padding, str) else _pair(self, "padding", padding)
         if padding == "same" and self.stride != (1, 1):
             raise ValueError("padding='same' is not supported for strided convolutions")
         shape = (out_channels, in_channels // groups, *self.kernel_size)
@@ -280,6 +312,8 @@ class Flatten(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, *) -> (N, prod(*)) by default."""
+        if not isinstance(input, Tensor):  # an array has a method of this name too
+            pf.flatten(input)
         return input.flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
@@ -291,7 +325,11 @@ class Dropout(Module):
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()
-        if not 0 <= p <= 1:
+        try:
+            fits = 0 <= p <= 1
+        except TypeError:
+            raise TypeError(f"Dropout: p must be a number from 0 to 1, got {p!r}") from None
+        if not fits:
             raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
         self.p, self.inplace = p, inplace
 
@@ -311,8 +349,9 @@ class LayerNorm(Module):
         bias: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        shape = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
-        self.normalized_shape = tuple(shape)
+        many = hasattr(normalized_shape, "__iter__")
+        self.normalized_shape = tuple(normalized_shape) if many else (normalized_shape,)
+        dtype = _sizes(self, dtype, normalized_shape=self.normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
         kw = {"device": device, "dtype": dtype}
         weight = Parameter(ones(self.normalized_shape, **kw)) if elementwise_affine else None
@@ -348,6 +387,7 @@ class Embedding(Module):
         device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
+        dtype = _sizes(self, dtype, num_embeddings=num_embeddings, embedding_dim=embedding_dim)
         if padding_idx is not None:
             if not -num_embeddings <= padding_idx < num_embeddings:
                 raise ValueError(
@@ -377,8 +417,15 @@ class Embedding(Module):
 
 
 class _Loss(Module):
-    def __init__(self, *, reduction: str = "mean") -> None:
+    def __init__(self, *args: Any, reduction: str = "mean") -> None:
         super().__init__()
+        if args:
+            name = type(self).__name__
+            raise TypeError(
+                f"{name}: got {len(args)} positional argument{'s' if len(args) > 1 else ''}, "
+                "expected its options by their names (reduction='sum'); the loss of a prediction "
+                f"is nn.{name}()(input, target)"
+            )
         if reduction not in ("mean", "sum", "none"):
             raise ValueError(
                 f"{reduction} is not a valid value for reduction; use 'mean', 'sum' or 'none'"
@@ -406,9 +453,10 @@ class NLLLoss(_Loss):
     """The mean of -input[target] over samples: log-probabilities (N, C, *), ints (N, *)."""
 
     def __init__(
-        self, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean"
-    ) -> None:
-        super().__init__(reduction=reduction)
+        self, weight: Tensor | None = None, *args: Any, ignore_index: int = -100,
+        reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(*args, reduction=reduction)
         self.register_buffer("weight", weight)
         self.ignore_index = ignore_index
 
@@ -423,10 +471,10 @@ class CrossEntropyLoss(_Loss):
     """-log_softmax(input)[target]: (N, C, *) with class ints (N, *) or probabilities (N, C, *)."""
 
     def __init__(
-        self, weight: Tensor | None = None, *, ignore_index: int = -100, reduction: str = "mean",
-        label_smoothing: float = 0.0,
+        self, weight: Tensor | None = None, *args: Any, ignore_index: int = -100,
+        reduction: str = "mean", label_smoothing: float = 0.0,
     ) -> None:  # fmt: skip
-        super().__init__(reduction=reduction)
+        super().__init__(*args, reduction=reduction)
         self.register_buffer("weight", weight)
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
 

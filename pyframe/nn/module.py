@@ -312,7 +312,7 @@ class Module:
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a child under a name that may be computed."""
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"{_type_name(module)} is not a Module subclass")
+            raise TypeError(_not_a_module(self, module))
         self._check_name("module", name, self._modules)
         self._modules[name] = module
 
@@ -630,6 +630,20 @@ class Module:
         return f"{self._get_name()}(\n  " + "\n  ".join(extra + children) + "\n)"
 
 
+def _not_a_module(owner: Module, value: Any) -> str:
+    """What to say of a child that is no module."""
+    if isinstance(value, type) and issubclass(value, Module):
+        return (
+            f"the class {value.__name__} is not a Module subclass instance; {value.__name__}() is"
+        )
+    said = f"{_type_name(value)} is not a Module subclass"
+    if isinstance(value, (list, tuple)) and isinstance(owner, Sequential):
+        return f"{said}; give the modules one by one: {type(owner).__name__}(*modules)"
+    if callable(value):
+        return f"{said}; call a function in the forward of a module of your own"
+    return said
+
+
 def _type_name(value: object) -> str:
     kind = type(value)
     if kind is Tensor:
@@ -682,6 +696,11 @@ class _Chain(Module):
 
     def extend(self, modules: Iterable[Module]) -> Self:
         """Add modules at the end."""
+        if not isinstance(modules, Iterable):
+            raise TypeError(
+                f"{self._get_name()}: expected an iterable of modules, but got "
+                f"{_type_name(modules)}; put it into a list"
+            )
         for m in list(modules):
             self.append(m)
         return self
@@ -772,9 +791,14 @@ class ModuleDict(Module):
 
     def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
         """Add or replace modules by name."""
-        items: Any = modules.items() if hasattr(modules, "items") else modules
-        for k, m in items:
-            self[k] = m
+        items: Any = list(modules.items() if hasattr(modules, "items") else modules)
+        for pair in items:
+            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+                raise TypeError(
+                    "ModuleDict: expected a dict of modules or pairs (name, module), but got "
+                    f"{_type_name(pair)}"
+                )
+            self[pair[0]] = pair[1]
 
     def pop(self, key: str) -> Any:
         """Remove and return a module."""

@@ -79,6 +79,23 @@ def params_like(name: str, input: Tensor, **params: Tensor | None) -> None:
             )
 
 
+def weight_dtype(name: str, input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    """RuntimeError unless the input, the weight and the bias of a layer are of one dtype."""
+    if input.dtype is not weight.dtype:
+        network = "" if input.dtype.category < dt.FLOAT else (
+            f" (or the network with .to(pf.{input.dtype.name}))"
+        )
+        raise RuntimeError(
+            f"{name}: Input type ({input.dtype.name}) and weight type ({weight.dtype.name}) should "
+            f"be the same; convert the input with .to(pf.{weight.dtype.name}){network}"
+        )
+    if bias is not None and bias.dtype is not weight.dtype:
+        raise RuntimeError(
+            f"{name}: bias type ({bias.dtype.name}) and weight type ({weight.dtype.name}) should "
+            f"be the same; convert the bias with .to(pf.{weight.dtype.name})"
+        )
+
+
 def one_value(name: str, value: Any, dtype: dt.dtype | None = None) -> None:
     """RuntimeError for a tensor with dims where a number or a 0-d tensor is expected, and for a
     number that `dtype` cannot hold; TypeError for what is neither."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.graph.view import window_count
-from pyframe.ops import bound_routines, movement as mv
+from pyframe.ops import bound_routines, check, movement as mv
 from pyframe.ops.complex import conj
 from pyframe.ops.matmul import matmul, matmul_op
 from pyframe.ops.op import ROUTINE, Op, apply
@@ -229,10 +229,7 @@ def _operands(
     if min(stride) <= 0 or min(dilation) <= 0 or groups <= 0:
         raise RuntimeError(f"{name}: non-positive stride, dilation or groups is not supported")
     if x.dtype is not weight.dtype or (bias is not None and bias.dtype is not weight.dtype):
-        raise RuntimeError(
-            f"{name}: Input type ({x.dtype.name}) and weight type ({weight.dtype.name}) should be "
-            "the same; convert one with .to(dtype)"
-        )
+        check.weight_dtype(name, x, weight, bias)
     if x.dtype is dt.bool_:
         raise RuntimeError(f"{name}: not implemented for bool; use .float() first")
     out, size = weight._node.shape[:2]

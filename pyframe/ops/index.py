@@ -178,22 +178,23 @@ def _check_index(
 
 def checked_classes(
     what: str, index: Tensor, n: int, ignore: int | None = None,
-    error: type[Exception] = IndexError,
+    error: type[Exception] = IndexError, of: str = "",
 ) -> Tensor:  # fmt: skip
-    """`index` itself; `error` where an element is outside 0..n-1 (and not `ignore`)."""
+    """`index` itself; `error` where an element is outside 0..n-1 (and not `ignore`); `of` says
+    what there are n of."""
     message = f"{what} out of range: expected 0 to {n - 1}"
     if index.device.lazy:
         bad = el.logical_or(el.lt(index, 0), el.ge(index, n))
         if ignore is not None and not 0 <= ignore < n:
             bad = el.logical_and(bad, el.ne(index, ignore))
-        check.later(bad, message, error)
+        check.later(bad, message + of, error)
         return index
     data = index._node.data
     if ignore is not None:
         data = data[data != ignore]
     if data.size and (data.min() < 0 or data.max() >= n):
         seen = data.min() if data.min() < 0 else data.max()
-        raise error(f"{message}, got {seen}")
+        raise error(f"{message}, got {seen}{of}")
     return index
 
 

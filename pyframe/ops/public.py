@@ -138,6 +138,8 @@ def _check(name: str, fn: Callable[..., Any], args: Any, kwargs: Any) -> bool:
             fits = fits or ("float" in kinds and isinstance(value, (float, np.floating)))
         if not fits:
             hint = "; make it one with pf.tensor" if "Tensor" in kinds else ""
+            if value is None and hint:
+                hint = "; None is what a function or a forward without `return` gives"
             expected = parameter.annotation.replace(" | ", " or ")
             raise TypeError(
                 f"{name}(): argument '{key}' must be {expected}, not {type(value).__name__}{hint}"

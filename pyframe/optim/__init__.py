@@ -22,36 +22,67 @@ from pyframe.tensor import Tensor, no_grad
 __all__ = ["SGD", "Adam", "AdamW", "Optimizer"]
 
 
-def _check(name: str, value: float, ok: bool) -> None:
-    if not ok:
-        raise ValueError(f"Invalid {name}: {value}")
+def _kind(x: Any) -> str:
+    return f"the class {x.__name__}" if isinstance(x, type) else type(x).__name__
 
 
 class Optimizer:
     """Base of all optimizers: parameter groups, state, and the walk over them."""
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
-        if isinstance(params, Tensor):
+        hint = self._hint(params)
+        if hint:
             raise TypeError(
-                "params argument given to the optimizer should be an iterable of Tensors or dicts, "
-                f"but got {type(params).__name__}; put it in a list"
+                f"{type(self).__name__}: params argument given to the optimizer should be an "
+                f"iterable of Tensors or dicts, but got {_kind(params)}{hint}"
             )
         self.defaults = defaults
         self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         groups = list(params)
         if not groups:
-            raise ValueError("optimizer got an empty parameter list")
+            raise ValueError(
+                f"{type(self).__name__}: optimizer got an empty parameter list; net.parameters() "
+                "gives them once, and a net without layers has none"
+            )
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         for group in groups:
             self.add_param_group(group)
+
+    @staticmethod
+    def _hint(params: Any) -> str:
+        """What to do about `params` that can't be iterated over; empty if they can."""
+        if isinstance(params, Tensor):
+            return "; put it in a list"
+        if isinstance(params, dict):
+            return "; put a parameter group in a list, and of a network give net.parameters()"
+        if isinstance(params, Iterable) and not isinstance(params, (str, bytes)):
+            return ""
+        if hasattr(params, "named_parameters"):
+            return "; give net.parameters()"
+        return "; call it: net.parameters()" if callable(params) else "; give net.parameters()"
+
+    def _check(self, what: str, value: Any, below: float = math.inf, low: float = 0) -> None:
+        """TypeError for an option that is no number, ValueError unless low <= it < below."""
+        name = type(self).__name__
+        bounds = [f"at least {low:g}"] if low > -math.inf else []
+        bounds += [f"below {below:g}"] if below < math.inf else []
+        expected = f"expected a number {' and '.join(bounds)}".rstrip()
+        try:
+            fits = bool(low <= value) and (below == math.inf or bool(value < below))
+        except (TypeError, RuntimeError, ValueError):
+            raise TypeError(f"{name}: Invalid {what}: {value!r}; {expected}") from None
+        if not fits:
+            raise ValueError(f"{name}: Invalid {what}: {value}; {expected}")
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add parameters with options of their own. TypeError/ValueError for what can't be one."""
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         group = dict(param_group)
+        if "params" not in group:
+            raise KeyError(f"params: a parameter group needs them beside {sorted(group)}")
         found = group["params"]
         if isinstance(found, set):
             raise TypeError(
@@ -63,8 +94,11 @@ class Optimizer:
         known = {id(p) for g in self.param_groups for p in g["params"]}
         for p in params:
             if not isinstance(p, Tensor):
-                raise TypeError(f"optimizer can only optimize Tensors, but one of the params is "
-                                f"{type(p).__name__}")  # fmt: skip
+                hint = "; give net.parameters()" if hasattr(p, "parameters") else ""
+                raise TypeError(
+                    f"{type(self).__name__}: optimizer can only optimize Tensors, but one of the "
+                    f"params is {_kind(p)}{hint}"
+                )
             if not p.is_leaf:
                 raise ValueError("can't optimize a non-leaf Tensor")
             if id(p) in known:
@@ -164,6 +198,13 @@ class Optimizer:
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over a state_dict. ValueError if its groups don't fit; then nothing is loaded."""
+        fits = isinstance(state_dict, Mapping)
+        if not fits or "param_groups" not in state_dict or "state" not in state_dict:
+            seen = f"the keys {list(state_dict)[:5]}" if fits else _kind(state_dict)
+            raise (KeyError if fits else TypeError)(
+                f"{type(self).__name__}.load_state_dict: expected what an optimizer's state_dict() "
+                f"gives, with 'param_groups' and 'state', got {seen}"
+            )
         groups = state_dict["param_groups"]
         if len(groups) != len(self.param_groups):
             raise ValueError("loaded state dict has a different number of parameter groups")
@@ -280,11 +321,15 @@ class SGD(Optimizer):
         self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, dampening: float = 0,
         weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False,
     ) -> None:  # fmt: skip
-        _check("learning rate", lr, lr >= 0)
-        _check("momentum value", momentum, momentum >= 0)
-        _check("weight_decay value", weight_decay, weight_decay >= 0)
+        self._check("learning rate", lr)
+        self._check("momentum value", momentum)
+        self._check("dampening value", dampening, low=-math.inf)
+        self._check("weight_decay value", weight_decay)
         if nesterov and (momentum <= 0 or dampening != 0):
-            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+            raise ValueError(
+                "SGD: Nesterov momentum requires a momentum and zero dampening; expected momentum "
+                f"above 0 and dampening=0, got {momentum} and {dampening}"
+            )
         super().__init__(params, {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
             "nesterov": nesterov, "maximize": maximize,
@@ -325,11 +370,16 @@ class Adam(Optimizer):
         eps: float = 1e-8, weight_decay: float = 0, amsgrad: bool = False, *,
         maximize: bool = False,
     ) -> None:  # fmt: skip
-        _check("learning rate", lr, lr >= 0)
-        _check("epsilon value", eps, eps >= 0)
+        self._check("learning rate", lr)
+        self._check("epsilon value", eps)
+        if not isinstance(betas, (tuple, list)) or len(betas) != 2:
+            raise (ValueError if isinstance(betas, (tuple, list)) else TypeError)(
+                f"{type(self).__name__}: Invalid betas: expected two numbers below 1, such as "
+                f"(0.9, 0.999), got {betas!r}"
+            )
         for i, beta in enumerate(betas):
-            _check(f"beta parameter at index {i}", beta, 0 <= beta < 1)
-        _check("weight_decay value", weight_decay, weight_decay >= 0)
+            self._check(f"beta parameter at index {i}", beta, below=1)
+        self._check("weight_decay value", weight_decay)
         super().__init__(params, {
             "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
             "maximize": maximize,

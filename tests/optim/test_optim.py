@@ -291,6 +291,35 @@ def test_errors() -> None:
         optim.Optimizer([p], {}).step()
 
 
+BAD: list[tuple[str, Any]] = [
+    ("lr", "0.1"), ("lr", None), ("lr", [0.1]), ("lr", -1), ("lr", 1j),
+    ("weight_decay", "0.1"), ("weight_decay", None), ("weight_decay", -1), ("momentum", "0.9"),
+    ("momentum", -0.5), ("eps", "1e-8"), ("eps", -1), ("eps", float("nan")), ("betas", 0.9),
+    ("betas", (0.9, 1.0)), ("betas", (-0.1, 0.9)), ("betas", ("0.9", 0.9)), ("betas", (0.9, None)),
+    ("nesterov", True), ("learning_rate", 0.1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
+@pytest.mark.parametrize(("option", "value"), BAD)
+def test_options_that_pytorch_refuses(name: str, option: str, value: Any, torch: Any) -> None:
+    """With its type of error, and words that name the optimizer, the option and the value."""
+    kinds = []
+    for lib in (pf, torch):
+        with pytest.raises((TypeError, ValueError)) as seen:
+            getattr(lib.optim, name)([lib.ones(2)], **{option: value})
+        kinds.append(seen.type)
+        if lib is pf:
+            text = str(seen.value)
+    assert kinds[0] is kinds[1]
+    own = {"SGD": "lr weight_decay momentum nesterov", "Adam": "lr weight_decay eps betas"}
+    if option in own.get(name, own["Adam"]).split():
+        assert name in text
+        words = {"lr": "learning rate", "eps": "epsilon", "nesterov": "Nesterov", "betas": "beta"}
+        assert words.get(option, option) in text
+        assert "expected" in text
+
+
 def test_a_step_makes_nothing_new(gpu: str) -> None:
     """Steps replay one Program: no pipelines, no bind groups, no buffers, one submit."""
     params = [pf.from_numpy(a.copy()).to(gpu).requires_grad_() for a in START]

@@ -58,12 +58,12 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         raise RuntimeError(
             f"linear: expected a weight (out, in) or (in,), got {list(weight.shape)}"
         )
-    if bias is not None and (bias.ndim > 2 or bias.dtype is not input.dtype):
-        raise RuntimeError(
-            f"linear: expected a bias of shape (out,) and of the input's dtype {input.dtype.name}, "
-            f"but got {bias.dtype.name} {list(bias.shape)}"
-        )
-    if input.ndim and weight.ndim == 2 and input.dtype is weight.dtype:
+    dtype = input.dtype
+    if dtype is not weight.dtype or (bias is not None and bias.dtype is not dtype):
+        check.weight_dtype("linear", input, weight, bias)
+    if bias is not None and bias.ndim > 2:
+        raise RuntimeError(f"linear: expected a bias of shape (out,), got {list(bias.shape)}")
+    if input.ndim and weight.ndim == 2:
         out = _linear(input, weight)
     else:
         out = matmul(input, weight.mT if weight.ndim > 1 else weight)

@@ -91,9 +91,11 @@ def _picked(
     """(input at each target, the weight of each target or None where all count 1)."""
     check.floats(name, input)
     if input.ndim == 0 or target.ndim != max(input.ndim - 1, 0):
-        raise ValueError(
+        as_many = input.ndim > 1 and target._node.shape[:1] == input._node.shape[:1]
+        raise (RuntimeError if as_many else ValueError)(
             f"{name}: expected target with one dim less than input (N, C, *), got input "
             f"{list(input.shape)} and target {list(target.shape)}"
+            + ("; take .squeeze(1) of the target" if target.shape[1:2] == (1,) else "")
         )
     c = 1 if input.ndim > 1 else 0
     n = input._node.shape[c]
@@ -113,7 +115,8 @@ def _picked(
             f"{name}: weight tensor should be defined either for all {n} classes or no classes but "
             f"got weight tensor of shape: {list(weight.shape)}"
         )
-    target = _index.checked_classes(f"{name}: target", target, n, ignore_index)
+    of = f"; input has {n} {'class' if n == 1 else 'classes'}"
+    target = _index.checked_classes(f"{name}: target", target, n, ignore_index, of=of)
     # ignore_index is -100 in nearly all programs, and then no valid class is ever ignored unless
     # a target says so; only the CPU can look without waiting
     if not target.device.lazy and not (target._node.data == ignore_index).any():
@@ -153,7 +156,8 @@ def cross_entropy(
     if target._node.shape == input._node.shape and target.dtype.category != dt.FLOAT:
         raise RuntimeError(
             "cross_entropy: Expected floating point type for target with class probabilities, got "
-            f"{target.dtype.name}; class indices have the shape of input without its class dim"
+            f"{target.dtype.name}; class indices have the shape of input without its class dim, "
+            "one-hot targets are floats (use .argmax(1), or .float())"
         )
     logp = rd.log_softmax(input, c)
     shape = (-1,) + (1,) * (input.ndim - 1 - c)
@@ -161,7 +165,8 @@ def cross_entropy(
         if target._node.shape != input._node.shape:
             raise RuntimeError(
                 f"cross_entropy: class probabilities must have the shape of input "
-                f"{list(input.shape)}, got {list(target.shape)}"
+                f"{list(input.shape)}, got {target.dtype.name} {list(target.shape)}; class indices "
+                "are ints (use .long())"
             )
         if ignore_index >= 0:
             raise RuntimeError("cross_entropy: ignore_index is not supported for floating targets")
@@ -482,10 +487,11 @@ def gaussian_nll_loss(
 def _same_shape(name: str, input: Tensor, target: Tensor) -> None:
     if input._node.shape != target._node.shape:
         el.broadcast(name, input._node.shape, target._node.shape)
+        fix = ": target.view_as(input)" if target.numel() == input.numel() else ""
         warnings.warn(
             f"Using a target size ({list(target.shape)}) that is different to the input size "
             f"({list(input.shape)}) in {name}. This will likely lead to incorrect results due to "
-            "broadcasting. Please ensure they have the same size.",
+            f"broadcasting. Please ensure they have the same size{fix}.",
             stacklevel=3,
         )
 
