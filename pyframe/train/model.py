@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,11 +17,22 @@ from pyframe.data import DataLoader, Dataset, TensorDataset
 from pyframe.devices import in_browser
 from pyframe.nn.module import Evaluation
 from pyframe.tensor import gather_async, gather_begin
+from pyframe.train import check
 from pyframe.train.callbacks import Callback, History, ProgressBar
 
 
 def accuracy(output: pf.Tensor, target: pf.Tensor) -> pf.Tensor:
     """The share of samples whose largest output is at the target class."""
+    shape = output.shape
+    if output.ndim < 2 or shape[1] < 2 or target.shape != (*shape[:1], *shape[2:]):
+        hint = "for other tasks pass a function of (output, target)"
+        if output.ndim > 1 and shape[1] > 1:
+            hint = "of one-hot targets" if target.shape == shape else "of another shape"
+            hint = f"{hint} make class numbers, by .argmax(1) or .squeeze(1)"
+        raise ValueError(
+            "accuracy: expected outputs (N, C, *) for C > 1 classes and class numbers (N, *), got "
+            f"outputs {[*shape]} and targets {[*target.shape]}; {hint}"
+        )
     hit = output.argmax(1) == target
     return hit.float().mean()
 
@@ -34,10 +45,6 @@ def _is_pair(data: Any) -> bool:
     if isinstance(data, list):
         return len(data) == 2 and all(isinstance(d, pf.Tensor | np.ndarray) for d in data)
     return isinstance(data, tuple) and len(data) == 2
-
-
-def _tensor(data: Any) -> pf.Tensor:
-    return data if isinstance(data, pf.Tensor) else pf.as_tensor(data, device="cpu")
 
 
 def _wait(coroutine: Coroutine[Any, Any, Any], twin: str) -> Any:
@@ -73,7 +80,17 @@ class _Means:
         """Add what a step found; `size` samples are counted by the caller, as this is captured."""
         with pf.no_grad():
             for total, v in zip(self.sums, values, strict=True):
-                total.add_(pf.as_tensor(v, device=total.device).detach() * size)
+                try:
+                    one = pf.as_tensor(v, device=total.device).detach()
+                    total.add_((one.reshape(()) if one.ndim else one) * size)
+                except Exception:
+                    self.refuse(values)
+                    raise
+
+    def refuse(self, values: Sequence[Any]) -> None:
+        """TypeError that names what is not one number."""
+        for name, value in zip(self.names, values, strict=True):
+            check.scalar("the loss" if name == "loss" else f"the metric {name!r}", value)
 
     def start(self) -> None:
         """Begin again."""
@@ -120,30 +137,9 @@ class Model:
         optimizer: pf.optim.Optimizer | None = None,
         metrics: Sequence[str | Callable[..., pf.Tensor]] = (),
     ) -> None:
-        if not isinstance(net, nn.Module):
-            raise TypeError(f"Model: net must be an nn.Module, got {type(net).__name__}")
-        if loss is not None and not callable(loss):
-            raise TypeError(
-                f"Model: loss must be a function of (output, target), got {loss!r}; for example "
-                "nn.CrossEntropyLoss()"
-            )
-        if optimizer is not None and not isinstance(optimizer, pf.optim.Optimizer):
-            raise TypeError(
-                f"Model: optimizer must be an Optimizer, got {optimizer!r}; for example "
-                "optim.Adam(net.parameters())"
-            )
         self.net, self.loss, self.optimizer = net, loss, optimizer
-        self.metrics: dict[str, Callable[..., pf.Tensor]] = {}
-        for m in metrics:
-            if isinstance(m, str):
-                if m not in METRICS:
-                    raise ValueError(
-                        f"Model: unknown metric {m!r}; expected {', '.join(map(repr, METRICS))} or "
-                        "a function of (output, target)"
-                    )
-                self.metrics[m] = METRICS[m]
-            else:
-                self.metrics[getattr(m, "__name__", type(m).__name__)] = m
+        check.parts(net, loss, optimizer)
+        self.metrics = check.metrics(metrics, METRICS)
         self.stop_training = False
         self.epoch = 0
         self._lost = False  # whether the loss was not finite
@@ -179,32 +175,28 @@ class Model:
 
     def _batches(self, data: Any, batch_size: int, shuffle: bool, what: str) -> Any:
         if _is_pair(data):
-            x, y = map(_tensor, data)
-            if len(x) != len(y):
-                raise ValueError(f"{what}: x has {len(x)} samples and y has {len(y)}")
+            x, y = check.tensor(f"{what}: x", data[0]), check.tensor(f"{what}: y", data[1])
+            if not x.ndim or not y.ndim or len(x) != len(y):
+                n, m = (f"{len(t)} samples" if t.ndim else "no first dim" for t in (x, y))
+                raise ValueError(f"{what}: x has {n} and y has {m}; expected as many of both")
             data = TensorDataset(x, y)
-        if hasattr(data, "__len__") and len(data) == 0:
-            raise ValueError(f"{what}: the data is empty")
-        if isinstance(data, Dataset):
-            data = DataLoader(data, batch_size=batch_size, shuffle=shuffle)
-        if not hasattr(data, "__iter__"):
-            raise TypeError(
-                f"{what}: expected a DataLoader, a Dataset or (x, y) tensors, got "
-                f"{type(data).__name__}"
-            )
+        check.batches(what, data)
+        if isinstance(data, Dataset) or not hasattr(data, "__iter__"):
+            data = DataLoader(data, batch_size=check.batch_size(what, batch_size), shuffle=shuffle)
         return data
 
     def _pair(self, batch: Any, what: str) -> tuple[pf.Tensor, pf.Tensor, int]:
         if not isinstance(batch, tuple | list) or len(batch) != 2:
-            parts = isinstance(batch, tuple | list)
-            seen = f"{len(batch)} parts" if parts else type(batch).__name__
-            raise ValueError(f"{what}: expected batches of (x, y), got {seen}")
-        x, y = map(self._place, batch)
-        return x, y, len(x)
+            check.pair(what, batch)
+        x, y = self._place(batch[0], what), self._place(batch[1], what)
+        try:
+            return x, y, len(x)
+        except TypeError:
+            raise ValueError(f"{what}: expected batches of samples, got x without dims") from None
 
-    def _place(self, data: Any) -> pf.Tensor:
+    def _place(self, data: Any, what: str) -> pf.Tensor:
         """`data` where the network is; floats take its dtype, as NumPy's own are float64."""
-        x = _tensor(data)
+        x = check.tensor(what, data)
         p = next(self.net.parameters(), None)
         if p is None:
             return x
@@ -236,21 +228,34 @@ class Model:
         self.optimizer.zero_grad()  # type: ignore[union-attr]
         output = self.net(x)
         loss = self.loss(output, y)  # type: ignore[misc]
-        loss.backward()
+        try:
+            loss.backward()
+        except Exception:
+            self._refuse(loss)
+            raise
         with pf.no_grad():
             values = [loss, *[m(output, y) for m in self.metrics.values()]]
         self.optimizer.step()  # type: ignore[union-attr]
         return values
+
+    def _refuse(self, loss: Any) -> None:
+        """An error that says what is wrong with a loss that has no backward pass."""
+        check.trains(check.scalar("the loss", loss), self.net)
 
     def _test(self, x: pf.Tensor, y: pf.Tensor) -> list[Any]:
         output = self.net(x)
         values = [m(output, y) for m in self.metrics.values()]
         return [self.loss(output, y), *values] if self.loss else values
 
+    @check.targets_too
     def fit(self, data: Any, epochs: int = 1, **options: Any) -> History:
-        """Train for some epochs and return the History; the options are those of `fit_async`."""
+        """Train for some epochs and return the History; the options are those of `fit_async`.
+
+        `fit(x, y, epochs=3)` is `fit((x, y), epochs=3)`."""
+        check.options("fit", self.fit_async, options)
         return _wait(self.fit_async(data, epochs, **options), "fit_async")
 
+    @check.targets_too
     async def fit_async(
         self,
         data: Any,
@@ -277,6 +282,11 @@ class Model:
         """
         self._need("loss", "fit")
         optimizer = self._need("optimizer", "fit")
+        epochs = check.count("fit", "epochs", epochs, 0)
+        read_every = check.count("fit", "read_every", read_every, 1)
+        check.flags("fit", shuffle=shuffle, verbose=verbose, compile=compile)
+        check.optimizes("fit", optimizer, self.net, self.loss)
+        watchers: list[Callback] = check.callbacks(callbacks)
         loader = self._batches(data, batch_size, shuffle, "fit")
         if validation_data is not None:
             validation_data = self._batches(
@@ -286,14 +296,17 @@ class Model:
             self.to(pf.device(device))
         history = History()
         steps = len(loader) if hasattr(loader, "__len__") else None
-        watchers: list[Callback] = [history, *callbacks]
-        if verbose and not in_browser():
-            watchers.insert(1, ProgressBar(epochs, steps))
+        bars = [ProgressBar(epochs, steps)] if verbose and not in_browser() else []
+        watchers = [history, *bars, *watchers]
         self.stop_training = False
         taken = self._take_steps("train", self._train, ["loss", *self.metrics])
         means, run = taken.means, taken.compiled if compile else taken.eager
         step = told = 0
         self._lost = False
+
+        async def look(means: Callable[[], Any], step: int) -> dict[str, float]:
+            return await self._look(means, step, watchers, (loader, x, y))
+
         await self._tell(watchers, "on_fit_begin", self)
         try:
             for epoch in range(epochs):
@@ -310,11 +323,11 @@ class Model:
                     if step == 1 or step % read_every == 0:
                         told = step
                         if step == 1 or self.device.type == "cpu":
-                            logs = await self._look(means.begin(), watchers, step)
+                            logs = await look(means.begin(), step)
                         else:  # told of when the GPU has more to do already
                             before, asked = asked, (means.begin(), step)
                             if before:
-                                logs = await self._look(before[0], watchers, before[1])
+                                logs = await look(*before)
                     if self.stop_training:
                         break
                 if means.count == 0:
@@ -323,9 +336,9 @@ class Model:
                         "over only once does for one epoch, a DataLoader for any number"
                     )
                 if asked:
-                    logs = await self._look(asked[0], watchers, asked[1])
+                    logs = await look(*asked)
                 if told != step:
-                    logs = await self._look(means.begin(), watchers, step)
+                    logs = await look(means.begin(), step)
                 if validation_data is not None and not self.stop_training:
                     found = await self.evaluate_async(validation_data, compile=compile)
                     logs.update({f"val_{k}": v for k, v in found.items()})
@@ -339,18 +352,17 @@ class Model:
         return history
 
     async def _look(
-        self, means: Callable[[], Any], watchers: Sequence[Callback], step: int
+        self, means: Callable[[], Any], step: int, watchers: Sequence[Callback], data: Any
     ) -> dict[str, float]:
-        """Wait for the epoch's means up to a step, tell the callbacks, and let a page be heard."""
+        """Wait for the epoch's means up to a step, tell the callbacks, and let a page be heard.
+
+        `data`: the loader and the batch at hand, looked at if the loss is lost."""
         logs: dict[str, float] = await means()
         if not math.isfinite(logs["loss"]) and not self._lost:
             self._lost = True
-            warnings.warn(
-                f"the loss became {logs['loss']} by step {step}; a lower learning rate or scaled "
-                "inputs often help",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+            why = await check.not_finite(*data)
+            text = f"the loss became {logs['loss']} by step {step}; {why}"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
         await self._tell(watchers, "on_step", self, step, logs)
         await asyncio.sleep(0)  # a page delivers its messages now
         return logs
@@ -362,16 +374,20 @@ class Model:
             if inspect.isawaitable(answer):
                 await answer
 
+    @check.targets_too
     def evaluate(self, data: Any, **options: Any) -> dict[str, float]:
         """The mean loss and metrics over the data; the options are those of `evaluate_async`."""
+        check.options("evaluate", self.evaluate_async, options)
         return _wait(self.evaluate_async(data, **options), "evaluate_async")
 
+    @check.targets_too
     async def evaluate_async(
         self, data: Any, *, batch_size: int = 256, device: Any = None, compile: bool = True
     ) -> dict[str, float]:
         """{"loss": …, "accuracy": …}: `evaluate` that gives the thread back while it waits."""
         if self.loss is None and not self.metrics:
             self._need("loss", "evaluate")
+        check.flags("evaluate", compile=compile)
         if device is not None:
             self.to(pf.device(device))
         names = [*(["loss"] if self.loss else []), *self.metrics]
@@ -393,20 +409,33 @@ class Model:
 
     def predict(self, x: Any, **options: Any) -> pf.Tensor:
         """The network's outputs for x, on the CPU; the options are those of `predict_async`."""
+        check.options("predict", self.predict_async, options)
         return _wait(self.predict_async(x, **options), "predict_async")
 
     async def predict_async(self, x: Any, *, batch_size: int = 256) -> pf.Tensor:
-        """`predict` that gives the thread back while it waits: (N, …) -> (N, …)."""
-        x = _tensor(x)
-        if x.ndim == 0 or len(x) == 0:
-            raise ValueError(f"predict: expected a batch of samples, got shape {list(x.shape)}")
+        """`predict` that gives the thread back while it waits: (N, …) -> (N, …).
+
+        x may be a Dataset or a DataLoader too; of batches that are tuples or lists, as (x, y) is,
+        the network gets what stands first."""
+        batch_size = check.batch_size("predict", batch_size)
         outputs, evaluation = [], Evaluation(self.net)
-        for part in x.split(batch_size):
-            outputs.append(evaluation(self.net, self._place(part)))
+        for part in self._inputs(x, batch_size):
+            output = evaluation(self.net, self._place(part, "predict"))
+            outputs.append(check.output(self.net, output))
             pf.flush()
             await asyncio.sleep(0)
         arrays = await gather_async(outputs)
         return pf.cat([pf.from_numpy(a) for a in arrays])
+
+    @staticmethod
+    def _inputs(x: Any, batch_size: int) -> Iterable[Any]:
+        """Batches of inputs."""
+        if isinstance(x, Dataset):
+            x = DataLoader(x, batch_size)
+        if isinstance(x, DataLoader):
+            check.batches("predict", x)
+            return (b[0] if isinstance(b, tuple | list) else b for b in x)
+        return check.inputs(x).split(batch_size)
 
     # --- looking and keeping
 
@@ -428,6 +457,7 @@ class Model:
                 shapes[id(module)] = list(out.shape)
 
         if input_size is not None:
+            input_size = check.sample_shape("summary", input_size)
             handles = [m.register_forward_hook(note) for _, m in leaves]
             try:
                 Evaluation(self.net)(
@@ -462,17 +492,17 @@ class Model:
         """Write the network's weights as a safetensors file."""
         from pyframe.io import save
 
-        save(self.net.state_dict(), path)
+        save(self.net.state_dict(), check.path("Model.save", path))
 
     async def save_async(self, path: Any) -> None:
         """`save` that gives the thread back while it waits for the GPU."""
         from pyframe.io import save_async
 
-        await save_async(self.net.state_dict(), path)
+        await save_async(self.net.state_dict(), check.path("Model.save", path))
 
     def load(self, path: Any) -> Model:
         """Read weights that `save` wrote. Nothing is loaded if any name or shape differs."""
         from pyframe.io import load
 
-        self.net.load_state_dict(load(path))
+        self.net.load_state_dict(load(check.path("Model.load", path)))
         return self

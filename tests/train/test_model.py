@@ -16,7 +16,7 @@ import pytest
 
 import pyframe as pf
 from pyframe import nn, optim
-from pyframe.data import DataLoader, TensorDataset
+from pyframe.data import DataLoader, Subset, TensorDataset
 from pyframe.train import Callback
 
 
@@ -529,6 +529,112 @@ def test_errors() -> None:
             call()
     with pytest.raises(IndexError, match="target out of range: expected 0 to 3, got 9"):
         make().fit((x, np.full(8, 9)), verbose=0)
+
+
+def test_inputs_and_targets_side_by_side() -> None:
+    """fit(x, y) is fit((x, y)); the epochs may stand second, as before."""
+    x, y = task(64)
+    want = make().fit((x, y), epochs=2, verbose=0, device="cpu").history
+    pairs = [(x, y), (pf.from_numpy(x), pf.from_numpy(y)), (x.tolist(), y.tolist())]
+    for inputs, targets in pairs:
+        pf.manual_seed(1)
+        assert make().fit(inputs, targets, epochs=2, verbose=0, device="cpu").history == want
+        assert make().fit(inputs, targets, 2, verbose=0, device="cpu").history == want
+    assert make().fit((x, y), 2, verbose=0, device="cpu").history == want
+    assert make().evaluate(x, y) == make().evaluate((x, y))
+
+    async def program() -> Any:
+        history = await make().fit_async(x, y, epochs=2, verbose=0, device="cpu")
+        return history.history, await make().evaluate_async(x, y)
+
+    assert asyncio.run(program()) == (want, make().evaluate((x, y)))
+
+
+def test_predictions_of_data_sets(device: str) -> None:
+    """Of batches that have targets too, what stands first is predicted."""
+    x, y = map(pf.from_numpy, task(64))
+    model = make().to(device)
+    want = model.predict(x).tolist()
+    rows = [x[i] for i in range(64)]
+    for data in (
+        TensorDataset(x, y), TensorDataset(x), DataLoader(TensorDataset(x, y), 10),
+        DataLoader(TensorDataset(x), 10), DataLoader(rows, 10),
+    ):  # fmt: skip
+        np.testing.assert_allclose(model.predict(data, batch_size=7).tolist(), want, rtol=1e-5)
+
+
+def test_a_data_set_needs_no_base_class() -> None:
+    class Corners:
+        def __getitem__(self, i: int) -> Any:
+            if not 0 <= i < 64:
+                raise AssertionError(i)
+            return x[i], y[i]
+
+        def __len__(self) -> int:
+            return 64
+
+    x, y = task(64)
+    want = make().evaluate((x, y))
+    assert make().evaluate(Corners()) == pytest.approx(want, rel=1e-5)
+
+
+def test_a_loss_of_one_element(device: str) -> None:
+    """Its shape may be (1,), in metrics too."""
+    x, y = task(64)
+    found, loss = [], nn.CrossEntropyLoss()
+    for shape in ((), (1,), (1, 1)):
+        model = make()
+        model = pf.Model(model.net, lambda o, t, s=shape: loss(o, t).reshape(s), model.optimizer)
+        found.append(model.fit((x, y), verbose=0, device=device).history["loss"])
+    assert found[0] == found[1] == found[2]
+
+
+def test_what_is_trained_may_be_a_part_of_the_net_or_of_the_loss() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(pf.ones(()))
+
+        def forward(self, output: pf.Tensor, target: pf.Tensor) -> pf.Tensor:
+            return nn.CrossEntropyLoss()(output * self.scale, target)
+
+    for part in (lambda net, loss: net[2].parameters(), lambda net, loss: loss.parameters()):
+        net, loss = make().net, Scaled()
+        params = list(part(net, loss))
+        before = [p.tolist() for p in params]
+        optimizer = optim.SGD(params, lr=0.1)
+        pf.Model(net, loss, optimizer).fit(task(64), verbose=0, device="cpu")
+        assert [p.tolist() for p in params] != before
+
+
+@pytest.mark.parametrize(
+    ("spoil", "data", "words"),
+    [
+        (lambda x, y: (x * np.nan, y), tuple,
+         "by step 1; the inputs hold nan or inf: 70 of the 70 samples of the data, the first is n"),
+        (lambda x, y: (np.where(np.arange(70)[:, None] == 68, np.inf, x), y), tuple,
+         "the inputs hold nan or inf: 1 of the 70 samples of the data, the first is number 68;"),
+        (lambda x, y: (np.where(np.arange(70)[:, None] == 68, np.inf, x), y),
+         lambda d: Subset(TensorDataset(*d), range(60, 70)),
+         "the inputs hold nan or inf: 1 of the 10 samples of the data, the first is number 8"),
+        (lambda x, y: (x, np.where(np.arange(70)[:, None] == 3, np.nan, np.eye(4)[y])), tuple,
+         "the targets hold nan or inf: 1 of the 70 samples of the data, the first is number 3"),
+        (lambda x, y: (x * np.nan, y), lambda d: [d],
+         "the inputs hold nan or inf: 70 of the 70 samples of the batch at hand"),
+        (lambda x, y: (x * 1e38, y), tuple,
+         "the data is finite: a lower learning rate or scaled inputs often help"),
+        (lambda x, y: (x * 1e38, y), lambda d: [d, d],
+         "the other batches were not looked at, this one is finite: a lower learning rate or"),
+    ],
+)  # fmt: skip
+def test_a_loss_that_is_lost_says_why(spoil: Any, data: Any, words: str, device: str) -> None:
+    """Once: what was in the data is told apart from what training has led to."""
+    x, y = spoil(*task(70))
+    pair = (pf.tensor(x).float(), pf.tensor(y) if y.ndim == 1 else pf.tensor(y).float())
+    model = make(lr=1e30, metrics=())
+    with pytest.warns(RuntimeWarning, match=f"the loss became (nan|inf) .*{words}") as seen:
+        model.fit(data(pair), epochs=3, verbose=0, batch_size=16, shuffle=False, device=device)
+    assert len(seen) == 1
 
 
 def test_a_loss_that_is_lost_warns_once() -> None:

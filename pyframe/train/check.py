@@ -1,0 +1,372 @@
+"""What Model refuses: what was seen, what was expected, and the nearest fix."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import operator
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+import pyframe as pf
+from pyframe import nn
+from pyframe.data import Subset, TensorDataset
+from pyframe.tensor import gather_async
+from pyframe.train.callbacks import Callback
+
+EVENTS = ("on_fit_begin", "on_step", "on_epoch", "on_fit_end")
+RESERVED = ("loss", "lr")  # quantities that logs have besides the metrics
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def seen(value: Any) -> str:
+    """A value in an error's text."""
+    kind = type(value).__name__
+    if isinstance(value, pf.Tensor | np.ndarray):
+        return f"{kind} of shape {list(value.shape)}"
+    if isinstance(value, list | tuple | set | dict):
+        keys = f" with the keys {list(value)}" if isinstance(value, dict) and len(value) < 9 else ""
+        return f"{kind} of {len(value)}{keys}"
+    if isinstance(value, type | str | bytes | int | float | complex | np.generic) or value is None:
+        text = repr(value)
+        return text if len(text) < 80 else f"{text[:70]}…"
+    name = getattr(value, "__name__", "")
+    return f"{kind} {name}" if name else kind
+
+
+def _made(value: Any, example: str) -> str:
+    """What to write instead of a class, or else for example."""
+    return f"make one: {value.__name__}(…)" if isinstance(value, type) else f"for example {example}"
+
+
+# --- what a Model is made of
+
+
+def parts(net: Any, loss: Any, optimizer: Any) -> None:
+    """TypeError for what a Model can't be made of."""
+    if not isinstance(net, nn.Module):
+        _not_a_net(net)
+    if loss is not None and (isinstance(loss, type) or not callable(loss)):
+        swapped = isinstance(loss, pf.optim.Optimizer)
+        hint = (
+            "the order is Model(net, loss, optimizer)"
+            if swapped
+            else _made(loss, "nn.CrossEntropyLoss()")
+        )
+        raise TypeError(
+            f"Model: loss must be a function of (output, target), got {seen(loss)}; {hint}"
+        )
+    if loss is not None:
+        _takes_two("the loss", loss)
+    if optimizer is not None and not isinstance(optimizer, pf.optim.Optimizer):
+        raise TypeError(
+            f"Model: optimizer must be an Optimizer, got {seen(optimizer)}; for example "
+            "optim.Adam(net.parameters())"
+        )
+
+
+def _takes_two(what: str, fn: Any) -> None:
+    """TypeError for a function that can't be called with (output, target)."""
+    try:
+        signature = inspect.signature(fn.forward if isinstance(fn, nn.Module) else fn)
+    except (TypeError, ValueError):  # of what is written in C
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError as e:
+        raise TypeError(
+            f"Model: {what} must be a function of (output, target), got one of {signature}: {e}"
+        ) from None
+
+
+def _not_a_net(value: Any) -> None:
+    hint = ""
+    if isinstance(value, type):
+        hint = f"; make one: {value.__name__}(…)"
+    elif isinstance(getattr(value, "fn", None), nn.Module):
+        hint = "; give the module itself, fit and evaluate compile their steps"
+    elif isinstance(value, list | tuple):
+        hint = "; of a list of layers make nn.Sequential(*layers)"
+    got = f"{type(value).__module__}." if type(value).__name__ in dir(nn) else ""
+    got = f"the class {value.__name__}" if isinstance(value, type) else got + type(value).__name__
+    raise TypeError(f"Model: net must be an nn.Module, got {got}{hint}")
+
+
+def metrics(given: Any, known: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
+    """Metrics by their names. TypeError or ValueError for what is none, or for a name that two
+    have or that the logs need."""
+    if not isinstance(given, list | tuple):
+        raise TypeError(
+            f"Model: metrics must be a list, got {seen(given)}; for example metrics=['accuracy']"
+        )
+    out: dict[str, Callable[..., Any]] = {}
+    for m in given:
+        if isinstance(m, str) and m not in known:
+            raise ValueError(
+                f"Model: unknown metric {m!r}; expected {', '.join(map(repr, known))} or "
+                "a function of (output, target)"
+            )
+        if isinstance(m, type) or not (isinstance(m, str) or callable(m)):
+            hint = f"; make one: {m.__name__}(…)" if isinstance(m, type) else ""
+            raise TypeError(
+                f"Model: a metric must be {', '.join(map(repr, known))} or a function of (output, "
+                f"target), got {seen(m)}{hint}"
+            )
+        name = m if isinstance(m, str) else getattr(m, "__name__", type(m).__name__)
+        _takes_two(f"the metric {name!r}", known.get(name, m))
+        if name in out or name in RESERVED:
+            why = "two metrics are called" if name in out else "the logs have another"
+            raise ValueError(
+                f"Model: {why} {name!r}; a metric is called by the name of its function, so give "
+                "it another (def name(output, target): …)"
+            )
+        out[name] = known[m] if isinstance(m, str) else m
+    return out
+
+
+def optimizes(what: str, optimizer: Any, net: nn.Module, loss: Any) -> None:
+    """ValueError where nothing that the optimizer holds belongs to the net (or to the loss)."""
+    modules = [net, loss] if isinstance(loss, nn.Module) else [net]
+    own = {id(p) for m in modules for p in m.parameters()}
+    held = [p for group in optimizer.param_groups for p in group["params"]]
+    if not any(id(p) in own for p in held):
+        raise ValueError(
+            f"{what}: none of the {len(held)} parameters of the optimizer belongs to the net, so "
+            f"nothing would be trained; make it of the net's own: "
+            f"optim.{type(optimizer).__name__}(net.parameters())"
+        )
+
+
+# --- options
+
+
+def targets_too(method: _F) -> _F:
+    """Let `method(x, y, …)` be `method((x, y), …)`."""
+
+    @functools.wraps(method)
+    def run(self: Any, data: Any, *args: Any, **options: Any) -> Any:
+        if args and isinstance(args[0], pf.Tensor | np.ndarray | list | tuple):
+            data, args = (data, args[0]), args[1:]
+        return method(self, data, *args, **options)
+
+    return run  # type: ignore[return-value]
+
+
+def options(what: str, twin: Callable[..., Any], given: Mapping[str, Any]) -> None:
+    """TypeError for an option that the `await` twin does not have."""
+    known = inspect.signature(twin).parameters
+    wrong = [name for name in given if name not in known]
+    if wrong:
+        expected = ", ".join(n for n, p in known.items() if p.kind is p.KEYWORD_ONLY)
+        raise TypeError(f"{what}: unexpected option {wrong[0]!r}; expected {expected}")
+
+
+def count(what: str, name: str, value: Any, least: int) -> int:
+    """`value` as an int; TypeError for what is none, ValueError if it is less than `least`."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        n = operator.index(value)
+    except (TypeError, RuntimeError):
+        raise TypeError(f"{what}: {name} must be an int, got {seen(value)}") from None
+    if n < least:
+        raise ValueError(f"{what}: {name} must be at least {least}, got {n}")
+    return n
+
+
+def batch_size(what: str, value: Any) -> int:
+    """`value`, a positive int; ValueError if not, as of a DataLoader."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(
+            f"{what}: batch_size should be a positive integer value, but got "
+            f"batch_size={seen(value)}"
+        )
+    return value
+
+
+def flags(what: str, **given: Any) -> None:
+    """TypeError for an option that is neither a bool nor an int."""
+    for name, value in given.items():
+        if not isinstance(value, int | np.bool_ | np.integer):
+            raise TypeError(f"{what}: {name} must be True or False (1 or 0), got {seen(value)}")
+
+
+def callbacks(given: Any) -> list[Callback]:
+    """The callbacks of fit; TypeError for what is none."""
+    if isinstance(given, Callback | type | str) or not isinstance(given, Iterable):
+        made = f"{given.__name__}(…)" if isinstance(given, type) else "callback"
+        raise TypeError(
+            f"fit: callbacks must be a list, got {seen(given)}; write callbacks=[{made}]"
+        )
+    out = list(given)
+    for c in out:
+        fits = isinstance(c, Callback) or all(callable(getattr(c, e, None)) for e in EVENTS)
+        if isinstance(c, type) or not fits:
+            hint = f"make one: {c.__name__}(…)" if isinstance(c, type) else (
+                "write a subclass of pf.train.Callback, with what is to be done in its on_step or "
+                "on_epoch"
+            )  # fmt: skip
+            raise TypeError(f"fit: expected instances of Callback, got {seen(c)}; {hint}")
+    return out
+
+
+def path(what: str, value: Any) -> Any:
+    """`value`, which is a path; TypeError if not."""
+    if not isinstance(value, str | os.PathLike):
+        raise TypeError(f"{what}: expected a path such as 'weights.safetensors', got {seen(value)}")
+    return value
+
+
+def sample_shape(what: str, value: Any) -> Sequence[int]:
+    """`value`, which is a shape; TypeError if not."""
+    if not isinstance(value, tuple | list) or not all(hasattr(n, "__index__") for n in value):
+        raise TypeError(
+            f"{what}: input_size must be the shape of one sample, such as (1, 28, 28), got "
+            f"{seen(value)}"
+        )
+    return value
+
+
+# --- data
+
+
+def inputs(data: Any) -> pf.Tensor:
+    """What predict is given, as a tensor; TypeError for (x, y), ValueError for no samples."""
+    if isinstance(data, tuple | list):
+        shapes = [list(d.shape) for d in data if isinstance(d, pf.Tensor | np.ndarray)]
+        if any(shape != shapes[0] for shape in shapes):
+            raise TypeError(
+                f"predict: expected the inputs alone, got {len(data)} tensors of the shapes "
+                f"{', '.join(map(str, shapes))}; of (x, y) give x"
+            )
+    x = tensor("predict", data)
+    if x.ndim == 0 or len(x) == 0:
+        raise ValueError(f"predict: expected a batch of samples, got shape {list(x.shape)}")
+    return x
+
+
+def tensor(what: str, data: Any) -> pf.Tensor:
+    """`data` as a tensor; what it raises names `what`."""
+    if isinstance(data, pf.Tensor):
+        return data
+    try:
+        return pf.as_tensor(data, device="cpu")
+    except (TypeError, ValueError, RuntimeError) as e:
+        raise type(e)(f"{what}: got {seen(data)}: {e}") from None
+
+
+def batches(what: str, data: Any) -> None:
+    """TypeError for what are no batches of (x, y), ValueError for none."""
+    if isinstance(data, pf.Tensor | np.ndarray):
+        raise TypeError(
+            f"{what}: expected a DataLoader, a Dataset or (x, y) tensors, got one "
+            f"{seen(data)}: the targets are missing"
+        )
+    odd = isinstance(data, str | bytes | dict | type)
+    if odd or not (hasattr(data, "__iter__") or hasattr(data, "__getitem__")):
+        raise TypeError(
+            f"{what}: expected a DataLoader, a Dataset or (x, y) tensors, got {seen(data)}"
+        )
+    if isinstance(data, tuple | list) and data:
+        arrays = [d for d in data if isinstance(d, pf.Tensor | np.ndarray)]
+        if len(arrays) == len(data):
+            raise ValueError(
+                f"{what}: expected (x, y), got {len(data)} tensor{'s' if len(data) > 1 else ''}; "
+                "where several make an input or a target, let a Dataset give pairs of them"
+            )
+    if hasattr(data, "__len__") and len(data) == 0:
+        samples = getattr(data, "dataset", ())
+        why = f"the data is empty: {type(data).__name__} has no samples"
+        if getattr(data, "drop_last", False) and hasattr(samples, "__len__") and len(samples):
+            why = (
+                f"the data is empty: {len(samples)} samples give no batch of {data.batch_size} "
+                "with drop_last=True"
+            )
+        raise ValueError(f"{what}: {why}")
+
+
+def pair(what: str, batch: Any) -> None:
+    """ValueError for a batch that is not (x, y)."""
+    parts = isinstance(batch, tuple | list)
+    if parts and len(batch) == 2:
+        return
+    got = f"{len(batch)} parts" if parts else seen(batch)
+    raise ValueError(
+        f"{what}: expected batches of (x, y), got {got}; let the Dataset's __getitem__ (or the "
+        "loader's collate_fn) give an input and a target"
+    )
+
+
+def _rows(dataset: Any) -> tuple[pf.Tensor, ...]:
+    """All inputs and targets of a data set that lie in tensors; () of others."""
+    if isinstance(dataset, Subset):
+        return tuple(t[dataset.indices] for t in _rows(dataset.dataset))
+    return dataset.tensors[:2] if isinstance(dataset, TensorDataset) else ()
+
+
+async def not_finite(loader: Any, x: pf.Tensor, y: pf.Tensor) -> str:
+    """Why a loss may be nan or inf: looks for such values in the data, as far as it is at hand."""
+    rows = _rows(getattr(loader, "dataset", None))
+    for of, data in (("data", rows), ("batch at hand", (x, y))):
+        for name, t in zip(("inputs", "targets"), data, strict=False):
+            if not t.is_floating_point():
+                continue
+            (bad,) = await gather_async([~pf.isfinite(t.detach()).reshape(len(t), -1).all(1)])
+            if bad.any():
+                return (
+                    f"the {name} hold nan or inf: {bad.sum()} of the {len(bad)} samples of the "
+                    f"{of}, the first is number {bad.argmax()}; clean the data, no learning rate "
+                    "mends it"
+                )
+    known = "the data is" if rows else "the other batches were not looked at, this one is"
+    return f"{known} finite: a lower learning rate or scaled inputs often help"
+
+
+# --- what networks, losses and metrics give
+
+
+def output(net: nn.Module, value: Any) -> pf.Tensor:
+    """`value`, which a net gave; TypeError if it is not one output for each sample."""
+    if isinstance(value, pf.Tensor) and value.ndim:
+        return value
+    hint = "call model.net itself for other results"
+    if value is None:
+        hint = f"is `return` missing in the forward of {type(net).__name__} or of a part of it?"
+    raise TypeError(
+        "predict: expected the net to give one tensor, with an output for each sample, got "
+        f"{seen(value)}; {hint}"
+    )
+
+
+def scalar(name: str, value: Any) -> Any:
+    """`value`, which is one number; TypeError if not."""
+    if isinstance(value, pf.Tensor):
+        if value.numel() == 1:
+            return value
+        hint = "reduce it, for example by .mean()"
+    elif isinstance(value, int | float | np.number | np.bool_):
+        return value
+    else:
+        hint = "is `return` missing?" if value is None else "give a tensor of one element"
+    raise TypeError(f"Model: {name} must give one number, got {seen(value)}; {hint}")
+
+
+def trains(loss: Any, net: nn.Module) -> None:
+    """TypeError for a loss that is no tensor, RuntimeError for one without gradients."""
+    if not isinstance(loss, pf.Tensor):
+        raise TypeError(
+            f"fit: the loss must be a tensor that has gradients, got {seen(loss)}; return it "
+            "without .item() or float()"
+        )
+    if not loss.requires_grad:
+        why = (
+            "on the way from the parameters to it is something without a gradient, such as argmax, "
+            "detach or NumPy"
+        )
+        if not any(p.requires_grad for p in net.parameters()):
+            why = "all parameters of the net are frozen (net.requires_grad_() thaws them)"
+        raise RuntimeError(f"fit: the loss does not require grad, so nothing can be trained: {why}")
