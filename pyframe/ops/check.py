@@ -82,8 +82,10 @@ def params_like(name: str, input: Tensor, **params: Tensor | None) -> None:
 def weight_dtype(name: str, input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     """RuntimeError unless the input, the weight and the bias of a layer are of one dtype."""
     if input.dtype is not weight.dtype:
-        network = "" if input.dtype.category < dt.FLOAT else (
-            f" (or the network with .to(pf.{input.dtype.name}))"
+        network = (
+            ""
+            if input.dtype.category < dt.FLOAT
+            else (f" (or the network with .to(pf.{input.dtype.name}))")
         )
         raise RuntimeError(
             f"{name}: Input type ({input.dtype.name}) and weight type ({weight.dtype.name}) should "
@@ -91,8 +93,8 @@ def weight_dtype(name: str, input: Tensor, weight: Tensor, bias: Tensor | None) 
         )
     if bias is not None and bias.dtype is not weight.dtype:
         raise RuntimeError(
-            f"{name}: bias type ({bias.dtype.name}) and weight type ({weight.dtype.name}) should "
-            f"be the same; convert the bias with .to(pf.{weight.dtype.name})"
+            f"{name}: expected a bias of the weight's dtype {weight.dtype.name}, but got "
+            f"{bias.dtype.name}; convert the bias with .to(pf.{weight.dtype.name})"
         )
 
 
