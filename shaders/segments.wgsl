@@ -3,14 +3,19 @@
 const B = 64;
 const SIZE = 4096;
 
+fn add(acc: Acc, k: i32, b: i32) -> Acc { return acc + load_source(i32(load_order(k)), b); }
+fn add4(acc: Acc, k: i32, b: i32) -> Acc {
+  return add(add(add(add(acc, k, b), k + 1, b), k + 2, b), k + 3, b);
+}
+
 @compute @workgroup_size(256)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
   let i = i32(id.x + id.y * groups.x * 256u);
   if (i >= SIZE) { return; }
   let end = i32(load_bounds(i / B + 1));
+  var k = i32(load_bounds(i / B));
   var acc = Acc(0);
-  for (var k = i32(load_bounds(i / B)); k < end; k++) {
-    acc += load_source(i32(load_order(k)), i % B);
-  }
+  for (; k + 8 <= end; k += 8) { acc = add4(add4(acc, k, i % B), k + 4, i % B); }
+  for (; k < end; k++) { acc = add(acc, k, i % B); }
   store(i, acc);
 }

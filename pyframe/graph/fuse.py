@@ -17,13 +17,14 @@ from pyframe.backend.base import Limits
 from pyframe.graph import view as views
 from pyframe.graph.node import Node
 from pyframe.graph.program import Apply, Expr, Load, Param, Reduce, Result, Valid
-from pyframe.ops.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, ROUTINE
+from pyframe.ops.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, REGISTRY, ROUTINE
 
 MAX_CODE = 200  # instructions in one expression: beyond it a value is stored instead
 RECOMPUTE = 4  # instructions that it is cheaper to run again than to store a value
 MAX_ROW = 100  # instructions and views in a kernel that folds: compilers are slow with long loops
 SMALL = 1 << 12  # elements of which it does not matter how they are walked
 ONE_GROUP = 1 << 17  # elements that one workgroup may reduce to a scalar by itself
+LOOPED = 1 << 10  # elements a result: in a longer reduction no op with a loop of its own
 
 
 def toposort(roots: Sequence[Node]) -> list[Node]:
@@ -264,6 +265,7 @@ class Values:
         self.stored = {id(n) for n in roots if n.data is None}
         self.cost: dict[int, int] = {}  # instructions that computing it inside a consumer takes
         self.leaves: dict[int, frozenset[int]] = {}  # the buffers that this reads
+        self.looping: set[int] = set()  # what has a loop in it when it is computed in a consumer
         users: dict[int, int] = {}
         for n in order:
             if n.data is None:
@@ -276,14 +278,16 @@ class Values:
             if n.data is None and n.op is not CONST:
                 self.bound(n, self.most(n))
                 if id(n) in heavy:
-                    for i in n.inputs if kinds[id(n)] == ROUTINE else ():
+                    routine = kinds[id(n)] == ROUTINE
+                    long = not routine and _is_long(n.inputs[0].shape, n.shape)
+                    for i in n.inputs if routine or long else ():
                         base = _computed_base(i)
                         # what a routine reads often is computed once, by what makes its operands
                         if base is None or id(base) in self.stored:
                             continue
-                        if limits.host or (
-                            self.leaves[id(base)] & heavy and self.cost[id(base)] > 2
-                        ):
+                        looping = id(base) in self.looping and not limits.host
+                        often = self.leaves[id(base)] & heavy and self.cost[id(base)] > 2
+                        if looping or (routine and (limits.host or often)):
                             self.store(base, n)
                     self.stored.add(id(n))
             self.note(n)
@@ -310,6 +314,10 @@ class Values:
             cost = step + sum(self.cost[id(i)] for i in n.inputs)
             self.cost[id(n)] = min(cost, 10**6)
             self.leaves[id(n)] = self.reads(n)
+            if _loops(n) or any(id(i) in self.looping for i in n.inputs):
+                self.looping.add(id(n))
+            return
+        self.looping.discard(id(n))
 
     def reads(self, n: Node) -> frozenset[int]:
         """The buffers that a kernel for `n` loads."""
@@ -333,6 +341,18 @@ class Values:
                 return
             if n.data is None and n.op is not CONST:
                 self.note(n)
+
+
+def _loops(i: Any) -> bool:
+    """Whether the GPU computes this Node or Apply with a loop."""
+    op = REGISTRY[i.op] if isinstance(i, Apply) else i.op
+    return getattr(op, "loops", None) == i.dtype.category
+
+
+def _is_long(shape: Sequence[int], result: Sequence[int]) -> bool:
+    """Whether a reduction of `shape` to `result` is too long for loops within its loop: Mesa's
+    software driver counts the rounds of all of them (see ROUNDS in wgsl/codegen.py)."""
+    return math.prod(shape) > LOOPED * math.prod(result)
 
 
 def _computed_base(n: Node) -> Node | None:
@@ -461,8 +481,12 @@ class Grouping:
         if len(g.buffers) + max(written, 1) > self.limits.storage_buffers:
             raise _UnfitError
         weight = len(g.code) + sum(len(t) for t in map(tracker_of, g.code) if t)
-        if g.axes and weight > MAX_ROW and len(g.members) > 1 and not self.limits.host:
-            raise _UnfitError
+        if g.axes and len(g.members) > 1 and not self.limits.host:
+            long = _is_long(g.space, [g.space[d] for d in g.kept])
+            if weight > MAX_ROW or (
+                long and any(isinstance(i, Apply) and _loops(i) for i in g.code)
+            ):
+                raise _UnfitError
         for leaf in g.buffers:
             home = self.home.get(leaf)
             if home is not None and not own >> home.number & 1 and home.before & own:

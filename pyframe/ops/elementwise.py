@@ -35,6 +35,7 @@ class Elementwise(Op):
         self.promoted_from = kw.pop("promoted_from", 0)
         self.uses_index = kw.pop("uses_index", False)  # {i} is the element's flat index
         self.takes_bool = kw.pop("takes_bool", False)  # WGSL has it for bool as it is written
+        self.loops = kw.pop("loops", None)  # the category of the dtypes for which WGSL loops
         self.numbers = kw.pop("numbers", EITHER)
         self.real = kw.pop("real", False)  # complex operands are refused
         self.of_ints = kw.pop("of_ints", None)  # checks (op, operands as given) of ints
@@ -324,7 +325,10 @@ def conj(input: Any) -> Any:
 # --- arithmetic
 
 add = op("add", "a b", np.add, "{a} + {b}", numbers=ALL, a=lambda g: g, b=lambda g: g)
-sub = op("sub", "a b", np.subtract, "{a} - {b}", NUMBER, numbers=ALL, a=lambda g: g, b=lambda g: -g)
+sub = op(  # by adding, as compilers take v - v and (v + w) - v for 0 and w, of inf and NaN too
+    "sub", "a b", np.subtract, {"f32": "{a} + pf_neg({b})", "": "{a} - {b}"}, NUMBER, numbers=ALL,
+    a=lambda g: g, b=lambda g: -g,
+)  # fmt: skip
 mul = op(
     "mul", "a b", np.multiply, "{a} * {b}", numbers=ALL,
     a=lambda g, b: g * conj(b), b=lambda g, a: g * conj(a),
@@ -335,19 +339,19 @@ true_divide = op(
 )  # fmt: skip
 floor_divide = op(
     "floor_divide", "a b", mathfn.floor_divide, "pf_floordiv_{t}({a}, {b})", NUMBER, numbers=ALL,
-    real=True, of_ints=_no_zero, a=lambda g: g * 0.0, b=lambda g: g * 0.0,
+    real=True, of_ints=_no_zero, loops=dt.FLOAT, a=lambda g: g * 0.0, b=lambda g: g * 0.0,
 )  # fmt: skip
 remainder = op(
     "remainder", "a b", mathfn.remainder, "pf_mod_{t}({a}, {b})", NUMBER, real=True,
-    of_ints=_no_zero, a=lambda g: g, b=lambda g, a, b: -g * floor_divide(a, b),
+    of_ints=_no_zero, loops=dt.FLOAT, a=lambda g: g, b=lambda g, a, b: -g * floor_divide(a, b),
 )  # fmt: skip
 fmod = op(
     "fmod", "a b", mathfn.fmod, "pf_fmod_{t}({a}, {b})", NUMBER, real=True, of_ints=_no_zero,
-    numbers=SECOND, a=lambda g: g, b=lambda g, a, b: -g * trunc(a / b),
+    numbers=SECOND, loops=dt.FLOAT, a=lambda g: g, b=lambda g, a, b: -g * trunc(a / b),
 )  # fmt: skip
 pow = op(
     "pow", "a b", mathfn.power, "pf_pow_{t}({a}, {b})", calls=bound.power, names="input exponent",
-    of_ints=_no_negative_power,
+    of_ints=_no_negative_power, loops=dt.INTEGER,
     a=lambda g, a, b: _pow_base_grad(g, a, b), b=lambda g, y, a: _pow_exponent_grad(g, y, a),
 )  # fmt: skip
 
@@ -367,7 +371,9 @@ def _pow_exponent_grad(g: Tensor, y: Tensor, a: Any) -> Tensor:
     return g * conj(y) * slope if a != 0 else where(ne(y, math.inf), 0.0, g * slope)
 
 
-neg = op("neg", "x", np.negative, "{t}(0) - {x}", NUMBER, x=lambda g: -g)
+neg = op(
+    "neg", "x", np.negative, {"f32": "pf_neg({x})", "": "{t}(0) - {x}"}, NUMBER, x=lambda g: -g
+)
 abs = op(
     "abs", "x", np.abs, "abs({x})", NUMBER, infer=lambda x: (x.shape, x.dtype.to_real()),
     x=lambda g, x: g * sgn(x),
@@ -422,13 +428,15 @@ rsqrt = op(
     "rsqrt", "x", lambda x: 1 / np.sqrt(x), "inverseSqrt({x})", FLOAT, calls=bound.rsqrt,
     x=lambda g, y: -0.5 * g * conj(y) * conj(y) * conj(y),
 )  # fmt: skip
-exp = op("exp", "x", np.exp, "exp({x})", FLOAT, x=lambda g, y: g * conj(y))
+exp = op("exp", "x", np.exp, "pf_exp({x})", FLOAT, x=lambda g, y: g * conj(y))
 exp2 = op("exp2", "x", np.exp2, "exp2({x})", FLOAT, x=lambda g, y: g * conj(y) * math.log(2))
-expm1 = op("expm1", "x", np.expm1, "pf_expm1({x})", FLOAT, x=lambda g, y: g * (conj(y) + 1.0))
+expm1 = op(  # of y + 1 nothing is left where x is far below 0
+    "expm1", "x", np.expm1, "pf_expm1({x})", FLOAT, x=lambda g, x: g * conj(exp(x))
+)
 log = op("log", "x", np.log, "pf_log({x})", FLOAT, x=lambda g, x: g / conj(x))
 log2 = op("log2", "x", np.log2, "pf_log2({x})", FLOAT, x=lambda g, x: g / (conj(x) * math.log(2)))
 log10 = op(
-    "log10", "x", np.log10, "(pf_log({x}) * 0.4342944819032518)", FLOAT,
+    "log10", "x", np.log10, "pf_log10({x})", FLOAT,
     x=lambda g, x: g / (conj(x) * math.log(10)),
 )  # fmt: skip
 log1p = op("log1p", "x", np.log1p, "pf_log1p({x})", FLOAT, x=lambda g, x: g / (conj(x) + 1.0))
@@ -462,7 +470,7 @@ hypot = op(
     a=lambda g, y, a: g * (a / y), b=lambda g, y, b: g * (b / y),
 )  # fmt: skip
 sigmoid = op(
-    "sigmoid", "x", mathfn.sigmoid, "1.0 / (1.0 + exp(-({x})))", FLOAT, calls=bound.sigmoid,
+    "sigmoid", "x", mathfn.sigmoid, "1.0 / (1.0 + pf_exp(-({x})))", FLOAT, calls=bound.sigmoid,
     x=lambda g, y: g * conj(y) * conj(1.0 - y),
 )  # fmt: skip
 erf = op(
@@ -517,12 +525,19 @@ relu = op("relu", "x", lambda x: bound.at_least(x, x.dtype.type(0)),
 
 # --- comparison and logic
 
-eq = op("eq", "a b", np.equal, "{a} == {b}", TO_BOOL, numbers=SECOND, takes_bool=True)
-ne = op("ne", "a b", np.not_equal, "{a} != {b}", TO_BOOL, numbers=SECOND, takes_bool=True)
-lt = op("lt", "a b", np.less, "{a} < {b}", TO_BOOL, numbers=SECOND, real=True)
-le = op("le", "a b", np.less_equal, "{a} <= {b}", TO_BOOL, numbers=SECOND, real=True)
-gt = op("gt", "a b", np.greater, "{a} > {b}", TO_BOOL, numbers=SECOND, real=True)
-ge = op("ge", "a b", np.greater_equal, "{a} >= {b}", TO_BOOL, numbers=SECOND, real=True)
+
+def _comparison(name: str, numpy: Any, sign: str, floats: str, **kw: Any) -> Elementwise:
+    """Two numbers compared: of floats by a function that knows NaN, see shaders/lib/math.wgsl."""
+    wgsl = {"f32": floats, "": f"{{a}} {sign} {{b}}"}
+    return op(name, "a b", numpy, wgsl, TO_BOOL, numbers=SECOND, **kw)
+
+
+eq = _comparison("eq", np.equal, "==", "pf_eq({a}, {b})", takes_bool=True)
+ne = _comparison("ne", np.not_equal, "!=", "pf_ne({a}, {b})", takes_bool=True)
+lt = _comparison("lt", np.less, "<", "pf_lt({a}, {b})", real=True)
+le = _comparison("le", np.less_equal, "<=", "pf_le({a}, {b})", real=True)
+gt = _comparison("gt", np.greater, ">", "pf_lt({b}, {a})", real=True)
+ge = _comparison("ge", np.greater_equal, ">=", "pf_le({b}, {a})", real=True)
 isnan = op(
     "isnan", "x", mathfn.isnan, "pf_isnan_{t}({x})", TO_BOOL, calls=bound.of_floats(np.isnan)
 )
@@ -530,28 +545,27 @@ isinf = op(
     "isinf", "x", mathfn.isinf, "pf_isinf_{t}({x})", TO_BOOL, calls=bound.of_floats(np.isinf)
 )
 logical_and = op(
-    "logical_and", "a b", np.logical_and, "bool({a}) & bool({b})", TO_BOOL, numbers=NONE,
+    "logical_and", "a b", np.logical_and,
+    {"f32": "pf_bool({a}) & pf_bool({b})", "": "bool({a}) & bool({b})"}, TO_BOOL, numbers=NONE,
     takes_bool=True,
 )  # fmt: skip
 logical_or = op(
-    "logical_or", "a b", np.logical_or, "bool({a}) | bool({b})", TO_BOOL, numbers=NONE,
+    "logical_or", "a b", np.logical_or,
+    {"f32": "pf_bool({a}) | pf_bool({b})", "": "bool({a}) | bool({b})"}, TO_BOOL, numbers=NONE,
     takes_bool=True,
 )  # fmt: skip
-logical_not = op("logical_not", "x", np.logical_not, "!bool({x})", TO_BOOL, takes_bool=True)
+logical_not = op(
+    "logical_not", "x", np.logical_not, {"f32": "!pf_bool({x})", "": "!bool({x})"}, TO_BOOL,
+    takes_bool=True,
+)  # fmt: skip
 bitwise_and = op("bitwise_and", "a b", np.bitwise_and, "{a} & {b}", BITS, takes_bool=True)
 bitwise_or = op("bitwise_or", "a b", np.bitwise_or, "{a} | {b}", BITS, takes_bool=True)
 bitwise_xor = op(
-    "bitwise_xor", "a b", np.bitwise_xor,
-    lambda a, b, t: f"{a} != {b}" if t == "bool" else f"{a} ^ {b}", BITS,
+    "bitwise_xor", "a b", np.bitwise_xor, {"bool": "{a} != {b}", "": "{a} ^ {b}"}, BITS,
     takes_bool=True,
 )  # fmt: skip
 bitwise_not = op(
-    "bitwise_not",
-    "x",
-    np.invert,
-    lambda x, t: f"!({x})" if t == "bool" else f"~({x})",
-    BITS,
-    takes_bool=True,
+    "bitwise_not", "x", np.invert, {"bool": "!({x})", "": "~({x})"}, BITS, takes_bool=True
 )
 bitwise_left_shift = op(
     "bitwise_left_shift", "a b", mathfn.left_shift, "pf_shl_{t}({a}, {b})", BITS
@@ -559,7 +573,7 @@ bitwise_left_shift = op(
 bitwise_right_shift = op(
     "bitwise_right_shift", "a b", mathfn.right_shift, "pf_shr_{t}({a}, {b})", BITS
 )
-gcd = op("gcd", "a b", np.gcd, "pf_gcd_{t}({a}, {b})", BITS, numbers=NONE)
+gcd = op("gcd", "a b", np.gcd, "pf_gcd_{t}({a}, {b})", BITS, numbers=NONE, loops=dt.INTEGER)
 where3 = op(
     "where", "condition a b", mathfn.where, "select({b}, {a}, {condition})", promoted_from=1,
     takes_bool=True, calls=bound.where,
@@ -621,7 +635,7 @@ class _Cast(Elementwise):
 
 
 cast_op = _Cast(
-    "cast", "x", np_cast, lambda x, t: f"{t}({x})", SAME, attrs="dtype",
+    "cast", "x", np_cast, {"f32": "pf_{out}({x})", "": "{out}({x})"}, SAME, attrs="dtype",
     takes_bool=True, calls=bound.cast,
     x=lambda g, x_spec: g.to(x_spec.dtype),
 )  # fmt: skip

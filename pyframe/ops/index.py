@@ -82,6 +82,9 @@ take_rows = Op(  # x (D, B), index (n,) -> (n, B)
 )  # fmt: skip
 
 
+MANY = 1 << 18  # indices whose rows one thread of the GPU's kernel may add: see codegen.ROUNDS
+
+
 def _few(index: Any) -> bool:
     """Whether each result may look at all indices, instead of sorting them."""
     return bool(index.shape[0] <= 1024)
@@ -101,6 +104,12 @@ def _segments(index: Tensor, rows: int) -> tuple[Tensor, Tensor]:
 def _add_rows_by_kernels(index: Tensor, source: Tensor, rows: int) -> Tensor:
     if _few(index):
         return apply(add_few_rows, (index, source), (rows,))
+    n = index._node.shape[0]
+    if n > MANY:
+        parts = [slice(i, i + MANY) for i in range(0, n, MANY)]
+        return functools.reduce(
+            el.add, [_add_rows_by_kernels(index[p], source[p], rows) for p in parts]
+        )
     return apply(add_segments, (*_segments(index, rows), source))
 
 

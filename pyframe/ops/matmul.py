@@ -23,6 +23,9 @@ from pyframe.ops.reduce import sum_op
 from pyframe.tensor import Tensor, normalize_dim, upload
 
 
+LONG = 1 << 14  # columns that one thread of the GPU's kernel multiplies: see codegen.ROUNDS
+
+
 def _infer(a: Any, b: Any) -> tuple[tuple[int, ...], dt.dtype]:
     if a.dtype is not b.dtype:
         raise RuntimeError(
@@ -113,7 +116,17 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
     if not a.device.always_lazy:
         return apply(matmul_op, (a, b))
     shape, _ = _infer(a._node, b._node)  # the kernel takes one batch dim: views make it so
-    return apply(matmul_op, (_as_batch(a, shape[:-2]), _as_batch(b, shape[:-2]))).reshape(shape)
+    a, b = _as_batch(a, shape[:-2]), _as_batch(b, shape[:-2])
+    batch, m, k = a._node.shape
+    if k <= LONG:
+        return apply(matmul_op, (a, b)).reshape(shape)
+    parts = -(-k // LONG)  # side by side, then added up
+    each = -(-k // parts)
+    more = parts * each - k
+    a = mv.pad(a, ((0, 0), (0, 0), (0, more))).reshape(batch, m, parts, each)
+    b = mv.pad(b, ((0, 0), (0, more), (0, 0))).reshape(batch * parts, each, shape[-1])
+    a = mv.transpose(a, 1, 2).reshape(batch * parts, m, each)
+    return sum_over(apply(matmul_op, (a, b)).reshape(batch, parts, m, shape[-1]), 1).reshape(shape)
 
 
 def _as_batch(x: Tensor, batch: tuple[int, ...]) -> Tensor:

@@ -180,7 +180,9 @@ def lcm(input: Tensor, other: Tensor) -> Tensor:
     """The least common multiple of ints."""
     common = el.gcd.public(input, other)
     divisor = where(eq(common, 0), 1, common).to(common.dtype)  # never 0: no check is needed
-    return abs(apply(el.floor_divide, (input.to(common.dtype), divisor)) * other)
+    wide = dt.int32 if common.itemsize < 4 else common.dtype  # the sign goes before the high bits
+    part = apply(el.floor_divide, (input.to(common.dtype), divisor)).to(wide)
+    return abs(part * other.to(wide)).to(common.dtype)
 
 
 def float_power(input: Any, exponent: Any) -> Tensor:

@@ -25,7 +25,7 @@ digamma = el.op(
     x=lambda g, x: g * zeta(2.0, x),
 )  # fmt: skip
 zeta = el.op(
-    "zeta", "s q", specialfn.zeta, "pf_zeta({s}, {q})", FLOAT, real=True,
+    "zeta", "s q", specialfn.zeta, "pf_zeta({s}, {q})", FLOAT, real=True, loops=dt.FLOAT,
     q=lambda g, s, q: g * -s * zeta(s + 1.0, q),
 )  # fmt: skip
 

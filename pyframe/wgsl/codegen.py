@@ -21,6 +21,7 @@ from pyframe.wgsl import library
 THREADS = 256
 ONE_THREAD_A_ROW = 32  # a shorter row is folded by one thread
 COLUMNS = 16  # neighbouring results that a workgroup folds together, where they lie side by side
+ROUNDS = 1 << 13  # of a loop: Mesa's software driver stops a thread after 65535 of all its loops
 
 
 class Shader(NamedTuple):
@@ -281,10 +282,8 @@ class _Scope:
         if operand == "bool" and not op.takes_bool:
             values = {k: f"u32({v})" for k, v in values.items()}
             operand = "u32"
-        if callable(op.wgsl):
-            text = op.wgsl(**values, t=out)
-        else:
-            text = op.wgsl.format(**values, t=operand)
+        text = op.wgsl if isinstance(op.wgsl, str) else op.wgsl.get(operand, op.wgsl.get(""))
+        text = text.format(**values, t=operand, out=out)
         if operand == "u32" and out == "bool" and op.rule != "to_bool" and i.op != "cast":
             text = f"bool({text})"
         return i.dtype.wrap.format(x=f"({text})") if i.dtype.wrap else text
@@ -462,15 +461,34 @@ class _Rows:
             scope.lines.append(f"var {names[k]} = {self.start(k)};")
             inner.lines.append(f"{names[k]} = {self.function(k)}({names[k]}, {lifted});")
         shared = level == self.spread
-        first, step = ("lane", str(self.width)) if shared else ("0", "1")
-        scope.lines.append(f"for (var {r} = {first}; {r} < {size}; {r} += {step}) {{")
-        index = _index_lines(r, plan, axes, "\n".join(inner.lines))
-        scope.lines += ["  " + x for x in (*index, *inner.lines)]
+        first, step = ("lane", self.width) if shared else ("0", 1)
+        body = [*_index_lines(r, plan, axes, "\n".join(inner.lines)), *inner.lines]
+        times = self.times(level)
+        head = "for (var {0} = {1}; {0} < {2}; {0} += {3}) {{"
+        if times == 1:
+            scope.lines.append(head.format(r, first, size, step))
+            scope.lines += ["  " + x for x in body]
+        else:
+            s = f"s{level}"
+            scope.lines.append(head.format(s, first, size, step * times))
+            for k in range(times):
+                scope.lines.append(f"  if ({s} + {k * step} < {size}) {{")
+                scope.lines += ["    " + x for x in (f"let {r} = {s} + {k * step};", *body)]
+                scope.lines.append("  }")
         scope.lines.append("}")
         for n, k in enumerate(folds):
             if shared:
                 self.combine(scope, k, names[k], n)
             scope.names[k] = scope.let(self.result(k, names[k]))
+
+    def times(self, level: int) -> int:
+        """How often the body of the loop over `level` stands in the text, so that a thread passes
+        it in at most ROUNDS rounds, those of the loops around it counted."""
+        rounds = 1
+        for at in range(1, level + 1):
+            size = math.prod(self.plan.space[d] for d in self.plan.nest[at])
+            rounds *= -(-size // (self.width if at == self.spread else 1))
+        return 1 << (-(-rounds // ROUNDS) - 1).bit_length() if rounds > ROUNDS else 1
 
     def fold(self, k: int) -> tuple[Any, str]:
         i = self.plan.code[k]

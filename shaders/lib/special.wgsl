@@ -8,12 +8,17 @@ fn pf_lgamma(x: f32) -> f32 {
   if (abs(x - 2.0) < 0.2) { return pf_lgamma_near(x - 2.0) + pf_log1p(x - 2.0); }
   var z = select(x, 1.0 - x, x < 0.5);
   var product = 1.0;
-  for (var k = 0; k < 6 && z < 6.0; k++) { product *= z; z += 1.0; }
+  if (z < 6.0) { product *= z; z += 1.0; }
+  if (z < 6.0) { product *= z; z += 1.0; }
+  if (z < 6.0) { product *= z; z += 1.0; }
+  if (z < 6.0) { product *= z; z += 1.0; }
+  if (z < 6.0) { product *= z; z += 1.0; }
+  if (z < 6.0) { product *= z; z += 1.0; }
   let r = 1.0 / (z * z);
   let series = (0.083333333 + r * (-2.7777778e-3 + r * (7.9365079e-4 - r * 5.952381e-4))) / z;
-  let out = (z - 0.5) * (log(z) - 1.0) - 0.5 + 0.91893853 + series - log(product);
+  let out = (z - 0.5) * (pf_log(z) - 1.0) - 0.5 + 0.91893853 + series - pf_log(product);
   if (x >= 0.5) { return out; }
-  return 1.1447299 - log(abs(pf_sin(3.1415927 * (x - round(x))))) - out;
+  return 1.1447299 - pf_log(abs(pf_sin(3.1415927 * (x - round(x))))) - out;
 }
 fn pf_lgamma_near(d: f32) -> f32 {
   var p = 0.11133427;
@@ -28,9 +33,15 @@ fn pf_digamma(x: f32) -> f32 {
   if (x < 0.0 && x == floor(x)) { return pf_nan_f32(); }
   var z = select(x, 1.0 - x, x < 0.0);
   var out = 0.0;
-  for (var k = 0; k < 7 && z < 7.0; k++) { out -= 1.0 / z; z += 1.0; }
+  if (z < 7.0) { out -= 1.0 / z; z += 1.0; }
+  if (z < 7.0) { out -= 1.0 / z; z += 1.0; }
+  if (z < 7.0) { out -= 1.0 / z; z += 1.0; }
+  if (z < 7.0) { out -= 1.0 / z; z += 1.0; }
+  if (z < 7.0) { out -= 1.0 / z; z += 1.0; }
+  if (z < 7.0) { out -= 1.0 / z; z += 1.0; }
+  if (z < 7.0) { out -= 1.0 / z; z += 1.0; }
   let r = 1.0 / (z * z);
-  out += log(z) - 0.5 / z - r * (0.083333333 + r * (-8.3333333e-3 + r * 3.9682540e-3));
+  out += pf_log(z) - 0.5 / z - r * (0.083333333 + r * (-8.3333333e-3 + r * 3.9682540e-3));
   if (x > 0.0) { return out; }
   return out - 3.1415927 / pf_tan(3.1415927 * (x - round(x)));
 }
@@ -49,6 +60,7 @@ fn pf_zeta_part(s: f32, q: f32) -> f32 {
   for (var k = 0; k < 8; k++) { out += pf_pow_f32(q + f32(k), -s); }
   let z = q + 8.0;
   let power = pf_pow_f32(z, -s);
+  if (power == 0.0) { return out; }
   let r = 1.0 / (z * z);
   var factor = power * s / z;
   out += z * power / (s - 1.0) + 0.5 * power + factor * 0.083333333;
@@ -61,7 +73,7 @@ fn pf_zeta_part(s: f32, q: f32) -> f32 {
 // exp(-x^2), of x^2 in two parts: rounded at once, it would cost half of the digits.
 fn pf_exp_square(x: f32) -> f32 {
   let high = bitcast<f32>(bitcast<u32>(x) & 0xfffff000u);
-  return exp(-high * high) * exp(-(x - high) * (x + high));
+  return pf_exp(-high * high) * pf_exp(-(x - high) * (x + high));
 }
 fn pf_erfcx_series(t: f32) -> f32 {
   var c = array<f32, 12>(1.17757893, -0.00459005458, -0.0842491334, 0.05920994, -0.0266586684,
@@ -93,14 +105,14 @@ fn pf_erfc(x: f32) -> f32 {
   return select(tail, 2.0 - tail, x < 0.0);
 }
 fn pf_ndtri(p: f32) -> f32 {
-  if (!(p >= 0.0 && p <= 1.0)) { return pf_nan_f32(); }
+  if (pf_isnan_f32(p) || p < 0.0 || p > 1.0) { return pf_nan_f32(); }
   if (p == 0.0) { return pf_ninf_f32(); }
   if (p == 1.0) { return pf_inf_f32(); }
   return pf_quantile(p - 0.5, min(p, 1.0 - p));
 }
 fn pf_erfinv(x: f32) -> f32 {
   let size = abs(x);
-  if (!(size <= 1.0)) { return pf_nan_f32(); }
+  if (pf_isnan_f32(x) || size > 1.0) { return pf_nan_f32(); }
   if (size == 1.0) { return select(pf_ninf_f32(), pf_inf_f32(), x > 0.0); }
   return pf_quantile(0.5 * x, 0.5 * (1.0 - size)) * 0.70710678;
 }

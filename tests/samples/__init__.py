@@ -3,6 +3,7 @@
 from . import (
     complex,
     core,
+    extremes,
     functional,
     indexing,
     linalg,
@@ -15,6 +16,7 @@ from .row import Row as Row, make as make
 FAMILIES = (
     core,
     complex,
+    extremes,
     functional,
     indexing,
     linalg,

@@ -58,6 +58,14 @@ def bools(*shape: int) -> Any:
     return ("bools", shape)
 
 
+def edges(*shape: int) -> Any:
+    """The eight numbers at the edges."""
+    return ("edges", shape)
+
+
+EDGES = (math.nan, math.inf, -math.inf, 0.0, -0.0, 1.0, -1.0, 3e38)
+
+
 def make(spec: Any, rng: np.random.Generator, dtype: Any = np.float32) -> np.ndarray:
     kind, shape = spec[0], spec[1]
     if kind == "normal":
@@ -67,6 +75,8 @@ def make(spec: Any, rng: np.random.Generator, dtype: Any = np.float32) -> np.nda
     if kind == "distinct":
         n = math.prod(shape)
         return (rng.permutation(n).reshape(shape) * 0.1 - n * 0.04).astype(dtype)
+    if kind == "edges":
+        return np.array(EDGES, dtype).reshape(shape)
     if kind == "bools":
         return rng.random(shape) > 0.5
     return rng.integers(spec[2], spec[3], shape).astype(spec[4])

@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from samples import ROWS, core, make
+from samples import ROWS, core, extremes, make
 
 import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe.ops.op import REGISTRY
 
-# the first row of each primitive, and of what the first family composes of them
+# numbers at the edges, the first row of each primitive, and of what the first family composes
 NAMES = [
     r.name
     for r in ROWS
-    if ":" not in r.name and not r.cpu and (r.name in REGISTRY or r in core.ROWS) and not r.scipy
+    if r in extremes.ROWS
+    or (":" not in r.name and not r.cpu and (r.name in REGISTRY or r in core.ROWS) and not r.scipy)
 ]
 
 RUN = """
