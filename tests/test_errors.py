@@ -165,6 +165,23 @@ class Two(nn.Linear):
         return super().forward(x), x
 
 
+class NoSuper(nn.Module):
+    def __init__(self) -> None:
+        self.width = 3
+
+    def forward(self, x: pf.Tensor) -> pf.Tensor:
+        return x
+
+
+def stepped(**options: Any) -> None:
+    """A step with options that were set later."""
+    w = pf.ones(2, requires_grad=True)
+    optimizer = optim.SGD([w], lr=0.1)
+    optimizer.param_groups[0].update(options)
+    w.sum().backward()
+    optimizer.step()
+
+
 class Samples(Dataset[Any]):
     """Eight samples that are what `of` makes of a number."""
 
@@ -226,6 +243,8 @@ WRONG: list[tuple[str, type[Exception], str]] = [
     ("nn.Sequential([nn.ReLU()])", TypeError, "list is not a Module … Sequential(*modules)"),
     ("nn.Sequential(nn.ReLU)", TypeError, "the class ReLU is not a Module … ReLU()"),
     ("nn.Sequential(F.relu)", TypeError, "function is not a Module … forward"),
+    ("nn.ReLU(inplace=True)(X.numpy())", TypeError, "relu(): argument 'input' … ndarray"),
+    ("NoSuper()(X)", AttributeError, "'NoSuper' object … super().__init__() was not called"),
     ("nn.ModuleList(nn.ReLU())", TypeError, "ModuleList: expected an iterable … ReLU … a list"),
     ("nn.ModuleDict([nn.ReLU()])", TypeError, "ModuleDict: … pairs (name, module) … ReLU"),
     # losses
@@ -262,6 +281,9 @@ WRONG: list[tuple[str, type[Exception], str]] = [
     ("optim.Adam([X]).load_state_dict(net().state_dict())", KeyError,
      "Adam.load_state_dict: … 'param_groups' and 'state' … 0.weight"),
     ("optim.Adam([X]).load_state_dict(3)", TypeError, "Adam.load_state_dict: … got int"),
+    ("fit(by=model(optimizer=None), epochs=2, lr=0.1)", TypeError, "fit: unexpected option 'lr'"),
+    ("stepped(lr='0.1')", TypeError, "SGD: Invalid learning rate: '0.1'; expected a number at"),
+    ("stepped(momentum=None)", TypeError, "SGD: Invalid momentum value: None; expected a number"),
     # data sets and loaders
     ("DataLoader(3)", TypeError, "DataLoader: expected a data set … got int … TensorDataset(x, y)"),
     ("DataLoader(TensorDataset)", TypeError, "DataLoader: … got the class TensorDataset"),
@@ -320,6 +342,7 @@ WRONG: list[tuple[str, type[Exception], str]] = [
     ("fit(validation_data=X)", TypeError, "fit: validation_data: … the targets are missing"),
     ("fit(epochs=-1)", ValueError, "fit: epochs must be at least 0, got -1"),
     ("fit(epochs=1.5)", TypeError, "fit: epochs must be an int, got 1.5"),
+    ("fit(PAIRS, epochs=PAIRS)", TypeError, "fit: epochs … int, got TensorDataset; … validation_d"),
     ("fit(epochs='3')", TypeError, "fit: epochs must be an int, got '3'"),
     ("fit(epoch=3)", TypeError, "fit: unexpected option 'epoch'; expected batch_size"),
     ("fit(batch_size=0)", ValueError, "fit: batch_size … positive … batch_size=0"),

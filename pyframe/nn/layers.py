@@ -221,7 +221,7 @@ class ReLU(_InPlace):
 
     def forward(self, input: Tensor) -> Tensor:
         """Elementwise."""
-        return input.relu_() if self.inplace else F.relu(input)
+        return F.relu(input, self.inplace)
 
 
 class SiLU(_InPlace):
@@ -229,9 +229,7 @@ class SiLU(_InPlace):
 
     def forward(self, input: Tensor) -> Tensor:
         """Elementwise."""
-        if self.inplace:  # the gradient needs the old value
-            return input.copy_(F.silu(input.clone()))
-        return F.silu(input)
+        return F.silu(input, self.inplace)
 
 
 class GELU(Module):

@@ -261,7 +261,8 @@ class Module:
             found = self.__dict__.get(kind)
             if found is not None and name in found:
                 return found[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        hint = "" if "_modules" in self.__dict__ else "; super().__init__() was not called"
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{hint}")
 
     def __delattr__(self, name: str) -> None:
         if not self._forget(name):

@@ -43,7 +43,7 @@ class Optimizer:
         if not groups:
             raise ValueError(
                 f"{type(self).__name__}: optimizer got an empty parameter list; net.parameters() "
-                "gives them once, and a net without layers has none"
+                "gives them once, and finds no layers in a plain list (make it an nn.ModuleList)"
             )
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
@@ -130,14 +130,22 @@ class Optimizer:
             for i, group in enumerate(self.param_groups):
                 params = [p for p in group["params"] if p.grad is not None]
                 if params:
-                    if mode.capture is None:
-                        self._update(group, params)
-                    else:
-                        options = _Live(self, i)
-                        self._update(options, params)
-                        mode.capture.watch(options.kinds())
+                    try:
+                        if mode.capture is None:
+                            self._update(group, params)
+                        else:
+                            options = _Live(self, i)
+                            self._update(options, params)
+                            if mode.capture is not None:  # it ends where a value is read
+                                mode.capture.watch(options.kinds())
+                    except TypeError:
+                        self._check_options(group)
+                        raise
         pf.flush()
         return loss
+
+    def _check_options(self, options: Mapping[str, Any]) -> None:
+        """TypeError or ValueError for options that `_update` can't work with."""
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
         """Write one step of the formula for the parameters of a group. Within pf.compile its
@@ -254,6 +262,12 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
 
+def _number(option: Any) -> Any:
+    """An option that is a tensor, as a number."""
+    with outside():
+        return option.item() if isinstance(option, Tensor) else option
+
+
 class _Live(Mapping[str, Any]):
     """The options of a group for a capture: each replay asks for its numbers again. It keeps no
     optimizer alive."""
@@ -278,9 +292,9 @@ class _Live(Mapping[str, Any]):
                 value = type(value)(
                     Number(lambda k=k: get()[k]) if is_number(v) else v for k, v in enumerate(value)
                 )
-            elif is_number(value):
+            elif is_number(value) or (isinstance(value, Tensor) and value.numel() == 1):
                 self._numbers.append(name)
-                value = Number(get)
+                value = Number(get if is_number(value) else lambda: _number(get()))
             else:
                 flag = isinstance(value, (bool, str, type(None)))
                 (self._flags if flag else self._others).append(name)
@@ -321,19 +335,24 @@ class SGD(Optimizer):
         self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, dampening: float = 0,
         weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False,
     ) -> None:  # fmt: skip
-        self._check("learning rate", lr)
+        options = {
+            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
+            "nesterov": nesterov, "maximize": maximize,
+        }  # fmt: skip
+        self._check_options(options)
+        super().__init__(params, options)
+
+    def _check_options(self, options: Mapping[str, Any]) -> None:
+        momentum, dampening = options["momentum"], options["dampening"]
+        self._check("learning rate", options["lr"])
         self._check("momentum value", momentum)
         self._check("dampening value", dampening, low=-math.inf)
-        self._check("weight_decay value", weight_decay)
-        if nesterov and (momentum <= 0 or dampening != 0):
+        self._check("weight_decay value", options["weight_decay"])
+        if options["nesterov"] and (momentum <= 0 or dampening != 0):
             raise ValueError(
                 "SGD: Nesterov momentum requires a momentum and zero dampening; expected momentum "
                 f"above 0 and dampening=0, got {momentum} and {dampening}"
             )
-        super().__init__(params, {
-            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-            "nesterov": nesterov, "maximize": maximize,
-        })  # fmt: skip
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
         lr, momentum, decay = group["lr"], group["momentum"], group["weight_decay"]
@@ -370,8 +389,17 @@ class Adam(Optimizer):
         eps: float = 1e-8, weight_decay: float = 0, amsgrad: bool = False, *,
         maximize: bool = False,
     ) -> None:  # fmt: skip
-        self._check("learning rate", lr)
-        self._check("epsilon value", eps)
+        options = {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
+            "maximize": maximize,
+        }  # fmt: skip
+        self._check_options(options)
+        super().__init__(params, options)
+
+    def _check_options(self, options: Mapping[str, Any]) -> None:
+        betas = options["betas"]
+        self._check("learning rate", options["lr"])
+        self._check("epsilon value", options["eps"])
         if not isinstance(betas, (tuple, list)) or len(betas) != 2:
             raise (ValueError if isinstance(betas, (tuple, list)) else TypeError)(
                 f"{type(self).__name__}: Invalid betas: expected two numbers below 1, such as "
@@ -379,11 +407,7 @@ class Adam(Optimizer):
             )
         for i, beta in enumerate(betas):
             self._check(f"beta parameter at index {i}", beta, below=1)
-        self._check("weight_decay value", weight_decay)
-        super().__init__(params, {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
-            "maximize": maximize,
-        })  # fmt: skip
+        self._check("weight_decay value", options["weight_decay"])
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
         lr, eps, decay, (b1, b2) = group["lr"], group["eps"], group["weight_decay"], group["betas"]

@@ -149,7 +149,7 @@ def targets_too(method: _F) -> _F:
 
     @functools.wraps(method)
     def run(self: Any, data: Any, *args: Any, **options: Any) -> Any:
-        if args and isinstance(args[0], pf.Tensor | np.ndarray | list | tuple):
+        if args and all(isinstance(a, pf.Tensor | np.ndarray | list) for a in (data, args[0])):
             data, args = (data, args[0]), args[1:]
         return method(self, data, *args, **options)
 
@@ -172,7 +172,10 @@ def count(what: str, name: str, value: Any, least: int) -> int:
             raise TypeError
         n = operator.index(value)
     except (TypeError, RuntimeError):
-        raise TypeError(f"{what}: {name} must be an int, got {seen(value)}") from None
+        hint = "; what to validate on is given as validation_data=" if name == "epochs" else ""
+        if isinstance(value, str | int | float) or value is None:
+            hint = ""
+        raise TypeError(f"{what}: {name} must be an int, got {seen(value)}{hint}") from None
     if n < least:
         raise ValueError(f"{what}: {name} must be at least {least}, got {n}")
     return n

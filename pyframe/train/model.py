@@ -342,7 +342,7 @@ class Model:
                 if validation_data is not None and not self.stop_training:
                     found = await self.evaluate_async(validation_data, compile=compile)
                     logs.update({f"val_{k}": v for k, v in found.items()})
-                logs["lr"] = optimizer.param_groups[0]["lr"]
+                logs["lr"] = float(optimizer.param_groups[0]["lr"])
                 await self._tell(watchers, "on_epoch", self, epoch, logs)
                 if self.stop_training:
                     break

@@ -291,6 +291,53 @@ def test_errors() -> None:
         optim.Optimizer([p], {}).step()
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam"])
+def test_a_rate_that_is_a_tensor(name: str, device: str) -> None:
+    """As PyTorch has it: it may be written to, which a captured step sees too."""
+    runs = []
+    for wrap in (lambda f: f, pf.compile):
+        w, rate = pf.ones(3, device=device).requires_grad_(), pf.tensor(0.1)
+        optimizer = getattr(optim, name)([w], lr=rate)
+
+        def step(w: Any = w, optimizer: Any = optimizer) -> None:
+            optimizer.zero_grad()
+            (w * w).sum().backward()
+            optimizer.step()
+
+        run, seen = wrap(step), []
+        for i in range(6):
+            if i == 3:
+                rate.fill_(0.01)
+            run()
+            seen.append(w.tolist())
+        runs.append(seen)
+    np.testing.assert_allclose(runs[0], runs[1], rtol=1e-5)
+    assert runs[0][1] != runs[0][2] != runs[0][3]
+
+
+def test_an_update_that_reads_a_value(device: str) -> None:
+    """Captured, it runs eagerly from there on, and its options are numbers still."""
+
+    class Clipped(optim.Optimizer):
+        def _update(self, group: Any, params: list[Any]) -> None:
+            for p in params:
+                p.sub_(p.grad * (group["lr"] / max(1.0, p.grad.abs().max().item())))
+
+    w = pf.ones(3, device=device).requires_grad_()
+    optimizer = Clipped([w], {"lr": 0.5})
+
+    @pf.compile
+    def step() -> None:
+        optimizer.zero_grad()
+        (w * w).sum().backward()
+        optimizer.step()
+
+    with pytest.warns(RuntimeWarning, match="reads the value of a tensor"):
+        step()
+    step()
+    assert w.tolist() == [0.0] * 3
+
+
 BAD: list[tuple[str, Any]] = [
     ("lr", "0.1"), ("lr", None), ("lr", [0.1]), ("lr", -1), ("lr", 1j),
     ("weight_decay", "0.1"), ("weight_decay", None), ("weight_decay", -1), ("momentum", "0.9"),
