@@ -9,6 +9,7 @@ import numpy as np
 from pyframe import dtypes as dt
 from pyframe.devices import device as Device
 from pyframe.graph import view as views
+from pyframe.graph.fed import recording
 from pyframe.graph.node import Storage
 from pyframe.ops.elementwise import copy
 from pyframe.tensor import Tensor, from_numpy, tensor
@@ -91,7 +92,9 @@ def data_ptr(self: Tensor) -> int:
 
 def storage_offset(self: Tensor) -> int:
     """How many elements of the storage lie before the first one."""
-    node = self._node
+    node, capture = self._node, recording()
+    if capture is not None:
+        capture.places = True
     if node.data is not None and not node.device.always_lazy:
         start = untyped_storage(self).data_ptr()
         return int(node.data.ctypes.data - start) // node.data.itemsize if node.data.size else 0

@@ -71,7 +71,7 @@ def torch() -> Any:
 
 @pytest.fixture(autouse=True)
 def fixed_start() -> Iterator[None]:
-    """Every test begins with the same random state and leaves no default behind."""
+    """Every test begins with the same random state, and leaves no default behind and no lock."""
     random.seed(0)
     np.random.seed(0)
     pf.manual_seed(0)
@@ -81,3 +81,5 @@ def fixed_start() -> Iterator[None]:
     pf.set_default_device(None)
     pf.set_default_dtype(pf.float32)
     pf.set_grad_enabled(True)
+    locks: Any = pf.random._DRAWING, sys.modules["pyframe.graph.compile"]._CAPTURING
+    assert not any(lock._is_owned() for lock in locks)

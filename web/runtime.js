@@ -18,6 +18,7 @@ const BIND_GROUPS = 16; // kept for a step
 const ONE_SUBMIT = 32; // dispatches that go to the device together; longer runs in 4 to 8 pieces
 const QUERIES = 4096; // in one set: what WebGPU allows
 const STAGING = 4; // staging buffers kept for the next read
+const IDLE = 256; // pipelines that are kept though no program uses them any more
 const STEP_HEAD = 7; // kernel, grid x, y, z, params offset, params size, number of slots
 const PAUSES = [0, 100, 1000]; // ms before each try to open a lost GPU again
 
@@ -45,7 +46,8 @@ function describe(adapter) {
 class Runtime {
   #device;
   #buffers = new Map(); // id -> { buffer, offset, nbytes, parts, steps }: a buffer or a part of one
-  #pipelines = new Map(); // WGSL -> { pipeline, layout, label, error }
+  #pipelines = new Map(); // WGSL -> { pipeline, layout, label, error, code, users }
+  #idle = new Set(); // the WGSL of those that no program uses, the oldest first
   #programs = new Map(); // id -> { kernels, steps, users, pieces, ids, params, uploaded }
   #staging = []; // mappable buffers that no read uses now
   #checks = new Set(); // promises of compilations and buffers not yet known to be good
@@ -54,7 +56,7 @@ class Runtime {
   #first = nextId; // smaller ids are another Runtime's
   #again; // makes another Runtime
   #next = null; // promise of it
-  #counts = { dispatches: 0, submits: 0, bind_groups: 0, reads: 0, params_uploads: 0 };
+  #counts = { dispatches: 0, submits: 0, bind_groups: 0, reads: 0, params_uploads: 0, compiled: 0 };
   #bytes = 0;
 
   constructor(device, info, again) {
@@ -234,17 +236,28 @@ class Runtime {
       at += n;
     }
     program.pieces = pieces(program.steps);
+    for (const kernel of program.kernels) {
+      kernel.users += 1;
+      this.#idle.delete(kernel.code);
+    }
     this.#programs.set(nextId, program);
     return nextId++;
   }
 
-  /** Forgets a program, its bind groups and its params. */
+  /** Forgets a program, its bind groups and its params; of its pipelines the latest stay. */
   unload(id) {
     const program = this.#programs.get(id);
     if (!program) return;
     this.#programs.delete(id);
     for (const step of program.steps) for (const key of step.groups.keys()) this.#forget(step, key);
     program.params?.destroy();
+    for (const kernel of program.kernels) {
+      if (--kernel.users === 0) this.#idle.add(kernel.code);
+    }
+    for (const code of [...this.#idle].slice(0, Math.max(this.#idle.size - IDLE, 0))) {
+      this.#idle.delete(code);
+      this.#pipelines.delete(code);
+    }
   }
 
   /**
@@ -408,7 +421,8 @@ class Runtime {
     const module = this.#device.createShaderModule({ label, code });
     const compute = { module, entryPoint: "main" };
     const pipeline = this.#device.createComputePipeline({ label, layout: "auto", compute });
-    const kernel = { pipeline, layout: pipeline.getBindGroupLayout(0), label, error: null };
+    const layout = pipeline.getBindGroupLayout(0);
+    const kernel = { pipeline, layout, label, error: null, code, users: 0 };
     const check = this.#device.popErrorScope().then(async (error) => {
       if (error) {
         kernel.error = await explain(module, label, code, error);
@@ -417,6 +431,7 @@ class Runtime {
     }).catch(() => null).then(() => this.#checks.delete(check)); // a lost device refuses to say
     this.#checks.add(check);
     this.#pipelines.set(code, kernel);
+    this.#counts.compiled += 1;
     return kernel;
   }
 

@@ -171,10 +171,10 @@ class BrowserGPU(WebGPU):
 
     @_named
     def _load(self, wire: Wire) -> _Loaded:
-        before = self._js.stats().pipelines
+        before = self._js.stats().compiled
         codes, labels, steps = to_js(wire.codes), to_js(wire.labels), to_js(wire.steps)
         program = self._js.load(codes, labels, steps, wire.n_slots, wire.param_bytes)
-        self.stats.pipelines += self._js.stats().pipelines - before
+        self.stats.pipelines += self._js.stats().compiled - before
         count = at = 0
         while at < len(wire.steps):
             at += 7 + wire.steps[at + 6]

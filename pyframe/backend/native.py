@@ -8,9 +8,11 @@ import functools
 import itertools
 import logging
 import os
+import re
 import sys
 import tempfile
-from collections import OrderedDict
+import weakref
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -20,6 +22,7 @@ from pyframe.backend.base import Limits
 from pyframe.backend.webgpu import WebGPU, Wire
 
 BIND_GROUPS = 16  # kept for a step
+LATEST = 256  # pipelines that are kept, also when no Program has them any more
 ONE_SUBMIT = 32  # dispatches that go to the device together; longer runs in 4 to 8 pieces
 QUERIES = 4096  # in one set: what WebGPU allows
 _handles = itertools.count(1)  # of all GPUs, so that one of a lost GPU is not another's
@@ -64,6 +67,15 @@ def _adapters() -> list[Any]:
     return sorted(found, key=lambda a: order.get(a.info["adapter_type"], 3))
 
 
+class _Pipeline:
+    """A compiled kernel, and the layout of its bind groups."""
+
+    __slots__ = ("__weakref__", "layout", "pipeline")
+
+    def __init__(self, pipeline: Any, layout: Any) -> None:
+        self.pipeline, self.layout = pipeline, layout
+
+
 class _Range:
     """What a handle stands for: a buffer, or a part of one."""
 
@@ -80,9 +92,9 @@ class _Step:
 
     __slots__ = ("grid", "group", "groups", "layout", "loaded", "params", "pipeline", "slots")
 
-    def __init__(self, loaded: _Loaded, kernel: tuple[Any, Any], steps: Sequence[int]) -> None:
+    def __init__(self, loaded: _Loaded, kernel: _Pipeline, steps: Sequence[int]) -> None:
         self.loaded = loaded
-        self.pipeline, self.layout = kernel
+        self.pipeline, self.layout = kernel.pipeline, kernel.layout
         self.grid = tuple(steps[1:4])
         self.params = tuple(steps[4:6])  # offset (-1: none) and size
         self.slots = tuple(steps[7:])
@@ -93,9 +105,12 @@ class _Step:
 class _Loaded:
     """A Program ready to run: its dispatches, prepared for the handles of the last run."""
 
-    __slots__ = ("calls", "handles", "params", "pieces", "sent", "starts", "steps", "users")
+    __slots__ = (
+        "calls", "handles", "kernels", "params", "pieces", "sent", "starts", "steps", "users",
+    )  # fmt: skip
 
     def __init__(self, wire: Wire, kernels: list[Any], params: Any) -> None:
+        self.kernels = kernels
         self.steps: list[_Step] = []
         self.users: list[list[int]] = [[] for _ in range(wire.n_slots)]  # steps that use a slot
         at = 0
@@ -221,9 +236,10 @@ class _Reason(logging.Filter):
     text = ""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        _, told, why = record.getMessage().partition("device was lost")
-        if told:
-            self.text = " ".join(why.split())
+        found = re.search(r"device was lost \((\w+)\):\n?(.*)", record.getMessage())
+        if found:  # the text comes once; later ones are counted
+            reason, text = found.groups()
+            self.text = reason if re.fullmatch(r"[ (\d)]*", text) else f"{reason}, {text}"
         return True
 
     def take(self) -> str:
@@ -286,7 +302,9 @@ class NativeGPU(WebGPU):
         self._queue = self._device.queue
         self._submitter = _submitter(self._device)
         self._timestamps = "timestamp-query" in features
-        self._pipelines: dict[str, tuple[Any, Any]] = {}  # and the layouts of their bind groups
+        # by their WGSL: those of loaded Programs, and of the latest ones
+        self._pipelines: weakref.WeakValueDictionary[str, _Pipeline] = weakref.WeakValueDictionary()
+        self._latest: deque[_Pipeline] = deque(maxlen=LATEST)
         self._staging: list[Any] = []  # mappable buffers that no read uses now
         # Handles are numbers: a wgpu buffer that only a pooled Buffer held could be released by
         # the garbage collector in the same pass that puts it back into the pool.
@@ -413,19 +431,18 @@ class NativeGPU(WebGPU):
         promise = staging.map_async(self._read_mode, 0, total) if total else None
 
         async def finish() -> list[bytes]:
-            data = b""
+            out, at = [b""] * len(items), 0
             if promise is not None:
                 try:
                     promise.sync_wait()
-                    data = bytes(staging.read_mapped(0, total))
+                    data = staging.read_mapped(0, total, copy=False)  # for as long as it is mapped
+                    for i, (_, n) in enumerate(items):
+                        out[i] = bytes(data[at : at + n])
+                        at += n
                     staging.unmap()
                 except self._errors as e:
                     self._fail(e)
             self._staging = [staging, *self._staging[:3]]
-            out, at = [], 0
-            for _, n in items:
-                out.append(data[at : at + n])
-                at += n
             return out
 
         return finish
@@ -438,7 +455,7 @@ class NativeGPU(WebGPU):
             return found
         raise AssertionError
 
-    def _pipeline(self, code: str, label: str) -> tuple[Any, Any]:
+    def _pipeline(self, code: str, label: str) -> _Pipeline:
         found = self._pipelines.get(code)
         if found is None:
             import wgpu
@@ -448,11 +465,12 @@ class NativeGPU(WebGPU):
                 pipeline = self._device.create_compute_pipeline(
                     label=label, layout="auto", compute={"module": module, "entry_point": "main"}
                 )
-                found = pipeline, pipeline.get_bind_group_layout(0)
+                found = _Pipeline(pipeline, pipeline.get_bind_group_layout(0))
             except wgpu.GPUError as e:
                 raise RuntimeError(f"kernel {label}: {e}\n{code}") from e
             self._pipelines[code] = found
             self.stats.pipelines += 1
+        self._latest.append(found)
         return found
 
     @_named
@@ -470,7 +488,7 @@ class NativeGPU(WebGPU):
         for step in loaded.steps:
             for key in tuple(step.groups):
                 self._forget(step, key)
-        loaded.steps, loaded.calls, loaded.handles = [], [], None
+        loaded.steps, loaded.calls, loaded.kernels, loaded.handles = [], [], [], None
         if loaded.params is not None:
             loaded.params.destroy()
 

@@ -23,7 +23,7 @@ from pyframe.graph.interpret import pack_params, storage_dtype
 from pyframe.graph.node import Node
 from pyframe.graph.program import OUTPUT, TEMP, Kernel, Program
 from pyframe.graph.schedule import schedule, structure, toposort
-from pyframe.graph.view import Tracker, contiguous, is_contiguous, slice_
+from pyframe.graph.view import Tracker, View, contiguous, is_contiguous
 from pyframe.ops.op import CONST, MOVEMENT
 from pyframe.wgsl import Shader, generate
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyframe.tensor import Tensor
 
 MAX_PROGRAMS = 512  # kept for work that is recorded again
-MAX_KERNELS = 1024  # of them all
+MAX_KERNELS = 512  # of them all
 REMEMBERED = 4  # runs of a Program whose buffers are tried again
 
 
@@ -97,12 +97,13 @@ class WebGPU:
         self._shelves: dict[tuple[int, str], set[Any]] = {}
         self._programs: OrderedDict[Any, _Cached] = OrderedDict()
         self._kernels = 0  # of these
-        self._starts: dict[Any, Any] = {}  # of slices; None: another one each time
+        self._starts: dict[Any, int | None] = {}  # of views; None: another one each time
         self._scratch: dict[int, list[Buffer]] = {}
         self.local = _Local()
         self.errors: list[tuple[type[Exception], str]] = []  # of all threads' checks
         # what was loaded, by the id of what `_run` takes, for profiles
         self.programs: weakref.WeakValueDictionary[int, Program] = weakref.WeakValueDictionary()
+        self.dead: list[Any] = []  # what was loaded for Programs that are gone
         self.lock = lock()  # one Program at a time, as they share their temporaries
 
     # --- hooks of the subclass
@@ -288,6 +289,8 @@ class WebGPU:
         """What `_run` takes for `program`, made once."""
         loaded = program.executable.get(self.name)
         if loaded is None:
+            while self.dead:
+                self._unload(self.dead.pop())
             loaded = program.executable[self.name] = self._load(self._wire(program))
             self.programs[id(loaded)] = program
         return loaded
@@ -360,50 +363,63 @@ class WebGPU:
     def _cut(self, order: list[Node], roots: list[Node]) -> list[tuple[Node, Any]]:
         """Let slices that begin elsewhere each time lie in buffers of their own for this run, as a
         kernel knows where it reads. Gives their nodes, and the inputs that they had."""
-        found = [
-            n for n in order
-            if n.data is None and n.op.kind == MOVEMENT and n.op.name == "slice"  # type: ignore[union-attr]
-            and n.inputs[0].data is not None and n.inputs[0].op is not CONST
-        ]  # fmt: skip
+        moves = [n for n in order if n.data is None and n.op.kind == MOVEMENT]  # type: ignore[union-attr]
+        if all(n.op.name != "slice" for n in moves):  # type: ignore[union-attr]
+            return []
+        known: dict[int, tuple[Node, Tracker]] = {}  # of a movement: what it shows, and how
+        last: dict[int, list[Node]] = {}  # of a base: the last slices of it
+        for n in moves:
+            (x,) = n.inputs
+            base, tracker = known.get(id(x)) or (x, contiguous(x.shape))
+            if base.data is not None and base.op is not CONST:
+                known[id(n)] = base, n.op.view(tracker, *n.attrs)  # type: ignore[union-attr, misc]
+                if n.op.name == "slice":  # type: ignore[union-attr]
+                    cuts = last.setdefault(id(base), [])
+                    cuts[:] = [m for m in cuts if m is not x] + [n]
         out = []
-        for n in found:
-            base, (starts, sizes, steps) = n.inputs[0], n.attrs
-            key = base.shape, base.dtype, sizes, steps
-            if len(self._starts) > MAX_PROGRAMS:
-                self._starts.clear()
-            if self._starts.setdefault(key, starts) == starts:
-                continue
-            self._starts[key] = None
-            alone = sum(m.inputs[0] is base for m in found if m.inputs) == 1
-            part = self._part(base, slice_(contiguous(base.shape), starts, sizes, steps))
-            if part is not None and alone and all(n is not r for r in roots):
-                out.append((n, n.inputs))
-                n.data, n.inputs = self.alloc(part.nbytes), ()
-                self.copy(n.data, part, part.nbytes)
+        for cuts in last.values():
+            for n in cuts:
+                base, tracker = known[id(n)]
+                if (
+                    self._wanders(base, tracker)
+                    and len(cuts) == 1
+                    and all(n is not r for r in roots)
+                ):
+                    out.append((n, n.inputs))
+                    n.data, n.inputs = self._apart(base, tracker[0]), ()
         return out
 
-    def _part(self, base: Node, tracker: Tracker) -> Buffer | None:
-        """The elements of a view of `base`, if they lie beside each other."""
-        start = _start(tracker, base.dtype)
-        if start is None:
-            return None
-        nbytes = math.prod(tracker[-1].shape) * base.dtype.device_itemsize
-        return self.slice(base.data, start, nbytes)
+    def _wanders(self, base: Node, tracker: Tracker) -> bool:
+        """Whether views like this one have been seen to begin at several places."""
+        view = tracker[0]
+        if len(tracker) > 1 or view.mask:
+            return False
+        key = base.shape, base.dtype, view.shape, view.strides
+        if len(self._starts) > MAX_PROGRAMS:
+            self._starts.clear()
+        if self._starts.setdefault(key, view.offset) == view.offset:
+            return False
+        self._starts[key] = None
+        return True
 
     def apart(self, x: Tensor) -> Buffer:
-        """The elements of a view, in a buffer of their own. No kernel depends on its offset."""
+        """The elements of a view without padding, in a buffer of their own."""
         base = x._storage.node
         if base.data is None:
             self.flush([base])
-        (v,) = x._tracker()
-        part = self._part(base, (v,))
-        if part is not None:
-            out = self.alloc(part.nbytes)
-            self.copy(out, part, part.nbytes)
+        (view,) = x._tracker()
+        return self._apart(base, view)
+
+    def _apart(self, base: Node, view: View) -> Buffer:
+        start = _start((view,), base.dtype)
+        if start is not None:
+            nbytes = math.prod(view.shape) * base.dtype.device_itemsize
+            out = self.alloc(nbytes)
+            self.copy(out, self.slice(base.data, start, nbytes), nbytes)
             return out
         from pyframe.ops.strided import elements
 
-        node = elements(base, *v[:3])
+        node = elements(base, *view[:3])  # no kernel depends on the offset
         self.flush([node])
         found: Buffer = node.data
         return found
@@ -467,7 +483,8 @@ class WebGPU:
 
     def _stored_nodes(self, tensors: Sequence[Tensor]) -> list[Node]:
         """The tensors' nodes, all computed, each in a buffer in its own order."""
-        nodes, views = [], []
+        nodes: list[Node] = []
+        views = []
         for t in tensors:
             node = t._value()
             if node.data is None and t._steps and is_contiguous(t._tracker()):
@@ -478,15 +495,16 @@ class WebGPU:
             elif node.data is None and (node.op is CONST or node.op.kind == MOVEMENT):  # type: ignore[union-attr]
                 # a view's own elements, in a buffer that only this read sees
                 node = Node(node.op, node.inputs, node.attrs, node.shape, node.dtype, node.device)
+                if t._steps and self._wanders(t._storage.node, t._tracker()):
+                    node.data = self.apart(t)
             nodes.append(node)
         checks = self.local.checks
         flags = [] if checks is None else [checks.flag._value()]
         self.flush([*nodes, *flags])
         for i, t in views:
-            n = nodes[i]
-            nodes[i] = Node(
-                None, (), (), t._node.shape, n.dtype, n.device, self._part(n, t._tracker())
-            )
+            base, shape, start = nodes[i], t._node.shape, _start(t._tracker(), t._node.dtype)
+            nodes[i] = Node(None, (), (), shape, base.dtype, base.device)
+            nodes[i].data = self.slice(base.data, start, _read_bytes(nodes[i]))  # type: ignore[arg-type]
         return [*nodes, *flags]
 
     def fetch(self, tensors: Sequence[Tensor]) -> list[np.ndarray]:
@@ -541,7 +559,7 @@ def _start(tracker: Tracker, d: dt.dtype) -> int | None:
     v = tracker[-1]
     start = v.offset * d.device_itemsize
     beside = is_contiguous((*tracker[:-1], v._replace(offset=0)))
-    return start if beside and not start % 4 and 0 not in v.shape else None
+    return start if beside and not start % 4 else None
 
 
 def _read_bytes(n: Node) -> int:

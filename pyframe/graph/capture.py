@@ -43,6 +43,7 @@ class Capture:
         # by storage: tensors made of arrays that are read anew (their nodes, and what gives the
         # array), and whether the array is to see what is written to the tensor
         self.fed: dict[int, tuple[Node, Callable[[], np.ndarray], bool]] = {}
+        self.places = False  # whether it was asked where in its memory a view begins
         self.born: set[int] = set()  # the ids of tensors that were made here
         self.checks: Checks | None = None  # on the CPU
         self.locks: list[Any] = []  # held until what the run has written is settled

@@ -69,8 +69,7 @@ def _flatten(value: Any, tensors: list[Tensor], numbers: list[Any]) -> Any:
         n = value._node
         if not value._steps:
             return n.shape, n.dtype, n.device, value.requires_grad
-        whole = value._storage.node.shape
-        return n.shape, n.dtype, n.device, value.requires_grad, whole, value._steps
+        return n.shape, n.dtype, n.device, value.requires_grad, _layout(value)
     if type(value) in (int, float):
         numbers.append(value)
         return type(value)
@@ -88,6 +87,28 @@ def _flatten(value: Any, tensors: list[Tensor], numbers: list[Any]) -> Any:
     if isinstance(value, (set, np.ndarray, np.generic)):
         raise TypeError(f"an argument is a {type(value).__name__}; make it a tensor")
     return _Same(value)
+
+
+def _layout(x: Tensor) -> Any:
+    """How a view lies in memory, but for where it begins."""
+    if x._node.data is not None and not x._node.device.always_lazy:
+        return x._node.data.strides
+    tracker = x._tracker()
+    return tracker[-1].strides if _is_plain_view(tracker) else _place(x)
+
+
+def _is_plain_view(tracker: Any) -> bool:
+    return len(tracker) == 1 and tracker[0].mask is None
+
+
+def _place(x: Tensor) -> Any:
+    """Which part of its memory a view is."""
+    return x._storage.node.shape, x._steps
+
+
+def _apart(x: Tensor) -> bool:
+    """Whether a view's elements are copied for a replay: on the CPU they are there."""
+    return bool(x._steps) and x._node.device.always_lazy and _is_plain_view(x._tracker())
 
 
 def _exact(number: Any) -> Any:
@@ -178,6 +199,16 @@ class _Replay:
         before = {id(leaf): (old, was_read) for leaf, old, was_read in capture.grads.values()}
         grads = [(x, x.grad) for i, (x, _, _) in capture.grads.items() if i not in capture.born]
         position = {id(x._storage): i for i, x in enumerate(args)}
+        mine = {id(x) for x in args}
+        others = [s for x, s, _ in capture.tensors.values() if id(x) not in mine]
+        others += [x._storage for x in observer.tensors.values()]
+        # an argument that is also found outside is the same memory in each replay, or in none
+        self.outside = {id(s) for s in others}
+        self.shared = [id(x._storage) if id(x._storage) in self.outside else 0 for x in args]
+        views = [x for x in args if x._steps]
+        self.places = bool(views) and (
+            capture.places or any(id(x._storage) in capture.written for x in views)
+        )
         kept = {id(g._storage) for _, g in grads if g is not None}
         kept |= {id(s) for s, _ in capture.replaced()} - position.keys()
         history = _history(returned, capture.first)
@@ -201,9 +232,8 @@ class _Replay:
         number = {id(n): k for k, n in enumerate(history)}
 
         def source(x: Tensor) -> _Make:
-            i = position.get(id(x._storage))
-            if i is not None:
-                return _given(i, x, args[i])
+            if id(x._storage) in position:
+                return _given(x, args)
             k = place.get(id(x._storage))
             if k is None:
                 ref = weakref.ref(x)
@@ -214,7 +244,6 @@ class _Replay:
         self.effects = [(p.let_go(), m) for (p, _), m in zip(effects, made, strict=True)]
         leads = {id(x._grad_fn or x): i for i, x in enumerate(args)}
         self.history = [_step(n, number, leads, source) for n in history]
-        mine = {id(x) for x in args}
         self.grads = [(weakref.ref(leaf), g) for leaf, g in grads if id(leaf) not in mine]
         self.arg_grads = [(i, g) for leaf, g in grads for i, x in enumerate(args) if x is leaf]
         self._rely(capture, observer, mine, before)
@@ -225,6 +254,11 @@ class _Replay:
             for st in part.states
             for node, make, _ in capture.fed.values()
             if node is st.node
+        ]
+        self.apart = [
+            i
+            for i in {i for p in self.parts for _, i, whole, _ in p.arguments if not whole}
+            if _apart(args[i])
         ]
         renew(capture)
         self.hits = 0
@@ -309,11 +343,19 @@ class _Replay:
             flag[...] = 0
             raise _BadIndexError if self.early else error(message)
 
-    def ready(self) -> bool:
+    def ready(self, args: list[Tensor]) -> bool:
+        for x, shared in zip(args, self.shared, strict=True):
+            s = id(x._storage)
+            if shared != (s if s in self.outside else 0):
+                self.guard.missed, self.guard.why = [], "it reads an argument from outside as well"
+                return False
         return self.guard.holds() and all(part.ready() for part in self.parts)
 
     def __call__(self, args: list[Tensor]) -> Any:
         nodes = [(x._node, x._storage.node) for x in args]
+        for i in self.apart:
+            n, data = args[i]._node, args[i].device.backend.apart(args[i])
+            nodes[i] = Node(None, (), (), n.shape, n.dtype, n.device, data), nodes[i][1]
         for part, st, make in self.fed:
             part.feed(st, make())
         data = []
@@ -361,9 +403,16 @@ class _Call(NamedTuple):
 _Make = Callable[[_Call], Any]
 
 
-def _given(i: int, x: Tensor, arg: Tensor) -> _Make:
+def _given(x: Tensor, args: list[Tensor]) -> _Make:
     """A result that is an argument, or a view of one."""
-    if x is arg:
+    fit = [
+        i for i, a in enumerate(args)
+        if x is a or (a._storage is x._storage and x._steps[: len(a._steps)] == a._steps)
+    ]  # fmt: skip
+    if not fit:
+        raise _HistoryError("returns or keeps a part of an argument's memory that is not its own")
+    i = next((i for i in fit if x is args[i]), fit[0])
+    if x is args[i]:
         return lambda call: call.args[i]
     steps, tracked = x._steps, x.requires_grad  # its gradients go to the argument
 
@@ -539,7 +588,7 @@ class _Gone:
     def __init__(self, guard: Guard) -> None:
         self.guard = guard
 
-    def ready(self) -> bool:
+    def ready(self, args: list[Tensor]) -> bool:
         return self.guard.holds()
 
 
@@ -561,6 +610,7 @@ class Compiled:
         self.unfit: set[Any] = set()  # places that were fed, and can't be
         self.fed: dict[Any, set[int]] = {}  # by the picture of the arguments: numbers likewise
         self.numbers: list[Any] = []  # among the arguments of the present call
+        self.places = False  # whether it matters where in their memory its arguments lie
         self.on_device = False  # whether replays run on a GPU
         self.lock = lock()
         _alive.add(self)
@@ -633,7 +683,7 @@ class Compiled:
                 for lock in replay.locks:
                     lock.acquire()
                 try:
-                    if replay.ready():
+                    if replay.ready(tensors):
                         self.replayed += 1
                         return replay(tensors), ()
                 except _BadIndexError:
@@ -653,8 +703,17 @@ class Compiled:
             key, self.numbers = self.key(args, kwargs, tensors := [])
         if self.eager:
             return _EAGERLY
-        with Capture() as capture:
-            return self.capture(capture, key, tensors, args, kwargs, held)
+        lent = [] if self.places else [x for x in tensors if _apart(x)]
+        flush()
+        nodes = [x._value() for x in lent]
+        for x, node in zip(lent, nodes, strict=True):  # an operand, wherever it lies
+            node.data = x.device.backend.apart(x)
+        try:
+            with Capture() as capture:
+                return self.capture(capture, key, tensors, args, kwargs, held)
+        finally:
+            for node in nodes:
+                node.data = None
 
     def key(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> tuple[Any, list[Any]]:
         """What must be equal for a call to be replayed, and the numbers among the arguments;
@@ -675,6 +734,8 @@ class Compiled:
                 self.lifted.remove(place)
                 self.unfit.add(place.id())
                 self.replays.clear()
+        if self.places:
+            key += [_place(x) for x in tensors if x._steps]
         ids = [id(x._storage) for x in tensors]
         if len(set(ids)) < len(ids):
             key.append([ids.index(i) for i in ids].__repr__())
@@ -856,6 +917,9 @@ class Compiled:
             raise
         finally:
             observer.settle(found.effects)
+        if replay.places and not self.places:
+            self.places = True
+            key, _ = self.key(args, kwargs, [])
         self.keep(key, replay)
         return observer.without_numbers(result)
 

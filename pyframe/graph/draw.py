@@ -177,34 +177,35 @@ def _recorded(fn: Callable[..., Any], args: Any, kwargs: Any) -> _Plan:
     capturing.flush()
     plan = _Plan()
     seen = [(k, x, x._node, x._storage.node) for k, x in _tensors(fn, args, kwargs)]
-    capture = mode.capture = _Recording()
-    try:
-        result = fn(*args, **kwargs)
-        gc.collect()  # what only a cycle of dead objects holds would be drawn
-        storages = capture.alive()
-        mode.capture = None
-        names: dict[int, str] = {}
-        for k, x, *before in seen:
-            for n in before:
-                names.setdefault(id(n), k)
-            if x.grad is not None:
-                names.setdefault(id(x.grad._storage.node), f"{k}.grad")
-        for k, x in _tensors(fn, args, kwargs):  # an optimizer's state may have been made since
-            names.setdefault(id(capture.written.get(id(x._storage), (0, x._node))[1]), k)
-        for s, n in capture.written.values():
-            if id(n) in names:
-                names[id(s.node)] = f"{names[id(n)]} (new)"
-        for k, x in _named("result", result):
-            names.setdefault(id(x._storage.node), k)
-        copies = _copied([s.node for s in storages])
-        plan.names = {id(copies[i]): k for i, k in names.items() if i in copies}
-        for d in {s.node.device: 0 for s in storages}:
-            limits = parts.HOST if d.type == "cpu" else d.backend.limits
-            plan.add([copies[id(s.node)] for s in storages if s.node.device is d], limits)
-    finally:
-        mode.capture = None
-        result = None
-        capture.undo()
+    with _Recording() as capture:
+        mode.capture = capture
+        try:
+            result = fn(*args, **kwargs)
+            gc.collect()  # what only a cycle of dead objects holds would be drawn
+            storages = capture.alive()
+            mode.capture = None
+            names: dict[int, str] = {}
+            for k, x, *before in seen:
+                for n in before:
+                    names.setdefault(id(n), k)
+                if x.grad is not None:
+                    names.setdefault(id(x.grad._storage.node), f"{k}.grad")
+            for k, x in _tensors(fn, args, kwargs):  # an optimizer's state may have been made since
+                names.setdefault(id(capture.written.get(id(x._storage), (0, x._node))[1]), k)
+            for s, n in capture.written.values():
+                if id(n) in names:
+                    names[id(s.node)] = f"{names[id(n)]} (new)"
+            for k, x in _named("result", result):
+                names.setdefault(id(x._storage.node), k)
+            copies = _copied([s.node for s in storages])
+            plan.names = {id(copies[i]): k for i, k in names.items() if i in copies}
+            for d in {s.node.device: 0 for s in storages}:
+                limits = parts.HOST if d.type == "cpu" else d.backend.limits
+                plan.add([copies[id(s.node)] for s in storages if s.node.device is d], limits)
+        finally:
+            mode.capture = None
+            result = None
+            capture.undo()
     return plan
 
 

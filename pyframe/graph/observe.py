@@ -109,6 +109,8 @@ class Observer:
         the values."""
         self.fn, self.fed = fn, fed
         self.numbered = False  # whether numbers among the arguments are fed
+        self.called = False  # while the arguments are looked at
+        self.tensors: dict[int, Tensor] = {}  # that were found elsewhere
         self.thread = threading.get_ident()
         self.entries: dict[Any, _Entry] = {}
         self.steady: list[_Entry] = []  # at the end: those that were read and are as they were
@@ -148,12 +150,14 @@ class Observer:
         """What the function is called with, besides tensors and numbers, lies outside."""
         code = getattr(getattr(self.fn, "__func__", self.fn), "__code__", None)
         names = code.co_varnames[: code.co_argcount] if code else ()
+        self.called = True
         with self._looking("the arguments"):
             self.line = code and (code.co_filename, code.co_firstlineno)
             for i, x in enumerate(args):
                 self.discover(x, names[i] if i < len(names) else f"argument {i}")
             for name, x in kwargs.items():
                 self.discover(x, name)
+        self.called = False
 
     def give(self) -> None:
         """Let what is fed stand where the values lie; attributes are answered by their classes."""
@@ -373,9 +377,13 @@ class Observer:
 
     def discover(self, x: Any, name: str, place: Place | None = None) -> None:
         """Something lies outside, at a place: see what is read of it from now on."""
-        if isinstance(x, _ATOMS) or x is MISSING or id(x) in self.outside or type(x) is Number:
+        if isinstance(x, _ATOMS) or x is MISSING or type(x) is Number:
             return
         if place is not None and place.id() in self.fed:
+            return
+        if isinstance(x, Tensor) and not self.called:
+            self.tensors[id(x)] = x
+        if id(x) in self.outside:
             return
         self.outside[id(x)] = x
         self.names[id(x)] = name

@@ -288,6 +288,11 @@ class DevicePart(_Part):
                 if st.storage.node.data is old:
                     st.storage.node.data = new
 
+    def __del__(self) -> None:
+        if "loaded" in self.__dict__:  # it is unloaded when no other work is under way
+            self.program.executable.pop(self.backend.name, None)
+            self.backend.dead.append(self.loaded)
+
     def memory(self, slot: int, n: Node) -> Any:
         return self.buffers[slot]
 
@@ -304,8 +309,8 @@ class DevicePart(_Part):
 
     def run_alone(self, args: Sequence[tuple[Node, Node]]) -> list[Any]:
         backend, handles = self.backend, self.handles
-        for slot, arg, _, _ in self.arguments:
-            handles[slot] = args[arg][1].data.handle
+        for slot, arg, whole, _ in self.arguments:
+            handles[slot] = args[arg][whole].data.handle
         flag = None
         if self.flag >= 0 and self.settled:
             flag = self.own_flag()

@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from pyframe import dtypes as dt
 from pyframe.graph import view as views
-from pyframe.ops import creation, movement as mv
+from pyframe.graph.capture import outside
+from pyframe.graph.node import Node
+from pyframe.ops import creation, elementwise as el, movement as mv
 from pyframe.ops.complex import view_as_real
 from pyframe.ops.index import add_rows, put_rows, take_rows
-from pyframe.ops.op import MOVEMENT, GradNode, Op, apply, mode
+from pyframe.ops.op import MOVEMENT, GradNode, Op, apply, const, mode, new
 from pyframe.ops.public import public
-from pyframe.tensor import Tensor, upload, whole_of
+from pyframe.tensor import Tensor, no_grad, upload, whole_of
 
 Shape = tuple[int, ...]
 
@@ -48,6 +51,16 @@ def _places(size: Shape, stride: Shape, offset: int) -> np.ndarray:
     for n, s in zip(size, stride, strict=True):
         out = out[..., None] + np.arange(n) * s
     return out.reshape(-1)
+
+
+def elements(base: Node, size: Shape, stride: Shape, offset: int) -> Node:
+    """A copy of a view of what a GPU holds; its offset is a value, so that one kernel does all."""
+    memory = Node(None, (), (), (math.prod(base.shape), 1), base.dtype, base.device, base.data)
+    with outside(), no_grad():
+        places = new(const(offset, dt.int32, base.device))
+        for n, s in zip(size, stride, strict=True):
+            places = places.unsqueeze(-1) + el.iota((n,), base.device) * s
+        return apply(take_rows, (new(memory), places.reshape(-1))).reshape(size)._value()
 
 
 def _extent(size: Shape, stride: Shape, offset: int) -> int:

@@ -2802,6 +2802,80 @@ def an_array_beside_a_tensor(c: Any, x: Any) -> Any:
 
 
 @pattern
+def an_argument_that_is_read_from_outside_too(c: Any, x: Any) -> Any:
+    y, o = x + 100, Plain(t=x)
+    f = c(lambda a: a.sum() + o.t.mean() * 1000)
+    for a in (x, x, y, y, x, y):
+        yield f(a)
+
+
+@pattern
+def a_part_of_what_is_read_from_outside(c: Any, x: Any) -> Any:
+    big = pf.cat([x + i for i in range(6)])
+    f = c(lambda a, b: (a * b + big.mean(), b))
+    for i in range(4):
+        yield f(big[i : i + 2], big[i + 1 : i + 3])
+    other = big * 2
+    for i in range(4):
+        yield f(other[i : i + 2], big[i + 1 : i + 3])
+
+
+@pattern
+def memory_that_is_written_to_through_another_name(c: Any, x: Any) -> Any:
+    y, o = x + 100, Plain(t=x.clone())
+
+    def f(a: Any) -> Any:
+        a.mul_(2)
+        return o.t.sum()
+
+    f = c(f)
+    for a in (y, y, o.t, o.t, y):
+        yield f(a), a
+
+
+@pattern
+def views_of_one_tensor_are_told_apart(c: Any, x: Any) -> Any:
+    f = c(lambda a, b: (b, a[0], a * b))
+    for i in range(4):
+        big = x + i
+        yield f(big[0], big[1])
+        yield f(big[1], big[0])
+
+
+@pattern
+def slices_that_move(c: Any, x: Any) -> Any:
+    big = pf.cat([x + i for i in range(6)])
+    w = pf.ones(3, device=x.device, requires_grad=True)
+
+    def f(a: Any, b: Any) -> Any:
+        out = (a.t() * w[0]).sum() + (b @ w).sum()
+        out.backward()
+        return out.detach(), a.reshape(-1)[1:], b[:, 1]
+
+    f = c(f)
+    for i in range(6):
+        yield f(big[i : i + 2], big[i + 3 : i + 6]), w.grad
+        yield f(big[i : i + 4 : 2], big[i : i + 3].flip(0)), w.grad
+        yield f(big[:, i % 2 : i % 2 + 2][i : i + 2], big[i : i + 3]), w.grad
+
+
+@pattern
+def slices_that_are_written_to(c: Any, x: Any) -> Any:
+    big = pf.cat([x + i for i in range(6)])
+    f = c(lambda a: a.add_(1).sum() * 2)
+    for i in (0, 1, 0, 2, 0):
+        yield f(big[i : i + 2]), big
+
+
+@pattern
+def where_a_slice_begins(c: Any, x: Any) -> Any:
+    big = pf.cat([x + i for i in range(6)])
+    f = c(lambda a: a.sum() * a.storage_offset())
+    for i in (0, 1, 0, 2, 0):
+        yield f(big[i : i + 2])
+
+
+@pattern
 def a_list_that_is_made_a_tensor(c: Any, x: Any) -> Any:
     weights = [1.0, 2.0, 3.0]
     f = c(lambda x: x * pf.tensor(weights, device=x.device))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import importlib.util
+from collections import deque
 from pathlib import Path
 from typing import Any
 
@@ -200,3 +202,74 @@ def test_what_is_dropped_within_a_capture_costs_nothing(gpu: str) -> None:
     kept = f(x)
     assert stats.dispatches == 1
     assert (kept.cpu().numpy() == 2).all()
+
+
+@pytest.mark.parametrize("width", [3, 5])  # 3: slices begin at no multiple of what can be copied
+def test_slices_as_arguments_share_one_capture(device: str, width: int) -> None:
+    x = pf.arange(600.0, device=device).reshape(-1, width)
+    y = pf.arange(len(x), device=device) % 4
+    net = nn.Linear(width, 4).to(device)
+    opt = optim.SGD(net.parameters(), lr=1e-9)
+
+    @pf.compile
+    def step(x: Any, y: Any) -> Any:
+        opt.zero_grad()
+        loss = F.cross_entropy(net(x / 600), y)
+        loss.backward()
+        opt.step()
+        return loss
+
+    stats = pf.device(device).backend.stats
+    made = []
+    for i in range(60):
+        step(x[i : i + 10], y[i : i + 10]).item()
+        step(x[i : i + 20 : 2], y[i : i + 20 : 2]).item()
+        made.append((stats.pipelines, stats.bind_groups))
+    assert (step.captured, step.replayed) == (2, 118)
+    assert made[8] == made[-1]
+
+
+def test_slices_that_move_share_pipelines(gpu: str) -> None:
+    host = pf.arange(600.0).reshape(100, 6)
+    x, stats = host.to(gpu), pf.device(gpu).backend.stats
+    made = []
+    for i in range(30):
+        for cut in (slice(i, i + 10), slice(i, i + 10, 3), i):
+            assert (x[cut] * 2 + 1).tolist() == (host[cut] * 2 + 1).tolist()
+            assert (x[:, 2:4][cut].t() * 3).tolist() == (host[:, 2:4][cut].t() * 3).tolist()
+            assert x[:, 2][cut].tolist() == host[:, 2][cut].tolist()
+        made.append(stats.pipelines)
+    assert made[4] == made[-1]
+
+
+def test_reading_rows_runs_nothing(gpu: str) -> None:
+    x, stats = pf.arange(60.0, device=gpu).reshape(10, 6), pf.device(gpu).backend.stats
+    x.tolist()
+    stats.reset()
+    for i in range(10):
+        assert x[i].tolist() == [*range(6 * i, 6 * i + 6)]
+        assert x[i, 3].item() == 6 * i + 3
+    assert (stats.dispatches, stats.pipelines, stats.reads) == (0, 0, 20)
+
+
+def test_pipelines_go_with_their_programs(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = pf.device(gpu).backend
+    webgpu = importlib.import_module("pyframe.backend.webgpu")
+    monkeypatch.setattr(webgpu, "MAX_KERNELS", 20)
+    monkeypatch.setattr(backend, "_latest", deque(maxlen=5))
+    for n in range(2, 60):
+        x = pf.ones(n, n + 1, device=gpu)
+        (x.relu() @ x.t()).softmax(1).sum().item()
+    gc.collect()
+    kept = sum(len(c.program.kernels) for c in backend._programs.values())
+    assert kept == backend._kernels <= 20
+    pf.compile(lambda x: x.cos())(x)  # what is gone is unloaded with the next that is loaded
+    before = len(backend._pipelines)
+    replays = [pf.compile(lambda x: x.exp().sum(0)) for _ in range(20)]
+    for n, f in enumerate(replays):
+        f(pf.ones(7, 61 + n, device=gpu))
+    assert len(backend._pipelines) > before + 10
+    del f, replays
+    gc.collect()
+    pf.compile(lambda x: x.sin())(x)
+    assert len(backend._pipelines) <= before + 6
