@@ -1,0 +1,332 @@
+"""Attacks from outside: damaged files, malformed requests, mistakes of users."""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import json
+import random
+import re
+import socket
+import sys
+import tempfile
+import threading
+import time
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jobs import SOON, Work, must
+
+import pyframe as pf
+from pyframe import nn, optim
+from pyframe.io import SafetensorError, read_idx, safetensors
+from pyframe.nn import functional as F
+from pyframe.serve import Handler, Server
+
+# --- files
+
+MOST = 8 << 20, 64  # bytes that reading a damaged file may take, and for each of its own
+FORMATS = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2",
+           "I8": "|i1", "U8": "|u1", "U32": "<u4"}  # fmt: skip
+HOSTILE: list[Any] = [
+    None, True, -1, 1.5, 1e300, 2**53, 2**63, 2**64, 10**30, "", "F32", "F7", [], [-1], [2**62, 4],
+    [0, 2**70], [1.0], [True], ["1"], [[1]], [None], {}, [0], [0, 0], [8, 0], [0, 4], [0, 10**18],
+    "\ud800", [1] * 40, [0] * 200, float("nan"), float("inf"),
+]  # fmt: skip
+HEADERS = [
+    b"[" * 100_000, b'{"a":' * 100_000, b"9" * 10_000, b"", b"null", b"[]", b'{"a":1}',
+    b'{"__metadata__":{"a":1}}', b"\xff\xfe{}", b"{" + b" " * 5000, b'{"a":{},"a":{}}',
+]  # fmt: skip
+
+
+def damaged(rng: random.Random, data: bytes) -> bytes:
+    """Some bytes changed, cut off, doubled or put in."""
+    out = bytearray(data)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(out) + 1)
+        match rng.randrange(5):
+            case 0 if at < len(out):
+                out[at] ^= 1 << rng.randrange(8)
+            case 1 if at < len(out):
+                out[at] = rng.choice(b'0123456789{}[]",:-.eNI \\\xff\x00')
+            case 2:
+                del out[at : at + rng.choice([1, 4, 40, len(out)])]
+            case 3:
+                out[at:at] = rng.randbytes(rng.randint(1, 9))
+            case _:
+                out[at:at] = out[: rng.randrange(64)]
+    return bytes(out)
+
+
+def weights_file(rng: random.Random) -> bytes:
+    """A safetensors file that may be damaged, or whose header lies."""
+    good = safetensors.save({"a": pf.arange(6).reshape(2, 3).float(), "b": pf.tensor([1, 2])})
+    n = int.from_bytes(good[:8], "little")
+    header, body = json.loads(good[8 : 8 + n]), good[8 + n :]
+    if rng.random() < 0.4:
+        return damaged(rng, good)
+    entry = header[rng.choice("ab")]
+    entry[rng.choice([*entry])] = rng.choice(HOSTILE)
+    if rng.random() < 0.2:
+        header[rng.choice(["c", "__metadata__", "", "a.b", "\0"])] = rng.choice([*HOSTILE, entry])
+    text = json.dumps(header).encode()
+    if rng.random() < 0.2:
+        text = rng.choice(HEADERS)
+    size = rng.choice([len(text)] * 8 + [0, 1, len(text) + 9, 2**31, 2**63, 2**64 - 1])
+    return size.to_bytes(8, "little") + text + body
+
+
+def check_weights(path: Path, data: bytes) -> None:
+    """What is loaded is what the header says lies where."""
+    found = safetensors.load_file(path)
+    n = int.from_bytes(data[:8], "little")
+    header, body = json.loads(data[8 : 8 + n]), data[8 + n :]
+    header.pop("__metadata__", None)
+    assert found.keys() == header.keys(), f"loaded {[*found]} of {[*header]}"
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        assert list(found[name].shape) == entry["shape"]
+        if entry["dtype"] in FORMATS:
+            want = np.frombuffer(body[begin:end], FORMATS[entry["dtype"]])
+            assert found[name].numpy().tobytes() == want.tobytes(), f"{name} has other numbers"
+
+
+def idx_file(rng: random.Random) -> bytes:
+    """An IDX file that may be damaged, zipped, or announce far too much."""
+    kind, shape = (
+        rng.choice([8, 9, 11, 12, 13, 14]),
+        [rng.randint(0, 3) for _ in range(rng.randint(0, 3))],
+    )
+    size = int(np.prod(shape)) * {8: 1, 9: 1, 11: 2, 12: 4, 13: 4, 14: 8}[kind]
+    lies = [rng.choice([n, n, n, n + 1, 2**31, 2**32 - 1]) for n in shape]
+    data = bytes([0, 0, kind, len(shape)]) + np.array(lies, ">u4").tobytes() + rng.randbytes(size)
+    if rng.random() < 0.3:
+        data = damaged(rng, data)
+    match rng.randrange(5):
+        case 0:
+            return gzip.compress(data, mtime=0)
+        case 1:
+            return damaged(rng, gzip.compress(data, mtime=0))
+        case 2:
+            return gzip.compress(data + bytes(rng.choice([1, 64 << 20])), 1, mtime=0)
+        case _:
+            return data
+
+
+def check_idx(path: Path, data: bytes) -> None:
+    """What is read is what the header announces, to the last byte."""
+    found = read_idx(path)
+    plain = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+    ndim = plain[3]
+    shape = np.frombuffer(plain[4 : 4 + 4 * ndim], ">u4").tolist()
+    assert list(found.shape) == shape
+    assert found.astype(found.dtype.newbyteorder(">")).tobytes() == plain[4 + 4 * ndim :]
+
+
+def files(rng: random.Random, device: str) -> None:
+    """A damaged file gives what it holds or a clear error, and takes little memory."""
+    with tempfile.TemporaryDirectory() as folder:
+        for make, check, kind in ((weights_file, check_weights, SafetensorError),
+                                  (idx_file, check_idx, ValueError)) * 10:  # fmt: skip
+            data = make(rng)
+            path = Path(folder) / "file"
+            path.write_bytes(data)
+            tracemalloc.start()
+            try:
+                check(path, data)
+            except kind as error:
+                must(str(path) in str(error), f"the file is not named: {error}")
+            except Exception as error:
+                error.add_note(f"of {data[:300]!r}")
+                raise
+            finally:
+                peak = tracemalloc.get_traced_memory()[1]
+                tracemalloc.stop()
+            assert peak < MOST[0] + MOST[1] * len(data), (
+                f"{peak} bytes were taken for {data[:300]!r}"
+            )
+
+
+# --- serve
+
+GOOD = b"GET /config.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+HEADS = [
+    b"Host: localhost", b"Host: 127.0.0.1:80", b"Host: evil.example", b"Host:", b"Host: a\0b",
+    b"Host: [::1", b"Content-Length: -5", b"Content-Length: 99999999999", b"Connection: keep-alive",
+    b"Transfer-Encoding: chunked", b": empty", b"no colon", b"X: " + b"a" * 70_000,
+    b"\xff\xfe: \x80", b"If-Modified-Since: Mon, 99 Foo 99999 99:99:99 GMT", b"Range: x",
+    b"If-Modified-Since: \0", b"Expect: 100-continue",
+]  # fmt: skip
+PATHS = [
+    b"/", b"/config.json", b"/../../../../etc/passwd", b"/%2e%2e/%2e%2e/etc/passwd", b"*", b"",
+    b"//etc/passwd", b"/data/mnist10k/../../pyproject.toml", b"http://evil.example/", b"/%", b"/\0",
+    b"http://localhost/config.json", b"/%00", b"/" + b"a" * 70_000, b"/%ff%fe", b"/CON", b"/.",
+    b"/index.html?" + b"&" * 5000, b"/web\\..\\x", b"/pyodide/../digits.py", b"/digits.py",
+    b"/con/nul", b"/runtime.js/", b"file:///etc/passwd",
+]  # fmt: skip
+STATUS = {200, 301, 304, 400, 403, 404, 408, 414, 431, 501, 505}
+
+
+class Quiet(Handler):
+    """Writes no lines about errors."""
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+class Watched(Server):
+    """A server that keeps what its threads raise."""
+
+    def __init__(self) -> None:
+        self.errors: list[BaseException | None] = []
+        super().__init__("127.0.0.1", 0, Path("missing.safetensors"))
+        self.RequestHandlerClass = Quiet
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            self.errors.append(sys.exception())
+
+
+def talk(port: int, data: bytes, patient: bool) -> bytes:
+    """What the server answers until it closes; who is not patient goes at once."""
+    got = b""
+    with socket.create_connection(("127.0.0.1", port), SOON) as s:
+        try:
+            s.sendall(data)
+            if patient:
+                s.shutdown(socket.SHUT_WR)
+                while chunk := s.recv(1 << 16):
+                    got += chunk
+        except OSError:  # it may be gone before us
+            pass
+    return re.sub(rb"(?s)\A(HTTP/1.1 100 .*?\r\n\r\n)+(?=HTTP)", b"", got)
+
+
+def request(rng: random.Random) -> bytes:
+    """A request that may be one, and what is wrong with it."""
+    method = rng.choice([b"GET", b"GET", b"HEAD", b"POST", b"get", b"", b"G\0T", b"A" * 70_000])
+    version = rng.choice(
+        [b"HTTP/1.1", b"HTTP/1.1", b"HTTP/1.0", b"HTTP/0.9", b"HTTP/9.9", b"", b"HTTP/1.1 x"]
+    )
+    heads = rng.choices(HEADS, k=rng.choice([0, 1, 2, 150]) if rng.random() < 0.3 else 1)
+    end = rng.choice([b"\r\n", b"\r\n", b"\n"])
+    data = end.join(
+        [
+            b" ".join([method, rng.choice(PATHS), version]),
+            *heads,
+            b"",
+            rng.randbytes(rng.choice([0, 9])),
+        ]
+    )
+    return damaged(rng, data) if rng.random() < 0.3 else data * rng.choice([1, 1, 1, 3])
+
+
+def serve(rng: random.Random, device: str) -> None:
+    """Malformed requests get a status and no more; the server goes on, and no thread is left."""
+    before = threading.active_count()
+    with Watched() as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        port = server.server_address[1]
+        for _ in range(12):
+            data = request(rng)
+            answer = talk(port, data, rng.random() < 0.8)
+            shown = f"{data[:200]!r} ({len(data)} bytes)"
+            assert not server.errors, f"{server.errors[0]!r} for {shown}"
+            assert b"root:x:0" not in answer, f"a file from outside for {shown}"
+            assert b"[build-system]" not in answer, f"a file from outside for {shown}"
+            if answer:
+                status = re.match(rb"HTTP/1\.[01] (\d{3}) ", answer)
+                assert status, f"{answer[:80]!r} for {shown}"
+                assert int(status[1]) in STATUS, f"status {status[1]!r} for {shown}"
+            good = talk(port, GOOD, True)
+            assert good.startswith(b"HTTP/1.1 200 "), f"{good[:80]!r} after {shown}"
+            assert "pyodide" in json.loads(good.partition(b"\r\n\r\n")[2])
+        server.shutdown()
+        thread.join(SOON)
+    end = time.monotonic() + SOON
+    while threading.active_count() > before and time.monotonic() < end:
+        time.sleep(0.01)
+    assert threading.active_count() <= before, "threads of the server are left"
+    assert not server.errors, repr(server.errors[0])
+
+
+# --- mistakes
+
+# Calls that go well; a mistake puts one of the junk in the place of one argument.
+CALLS = """
+pf.cat([x, x], 0); pf.stack([x, x], 0); pf.matmul(x, x); pf.add(x, y); pf.where(b, x, y)
+pf.sum(x, 0); pf.mean(x, 0); pf.softmax(x, 0); pf.reshape(x, (16,)); pf.permute(x, (1, 0))
+pf.transpose(x, 0, 1); pf.gather(x, 0, i); pf.topk(x, 2, 0); pf.sort(x, 0); pf.argmax(x, 0)
+pf.cumsum(x, 0); pf.var(x, 0); pf.clamp(x, 0, 1); pf.linspace(0, 1, 5); pf.arange(0, 9, 2)
+pf.zeros((2, 3)); pf.full((2,), 3.0); pf.eye(3); pf.randint(0, 5, (2,)); pf.flatten(x, 0, 1)
+pf.einsum('ij,jk->ik', x, x); pf.index_select(x, 0, i[0]); pf.split(x, 2, 0); pf.roll(x, 1, 0)
+pf.tril(x, 1); pf.outer(x[0], x[1]); pf.norm(x, 2, 0); F.one_hot(i, 4); F.linear(x, x, x[0])
+F.conv2d(m, k, k[0, 0, 0], 1, 1); F.pad(x, (1, 1), 'constant', 0); F.max_pool2d(m, 2, 1)
+F.cross_entropy(x, i[0]); F.mse_loss(x, y); F.nll_loss(x, i[0]); F.layer_norm(x, (4,))
+F.embedding(i, x); F.dropout(x, 0.5, True); F.binary_cross_entropy(x.sigmoid(), y.sigmoid())
+F.scaled_dot_product_attention(m, m, m); F.interpolate(m, (2, 2)); nn.Linear(4, 4)
+nn.Conv2d(1, 2, 3); nn.Embedding(4, 2); nn.LayerNorm(4); nn.Dropout(0.5); optim.SGD([w], 0.1, 0.9)
+optim.Adam([w], 0.1, (0.9, 0.99)); pf.data.TensorDataset(x, y); pf.data.DataLoader(data, 2, True)
+model.fit(data, 1, batch_size=2, verbose=0); model.evaluate(data, batch_size=2)
+model.predict(data.x, batch_size=3); pf.io.save({'a': x}, path); pf.Model(net, loss, opt)
+"""
+JUNK = """
+None; 'a'; object(); -7; 10**6; 1.5; [None]; {}; pf.ones(3, 5); pf.ones(0); nn.Linear; -i; b; ...
+pf.ones(2, 2).bool(); pf.tensor(1.0); np.array(['a']); (1, 2, 3); [[1], [2, 3]]; float('nan'); True
+print; pf.float32; 'cpu'; [x, 'a']; x[:0]; 10**30; 1j; set(); range(3)
+"""
+ALSO = {"DataLoader": "|batch_size|num_samples", "fit": "|linear", "predict": "|linear",
+        "evaluate": "|linear"}  # fmt: skip
+KINDS = (TypeError, ValueError, RuntimeError, IndexError, KeyError, OverflowError, AssertionError,
+         NotImplementedError)  # fmt: skip
+RAW = re.compile(
+    "object has no attribute|^(list|tuple|string) index out of range|not subscriptable|internal|"
+    "cannot unpack|values to unpack|setting an array element|could not be broadcast together"
+)
+
+
+def parts(text: str) -> list[str]:
+    return [part for line in text.strip().splitlines() for part in line.split("; ")]
+
+
+def arguments(call: str) -> tuple[str, list[str]]:
+    """A call's function and arguments, as text."""
+    node: Any = ast.parse(call, mode="eval").body
+    given = [ast.unparse(a) for a in node.args]
+    return ast.unparse(node.func), given + [
+        f"{k.arg}={ast.unparse(k.value)}" for k in node.keywords
+    ]
+
+
+def mistakes(rng: random.Random, device: str) -> None:
+    """A wrong argument raises an error of a user's kind that names the function, or is right."""
+    work = Work(device, 0)
+    names: dict[str, Any] = {
+        "pf": pf, "F": F, "nn": nn, "optim": optim, "np": np, "net": work.net, "loss": work.loss,
+        "data": work.data, "model": work.model, "opt": work.optimizer,
+        "x": pf.rand(4, 4).to(device), "y": pf.rand(4, 4).to(device),
+        "b": pf.ones(4, 4).bool().to(device), "i": pf.ones(4, 4).long().to(device),
+        "m": pf.rand(1, 1, 4, 4).to(device), "k": pf.rand(1, 1, 3, 3).to(device),
+        "w": pf.rand(2, device=device, requires_grad=True),
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        names["path"] = f"{folder}/file"
+        for good in rng.sample(parts(CALLS), 5):
+            function, given = arguments(good)
+            name, place = function.rpartition(".")[2], rng.randrange(len(given))
+            keyword = given[place].rpartition("=")[0]
+            given[place] = keyword + "=" * bool(keyword) + rng.choice(parts(JUNK))
+            call = f"{function}({', '.join(given)})"
+            try:
+                out = eval(call, names)
+                if isinstance(out, pf.Tensor):
+                    out.detach().cpu().numpy()
+            except KINDS as error:
+                named = re.search(rf"(?i)\b{name}{ALSO.get(name, '')}", str(error))
+                must(named, f"{call}: no word of {name}: {error!r}")
+                must(not RAW.search(str(error)), f"{call}: {error!r}")
+            except Exception as error:
+                raise AssertionError(f"{call}: {error!r}") from error

@@ -1,0 +1,70 @@
+"""scripts/soak, a minute of it: each attack with a few tries that are the same in every run."""
+
+from __future__ import annotations
+
+import random
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SOAK = Path(__file__).parent.parent / "scripts" / "soak"
+sys.path.insert(0, str(SOAK))
+try:
+    import attacks
+finally:
+    sys.path.remove(str(SOAK))
+
+# Tries of each attack on each device
+TRIES = {"threads": 2, "shapes": 3, "compiled": 5, "interrupts": 3, "faults": 3, "kills": 1,
+         "files": 4, "lost": 3, "numbers": 8, "serve": 3, "mistakes": 4}  # fmt: skip
+
+
+# What fails at present, and why
+OPEN = {
+    "faults": "an error that a number which is fed leads to is lost: the function runs once more, "
+    "with what it wrote outside written twice",
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGALRM and kills otherwise")
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        pytest.param(n, d, marks=[pytest.mark.xfail(reason=OPEN[n])] if n in OPEN else [])
+        for n, a in attacks.ATTACKS.items()
+        for d in a.devices
+    ],
+)
+def test_attack(name: str, device: str, request: pytest.FixtureRequest) -> None:
+    if device == "gpu":
+        request.getfixturevalue("gpu")
+    for seed in range(TRIES[name]):
+        attacks.one_try(name, device, seed)
+
+
+def test_what_fails_is_told_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def odd(rng: random.Random, device: str) -> None:
+        assert rng.random() < 0.5, "it is much"
+
+    monkeypatch.setitem(attacks.ATTACKS, "odd", attacks.Attack(odd, ("cpu",)))
+    main = runpy.run_path(str(SOAK))["main"]
+
+    def soak(*args: str) -> tuple[int, list[str], str]:
+        status: Any = main(["--only=odd", *args])
+        out, err = capsys.readouterr()
+        return status, [cell.strip() for cell in out.splitlines()[-1].split("|")[3:7]], err
+
+    status, (tries, held, failed, first), err = soak("--tries=20")
+    assert (status, int(tries), int(held) + int(failed)) == (1, 20, 20)
+    assert 0 < int(failed) < 20
+    assert "it is much" in err
+    again = first.partition(":")[0].split()
+    assert soak(*again)[:2] == (1, ["1", "0", "1", first])
+    with pytest.raises(SystemExit, match="2"):
+        soak("--device=gpu", "--tries=1")
+    assert "nothing to do" in capsys.readouterr().err
