@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
@@ -58,15 +59,14 @@ def seconds(job: str, device: str) -> float:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Within it SIGALRM and SIGINT are a KeyboardInterrupt, which ends it; what Python swallows
-    (in `__del__`) is not printed."""
+    """Within it Ctrl+C raises, which ends it; what Python swallows (in `__del__`) is not printed."""
     armed = True
 
     def interrupt(*_: Any) -> None:
         if armed:
             raise KeyboardInterrupt
 
-    before = {s: signal.signal(s, interrupt) for s in (signal.SIGALRM, signal.SIGINT)}
+    before = signal.signal(signal.SIGINT, interrupt)
     hook, sys.unraisablehook = sys.unraisablehook, lambda _: None
     try:
         with contextlib.suppress(KeyboardInterrupt):
@@ -75,22 +75,12 @@ def interruptible() -> Iterator[None]:
             finally:
                 armed = False
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         sys.unraisablehook = hook
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        signal.signal(signal.SIGINT, before)
 
 
-def by_timer(work: Callable[[], Any], after: float) -> Any:
-    """Ctrl+C of the main thread, by a signal."""
-    with interruptible():
-        signal.setitimer(signal.ITIMER_REAL, after)
-        return work()
-    return None
-
-
-def by_thread(work: Callable[[], Any], after: float) -> Any:
-    """Ctrl+C of the main thread, by another one."""
+def by_signal(work: Callable[[], Any], after: float) -> Any:
+    """Ctrl+C."""
     with interruptible():
         timer = threading.Timer(after, _thread.interrupt_main)
         timer.start()
@@ -121,13 +111,15 @@ def into_thread(work: Callable[[], Any], after: float) -> Any:
 def by_call(work: Callable[[], Any], n: int) -> Any:
     """As a signal that comes when the n-th Python function is entered, the same one each time.
 
-    One that enters or leaves a `with` is passed by: Python itself has no way to guard these."""
-    left = n
+    Those that enter or leave a `with` are passed by: Python itself has no way to guard these."""
+    left, passed = n, {"__enter__", "__exit__", "__del__"}
 
     def look(frame: FrameType, event: str, arg: Any) -> None:
         nonlocal left
         left -= 1
-        if left <= 0 and frame.f_code.co_name not in ("__enter__", "__exit__", "__del__"):
+        if left <= 0 and passed.isdisjoint(
+            f.f_code.co_name for f, _ in traceback.walk_stack(frame)
+        ):
             raise KeyboardInterrupt
 
     with interruptible():
@@ -146,7 +138,7 @@ def interrupts(rng: random.Random, device: str) -> None:
     if rng.random() < 0.5:
         getattr(work, job)()  # its steps are replayed then
     do = getattr(work, job)
-    way = rng.choice([by_timer, by_thread, into_thread, by_call])
+    way = rng.choice([by_signal, into_thread, by_call])
     moment = rng.randint(1, 8000) if way is by_call else rng.random() * seconds(job, device)
     got = way(do, moment)  # type: ignore[operator]
     what = f"{job}, interrupted {way.__name__} at {moment:.4g}"

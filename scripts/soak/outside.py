@@ -284,7 +284,7 @@ KINDS = (TypeError, ValueError, RuntimeError, IndexError, KeyError, OverflowErro
          NotImplementedError)  # fmt: skip
 RAW = re.compile(
     "object has no attribute|^(list|tuple|string) index out of range|not subscriptable|internal|"
-    "cannot unpack|values to unpack|setting an array element|could not be broadcast together"
+    "cannot unpack|values to unpack|could not be broadcast together"
 )
 
 
