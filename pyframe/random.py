@@ -10,7 +10,7 @@ import contextlib
 import math
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -66,8 +66,9 @@ class Generator:
         with _alone():
             self._seed = int(seed) & (2**64 - 1)
             self._host_draws = 0
-            for state in self._states.values():  # the same tensors, as replays know them
-                state._overwrite(upload(self._start(), state.device))
+            for state in list(self._states.values()):  # the same tensors, as replays know them
+                with contextlib.suppress(_device.DeviceLostError):  # a lost GPU's starts over
+                    state._overwrite(upload(self._start(), state.device))
         return self
 
     def _start(self) -> np.ndarray:
@@ -98,17 +99,22 @@ class Generator:
         self._host_draws = host
         start = self._start()
         start[2] = draws
-        with _alone(), no_grad(), outside():
-            held = self._states.get(_device.cpu)
-            if held is None:
-                self._states[_device.cpu] = upload(start, _device.cpu)
-            else:
-                held._overwrite(upload(start, _device.cpu))
+        with _alone():
+            self._put(start, _device.cpu)
         return self
 
     def clone_state(self) -> Generator:
         """A generator that goes on as this one would (on the CPU)."""
         return Generator(self.device).set_state(self.get_state())
+
+    def _put(self, words: np.ndarray, device: Device) -> None:
+        """Let the stream of a device be where `words`, a value of its state, say."""
+        with no_grad(), outside():
+            new = upload(words, device)
+            if device in self._states:
+                self._states[device]._overwrite(new)
+            else:
+                self._states[device] = new
 
     def bits(self, shape: tuple[int, ...], device: Device) -> Tensor:
         """uint32 random bits on `device`."""
@@ -161,6 +167,36 @@ def seed() -> int:
 def initial_seed() -> int:
     """The seed of the default generator."""
     return default_generator.initial_seed()
+
+
+def rewind() -> Callable[[], None]:
+    """What takes all generators' streams of the host and the CPU back to where they are now."""
+    with _alone():
+        places = [(g, g._seed, g._host_draws, g._states.get(_device.cpu)) for g in list(_alive)]
+        drawn = [None if x is None else x._host().copy() for *_, x in places]
+
+    def back() -> None:
+        with _alone():
+            for (g, seed, draws, _), words in zip(places, drawn, strict=True):
+                g._seed, g._host_draws = seed, draws
+                if _device.cpu in g._states:
+                    g._put(g._start() if words is None else words, _device.cpu)
+
+    return back
+
+
+def go_on(generator: Generator, words: np.ndarray, device: Device) -> None:
+    """Let a generator go on on `device` where its stream on a GPU was. It does not take the place
+    of the CPU's where numbers were drawn, for data as it may be."""
+    with _alone():
+        drawn = generator._states.get(_device.cpu)
+        if device.always_lazy or drawn is None or not drawn._host()[2]:
+            generator._put(words, device)
+
+
+def gpu_streams() -> list[tuple[Generator, Tensor]]:
+    """The streams on GPUs: whose, and where they are."""
+    return [(g, x) for g in list(_alive) for d, x in list(g._states.items()) if d.always_lazy]
 
 
 def host_uniform(n: int, generator: Generator | None = None) -> np.ndarray:

@@ -14,11 +14,12 @@ import numpy as np
 import pyframe as pf
 from pyframe import nn
 from pyframe.data import DataLoader, Dataset, TensorDataset
-from pyframe.devices import in_browser
+from pyframe.devices import DeviceLostError, in_browser
 from pyframe.nn.module import Evaluation
 from pyframe.tensor import gather_async, gather_begin
 from pyframe.train import check
 from pyframe.train.callbacks import Callback, History, ProgressBar
+from pyframe.train.recovery import Place, Recovery, puts_back
 
 
 def accuracy(output: pf.Tensor, target: pf.Tensor) -> pf.Tensor:
@@ -92,20 +93,28 @@ class _Means:
         for name, value in zip(self.names, values, strict=True):
             check.scalar("the loss" if name == "loss" else f"the metric {name!r}", value)
 
-    def start(self) -> None:
-        """Begin again."""
+    def start(self, sums: Sequence[float] = (), count: int = 0) -> None:
+        """Begin again, or go on from what they were."""
         for total in self.sums:
             total.zero_()
-        self.count = 0
+        for total, value in zip(self.sums, sums, strict=False):
+            total.fill_(value)
+        self.count = count
 
-    def begin(self) -> Callable[[], Coroutine[Any, Any, dict[str, float]]]:
-        """Ask for the means so far; what it returns waits for them."""
+    def begin(
+        self, more: Sequence[pf.Tensor] = (), keep: Callable[..., None] | None = None
+    ) -> Callable[[], Coroutine[Any, Any, dict[str, float]]]:
+        """Ask for the means so far; what it returns waits for them. `keep` gets them, and the
+        values of the sums and of `more` tensors."""
         count = self.count
-        finish = gather_begin(self.sums)
+        finish = gather_begin([*self.sums, *more])
 
         async def means() -> dict[str, float]:
             arrays = await finish()
-            return {n: float(a) / count for n, a in zip(self.names, arrays, strict=True)}
+            found = {n: float(a) / count for n, a in zip(self.names, arrays, strict=False)}
+            if keep is not None:
+                keep(found, arrays)
+            return found
 
         return means
 
@@ -143,6 +152,7 @@ class Model:
         self.stop_training = False
         self.epoch = 0
         self._lost = False  # whether the loss was not finite
+        self._safe: Recovery | None = None  # the copies of the last fit
         self._free: dict[str, list[_Steps]] = {"train": [], "test": []}  # that nobody uses now
 
     @property
@@ -278,6 +288,10 @@ class Model:
         at once on the CPU, on a GPU while it is busy with the steps after.
         `compile` replays the step (see pf.compile); without it, Python code in the network runs at
         every step.
+        If the GPU is lost, a warning says so and training goes on, as if nothing had happened, from
+        a copy on the host, which is made now and then, of weights, optimizer, random numbers and
+        the place in the data; after the third time on the CPU. Of what is done again callbacks are
+        told again.
         Raises RuntimeError without loss or optimizer, ValueError for data that can't be used.
         """
         self._need("loss", "fit")
@@ -292,6 +306,7 @@ class Model:
             validation_data = self._batches(
                 validation_data, batch_size, False, "fit: validation_data"
             )
+        self._safe = safe = Recovery(self, self._safe)
         if device is not None:
             self.to(pf.device(device))
         history = History()
@@ -299,23 +314,24 @@ class Model:
         bars = [ProgressBar(epochs, steps)] if verbose and not in_browser() else []
         watchers = [history, *bars, *watchers]
         self.stop_training = False
-        taken = self._take_steps("train", self._train, ["loss", *self.metrics])
-        means, run = taken.means, taken.compiled if compile else taken.eager
-        step = told = 0
         self._lost = False
 
-        async def look(means: Callable[[], Any], step: int) -> dict[str, float]:
-            return await self._look(means, step, watchers, (loader, x, y))
+        async def train(taken: _Steps, at: Place) -> None:
+            x = y = None
 
-        await self._tell(watchers, "on_fit_begin", self)
-        try:
-            for epoch in range(epochs):
+            async def look(means: Callable[[], Any], step: int) -> dict[str, float]:
+                return await self._look(means, step, watchers, (loader, x, y))
+
+            means, run = taken.means, taken.compiled if compile else taken.eager
+            step, told = at.step, at.told
+            for epoch in range(at.epoch, epochs):
                 self.epoch = epoch
                 self.net.train()
-                means.start()
-                logs: dict[str, float] = {}
-                asked: tuple[Any, int] | None = None  # means on their way, and of which step
-                for batch in loader:
+                means.start(at.sums, at.count)
+                logs, asked = at.logs, at.asked
+                if asked and not at.later:
+                    logs, asked = await look(*asked), None
+                for batch in safe.batches(loader, at):
                     x, y, size = self._pair(batch, "fit")
                     run(x, y)
                     means.count += size
@@ -323,11 +339,11 @@ class Model:
                     if step == 1 or step % read_every == 0:
                         told = step
                         if step == 1 or self.device.type == "cpu":
-                            logs = await look(means.begin(), step)
+                            logs = await look(await safe.ask(self, means, step), step)
                         else:  # told of when the GPU has more to do already
-                            before, asked = asked, (means.begin(), step)
-                            if before:
-                                logs = await look(*before)
+                            if asked:
+                                logs = await look(*asked)
+                            asked = await safe.ask(self, means, step, True), step
                     if self.stop_training:
                         break
                 if means.count == 0:
@@ -338,7 +354,7 @@ class Model:
                 if asked:
                     logs = await look(*asked)
                 if told != step:
-                    logs = await look(means.begin(), step)
+                    logs = await look(await safe.ask(self, means, step), step)
                 if validation_data is not None and not self.stop_training:
                     found = await self.evaluate_async(validation_data, compile=compile)
                     logs.update({f"val_{k}": v for k, v in found.items()})
@@ -346,8 +362,24 @@ class Model:
                 await self._tell(watchers, "on_epoch", self, epoch, logs)
                 if self.stop_training:
                     break
+                at = Place(epoch + 1)
+
+        await self._tell(watchers, "on_fit_begin", self)
+        place: Place | None = safe.begin(self, history)
+        try:
+            while place is not None:
+                taken = None
+                try:
+                    taken = self._take_steps("train", self._train, ["loss", *self.metrics])
+                    await train(taken, place)
+                    place = None
+                except DeviceLostError as error:
+                    place = await safe.restore(self, error)
+                finally:
+                    if taken is not None:
+                        self._free["train"].append(taken)
         finally:
-            self._free["train"].append(taken)
+            safe.running = False
             await self._tell(watchers, "on_fit_end", self)
         return history
 
@@ -381,6 +413,7 @@ class Model:
         return _wait(self.evaluate_async(data, **options), "evaluate_async")
 
     @check.targets_too
+    @puts_back
     async def evaluate_async(
         self, data: Any, *, batch_size: int = 256, device: Any = None, compile: bool = True
     ) -> dict[str, float]:
@@ -412,6 +445,7 @@ class Model:
         check.options("predict", self.predict_async, options)
         return _wait(self.predict_async(x, **options), "predict_async")
 
+    @puts_back
     async def predict_async(self, x: Any, *, batch_size: int = 256) -> pf.Tensor:
         """`predict` that gives the thread back while it waits: (N, …) -> (N, …).
 
@@ -492,8 +526,12 @@ class Model:
         """Write the network's weights as a safetensors file."""
         from pyframe.io import save
 
-        save(self.net.state_dict(), check.path("Model.save", path))
+        try:
+            save(self.net.state_dict(), check.path("Model.save", path))
+        except DeviceLostError:  # the twin tells what becomes of the model
+            _wait(self.save_async(path), "save_async")
 
+    @puts_back
     async def save_async(self, path: Any) -> None:
         """`save` that gives the thread back while it waits for the GPU."""
         from pyframe.io import save_async
@@ -505,4 +543,5 @@ class Model:
         from pyframe.io import load
 
         self.net.load_state_dict(load(check.path("Model.load", path)))
+        self._safe = None  # its copies are of other weights
         return self

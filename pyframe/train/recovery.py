@@ -1,0 +1,304 @@
+"""How `fit` goes on when the GPU is lost: from a copy on the host of all that training changes."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import random as python_random
+import time
+import warnings
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import pyframe as pf
+from pyframe import devices, nn
+from pyframe.devices import DeviceLostError
+from pyframe.random import Generator, go_on, gpu_streams, rewind
+from pyframe.tensor import gather_async
+
+if TYPE_CHECKING:
+    from pyframe.train.callbacks import History
+    from pyframe.train.model import Model
+
+LOSSES = 3  # of the GPU in one fit; after the next one it goes on on the CPU
+SHARE = 0.01  # of the time that copies may take
+CHUNK = 32 << 20  # bytes that are read together
+
+
+def _seconds(tensors: int, nbytes: int) -> float:
+    """What a copy takes at most: it is read along with the losses, and taken apart on the host."""
+    return 1e-3 + 2e-5 * tensors + 4e-9 * nbytes
+
+
+@dataclass
+class Place:
+    """How far a fit has come."""
+
+    epoch: int = 0
+    batch: int = 0  # batches of the epoch that are trained on
+    step: int = 0
+    told: int = 0  # the last step whose losses were asked for
+    logs: dict[str, float] = field(default_factory=dict)
+    asked: tuple[Any, int] | None = None  # losses on their way, and of which step
+    later: bool = True  # callbacks are told of them only after more steps
+    sums: list[float] = field(default_factory=list)  # of the epoch's means, and of how many samples
+    count: int = 0
+
+
+def _streams() -> Callable[[], None]:
+    """What takes the host's random numbers back to where they are now."""
+    ours, python, numpy = rewind(), python_random.getstate(), np.random.get_state()
+
+    def back() -> None:
+        ours()
+        python_random.setstate(python)
+        np.random.set_state(numpy)
+
+    return back
+
+
+class _Copy:
+    """All that training changes, on the host, but for the values of tensors: those are read."""
+
+    def __init__(self, model: Model, place: Place, epoch: Callable[[], None]) -> None:
+        self.place, self.epoch, self.streams = place, epoch, _streams()
+        self.made = f"after step {place.step}"
+        self.earlier = False  # made by the fit before
+        self.values: list[tuple[pf.Tensor, Any]] = []
+        self.draws: list[tuple[Generator, Any]] = []  # of the streams on the GPU
+        optimizer: Any = model.optimizer
+        self.buffers = [(m, k, b) for m in _modules(model) for k, b in m.named_buffers("", False)]
+        self.groups = [_options(g) for g in optimizer.param_groups]
+        self.state = {p: _options(s) for p, s in optimizer.state.items()}
+
+    def put(self, some: Collection[int], device: Any) -> None:
+        """Give tensors, by their ids, their values, on `device` what was on the GPU."""
+        with pf.no_grad():
+            for x, value in self.values:
+                if id(x) in some:
+                    x.grad = None
+                    if x.is_cuda:
+                        x.data = pf.tensor(value, dtype=x.dtype, device=device)
+                    else:
+                        x.data.copy_(pf.as_tensor(value))
+
+    def put_all(self, model: Model, device: Any) -> None:
+        """Let the model be as it was, on `device` what was on the GPU."""
+        for m, name, b in self.buffers:
+            if getattr(m, name, None) is not b:
+                setattr(m, name, b)
+        self.put({id(x) for x, _ in self.values}, device)
+        optimizer: Any = model.optimizer
+        for group, options in zip(optimizer.param_groups, self.groups, strict=False):
+            group.update(_options(options))
+        optimizer.state.clear()
+        optimizer.state.update({p: _options(s) for p, s in self.state.items()})
+
+    def rewind(self, device: Any) -> None:
+        """Let random numbers go on from where they were, those of the GPU on `device`."""
+        self.streams()
+        for generator, words in self.draws:
+            go_on(generator, words, device)
+
+
+def _options(d: Any) -> dict[str, Any]:
+    """A copy of a group or a state; its tensors are the same ones."""
+    return {
+        k: v if isinstance(v, pf.Tensor) else copy.deepcopy(v)
+        for k, v in d.items()
+        if k != "params"
+    }
+
+
+def _modules(model: Model) -> list[nn.Module]:
+    parts = model.net, model.loss, *model.metrics.values()
+    return [m for part in parts if isinstance(part, nn.Module) for m in part.modules()]
+
+
+def _held(model: Model) -> list[pf.Tensor]:
+    return [x for m in _modules(model) for x in (*m.parameters(False), *m.buffers(False))]
+
+
+def _tensors(model: Model) -> list[pf.Tensor]:
+    """The tensors that training changes: parameters, buffers, the optimizer's state and options."""
+    optimizer: Any = model.optimizer
+    own = [] if optimizer is None else [*optimizer.param_groups, *optimizer.state.values()]
+    found = [*_held(model), *[x for d in own for x in d.values() if isinstance(x, pf.Tensor)]]
+    return list({id(x): x for x in found}.values())
+
+
+def _groups(tensors: list[pf.Tensor]) -> list[list[pf.Tensor]]:
+    """Tensors to read together."""
+    out: list[list[pf.Tensor]] = [[]]
+    size = 0
+    for x in tensors:
+        if size + x.nbytes > CHUNK and out[-1]:
+            out.append([])
+            size = 0
+        out[-1].append(x)
+        size += x.nbytes
+    return out
+
+
+async def lost(tensors: list[pf.Tensor]) -> set[int]:
+    """The ids of those whose values are gone."""
+    gone = set()
+    try:
+        for device in {x.device for x in tensors}:
+            await devices.reopen(device)
+        for group in _groups(tensors):
+            await gather_async(group)
+    except DeviceLostError:
+        for x in tensors:
+            try:
+                await gather_async([x])
+            except DeviceLostError:
+                gone.add(id(x))
+    return gone
+
+
+class Recovery:
+    """Takes copies while a fit runs on a GPU, and goes back to the last one when it is lost."""
+
+    def __init__(self, model: Model, earlier: Recovery | None) -> None:
+        """Before the model moves to the GPU: what it holds on the CPU is its first copy and costs
+        nothing. One that is there already has the last copy of an earlier fit at first."""
+        here = model.device.type == "cpu"
+        self.values: list[Any] = [(x, x.detach()) for x in _tensors(model)] if here else []
+        self.copy: _Copy | None = earlier.copy if earlier is not None and not here else None
+        self.running = False
+        self.losses = 0
+        self.due = 0.0  # when the next copy is
+        self.resumed = False
+        self.live: Any = None  # the data, as it is gone through
+        self.batch = 0  # of these
+
+    def begin(self, model: Model, history: History) -> Place:
+        """Where the fit begins; the model is on its device."""
+        self.running, self.history = True, history
+        self.on_gpu = model.device.type != "cpu"
+        values, self.values = self.values, []
+        earlier, self.copy = self.copy, None
+        if self.on_gpu and (values or earlier):
+            self.copy = _Copy(model, Place(), _streams())
+            self.copy.values = values
+            if earlier:
+                self.copy.values = earlier.values
+                self.copy.made, self.copy.earlier = f"{earlier.made} of the fit before", True
+        return Place()
+
+    def batches(self, loader: Any, at: Place) -> Iterator[Any]:
+        """The batches of an epoch from a place on, the same ones in the same order."""
+        self.batch = at.batch
+        if not self.resumed:
+            if self.on_gpu:
+                self.epoch = _streams()
+            self.live = iter(loader)
+        elif self.copy is not None:
+            if self.live is not loader:  # what can be gone through only once goes on
+                self.epoch = self.copy.epoch
+                self.epoch()
+                self.live = iter(loader)
+                for _ in range(at.batch):
+                    next(self.live, None)
+            self.copy.rewind(self.device)
+        self.resumed = False
+        for batch in self.live:
+            self.batch += 1
+            yield batch
+
+    async def ask(self, model: Model, means: Any, step: int, later: bool = False) -> Any:
+        """`means.begin()`: what it asks for has a copy with it where one is due. `later` says that
+        the callbacks are told of the losses only after more steps."""
+        now = time.monotonic()
+        if not self.on_gpu or (step > 1 and now < self.due):
+            return means.begin()
+        place = Place(model.epoch, self.batch, step, step, later=later, count=means.count)
+        new = _Copy(model, place, self.epoch)
+        streams, tensors, device = gpu_streams(), _tensors(model), model.device
+        new.values = [(x, x.detach().clone()) for x in tensors if not x.is_cuda]
+        tensors = [x for x in tensors if x.device is device]
+        *whole, last = _groups([*tensors, *[x for _, x in streams if x.device is device]])
+        arrays = []
+        for group in whole:
+            arrays += await gather_async(group)
+        nbytes = sum(x.nbytes for x in tensors)
+        self.due = now + _seconds(len(tensors), nbytes) / SHARE
+
+        def keep(logs: dict[str, float], found: list[np.ndarray]) -> None:
+            async def told() -> dict[str, float]:
+                return dict(logs)
+
+            place.logs, place.asked = logs, (told, step)
+            place.sums = [float(a) for a in found[: -len(last)]]
+            arrays.extend(found[-len(last) :])
+            new.values += zip(tensors, arrays, strict=False)
+            owners = [g for g, x in streams if x.device is device]
+            new.draws = list(zip(owners, arrays[len(tensors) :], strict=True))
+            self.copy = new
+
+        return means.begin(last, keep)
+
+    async def restore(self, model: Model, error: DeviceLostError) -> Place:
+        """Go back to the last copy: the place to go on from. Raises `error` if that won't help."""
+        gone = await lost(_tensors(model))
+        if self.copy is None or not gone:
+            raise error
+        self.losses += 1
+        await self.put_back(model, gone if self.copy.earlier else None, self.losses <= LOSSES)
+        self.device = model.device
+        self.on_gpu, self.resumed = self.device.type != "cpu", True
+        place = self.copy.place
+        lists: list[list[Any]] = [self.history.epoch, *self.history.history.values()]
+        for kept in lists:
+            del kept[place.epoch :]
+        warnings.warn(
+            f"fit: {error.what}. It goes on from its copy on the host, made {self.copy.made}, on "
+            f"device '{model.device}'",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return replace(place, logs=dict(place.logs))
+
+    async def put_back(
+        self, model: Model, some: Collection[int] | None, on_gpu: bool = True
+    ) -> None:
+        """Let tensors, or the whole model, be as in the copy: on the GPU if it is to be had."""
+        assert self.copy is not None
+        for device in (model.device, devices.cpu) if on_gpu else (devices.cpu,):
+            with contextlib.suppress(DeviceLostError):
+                await devices.reopen(device)
+                if some is None:
+                    self.copy.put_all(model, device)
+                else:
+                    self.copy.put(some, device)
+                break
+
+
+def puts_back(method: Any) -> Any:
+    """Puts a model that is lost back to the last copy that `fit` made, before the error says so."""
+
+    @functools.wraps(method)
+    async def wrapped(model: Model, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return await method(model, *args, **kwargs)
+        except DeviceLostError as error:
+            safe = model._safe
+            if safe is None or safe.running or safe.copy is None:
+                raise
+            gone = await lost(_tensors(model))
+            if gone.isdisjoint(map(id, _held(model))):
+                raise
+            await safe.put_back(model, gone)
+            again = DeviceLostError(
+                f"{error.what}. The model is put back to the copy on the host that fit made "
+                f"{safe.copy.made}, on device '{model.device}': call {method.__name__} again for it"
+            )
+            again.what = error.what
+            raise again from error
+
+    return wrapped
