@@ -95,13 +95,10 @@ class Conv2d(Module):
         padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.kernel_size = _pair(self, "kernel_size", kernel_size)
-        self.stride = _pair(self, "stride", stride)
-        self.dilation = _pair(self, "dilation", dilation)
+        kernel = _pair(self, "kernel_size", kernel_size)
         dtype = _sizes(
-            self, dtype, in_channels=in_channels, out_channels=out_channels,
-            kernel_size=self.kernel_size,
-        )  # fmt: skip
+            self, dtype, in_channels=in_channels, out_channels=out_channels, kernel_size=kernel
+        )
         if _int(self, "groups", groups) <= 0:
             raise ValueError("groups must be a positive integer")
         if in_channels % groups or out_channels % groups:
@@ -116,6 +113,8 @@ class Conv2d(Module):
                 f"Conv2d: padding_mode={padding_mode!r} is not supported; use 'zeros'"
             )
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        self.kernel_size, self.stride = kernel, _pair(self, "stride", stride)
+        self.dilation = _pair(self, "dilation", dilation)
         self.padding = padding if isinstance(padding, str) else _pair(self, "padding", padding)
         if padding == "same" and self.stride != (1, 1):
             raise ValueError("padding='same' is not supported for strided convolutions")
