@@ -48,9 +48,10 @@ def shapes(rng: random.Random, device: str) -> None:
     pf.flush()
     gc.collect()
     live, pooled = stats.bytes_live, stats.bytes_pooled
-    for _ in range(8):
+    some = [[rng.choice(SIZES)] * 2, [rng.choice(SIZES) for _ in range(rng.choice([2, 3]))]]
+    for _ in range(MAX_CAPTURES + 4):
         data = np.random.default_rng(rng.randrange(1 << 30))
-        shape = [rng.choice(SIZES) for _ in range(rng.choice([2, 2, 3]))]
+        shape = rng.choice(some)
         bases = [data.standard_normal(shape).astype(np.float32) for _ in "xy"]
         view = cut(rng, pf.empty(shape))
         results = []

@@ -39,9 +39,14 @@ def threads(rng: random.Random, device: str) -> None:
         start.wait()
         return getattr(made, job)()  # type: ignore[no-any-return]
 
-    running = [Thread(functools.partial(work, *job)) for job in jobs]
-    for thread, numbers, job in zip(running, want, jobs, strict=True):
-        same(thread.result(), numbers, f"{job} beside {jobs}")
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(rng.choice([1e-6, 1e-5, 1e-4, interval]))
+    try:
+        running = [Thread(functools.partial(work, *job)) for job in jobs]
+        for thread, numbers, job in zip(running, want, jobs, strict=True):
+            same(thread.result(), numbers, f"{job} beside {jobs}")
+    finally:
+        sys.setswitchinterval(interval)
 
 
 # --- interrupts
@@ -59,7 +64,7 @@ def seconds(job: str, device: str) -> float:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Within it Ctrl+C raises, which ends it; what Python swallows (in `__del__`) is not printed."""
+    """Within it Ctrl+C raises, which ends it; what `__del__` swallows is not printed."""
     armed = True
 
     def interrupt(*_: Any) -> None:
@@ -142,6 +147,8 @@ def interrupts(rng: random.Random, device: str) -> None:
     moment = rng.randint(1, 8000) if way is by_call else rng.random() * seconds(job, device)
     got = way(do, moment)  # type: ignore[operator]
     what = f"{job}, interrupted {way.__name__} at {moment:.4g}"
+    with contextlib.suppress(IndexError):  # a bad index that was not read yet is told of now
+        (pf.ones(2, device=device) + 1).tolist()
     if got is not None:
         same(got, want, f"{what}: it was not kept from going on")
     try:

@@ -270,7 +270,7 @@ F.embedding(i, x); F.dropout(x, 0.5, True); F.binary_cross_entropy(x.sigmoid(), 
 F.scaled_dot_product_attention(m, m, m); F.interpolate(m, (2, 2)); nn.Linear(4, 4)
 nn.Conv2d(1, 2, 3); nn.Embedding(4, 2); nn.LayerNorm(4); nn.Dropout(0.5); optim.SGD([w], 0.1, 0.9)
 optim.Adam([w], 0.1, (0.9, 0.99)); pf.data.TensorDataset(x, y); pf.data.DataLoader(data, 2, True)
-model.fit(data, 1, batch_size=2, verbose=0); model.evaluate(data, batch_size=2)
+model.fit(data, 1, batch_size=2, verbose=0, callbacks=[stop]); model.evaluate(data, batch_size=2)
 model.predict(data.x, batch_size=3); pf.io.save({'a': x}, path); pf.Model(net, loss, opt)
 """
 JUNK = """
@@ -281,11 +281,18 @@ print; pf.float32; 'cpu'; [x, 'a']; x[:0]; 10**30; 1j; set(); range(3)
 ALSO = {"DataLoader": "|batch_size|num_samples", "fit": "|linear", "predict": "|linear",
         "evaluate": "|linear"}  # fmt: skip
 KINDS = (TypeError, ValueError, RuntimeError, IndexError, KeyError, OverflowError, AssertionError,
-         NotImplementedError)  # fmt: skip
+         NotImplementedError, MemoryError)  # fmt: skip
 RAW = re.compile(
     "object has no attribute|^(list|tuple|string) index out of range|not subscriptable|internal|"
     "cannot unpack|values to unpack|could not be broadcast together"
 )
+
+
+class Stop(pf.train.callbacks.Callback):
+    """Ends a fit after an epoch, however many it is to have."""
+
+    def on_epoch(self, model: pf.Model, epoch: int, logs: Any) -> None:
+        model.stop_training = True
 
 
 def parts(text: str) -> list[str]:
@@ -310,7 +317,7 @@ def mistakes(rng: random.Random, device: str) -> None:
         "x": pf.rand(4, 4).to(device), "y": pf.rand(4, 4).to(device),
         "b": pf.ones(4, 4).bool().to(device), "i": pf.ones(4, 4).long().to(device),
         "m": pf.rand(1, 1, 4, 4).to(device), "k": pf.rand(1, 1, 3, 3).to(device),
-        "w": pf.rand(2, device=device, requires_grad=True),
+        "w": pf.rand(2, device=device, requires_grad=True), "stop": Stop(),
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         names["path"] = f"{folder}/file"
