@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import math
 from collections.abc import Callable
@@ -429,7 +430,7 @@ rsqrt = op(
     x=lambda g, y: -0.5 * g * conj(y) * conj(y) * conj(y),
 )  # fmt: skip
 exp = op("exp", "x", np.exp, "pf_exp({x})", FLOAT, x=lambda g, y: g * conj(y))
-exp2 = op("exp2", "x", np.exp2, "exp2({x})", FLOAT, x=lambda g, y: g * conj(y) * math.log(2))
+exp2 = op("exp2", "x", np.exp2, "pf_exp2({x})", FLOAT, x=lambda g, y: g * conj(y) * math.log(2))
 expm1 = op(  # of y + 1 nothing is left where x is far below 0
     "expm1", "x", np.expm1, "pf_expm1({x})", FLOAT, x=lambda g, x: g * conj(exp(x))
 )
@@ -521,7 +522,7 @@ exponent_of = op(  # e of x = m * 2^e, 0.5 <= |m| < 1
 
 relu = op("relu", "x", lambda x: bound.at_least(x, x.dtype.type(0)),
           "pf_max_{t}({x}, {t}(0))", NUMBER, calls=bound.relu,
-          real=True, x=lambda g, y: where(gt(y, 0), g, 0.0))  # fmt: skip
+          real=True, x=lambda g, y: where(ne(y, 0), g, 0.0))  # fmt: skip
 
 # --- comparison and logic
 
@@ -832,14 +833,20 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) 
 
 
 def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
-    """input + weight * (end - input), of one dtype; `weight` is a number or a tensor."""
+    """input + weight * (end - input), of one dtype; `weight` is a number or a tensor. At a weight
+    of 1 it is exactly `end`."""
     for name, x in (("end", end), ("weight", weight)):
         if isinstance(x, Tensor) and x.dtype is not input.dtype:
             raise RuntimeError(
                 f"lerp: expected dtype {input.dtype.name} for `{name}` but got dtype {x.dtype.name}"
             )
     check.floats_or_complex("lerp", input)
-    return input + (end - input) * weight
+    apart, many = end - input, isinstance(weight, Tensor)
+    near = lt(abs(weight), 0.5) if many else bool(builtins.abs(weight) < 0.5)
+    if near is True:
+        return input + apart * weight
+    far = end - apart * (1 - weight)
+    return where(near, input + apart * weight, far) if many else far
 
 
 def silu(input: Tensor) -> Tensor:

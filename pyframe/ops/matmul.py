@@ -22,7 +22,6 @@ from pyframe.ops.public import public
 from pyframe.ops.reduce import sum_op
 from pyframe.tensor import Tensor, normalize_dim, upload
 
-
 LONG = 1 << 14  # columns that one thread of the GPU's kernel multiplies: see codegen.ROUNDS
 
 

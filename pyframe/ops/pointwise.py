@@ -127,7 +127,7 @@ def angle(input: Tensor) -> Tensor:
     if input.dtype.category == dt.COMPLEX:
         return el.atan2(input.imag, input.real)
     input = el.floated(input)
-    return where(el.isnan(input), input, where(lt(input, 0), math.pi, input * 0.0))
+    return where(el.isnan(input), input, where(lt(input, 0), el.new_like(input, math.pi), 0.0))
 
 
 def isclose(

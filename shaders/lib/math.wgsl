@@ -221,11 +221,18 @@ fn pf_pow_u32(a: u32, b: u32) -> u32 {
   return out;
 }
 
-// WGSL's exp loses digits as |x| grows: here it has the part that a power of 2 leaves.
+// WGSL's exp loses digits as |x| grows. Cephes' expf: the series of the part that a power of 2 leaves.
 fn pf_exp(x: f32) -> f32 {
-  let n = clamp(i32(round(x * 1.44269504)), -150, 129);
-  let k = f32(n);
-  return pf_scale(exp((x - k * 0.693359375) + k * 2.12194440e-4), n);
+  let k = round(clamp(x, -104.0, 89.0) * 1.44269504);
+  let r = (x - k * 0.693359375) + k * 2.12194440e-4;
+  let tail = 0.5 + r * (0.16666667 + r * (4.1665796e-2 + r * (8.3334520e-3 + r * (1.3981999e-3
+    + r * 1.9875691e-4))));
+  let y = pf_scale(1.0 + (r + r * r * tail), i32(k));
+  return select(select(y, pf_inf_f32(), x > 89.0), 0.0, x < -104.0);
+}
+fn pf_exp2(x: f32) -> f32 { // without an error for whole numbers
+  let n = clamp(i32(round(x)), -150, 129);
+  return pf_scale(exp2(x - f32(n)), n);
 }
 // m and e of x = m * 2^e, sqrt(1/2) <= m < sqrt(2), of finite x > 0.
 fn pf_split(x: f32) -> vec2<f32> {

@@ -75,6 +75,9 @@ CHOSEN: dict[str, Callable[..., Any]] = {
     "abs": lambda t, f, x, y: minus(t, x.abs()),
     "nan_to_num": lambda t, f, x, y: t.nan_to_num(x, 3.0),
     "nan_to_num_all": lambda t, f, x, y: t.nan_to_num(x, 3.0, 4.0, 5.0),
+    "angle": lambda t, f, x, y: t.angle(x),
+    "lerp": lambda t, f, x, y: t.stack([t.lerp(x, y, w) for w in (0.0, 0.5, 1.0)]),
+    "lerp_tensor": lambda t, f, x, y: t.lerp(x, y, t.where(x > y, 0.0, 1.0)),
     "heaviside": lambda t, f, x, y: t.heaviside(x, y),
     "copysign": lambda t, f, x, y: t.copysign(x, y.nan_to_num(1.0)),
     "nextafter": lambda t, f, x, y: t.nextafter(x, y),
@@ -394,11 +397,11 @@ def test_rests_are_exact(device: str, torch: Any) -> None:
     agree((a // b).cpu().numpy()[near], [floor[near]])
 
 
-@pytest.mark.parametrize("name", ["elu", "selu", "celu"])
-def test_gradients_far_below_zero(name: str, device: str, torch: Any) -> None:
+@pytest.mark.parametrize("name", ["elu", "selu", "celu", "relu", "leaky_relu", "softplus", "silu"])
+def test_gradients_at_the_edges(name: str, device: str, torch: Any) -> None:
     grads = []
     for lib, functional in ((pf, F), (torch, torch.nn.functional)):
-        x = lib.tensor([-80.0, -50, -20, -1, 0, 2], requires_grad=True)
+        x = lib.tensor([-80.0, -50, -20, -1, 0, 2, 80, nan], requires_grad=True)
         leaf = x.to(device).detach().requires_grad_() if lib is pf else x
         getattr(functional, name)(leaf).sum().backward()
         grads.append(leaf.grad.cpu().numpy())
