@@ -188,14 +188,31 @@ def line_of(frame: Any) -> Any:
 @contextlib.contextmanager
 def shown_to(o: Watcher) -> Iterator[None]:
     """Within it, what this thread runs is shown to `o`."""
-    collects = gc.isenabled()
+    global _paused
+    collects, before = gc.isenabled(), _paused
     gc.disable()  # what runs when garbage is collected is no code of the function's
     try:
+        if collects:
+            _paused = threading.get_ident()
         with _monitored(o) if hasattr(sys, "monitoring") else _profiled(o):
             yield
     finally:
+        _paused = before
         if collects:
             gc.enable()
+
+
+_paused = 0  # the thread that has stopped the collection of garbage
+
+
+def _after_fork() -> None:
+    """In a forked process that thread may not exist, to start it again."""
+    if _paused not in (0, threading.get_ident()):
+        gc.enable()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _library(o: Watcher, frame: types.FrameType) -> None:

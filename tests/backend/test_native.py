@@ -439,9 +439,8 @@ def test_a_gpu_that_cannot_be_opened_again(gpu: str, monkeypatch: pytest.MonkeyP
 # --- a process that is forked
 
 FORK = """
-import os, sys, threading
+import gc, os, sys, threading
 import pyframe as pf
-from pyframe.graph import compile as compiled
 pf.set_default_device("cpu")
 x = pf.ones(4, device="gpu")
 twice = pf.compile(lambda x: x * 2)
@@ -451,13 +450,14 @@ assert here(pf.ones(4)).item() == here(pf.ones(4)).item() == 12
 part = pf.device("gpu").backend.slice(x._node.data, 0, 8)
 waiting, held = threading.Event(), threading.Event()
 
-def hold():
-    with compiled._CAPTURING, twice.lock, here.lock, pf.random._DRAWING, \\
-         pf.device("gpu").backend.lock:
+@pf.compile
+def hold(x):
+    with twice.lock, here.lock, pf.random._DRAWING, pf.device("gpu").backend.lock:
         held.set()
         waiting.wait()
+    return x + 1
 
-thread = threading.Thread(target=hold)
+thread = threading.Thread(target=hold, args=(pf.ones(2),))
 thread.start()
 held.wait()
 pid = os.fork()
@@ -475,6 +475,7 @@ else:
             assert "set_start_method('spawn')" in str(error), error
         else:
             raise AssertionError("no error")
+    assert gc.isenabled()  # as it is not while the other thread captures
     pf.manual_seed(3)
     assert here(pf.ones(4)).item() == 12
     assert pf.compile(lambda x: x.exp().sum())(pf.zeros(9)).item() == 9

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from .conftest import PythonPage, Tab
@@ -79,3 +81,63 @@ def test_no_memory_left(page: PythonPage) -> None:
     page.run("import gc, sys\nsys.last_exc = sys.last_value = sys.last_traceback = None\ndel big")
     assert page.run(f"gc.collect()\n{failed}") == 0
     assert page.run("pf.full((3 << 18,), 2.0, device='gpu').sum().item()") == 6 << 18
+
+
+TRAIN = """
+import asyncio, js, warnings
+import numpy as np
+import pyframe as pf
+from pyframe import nn
+from pyframe.data import DataLoader, Dataset
+from pyframe.train import recovery
+
+recovery.SHARE = 1e9  # a copy with each loss that is read
+
+class Noisy(Dataset):
+    def __init__(self, lost_at):
+        rng = np.random.default_rng(0)
+        self.x, self.y = rng.normal(size=(64, 6)).astype(np.float32), rng.integers(0, 3, 64)
+        self.lost_at, self.made = lost_at, 0
+
+    def __len__(self):
+        return 64
+
+    def __getitem__(self, i):
+        self.made += 1
+        if self.made in self.lost_at:
+            runtime = js.pyframeRuntime
+            while runtime.next:
+                runtime = runtime.next
+            runtime.destroy()
+        return self.x[i] + np.float32(0.1 * np.random.normal()), self.y[i]
+
+async def train(*lost_at):
+    pf.manual_seed(1)
+    np.random.seed(2)
+    net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 3))
+    optimizer = pf.optim.Adam(net.parameters(), lr=0.05)
+    model = pf.Model(net, nn.CrossEntropyLoss(), optimizer, ["accuracy"])
+    data = DataLoader(Noisy(lost_at), 8, shuffle=True)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        history = await model.fit_async(data, 3, device="gpu", read_every=4)
+    weights = [(await x.numpy_async()).tolist() for x in net.state_dict().values()]
+    return [weights, history.history, str(model.device)], [str(w.message) for w in told]
+"""
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["JSPI", "no JSPI"])
+def test_fit_goes_on(tab: Tab, pyodide_files: None, waits: bool) -> None:
+    """Lost before its first step, within an epoch, and twice: what is learned is the same."""
+    if not waits:
+        tab.add_to_worker("delete WebAssembly.Suspending; delete WebAssembly.promising;")
+    page = PythonPage(tab)
+    page.run(TRAIN)
+    want, told = page.run("await train()")
+    assert not told
+    for lost_at in ((1,), (100,), (30, 150)):
+        seen, told = page.run(f"await train(*{lost_at})")
+        assert seen == want
+        assert len(told) == len(lost_at)
+        for text in told:
+            assert re.match(r"fit: the GPU .+ was lost: .+ goes on .+ device 'gpu'$", text)
