@@ -119,13 +119,17 @@ def _product(a: Tensor, b: Tensor) -> Tensor:
     batch, m, k = a._node.shape
     if k <= LONG:
         return apply(matmul_op, (a, b)).reshape(shape)
-    parts = -(-k // LONG)  # side by side, then added up
+    parts = -(-k // LONG)  # side by side, then added up, in float32
     each = -(-k // parts)
     more = parts * each - k
+    dtype = a.dtype
+    if dtype.itemsize == 2 and dtype.category == dt.FLOAT:
+        a, b = a.to(dt.float32), b.to(dt.float32)
     a = mv.pad(a, ((0, 0), (0, 0), (0, more))).reshape(batch, m, parts, each)
     b = mv.pad(b, ((0, 0), (0, more), (0, 0))).reshape(batch * parts, each, shape[-1])
     a = mv.transpose(a, 1, 2).reshape(batch * parts, m, each)
-    return sum_over(apply(matmul_op, (a, b)).reshape(batch, parts, m, shape[-1]), 1).reshape(shape)
+    out = apply(matmul_op, (a, b)).reshape(batch, parts, m, shape[-1])
+    return sum_over(out, 1).reshape(shape).to(dtype)
 
 
 def _as_batch(x: Tensor, batch: tuple[int, ...]) -> Tensor:

@@ -17,6 +17,7 @@ from pyframe.graph.program import TEMP, Reduce
 from pyframe.nn import functional as F
 from pyframe.ops import elementwise as el, matmul as mm, movement as mv, reduce as rd
 from pyframe.ops.op import new
+from pyframe.wgsl import generate
 
 
 @pytest.fixture
@@ -188,6 +189,24 @@ def test_long_argmax_stays_whole(lazy: Any) -> None:
     program, (got,) = run(x.argmax())
     assert len(program.steps) == 1
     assert got == of(x).argmax()
+
+
+@pytest.mark.parametrize(("n", "steps"), [(1024, 1), (1031, 2)])
+def test_an_op_with_a_loop_is_in_no_long_reduction(lazy: Any, n: int, steps: int) -> None:
+    """A thread has but so many rounds of all its loops on Mesa's software driver."""
+    x = value(lazy, 3, n)
+    for y in ((x % 0.25).sum(1), (x % 0.25) / (x + 9).sum(1, keepdim=True)):
+        program, (got,) = run(y)
+        assert len(program.steps) == steps, bodies(program)
+        assert np.isfinite(got).all()
+
+
+@pytest.mark.parametrize(("n", "times"), [(3, 1), (1 << 21, 1), ((1 << 21) + 1, 2), (1 << 24, 8)])
+def test_a_long_loop_has_its_body_several_times(lazy: Any, n: int, times: int) -> None:
+    program, *_ = plan(mv.expand(value(lazy, 1), (n,)).argmax())
+    code = generate(program.kernels[0]).code
+    assert code.count("= fold_argmax_f32(acc0,") == times
+    assert code.count("for (var") == 1 + (n > 32)
 
 
 # --- siblings, and what must not merge

@@ -412,6 +412,10 @@ def test_gradients_at_the_edges(name: str, device: str, torch: Any) -> None:
 def test_long_products(gpu: str) -> None:
     for m, k, n in ((8, 32768, 8), (1, 65537, 3), (70, 33000, 5)):
         assert (pf.ones(m, k, device=gpu) @ pf.ones(k, n, device=gpu)).unique().tolist() == [k]
+    if pf.device(gpu).backend.limits.float16:  # each part is 65536, which float16 has not
+        half = pf.ones(1, 65536, device=gpu, dtype=pf.float16) * 4
+        sign = pf.where(pf.arange(65536, device=gpu) < 32768, 1.0, -1.0).half()
+        assert (half @ sign).tolist() == [0]
     x = (pf.arange(40001, device=gpu) % 7).float()
     w = pf.ones(3, 2, device=gpu, requires_grad=True)
     F.linear(x.reshape(-1, 1).expand(40001, 2), w).sum().backward()
