@@ -126,11 +126,8 @@ def program(lines: list[str], changes: list[str], device: str, wrap: Any) -> lis
             got.append(type(error).__name__)
         kept = [s.tensor, s.kept, s.net.weight, s.net.bias]
         got += [np.array(v.detach().cpu() if isinstance(v, pf.Tensor) else v) for v in kept]
-        got += [
-            np.array([s.count, len(s.word), *s.named.values()]),
-            np.array(s.items),
-            s.array.copy(),
-        ]
+        numbers = [s.count, len(s.word), *s.named.values()]
+        got += [np.array(numbers), np.array(s.items), s.array.copy()]
     return got
 
 
@@ -242,9 +239,8 @@ def elementwise(rng: random.Random, device: str) -> None:
         off = np.nan_to_num(off, nan=0.0, posinf=np.inf)  # 0 * inf: it is equal
         i = int(off.argmax())
         at = ", ".join(repr(float(a[i])) for a in arrays)
-        assert off[i] <= most, (
-            f"{name}({at}), {way}: {got[i]}, wanted {want[i]} ({off[i]:.3g} ulps)"
-        )
+        seen = f"{got[i]}, wanted {want[i]} ({off[i]:.3g} ulps)"
+        assert off[i] <= most, f"{name}({at}), {way}: {seen}"
 
 
 def count(oracle: Any) -> int:
@@ -283,21 +279,16 @@ def reductions(rng: random.Random, device: str) -> None:
     extra = (2, 1) if name == "norm" else (1,)
     for got in both(name, [x], device, *extra):
         off = np.abs(got - want) / np.maximum(np.abs(scale), 1e-30)
-        assert off.max() <= share, (
-            f"{name} of {x.shape}, mean {x.mean():.3g}: off by {off.max():.3g}"
-        )
+        what = f"{name} of {x.shape}, mean {x.mean():.3g}"
+        assert off.max() <= share, f"{what}: off by {off.max():.3g}"
 
 
 def ones(rng: random.Random, device: str) -> None:
     """More ones than float32 can count one by one."""
     n = (1 << 24) + 2 * rng.randrange(40)
     x = pf.ones(n, device=device)
-    found = [
-        x.sum().item(),
-        x.mean().item() * n,
-        pf.compile(pf.sum)(x).item(),
-        (x > 0).sum().item(),
-    ]
+    sums = [x.sum(), x.mean() * n, pf.compile(pf.sum)(x), (x > 0).sum()]
+    found = [v.item() for v in sums]
     assert found == [n] * 4, f"sums of {n} ones: {found}"
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from jobs import JOBS, STEPS, Thread, Trap, Work, alone, must, same, whole
+from jobs import JOBS, STEPS, Thread, Trap, Work, alone, flat, must, same, whole
 
 import pyframe as pf
 from pyframe.io import load, save
@@ -115,6 +115,11 @@ def into_thread(work: Callable[[], Any], after: float) -> Any:
         sys.unraisablehook = hook
 
 
+def names(frame: FrameType) -> Iterator[str]:
+    """Of all functions that run."""
+    return (f.f_code.co_name for f, _ in traceback.walk_stack(frame))
+
+
 def by_call(work: Callable[[], Any], n: int) -> Any:
     """As a signal that comes when the n-th Python function is entered, the same one each time.
 
@@ -124,9 +129,7 @@ def by_call(work: Callable[[], Any], n: int) -> Any:
     def look(frame: FrameType, event: str, arg: Any) -> None:
         nonlocal left
         left -= 1
-        if left <= 0 and passed.isdisjoint(
-            f.f_code.co_name for f, _ in traceback.walk_stack(frame)
-        ):
+        if left <= 0 and passed.isdisjoint(names(frame)):
             raise KeyboardInterrupt
 
     with interruptible():
@@ -213,9 +216,7 @@ def stumble(work: Work, wrap: Any, trap: Trap, fault: BaseException, what: str) 
         except BaseException as error:
             must(error is fault, f"{what}: came out as {error!r}")
             got.append(-1.0)
-        got += [
-            v for t in work.net.state_dict().values() for v in t.detach().cpu().reshape(-1).tolist()
-        ]
+        got += flat(work.net.state_dict().values())
     assert trap.left <= 0, f"{what}: {wrap} never came by"
     return got
 
@@ -236,8 +237,7 @@ def kills(rng: random.Random, device: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "weights.safetensors"
         code = SAVES.replace("SIZES", repr(sizes)).replace("PATH", repr(str(path)))
-        root = str(Path(__file__).resolve().parents[2])
-        env = os.environ | {"PYTHONPATH": root}
+        env = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
         child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=env)
         assert child.stdout is not None
         told = int(child.stdout.readline())

@@ -6,7 +6,7 @@ import functools
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +103,11 @@ class Steps(pf.train.callbacks.Callback):
             self.trap("callback")
 
 
+def flat(tensors: Iterable[pf.Tensor]) -> list[float]:
+    """All numbers of some tensors."""
+    return [v for t in tensors for v in t.detach().cpu().reshape(-1).tolist()]
+
+
 class Work:
     """A network, its data and its optimizer. Each method named in JOBS starts over and gives
     numbers; what it was kept from before must not show in them."""
@@ -157,7 +162,7 @@ class Work:
         """All that training changes."""
         tensors = [*self.net.state_dict().values()]
         tensors += [s["momentum_buffer"] for s in self.optimizer.state.values()]
-        return [v for t in tensors for v in t.detach().cpu().reshape(-1).tolist()]
+        return flat(tensors)
 
     def walk(self, step: Callable[..., Any]) -> list[float]:
         losses = []
