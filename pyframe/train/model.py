@@ -308,7 +308,7 @@ class Model:
             )
         self._safe = safe = Recovery(self, self._safe)
         if device is not None:
-            self.to(pf.device(device))
+            await safe.move(self, pf.device(device))
         history = History()
         steps = len(loader) if hasattr(loader, "__len__") else None
         bars = [ProgressBar(epochs, steps)] if verbose and not in_browser() else []

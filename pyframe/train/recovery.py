@@ -177,6 +177,19 @@ class Recovery:
         self.live: Any = None  # the data, as it is gone through
         self.batch = 0  # of these
 
+    async def move(self, model: Model, device: Any) -> None:
+        """`model.to(device)`, also where that is how a loss comes to light."""
+        try:
+            model.to(device)
+        except DeviceLostError as error:
+            gone = await lost(_tensors(model))
+            if gone:
+                if self.copy is None:
+                    raise
+                await self.put_back(model, gone)
+                self.tell(model, error)
+            model.to(device)
+
     def begin(self, model: Model, history: History) -> Place:
         """Where the fit begins; the model is on its device."""
         self.running, self.history = True, history
@@ -252,17 +265,21 @@ class Recovery:
         await self.put_back(model, gone if self.copy.earlier else None, self.losses <= LOSSES)
         self.device = model.device
         self.on_gpu, self.resumed = self.device.type != "cpu", True
+        self.tell(model, error)
         place = self.copy.place
         lists: list[list[Any]] = [self.history.epoch, *self.history.history.values()]
         for kept in lists:
             del kept[place.epoch :]
+        return replace(place, logs=dict(place.logs))
+
+    def tell(self, model: Model, error: DeviceLostError) -> None:
+        assert self.copy is not None
         warnings.warn(
             f"fit: {error.what}. It goes on from its copy on the host, made {self.copy.made}, on "
             f"device '{model.device}'",
             RuntimeWarning,
             stacklevel=2,
         )
-        return replace(place, logs=dict(place.logs))
 
     async def put_back(
         self, model: Model, some: Collection[int] | None, on_gpu: bool = True

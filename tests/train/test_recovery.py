@@ -294,6 +294,23 @@ def test_a_loss_between_two_fits(gpu: str, monkeypatch: pytest.MonkeyPatch) -> N
     np.testing.assert_allclose(results[1][2]["loss"], results[0][2]["loss"], rtol=1e-5)
 
 
+def test_a_loss_that_nobody_has_noticed_yet(
+    gpu: str, undisturbed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new network takes the GPU opened again; one that was there goes on on the CPU, too."""
+    monkeypatch.setattr(recovery, "SHARE", 1e9)
+    want = undisturbed(True)
+    model = make()
+    lose()
+    seen = train(Noisy(), model)
+    assert not seen[4]
+    for name, w in want[0].items():
+        np.testing.assert_allclose(seen[0][name], w, rtol=1e-5, atol=1e-6)
+    lose()
+    told = train(Noisy(), model, device="cpu", epochs=1)[4]
+    assert [("made after step 30" in text) for text in told] == [True]
+
+
 def test_another_value_that_is_lost_leaves_the_model_alone(gpu: str) -> None:
     """An input of the user's on the GPU before, and weights that were loaded since."""
     model = make()
