@@ -23,6 +23,7 @@ from attacks import ATTACKS, one_try
 from jobs import text_of
 
 HANG = 300  # seconds after which a try counts as stuck
+SHOWN = 20  # failures of an attack that are printed as they come
 
 
 @dataclass
@@ -55,7 +56,8 @@ class Row:
         self.failed += 1
         again = f"--only {self.name} --device {self.device} --seed {self.seed} --tries 1"
         self.first = self.first or f"{again}: {text}"
-        print(f"{again}\n  {text[:2000]}", file=sys.stderr, flush=True)
+        if self.failed <= SHOWN:
+            print(f"{again}\n  {text[:2000]}", file=sys.stderr, flush=True)
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -62,7 +62,7 @@ def shapes(rng: random.Random, device: str) -> None:
             results.append([t.cpu().tolist() for t in (out, *own)])
         for got, want in zip(*reversed(results), strict=True):
             same(got, want, f"{text} of {shape}{view}", 1e-4 * math.prod(shape) ** 0.5)
-    del own, seen, out
+    del own, seen, out, call
     count = sum(map(len, fast.replays.values()))
     assert count <= MAX_CAPTURES, f"{text}: {count} captures are kept"
     del fast
