@@ -166,8 +166,8 @@ fn pf_pow_f32(a: f32, b: f32) -> f32 {
 // its product with the first 12 bits of y has no error.
 fn pf_power(x: f32, y: f32) -> f32 {
   let parts = pf_split(x);
-  var m = parts.x;
-  var n = parts.y;
+  let m = parts.x;
+  let n = parts.y;
   let far = m > 1.2247449 || m < 0.81649658; // there log2(m / c) for c = 1.5 or 0.75
   let c = select(1.0, select(1.5, 0.75, m < 1.0), far);
   let u = m - c;
@@ -221,7 +221,7 @@ fn pf_pow_u32(a: u32, b: u32) -> u32 {
   return out;
 }
 
-// WGSL's exp loses digits as |x| grows. Cephes' expf: the series of the part that a power of 2 leaves.
+// WGSL's exp loses digits as |x| grows. As Cephes' expf: the series of what a power of 2 leaves.
 fn pf_exp(x: f32) -> f32 {
   let k = round(clamp(x, -104.0, 89.0) * 1.44269504);
   let r = (x - k * 0.693359375) + k * 2.12194440e-4;
