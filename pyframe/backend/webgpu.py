@@ -169,16 +169,20 @@ class WebGPU:
             pass
         with self.lock:
             gc.collect()  # what only a cycle of dead objects holds
-            while self._programs:
-                self.unload(self._programs.popitem()[1].program)
-            self._kernels = 0
-            self._scratch.clear()
+            self.forget_programs()
             kept = self.stats.bytes_pooled
             self.trim()
             try:
                 return make(nbytes)
             except MemoryError as error:
                 raise self.out_of_memory(nbytes, kept) from error
+
+    def forget_programs(self) -> None:
+        """Unload what recorded work became; it is planned again where it is recorded again."""
+        while self._programs:
+            self.unload(self._programs.popitem()[1].program)
+        self._kernels = 0
+        self._scratch.clear()
 
     def out_of_memory(self, nbytes: int, given_back: int) -> OutOfMemoryError:
         """The error for `nbytes` that there is no room for."""
