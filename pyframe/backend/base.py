@@ -45,7 +45,8 @@ class Stats:
 
 
 class Backend(Protocol):
-    """A device. Work runs in the order in which it was given.
+    """A device. Work runs in the order in which it was given. One that is gone raises
+    DeviceLostError, one that is full OutOfMemoryError.
 
     `Buffer` is any object with `nbytes`; it returns to the backend's pool when its last
     reference dies, so `free` is needed only to return it early.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import threading
 from array import array
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -494,6 +496,13 @@ def test_a_forked_process_is_told_and_goes_on_on_the_cpu(gpu: str, end: str) -> 
         [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=120
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_every_lock_is_free_after_a_fork() -> None:
+    """They come from `devices.lock`; cpu_plan.py makes its threads anew, the server's do not fork."""
+    package = Path(pf.__file__).parent
+    made = {p.name for p in package.rglob("*.py") if re.search(r"\bR?Lock\(", p.read_text())}
+    assert made == {"devices.py", "cpu_plan.py", "serve.py"}
 
 
 # --- no memory left
