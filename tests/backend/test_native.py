@@ -499,7 +499,7 @@ def test_a_forked_process_is_told_and_goes_on_on_the_cpu(gpu: str, end: str) -> 
 
 
 def test_every_lock_is_free_after_a_fork() -> None:
-    """They come from `devices.lock`; cpu_plan.py makes its threads anew, the server's do not fork."""
+    """They come from `devices.lock`; cpu_plan.py makes its threads anew, a server does not fork."""
     package = Path(pf.__file__).parent
     made = {p.name for p in package.rglob("*.py") if re.search(r"\bR?Lock\(", p.read_text())}
     assert made == {"devices.py", "cpu_plan.py", "serve.py"}
