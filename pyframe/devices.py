@@ -200,6 +200,7 @@ def _after_fork() -> None:
     native = sys.modules.get("pyframe.backend.native")
     if native is not None:
         native.leave()
+        _auto.cache_clear()  # it is the CPU here
     for one in list(_locks):
         if not one._is_owned():
             one._at_fork_reinit()
