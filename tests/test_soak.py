@@ -24,19 +24,9 @@ TRIES = {"threads": 3, "shapes": 3, "compiled": 8, "interrupts": 4, "faults": 3,
 
 
 # What fails at present, and why
-OPEN = {
-    "faults": "an error that a number which is fed leads to is lost: the function runs once more, "
-    "with what it wrote outside written twice",
-}
-
-
 @pytest.mark.parametrize(
     ("name", "device"),
-    [
-        pytest.param(n, d, marks=[pytest.mark.xfail(reason=OPEN[n])] if n in OPEN else [])
-        for n, a in attacks.ATTACKS.items()
-        for d in a.devices
-    ],
+    [(n, d) for n, a in attacks.ATTACKS.items() for d in a.devices],
 )
 def test_attack(
     name: str, device: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

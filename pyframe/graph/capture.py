@@ -49,6 +49,7 @@ class Capture:
         self.locks: list[Any] = []  # held until what the run has written is settled
         self.watching = contextlib.ExitStack()  # what the run is observed by
         self.broken = ""  # why it cannot be replayed
+        self.settled = False  # what it recorded has its value, or is undone
         self.first = _op.next_seq()  # of the history that is made in here
 
     def __enter__(self) -> Capture:
@@ -127,6 +128,7 @@ class Capture:
         for leaf, grad, _ in self.grads.values():
             GRAD.__set__(leaf, grad)
         renew(self)
+        self.settled = True
 
     def finish(self) -> None:
         """Compute what was recorded, as if the ops had run one by one."""
@@ -134,6 +136,7 @@ class Capture:
         run_eagerly(self)
         while self.locks:
             self.locks.pop().release()
+        self.settled = True
         if self.checks is not None:
             self.checks.look(int(self.checks.flag._storage.node.data))
 

@@ -8,7 +8,6 @@ wrote outside is written again (see observe.py and guards.py).
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import functools
 import gc
@@ -200,7 +199,8 @@ class _Replay:
         grads = [(x, x.grad) for i, (x, _, _) in capture.grads.items() if i not in capture.born]
         position = {id(x._storage): i for i, x in enumerate(args)}
         mine = {id(x) for x in args}
-        others = [s for x, s, _ in capture.tensors.values() if id(x) not in mine]
+        # of an argument's memory the run makes handles too: only places tell of those outside
+        others = [s for _, s, _ in capture.tensors.values() if id(s) not in position]
         others += [x._storage for x in observer.tensors.values()]
         # an argument that is also found outside is the same memory in each replay, or in none
         self.outside = {id(s) for s in others}
@@ -659,12 +659,10 @@ class Compiled:
         with _CAPTURING if self.on_device else self.lock, self.lock:
             out, _ = self.replay(args, kwargs)
         if out is _MISSED:
-            with contextlib.ExitStack() as held:
-                held.enter_context(_CAPTURING)
-                held.enter_context(self.lock)
+            with _CAPTURING, self.lock:
                 out, some = self.replay(args, kwargs)
                 if out is _MISSED:
-                    out = self.capture_anew(some, args, kwargs, held)
+                    out = self.capture_anew(some, args, kwargs)
         return self.fn(*args, **kwargs) if out is _EAGERLY else out
 
     def replay(self, args: Any, kwargs: Any) -> tuple[Any, Sequence[_Replay]]:
@@ -693,9 +691,7 @@ class Compiled:
                         lock.release()
         return _MISSED, some
 
-    def capture_anew(
-        self, some: Sequence[_Replay], args: Any, kwargs: Any, held: contextlib.ExitStack
-    ) -> Any:
+    def capture_anew(self, some: Sequence[_Replay], args: Any, kwargs: Any) -> Any:
         """Capture a call that no replay fits."""
         tensors: list[Tensor] = []
         key, self.numbers = self.key(args, kwargs, tensors)
@@ -710,7 +706,12 @@ class Compiled:
             node.data = x.device.backend.apart(x)
         try:
             with Capture() as capture:
-                return self.capture(capture, key, tensors, args, kwargs, held)
+                try:
+                    return self.capture(capture, key, tensors, args, kwargs)
+                except BaseException:
+                    if not capture.settled:  # an interrupt came when the function was over
+                        capture.finish()
+                    raise
         finally:
             for node in nodes:
                 node.data = None
@@ -811,9 +812,8 @@ class Compiled:
         return [(p, 0, 0) for p in places], sum(r.hits for r in self.replays[last])
 
     def capture(
-        self, capture: Capture, key: Any, tensors: list[Tensor], args: Any, kwargs: Any,
-        held: contextlib.ExitStack,
-    ) -> Any:  # fmt: skip
+        self, capture: Capture, key: Any, tensors: list[Tensor], args: Any, kwargs: Any
+    ) -> Any:
         self.captured += 1
         flush()
         nodes = [(x._node, x._storage.node) for x in tensors]
@@ -822,10 +822,15 @@ class Compiled:
         observer = Observer(self.fn, fed)
         given = self.fed.get(key[0]) or any(g is not v for _, g, v in fed.values())
 
+        alone = True
+
         def go_on() -> None:  # what is left of the function may wait for other threads
+            nonlocal alone
             if not given:
                 capture.watching.close()
-                held.close()
+                alone = False
+                self.lock.release()
+                _CAPTURING.release()
 
         mode.capture, capture.go_on = capture, go_on
         try:
@@ -848,10 +853,14 @@ class Compiled:
             why = observer.asks if given and not capture.broken else ""
         finally:
             mode.capture = None
+            if not alone:
+                _CAPTURING.acquire()
+                self.lock.acquire()
             observer.take_back()
         if why:  # all is as it was before the run; what is wrong may be the function's own
             capture.undo()
             observer.undo()
+            observer.restore()
             result = self.fn(*args, **kwargs)
             self.broken(why, observer, key[0])
             return result
@@ -881,8 +890,7 @@ class Compiled:
     ) -> Any:  # fmt: skip
         """After a captured run: keep a replay of it if there can be one."""
         if capture.broken:
-            with self.lock:
-                self.broken(capture.broken, observer, key[0])
+            self.broken(capture.broken, observer, key[0])
             return observer.without_numbers(result)
         gc.collect()  # what only a cycle of dead objects holds would be computed
         found = observer.finish(result)
@@ -917,6 +925,7 @@ class Compiled:
             raise
         finally:
             observer.settle(found.effects)
+        capture.settled = True
         if replay.places and not self.places:
             self.places = True
             key, _ = self.key(args, kwargs, [])

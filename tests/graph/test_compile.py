@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import threading
 import warnings
@@ -788,3 +789,46 @@ def test_a_step_leaves_the_copies_of_its_parameters_alone(device: str) -> None:
         step(pf.ones(2, 3, device=device))
         assert twin.weight.tolist() == before
         assert net.weight.tolist() != before
+
+
+def test_an_error_that_a_changing_number_leads_to(device: str) -> None:
+    class Count:
+        n = 0
+
+    def step(x: Any) -> Any:
+        count.n += 1
+        if count.n == 4:
+            raise ValueError("four")
+        return x * count.n
+
+    count, f, seen = Count(), pf.compile(step), []
+    for _ in range(6):
+        try:
+            seen.append(f(pf.ones(1, device=device)).item())
+        except ValueError:
+            seen.append(count.n)
+    assert seen == [1, 2, 3, 4, 5, 6]
+
+
+def test_an_interrupt_after_a_captured_run(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    observer = importlib.import_module("pyframe.graph.observe").Observer
+    total = pf.zeros(3, device=device)
+
+    @pf.compile
+    def step(x: Any) -> Any:
+        total.add_(x)
+        total.mul_(2)
+        return x * 2
+
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    x = pf.ones(3, device=device)
+    with monkeypatch.context() as patch:
+        patch.setattr(observer, "finish", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            step(x)
+    assert total.tolist() == [2, 2, 2]
+    total.copy_(x)
+    assert step(x).tolist() == [2, 2, 2]
+    assert total.tolist() == [4, 4, 4]
