@@ -34,8 +34,9 @@ from pyframe.graph.program import (
     Store,
     Valid,
 )  # fmt: skip
-from pyframe.ops import bound, bound_routines
+from pyframe.ops import bound
 from pyframe.ops.bound import ufunc_call
+from pyframe.ops.bound_routines import sum_calls
 from pyframe.ops.op import REGISTRY
 
 Array: TypeAlias = np.ndarray
@@ -44,6 +45,7 @@ Call = tuple[Callable[..., Any], tuple[Any, ...]]
 Ranges = tuple[slice, ...]
 
 BLOCK = 1 << 16  # elements of a block: its arrays stay in the L2 cache
+MAX_BLOCKS = 1 << 12  # of a kernel: each is planned, and a plan is not to take long
 SPLIT = 1 << 20  # elements times instructions from which threads pay
 FOLDS = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 
@@ -561,7 +563,7 @@ class _Body:
         block = list(space)
         cut = []
         for d in reversed(kept):
-            block[d] = min(space[d], max(BLOCK // row, 1))
+            block[d] = min(space[d], max(max(BLOCK, size // MAX_BLOCKS) // row, 1))
             row *= block[d]
             if block[d] < space[d]:
                 cut.append(d)
@@ -609,7 +611,10 @@ class _Body:
     def combined(self, n: int, partial: Array, calls: list[Call]) -> Array:
         i = self.code[n]
         out = np.empty(self.shapes[n], partial.dtype)
-        calls.append((FOLDS[i.op].reduce, (partial, 0, partial.dtype, out)))
+        if i.op == "sum":
+            calls += sum_calls(partial, (0,), out[None], np.empty)
+        else:
+            calls.append((FOLDS[i.op].reduce, (partial, 0, partial.dtype, out)))
         if out.dtype != i.dtype.numpy:
             narrow = np.empty(out.shape, i.dtype.numpy)
             calls.append((np.copyto, (narrow, out)))
@@ -823,15 +828,14 @@ class _Block:
         if fold is None:
             fn: Any = REGISTRY[i.op].numpy
             self.calls.append((_copy_result, (fn, out, x, i.axes, True)))
-        elif i.op == "sum" and (product := bound_routines.sum_as_product(x, i.axes, out)):
-            self.calls.append(product)
-        elif out.dtype == _acc(i):
-            self.calls.append((fold.reduce, (x, i.axes, out.dtype, out, True)))
-        else:
-            acc = self.scratch(out.shape, _acc(i))
-            self.calls.append((fold.reduce, (x, i.axes, acc.dtype, acc, True)))
-            self.calls.append((np.copyto, (out, acc)))
+        elif i.op == "sum":
+            acc = out if out.dtype == _acc(i) else self.scratch(out.shape, _acc(i))
+            self.calls += sum_calls(x, i.axes, acc, self.scratch)
+            if acc is not out:
+                self.calls.append((np.copyto, (out, acc)))
             self.unscratch()
+        else:
+            self.calls.append((fold.reduce, (x, i.axes, out.dtype, out, True)))
 
     # --- stores
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt
+from pyframe.devices import mode
 from pyframe.ops import (
     bound_routines,
     check,
@@ -18,6 +19,7 @@ from pyframe.ops import (
     movement as mv,
     op as _op,
 )
+from pyframe.ops.bound_routines import ALONE, BLOCK, FEW, ONES, TERMS, sum_calls
 from pyframe.ops.op import REDUCTION, ROUTINE, Op, apply
 from pyframe.ops.public import public, results
 from pyframe.tensor import Tensor, from_numpy, normalize_dim
@@ -26,11 +28,14 @@ from pyframe.tensor import Tensor, from_numpy, normalize_dim
 class Fold:
     """How WGSL reduces: the start value, the step over accumulator {a} and element {x}.
 
-    `arg` keeps the index of the winner beside it.
+    `arg` keeps the index of the winner beside it. `sums` is the type in which it rounds what it
+    adds up, so that many are added in blocks.
     """
 
-    def __init__(self, init: dict[str, str], combine: str, arg: bool = False) -> None:
-        self.init, self.combine, self.arg = init, combine, arg
+    def __init__(
+        self, init: dict[str, str], combine: str, arg: bool = False, sums: str = ""
+    ) -> None:
+        self.init, self.combine, self.arg, self.sums = init, combine, arg, sums
 
 
 def _reduced(shape: tuple[int, ...], axes: tuple[int, ...], keepdim: bool) -> tuple[int, ...]:
@@ -64,10 +69,35 @@ def _folded(fn: np.ufunc, x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -
     return out.reshape(shape)
 
 
-def _sum_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
-    if x.dtype == np.float16:
-        return np.add.reduce(x, axes, np.float32, None, keepdim)
-    return _folded(np.add, x, axes, keepdim)
+def sum_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
+    """The sum over axes, of float16 in float32; see `sum_calls`, but few numbers need no plan."""
+    ones = ONES.get(x.dtype)
+    whole = x.flags.c_contiguous
+    if ones is not None and whole and x.ndim == 2 and 128 < x.size <= ALONE:
+        n, m = x.shape
+        blocks = n // BLOCK
+        if axes == (0,) and (n <= 2 * BLOCK or (blocks * BLOCK == n and blocks <= FEW)):
+            if n > 2 * BLOCK:
+                x = np.matmul(ones[:BLOCK], x.reshape(blocks, BLOCK, m))
+            out = np.matmul(ones[: len(x)], x)
+            return out[None] if keepdim else out
+        if axes == (1,) and m <= TERMS:
+            out = np.matmul(x, ones[:m])
+            return out[:, None] if keepdim else out
+    acc = np.float32 if x.dtype == np.float16 else x.dtype
+    last = whole and axes[:1] == (x.ndim - len(axes),)
+    if x.size < 2048 and (last or x.size <= 128 or x.size <= BLOCK * x.shape[-1]):
+        return np.add.reduce(x, axes, acc, None, keepdim)
+    shape = _reduced(x.shape, axes, True)
+    n = x.size // math.prod(shape)
+    if x.dtype.kind not in "fc" or (n <= 4 and acc is x.dtype):
+        return _folded(np.add, x, axes, keepdim)
+    if last and (n > TERMS or ones is None):
+        return np.add.reduce(x, axes, acc, None, keepdim)  # NumPy adds these up by halves
+    out = np.empty(shape, acc)
+    for call, args in sum_calls(x, axes, out, np.empty):
+        call(*args)
+    return out if keepdim else out.reshape(_reduced(x.shape, axes, False))
 
 
 def _prod_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
@@ -98,8 +128,8 @@ HIGHEST = {"f32": "pf_inf_f32()", "i32": "2147483647", "u32": "4294967295u"}
 ZERO = dict.fromkeys(("f32", "i32", "u32"), "0")
 
 sum_op = Op(
-    "sum", REDUCTION, "x", "axes keepdim", infer=_infer, numpy=_sum_numpy,
-    wgsl=Fold(ZERO, "{a} + {x}"),
+    "sum", REDUCTION, "x", "axes keepdim", infer=_infer, numpy=sum_numpy,
+    wgsl=Fold(ZERO, "{a} + {x}", sums="f32"),
     x=lambda g, x_spec, axes: mv.expand(_kept(g, x_spec, axes), x_spec.shape),
 )  # fmt: skip
 prod_op = Op(
@@ -219,11 +249,11 @@ def mean(
     check.floats_or_complex("mean", input)
     axes = axes_of("mean", input, dim)
     n = count(input, axes)
-    total = sum(_wider(input), axes, keepdim)
+    total = sum(widened(input), axes, keepdim)
     return (total / n if n else total * math.nan).to(input.dtype)
 
 
-def _wider(x: Tensor) -> Tensor:
+def widened(x: Tensor) -> Tensor:
     """float16 and bfloat16 as float32: a sum (of squares) overflows where what is made of it
     does not."""
     return x.to(dt.float32) if x.dtype in (dt.float16, dt.bfloat16) else x
@@ -398,6 +428,8 @@ def absolute_square(x: Tensor) -> Tensor:
 
 def root(x: Tensor) -> Tensor:
     """sqrt(x) whose gradient at 0 is 0, as that of PyTorch's norms and deviations."""
+    if not (mode.grad and x.requires_grad):
+        return el.sqrt(x)
     zero = el.eq(x, 0)
     return el.where(zero, 0.0, el.sqrt(el.where(zero, 1.0, x)))
 
@@ -405,20 +437,27 @@ def root(x: Tensor) -> Tensor:
 def _moments(
     name: str, input: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: Any
 ) -> tuple[Tensor, Tensor]:
-    """(variance, mean): the mean of `total` and its squares divided by n - correction."""
+    """(variance, mean), the dims of the mean kept as 1: squares divided by n - correction."""
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     check.floats_or_complex(name, input)
     if correction is None:
         correction = 0 if unbiased is False else 1
     axes = axes_of(name, input, dim)
-    x = _wider(input)
-    middle = mean(x, axes, True) if x.ndim else mean(x)
-    total = sum(absolute_square(x - middle), axes, keepdim)
-    left = builtins.max(count(x, axes) - correction, 0)
-    if not keepdim:
-        middle = mv.reshape(middle, total._node.shape)
-    return total / left, middle
+    x = widened(input)
+    n = count(x, axes)
+    middle = apply(sum_op, (x,), (axes, True)) / n if n else mean(x, axes, True)
+    total = squares(x - middle, axes, keepdim, n)
+    return total / builtins.max(n - correction, 0), middle
+
+
+def squares(centered: Tensor, axes: tuple[int, ...], keepdim: bool, n: int) -> Tensor:
+    """The sum of |x - mean|^2 over dims of n elements, given x - mean: what the rounding of a
+    large mean adds to it is n times the square of what is left of the mean."""
+    total = apply(sum_op, (absolute_square(centered),), (axes, keepdim))
+    left = absolute_square(apply(sum_op, (centered.detach(),), (axes, keepdim))) / n
+    left = el.clamp(left, max=dt.finfo(left.dtype).max)  # inf - inf would be NaN
+    return total - el.minimum(left, total.detach())
 
 
 def var(
@@ -445,6 +484,7 @@ def var_mean(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(var, mean) over dims."""
     variance, middle = _moments("var_mean", input, dim, unbiased, keepdim, correction)
+    middle = middle if keepdim else mv.reshape(middle, variance._node.shape)
     return variance.to(input.dtype.to_real()), middle.to(input.dtype)
 
 
@@ -454,6 +494,7 @@ def std_mean(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(std, mean) over dims."""
     variance, middle = _moments("std_mean", input, dim, unbiased, keepdim, correction)
+    middle = middle if keepdim else mv.reshape(middle, variance._node.shape)
     return root(variance).to(input.dtype.to_real()), middle.to(input.dtype)
 
 
@@ -489,11 +530,13 @@ def cov(
     if observations == 0:
         return mv.squeeze(x @ x.conj().mT * math.nan)
     if weights is None:
-        centered = x - mean(x, 1, True)
+        centered = x - mean(x, 1, True).detach()  # rounded if it is large: what is left of it
+        centered = centered - mean(centered, 1, True)  # goes next
         left: Any = builtins.max(observations - correction, 0)
         return mv.squeeze(centered @ centered.conj().mT / left)
     total = sum(weights)
-    centered = x - sum(x * weights, 1, True) / total
+    centered = x - (sum(x * weights, 1, True) / total).detach()
+    centered = centered - sum(centered * weights, 1, True) / total
     left = total
     if aweights is not None and correction:
         left = total - correction * sum(weights * aweights) / total
@@ -589,7 +632,7 @@ def vector_norm(
     if ord in (math.inf, -math.inf) or ord < 0:
         no_empty("norm", x, axes, True)
     if ord == 2:
-        return root(sum(absolute_square(_wider(x)), axes, keepdim)).to(x.dtype.to_real())
+        return root(sum(absolute_square(widened(x)), axes, keepdim)).to(x.dtype.to_real())
     size = el.abs(x)
     if ord in (math.inf, -math.inf):
         return apply(amax_op if ord > 0 else amin_op, (size,), (axes, keepdim))
@@ -597,7 +640,7 @@ def vector_norm(
         return sum(el.where(el.eq(size, 0), el.floor(size), 1.0), axes, keepdim)
     if ord == 1:
         return sum(size, axes, keepdim)
-    return _power(sum(_power(_wider(size), ord), axes, keepdim), 1.0 / ord).to(size.dtype)
+    return _power(sum(_power(widened(size), ord), axes, keepdim), 1.0 / ord).to(size.dtype)
 
 
 def _power(x: Tensor, p: float) -> Tensor:
@@ -634,14 +677,16 @@ def hash_tensor(input: Tensor, dim: Any = None, *, keepdim: bool = False, mode: 
 
 
 def _softmax_numpy(x: np.ndarray, dim: int) -> np.ndarray:
+    x = x.astype(np.float32) if x.dtype == np.float16 else x
     y = np.exp(x - np.maximum.reduce(x, dim, None, None, True))
-    y /= np.add.reduce(y, dim, None, None, True)
+    y /= sum_numpy(y, (dim,), True)
     return y
 
 
 def _log_softmax_numpy(x: np.ndarray, dim: int) -> np.ndarray:
+    x = x.astype(np.float32) if x.dtype == np.float16 else x
     y = x - np.maximum.reduce(x, dim, None, None, True)
-    y -= np.log(np.add.reduce(np.exp(y), dim, None, None, True))
+    y -= np.log(sum_numpy(np.exp(y), (dim,), True))
     return y
 
 

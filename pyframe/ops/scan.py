@@ -33,15 +33,38 @@ def _plan(kind: int) -> Any:
     return plan
 
 
+WIDER = {np.dtype(a): np.dtype(b) for a, b in (("f2", "f4"), ("f4", "f8"), ("c8", "c16"))}
+CHUNK = 1 << 15  # numbers that are scanned at once: wide, they still lie in cache
+
+
 def _accumulate(fn: np.ufunc) -> Any:
     def run(x: np.ndarray) -> np.ndarray:
-        acc = np.float32 if x.dtype == np.float16 else x.dtype
+        """The scan of (outer, n, inner) along its middle; floats are scanned as wider ones."""
+        acc = WIDER.get(x.dtype, x.dtype)
         outer, n, inner = x.shape
-        if inner < 32 or outer * inner < 256 or not n:
-            return np.asarray(fn.accumulate(x, axis=1, dtype=acc))
-        out = x.astype(acc)  # of many rows all at once, which NumPy does one by one
-        for i in range(1, n):
-            fn(out[:, i - 1], out[:, i], out=out[:, i])
+        if inner >= 32 and outer * inner >= 256 and n:
+            out = x.copy()  # of many rows all at once, which NumPy does one by one
+            total = out[:, 0].astype(acc)
+            for i in range(1, n):
+                if acc == x.dtype:
+                    total = fn(total, out[:, i], out=out[:, i])
+                else:
+                    out[:, i] = fn(total, out[:, i], out=total)
+            return out
+        if acc == x.dtype or x.size <= CHUNK:
+            return np.asarray(fn.accumulate(x, 1, acc))
+        out = np.empty(x.shape, x.dtype)
+        columns = max(min(CHUNK // inner, n), 1)
+        rows = max(CHUNK // (columns * inner), 1)
+        for o in range(0, outer, rows):
+            for i in range(0, n, columns):
+                here = slice(o, o + rows), slice(i, i + columns)
+                part = x[here].astype(acc)
+                if i:
+                    fn(part[:, 0], total, out=part[:, 0])
+                part = fn.accumulate(part, 1)
+                total = part[:, -1]
+                out[here] = part
         return out
 
     return run
@@ -104,9 +127,10 @@ def _cumprod_grad(g: Tensor, y: Tensor, x: Tensor, zeros: int = 2) -> Tensor:
 
 
 def _logcumsumexp_numpy(x: np.ndarray) -> np.ndarray:
+    acc = WIDER.get(x.dtype, x.dtype)
     if x.dtype.kind != "c":
-        return np.asarray(np.logaddexp.accumulate(x, axis=1))
-    out = x.copy()
+        return np.asarray(np.logaddexp.accumulate(x, 1, acc))
+    out = x.astype(acc)
     for i in range(1, x.shape[1]):
         a, b = out[:, i - 1], x[:, i]
         first = a.real >= b.real

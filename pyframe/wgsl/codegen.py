@@ -21,6 +21,7 @@ from pyframe.wgsl import library
 THREADS = 256
 ONE_THREAD_A_ROW = 32  # a shorter row is folded by one thread
 COLUMNS = 16  # neighbouring results that a workgroup folds together, where they lie side by side
+SUMMED = 32  # numbers that one thread adds one after the other
 ROUNDS = 1 << 13  # of a loop: Mesa's software driver stops a thread after 65535 of all its loops
 
 
@@ -464,10 +465,12 @@ class _Rows:
         first, step = ("lane", self.width) if shared else ("0", 1)
         body = [*_index_lines(r, plan, axes, "\n".join(inner.lines)), *inner.lines]
         times = self.times(level)
+        sums = [names[k] for k in folds if self.fold(k)[0].sums == self.fold(k)[1]]
+        carry, total = self.carry(scope, sums, -(-size // step), min(times, SUMMED))
         head = "for (var {0} = {1}; {0} < {2}; {0} += {3}) {{"
         if times == 1:
             scope.lines.append(head.format(r, first, size, step))
-            scope.lines += ["  " + x for x in body]
+            scope.lines += ["  " + x for x in (*body, *carry)]
         else:
             s = f"s{level}"
             scope.lines.append(head.format(s, first, size, step * times))
@@ -475,11 +478,33 @@ class _Rows:
                 scope.lines.append(f"  if ({s} + {k * step} < {size}) {{")
                 scope.lines += ["    " + x for x in (f"let {r} = {s} + {k * step};", *body)]
                 scope.lines.append("  }")
-        scope.lines.append("}")
+                if (k + 1) % SUMMED == 0 or k + 1 == times:
+                    scope.lines += ["  " + x for x in carry]
+        scope.lines += ["}", *total]
         for n, k in enumerate(folds):
             if shared:
                 self.combine(scope, k, names[k], n)
             scope.names[k] = scope.let(self.result(k, names[k]))
+
+    def carry(
+        self, scope: _Scope, sums: list[str], terms: int, each: int
+    ) -> tuple[list[str], list[str]]:
+        """What follows `each` terms of the loop that makes `sums`, and what follows the loop: a
+        thread adds SUMMED numbers, then SUMMED such sums, and so on, so that errors stay small."""
+        if not sums or terms <= 2 * SUMMED:
+            return [], []
+        depth = range(1, math.ceil(math.log(terms, SUMMED)))
+        kept = [sums, *[[f"{name}_{k}" for name in sums] for k in depth]]
+        counter = f"n{self.count}"
+        scope.lines += [f"var {name} = f32(0);" for names in kept[1:] for name in names]
+        scope.lines.append(f"var {counter} = 0;")
+        after = [f"{counter} += 1;"]
+        for k in depth:
+            after.append(f"if (({counter} & {SUMMED**k // each - 1}) == 0) {{")
+            pairs = zip(kept[k - 1], kept[k], strict=True)
+            after += [f"{to} += {name}; {name} = f32(0);" for name, to in pairs]
+        after.append("}" * len(depth))
+        return after, [f"{n} += {n}_{k};" for k in depth for n in sums]
 
     def times(self, level: int) -> int:
         """How often the body of the loop over `level` stands in the text, so that a thread passes

@@ -272,6 +272,43 @@ def test_native_norms_give_their_statistics(torch: Any) -> None:
             same(got, want)
 
 
+# of float16 and bfloat16 in float32: squares are more than float16 has
+HALF: dict[str, Any] = {
+    "layer_norm": lambda t, f, x, w: f.layer_norm(x * 256, (6,), w, w),
+    "group_norm": lambda t, f, x, w: f.group_norm(x * 256, 2),
+    "instance_norm": lambda t, f, x, w: f.instance_norm(x * 256),
+    "batch_norm": lambda t, f, x, w: f.batch_norm(x * 256, None, None, training=True),
+    "batch_norm_fixed": lambda t, f, x, w: f.batch_norm(x, w[:4] * 3, w[:4].abs(), w[:4], w[:4]),
+    "rms_norm": lambda t, f, x, w: f.rms_norm(x * 256, (6,), w),
+    "softmax": lambda t, f, x, w: f.softmax(x * 8, 1),
+    "log_softmax": lambda t, f, x, w: f.log_softmax(x * 8, -1),
+    "cross_entropy": lambda t, f, x, w: f.cross_entropy(x.reshape(8, 18), t.arange(8)),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", HALF)
+def test_half_precision_is_rounded_once(name: str, dtype: str, torch: Any) -> None:
+    ours, theirs = getattr(pf, dtype), getattr(torch, dtype)
+    rounded = [torch.from_numpy(rng().integers(-9, 9, s) / 8).to(theirs) for s in ((2, 4, 3, 6), 6)]
+    got = HALF[name](pf, F, *(pf.from_numpy(a.float().numpy()).to(ours) for a in rounded))
+    want = HALF[name](torch, torch.nn.functional, *(a.double() for a in rounded)).to(theirs)
+    assert got.dtype is ours
+    digit = torch.finfo(theirs).eps  # as much as two roundings may differ by, at the most
+    np.testing.assert_allclose(got.float().numpy(), want.float().numpy(), digit, digit / 100)
+
+
+def test_statistics_of_half_precision_have_the_parameters_dtype() -> None:
+    x, w = pf.ones(2, 4, 3, dtype=pf.float16), pf.ones(4)
+    for params, kept in ((None, pf.float16), (w.half(), pf.float16), (w, pf.float32)):
+        for found in (
+            pf.native_batch_norm(x, params, params, None, None, True, 0.1, 1e-5),
+            pf.native_group_norm(x, params, params, 2, 4, 3, 2, 1e-5),
+            pf.native_layer_norm(x.mT, (4,), params, params, 1e-5),
+        ):
+            assert [v.dtype for v in found] == [pf.float16, kept, kept]
+
+
 # --- dropout
 
 

@@ -202,21 +202,36 @@ def _deprecated(name: str, input: Tensor, expected: str) -> None:
 
 
 def _affine(
-    out: Tensor, weight: Tensor | None, bias: Tensor | None, shape: tuple[int, ...]
+    out: Tensor, weight: Tensor | None, bias: Tensor | None, shape: tuple[int, ...], dtype: dt.dtype
 ) -> Tensor:
-    """out * weight + bias, both of them in `shape`."""
+    """out * weight + bias, both of them in `shape`, as `dtype`."""
     if weight is not None:
         out = out * (weight if weight._node.shape == shape else mv.reshape(weight, shape))
     if bias is not None:
         out = out + (bias if bias._node.shape == shape else mv.reshape(bias, shape))
-    return out
+    return out.to(dtype)
 
 
-def _standard(input: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, ...]:
-    """((x - mean) / sqrt(var + eps), mean, var, 1 / sqrt(var + eps)) over dims, which stay as 1."""
-    mean = rd.mean(input, dims, True)
-    centered = input - mean
-    var = rd.mean(centered * centered, dims, True)
+def _kept(input: Tensor, params: tuple[Tensor | None, ...], *statistics: Tensor) -> Any:
+    """Statistics in the dtype of the parameters, or of the input."""
+    dtype = next((p.dtype for p in params if p is not None), input.dtype)
+    return [x.to(dtype) for x in statistics]
+
+
+def _standard(
+    input: Tensor, dims: tuple[int, ...], eps: float, batch: bool = False
+) -> tuple[Tensor, ...]:
+    """((x - mean) / sqrt(var + eps), mean, var, 1 / sqrt(var + eps)) over dims, which stay as 1;
+    of float16 and bfloat16 in float32. What the rounding of a mean that is 10^5 times the
+    deviation adds to the variance counts in statistics that are kept, those of a `batch`."""
+    x = rd.widened(input)
+    n = rd.count(x, dims)
+    mean = apply(rd.sum_op, (x,), (dims, True)) / n
+    centered = x - mean
+    if batch:
+        var = rd.squares(centered, dims, True, n) / n
+    else:
+        var = apply(rd.sum_op, (centered * centered,), (dims, True)) / n
     rstd = el.rsqrt(var + eps)
     return centered * rstd, mean, var, rstd
 
@@ -242,7 +257,7 @@ def _last_dims(name: str, input: Tensor, normalized_shape: Any, **params: Any) -
                 f"{what} of shape {list(x.shape)} and normalized_shape = {list(shape)}"
             )
     check.floats(name, input)
-    return tuple(range(-k, 0))
+    return tuple(range(input.ndim - k, input.ndim))
 
 
 def layer_norm(
@@ -260,8 +275,8 @@ def native_layer_norm(
     dims = _last_dims("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     check.params_like("layer_norm", input, weight=weight, bias=bias)
     out, mean, _, rstd = _standard(input, dims, eps)
-    out = _affine(out, weight, bias, input._node.shape[-len(dims) :])
-    return out, mean.detach(), rstd.detach()
+    out = _affine(out, weight, bias, input._node.shape[-len(dims) :], input.dtype)
+    return out, *_kept(input, (weight, bias), mean.detach(), rstd.detach())
 
 
 def rms_norm(
@@ -272,8 +287,9 @@ def rms_norm(
     dims = _last_dims("rms_norm", input, normalized_shape, weight=weight)
     if eps is None:
         eps = dt.finfo(input.dtype).eps
-    out = input * el.rsqrt(rd.mean(input * input, dims, True) + eps)
-    return _affine(out, weight, None, input._node.shape[-len(dims) :])
+    x = rd.widened(input)
+    out = x * el.rsqrt(rd.mean(x * x, dims, True) + eps)
+    return _affine(out, weight, None, input._node.shape[-len(dims) :], input.dtype)
 
 
 def _check_channels(name: str, input: Tensor, n: int, **params: Tensor | None) -> None:
@@ -329,14 +345,16 @@ def native_batch_norm(
                 "batch_norm: Expected running_mean and running_var to be defined when "
                 "training=False; pass both, or training=True"
             )
-        scale = el.rsqrt(running_var + eps)
+        scale = el.rsqrt(rd.widened(running_var) + eps)
         scale = scale if weight is None else scale * weight
-        out = (input - mv.reshape(running_mean, row)) * mv.reshape(scale, row)
-        return _affine(out, None, bias, row), none, none
-    out, mean, var, rstd = _standard(input, (0, *range(2, len(shape))), eps)
+        out = (rd.widened(input) - mv.reshape(running_mean, row)) * mv.reshape(scale, row)
+        return _affine(out, None, bias, row, input.dtype), none, none
+    out, mean, var, rstd = _standard(input, (0, *range(2, len(shape))), eps, True)
     _move(running_mean, mv.reshape(mean, (c,)), momentum)
     _move(running_var, _unbiased(var, math.prod(shape) // c).reshape(c), momentum)
-    return _affine(out, weight, bias, row), *(x.detach().reshape(c) for x in (mean, rstd))
+    kept = [mv.reshape(x.detach(), (c,)) for x in (mean, rstd)]
+    out = _affine(out, weight, bias, row, input.dtype)
+    return out, *_kept(input, (weight, bias, running_mean), *kept)
 
 
 def _unbiased(var: Tensor, n: int) -> Tensor:
@@ -379,10 +397,10 @@ def instance_norm(
     )  # fmt: skip
     if 0 in shape:
         return input.clone()
-    out, mean, var, _ = _standard(input, tuple(range(2, len(shape))), eps)
+    out, mean, var, _ = _standard(input, tuple(range(2, len(shape))), eps, True)
     _move(running_mean, rd.mean(mean, 0).reshape(shape[1]), momentum)
     _move(running_var, rd.mean(_unbiased(var, n), 0).reshape(shape[1]), momentum)
-    return _affine(out, weight, bias, (shape[1], *(1,) * (len(shape) - 2)))
+    return _affine(out, weight, bias, (shape[1], *(1,) * (len(shape) - 2)), input.dtype)
 
 
 def group_norm(
@@ -421,8 +439,8 @@ def native_group_norm(
     _check_channels("group_norm", input, C, weight=weight, bias=bias)
     shape = input._node.shape
     out, mean, _, rstd = _standard(input.reshape(N, group, C // group * HxW), (2,), eps)
-    out = _affine(out.reshape(shape), weight, bias, (C, *(1,) * (len(shape) - 2)))
-    return out, mv.squeeze(mean, 2), mv.squeeze(rstd, 2)
+    out = _affine(out.reshape(shape), weight, bias, (C, *(1,) * (len(shape) - 2)), input.dtype)
+    return out, *_kept(input, (weight, bias), mv.squeeze(mean, 2), mv.squeeze(rstd, 2))
 
 
 def local_response_norm(

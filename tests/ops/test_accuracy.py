@@ -1,0 +1,214 @@
+"""Sums of numbers that are hard to add: errors are small beside the sum of the sizes of what is
+added, along each axis, on each device, eagerly and compiled."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+import pyframe.nn.functional as F
+from pyframe.wgsl import codegen
+
+HOW = ["eager", "compiled", "gpu"]
+
+
+@functools.cache
+def hard(shape: tuple[int, ...]) -> list[np.ndarray]:
+    """Numbers far from 0; many after which ones are less than half of a last digit; signs that
+    alternate."""
+    rng = np.random.default_rng(0)
+    n = int(np.prod(shape))
+    far = 2000 + rng.standard_normal(n)
+    large_first = np.where(np.arange(n) < n // 2, 4096.0, 1.0)
+    alternating = (1 + 1e-3 * rng.standard_normal(n)) * (-1.0) ** np.arange(n)
+    return [x.reshape(shape).astype(np.float32) for x in (far, large_first, alternating)]
+
+
+def made_for(how: str, fn: Callable[..., Any]) -> Callable[..., Any]:
+    """fn(the module, its nn.functional, tensors…) as a function of arrays."""
+    call = pf.compile(lambda *xs: fn(pf, F, *xs)) if how == "compiled" else None
+
+    def run(*arrays: np.ndarray) -> Any:
+        tensors = [pf.from_numpy(a).to("gpu" if how == "gpu" else "cpu") for a in arrays]
+        if call is None:
+            return fn(pf, F, *tensors).cpu().numpy()
+        call(*tensors)  # captured at the first time
+        return call(*tensors).numpy()
+
+    return run
+
+
+@pytest.fixture(params=HOW)
+def how(request: pytest.FixtureRequest) -> str:
+    if request.param == "gpu":
+        request.getfixturevalue("gpu")
+    return str(request.param)
+
+
+def gradient(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The gradient of `fn` for an extra operand of ones of size `shape(x)`."""
+
+    def run(t: Any, f: Any, x: Any, d: Any) -> Any:
+        w = t.ones_like(x.select(d, 0)).requires_grad_()
+        (g,) = t.autograd.grad(fn(t, f, w, x, d), w)
+        return g
+
+    return run
+
+
+# fn(the module, its nn.functional, x, d) is linear in x: what it gives for |x| bounds its errors
+SUMS: dict[str, Callable[..., Any]] = {
+    "sum": lambda t, f, x, d: x.sum(d),
+    "mean": lambda t, f, x, d: x.mean(d),
+    "nansum": lambda t, f, x, d: x.nansum(d, keepdim=True),
+    "sum_to_size": lambda t, f, x, d: x.sum_to_size(x.select(d, 0).unsqueeze(d).shape),
+    "transposed": lambda t, f, x, d: x.transpose(0, -1).sum(-1 - d),
+    "every_other": lambda t, f, x, d: x[..., ::2].sum(d),
+    "trapezoid": lambda t, f, x, d: t.trapezoid(x, dim=d),
+    "cumsum": lambda t, f, x, d: x.cumsum(d),
+    "cumulative_trapezoid": lambda t, f, x, d: t.cumulative_trapezoid(x, dim=d),
+    "broadcast": gradient(lambda t, f, w, x, d: (x * w.unsqueeze(d)).sum()),
+    "loss": lambda t, f, x, d: f.mse_loss(x, t.zeros_like(x), reduction="none").mean(d),
+}  # fmt: skip
+PLACES = [((20000, 4), 0), ((4, 20000), 1), ((9, 300, 40), 1)]
+
+
+@pytest.mark.parametrize(("shape", "d"), PLACES)
+@pytest.mark.parametrize("name", SUMS)
+def test_sums(name: str, shape: tuple[int, ...], d: int, how: str, torch: Any) -> None:
+    run = made_for(how, lambda t, f, x: SUMS[name](t, f, x, d))
+    for x in hard(shape):
+        want, size = (
+            SUMS[name](torch, torch.nn.functional, torch.from_numpy(a.astype(np.float64)), d)
+            for a in (x, np.abs(x))
+        )
+        assert np.all(np.abs(run(x) - want.numpy()) <= 4e-7 * size.numpy())
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+def test_sums_over_several_dims(axes: tuple[int, ...], how: str) -> None:
+    run = made_for(how, lambda t, f, x: x.sum(axes, keepdim=True))
+    for x in (*hard((200, 30, 50)), *hard((900, 7, 3))):
+        want, size = (a.sum(axes, np.float64, keepdims=True) for a in (x, np.abs(x)))
+        assert np.all(np.abs(run(x) - want) <= 4e-7 * size)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize(("shape", "d"), PLACES)
+def test_sums_of_other_dtypes(shape: tuple[int, ...], d: int, dtype: str) -> None:
+    eps = {"float16": 5e-4, "complex64": 4e-7}.get(dtype, 1e-15)
+    for x in hard(shape):
+        x = (x + 1j * x[::-1] if "complex" in dtype else x / 4096).astype(dtype)
+        want = x.sum(d, np.clongdouble if "complex" in dtype else np.longdouble)
+        size = np.abs(x).sum(d, np.longdouble)
+        assert np.all(np.abs(pf.from_numpy(x).sum(d).numpy() - want) <= eps * size)
+        assert np.all(np.abs(pf.from_numpy(x.T).sum(-1 - d).numpy().T - want) <= eps * size)
+
+
+@pytest.mark.parametrize("rounds", [None, 64, 16])  # then the loop's body stands there n times
+def test_long_columns_of_one_thread(
+    rounds: int | None, gpu: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    n = 1100 + (rounds or 0)
+    x = 2000 + np.random.default_rng(0).random((n, 8192), np.float32)
+    if rounds:
+        monkeypatch.setattr(codegen, "ROUNDS", rounds)
+    want = x.sum(0, np.float64)
+    np.testing.assert_allclose(pf.from_numpy(x).to(gpu).sum(0).cpu().numpy(), want, 5e-7)
+
+
+def test_sums_of_repeated_and_infinite_numbers() -> None:
+    x = pf.tensor([[1.5], [-2.0]])
+    assert x.expand(2, 1 << 25).sum(1).tolist() == [1.5 * (1 << 25), -2.0 * (1 << 25)]
+    assert x.expand(2, 300).sum((0, 1)).tolist() == -150.0
+    assert x.mT.expand(1 << 12, 2).sum(0).tolist() == [6144.0, -8192.0]
+    z = pf.full((300, 2), complex(np.inf, 1))
+    assert z.sum(0).tolist() == [complex(np.inf, 300)] * 2
+
+
+def test_long_scans_do_not_stall(how: str) -> None:
+    n = (1 << 24) + 100
+    assert made_for(how, lambda t, f, x: x.cumsum(0)[-1:])(np.ones(n, np.float32)) == [n]
+    run = made_for(how, lambda t, f, x: x.logcumsumexp(0)[-1])
+    for x in (np.zeros((2000000, 1), np.float32), np.zeros((50000, 40), np.float32)):
+        np.testing.assert_allclose(run(x), np.log(len(x)), 1e-6)
+
+
+# fn(the module, its nn.functional, x): errors are small beside the result
+SHARES: dict[str, Callable[..., Any]] = {
+    "logsumexp": lambda t, f, x: x.logsumexp(0),
+    "softmax": lambda t, f, x: x.softmax(0),
+    "log_softmax": lambda t, f, x: x.log_softmax(0),
+    "norm": lambda t, f, x: t.linalg.vector_norm(x + 5, dim=0),
+    "norm_3": lambda t, f, x: t.linalg.vector_norm(x + 5, 3, 0),
+    "normalize": lambda t, f, x: f.normalize(x + 5, dim=0),
+    "einsum": lambda t, f, x: t.einsum("ij,ij->j", x, x),
+    "cross_entropy": lambda t, f, x: f.cross_entropy(x, x.argmin(1)),
+    "avg_pool": lambda t, f, x: f.avg_pool2d((x + 5).reshape(1, 1, 200, -1), 200),
+}
+
+
+@pytest.mark.parametrize("name", SHARES)
+def test_what_is_made_of_sums(name: str, how: str, torch: Any) -> None:
+    x = np.random.default_rng(0).random((20000, 4)).astype(np.float32)
+    want = SHARES[name](torch, torch.nn.functional, torch.from_numpy(x.astype(np.float64)))
+    got = made_for(how, SHARES[name])(x)
+    np.testing.assert_allclose(got, want.numpy(), 1e-5 if how == "gpu" else 1e-6)
+
+
+def moved(t: Any, f: Any, x: Any, norm: str) -> Any:
+    """A running variance that becomes that of the batch."""
+    c = x.shape[1]
+    kept = [t.zeros(c, dtype=x.dtype, device=x.device) for _ in range(2)]
+    getattr(f, norm)(x, *kept, None, None, True, 1.0)
+    return kept[1]
+
+
+SPREADS: dict[str, Callable[..., Any]] = {
+    "var_0": lambda t, f, x: x.var(0),
+    "var": lambda t, f, x: x.var(),
+    "std_0": lambda t, f, x: x.std(0, keepdim=True),
+    "std_1": lambda t, f, x: x.mT.contiguous().std(1),
+    "var_mean": lambda t, f, x: t.var_mean(x, 0)[0],
+    "std_mean": lambda t, f, x: t.std_mean(x, 0, correction=0)[0],
+    "cov": lambda t, f, x: t.cov(x.mT),
+    "cov_weighted": lambda t, f, x: t.cov(x.mT, fweights=t.ones_like(x[:, 0]).int()),
+    "corrcoef": lambda t, f, x: t.corrcoef(x.mT),
+    "batch_norm": lambda t, f, x: moved(t, f, x, "batch_norm"),
+    "instance_norm": lambda t, f, x: moved(t, f, x.reshape(4, 2, -1), "instance_norm"),
+}
+
+
+@pytest.mark.parametrize("name", SPREADS)
+@pytest.mark.parametrize("middle", [2000.0, 1e7])
+def test_spreads_of_numbers_far_from_0(name: str, middle: float, how: str, torch: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = (middle + rng.standard_normal((10000, 4)) @ np.triu(np.ones((4, 4)))).astype(np.float32)
+    want = SPREADS[name](torch, torch.nn.functional, torch.from_numpy(x.astype(np.float64)))
+    got = made_for(how, SPREADS[name])(x)
+    np.testing.assert_allclose(got, want.numpy(), 1e-4 if "cov" in name or middle > 1e6 else 1e-5)
+
+
+def test_spreads_at_the_edges(device: str) -> None:
+    for value in (0.1, 1e7, 1e10, 3e15):
+        x = pf.full((3, 777), value, device=device)
+        assert x.var(1).tolist() == [0.0] * 3
+        assert F.layer_norm(x, (777,)).isfinite().all()
+        assert F.batch_norm(x.mT, None, None, training=True).isfinite().all()
+    assert pf.tensor([1e30, 2e30, -1e30], device=device).var().item() == np.inf
+    assert np.isnan(pf.tensor([np.inf, 1.0], device=device).var().item())
+    far = (1e6 + np.random.default_rng(0).standard_normal(100000)).astype(np.float32)
+    variance, middle = pf.var_mean(pf.from_numpy(far).to(device))
+    np.testing.assert_allclose(middle.item(), far.mean(dtype=np.float64), 2e-7)
+    np.testing.assert_allclose(variance.item(), far.astype(np.float64).var(ddof=1), 1e-6)
+    x = pf.tensor([[1.0, 2.0, 4.0]], device=device, requires_grad=True)
+    y = pf.full((1, 3), 7.0, device=device, requires_grad=True)
+    (x.std(1) + y.std(1)).sum().backward()
+    want = np.array([[-4, -1, 5]]) / 6 / np.sqrt(7 / 3)
+    np.testing.assert_allclose(x.grad.cpu().numpy(), want, 1e-5)
+    assert y.grad.tolist() == [[0.0, 0.0, 0.0]]
