@@ -23,7 +23,6 @@ TRIES = {"threads": 3, "shapes": 3, "compiled": 8, "interrupts": 4, "faults": 3,
          "files": 6, "lost": 4, "numbers": 12, "serve": 5, "mistakes": 5}  # fmt: skip
 
 
-# What fails at present, and why
 @pytest.mark.parametrize(
     ("name", "device"),
     [(n, d) for n, a in attacks.ATTACKS.items() for d in a.devices],

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import pyframe as pf
 from pyframe import dtypes as dt
 from pyframe.backend import cpu_plan
 from pyframe.backend.base import Limits
@@ -514,3 +515,17 @@ def test_scheduled_programs(threads: int) -> None:
 
 def _tensor(a: np.ndarray, d: Any) -> Tensor:
     return _op.new(Node(None, (), (), a.shape, dt.dtype.from_numpy(a.dtype), d, a))
+
+
+def test_a_plan_has_a_bounded_number_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_plan, "BLOCK", 64)
+    monkeypatch.setattr(cpu_plan, "MAX_BLOCKS", 100)
+    monkeypatch.setattr(cpu_plan, "SPLIT", 1 << 40)
+    calls = []
+    for n in (1 << 12, 1 << 14, 1 << 20):
+        x = pf.full((n,), 0.5)
+        f = pf.compile(lambda x: (x.exp() * 2).log().sum())
+        np.testing.assert_allclose(f(x).item(), n * (0.5 + np.log(2)), 1e-5)
+        (replay,) = [r for some in f.replays.values() for r in some]
+        calls.append(len(replay.parts[0].plan.calls))
+    assert calls[0] < calls[1] <= calls[2] < 2 * calls[1]

@@ -2810,6 +2810,13 @@ def an_argument_that_is_read_from_outside_too(c: Any, x: Any) -> Any:
 
 
 @pattern
+def handles_on_an_argument(c: Any, x: Any) -> Any:
+    f = c(lambda a: a.detach() * 2 + a.data.view(-1)[0] + a.reshape(3, 2).sum())
+    for i in range(4):
+        yield f(x + i)
+
+
+@pattern
 def a_part_of_what_is_read_from_outside(c: Any, x: Any) -> Any:
     big = pf.cat([x + i for i in range(6)])
     f = c(lambda a, b: (a * b + big.mean(), b))
