@@ -8,6 +8,7 @@ has nothing better than the op's function.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -360,6 +361,7 @@ BLOCK = 64  # rows that each product adds up where they are more than twice as m
 FEW = 16  # sums that are added up without float64
 WIDE = 2048  # numbers of a row to which the next rows are added: they stay in cache
 ALONE = 1 << 18  # numbers in all that one product takes: BLAS shares out larger ones, and waits
+PRODUCTS = sys.platform != "emscripten"  # there NumPy has no BLAS, and its sums are faster
 ONES = {np.dtype(t): np.ones(TERMS, t) for t in (np.float32, np.float64)}
 
 
@@ -367,8 +369,8 @@ def sum_calls(x: Array, axes: Shape, out: Array, scratch: Any) -> list[Call]:
     """The sum over axes, which `out` has as 1.
 
     Of floats in blocks, whose sums are added up in float64: NumPy adds one after the other along
-    all axes but the last in memory, and errors grow with their number. Products with ones do it in
-    half of NumPy's time.
+    all axes but the last in memory, and errors grow with their number. With BLAS, products with
+    ones take half of the time of NumPy's sums.
     """
     if x.dtype.kind not in "fc" or not x.size:
         return [(np.add.reduce, (x, axes, out.dtype, out, True))]
@@ -431,7 +433,7 @@ def sum_rows(x: Array, out: Array, scratch: Any) -> list[Call]:
     """(…, n, m) -> (…, m): the sum of the rows."""
     *lead, n, m = x.shape
     calls: list[Call] = []
-    product = x.dtype == out.dtype and x.strides[-1] == x.itemsize
+    product = PRODUCTS and x.dtype == out.dtype and x.strides[-1] == x.itemsize
     product = product and x.strides[-2] >= m * x.itemsize
     if n <= BLOCK and not product:
         return [(np.add.reduce, (x, -2, out.dtype, out))]
@@ -463,7 +465,8 @@ def sum_rows(x: Array, out: Array, scratch: Any) -> list[Call]:
 
 def sum_each(x: Array, out: Array, scratch: Any) -> list[Call]:
     """(…, n) -> (…): the sum of each row."""
-    if x.dtype != out.dtype or x.strides[-1] != x.itemsize or x.shape[-1] > BLOCK * TERMS:
+    product = x.dtype == out.dtype and x.strides[-1] == x.itemsize
+    if not product or x.shape[-1] > (BLOCK * TERMS if PRODUCTS else FEW):
         return [(np.add.reduce, (x, -1, out.dtype, out))]  # adds up by halves
     if x.flags.c_contiguous and out.flags.c_contiguous:
         x, out = x.reshape(-1, x.shape[-1]), out.reshape(-1)

@@ -73,7 +73,8 @@ def sum_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
     """The sum over axes, of float16 in float32; see `sum_calls`, but few numbers need no plan."""
     ones = ONES.get(x.dtype)
     whole = x.flags.c_contiguous
-    if ones is not None and whole and x.ndim == 2 and 128 < x.size <= ALONE:
+    blas = bound_routines.PRODUCTS
+    if ones is not None and whole and blas and x.ndim == 2 and 128 < x.size <= ALONE:
         n, m = x.shape
         blocks = n // BLOCK
         if axes == (0,) and (n <= 2 * BLOCK or (blocks * BLOCK == n and blocks <= FEW)):
@@ -90,7 +91,7 @@ def sum_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
         return np.add.reduce(x, axes, acc, None, keepdim)
     shape = _reduced(x.shape, axes, True)
     n = x.size // math.prod(shape)
-    if x.dtype.kind not in "fc" or (n <= 4 and acc is x.dtype):
+    if x.dtype.kind not in "fc" or (n <= (4 if blas else BLOCK) and acc is x.dtype):
         return _folded(np.add, x, axes, keepdim)
     if last and (n > TERMS or ones is None):
         return np.add.reduce(x, axes, acc, None, keepdim)  # NumPy adds these up by halves

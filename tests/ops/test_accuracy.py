@@ -12,6 +12,7 @@ import pytest
 
 import pyframe as pf
 import pyframe.nn.functional as F
+from pyframe.ops import bound_routines
 from pyframe.wgsl import codegen
 
 HOW = ["eager", "compiled", "gpu"]
@@ -108,6 +109,16 @@ def test_sums_of_other_dtypes(shape: tuple[int, ...], d: int, dtype: str) -> Non
         size = np.abs(x).sum(d, np.longdouble)
         assert np.all(np.abs(pf.from_numpy(x).sum(d).numpy() - want) <= eps * size)
         assert np.all(np.abs(pf.from_numpy(x.T).sum(-1 - d).numpy().T - want) <= eps * size)
+
+
+def test_sums_without_blas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bound_routines, "PRODUCTS", False)
+    for shape in ((20000, 4), (4, 20000), (300, 7, 40), (70, 9000), (5000, 3, 9)):
+        for x in hard(shape):
+            for axes in ((0,), (1,), (len(shape) - 1,), (0, len(shape) - 1)):
+                got = pf.from_numpy(x).sum(axes).numpy()
+                want, size = (a.sum(axes, np.float64) for a in (x, np.abs(x)))
+                assert np.all(np.abs(got - want) <= 6e-7 * size)
 
 
 @pytest.mark.parametrize("rounds", [None, 64, 16])  # then the loop's body stands there n times
