@@ -41,7 +41,7 @@ class _Mode(threading.local):
     grad = True  # record gradients
     inference = False  # what is made is an inference tensor
     saved_hooks: tuple[Any, ...] = ()  # (pack, unpack), the innermost last
-    training: Any = None  # {id of a module: its mode} in this thread alone: nn.module.Evaluation
+    training: Any = None  # {id of a module: its mode} in this thread alone: nn's Evaluation
     capture: Any = None  # while one runs, every device is lazy and it keeps what is recorded
 
 

@@ -15,7 +15,7 @@ import pyframe as pf
 from pyframe import nn
 from pyframe.data import DataLoader, Dataset, TensorDataset
 from pyframe.devices import DeviceLostError, in_browser
-from pyframe.nn.module import Evaluation
+from pyframe.nn.modules.module import Evaluation
 from pyframe.tensor import gather_async, gather_begin
 from pyframe.train import check
 from pyframe.train.callbacks import Callback, History, ProgressBar

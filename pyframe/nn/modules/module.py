@@ -1,36 +1,18 @@
-"""Module, the base of every layer, and the containers, as torch.nn's."""
+"""Module, the base of every layer, as torch.nn.modules.module."""
 
 from __future__ import annotations
 
 import itertools
-import operator
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 from pyframe.autograd import Function
 from pyframe.devices import device as Device, mode
 from pyframe.dtypes import dtype as DType
+from pyframe.nn.parameter import Parameter
 from pyframe.tensor import Tensor, no_grad
-
-
-class Parameter(Tensor):
-    """A tensor that a Module counts among its parameters; requires grad unless told not to."""
-
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
-        from pyframe.ops.creation import zeros
-
-        if data is not None and not isinstance(data, Tensor):
-            raise TypeError(f"Parameter: expected a Tensor, got {type(data).__name__}")
-        source = (zeros(0) if data is None else data).detach()
-        self._node, self._storage = source._node, source._storage
-        self._steps, self._stamp = source._steps, source._storage.version
-        if requires_grad:
-            self.requires_grad_()
-
-    def __repr__(self) -> str:
-        return f"Parameter containing:\n{super().__repr__()}"
 
 
 class _IncompatibleKeys(NamedTuple):
@@ -235,21 +217,21 @@ class Module:
         elif name in self._parameters:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{_type_name(value)}' as parameter '{name}' "
+                    f"cannot assign '{type_name(value)}' as parameter '{name}' "
                     "(pyframe.nn.Parameter or None expected)"
                 )
             self._parameters[name] = None
         elif name in self._modules:
             if value is not None:
                 raise TypeError(
-                    f"cannot assign '{_type_name(value)}' as child module '{name}' "
+                    f"cannot assign '{type_name(value)}' as child module '{name}' "
                     "(pyframe.nn.Module or None expected)"
                 )
             self._modules[name] = None
         elif name in self._buffers:
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(
-                    f"cannot assign '{_type_name(value)}' as buffer '{name}' "
+                    f"cannot assign '{type_name(value)}' as buffer '{name}' "
                     "(pyframe.Tensor or None expected)"
                 )
             self._buffers[name] = value
@@ -294,7 +276,7 @@ class Module:
         self._check_name("parameter", name, self._parameters)
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
-                f"cannot assign '{_type_name(param)}' object to parameter '{name}' "
+                f"cannot assign '{type_name(param)}' object to parameter '{name}' "
                 "(pyframe.nn.Parameter or None required)"
             )
         self._parameters[name] = param
@@ -304,7 +286,7 @@ class Module:
         self._check_name("buffer", name, self._buffers)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
-                f"cannot assign '{_type_name(tensor)}' object to buffer '{name}' "
+                f"cannot assign '{type_name(tensor)}' object to buffer '{name}' "
                 "(pyframe Tensor or None required)"
             )
         self._buffers[name] = tensor
@@ -633,11 +615,13 @@ class Module:
 
 def _not_a_module(owner: Module, value: Any) -> str:
     """What to say of a child that is no module."""
+    from pyframe.nn.modules.container import Sequential
+
     if isinstance(value, type) and issubclass(value, Module):
         return (
             f"the class {value.__name__} is not a Module subclass instance; {value.__name__}() is"
         )
-    said = f"{_type_name(value)} is not a Module subclass"
+    said = f"{type_name(value)} is not a Module subclass"
     if isinstance(value, (list, tuple)) and isinstance(owner, Sequential):
         return f"{said}; give the modules one by one: {type(owner).__name__}(*modules)"
     if callable(value):
@@ -645,221 +629,8 @@ def _not_a_module(owner: Module, value: Any) -> str:
     return said
 
 
-def _type_name(value: object) -> str:
+def type_name(value: object) -> str:
     kind = type(value)
     if kind is Tensor:
         return "pyframe.Tensor"
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-
-
-class _Chain(Module):
-    """What Sequential and ModuleList share: modules in order, named by their numbers."""
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._modules.values())
-
-    def _key(self, index: Any) -> str:
-        i, n = operator.index(index), len(self)
-        if not -n <= i < n:
-            raise IndexError(f"index {i} is out of range for {n} modules")
-        return list(self._modules)[i]
-
-    def _renumber(self, modules: Iterable[Any]) -> None:
-        found = list(modules)
-        self._modules.clear()
-        self.extend(found)
-
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return type(self)(list(self)[index])  # type: ignore[call-arg]
-        return self._modules[self._key(index)]
-
-    def __setitem__(self, index: int, module: Module) -> None:
-        setattr(self, self._key(index), module)
-
-    def __delitem__(self, index: int | slice) -> None:
-        gone = list(self._modules)[index] if isinstance(index, slice) else [self._key(index)]
-        self._renumber(m for name, m in self._modules.items() if name not in gone)
-
-    def __add__(self, other: Iterable[Module]) -> Self:
-        return type(self)().extend(self).extend(other)
-
-    def __iadd__(self, other: Iterable[Module]) -> Self:
-        return self.extend(other)
-
-    def append(self, module: Module) -> Self:
-        """Add a module at the end."""
-        self.add_module(str(len(self)), module)
-        return self
-
-    def extend(self, modules: Iterable[Module]) -> Self:
-        """Add modules at the end."""
-        if not isinstance(modules, Iterable):
-            raise TypeError(
-                f"{self._get_name()}: expected an iterable of modules, but got "
-                f"{_type_name(modules)}; put it into a list"
-            )
-        for m in list(modules):
-            self.append(m)
-        return self
-
-    def insert(self, index: int, module: Module) -> Self:
-        """Put a module before position `index`."""
-        found = list(self)
-        found.insert(index, module)
-        self._renumber(found)
-        return self
-
-    def pop(self, index: int = -1) -> Any:
-        """Remove and return a module."""
-        found = self[index]
-        del self[index]
-        return found
-
-
-class Sequential(_Chain):
-    """Modules one after the other: given in order, or as an OrderedDict of names."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__()
-        if len(args) == 1 and isinstance(args[0], OrderedDict):
-            for name, m in args[0].items():
-                self.add_module(name, m)
-        else:
-            self.extend(args)
-
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):  # the modules keep their names
-            return type(self)(OrderedDict(list(self._modules.items())[index]))
-        return super().__getitem__(index)
-
-    def forward(self, input: Any) -> Any:
-        """Each module on the result of the one before."""
-        for m in self:
-            input = m(input)
-        return input
-
-
-class ModuleList(_Chain):
-    """A list of modules."""
-
-    def __init__(self, modules: Iterable[Module] | None = None) -> None:
-        super().__init__()
-        self.extend(modules or ())
-
-    def __repr__(self) -> str:
-        """As PyTorch's: neighbours that print alike are counted, not repeated."""
-        lines = []
-        start = 0
-        for text, same in itertools.groupby(map(repr, self)):
-            n = len(list(same))
-            text = text.replace("\n", "\n  ")
-            count = f"({start}): " if n == 1 else f"({start}-{start + n - 1}): {n} x "
-            lines.append(f"\n  {count}{text}")
-            start += n
-        return f"{self._get_name()}({''.join(lines)}" + ("\n)" if lines else ")")
-
-
-class ModuleDict(Module):
-    """A dict of modules."""
-
-    def __init__(
-        self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]] | None = None
-    ) -> None:
-        super().__init__()
-        self.update(modules or {})
-
-    def __len__(self) -> int:
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._modules)
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._modules
-
-    def __getitem__(self, key: str) -> Any:
-        return self._modules[key]
-
-    def __setitem__(self, key: str, module: Module) -> None:
-        self.add_module(key, module)
-
-    def __delitem__(self, key: str) -> None:
-        del self._modules[key]
-
-    def update(self, modules: Mapping[str, Module] | Iterable[tuple[str, Module]]) -> None:
-        """Add or replace modules by name."""
-        items: Any = list(modules.items() if hasattr(modules, "items") else modules)
-        for pair in items:
-            if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-                raise TypeError(
-                    "ModuleDict: expected a dict of modules or pairs (name, module), but got "
-                    f"{_type_name(pair)}"
-                )
-            self[pair[0]] = pair[1]
-
-    def pop(self, key: str) -> Any:
-        """Remove and return a module."""
-        return self._modules.pop(key)
-
-    def clear(self) -> None:
-        """Remove all modules."""
-        self._modules.clear()
-
-    def keys(self) -> Iterable[str]:
-        """The names."""
-        return self._modules.keys()
-
-    def values(self) -> Iterable[Any]:
-        """The modules."""
-        return self._modules.values()
-
-    def items(self) -> Iterable[tuple[str, Any]]:
-        """(name, module)."""
-        return self._modules.items()
-
-
-class ParameterList(Module):
-    """A list of parameters."""
-
-    def __init__(self, values: Iterable[Any] | None = None) -> None:
-        super().__init__()
-        self.extend(values or ())
-
-    def __len__(self) -> int:
-        return len(self._parameters)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._parameters.values())
-
-    def __getitem__(self, index: int | slice) -> Any:
-        found = list(self)[index]
-        return type(self)(found) if isinstance(index, slice) else found
-
-    def __setitem__(self, index: int, value: Tensor) -> None:
-        setattr(self, list(self._parameters)[index], _as_parameter(value))
-
-    def append(self, value: Tensor) -> Self:
-        """Add a parameter (a plain tensor becomes one) at the end."""
-        self.register_parameter(str(len(self)), _as_parameter(value))
-        return self
-
-    def extend(self, values: Iterable[Tensor]) -> Self:
-        """Add parameters at the end."""
-        for v in values:
-            self.append(v)
-        return self
-
-    def extra_repr(self) -> str:
-        return "\n".join(
-            f"  ({name}): Parameter containing: [{p.dtype} of size {'x'.join(map(str, p.shape))}]"
-            for name, p in self._parameters.items()
-            if p is not None
-        )
-
-
-def _as_parameter(value: Tensor) -> Parameter:
-    return value if isinstance(value, Parameter) else Parameter(value)
