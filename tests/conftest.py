@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import os
 import random
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -67,6 +69,26 @@ def gpu() -> str:
 def torch() -> Any:
     """The oracle."""
     return pytest.importorskip("torch", reason="PyTorch, the oracle, is missing (scripts/test)")
+
+
+@pytest.fixture(scope="session")
+def torchvision(torch: Any) -> Any:
+    """The oracle for images. Its compiled half may not fit a CPU build of PyTorch: then the
+    operators that it would register are declared, so that the rest can be imported."""
+    found = importlib.util.find_spec("torchvision")
+    if found is None:
+        pytest.skip("torchvision, the oracle for images, is missing (scripts/test)")
+    try:
+        return importlib.import_module("torchvision")
+    except RuntimeError:
+        for name in [n for n in sys.modules if n.partition(".")[0] == "torchvision"]:
+            del sys.modules[name]
+    source = (Path(str(found.origin)).parent / "_meta_registrations.py").read_text()
+    library = torch.library.Library("torchvision", "DEF")
+    torch._torchvision_operators = library  # declared for as long as it lives
+    for name in {"nms", "qnms", *re.findall(r'register_meta\("(\w+)"', source)}:
+        library.define(f"{name}(Tensor a) -> Tensor")
+    return importlib.import_module("torchvision")
 
 
 @pytest.fixture(autouse=True)
