@@ -3,4 +3,9 @@
 from pyframe.nn import functional as functional, init as init, modules as modules
 from pyframe.nn.functional.loss import LinearCrossEntropyOptions as LinearCrossEntropyOptions
 from pyframe.nn.modules import *
-from pyframe.nn.parameter import Parameter as Parameter
+from pyframe.nn.parameter import (
+    Buffer as Buffer,
+    Parameter as Parameter,
+    UninitializedBuffer as UninitializedBuffer,
+    UninitializedParameter as UninitializedParameter,
+)

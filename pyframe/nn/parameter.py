@@ -2,21 +2,202 @@
 
 from __future__ import annotations
 
-from pyframe.ops.creation import zeros
-from pyframe.tensor import Tensor
+from typing import Any, ClassVar
+
+from pyframe.devices import device as Device
+from pyframe.dtypes import dtype as DType
+from pyframe.graph.node import Node
+from pyframe.ops.creation import empty, zeros
+from pyframe.tensor import Size, Tensor
+
+__all__ = [
+    "Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter",
+    "UninitializedTensorMixin", "is_lazy",
+]  # fmt: skip
+
+
+def _hold(out: Tensor, data: Tensor | None) -> None:
+    """Let a new tensor be another handle on what `data` holds."""
+    if data is not None and not isinstance(data, Tensor):
+        raise TypeError(f"{type(out).__name__}: expected a Tensor, got {type(data).__name__}")
+    out.data = (zeros(0) if data is None else data).detach()
 
 
 class Parameter(Tensor):
     """A tensor that a Module counts among its parameters; requires grad unless told not to."""
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
-        if data is not None and not isinstance(data, Tensor):
-            raise TypeError(f"Parameter: expected a Tensor, got {type(data).__name__}")
-        source = (zeros(0) if data is None else data).detach()
-        self._node, self._storage = source._node, source._storage
-        self._steps, self._stamp = source._steps, source._storage.version
+        _hold(self, data)
         if requires_grad:
             self.requires_grad_()
 
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
+
+
+class Buffer(Tensor):
+    """A tensor that a Module counts among its buffers as soon as it is its attribute; unless
+    `persistent`, it is not in the state_dict."""
+
+    persistent: bool
+
+    def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
+        _hold(self, data)
+        self.persistent = persistent
+        if data is not None and data.requires_grad:
+            self.requires_grad_()
+
+
+_NODE: Any = Tensor.__dict__["_node"]  # the slot itself
+
+
+class UninitializedTensorMixin:
+    """What has a device and a dtype, but no shape and no elements until `materialize`."""
+
+    __slots__ = ()
+    cls_to_become: ClassVar[type[Tensor]]
+    requires_grad: bool
+    requires_grad_: Any
+
+    def __init__(self, requires_grad: bool, device: Any, dtype: DType | None) -> None:
+        self.data = empty(0, device=device, dtype=dtype)
+        if requires_grad:
+            self.requires_grad_()
+
+    def materialize(
+        self, shape: Any, device: Device | str | None = None, dtype: DType | None = None
+    ) -> None:
+        """Become a tensor of this shape, whose elements are still to be written."""
+        new = empty(shape, device=device or self.device, dtype=dtype or self.dtype)
+        self.__class__ = self.cls_to_become  # type: ignore[assignment]
+        self.data = new
+
+    @property
+    def _node(self) -> Node:  # what every op reads first
+        raise ValueError(
+            f"Attempted to use an uninitialized parameter: this {type(self).__name__} has no "
+            "shape yet. Call the module's forward with a batch first, which gives it one"
+        )
+
+    @_node.setter
+    def _node(self, node: Node) -> None:
+        _NODE.__set__(self, node)
+
+    @property
+    def shape(self) -> Size:
+        """RuntimeError: there is none."""
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error usually "
+            "happens in `load_state_dict` when trying to load an uninitialized parameter into an "
+            "initialized one. Call `forward` to initialize the parameters before accessing their "
+            "attributes."
+        )
+
+    @property
+    def dtype(self) -> DType:
+        """The type that the elements will have."""
+        found: DType = _NODE.__get__(self).dtype
+        return found
+
+    @property
+    def device(self) -> Device:
+        """Where the elements will be."""
+        found: Device = _NODE.__get__(self).device
+        return found
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is a float."""
+        return self.data.is_floating_point()
+
+    def is_complex(self) -> bool:
+        """Whether the dtype is complex."""
+        return self.data.is_complex()
+
+    @property
+    def data(self) -> Tensor:
+        """A tensor without elements, of this device and dtype."""
+        out = Tensor.__new__(Tensor)
+        out._node, out._storage = _NODE.__get__(self), self._storage  # type: ignore[attr-defined]
+        return out
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        Tensor.data.fset(self, value)  # type: ignore[attr-defined]
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """One of another device or dtype; self where nothing changes."""
+        new = self.data.to(*args, **kwargs)
+        if new.device is self.device and new.dtype is self.dtype:
+            return self
+        out = self.__copy__()
+        out.data = new
+        return out
+
+    def share_memory_(self) -> Any:
+        """RuntimeError: there is no memory."""
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` to "
+            "initialize the parameters before calling `module.share_memory()`."
+        )
+
+    def __copy__(self) -> Any:
+        make, args, state = self.__reduce_ex__(2)
+        out = make(*args)
+        out.__dict__.update(state or {})
+        return out
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        if id(self) not in memo:
+            memo[id(self)] = self.__copy__()
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        made = self.requires_grad, str(self.device), self.dtype
+        return type(self), made, self.__dict__ or None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
+def _in_dtype(name: str) -> Any:
+    def method(self: UninitializedTensorMixin) -> Any:
+        new = getattr(self.data, name)()
+        return self.to(new.device, new.dtype)
+
+    method.__name__, method.__doc__ = name, f"As Tensor.{name}."
+    return method
+
+
+for _name in ("half", "float", "double", "bfloat16", "char", "short", "int", "long", "cpu",
+              "gpu", "cuda"):  # fmt: skip
+    setattr(UninitializedTensorMixin, _name, _in_dtype(_name))
+
+
+def is_lazy(param: Any) -> bool:
+    """Whether it is an UninitializedParameter or UninitializedBuffer."""
+    return isinstance(param, UninitializedTensorMixin)
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter whose shape is not known yet. It can be moved and converted; any other use of it
+    is a ValueError until `materialize`."""
+
+    cls_to_become = Parameter
+
+    def __init__(
+        self, requires_grad: bool = True, device: Any = None, dtype: DType | None = None
+    ) -> None:
+        UninitializedTensorMixin.__init__(self, requires_grad, device, dtype)
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Buffer):
+    """A buffer whose shape is not known yet, as UninitializedParameter."""
+
+    cls_to_become = Buffer
+
+    def __init__(
+        self, requires_grad: bool = False, device: Any = None, dtype: DType | None = None,
+        persistent: bool = True,
+    ) -> None:  # fmt: skip
+        UninitializedTensorMixin.__init__(self, requires_grad, device, dtype)
+        self.persistent = persistent

@@ -6,6 +6,7 @@ from pyframe.nn.modules.conv import *
 from pyframe.nn.modules.distance import *
 from pyframe.nn.modules.dropout import *
 from pyframe.nn.modules.flatten import *
+from pyframe.nn.modules.lazy import *
 from pyframe.nn.modules.linear import *
 from pyframe.nn.modules.loss import *
 from pyframe.nn.modules.module import Module as Module
