@@ -29,6 +29,8 @@ def _kind(x: Any) -> str:
 class Optimizer:
     """Base of all optimizers: parameter groups, state, and the walk over them."""
 
+    _opt_called = False  # whether `step` was called: a scheduler warns where it was not
+
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
         hint = self._hint(params)
         if hint:
@@ -123,6 +125,7 @@ class Optimizer:
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient; returns what `closure` returns."""
         loss = None
+        self._opt_called = True
         if closure is not None:
             with pf.enable_grad():
                 loss = closure()
