@@ -1,0 +1,320 @@
+"""PyTorch's own table of modules (`module_db`) against pyframe.nn, an entry at a time.
+
+Each entry has inputs (how a module is made, what it is called with) and wrong inputs. Ours is made
+with the same arguments and loads theirs' state_dict; then reprs, fields, outputs, gradients and
+buffers must be alike, and copies must do the same. `-k nn.LSTM` runs one entry.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import pickle
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe import nn
+
+NAMES = [
+    f"nn.{name}"
+    for name in """
+    AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d
+    AdaptiveMaxPool3d AvgPool1d AvgPool2d AvgPool3d BatchNorm1d BatchNorm2d BatchNorm3d CELU Conv1d
+    Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d CosineEmbeddingLoss ELU
+    FractionalMaxPool2d FractionalMaxPool3d L1Loss SmoothL1Loss LazyConv1d LazyConv2d LazyConv3d
+    LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d Linear Bilinear LPPool1d LPPool2d
+    LPPool3d MaxPool1d MaxPool2d MaxPool3d KLDivLoss MSELoss MarginRankingLoss MultiLabelMarginLoss
+    MultiMarginLoss SoftMarginLoss MultiLabelSoftMarginLoss NLLLoss GaussianNLLLoss PoissonNLLLoss
+    HingeEmbeddingLoss HuberLoss BCELoss BCEWithLogitsLoss CrossEntropyLoss LinearCrossEntropyLoss
+    CTCLoss GELU GLU GroupNorm Hardshrink Hardswish Hardtanh InstanceNorm1d InstanceNorm2d
+    InstanceNorm3d LocalResponseNorm LayerNorm RMSNorm TransformerEncoder TransformerEncoderLayer
+    TransformerDecoderLayer Transformer MultiheadAttention Embedding ReLU LeakyReLU ReLU6 PReLU
+    RNNCell GRUCell LSTMCell Sigmoid LogSigmoid SiLU Softmax Softmax2d LogSoftmax Softmin Softplus
+    Softshrink Softsign Tanh Tanhshrink Threshold Mish RNN GRU LSTM ReflectionPad1d ReflectionPad2d
+    ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d SELU ZeroPad1d ZeroPad2d
+    ZeroPad3d CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d
+    """.split()
+]
+
+# What cannot be as in PyTorch, and why: entry -> reason. Everything else must pass.
+LEFT_OUT: dict[str, str] = {}
+# Those whose forward needs values on the host, so that pf.compile runs it eagerly: entry -> why.
+NOT_CAPTURED: dict[str, str] = {}
+
+
+@functools.cache
+def database() -> dict[str, Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            from torch.testing._internal.common_modules import module_db
+        except ImportError as error:  # what PyTorch's own tests need may be missing
+            pytest.skip(f"PyTorch's table of modules cannot be imported: {error}")
+    return {info.name: info for info in module_db}
+
+
+def test_every_entry_is_driven(torch: Any) -> None:
+    assert sorted(database()) == sorted(NAMES)
+    assert len(LEFT_OUT) <= 0.03 * len(NAMES)
+
+
+# --- from PyTorch to pyframe
+
+
+def tree_map(fn: Callable[[Any], Any], x: Any) -> Any:
+    if hasattr(x, "_fields"):
+        return type(x)(*[tree_map(fn, v) for v in x])
+    if isinstance(x, (tuple, list)):
+        return type(x)(tree_map(fn, v) for v in x)
+    if isinstance(x, dict):
+        return {k: tree_map(fn, v) for k, v in x.items()}
+    return fn(x)
+
+
+def leaves(x: Any) -> list[Any]:
+    found: list[Any] = []
+    tree_map(found.append, x)
+    return found
+
+
+def ours_of(x: Any, torch: Any, device: str = "cpu") -> Any:
+    """An argument of PyTorch's as one of pyframe's."""
+    again = functools.partial(ours_of, torch=torch, device=device)
+    if isinstance(x, torch.Tensor):
+        y = pf.from_numpy(x.detach().numpy().copy()).to(device)
+        return y.requires_grad_() if x.requires_grad else y
+    if hasattr(x, "_fields"):  # a packed sequence
+        return getattr(nn.utils.rnn, type(x).__name__)(*map(again, x))
+    if isinstance(x, torch.Size):
+        return tuple(x)
+    if isinstance(x, (tuple, list)):
+        return type(x)(map(again, x))
+    if isinstance(x, dict):
+        return {k: again(v) for k, v in x.items()}
+    if isinstance(x, torch.dtype):
+        return getattr(pf, str(x).removeprefix("torch."))
+    if isinstance(x, torch.device):
+        return device
+    if isinstance(x, torch.nn.Module):
+        return getattr(nn, type(x).__name__)()
+    if type(x).__name__ == "LinearCrossEntropyOptions":
+        return nn.LinearCrossEntropyOptions(**{k: again(v) for k, v in vars(x).items()})
+    if isinstance(x, (types.FunctionType, types.BuiltinFunctionType)):
+        return getattr(nn.functional, x.__name__)
+    return x
+
+
+def array(x: Any) -> Any:
+    return x.detach().cpu().numpy()
+
+
+def same(got: Any, want: Any, what: str, rtol: float = 1e-4, atol: float = 1e-5) -> None:
+    """Trees of tensors and plain values, alike in structure, dtype, shape and value."""
+    ours, theirs = leaves(got), leaves(want)
+    assert len(ours) == len(theirs), what
+    for a, b in zip(ours, theirs, strict=True):
+        if not hasattr(b, "detach"):
+            assert a == b, what
+            continue
+        assert str(a.dtype).split(".")[-1] == str(b.dtype).split(".")[-1], what
+        assert a.requires_grad == b.requires_grad, f"{what}: requires_grad"
+        x, y = array(a), array(b)
+        assert x.shape == y.shape, what
+        scale = max(1.0, float(np.sqrt(np.mean(np.square(y[np.isfinite(y)]))))) if y.size else 1.0
+        np.testing.assert_allclose(x, y, rtol, atol * scale, err_msg=what)
+
+
+# --- one input
+
+
+class Case:
+    """A module of each framework in the same state, and what to call it with."""
+
+    def __init__(self, name: str, given: Any, training: bool, torch: Any, device: str) -> None:
+        self.torch, self.device = torch, device
+        made, called = given.constructor_input, given.forward_input
+        self.theirs = database()[name].module_cls(*made.args, **made.kwargs)
+        put = functools.partial(ours_of, torch=torch, device=device)
+        cls = getattr(nn, name.removeprefix("nn."))
+        self.ours = cls(*put(made.args), **put(made.kwargs))
+        assert repr(self.ours) == repr(self.theirs)
+        assert list(self.ours.state_dict()) == list(self.theirs.state_dict())
+        self.inputs = called.args, called.kwargs
+        self.theirs.train(training)
+        self.ours.train(training).to(device)
+        with torch.no_grad():
+            self.chancy = self._chancy()
+        state = self.theirs.state_dict()
+        loaded = self.ours.load_state_dict({k: put(v) for k, v in state.items()})
+        assert loaded.missing_keys == loaded.unexpected_keys == []
+        self.check_fields()
+
+    def _chancy(self) -> bool:
+        """Whether the result depends on chance."""
+        results = []
+        for seed in (1, 2):
+            self.torch.manual_seed(seed)
+            module = copy.deepcopy(self.theirs) if seed == 1 else self.theirs
+            args, kwargs = copy.deepcopy(self.inputs)
+            results.append(leaves(module(*args, **kwargs)))
+        return any(
+            isinstance(a, self.torch.Tensor) and not self.torch.equal(a, b)
+            and not (a.isnan() == b.isnan()).all() for a, b in zip(*results, strict=True)
+        )  # fmt: skip
+
+    def check_fields(self) -> None:
+        for key, value in vars(self.theirs).items():
+            if not key.startswith("_") and isinstance(value, (int, float, str, tuple, type(None))):
+                assert getattr(self.ours, key) == value, key
+        assert self.ours.training == self.theirs.training
+
+    def run(self, module: Any, clone: bool = True) -> tuple[Any, Any, list[Any]]:
+        """(result, arguments as they are afterwards, leaves that have gradients)."""
+        inputs = self.fresh(module)
+        found = [x for x in leaves(inputs) if getattr(x, "requires_grad", False)]
+        args, kwargs = tree_map(cloned, inputs)
+        out = module(*args, **kwargs)
+        return out, (args, kwargs), found
+
+    def fresh(self, module: Any) -> Any:
+        if isinstance(module, nn.Module):
+            return ours_of(self.inputs, self.torch, self.device)
+        return copy.deepcopy(self.inputs)
+
+    def step(self, module: Any) -> tuple[Any, Any, Any]:
+        """A forward and a backward pass: (result, arguments afterwards, gradients)."""
+        module.zero_grad()
+        out, args, found = self.run(module)
+        self.backward(out)
+        params = {k: p.grad for k, p in module.named_parameters()}
+        return out, args, ([x.grad for x in found], params)
+
+    def backward(self, out: Any) -> None:
+        """Of a fixed weighted sum of all results."""
+        parts = []
+        for i, x in enumerate(leaves(out)):
+            if getattr(x, "requires_grad", False):
+                w = np.random.default_rng(i).standard_normal(tuple(x.shape)).astype(np.float32)
+                lib = pf if isinstance(x, pf.Tensor) else self.torch
+                parts.append((x * lib.from_numpy(w).to(x.device)).sum())
+        if parts:
+            sum(parts).backward()
+
+    def compare(self, times: int = 1) -> None:
+        for _ in range(times):
+            got, want = self.step(self.ours), self.step(self.theirs)
+            for what, a, b in zip(("result", "arguments", "gradients"), got, want, strict=True):
+                if not self.chancy:
+                    same(a, b, what, *((1e-3, 1e-4) if what == "gradients" else ()))
+        self.check_state(self.ours, self.theirs)
+        assert repr(self.ours) == repr(self.theirs)
+
+    def check_state(self, a: Any, b: Any) -> None:
+        if not self.chancy:
+            same(dict(a.state_dict()), dict(b.state_dict()), "state")
+
+    def check_copies(self) -> None:
+        """A deep copy and a pickled one are the same module, of other memory."""
+        for twin in (copy.deepcopy(self.ours), pickle.loads(pickle.dumps(self.ours))):
+            assert repr(twin) == repr(self.ours)
+            assert type(twin) is type(self.ours)
+            self.check_state(twin, self.ours)
+            assert not {id(p) for p in twin.parameters()} & {id(p) for p in self.ours.parameters()}
+            if not self.chancy:
+                same(self.run(twin)[0], self.run(self.ours)[0], "result of a copy")
+
+
+def cloned(x: Any) -> Any:
+    return x.clone() if getattr(x, "requires_grad", False) else x
+
+
+def cases(name: str, torch: Any, training: bool) -> list[Any]:
+    info = database()[name]
+    return list(
+        info.module_inputs_func(
+            info, device="cpu", dtype=torch.float32, requires_grad=True, training=training
+        )
+    )
+
+
+def quietly(name: str) -> None:
+    if name in LEFT_OUT:
+        pytest.skip(LEFT_OUT[name])
+    warnings.simplefilter("ignore")  # both warn of what is deprecated
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_entry(name: str, torch: Any) -> None:
+    with warnings.catch_warnings():
+        quietly(name)
+        for training in (True, False) if database()[name].train_and_eval_differ else (True,):
+            for i, given in enumerate(cases(name, torch, training)):
+                case = Case(name, given, training, torch, "cpu")
+                case.compare()
+                if i == 0:
+                    case.check_copies()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_entry_on_gpu(name: str, torch: Any, gpu: str) -> None:
+    with warnings.catch_warnings():
+        quietly(name)
+        Case(name, cases(name, torch, True)[0], True, torch, gpu).compare()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_entry_compiled(name: str, torch: Any) -> None:
+    """Three steps, one captured and two replayed, do what three steps of PyTorch do."""
+    with warnings.catch_warnings():
+        quietly(name)
+        case = Case(name, cases(name, torch, True)[0], True, torch, "cpu")
+        ours, inputs = case.ours, case.fresh(case.ours)
+        case.run(ours), case.run(case.theirs)  # a lazy module is one no more
+
+        @pf.compile
+        def step(inputs: Any) -> Any:
+            ours.zero_grad()
+            args, kwargs = tree_map(cloned, inputs)
+            out = ours(*args, **kwargs)
+            case.backward(out)
+            return out
+
+        for _ in range(3):
+            got, (want, _, (_, grads)) = step(inputs), case.step(case.theirs)
+            if not case.chancy:
+                same(got, want, "result")
+                same(
+                    {k: p.grad for k, p in ours.named_parameters()}, grads, "gradients", 1e-3, 1e-4
+                )
+        case.check_state(ours, case.theirs)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_entry_refuses(name: str, torch: Any) -> None:
+    """Wrong input raises an error of PyTorch's type."""
+    info = database()[name]
+    if info.module_error_inputs_func is None:
+        return
+    with warnings.catch_warnings():
+        quietly(name)
+        wrong = info.module_error_inputs_func(
+            info, device="cpu", dtype=torch.float32, requires_grad=False, training=True
+        )
+        assert wrong
+        for case in wrong:
+            given = case.module_error_input
+            made, called = given.constructor_input, given.forward_input
+            with pytest.raises(case.error_type):
+                attempt(name, made, called, torch)
+
+
+def attempt(name: str, made: Any, called: Any, torch: Any) -> None:
+    put = functools.partial(ours_of, torch=torch)
+    module = getattr(nn, name.removeprefix("nn."))(*put(made.args), **put(made.kwargs))
+    module(*put(called.args), **put(called.kwargs))
