@@ -141,14 +141,23 @@ class Generator:
 
     def host_bits(self, n: int) -> np.ndarray:
         """uint32 (n,) random bits on the host, of a stream of their own."""
+        if n <= 4:
+            return np.array(self.host_block()[:n], np.uint32)
+        k0, k1, draw = self._drawn_on_host()
+        return mathfn.philox(k0, k1, draw, 0, (n + 3) // 4).reshape(-1)[:n]
+
+    def host_block(self) -> tuple[int, int, int, int]:
+        """What `host_bits(4)` gives, as ints."""
+        return mathfn.philox_block(*self._drawn_on_host())
+
+    def _drawn_on_host(self) -> tuple[int, int, int]:
         if mode.capture is not None:
             mode.capture.drawn_on_host()
         with _DRAWING:
             draw = self._host_draws
             self._host_draws += 1
         key = self._seed ^ 0x9E3779B97F4A7C15  # not the devices' stream
-        words = mathfn.philox(key & 0xFFFFFFFF, key >> 32, draw & 0xFFFFFFFF, 0, (n + 3) // 4)
-        return words.reshape(-1)[:n]
+        return key & 0xFFFFFFFF, key >> 32, draw & 0xFFFFFFFF
 
 
 default_generator = Generator()

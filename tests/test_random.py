@@ -17,6 +17,9 @@ def test_philox_is_philox() -> None:
     """The known answer of Random123 for counter 0 and key 0."""
     words = mathfn.philox(0, 0, 0, 0, 1)[0]
     assert [hex(w) for w in words] == ["0x6627e8d5", "0xe169c58d", "0xbc57ac4c", "0x9b00dbd8"]
+    for key in (0, 2**63 + 5, 2**64 - 1):
+        place = key & 0xFFFFFFFF, key >> 32, 77
+        assert mathfn.philox(*place, 0, 1)[0].tolist() == list(mathfn.philox_block(*place))
 
 
 def test_quantiles() -> None:
