@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-GPU_ALIASES = ("gpu", "webgpu", "cuda")
+GPU_ALIASES = ("gpu", "webgpu", "cuda", "mps", "xpu")
 
 
 class DeviceLostError(RuntimeError):
@@ -67,7 +67,7 @@ class _Opened:
 class device:  # noqa: N801  (PyTorch's name)
     """Where a tensor lives: `device("cpu")`, `device("gpu")`, `device("gpu:1")`.
 
-    "webgpu" and "cuda" are aliases of "gpu", for ported scripts; "auto" is a real GPU if there
+    "webgpu", "cuda", "mps" and "xpu" are aliases of "gpu", for ported scripts; "auto" is a real GPU if there
     is one (never a software adapter), else the CPU. Raises RuntimeError for an unknown name.
     """
 
@@ -101,6 +101,15 @@ class device:  # noqa: N801  (PyTorch's name)
         return self.always_lazy or mode.capture is not None
 
     backend: Any = _Opened()
+
+    def __enter__(self) -> device:
+        """Within `with device("gpu"):` it is the default device."""
+        _outer.append(_DEFAULT[0])
+        set_default_device(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _DEFAULT[0] = _outer.pop()
 
     def __str__(self) -> str:
         return self.type if self.index == 0 else f"{self.type}:{self.index}"
@@ -237,6 +246,7 @@ def device_name(d: str | device | None = None) -> str:
 
 
 _DEFAULT: list[device | None] = [None]
+_outer: list[device | None] = []  # the defaults around the `with device(…)` that run
 
 
 def get_default_device() -> device:

@@ -524,19 +524,19 @@ class Model:
 
     def save(self, path: Any) -> None:
         """Write the network's weights as a safetensors file."""
-        from pyframe.io import save
+        from pyframe.io.safetensors import save_file
 
         try:
-            save(self.net.state_dict(), check.path("Model.save", path))
+            save_file(self.net.state_dict(), check.path("Model.save", path))
         except DeviceLostError:  # the twin tells what becomes of the model
             _wait(self.save_async(path), "save_async")
 
     @puts_back
     async def save_async(self, path: Any) -> None:
         """`save` that gives the thread back while it waits for the GPU."""
-        from pyframe.io import save_async
+        from pyframe.io.safetensors import save_file_async
 
-        await save_async(self.net.state_dict(), check.path("Model.save", path))
+        await save_file_async(self.net.state_dict(), check.path("Model.save", path))
 
     def load(self, path: Any) -> Model:
         """Read weights that `save` wrote. Nothing is loaded if any name or shape differs."""

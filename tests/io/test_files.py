@@ -329,7 +329,7 @@ def test_a_fifo(tmp_path: Path) -> None:
     read: list[bytes] = []
     thread = threading.Thread(target=lambda: read.append(path.read_bytes()))
     thread.start()
-    pf.save({"x": pf.ones(2)}, path)
+    pf.io.safetensors.save_file({"x": pf.ones(2)}, path)
     thread.join()
     assert pf.io.safetensors.load(read[0])["x"].tolist() == [1.0, 1.0]
     assert names(tmp_path) == ["fifo"]
@@ -338,7 +338,7 @@ def test_a_fifo(tmp_path: Path) -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/fd/1"), reason="the system has no /dev/fd")
 @pytest.mark.parametrize("kind", ["pipe", "file"])
 def test_standard_output(tmp_path: Path, kind: str) -> None:
-    code = "import pyframe as pf; pf.save({'x': pf.ones(2)}, '/dev/fd/1')"
+    code = "import pyframe as pf; pf.io.safetensors.save_file({'x': pf.ones(2)}, '/dev/fd/1')"
     if kind == "pipe":
         data = subprocess.run([sys.executable, "-c", code], check=True, stdout=-1).stdout
     else:

@@ -178,7 +178,7 @@ def test_await_twins(device: str, tmp_path: Path) -> None:
 )
 def test_only_tensors_are_saved(obj: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=message):
-        pf.save(obj, tmp_path / "file")
+        pf.save(obj, tmp_path / "file.safetensors")
     with pytest.raises(TypeError, match=message):
         asyncio.run(ours.save_async(obj))
     assert list(tmp_path.iterdir()) == []
