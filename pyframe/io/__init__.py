@@ -35,8 +35,7 @@ def load(
 ) -> Any:  # fmt: skip
     """Read what `save` or `torch.save` wrote, or a safetensors file: see `pt.load`."""
     if isinstance(f, (str, os.PathLike)):
-        with open(f, "rb") as file:
-            zipped = file.read(4) == b"PK\x03\x04"
-        if not zipped and (os.fspath(f).endswith(".safetensors") or not pt.is_old(f)):
+        named = os.fspath(f).endswith(".safetensors")
+        if named or not pt.is_pickled(f):
             return safetensors.load_file(f, "cpu" if map_location is None else map_location)
     return pt.load(f, map_location, weights_only=weights_only, encoding=encoding)

@@ -255,10 +255,10 @@ def load(
     return _read(f, "the file", map_location, weights_only, encoding)
 
 
-def is_old(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a bare pickle, as PyTorch wrote them before 1.6."""
+def is_pickled(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as PyTorch's do: a zip, or a bare pickle of before 1.6."""
     with open(path, "rb") as file:
-        return file.read(2) in (b"\x80\x02", b"\x80\x03", b"\x80\x04")
+        return file.read(4)[:2] in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04")
 
 
 def _read(file: IO[bytes], name: Any, where: Any, weights_only: bool, encoding: str) -> Any:
