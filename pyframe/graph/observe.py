@@ -584,7 +584,7 @@ class Observer:
         frame = sys._getframe(2)
         file = frame.f_code.co_filename
         ours = file.startswith(OURS) and FILES[file] != USER
-        if ours and (name == "__dict__" or file.startswith(_OPTIM)):  # they tell in other ways
+        if ours and (name == "__dict__" or _tells(file)):  # in other ways
             return
         self.seen.add((id(x), name))
         if id(x) in self.outside:
@@ -799,6 +799,11 @@ def observed(o: Observer) -> Iterator[None]:
 
 
 _OPTIM = OURS + "optim" + os.sep
+
+
+def _tells(file: str) -> bool:
+    """Whether it is of an optimizer, which tells a capture what a replay relies on."""
+    return file.startswith(_OPTIM) and not file.endswith(("lr_scheduler.py", "swa_utils.py"))
 
 
 def _fields(x: Any) -> dict[str, Any]:

@@ -1,0 +1,857 @@
+"""Learning rates that change as training goes on, as torch.optim.lr_scheduler.
+
+A scheduler computes with Python's numbers on the host and writes `param_groups[i]["lr"]`, which a
+compiled step is fed: it never causes a capture. Where the lr is a tensor, that tensor is filled.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+import warnings
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, SupportsFloat
+
+from pyframe.optim.optimizer import Optimizer
+from pyframe.tensor import Tensor
+
+__all__ = [
+    "ChainedScheduler",
+    "ConstantLR",
+    "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "CyclicLR",
+    "ExponentialLR",
+    "LRScheduler",
+    "LambdaLR",
+    "LinearLR",
+    "MultiStepLR",
+    "MultiplicativeLR",
+    "OneCycleLR",
+    "PolynomialLR",
+    "ReduceLROnPlateau",
+    "SequentialLR",
+    "StepLR",
+]
+
+Rate = float | Tensor
+Schedule = Callable[[int], float]
+
+
+def _own(value: Any) -> Any:
+    """`value`, or a copy where it is a tensor, which would change with the group's."""
+    return value.clone() if isinstance(value, Tensor) else value
+
+
+def _values(optimizer: Optimizer, key: str) -> list[Any]:
+    return [_own(group[key]) for group in optimizer.param_groups]
+
+
+def _put(group: dict[str, Any], value: Any) -> None:
+    """Set a group's lr; a tensor stays the tensor that it is."""
+    if isinstance(group["lr"], Tensor):
+        group["lr"].fill_(value.item() if isinstance(value, Tensor) else value)
+    else:
+        group["lr"] = value
+
+
+class LRScheduler:
+    """Base of all schedulers: `get_lr` says what each group's lr becomes, `step` sets it.
+
+    A subclass may also have `_get_closed_form_lr`, which gives it for `last_epoch` at once. With
+    `last_epoch` >= 0 it goes on after that epoch; the groups must have their "initial_lr" then.
+    """
+
+    _is_initial = False
+    _get_lr_called_within_step = False
+
+    def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
+        self._take(optimizer)
+        for i, group in enumerate(optimizer.param_groups):
+            if last_epoch == -1:
+                group.setdefault("initial_lr", _own(group["lr"]))
+            elif "initial_lr" not in group:
+                raise KeyError(
+                    f"{type(self).__name__}: param 'initial_lr' is not specified in "
+                    f"param_groups[{i}] when resuming with last_epoch={last_epoch}; load the "
+                    "optimizer's state_dict first, or start with last_epoch=-1"
+                )
+        self.base_lrs: list[Rate] = _values(optimizer, "initial_lr")
+        self.last_epoch = last_epoch
+        self._initial_step()
+
+    def _take(self, optimizer: Any) -> None:
+        if not isinstance(optimizer, Optimizer):
+            raise TypeError(
+                f"{type(self).__name__}: {type(optimizer).__name__} is not an Optimizer; expected "
+                "one of pyframe.optim"
+            )
+        self.optimizer = optimizer
+
+    def _each(self, name: str, value: Any) -> list[Any]:
+        """An option for each group. ValueError for a list of another length."""
+        count = len(self.optimizer.param_groups)
+        values = value if isinstance(value, (list, tuple)) else [value] * count
+        if len(values) != count:
+            raise ValueError(
+                f"{type(self).__name__}: {name} must have the same length as "
+                f"optimizer.param_groups: got {len(values)} values for {count} groups"
+            )
+        return [_own(v) for v in values]
+
+    def _initial_step(self) -> None:
+        self._step_count = 0
+        self._is_initial = True
+        try:
+            self.step()
+        finally:
+            self._is_initial = False
+
+    def get_lr(self) -> list[Rate]:
+        """What the lr of each group becomes at `last_epoch`; see `get_last_lr` for what it is."""
+        raise NotImplementedError(f"{type(self).__name__} is missing the required get_lr")
+
+    def get_last_lr(self) -> list[Rate]:
+        """The lr of each group that this scheduler set last."""
+        return self._last_lr
+
+    def step(self, epoch: int | None = None) -> None:
+        """Set the next lr; call it after the optimizer's step. An `epoch` is deprecated."""
+        if self._step_count == 1 and not self._was_stepped():
+            warnings.warn(
+                f"{type(self).__name__}: detected call of `lr_scheduler.step()` before "
+                "`optimizer.step()`, which skips the first value of the schedule; call "
+                "`optimizer.step()` first",
+                UserWarning,
+                stacklevel=2,
+            )
+        self._step_count += 1
+        self._deprecate(epoch)
+        self._update_lr(epoch)
+
+    def _was_stepped(self) -> bool:
+        """Whether the optimizer was; of one with a `step` of its own nobody knows."""
+        own = type(self.optimizer).step is not Optimizer.step
+        return own or self.optimizer._opt_called
+
+    def _deprecate(self, epoch: Any) -> None:
+        if epoch is not None:
+            warnings.warn(
+                f"{type(self).__name__}: the epoch parameter in `scheduler.step()` is deprecated, "
+                f"got {epoch}; call `scheduler.step()` once an epoch",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _update_lr(self, epoch: int | None = None) -> None:
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        closed = getattr(self, "_get_closed_form_lr", None)
+        with self._within_step():
+            self._set_lr(self.get_lr() if epoch is None or closed is None else closed())
+
+    def _set_lr(self, lrs: Sequence[Rate]) -> None:
+        for group, lr in zip(self.optimizer.param_groups, lrs, strict=True):
+            _put(group, lr)
+        self._last_lr = _values(self.optimizer, "lr")
+
+    @contextmanager
+    def _within_step(self) -> Iterator[None]:
+        self._get_lr_called_within_step = True
+        try:
+            yield
+        finally:
+            self._get_lr_called_within_step = False
+
+    def _warn_outside(self) -> None:
+        if not self._get_lr_called_within_step:
+            warnings.warn(
+                f"{type(self).__name__}: get_lr() computes the next learning rate; to get the last "
+                "one, please use `get_last_lr()`",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """All fields but the optimizer, by name."""
+        return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave, here or in PyTorch."""
+        self.__dict__.update(state_dict)
+
+
+class _LRScheduler(LRScheduler):
+    """The base's former name."""
+
+
+def _state_of(fn: Any) -> dict[str, Any] | None:
+    """What is saved of a user's function: the fields of a callable object."""
+    return None if isinstance(fn, types.FunctionType) else fn.__dict__.copy()
+
+
+class _Lambdas(LRScheduler):
+    """With a function for each group, or one for all; functions proper are not saved."""
+
+    def __init__(
+        self, optimizer: Optimizer, lr_lambda: Schedule | Sequence[Schedule], last_epoch: int = -1
+    ) -> None:
+        self._take(optimizer)
+        count = len(optimizer.param_groups)
+        if not isinstance(lr_lambda, (list, tuple)):
+            lr_lambda = [lr_lambda] * count  # type: ignore[list-item]
+        if len(lr_lambda) != count:
+            raise ValueError(
+                f"{type(self).__name__}: expected {count} lr_lambdas, one for each parameter "
+                f"group, but got {len(lr_lambda)}"
+            )
+        for fn in lr_lambda:
+            if not callable(fn):
+                raise TypeError(
+                    f"{type(self).__name__}: lr_lambda should be a function of the epoch, but got "
+                    f"{type(fn).__name__}"
+                )
+        self.lr_lambdas = list(lr_lambda)
+        super().__init__(optimizer, last_epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All fields but the optimizer; of `lr_lambdas` the fields of callable objects."""
+        return {**super().state_dict(), "lr_lambdas": [_state_of(fn) for fn in self.lr_lambdas]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave; the functions stay."""
+        own = self.lr_lambdas
+        super().load_state_dict({**state_dict, "lr_lambdas": own})
+        for fn, state in zip(own, state_dict["lr_lambdas"], strict=False):
+            if state is not None:
+                fn.__dict__.update(state)
+
+
+class LambdaLR(_Lambdas):
+    """lr_t = lr_0 * lr_lambda(t)."""
+
+    def get_lr(self) -> list[Rate]:
+        """What the lr of each group becomes at `last_epoch`."""
+        self._warn_outside()
+        return [
+            base * fn(self.last_epoch)
+            for fn, base in zip(self.lr_lambdas, self.base_lrs, strict=True)
+        ]
+
+
+class MultiplicativeLR(_Lambdas):
+    """lr_t = lr_{t-1} * lr_lambda(t)."""
+
+    def get_lr(self) -> list[Rate]:
+        """What the lr of each group becomes at `last_epoch`."""
+        self._warn_outside()
+        lrs = _values(self.optimizer, "lr")
+        if self._is_initial:
+            return lrs
+        return [lr * fn(self.last_epoch) for fn, lr in zip(self.lr_lambdas, lrs, strict=True)]
+
+
+class _Factor(LRScheduler):
+    """lr_t = lr_{t-1} * `_factor(t)`, in closed form lr_0 * `_product(t)`."""
+
+    def _factor(self, t: int) -> float:
+        raise NotImplementedError
+
+    def _product(self, t: int) -> float:
+        raise NotImplementedError
+
+    def get_lr(self) -> list[Rate]:
+        """What the lr of each group becomes at `last_epoch`."""
+        self._warn_outside()
+        factor = self._factor(self.last_epoch)
+        return [lr * factor for lr in _values(self.optimizer, "lr")]
+
+    def _get_closed_form_lr(self) -> list[Rate]:
+        product = self._product(self.last_epoch)
+        return [base * product for base in self.base_lrs]
+
+
+class StepLR(_Factor):
+    """lr_t = lr_0 * gamma^(t // step_size)."""
+
+    def __init__(
+        self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1
+    ) -> None:
+        self.step_size, self.gamma = step_size, gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self, t: int) -> float:
+        return 1.0 if t == 0 or t % self.step_size else self.gamma
+
+    def _product(self, t: int) -> float:
+        return self.gamma ** (t // self.step_size)
+
+
+class MultiStepLR(_Factor):
+    """lr_t = lr_0 * gamma^(how many milestones are <= t)."""
+
+    def __init__(
+        self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1,
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        self.milestones, self.gamma = Counter(milestones), gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self, t: int) -> float:
+        return self.gamma ** self.milestones[t]
+
+    def _product(self, t: int) -> float:
+        return self.gamma ** bisect_right(sorted(self.milestones.elements()), t)
+
+
+def _part(owner: LRScheduler, name: str, value: float, above: bool = False) -> float:
+    """A factor from 0 (or above it) to 1, or ValueError."""
+    if value > 1.0 or value < 0 or (above and value == 0):
+        expected = "greater than 0 and less or equal to 1" if above else "between 0 and 1"
+        raise ValueError(f"{type(owner).__name__}: {name} expected to be {expected}, got {value}")
+    return value
+
+
+class ConstantLR(_Factor):
+    """lr_t = lr_0 * factor while t < total_iters, then lr_0."""
+
+    def __init__(
+        self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5,
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        self.factor, self.total_iters = _part(self, "factor", factor), total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self, t: int) -> float:
+        if t == 0:
+            return self.factor
+        return 1.0 / self.factor if t == self.total_iters else 1.0
+
+    def _product(self, t: int) -> float:
+        return self.factor if t < self.total_iters else 1.0
+
+
+class LinearLR(_Factor):
+    """lr_t = lr_0 * f_t, where f goes from start_factor to end_factor in total_iters steps."""
+
+    def __init__(
+        self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0,
+        total_iters: int = 5, last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        self.start_factor = _part(self, "start_factor", start_factor, above=True)
+        self.end_factor, self.total_iters = _part(self, "end_factor", end_factor), total_iters
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self, t: int) -> float:
+        if t == 0:
+            return self.start_factor
+        if self._is_initial or t > self.total_iters:
+            return 1.0
+        rise = self.end_factor - self.start_factor
+        return 1.0 + rise / (self.total_iters * self.start_factor + (t - 1) * rise)
+
+    def _product(self, t: int) -> float:
+        rise = self.end_factor - self.start_factor
+        return self.start_factor + rise * min(self.total_iters, t) / self.total_iters
+
+
+class ExponentialLR(_Factor):
+    """lr_t = lr_0 * gamma^t."""
+
+    def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
+        self.gamma = gamma
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self, t: int) -> float:
+        return 1.0 if self._is_initial else self.gamma
+
+    def _product(self, t: int) -> float:
+        return self.gamma**t
+
+
+class PolynomialLR(_Factor):
+    """lr_t = lr_0 * (1 - min(t, total_iters) / total_iters)^power."""
+
+    def __init__(
+        self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1
+    ) -> None:
+        self.total_iters, self.power = total_iters, power
+        super().__init__(optimizer, last_epoch)
+
+    def _factor(self, t: int) -> float:
+        if self._is_initial or t > self.total_iters:
+            return 1.0
+        n = self.total_iters
+        return ((1.0 - t / n) / (1.0 - (t - 1) / n)) ** self.power
+
+    def _product(self, t: int) -> float:
+        return (1.0 - min(self.total_iters, t) / self.total_iters) ** self.power
+
+
+class CosineAnnealingLR(LRScheduler):
+    """lr_t = eta_min + (lr_0 - eta_min) * (1 + cos(pi t / T_max)) / 2 (arXiv 1608.03983).
+
+    It is computed from the last lr, so that schedulers can be chained.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1
+    ) -> None:
+        self.T_max, self.eta_min = T_max, eta_min
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Rate]:
+        """What the lr of each group becomes at `last_epoch`."""
+        self._warn_outside()
+        t, n, low, lrs = self.last_epoch, self.T_max, self.eta_min, _values(self.optimizer, "lr")
+        if self._is_initial:
+            return lrs
+        if self._step_count == 1 and t > 0:
+            return self._get_closed_form_lr()
+        if (t - 1 - n) % (2 * n) == 0:  # the last one was eta_min: no ratio leads away from it
+            rise = (1 - math.cos(math.pi / n)) / 2
+            return [lr + (base - low) * rise for base, lr in zip(self.base_lrs, lrs, strict=True)]
+        ratio = (1 + math.cos(math.pi * t / n)) / (1 + math.cos(math.pi * (t - 1) / n))
+        return [ratio * (lr - low) + low for lr in lrs]
+
+    def _get_closed_form_lr(self) -> list[Rate]:
+        part = (1 + math.cos(math.pi * self.last_epoch / self.T_max)) / 2
+        return [self.eta_min + (base - self.eta_min) * part for base in self.base_lrs]
+
+
+class CosineAnnealingWarmRestarts(LRScheduler):
+    """Cosine annealing that starts again after T_0 epochs, then after T_mult times as many, and so
+    on (SGDR, arXiv 1608.03983). `step(epoch)` takes a fraction of an epoch too."""
+
+    def __init__(
+        self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0,
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        for name, value, low in (("T_0", T_0, "> 0"), ("T_mult", T_mult, ">= 1")):
+            if not isinstance(value, int) or value < 1:
+                raise ValueError(
+                    f"{type(self).__name__}: expected an int {name} {low}, got {value}"
+                )
+        if not isinstance(eta_min, (float, int)):
+            raise ValueError(
+                f"{type(self).__name__}: expected float or int eta_min, got {eta_min} of type "
+                f"{type(eta_min).__name__}"
+            )
+        self.T_0 = self.T_i = T_0
+        self.T_mult, self.eta_min = T_mult, eta_min
+        self.T_cur: float = last_epoch
+        super().__init__(optimizer, last_epoch)
+
+    def get_lr(self) -> list[Rate]:
+        """What the lr of each group becomes `T_cur` epochs after a restart."""
+        self._warn_outside()
+        part = (1 + math.cos(math.pi * self.T_cur / self.T_i)) / 2
+        return [self.eta_min + (base - self.eta_min) * part for base in self.base_lrs]
+
+    def step(self, epoch: float | None = None) -> None:
+        """Set the next lr, or that of an epoch, which need not be whole."""
+        if epoch is None and self.last_epoch < 0:
+            epoch = 0
+        if epoch is None:
+            epoch = self.last_epoch + 1
+            self.T_cur += 1
+            if self.T_cur >= self.T_i:
+                self.T_cur %= self.T_i
+                self.T_i *= self.T_mult
+        elif epoch < 0:
+            raise ValueError(f"{type(self).__name__}: expected non-negative epoch, got {epoch}")
+        elif epoch < self.T_0:
+            self.T_i, self.T_cur = self.T_0, epoch
+        elif self.T_mult == 1:
+            self.T_cur = epoch % self.T_0
+        else:  # after n restarts T_0 (T_mult^n - 1) / (T_mult - 1) epochs have passed
+            ratio = self.T_mult
+            n = int(math.log(epoch / self.T_0 * (ratio - 1) + 1, ratio))
+            self.T_cur = epoch - self.T_0 * (ratio**n - 1) / (ratio - 1)
+            self.T_i = self.T_0 * ratio**n
+        self.last_epoch = math.floor(epoch)
+        with self._within_step():
+            self._set_lr(self.get_lr())
+
+
+class _Cycle(LRScheduler):
+    """With bounds for each group, and momentum (or Adam's beta1) going against the lr."""
+
+    cycle_momentum: bool
+    use_beta1: bool
+
+    def _start_momentum(self, base: Any, top: Any, fresh: bool) -> tuple[list[Any], list[Any]]:
+        """Whether the optimizer has a momentum (else ValueError), and its bounds by group."""
+        defaults = self.optimizer.defaults
+        if "momentum" not in defaults and "betas" not in defaults:
+            raise ValueError(
+                f"{type(self).__name__}: optimizer must support momentum or beta1 with the "
+                f"`cycle_momentum` option enabled, and {type(self.optimizer).__name__} does not; "
+                "give cycle_momentum=False"
+            )
+        self.use_beta1 = "betas" in defaults
+        bases, tops = self._each("base_momentum", base), self._each("max_momentum", top)
+        if fresh:
+            for low, high, group in zip(bases, tops, self.optimizer.param_groups, strict=True):
+                self._set_momentum(group, high)
+                group["max_momentum"], group["base_momentum"] = high, low
+        return bases, tops
+
+    def _set_momentum(self, group: dict[str, Any], value: float) -> None:
+        if self.use_beta1:
+            group["betas"] = (value, *group["betas"][1:])
+        else:
+            group["momentum"] = value
+
+
+class CyclicLR(_Cycle):
+    """lr goes up from base_lr to max_lr in step_size_up steps and down again (arXiv 1506.01186).
+
+    The height of a cycle is scaled by 1 ("triangular"), 1 / 2^(cycle - 1) ("triangular2"),
+    gamma^t ("exp_range"), or `scale_fn` of the cycle or of t (`scale_mode` "iterations").
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, base_lr: Any, max_lr: Any, step_size_up: int = 2000,
+        step_size_down: int | None = None, mode: str = "triangular", gamma: float = 1.0,
+        scale_fn: Callable[[float], float] | None = None, scale_mode: str = "cycle",
+        cycle_momentum: bool = True, base_momentum: Any = 0.8, max_momentum: Any = 0.9,
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        self._take(optimizer)
+        base_lrs = self._each("base_lr", base_lr)
+        if last_epoch == -1:
+            for group, lr in zip(optimizer.param_groups, base_lrs, strict=True):
+                _put(group, lr)
+        self.max_lrs = self._each("max_lr", max_lr)
+        up = float(step_size_up)
+        self.total_size = up + (up if step_size_down is None else float(step_size_down))
+        self.step_ratio = up / self.total_size
+        if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
+            raise ValueError(
+                f"CyclicLR: mode {mode!r} is invalid and scale_fn is None; expected 'triangular', "
+                "'triangular2' or 'exp_range'"
+            )
+        self.mode, self.gamma, self._scale_fn_custom = mode, gamma, scale_fn
+        self.scale_mode = scale_mode
+        if scale_fn is None:
+            self.scale_mode = "iterations" if mode == "exp_range" else "cycle"
+        self.cycle_momentum = cycle_momentum
+        if cycle_momentum:
+            self.base_momentums, self.max_momentums = self._start_momentum(
+                base_momentum, max_momentum, last_epoch == -1
+            )
+        super().__init__(optimizer, last_epoch)
+        self.base_lrs = base_lrs
+
+    def scale_fn(self, x: float) -> float:
+        """The scale of the height at a cycle (from 1) or a step (from 0)."""
+        if self._scale_fn_custom is not None:
+            return self._scale_fn_custom(x)
+        if self.mode == "triangular":
+            return 1.0
+        return 1 / 2.0 ** (x - 1) if self.mode == "triangular2" else self.gamma**x
+
+    def get_lr(self) -> list[Rate]:
+        """What the lr of each group becomes at `last_epoch`; sets the momentum."""
+        self._warn_outside()
+        t = self.last_epoch
+        cycle = math.floor(1 + t / self.total_size)
+        x = 1.0 + t / self.total_size - cycle  # how much of the cycle is done
+        up = x / self.step_ratio if x <= self.step_ratio else (x - 1) / (self.step_ratio - 1)
+        up *= self.scale_fn(cycle if self.scale_mode == "cycle" else t)
+        if self.cycle_momentum:
+            bounds = zip(self.base_momentums, self.max_momentums, strict=True)
+            for group, (low, high) in zip(self.optimizer.param_groups, bounds, strict=True):
+                self._set_momentum(group, high - (high - low) * up)
+        return [
+            low + (high - low) * up for low, high in zip(self.base_lrs, self.max_lrs, strict=True)
+        ]
+
+    def state_dict(self) -> dict[str, Any]:
+        """All fields but the optimizer; of `scale_fn` the fields of a callable object."""
+        fn = self._scale_fn_custom
+        return {**super().state_dict(), "_scale_fn_custom": None if fn is None else _state_of(fn)}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave; the `scale_fn` stays."""
+        own = self._scale_fn_custom
+        super().load_state_dict({**state_dict, "_scale_fn_custom": own})
+        if state_dict["_scale_fn_custom"] is not None:
+            own.__dict__.update(state_dict["_scale_fn_custom"])
+
+
+class OneCycleLR(_Cycle):
+    """lr goes from max_lr / div_factor up to max_lr, and far below where it began
+    (arXiv 1708.07120). It counts batches; `three_phase` is what the paper does."""
+
+    def __init__(
+        self, optimizer: Optimizer, max_lr: Any, total_steps: int | None = None,
+        epochs: int | None = None, steps_per_epoch: int | None = None, pct_start: float = 0.3,
+        anneal_strategy: str = "cos", cycle_momentum: bool = True, base_momentum: Any = 0.85,
+        max_momentum: Any = 0.95, div_factor: float = 25.0, final_div_factor: float = 1e4,
+        three_phase: bool = False, last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        self._take(optimizer)
+        if total_steps is not None:
+            self.total_steps = _count("total_steps", total_steps)
+        elif epochs is not None and steps_per_epoch is not None:
+            self.total_steps = _count("epochs", epochs) * _count("steps_per_epoch", steps_per_epoch)
+        else:
+            raise ValueError(
+                "OneCycleLR: you must define either total_steps or both epochs and "
+                f"steps_per_epoch, got epochs={epochs} and steps_per_epoch={steps_per_epoch}"
+            )
+        if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
+            raise ValueError(f"OneCycleLR: expected a float pct_start from 0 to 1, got {pct_start}")
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(
+                "OneCycleLR: anneal_strategy must be one of 'cos' or 'linear', got "
+                f"{anneal_strategy!r}"
+            )
+        rise, end = float(pct_start * self.total_steps), self.total_steps - 1
+        phases = [(rise - 1, "initial_lr", "max_lr", "max_momentum", "base_momentum")]
+        if three_phase:
+            phases += [
+                (2 * rise - 2, "max_lr", "initial_lr", "base_momentum", "max_momentum"),
+                (end, "initial_lr", "min_lr", "max_momentum", "max_momentum"),
+            ]
+        else:
+            phases.append((end, "max_lr", "min_lr", "base_momentum", "max_momentum"))
+        keys = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")
+        self._schedule_phases: list[dict[str, Any]] = [
+            dict(zip(keys, phase, strict=True)) for phase in phases
+        ]
+        self._anneal_func_type = anneal_strategy
+        max_lrs = self._each("max_lr", max_lr)
+        if last_epoch == -1:
+            for group, top in zip(optimizer.param_groups, max_lrs, strict=True):
+                group["initial_lr"], group["max_lr"] = top / div_factor, top
+                group["min_lr"] = group["initial_lr"] / final_div_factor
+        self.cycle_momentum = cycle_momentum
+        if cycle_momentum:
+            self._start_momentum(base_momentum, max_momentum, last_epoch == -1)
+        super().__init__(optimizer, last_epoch)
+
+    def _anneal(self, start: Any, end: Any, pct: float) -> Any:
+        if self._anneal_func_type == "cos":
+            return end + (start - end) / 2.0 * (math.cos(math.pi * pct) + 1)
+        return (end - start) * pct + start
+
+    def get_lr(self) -> list[Rate]:
+        """What the lr of each group becomes at `last_epoch`; sets the momentum.
+
+        ValueError after the last step."""
+        self._warn_outside()
+        t = self.last_epoch
+        if t > self.total_steps:
+            raise ValueError(
+                f"OneCycleLR: tried to step {t} times, and the specified number of total steps is "
+                f"{self.total_steps}"
+            )
+        start: Any = 0.0
+        for phase in self._schedule_phases:
+            if t <= phase["end_step"] or phase is self._schedule_phases[-1]:
+                break
+            start = phase["end_step"]
+        pct = (t - start) / (phase["end_step"] - start)
+        groups = self.optimizer.param_groups
+        if self.cycle_momentum:
+            ends: Any = phase["start_momentum"], phase["end_momentum"]
+            for g in groups:
+                self._set_momentum(g, self._anneal(g[ends[0]], g[ends[1]], pct))
+        return [self._anneal(g[phase["start_lr"]], g[phase["end_lr"]], pct) for g in groups]
+
+
+def _count(name: str, value: Any) -> int:
+    if not isinstance(value, int) or value <= 0:
+        raise ValueError(f"OneCycleLR: expected positive integer {name}, got {value}")
+    return value
+
+
+class ReduceLROnPlateau(LRScheduler):
+    """lr *= factor after `patience` epochs in which the metric got no better by `threshold`.
+
+    After that, `cooldown` epochs are not counted; lr does not go below `min_lr`, and changes by
+    `eps` or less are not made.
+    """
+
+    def __init__(
+        self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10,
+        threshold: float = 1e-4, threshold_mode: str = "rel", cooldown: int = 0, min_lr: Any = 0,
+        eps: float = 1e-8,
+    ) -> None:  # fmt: skip
+        if factor >= 1.0:
+            raise ValueError(f"ReduceLROnPlateau: factor should be < 1.0, got {factor}")
+        self.factor = factor
+        self._take(optimizer)
+        count = len(optimizer.param_groups)
+        each = isinstance(min_lr, (list, tuple))
+        if each and len(min_lr) != count:
+            raise ValueError(f"ReduceLROnPlateau: expected {count} min_lrs, got {len(min_lr)}")
+        self.default_min_lr = None if each else min_lr
+        self.min_lrs = list(min_lr) if each else [min_lr] * count
+        self.patience, self.cooldown, self.eps = patience, cooldown, eps
+        self.last_epoch = 0
+        self._last_lr = _values(optimizer, "lr")
+        for name, value, known in (
+            ("mode", mode, ("min", "max")), ("threshold mode", threshold_mode, ("rel", "abs")),
+        ):  # fmt: skip
+            if value not in known:
+                raise ValueError(
+                    f"ReduceLROnPlateau: {name} {value} is unknown; expected one of {known}"
+                )
+        self.mode, self.threshold, self.threshold_mode = mode, threshold, threshold_mode
+        self.mode_worse = math.inf if mode == "min" else -math.inf
+        self._reset()
+
+    def _reset(self) -> None:
+        """Forget the epochs so far."""
+        self.best = self.mode_worse
+        self.cooldown_counter = self.num_bad_epochs = 0
+
+    @property
+    def in_cooldown(self) -> bool:
+        """Whether epochs are not counted now."""
+        return self.cooldown_counter > 0
+
+    def step(self, metrics: SupportsFloat, epoch: int | None = None) -> None:  # type: ignore[override]
+        """Look at an epoch's metric, and reduce the lr if that is due."""
+        current = float(metrics)
+        self._deprecate(epoch)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        if self._is_better(current, self.best):
+            self.best = current
+            self.num_bad_epochs = 0
+        else:
+            self.num_bad_epochs += 1
+        if self.in_cooldown:
+            self.cooldown_counter -= 1
+            self.num_bad_epochs = 0
+        if self.num_bad_epochs > self.patience:
+            self._reduce_lr()
+            self.cooldown_counter = self.cooldown
+            self.num_bad_epochs = 0
+        self._last_lr = _values(self.optimizer, "lr")
+
+    def _is_better(self, a: float, best: float) -> bool:
+        down = self.mode == "min"
+        slack = -self.threshold if down else self.threshold
+        bound = best * (1.0 + slack) if self.threshold_mode == "rel" else best + slack
+        return a < bound if down else a > bound
+
+    def _reduce_lr(self) -> None:
+        groups = self.optimizer.param_groups
+        if len(groups) != len(self.min_lrs):  # a group was added
+            if self.default_min_lr is None:
+                raise RuntimeError(
+                    f"ReduceLROnPlateau: the optimizer has {len(groups)} param groups now, and "
+                    f"min_lrs are {len(self.min_lrs)}; set `min_lrs` to one for each"
+                )
+            self.min_lrs = [self.default_min_lr] * len(groups)
+        for group, low in zip(groups, self.min_lrs, strict=True):
+            old = float(group["lr"])
+            new = max(old * self.factor, low)
+            if old - new > self.eps:
+                _put(group, new)
+
+
+class _Several(LRScheduler):
+    """Steps others, all of one optimizer."""
+
+    _schedulers: Sequence[LRScheduler]
+
+    def _join(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None) -> None:
+        """Take over the schedulers. ValueError/TypeError for those that can't be stepped so."""
+        name = type(self).__name__
+        if not schedulers:
+            raise ValueError(f"{name} expects at least one scheduler, but got none")
+        for i, s in enumerate(schedulers):
+            own = getattr(s, "optimizer", None)
+            if own is None:
+                raise TypeError(
+                    f"{name}: expected a scheduler at index {i}, got {type(s).__name__}"
+                )
+            if isinstance(s, ReduceLROnPlateau):
+                raise ValueError(
+                    f"{name} does not support ReduceLROnPlateau, whose step() needs a metric, but "
+                    f"got one at index {i}; step it by itself"
+                )
+            optimizer = own if optimizer is None else optimizer
+            if own is not optimizer:
+                raise ValueError(
+                    f"{name} expects all schedulers to belong to the same optimizer, but that at "
+                    f"index {i}, {type(s).__name__}, has another one"
+                )
+        assert optimizer is not None
+        self._schedulers, self.optimizer = schedulers, optimizer
+
+    def state_dict(self) -> dict[str, Any]:
+        """All fields but the optimizer; of the schedulers their own state_dicts."""
+        return {**super().state_dict(), "_schedulers": [s.state_dict() for s in self._schedulers]}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Take over what `state_dict` gave, scheduler by scheduler."""
+        own = self._schedulers
+        super().load_state_dict({**state_dict, "_schedulers": own})
+        for scheduler, state in zip(own, state_dict["_schedulers"], strict=False):
+            scheduler.load_state_dict(state)
+
+
+class SequentialLR(_Several):
+    """One scheduler after the other: the next one begins at each of the milestones."""
+
+    def __init__(
+        self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: list[int],
+        last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        self._join(schedulers, optimizer)
+        if len(milestones) != len(schedulers) - 1:
+            raise ValueError(
+                "SequentialLR: expected one scheduler more than milestones, got "
+                f"{len(schedulers)} schedulers and {len(milestones)} milestones"
+            )
+        self._milestones = milestones
+        self.last_epoch = last_epoch + 1
+        for group in optimizer.param_groups:
+            _put(group, group["initial_lr"])
+        self._take_back(self)  # what they did when they were made, but for the first to run
+        first = schedulers[bisect_right(milestones, 0)]
+        first._initial_step()
+        self._last_lr = first.get_last_lr()
+
+    def _take_back(self, scheduler: Any) -> None:
+        if hasattr(scheduler, "_schedulers"):
+            for s in scheduler._schedulers:
+                self._take_back(s)
+        elif hasattr(scheduler, "last_epoch"):
+            scheduler.last_epoch -= 1
+
+    def step(self) -> None:  # type: ignore[override]
+        """Step the scheduler whose turn it is."""
+        self.last_epoch += 1
+        i = bisect_right(self._milestones, self.last_epoch)
+        scheduler = self._schedulers[i]
+        if i > 0 and self._milestones[i - 1] == self.last_epoch:
+            scheduler._update_lr(0)
+        else:
+            scheduler.step()
+        self._last_lr = scheduler.get_last_lr()
+
+
+class ChainedScheduler(_Several):
+    """All schedulers at each step, one after the other."""
+
+    def __init__(
+        self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None
+    ) -> None:
+        self._join(schedulers, optimizer)
+        self._last_lr = _values(self.optimizer, "lr")
+
+    def step(self) -> None:  # type: ignore[override]
+        """Step each of them."""
+        for scheduler in self._schedulers:
+            scheduler.step()
+        self._last_lr = _values(self.optimizer, "lr")

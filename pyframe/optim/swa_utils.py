@@ -1,0 +1,192 @@
+"""Averages of a model's weights over training, as torch.optim.swa_utils.
+
+SWA is their plain mean (arXiv 1803.05407), EMA one that forgets. No value is read for an update, so
+that it can be part of a compiled step.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
+from typing import Any
+
+import pyframe as pf
+from pyframe import nn
+from pyframe.optim.lr_scheduler import LRScheduler, Rate
+from pyframe.optim.optimizer import Optimizer
+from pyframe.tensor import Tensor, no_grad
+
+__all__ = [
+    "SWALR",
+    "AveragedModel",
+    "get_ema_avg_fn",
+    "get_ema_multi_avg_fn",
+    "get_swa_avg_fn",
+    "get_swa_multi_avg_fn",
+    "update_bn",
+]
+
+Average = Callable[[Tensor, Tensor, Any], Tensor]
+Averages = Callable[[Sequence[Tensor], Sequence[Tensor], Any], None]
+
+
+def get_ema_avg_fn(decay: float = 0.999) -> Average:
+    """average, new, n -> decay * average + (1 - decay) * new. ValueError unless 0 <= decay <= 1."""
+    if decay < 0.0 or decay > 1.0:
+        raise ValueError(f"get_ema_avg_fn: invalid decay value {decay}; expected one in [0, 1]")
+
+    @no_grad()
+    def ema_update(average: Tensor, new: Tensor, n: Any) -> Tensor:
+        return decay * average + (1 - decay) * new
+
+    return ema_update
+
+
+def get_swa_avg_fn() -> Average:
+    """average, new, n -> average + (new - average) / (n + 1)."""
+
+    @no_grad()
+    def swa_update(average: Tensor, new: Tensor, n: Any) -> Tensor:
+        return average + (new - average) / (n + 1)
+
+    return swa_update
+
+
+def _in_place(update: Average) -> Averages:
+    """An update of many averages where they lie; what is whole is rounded towards 0."""
+
+    @no_grad()
+    def updates(averages: Sequence[Tensor], news: Sequence[Tensor], n: Any) -> None:
+        for average, new in zip(averages, news, strict=True):
+            average.copy_(update(average, new, n))
+
+    return updates
+
+
+def get_ema_multi_avg_fn(decay: float = 0.999) -> Averages:
+    """`get_ema_avg_fn` for lists of tensors, in place."""
+    return _in_place(get_ema_avg_fn(decay))
+
+
+def get_swa_multi_avg_fn() -> Averages:
+    """`get_swa_avg_fn` for lists of tensors, in place."""
+    return _in_place(get_swa_avg_fn())
+
+
+class AveragedModel(nn.Module):
+    """A copy of `model` whose parameters become averages, by `update_parameters(model)`.
+
+    `avg_fn(average, new, n)` gives the new average of a parameter, `multi_avg_fn` changes lists of
+    them in place; without either it is the mean of all. `n` is a tensor: how many were averaged
+    before. Both are called for the first model too, and then its parameters are taken as they are.
+    Buffers are copied, or averaged with `use_buffers`. AssertionError for two functions.
+    """
+
+    n_averaged: Tensor
+
+    def __init__(
+        self, model: nn.Module, device: Any = None, avg_fn: Average | None = None,
+        multi_avg_fn: Averages | None = None, use_buffers: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if avg_fn is not None and multi_avg_fn is not None:
+            raise AssertionError("AveragedModel: give only one of avg_fn and multi_avg_fn")
+        self.module = deepcopy(model)
+        if device is not None:
+            self.module = self.module.to(device)
+        self.register_buffer("n_averaged", pf.tensor(0, dtype=pf.int64, device=device))
+        self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the averaged module computes."""
+        return self.module(*args, **kwargs)
+
+    @no_grad()
+    def update_parameters(self, model: nn.Module) -> None:
+        """Take a model's parameters into the averages."""
+        averages, news = _tensors(self.module, self.use_buffers), _tensors(model, self.use_buffers)
+        pairs: dict[Any, tuple[list[Tensor], list[Tensor]]] = {}
+        for average, new in zip(averages, news, strict=False):
+            kept, given = pairs.setdefault((average.device, average.dtype), ([], []))
+            kept.append(average.detach())
+            given.append(new.detach().to(average.device))
+        update = self.multi_avg_fn or _in_place(self.avg_fn or get_swa_avg_fn())
+        for (device, _), (kept, given) in pairs.items():
+            n = self.n_averaged.to(device)
+            update(kept, given, n)
+            for average, new in zip(kept, given, strict=True):
+                average.copy_(pf.where(n == 0, new.to(average.dtype), average))
+        if not self.use_buffers:
+            for own, new in zip(self.module.buffers(), model.buffers(), strict=True):
+                own.detach().copy_(new.detach())
+        self.n_averaged.add_(1)
+
+
+def _tensors(model: nn.Module, use_buffers: bool) -> Iterable[Tensor]:
+    return itertools.chain(model.parameters(), model.buffers() if use_buffers else ())
+
+
+@no_grad()
+def update_bn(loader: Iterable[Any], model: nn.Module, device: Any = None) -> None:
+    """Set the running statistics of a model's BatchNorm layers to those of the data.
+
+    Of batches that are tuples or lists the model gets what stands first."""
+    from pyframe.nn.modules.batchnorm import _BatchNorm
+
+    momenta = {m: m.momentum for m in model.modules() if isinstance(m, _BatchNorm)}
+    if not momenta:
+        return
+    was_training = model.training
+    model.train()
+    for m in momenta:
+        m.reset_running_stats()
+        m.momentum = None  # the mean of all batches
+    for batch in loader:
+        x = batch[0] if isinstance(batch, (list, tuple)) else batch
+        model(x if device is None else x.to(device))
+    for m, momentum in momenta.items():
+        m.momentum = momentum
+    model.train(was_training)
+
+
+class SWALR(LRScheduler):
+    """lr goes to swa_lr within anneal_epochs and stays there.
+
+    The last lr tells where it began, so that schedulers can be chained."""
+
+    def __init__(
+        self, optimizer: Optimizer, swa_lr: Any, anneal_epochs: int = 10,
+        anneal_strategy: str = "cos", last_epoch: int = -1,
+    ) -> None:  # fmt: skip
+        self._take(optimizer)
+        for lr, group in zip(self._each("swa_lr", swa_lr), optimizer.param_groups, strict=True):
+            group["swa_lr"] = lr
+        if anneal_strategy not in ("cos", "linear"):
+            raise ValueError(
+                f"SWALR: anneal_strategy must be one of 'cos' or 'linear', got {anneal_strategy!r}"
+            )
+        if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
+            raise ValueError(f"SWALR: expected an int anneal_epochs >= 0, got {anneal_epochs}")
+        self._anneal_strategy, self.anneal_epochs = anneal_strategy, anneal_epochs
+        super().__init__(optimizer, last_epoch)
+
+    def _done(self, step: int) -> float:
+        """How much of the way to swa_lr is done after a step, from 0 to 1."""
+        t = max(0, min(1, step / max(1, self.anneal_epochs)))
+        return t if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
+
+    def get_lr(self) -> list[Rate]:
+        """What the lr of each group becomes."""
+        self._warn_outside()
+        step = self._step_count - 1
+        if self.anneal_epochs == 0:
+            step = max(1, step)
+        before, after = self._done(step - 1), self._done(step)
+
+        def moved(lr: Any, goal: Any) -> Any:
+            start = goal if before == 1 else (lr - before * goal) / (1 - before)
+            return goal * after + start * (1 - after)
+
+        return [moved(g["lr"], g["swa_lr"]) for g in self.optimizer.param_groups]

@@ -1,0 +1,543 @@
+"""Learning rate schedulers: their sequences beside PyTorch's, their state, what a step costs."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import pyframe as pf
+from pyframe import nn, optim
+
+
+class Halving:
+    """A function of the epoch with a state."""
+
+    def __init__(self) -> None:
+        self.rate = 0.5
+
+    def __call__(self, t: int) -> float:
+        return self.rate**t
+
+
+def several(s: Any, o: Any) -> list[Any]:
+    return [s.LinearLR(o, 0.2, 0.9, 6), s.ExponentialLR(o, 0.9), s.CosineAnnealingLR(o, 5, 0.01)]
+
+
+# name: how it is made, of the module and an optimizer with two groups
+MAKE: dict[str, Callable[[Any, Any], Any]] = {
+    "lambda": lambda s, o: s.LambdaLR(o, lambda t: 0.9**t),
+    "lambdas": lambda s, o: s.LambdaLR(o, [lambda t: 1 / (t + 1), Halving()]),
+    "multiplicative": lambda s, o: s.MultiplicativeLR(o, lambda t: 0.8 + t % 2 * 0.1),
+    "multiplicatives": lambda s, o: s.MultiplicativeLR(o, (Halving(), lambda t: 0.99)),
+    "step": lambda s, o: s.StepLR(o, 4, gamma=0.5),
+    "multi step": lambda s, o: s.MultiStepLR(o, [3, 8, 8, 20]),
+    "constant": lambda s, o: s.ConstantLR(o, 0.25, total_iters=7),
+    "constant default": lambda s, o: s.ConstantLR(o),
+    "linear": lambda s, o: s.LinearLR(o, 0.1, 0.8, total_iters=12),
+    "linear default": lambda s, o: s.LinearLR(o),
+    "exponential": lambda s, o: s.ExponentialLR(o, 0.93),
+    "polynomial": lambda s, o: s.PolynomialLR(o, 20, power=2.5),
+    "cosine": lambda s, o: s.CosineAnnealingLR(o, 7, eta_min=0.001),
+    "restarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 5, 2, eta_min=0.01),
+    "restarts evenly": lambda s, o: s.CosineAnnealingWarmRestarts(o, 4),
+    "cyclic": lambda s, o: s.CyclicLR(o, 0.01, [0.1, 0.5], 4, 6),
+    "cyclic triangular2": lambda s, o: s.CyclicLR(o, [0.01, 0.02], 1.0, 3, mode="triangular2"),
+    "cyclic exp_range": lambda s, o: s.CyclicLR(
+        o, 0.01, 0.1, 4, mode="exp_range", gamma=0.9, base_momentum=0.5, max_momentum=0.6
+    ),
+    "cyclic scale_fn": lambda s, o: s.CyclicLR(
+        o, 0.01, 0.1, 4, scale_fn=lambda x: 1 / (5**x), cycle_momentum=False
+    ),
+    "cyclic scale_fn object": lambda s, o: s.CyclicLR(
+        o, 0.01, 0.1, 4, scale_fn=Halving(), scale_mode="iterations"
+    ),
+    "one cycle": lambda s, o: s.OneCycleLR(o, [0.1, 1.0], total_steps=30),
+    "one cycle linear": lambda s, o: s.OneCycleLR(
+        o, 0.3, epochs=6, steps_per_epoch=5, anneal_strategy="linear", pct_start=0.4, div_factor=9.0
+    ),
+    "one cycle of three": lambda s, o: s.OneCycleLR(
+        o, 0.3, 30, three_phase=True, base_momentum=[0.1, 0.2], final_div_factor=5
+    ),
+    "one cycle, no momentum": lambda s, o: s.OneCycleLR(o, 0.3, 30, cycle_momentum=False),
+    "chained": lambda s, o: s.ChainedScheduler(several(s, o)),
+    "chained, of one": lambda s, o: s.ChainedScheduler([s.StepLR(o, 3)], optimizer=o),
+    "sequential": lambda s, o: s.SequentialLR(o, several(s, o), [5, 14]),
+    "sequential of sequential": lambda s, o: s.SequentialLR(
+        o, [s.SequentialLR(o, several(s, o), [3, 6]), s.StepLR(o, 2)], milestones=[12]
+    ),
+    "sequential of chained": lambda s, o: s.SequentialLR(
+        o, [s.ConstantLR(o, 0.1, 3), s.CosineAnnealingWarmRestarts(o, 4), s.ExponentialLR(o, 0.5)],
+        milestones=[3, 10],
+    ),
+    "swa": lambda s, o: s.SWALR(o, [0.5, 0.05], anneal_epochs=6),
+    "swa linear": lambda s, o: s.SWALR(o, 0.5, 8, anneal_strategy="linear"),
+    "swa at once": lambda s, o: s.SWALR(o, 0.5, 0),
+}  # fmt: skip
+MOMENTUM = [(key, "Adam") for key in MAKE if key.startswith(("cyclic", "one cycle"))]
+ALL = [*((key, "SGD") for key in MAKE), ("cosine", "Adam"), *MOMENTUM]
+PLATEAUS: list[dict[str, Any]] = [
+    {"patience": 1},
+    {"mode": "max", "factor": 0.5, "patience": 0, "cooldown": 2},
+    {"threshold_mode": "abs", "threshold": 0.2, "patience": 2, "min_lr": 0.005},
+    {"mode": "max", "threshold_mode": "abs", "patience": 3, "min_lr": [0.01, 0.001], "eps": 0.01},
+]
+METRICS = [5.0, 4.0, 4.1, 3.9, 3.9, 3.95, 3.0, 3.0, 3.1, 3.2, 2.9, 2.9, 2.95, 2.8, 4.0] * 2
+
+
+def schedulers(lib: Any) -> Any:
+    """The module, with SWALR among the others."""
+    module = lib.optim.lr_scheduler
+    names = {name: getattr(module, name) for name in module.__all__}
+    return type("module", (), {**names, "SWALR": lib.optim.swa_utils.SWALR})
+
+
+def optimizer_of(lib: Any, name: str = "SGD", tensor: bool = False) -> Any:
+    """Of two parameters, each in a group of its own."""
+    a, b = (lib.ones(2).requires_grad_() for _ in range(2))
+    lrs = [lib.tensor(0.1), lib.tensor(0.4)] if tensor else [0.1, 0.4]
+    more = {"momentum": 0.9} if name == "SGD" else {}
+    groups = [{"params": [a], "lr": lrs[0]}, {"params": [b], "lr": lrs[1]}]
+    optimizer = getattr(lib.optim, name)(groups, **more)
+    optimizer.step()
+    return optimizer
+
+
+def shown(optimizer: Any) -> list[Any]:
+    """What schedulers change of the groups."""
+    keys = (
+        "lr",
+        "initial_lr",
+        "momentum",
+        "betas",
+        "max_lr",
+        "min_lr",
+        "max_momentum",
+        "base_momentum",
+    )
+    return [float(v) for g in optimizer.param_groups for k in keys if k in g for v in flat(g[k])]
+
+
+def flat(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, tuple) else [value]
+
+
+def plain(value: Any) -> Any:
+    """A state_dict without containers' types and tensors."""
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    return pytest.approx(value, rel=1e-9, abs=1e-12) if isinstance(value, float) else value
+
+
+def same(ours: Any, theirs: Any) -> None:
+    assert shown(ours) == pytest.approx(shown(theirs), rel=1e-6, abs=1e-12)
+
+
+def pair(torch: Any, key: str, name: str = "SGD", **how: Any) -> Any:
+    out: list[Any] = []
+    for lib in (pf, torch):
+        optimizer = optimizer_of(lib, name, **how)
+        with warnings.catch_warnings():  # PyTorch's warns where sequences are nested
+            warnings.simplefilter("ignore" if lib is torch else "error")
+            out += [optimizer, MAKE[key](schedulers(lib), optimizer)]
+        optimizer.step()
+    return out
+
+
+@pytest.mark.parametrize(("key", "name"), ALL)
+def test_thirty_steps(torch: Any, key: str, name: str) -> None:
+    a, ours, b, theirs = pair(torch, key, name)
+    same(a, b)
+    for _ in range(30):
+        ours.step()
+        theirs.step()
+        same(a, b)
+        assert ours.get_last_lr() == pytest.approx(theirs.get_last_lr(), rel=1e-9)
+        assert ours.last_epoch == theirs.last_epoch if hasattr(theirs, "last_epoch") else True
+    mine, its = ours.state_dict(), theirs.state_dict()
+    assert set(mine) == set(its)
+    assert mine == plain(its)
+
+
+@pytest.mark.parametrize("key", MAKE)
+def test_states_come_from_pytorch_and_go_there(torch: Any, key: str) -> None:
+    a, ours, b, theirs = pair(torch, key)
+    for _ in range(6):
+        theirs.step()
+    state = copy.deepcopy(theirs.state_dict())
+    ours.load_state_dict(state)
+    assert set(state) == set(theirs.state_dict())
+    for group, new in zip(a.param_groups, b.param_groups, strict=True):
+        group.update({k: v for k, v in new.items() if k != "params" and k in group})
+    for _ in range(9):
+        ours.step()
+        theirs.step()
+        same(a, b)
+    b, theirs = pair(torch, key)[2:]
+    theirs.load_state_dict(copy.deepcopy(ours.state_dict()))
+    for group, new in zip(b.param_groups, a.param_groups, strict=True):
+        group.update({k: v for k, v in new.items() if k != "params" and k in group})
+    for _ in range(9):
+        ours.step()
+        theirs.step()
+        same(a, b)
+
+
+@pytest.mark.parametrize("key", MAKE)
+def test_a_rate_that_is_a_tensor_stays_it(torch: Any, key: str) -> None:
+    a, ours, b, theirs = pair(torch, key, tensor=True)
+    rates = [g["lr"] for g in a.param_groups]
+    for _ in range(12):
+        ours.step()
+        theirs.step()
+        same(a, b)
+    kept = [g["lr"] is rate for g, rate in zip(a.param_groups, rates, strict=True)]
+    assert kept == [isinstance(g["lr"], torch.Tensor) for g in b.param_groups]
+    assert [type(x).__name__ for x in ours.get_last_lr()] == [
+        type(x).__name__ for x in theirs.get_last_lr()
+    ]
+
+
+@pytest.mark.parametrize("kw", PLATEAUS)
+@pytest.mark.parametrize("tensor", [False, True])
+def test_plateaus(torch: Any, kw: dict[str, Any], tensor: bool) -> None:
+    a, b = (optimizer_of(lib, tensor=tensor) for lib in (pf, torch))
+    ours = optim.lr_scheduler.ReduceLROnPlateau(a, **kw)
+    theirs = torch.optim.lr_scheduler.ReduceLROnPlateau(b, **kw)
+    for i, metric in enumerate(METRICS):
+        ours.step(pf.tensor(metric) if i % 2 else metric)
+        theirs.step(torch.tensor(metric) if i % 2 else metric)
+        same(a, b)
+        assert ours.num_bad_epochs == theirs.num_bad_epochs
+        assert ours.in_cooldown == theirs.in_cooldown
+        if i == 12 and not tensor:
+            assert ours.state_dict() == plain(theirs.state_dict())
+            ours.load_state_dict(theirs.state_dict())
+            theirs.load_state_dict(ours.state_dict())
+
+
+CLOSED = ["step", "multi step", "constant", "linear", "exponential", "polynomial", "cosine"]
+
+
+@pytest.mark.parametrize("key", [*CLOSED, "lambda", "cyclic", "restarts", "restarts evenly"])
+def test_epochs_may_be_given(torch: Any, key: str) -> None:
+    a, ours, b, theirs = pair(torch, key)
+    for epoch in (3, 9, 4, 4, 23, 8):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            ours.step(epoch)
+        assert len(seen) == (not key.startswith("restarts"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            theirs.step(epoch)
+        same(a, b)
+    ours.step()
+    theirs.step()
+    same(a, b)
+
+
+def test_restarts_take_parts_of_an_epoch(torch: Any) -> None:
+    a, ours, b, theirs = pair(torch, "restarts")
+    for i in range(40):
+        ours.step(i * 0.75)
+        theirs.step(i * 0.75)
+        same(a, b)
+
+
+@pytest.mark.parametrize("key", [k for k in MAKE if not k.startswith(("chained", "sequential"))])
+def test_training_goes_on_after_an_epoch(torch: Any, key: str, monkeypatch: Any) -> None:
+    """`last_epoch` with the groups' "initial_lr" from before."""
+    out = []
+    for lib in (pf, torch):
+        optimizer = optimizer_of(lib)
+        module = schedulers(lib)
+        scheduler = MAKE[key](module, optimizer)
+        optimizer.step()
+        for _ in range(7):
+            scheduler.step()
+        again = type(scheduler)
+
+        def resumed(o: Any, *args: Any, again: Any = again, **kw: Any) -> Any:
+            return again(o, *args, last_epoch=6, **kw)
+
+        fields = {n: resumed for n in vars(module) if n[0] != "_"}
+        scheduler = MAKE[key](
+            type("module", (), {k: staticmethod(v) for k, v in fields.items()}), optimizer
+        )
+        for _ in range(5):
+            scheduler.step()
+        out.append(optimizer)
+    same(*out)
+
+
+def test_adding_a_group(torch: Any) -> None:
+    out = []
+    for lib in (pf, torch):
+        optimizer = optimizer_of(lib)
+        plateau = lib.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)
+        strict = lib.optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, min_lr=[0, 0.1])
+        optimizer.add_param_group({"params": [lib.ones(3).requires_grad_()], "lr": 1.0})
+        plateau.step(1.0)
+        plateau.step(2.0)
+        strict.step(1.0)
+        with pytest.raises(RuntimeError, match="min_lrs"):
+            strict.step(2.0)
+        out.append(optimizer)
+    same(*out)
+
+
+# --- what is refused, with PyTorch's types
+
+MISUSED: dict[str, Callable[[Any, Any], Any]] = {
+    "no optimizer": lambda s, o: s.StepLR(nn.Linear(1, 1), 3),
+    "no optimizer, cyclic": lambda s, o: s.CyclicLR(3, 0.1, 1.0),
+    "no optimizer, one cycle": lambda s, o: s.OneCycleLR([], 0.1, 10),
+    "no optimizer, plateau": lambda s, o: s.ReduceLROnPlateau("SGD"),
+    "no initial_lr": lambda s, o: s.StepLR(o, 3, last_epoch=4),
+    "three lambdas": lambda s, o: s.LambdaLR(o, [lambda t: 1.0] * 3),
+    "one factor function": lambda s, o: s.MultiplicativeLR(o, (lambda t: 1.0,)),
+    "no function": lambda s, o: s.MultiplicativeLR(o, 0.1),
+    "constant above 1": lambda s, o: s.ConstantLR(o, 1.5),
+    "constant below 0": lambda s, o: s.ConstantLR(o, -0.1),
+    "linear from 0": lambda s, o: s.LinearLR(o, 0),
+    "linear above 1": lambda s, o: s.LinearLR(o, 1.1),
+    "linear to below 0": lambda s, o: s.LinearLR(o, 0.1, -1),
+    "T_0": lambda s, o: s.CosineAnnealingWarmRestarts(o, 0),
+    "T_0 no int": lambda s, o: s.CosineAnnealingWarmRestarts(o, 2.5),
+    "T_mult": lambda s, o: s.CosineAnnealingWarmRestarts(o, 2, 0),
+    "eta_min": lambda s, o: s.CosineAnnealingWarmRestarts(o, 2, eta_min="0"),
+    "epoch below 0": lambda s, o: s.CosineAnnealingWarmRestarts(o, 2).step(-1),
+    "cyclic, three base_lrs": lambda s, o: s.CyclicLR(o, [0.1] * 3, 1.0),
+    "cyclic, one max_lr": lambda s, o: s.CyclicLR(o, 0.1, [1.0]),
+    "cyclic mode": lambda s, o: s.CyclicLR(o, 0.1, 1.0, mode="square"),
+    "momentums": lambda s, o: s.CyclicLR(o, 0.1, 1.0, base_momentum=[0.5]),
+    "no total": lambda s, o: s.OneCycleLR(o, 0.1, epochs=3),
+    "total of 0": lambda s, o: s.OneCycleLR(o, 0.1, total_steps=0),
+    "total no int": lambda s, o: s.OneCycleLR(o, 0.1, total_steps=1.5),
+    "epochs of 0": lambda s, o: s.OneCycleLR(o, 0.1, epochs=0, steps_per_epoch=4),
+    "steps no int": lambda s, o: s.OneCycleLR(o, 0.1, epochs=1, steps_per_epoch=4.0),
+    "pct_start": lambda s, o: s.OneCycleLR(o, 0.1, 10, pct_start=1.5),
+    "anneal_strategy": lambda s, o: s.OneCycleLR(o, 0.1, 10, anneal_strategy="step"),
+    "max_lrs": lambda s, o: s.OneCycleLR(o, [0.1] * 3, 10),
+    "plateau factor": lambda s, o: s.ReduceLROnPlateau(o, factor=1.0),
+    "plateau mode": lambda s, o: s.ReduceLROnPlateau(o, "least"),
+    "plateau threshold": lambda s, o: s.ReduceLROnPlateau(o, threshold_mode="x"),
+    "plateau min_lrs": lambda s, o: s.ReduceLROnPlateau(o, min_lr=[0.1]),
+    "sequence of none": lambda s, o: s.SequentialLR(o, [], []),
+    "milestones": lambda s, o: s.SequentialLR(o, several(s, o), [1]),
+    "sequence of a plateau": lambda s, o: s.SequentialLR(
+        o, [s.StepLR(o, 2), s.ReduceLROnPlateau(o)], [1]
+    ),
+    "sequence of a number": lambda s, o: s.SequentialLR(o, [s.StepLR(o, 2), 3], [1]),
+    "chain of none": lambda s, o: s.ChainedScheduler([]),
+    "chain of a plateau": lambda s, o: s.ChainedScheduler([s.ReduceLROnPlateau(o)]),
+    "chain of others": lambda s, o: s.ChainedScheduler([s.StepLR(o, 2), s.StepLR(copy.copy(o), 2)]),
+    "no get_lr": lambda s, o: s.LRScheduler(o),
+    "swa_lrs": lambda s, o: s.SWALR(o, [0.1] * 3),
+    "swa strategy": lambda s, o: s.SWALR(o, 0.1, 3, "step"),
+    "swa epochs": lambda s, o: s.SWALR(o, 0.1, -3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", MISUSED)
+def test_misuse(torch: Any, key: str) -> None:
+    with pytest.raises(Exception) as theirs:
+        MISUSED[key](schedulers(torch), optimizer_of(torch))
+    with pytest.raises(type(theirs.value)) as ours:
+        MISUSED[key](schedulers(pf), optimizer_of(pf))
+    assert type(ours.value) is type(theirs.value)
+
+
+def test_no_momentum_to_cycle() -> None:
+    class Plain(optim.Optimizer):
+        def step(self, closure: Any = None) -> None:
+            """Nothing."""
+
+    optimizer = Plain([pf.ones(1).requires_grad_()], {"lr": 0.1})
+    for make in (lambda **kw: optim.lr_scheduler.CyclicLR(optimizer, 0.1, 1.0, **kw),
+                 lambda **kw: optim.lr_scheduler.OneCycleLR(optimizer, 1.0, 9, **kw)):  # fmt: skip
+        with pytest.raises(ValueError, match="cycle_momentum=False"):
+            make()
+        make(cycle_momentum=False).step()  # a `step` of its own tells nobody of itself
+
+
+def test_too_many_steps() -> None:
+    optimizer = optimizer_of(pf)
+    scheduler = optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=4)
+    for _ in range(4):
+        scheduler.step()
+    with pytest.raises(ValueError, match="total steps is 4"):
+        scheduler.step()
+
+
+def test_the_order_is_warned_of() -> None:
+    p = pf.ones(2).requires_grad_()
+    for stepped in (False, True):
+        optimizer = optim.SGD([p], lr=0.1)
+        scheduler = optim.lr_scheduler.StepLR(optimizer, 2)
+        if stepped:
+            optimizer.step()
+            scheduler.step()
+        else:
+            with pytest.warns(UserWarning, match=r"before\s+`optimizer.step\(\)`"):
+                scheduler.step()
+        scheduler.step()
+    with pytest.warns(UserWarning, match="get_last_lr"):
+        scheduler.get_lr()
+
+
+def test_schedulers_of_a_users_own(torch: Any) -> None:
+    """With `get_lr` alone, or on top of one that exists."""
+    out = []
+    for lib in (pf, torch):
+        module = lib.optim.lr_scheduler
+
+        class Root(module.LRScheduler):  # type: ignore[name-defined]
+            def get_lr(self) -> list[float]:
+                return [b / (self.last_epoch + 1) ** 0.5 for b in self.base_lrs]
+
+        class Floor(module.ExponentialLR):  # type: ignore[name-defined]
+            def get_lr(self) -> list[float]:
+                return [max(lr, 0.05) for lr in super().get_lr()]
+
+        class Old(module._LRScheduler):  # type: ignore[name-defined]
+            def get_lr(self) -> list[float]:
+                return [g["lr"] * 0.9 for g in self.optimizer.param_groups]
+
+        optimizer = optimizer_of(lib)
+        chain = [Root(optimizer), Floor(optimizer, 0.7), Old(optimizer)]
+        optimizer.step()
+        for _ in range(4):
+            for scheduler in chain:
+                scheduler.step()
+        out.append(optimizer)
+    same(*out)
+
+
+def test_schedulers_can_be_copied() -> None:
+    optimizer = optimizer_of(pf)
+    scheduler = optim.lr_scheduler.CyclicLR(optimizer, 0.1, 1.0, 5, mode="exp_range", gamma=0.9)
+    for twin in (copy.deepcopy(scheduler), pickle.loads(pickle.dumps(scheduler))):
+        assert twin.optimizer is not optimizer
+        before = [g["lr"] for g in optimizer.param_groups]
+        twin.step()
+        assert [g["lr"] for g in optimizer.param_groups] == before
+        assert twin.get_last_lr() != before
+
+
+# --- a scheduler never causes a capture
+
+
+def train(key: str, name: str, device: str, compiled: bool) -> tuple[Any, Any]:
+    """Twelve steps, each with another lr: the compiled step and the weights."""
+    w = nn.Parameter(pf.ones(3, device=device))
+    b = nn.Parameter(pf.ones(3, device=device))
+    more = {"momentum": 0.9} if name == "SGD" else {}
+    groups = [{"params": [w]}, {"params": [b], "lr": 0.02}]
+    optimizer = getattr(optim, name)(groups, lr=0.05, **more)
+    if key in MAKE:
+        with warnings.catch_warnings():  # where sequences are nested
+            warnings.simplefilter("ignore")
+            scheduler = MAKE[key](schedulers(pf), optimizer)
+    else:
+        scheduler = optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, factor=0.5)
+
+    @pf.compile
+    def step(x: Any) -> Any:
+        optimizer.zero_grad()
+        loss = ((w * x + b) ** 2).mean() * 0.1
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    x = pf.ones(3, device=device)
+    rates = set()
+    for i in range(12):
+        (step if compiled else step.fn)(x)
+        scheduler.step(*(() if key in MAKE else (float(i),)))
+        rates.add(str(scheduler.get_last_lr()))
+    assert len(rates) > 1 or key == "swa at once"
+    return step, pf.cat([w, b]).detach().cpu().numpy()
+
+
+@pytest.mark.parametrize(("key", "name"), [*ALL, ("plateau", "Adam")])
+def test_one_capture(key: str, name: str) -> None:
+    step, weights = train(key, name, "cpu", compiled=True)
+    assert (step.captured, step.replayed) == (1, 11)
+    assert weights == pytest.approx(train(key, name, "cpu", compiled=False)[1], rel=1e-4)
+
+
+def test_one_capture_on_the_gpu(gpu: str) -> None:
+    step, weights = train("one cycle", "Adam", gpu, compiled=True)
+    assert (step.captured, step.replayed) == (1, 11)
+    assert weights == pytest.approx(train("one cycle", "Adam", "cpu", compiled=False)[1], rel=1e-4)
+
+
+def test_a_scheduler_made_later_causes_no_capture() -> None:
+    w = nn.Parameter(pf.ones(3))
+    optimizer = optim.SGD([w], lr=0.1)
+
+    @pf.compile
+    def step() -> None:
+        w.grad = pf.ones(3)
+        optimizer.step()
+
+    step()
+    step()
+    for gamma in (0.5, 0.25):
+        scheduler = optim.lr_scheduler.ExponentialLR(optimizer, gamma)
+        step()
+        scheduler.step()
+    assert step.captured == 1
+    assert w.tolist() == pytest.approx([0.65] * 3)
+
+
+def test_fit_takes_one_capture() -> None:
+    """A Callback steps the scheduler; it is told of each step with `read_every` 1."""
+    net = nn.Linear(3, 2)
+    optimizer = optim.Adam(net.parameters(), lr=0.1)
+    scheduler = optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=20)
+    rates = []
+
+    class Step(pf.Callback):
+        def on_step(self, model: Any, step: int, logs: Any) -> None:
+            rates.append(optimizer.param_groups[0]["lr"])
+            scheduler.step()
+
+    model = pf.Model(net, loss=nn.CrossEntropyLoss(), optimizer=optimizer)
+    x, y = pf.randn(40, 3), pf.arange(40) % 2
+    model.fit(
+        (x, y), batch_size=8, epochs=4, device="cpu", verbose=0, read_every=1, callbacks=[Step()]
+    )
+    assert len(set(rates)) == 20
+    (steps,) = model._free["train"]
+    assert (steps.compiled.captured, steps.compiled.replayed) == (1, 19)
+
+
+def test_a_scheduler_within_a_compiled_step() -> None:
+    """It is Python that runs at each call: slower, and never stale."""
+    out = []
+    for compiled in (False, True):
+        w = nn.Parameter(pf.ones(3))
+        optimizer = optim.SGD([w], lr=0.1)
+        scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, 6)
+
+        def step(w: Any = w, optimizer: Any = optimizer, scheduler: Any = scheduler) -> None:
+            w.grad = pf.ones(3)
+            optimizer.step()
+            scheduler.step()
+
+        run = pf.compile(step) if compiled else step
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for _ in range(8):
+                run()
+        out.append((w.tolist(), scheduler.last_epoch, scheduler.get_last_lr()))
+    assert out[0][1:] == out[1][1:]
+    assert out[0][0] == pytest.approx(out[1][0])
