@@ -123,6 +123,8 @@ _ELSEWHERE = {
             embedding embedding_renorm_ feature_alpha_dropout feature_alpha_dropout_
             feature_dropout feature_dropout_ group_norm instance_norm layer_norm native_batch_norm
             native_dropout native_group_norm native_layer_norm""",
+        "nn.functional.recurrent": """gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh
+            rnn_tanh_cell""",
     }.items()
     for name, _, other in (word.partition("=") for word in names.split())
 }
