@@ -14,8 +14,8 @@ _TIMEOUT = 30  # seconds without a byte
 _LARGEST = 1 << 30  # bytes: far more than a data set here has, and no disk full
 
 
-def download(urls: Sequence[str], path: str | os.PathLike[str], md5: str) -> None:
-    """Fetch `path` from the first of `urls` that has it with this MD5 checksum.
+def download(urls: Sequence[str], path: str | os.PathLike[str], md5: str | None) -> None:
+    """Fetch `path` from the first of `urls` that has it, with this MD5 checksum unless it is None.
 
     Shows a progress bar. What `path` was before stays until all is there and checked, and on any
     failure. RuntimeError, with what was wrong with each address, if none works.
@@ -38,7 +38,7 @@ def download(urls: Sequence[str], path: str | os.PathLike[str], md5: str) -> Non
     raise RuntimeError("\n".join(lines))
 
 
-def _fetch(url: str, path: Path, md5: str) -> None:
+def _fetch(url: str, path: Path, md5: str | None) -> None:
     import hashlib
     from http.client import HTTPException
     from urllib.request import urlopen
@@ -63,7 +63,7 @@ def _fetch(url: str, path: Path, md5: str) -> None:
                     bar.update(len(chunk))
             if size is not None and received != size:
                 raise ValueError(f"the transfer stopped after {received} of {size} bytes")
-            if digest.hexdigest() != md5:
+            if md5 is not None and digest.hexdigest() != md5:
                 raise ValueError(
                     f"checksum mismatch: MD5 {digest.hexdigest()} of {received} bytes, expected "
                     f"{md5}"

@@ -1,5 +1,5 @@
-"""Images: data sets."""
+"""Images, with the names of torchvision."""
 
 from __future__ import annotations
 
-from pyframe.vision import datasets as datasets
+from pyframe.vision import datasets as datasets, io as io, utils as utils

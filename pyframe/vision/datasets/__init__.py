@@ -1,7 +1,31 @@
-"""Data sets of images."""
+"""Data sets of images, with the names of torchvision.datasets.
+
+One rule holds for all: the image of a sample, with a transform or without, is a float32 Tensor
+(C, H, W) from 0 to 1, which needs no Pillow and is what a net takes. torchvision's are PIL images;
+its programs run as they are, because the transforms take tensors: `ToTensor` passes such a tensor
+on, `PILToTensor` makes it uint8, and `ToPILImage` gives a PIL image to who wants one.
+`ImageFolder(..., loader=pil_loader)` gives PIL images from the start.
+"""
 
 from __future__ import annotations
 
-from pyframe.vision.datasets.mnist import MNIST, FashionMNIST
+from pyframe.vision.datasets import utils as utils
+from pyframe.vision.datasets.cifar import CIFAR10, CIFAR100
+from pyframe.vision.datasets.fakedata import FakeData
+from pyframe.vision.datasets.folder import DatasetFolder, ImageFolder
+from pyframe.vision.datasets.mnist import EMNIST, KMNIST, MNIST, FashionMNIST
+from pyframe.vision.datasets.vision import StandardTransform, VisionDataset
 
-__all__ = ["MNIST", "FashionMNIST"]
+__all__ = [
+    "CIFAR10",
+    "CIFAR100",
+    "EMNIST",
+    "KMNIST",
+    "MNIST",
+    "DatasetFolder",
+    "FakeData",
+    "FashionMNIST",
+    "ImageFolder",
+    "StandardTransform",
+    "VisionDataset",
+]

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import shutil
+import string
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pyframe.data import Dataset
 from pyframe.io.download import download as fetch
 from pyframe.io.idx import read_idx
 from pyframe.tensor import Tensor, from_numpy
+from pyframe.vision.datasets.utils import download_and_extract_archive, verify_str_arg
+from pyframe.vision.datasets.vision import ImagesInMemory, scaled
 
 
-class MNIST(Dataset[tuple[Any, Any]]):
+class MNIST(ImagesInMemory):
     """Handwritten digits: 60,000 to train on and 10,000 to test with, 28 x 28 pixels each.
 
     A sample is (image, label): a float32 Tensor (1, 28, 28) from 0 to 1, and an int. `transform` is
-    called with that tensor (torchvision's is called with a PIL image), `target_transform` with the
-    int. `data` (uint8 (N, 28, 28)) and `targets` (int64 (N,)) are as torchvision's.
+    called with that tensor (torchvision's with a PIL image: see `vision.datasets`),
+    `target_transform` with the int. `data` (uint8 (N, 28, 28)) and `targets` (int64 (N,)) are as
+    torchvision's.
 
     The IDX files, plain or .gz, are looked for in `root/MNIST/raw` and `root`, in this order;
     `download=True` fetches those of this split (a few MB) into the first. RuntimeError if they are
@@ -51,10 +55,8 @@ class MNIST(Dataset[tuple[Any, Any]]):
         target_transform: Callable[[int], Any] | None = None,
         download: bool = False,
     ) -> None:
-        self.root = Path(root).expanduser()
+        super().__init__(root, transform=transform, target_transform=target_transform)
         self.train = train
-        self.transform = transform
-        self.target_transform = target_transform
         images, labels = self._files(download)
         data, targets = read_idx(images), read_idx(labels)
         if data.dtype != np.uint8 or data.ndim != 3:
@@ -73,7 +75,7 @@ class MNIST(Dataset[tuple[Any, Any]]):
     @property
     def raw_folder(self) -> Path:
         """Where `download` puts the files."""
-        return self.root / type(self).__name__ / "raw"
+        return Path(self.root) / type(self).__name__ / "raw"
 
     @property
     def class_to_idx(self) -> dict[str, int]:
@@ -82,53 +84,59 @@ class MNIST(Dataset[tuple[Any, Any]]):
     @property
     def images(self) -> Tensor:
         """All images as samples have them: float32 (N, 1, 28, 28) from 0 to 1, a new tensor."""
-        return _scaled(self.data.numpy())
+        return scaled(self._pixels(slice(None)))
 
     @property
     def labels(self) -> Tensor:
         """All labels: int64 (N,)."""
         return self.targets
 
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        image: Any = _scaled(self.data.numpy()[index])
-        label: Any = int(self.targets.numpy()[index])
-        if self.transform is not None:
-            image = self.transform(image)
-        if self.target_transform is not None:
-            label = self.target_transform(label)
-        return image, label
+    def extra_repr(self) -> str:
+        return f"Split: {'Train' if self.train else 'Test'}"
 
-    def __getbatch__(self, indices: Sequence[int]) -> Any:
-        if self.transform is not None or self.target_transform is not None:
-            return NotImplemented
-        rows = np.asarray(indices, np.int64)
-        return [_scaled(self.data.numpy()[rows]), from_numpy(self.targets.numpy()[rows])]
+    def _pixels(self, rows: Any) -> np.ndarray:
+        return self.data.numpy()[rows][..., None, :, :]
 
-    def __len__(self) -> int:
-        return len(self.data)
+    def _labels(self) -> np.ndarray:
+        return self.targets.numpy()
+
+    @property
+    def _names(self) -> list[str]:
+        """The files of this split's images and labels, without .gz."""
+        split = "train" if self.train else "t10k"
+        return [f"{split}-images-idx3-ubyte", f"{split}-labels-idx1-ubyte"]
 
     def _files(self, download: bool) -> list[Path]:
-        """The files of this split's images and labels, both of one folder."""
-        split = "train" if self.train else "t10k"
-        names = [f"{split}-images-idx3-ubyte", f"{split}-labels-idx1-ubyte"]
-        folders = [self.raw_folder, self.root]
-        for folder in folders:
-            found = [
-                next((p for p in (folder / name, folder / f"{name}.gz") if p.is_file()), None)
-                for name in names
-            ]
-            if all(found):
-                return [path for path in found if path is not None]
+        """The paths of `_names`, both of one folder."""
+        names, folders = self._names, [self.raw_folder, Path(self.root)]
+        found = _found(names, folders)
+        if found:
+            return found
         if not download:
             raise RuntimeError(
                 f"{type(self).__name__}: Dataset not found: no {' and '.join(names)} (or .gz) in "
                 f"{' or '.join(map(str, folders))}. You can use download=True to download it."
             )
-        paths = [self.raw_folder / f"{name}.gz" for name in names]
-        for name, path in zip(names, paths, strict=True):
+        self._fetch(names)
+        return _found(names, [self.raw_folder]) or [self.raw_folder / name for name in names]
+
+    def _fetch(self, names: list[str]) -> None:
+        for name in names:
+            path = self.raw_folder / f"{name}.gz"
             if not path.is_file():
                 fetch([mirror + path.name for mirror in self.mirrors], path, self.md5[name])
-        return paths
+
+
+def _found(names: list[str], folders: list[Path]) -> list[Path]:
+    """Where all `names`, plain or .gz, lie in one of `folders`; nothing if in none."""
+    for folder in folders:
+        paths = [
+            next((p for p in (folder / name, folder / f"{name}.gz") if p.is_file()), None)
+            for name in names
+        ]
+        if all(paths):
+            return [path for path in paths if path is not None]
+    return []
 
 
 class FashionMNIST(MNIST):
@@ -147,6 +155,57 @@ class FashionMNIST(MNIST):
     ]
 
 
-def _scaled(pixels: np.ndarray) -> Tensor:
-    """uint8 (..., 28, 28) as float32 (..., 1, 28, 28) from 0 to 1."""
-    return from_numpy(np.divide(pixels, 255, dtype=np.float32)[..., None, :, :])
+class KMNIST(MNIST):
+    """Kuzushiji-MNIST: ten hiragana in cursive hand, in MNIST's form and number."""
+
+    mirrors = ("http://codh.rois.ac.jp/kmnist/dataset/kmnist/",)
+    md5 = {  # noqa: RUF012
+        "train-images-idx3-ubyte": "bdb82020997e1d708af4cf47b453dcf7",
+        "train-labels-idx1-ubyte": "e144d726b3acfaa3e44228e80efcd344",
+        "t10k-images-idx3-ubyte": "5c965bf0a639b31b8f53240b1b52f4d7",
+        "t10k-labels-idx1-ubyte": "7320c461ea6c1c855c0b718fb2a4b134",
+    }
+    classes = "o ki su tsu na ha ma ya re wo".split()
+
+
+_ALIKE = set("cijklmopsuvwxyz")  # letters that are written alike in both cases
+_CHARACTERS = sorted(string.digits + string.ascii_letters)
+_MERGED = [c for c in _CHARACTERS if c not in _ALIKE]
+
+
+class EMNIST(MNIST):
+    """NIST's handwritten letters and digits in MNIST's form, in six splits (arXiv 1702.05373).
+
+    "byclass" has 62 classes, "bymerge" and "balanced" 47, "letters" 26 (from 1 on), "digits" and
+    "mnist" 10. The pictures lie on their side, as in the files. `download=True` fetches all
+    splits at once (560 MB).
+    """
+
+    url = "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip"
+    archive_md5 = "58c8d27c78d21e728a6bc7b3cc06412e"
+    splits = ("byclass", "bymerge", "balanced", "letters", "digits", "mnist")
+    classes_split_dict: dict[str, list[str]] = {  # noqa: RUF012
+        "byclass": _CHARACTERS,
+        "bymerge": _MERGED,
+        "balanced": _MERGED,
+        "letters": ["N/A", *string.ascii_lowercase],
+        "digits": list(string.digits),
+        "mnist": list(string.digits),
+    }
+
+    def __init__(self, root: str | os.PathLike[str], split: str, **kwargs: Any) -> None:
+        self.split = verify_str_arg(split, "split", self.splits)
+        super().__init__(root, **kwargs)
+        self.classes = self.classes_split_dict[self.split]
+
+    @property
+    def _names(self) -> list[str]:
+        start = f"emnist-{self.split}-{'train' if self.train else 'test'}"
+        return [f"{start}-images-idx3-ubyte", f"{start}-labels-idx1-ubyte"]
+
+    def _fetch(self, names: list[str]) -> None:
+        raw = self.raw_folder
+        download_and_extract_archive(self.url, raw, md5=self.archive_md5)
+        for path in (raw / "gzip").glob("*.gz"):
+            path.replace(raw / path.name)
+        shutil.rmtree(raw / "gzip")
