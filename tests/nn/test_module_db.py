@@ -8,6 +8,7 @@ buffers must be alike, and copies must do the same. `-k nn.LSTM` runs one entry.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import pickle
 import types
@@ -104,7 +105,9 @@ def ours_of(x: Any, torch: Any, device: str = "cpu") -> Any:
     if isinstance(x, torch.nn.Module):
         return getattr(nn, type(x).__name__)()
     if type(x).__name__ == "LinearCrossEntropyOptions":
-        return nn.LinearCrossEntropyOptions(**{k: again(v) for k, v in vars(x).items()})
+        return nn.LinearCrossEntropyOptions(
+            **{f.name: again(getattr(x, f.name)) for f in dataclasses.fields(x)}
+        )
     if isinstance(x, (types.FunctionType, types.BuiltinFunctionType)):
         return getattr(nn.functional, x.__name__)
     return x
@@ -161,7 +164,7 @@ class Case:
         for seed in (1, 2):
             self.torch.manual_seed(seed)
             module = copy.deepcopy(self.theirs) if seed == 1 else self.theirs
-            args, kwargs = copy.deepcopy(self.inputs)
+            args, kwargs = self.fresh(module)
             results.append(leaves(module(*args, **kwargs)))
         return any(
             isinstance(a, self.torch.Tensor) and not self.torch.equal(a, b)
@@ -185,7 +188,12 @@ class Case:
     def fresh(self, module: Any) -> Any:
         if isinstance(module, nn.Module):
             return ours_of(self.inputs, self.torch, self.device)
-        return copy.deepcopy(self.inputs)
+        return tree_map(self._fresh, self.inputs)
+
+    def _fresh(self, x: Any) -> Any:
+        if not isinstance(x, self.torch.Tensor):
+            return x
+        return x.detach().clone().requires_grad_(x.requires_grad)
 
     def step(self, module: Any) -> tuple[Any, Any, Any]:
         """A forward and a backward pass: (result, arguments afterwards, gradients)."""

@@ -3,57 +3,90 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from pyframe.nn import functional as F, init
+from pyframe.nn.modules.lazy import LazyModuleMixin
 from pyframe.nn.modules.module import Module
-from pyframe.nn.modules.utils import as_int, bias_bound, check_sizes, pair
-from pyframe.nn.parameter import Parameter
+from pyframe.nn.modules.utils import as_int, bias_bound, check_sizes, each
+from pyframe.nn.parameter import Parameter, UninitializedParameter
 from pyframe.ops.creation import empty
 from pyframe.tensor import Tensor
 
-__all__ = ["Conv2d"]
+__all__ = [
+    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d",
+    "LazyConv1d", "LazyConv2d", "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+]  # fmt: skip
+
+_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
-class Conv2d(Module):
-    """Convolution: (N, in_channels, H, W) -> (N, out_channels, H', W')."""
+class _ConvNd(Module):
+    """What all convolutions share: their options, checked, and their parameters."""
+
+    _k: ClassVar[int]  # the number of spatial dims
+    _conv: ClassVar[Any]
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
-        padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
-        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any,
+        dilation: Any, transposed: bool, output_padding: Any, groups: int, bias: bool,
+        padding_mode: str, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        kernel = pair(self, "kernel_size", kernel_size)
+        name, k = type(self).__name__, self._k
+        kernel = each(self, "kernel_size", kernel_size, k)
         dtype = check_sizes(
             self, dtype, in_channels=in_channels, out_channels=out_channels, kernel_size=kernel
         )
         if as_int(self, "groups", groups) <= 0:
-            raise ValueError("groups must be a positive integer")
-        if in_channels % groups or out_channels % groups:
-            which = "in_channels" if in_channels % groups else "out_channels"
-            raise ValueError(f"{which} must be divisible by groups")
+            raise ValueError(f"{name}: groups must be a positive integer, got {groups}")
+        for which, n in (("in_channels", in_channels), ("out_channels", out_channels)):
+            if n % groups:
+                raise ValueError(f"{name}: {which} must be divisible by groups: {n} % {groups}")
         if isinstance(padding, str) and padding not in ("same", "valid"):
             raise ValueError(
-                f"Invalid padding string {padding!r}, should be one of 'same', 'valid'"
+                f"{name}: Invalid padding string {padding!r}, should be one of 'same', 'valid'"
             )
-        if padding_mode != "zeros":
-            raise NotImplementedError(
-                f"Conv2d: padding_mode={padding_mode!r} is not supported; use 'zeros'"
+        if padding_mode not in _MODES:
+            raise ValueError(
+                f"{name}: padding_mode must be one of {_MODES}, but got "
+                f"padding_mode={padding_mode!r}"
             )
-        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        self.kernel_size, self.stride = kernel, pair(self, "stride", stride)
-        self.dilation = pair(self, "dilation", dilation)
-        self.padding = padding if isinstance(padding, str) else pair(self, "padding", padding)
-        if padding == "same" and self.stride != (1, 1):
-            raise ValueError("padding='same' is not supported for strided convolutions")
-        shape = (out_channels, in_channels // groups, *self.kernel_size)
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size, self.stride = kernel, each(self, "stride", stride, k)
+        self.dilation = each(self, "dilation", dilation, k)
+        self.padding = padding if isinstance(padding, str) else each(self, "padding", padding, k)
+        if padding == "same" and set(self.stride) != {1}:
+            raise ValueError(f"{name}: padding='same' is not supported for strided convolutions")
+        self.transposed, self.groups, self.padding_mode = transposed, groups, padding_mode
+        self.output_padding = each(self, "output_padding", output_padding, k)
+        self._reversed_padding_repeated_twice = self._sides()
+        shape = self._weight_shape()
         self.weight = Parameter(empty(shape, device=device, dtype=dtype))
         if bias:
             self.bias = Parameter(empty(out_channels, device=device, dtype=dtype))
         else:
             self.register_parameter("bias", None)
         self.reset_parameters()
+
+    def _weight_shape(self) -> tuple[int, ...]:
+        rows, columns = self.out_channels, self.in_channels
+        if self.transposed:
+            rows, columns = columns, rows
+        return rows, columns // self.groups, *self.kernel_size
+
+    def _sides(self) -> list[int]:
+        """The padding as F.pad takes it: both sides of each dim, from the last one."""
+        if self.padding == "valid":
+            return [0, 0] * self._k
+        if self.padding == "same":
+            total = [d * (n - 1) for d, n in zip(self.dilation, self.kernel_size, strict=True)]
+            pairs = [(t // 2, t - t // 2) for t in total]
+        else:
+            pairs = [(p, p) for p in self.padding]
+        return [side for pair in reversed(pairs) for side in pair]
 
     def reset_parameters(self) -> None:
         """PyTorch's start: U(-1/sqrt(fan_in), 1/sqrt(fan_in)) for both."""
@@ -62,21 +95,239 @@ class Conv2d(Module):
             bound = bias_bound(self.weight)
             init.uniform_(self.bias, -bound, bound)
 
-    def forward(self, input: Tensor) -> Tensor:
-        """(N, in_channels, H, W) or (in_channels, H, W) -> the same with out_channels."""
-        return F.conv2d(
-            input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups
-        )
-
     def extra_repr(self) -> str:
+        zeros, ones = (0,) * self._k, (1,) * self._k
         text = (
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
             f"stride={self.stride}"
         )
-        if self.padding != (0, 0):
+        if self.padding != zeros:
             text += f", padding={self.padding}"
-        if self.dilation != (1, 1):
+        if self.dilation != ones:
             text += f", dilation={self.dilation}"
+        if self.output_padding != zeros:
+            text += f", output_padding={self.output_padding}"
         if self.groups != 1:
             text += f", groups={self.groups}"
-        return text + (", bias=False" if self.bias is None else "")
+        if self.bias is None:
+            text += ", bias=False"
+        return text + (
+            "" if self.padding_mode == "zeros" else f", padding_mode={self.padding_mode}"
+        )
+
+
+class _Conv(_ConvNd):
+    """A convolution over `_k` spatial dims."""
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: bool = True,
+        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, False, 0, groups,
+            bias, padding_mode, device, dtype,
+        )  # fmt: skip
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        padding: Any = self.padding
+        if self.padding_mode != "zeros":
+            input = F.pad(input, self._reversed_padding_repeated_twice, self.padding_mode)
+            padding = 0
+        return self._conv(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, in_channels, *spatial) or (in_channels, *spatial) -> the same with out_channels."""
+        return self._conv_forward(input, self.weight, self.bias)
+
+
+class Conv1d(_Conv):
+    """Convolution: (N, in_channels, L) -> (N, out_channels, L')."""
+
+    _k, _conv = 1, staticmethod(F.conv1d)
+
+
+class Conv2d(_Conv):
+    """Convolution: (N, in_channels, H, W) -> (N, out_channels, H', W')."""
+
+    _k, _conv = 2, staticmethod(F.conv2d)
+
+
+class Conv3d(_Conv):
+    """Convolution: (N, in_channels, D, H, W) -> (N, out_channels, D', H', W')."""
+
+    _k, _conv = 3, staticmethod(F.conv3d)
+
+
+class _ConvTransposeNd(_ConvNd):
+    """The transpose of a convolution over `_k` spatial dims."""
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any = 1,
+        padding: Any = 0, output_padding: Any = 0, groups: int = 1, bias: bool = True,
+        dilation: Any = 1, padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        if padding_mode != "zeros":
+            raise ValueError(
+                f'{type(self).__name__}: Only "zeros" padding mode is supported, got '
+                f"{padding_mode!r}"
+            )
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, True,
+            output_padding, groups, bias, padding_mode, device, dtype,
+        )  # fmt: skip
+
+    def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        """(N, in_channels, *spatial) -> (N, out_channels, *spatial'); `output_size` picks one of
+        the `stride` sizes that fit. ValueError for another one."""
+        added = self.output_padding
+        if output_size is not None:
+            added = self._output_padding(input, list(output_size))
+        return self._conv(
+            input, self.weight, self.bias, self.stride, self.padding, added, self.groups,
+            self.dilation,
+        )  # fmt: skip
+
+    def _output_padding(self, input: Tensor, size: list[int]) -> tuple[int, ...]:
+        name, k = type(self).__name__, self._k
+        if len(size) == input.ndim:
+            size = size[-k:]
+        if len(size) != k:
+            raise ValueError(
+                f"{name}: for {input.ndim}D input, output_size must have {k} or {input.ndim} "
+                f"elements (got {len(size)})"
+            )
+        options = zip(
+            input.shape[-k:], self.stride, self.padding, self.dilation, self.kernel_size,
+            strict=True,
+        )  # fmt: skip
+        least = [(n - 1) * s - 2 * p + d * (m - 1) + 1 for n, s, p, d, m in options]
+        most = [n + s - 1 for n, s in zip(least, self.stride, strict=True)]
+        if not all(a <= n <= b for a, n, b in zip(least, size, most, strict=True)):
+            raise ValueError(
+                f"{name}: requested an output size of {size}, but valid sizes range from {least} "
+                f"to {most} (for an input of {list(input.shape)})"
+            )
+        return tuple(n - a for n, a in zip(size, least, strict=True))
+
+
+class ConvTranspose1d(_ConvTransposeNd):
+    """Transposed convolution: (N, in_channels, L) -> (N, out_channels, L')."""
+
+    _k, _conv = 1, staticmethod(F.conv_transpose1d)
+
+
+class ConvTranspose2d(_ConvTransposeNd):
+    """Transposed convolution: (N, in_channels, H, W) -> (N, out_channels, H', W')."""
+
+    _k, _conv = 2, staticmethod(F.conv_transpose2d)
+
+
+class ConvTranspose3d(_ConvTransposeNd):
+    """Transposed convolution: (N, in_channels, D, H, W) -> (N, out_channels, D', H', W')."""
+
+    _k, _conv = 3, staticmethod(F.conv_transpose3d)
+
+
+# --- with in_channels taken from the first input
+
+
+class _Lazy(LazyModuleMixin):
+    """What lazy convolutions share."""
+
+    _k: ClassVar[int]
+
+    def _wait(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+        me: Any = self
+        dtype = check_sizes(me, dtype, out_channels=out_channels)
+        me.weight = UninitializedParameter(device=device, dtype=dtype)
+        me.out_channels = out_channels
+        if bias:
+            me.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """As the layer's that it becomes, once the shapes are known."""
+        me: Any = self
+        if not self.has_uninitialized_params() and me.in_channels != 0:
+            super().reset_parameters()  # type: ignore[misc]
+
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
+        """Shapes for inputs (N, in_channels, *spatial) or (in_channels, *spatial)."""
+        if not self.has_uninitialized_params():
+            return
+        me: Any = self
+        if input.ndim not in (self._k + 1, self._k + 2):
+            raise RuntimeError(
+                f"Expected {self._k + 1}D (unbatched) or {self._k + 2}D (batched) input to "
+                f"{type(self).__name__}, but got input of size: {list(input.shape)}"
+            )
+        me.in_channels = input.shape[-self._k - 1]
+        for which in ("in_channels", "out_channels"):
+            if getattr(me, which) % me.groups:
+                raise ValueError(
+                    f"{type(self).__name__}: {which} must be divisible by groups: "
+                    f"{getattr(me, which)} % {me.groups}"
+                )
+        me.weight.materialize(me._weight_shape())
+        if me.bias is not None:
+            me.bias.materialize((me.out_channels,))
+        self.reset_parameters()
+
+
+class _LazyConv(_Lazy):
+    def __init__(
+        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        dilation: Any = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros",
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
+        self._wait(out_channels, bias, device, dtype)
+
+
+class _LazyConvTranspose(_Lazy):
+    def __init__(
+        self, out_channels: int, kernel_size: Any, stride: Any = 1, padding: Any = 0,
+        output_padding: Any = 0, groups: int = 1, bias: bool = True, dilation: Any = 1,
+        padding_mode: str = "zeros", device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            0, 0, kernel_size, stride, padding, output_padding, groups, False, dilation,
+            padding_mode,
+        )  # fmt: skip
+        self._wait(out_channels, bias, device, dtype)
+
+
+class LazyConv1d(_LazyConv, Conv1d):
+    """A Conv1d that learns in_channels from its first input."""
+
+    cls_to_become = Conv1d
+
+
+class LazyConv2d(_LazyConv, Conv2d):
+    """A Conv2d that learns in_channels from its first input."""
+
+    cls_to_become = Conv2d
+
+
+class LazyConv3d(_LazyConv, Conv3d):
+    """A Conv3d that learns in_channels from its first input."""
+
+    cls_to_become = Conv3d
+
+
+class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
+    """A ConvTranspose1d that learns in_channels from its first input."""
+
+    cls_to_become = ConvTranspose1d
+
+
+class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
+    """A ConvTranspose2d that learns in_channels from its first input."""
+
+    cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
+    """A ConvTranspose3d that learns in_channels from its first input."""
+
+    cls_to_become = ConvTranspose3d

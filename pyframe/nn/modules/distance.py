@@ -6,7 +6,7 @@ from pyframe.nn import functional as F
 from pyframe.nn.modules.module import Module
 from pyframe.tensor import Tensor
 
-__all__ = ["PairwiseDistance"]
+__all__ = ["CosineSimilarity", "PairwiseDistance"]
 
 
 class PairwiseDistance(Module):
@@ -19,3 +19,15 @@ class PairwiseDistance(Module):
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         """(*, D) and (*, D) -> (*), or (*, 1) with keepdim."""
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
+
+
+class CosineSimilarity(Module):
+    """The cosine of the angle between two tensors over a dim, norms no less than eps."""
+
+    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
+        super().__init__()
+        self.dim, self.eps = dim, eps
+
+    def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
+        """Shapes that broadcast, D in `dim` -> their shape without it."""
+        return F.cosine_similarity(x1, x2, self.dim, self.eps)

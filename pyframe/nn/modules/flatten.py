@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyframe as pf
 from pyframe.nn.modules.module import Module
+from pyframe.nn.modules.utils import shown
 from pyframe.tensor import Tensor
 
-__all__ = ["Flatten"]
+__all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Module):
@@ -23,4 +26,30 @@ class Flatten(Module):
         return input.flatten(self.start_dim, self.end_dim)
 
     def extra_repr(self) -> str:
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+        return shown(self, "start_dim", "end_dim")
+
+
+class Unflatten(Module):
+    """A dim split into several: Flatten undone."""
+
+    def __init__(self, dim: int, unflattened_size: Any) -> None:
+        super().__init__()
+        if not isinstance(unflattened_size, (tuple, list)):
+            raise TypeError(
+                "Unflatten: unflattened_size must be a tuple of ints, but found type "
+                f"{type(unflattened_size).__name__}"
+            )
+        for i, n in enumerate(unflattened_size):
+            if not isinstance(n, int):
+                raise TypeError(
+                    "Unflatten: unflattened_size must be a tuple of ints, but found element of "
+                    f"type {type(n).__name__} at pos {i}"
+                )
+        self.dim, self.unflattened_size = dim, unflattened_size
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(*, prod(unflattened_size), *) -> (*, *unflattened_size, *)."""
+        return pf.unflatten(input, self.dim, self.unflattened_size)
+
+    def extra_repr(self) -> str:
+        return shown(self, "dim", "unflattened_size")

@@ -6,13 +6,14 @@ import math
 from typing import Any
 
 from pyframe.nn import functional as F, init
+from pyframe.nn.modules.lazy import LazyModuleMixin
 from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.utils import bias_bound, check_sizes
-from pyframe.nn.parameter import Parameter
+from pyframe.nn.parameter import Parameter, UninitializedParameter
 from pyframe.ops.creation import empty
 from pyframe.tensor import Tensor
 
-__all__ = ["Identity", "Linear"]
+__all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
 
 class Identity(Module):
@@ -58,4 +59,87 @@ class Linear(Module):
         return (
             f"in_features={self.in_features}, out_features={self.out_features}, "
             f"bias={self.bias is not None}"
+        )
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """A Linear under the name that attention's projection has in PyTorch's reprs."""
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """A Linear that learns in_features from its first input."""
+
+    cls_to_become = Linear
+
+    def __init__(
+        self, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+    ) -> None:
+        super().__init__(0, 0, False)
+        dtype = check_sizes(self, dtype, out_features=out_features)
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
+        self.out_features = out_features
+        if bias:
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
+
+    def reset_parameters(self) -> None:
+        """As Linear's, once the shapes are known."""
+        if not self.has_uninitialized_params() and self.in_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Shapes for inputs (*, in_features)."""
+        if self.has_uninitialized_params():
+            self.in_features = input.shape[-1]
+            self.weight.materialize((self.out_features, self.in_features))
+            if self.bias is not None:
+                self.bias.materialize((self.out_features,))
+            self.reset_parameters()
+        if self.in_features == 0:  # the weight was loaded
+            expected, self.in_features = self.weight.shape[-1], input.shape[-1]
+            if self.in_features != expected:
+                raise AssertionError(
+                    f"LazyLinear: the in_features inferred from input: {self.in_features} is not "
+                    f"equal to in_features from self.weight: {expected}"
+                )
+
+
+class Bilinear(Module):
+    """x1 @ weight[o] @ x2 + bias[o]: (*, in1_features), (*, in2_features) -> (*, out_features)."""
+
+    def __init__(
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True,
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        dtype = check_sizes(
+            self, dtype, in1_features=in1_features, in2_features=in2_features,
+            out_features=out_features,
+        )  # fmt: skip
+        self.in1_features, self.in2_features = in1_features, in2_features
+        self.out_features = out_features
+        shape = (out_features, in1_features, in2_features)
+        self.weight = Parameter(empty(shape, device=device, dtype=dtype))
+        if bias:
+            self.bias = Parameter(empty(out_features, device=device, dtype=dtype))
+        else:
+            self.register_parameter("bias", None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """U(-1/sqrt(in1_features), 1/sqrt(in1_features)) for both. ValueError without features."""
+        if self.in1_features <= 0:
+            raise ValueError(f"Bilinear: in1_features must be > 0, got {self.in1_features}")
+        bound = 1 / math.sqrt(self.weight.shape[1])
+        init.uniform_(self.weight, -bound, bound)
+        if self.bias is not None:
+            init.uniform_(self.bias, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        """(*, in1_features), (*, in2_features) -> (*, out_features)."""
+        return F.bilinear(input1, input2, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+            f"out_features={self.out_features}, bias={self.bias is not None}"
         )

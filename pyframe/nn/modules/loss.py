@@ -1,39 +1,81 @@
-"""Losses, as torch.nn.modules.loss."""
+"""Losses, as torch.nn.modules.loss.
+
+`size_average` and `reduce` are deprecated names of what `reduction` says: 'mean', 'sum' or 'none'.
+"""
 
 from __future__ import annotations
 
+import math
+import warnings
+from collections.abc import Callable
 from typing import Any
 
 from pyframe.nn import functional as F
+from pyframe.nn.functional.loss import LinearCrossEntropyOptions
+from pyframe.nn.modules.distance import PairwiseDistance
+from pyframe.nn.modules.linear import Linear
 from pyframe.nn.modules.module import Module
 from pyframe.tensor import Tensor
 
-__all__ = ["CrossEntropyLoss", "L1Loss", "MSELoss", "NLLLoss"]
+__all__ = [
+    "BCELoss", "BCEWithLogitsLoss", "CTCLoss", "CosineEmbeddingLoss", "CrossEntropyLoss",
+    "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss",
+    "LinearCrossEntropyLoss", "LinearCrossEntropyOptions", "MSELoss", "MarginRankingLoss",
+    "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss", "MultiMarginLoss", "NLLLoss", "NLLLoss2d",
+    "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss", "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
+]  # fmt: skip
+
+_OLD = "elementwise_mean"  # what nn.functional still takes, with a warning
 
 
 class _Loss(Module):
-    def __init__(self, *args: Any, reduction: str = "mean") -> None:
+    """What all losses share. ValueError for an unknown reduction."""
+
+    _reductions: tuple[str, ...] = ("none", "mean", "sum")
+
+    def __init__(
+        self, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
+    ) -> None:
         super().__init__()
-        if args:
-            name = type(self).__name__
-            raise TypeError(
-                f"{name}: got {len(args)} positional argument{'s' if len(args) > 1 else ''}, "
-                "expected its options by their names (reduction='sum'); the loss of a prediction "
-                f"is nn.{name}()(input, target)"
+        for given in (size_average, reduce):
+            if isinstance(given, (Tensor, str)) or hasattr(given, "__array__"):
+                name = type(self).__name__
+                what = "a tensor" if not isinstance(given, str) else repr(given)
+                raise TypeError(
+                    f"{name}: got {what} as a positional argument, expected its options by their "
+                    f"names (reduction='sum'); the loss of a prediction is "
+                    f"nn.{name}()(input, target)"
+                )
+        if size_average is not None or reduce is not None:
+            mean = size_average is None or size_average
+            summed = "mean" if mean else "sum"
+            reduction = summed if reduce is None or reduce else "none"
+            warnings.warn(
+                "size_average and reduce args will be deprecated, please use "
+                f"reduction='{reduction}' instead.",
+                stacklevel=3,
             )
-        if reduction not in ("mean", "sum", "none"):
+        elif reduction not in (*self._reductions, _OLD):
             raise ValueError(
-                f"{reduction} is not a valid value for reduction; use 'mean', 'sum' or 'none'"
+                f"{type(self).__name__}: {reduction} is not a valid value for reduction; use one "
+                f"of {', '.join(map(repr, self._reductions))}"
             )
         self.reduction = reduction
 
 
-class MSELoss(_Loss):
-    """The mean of (input - target)^2."""
+class _WeightedLoss(_Loss):
+    """A loss with a weight for each class or element: a buffer."""
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
-        return F.mse_loss(input, target, reduction=self.reduction)
+    def __init__(
+        self, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
+        reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.register_buffer("weight", weight)
+
+
+# --- numbers
 
 
 class L1Loss(_Loss):
@@ -44,15 +86,233 @@ class L1Loss(_Loss):
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
-class NLLLoss(_Loss):
+class MSELoss(_Loss):
+    """The mean of (input - target)^2."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
+        return F.mse_loss(input, target, reduction=self.reduction)
+
+
+class SmoothL1Loss(_Loss):
+    """The mean of d^2 / (2 beta) where d = |input - target| < beta, else of d - beta / 2."""
+
+    def __init__(
+        self, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+        beta: float = 1.0,
+    ) -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.beta = beta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
+        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
+
+
+class HuberLoss(_Loss):
+    """The mean of d^2 / 2 where d = |input - target| <= delta, else of delta (d - delta / 2)."""
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        if not isinstance(delta, (float, int)):
+            raise TypeError(f"HuberLoss: delta must be a float or int, got {type(delta).__name__}")
+        super().__init__(reduction=reduction)
+        self.delta = delta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
+        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+
+
+class KLDivLoss(_Loss):
+    """The mean of target * (log(target) - input), of log-probabilities `input`; with `log_target`
+    target is given as its logarithm. reduction 'batchmean' divides the sum by N."""
+
+    _reductions = ("none", "mean", "sum", "batchmean")
+
+    def __init__(
+        self, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+        log_target: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.log_target = log_target
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
+        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+
+
+class PoissonNLLLoss(_Loss):
+    """The mean of exp(input) - target * input; without `log_input` of input - target *
+    log(input + eps). `full` adds Stirling's approximation of log(target!)."""
+
+    def __init__(
+        self, log_input: bool = True, full: bool = False, size_average: Any = None,
+        eps: float = 1e-8, reduce: Any = None, reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.log_input, self.full, self.eps = log_input, full, eps
+
+    def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
+        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
+        return F.poisson_nll_loss(
+            log_input, target, log_input=self.log_input, full=self.full, eps=self.eps,
+            reduction=self.reduction,
+        )  # fmt: skip
+
+
+class GaussianNLLLoss(_Loss):
+    """The mean of (log(var) + (input - target)^2 / var) / 2, var no less than eps; `full` adds
+    log(2 pi) / 2."""
+
+    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
+        super().__init__(reduction=reduction)
+        self.full, self.eps = full, eps
+
+    def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
+        """Equal shapes (var may have 1 in the last dim, or lack it) -> a scalar, or that shape."""
+        return F.gaussian_nll_loss(
+            input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
+        )
+
+
+# --- two classes
+
+
+class BCELoss(_WeightedLoss):
+    """The mean of -(target * log(input) + (1 - target) * log(1 - input)), times the weight."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Equal shapes, from 0 to 1 -> a scalar, or the same shape for reduction='none'."""
+        return F.binary_cross_entropy(input, target, self.weight, reduction=self.reduction)
+
+
+class BCEWithLogitsLoss(_WeightedLoss):
+    """BCELoss of sigmoid(input), without overflow; `pos_weight` multiplies what target = 1 adds."""
+
+    def __init__(
+        self, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
+        reduction: str = "mean", pos_weight: Tensor | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(weight, size_average, reduce, reduction)
+        self.register_buffer("pos_weight", pos_weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
+        return F.binary_cross_entropy_with_logits(
+            input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction
+        )
+
+
+class SoftMarginLoss(_Loss):
+    """The mean of log(1 + exp(-target * input)), targets 1 or -1."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
+        return F.soft_margin_loss(input, target, reduction=self.reduction)
+
+
+class _Margin(_Loss):
+    def __init__(
+        self, margin: float = 0.0, size_average: Any = None, reduce: Any = None,
+        reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        self.margin = margin
+
+
+class HingeEmbeddingLoss(_Margin):
+    """The mean of input where target is 1, of max(0, margin - input) where it is -1."""
+
+    def __init__(
+        self, margin: float = 1.0, size_average: Any = None, reduce: Any = None,
+        reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(margin, size_average, reduce, reduction)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
+        return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
+
+
+class CosineEmbeddingLoss(_Margin):
+    """The mean of 1 - cos(x1, x2) where target is 1, of max(0, cos - margin) where it is -1."""
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """(N, D), (N, D) and (N,), or all without N -> a scalar, or (N,)."""
+        return F.cosine_embedding_loss(
+            input1, input2, target, margin=self.margin, reduction=self.reduction
+        )
+
+
+class MarginRankingLoss(_Margin):
+    """The mean of max(0, -target * (input1 - input2) + margin), targets 1 or -1."""
+
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        """Equal shapes -> a scalar, or the same shape for reduction='none'."""
+        return F.margin_ranking_loss(
+            input1, input2, target, margin=self.margin, reduction=self.reduction
+        )
+
+
+class TripletMarginLoss(_Loss):
+    """The mean of max(0, |anchor - positive|_p - |anchor - negative|_p + margin); `swap` takes
+    |positive - negative| where it is less."""
+
+    def __init__(
+        self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False,
+        size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(size_average, reduce, reduction)
+        _positive(self, margin)
+        self.margin, self.p, self.eps, self.swap = margin, p, eps, swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """Three of (N, D) or (D,) -> a scalar, or (N,) for reduction='none'."""
+        return F.triplet_margin_loss(
+            anchor, positive, negative, margin=self.margin, p=self.p, eps=self.eps,
+            swap=self.swap, reduction=self.reduction,
+        )  # fmt: skip
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """TripletMarginLoss with any distance of two tensors, PairwiseDistance() by default."""
+
+    def __init__(
+        self, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+        margin: float = 1.0, swap: bool = False, reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(reduction=reduction)
+        _positive(self, margin)
+        given = distance_function
+        self.distance_function: Any = PairwiseDistance() if given is None else given
+        self.margin, self.swap = margin, swap
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        """Three equal shapes -> a scalar, or the distances' shape for reduction='none'."""
+        return F.triplet_margin_with_distance_loss(
+            anchor, positive, negative, distance_function=self.distance_function,
+            margin=self.margin, swap=self.swap, reduction=self.reduction,
+        )  # fmt: skip
+
+
+def _positive(loss: Module, margin: float) -> None:
+    if margin <= 0:
+        raise ValueError(
+            f"{type(loss).__name__}: expected margin to be greater than 0, got {margin} instead"
+        )
+
+
+# --- many classes
+
+
+class NLLLoss(_WeightedLoss):
     """The mean of -input[target] over samples: log-probabilities (N, C, *), ints (N, *)."""
 
     def __init__(
-        self, weight: Tensor | None = None, *args: Any, ignore_index: int = -100,
-        reduction: str = "mean",
+        self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100,
+        reduce: Any = None, reduction: str = "mean",
     ) -> None:  # fmt: skip
-        super().__init__(*args, reduction=reduction)
-        self.register_buffer("weight", weight)
+        super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -62,15 +322,27 @@ class NLLLoss(_Loss):
         )
 
 
-class CrossEntropyLoss(_Loss):
+class NLLLoss2d(NLLLoss):
+    """An older name of NLLLoss."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        warnings.warn(
+            "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead, which takes the same "
+            "arguments.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        super().__init__(*args, **kwargs)
+
+
+class CrossEntropyLoss(_WeightedLoss):
     """-log_softmax(input)[target]: (N, C, *) with class ints (N, *) or probabilities (N, C, *)."""
 
     def __init__(
-        self, weight: Tensor | None = None, *args: Any, ignore_index: int = -100,
-        reduction: str = "mean", label_smoothing: float = 0.0,
+        self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100,
+        reduce: Any = None, reduction: str = "mean", label_smoothing: float = 0.0,
     ) -> None:  # fmt: skip
-        super().__init__(*args, reduction=reduction)
-        self.register_buffer("weight", weight)
+        super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
@@ -78,4 +350,116 @@ class CrossEntropyLoss(_Loss):
         return F.cross_entropy(
             input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction,
             label_smoothing=self.label_smoothing,
+        )  # fmt: skip
+
+
+class LinearCrossEntropyLoss(_WeightedLoss):
+    """CrossEntropyLoss of a Linear layer of its own: (N, in_features) to (num_classes,
+    *out_features) for each sample. `options` is a hint on memory; it changes nothing."""
+
+    def __init__(
+        self, in_features: int, num_classes: int, *, out_features: tuple[int, ...] = (),
+        bias: bool = False, device: Any = None, dtype: Any = None, reduction: str = "mean",
+        weight: Tensor | None = None, ignore_index: int | None = None,
+        label_smoothing: float = 0.0, options: LinearCrossEntropyOptions | None = None,
+    ) -> None:  # fmt: skip
+        if weight is not None and tuple(weight.shape) != (num_classes,):
+            raise RuntimeError(
+                f"LinearCrossEntropyLoss: expected weight shape to be {(num_classes,)}, got "
+                f"{tuple(weight.shape)}"
+            )
+        if not 0 <= label_smoothing <= 1:
+            raise RuntimeError(
+                "LinearCrossEntropyLoss: expected label_smoothing to be in range [0, 1], got "
+                f"{label_smoothing}"
+            )
+        super().__init__(weight, reduction=reduction)
+        self.num_classes, self.out_features = num_classes, out_features
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+        rows = math.prod(out_features, start=num_classes)
+        self.linear = Linear(in_features, rows, bias, device, dtype)
+        self.options = options
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """input (N, in_features) or (in_features,), target class ints (N, *out_features) or
+        probabilities (N, num_classes, *out_features) -> a scalar, or the shape of the ints."""
+        rows = (self.num_classes, *self.out_features)
+        weight, bias = self.linear.weight, self.linear.bias
+        return F.linear_cross_entropy(
+            input, weight.reshape((*rows, self.linear.in_features)), target,
+            linear_bias=None if bias is None else bias.reshape(rows), weight=self.weight,
+            reduction=self.reduction, ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing, options=self.options,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        names = ("num_classes", "out_features", "bias", "reduction", "ignore_index",
+                 "label_smoothing", "options")  # fmt: skip
+        fields = {**vars(self), "bias": self.linear.bias is not None}
+        text = ", ".join(f"{name}={fields[name]}" for name in names)
+        return f"in_features={self.linear.in_features}, {text}"
+
+
+class MultiMarginLoss(_WeightedLoss):
+    """The mean over samples of the sum over i != y of max(0, margin - x[y] + x[i])^p / C, times
+    weight[y]: (N, C), ints (N,)."""
+
+    def __init__(
+        self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
+        size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+    ) -> None:  # fmt: skip
+        super().__init__(weight, size_average, reduce, reduction)
+        if p not in (1, 2):
+            raise ValueError(f"MultiMarginLoss: only p == 1 and p == 2 supported, got {p}")
+        if weight is not None and weight.ndim != 1:
+            raise ValueError(
+                "MultiMarginLoss: expected weight to be None or 1D tensor, got "
+                f"{weight.ndim}D instead"
+            )
+        self.p, self.margin = p, margin
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """(N, C) or (C,), ints (N,) or () -> a scalar, or target's shape."""
+        return F.multi_margin_loss(
+            input, target, p=self.p, margin=self.margin, weight=self.weight,
+            reduction=self.reduction,
+        )  # fmt: skip
+
+
+class MultiLabelMarginLoss(_Loss):
+    """The mean over samples of the sum over classes j in the target, i not in it, of
+    max(0, 1 - x[j] + x[i]) / C; a target lists its classes and ends at the first -1."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """(N, C) or (C,), ints of that shape -> a scalar, or (N,)."""
+        return F.multilabel_margin_loss(input, target, reduction=self.reduction)
+
+
+class MultiLabelSoftMarginLoss(_WeightedLoss):
+    """The mean over samples and classes of BCEWithLogitsLoss, times a weight for each class."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        """(N, C), targets of that shape, 0 or 1 -> a scalar, or (N,)."""
+        return F.multilabel_soft_margin_loss(input, target, self.weight, reduction=self.reduction)
+
+
+class CTCLoss(_Loss):
+    """-log of the probability of a target, added up over all ways to align it with the times of
+    the input (Graves et al. 2006); class `blank` stands between labels. With `zero_infinity` what
+    can't be aligned counts 0."""
+
+    def __init__(
+        self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False
+    ) -> None:
+        super().__init__(reduction=reduction)
+        self.blank, self.zero_infinity = blank, zero_infinity
+
+    def forward(
+        self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any
+    ) -> Tensor:
+        """log_probs (T, N, C), ints targets (N, S) or all in one, lengths (N,) -> a scalar, or
+        (N,). 'mean' divides each loss by its target's length first."""
+        return F.ctc_loss(
+            log_probs, targets, input_lengths, target_lengths, self.blank, self.reduction,
+            self.zero_infinity,
         )  # fmt: skip

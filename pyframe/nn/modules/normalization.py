@@ -1,17 +1,21 @@
-"""Normalization over features, as torch.nn.modules.normalization."""
+"""Normalization over features and channels, as torch.nn.modules.normalization."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import pyframe as pf
 from pyframe.nn import functional as F, init
 from pyframe.nn.modules.module import Module
-from pyframe.nn.modules.utils import check_sizes
-from pyframe.nn.parameter import Parameter
-from pyframe.ops.creation import ones, zeros
+from pyframe.nn.modules.utils import add_parameters, as_int, check_sizes, shown
 from pyframe.tensor import Tensor
 
-__all__ = ["LayerNorm"]
+__all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+
+
+def _shape(normalized_shape: Any) -> tuple[int, ...]:
+    many = hasattr(normalized_shape, "__iter__")
+    return tuple(normalized_shape) if many else (normalized_shape,)
 
 
 class LayerNorm(Module):
@@ -22,17 +26,11 @@ class LayerNorm(Module):
         bias: bool = True, device: Any = None, dtype: Any = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        many = hasattr(normalized_shape, "__iter__")
-        self.normalized_shape = tuple(normalized_shape) if many else (normalized_shape,)
+        self.normalized_shape = _shape(normalized_shape)
         dtype = check_sizes(self, dtype, normalized_shape=self.normalized_shape)
         self.eps, self.elementwise_affine = eps, elementwise_affine
-        kw = {"device": device, "dtype": dtype}
-        weight = Parameter(ones(self.normalized_shape, **kw)) if elementwise_affine else None
-        self.register_parameter("weight", weight)
-        has_bias = elementwise_affine and bias
-        self.register_parameter(
-            "bias", Parameter(zeros(self.normalized_shape, **kw)) if has_bias else None
-        )
+        add_parameters(self, self.normalized_shape, elementwise_affine, bias, device, dtype)
+        self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Weight 1, bias 0."""
@@ -50,3 +48,115 @@ class LayerNorm(Module):
             f"{self.normalized_shape}, eps={self.eps}, "
             f"elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
         )
+
+
+class RMSNorm(Module):
+    """x / sqrt(mean(x^2) + eps) * weight over the last dims (arXiv 1910.07467); eps is the
+    dtype's machine epsilon by default."""
+
+    def __init__(
+        self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True,
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.normalized_shape = _shape(normalized_shape)
+        dtype = check_sizes(self, dtype, normalized_shape=self.normalized_shape)
+        self.eps, self.elementwise_affine = eps, elementwise_affine
+        add_parameters(self, self.normalized_shape, elementwise_affine, False, device, dtype)
+        del self.bias  # this layer has none at all
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{self.normalized_shape}, " + shown(self, "eps", "elementwise_affine")
+
+
+class GroupNorm(Module):
+    """(x - mean) / sqrt(var + eps) over each of `num_groups` groups of the channels of (N, C, *),
+    then * weight + bias for each channel (arXiv 1803.08494)."""
+
+    def __init__(
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True,
+        device: Any = None, dtype: Any = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        dtype = check_sizes(self, dtype, num_channels=num_channels)
+        if as_int(self, "num_groups", num_groups) <= 0 or num_channels % num_groups:
+            raise (ValueError if num_groups else ZeroDivisionError)(
+                f"GroupNorm: num_channels ({num_channels}) must be divisible by num_groups "
+                f"({num_groups})"
+            )
+        self.num_groups, self.num_channels = num_groups, num_channels
+        self.eps, self.affine = eps, affine
+        add_parameters(self, num_channels, affine, bias, device, dtype)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The same shape."""
+        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_groups}, {self.num_channels}, {shown(self, 'eps', 'affine')}, "
+            f"bias={self.bias is not None}"
+        )
+
+
+class LocalResponseNorm(Module):
+    """x / (k + alpha * mean of x^2 over `size` neighbouring channels)^beta: (N, C, *)."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The same shape."""
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, " + shown(self, "alpha", "beta", "k")
+
+
+class CrossMapLRN2d(Module):
+    """LocalResponseNorm as PyTorch's first layer of this kind has it: (N, C, H, W).
+
+    Its windows reach (size - 1) // 2 channels to both sides, and those that begin behind the first
+    channel contain that one too; the gradient is that of the result.
+    """
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The same shape. ValueError unless it has 4 dims."""
+        if input.ndim != 4:
+            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.ndim}D instead")
+        n, c, h, w = input.shape
+        reach = (self.size - 1) // 2
+        squares = input * input
+        padded = F.pad(squares.reshape(n, 1, c, h * w), (0, 0, reach, reach))
+        width = 2 * reach + 1
+        near = F.avg_pool2d(padded, (width, 1), 1).reshape(n, c, h, w) * width
+        if c > reach + 1:
+            behind = near[:, reach + 1 :] + squares[:, :1]
+            near = pf.cat([near[:, : reach + 1], behind], 1)
+        return input / (self.k + near * (self.alpha / self.size)) ** self.beta
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, " + shown(self, "alpha", "beta", "k")

@@ -9,6 +9,8 @@ from typing import Any
 from pyframe.dtypes import of_argument
 from pyframe.nn import init
 from pyframe.nn.modules.module import Module
+from pyframe.nn.parameter import Parameter
+from pyframe.ops.creation import empty
 from pyframe.tensor import Tensor
 
 
@@ -36,8 +38,26 @@ def bias_bound(weight: Tensor) -> float:
     return 1 / math.sqrt(fan) if fan > 0 else 0
 
 
-def pair(layer: Module, what: str, v: Any) -> tuple[int, int]:
-    if isinstance(v, (tuple, list)) and len(v) != 2:
-        raise TypeError(f"{type(layer).__name__}: {what} must be an int or two, got {v!r}")
-    a, b = v if isinstance(v, (tuple, list)) else (v, v)
-    return as_int(layer, what, a), as_int(layer, what, b)
+def each(layer: Module, what: str, v: Any, k: int, kind: Any = as_int) -> tuple[Any, ...]:
+    """An int or k of them, as k ints."""
+    if isinstance(v, (str, bytes)) or not hasattr(v, "__iter__"):
+        return (kind(layer, what, v),) * k
+    found = tuple(v)
+    if len(found) != k:
+        name = type(layer).__name__
+        raise TypeError(f"{name}: {what} must be an int or {k} of them, got {v!r}")
+    return tuple(kind(layer, what, n) for n in found)
+
+
+def add_parameters(
+    layer: Module, shape: Any, weight: bool, bias: bool, device: Any, dtype: Any
+) -> None:
+    """A weight and a bias of one shape, or None in their places."""
+    for name, wanted in (("weight", weight), ("bias", weight and bias)):
+        made = Parameter(empty(shape, device=device, dtype=dtype)) if wanted else None
+        layer.register_parameter(name, made)
+
+
+def shown(layer: Module, *names: str) -> str:
+    """Fields as in a repr: 'stride=1, padding=0'."""
+    return ", ".join(f"{name}={getattr(layer, name)}" for name in names)

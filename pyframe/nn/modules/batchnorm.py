@@ -1,0 +1,212 @@
+"""Normalization over the batch, as torch.nn.modules.batchnorm."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pyframe.dtypes import int64
+from pyframe.nn import functional as F, init
+from pyframe.nn.modules.lazy import LazyModuleMixin
+from pyframe.nn.modules.module import Module
+from pyframe.nn.modules.utils import add_parameters, check_sizes, shown
+from pyframe.nn.parameter import UninitializedBuffer, UninitializedParameter
+from pyframe.ops.creation import ones, zeros
+from pyframe.tensor import Tensor, tensor
+
+__all__ = [
+    "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "LazyBatchNorm1d", "LazyBatchNorm2d",
+    "LazyBatchNorm3d", "SyncBatchNorm",
+]  # fmt: skip
+
+
+class _NormBase(Module):
+    """What layers share that normalize channels and may keep running statistics of them."""
+
+    _version = 2  # from here on num_batches_tracked is saved
+    _dims: ClassVar[tuple[int, ...]]  # how many dims an input may have
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+        affine: bool = True, track_running_stats: bool = True, device: Any = None,
+        dtype: Any = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        dtype = check_sizes(self, dtype, num_features=num_features)
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        add_parameters(self, num_features, affine, bias, device, dtype)
+        kw = {"device": device, "dtype": dtype}
+        kept = track_running_stats
+        self.register_buffer("running_mean", zeros(num_features, **kw) if kept else None)
+        self.register_buffer("running_var", ones(num_features, **kw) if kept else None)
+        count = tensor(0, dtype=int64, device=device) if kept else None
+        self.register_buffer("num_batches_tracked", count)
+        self.reset_parameters()
+
+    def reset_running_stats(self) -> None:
+        """Mean 0, variance 1, no batches."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0, and the running statistics from the start."""
+        self.reset_running_stats()
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.ndim not in self._dims:
+            expected = " or ".join(f"{n}D" for n in self._dims)
+            raise ValueError(
+                f"{type(self).__name__}: expected {expected} input (got {input.ndim}D input)"
+            )
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, *args: Any
+    ) -> None:
+        if local_metadata.get("version") in (None, 1) and self.track_running_stats:
+            state_dict.setdefault(f"{prefix}num_batches_tracked", self.num_batches_tracked)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *args)
+
+    def extra_repr(self) -> str:
+        return (
+            f"{self.num_features}, {shown(self, 'eps', 'momentum', 'affine')}, "
+            f"bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
+        )
+
+
+class _BatchNorm(_NormBase):
+    """(x - mean) / sqrt(var + eps) * weight + bias for each channel of (N, C, *), with statistics
+    of the batch in training, which move the running ones; else with those (arXiv 1502.03167).
+
+    `momentum` None makes the running statistics the plain mean over all batches.
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The same shape. ValueError for a number of dims that the layer is not for."""
+        self._check_input_dim(input)
+        training, mean, var = self.training, self.running_mean, self.running_var
+        momentum: Any = 0.0 if self.momentum is None else self.momentum
+        if training and self.track_running_stats:
+            count = self.num_batches_tracked
+            if count is not None:
+                count.add_(1)
+                if self.momentum is None and mean is not None:
+                    momentum = 1 / count.to(mean.dtype)  # on the device: nothing is read
+        elif training:
+            mean = var = None
+        by_batch = training or (mean is None and var is None)
+        return F.batch_norm(input, mean, var, self.weight, self.bias, by_batch, momentum, self.eps)
+
+
+class BatchNorm1d(_BatchNorm):
+    __doc__ = f"{_BatchNorm.__doc__}\n    Inputs are (N, C) or (N, C, L).\n    "
+    _dims = (2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    __doc__ = f"{_BatchNorm.__doc__}\n    Inputs are (N, C, H, W).\n    "
+    _dims = (4,)
+
+
+class BatchNorm3d(_BatchNorm):
+    __doc__ = f"{_BatchNorm.__doc__}\n    Inputs are (N, C, D, H, W).\n    "
+    _dims = (5,)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """BatchNorm of inputs (N, C, *) over the batches of all processes: pyframe trains in one, so
+    `process_group` is kept and changes nothing."""
+
+    def __init__(
+        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1,
+        affine: bool = True, track_running_stats: bool = True, process_group: Any = None,
+        device: Any = None, dtype: Any = None, *, bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
+        )
+        self.process_group = process_group
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.ndim < 2:
+            raise ValueError(f"SyncBatchNorm: expected at least 2D input (got {input.ndim}D input)")
+        if input.shape[1] == 0:
+            raise ValueError("SyncBatchNorm: number of input channels should be non-zero")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """`module` with each BatchNorm in it (or itself) as a SyncBatchNorm of the same state."""
+        out = module
+        if isinstance(module, _BatchNorm):
+            out = SyncBatchNorm(
+                module.num_features, module.eps, module.momentum, module.affine,
+                module.track_running_stats, process_group, bias=module.bias is not None,
+            )  # fmt: skip
+            out._parameters.update(module._parameters)
+            out._buffers.update(module._buffers)
+            out.training = module.training
+        for name, child in module.named_children():
+            out.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return out
+
+
+# --- with num_features taken from the first input
+
+
+class _LazyNormBase(LazyModuleMixin, _NormBase):
+    """A layer that learns num_features from its first input."""
+
+    def __init__(
+        self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
+        track_running_stats: bool = True, device: Any = None, dtype: Any = None, *,
+        bias: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(0, eps, momentum, False, False, bias=False)
+        dtype = check_sizes(self, dtype)
+        kw = {"device": device, "dtype": dtype}
+        self.affine, self.track_running_stats = affine, track_running_stats
+        if affine:
+            self.weight = UninitializedParameter(**kw)
+            if bias:
+                self.bias = UninitializedParameter(**kw)
+        if track_running_stats:
+            self.running_mean = UninitializedBuffer(**kw)
+            self.running_var = UninitializedBuffer(**kw)
+            self.num_batches_tracked = tensor(0, dtype=int64, device=device)
+
+    def reset_parameters(self) -> None:
+        """As the layer's that it becomes, once the shapes are known."""
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:
+        """Shapes for inputs (N, num_features, *)."""
+        if self.has_uninitialized_params():
+            self.num_features = input.shape[1]
+            for x in (self.weight, self.bias, self.running_mean, self.running_var):
+                if x is not None:
+                    x.materialize((self.num_features,))
+            self.reset_parameters()
+
+
+class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
+    """A BatchNorm1d that learns num_features from its first input."""
+
+    cls_to_become, _dims = BatchNorm1d, (2, 3)
+
+
+class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
+    """A BatchNorm2d that learns num_features from its first input."""
+
+    cls_to_become, _dims = BatchNorm2d, (4,)
+
+
+class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
+    """A BatchNorm3d that learns num_features from its first input."""
+
+    cls_to_become, _dims = BatchNorm3d, (5,)

@@ -1,0 +1,55 @@
+"""Images at another size, as torch.nn.modules.upsampling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyframe.nn import functional as F
+from pyframe.nn.modules.module import Module
+from pyframe.tensor import Tensor
+
+__all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
+
+
+class Upsample(Module):
+    """(N, C, *spatial) at another `size`, or `scale_factor` times as large; mode: nearest,
+    nearest-exact, linear, bilinear, bicubic, trilinear or area."""
+
+    def __init__(
+        self, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
+        align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.name = type(self).__name__
+        self.size = size
+        if isinstance(scale_factor, tuple):
+            self.scale_factor: Any = tuple(map(float, scale_factor))
+        else:
+            self.scale_factor = float(scale_factor) if scale_factor else None
+        self.mode, self.align_corners = mode, align_corners
+        self.recompute_scale_factor = recompute_scale_factor
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, *spatial) -> (N, C, *size)."""
+        return F.interpolate(
+            input, self.size, self.scale_factor, self.mode, self.align_corners,
+            self.recompute_scale_factor,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        which = "size" if self.scale_factor is None else "scale_factor"
+        return f"{which}={getattr(self, which)!r}, mode={self.mode!r}"
+
+
+class UpsamplingNearest2d(Upsample):
+    """Upsample in mode 'nearest': (N, C, H, W)."""
+
+    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+        super().__init__(size, scale_factor)
+
+
+class UpsamplingBilinear2d(Upsample):
+    """Upsample in mode 'bilinear' with align_corners: (N, C, H, W)."""
+
+    def __init__(self, size: Any = None, scale_factor: Any = None) -> None:
+        super().__init__(size, scale_factor, "bilinear", True)
