@@ -233,7 +233,7 @@ def shown(x: Any) -> str:
 
 
 ABSENT, EMPTY = "absent", "empty"  # of places, beside how they are read
-_HOOKS = {"_pre_hooks", "_forward_hooks", "_backward_hooks"}  # of a Module
+HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 class _Kept:
@@ -403,7 +403,7 @@ class Guard:
             x = place.holder
             if value is MISSING and how in (ATTR, GLOBAL):
                 how, x = ABSENT, None
-            elif how == ATTR and place.key in _HOOKS and not value:
+            elif how == ATTR and place.key in HOOKS and not value:
                 how = EMPTY
             elif how in (VAR, ITEM) or value is MISSING:
                 how, x = ITEM, None

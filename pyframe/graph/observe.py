@@ -47,6 +47,7 @@ from pyframe.graph.guards import (
     BOXES,
     CELL,
     GLOBAL,
+    HOOKS,
     ITEM,
     MEMBERS,
     MISSING,
@@ -623,6 +624,12 @@ class Observer:
             self.touch(SLOT, x, name, label, read)
             return
         own = attributes(x)
+        if name == "forward" and HOOKS[0] in own:  # a Module is called
+            for n in HOOKS:
+                self.touch(ATTR, x, n, f"{self.names.get(id(x), type(x).__name__)}.{n}")
+            self.touch(
+                GLOBAL, vars(sys.modules[_MODULE]), "_everywhere", "the hooks on all modules"
+            )
         if where is not None and hasattr(type(found), "__set__"):  # a property
             if read:
                 self._of_class(where, name)
@@ -799,6 +806,7 @@ def observed(o: Observer) -> Iterator[None]:
 
 
 _OPTIM = OURS + "optim" + os.sep
+_MODULE = "pyframe.nn.modules.module"
 
 
 def _tells(file: str) -> bool:

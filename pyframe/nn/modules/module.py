@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, Self, TypeVar
 
 from pyframe.autograd import Function
 from pyframe.devices import device as Device, mode
 from pyframe.dtypes import dtype as DType
-from pyframe.nn.parameter import Parameter
+from pyframe.nn.parameter import Buffer, Parameter, is_lazy
+from pyframe.ops.creation import empty_like, zeros
 from pyframe.tensor import Tensor, no_grad
+from pyframe.utils.hooks import RemovableHandle
+
+__all__ = [
+    "Module", "register_module_backward_hook", "register_module_buffer_registration_hook",
+    "register_module_forward_hook", "register_module_forward_pre_hook",
+    "register_module_full_backward_hook", "register_module_full_backward_pre_hook",
+    "register_module_module_registration_hook", "register_module_parameter_registration_hook",
+]  # fmt: skip
 
 
 class _IncompatibleKeys(NamedTuple):
@@ -24,29 +35,104 @@ class _IncompatibleKeys(NamedTuple):
     def __repr__(self) -> str:
         if not self.missing_keys and not self.unexpected_keys:
             return "<All keys matched successfully>"
-        return f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in self._asdict().items())})"
+        said = ", ".join(f"{k}={v}" for k, v in self._asdict().items())
+        return f"{type(self).__name__}({said})"
 
 
-class HookHandle:
-    """What registering a hook returns: `remove()` takes it off again."""
+# --- hooks on all modules
 
-    _ids = itertools.count()
 
-    def __init__(self, hooks: OrderedDict[int, Any], hook: Any, first: bool = False) -> None:
-        self._hooks, self._id = hooks, next(HookHandle._ids)
-        hooks[self._id] = hook
-        if first:
-            hooks.move_to_end(self._id, last=False)
+class _Hook(NamedTuple):
+    """A hook that is called for every module."""
 
-    def remove(self) -> None:
-        """Take the hook off; a second call does nothing."""
-        self._hooks.pop(self._id, None)
+    kind: str  # "forward_pre", "forward", "backward_pre", "full_backward" or "backward"
+    hook: Callable[..., Any]
+    with_kwargs: bool = False
+    always_call: bool = False
 
-    def __enter__(self) -> HookHandle:
-        return self
 
-    def __exit__(self, *exc: object) -> None:
-        self.remove()
+_everywhere: OrderedDict[int, _Hook] = OrderedDict()  # graph/observe.py knows it by this name
+_on_parameter: OrderedDict[int, Any] = OrderedDict()
+_on_buffer: OrderedDict[int, Any] = OrderedDict()
+_on_module: OrderedDict[int, Any] = OrderedDict()
+
+
+def _put(hooks: OrderedDict[int, Any], hook: Any) -> RemovableHandle:
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    return handle
+
+
+def _of_kind(kind: str) -> list[tuple[int, Any]]:
+    return [(i, h.hook) for i, h in _everywhere.items() if h.kind == kind]
+
+
+def _refuse_both(kind: str, other: str, present: bool, where: str) -> None:
+    if present:
+        raise RuntimeError(
+            "Cannot use both regular backward hooks and full backward hooks "
+            f"{where}. Please use only one of them: {kind} was asked for, {other} is there"
+        )
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call hook(module, name, parameter) before any module registers a parameter; what it returns
+    is registered instead."""
+    return _put(_on_parameter, hook)
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call hook(module, name, buffer) before any module registers a buffer; what it returns is
+    registered instead."""
+    return _put(_on_buffer, hook)
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Call hook(module, name, child) before any module registers a child; what it returns is
+    registered instead."""
+    return _put(_on_module, hook)
+
+
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """As Module.register_forward_pre_hook, on all modules and before the hooks of each."""
+    return _put(_everywhere, _Hook("forward_pre", hook))
+
+
+def register_module_forward_hook(
+    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """As Module.register_forward_hook, on all modules and before the hooks of each."""
+    return _put(_everywhere, _Hook("forward", hook, with_kwargs, always_call))
+
+
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """As Module.register_full_backward_pre_hook, on all modules and before the hooks of each."""
+    return _put(_everywhere, _Hook("backward_pre", hook))
+
+
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """As Module.register_full_backward_hook, on all modules and before the hooks of each."""
+    _refuse_both("a full one", "a regular one", bool(_of_kind("backward")), "on all modules")
+    return _put(_everywhere, _Hook("full_backward", hook))
+
+
+def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """As Module.register_backward_hook, on all modules and before the hooks of each."""
+    _refuse_both("a regular one", "a full one", bool(_of_kind("full_backward")), "on all modules")
+    return _put(_everywhere, _Hook("backward", hook))
+
+
+class _Bound:
+    """A hook whose first argument is its module, which it does not keep alive."""
+
+    def __init__(self, hook: Callable[..., Any], module: Module) -> None:
+        self.hook, self.module = hook, weakref.ref(module)
+
+    def __call__(self, *args: Any) -> Any:
+        return self.hook(self.module(), *args)
+
+    def __reduce__(self) -> Any:
+        return _Bound, (self.hook, self.module())
 
 
 class _Tap(Function):
@@ -56,12 +142,134 @@ class _Tap(Function):
     def forward(ctx: Any, meet: Callable[..., Any], *tensors: Tensor) -> tuple[Tensor, ...]:
         """The tensors themselves."""
         ctx.meet = meet
+        ctx.set_materialize_grads(False)
         return tensors
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
         """What `meet` makes of the gradients."""
         return None, *ctx.meet(grads)
+
+
+class _BackwardHooks:
+    """The full backward hooks of one call, which stands between two taps: one on the gradients of
+    its results, which backward meets first, and one on those of its arguments."""
+
+    def __init__(self, module: Module, hooks: list[Any], pre_hooks: list[Any]) -> None:
+        self.module, self.hooks, self.pre_hooks = module, hooks, pre_hooks
+        self.arrived: Any = None  # the gradients of the results
+        self.nothing: tuple[None, ...] | None = None  # stands for those of the arguments, if none
+        self.specs: list[Any] = []  # of the arguments that are tensors; None for others
+
+    def tap_args(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        self.specs = [(x.shape, x.dtype, x.device) if isinstance(x, Tensor) else None for x in args]
+        out = self._tap(args, self._leave)
+        self.nothing = (None,) * len(args) if out is args else None
+        return tuple(out)
+
+    def tap_result(self, out: Any) -> Any:
+        if isinstance(out, Tensor):
+            return self._tap((out,), self._arrive)[0]
+        if not isinstance(out, (tuple, list)):
+            raise TypeError(
+                f"{type(self.module).__name__}: backward hooks need a result that is a Tensor or a "
+                f"tuple of Tensors, got {type(out).__name__}; return the tensors in a tuple"
+            )
+        parts = self._tap(out, self._arrive)
+        return type(out)(*parts) if hasattr(out, "_fields") else type(out)(parts)
+
+    def _tap(self, values: Any, meet: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Any:
+        places = [i for i, x in enumerate(values) if isinstance(x, Tensor) and x.requires_grad]
+        if not places or not mode.grad:
+            return values
+
+        def all_of(grads: tuple[Any, ...]) -> list[Any]:
+            whole = [None] * len(values)
+            for i, g in zip(places, grads, strict=True):
+                whole[i] = g
+            found = meet(tuple(whole))
+            return [found[i] for i in places]
+
+        out = list(values)
+        for i, x in zip(places, _Tap.apply(all_of, *[values[i] for i in places]), strict=True):
+            out[i] = x
+        return out
+
+    def _arrive(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        for hook in self.pre_hooks:
+            grads = self._answer(hook(self.module, grads), grads, "pre hook", "grad_output")
+        if self.nothing is None:
+            self.arrived = grads
+            return grads
+        for hook in self.hooks:
+            changed = hook(self.module, self.nothing, grads)
+            if changed is not None and any(x is not None for x in changed):
+                raise RuntimeError(
+                    f"{type(self.module).__name__}: a backward hook should return None where no "
+                    f"input of the module requires grad, got {type(changed).__name__}"
+                )
+        return grads
+
+    def _leave(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        if self.arrived is None:  # not by way of the results, as in a second derivative
+            return grads
+        grads = tuple([
+            zeros(spec[0], dtype=spec[1], device=spec[2]) if g is None and spec is not None else g
+            for g, spec in zip(grads, self.specs, strict=True)
+        ])  # fmt: skip
+        for hook in self.hooks:
+            grads = self._answer(
+                hook(self.module, grads, self.arrived), grads, "hook", "grad_input"
+            )
+        self.arrived = None
+        return grads
+
+    def _answer(self, found: Any, grads: tuple[Any, ...], what: str, of: str) -> tuple[Any, ...]:
+        if found is None:
+            return grads
+        found = (found,) if isinstance(found, Tensor) else tuple(found)
+        if len(found) != len(grads):
+            raise RuntimeError(
+                f"Backward {what} returned an invalid number of {of}, got {len(found)}, but "
+                f"expected {len(grads)} (of {type(self.module).__name__})"
+            )
+        return found
+
+
+def _hook_node(hooks: list[Any], module: Module, args: Any, out: Any) -> None:
+    """Put regular backward hooks on the step that made the first result, which is all they see."""
+    first = out
+    while not isinstance(first, Tensor):
+        first = (
+            next(x for x in first.values() if isinstance(x, Tensor))
+            if isinstance(first, dict)
+            else first[0]
+        )
+    node = first.grad_fn
+    if node is None:
+        return
+    for hook in hooks:
+        node.register_hook(functools.partial(hook, module))
+    results = (out,) if isinstance(out, Tensor) else out
+    kinds = (("return", results), ("take as input", args))
+    missing = ""
+    for verb, values in kinds:
+        if not isinstance(values, tuple) or not all(isinstance(x, Tensor) for x in values):
+            missing = missing or f"a Module that does not {verb} Tensors alone"
+    if not missing and {x.grad_fn for x in results} - {None, node}:
+        missing = "a Module whose outputs are generated by different autograd Nodes"
+    if not missing and {x.grad_fn for x in args} - {None} != {
+        f for f, _ in node.next_functions if f is not None and f.next_functions
+    }:
+        missing = "a Module whose forward contains multiple autograd Nodes"
+    if missing:
+        warnings.warn(
+            f"Using a non-full backward hook on {missing} ({type(module).__name__}) is deprecated: "
+            "the hook misses some of the gradients. Please use register_full_backward_hook to get "
+            "the documented behavior.",
+            FutureWarning,
+            stacklevel=4,
+        )
 
 
 class _InDict(property):
@@ -113,27 +321,68 @@ class Evaluation:
             mode.training, mode.grad = before
 
 
+class _Converted:
+    """A function that has been called on some tensors already, all of them before any is changed:
+    where one can't be converted, none is."""
+
+    def __init__(self, fn: Callable[[Tensor], Tensor], tensors: Iterable[Tensor]) -> None:
+        self.fn = fn
+        self.known = {id(x): (x, fn(x)) for x in tensors}  # which keeps the ids theirs
+
+    def __call__(self, x: Tensor) -> Tensor:
+        found = self.known.get(id(x))
+        return self.fn(x) if found is None else found[1]
+
+
+_HOOKS = (
+    "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_forward_hooks",
+    "_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_backward_hooks",
+    "_backward_pre_hooks", "_state_dict_hooks", "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
+)  # fmt: skip
+_EXTRA = "_extra_state"
+
+
 class Module:
     """A layer or a model: fields that are Parameters, buffers and Modules, and `forward`."""
 
     training = _InDict(_training, _set_training)
-
-    def __init__(self) -> None:
-        set_ = object.__setattr__
-        self.__dict__["training"] = True
-        for name in ("_parameters", "_buffers", "_modules"):
-            set_(self, name, {})
-        for name in ("_pre_hooks", "_forward_hooks", "_backward_hooks"):
-            set_(self, name, OrderedDict())
-        set_(self, "_transient", set())
+    dump_patches: bool = False
+    call_super_init: bool = False  # whether `__init__` goes on with the next class's
+    _version: int = 1  # of the layout of its state_dict, which is saved with it
+    T_destination = TypeVar("T_destination", bound=dict[str, Any])
 
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
-    _pre_hooks: OrderedDict[int, tuple[Any, bool]]  # (hook, with_kwargs)
-    _forward_hooks: OrderedDict[int, tuple[Any, bool]]
+    _non_persistent_buffers_set: set[str]  # buffers that state_dict leaves out
+    _is_full_backward_hook: bool | None
+    _forward_pre_hooks: OrderedDict[int, Any]  # these are read in each call: see graph/observe.py
+    _forward_hooks: OrderedDict[int, Any]
     _backward_hooks: OrderedDict[int, Any]
-    _transient: set[str]  # buffers that state_dict leaves out
+    _backward_pre_hooks: OrderedDict[int, Any]
+    _forward_pre_hooks_with_kwargs: OrderedDict[int, bool]
+    _forward_hooks_with_kwargs: OrderedDict[int, bool]
+    _forward_hooks_always_called: OrderedDict[int, bool]
+    _state_dict_hooks: OrderedDict[int, Any]
+    _state_dict_pre_hooks: OrderedDict[int, Any]
+    _load_state_dict_pre_hooks: OrderedDict[int, Any]
+    _load_state_dict_post_hooks: OrderedDict[int, Any]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if not self.call_super_init and (args or kwargs):
+            what = (
+                f"got an unexpected keyword argument '{next(iter(kwargs))}'"
+                if kwargs
+                else f"takes 1 positional argument but {len(args) + 1} were given"
+            )
+            raise TypeError(f"{type(self).__name__}.__init__() {what}")
+        fields = self.__dict__
+        fields["training"] = True
+        fields.update(_parameters={}, _buffers={}, _modules={}, _non_persistent_buffers_set=set())
+        fields.update({name: OrderedDict() for name in _HOOKS}, _is_full_backward_hook=None)
+        if self.call_super_init:
+            super().__init__(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; every subclass has its own."""
@@ -142,101 +391,138 @@ class Module:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not self._pre_hooks and not self._forward_hooks and not self._backward_hooks:
-            return self.forward(*args, **kwargs)
-        for hook, with_kwargs in list(self._pre_hooks.values()):
-            changed = hook(self, args, kwargs) if with_kwargs else hook(self, args)
-            if changed is None:
-                continue
-            if with_kwargs:
-                args, kwargs = changed
-            else:
-                args = changed if isinstance(changed, tuple) else (changed,)
-        tap = None
-        if self._backward_hooks:
-            args, tap = self._tapped(args)
-        out = self.forward(*args, **kwargs)
-        for hook, with_kwargs in list(self._forward_hooks.values()):
-            changed = hook(self, args, kwargs, out) if with_kwargs else hook(self, args, out)
-            out = out if changed is None else changed
-        return out if tap is None else tap(out)
+        own = self.__dict__  # faster than attributes; a capture notes them when it sees `forward`
+        if (
+            own["_forward_pre_hooks"]
+            or own["_forward_hooks"]
+            or own["_backward_hooks"]
+            or own["_backward_pre_hooks"]
+            or _everywhere
+        ):
+            return self._call_hooked(args, kwargs)
+        return self.forward(*args, **kwargs)
 
-    def _tapped(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Callable[[Any], Any]]:
-        """The arguments with a tap on their gradients, and what puts one on those of the results:
-        between both stands one call, of which the backward hooks are told."""
-        places = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
-        arriving: tuple[Any, ...] = ()  # the gradients of the results: backward meets them first
+    def _call_hooked(self, args: Any, kwargs: dict[str, Any]) -> Any:
+        out, called = None, set()
+        try:
+            with_kwargs = self._forward_pre_hooks_with_kwargs
+            pre = [*_of_kind("forward_pre")] if _everywhere else []
+            for i, hook in (*pre, *self._forward_pre_hooks.items()):
+                if i in with_kwargs:
+                    changed = hook(self, args, kwargs)
+                    if changed is None:
+                        continue
+                    if not isinstance(changed, tuple) or len(changed) != 2:
+                        raise RuntimeError(
+                            "forward pre-hook must return None or a tuple of (new_args, "
+                            f"new_kwargs), but got {changed}."
+                        )
+                    args, kwargs = changed
+                else:
+                    changed = hook(self, args)
+                    if changed is not None:
+                        args = changed if isinstance(changed, tuple) else (changed,)
+            taps, regular = None, list[Any]()
+            if self._backward_hooks or self._backward_pre_hooks or _everywhere:
+                full, regular = self._get_backward_hooks()
+                pre = self._get_backward_pre_hooks()
+                if full or pre:
+                    taps = _BackwardHooks(self, full, pre)
+                    args = taps.tap_args(args)
+            out = self.forward(*args, **kwargs)
+            for i, hook, takes_kwargs, _ in self._after_forward():
+                called.add(i)
+                changed = hook(self, args, kwargs, out) if takes_kwargs else hook(self, args, out)
+                out = out if changed is None else changed
+            if taps is not None:
+                out = taps.tap_result(out)
+            if regular:
+                _hook_node(regular, self, args, out)
+            return out
+        except Exception:
+            for i, hook, takes_kwargs, always in self._after_forward():
+                if not always or i in called:
+                    continue
+                try:
+                    given = (args, kwargs, out) if takes_kwargs else (args, out)
+                    changed = hook(self, *given)
+                    out = out if changed is None else changed
+                except Exception as e:
+                    warnings.warn(
+                        "module forward hook with ``always_call=True`` raised an exception that "
+                        f"was silenced as another error was raised in forward: {e}",
+                        stacklevel=3,
+                    )
+            raise
 
-        def call_hooks(grads: tuple[Any, ...]) -> tuple[Any, ...]:
-            grad_input: list[Any] = [None] * len(args)
-            for i, g in zip(places, grads, strict=True):
-                grad_input[i] = g
-            for hook in list(self._backward_hooks.values()):
-                changed = hook(self, tuple(grad_input), arriving)
-                if changed is not None:
-                    grad_input = [changed] if isinstance(changed, Tensor) else list(changed)
-            return tuple(grad_input[i] for i in places)
+    def _after_forward(self) -> list[tuple[int, Any, bool, bool]]:
+        """(id, hook, with_kwargs, always_call) of the forward hooks, those on all modules first."""
+        found = [(i, *h[1:]) for i, h in _everywhere.items() if h.kind == "forward"]
+        kw, always = self._forward_hooks_with_kwargs, self._forward_hooks_always_called
+        own = [(i, hook, i in kw, i in always) for i, hook in self._forward_hooks.items()]
+        return found + own
 
-        def meet_outputs(grads: tuple[Any, ...]) -> tuple[Any, ...]:
-            nonlocal arriving
-            arriving = grads
-            if not any(args[i].requires_grad for i in places):
-                call_hooks((None,) * len(places))
-            return grads
+    def _get_backward_hooks(self) -> tuple[list[Any], list[Any]]:
+        """The full backward hooks, and the regular ones."""
+        full = [h for _, h in _of_kind("full_backward")]
+        regular = [h for _, h in _of_kind("backward")]
+        (full if self._is_full_backward_hook else regular).extend(self._backward_hooks.values())
+        return full, regular
 
-        def tap(out: Any) -> Any:
-            if isinstance(out, Tensor):
-                return _Tap.apply(meet_outputs, out)[0]
-            if isinstance(out, tuple | list) and all(isinstance(x, Tensor) for x in out):
-                return type(out)(_Tap.apply(meet_outputs, *out))
-            raise TypeError(
-                f"{type(self).__name__}: backward hooks need a result that is a Tensor or a tuple "
-                f"of Tensors, got {type(out).__name__}"
-            )
-
-        tapped = list(args)
-        for i, x in zip(places, _Tap.apply(call_hooks, *[args[i] for i in places]), strict=True):
-            tapped[i] = x
-        return tuple(tapped), tap
+    def _get_backward_pre_hooks(self) -> list[Any]:
+        return [*(h for _, h in _of_kind("backward_pre")), *self._backward_pre_hooks.values()]
 
     # --- fields
 
     def __setattr__(self, name: str, value: Any) -> None:
         fields = self.__dict__
-        if "_parameters" not in fields:
-            if isinstance(value, (Parameter, Module)):
-                kind = "parameters" if isinstance(value, Parameter) else "module"
-                raise AttributeError(f"cannot assign {kind} before Module.__init__() call")
-            object.__setattr__(self, name, value)
-            return
-        if isinstance(value, (Parameter, Module)):
-            own: Any = self._parameters if isinstance(value, Parameter) else self._modules
-            if name not in own:  # a field that is replaced keeps its place in the order
+        parameters = fields.get("_parameters")
+        if parameters is None:
+            for kind, what in ((Parameter, "parameters"), (Module, "module"), (Buffer, "buffer")):
+                if isinstance(value, kind):
+                    raise AttributeError(
+                        f"cannot assign {what} before Module.__init__() call: call "
+                        "super().__init__() first"
+                    )
+            super().__setattr__(name, value)
+        elif isinstance(value, Parameter):
+            if name not in parameters:  # one that is replaced keeps its place in the order
                 self._forget(name)
-            own[name] = value
-        elif name in self._parameters:
+            self.register_parameter(name, value)
+        elif name in parameters:
             if value is not None:
                 raise TypeError(
                     f"cannot assign '{type_name(value)}' as parameter '{name}' "
                     "(pyframe.nn.Parameter or None expected)"
                 )
-            self._parameters[name] = None
-        elif name in self._modules:
+            self.register_parameter(name, None)
+        elif isinstance(value, Module):
+            if name not in fields["_modules"]:
+                self._forget(name)
+            self._put_module(name, value)
+        elif name in fields["_modules"]:
             if value is not None:
                 raise TypeError(
                     f"cannot assign '{type_name(value)}' as child module '{name}' "
                     "(pyframe.nn.Module or None expected)"
                 )
-            self._modules[name] = None
-        elif name in self._buffers:
+            self._put_module(name, None)
+        elif isinstance(value, Buffer) or name in fields["_buffers"]:
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(
                     f"cannot assign '{type_name(value)}' as buffer '{name}' "
-                    "(pyframe.Tensor or None expected)"
+                    "(pyframe.nn.Buffer, pyframe.Tensor or None expected)"
                 )
-            self._buffers[name] = value
+            if isinstance(value, Buffer):
+                persistent = value.persistent
+            else:
+                persistent = name not in fields["_non_persistent_buffers_set"]
+            if persistent:  # subclasses may have a register_buffer that takes no more
+                self.register_buffer(name, value)
+            else:
+                self.register_buffer(name, value, False)
         else:
-            object.__setattr__(self, name, value)
+            super().__setattr__(name, value)
 
     def __getattr__(self, name: str) -> Any:
         for kind in ("_parameters", "_buffers", "_modules"):
@@ -248,67 +534,87 @@ class Module:
 
     def __delattr__(self, name: str) -> None:
         if not self._forget(name):
-            object.__delattr__(self, name)
+            super().__delattr__(name)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *self._parameters, *self._buffers, *self._modules})
+        names = {*super().__dir__(), *self._parameters, *self._buffers, *self._modules}
+        return sorted(n for n in names if not n[:1].isdigit())
 
     def _forget(self, name: str) -> bool:
         found = [d.pop(name, self) is not self for d in (self._parameters, self._buffers,
                                                          self._modules)]  # fmt: skip
-        self._transient.discard(name)
+        self._non_persistent_buffers_set.discard(name)
         if self.__dict__.pop(name, self) is not self:
             return True
         return any(found)
 
-    def _check_name(self, kind: str, name: str, own: Mapping[str, Any]) -> None:
+    def _check_name(self, kind: str, name: str) -> dict[str, Any]:
+        """The dict that `name` goes to, once it may."""
+        own: Any = self.__dict__.get({"module": "_modules"}.get(kind, f"_{kind}s"))
+        if own is None:
+            raise AttributeError(
+                f"cannot assign {kind} before Module.__init__() call: call super().__init__() first"
+            )
         if not isinstance(name, str):
             raise TypeError(f"{kind} name should be a string. Got {type(name).__name__}")
         if "." in name:
             raise KeyError(f'{kind} name can\'t contain ".", got: {name}')
         if name == "":
             raise KeyError(f'{kind} name can\'t be empty string ""')
-        if hasattr(self, name) and name not in own:
+        if name not in own and hasattr(self, name):
             raise KeyError(f"attribute '{name}' already exists")
+        return own
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Add a parameter under a name that may be computed."""
-        self._check_name("parameter", name, self._parameters)
+        own = self._check_name("parameter", name)
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
                 f"cannot assign '{type_name(param)}' object to parameter '{name}' "
                 "(pyframe.nn.Parameter or None required)"
             )
-        self._parameters[name] = param
+        if param is not None and param.grad_fn is not None:
+            raise ValueError(
+                f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be "
+                "created explicitly. To express it as a function of another Tensor, compute the "
+                "value in the forward() method."
+            )
+        own[name] = _after(_on_parameter, self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is state but no parameter; unless persistent, it is not saved."""
-        self._check_name("buffer", name, self._buffers)
+        own = self._check_name("buffer", name)
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
                 f"cannot assign '{type_name(tensor)}' object to buffer '{name}' "
                 "(pyframe Tensor or None required)"
             )
-        self._buffers[name] = tensor
-        (self._transient.discard if persistent else self._transient.add)(name)
+        own[name] = _after(_on_buffer, self, name, tensor)
+        left_out = self._non_persistent_buffers_set
+        (left_out.discard if persistent else left_out.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Add a child under a name that may be computed."""
         if module is not None and not isinstance(module, Module):
             raise TypeError(_not_a_module(self, module))
-        self._check_name("module", name, self._modules)
-        self._modules[name] = module
+        self._check_name("module", name)
+        self._put_module(name, module)
 
-    register_module = add_module
+    def register_module(self, name: str, module: Module | None) -> None:
+        """As add_module."""
+        self.add_module(name, module)
+
+    def _put_module(self, name: str, module: Module | None) -> None:
+        self._modules[name] = _after(_on_module, self, name, module)
 
     # --- walking
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
         """(name, module) of the direct children."""
-        seen: set[int] = set()
+        seen: set[Module] = set()
         for name, m in self._modules.items():
-            if m is not None and id(m) not in seen:
-                seen.add(id(m))
+            if m is not None and m not in seen:
+                seen.add(m)
                 yield name, m
 
     def children(self) -> Iterator[Module]:
@@ -316,26 +622,28 @@ class Module:
         return (m for _, m in self.named_children())
 
     def named_modules(
-        self, memo: set[int] | None = None, prefix: str = "", remove_duplicate: bool = True
+        self, memo: set[Module] | None = None, prefix: str = "", remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Module]]:
         """(dotted name, module) of this module and all below it."""
         memo = set() if memo is None else memo
-        if remove_duplicate and id(self) in memo:
+        if self in memo:
             return
-        memo.add(id(self))
+        if remove_duplicate:
+            memo.add(self)
         yield prefix, self
         for name, m in self._modules.items():
             if m is not None:
                 below = f"{prefix}.{name}" if prefix else name
                 yield from m.named_modules(memo, below, remove_duplicate)
 
-    def modules(self) -> Iterator[Module]:
+    def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
         """This module and all below it."""
-        return (m for _, m in self.named_modules())
+        return (m for _, m in self.named_modules(remove_duplicate=remove_duplicate))
 
-    def _named(
-        self, kind: str, prefix: str, recurse: bool, remove_duplicate: bool
-    ) -> Iterator[tuple[str, Any]]:
+    def _named_members(
+        self, get_members_fn: Callable[[Module], Iterable[tuple[str, Any]]], prefix: str = "",
+        recurse: bool = True, remove_duplicate: bool = True,
+    ) -> Iterator[tuple[str, Any]]:  # fmt: skip
         seen: set[int] = set()
         places = (
             self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
@@ -343,17 +651,20 @@ class Module:
             else [(prefix, self)]
         )
         for path, m in places:
-            for name, x in getattr(m, kind).items():
-                if x is None or (remove_duplicate and id(x) in seen):
+            for name, x in get_members_fn(m):
+                if x is None or id(x) in seen:
                     continue
-                seen.add(id(x))
+                if remove_duplicate:
+                    seen.add(id(x))
                 yield (f"{path}.{name}" if path else name), x
 
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
         """(dotted name, parameter), each parameter once."""
-        return self._named("_parameters", prefix, recurse, remove_duplicate)
+        return self._named_members(
+            lambda m: m._parameters.items(), prefix, recurse, remove_duplicate
+        )
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
         """The parameters, each once."""
@@ -363,7 +674,7 @@ class Module:
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
         """(dotted name, buffer), each buffer once."""
-        return self._named("_buffers", prefix, recurse, remove_duplicate)
+        return self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """The buffers, each once."""
@@ -376,6 +687,19 @@ class Module:
             m = m._get(part, Module, "an nn.Module")
         return m
 
+    def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
+        """Put a module at a dotted name, where one must be already if `strict`. AttributeError
+        where there is no parent, or no module to replace; ValueError for what is no module."""
+        if target == "":
+            raise ValueError("Cannot set the submodule without a target name!")
+        if not isinstance(module, Module):
+            raise ValueError(f"`module` is not an nn.Module, found {type(module)}")
+        path, _, name = target.rpartition(".")
+        parent = self.get_submodule(path)
+        if strict or hasattr(parent, name):
+            parent._get(name, Module, "an nn.Module")
+        setattr(parent, name, module)
+
     def get_parameter(self, target: str) -> Parameter:
         """The parameter at a dotted name. AttributeError where there is none."""
         path, _, name = target.rpartition(".")
@@ -386,7 +710,7 @@ class Module:
         """The buffer at a dotted name. AttributeError where there is none."""
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
-        found: Tensor = owner._get(name, Tensor, "a buffer")
+        found: Tensor = owner._get(name, object, "")
         if name not in owner._buffers:
             raise AttributeError(f"`{name}` is not a buffer")
         return found
@@ -401,68 +725,216 @@ class Module:
 
     # --- state
 
-    def state_dict(self, *, prefix: str = "", keep_vars: bool = False) -> OrderedDict[str, Tensor]:
-        """All parameters and persistent buffers by dotted name, sharing memory with the model."""
-        out: OrderedDict[str, Tensor] = OrderedDict()
-        for key, x in self._state(prefix):
-            out[key] = x if keep_vars else x.detach()
-        return out
+    def get_extra_state(self) -> Any:
+        """What state_dict saves beside the tensors; of a subclass that also has
+        `set_extra_state`."""
+        raise RuntimeError(f"{type(self).__name__} has no extra state: it has no get_extra_state")
 
-    def _state(self, prefix: str = "") -> Iterator[tuple[str, Tensor]]:
-        for name, p in self._parameters.items():
-            if p is not None:
-                yield prefix + name, p
-        for name, b in self._buffers.items():
-            if b is not None and name not in self._transient:
-                yield prefix + name, b
+    def set_extra_state(self, state: Any) -> None:
+        """Take what `get_extra_state` gave."""
+        raise RuntimeError(f"{type(self).__name__} has no extra state: it has no set_extra_state")
+
+    def _own_state(self) -> Iterator[tuple[str, Tensor]]:
+        """(name, tensor) of what this module itself saves."""
+        left_out = self._non_persistent_buffers_set
+        for name, x in itertools.chain(self._parameters.items(), self._buffers.items()):
+            if x is not None and (name not in left_out or name in self._parameters):
+                yield name, x
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        """Put what this module itself saves into `destination`."""
+        for name, x in self._own_state():
+            destination[prefix + name] = x if keep_vars or is_lazy(x) else x.detach()
+        if type(self).get_extra_state is not Module.get_extra_state:
+            destination[prefix + _EXTRA] = self.get_extra_state()
+
+    def state_dict(
+        self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
+    ) -> Any:
+        """All parameters and persistent buffers by dotted name, sharing memory with the model."""
+        if args:
+            warnings.warn(
+                "state_dict: positional arguments are deprecated; name them (destination, prefix, "
+                "keep_vars)",
+                FutureWarning,
+                stacklevel=2,
+            )
+            given = dict(zip(("destination", "prefix", "keep_vars"), args, strict=False))
+            destination = given.get("destination") if destination is None else destination
+            prefix, keep_vars = given.get("prefix", prefix), given.get("keep_vars", keep_vars)
+        if destination is None:
+            destination = OrderedDict()
+            destination._metadata = OrderedDict()
+        metadata = {"version": self._version}
+        if hasattr(destination, "_metadata"):
+            destination._metadata[prefix[:-1]] = metadata
+        for hook in self._state_dict_pre_hooks.values():
+            hook(self, prefix, keep_vars)
+        self._save_to_state_dict(destination, prefix, keep_vars)
         for name, m in self._modules.items():
             if m is not None:
-                yield from m._state(f"{prefix}{name}.")
+                m.state_dict(destination=destination, prefix=f"{prefix}{name}.",
+                             keep_vars=keep_vars)  # fmt: skip
+        for hook in self._state_dict_hooks.values():
+            found = hook(self, destination, prefix, metadata)
+            if found is None:
+                continue
+            if getattr(hook, "_from_public_api", False):
+                raise RuntimeError("state_dict post-hook must return None")
+            destination = found
+        return destination
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: dict[str, Any], strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
+        """Copy what this module itself saves out of `state_dict`, a dict of its own that it may
+        change. `local_metadata` has the `version` that saved it."""
+        for hook in self._load_state_dict_pre_hooks.values():
+            hook(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+                 error_msgs)  # fmt: skip
+        own = dict(self._own_state())
+        assign = local_metadata.get("assign_to_params_buffers", False)
+        for name, x in own.items():
+            key = prefix + name
+            if key in state_dict:
+                error = _load(key, x, state_dict[key], assign)
+                if error:
+                    error_msgs.append(error)
+            elif strict:
+                missing_keys.append(key)
+        extra = prefix + _EXTRA
+        if type(self).set_extra_state is not Module.set_extra_state:
+            if extra in state_dict:
+                self.set_extra_state(state_dict[extra])
+            elif strict:
+                missing_keys.append(extra)
+        elif strict and extra in state_dict:
+            unexpected_keys.append(extra)
+        if strict:
+            for key in state_dict:
+                if key.startswith(prefix) and key != extra:
+                    name, _, below = key[len(prefix) :].partition(".")
+                    if name not in (self._modules if below else own):
+                        unexpected_keys.append(key)
 
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> _IncompatibleKeys:
-        """Copy a state_dict into the model. RuntimeError that lists every missing, unexpected or
-        mis-shaped key, and then nothing at all is loaded; TypeError for what is no mapping."""
+        """Copy a state_dict into the model, or let the model take its memory (`assign`).
+
+        RuntimeError that lists every missing, unexpected or mis-shaped key, and then the tensors
+        are as before; TypeError for what is no mapping."""
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        own = dict(self._state())
-        missing = [k for k in own if k not in state_dict]
-        unexpected = [k for k in state_dict if k not in own]
-        errors = []
-        for kind, keys in (("Missing", missing), ("Unexpected", unexpected)):
+        metadata = getattr(state_dict, "_metadata", None)
+        given: Any = OrderedDict(state_dict)  # hooks may change it
+        if metadata is not None:
+            given._metadata = metadata
+        before = self._before(given, strict)
+        found, errors = _IncompatibleKeys([], []), list[str]()
+
+        def load(m: Module, part: Any, prefix: str) -> None:
+            local = {} if metadata is None else metadata.get(prefix[:-1], {})
+            if assign:
+                local["assign_to_params_buffers"] = True
+            m._load_from_state_dict(part, prefix, local, True, *found, errors)
+            for name, child in m._modules.items():
+                if child is not None:
+                    path = f"{prefix}{name}."
+                    load(child, {k: v for k, v in part.items() if k.startswith(path)}, path)
+            for hook in m._load_state_dict_post_hooks.values():
+                if hook(m, found) is not None:
+                    raise AssertionError(
+                        "Hooks registered with register_load_state_dict_post_hook are not expected "
+                        "to return new values; change the lists of incompatible_keys in place"
+                    )
+
+        load(self, given, "")
+        for kind, keys in (("Unexpected", found[1]), ("Missing", found[0])):
             if strict and keys:
                 listed = ", ".join(f'"{k}"' for k in keys)
-                errors.append(f"{kind} key(s) in state_dict: {listed}. ")
-        for key, x in own.items():
-            if key not in state_dict:
-                continue
-            new = state_dict[key]
-            if not isinstance(new, Tensor):
-                errors.append(
-                    f'While copying the parameter named "{key}", expected pyframe.Tensor from '
-                    f"checkpoint but received {type(new)}"
-                )
-            elif new.shape != x.shape:
-                errors.append(
-                    f"size mismatch for {key}: copying a param with shape {new.shape!r} from "
-                    f"checkpoint, the shape in current model is {x.shape!r}."
-                )
-            elif assign and x.requires_grad and not new.is_floating_point():
-                errors.append(f"{key}: {new.dtype} can't take the place of a parameter that trains")
+                errors.insert(0, f"{kind} key(s) in state_dict: {listed}. ")
         if errors:
+            with no_grad():
+                for x, data, value in before:
+                    x.data = data
+                    x.copy_(value)
             raise RuntimeError(
                 f"Error(s) in loading state_dict for {type(self).__name__}:\n\t"
                 + "\n\t".join(errors)
             )
-        with no_grad():
-            for key, x in own.items():
-                if key in state_dict:
-                    if assign:
-                        x.data = state_dict[key].detach()
-                    else:
-                        x.copy_(state_dict[key])
-        return _IncompatibleKeys(missing, unexpected)
+        return found
+
+    def _before(self, state_dict: Any, strict: bool) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Each tensor, its memory and a copy of it, where the keys or shapes of a state_dict may
+        lead to errors; else nothing."""
+        own = {
+            f"{path}.{name}" if path else name: x
+            for path, m in self.named_modules(remove_duplicate=False)
+            for name, x in m._own_state()
+        }
+        fits = not strict or own.keys() == state_dict.keys()
+        for key in own.keys() & state_dict.keys():
+            x, new = own[key], state_dict[key]
+            if not fits or is_lazy(x) or not isinstance(new, Tensor) or is_lazy(new):
+                fits = False
+                break
+            fits = new.shape == x.shape and new.dtype.category == x.dtype.category
+        if fits:
+            return []
+        return [(x, x.data, x.detach().clone()) for x in own.values() if not is_lazy(x)]
+
+    def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(module, state_dict, prefix, local_metadata) after state_dict; a dict that it
+        returns is the result, where state_dict was called on this very module."""
+        if getattr(hook, "_from_public_api", False):
+            raise RuntimeError(
+                "Cannot register the same function as the state dict post hook that was "
+                "previously registered via register_state_dict_post_hook"
+            )
+        return _put(self._state_dict_hooks, hook)
+
+    def register_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
+        """Call hook(module, state_dict, prefix, local_metadata) after state_dict, which it may
+        change in place."""
+        hook._from_public_api = True  # type: ignore[attr-defined]
+        return _put(self._state_dict_hooks, hook)
+
+    def register_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
+        """Call hook(module, prefix, keep_vars) before state_dict."""
+        return _put(self._state_dict_pre_hooks, hook)
+
+    def _register_load_state_dict_pre_hook(
+        self, hook: Callable[..., None], with_module: bool = False
+    ) -> RemovableHandle:
+        """As register_load_state_dict_pre_hook, but the module is given only if asked for."""
+        return _put(self._load_state_dict_pre_hooks, _Bound(hook, self) if with_module else hook)
+
+    def register_load_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
+        """Call hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
+        unexpected_keys, error_msgs) before this module's part is loaded; it may change each."""
+        return self._register_load_state_dict_pre_hook(hook, with_module=True)
+
+    def register_load_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
+        """Call hook(module, incompatible_keys) once this module and all below it are loaded; it
+        may change the two lists in place."""
+        return _put(self._load_state_dict_post_hooks, hook)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = self.__dict__.copy()
+        if "forward" in state:
+            from pyframe.graph.compile import Compiled
+
+            if isinstance(state["forward"], Compiled):  # `compile` is for this object alone
+                del state["forward"]
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        fields = self.__dict__
+        fields.update({name: OrderedDict() for name in _HOOKS}, _is_full_backward_hook=None)
+        fields["_non_persistent_buffers_set"] = set()
+        fields.update(state)
 
     # --- modes and moving
 
@@ -496,30 +968,43 @@ class Module:
                 else:
                     p.grad.detach_().zero_()
 
-    def apply(self, fn: Callable[[Module], None]) -> Self:
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """From now on `forward` runs through `pf.compile`, which takes these arguments."""
+        from pyframe.graph.compile import compile
+
+        self.forward = compile(type(self).forward.__get__(self), *args, **kwargs)  # type: ignore[method-assign]
+
+    def apply(self, fn: Callable[[Module], Any]) -> Self:
         """Call `fn` on every module below, then on this one."""
         for m in self.children():
             m.apply(fn)
         fn(self)
         return self
 
-    def _convert(self, fn: Callable[[Tensor], Tensor]) -> Self:
-        """Replace each tensor's value where it stands, so that optimizers keep holding it. Where
-        one can't be converted, none is."""
-        own = itertools.chain(self.parameters(), self.buffers())
-        tensors = [x for owner in own for x in (owner, owner.grad) if x is not None]
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Replace each tensor's value by what `fn` gives, where it stands, so that optimizers keep
+        holding it. Where one can't be converted, none is."""
         with no_grad():
-            for x, new in zip(tensors, [fn(x.detach()) for x in tensors], strict=True):
-                x.data = new
+            if not isinstance(fn, _Converted):
+                own = itertools.chain(self.parameters(recurse), self.buffers(recurse))
+                fn = _Converted(fn, [y for x in own for y in (x, x.grad) if y is not None])
+            for m in self.children() if recurse else ():
+                m._apply(fn)
+            for x in (*self._parameters.values(), *self._buffers.values()):
+                for y in () if x is None else (x, x.grad):
+                    if y is not None and (new := fn(y)) is not y:
+                        y.data = new
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Self:
-        """Move to a device and/or convert the float tensors to a dtype, in place."""
+        """Move to a device and/or convert the float and complex tensors to a dtype, in place:
+        `to(device, dtype)`, `to(dtype)`, `to(tensor)`, `to(memory_format=...)`."""
         device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
+        layout, like = kwargs.pop("memory_format", None), kwargs.pop("tensor", None)
         kwargs.pop("non_blocking", None)
         if kwargs:
             raise TypeError(f"Module.to got unexpected arguments {sorted(kwargs)}")
-        for a in args:
+        for a in (*args, like):
             if isinstance(a, DType):
                 dtype = a
             elif isinstance(a, Tensor):
@@ -528,71 +1013,126 @@ class Module:
                 device = a
             elif a is not None and not isinstance(a, bool):
                 raise TypeError(f"Module.to takes a device or a dtype, got {type(a).__name__}")
-        if dtype is not None and not dtype.is_floating_point:
+        if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
-                f"nn.Module.to only accepts floating point dtypes, but got desired dtype={dtype}"
+                "nn.Module.to only accepts floating point or complex dtypes, but got desired "
+                f"dtype={dtype}"
             )
-        return self._convert(
-            lambda x: x.to(
-                device=x.device if device is None else device,
-                dtype=dtype if dtype is not None and x.is_floating_point() else x.dtype,
-            )
-        )
+
+        def convert(x: Tensor) -> Tensor:
+            floats = x.is_floating_point() or x.is_complex()
+            kind = dtype if dtype is not None and floats else x.dtype
+            place = x.device if device is None else device
+            if layout is not None and x.ndim in (4, 5):
+                return x.to(device=place, dtype=kind, memory_format=layout)
+            return x.to(device=place, dtype=kind)
+
+        return self._apply(convert)
 
     def cpu(self) -> Self:
         """Move to the CPU."""
-        return self.to("cpu")
+        return self._apply(lambda x: x.cpu())
 
-    def gpu(self) -> Self:
-        """Move to the GPU."""
-        return self.to("gpu")
+    def gpu(self, device: Any = None) -> Self:
+        """Move to the GPU, or to the one of this number or name."""
+        return self.to(f"gpu:{device}" if isinstance(device, int) else device or "gpu")
 
-    cuda = gpu
+    def cuda(self, device: Any = None) -> Self:
+        """As gpu."""
+        return self.gpu(device)
+
+    def type(self, dst_type: Any) -> Self:
+        """All tensors to a dtype, or to the one of a name such as "pyframe.FloatTensor"."""
+        return self._apply(lambda x: x.type(dst_type))
 
     def float(self) -> Self:
         """Float tensors to float32."""
-        from pyframe.dtypes import float32
-
-        return self.to(float32)
+        return self._apply(lambda x: x.float() if x.is_floating_point() else x)
 
     def double(self) -> Self:
         """Float tensors to float64."""
-        from pyframe.dtypes import float64
-
-        return self.to(float64)
+        return self._apply(lambda x: x.double() if x.is_floating_point() else x)
 
     def half(self) -> Self:
         """Float tensors to float16."""
-        from pyframe.dtypes import float16
+        return self._apply(lambda x: x.half() if x.is_floating_point() else x)
 
-        return self.to(float16)
+    def bfloat16(self) -> Self:
+        """Float tensors to bfloat16."""
+        return self._apply(lambda x: x.bfloat16() if x.is_floating_point() else x)
+
+    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+        """Move to a device without the values, which are to be written next."""
+        return self._apply(lambda x: empty_like(x, device=device), recurse)
+
+    def share_memory(self) -> Self:
+        """As Tensor.share_memory_, of all tensors."""
+        return self._apply(lambda x: x.share_memory_())
 
     # --- hooks
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
-    ) -> HookHandle:
+    ) -> RemovableHandle:
         """Call hook(module, args) before forward; what it returns replaces the arguments.
 
         With `with_kwargs`, hook(module, args, kwargs), which returns both or None.
         """
-        return HookHandle(self._pre_hooks, (hook, with_kwargs), prepend)
+        return self._hook(
+            "_forward_pre_hooks", hook, prepend, _forward_pre_hooks_with_kwargs=with_kwargs
+        )
 
     def register_forward_hook(
-        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
-    ) -> HookHandle:
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:  # fmt: skip
         """Call hook(module, args, output) after forward; what it returns replaces the output.
 
-        With `with_kwargs`, hook(module, args, kwargs, output).
+        With `with_kwargs`, hook(module, args, kwargs, output). With `always_call` it is called
+        where forward or another hook raises, too.
         """
-        return HookHandle(self._forward_hooks, (hook, with_kwargs), prepend)
+        return self._hook(
+            "_forward_hooks", hook, prepend, _forward_hooks_with_kwargs=with_kwargs,
+            _forward_hooks_always_called=always_call,
+        )  # fmt: skip
+
+    def register_full_backward_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call hook(module, grad_output) in backward, before the gradients of the arguments are
+        computed; what it returns replaces `grad_output`."""
+        return self._hook("_backward_pre_hooks", hook, prepend)
 
     def register_full_backward_hook(
         self, hook: Callable[..., Any], prepend: bool = False
-    ) -> HookHandle:
+    ) -> RemovableHandle:
         """Call hook(module, grad_input, grad_output) in backward, with tuples of the gradients of
         the positional arguments and of the results; what it returns replaces `grad_input`."""
-        return HookHandle(self._backward_hooks, hook, prepend)
+        regular = self._is_full_backward_hook is False
+        _refuse_both("a full one", "a regular one", regular, "on a single Module")
+        self._is_full_backward_hook = True
+        return self._hook("_backward_hooks", hook, prepend)
+
+    def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Call hook(module, grad_input, grad_output) with the gradients of the last step of
+        forward alone. Deprecated: register_full_backward_hook has those of the module."""
+        full = self._is_full_backward_hook is True
+        _refuse_both("a regular one", "a full one", full, "on a single Module")
+        self._is_full_backward_hook = False
+        return self._hook("_backward_hooks", hook, False)
+
+    def _hook(
+        self, where: str, hook: Callable[..., Any], prepend: bool, **flags: bool
+    ) -> RemovableHandle:
+        hooks = getattr(self, where)
+        handle = RemovableHandle(hooks, extra_dict=[getattr(self, name) for name in flags])
+        hooks[handle.id] = hook
+        for name, on in flags.items():
+            if on:
+                getattr(self, name)[handle.id] = True
+        if prepend:
+            hooks.move_to_end(handle.id, last=False)
+        return handle
 
     # --- printing
 
@@ -605,12 +1145,58 @@ class Module:
 
     def __repr__(self) -> str:
         extra = self.extra_repr().split("\n") if self.extra_repr() else []
-        children = [
-            f"({name}): " + repr(m).replace("\n", "\n  ") for name, m in self._modules.items()
-        ]
+        children = [f"({name}): {indented(repr(m))}" for name, m in self._modules.items()]
         if not children and len(extra) <= 1:
             return f"{self._get_name()}({''.join(extra)})"
         return f"{self._get_name()}(\n  " + "\n  ".join(extra + children) + "\n)"
+
+
+def indented(text: str) -> str:
+    """A text whose lines after the first stand two columns further in."""
+    return text.replace("\n", "\n  ").replace("\n  \n", "\n\n")
+
+
+def _after(hooks: OrderedDict[int, Any], module: Module, name: str, value: Any) -> Any:
+    """What is registered once the hooks on that have been called."""
+    if mode.capture is not None:
+        mode.capture.watch(lambda: [*hooks])
+    for hook in hooks.values():
+        found = hook(module, name, value)
+        value = value if found is None else found
+    return value
+
+
+def _load(key: str, x: Tensor, new: Any, assign: bool) -> str:
+    """Copy what a state_dict has under `key` to `x`; what is wrong with it, if it can't be."""
+    if not isinstance(new, Tensor):
+        return (
+            f'While copying the parameter named "{key}", expected pyframe.Tensor from '
+            f"checkpoint but received {type(new)}"
+        )
+    if is_lazy(x) and is_lazy(new):
+        return ""
+    if not is_lazy(x):
+        if x.shape == () and new.shape == (1,):  # as old files have numbers
+            new = new[0]
+        if new.shape != x.shape:
+            return (
+                f"size mismatch for {key}: copying a param with shape {new.shape!r} from "
+                f"checkpoint, the shape in current model is {x.shape!r}."
+            )
+    if assign and x.requires_grad and not (new.is_floating_point() or new.is_complex()):
+        return f"{key}: {new.dtype} can't take the place of a parameter that trains"
+    try:
+        with no_grad():
+            if assign:
+                x.data = new.detach()
+            else:
+                x.copy_(new)
+    except Exception as e:
+        return (
+            f'While copying the parameter named "{key}", of {new.dtype} in the checkpoint and '
+            f"{x.dtype} in the model, an exception occurred: {e}"
+        )
+    return ""
 
 
 def _not_a_module(owner: Module, value: Any) -> str:
@@ -630,6 +1216,7 @@ def _not_a_module(owner: Module, value: Any) -> str:
 
 
 def type_name(value: object) -> str:
+    """The name of a value's type, with its module unless it is built in."""
     kind = type(value)
     if kind is Tensor:
         return "pyframe.Tensor"
