@@ -19,5 +19,8 @@ from pyframe.nn.modules.normalization import *
 from pyframe.nn.modules.padding import *
 from pyframe.nn.modules.pixelshuffle import *
 from pyframe.nn.modules.pooling import *
+from pyframe.nn.modules.rnn import *
 from pyframe.nn.modules.sparse import *
 from pyframe.nn.modules.upsampling import *
+
+globals().pop("utils")  # the file; what takes all names from here has a module of this name
