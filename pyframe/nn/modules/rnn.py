@@ -1,0 +1,456 @@
+"""Recurrent layers, as torch.nn.modules.rnn."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+from typing import Any
+
+from pyframe.nn import init
+from pyframe.nn.functional import recurrent
+from pyframe.nn.modules.module import Module
+from pyframe.nn.modules.utils import check_sizes
+from pyframe.nn.parameter import Parameter
+from pyframe.nn.utils.rnn import PackedSequence
+from pyframe.ops import movement as mv
+from pyframe.ops.creation import empty, zeros
+from pyframe.ops.index import index_select
+from pyframe.tensor import Tensor
+
+__all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
+
+_NETWORKS = {  # by mode: the function, and how many products with the input a step takes
+    "LSTM": (recurrent.lstm, 4),
+    "GRU": (recurrent.gru, 3),
+    "RNN_TANH": (recurrent.rnn_tanh, 1),
+    "RNN_RELU": (recurrent.rnn_relu, 1),
+}
+
+
+def _start(layer: Any) -> None:
+    """U(-1/sqrt(hidden_size), 1/sqrt(hidden_size)) for all parameters."""
+    bound = 1 / math.sqrt(layer.hidden_size) if layer.hidden_size > 0 else 0
+    for p in layer.parameters():
+        init.uniform_(p, -bound, bound)
+
+
+class RNNBase(Module):
+    """What RNN, LSTM and GRU share: their parameters, weight_ih_l0, … and the forms of input.
+
+    Input (T, B, input_size), (B, T, input_size) with `batch_first`, (T, input_size), or a
+    PackedSequence; `hx` (num_layers * directions, B, hidden_size), an LSTM's is a pair. The result
+    is (output of the last layer for each step, the last state of each layer and direction).
+    """
+
+    def __init__(
+        self, mode: str, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
+        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False,
+        proj_size: int = 0, device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if mode not in _NETWORKS:
+            raise ValueError(f"Unrecognized RNN mode: {mode}; expected one of {list(_NETWORKS)}")
+        self.mode = mode
+        self._check(input_size, hidden_size, num_layers, bias, batch_first, dropout, proj_size)
+        dtype = check_sizes(self, dtype)
+        self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
+        self.bias, self.batch_first, self.dropout = bias, batch_first, float(dropout)
+        self.bidirectional, self.proj_size = bidirectional, proj_size
+        gates, width = _NETWORKS[mode][1] * hidden_size, proj_size or hidden_size
+        self._all_weights: list[list[str]] = []
+        for k in range(num_layers * self._directions):
+            layer, backward = divmod(k, self._directions)
+            shapes: dict[str, tuple[int, ...]] = {
+                "weight_ih": (gates, width * self._directions if layer else input_size),
+                "weight_hh": (gates, width),
+            }
+            if bias:
+                shapes |= {"bias_ih": (gates,), "bias_hh": (gates,)}
+            if proj_size:
+                shapes["weight_hr"] = (proj_size, hidden_size)
+            suffix = f"_l{layer}{'_reverse' if backward else ''}"
+            for name, shape in shapes.items():
+                setattr(self, name + suffix, Parameter(empty(shape, device=device, dtype=dtype)))
+            self._all_weights.append([name + suffix for name in shapes])
+        self.reset_parameters()
+
+    def _check(
+        self, input_size: Any, hidden_size: Any, num_layers: Any, bias: Any, batch_first: Any,
+        dropout: Any, proj_size: Any,
+    ) -> None:  # fmt: skip
+        number = isinstance(dropout, numbers.Real) and not isinstance(dropout, bool)
+        if not number or not 0 <= dropout <= 1:
+            raise ValueError(
+                "dropout should be a number in range [0, 1] representing the probability of an "
+                f"element being zeroed, got {dropout!r}"
+            )
+        if dropout > 0 and num_layers == 1:
+            warnings.warn(
+                "dropout option adds dropout after all but last recurrent layer, so non-zero "
+                f"dropout expects num_layers greater than 1, but got dropout={dropout} and "
+                "num_layers=1",
+                stacklevel=4,
+            )
+        for name, kind, value in [
+            ("bias", bool, bias), ("batch_first", bool, batch_first),
+            ("input_size", int, input_size), ("hidden_size", int, hidden_size),
+        ]:  # fmt: skip
+            if not isinstance(value, kind):
+                raise TypeError(
+                    f"{name} should be of type {kind.__name__}, got: {type(value).__name__}"
+                )
+        for name, value in [
+            ("input_size", input_size), ("hidden_size", hidden_size), ("num_layers", num_layers),
+        ]:  # fmt: skip
+            if value <= 0:
+                raise ValueError(f"{name} must be greater than zero, got {value}")
+        if proj_size < 0:
+            raise ValueError(
+                "proj_size should be a positive integer or zero to disable projections, got "
+                f"{proj_size}"
+            )
+        if proj_size >= hidden_size:
+            raise ValueError(
+                f"proj_size has to be smaller than hidden_size, got {proj_size} and {hidden_size}"
+            )
+
+    @property
+    def _directions(self) -> int:
+        return 2 if self.bidirectional else 1
+
+    @property
+    def _flat_weights_names(self) -> list[str]:
+        return [name for names in self._all_weights for name in names]
+
+    @property
+    def _flat_weights(self) -> list[Any]:
+        return [getattr(self, name) for names in self._all_weights for name in names]
+
+    @property
+    def all_weights(self) -> list[list[Any]]:
+        """The parameters of each layer and direction."""
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    def flatten_parameters(self) -> None:
+        """Nothing: kernels read the parameters where they lie."""
+
+    def reset_parameters(self) -> None:
+        """U(-1/sqrt(hidden_size), 1/sqrt(hidden_size)) for all parameters."""
+        _start(self)
+
+    # --- what is given
+
+    def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
+        """ValueError for another dtype than the weights', RuntimeError for another shape."""
+        dtype = getattr(self, self._all_weights[0][0]).dtype
+        if input.dtype is not dtype:
+            raise ValueError(
+                f"RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). "
+                f"Convert input: input.to({dtype}), or convert model: model.to({input.dtype})"
+            )
+        expected = 3 if batch_sizes is None else 2
+        if input.ndim != expected:
+            raise RuntimeError(f"input must have {expected} dimensions, got {input.ndim}")
+        if input.shape[-1] != self.input_size:
+            raise RuntimeError(
+                "input.size(-1) must be equal to input_size. Expected "
+                f"{self.input_size}, got {input.shape[-1]}"
+            )
+
+    def get_expected_hidden_size(
+        self, input: Tensor, batch_sizes: Tensor | None
+    ) -> tuple[int, int, int]:
+        """The shape of the state h."""
+        if batch_sizes is None:
+            batch = input.shape[0 if self.batch_first else 1]
+        else:
+            batch = int(batch_sizes[0])
+        return self.num_layers * self._directions, batch, self.proj_size or self.hidden_size
+
+    def check_hidden_size(
+        self, hx: Tensor, expected_hidden_size: tuple[int, int, int],
+        msg: str = "Expected hidden size {}, got {}",
+    ) -> None:  # fmt: skip
+        """RuntimeError for a state of another shape."""
+        if hx.shape != expected_hidden_size:
+            raise RuntimeError(msg.format(expected_hidden_size, list(hx.shape)))
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        """What `check_input` and `check_hidden_size` raise."""
+        self.check_input(input, batch_sizes)
+        self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """The states in the order that the sequences were sorted to, or back."""
+        return hx if permutation is None else index_select(hx, 1, permutation)
+
+    def _zeros(self, input: Tensor, batch: int, width: int) -> Tensor:
+        shape = (self.num_layers * self._directions, batch, width)
+        return zeros(shape, dtype=input.dtype, device=input.device)
+
+    def _nothing(self, input: Tensor, batch: int) -> Any:
+        """The state where none is given."""
+        return self._zeros(input, batch, self.hidden_size)
+
+    def _with_batch(self, hx: Any, batched: bool) -> Any:
+        """A given state with its dim for the batch. RuntimeError where input and state differ."""
+        if hx.ndim != 2 + batched:
+            raise RuntimeError(
+                f"For {_FORMS[batched]} input, hx should also be {2 + batched}-D but got "
+                f"{hx.ndim}-D tensor"
+            )
+        return hx if batched else mv.unsqueeze(hx, 1)
+
+    def _without_batch(self, hx: Any) -> Any:
+        return mv.squeeze(hx, 1)
+
+    def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
+        """(output, last state): see the class."""
+        if isinstance(input, PackedSequence):
+            return self._of_packed(input, hx)
+        if input.ndim not in (2, 3):
+            raise ValueError(
+                f"{type(self).__name__}: Expected input to be 2D or 3D, got {input.ndim}D instead"
+            )
+        batched, batch_dim = input.ndim == 3, 0 if self.batch_first else 1
+        x = input if batched else mv.unsqueeze(input, batch_dim)
+        if hx is None:
+            hx = self._nothing(x, x.shape[batch_dim])
+        else:
+            hx = self._with_batch(hx, batched)
+        self.check_forward_args(x, hx, None)
+        out, state = self._call(x, hx, None)
+        if not batched:
+            out, state = mv.squeeze(out, batch_dim), self._without_batch(state)
+        return out, state
+
+    def _of_packed(self, given: PackedSequence, hx: Any) -> tuple[PackedSequence, Any]:
+        x, sizes, order, back = given
+        if hx is None:
+            hx = self._nothing(x, int(sizes[0]))
+        else:
+            hx = self.permute_hidden(hx, order)
+        self.check_forward_args(x, hx, sizes)
+        out, state = self._call(x, hx, sizes)
+        return PackedSequence(out, sizes, order, back), self.permute_hidden(state, back)
+
+    def _call(self, x: Tensor, hx: Any, sizes: Tensor | None) -> tuple[Tensor, Any]:
+        before = (x, hx) if sizes is None else (x, sizes, hx)
+        behind = (self.batch_first,) if sizes is None else ()
+        out, *state = _NETWORKS[self.mode][0](
+            *before, self._flat_weights, self.bias, self.num_layers, self.dropout, self.training,
+            bool(self.bidirectional), *behind,
+        )  # fmt: skip
+        return out, state[0] if len(state) == 1 else tuple(state)
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        for name, default in [
+            ("proj_size", 0), ("num_layers", 1), ("bias", True), ("batch_first", False),
+            ("dropout", 0), ("bidirectional", False),
+        ]:  # fmt: skip
+            value = getattr(self, name)
+            text += "" if value == default else f", {name}={value}"
+        return text
+
+
+_FORMS = ("unbatched 2-D", "batched 3-D")
+
+
+def _no_projection(kwargs: dict[str, Any]) -> None:
+    if "proj_size" in kwargs:
+        raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
+
+
+class RNN(RNNBase):
+    """h = tanh(x @ W_ih.T + b_ih + h @ W_hh.T + b_hh), or with relu (Elman 1990).
+
+    Arguments: input_size, hidden_size, num_layers=1, nonlinearity='tanh', bias=True,
+    batch_first=False, dropout=0.0, bidirectional=False, device=None, dtype=None.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _no_projection(kwargs)
+        if len(args) > 3:
+            nonlinearity, args = args[3], args[:3] + args[4:]
+        else:
+            nonlinearity = kwargs.pop("nonlinearity", "tanh")
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(
+                f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'."
+            )
+        super().__init__(f"RNN_{nonlinearity.upper()}", *args, **kwargs)
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(RNNBase):
+    """Long short-term memory (Hochreiter & Schmidhuber 1997; gates in the order i, f, g, o).
+
+    Arguments: input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
+    bidirectional=False, proj_size=0 (of a projection of h, arXiv 1402.1128), device=None,
+    dtype=None.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__("LSTM", *args, **kwargs)
+
+    def get_expected_cell_size(
+        self, input: Tensor, batch_sizes: Tensor | None
+    ) -> tuple[int, int, int]:
+        """The shape of the state c."""
+        return *self.get_expected_hidden_size(input, batch_sizes)[:2], self.hidden_size
+
+    def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
+        """What `check_input` and `check_hidden_size` raise."""
+        self.check_input(input, batch_sizes)
+        shapes = (
+            self.get_expected_hidden_size(input, batch_sizes),
+            self.get_expected_cell_size(input, batch_sizes),
+        )
+        for i, shape in enumerate(shapes):
+            self.check_hidden_size(hidden[i], shape, f"Expected hidden[{i}] size {{}}, got {{}}")
+
+    def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
+        """The states in the order that the sequences were sorted to, or back."""
+        return hx if permutation is None else tuple(index_select(x, 1, permutation) for x in hx)
+
+    def _nothing(self, input: Tensor, batch: int) -> Any:
+        width = self.proj_size or self.hidden_size
+        return self._zeros(input, batch, width), self._zeros(input, batch, self.hidden_size)
+
+    def _with_batch(self, hx: Any, batched: bool) -> Any:
+        dims = [x.ndim for x in hx]
+        if dims != [2 + batched] * 2:
+            raise RuntimeError(
+                f"For {_FORMS[batched]} input, hx and cx should also be {2 + batched}-D but got "
+                f"({', '.join(f'{n}-D' for n in dims)}) tensors"
+            )
+        return hx if batched else tuple(mv.unsqueeze(x, 1) for x in hx)
+
+    def _without_batch(self, hx: Any) -> Any:
+        return tuple(mv.squeeze(x, 1) for x in hx)
+
+
+class GRU(RNNBase):
+    """Gated recurrent units (arXiv 1406.1078; gates in the order r, z, n).
+
+    Arguments: input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
+    bidirectional=False, device=None, dtype=None.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        _no_projection(kwargs)
+        super().__init__("GRU", *args, **kwargs)
+
+
+# --- cells
+
+
+class RNNCellBase(Module):
+    """What the cells share: weight_ih, weight_hh, bias_ih, bias_hh, and input with or without a
+    batch: (N, input_size) or (input_size,)."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool, num_chunks: int, device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        dtype = check_sizes(self, dtype, input_size=input_size, hidden_size=hidden_size)
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        kw = {"device": device, "dtype": dtype}
+        rows = num_chunks * hidden_size
+        self.weight_ih = Parameter(empty(rows, input_size, **kw))
+        self.weight_hh = Parameter(empty(rows, hidden_size, **kw))
+        for name in ("bias_ih", "bias_hh"):
+            self.register_parameter(name, Parameter(empty(rows, **kw)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """U(-1/sqrt(hidden_size), 1/sqrt(hidden_size)) for all parameters."""
+        _start(self)
+
+    def _given(self, input: Tensor, hx: Any, names: dict[str, Tensor]) -> tuple[Tensor, Any, bool]:
+        """Input and state, each with a dim for the batch, and whether it was there. ValueError for
+        more dims than two; `names` says what the states are called."""
+        for name, x in {"input": input, **names}.items():
+            if x.ndim not in (1, 2):
+                raise ValueError(
+                    f"{type(self).__name__}: Expected {name} to be 1D or 2D, got {x.ndim}D instead"
+                )
+        batched = input.ndim == 2
+        x = input if batched else mv.unsqueeze(input, 0)
+        if hx is None:
+            hx = zeros(x.shape[0], self.hidden_size, dtype=x.dtype, device=x.device)
+        elif not batched:
+            hx = (
+                mv.unsqueeze(hx, 0)
+                if isinstance(hx, Tensor)
+                else tuple(mv.unsqueeze(h, 0) for h in hx)
+            )
+        return x, hx, batched
+
+    def _weights(self) -> tuple[Any, ...]:
+        return self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+
+    def extra_repr(self) -> str:
+        text = f"{self.input_size}, {self.hidden_size}"
+        if self.bias is not True:
+            text += f", bias={self.bias}"
+        nonlinearity = getattr(self, "nonlinearity", "tanh")
+        return text if nonlinearity == "tanh" else f"{text}, nonlinearity={nonlinearity}"
+
+
+class RNNCell(RNNCellBase):
+    """One step of RNN: (N, input_size) and (N, hidden_size) -> (N, hidden_size)."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh",
+        device: Any = None, dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """The next state. RuntimeError for a nonlinearity other than 'tanh' and 'relu'."""
+        x, h, batched = self._given(input, hx, {} if hx is None else {"hidden": hx})
+        cells = {"tanh": recurrent.rnn_tanh_cell, "relu": recurrent.rnn_relu_cell}
+        if self.nonlinearity not in cells:
+            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}; 'tanh' and 'relu' are")
+        out = cells[self.nonlinearity](x, h, *self._weights())
+        return out if batched else mv.squeeze(out, 0)
+
+
+class LSTMCell(RNNCellBase):
+    """One step of LSTM: (N, input_size) and (h, c), (N, hidden_size) each -> (h, c)."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(
+        self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The next state."""
+        names = {f"hx[{i}]": h for i, h in enumerate(() if hx is None else hx)}
+        x, state, batched = self._given(input, hx, names)
+        h, c = recurrent.lstm_cell(x, (state, state) if hx is None else state, *self._weights())
+        return (h, c) if batched else (mv.squeeze(h, 0), mv.squeeze(c, 0))
+
+
+class GRUCell(RNNCellBase):
+    """One step of GRU: (N, input_size) and (N, hidden_size) -> (N, hidden_size)."""
+
+    def __init__(
+        self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None,
+        dtype: Any = None,
+    ) -> None:  # fmt: skip
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input: Tensor, hx: Tensor | None = None) -> Tensor:
+        """The next state."""
+        x, h, batched = self._given(input, hx, {} if hx is None else {"hidden": hx})
+        out = recurrent.gru_cell(x, h, *self._weights())
+        return out if batched else mv.squeeze(out, 0)

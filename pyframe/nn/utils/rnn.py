@@ -1,0 +1,267 @@
+"""Sequences of several lengths, as torch.nn.utils.rnn.
+
+Packed, the first steps of all sequences come first, then the second ones, and so on; the longest
+sequence stands first. A run is a stretch of steps that equally many sequences have.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Self
+
+from pyframe import dtypes as dt
+from pyframe.nn.functional.resample import pad
+from pyframe.ops import movement as mv
+from pyframe.ops.creation import arange, empty_like
+from pyframe.ops.index import index_select
+from pyframe.ops.sort import sort
+from pyframe.tensor import Tensor, as_tensor
+
+__all__ = [
+    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence",
+    "pad_packed_sequence", "pad_sequence", "unpack_sequence", "unpad_sequence",
+]  # fmt: skip
+
+
+class _Fields(NamedTuple):
+    data: Tensor
+    batch_sizes: Tensor
+    sorted_indices: Tensor | None
+    unsorted_indices: Tensor | None
+
+
+class PackedSequence(_Fields):
+    """`data` (rows, *), `batch_sizes` (T,) on the CPU: how many sequences have each step, and how
+    the sequences were sorted, if they were. Made by `pack_sequence` and `pack_padded_sequence`."""
+
+    def __new__(
+        cls, data: Any, batch_sizes: Tensor | None = None, sorted_indices: Tensor | None = None,
+        unsorted_indices: Tensor | None = None,
+    ) -> Self:  # fmt: skip
+        if batch_sizes is None:
+            data, batch_sizes = data
+        if isinstance(batch_sizes, Tensor) and batch_sizes.device.type != "cpu":
+            raise ValueError(
+                "batch_sizes should always be on CPU; make a PackedSequence with pack_sequence or "
+                "pack_padded_sequence of nn.utils.rnn"
+            )
+        if unsorted_indices is None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
+
+    def to(self, *args: Any, **kwargs: Any) -> Self:
+        """As Tensor.to; `batch_sizes` stay on the CPU."""
+        data = self.data.to(*args, **kwargs)
+        if data is self.data:
+            return self
+        indices = [
+            None if x is None else x.to(data.device)
+            for x in (self.sorted_indices, self.unsorted_indices)
+        ]
+        return type(self)(data, self.batch_sizes, *indices)
+
+    def cpu(self) -> Self:
+        """On the CPU."""
+        return self.to("cpu")
+
+    def gpu(self) -> Self:
+        """On the GPU."""
+        return self.to("gpu")
+
+    cuda = gpu
+
+    def double(self) -> Self:
+        """As float64."""
+        return self.to(dt.float64)
+
+    def float(self) -> Self:
+        """As float32."""
+        return self.to(dt.float32)
+
+    def half(self) -> Self:
+        """As float16."""
+        return self.to(dt.float16)
+
+    def long(self) -> Self:
+        """As int64."""
+        return self.to(dt.int64)
+
+    def int(self) -> Self:
+        """As int32."""
+        return self.to(dt.int32)
+
+    def short(self) -> Self:
+        """As int16."""
+        return self.to(dt.int16)
+
+    def char(self) -> Self:
+        """As int8."""
+        return self.to(dt.int8)
+
+    def byte(self) -> Self:
+        """As uint8."""
+        return self.to(dt.uint8)
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the data lie on a GPU."""
+        return self.data.is_cuda
+
+
+def invert_permutation(permutation: Tensor | None) -> Tensor | None:
+    """The permutation that undoes this one; None of None."""
+    if permutation is None:
+        return None
+    places = arange(permutation.numel(), dtype=permutation.dtype, device=permutation.device)
+    return empty_like(permutation).scatter_(0, permutation, places)
+
+
+def _runs(lengths: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """(first step, number of steps, number of sequences) of each run, of lengths that fall."""
+    done = 0
+    for count in range(len(lengths), 0, -1):
+        if lengths[count - 1] > done:
+            yield done, lengths[count - 1] - done, count
+            done = lengths[count - 1]
+
+
+def pack_padded_sequence(
+    input: Tensor, lengths: Tensor | list[int], batch_first: bool = False,
+    enforce_sorted: bool = True,
+) -> PackedSequence:  # fmt: skip
+    """Pack sequences padded to one length: (T, B, *), or (B, T, *) with `batch_first`.
+
+    RuntimeError for lengths that do not fall, unless `enforce_sorted` is False (the sequences are
+    sorted then), that are no 1-d list of B, not positive, or over T.
+    """
+    name = "pack_padded_sequence"
+    given = as_tensor(lengths).to(dt.int64)
+    if given.ndim != 1 or given.device.type != "cpu":
+        raise RuntimeError(
+            f"{name}: 'lengths' argument should be a 1D CPU int64 tensor, but got "
+            f"{given.ndim}D {given.device} tensor"
+        )
+    order = None
+    x = mv.transpose(input, 0, 1) if batch_first else input
+    if not input.numel():
+        raise RuntimeError(f"{name}: Cannot pack empty tensors, got {list(input.shape)}")
+    if not enforce_sorted:
+        given, order = sort(given, descending=True)
+        order = order.to(input.device)
+    steps, batch = x._node.shape[:2]
+    sizes = given.tolist()
+    if len(sizes) != batch:
+        raise RuntimeError(
+            f"{name}: Expected `len(lengths)` to be equal to batch_size, but got {len(sizes)} "
+            f"(batch_size={batch})"
+        )
+    if min(sizes) <= 0:
+        raise RuntimeError(
+            f"{name}: Length of all samples has to be greater than 0, but found an element in "
+            f"'lengths' that is <= 0: {min(sizes)}"
+        )
+    if any(a < b for a, b in itertools.pairwise(sizes)):
+        raise RuntimeError(
+            f"{name}: `lengths` array must be sorted in decreasing order when `enforce_sorted` is "
+            "True; pass enforce_sorted=False to have the sequences sorted"
+        )
+    if sizes[0] > steps:
+        raise RuntimeError(
+            f"{name}: a length of {sizes[0]} exceeds the input's {steps} steps; its shape is "
+            f"{list(input.shape)} and batch_first={batch_first}"
+        )
+    if order is not None:
+        x = index_select(x, 1, order)
+    runs = list(_runs(sizes))
+    rest = x._node.shape[2:]
+    parts = [
+        mv.part(mv.part(x, 0, start, n), 1, 0, count).reshape(n * count, *rest)
+        for start, n, count in runs
+    ]
+    batch_sizes = as_tensor([count for _, n, count in runs for _ in range(n)], dtype=dt.int64)
+    return PackedSequence(mv.cat(parts), batch_sizes, order, None)
+
+
+def pad_packed_sequence(
+    sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0,
+    total_length: int | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """(sequences padded with `padding_value`, lengths): what `pack_padded_sequence` was given.
+
+    `total_length` is the T to pad to; ValueError where it is below the longest sequence's.
+    """
+    data, sizes, _, unsorted = sequence
+    counts = sizes.tolist()
+    total = len(counts) if total_length is None else total_length
+    if total < len(counts):
+        raise ValueError(
+            "Expected total_length to be at least the length of the longest sequence in input, but "
+            f"got total_length={total_length} and max sequence length being {len(counts)}"
+        )
+    batch, rest = counts[0], data._node.shape[1:]
+    parts, row, step = [], 0, 0
+    for count, group in itertools.groupby(counts):
+        n = len(list(group))
+        step += n
+        below = total - len(counts) if step == len(counts) else 0
+        x = mv.part(data, 0, row, n * count).reshape(n, count, *rest)
+        row += n * count
+        sides = [0, 0] * len(rest) + [0, batch - count, 0, below]
+        parts.append(pad(x, sides, value=padding_value) if any(sides) else x)
+    out = mv.cat(parts)
+    lengths = as_tensor([sum(c > i for c in counts) for i in range(batch)], dtype=dt.int64)
+    if unsorted is not None:
+        out, lengths = index_select(out, 1, unsorted), lengths[unsorted.cpu()]
+    return mv.transpose(out, 0, 1) if batch_first else out, lengths
+
+
+def pad_sequence(
+    sequences: Iterable[Tensor], batch_first: bool = False, padding_value: float = 0.0,
+    padding_side: str = "right",
+) -> Tensor:  # fmt: skip
+    """Sequences (T_i, *) padded to the longest: (T, B, *), or (B, T, *) with `batch_first`.
+
+    RuntimeError for no sequences, and for another side than 'right' and 'left'.
+    """
+    if not isinstance(sequences, Iterable):
+        raise RuntimeError(
+            "pad_sequence: Expected iterable for input sequences, but got arg of type: "
+            f"{type(sequences)}"
+        )
+    xs = list(sequences)
+    if not xs:
+        raise RuntimeError("pad_sequence: received an empty list of sequences")
+    if padding_side not in ("right", "left"):
+        raise RuntimeError(
+            f"pad_sequence: padding_side should be either 'right' or 'left', got '{padding_side}'"
+        )
+    total = max(x.shape[0] for x in xs)
+    left = padding_side == "left"
+    padded = []
+    for x in xs:
+        more = total - x.shape[0]
+        sides = [0, 0] * (x.ndim - 1) + ([more, 0] if left else [0, more])
+        padded.append(pad(x, sides, value=padding_value) if more else x)
+    return mv.stack(padded, 0 if batch_first else 1)
+
+
+def unpad_sequence(
+    padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False
+) -> list[Tensor]:
+    """The sequences (T_i, *) that were padded to (T, B, *), or (B, T, *) with `batch_first`."""
+    x = padded_sequences if batch_first else mv.transpose(padded_sequences, 0, 1)
+    return [row[:n] for row, n in zip(x, as_tensor(lengths).tolist(), strict=True)]
+
+
+def pack_sequence(sequences: list[Tensor], enforce_sorted: bool = True) -> PackedSequence:
+    """Pack sequences (T_i, *). RuntimeError where lengths do not fall, see `enforce_sorted` of
+    `pack_padded_sequence`."""
+    lengths = [x.shape[0] for x in sequences]
+    return pack_padded_sequence(pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
+    """The sequences (T_i, *) that `pack_sequence` was given."""
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)
