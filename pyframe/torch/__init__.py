@@ -1,0 +1,198 @@
+"""PyTorch programs as they are: `python -m pyframe.torch script.py …` runs one on pyframe.
+
+In that process `torch` and `torchvision`, with all modules below them, are pyframe's; no line of
+the script changes, and another process still finds PyTorch. `install()` does the same from Python.
+"""
+
+from __future__ import annotations
+
+import difflib
+import dis
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import CodeType, ModuleType
+from typing import Any
+
+__all__ = ["install"]
+
+# Where a module of PyTorch's is called otherwise here, or is one of other modules besides. What is
+# below follows it: torch.utils.data.sampler is pyframe.data.sampler.
+_COUNTERPARTS: dict[str, tuple[str, ...]] = {
+    "torch": ("pyframe.torch.names", "pyframe"),
+    "torch.autograd": ("pyframe.torch.autograd", "pyframe.autograd"),
+    "torch.cuda.amp": ("pyframe.torch.amp",),
+    "torch.multiprocessing": ("pyframe.torch.processes", "multiprocessing"),
+    "torch.serialization": ("pyframe.io.pt",),
+    "torch.utils.data": ("pyframe.data",),
+    "torchvision": ("pyframe.torch.vision", "pyframe.vision"),
+}
+# Modules that programs import at their top and may never use: what is asked of them is missing.
+_MISSING = {
+    "torch.ao": "there is no quantization",
+    "torch.distributions": "write log_prob and entropy with tensors",
+    "torch.export": "a compiled function's Programs are its export",
+    "torch.fx": "pf.graph.show draws what a function does",
+    "torch.hub": "load weights from a file, with torch.load",
+    "torch.onnx": "save the state_dict, with torch.save",
+    "torch.package": "save the state_dict, with torch.save",
+    "torch.quantization": "there is no quantization",
+    "torch.sparse": "tensors are dense",
+    "torch.utils.cpp_extension": "kernels are WGSL",
+    "torch.utils.tensorboard": "write the numbers to a file",
+}
+_PROGRAM = "PYFRAME_TORCH_PROGRAM"  # what worker processes import as their main module
+_IMPORT_FROM = dis.opmap["IMPORT_FROM"]
+
+
+def install() -> None:
+    """Make `import torch` and `import torchvision` mean pyframe from now on, in this process.
+
+    RuntimeError where PyTorch itself was imported before.
+    """
+    for name in ("torch", "torchvision"):
+        found = sys.modules.get(name)
+        if found is not None and not isinstance(found, Alias):
+            raise RuntimeError(
+                f"pyframe.torch.install: {name} was imported before; call install() first, or run "
+                "the program as python -m pyframe.torch script.py"
+            )
+    if not any(isinstance(f, _Finder) for f in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
+
+
+class Alias(ModuleType):
+    """A module of PyTorch's name, whose names are looked for in modules of pyframe."""
+
+    def __init__(self, name: str, sources: Sequence[ModuleType]) -> None:
+        super().__init__(name, sources[-1].__doc__ if sources else None)
+        self.__dict__["_sources"] = sources
+
+    def __getattr__(self, name: str) -> Any:
+        for source in self.__dict__["_sources"]:
+            found = getattr(source, name, self)
+            if found is not self and not isinstance(found, ModuleType):
+                if callable(found):
+                    self.__dict__[name] = found  # the next look takes no Python
+                return found
+        if not name.startswith("__"):
+            try:
+                return importlib.import_module(f"{self.__name__}.{name}")
+            except ModuleNotFoundError as error:
+                if not str(error.name).startswith(("torch", "pyframe")):
+                    raise
+        kind = ImportError if _imports(sys._getframe(1)) else AttributeError
+        raise kind(_missing(self, name), name=name)
+
+    def __repr__(self) -> str:
+        return f"<module {self.__name__!r} of pyframe>"
+
+    def __dir__(self) -> list[str]:
+        return sorted({n for source in self.__dict__["_sources"] for n in dir(source)})
+
+    @property
+    def __all__(self) -> list[str]:
+        return [n for n in dir(self) if not n.startswith("_")]
+
+
+def _imports(frame: Any) -> bool:
+    """Whether a frame is at `from module import name`, whose AttributeError would be swallowed."""
+    code: CodeType = frame.f_code
+    return frame.f_lasti >= 0 and code.co_code[frame.f_lasti] == _IMPORT_FROM
+
+
+def _missing(module: Alias, name: str) -> str:
+    why = next(
+        (f"; {w}" for m, w in _MISSING.items() if f"{module.__name__}.".startswith(f"{m}.")), ""
+    )
+    near = difflib.get_close_matches(name, dir(module), 3)
+    hint = f"; there are {', '.join(near)}" if near else ""
+    return (
+        f"{module.__name__}.{name} is not in pyframe{why or hint}. A program that can do without "
+        f"it asks hasattr({module.__name__}, {name!r})"
+    )
+
+
+class _Finder:
+    """Finds the modules of PyTorch's names."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name.partition(".")[0] not in ("torch", "torchvision"):
+            return None
+        if _sources(name) or name in _MISSING:
+            return ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
+        parent, _, last = name.rpartition(".")
+        module = importlib.import_module(parent)
+        assert isinstance(module, Alias)
+        raise ModuleNotFoundError(_missing(module, last), name=name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return Alias(spec.name, _sources(spec.name))
+
+    def exec_module(self, module: ModuleType) -> None:
+        """An alias has nothing to run."""
+
+
+def _sources(name: str) -> list[ModuleType]:
+    """The modules that answer to a module of PyTorch's name, the first first."""
+    places = _COUNTERPARTS.get(name)
+    if places is None:
+        head, _, tail = name.rpartition(".")
+        while head not in _COUNTERPARTS:
+            head, _, more = head.rpartition(".")
+            tail = f"{more}.{tail}"
+        own = name.removeprefix("torch.") if name.startswith("torch.") else None
+        places = (f"pyframe.torch.{own}",) if own else ()
+        places += (f"{_COUNTERPARTS[head][-1]}.{tail}",)
+    return [m for m in map(_module, places) if m is not None]
+
+
+def _module(name: str) -> ModuleType | None:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+    parent, _, last = name.rpartition(".")
+    found = getattr(_module(parent) if parent else None, last, None)
+    return found if isinstance(found, ModuleType) else None
+
+
+# --- running a program
+
+
+def run(argv: Sequence[str]) -> None:
+    """Run a program: [script, *arguments] or ["-m", module, *arguments]."""
+    install()
+    program = list(argv[: 2 if argv[0] == "-m" else 1])
+    os.environ[_PROGRAM] = "\n".join(program)
+    sys.argv[:] = [program[-1], *argv[len(program) :]]
+    sys.path[0] = os.getcwd() if argv[0] == "-m" else os.path.dirname(os.path.abspath(argv[0]))
+    main = ModuleType("__main__")
+    main.__spec__ = importlib.util.find_spec("pyframe.torch.program")  # what workers import
+    sys.modules["__main__"] = main
+    execute(main.__dict__)
+
+
+def execute(namespace: dict[str, Any]) -> None:
+    """Run the program's code in the namespace of a main module."""
+    install()
+    *module, name = os.environ[_PROGRAM].split("\n")
+    if module:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = importlib.util.find_spec(f"{name}.__main__")
+        if spec is None or spec.origin is None:
+            raise SystemExit(f"pyframe.torch: there is no module {name} to run")
+        namespace["__package__"] = spec.parent
+        name = sys.argv[0] = spec.origin
+    try:
+        with open(name, "rb") as file:
+            source = file.read()
+    except OSError as error:
+        raise SystemExit(f"pyframe.torch: can't read the program: {error}") from None
+    namespace["__file__"] = name
+    exec(compile(source, name, "exec"), namespace)
