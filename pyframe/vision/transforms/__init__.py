@@ -1,0 +1,7 @@
+"""Transforms of images, as torchvision.transforms: of Tensors, and with Pillow of PIL images."""
+
+from __future__ import annotations
+
+from pyframe.vision.transforms import functional as functional, v2 as v2
+from pyframe.vision.transforms.autoaugment import *
+from pyframe.vision.transforms.transforms import *

@@ -1,0 +1,119 @@
+"""What all transforms share: which parts of a sample they change, and how they print."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyframe.nn import Module
+from pyframe.tensor import Tensor
+from pyframe.vision.transforms import _draw
+from pyframe.vision.transforms._functional_pil import is_pil
+
+
+def parts(sample: Any) -> list[Any]:
+    """What lies in nested lists, tuples and dicts, in order."""
+    found: list[Any] = []
+    rebuilt(sample, lambda part: found.append(part))
+    return found
+
+
+def rebuilt(sample: Any, fn: Callable[[Any], Any]) -> Any:
+    """The same lists, tuples and dicts with `fn` of each part."""
+    if isinstance(sample, Mapping):
+        return type(sample)({k: rebuilt(v, fn) for k, v in sample.items()})  # type: ignore[call-arg]
+    if isinstance(sample, (list, tuple)):
+        new = [rebuilt(v, fn) for v in sample]
+        return type(sample)(*new) if hasattr(sample, "_fields") else type(sample)(new)
+    return fn(sample)
+
+
+def first_image(flat_inputs: list[Any]) -> Any:
+    """The image that the others are like. TypeError where there is none."""
+    if not flat_inputs:
+        raise TypeError("No image was found in the sample: expected a Tensor or a PIL image")
+    return flat_inputs[0]
+
+
+class Transform(Module):
+    """A transform of images, on their own or within a sample, as (image, label) or a dict.
+
+    A subclass has `transform(inpt, params)`, and `make_params(flat_inputs)` where it draws: what
+    that gives goes to each image of the sample. The images are the PIL images, and where there is
+    none, the first Tensor; the rest passes through.
+    """
+
+    # types, and functions that tell
+    _transformed_types: tuple[type | Callable[[Any], bool], ...] = (Tensor, is_pil)
+    _shown = ""  # the fields that `repr` shows; by default all that are plain
+
+    def check_inputs(self, flat_inputs: list[Any]) -> None:
+        """Raise where the sample does not suit."""
+
+    def make_params(self, flat_inputs: list[Any]) -> Any:
+        """What is drawn once for all images of a sample, `flat_inputs`."""
+        return {}
+
+    def transform(self, inpt: Any, params: Any) -> Any:
+        """What becomes of one image; every subclass has its own."""
+        raise NotImplementedError(f"{type(self).__name__} has no transform(inpt, params)")
+
+    def forward(self, *inputs: Any) -> Any:
+        """The sample with its images transformed: several arguments are a tuple."""
+        sample = inputs[0] if len(inputs) == 1 else inputs
+        if not isinstance(sample, (list, tuple, Mapping)):
+            self.check_inputs([sample])
+            return self.transform(sample, self.make_params([sample]))
+        flat = parts(sample)
+        self.check_inputs(flat)
+        chosen = self._chosen(flat)
+        params = self.make_params([part for part, yes in zip(flat, chosen, strict=True) if yes])
+        asked = iter(chosen)
+        return rebuilt(sample, lambda x: self.transform(x, params) if next(asked) else x)
+
+    def _chosen(self, flat: list[Any]) -> list[bool]:
+        free = not any(map(is_pil, flat))  # whether a Tensor would be the image
+        chosen = []
+        for part in flat:
+            yes = any(
+                isinstance(part, t) if isinstance(t, type) else t(part)
+                for t in self._transformed_types
+            )
+            if yes and isinstance(part, Tensor):
+                yes, free = free, False
+            chosen.append(yes)
+        return chosen
+
+    def extra_repr(self) -> str:
+        """The fields that were set, as `name=value`."""
+        plain = (bool, int, float, str, tuple, list, enum.Enum)
+        names = self._shown.split() or [
+            name
+            for name, value in self.__dict__.items()
+            if not name.startswith("_") and name != "training" and isinstance(value, plain)
+        ]
+        return ", ".join(f"{name}={getattr(self, name)}" for name in names)
+
+
+def check_probability(p: float) -> None:
+    """ValueError for what is none."""
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"`p` should be a floating point value in the interval [0.0, 1.0]: {p}")
+
+
+class RandomlyApplied(Transform):
+    """A transform that is done with probability `p`, to all images of a sample or to none."""
+
+    _shown = "p"
+
+    def __init__(self, p: float = 0.5) -> None:
+        check_probability(p)
+        super().__init__()
+        self.p = p
+
+    def forward(self, *inputs: Any) -> Any:
+        """The sample, transformed or as it is."""
+        if _draw.uniform() < self.p:
+            return super().forward(*inputs)
+        return inputs[0] if len(inputs) == 1 else inputs
