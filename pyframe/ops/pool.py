@@ -359,11 +359,15 @@ def fractional_max_pool(
     batch, channels = x._node.shape[:2]
     if samples is None:
         samples = rand((batch, channels, k), dtype=input.dtype, device=input.device)
-    elif samples._node.shape != (batch, channels, k) or samples.dtype is not input.dtype:
-        raise RuntimeError(
-            f"{name}: expected _random_samples of {input.dtype.name} and shape "
-            f"{[batch, channels, k]}, got {samples.dtype.name} {list(samples.shape)}"
-        )
+    else:
+        given = samples._node.shape
+        fits = len(given) == 3 and given[0] >= batch and given[1:] == (channels, k)
+        if not fits or samples.dtype is not input.dtype:
+            raise RuntimeError(
+                f"{name}: expected _random_samples of {input.dtype.name} and shape "
+                f"{[batch, channels, k]}, got {samples.dtype.name} {list(given)}"
+            )
+        samples = samples if given[0] == batch else samples[:batch]
     plane: Any = 0  # (N, C, *sizes, *kernel): flat indices in a plane
     for d, (n, o, m) in enumerate(zip(spatial, sizes, kernel, strict=True)):
         which = 1 - d if k == 2 else d  # PyTorch's order of the samples is width, height

@@ -113,7 +113,7 @@ def pad(input: Tensor, pad: Any, mode: str, value: Any) -> Tensor:
     pad = mv.as_ints("pad", (pad,))
     k = len(pad) // 2
     lead = input.ndim - k
-    if len(pad) % 2 or not 1 <= k <= 3 or lead not in ((1, 2) if mode != "circular" else (2,)):
+    if len(pad) % 2 or not 1 <= k <= 3 or lead not in (1, 2):
         raise NotImplementedError(
             f"pad: mode {mode!r} pads the last 1, 2 or 3 dims of (N, C, *) or (C, *) with 2, 4 or "
             f"6 numbers, but got shape {list(input.shape)} and {len(pad)} numbers"

@@ -94,6 +94,8 @@ ROWS: tuple[Row, ...] = (
     Row("fractional_max_pool:3d", lambda t, F, x, u: index(F.fractional_max_pool3d(
         x, 2, 2, _random_samples=u % 1, return_indices=True)),
         (distinct(1, 2, 5, 4, 6), positive(1, 2, 3)), grad=False),
+    Row("fractional_max_pool:more samples", lambda t, F, x, u: F.fractional_max_pool3d(
+        x, 2, 2, _random_samples=u % 1), (distinct(2, 4, 5, 4), positive(2, 2, 3)), grad=False),
     Row("max_unpool:1d", lambda t, F, x: F.max_unpool1d(*F.max_pool1d(
         x, 2, 3, return_indices=True), 2, 3), (distinct(2, 2, 8),), second=False),
     Row("max_unpool:2d", lambda t, F, x: F.max_unpool2d(*F.max_pool2d(
@@ -110,6 +112,8 @@ ROWS: tuple[Row, ...] = (
         (normal(1, 1, 2, 4, 3),), second=False),
     Row("pad:circular", lambda t, F, x: F.pad(x, (3, -1, 2, 2), "circular"),
         (normal(1, 2, 3, 5),), second=False),
+    Row("pad:circular, one image", lambda t, F, x: F.pad(x, (1, 2, 0, 1), "circular"),
+        (normal(2, 3, 5),), second=False),
     Row("pad:constant_nd", lambda t, F, x: t.constant_pad_nd(x, (1, -1, 0, 2), 3),
         (ints(0, 9, 3, 4),), grad=False),
     # resampling
