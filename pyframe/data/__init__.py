@@ -3,21 +3,46 @@
 from __future__ import annotations
 
 from pyframe.data.collate import default_collate, default_convert
-from pyframe.data.dataset import ConcatDataset, Dataset, Subset, TensorDataset, random_split
-from pyframe.data.loader import DataLoader
-from pyframe.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
+from pyframe.data.dataloader import DataLoader
+from pyframe.data.dataset import (
+    ChainDataset,
+    ConcatDataset,
+    Dataset,
+    IterableDataset,
+    StackDataset,
+    Subset,
+    TensorDataset,
+    random_split,
+)
+from pyframe.data.distributed import DistributedSampler
+from pyframe.data.sampler import (
+    BatchSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+from pyframe.data.worker import get_worker_info
 
 __all__ = [
     "BatchSampler",
+    "ChainDataset",
     "ConcatDataset",
     "DataLoader",
     "Dataset",
+    "DistributedSampler",
+    "IterableDataset",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
+    "StackDataset",
     "Subset",
+    "SubsetRandomSampler",
     "TensorDataset",
+    "WeightedRandomSampler",
     "default_collate",
     "default_convert",
+    "get_worker_info",
     "random_split",
 ]

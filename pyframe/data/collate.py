@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import copy
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,50 @@ import numpy as np
 from pyframe import dtypes as dt
 from pyframe.ops.movement import stack
 from pyframe.tensor import Tensor, from_numpy, tensor
+
+Collates = dict[type | tuple[type, ...], Callable[..., Any]]
+
+
+def collate_tensor_fn(batch: Sequence[Any], *, collate_fn_map: Collates | None = None) -> Any:
+    return stack(batch)
+
+
+def collate_numpy_array_fn(batch: Sequence[Any], *, collate_fn_map: Collates | None = None) -> Any:
+    return collate([from_numpy(_numeric(a)) for a in batch], collate_fn_map=collate_fn_map)
+
+
+def collate_numpy_scalar_fn(batch: Sequence[Any], *, collate_fn_map: Collates | None = None) -> Any:
+    return from_numpy(_numeric(np.asarray(batch)))
+
+
+def collate_float_fn(batch: Sequence[Any], *, collate_fn_map: Collates | None = None) -> Any:
+    return tensor(batch, dtype=dt.float64, device="cpu")
+
+
+def collate_int_fn(batch: Sequence[Any], *, collate_fn_map: Collates | None = None) -> Any:
+    return tensor(batch, device="cpu")
+
+
+def collate_str_fn(batch: Sequence[Any], *, collate_fn_map: Collates | None = None) -> Any:
+    return batch
+
+
+# What `default_collate` does with samples of a type; a program may add its own types.
+default_collate_fn_map: Collates = {
+    Tensor: collate_tensor_fn,
+    np.ndarray: collate_numpy_array_fn,
+    (np.bool_, np.number, np.object_): collate_numpy_scalar_fn,
+    float: collate_float_fn,
+    int: collate_int_fn,
+    str: collate_str_fn,
+    bytes: collate_str_fn,
+}
+_ORIGINAL = dict(default_collate_fn_map)
+
+
+def is_default(collate_fn: Any) -> bool:
+    """Whether it is `default_collate`, which nobody has changed."""
+    return collate_fn is default_collate and default_collate_fn_map == _ORIGINAL
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
@@ -19,45 +64,75 @@ def default_collate(batch: Sequence[Any]) -> Any:
     stay a list. Dicts, lists and named tuples are collated part by part, a tuple gives a list.
     TypeError for anything else, RuntimeError for samples of different sizes.
     """
+    return collate(batch, collate_fn_map=default_collate_fn_map)
+
+
+def collate(batch: Sequence[Any], *, collate_fn_map: Collates | None = None) -> Any:
+    """`default_collate` by a map of its own: from types to functions of (batch, *, collate_fn_map),
+    which are asked for in this order; containers of other types are collated part by part."""
+    try:
+        return _collate(batch, collate_fn_map)
+    except RuntimeError:
+        found = _unequal(batch, "batch")
+        if found is None:
+            raise
+        raise RuntimeError(
+            f"default_collate: {found}; the samples of a batch need one size: pad them, or pass "
+            "DataLoader a collate_fn (the rows of several tensors are the samples of "
+            "TensorDataset(x, y))"
+        ) from None
+
+
+def _collate(batch: Sequence[Any], functions: Collates | None) -> Any:
     first = batch[0]
-    if isinstance(first, (str, bytes)):
-        return batch
-    if isinstance(first, Tensor):
-        return _stack(batch)
-    if isinstance(first, np.ndarray):
-        return _stack([from_numpy(_numeric(array)) for array in batch])
-    if isinstance(first, np.generic):
-        return from_numpy(_numeric(np.asarray(batch)))
-    if isinstance(first, float):
-        return tensor(batch, dtype=dt.float64, device="cpu")
-    if isinstance(first, int):
-        return tensor(batch, device="cpu")
+    if functions is not None:
+        fn = functions.get(type(first))
+        if fn is None:
+            fn = next((f for kind, f in functions.items() if isinstance(first, kind)), None)
+        if fn is not None:
+            return fn(batch, collate_fn_map=functions)
     if isinstance(first, Mapping):
-        return _like(first, {key: default_collate([s[key] for s in batch]) for key in first})
+        return _like(first, {key: _collate([s[key] for s in batch], functions) for key in first})
     if isinstance(first, Sequence):
-        sizes = {len(sample) for sample in batch}
-        if len(sizes) > 1:
-            raise RuntimeError(
-                "default_collate: each element in list of batch should be of equal size, got "
-                f"lengths {sorted(sizes)}; pad them, or pass DataLoader a collate_fn"
-            )
-        return _like(first, [default_collate(part) for part in zip(*batch, strict=True)])
-    raise TypeError(
+        if any(len(sample) != len(first) for sample in batch):
+            raise RuntimeError("default_collate: each sample of a batch should be of equal size")
+        return _like(first, [_collate(part, functions) for part in zip(*batch, strict=True)])
+    raise _unknown(type(first))
+
+
+def _unknown(kind: Any) -> TypeError:
+    return TypeError(
         "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
-        f"{type(first)}; pass DataLoader a collate_fn"
+        f"{kind}; pass DataLoader a collate_fn"
     )
 
 
-def _stack(tensors: Sequence[Tensor]) -> Tensor:
-    try:
-        return stack(tensors)
-    except RuntimeError as e:
-        if "equal size" not in str(e):
-            raise
-        raise RuntimeError(
-            f"default_collate: {e}; the samples of a batch need one shape, or DataLoader a "
-            "collate_fn; the rows of several tensors are the samples of TensorDataset(x, y)"
-        ) from None
+def _unequal(batch: Sequence[Any], name: str) -> str | None:
+    """What has not one size within the samples of a batch: looked for once collating failed."""
+    first = batch[0]
+    if isinstance(first, Tensor | np.ndarray):
+        for i, x in enumerate(batch):
+            if isinstance(x, Tensor | np.ndarray) and x.shape != first.shape:
+                return (
+                    f"expected tensors of equal size at {name}, got {[*first.shape]} in sample 0 "
+                    f"and {[*x.shape]} in sample {i}"
+                )
+        return None
+    parts: Iterator[tuple[Any, Sequence[Any]]]
+    if isinstance(first, Mapping):
+        parts = ((key, [s[key] for s in batch]) for key in first)
+    elif isinstance(first, Sequence) and not isinstance(first, str | bytes):
+        for i, sample in enumerate(batch):
+            if len(sample) != len(first):
+                return (
+                    f"each element in list of batch should be of equal size, got a length of "
+                    f"{len(first)} in sample 0 and of {len(sample)} in sample {i} at {name}"
+                )
+        parts = enumerate(zip(*batch, strict=True))
+    else:
+        return None
+    found = (_unequal(part, f"{name}[{key!r}]") for key, part in parts)
+    return next((text for text in found if text), None)
 
 
 def default_convert(data: Any) -> Any:
@@ -73,19 +148,23 @@ def default_convert(data: Any) -> Any:
 
 def _numeric(array: np.ndarray) -> np.ndarray:
     if array.dtype.kind in "SUO":
-        raise TypeError(
-            "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; "
-            f"found an array of {array.dtype}; pass DataLoader a collate_fn"
-        )
+        raise _unknown(f"an array of {array.dtype}")
     return array
 
 
 def _like(container: Any, parts: Any) -> Any:
     """`parts` in a container of the same type; a tuple becomes a list, as PyTorch has it."""
-    if isinstance(container, tuple) and not hasattr(container, "_fields"):
+    kind: Callable[..., Any] = type(container)
+    if kind is dict or kind is list or kind is tuple:
         return parts
-    make: Callable[..., Any] = type(container)
+    if isinstance(container, tuple):
+        return kind(*parts) if hasattr(container, "_fields") else parts
     try:
-        return make(*parts) if isinstance(container, tuple) else make(parts)
+        if not isinstance(container, MutableMapping | MutableSequence):
+            return kind(parts)
+        out: Any = copy.copy(container)  # what else it holds is kept
+        for key, value in parts.items() if isinstance(parts, dict) else enumerate(parts):
+            out[key] = value
+        return out
     except TypeError:  # the type is not made of its parts
         return parts

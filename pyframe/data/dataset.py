@@ -6,7 +6,7 @@ import bisect
 import itertools
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -88,6 +88,72 @@ class TensorDataset(Dataset[tuple[Tensor, ...]]):
         return len(self.tensors[0])
 
 
+class IterableDataset(Dataset[T_co], Iterable[T_co]):
+    """A stream of samples: a subclass has `__iter__()`, and `__len__()` if it knows its length.
+
+    With worker processes each has a copy of it and goes through all of it: let `__iter__` give the
+    share of `get_worker_info().id`.
+    """
+
+    def __add__(self, other: Dataset[T_co]) -> ChainDataset[T_co]:  # type: ignore[override]
+        return ChainDataset([self, other])
+
+
+class StackDataset(Dataset[Any]):
+    """Samples are tuples, or dicts by the keywords' names, of the samples of several data sets."""
+
+    def __init__(self, *args: Dataset[Any], **kwargs: Dataset[Any]) -> None:
+        if args and kwargs:
+            raise ValueError(
+                "StackDataset: expected data sets by position (samples are tuples) or by name "
+                "(samples are dicts), got both"
+            )
+        if not args and not kwargs:
+            raise ValueError("StackDataset: At least one dataset should be passed")
+        self.datasets: Any = args or kwargs
+        sizes = [size_of(d, "StackDataset") for d in self._parts()]
+        if len(set(sizes)) > 1:
+            raise ValueError(
+                "StackDataset: Size mismatch between datasets: expected as many samples in each, "
+                f"got {sizes}"
+            )
+        self._length = sizes[0]
+
+    def _parts(self) -> Iterable[Any]:
+        return self.datasets.values() if isinstance(self.datasets, dict) else self.datasets
+
+    def _join(self, parts: Iterable[Any]) -> Any:
+        if isinstance(self.datasets, dict):
+            return dict(zip(self.datasets, parts, strict=True))
+        return tuple(parts)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._join(d[index] for d in self._parts())
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        columns = [get_samples(d, indices) for d in self._parts()]
+        for column in columns:
+            if len(column) != len(indices):
+                raise ValueError(
+                    "StackDataset: Nested dataset's output size mismatch. Expected "
+                    f"{len(indices)}, got {len(column)}"
+                )
+        return [self._join(row) for row in zip(*columns, strict=True)]
+
+    def __getbatch__(self, indices: Sequence[int]) -> Any:
+        parts = []
+        for d in self._parts():
+            batch = get_batch(d, indices)
+            if batch is NotImplemented:
+                return NotImplemented
+            parts.append(batch)
+        joined = self._join(parts)
+        return joined if isinstance(joined, dict) else parts
+
+    def __len__(self) -> int:
+        return self._length
+
+
 class Subset(Dataset[T_co]):
     """The samples of `dataset` at `indices`."""
 
@@ -121,6 +187,10 @@ class ConcatDataset(Dataset[T_co]):
         self.datasets: list[Any] = list(datasets)
         if not self.datasets:
             raise AssertionError("ConcatDataset: datasets should not be an empty iterable")
+        if any(isinstance(d, IterableDataset) for d in self.datasets):
+            raise AssertionError(
+                "ConcatDataset does not support IterableDataset; + or ChainDataset chains them"
+            )
         self.cumulative_sizes = list(
             itertools.accumulate(size_of(d, "ConcatDataset") for d in self.datasets)
         )
@@ -137,6 +207,29 @@ class ConcatDataset(Dataset[T_co]):
 
     def __len__(self) -> int:
         return self.cumulative_sizes[-1]
+
+
+class ChainDataset(IterableDataset[T_co]):
+    """The samples of several IterableDatasets, one after the other."""
+
+    def __init__(self, datasets: Iterable[Dataset[T_co]]) -> None:
+        self.datasets = datasets
+
+    def _streams(self) -> Iterator[Any]:
+        for d in self.datasets:
+            if not isinstance(d, IterableDataset):
+                raise AssertionError(
+                    "ChainDataset only supports IterableDataset, got a "
+                    f"{type(d).__name__}; ConcatDataset joins those with __getitem__"
+                )
+            yield d
+
+    def __iter__(self) -> Iterator[T_co]:
+        for d in self._streams():
+            yield from d
+
+    def __len__(self) -> int:
+        return sum(size_of(d, "ChainDataset") for d in self._streams())
 
 
 def random_split(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from pyframe import random
+from pyframe import dtypes as dt, random
 from pyframe.random import Generator
+from pyframe.tensor import as_tensor
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -58,20 +59,19 @@ class RandomSampler(Sampler[int]):
         num_samples: int | None = None,
         generator: Generator | None = None,
     ) -> None:
-        if generator is not None and not isinstance(generator, Generator):
-            raise TypeError(
-                "RandomSampler: generator must be a pf.Generator (pf.Generator().manual_seed(0)), "
-                f"got {generator!r}"
-            )
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples
-        self.generator = generator
-        if not _is_count(self.num_samples):
-            raise ValueError(
-                "num_samples should be a positive integer value, but got num_samples="
-                f"{self.num_samples}" + ("; the data set is empty" if num_samples is None else "")
+        self.generator = _generator("RandomSampler", generator)
+        if not isinstance(replacement, bool):
+            raise TypeError(
+                f"replacement should be a boolean value, but got replacement={replacement!r}"
             )
+        _check_count(
+            "num_samples",
+            self.num_samples,
+            "; the data set is empty" if num_samples is None else "",
+        )
 
     @property
     def num_samples(self) -> int:
@@ -82,9 +82,7 @@ class RandomSampler(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         n, left = len(self.data_source), self.num_samples
         if self.replacement:
-            bits = (self.generator or random.default_generator).host_bits(2 * left)
-            high, low = bits.astype(np.uint64).reshape(2, left)
-            yield from ((high << np.uint64(32) | low) % np.uint64(n)).tolist()
+            yield from (_bits(left, self.generator) % np.uint64(n)).tolist()
             return
         while left > 0:
             yield from random.permutation(n, self.generator)[:left].tolist()
@@ -94,14 +92,84 @@ class RandomSampler(Sampler[int]):
         return self.num_samples
 
 
+class SubsetRandomSampler(Sampler[int]):
+    """The given indices in random order, another each time."""
+
+    def __init__(self, indices: Sequence[int], generator: Generator | None = None) -> None:
+        self.indices = indices
+        self.generator = _generator("SubsetRandomSampler", generator)
+
+    def __iter__(self) -> Iterator[int]:
+        for i in random.permutation(len(self.indices), self.generator).tolist():
+            yield self.indices[i]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class WeightedRandomSampler(Sampler[int]):
+    """`num_samples` draws of the indices of `weights`, each as probable as its weight says.
+
+    The weights need not add up to 1. Drawn on the host in float64. RuntimeError, when it is gone
+    through, for weights that are negative or not finite, or too few of them for the draws.
+    """
+
+    def __init__(
+        self,
+        weights: Sequence[float],
+        num_samples: int,
+        replacement: bool = True,
+        generator: Generator | None = None,
+    ) -> None:
+        _check_count("num_samples", num_samples)
+        if not isinstance(replacement, bool):
+            raise ValueError(
+                f"replacement should be a boolean value, but got replacement={replacement!r}"
+            )
+        self.weights = as_tensor(weights, dtype=dt.float64, device="cpu")
+        if self.weights.ndim != 1:
+            raise ValueError(
+                "weights should be a 1d sequence but given weights have shape "
+                f"{tuple(self.weights.shape)}"
+            )
+        self.num_samples = num_samples
+        self.replacement = replacement
+        self.generator = _generator("WeightedRandomSampler", generator)
+
+    def __iter__(self) -> Iterator[int]:
+        weights, k = self.weights.detach().numpy(), self.num_samples
+        wrong = ~(np.isfinite(weights) & (weights >= 0))
+        if wrong.any():
+            at = int(wrong.argmax())
+            raise RuntimeError(
+                "WeightedRandomSampler: expected finite weights that are not negative, got "
+                f"{weights[at]} at index {at}"
+            )
+        some = int(np.count_nonzero(weights))
+        if some < (1 if self.replacement else k):
+            raise RuntimeError(
+                f"WeightedRandomSampler: {some} of {len(weights)} weights are positive, too few "
+                f"for num_samples={k} with replacement={self.replacement}"
+            )
+        if self.replacement:
+            ends = np.cumsum(weights)
+            at = np.searchsorted(ends, _uniform(k, self.generator) * ends[-1], side="right")
+            yield from np.minimum(at, weights.nonzero()[0][-1]).tolist()
+        else:  # the first to ring of clocks at these rates (Efraimidis and Spirakis, 2006)
+            clocks = -np.log1p(-_uniform(len(weights), self.generator))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rings = np.where(weights > 0, clocks / weights, np.inf)
+            yield from np.argsort(rings, kind="stable")[:k].tolist()
+
+    def __len__(self) -> int:
+        return self.num_samples
+
+
 class BatchSampler(Sampler[list[int]]):
     """Lists of `batch_size` indices of another sampler; the last may be shorter or is dropped."""
 
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
-        if not _is_count(batch_size):
-            raise ValueError(
-                f"batch_size should be a positive integer value, but got batch_size={batch_size!r}"
-            )
+        _check_count("batch_size", batch_size)
         if not isinstance(drop_last, bool):
             raise ValueError(
                 f"drop_last should be a boolean value, but got drop_last={drop_last!r}"
@@ -121,5 +189,27 @@ class BatchSampler(Sampler[list[int]]):
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
 
 
-def _is_count(n: Any) -> bool:
-    return isinstance(n, int) and not isinstance(n, bool) and n > 0
+def _check_count(name: str, n: Any, why: str = "") -> None:
+    if not isinstance(n, int) or isinstance(n, bool) or n <= 0:
+        raise ValueError(f"{name} should be a positive integer value, but got {name}={n!r}{why}")
+
+
+def _generator(who: str, generator: Any) -> Generator | None:
+    if generator is not None and not isinstance(generator, Generator):
+        raise TypeError(
+            f"{who}: generator must be a pf.Generator (pf.Generator().manual_seed(0)), got "
+            f"{generator!r}"
+        )
+    return generator
+
+
+def _bits(n: int, generator: Generator | None) -> np.ndarray:
+    """uint64 (n,) random bits."""
+    bits = (generator or random.default_generator).host_bits(2 * n)
+    high, low = bits.astype(np.uint64).reshape(2, n)
+    return high << np.uint64(32) | low
+
+
+def _uniform(n: int, generator: Generator | None) -> np.ndarray:
+    """float64 (n,) uniform in [0, 1)."""
+    return (_bits(n, generator) >> np.uint64(11)).astype(np.float64) * 2.0**-53

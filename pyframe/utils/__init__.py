@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from pyframe.utils import checkpoint as checkpoint
+from pyframe.utils import checkpoint as checkpoint, data as data
 
-__all__ = ["checkpoint"]
+__all__ = ["checkpoint", "data"]

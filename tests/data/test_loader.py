@@ -100,9 +100,11 @@ def test_collate_says_what_it_cannot_do() -> None:
         default_collate([object()])
     with pytest.raises(TypeError, match="found an array of <U1"):
         default_collate([np.array(["a"])])
-    with pytest.raises(RuntimeError, match=r"equal size, got lengths \[1, 2\]; pad them"):
+    with pytest.raises(
+        RuntimeError, match=r"equal size, got a length of 1 in sample 0 and of 2 in"
+    ):
         default_collate([[1], [1, 2]])
-    with pytest.raises(RuntimeError, match="expects each tensor to be equal size"):
+    with pytest.raises(RuntimeError, match=r"equal size at batch, got \[2\] in sample 0 and \[3\]"):
         default_collate([np.zeros(2), np.zeros(3)])
 
 
@@ -171,7 +173,6 @@ def test_own_collate_fn_gets_the_samples() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"num_workers": 2}, "num_workers=2, but there are no worker.*pass num_workers=0"),
         ({"sampler": [0], "shuffle": True}, "mutually exclusive with shuffle"),
         ({"batch_sampler": [[0]], "batch_size": 2}, "mutually exclusive with batch_size"),
         ({"batch_sampler": [[0]], "drop_last": True}, "mutually exclusive with batch_size"),
@@ -180,9 +181,8 @@ def test_own_collate_fn_gets_the_samples() -> None:
     ],
 )
 def test_options_that_do_not_fit(torch: Any, options: dict[str, Any], message: str) -> None:
-    if "num_workers" not in options:
-        with pytest.raises(ValueError, match="value|exclusive"):
-            torch.utils.data.DataLoader(range(3), **options)
+    with pytest.raises(ValueError, match="value|exclusive"):
+        torch.utils.data.DataLoader(range(3), **options)
     with pytest.raises(ValueError, match=message):
         DataLoader(range(3), **options)
 

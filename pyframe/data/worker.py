@@ -1,0 +1,177 @@
+"""What a worker process of a DataLoader does."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import random
+import signal
+import threading
+import time
+import traceback
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pyframe.data.fetch import Fetching
+from pyframe.random import manual_seed
+
+GRACE = 5.0  # seconds that a worker has to end by itself
+LOOK = 5.0  # seconds between looks whether the main process is there, where no pipe tells
+
+ends: weakref.WeakSet[Any] = weakref.WeakSet()  # the main process's ends of all pipes to workers
+
+
+@dataclass(frozen=True)
+class WorkerInfo:
+    """What a worker knows of itself: the data set is its own copy."""
+
+    id: int
+    num_workers: int
+    seed: int
+    dataset: Any
+
+
+_info: WorkerInfo | None = None
+
+
+def get_worker_info() -> WorkerInfo | None:
+    """In a worker process of a DataLoader: its id, num_workers, seed and dataset; else None."""
+    return _info
+
+
+@dataclass
+class Ended:
+    """A stream has no more samples for this worker."""
+
+
+class _Text(str):
+    """A message whose repr is itself: KeyError shows that."""
+
+    __repr__ = str.__str__
+
+
+@dataclass
+class Raised:
+    """An error on its way to the main process, which can't have its traceback."""
+
+    kind: type[Exception] | None
+    text: str
+
+    @staticmethod
+    def of(error: Exception, worker: int) -> Raised:
+        kind: type[Exception] | None = type(error)
+        text = "".join(traceback.format_exception(error))
+        try:
+            pickle.dumps(kind)
+        except Exception:  # a class of a function's, as it may be
+            kind = None
+        name = type(error).__name__
+        return Raised(kind, f"Caught {name} in DataLoader worker process {worker}.\n{text}")
+
+    def again(self) -> Exception:
+        """An error of the same type, or RuntimeError for one that is not made of a text."""
+        try:
+            made = self.kind(_Text(self.text)) if self.kind else None
+        except Exception:
+            made = None
+        return made or RuntimeError(self.text)
+
+
+def work(
+    conn: Any,
+    fetching: Fetching,
+    init: Callable[[int], Any] | None,
+    base_seed: int,
+    worker: int,
+    workers: int,
+    ahead: int,
+) -> None:
+    """Make batches until the main process has closed its end of the pipe."""
+    from pyframe.data.share import Sender
+
+    global _info
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process says when to end
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for end in list(ends):  # in a forked process: or the pipes to others would never be closed
+        end.close()
+    _one_thread()
+    seed(base_seed, worker)
+    _info = WorkerInfo(worker, workers, base_seed + worker, fetching.dataset)
+    failed = None
+    try:
+        if init is not None:
+            init(worker)
+    except Exception as error:
+        failed = Raised.of(error, worker)
+    inbox = Inbox(conn)
+    sender = Sender(conn, ahead)
+    fetch, epoch = None, -1
+    while (task := inbox.tasks.get()) is not None:
+        number, freed, index = task
+        sender.release(freed)
+        if number < inbox.first or not index:
+            continue  # nobody waits for it any more
+        file = None
+        reply: Any
+        try:
+            if failed is None and epoch != inbox.first:
+                fetch, epoch = fetching.begin(), inbox.first
+            reply = failed
+            if fetch is not None and failed is None:
+                reply, file = sender.pack(fetch(index[0]))
+        except Exception as error:
+            stops = fetching.iterable and isinstance(error, StopIteration)
+            reply = Ended() if stops else Raised.of(error, worker)
+        try:
+            sender.send(number, reply, file)
+        except OSError:  # the main process is not there any more
+            return
+
+
+class Inbox:
+    """Takes tasks from the pipe as they come, so that the main process never waits for a worker,
+    and notices when it is gone, also while the worker is busy."""
+
+    def __init__(self, conn: Any) -> None:
+        self.conn = conn
+        self.tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.first = 0  # number of the first task of the epoch
+        self.parent = os.getppid()
+        threading.Thread(target=self.listen, daemon=True).start()
+
+    def listen(self) -> None:
+        try:
+            while True:
+                while not self.conn.poll(LOOK):
+                    if os.getppid() != self.parent:
+                        os._exit(1)
+                first, task = pickle.loads(self.conn.recv_bytes())
+                self.first = first
+                self.tasks.put(task)
+        except (EOFError, OSError):
+            self.tasks.put(None)
+        time.sleep(GRACE)  # the process has ended long before, unless it is busy or stuck
+        os._exit(1)
+
+
+def seed(base_seed: int, worker: int) -> None:
+    """Seed what a data set may draw from: `random` and pyframe with base_seed + worker, NumPy with
+    words made of both, as equal seeds would give it and `random` the same numbers."""
+    random.seed(base_seed + worker)
+    manual_seed(base_seed + worker)
+    mixed = np.random.SeedSequence([worker, base_seed & 0xFFFFFFFF, base_seed >> 32, 0])
+    np.random.seed(mixed.generate_state(4))
+
+
+def _one_thread() -> None:
+    """Workers share the processors: one thread of NumPy's for each."""
+    try:
+        from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    except ImportError:
+        return
+    threadpool_limits(1, "blas")
