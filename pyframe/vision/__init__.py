@@ -2,4 +2,10 @@
 
 from __future__ import annotations
 
-from pyframe.vision import datasets as datasets, io as io, utils as utils
+from pyframe.vision import (
+    datasets as datasets,
+    io as io,
+    models as models,
+    ops as ops,
+    utils as utils,
+)
