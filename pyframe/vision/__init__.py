@@ -7,5 +7,6 @@ from pyframe.vision import (
     io as io,
     models as models,
     ops as ops,
+    transforms as transforms,
     utils as utils,
 )

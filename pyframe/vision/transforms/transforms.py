@@ -187,20 +187,28 @@ class Lambda(Transform):
 
 
 class ToTensor(Transform):
-    """A PIL image or an array (H, W, C) becomes a Tensor (C, H, W), uint8 from 0 to 1."""
+    """A PIL image or an array (H, W, C) becomes a Tensor (C, H, W), uint8 from 0 to 1.
+
+    A Tensor, as data sets have them, stays as it is.
+    """
 
     _transformed_types = (np.ndarray, is_pil)
 
     def transform(self, inpt: Any, params: Any) -> Tensor:
-        return F.to_tensor(inpt)
+        return inpt if isinstance(inpt, Tensor) else F.to_tensor(inpt)
 
 
 class PILToTensor(Transform):
-    """A PIL image becomes a Tensor (C, H, W) of the same dtype."""
+    """A PIL image becomes a Tensor (C, H, W) of the same dtype.
 
-    _transformed_types = (is_pil,)
+    A Tensor of floats from 0 to 1, as data sets have them, becomes uint8.
+    """
+
+    _transformed_types = (is_pil, Tensor)
 
     def transform(self, inpt: Any, params: Any) -> Tensor:
+        if isinstance(inpt, Tensor):
+            return (inpt * 255).round().to(pf.uint8) if inpt.is_floating_point() else inpt
         return F.pil_to_tensor(inpt)
 
 

@@ -1,0 +1,190 @@
+"""Blocks that models of images are made of, as torchvision.ops.misc."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyframe import empty, nn, ones, zeros
+from pyframe.tensor import Tensor
+
+
+def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) -> Tensor:
+    """Drop a residual branch with probability p, scale it up else (arXiv 1603.09382).
+
+    `mode` "row" decides for each example (the first dim), "batch" for all at once.
+    """
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"stochastic_depth: drop probability has to be between 0 and 1, got {p}")
+    if mode not in ("batch", "row"):
+        raise ValueError(f"stochastic_depth: mode has to be 'batch' or 'row', got {mode!r}")
+    if not training or p == 0.0:
+        return input
+    rows = input.shape[0] if mode == "row" else 1
+    kept = empty(rows, *[1] * (input.ndim - 1), dtype=input.dtype, device=input.device)
+    kept = kept.bernoulli_(1 - p)
+    return input * (kept / (1 - p) if p < 1 else kept)
+
+
+class StochasticDepth(nn.Module):
+    """`stochastic_depth` while training."""
+
+    def __init__(self, p: float, mode: str) -> None:
+        super().__init__()
+        self.p = p
+        self.mode = mode
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The input, or 0 in its place."""
+        return stochastic_depth(input, self.p, self.mode, self.training)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}, mode={self.mode}"
+
+
+class FrozenBatchNorm2d(nn.Module):
+    """BatchNorm2d whose statistics, weight and bias are buffers: nothing in it changes."""
+
+    def __init__(self, num_features: int, eps: float = 1e-5) -> None:
+        super().__init__()
+        self.eps = eps
+        self.register_buffer("weight", ones(num_features))
+        self.register_buffer("bias", zeros(num_features))
+        self.register_buffer("running_mean", zeros(num_features))
+        self.register_buffer("running_var", ones(num_features))
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        state_dict.pop(prefix + "num_batches_tracked", None)  # a BatchNorm2d's has it
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (N, C, H, W) normalized with the buffers."""
+        scale = self.weight * (self.running_var + self.eps).rsqrt()
+        shift = self.bias - self.running_mean * scale
+        return x * scale[:, None, None] + shift[:, None, None]
+
+    def extra_repr(self) -> str:
+        return f"{len(self.weight)}, eps={self.eps}"
+
+
+class ConvNormActivation(nn.Sequential):
+    """A convolution (without a bias if a norm follows), a norm and an activation.
+
+    Without `padding` odd kernels keep the size. None in place of `norm_layer` or
+    `activation_layer` leaves it out.
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any = 3, stride: Any = 1,
+        padding: Any = None, groups: int = 1,
+        norm_layer: Callable[..., nn.Module] | None = nn.BatchNorm2d,
+        activation_layer: Callable[..., nn.Module] | None = nn.ReLU, dilation: Any = 1,
+        inplace: bool | None = True, bias: bool | None = None,
+        conv_layer: Callable[..., nn.Module] = nn.Conv2d,
+    ) -> None:  # fmt: skip
+        if padding is None:
+            padding = _same(kernel_size, dilation)
+        if bias is None:
+            bias = norm_layer is None
+        layers = [
+            conv_layer(
+                in_channels, out_channels, kernel_size, stride, padding, dilation=dilation,
+                groups=groups, bias=bias,
+            )
+        ]  # fmt: skip
+        if norm_layer is not None:
+            layers.append(norm_layer(out_channels))
+        if activation_layer is not None:
+            layers.append(activation_layer(**_inplace(inplace)))
+        super().__init__(*layers)
+        self.out_channels = out_channels
+
+
+def _same(kernel_size: Any, dilation: Any) -> Any:
+    """The padding with which an odd kernel keeps the size, in the form of its arguments."""
+    dims = max(len(v) if isinstance(v, Sequence) else 0 for v in (kernel_size, dilation))
+    if not dims:
+        return (kernel_size - 1) // 2 * dilation
+    sizes, steps = (v if isinstance(v, Sequence) else [v] * dims for v in (kernel_size, dilation))
+    return tuple((k - 1) // 2 * d for k, d in zip(sizes, steps, strict=True))
+
+
+def _inplace(inplace: bool | None) -> dict[str, Any]:
+    return {} if inplace is None else {"inplace": inplace}
+
+
+class Conv2dNormActivation(ConvNormActivation):
+    """ConvNormActivation of images (N, C, H, W)."""
+
+
+class Conv3dNormActivation(ConvNormActivation):
+    """ConvNormActivation of volumes (N, C, D, H, W)."""
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel_size: Any = 3, stride: Any = 1,
+        padding: Any = None, groups: int = 1,
+        norm_layer: Callable[..., nn.Module] | None = nn.BatchNorm3d,
+        activation_layer: Callable[..., nn.Module] | None = nn.ReLU, dilation: Any = 1,
+        inplace: bool | None = True, bias: bool | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, groups, norm_layer,
+            activation_layer, dilation, inplace, bias, nn.Conv3d,
+        )  # fmt: skip
+
+
+class SqueezeExcitation(nn.Module):
+    """Channels scaled by what a small net makes of their means (arXiv 1709.01507, fig. 1)."""
+
+    def __init__(
+        self, input_channels: int, squeeze_channels: int,
+        activation: Callable[..., nn.Module] = nn.ReLU,
+        scale_activation: Callable[..., nn.Module] = nn.Sigmoid,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.avgpool = nn.AdaptiveAvgPool2d(1)
+        self.fc1 = nn.Conv2d(input_channels, squeeze_channels, 1)
+        self.fc2 = nn.Conv2d(squeeze_channels, input_channels, 1)
+        self.activation = activation()
+        self.scale_activation = scale_activation()
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(N, C, H, W), each channel times its scale."""
+        scale = self.fc2(self.activation(self.fc1(self.avgpool(input))))
+        return self.scale_activation(scale) * input
+
+
+class MLP(nn.Sequential):
+    """Linear layers of `hidden_channels`, each but the last with norm, activation and dropout."""
+
+    def __init__(
+        self, in_channels: int, hidden_channels: Sequence[int],
+        norm_layer: Callable[..., nn.Module] | None = None,
+        activation_layer: Callable[..., nn.Module] = nn.ReLU,
+        inplace: bool | None = None, bias: bool = True, dropout: float = 0.0,
+    ) -> None:  # fmt: skip
+        options = _inplace(inplace)
+        layers: list[nn.Module] = []
+        for hidden in hidden_channels[:-1]:
+            layers.append(nn.Linear(in_channels, hidden, bias=bias))
+            if norm_layer is not None:
+                layers.append(norm_layer(hidden))
+            layers += [activation_layer(**options), nn.Dropout(dropout, **options)]
+            in_channels = hidden
+        layers += [
+            nn.Linear(in_channels, hidden_channels[-1], bias=bias),
+            nn.Dropout(dropout, **options),
+        ]
+        super().__init__(*layers)
+
+
+class Permute(nn.Module):
+    """`permute` as a layer."""
+
+    def __init__(self, dims: Sequence[int]) -> None:
+        super().__init__()
+        self.dims = dims
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x with its dims in this order."""
+        return x.permute(*self.dims)
