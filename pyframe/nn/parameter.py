@@ -122,6 +122,7 @@ class UninitializedTensorMixin:
 
     @data.setter
     def data(self, value: Tensor) -> None:
+        value = value.data if is_lazy(value) else value
         Tensor.data.fset(self, value)  # type: ignore[attr-defined]
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
