@@ -262,6 +262,14 @@ def tensor(what: str, data: Any) -> pf.Tensor:
         raise type(e)(f"{what}: got {seen(data)}: {e}") from None
 
 
+def length(data: Any) -> int | None:
+    """len(data), None where it has none: a DataLoader has that of its data set, as it may be."""
+    try:
+        return len(data)
+    except TypeError:
+        return None
+
+
 def batches(what: str, data: Any) -> None:
     """TypeError for what are no batches of (x, y), ValueError for none."""
     if isinstance(data, pf.Tensor | np.ndarray):
@@ -281,7 +289,7 @@ def batches(what: str, data: Any) -> None:
                 f"{what}: expected (x, y), got {len(data)} tensor{'s' if len(data) > 1 else ''}; "
                 "where several make an input or a target, let a Dataset give pairs of them"
             )
-    if hasattr(data, "__len__") and len(data) == 0:
+    if length(data) == 0:
         samples = getattr(data, "dataset", ())
         why = f"the data is empty: {type(data).__name__} has no samples"
         if getattr(data, "drop_last", False) and hasattr(samples, "__len__") and len(samples):

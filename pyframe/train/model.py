@@ -13,7 +13,7 @@ import numpy as np
 
 import pyframe as pf
 from pyframe import nn
-from pyframe.data import DataLoader, Dataset, TensorDataset
+from pyframe.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from pyframe.devices import DeviceLostError, in_browser
 from pyframe.nn.modules.module import Evaluation
 from pyframe.tensor import gather_async, gather_begin
@@ -192,6 +192,7 @@ class Model:
             data = TensorDataset(x, y)
         check.batches(what, data)
         if isinstance(data, Dataset) or not hasattr(data, "__iter__"):
+            shuffle = shuffle and not isinstance(data, IterableDataset)
             data = DataLoader(data, batch_size=check.batch_size(what, batch_size), shuffle=shuffle)
         return data
 
@@ -310,7 +311,7 @@ class Model:
         if device is not None:
             await safe.move(self, pf.device(device))
         history = History()
-        steps = len(loader) if hasattr(loader, "__len__") else None
+        steps = check.length(loader)
         bars = [ProgressBar(epochs, steps)] if verbose and not in_browser() else []
         watchers = [history, *bars, *watchers]
         self.stop_training = False
@@ -379,7 +380,7 @@ class Model:
                     if taken is not None:
                         self._free["train"].append(taken)
         finally:
-            safe.running = False
+            safe.running, safe.live = False, None  # the worker processes of its loader end
             await self._tell(watchers, "on_fit_end", self)
         return history
 
