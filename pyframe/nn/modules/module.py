@@ -42,16 +42,11 @@ class _IncompatibleKeys(NamedTuple):
 # --- hooks on all modules
 
 
-class _Hook(NamedTuple):
-    """A hook that is called for every module."""
-
-    kind: str  # "forward_pre", "forward", "backward_pre", "full_backward" or "backward"
-    hook: Callable[..., Any]
-    with_kwargs: bool = False
-    always_call: bool = False
-
-
-_everywhere: OrderedDict[int, _Hook] = OrderedDict()  # graph/observe.py knows it by this name
+# (kind, hook), the kind one of forward_pre, forward, backward_pre, full_backward and backward;
+# graph/observe.py knows it by this name
+_everywhere: OrderedDict[int, tuple[str, Any]] = OrderedDict()
+_with_kwargs: OrderedDict[int, bool] = OrderedDict()  # of those
+_always_called: OrderedDict[int, bool] = OrderedDict()
 _on_parameter: OrderedDict[int, Any] = OrderedDict()
 _on_buffer: OrderedDict[int, Any] = OrderedDict()
 _on_module: OrderedDict[int, Any] = OrderedDict()
@@ -64,7 +59,12 @@ def _put(hooks: OrderedDict[int, Any], hook: Any) -> RemovableHandle:
 
 
 def _of_kind(kind: str) -> list[tuple[int, Any]]:
-    return [(i, h.hook) for i, h in _everywhere.items() if h.kind == kind]
+    return [(i, hook) for i, (k, hook) in _everywhere.items() if k == kind]
+
+
+def _joined(kind: str, own: OrderedDict[int, Any]) -> list[tuple[int, Any]]:
+    """(id, hook) of the hooks on all modules and then of a module's own, which may change."""
+    return _of_kind(kind) + list(own.items()) if _everywhere else list(own.items())
 
 
 def _refuse_both(kind: str, other: str, present: bool, where: str) -> None:
@@ -95,31 +95,35 @@ def register_module_module_registration_hook(hook: Callable[..., Any]) -> Remova
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """As Module.register_forward_pre_hook, on all modules and before the hooks of each."""
-    return _put(_everywhere, _Hook("forward_pre", hook))
+    return _put(_everywhere, ("forward_pre", hook))
 
 
 def register_module_forward_hook(
     hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
     """As Module.register_forward_hook, on all modules and before the hooks of each."""
-    return _put(_everywhere, _Hook("forward", hook, with_kwargs, always_call))
+    handle = RemovableHandle(_everywhere, extra_dict=[_with_kwargs, _always_called])
+    _everywhere[handle.id] = "forward", hook
+    _with_kwargs.update({handle.id: True} if with_kwargs else {})
+    _always_called.update({handle.id: True} if always_call else {})
+    return handle
 
 
 def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """As Module.register_full_backward_pre_hook, on all modules and before the hooks of each."""
-    return _put(_everywhere, _Hook("backward_pre", hook))
+    return _put(_everywhere, ("backward_pre", hook))
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """As Module.register_full_backward_hook, on all modules and before the hooks of each."""
     _refuse_both("a full one", "a regular one", bool(_of_kind("backward")), "on all modules")
-    return _put(_everywhere, _Hook("full_backward", hook))
+    return _put(_everywhere, ("full_backward", hook))
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """As Module.register_backward_hook, on all modules and before the hooks of each."""
     _refuse_both("a regular one", "a full one", bool(_of_kind("full_backward")), "on all modules")
-    return _put(_everywhere, _Hook("backward", hook))
+    return _put(_everywhere, ("backward", hook))
 
 
 class _Bound:
@@ -399,16 +403,19 @@ class Module:
             or own["_backward_pre_hooks"]
             or _everywhere
         ):
-            return self._call_hooked(args, kwargs)
+            return self._call_hooked(own, args, kwargs)
         return self.forward(*args, **kwargs)
 
-    def _call_hooked(self, args: Any, kwargs: dict[str, Any]) -> Any:
-        out, called = None, set()
+    def _call_hooked(self, own: dict[str, Any], args: Any, kwargs: dict[str, Any]) -> Any:
+        out = taps = after = None
+        regular: Any = ()
+        begun = 0  # of the hooks after forward
         try:
-            with_kwargs = self._forward_pre_hooks_with_kwargs
-            pre = [*_of_kind("forward_pre")] if _everywhere else []
-            for i, hook in (*pre, *self._forward_pre_hooks.items()):
-                if i in with_kwargs:
+            before: Any = own["_forward_pre_hooks"]
+            if before or _everywhere:
+                before = _joined("forward_pre", before)
+            for i, hook in before:
+                if i in own["_forward_pre_hooks_with_kwargs"]:
                     changed = hook(self, args, kwargs)
                     if changed is None:
                         continue
@@ -422,17 +429,22 @@ class Module:
                     changed = hook(self, args)
                     if changed is not None:
                         args = changed if isinstance(changed, tuple) else (changed,)
-            taps, regular = None, list[Any]()
-            if self._backward_hooks or self._backward_pre_hooks or _everywhere:
+            if own["_backward_hooks"] or own["_backward_pre_hooks"] or _everywhere:
                 full, regular = self._get_backward_hooks()
                 pre = self._get_backward_pre_hooks()
                 if full or pre:
                     taps = _BackwardHooks(self, full, pre)
                     args = taps.tap_args(args)
             out = self.forward(*args, **kwargs)
-            for i, hook, takes_kwargs, _ in self._after_forward():
-                called.add(i)
-                changed = hook(self, args, kwargs, out) if takes_kwargs else hook(self, args, out)
+            after = own["_forward_hooks"]
+            if after or _everywhere:
+                after = _joined("forward", after)
+            for i, hook in after:
+                begun += 1
+                if i in own["_forward_hooks_with_kwargs"] or i in _with_kwargs:
+                    changed = hook(self, args, kwargs, out)
+                else:
+                    changed = hook(self, args, out)
                 out = out if changed is None else changed
             if taps is not None:
                 out = taps.tap_result(out)
@@ -440,12 +452,15 @@ class Module:
                 _hook_node(regular, self, args, out)
             return out
         except Exception:
-            for i, hook, takes_kwargs, always in self._after_forward():
-                if not always or i in called:
+            always = {**_always_called, **own["_forward_hooks_always_called"]}
+            kw = {**_with_kwargs, **own["_forward_hooks_with_kwargs"]}
+            if after is None:
+                after = _joined("forward", own["_forward_hooks"])
+            for i, hook in list(after)[begun:]:
+                if i not in always:
                     continue
                 try:
-                    given = (args, kwargs, out) if takes_kwargs else (args, out)
-                    changed = hook(self, *given)
+                    changed = hook(self, *((args, kwargs, out) if i in kw else (args, out)))
                     out = out if changed is None else changed
                 except Exception as e:
                     warnings.warn(
@@ -454,13 +469,6 @@ class Module:
                         stacklevel=3,
                     )
             raise
-
-    def _after_forward(self) -> list[tuple[int, Any, bool, bool]]:
-        """(id, hook, with_kwargs, always_call) of the forward hooks, those on all modules first."""
-        found = [(i, *h[1:]) for i, h in _everywhere.items() if h.kind == "forward"]
-        kw, always = self._forward_hooks_with_kwargs, self._forward_hooks_always_called
-        own = [(i, hook, i in kw, i in always) for i, hook in self._forward_hooks.items()]
-        return found + own
 
     def _get_backward_hooks(self) -> tuple[list[Any], list[Any]]:
         """The full backward hooks, and the regular ones."""
