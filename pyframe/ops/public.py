@@ -95,8 +95,12 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def publish(scope: dict[str, Any], names: list[str]) -> None:
-    """`as_public` of the functions of a namespace, in place."""
-    scope.update({n: as_public(n, scope[n]) for n in names})
+    """`as_public` of the functions of a namespace, in place, where pickle finds them by name."""
+    for name in names:
+        fn = as_public(name, scope[name])
+        if fn is not scope[name]:
+            fn.__module__, fn.__qualname__ = scope["__name__"], name
+            scope[name] = fn
 
 
 _NAMED = (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError)

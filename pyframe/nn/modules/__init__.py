@@ -2,6 +2,7 @@
 
 from pyframe.nn.modules.activation import *
 from pyframe.nn.modules.adaptive import *
+from pyframe.nn.modules.attention import *
 from pyframe.nn.modules.batchnorm import *
 from pyframe.nn.modules.channelshuffle import *
 from pyframe.nn.modules.container import *
@@ -21,6 +22,7 @@ from pyframe.nn.modules.pixelshuffle import *
 from pyframe.nn.modules.pooling import *
 from pyframe.nn.modules.rnn import *
 from pyframe.nn.modules.sparse import *
+from pyframe.nn.modules.transformer import *
 from pyframe.nn.modules.upsampling import *
 
 globals().pop("utils")  # the file; what takes all names from here has a module of this name
