@@ -1,6 +1,11 @@
 """Layers, losses and their containers, as torch.nn."""
 
-from pyframe.nn import functional as functional, init as init, modules as modules
+from pyframe.nn import (
+    attention as attention,
+    functional as functional,
+    init as init,
+    modules as modules,
+)
 from pyframe.nn.functional.loss import LinearCrossEntropyOptions as LinearCrossEntropyOptions
 from pyframe.nn.modules import *
 from pyframe.nn.parallel import DataParallel as DataParallel

@@ -2,7 +2,6 @@
 
 from pyframe.nn.modules.activation import *
 from pyframe.nn.modules.adaptive import *
-from pyframe.nn.modules.attention import *
 from pyframe.nn.modules.batchnorm import *
 from pyframe.nn.modules.channelshuffle import *
 from pyframe.nn.modules.container import *
@@ -16,6 +15,7 @@ from pyframe.nn.modules.lazy import *
 from pyframe.nn.modules.linear import *
 from pyframe.nn.modules.loss import *
 from pyframe.nn.modules.module import Module as Module
+from pyframe.nn.modules.multihead import *
 from pyframe.nn.modules.normalization import *
 from pyframe.nn.modules.padding import *
 from pyframe.nn.modules.pixelshuffle import *

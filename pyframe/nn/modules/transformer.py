@@ -10,11 +10,11 @@ from typing import Any
 from pyframe.grad_mode import is_grad_enabled
 from pyframe.nn import functional as F, init
 from pyframe.nn.modules.activation import GELU, ReLU
-from pyframe.nn.modules.attention import MultiheadAttention
 from pyframe.nn.modules.container import ModuleList
 from pyframe.nn.modules.dropout import Dropout
 from pyframe.nn.modules.linear import Linear
 from pyframe.nn.modules.module import Module
+from pyframe.nn.modules.multihead import MultiheadAttention
 from pyframe.nn.modules.normalization import LayerNorm
 from pyframe.ops import elementwise as el, movement as mv, reduce as rd
 from pyframe.ops.creation import full
