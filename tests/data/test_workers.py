@@ -1,0 +1,445 @@
+"""Worker processes of a DataLoader: their batches, their errors, and how they end."""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    TensorDataset,
+    dataloader,
+    get_worker_info,
+    worker as of_worker,
+)
+from pyframe.data.worker import seed
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This DataLoader will create"),
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="these data sets are not pickled: no fork"),
+]
+
+
+class Pair(NamedTuple):
+    x: Any
+    y: Any
+
+
+class Images(Dataset[Any]):
+    """Samples with all that a batch may hold; `shape` says whether it needs a block."""
+
+    def __init__(self, n: int, shape: tuple[int, ...]) -> None:
+        self.n, self.shape = n, shape
+
+    def __getitem__(self, i: int) -> Any:
+        return {
+            "image": np.full(self.shape, i, np.float32),
+            "pair": Pair(pf.full((2,), i, dtype=pf.bfloat16), str(i)),
+            "empty": np.zeros((0, 3)),
+            "label": i,
+            "worker": -1 if (info := get_worker_info()) is None else info.id,
+        }
+
+    def __len__(self) -> int:
+        return self.n
+
+
+class Do(Dataset[int]):
+    """Calls a function of the index in the worker."""
+
+    def __init__(self, fn: Any, n: int = 8) -> None:
+        self.fn, self.n = fn, n
+
+    def __getitem__(self, i: int) -> Any:
+        found = self.fn(i)
+        return i if found is None else found
+
+    def __len__(self) -> int:
+        return self.n
+
+
+class Shares(IterableDataset[int]):
+    """Each worker has a share of another size."""
+
+    def __iter__(self) -> Iterator[int]:
+        info = get_worker_info()
+        assert info is not None
+        yield from range(100 * info.id, 100 * info.id + 3 + 4 * info.id)
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(of_worker, "GRACE", 10.0)
+    yield
+    gc.collect()
+    assert not multiprocessing.active_children()
+    assert "pyframe-batch" not in maps()
+
+
+def maps() -> str:
+    """The memory of this process, where the system shows it."""
+    path = Path("/proc/self/maps")
+    return path.read_text() if path.exists() else ""
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, pf.Tensor):
+        return str(value.dtype), value.shape, value.tolist()
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items() if k != "worker"}
+    return type(value), [plain(v) for v in value] if isinstance(value, (list, tuple)) else value
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 40, 40)], ids=["inline", "block"])
+def test_batches_are_those_without_workers(shape: tuple[int, ...]) -> None:
+    data = Images(23, shape)
+    expected = plain(list(DataLoader(data, 5)))
+    kept = list(DataLoader(data, 5, num_workers=2, prefetch_factor=1))
+    assert plain(kept) == expected, "memory of batches that are kept is not used again"
+    assert [b["worker"].tolist()[0] for b in kept] == [0, 1, 0, 1, 0]
+    kept[0]["image"] += 1  # it is the program's own
+    if maps():
+        assert ("pyframe-batch" in maps()) == (shape == (3, 40, 40))
+    order = [b["label"].tolist() for b in DataLoader(data, 5, num_workers=2, batch_sampler=None)]
+    pf.manual_seed(3)
+    shuffled = [b["label"].tolist() for b in DataLoader(data, 5, True, num_workers=2)]
+    pf.manual_seed(3)
+    assert shuffled == [b["label"].tolist() for b in DataLoader(data, 5, True)] != order
+
+
+def test_blocks_are_used_again() -> None:
+    loader = DataLoader(Images(60, (3, 40, 40)), 5, num_workers=1, persistent_workers=True)
+    made = set()
+    for _ in range(3):
+        for batch in loader:
+            made |= set(loader._iterator.workers[0].box.blocks)
+            del batch
+    assert len(made) < 10, "of 36 batches"
+
+
+def test_epochs_with_workers_that_persist() -> None:
+    def pid(i: int) -> int:
+        return os.getpid()
+
+    def pids(loader: DataLoader[Any]) -> list[set[int]]:
+        return [{p for b in loader for p in b.tolist()} for _ in range(2)]
+
+    first, second = pids(DataLoader(Do(pid), 2, num_workers=2))
+    assert len(first | second) == 4
+    loader = DataLoader(Do(pid), 2, num_workers=2, persistent_workers=True)
+    first, second = pids(loader)
+    assert first == second
+    assert len(first) == 2
+    loader = DataLoader(range(20), 2, num_workers=2, persistent_workers=True)
+    for wanted in (3, 1, 10):  # what is left of an epoch does not show in the next
+        found = [b.tolist() for b, _ in zip(loader, range(wanted), strict=False)]
+        assert found == [[2 * i, 2 * i + 1] for i in range(wanted)]
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_streams(persistent: bool) -> None:
+    loader = DataLoader(Shares(), 2, num_workers=2, persistent_workers=persistent)
+    expected = [[0, 1], [100, 101], [2], [102, 103], [104, 105], [106]]
+    for _ in range(2):
+        assert [b.tolist() for b in loader] == expected
+    loader = DataLoader(Shares(), None, num_workers=2, persistent_workers=persistent)
+    assert list(loader) == [0, 100, 1, 101, 2, 102, 103, 104, 105, 106]
+
+
+def test_seeds(torch: Any) -> None:
+    def draw(i: int) -> list[Any]:
+        info = get_worker_info()
+        assert info is not None
+        assert info.dataset.fn is draw
+        assert info.num_workers == 2
+        return [info.seed - info.id, info.id, random.random(), np.random.rand(), pf.rand(1).item()]
+
+    def epoch(loader: DataLoader[Any]) -> list[Any]:
+        return [b.tolist() if isinstance(b, pf.Tensor) else b for b in loader]
+
+    loader = DataLoader(Do(draw), None, num_workers=2, generator=pf.Generator().manual_seed(4))
+    one, two = epoch(loader), epoch(loader)
+    assert len({row[0] for row in one}) == 1, "seeds are base_seed + id"
+    assert len({x for row in one + two for x in row[2:]}) == 2 * 8 * 3, "no number comes twice"
+    generator = pf.Generator().manual_seed(4)
+    assert epoch(DataLoader(Do(draw), None, num_workers=2, generator=generator)) == one
+    before = random.getstate(), np.random.get_state(), pf.get_rng_state()
+    base = 2**40 + 5
+    seed(base, 3)
+    words = torch.utils.data._utils.worker._generate_state(base, 3)
+    assert np.random.get_state()[1].tolist() == np.random.RandomState(words).get_state()[1].tolist()
+    assert random.random() == random.Random(base + 3).random()
+    assert pf.initial_seed() == base + 3
+    random.setstate(before[0])
+    np.random.set_state(before[1])
+    pf.set_rng_state(before[2])
+
+
+def test_worker_init_fn_and_info() -> None:
+    def init(i: int) -> None:
+        info = get_worker_info()
+        assert info is not None
+        info.dataset.fn = lambda _: 10 * i
+
+    loader = DataLoader(Do(print, 4), None, num_workers=2, worker_init_fn=init)
+    assert list(loader) == [0, 10, 0, 10]
+    assert get_worker_info() is None
+
+
+def test_out_of_order() -> None:
+    later = multiprocessing.get_context("fork").Event()
+
+    def wait(i: int) -> None:
+        if i == 0:
+            assert later.wait(60)
+
+    found = []
+    for i in DataLoader(Do(wait), None, num_workers=2, in_order=False):
+        found.append(i)
+        later.set()
+    assert found[0] == 1
+    assert sorted(found) == list(range(8))
+
+
+def test_another_start_method() -> None:
+    loader = DataLoader(Images(4, (3, 80, 80)), 2, num_workers=1, multiprocessing_context="spawn")
+    assert [b["image"].shape for b in loader] == [(2, 3, 80, 80)] * 2
+    loader = DataLoader(Do(lambda i: i), 2, num_workers=1, multiprocessing_context="spawn")
+    with pytest.raises((AttributeError, TypeError, Exception), match="pickle") as caught:
+        iter(loader)
+    assert "pass multiprocessing_context='fork'" in caught.value.__notes__[0]
+
+
+# --- errors
+
+
+class OddError(Exception):
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(one, two)
+
+
+def test_errors_of_workers() -> None:
+    class LocalError(ValueError):
+        pass
+
+    def fail(i: int) -> Any:
+        if i == 1:
+            raise KeyError("no such key")
+        if i == 2:
+            raise OddError(1, 2)
+        if i == 3:
+            raise LocalError("of a function")
+        return threading.Lock() if i == 4 else i
+
+    batches = iter(DataLoader(Do(fail, 6), None, num_workers=2))
+    assert next(batches) == 0
+    with pytest.raises(KeyError) as caught:
+        next(batches)
+    text = str(caught.value)
+    assert text.startswith("Caught KeyError in DataLoader worker process 1.\nTraceback")
+    assert 'raise KeyError("no such key")' in text, "with the worker's own lines"
+    for why in ("Caught OddError in", "Caught LocalError in"):
+        with pytest.raises(RuntimeError, match=why):
+            next(batches)
+    with pytest.raises(TypeError, match="cannot pickle"):
+        next(batches)
+    assert next(batches) == 5, "it goes on after an error"
+    with pytest.raises(StopIteration):
+        next(batches)
+
+
+def test_errors_of_init_and_of_samplers() -> None:
+    def init(i: int) -> None:
+        raise ZeroDivisionError("at the start")
+
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError, match="at the start"):
+            next(iter(DataLoader(range(4), num_workers=2, worker_init_fn=init)))
+    batches = iter(DataLoader(range(4), 1, sampler=[0, 1, 9], num_workers=1))
+    assert [next(batches).tolist(), next(batches).tolist()] == [[0], [1]]
+    with pytest.raises(IndexError, match="list gave index 9, which is beyond the 4 samples of ran"):
+        next(batches)
+
+    def indices() -> Iterator[int]:
+        yield 0
+        raise OSError("in the sampler")
+
+    batches = iter(DataLoader(range(4), 1, sampler=indices(), num_workers=2))
+    assert next(batches).tolist() == [0], "it is raised in its turn"
+    with pytest.raises(OSError, match="in the sampler"):
+        next(batches)
+
+
+def test_history_does_not_leave_a_worker() -> None:
+    x = pf.ones(2, requires_grad=True)
+    loader = DataLoader(Do(lambda i: [x, 2 * x][i], 2), None, num_workers=1)
+    batches = iter(loader)
+    assert next(batches).requires_grad
+    with pytest.raises(RuntimeError, match="detach"):
+        next(batches)
+
+
+@pytest.mark.parametrize(
+    ("end", "how"),
+    [
+        (lambda: os._exit(3), "exited with status 3"),
+        (
+            lambda: os.kill(os.getpid(), signal.SIGKILL),
+            "was killed by SIGKILL; the system does that",
+        ),
+        (
+            lambda: faulthandler.disable() or os.kill(os.getpid(), signal.SIGSEGV),
+            "was killed by SIGSEGV",
+        ),
+    ],
+    ids=["exit", "killed", "segfault"],
+)
+def test_death_of_a_worker(end: Any, how: str) -> None:
+    batches = iter(DataLoader(Do(lambda i: end() if i == 2 else i), None, num_workers=2))
+    assert [next(batches), next(batches)] == [0, 1]
+    pid = batches.workers[0].process.pid  # type: ignore[attr-defined]
+    with pytest.raises(RuntimeError, match=rf"worker process 0 \(pid {pid}\) {how}"):
+        next(batches)
+    assert not multiprocessing.active_children(), "the other one ends as well"
+    with pytest.raises(StopIteration):
+        next(batches)
+
+
+def never(i: int) -> None:
+    threading.Event().wait()
+
+
+def test_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_worker, "GRACE", 0.05)  # a worker that is stuck is killed
+    batches = iter(DataLoader(Do(never), 2, num_workers=1, timeout=0.05))
+    with pytest.raises(RuntimeError, match=r"timed out after 0.05 seconds: .* 0 \(pid \d+\)"):
+        next(batches)
+
+
+@pytest.mark.parametrize("how", ["break", "raise", "interrupt"])
+def test_an_abandoned_loop(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    parent = os.getpid()
+
+    def interrupt(i: int) -> Any:
+        if i == 3 and how == "interrupt":
+            os.kill(parent, signal.SIGINT)  # while the parent waits for this batch
+            never(i)
+        return np.zeros(40_000) + i
+
+    def loop() -> None:
+        for batch in DataLoader(Do(interrupt), 1, num_workers=2):
+            if batch[0, 0] == 2 and how != "interrupt":
+                if how == "break":
+                    break
+                raise ZeroDivisionError
+
+    if how == "interrupt":
+        monkeypatch.setattr(of_worker, "GRACE", 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            loop()
+        assert not multiprocessing.active_children(), "though the traceback keeps the loop's frame"
+    elif how == "raise":
+        with pytest.raises(ZeroDivisionError):
+            loop()
+    else:
+        loop()
+
+
+SCRIPT = """
+    import os, signal, threading
+    from pyframe.data import DataLoader, Dataset, worker
+
+    worker.GRACE = 0.2
+
+    class Data(Dataset):
+        def __getitem__(self, i):
+            if i == 3 and {stuck}:
+                threading.Event().wait()
+            return i
+
+        def __len__(self):
+            return 100
+
+    if __name__ == "__main__":
+        batches = iter(DataLoader(Data(), 1, num_workers=2, multiprocessing_context="{method}"))
+        assert [next(batches).tolist(), next(batches).tolist()] == [[0], [1]]
+        {end}
+"""
+
+
+@pytest.mark.parametrize(
+    ("method", "end", "status"),
+    [
+        ("fork", "pass", 0),
+        ("fork", "os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+        ("spawn", "os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+        ("fork", "os.killpg(0, signal.SIGINT)", -signal.SIGINT),  # Ctrl-C
+    ],
+    ids=["end", "killed", "killed-spawn", "interrupted"],
+)
+def test_workers_end_with_the_program(tmp_path: Path, method: str, end: str, status: int) -> None:
+    script = tmp_path / "script.py"
+    stuck = "SIGKILL" in end and method == "fork"
+    script.write_text(textwrap.dedent(SCRIPT).format(method=method, end=end, stuck=stuck))
+    program = subprocess.Popen(
+        [sys.executable, "-W", "error", script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "PYTHONPATH": str(Path(pf.__file__).parents[1])},
+    )
+    # Workers have the same stdout: it ends when the last of them has.
+    output, errors = program.communicate(timeout=60)
+    assert (program.returncode, output) == (status, "")
+    assert ("KeyboardInterrupt" in errors) == (status == -signal.SIGINT), errors
+    assert errors.count("Traceback") == (status == -signal.SIGINT)
+
+
+def test_beside_a_gpu(gpu: str) -> None:
+    x = pf.ones(3, device=gpu)
+    assert (x + 1).tolist() == [2.0] * 3
+    loader = DataLoader(Do(lambda i: pf.full((3,), i) * 2), 2, num_workers=1)
+    assert [b[:, 0].tolist() for b in loader] == [[0, 2], [4, 6], [8, 10], [12, 14]]
+    with pytest.raises(RuntimeError, match="spawn"):
+        next(iter(DataLoader(Do(lambda i: x + i), 2, num_workers=1)))
+    assert (x + 1).tolist() == [2.0] * 3, "the parent's is as it was"
+
+
+def test_fit_with_workers() -> None:
+    x, y = pf.randn(40, 4), pf.arange(40) % 2
+
+    def losses(workers: int) -> Sequence[float]:
+        pf.manual_seed(0)
+        net = pf.nn.Linear(4, 2)
+        loss, optimizer = pf.nn.CrossEntropyLoss(), pf.optim.SGD(net.parameters(), lr=0.1)
+        loader = DataLoader(TensorDataset(x, y), 8, shuffle=True, num_workers=workers)
+        return pf.Model(net, loss, optimizer).fit(loader, 3, device=None, verbose=0).history["loss"]
+
+    assert losses(2) == losses(0)
+
+
+def test_a_page_has_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataloader, "in_browser", lambda: True)
+    monkeypatch.setattr(dataloader, "_told", [])
+    loader = DataLoader(range(4), 2, num_workers=8, timeout=3, persistent_workers=True)
+    with pytest.warns(UserWarning, match="a web page has no worker processes"):
+        assert [b.tolist() for b in loader] == [[0, 1], [2, 3]]
+    assert [b.tolist() for b in loader] == [[0, 1], [2, 3]], "it says so once"
