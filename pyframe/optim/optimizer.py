@@ -1,56 +1,217 @@
 """What all optimizers share: the base class owns the traversal, a subclass writes the formula.
 
-The learning rate stays a Python number in `param_groups`; what changes from step to step reaches
-the device as scalars of the recorded program or as tensors, so that equal steps plan nothing.
+A subclass names its options with the intervals that they lie in, and writes one step of its formula
+for the parameters of a group. What changes from step to step reaches the device as scalars of the
+recorded program or as tensors, so that equal steps plan nothing.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
 import math
+import warnings
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from itertools import chain
+from typing import Any, ClassVar
 
 import pyframe as pf
+from pyframe.autograd import graph
+from pyframe.autograd.graph import RemovableHandle
 from pyframe.devices import mode
 from pyframe.graph.capture import outside
-from pyframe.graph.fed import Number, is_number
+from pyframe.graph.fed import Number, apply, is_number
 from pyframe.tensor import Tensor, no_grad
 
-__all__ = ["Optimizer"]
+__all__ = [
+    "Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",
+]  # fmt: skip
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()  # the default of an option that each group has to give
+
+_pre_hooks: list[Callable[..., Any]] = []  # of all optimizers
+_post_hooks: list[Callable[..., Any]] = []
+_HOOKS = tuple(
+    f"_optimizer_{what}_{when}_hooks"
+    for what in ("step", "state_dict", "load_state_dict")
+    for when in ("pre", "post")
+)
+_WORDS = {"lr": "learning rate", "eps": "epsilon value", "betas": "beta parameter"}
+
+
+def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Before each step of any optimizer call hook(optimizer, args, kwargs); see
+    Optimizer.register_step_pre_hook."""
+    return RemovableHandle(_pre_hooks, hook)
+
+
+def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """After each step of any optimizer call hook(optimizer, args, kwargs)."""
+    return RemovableHandle(_post_hooks, hook)
+
+
+def _hooked(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A `step` with the hooks around it, those of the class that the object is of."""
+
+    @functools.wraps(fn)
+    def step(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if type(self).step is not step:  # a subclass's step calls this one
+            return fn(self, *args, **kwargs)
+        if mode.capture is not None:
+            mode.capture.watch(lambda: graph.changes)
+        args = (self, *args)
+        for hook in (*_pre_hooks, *self._optimizer_step_pre_hooks):
+            result = hook(self, args, kwargs)
+            if result is not None:
+                if not isinstance(result, tuple) or len(result) != 2:
+                    raise RuntimeError(
+                        f"{type(self).__name__}.step: a pre-hook must return None or a tuple of "
+                        f"(new_args, new_kwargs), got {result!r}"
+                    )
+                args, kwargs = result
+        out = fn(*args, **kwargs)
+        for hook in (*self._optimizer_step_post_hooks, *_post_hooks):
+            hook(self, args, kwargs)
+        return out
+
+    return step
 
 
 def _kind(x: Any) -> str:
     return f"the class {x.__name__}" if isinstance(x, type) else type(x).__name__
 
 
-class Optimizer:
-    """Base of all optimizers: parameter groups, state, and the walk over them."""
+def nonzero(option: Any) -> bool:
+    """Whether an option acts at all; a tensor, which is not looked at, always does."""
+    return isinstance(option, Tensor) or bool(option != 0)
 
-    _opt_called = False  # whether `step` was called: a scheduler warns where it was not
+
+def scalar(option: Any) -> Any:
+    """An option; a tensor of one element has no dims."""
+    return option.reshape(()) if isinstance(option, Tensor) and option.ndim else option
+
+
+def one_minus_power(beta: Any, t: Tensor) -> Tensor:
+    """1 - beta^t as -expm1(t log(beta)): the difference would lose most digits."""
+    log = beta.log() if isinstance(beta, Tensor) else apply(_log, beta)
+    return -pf.expm1(t * log)
+
+
+def _log(beta: float) -> float:
+    return math.log(beta) if beta else -math.inf
+
+
+class State:
+    """What an optimizer keeps for a parameter, each entry made when it is first needed.
+
+    Entries of a complex parameter are seen as pairs of real numbers, as the parameter is."""
+
+    __slots__ = ("_complex", "_entries", "_rebinds", "of")
+
+    def __init__(self, entries: dict[str, Any], of: Tensor, rebinds: Any = False) -> None:
+        """`rebinds`: an update makes a new tensor, which autograd can follow."""
+        self._entries = entries
+        self.of = of
+        self._rebinds = rebinds
+        self._complex = of.dtype.is_complex
+
+    def get(self, name: str, make: Callable[[Tensor], Tensor]) -> Tensor:
+        """An entry, at first what `make` gives for the parameter."""
+        found: Tensor | None = self._entries.get(name)
+        if found is None:
+            with outside(), no_grad():
+                found = self._entries[name] = make(self.of)
+        return pf.view_as_real(found) if self._complex and found.is_complex() else found
+
+    def zeros(self, name: str) -> Tensor:
+        """An entry, zeros at first."""
+        return self.get(name, pf.zeros_like)
+
+    def full(self, name: str, value: Any) -> Tensor:
+        """An entry, full of a number at first."""
+
+        def make(of: Tensor) -> Tensor:
+            x = float(value)
+            return pf.full_like(of, complex(x, x) if self._complex else x)
+
+        return self.get(name, make)
+
+    def put(self, name: str, value: Tensor) -> Tensor:
+        """Write to an entry, which was got before; returns it."""
+        if self._rebinds:
+            self._entries[name] = pf.view_as_complex(value) if self._complex else value
+            return value
+        return self.get(name, pf.zeros_like).copy_(value)
+
+    def average(self, name: str, x: Tensor, keep: Any, rest: Any = None) -> Tensor:
+        """An entry that follows `x`: keep * entry + rest * x, or + x alone."""
+        old = self._entries.get(name)
+        if old is None or self._complex:
+            old = self.zeros(name)
+        if rest is not None:
+            x = x * rest
+        return self.put(name, old * keep + x) if self._rebinds else old.mul_(keep).add_(x)
+
+
+class Optimizer:
+    """Base of all optimizers: parameter groups, state, and the walk over them.
+
+    `defaults` are the options of groups that don't give their own.
+    """
+
+    _ranges: ClassVar[Mapping[str, str]] = {}  # in which intervals the options lie: "[0, 1)"
+    _counters: ClassVar[tuple[str, ...]] = ("step",)  # entries that parameters have in common
+    _decays = True  # the option weight_decay is taken care of here
+
+    _optimizer_step_pre_hooks: list[Callable[..., Any]]
+    _optimizer_step_post_hooks: list[Callable[..., Any]]
+    _optimizer_state_dict_pre_hooks: list[Callable[..., Any]]
+    _optimizer_state_dict_post_hooks: list[Callable[..., Any]]
+    _optimizer_load_state_dict_pre_hooks: list[Callable[..., Any]]
+    _optimizer_load_state_dict_post_hooks: list[Callable[..., Any]]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:
+            cls.step = _hooked(cls.__dict__["step"])  # type: ignore[method-assign]
 
     def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+        name = type(self).__name__
+        self._check_options(defaults)
         hint = self._hint(params)
         if hint:
             raise TypeError(
-                f"{type(self).__name__}: params argument given to the optimizer should be an "
+                f"{name}: params argument given to the optimizer should be an "
                 f"iterable of Tensors or dicts, but got {_kind(params)}{hint}"
             )
         self.defaults = defaults
-        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        for hooks in _HOOKS:
+            setattr(self, hooks, [])
+        self.state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         groups = list(params)
         if not groups:
             raise ValueError(
-                f"{type(self).__name__}: optimizer got an empty parameter list; net.parameters() "
+                f"{name}: optimizer got an empty parameter list; net.parameters() "
                 "gives them once, and finds no layers in a plain list (make it an nn.ModuleList)"
             )
         if not isinstance(groups[0], dict):
             groups = [{"params": groups}]
         for group in groups:
             self.add_param_group(group)
+        for other in ("differentiable", "foreach"):
+            if defaults.get("fused") and defaults.get(other):
+                raise RuntimeError(
+                    f"{name}: fused=True goes without {other}=True; give one of them"
+                )
 
     @staticmethod
     def _hint(params: Any) -> str:
@@ -65,50 +226,96 @@ class Optimizer:
             return "; give net.parameters()"
         return "; call it: net.parameters()" if callable(params) else "; give net.parameters()"
 
-    def _check(self, what: str, value: Any, below: float = math.inf, low: float = 0) -> None:
-        """TypeError for an option that is no number, ValueError unless low <= it < below."""
-        name = type(self).__name__
-        bounds = [f"at least {low:g}"] if low > -math.inf else []
-        bounds += [f"below {below:g}"] if below < math.inf else []
-        expected = f"expected a number {' and '.join(bounds)}".rstrip()
+    def _check(self, what: str, value: Any, interval: str) -> None:
+        """TypeError for an option that is no number, ValueError unless it lies in "[low, high)"."""
+        invalid = f"{type(self).__name__}: Invalid {what}: "
+        expected = f"; expected a number in {interval}"
+        if isinstance(value, Tensor) and value.numel() != 1:
+            raise ValueError(f"{invalid}a tensor of {value.numel()} elements{expected}")
+        low, high = map(float, interval[1:-1].split(","))
         try:
-            fits = bool(low <= value) and (below == math.inf or bool(value < below))
+            fits = bool(low <= value if interval[0] == "[" else low < value)
+            fits = fits and bool(value <= high if interval[-1] == "]" else value < high)
         except (TypeError, RuntimeError, ValueError):
-            raise TypeError(f"{name}: Invalid {what}: {value!r}; {expected}") from None
+            raise TypeError(f"{invalid}{value!r}{expected}") from None
         if not fits:
-            raise ValueError(f"{name}: Invalid {what}: {value}; {expected}")
+            raise ValueError(f"{invalid}{value}{expected}")
+
+    def _check_options(self, options: Mapping[str, Any]) -> None:
+        """TypeError or ValueError for options that `_update` can't work with."""
+        for name, interval in self._ranges.items():
+            value, what = options[name], _WORDS.get(name, f"{name} value")
+            if name != "betas":
+                self._check(what, value, interval)
+                continue
+            if not isinstance(value, (tuple, list)) or len(value) != 2:
+                raise (ValueError if isinstance(value, (tuple, list)) else TypeError)(
+                    f"{type(self).__name__}: Invalid betas: expected two numbers in {interval}, "
+                    f"such as (0.9, 0.999), got {value!r}"
+                )
+            for i, beta in enumerate(value):
+                self._check(f"{what} at index {i}", beta, interval)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with options of their own. TypeError/ValueError for what can't be one."""
+        """Add parameters, or (name, parameter) pairs, with options of their own.
+
+        TypeError or ValueError for what can't be one; UserWarning if a parameter is there twice."""
+        name = type(self).__name__
         if not isinstance(param_group, dict):
-            raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
-        group = dict(param_group)
+            raise TypeError(f"{name}: param_group must be a dict, but got {_kind(param_group)}")
+        group = param_group
         if "params" not in group:
             raise KeyError(f"params: a parameter group needs them beside {sorted(group)}")
         found = group["params"]
         if isinstance(found, set):
             raise TypeError(
-                "optimizer parameters need to be organized in ordered collections, but the "
-                "ordering of tensors in sets will change between runs. Please use a list instead."
+                f"{name}: optimizer parameters need an order, and the ordering of tensors in sets "
+                "changes between runs; use a list"
             )
         items = [found] if isinstance(found, Tensor) else list(found)
         params = [p[1] if isinstance(p, tuple) else p for p in items]
-        known = {id(p) for g in self.param_groups for p in g["params"]}
+        names = [p[0] for p in items if isinstance(p, tuple)]
+        if names and len(names) < len(items):
+            raise ValueError(
+                f"{name}: all parameters of an optimizer have names or none has; {len(names)} of "
+                f"{len(items)} have one"
+            )
         for p in params:
             if not isinstance(p, Tensor):
                 hint = "; give net.parameters()" if hasattr(p, "parameters") else ""
                 raise TypeError(
-                    f"{type(self).__name__}: optimizer can only optimize Tensors, but one of the "
+                    f"{name}: optimizer can only optimize Tensors, but one of the "
                     f"params is {_kind(p)}{hint}"
                 )
-            if not p.is_leaf:
-                raise ValueError("can't optimize a non-leaf Tensor")
-            if id(p) in known:
-                raise ValueError("some parameters appear in more than one parameter group")
+            if not (self.defaults.get("differentiable") or p.is_leaf or p.retains_grad):
+                raise ValueError(
+                    f"{name}: can't optimize a non-leaf Tensor; give what it was computed from, or "
+                    "its .detach()"
+                )
+        for option, value in self.defaults.items():
+            if value is required and option not in group:
+                raise ValueError(f"{name}: a parameter group has to give the option {option}")
         if len({id(p) for p in params}) < len(params):
-            raise ValueError("a parameter group holds the same parameter twice")
+            warnings.warn(
+                f"{name}: a parameter group with duplicate parameters; each of them is updated "
+                "as often as it is there",
+                stacklevel=3,
+            )
+        known = {id(p) for g in self.param_groups for p in g["params"]}
+        if any(id(p) in known for p in params):
+            raise ValueError(f"{name}: some parameters appear in more than one parameter group")
+        named = bool(names) or "param_names" in group
+        if any(("param_names" in g) != named for g in self.param_groups):
+            raise ValueError(
+                f"{name}: all groups of an optimizer have parameter names or none has; this one is "
+                f"{'with' if named else 'without'} names"
+            )
         group["params"] = params
-        self.param_groups.append({**self.defaults, **group})
+        if names:
+            group["param_names"] = names
+        for option, value in self.defaults.items():
+            group.setdefault(option, value)
+        self.param_groups.append(group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients, or set them to zero."""
@@ -122,16 +329,18 @@ class Optimizer:
                     else:
                         p.grad.detach_().zero_()
 
+    @_hooked
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient; returns what `closure` returns."""
         loss = None
-        self._opt_called = True
         if closure is not None:
             with pf.enable_grad():
                 loss = closure()
-        with no_grad():
+        with pf.enable_grad() if self.defaults.get("differentiable") else no_grad():
             for i, group in enumerate(self.param_groups):
                 params = [p for p in group["params"] if p.grad is not None]
+                if len(params) < len(group["params"]):
+                    self._part(group["params"], params)
                 if params:
                     try:
                         if mode.capture is None:
@@ -147,13 +356,44 @@ class Optimizer:
         pf.flush()
         return loss
 
-    def _check_options(self, options: Mapping[str, Any]) -> None:
-        """TypeError or ValueError for options that `_update` can't work with."""
-
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
         """Write one step of the formula for the parameters of a group. Within pf.compile its
         options are Numbers, asked for again at each replay."""
         raise NotImplementedError
+
+    def _each(
+        self, group: Mapping[str, Any], params: list[Tensor]
+    ) -> Iterator[tuple[Tensor, Tensor, State]]:
+        """(parameter, gradient, state), with `maximize` and `weight_decay` taken care of; complex
+        ones are pairs of real numbers."""
+        maximize, fused, rebinds = map(group.get, ("maximize", "fused", "differentiable"))
+        if rebinds and group.get("foreach"):
+            raise AssertionError(
+                f"{type(self).__name__}: differentiable=True goes without foreach=True"
+            )
+        decay = group.get("weight_decay", 0) if self._decays else 0
+        decays = nonzero(decay)
+        shrink = None
+        if decays and group.get("decoupled_weight_decay"):
+            shrink = 1 - scalar(group["lr"]) * decay
+        for p in params:
+            state = State(self.state[p], p, rebinds)
+            g = p.grad
+            assert g is not None
+            if state._complex:
+                p, g = pf.view_as_real(p), pf.view_as_real(g)
+            if fused and (state._complex or not p.is_floating_point()):
+                raise RuntimeError(
+                    f"{type(self).__name__}: fused=True needs floating point parameters, got one "
+                    f"of {p.dtype}"
+                )
+            if maximize:
+                g = -g
+            if shrink is not None:
+                p.mul_(shrink)
+            elif decays:  # a tensor as factor may need the value that p has now
+                g = g + (p.clone() if isinstance(decay, Tensor) else p) * decay
+            yield p, g, state
 
     def _has(self, p: Tensor, name: str) -> bool:
         """Whether the state of `p` has an entry: within pf.compile, another answer means another
@@ -162,113 +402,238 @@ class Optimizer:
 
         def known() -> bool:
             optimizer, param = me(), of()
-            return optimizer is not None and param is not None and name in optimizer.state[param]
+            return (
+                optimizer is not None
+                and param is not None
+                and optimizer.state[param].get(name) is not None
+            )
 
         return known() if mode.capture is None else bool(mode.capture.watch(known))
 
-    def _zeros(self, p: Tensor, name: str) -> Tensor:
-        """An entry of the state of `p`, zeros when it is first needed."""
-        state = self.state[p]
-        if name not in state:
-            with outside(), no_grad():
-                state[name] = pf.zeros_like(p)
-        found: Tensor = state[name]
-        return found
+    def _steps(self, params: list[Tensor], **first: Any) -> list[Any]:
+        """Count this step: (step, …, the parameters that have taken as many), mostly one row.
 
-    def _steps(self, params: list[Tensor]) -> list[tuple[Tensor, list[Tensor]]]:
-        """Count this step: (step, the parameters that have taken as many), mostly one pair.
-
-        Parameters that are stepped together share one counter tensor."""
-        groups: dict[int, tuple[Tensor, list[Tensor]]] = {}
-        fresh: dict[Any, Tensor] = {}
+        Parameters that are stepped together share the tensors of the class's `_counters`; what the
+        others than the step begin with is in `first`."""
+        groups: dict[int, tuple[dict[str, Any], list[Tensor]]] = {}
         for p in params:
-            step = self.state[p].get("step")
-            if step is None:
-                if p.device not in fresh:
-                    with outside():
-                        fresh[p.device] = pf.zeros((), device=p.device)
-                step = self.state[p]["step"] = fresh[p.device]
-            groups.setdefault(id(step), (step, []))[1].append(p)
-        for step, _ in groups.values():
-            step.add_(1)
-        return list(groups.values())
+            state = self.state[p]
+            if "step" not in state:
+                self._begin(params, **first)
+            groups.setdefault(id(state["step"]), (state, []))[1].append(p)
+        rows = []
+        for state, together in groups.values():
+            t = state["step"].add_(1)
+            if together[0].dtype is pf.float64:
+                t = t.double()
+            elif pf.is_grad_enabled():  # what it is now may be needed later
+                t = t.clone()
+            rows.append((t, *(state[name] for name in self._counters[1:]), together))
+        return rows
+
+    def _begin(self, params: list[Tensor], **first: Any) -> None:
+        """Make the counters of the parameters that have none yet."""
+        fresh: dict[Any, dict[str, Tensor]] = {}
+        for p in params:
+            if "step" in self.state[p]:
+                continue
+            kind = p.device, p.dtype is pf.float64
+            if kind not in fresh:
+                wide = pf.get_default_dtype() is pf.float64 and p.device.type == "cpu"
+                dtype = pf.float64 if wide else pf.float32
+                with outside(), no_grad():
+                    fresh[kind] = {
+                        name: pf.full((), float(first.get(name, 0)), dtype=dtype, device=p.device)
+                        for name in self._counters
+                    }
+            self.state[p].update(fresh[kind])
+
+    def _part(self, group: list[Tensor], present: list[Tensor]) -> None:
+        """Parameters of a group that sit a step out no longer count with those that take it."""
+        counting = {id(self.state[p].get("step")) for p in present}
+        copies: dict[int, dict[str, Tensor]] = {}
+        for p in group:
+            state = self.state.get(p, {}) if p.grad is None else {}
+            step = state.get("step")
+            if step is not None and id(step) in counting:
+                if id(step) not in copies:
+                    with outside(), no_grad():
+                        copies[id(step)] = {n: state[n].clone() for n in self._counters}
+                state.update(copies[id(step)])
+
+    def _after(self, when: str, hook: Callable[..., Any], prepend: bool) -> RemovableHandle:
+        hooks = getattr(self, f"_optimizer_{when}_hooks")
+        handle = RemovableHandle(hooks, hook)
+        if prepend:
+            hooks.insert(0, hooks.pop())
+        return handle
+
+    def register_step_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """Before each step call hook(optimizer, args, kwargs), args with the optimizer; what it
+        gives but None, a pair, are the args and kwargs of the step. The handle removes it."""
+        return self._after("step_pre", hook, False)
+
+    def register_step_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        """After each step call hook(optimizer, args, kwargs)."""
+        return self._after("step_post", hook, False)
+
+    def register_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Before each state_dict() call hook(optimizer)."""
+        return self._after("state_dict_pre", hook, prepend)
+
+    def register_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call hook(optimizer, state_dict); what it gives but None is what state_dict() gives."""
+        return self._after("state_dict_post", hook, prepend)
+
+    def register_load_state_dict_pre_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """Call hook(optimizer, state_dict); what it gives but None is loaded."""
+        return self._after("load_state_dict_pre", hook, prepend)
+
+    def register_load_state_dict_post_hook(
+        self, hook: Callable[..., Any], prepend: bool = False
+    ) -> RemovableHandle:
+        """After each load_state_dict() call hook(optimizer)."""
+        return self._after("load_state_dict_post", hook, prepend)
 
     def state_dict(self) -> dict[str, Any]:
         """{'state': by parameter number, 'param_groups'}, as PyTorch's."""
+        for hook in self._optimizer_state_dict_pre_hooks:
+            hook(self)
         number: dict[int, int] = {}
-        for group in self.param_groups:
-            for p in group["params"]:
-                number[id(p)] = len(number)
+        for i, p in enumerate(chain.from_iterable(g["params"] for g in self.param_groups)):
+            number.setdefault(id(p), i)
         groups = [
             {**{k: v for k, v in g.items() if k != "params"},
              "params": [number[id(p)] for p in g["params"]]}
             for g in self.param_groups
         ]  # fmt: skip
-        state = {number[id(p)]: dict(s) for p, s in self.state.items() if id(p) in number}
-        return {"state": state, "param_groups": groups}
+        state = {
+            number[id(p)] if isinstance(p, Tensor) else p: dict(s)
+            for p, s in self.state.items()
+            if id(p) in number or not isinstance(p, Tensor)
+        }
+        out: dict[str, Any] = {"state": state, "param_groups": groups}
+        for hook in self._optimizer_state_dict_post_hooks:
+            result = hook(self, out)
+            out = out if result is None else result
+        return out
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a state_dict. ValueError if its groups don't fit; then nothing is loaded."""
+        """Take over a copy of a state_dict, on the devices and with the dtypes of the parameters.
+
+        ValueError if its groups or its tensors don't fit; then nothing is loaded."""
+        state_dict = copy.copy(state_dict)
+        for hook in self._optimizer_load_state_dict_pre_hooks:
+            result = hook(self, state_dict)
+            state_dict = state_dict if result is None else result
+        name = type(self).__name__
         fits = isinstance(state_dict, Mapping)
         if not fits or "param_groups" not in state_dict or "state" not in state_dict:
             seen = f"the keys {list(state_dict)[:5]}" if fits else _kind(state_dict)
             raise (KeyError if fits else TypeError)(
-                f"{type(self).__name__}.load_state_dict: expected what an optimizer's state_dict() "
+                f"{name}.load_state_dict: expected what an optimizer's state_dict() "
                 f"gives, with 'param_groups' and 'state', got {seen}"
             )
         groups = state_dict["param_groups"]
         if len(groups) != len(self.param_groups):
-            raise ValueError("loaded state dict has a different number of parameter groups")
-        params: dict[int, Tensor] = {}
-        for own, new in zip(self.param_groups, groups, strict=True):
+            raise ValueError(
+                f"{name}: loaded state dict has a different number of parameter groups: "
+                f"{len(groups)}, expected {len(self.param_groups)}"
+            )
+        params: dict[Any, tuple[int, Tensor]] = {}
+        for i, (own, new) in enumerate(zip(self.param_groups, groups, strict=True)):
             if len(own["params"]) != len(new["params"]):
                 raise ValueError(
-                    "loaded state dict contains a parameter group that doesn't match the size of "
-                    f"optimizer's group: {len(new['params'])} parameters, expected "
+                    f"{name}: loaded state dict contains a parameter group that doesn't match the "
+                    f"size of optimizer's group: {len(new['params'])} parameters, expected "
                     f"{len(own['params'])}"
                 )
-            params.update(zip(new["params"], own["params"], strict=True))
-        moved: dict[tuple[int, Any], Tensor] = {}  # a counter that parameters shared stays shared
+            params.update(zip(new["params"], ((i, p) for p in own["params"]), strict=True))
 
-        def take(name: str, value: Any, p: Tensor) -> Any:
-            if name == "step" and isinstance(value, int | float):
-                value = pf.tensor(float(value))  # as PyTorch before 1.12 kept it
-            if not isinstance(value, Tensor):
-                return copy.deepcopy(value)
-            key = (id(value), p.device)
-            if key not in moved:
-                dtype = value.dtype if name == "step" else p.dtype
-                moved[key] = value.detach().to(p.device, dtype).clone()
-            return moved[key]
-
-        state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
+        state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
+        shared: dict[Any, dict[str, Any]] = {}  # counters that are alike, for those of a group
         for key, values in state_dict["state"].items():
             if key not in params:
-                raise ValueError(f"loaded state dict names parameter {key}, which no group has")
-            p = params[key]
-            for name, v in values.items():
-                if name != "step" and isinstance(v, Tensor) and v.shape != p.shape:
+                if isinstance(key, int):
                     raise ValueError(
-                        f"loaded state dict: {name} of parameter {key} has shape {list(v.shape)}, "
-                        f"expected {list(p.shape)}"
+                        f"{name}: loaded state dict names parameter {key}, which no group has"
                     )
-            state[p] = {name: take(name, v, p) for name, v in values.items()}
-        self.state = state
-        for own, new in zip(self.param_groups, groups, strict=True):
-            own.update({k: copy.deepcopy(v) for k, v in new.items() if k != "params"})
+                state[key] = copy.deepcopy(values)
+                continue
+            i, p = params[key]
+            taken = {k: self._taken(f"{k} of parameter {key}", k, v, p) for k, v in values.items()}
+            if all(isinstance(taken.get(k), Tensor) for k in self._counters):
+                counters = {k: taken[k] for k in self._counters}
+                alike = (i, p.device, p.dtype is pf.float64), *map(Tensor.item, counters.values())
+                taken.update(shared.setdefault(alike, counters))
+            state[p] = taken
+        loaded = [{k: copy.deepcopy(v) for k, v in g.items() if k != "params"} for g in groups]
+        for own, options in zip(self.param_groups, loaded, strict=True):
+            own.update(options)
+        self.__setstate__({"state": state, "param_groups": self.param_groups})
+        for hook in self._optimizer_load_state_dict_post_hooks:
+            hook(self)
+
+    def _taken(self, what: str, name: str, value: Any, p: Tensor) -> Any:
+        """A copy of an entry of a state_dict for the state of `p`."""
+        if name in self._counters and is_number(value):
+            value = pf.tensor(float(value))  # as PyTorch before 1.12 kept it
+        if isinstance(value, dict):
+            return {k: self._taken(what, k, v, p) for k, v in value.items()}
+        if isinstance(value, (list, tuple)):
+            return type(value)(self._taken(what, "", v, p) for v in value)
+        if not isinstance(value, Tensor):
+            return copy.deepcopy(value)
+        if not self._fits(value, p):
+            raise ValueError(
+                f"{type(self).__name__}: loaded state dict: {what} has shape {list(value.shape)}, "
+                f"expected {list(p.shape)}"
+            )
+        keeps = name in self._counters or not p.is_floating_point()
+        return value.detach().to(p.device, value.dtype if keeps else p.dtype).clone()
+
+    def _fits(self, value: Tensor, p: Tensor) -> bool:
+        """Whether a tensor may be an entry of the state of `p`: it is as large, or a mean of it."""
+        lengths = zip(reversed(value.shape), reversed(p.shape), strict=False)
+        return value.ndim <= p.ndim and all(n in (1, m) for n, m in lengths)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: self.__dict__[k] for k in ("defaults", "state", "param_groups")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        for hooks in _HOOKS:
+            self.__dict__.setdefault(hooks, [])
+        for group in self.param_groups:  # an older one may lack options
+            for option, value in self.defaults.items():
+                group.setdefault(option, value)
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ("]
+        text = f"{type(self).__name__} ("
         for i, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {i}")
-            lines += [f"    {k}: {group[k]}" for k in sorted(group) if k != "params"]
-        return "\n".join([*lines, ")"])
+            text += f"\nParameter Group {i}\n"
+            text += "".join(f"    {k}: {group[k]}\n" for k in sorted(group) if k != "params")
+        return text + ")"
 
 
 def _number(option: Any) -> Any:
     """An option that is a tensor, as a number."""
     with outside():
         return option.item() if isinstance(option, Tensor) else option
+
+
+def _is_fed(option: Any) -> bool:
+    """Whether a capture takes an option for a number that each replay asks for again: also a
+    tensor on the host that nobody differentiates for."""
+    if not isinstance(option, Tensor):
+        return is_number(option)
+    return option.numel() == 1 and option.device.type == "cpu" and not option.requires_grad
 
 
 class _Live(Mapping[str, Any]):
@@ -293,14 +658,16 @@ class _Live(Mapping[str, Any]):
             elif isinstance(value, (tuple, list)):
                 self._tuples.append(name)
                 value = type(value)(
-                    Number(lambda k=k: get()[k]) if is_number(v) else v for k, v in enumerate(value)
+                    Number(lambda k=k: _number(get()[k])) if _is_fed(v) else scalar(v)
+                    for k, v in enumerate(value)
                 )
-            elif is_number(value) or (isinstance(value, Tensor) and value.numel() == 1):
+            elif _is_fed(value):
                 self._numbers.append(name)
-                value = Number(get if is_number(value) else lambda: _number(get()))
+                value = Number(lambda: _number(get())) if isinstance(value, Tensor) else Number(get)
             else:
                 flag = isinstance(value, (bool, str, type(None)))
                 (self._flags if flag else self._others).append(name)
+                value = scalar(value)
             self._read[name] = value
         return self._read[name]
 
@@ -314,7 +681,7 @@ class _Live(Mapping[str, Any]):
             get = ref().param_groups[i].__getitem__  # type: ignore[union-attr]
             out = [*map(type, map(get, numbers)), *map(get, flags)]
             for name in tuples:
-                out += map(type, get(name))
+                out += [type(v) if _is_fed(v) else id(v) for v in get(name)]
             for name in others:
                 out.append(id(get(name)))
             return out

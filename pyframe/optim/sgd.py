@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
-from pyframe.optim.optimizer import Optimizer
+import pyframe as pf
+from pyframe.optim.optimizer import Optimizer, nonzero, scalar
 from pyframe.tensor import Tensor
 
 
@@ -16,23 +16,26 @@ class SGD(Optimizer):
     https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html
     """
 
+    _ranges: ClassVar = {
+        "lr": "[0, inf]", "momentum": "[0, inf]", "dampening": "[-inf, inf]",
+        "weight_decay": "[0, inf]",
+    }  # fmt: skip
+
     def __init__(
-        self, params: Iterable[Any], lr: float = 1e-3, momentum: float = 0, dampening: float = 0,
-        weight_decay: float = 0, nesterov: bool = False, *, maximize: bool = False,
+        self, params: Iterable[Any], lr: float | Tensor = 1e-3, momentum: float = 0,
+        dampening: float = 0, weight_decay: float | Tensor = 0, nesterov: bool = False, *,
+        maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
+        fused: bool | None = None,
     ) -> None:  # fmt: skip
-        options = {
+        super().__init__(params, {
             "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-            "nesterov": nesterov, "maximize": maximize,
-        }  # fmt: skip
-        self._check_options(options)
-        super().__init__(params, options)
+            "nesterov": nesterov, "maximize": maximize, "foreach": foreach,
+            "differentiable": differentiable, "fused": fused,
+        })  # fmt: skip
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
+        super()._check_options(options)
         momentum, dampening = options["momentum"], options["dampening"]
-        self._check("learning rate", options["lr"])
-        self._check("momentum value", momentum)
-        self._check("dampening value", dampening, low=-math.inf)
-        self._check("weight_decay value", options["weight_decay"])
         if options["nesterov"] and (momentum <= 0 or dampening != 0):
             raise ValueError(
                 "SGD: Nesterov momentum requires a momentum and zero dampening; expected momentum "
@@ -40,21 +43,15 @@ class SGD(Optimizer):
             )
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
-        lr, momentum, decay = group["lr"], group["momentum"], group["weight_decay"]
-        undamped = 1 - group["dampening"]
-        decays, moves, dampens = decay != 0, momentum != 0, undamped != 1
-        nesterov, maximize = group["nesterov"], group["maximize"]
-        for p in params:
-            assert p.grad is not None
-            g = -p.grad if maximize else p.grad
-            if decays:
-                g = g + p * decay
+        lr, momentum, nesterov = scalar(group["lr"]), group["momentum"], group["nesterov"]
+        undamped, moves = 1 - group["dampening"], nonzero(momentum)
+        dampens = undamped != 1 or pf.is_grad_enabled()
+        for p, g, own in self._each(group, params):
             if moves:
-                state = self.state[p]
-                if dampens and not self._has(p, "momentum_buffer"):  # the first is not damped
-                    v = state["momentum_buffer"] = g.clone()
+                if dampens and not self._has(own.of, "momentum_buffer"):
+                    # the first is not damped, and nobody differentiates for it
+                    v = own.put("momentum_buffer", g.detach().clone())
                 else:
-                    v = self._zeros(p, "momentum_buffer")
-                    v.mul_(momentum).add_(g * undamped if dampens else g)
+                    v = own.average("momentum_buffer", g, momentum, undamped if dampens else None)
                 g = g + v * momentum if nesterov else v
             p.sub_(g * lr)

@@ -267,7 +267,7 @@ def test_errors() -> None:
         (lambda: optim.Adam([3]), TypeError, "can only optimize Tensors"),
         (lambda: optim.Adam([p * 2]), ValueError, "can't optimize a non-leaf"),
         (lambda: optim.Adam([{"params": [p]}, {"params": [p]}]), ValueError, "more than one"),
-        (lambda: optim.Adam([p, p]), ValueError, "holds the same parameter twice"),
+        (lambda: optim.Adam([p, p]), UserWarning, "duplicate parameters"),
         (lambda: optim.Adam([{"params": {p}}]), TypeError, "ordering of tensors in sets"),
         (lambda: optim.Adam([p]).add_param_group([p]), TypeError, "param_group must be a dict"),
         (lambda: optim.SGD([p], momentum=-1), ValueError, "Invalid momentum value: -1"),

@@ -1,0 +1,46 @@
+"""Adagrad."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from pyframe.optim.optimizer import Optimizer, State, scalar
+from pyframe.tensor import Tensor
+
+
+class Adagrad(Optimizer):
+    """s = s + g^2; p -= lr / (1 + (t - 1) lr_decay) * g / (sqrt(s) + eps).
+
+    Duchi et al. 2011, https://jmlr.org/papers/v12/duchi11a.html. The state is made at once.
+    """
+
+    _ranges: ClassVar = {
+        "lr": "[0, inf]", "lr_decay": "[0, inf]", "weight_decay": "[0, inf]",
+        "initial_accumulator_value": "[0, inf]", "eps": "[0, inf]",
+    }  # fmt: skip
+
+    def __init__(
+        self, params: Iterable[Any], lr: float | Tensor = 1e-2, lr_decay: float = 0,
+        weight_decay: float = 0, initial_accumulator_value: float = 0, eps: float = 1e-10,
+        foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(params, {
+            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "fused": fused,
+        })  # fmt: skip
+        for group in self.param_groups:
+            self._begin(group["params"])
+            for p in group["params"]:
+                State(self.state[p], p).full("sum", initial_accumulator_value)
+
+    def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
+        lr, lr_decay, eps = scalar(group["lr"]), group["lr_decay"], group["eps"]
+        first = self.defaults["initial_accumulator_value"]
+        for t, together in self._steps(params):
+            rate = lr / (1 + (t - 1) * lr_decay)
+            for p, g, own in self._each(group, together):
+                s = own.put("sum", own.full("sum", first) + g * g)
+                p.sub_(g / (s.sqrt() + eps) * rate)

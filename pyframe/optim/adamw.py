@@ -1,0 +1,3 @@
+"""AdamW, which lies beside Adam."""
+
+from pyframe.optim.adam import AdamW as AdamW
