@@ -582,8 +582,8 @@ def norm(
 
     A norm of 0 has the gradient 0. RuntimeError for ints.
     """
-    if dim is not None and not isinstance(dim, int) and len(dim) > 2:
-        raise RuntimeError(f"norm: dim must name one or two dims, got {tuple(dim)}")
+    if p == "fro" and dim is not None and not isinstance(dim, int) and len(dim) > 2:
+        raise RuntimeError(f"norm: 'fro' is of one or two dims, got {tuple(dim)}; p=2 of any")
     if p == "nuc":
         return _nuclear(input if dtype is None else input.to(dtype), dim, keepdim)
     if isinstance(p, str) and p != "fro":

@@ -158,13 +158,14 @@ class ParametrizationList(ModuleList):
 
 
 def _deepcopy(self: Module, memo: dict[int, Any]) -> Module:
-    """A copy; its class, made for this module, is shared."""
+    """A copy, with a class of its own too: the properties of one are not those of the other."""
     if id(self) in memo:
         return memo[id(self)]
-    twin = type(self).__new__(type(self))
+    kind = type(self)
+    twin: Any = kind.__new__(type(kind.__name__, kind.__bases__, dict(vars(kind))))
     memo[id(self)] = twin
     twin.__dict__.update(deepcopy(self.__dict__, memo))
-    for slot in copyreg._slotnames(type(self)):  # type: ignore[attr-defined]
+    for slot in copyreg._slotnames(kind):  # type: ignore[attr-defined]
         if hasattr(self, slot):
             setattr(twin, slot, deepcopy(getattr(self, slot), memo))
     return twin

@@ -1,0 +1,811 @@
+"""nn.utils: scenarios that run in both frameworks, beside each other."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import pickle
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe import nn, optim
+
+Lib = Any  # pyframe or torch
+
+
+class Numbers:
+    """The same arrays for both frameworks."""
+
+    def __init__(self, lib: Lib) -> None:
+        self.lib, self.rng = lib, np.random.default_rng(5)
+
+    def __call__(self, *shape: int) -> Any:
+        return self.lib.from_numpy(self.rng.standard_normal(shape).astype(np.float32))
+
+
+def fill(numbers: Numbers, module: Any) -> Any:
+    """Give all parameters and buffers of a module their values."""
+    with numbers.lib.no_grad():
+        for _, x in [*module.named_parameters(), *module.named_buffers()]:
+            if x.dtype.is_floating_point:
+                x.copy_(numbers(*x.shape).abs() + 0.1 if "var" in _ else numbers(*x.shape))
+    return module
+
+
+def plain(value: Any) -> Any:
+    """Arrays, numbers and texts of whatever a scenario gives."""
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if hasattr(value, "detach"):
+        return value.detach().cpu().numpy()
+    return re.sub(r"\b(torch|pyframe)\b", "lib", value) if isinstance(value, str) else value
+
+
+def agree(ours: Any, theirs: Any, where: str = "") -> None:
+    assert type(ours) is type(theirs), where
+    if isinstance(ours, dict):
+        assert list(ours) == list(theirs), where
+        for k in ours:
+            agree(ours[k], theirs[k], f"{where}[{k!r}]")
+    elif isinstance(ours, list):
+        assert len(ours) == len(theirs), where
+        for i, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+            agree(a, b, f"{where}[{i}]")
+    elif isinstance(ours, np.ndarray):
+        assert ours.dtype == theirs.dtype, where
+        assert ours.shape == theirs.shape, where
+        np.testing.assert_allclose(ours, theirs, rtol=2e-4, atol=2e-5, err_msg=where)
+    else:
+        assert ours == theirs, where
+
+
+def same(torch: Any, scenario: Callable[[Lib, Numbers], Any]) -> None:
+    """A scenario gives the same in both."""
+    agree(*(plain(scenario(lib, Numbers(lib))) for lib in (pf, torch)))
+
+
+def params(lib: Lib, numbers: Numbers, shapes: Any = ((3, 4), (5,), (2, 2, 2))) -> list[Any]:
+    """With gradients, but for one."""
+    out = [lib.nn.Parameter(numbers(*shape)) for shape in (*shapes, (3,))]
+    for p in out[:-1]:
+        p.grad = numbers(*p.shape) * 2
+    return out
+
+
+def grads(some: list[Any]) -> list[Any]:
+    return [p.grad for p in some]
+
+
+# --- clipping
+
+
+@pytest.mark.parametrize("norm_type", [2.0, 1, 0.5, 0, float("inf"), -float("inf"), 3.5])
+@pytest.mark.parametrize("max_norm", [1.5, 1000])
+def test_clip_grad_norm(torch: Any, norm_type: float, max_norm: float) -> None:
+    def scenario(lib: Lib, numbers: Numbers) -> Any:
+        utils, some = lib.nn.utils, params(lib, numbers)
+        out = [utils.clip_grad_norm_(some, max_norm, norm_type), grads(some)]
+        out += [utils.clip_grad_norm_(iter(some[:2]), 0.5, norm_type, foreach=True), grads(some)]
+        out += [utils.clip_grad_norm_(some[0], 0.25, norm_type, foreach=False), grads(some)]
+        total = utils.get_total_norm(grads(some[:3]), norm_type)
+        utils.clip_grads_with_norm_(some, 0.1, total)
+        return [*out, total, grads(some)]
+
+    same(torch, scenario)
+
+
+def test_clip_grad_value(torch: Any) -> None:
+    def scenario(lib: Lib, numbers: Numbers) -> Any:
+        some = params(lib, numbers)
+        out = [lib.nn.utils.clip_grad_value_(some, 1), grads(some)]
+        return [*out, lib.nn.utils.clip_grad_value_(some[0], 0.25), grads(some)]
+
+    same(torch, scenario)
+
+
+def test_nothing_to_clip(torch: Any) -> None:
+    def scenario(lib: Lib, numbers: Numbers) -> Any:
+        p, utils = lib.nn.Parameter(numbers(2)), lib.nn.utils
+        out = [utils.clip_grad_norm_([p], 1.0), utils.clip_grad_norm_([], 1.0), p.grad]
+        with pytest.warns(UserWarning, match="empty generator"):
+            out.append(utils.clip_grad_norm_((x for x in []), 1.0))
+        with pytest.warns(FutureWarning, match="clip_grad_norm_"):
+            out.append(utils.clip_grad_norm([p], 1.0))
+        return out
+
+    same(torch, scenario)
+
+
+@pytest.mark.parametrize("bad", [float("inf"), float("nan")])
+def test_norms_that_are_not_finite(torch: Any, bad: float) -> None:
+    def scenario(lib: Lib, numbers: Numbers) -> Any:
+        some = params(lib, numbers)
+        some[1].grad[2] = bad
+        with pytest.raises(RuntimeError, match="non-finite"):
+            lib.nn.utils.clip_grad_norm_(some, 1.0, error_if_nonfinite=True)
+        before = [g.clone() if g is not None else None for g in grads(some)]
+        return [before, lib.nn.utils.clip_grad_norm_(some, 1.0), grads(some)]
+
+    same(torch, scenario)
+
+
+# --- vectors, fusion, other small things
+
+
+def test_parameters_as_a_vector(torch: Any) -> None:
+    def scenario(lib: Lib, numbers: Numbers) -> Any:
+        utils, net = lib.nn.utils, fill(numbers, lib.nn.Linear(3, 2))
+        vector = utils.parameters_to_vector(net.parameters())
+        out = [vector.clone(), vector.requires_grad]
+        utils.vector_to_parameters(numbers(8), net.parameters())
+        (net(numbers(4, 3)) ** 2).sum().backward()
+        with pytest.raises(TypeError):
+            utils.vector_to_parameters([1.0] * 8, net.parameters())
+        return [*out, dict(net.named_parameters()), net.weight.grad, net.weight.is_leaf]
+
+    same(torch, scenario)
+
+
+def test_parameters_on_two_devices(gpu: str) -> None:
+    two = [nn.Parameter(pf.ones(2)), nn.Parameter(pf.ones(2, device=gpu))]
+    for call in (lambda: nn.utils.parameters_to_vector(two),
+                 lambda: nn.utils.vector_to_parameters(pf.ones(4), two)):  # fmt: skip
+        with pytest.raises(TypeError, match="different devices"):
+            call()
+
+
+FUSED: list[tuple[str, str, tuple[Any, ...], int, dict[str, Any]]] = [
+    ("Conv1d", "BatchNorm1d", (2, 3, 2), 1, {}),
+    ("Conv2d", "BatchNorm2d", (2, 3, 2), 2, {"bias": False}),
+    ("Conv3d", "BatchNorm3d", (2, 3, 2), 3, {}),
+    ("ConvTranspose2d", "BatchNorm2d", (2, 3, 2), 2, {}),
+    ("Linear", "BatchNorm1d", (2, 3), 0, {}),
+    ("Linear", "BatchNorm1d", (2, 3), 0, {"bias": False}),
+]
+
+
+@pytest.mark.parametrize(("layer", "norm", "args", "dims", "kw"), FUSED)
+@pytest.mark.parametrize("affine", [True, False])
+def test_fusion(
+    torch: Any, layer: str, norm: str, args: Any, dims: int, kw: Any, affine: bool
+) -> None:
+    if not affine and layer == "Linear":
+        pytest.skip("PyTorch's takes none either")
+
+    def scenario(lib: Lib, numbers: Numbers) -> Any:
+        first = fill(numbers, getattr(lib.nn, layer)(*args, **kw)).eval()
+        second = fill(numbers, getattr(lib.nn, norm)(3, affine=affine)).eval()
+        if layer == "Linear":
+            fused = lib.nn.utils.fuse_linear_bn_eval(first, second)
+        else:
+            transposed = "Transpose" in layer
+            fused = lib.nn.utils.fuse_conv_bn_eval(first, second, transpose=transposed)
+        x = numbers(4, 2, *[5] * dims)
+        np.testing.assert_allclose(
+            fused(x).detach().numpy(), second(first(x)).detach().numpy(), rtol=1e-4, atol=1e-4
+        )
+        assert fused is not first
+        return [fused.state_dict(), repr(fused), [p.requires_grad for p in fused.parameters()]]
+
+    same(torch, scenario)
+
+
+def test_what_can_not_be_fused(torch: Any) -> None:
+    def scenario(lib: Lib, numbers: Numbers) -> Any:
+        u, n = lib.nn.utils, lib.nn
+        for call in (
+            lambda: u.fuse_conv_bn_eval(n.Conv1d(2, 3, 1), n.BatchNorm1d(3).eval()),
+            lambda: u.fuse_linear_bn_eval(n.Linear(2, 3).eval(), n.BatchNorm1d(3)),
+            lambda: u.fuse_linear_bn_eval(n.Linear(2, 3).eval(), n.BatchNorm1d(4).eval()),
+            lambda: u.fuse_conv_bn_eval(
+                n.Conv1d(2, 3, 1).eval(), n.BatchNorm1d(3, track_running_stats=False).eval()
+            ),
+        ):
+            with pytest.raises(AssertionError):
+                call()
+        return []
+
+    same(torch, scenario)
+
+
+def test_memory_formats(torch: Any) -> None:
+    def scenario(lib: Lib, numbers: Numbers) -> Any:
+        utils = lib.nn.utils
+        net = lib.nn.Sequential(lib.nn.Conv2d(2, 3, 2), lib.nn.Sequential(lib.nn.Conv3d(1, 2, 1)))
+        fill(numbers, net)
+        assert utils.convert_conv2d_weight_memory_format(net, lib.channels_last) is net
+        utils.convert_conv3d_weight_memory_format(net, lib.channels_last_3d)
+        return [net.state_dict(), net[0](numbers(1, 2, 3, 3))]
+
+    same(torch, scenario)
+
+
+def test_skip_init(torch: Any) -> None:
+    def scenario(lib: Lib, numbers: Numbers) -> Any:
+        lib.manual_seed(3)
+        before = lib.rand(2)
+        lib.manual_seed(3)
+        net = lib.nn.utils.skip_init(lib.nn.Linear, 3, out_features=2)
+        np.testing.assert_array_equal(lib.rand(2).numpy(), before.numpy())
+        for bad in (dict, lib.nn.Flatten):
+            with pytest.raises(RuntimeError):
+                lib.nn.utils.skip_init(bad)
+        return [repr(net), {k: list(v.shape) for k, v in net.state_dict().items()}]
+
+    same(torch, scenario)
+
+
+def test_stateless_calls(torch: Any) -> None:
+    def scenario(lib: Lib, numbers: Numbers) -> Any:
+        net = fill(numbers, lib.nn.Sequential(lib.nn.Linear(3, 3), lib.nn.Linear(3, 2)))
+        call = lib.nn.utils.stateless.functional_call
+        with pytest.warns(FutureWarning, match="functional_call"):
+            out = [call(net, {"1.weight": numbers(2, 3)}, numbers(4, 3)), net(numbers(4, 3))]
+        with pytest.warns(FutureWarning), pytest.raises(RuntimeError):
+            call(net, {"x": numbers(1)}, (numbers(4, 3),), strict=True)
+        return out
+
+    same(torch, scenario)
+
+
+# --- parametrizations
+
+
+def kinds(lib: Lib) -> Any:
+    """Parametrizations of a user's own."""
+
+    class Symmetric(lib.nn.Module):  # type: ignore[name-defined]
+        def forward(self, X: Any) -> Any:
+            return X.triu() + X.triu(1).mT
+
+        def right_inverse(self, A: Any) -> Any:
+            return A.triu()
+
+    class Scaled(lib.nn.Module):  # type: ignore[name-defined]
+        def __init__(self, factor: float = 2.0) -> None:
+            super().__init__()
+            self.factor = lib.nn.Parameter(lib.tensor(factor))
+
+        def forward(self, x: Any) -> Any:
+            return x * self.factor
+
+    class Rank1(lib.nn.Module):  # type: ignore[name-defined]
+        def forward(self, x: Any, y: Any) -> Any:
+            return x.unsqueeze(-1) @ y.unsqueeze(-2)
+
+        def right_inverse(self, Z: Any) -> Any:
+            return Z[:, 0].clone(), Z[0].clone()
+
+    class Sum(lib.nn.Module):  # type: ignore[name-defined]
+        def forward(self, *xs: Any) -> Any:
+            return sum(xs)
+
+        def right_inverse(self, z: Any) -> Any:
+            return [z / 4 for _ in range(4)]
+
+    class Fn(lib.nn.Module):  # type: ignore[name-defined]
+        def __init__(self, forward: Any, right_inverse: Any = None) -> None:
+            super().__init__()
+            self.f = forward
+            if right_inverse is not None:
+                self.right_inverse = right_inverse
+
+        def forward(self, *xs: Any) -> Any:
+            return self.f(*xs)
+
+    class Seen(lib.nn.Module):  # type: ignore[name-defined]
+        calls = 0
+
+        def forward(self, x: Any) -> Any:
+            Seen.calls += 1
+            return x.tanh()
+
+    names = {"Symmetric": Symmetric, "Scaled": Scaled, "Rank1": Rank1, "Sum": Sum, "Fn": Fn}
+    return type("kinds", (), {**names, "Seen": Seen})
+
+
+def look(numbers: Numbers, net: Any, *shape: int) -> list[Any]:
+    """All that can be seen of a module, a step of training included."""
+    x = numbers(*shape)
+    for p in net.parameters():
+        p.grad = None
+    out = net(x)
+    (out * numbers(*out.shape)).sum().backward()
+    return [
+        repr(net), type(net).__name__, out, dict(net.state_dict()),
+        [n for n, _ in net.named_modules()],
+        {n: p.grad for n, p in net.named_parameters()}, sorted(dict(net.named_buffers())),
+    ]  # fmt: skip
+
+
+def parametrized_once(lib: Lib, numbers: Numbers) -> Any:
+    p, k = lib.nn.utils.parametrize, kinds(lib)
+    net = fill(numbers, lib.nn.Linear(3, 3))
+    assert p.register_parametrization(net, "weight", k.Symmetric()) is net
+    out = look(numbers, net, 2, 3)
+    out += [
+        p.is_parametrized(net),
+        p.is_parametrized(net, "weight"),
+        p.is_parametrized(net, "bias"),
+    ]
+    out.append(isinstance(net, lib.nn.Linear))
+    assert p.type_before_parametrizations(net) is lib.nn.Linear
+    net.weight = numbers(3, 3)
+    out += look(numbers, net, 2, 3)
+    p.remove_parametrizations(net, "weight")
+    assert type(net) is lib.nn.Linear
+    assert not hasattr(net, "parametrizations")
+    return out + look(numbers, net, 2, 3)
+
+
+def parametrized_twice(lib: Lib, numbers: Numbers) -> Any:
+    p, k = lib.nn.utils.parametrize, kinds(lib)
+    net = fill(numbers, lib.nn.Linear(3, 3))
+    p.register_parametrization(net, "weight", k.Symmetric())
+    p.register_parametrization(net, "weight", k.Scaled())
+    p.register_parametrization(net, "bias", k.Scaled(0.5))
+    out = look(numbers, net, 2, 3)
+    with pytest.raises(RuntimeError):
+        net.weight = numbers(3, 3)
+    p.remove_parametrizations(net, "weight", leave_parametrized=False)
+    out += look(numbers, net, 2, 3)
+    p.remove_parametrizations(net, "bias")
+    return out + look(numbers, net, 2, 3)
+
+
+def of_several_tensors(lib: Lib, numbers: Numbers) -> Any:
+    p, k = lib.nn.utils.parametrize, kinds(lib)
+    net = fill(numbers, lib.nn.Linear(4, 3))
+    p.register_parametrization(net, "weight", k.Rank1())
+    p.register_parametrization(net, "bias", k.Sum())
+    out = look(numbers, net, 2, 4)
+    net.weight = numbers(3, 4)
+    net.bias = numbers(3)
+    out += look(numbers, net, 2, 4)
+    with pytest.raises(ValueError, match="leave_parametrized"):
+        p.remove_parametrizations(net, "weight", leave_parametrized=False)
+    p.remove_parametrizations(net, "weight")
+    p.remove_parametrizations(net, "bias")
+    return out + look(numbers, net, 2, 4)
+
+
+def of_a_buffer(lib: Lib, numbers: Numbers) -> Any:
+    p, k = lib.nn.utils.parametrize, kinds(lib)
+    net = fill(numbers, lib.nn.BatchNorm1d(3)).eval()
+    p.register_parametrization(net, "running_mean", k.Fn(lambda x: x * 2))
+    out = [net(numbers(2, 3)), repr(net), dict(net.state_dict()), net.running_mean.requires_grad]
+    p.remove_parametrizations(net, "running_mean")
+    return [*out, dict(net.state_dict()), dict(net.named_buffers())]
+
+
+def of_another_shape(lib: Lib, numbers: Numbers) -> Any:
+    """What `unsafe` allows."""
+    p, k = lib.nn.utils.parametrize, kinds(lib)
+    net = fill(numbers, lib.nn.Linear(4, 3))
+    p.register_parametrization(net, "weight", k.Fn(lambda x: lib.cat([x, x])), unsafe=True)
+    p.register_parametrization(net, "bias", k.Fn(lambda x: lib.cat([x, x])), unsafe=True)
+    out = look(numbers, net, 2, 4)
+    p.remove_parametrizations(net, "weight")
+    p.remove_parametrizations(net, "bias")
+    return out + look(numbers, net, 2, 4)
+
+
+def loaded_and_copied(lib: Lib, numbers: Numbers) -> Any:
+    p, k = lib.nn.utils.parametrize, kinds(lib)
+    nets = [fill(numbers, lib.nn.Sequential(lib.nn.Linear(3, 3))) for _ in range(2)]
+    for net in nets:
+        p.register_parametrization(net[0], "weight", k.Symmetric())
+    nets[0].load_state_dict(nets[1].state_dict())
+    twin = copy.deepcopy(nets[0])
+    with pytest.raises(RuntimeError, match="state_dict"):
+        pickle.dumps(twin)
+    with lib.no_grad():
+        twin[0].parametrizations.weight.original.fill_(2.0)
+    out = [look(numbers, net, 2, 3) for net in (*nets, twin)]
+    p.remove_parametrizations(nets[1][0], "weight")
+    return [*out, [look(numbers, net, 2, 3) for net in (*nets, twin)]]
+
+
+def cached(lib: Lib, numbers: Numbers) -> Any:
+    p, k = lib.nn.utils.parametrize, kinds(lib)
+    nets = [fill(numbers, lib.nn.Linear(3, 3)) for _ in range(2)]
+    for net in nets:
+        p.register_parametrization(net, "weight", k.Seen(), unsafe=True)
+    k.Seen.calls, out = 0, []
+    with p.cached(), p.cached():
+        first = [net.weight for net in nets]
+        assert all(net.weight is w for net, w in zip(nets, first, strict=True))
+        out += [nets[0](numbers(2, 3)), nets[1](numbers(2, 3)), k.Seen.calls]
+    assert nets[0].weight is not first[0]
+    return [*out, k.Seen.calls]
+
+
+def transferred(lib: Lib, numbers: Numbers) -> Any:
+    p, k = lib.nn.utils.parametrize, kinds(lib)
+    one = fill(numbers, lib.nn.Linear(3, 3))
+    p.register_parametrization(one, "weight", k.Symmetric())
+    p.register_parametrization(one, "bias", k.Sum())
+    two, three = (fill(numbers, lib.nn.Linear(3, 3)) for _ in range(2))
+    p.transfer_parametrizations_and_params(one, two)
+    p.transfer_parametrizations_and_params(one, three, "weight")
+    assert two.parametrizations.weight.original is one.parametrizations.weight.original
+    plain_one = fill(numbers, lib.nn.Linear(3, 3))
+    p.transfer_parametrizations_and_params(plain_one, three)
+    return [look(numbers, net, 2, 3) for net in (one, two, three)]
+
+
+def refused(lib: Lib, numbers: Numbers) -> Any:
+    """What can't be registered, and that nothing is changed by it."""
+    p, k = lib.nn.utils.parametrize, kinds(lib)
+    net = fill(numbers, lib.nn.Linear(3, 3))
+    bad = [
+        k.Fn(lambda x: x.double()), k.Fn(lambda x: x[:2]), k.Fn(lambda x: [x]),
+        k.Fn(lambda x: x, lambda x: x.double()), k.Fn(lambda x: x, lambda x: 3),
+        k.Fn(lambda x: x, lambda x: (x, 3)),
+    ]  # fmt: skip
+    for one in bad:
+        with pytest.raises(ValueError):
+            p.register_parametrization(net, "weight", one)
+    with pytest.raises(ValueError):
+        p.register_parametrization(net, "weights", k.Symmetric())
+    with pytest.raises(ValueError):
+        p.remove_parametrizations(net, "weight")
+    with pytest.raises(ValueError):
+        p.ParametrizationList([], net.weight)
+    p.register_parametrization(net, "weight", k.Symmetric())
+    for one in bad[:3]:
+        with pytest.raises(ValueError):
+            p.register_parametrization(net, "weight", one)
+    return look(numbers, net, 2, 3)
+
+
+def moved(lib: Lib, numbers: Numbers) -> Any:
+    p, k = lib.nn.utils.parametrize, kinds(lib)
+    net = fill(numbers, lib.nn.Linear(3, 3)).eval()
+    p.register_parametrization(net, "weight", k.Scaled())
+    out = [net.parametrizations.weight[0].training]
+    net.double()
+    return [*out, net.weight, net.train().parametrizations.weight[0].training]
+
+
+def test_copies_of_parametrized_modules_have_classes_of_their_own() -> None:
+    p, k = nn.utils.parametrize, kinds(pf)
+    one = p.register_parametrization(nn.Linear(3, 3), "weight", k.Symmetric())
+    two = copy.deepcopy(one)
+    p.register_parametrization(two, "bias", k.Scaled())
+    before = one.weight.tolist()
+    p.remove_parametrizations(two, "weight")
+    assert one.weight.tolist() == two.weight.tolist() == before
+    assert isinstance(one.bias, nn.Parameter)
+    p.remove_parametrizations(one, "weight")
+    assert type(one) is nn.Linear
+    assert p.type_before_parametrizations(two) is nn.Linear
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [parametrized_once, parametrized_twice, of_several_tensors, of_a_buffer, of_another_shape,
+     loaded_and_copied, cached, transferred, refused, moved],
+)  # fmt: skip
+def test_parametrize(torch: Any, scenario: Any) -> None:
+    same(torch, scenario)
+
+
+ORTHOGONAL: list[tuple[Any, dict[str, Any]]] = [
+    (shape, {"orthogonal_map": how, "use_trivialization": base})
+    for shape in ((3, 3), (4, 2), (2, 4))
+    for how in ("matrix_exp", "cayley", "householder")
+    for base in (True, False)
+] + [((3, 3), {}), ((5, 2), {})]
+
+
+@pytest.mark.parametrize(("shape", "kw"), ORTHOGONAL)
+def test_orthogonal(torch: Any, shape: tuple[int, int], kw: dict[str, Any]) -> None:
+    def scenario(lib: Lib, numbers: Numbers) -> Any:
+        net = lib.nn.Linear(shape[1], shape[0], bias=False)
+        fill(numbers, net)
+        lib.nn.utils.parametrizations.orthogonal(net, **kw)
+        W = net.weight
+        small = W if shape[0] >= shape[1] else W.mT
+        np.testing.assert_allclose(
+            (small.mT @ small).detach().numpy(), np.eye(min(shape)), rtol=0, atol=1e-5
+        )
+        square = shape[0] == shape[1]
+        if kw.get("use_trivialization", True) and not square:  # it begins with random columns
+            state = net.state_dict()
+            base = np.linalg.qr(np.random.default_rng(2).standard_normal((max(shape),) * 2))[0]
+            state["parametrizations.weight.0.base"] = lib.from_numpy(base.astype(np.float32))
+            net.load_state_dict(state)
+        out = look(numbers, net, 2, shape[1])
+        q = np.linalg.qr(np.random.default_rng(3).standard_normal((max(shape), min(shape))))[0]
+        q = lib.from_numpy(
+            np.ascontiguousarray(q if shape[0] >= shape[1] else q.T).astype(np.float32)
+        )
+        trivial = kw.get("use_trivialization", True)
+        if trivial or kw["orthogonal_map"] == "householder":
+            net.weight = q
+            np.testing.assert_allclose(net.weight.detach().numpy(), q.numpy(), rtol=0, atol=1e-5)
+            with pytest.raises(ValueError):
+                net.weight = numbers(5, 5)
+        else:
+            with pytest.raises(NotImplementedError):
+                net.weight = q
+        return out
+
+    same(torch, scenario)
+
+
+def test_what_can_not_be_orthogonal(torch: Any) -> None:
+    def scenario(lib: Lib, numbers: Numbers) -> Any:
+        orthogonal = lib.nn.utils.parametrizations.orthogonal
+        for name, kw in (("bias", {}), ("weights", {}), ("weight", {"orthogonal_map": "qr"})):
+            with pytest.raises(ValueError):
+                orthogonal(lib.nn.Linear(3, 3), name, **kw)
+        return []
+
+    same(torch, scenario)
+
+
+LAYERS: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = [
+    ("Linear", (3, 4), (2, 3)),
+    ("Conv2d", (2, 3, 2), (1, 2, 3, 3)),
+    ("ConvTranspose1d", (2, 3, 2), (1, 2, 3)),
+]
+
+
+@pytest.mark.parametrize(("layer", "args", "shape"), LAYERS)
+@pytest.mark.parametrize("dim", [0, 1, None])
+def test_weight_norm(torch: Any, layer: str, args: Any, shape: Any, dim: int | None) -> None:
+    def scenario(lib: Lib, numbers: Numbers) -> Any:
+        net = fill(numbers, getattr(lib.nn, layer)(*args))
+        old, new = copy.deepcopy(net), copy.deepcopy(net)
+        with pytest.warns(FutureWarning, match="parametrizations"):
+            assert lib.nn.utils.weight_norm(old, dim=dim) is old
+        assert lib.nn.utils.parametrizations.weight_norm(new, dim=dim) is new
+        out = [look(numbers, old, *shape), look(numbers, new, *shape)]
+        with lib.no_grad():
+            old.weight_g.mul_(2.0)
+            old.weight_v.add_(0.25)
+        new.load_state_dict(old.state_dict())  # of the hook
+        out += [look(numbers, old, *shape), look(numbers, new, *shape)]
+        with pytest.warns(FutureWarning), pytest.raises(RuntimeError):
+            lib.nn.utils.weight_norm(old)
+        lib.nn.utils.remove_weight_norm(old)
+        lib.nn.utils.parametrize.remove_parametrizations(new, "weight")
+        with pytest.raises(ValueError):
+            lib.nn.utils.remove_weight_norm(old)
+        return [*out, look(numbers, old, *shape), look(numbers, new, *shape)]
+
+    same(torch, scenario)
+
+
+def power(lib: Lib, net: Any, names: Any) -> None:
+    """Give u and v their values: both frameworks draw their own."""
+    rng, state = np.random.default_rng(8), net.state_dict()
+    for name in names:
+        x = rng.standard_normal(state[name].shape).astype(np.float32)
+        state[name] = lib.from_numpy(x / np.linalg.norm(x))
+    net.load_state_dict(state)
+
+
+@pytest.mark.parametrize(("layer", "args", "shape"), LAYERS)
+@pytest.mark.parametrize("kw", [{}, {"n_power_iterations": 3, "dim": 1, "eps": 1e-6}])
+def test_spectral_norm(torch: Any, layer: str, args: Any, shape: Any, kw: Any) -> None:
+    def scenario(lib: Lib, numbers: Numbers) -> Any:
+        net = fill(numbers, getattr(lib.nn, layer)(*args))
+        old, new = copy.deepcopy(net), copy.deepcopy(net)
+        lib.nn.utils.spectral_norm(old, **kw)
+        lib.nn.utils.parametrizations.spectral_norm(new, **kw)
+        power(lib, old, ["weight_u", "weight_v"])
+        power(lib, new, ["parametrizations.weight.0._u", "parametrizations.weight.0._v"])
+        out = []
+        for net in (old, new):
+            out += [look(numbers, net, *shape), look(numbers, net, *shape)]
+            net.eval()
+            out += [look(numbers, net, *shape), look(numbers, net, *shape)]
+        out.append(dict(old.state_dict()._metadata[""]))
+        with pytest.raises(RuntimeError):
+            lib.nn.utils.spectral_norm(old)
+        old.load_state_dict(copy.deepcopy(old.state_dict()))
+        lib.nn.utils.remove_spectral_norm(old)
+        lib.nn.utils.parametrize.remove_parametrizations(new, "weight")
+        with pytest.raises(ValueError):
+            lib.nn.utils.remove_spectral_norm(old)
+        return [*out, look(numbers, old, *shape), look(numbers, new, *shape)]
+
+    same(torch, scenario)
+
+
+def test_spectral_norm_starts_near_the_largest_singular_value() -> None:
+    net = nn.utils.parametrizations.spectral_norm(nn.Linear(6, 4)).eval()
+    assert pf.linalg.svdvals(net.weight)[0].item() == pytest.approx(1, abs=0.05)
+    for _ in range(40):
+        net.train().weight
+    assert pf.linalg.svdvals(net.weight)[0].item() == pytest.approx(1, abs=1e-3)
+
+
+def test_what_spectral_norm_refuses(torch: Any) -> None:
+    def scenario(lib: Lib, numbers: Numbers) -> Any:
+        new, old = lib.nn.utils.parametrizations.spectral_norm, lib.nn.utils.spectral_norm
+        for fn, error, kw in (
+            (new, IndexError, {"dim": 2}), (new, ValueError, {"n_power_iterations": 0}),
+            (new, ValueError, {"name": "weights"}), (old, ValueError, {"n_power_iterations": 0}),
+            (old, KeyError, {"name": "weights"}),
+        ):  # fmt: skip
+            with pytest.raises(error):
+                fn(lib.nn.Linear(3, 3), **kw)
+        with pytest.raises(ValueError):
+            old(lib.nn.Linear(3, 3, bias=False), "bias")
+        net = fill(numbers, lib.nn.BatchNorm1d(3))
+        new(net)  # one dim: it is normalized
+        return look(numbers, net, 4, 3)
+
+    same(torch, scenario)
+
+
+def test_state_of_spectral_norm_before_it_had_a_version(torch: Any) -> None:
+    def scenario(lib: Lib, numbers: Numbers) -> Any:
+        net = lib.nn.utils.spectral_norm(fill(numbers, lib.nn.Linear(2, 3)))
+        u = numbers(3)
+        W = numbers(3, 2)
+        old = {"weight_orig": W, "weight": W / 3.0, "weight_u": u / u.norm(), "bias": numbers(3)}
+        net.load_state_dict(dict(old))
+        out = [dict(net.state_dict()), net.eval()(numbers(2, 2))]
+        del old["weight"]
+        with pytest.raises(RuntimeError, match="weight"):
+            net.load_state_dict(old)
+        return out
+
+    same(torch, scenario)
+
+
+# --- pruning
+
+
+def prune_of(lib: Lib) -> Any:
+    return importlib.import_module(f"{lib.__name__}.nn.utils.prune")
+
+
+def pruned(lib: Lib, numbers: Numbers, call: Callable[[Any, Any], Any]) -> Any:
+    net = fill(numbers, lib.nn.Conv2d(3, 4, 2))
+    prune = prune_of(lib)
+    call(prune, net)
+    out = look(numbers, net, 1, 3, 3, 3)
+    out += [prune.is_pruned(net), [type(h).__name__ for h in net._forward_pre_hooks.values()]]
+    with pytest.raises(RuntimeError):  # the weight is no leaf
+        copy.deepcopy(net)
+    again = fill(numbers, lib.nn.Conv2d(3, 4, 2))
+    prune.identity(again, "weight")
+    if again.state_dict().keys() == net.state_dict().keys():
+        again.load_state_dict(net.state_dict())
+    out.append(dict(again.state_dict()))
+    prune.remove(net, "weight")
+    out += [look(numbers, net, 1, 3, 3, 3), prune.is_pruned(net)]
+    with pytest.raises(ValueError):
+        prune.remove(net, "weight")
+    return out
+
+
+def mask(net: Any) -> Any:
+    return (net.weight.detach() > 0).to(net.weight.dtype)
+
+
+PRUNED: dict[str, Callable[[Any, Any], Any]] = {
+    "identity": lambda p, n: p.identity(n, "weight"),
+    "l1": lambda p, n: p.l1_unstructured(n, "weight", 0.3),
+    "l1, some": lambda p, n: p.l1_unstructured(n, name="weight", amount=7),
+    "l1, none": lambda p, n: p.l1_unstructured(n, "weight", 0),
+    "l1, all": lambda p, n: p.l1_unstructured(n, "weight", 1.0),
+    "l1, by scores": lambda p, n: p.l1_unstructured(
+        n, "weight", 9, importance_scores=1 / n.weight.detach()
+    ),
+    "ln": lambda p, n: p.ln_structured(n, "weight", 1, 2, 0),
+    "ln, last": lambda p, n: p.ln_structured(n, "weight", 0.5, n=1, dim=-1),
+    "ln, inf": lambda p, n: p.ln_structured(n, "weight", 2, float("inf"), dim=1),
+    "ln, none": lambda p, n: p.ln_structured(n, "weight", 0.0, n=1, dim=1),
+    "mask": lambda p, n: p.custom_from_mask(n, "weight", mask(n)),
+    "l1 twice": lambda p, n: [p.l1_unstructured(n, "weight", 0.2) for _ in range(2)],
+    "all kinds": lambda p, n: [
+        p.l1_unstructured(n, "weight", 5), p.ln_structured(n, "weight", 1, 2, 0),
+        p.custom_from_mask(n, "weight", mask(n)), p.ln_structured(n, "weight", 1, 1, -1),
+        p.identity(n, "weight"), p.l1_unstructured(n, "weight", 0.5),
+    ],
+    "bias too": lambda p, n: [p.l1_unstructured(n, "bias", 2), p.l1_unstructured(n, "weight", 2)],
+    "globally": lambda p, n: p.global_unstructured(
+        [(n, "weight"), (n, "bias")], p.L1Unstructured, amount=0.4
+    ),
+    "globally, more": lambda p, n: [
+        p.l1_unstructured(n, "weight", 0.2),
+        p.global_unstructured(
+            ((n, "weight"), (n, "bias")), pruning_method=p.L1Unstructured, amount=11,
+            importance_scores={(n, "bias"): n.bias.detach() * 3},
+        ),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", PRUNED)
+def test_pruning(torch: Any, key: str) -> None:
+    same(torch, lambda lib, numbers: pruned(lib, numbers, PRUNED[key]))
+
+
+def test_random_pruning() -> None:
+    prune, net = nn.utils.prune, nn.Conv2d(4, 6, 3)
+    prune.random_unstructured(net, "weight", 0.25)
+    assert int((net.weight_mask == 0).sum()) == 54
+    prune.random_unstructured(net, "weight", 10)
+    assert int((net.weight_mask == 0).sum()) == 64
+    prune.random_structured(net, "weight", 2, dim=0)
+    assert int((net.weight_mask.sum((1, 2, 3)) == 0).sum()) == 2
+    prune.random_structured(net, "weight", 0.25, dim=1)
+    assert int((net.weight_mask.sum((0, 2, 3)) == 0).sum()) == 1
+    assert len(next(iter(net._forward_pre_hooks.values()))) == 4
+    masks = set()
+    for _ in range(8):
+        net = prune.random_unstructured(nn.Linear(4, 4), "weight", 0.5)
+        masks.add(str(net.weight_mask.tolist()))
+    assert len(masks) > 1
+
+
+def test_pruning_of_tensors(torch: Any) -> None:
+    def scenario(lib: Lib, numbers: Numbers) -> Any:
+        prune = prune_of(lib)
+        t = numbers(3, 4)
+        l1 = prune.L1Unstructured(amount=4)
+        out = [l1.prune(t), l1.prune(t, default_mask=lib.ones_like(t)), l1.compute_mask(t, t)]
+        out += [prune.LnStructured(1, 2, 0).prune(t, importance_scores=-t), t]
+        container = prune.PruningContainer()
+        container._tensor_name = l1._tensor_name = "weight"
+        container.add_pruning_method(l1)
+        out += [len(container), container[0] is l1, [type(m).__name__ for m in container]]
+        with pytest.raises(TypeError):
+            container.add_pruning_method(3)
+        other = prune.Identity()
+        other._tensor_name = "bias"
+        with pytest.raises(ValueError):
+            container.add_pruning_method(other)
+        return out
+
+    same(torch, scenario)
+
+
+MISUSED: list[tuple[type[Exception], Callable[[Any, Any], Any]]] = [
+    (TypeError, lambda p, n: p.l1_unstructured(n, "weight", "0.3")),
+    (ValueError, lambda p, n: p.l1_unstructured(n, "weight", 1.5)),
+    (ValueError, lambda p, n: p.l1_unstructured(n, "weight", -1)),
+    (ValueError, lambda p, n: p.l1_unstructured(n, "weight", 1000)),
+    (ValueError, lambda p, n: p.random_unstructured(n, "weight", -0.1)),
+    (ValueError, lambda p, n: p.ln_structured(n, "bias", 1, 2, 0)),
+    (IndexError, lambda p, n: p.ln_structured(n, "weight", 1, 2, 4)),
+    (ValueError, lambda p, n: p.random_structured(n, "weight", 5, 0)),
+    (AttributeError, lambda p, n: p.identity(n, "weights")),
+    (AssertionError, lambda p, n: p.custom_from_mask(n, "weight", n.bias.detach())),
+    (AssertionError, lambda p, n: p.l1_unstructured(n, "weight", 1, n.bias.detach())),
+    (TypeError, lambda p, n: p.global_unstructured(3, p.L1Unstructured, amount=1)),
+    (TypeError, lambda p, n: p.global_unstructured([(n, "weight")], p.L1Unstructured, 3, amount=1)),
+    (TypeError, lambda p, n: p.global_unstructured([(n, "weight")], p.LnStructured, amount=1, n=1)),
+    (TypeError, lambda p, n: p.BasePruningMethod()),
+]
+
+
+@pytest.mark.parametrize("i", range(len(MISUSED)))
+def test_misused_pruning(torch: Any, i: int) -> None:
+    """The error, and that the module is as it was."""
+    error, call = MISUSED[i]
+
+    def scenario(lib: Lib, numbers: Numbers) -> Any:
+        net = fill(numbers, lib.nn.Conv2d(3, 4, 2))
+        with pytest.raises(error):
+            call(prune_of(lib), net)
+        return [net(numbers(1, 3, 3, 3)), sorted(net.state_dict()), prune_of(lib).is_pruned(net)]
+
+    same(torch, scenario)
+    with pytest.raises(ValueError, match="has to be pruned"):
+        nn.utils.prune.remove(nn.Linear(1, 1), "weight")
