@@ -69,7 +69,10 @@ def _filled(
     if target.lazy:
         with_grad = _op.new(const(value, d, target))
         return _finish(mv.expand(with_grad, shape).clone(), requires_grad)
-    data = np.full(shape, one if d.narrow is None else d.narrow(np.asarray(one)), d.numpy)
+    if type(value) is int and value == 0:
+        data = np.zeros(shape, d.numpy)  # its memory is not touched before it is used
+    else:
+        data = np.full(shape, one if d.narrow is None else d.narrow(np.asarray(one)), d.numpy)
     return _finish(_op.new(Node(None, (), (), shape, d, target, data)), requires_grad)
 
 
@@ -88,7 +91,7 @@ def _maker(name: str, value: int) -> Any:
 
 
 zeros, ones = _maker("zeros", 0), _maker("ones", 1)
-empty = zeros  # nothing is gained by leaving memory undefined: zeros cost the same
+empty = zeros  # nothing is gained by leaving memory undefined: zeros are made as fast
 
 
 def like_options(input: Tensor, kw: dict[str, Any]) -> dict[str, Any]:
