@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
+from pyframe import special
+from pyframe.dtypes import float64
+from pyframe.ops import check
+from pyframe.ops.creation import empty, eye as identity, zeros
+from pyframe.ops.spectral import qr
 from pyframe.tensor import Tensor, no_grad
+
+__all__ = [
+    "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal",
+    "kaiming_normal_", "kaiming_uniform", "kaiming_uniform_", "normal", "normal_", "ones_",
+    "orthogonal", "orthogonal_", "sparse", "sparse_", "trunc_normal_", "uniform", "uniform_",
+    "xavier_normal", "xavier_normal_", "xavier_uniform", "xavier_uniform_", "zeros_",
+]  # fmt: skip
 
 _GAINS = {
     "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0,
@@ -41,9 +55,13 @@ def fans(tensor: Tensor) -> tuple[int, int]:
 
 
 def _fan(tensor: Tensor, mode: str) -> int:
+    mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")
     return fans(tensor)[mode == "fan_out"]
+
+
+_calculate_fan_in_and_fan_out, _calculate_correct_fan = fans, _fan  # as programs call them
 
 
 def _empty(tensor: Tensor) -> bool:
@@ -65,6 +83,32 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any 
         return tensor.normal_(mean, std, generator=generator)
 
 
+def trunc_normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0,
+    generator: Any = None,
+) -> Tensor:  # fmt: skip
+    """N(mean, std^2) without what lies outside [a, b]: the inverse of its distribution function, of
+    uniform numbers. RuntimeError where a > b."""
+    check.floats_or_complex("trunc_normal_", tensor)
+    if mean < a - 2 * std or mean > b + 2 * std:
+        warnings.warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of "
+            "values may be incorrect.",
+            stacklevel=2,
+        )
+    if a > b:
+        raise RuntimeError(f"trunc_normal_ expects a <= b, got a={a} and b={b}")
+    low, high = (a - mean) / std, (b - mean) / std
+    sign = 1.0
+    if low > 0:  # near 1 the function has no digits left: take the other tail
+        low, high, sign = -high, -low, -1.0
+    p, q = (math.erfc(-x / math.sqrt(2)) / 2 for x in (low, high))
+    with no_grad():
+        u = empty(tensor.shape, dtype=float64, device="cpu").uniform_(generator=generator)
+        z = special.ndtri(p + (q - p) * (u + 2**-25))  # in the middle of each step of u
+        return tensor.copy_((z * (sign * std) + mean).clamp(a, b).to(tensor.dtype).clamp(a, b))
+
+
 def constant_(tensor: Tensor, val: float) -> Tensor:
     """Every element `val`."""
     with no_grad():
@@ -79,6 +123,72 @@ def zeros_(tensor: Tensor) -> Tensor:
 def ones_(tensor: Tensor) -> Tensor:
     """Every element 1."""
     return constant_(tensor, 1.0)
+
+
+def eye_(tensor: Tensor) -> Tensor:
+    """The identity, as far as a matrix of this shape can be. ValueError for other than 2 dims."""
+    _expect_dims("eye_", tensor, (2,))
+    with no_grad():
+        return tensor.copy_(identity(*tensor.shape, device="cpu"))
+
+
+def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
+    """The weight (out, in, *kernel) of a convolution that passes its channels on, those of each
+    group as far as there are some. ValueError for other than 3 to 5 dims."""
+    _expect_dims("dirac_", tensor, (3, 4, 5))
+    out, given = tensor.shape[:2]
+    if out % groups:
+        raise ValueError(
+            f"dirac_: dim 0 must be divisible by groups, got shape {list(tensor.shape)} and "
+            f"groups={groups}"
+        )
+    middle = tuple(n // 2 for n in tensor.shape[2:])
+    value = zeros(tensor.shape, device="cpu")
+    for group in range(groups):
+        for i in range(min(out // groups, given)):
+            value[(group * (out // groups) + i, i, *middle)] = 1
+    with no_grad():
+        return tensor.copy_(value)
+
+
+def _expect_dims(name: str, tensor: Tensor, dims: tuple[int, ...]) -> None:
+    if tensor.ndim not in dims:
+        raise ValueError(
+            f"{name}: Only tensors with {', '.join(map(str, dims))} dimensions are supported, got "
+            f"shape {list(tensor.shape)}"
+        )
+
+
+def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
+    """`gain` times a random matrix (first dim, all others) whose rows or columns are orthonormal
+    (Saxe et al. 2013, arXiv 1312.6120). ValueError for fewer than 2 dims."""
+    if tensor.ndim < 2:
+        raise ValueError(
+            "orthogonal_: Only tensors with 2 or more dimensions are supported, got shape "
+            f"{list(tensor.shape)}"
+        )
+    if not tensor.numel():
+        return tensor
+    rows = tensor.shape[0]
+    with no_grad():
+        drawn = empty(rows, tensor.numel() // rows, dtype=tensor.dtype, device="cpu")
+        drawn.normal_(generator=generator)
+        wide = rows < drawn.shape[1]
+        q, r = qr(drawn.T if wide else drawn)
+        q = q * r.diagonal().sign()  # of uniform distribution (Mezzadri, math-ph/0609050)
+        return tensor.copy_((q.T if wide else q).reshape(tensor.shape) * gain)
+
+
+def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
+    """N(0, std^2), but for the share `sparsity` of each column, which is 0 (Martens 2010).
+    ValueError for other than 2 dims."""
+    _expect_dims("sparse_", tensor, (2,))
+    n = math.ceil(sparsity * tensor.shape[0])
+    with no_grad():
+        value = empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+        value.normal_(0, std, generator=generator)
+        order = empty(tensor.shape, device="cpu").uniform_(generator=generator).argsort(0)
+        return tensor.copy_(value.masked_fill(order < n, 0))
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
@@ -112,3 +222,27 @@ def kaiming_normal_(
         return tensor
     std = calculate_gain(nonlinearity, a) / math.sqrt(_fan(tensor, mode))
     return normal_(tensor, 0.0, std, generator)
+
+
+def _old(name: str) -> Callable[..., Tensor]:
+    """A function under the name that it had before all of them ended in an underscore."""
+    new = globals()[f"{name}_"]
+
+    @functools.wraps(new)
+    def old(*args: Any, **kwargs: Any) -> Tensor:
+        warnings.warn(
+            f"`nn.init.{name}` is now deprecated in favor of `nn.init.{name}_`.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        found: Tensor = new(*args, **kwargs)
+        return found
+
+    old.__name__ = name
+    return old
+
+
+uniform, normal, constant, eye = map(_old, ("uniform", "normal", "constant", "eye"))
+dirac, orthogonal, sparse = map(_old, ("dirac", "orthogonal", "sparse"))
+xavier_uniform, xavier_normal = map(_old, ("xavier_uniform", "xavier_normal"))
+kaiming_uniform, kaiming_normal = map(_old, ("kaiming_uniform", "kaiming_normal"))
