@@ -1951,6 +1951,22 @@ def a_compiled_module(c: Any, x: Any) -> Any:
 
 
 @pattern
+def values_of_parameter_containers(c: Any, x: Any) -> Any:
+    d = nn.ParameterDict({"k": 2.0, "w": pf.ones(3, device=x.device)})
+    m = nn.ParameterList([pf.ones(3, device=x.device), 0.5])
+    f = c(lambda x: (x[..., :3] * d["w"] * d["k"] + m[0] * m[1]) * len(d))
+    yield from (f(x), f(x))
+    d["k"] = 3.0
+    yield from (f(x), f(x))
+    m[1] = -1.0
+    yield from (f(x), f(x))
+    d["w"] = d["w"].detach() * 2
+    yield from (f(x), f(x))
+    d["more"] = 1
+    yield from (f(x), f(x))
+
+
+@pattern
 def layers_replaced_added_and_removed(c: Any, x: Any) -> Any:
     net = mlp(x)
     f = c(lambda x: net(x))
@@ -2028,6 +2044,33 @@ def hooks_added_and_removed(c: Any, x: Any) -> Any:
     h.remove()
     yield from (f(x), f(x))
     g.remove()
+    yield from (f(x), f(x))
+
+
+@pattern
+def hooks_on_all_modules(c: Any, x: Any) -> Any:
+    net, of = mlp(x), nn.modules.module
+
+    def f(x: Any) -> Any:
+        x = x.detach().requires_grad_()
+        y = net(x)
+        y.square().sum().backward()
+        net.zero_grad()
+        return y.detach(), x.grad
+
+    f = c(f)
+    yield from (f(x), f(x))
+    for register, hook in (
+        (of.register_module_forward_pre_hook, lambda m, a: (a[0] + 1,)),
+        (of.register_module_forward_hook, lambda m, a, out: out * 2),
+        (of.register_module_full_backward_hook, lambda m, gi, go: (gi[0] * 3,)),
+        (of.register_module_full_backward_pre_hook, lambda m, go: (go[0] * 0.5,)),
+    ):
+        with register(hook):
+            yield from [f(x) for _ in range(2)]
+        yield from (f(x), f(x))
+    with net[0].register_full_backward_pre_hook(lambda m, go: (go[0] * 2,)):
+        yield from [f(x) for _ in range(2)]
     yield from (f(x), f(x))
 
 
