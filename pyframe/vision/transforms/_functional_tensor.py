@@ -128,6 +128,11 @@ def _mirror(x: Tensor, dim: int, before: int, after: int) -> Tensor:
 
 def resize(img: Tensor, size: list[int], interpolation: str, antialias: bool | None) -> Tensor:
     smooth = interpolation in ("bilinear", "bicubic")
+    if not smooth and interpolation not in ("nearest", "nearest-exact"):
+        raise ValueError(
+            f"Interpolation mode '{interpolation}' is unsupported with Tensor input: nearest, "
+            "nearest-exact, bilinear and bicubic are"
+        )
 
     def scaled(x: Tensor) -> Tensor:
         y = F.interpolate(

@@ -48,6 +48,9 @@ class Transform(Module):
     _transformed_types: tuple[type | Callable[[Any], bool], ...] = (Tensor, is_pil)
     _shown = ""  # the fields that `repr` shows; by default all that are plain
 
+    def __init__(self) -> None:
+        super().__init__()
+
     def check_inputs(self, flat_inputs: list[Any]) -> None:
         """Raise where the sample does not suit."""
 

@@ -36,17 +36,9 @@ class _Range(NamedTuple):
     rounded: bool = False
 
     def at(self, i: int, bins: int) -> float:
-        """Magnitude `i` of as many as there are bins, in float32 as linspace gives it."""
-        if self.rounded:
-            return self.low - round(
-                float(np.float32(i) / np.float32((bins - 1) / (self.low - self.high)))
-            )
-        f32 = np.float32
-        step = (f32(self.high) - f32(self.low)) / f32(bins - 1)
-        below = i < bins // 2
-        return float(
-            f32(self.low) + step * f32(i) if below else f32(self.high) - step * f32(bins - 1 - i)
-        )
+        """Magnitude `i` of as many as there are bins."""
+        offset = (self.high - self.low) * i / (bins - 1)
+        return self.low + (round(offset) if self.rounded else offset)
 
 
 _COLORS = ("Brightness", "Color", "Contrast", "Sharpness")
@@ -115,7 +107,7 @@ class _Policy(Transform):
     def _ops(self, height: int, width: int) -> dict[str, _Range]:
         """The ops that are drawn from, for an image of this size."""
         far = width * 150.0 / 331.0, height * 150.0 / 331.0
-        return {"Identity": _Range(), **_space(0.3, far, 30.0, (8, 4), 0.9)}
+        return _space(0.3, far, 30.0, (8, 4), 0.9)
 
     def _drawn(self, ops: dict[str, _Range], bins: int, level: int | None, levels: int) -> Any:
         """An op and its magnitude: at `level`, or at one of as many."""
@@ -191,6 +183,9 @@ class RandAugment(_Policy):
         self.magnitude = magnitude
         self.num_magnitude_bins = num_magnitude_bins
         self._set_up(interpolation, fill)
+
+    def _ops(self, height: int, width: int) -> dict[str, _Range]:
+        return {"Identity": _Range(), **super()._ops(height, width)}
 
     def make_params(self, flat_inputs: list[Any]) -> Any:
         ops = self._ops(*F.get_dimensions(first_image(flat_inputs))[1:])

@@ -47,20 +47,19 @@ pil_modes_mapping = {
     InterpolationMode.BOX: 4,
     InterpolationMode.HAMMING: 5,
 }
-_FROM_INT = {i: mode for mode, i in reversed(pil_modes_mapping.items())}
+_NAMED: dict[Any, InterpolationMode] = {mode.value: mode for mode in InterpolationMode}
+_NAMED.update((i, mode) for mode, i in reversed(pil_modes_mapping.items()))
 
 
 def interpolation_mode(given: InterpolationMode | str | int) -> InterpolationMode:
-    """The mode of a name or of Pillow's int. TypeError or ValueError where there is none."""
+    """The mode of a name or of Pillow's int. TypeError where there is none."""
     if isinstance(given, InterpolationMode):
         return given
-    if isinstance(given, str):
-        return InterpolationMode(given)
-    if isinstance(given, int) and given in _FROM_INT:
-        return _FROM_INT[given]
+    if isinstance(given, (str, int)) and given in _NAMED:
+        return _NAMED[given]
     raise TypeError(
-        "Argument interpolation should be a InterpolationMode or a corresponding Pillow integer "
-        f"constant, got {given!r}"
+        "Argument interpolation should be a InterpolationMode, its name or a corresponding Pillow "
+        f"integer constant, got {given!r}"
     )
 
 
@@ -196,9 +195,9 @@ def to_pil_image(pic: Any, mode: str | None = None) -> Any:
     if mode is None:
         raise TypeError(f"Input type {array.dtype} is not supported")
     image = pillow().Image
-    if mode in ("YCbCr", "HSV", "CMYK", "RGBX"):  # what fromarray would not guess
-        return image.frombuffer(mode, array.shape[1::-1], array.tobytes(), "raw", mode, 0, 1)
-    return image.fromarray(np.ascontiguousarray(array))
+    if array.itemsize == 4:
+        return image.fromarray(array)
+    return image.frombuffer(mode, array.shape[1::-1], array.tobytes(), "raw", mode, 0, 1)
 
 
 def convert_image_dtype(image: Any, dtype: Any = pf.float32) -> Tensor:
@@ -233,10 +232,10 @@ def _statistic(values: Any, img: Tensor, divides: bool) -> Any:
     if isinstance(values, numbers.Number):
         values = (values,)
     wide = np.float64 if img.dtype is pf.float64 else np.float32
-    out = pf.from_numpy(_per_channel(tuple(values), wide, divides))
-    if img.device.type != "cpu" or img.dtype not in (pf.float32, pf.float64):
-        out = out.to(img.device, img.dtype)
-    return out
+    array = _per_channel(tuple(values), wide, divides)
+    if img.device.type == "cpu" and img.dtype in (pf.float32, pf.float64):
+        return pf.from_numpy(array)
+    return pf.tensor(array, dtype=img.dtype, device=img.device)
 
 
 def normalize(tensor: Any, mean: Any, std: Any, inplace: bool = False) -> Tensor:

@@ -509,6 +509,7 @@ class RandomCrop(Transform):
         return img
 
     def make_params(self, flat_inputs: list[Any]) -> Any:
+        first_image(flat_inputs)
         return [None]  # where the crop lies, once an image is padded
 
     def transform(self, inpt: Any, params: Any) -> Any:
