@@ -90,9 +90,10 @@ def _picked(
 ) -> tuple[Tensor, Tensor | None]:
     """(input at each target, the weight of each target or None where all count 1)."""
     check.floats(name, input)
+    if input.ndim == 1 and target._node.shape == (1,):
+        target = mv.reshape(target, ())
     if input.ndim == 0 or target.ndim != max(input.ndim - 1, 0):
-        as_many = input.ndim > 1 and target._node.shape[:1] == input._node.shape[:1]
-        raise (RuntimeError if as_many else ValueError)(
+        raise _mismatch(input, target)(
             f"{name}: expected target with one dim less than input (N, C, *), got input "
             f"{list(input.shape)} and target {list(target.shape)}"
             + ("; take .squeeze(1) of the target" if target.shape[1:2] == (1,) else "")
@@ -101,7 +102,7 @@ def _picked(
     n = input._node.shape[c]
     want = input._node.shape[:c] + input._node.shape[c + 1 :]
     if target._node.shape != want:
-        raise ValueError(
+        raise _mismatch(input, target)(
             f"{name}: Expected input batch_size ({list(input.shape)}) to match target batch_size "
             f"({list(target.shape)}): target must be {list(want)}"
         )
@@ -114,6 +115,11 @@ def _picked(
         raise RuntimeError(
             f"{name}: weight tensor should be defined either for all {n} classes or no classes but "
             f"got weight tensor of shape: {list(weight.shape)}"
+        )
+    if weight is not None and weight.dtype is not input.dtype:
+        raise RuntimeError(
+            f"{name}: expected a weight of the input's dtype {input.dtype.name}, but got "
+            f"{weight.dtype.name}; convert it with .to(input.dtype)"
         )
     of = f"; input has {n} {'class' if n == 1 else 'classes'}"
     target = _index.checked_classes(f"{name}: target", target, n, ignore_index, of=of)
@@ -129,6 +135,12 @@ def _picked(
         return picked, None if kept is None else kept.to(input.dtype)
     w = _index.index_select(weight, 0, safe.reshape(-1)).reshape(target._node.shape)
     return picked, w if kept is None else el.where(kept, w, 0.0)
+
+
+def _mismatch(input: Tensor, target: Tensor) -> type[Exception]:
+    """What PyTorch raises where shapes don't fit: ValueError if the batch doesn't."""
+    as_many = input.ndim > 1 and target._node.shape[:1] == input._node.shape[:1]
+    return RuntimeError if as_many else ValueError
 
 
 def _weighted(loss: Tensor, w: Tensor | None, reduction: str) -> Tensor:
@@ -163,7 +175,7 @@ def cross_entropy(
     shape = (-1,) + (1,) * (input.ndim - 1 - c)
     if target.dtype.category == dt.FLOAT:
         if target._node.shape != input._node.shape:
-            raise RuntimeError(
+            raise (_mismatch(input, target) if input.ndim > 1 else RuntimeError)(
                 f"cross_entropy: class probabilities must have the shape of input "
                 f"{list(input.shape)}, got {target.dtype.name} {list(target.shape)}; class indices "
                 "are ints (use .long())"

@@ -32,21 +32,20 @@ _OLD = "elementwise_mean"  # what nn.functional still takes, with a warning
 class _Loss(Module):
     """What all losses share. ValueError for an unknown reduction."""
 
-    _reductions: tuple[str, ...] = ("none", "mean", "sum")
+    _reductions: tuple[str, ...] = ("mean", "sum", "none")
 
     def __init__(
         self, size_average: Any = None, reduce: Any = None, reduction: str = "mean"
     ) -> None:
         super().__init__()
-        for given in (size_average, reduce):
-            if isinstance(given, (Tensor, str)) or hasattr(given, "__array__"):
-                name = type(self).__name__
-                what = "a tensor" if not isinstance(given, str) else repr(given)
-                raise TypeError(
-                    f"{name}: got {what} as a positional argument, expected its options by their "
-                    f"names (reduction='sum'); the loss of a prediction is "
-                    f"nn.{name}()(input, target)"
-                )
+        wrong = [x for x in (size_average, reduce) if isinstance(x, str) or hasattr(x, "__array__")]
+        if wrong:
+            name = type(self).__name__
+            raise TypeError(
+                f"{name}: got {len(wrong)} positional argument{'s' if len(wrong) > 1 else ''}, "
+                "expected its options by their names (reduction='sum'); the loss of a prediction "
+                f"is nn.{name}()(input, target)"
+            )
         if size_average is not None or reduce is not None:
             mean = size_average is None or size_average
             summed = "mean" if mean else "sum"
@@ -57,9 +56,10 @@ class _Loss(Module):
                 stacklevel=3,
             )
         elif reduction not in (*self._reductions, _OLD):
+            *names, last = map(repr, self._reductions)
             raise ValueError(
-                f"{type(self).__name__}: {reduction} is not a valid value for reduction; use one "
-                f"of {', '.join(map(repr, self._reductions))}"
+                f"{type(self).__name__}: {reduction} is not a valid value for reduction; use "
+                f"{', '.join(names)} or {last}"
             )
         self.reduction = reduction
 
@@ -127,7 +127,7 @@ class KLDivLoss(_Loss):
     """The mean of target * (log(target) - input), of log-probabilities `input`; with `log_target`
     target is given as its logarithm. reduction 'batchmean' divides the sum by N."""
 
-    _reductions = ("none", "mean", "sum", "batchmean")
+    _reductions = ("mean", "batchmean", "sum", "none")
 
     def __init__(
         self, size_average: Any = None, reduce: Any = None, reduction: str = "mean",

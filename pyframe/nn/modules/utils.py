@@ -38,6 +38,9 @@ def bias_bound(weight: Tensor) -> float:
     return 1 / math.sqrt(fan) if fan > 0 else 0
 
 
+_COUNTS = {1: "one in a tuple", 2: "two", 3: "three", 4: "four", 6: "six"}
+
+
 def each(layer: Module, what: str, v: Any, k: int, kind: Any = as_int) -> tuple[Any, ...]:
     """An int or k of them, as k ints."""
     if isinstance(v, (str, bytes)) or not hasattr(v, "__iter__"):
@@ -45,7 +48,7 @@ def each(layer: Module, what: str, v: Any, k: int, kind: Any = as_int) -> tuple[
     found = tuple(v)
     if len(found) != k:
         name = type(layer).__name__
-        raise TypeError(f"{name}: {what} must be an int or {k} of them, got {v!r}")
+        raise TypeError(f"{name}: {what} must be an int or {_COUNTS[k]}, got {v!r}")
     return tuple(kind(layer, what, n) for n in found)
 
 
