@@ -6,6 +6,7 @@ import copy
 import importlib
 import pickle
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -86,9 +87,11 @@ def grads(some: list[Any]) -> list[Any]:
 # --- clipping
 
 
-@pytest.mark.parametrize("norm_type", [2.0, 1, 0.5, 0, float("inf"), -float("inf"), 3.5])
+@pytest.mark.parametrize(
+    "norm_type", ["inf", 2.0, 1, 0.5, 0, float("inf"), -float("inf"), 3.5, -1.5]
+)
 @pytest.mark.parametrize("max_norm", [1.5, 1000])
-def test_clip_grad_norm(torch: Any, norm_type: float, max_norm: float) -> None:
+def test_clip_grad_norm(torch: Any, norm_type: Any, max_norm: float) -> None:
     def scenario(lib: Lib, numbers: Numbers) -> Any:
         utils, some = lib.nn.utils, params(lib, numbers)
         out = [utils.clip_grad_norm_(some, max_norm, norm_type), grads(some)]
@@ -809,3 +812,169 @@ def test_misused_pruning(torch: Any, i: int) -> None:
     same(torch, scenario)
     with pytest.raises(ValueError, match="has to be pruned"):
         nn.utils.prune.remove(nn.Linear(1, 1), "weight")
+
+
+# --- within a compiled step
+
+UTILS = nn.utils
+NEW, PRUNE = nn.utils.parametrizations, nn.utils.prune
+
+
+def without_warning(make: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return make()
+
+
+CHANGED: dict[str, Callable[[Any], Any]] = {
+    "symmetric": lambda m: UTILS.parametrize.register_parametrization(
+        m, "weight", kinds(pf).Symmetric()
+    ),
+    "of two": lambda m: UTILS.parametrize.register_parametrization(m, "weight", kinds(pf).Rank1()),
+    "weight norm": NEW.weight_norm,
+    "spectral norm": NEW.spectral_norm,
+    "orthogonal": NEW.orthogonal,
+    "cayley": lambda m: NEW.orthogonal(m, orthogonal_map="cayley"),
+    "householder": lambda m: NEW.orthogonal(m, orthogonal_map="householder"),
+    "weight norm's hook": lambda m: without_warning(lambda: UTILS.weight_norm(m)),
+    "spectral norm's hook": UTILS.spectral_norm,
+    "pruned": lambda m: PRUNE.l1_unstructured(m, "weight", 4),
+    "pruned twice": lambda m: PRUNE.ln_structured(
+        PRUNE.l1_unstructured(m, "weight", 4), "weight", 1, 2, 0
+    ),
+}  # fmt: skip
+
+
+def train(device: str, change: Any, clip: Any, compiled: bool) -> tuple[Any, Any, Any]:
+    """Five steps: the net, the losses and the step."""
+    pf.manual_seed(2)
+    net = nn.Sequential(change(nn.Linear(3, 3)), nn.Tanh(), nn.Linear(3, 2)).to(device)
+    opt = optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+    def step(x: Any) -> Any:
+        opt.zero_grad()
+        loss = (net(x) ** 2).mean()
+        loss.backward()
+        norm = clip(net.parameters())
+        opt.step()
+        return loss.detach(), norm
+
+    run, x = pf.compile(step) if compiled else step, pf.randn(4, 3).to(device)
+    return net, [plain(run(x)) for _ in range(5)], run
+
+
+@pytest.mark.parametrize("key", CHANGED)
+def test_training_compiled(key: str) -> None:
+    runs = [train("cpu", CHANGED[key], lambda some: None, compiled) for compiled in (False, True)]
+    (a, losses, _), (b, compiled, step) = runs
+    agree(compiled, losses)
+    agree(plain(b.state_dict()), plain(a.state_dict()))
+    x = pf.ones(2, 3)
+    agree(plain(b(x)), plain(a(x)))
+    assert (step.captured, step.replayed) == (1, 4)
+
+
+@pytest.mark.parametrize("key", ["spectral norm", "pruned"])
+def test_training_compiled_on_the_gpu(gpu: str, key: str) -> None:
+    _, losses, _ = train("cpu", CHANGED[key], lambda some: None, False)
+    _, compiled, step = train(gpu, CHANGED[key], lambda some: None, True)
+    agree(compiled, losses)
+    assert (step.captured, step.replayed) == (1, 4)
+
+
+def test_a_module_may_change_between_compiled_steps() -> None:
+    """Parametrizing, removing, pruning: each is noticed, and nothing is stale."""
+    net, x = nn.Linear(3, 3), pf.ones(2, 3)
+    f = pf.compile(lambda x: net(x) * 2)
+    p, prune = nn.utils.parametrize, nn.utils.prune
+    for change in (
+        lambda: p.register_parametrization(net, "weight", kinds(pf).Symmetric()),
+        lambda: p.register_parametrization(net, "weight", kinds(pf).Scaled()),
+        lambda: setattr(net.parametrizations.weight[1], "factor", nn.Parameter(pf.tensor(5.0))),
+        lambda: p.remove_parametrizations(net, "weight"),
+        lambda: prune.l1_unstructured(net, "weight", 3),
+        lambda: prune.l1_unstructured(net, "weight", 3),
+        lambda: prune.remove(net, "weight"),
+        lambda: nn.utils.spectral_norm(net).eval(),
+        lambda: net.train(),
+        lambda: nn.utils.remove_spectral_norm(net),
+    ):
+        f(x)
+        change()
+        state = {k: v.clone() for k, v in net.state_dict().items()}
+        compiled = f(x)
+        net.load_state_dict(state)
+        np.testing.assert_allclose(
+            compiled.detach().numpy(), net(x).detach().numpy() * 2, rtol=1e-5, atol=1e-6
+        )
+
+
+def test_caching_and_compiled_functions() -> None:
+    net = nn.utils.parametrize.register_parametrization(
+        nn.Linear(3, 3), "weight", kinds(pf).Scaled()
+    )
+    cached = nn.utils.parametrize.cached
+
+    def twice(x: Any) -> Any:
+        with cached():
+            assert net.weight is net.weight
+            return net(net(x))
+
+    f, x = pf.compile(twice), pf.ones(2, 3)
+    outside = pf.compile(lambda x: net(net(x)))
+    for factor in (2.0, 3.0, 4.0):
+        with pf.no_grad():
+            net.parametrizations.weight[0].factor.fill_(factor)
+        expected = plain(net(net(x)))
+        agree(plain(f(x)), expected)
+        with cached():
+            agree(plain(outside(x)), expected)
+            agree(plain(net(net(x))), expected)
+    assert f.captured == outside.captured == 1
+
+
+CLIPS: dict[str, tuple[Any, int]] = {  # and how many dispatches more than without
+    "norm": (lambda some: UTILS.clip_grad_norm_(some, 0.01), 2),
+    "norm inf": (lambda some: UTILS.clip_grad_norm_(some, 0.01, float("inf")), 5),
+    "value": (lambda some: UTILS.clip_grad_value_(some, 0.01), 0),
+}
+
+
+@pytest.mark.parametrize("key", CLIPS)
+def test_clipping_in_a_compiled_step(key: str) -> None:
+    clip, _ = CLIPS[key]
+    _, losses, _ = train("cpu", lambda m: m, clip, False)
+    _, compiled, step = train("cpu", lambda m: m, clip, True)
+    agree(compiled, losses)
+    assert (step.captured, step.replayed) == (1, 4)
+
+
+def test_clipping_costs_few_dispatches(gpu: str) -> None:
+    def counted(clip: Any) -> tuple[float, float, float]:
+        net = nn.Sequential(*[nn.Linear(4, 4) for _ in range(3)]).to(gpu)
+        opt = optim.SGD(net.parameters(), lr=0.1)
+
+        @pf.compile
+        def step(x: Any) -> Any:
+            opt.zero_grad()
+            loss = (net(x) ** 2).mean()
+            loss.backward()
+            norm = clip(net.parameters())
+            opt.step()
+            return loss.detach(), norm
+
+        x, stats = pf.ones(2, 4, device=gpu), pf.device(gpu).backend.stats
+        for _ in range(3):
+            step(x)
+        stats.reset()
+        for _ in range(4):
+            step(x)
+        assert step.captured == 1
+        return stats.dispatches / 4, stats.submits / 4, stats.bytes_uploaded
+
+    without = counted(lambda some: None)
+    for key in ("norm", "value"):
+        clip, more = CLIPS[key]
+        dispatches, submits, uploaded = counted(clip)
+        assert dispatches <= without[0] + more
+        assert (submits, uploaded) == without[1:]

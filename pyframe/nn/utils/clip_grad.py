@@ -5,6 +5,8 @@ No value is read (but for `error_if_nonfinite`), so that clipping is a part of a
 
 from __future__ import annotations
 
+import functools
+import math
 import types
 import warnings
 from collections.abc import Iterable
@@ -32,6 +34,19 @@ def _grads(parameters: Tensors) -> list[Tensor]:
     return [p.grad for p in _listed(parameters) if p.grad is not None]
 
 
+def _norm(xs: list[Tensor], p: float) -> Tensor:
+    """The p-norm of all elements; as a sum it is a part of kernels that there are anyhow."""
+    device = xs[0].device
+    if p in (0, math.inf, -math.inf):
+        return pf.linalg.vector_norm(
+            pf.stack([pf.linalg.vector_norm(x, p).to(device) for x in xs]), p
+        )
+    sizes = [(x.float() if x.dtype.itemsize < 4 else x).abs() for x in xs]
+    first, *rest = [(a * a if p == 2 else a**p).sum().to(device) for a in sizes]
+    dtype = functools.reduce(pf.promote_types, {x.dtype for x in xs})
+    return (sum(rest, first) ** (1 / p)).to(dtype.to_real())
+
+
 @no_grad()
 def get_total_norm(
     tensors: Tensors, norm_type: float = 2.0, error_if_nonfinite: bool = False,
@@ -43,8 +58,7 @@ def get_total_norm(
     xs = _listed(tensors)
     if not xs:
         return pf.tensor(0.0)
-    norms = [pf.linalg.vector_norm(x, norm_type).to(xs[0].device) for x in xs]
-    total = pf.linalg.vector_norm(pf.stack(norms), norm_type)
+    total = _norm(xs, float(norm_type) if isinstance(norm_type, str) else norm_type)  # "inf"
     if error_if_nonfinite and not total.isfinite():
         raise RuntimeError(
             f"The total norm of order {norm_type} is non-finite ({total.item()}), so it cannot be "
