@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import functools
@@ -43,6 +44,16 @@ def leave() -> None:
         with contextlib.suppress(AttributeError, OSError):  # glibc's
             libc = ctypes.CDLL(None)
             libc.on_exit(ctypes.cast(libc._exit, ctypes.c_void_p), None)  # before the driver's own
+
+
+def _finish(ref: weakref.ref[NativeGPU]) -> None:
+    """Wait for the GPU's work before the process ends: a software driver's threads crash in what
+    the C library takes down meanwhile."""
+    backend = ref()
+    if backend is not None and not backend.lost and not _forked:
+        with contextlib.suppress(Exception):
+            last = backend._device.create_buffer(size=4, usage=backend._usage)
+            backend._queue.read_buffer(last)  # after all that was given to it
 
 
 def _adapters() -> list[Any]:
@@ -301,6 +312,7 @@ class NativeGPU(WebGPU):
         self._read_mode = wgpu.MapMode.READ
         self._queue = self._device.queue
         self._submitter = _submitter(self._device)
+        atexit.register(_finish, weakref.ref(self))
         self._timestamps = "timestamp-query" in features
         # by their WGSL: those of loaded Programs, and of the latest ones
         self._pipelines: weakref.WeakValueDictionary[str, _Pipeline] = weakref.WeakValueDictionary()

@@ -579,3 +579,17 @@ def test_a_device_that_is_full(gpu: str) -> None:
         pytest.skip("needs Linux and the software adapter")
     done = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, timeout=300)
     assert (done.stdout, done.stderr) == ("True\nTrue\n", "")
+
+
+def test_a_program_may_end_while_the_gpu_works(gpu: str) -> None:
+    code = """
+import pyframe as pf
+from pyframe import nn, optim
+net = nn.Linear(3, 4).to("gpu")
+optimizer = optim.SGD(net.parameters(), lr=0.1)
+net(pf.ones(2, 3, device="gpu")).sum().backward()
+optimizer.step()
+"""
+    for _ in range(3):  # the driver's threads are still compiling
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
