@@ -1042,7 +1042,10 @@ def _stand_in(place: Place, value: Any) -> Any:
     return Number(lambda: seen(place.get())) if is_number(value) else value
 
 
-def compile(fn: Callable[..., Any] | None = None) -> Any:
+def compile(
+    fn: Callable[..., Any] | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
+    backend: Any = None, mode: str | None = None, options: Any = None, disable: bool = False,
+) -> Any:  # fmt: skip
     """`fn` captured at its first call and replayed at the next ones, which run no Python.
 
     It may be a whole training step, with backward() and optimizer.step(). Arguments may be tensors
@@ -1052,6 +1055,9 @@ def compile(fn: Callable[..., Any] | None = None) -> Any:
     and a number or a tensor that keeps changing is fed to each replay. What it writes outside is
     written by each replay. Where that is impossible (a tensor's value is read in the middle, a list
     grows, random numbers are drawn on the host) it runs eagerly, and a RuntimeWarning names the
-    line. `explain()` tells of all this.
+    line. `explain()` tells of all this. PyTorch's options are accepted; of them `disable` alone has
+    an effect.
     """
-    return compile if fn is None else Compiled(fn)
+    if fn is None:
+        return functools.partial(compile, disable=disable)
+    return fn if disable else Compiled(fn)

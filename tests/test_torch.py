@@ -1,0 +1,146 @@
+"""`python -m pyframe.torch`: programs of PyTorch's users print what they print with PyTorch."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import runpy
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TESTS = Path(__file__).parent
+PROGRAMS = [
+    "digits.py", "digits.py --workers 1", "words.py LSTM", "words.py Transformer", "gan.py",
+    "gpt.py", "gpt.py --compile",
+]  # fmt: skip
+NUMBER = re.compile(r"-?\d+\.\d+")
+
+
+def with_pyframe(folder: Path, *argv: str, adapter: str = "", status: int = 0) -> str:
+    env = {**os.environ, "PYTHONPATH": str(TESTS.parent), "PYFRAME_ADAPTER": adapter}
+    env.pop("PYFRAME_DEVICE", None)
+    done = subprocess.run(
+        [sys.executable, "-m", "pyframe.torch", *argv], cwd=folder, env=env, capture_output=True,
+        text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + (done.stderr if status else "")
+
+
+def with_pytorch(program: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    name, *arguments = program.replace("--workers 1", "").replace("--compile", "").split()
+    monkeypatch.setattr(sys, "argv", [name, *arguments])
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's own
+        runpy.run_path(str(TESTS / "programs" / name), run_name="__main__")
+    return text.getvalue()
+
+
+def same(ours: str, theirs: str) -> None:
+    """Equal texts, but for the last digits of numbers."""
+    assert NUMBER.sub("#", ours) == NUMBER.sub("#", theirs)
+    got, want = (list(map(float, NUMBER.findall(text))) for text in (ours, theirs))
+    assert got == pytest.approx(want, rel=2e-3, abs=2e-3)
+    assert want
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_program(
+    program: str, torch: Any, torchvision: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+    theirs = with_pytorch(program, monkeypatch)
+    same(with_pyframe(tmp_path, *f"{TESTS / 'programs'}/{program}".split()), theirs)
+
+
+def test_a_program_finds_the_gpu(gpu: str, torch: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    theirs = with_pytorch("gpt.py", monkeypatch)
+    program = str(TESTS / "programs" / "gpt.py")
+    same(with_pyframe(tmp_path, program, adapter=os.environ["PYFRAME_ADAPTER"]), theirs)
+
+
+NAMES = """
+import sys
+import torch, torchvision
+import torch.nn as nn, torch.nn.functional as F, torch.backends.cudnn as cudnn, torch.onnx
+import torch.multiprocessing as mp
+from torch.autograd import Variable
+from torch.cuda.amp import GradScaler, autocast
+from torch.optim.lr_scheduler import StepLR
+from torch.utils.data.dataloader import DataLoader
+from torchvision import datasets, models, transforms, utils
+import pyframe as pf
+
+assert nn.Module is pf.nn.Module and torch.Tensor is pf.Tensor and DataLoader is pf.data.DataLoader
+assert torch.utils.data.DataLoader is DataLoader and models.resnet18 is pf.vision.models.resnet18
+assert torch.__version__ >= "2" and torch.version.cuda is None
+assert not torch.cuda.is_available() and torch.cuda.device_count() == 0
+assert torch.accelerator.current_accelerator() is None and not torch.backends.mps.is_available()
+assert torch.device("cuda", 0).type == torch.device("mps").type == "gpu"
+assert not torch.distributed.is_initialized()
+assert isinstance(Variable(torch.ones(2), requires_grad=True), Variable)
+cudnn.benchmark = True
+assert cudnn.benchmark and mp.cpu_count()
+assert torch.jit.script(F.relu) is F.relu
+assert not hasattr(torch, "sparse_coo_tensor") and "relu" in dir(torch)
+assert torch.relu is torch.__dict__["relu"]
+assert repr(torch.nn) == "<module 'torch.nn' of pyframe>"
+with torch.device("cpu"), torch.autocast("cuda", enabled=False):
+    assert torch.ones(1).device == torch.device("cpu")
+torch.set_default_tensor_type(torch.DoubleTensor)
+assert torch.ones(1).dtype is torch.float64
+print(sys.argv[1:], __name__, __file__.endswith("names.py"), sys.path[0])
+"""
+
+
+def test_names(tmp_path: Path) -> None:
+    (tmp_path / "names.py").write_text(NAMES)
+    out = with_pyframe(tmp_path, "names.py", "a", "--b", "c d")
+    assert out.strip() == f"['a', '--b', 'c d'] __main__ True {tmp_path}"
+    assert with_pyframe(tmp_path, "-m", "names", "x").startswith("['x'] __main__ True")
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("torch.reluu(1)", "torch.reluu is not in pyframe; there are relu"),
+        ("from torch.nn import Linearr", "ImportError: torch.nn.Linearr is not in pyframe; there"),
+        ("import torch.foo.bar", "ModuleNotFoundError: torch.foo is not in pyframe"),
+        ("import torch.onnx; torch.onnx.export()", "torch.onnx.export is not in pyframe; save the"),
+        ("torch.distributed.init_process_group('gloo')", "pyframe trains in one process"),
+        ("torch.distributed.get_rank()", "has not been initialized"),
+        ("torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 3))", "one process"),
+        ("torch.set_float32_matmul_precision('best')", "not one of 'highest', 'high', 'medium'"),
+        ("torch.cuda.set_device(3)", "there is no GPU 3; there are 0"),
+        ("with torch.autocast('cuda'): 1 / 0", "autocast has no effect on pyframe yet"),
+    ],
+)
+def test_what_is_missing_is_named(code: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(f"import torch\n{code}\n")
+    assert said in with_pyframe(tmp_path, "program.py", status=1)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    assert "usage: python -m pyframe.torch SCRIPT" in with_pyframe(tmp_path, "--help")
+    assert "usage" in with_pyframe(tmp_path, status=2)
+    assert "can't read the program" in with_pyframe(tmp_path, "nothing.py", status=1)
+    assert "there is no module nothing" in with_pyframe(tmp_path, "-m", "nothing", status=1)
+    (tmp_path / "program.py").write_text("import torch\nraise SystemExit(3)\n")
+    with_pyframe(tmp_path, "program.py", status=3)
+
+
+def test_install_after_pytorch(torch: Any) -> None:
+    from pyframe.torch import install
+
+    with pytest.raises(RuntimeError, match="torch was imported before; call install"):
+        install()
