@@ -156,33 +156,46 @@ def _check_fill(img: Tensor, fill: Any) -> None:
         )
 
 
-def _sample(img: Tensor, grid: Tensor, interpolation: str, fill: Any) -> Tensor:
-    """The image at the places of a grid (1, H, W, 2), from -1 to 1; `fill` is what lies outside."""
-    if interpolation not in ("nearest", "bilinear"):
+def _sample(img: Tensor, u: Tensor, v: Tensor, interpolation: str, fill: Any) -> Tensor:
+    """The image at the places (u, v), from -1 to 1, that broadcast to the result's (H, W); `fill`
+    is what lies outside."""
+    _check_fill(img, fill)
+    values = [float(f) for f in fill] if isinstance(fill, Sequence) else [float(fill or 0)]
+    if interpolation == "nearest":
+        return _nearest(img, u, v, values)
+    if interpolation != "bilinear":
         raise ValueError(
             f"Interpolation mode '{interpolation}' is unsupported with Tensor input: nearest and "
             "bilinear are"
         )
-    _check_fill(img, fill)
-    values = fill if isinstance(fill, Sequence) else [fill or 0]
-    nearest = interpolation == "nearest"
-    # outside there is 0 already, but at the edge the oracle mixes 0 with what is mixed already
-    filled = any(values) or (fill is not None and not nearest)
 
     def sampled(x: Tensor) -> Tensor:
-        places = grid.to(x.dtype)
-        if x.shape[0] > 1:
-            places = places.expand(x.shape[0], -1, -1, -1)
-        if filled:
-            x = pf.cat((x, pf.ones_like(x[:, :1])), 1)
-        x = F.grid_sample(x, places, mode=interpolation, align_corners=False)
-        if not filled:
-            return x
+        places = pf.stack(pf.broadcast_tensors(u, v), -1).to(x.dtype)
+        places = places.expand(x.shape[0], -1, -1, -1)
+        if fill is None:
+            return F.grid_sample(x, places, align_corners=False)
+        # at the edge, torchvision mixes 0 with what is mixed already
+        x = F.grid_sample(pf.cat((x, pf.ones_like(x[:, :1])), 1), places, align_corners=False)
         x, inside = x[:, :-1], x[:, -1:]
         color = pf.tensor(values, dtype=x.dtype, device=x.device).view(-1, 1, 1)
-        return pf.where(inside < 0.5, color, x) if nearest else x * inside + (1 - inside) * color
+        return x * inside + (1 - inside) * color
 
     return _as_batch(img, sampled)
+
+
+def _nearest(img: Tensor, u: Tensor, v: Tensor, values: list[float]) -> Tensor:
+    """One index for each pixel of the result, for all channels: no dtype needs another here."""
+    _, h, w = get_dimensions(img)
+    x, y = ((u + 1) * (0.5 * w) - 0.5).round(), ((v + 1) * (0.5 * h) - 0.5).round()
+    inside = (x >= 0) & (x < w) & (y >= 0) & (y < h)
+    x, y = (pf.where(inside, place, 0).to(pf.int64) for place in (x, y))
+    index = y * w + x
+    found = img.reshape(-1, h * w).index_select(1, index.reshape(-1))
+    found = found.reshape(*img.shape[:-2], *index.shape)
+    if not img.is_floating_point():
+        values = [round(value) for value in values]
+    color = pf.tensor(values, dtype=img.dtype, device=img.device).view(-1, 1, 1)
+    return pf.where(inside, found, color if img.ndim > 2 else color[0])
 
 
 def _axes(height: int, width: int, first: tuple[float, float], img: Tensor) -> tuple[Any, Any]:
@@ -192,10 +205,6 @@ def _axes(height: int, width: int, first: tuple[float, float], img: Tensor) -> t
     x = pf.linspace(x0, x0 + width - 1, width, device=img.device, **kind)
     y = pf.linspace(y0, y0 + height - 1, height, device=img.device, **kind)
     return x, y[:, None]
-
-
-def _grid(x: Tensor, y: Tensor) -> Tensor:
-    return pf.stack(pf.broadcast_tensors(x, y), -1)[None]
 
 
 def affine(
@@ -208,7 +217,7 @@ def affine(
     a, b, c, d, e, f = matrix
     u = x * (a / (0.5 * w)) + y * (b / (0.5 * w)) + c / (0.5 * w)
     v = x * (d / (0.5 * h)) + y * (e / (0.5 * h)) + f / (0.5 * h)
-    return _sample(img, _grid(u, v), interpolation, fill)
+    return _sample(img, u, v, interpolation, fill)
 
 
 def perspective(img: Tensor, coefficients: list[float], interpolation: str, fill: Any) -> Tensor:
@@ -218,15 +227,15 @@ def perspective(img: Tensor, coefficients: list[float], interpolation: str, fill
     below = x * g + y * k + 1.0
     u = (x * (a / (0.5 * w)) + y * (b / (0.5 * w)) + c / (0.5 * w)) / below - 1.0
     v = (x * (d / (0.5 * h)) + y * (e / (0.5 * h)) + f / (0.5 * h)) / below - 1.0
-    return _sample(img, _grid(u, v), interpolation, fill)
+    return _sample(img, u, v, interpolation, fill)
 
 
 def elastic_transform(img: Tensor, displacement: Tensor, interpolation: str, fill: Any) -> Tensor:
     _, h, w = get_dimensions(img)
     x = pf.linspace((1 - w) / w, (w - 1) / w, w, device=img.device)
     y = pf.linspace((1 - h) / h, (h - 1) / h, h, device=img.device)
-    grid = _grid(x, y[:, None]) + displacement.to(img.device)
-    return _sample(img, grid, interpolation, fill)
+    dx, dy = displacement.to(img.device)[0].unbind(-1)
+    return _sample(img, x + dx, y[:, None] + dy, interpolation, fill)
 
 
 # --- neighborhoods

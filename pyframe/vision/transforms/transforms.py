@@ -878,7 +878,7 @@ class ColorJitter(Transform):
 
     def transform(self, inpt: Any, params: Any) -> Any:
         order, *factors = params
-        for i in map(int, order):
+        for i in order.tolist() if isinstance(order, Tensor) else order:
             if factors[i] is not None:
                 inpt = self._adjust[i](inpt, factors[i])
         return inpt
