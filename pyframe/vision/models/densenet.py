@@ -31,6 +31,13 @@ class _DenseLayer(nn.Module):
         self.drop_rate = float(drop_rate)
         self.memory_efficient = efficient
 
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        for key in list(state_dict):  # the names that files made before 2018 have: norm.1.weight
+            name = key.removeprefix(prefix)
+            if name != key and name.startswith(("norm.", "conv.")):
+                state_dict[prefix + name.replace(".", "", 1)] = state_dict.pop(key)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
     def _bottleneck(self, *features: Tensor) -> Tensor:
         return self.conv1(self.relu1(self.norm1(cat(features, 1))))
 
@@ -62,16 +69,15 @@ class _DenseBlock(nn.ModuleDict):
         return cat(features, 1)
 
 
-def _transition(channels: int) -> nn.Sequential:
+class _Transition(nn.Sequential):
     """Half of the channels, half of the height and width."""
-    return nn.Sequential(
-        OrderedDict(
-            norm=nn.BatchNorm2d(channels),
-            relu=nn.ReLU(inplace=True),
-            conv=nn.Conv2d(channels, channels // 2, 1, bias=False),
-            pool=nn.AvgPool2d(2, 2),
-        )
-    )
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(channels)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv = nn.Conv2d(channels, channels // 2, 1, bias=False)
+        self.pool = nn.AvgPool2d(2, 2)
 
 
 class DenseNet(nn.Module):
@@ -105,7 +111,7 @@ class DenseNet(nn.Module):
             self.features.add_module(f"denseblock{i}", block)
             channels += layers * growth_rate
             if i < len(block_config):
-                self.features.add_module(f"transition{i}", _transition(channels))
+                self.features.add_module(f"transition{i}", _Transition(channels))
                 channels //= 2
         self.features.add_module("norm5", nn.BatchNorm2d(channels))
         self.classifier = nn.Linear(channels, num_classes)

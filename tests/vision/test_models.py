@@ -1,0 +1,414 @@
+"""Models of images: torchvision's keys, prints and numbers, family by family."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe import nn
+from pyframe.vision import models
+
+# Of torchvision's builders: the number of parameters, and checksums of the state_dict's keys,
+# shapes and dtypes in order, and of what the model prints: layers with strides, paddings, rates.
+KNOWN = {
+    name: [int(count), *checksums]
+    for name, count, *checksums in (
+        row.split()
+        for row in """
+alexnet 61100840 2a81ef6e 8de643d6
+convnext_base 88591464 4ce42f47 a7483df4
+convnext_large 197767336 543133e9 2d2db468
+convnext_small 50223688 34dfdc7f 6078c228
+convnext_tiny 28589128 714aa720 f9d427b3
+densenet121 7978856 c746710c 099c04de
+densenet161 28681000 a6d8031c a9bff393
+densenet169 14149480 41ceee80 7c423e44
+densenet201 20013928 6053a24f c91f547b
+efficientnet_b0 5288548 ab98b8a2 e4a48731
+efficientnet_b1 7794184 acea725e 0e60ddee
+efficientnet_b2 9109994 b2e45c8c b53080ff
+efficientnet_b3 12233232 5392f761 7f035413
+efficientnet_b4 19341616 fd84c8a0 5f868dde
+efficientnet_b5 30389784 8dc16c9e c5610977
+efficientnet_b6 43040704 da27e69c 65cdb4f4
+efficientnet_b7 66347960 2abe017b bcf84ec3
+efficientnet_v2_l 118515272 8a0502ce a71ee4e6
+efficientnet_v2_m 54139356 c4bf1bee 87a67c86
+efficientnet_v2_s 21458488 db362862 bcb76a64
+mobilenet_v2 3504872 0cd09f87 14ded543
+mobilenet_v3_large 5483032 ffcedecc 8dd469ed
+mobilenet_v3_small 2542856 728f4ba2 f5390a71
+resnet101 44549160 a7c3c1a5 82f55db7
+resnet152 60192808 140a2179 2cc06ce4
+resnet18 11689512 10778a9e 4d9905a7
+resnet34 21797672 814dcf2a 82b4b6d3
+resnet50 25557032 bcc46ec0 1967fc0b
+resnext101_32x8d 88791336 6bd732cc 0217e60c
+resnext101_64x4d 83455272 1dfa688d 69836d9e
+resnext50_32x4d 25028904 5ffda0ea ee06ef5a
+squeezenet1_0 1248424 8906e188 6d549e96
+squeezenet1_1 1235496 2715fb39 6386b5b0
+vgg11 132863336 0ebe4f82 ac7f447a
+vgg11_bn 132868840 85266870 14bffa72
+vgg13 133047848 6bd6b858 20e9b663
+vgg13_bn 133053736 5ff1e9c8 5072b13e
+vgg16 138357544 acada51f fe4a6940
+vgg16_bn 138365992 b3b0861a 9d0c4d7e
+vgg19 143667240 2323c913 7892de57
+vgg19_bn 143678248 ab1d286c 388f1d94
+vit_b_16 86567656 e2049d03 f6067ce4
+vit_b_32 88224232 01270fe6 605d85bc
+vit_h_14 632045800 370e3a88 ed5a97ce
+vit_l_16 304326632 697a0fe0 d16c894f
+vit_l_32 306535400 a9e55000 7f4a744a
+wide_resnet101_2 126886696 c244bc8d 71c0286b
+wide_resnet50_2 68883240 9e02a383 3446130d
+""".strip().splitlines()
+    )
+}
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights stay 0, in memory that is not even touched: large models are made fast."""
+    for name in ("uniform_", "normal_"):
+        monkeypatch.setattr(pf.Tensor, name, lambda self, *args, **kwargs: self)
+    monkeypatch.setattr(nn.init, "trunc_normal_", lambda tensor, *args, **kwargs: tensor)
+
+
+def contents(state: Any) -> str:
+    return "\n".join(
+        f"{key} {list(value.shape)} {str(value.dtype).partition('.')[2]}"
+        for key, value in state.items()
+    )
+
+
+def known(net: Any) -> list[Any]:
+    """The row of KNOWN."""
+    texts = contents(net.state_dict()), repr(net)
+    return [
+        sum(p.numel() for p in net.parameters()),
+        *(f"{zlib.crc32(text.encode()):08x}" for text in texts),
+    ]
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_builder(name: str, undrawn: None) -> None:
+    assert known(models.get_model(name, weights=None)) == KNOWN[name]
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_what_is_known_of_torchvision(name: str, torch: Any, torchvision: Any) -> None:
+    with torch.device("meta"):
+        assert known(torchvision.models.get_model(name)) == KNOWN[name]
+
+
+def test_list_of_models() -> None:
+    ours = models.list_models()
+    assert set(ours) == {*KNOWN, "lenet", "unet"}
+    assert ours == models.list_models(models)
+    assert models.list_models(include="resnet*", exclude=["*50", "*1*"]) == ["resnet34"]
+    assert models.list_models(include=["vit_b*", "lenet"]) == ["lenet", "vit_b_16", "vit_b_32"]
+    assert models.get_model_builder("ResNet18") is models.resnet18
+    assert models.resnet18.__name__ == "resnet18"
+    with pytest.raises(ValueError, match="Unknown model resnet19"):
+        models.get_model("resnet19")
+
+
+@pytest.mark.parametrize("given", [{"weights": "DEFAULT"}, {"pretrained": True}])
+def test_no_weights_are_hosted(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"lenet: got .* no weights are hosted.*pf\.load"):
+        models.lenet(**given)
+    models.lenet(weights=None, progress=False)
+    models.lenet(pretrained=False)
+
+
+def test_options_that_are_fixed() -> None:
+    with pytest.raises(ValueError, match="'groups' expected value 32 but got 16"):
+        models.resnext50_32x4d(groups=16)
+
+
+def small(models: Any, nn: Any) -> dict[str, tuple[Callable[[], Any], tuple[int, ...]]]:
+    """A little member of each family, in either framework, and the shape of its input."""
+    r, e, c, v = models.resnet, models.efficientnet, models.convnext, models.vision_transformer
+    fused, mb = e.FusedMBConvConfig, e.MBConvConfig
+    stages = [fused(1, 3, 1, 8, 8, 2), fused(4, 3, 2, 8, 16, 1), mb(4, 5, 2, 16, 24, 2, 1.0, 1.5)]
+    blocks = [c.CNBlockConfig(8, 16, 1), c.CNBlockConfig(16, None, 2)]
+    stem = [v.ConvStemConfig(8, 3, 2), v.ConvStemConfig(12, 3, 4)]
+    vit = {"image_size": 16, "patch_size": 8, "num_layers": 2, "num_heads": 2}
+    vit |= {"hidden_dim": 12, "mlp_dim": 20, "num_classes": 3}
+    wide = {"groups": 2, "width_per_group": 32, "replace_stride_with_dilation": (False, True, True)}
+    image = (2, 3, 32, 32)
+    return {
+        "resnet": (lambda: r.ResNet(r.BasicBlock, [1, 2, 1, 1], 3), image),
+        "bottleneck": (lambda: r.ResNet(r.Bottleneck, [1, 1, 1, 2], 3, **wide), image),
+        "group norm": (
+            lambda: r.ResNet(r.BasicBlock, [1] * 4, 3, norm_layer=lambda n: nn.GroupNorm(8, n)),
+            image,
+        ),
+        "densenet": (lambda: models.DenseNet(8, (2, 3), 16, num_classes=3), image),
+        "squeezenet": (lambda: models.squeezenet1_1(num_classes=3), image),
+        "squeezenet 1.0": (lambda: models.squeezenet1_0(num_classes=3), image),
+        "mobilenet v2": (lambda: models.MobileNetV2(3, 0.25), image),
+        "mobilenet v3": (
+            lambda: models.mobilenet_v3_small(num_classes=3, width_mult=0.5, reduced_tail=True),
+            image,
+        ),
+        "dilated mobilenet v3": (
+            lambda: models.mobilenet_v3_large(num_classes=3, width_mult=0.25, dilated=True),
+            image,
+        ),
+        "efficientnet": (lambda: e.EfficientNet(stages, 0.2, 0.0, 3), image),
+        "convnext": (lambda: c.ConvNeXt(blocks, layer_scale=0.5, num_classes=3), image),
+        "vit": (lambda: v.VisionTransformer(**vit, representation_size=5), (2, 3, 16, 16)),
+        "vit with a stem": (
+            lambda: v.VisionTransformer(**vit, conv_stem_configs=stem),
+            (2, 3, 16, 16),
+        ),
+    }  # fmt: skip
+
+
+FAMILIES = [
+    *("resnet", "bottleneck", "group norm", "densenet", "squeezenet", "squeezenet 1.0"),
+    *("mobilenet v2", "mobilenet v3", "dilated mobilenet v3", "efficientnet", "convnext", "vit"),
+    "vit with a stem",
+]
+
+
+def both(torch: Any, theirs: Any, ours: Any) -> tuple[Any, Any]:
+    """Both models with the same numbers, none of which is where a model starts."""
+    state = {}
+    for key, value in theirs.state_dict().items():
+        drawn = torch.randn(value.shape)
+        if not value.is_floating_point():
+            drawn = torch.zeros(value.shape, dtype=value.dtype)
+        elif value.ndim > 1:
+            drawn *= (value.shape[0] / value.numel()) ** 0.5
+        else:
+            drawn *= 0.1
+            if key.endswith(("running_var", "weight")):
+                drawn = (drawn + 1).abs()
+        state[key] = drawn
+    theirs.load_state_dict(state, assign=True)
+    assert contents(ours.state_dict()) == contents(state)
+    missing = ours.load_state_dict({k: pf.from_numpy(v.numpy()) for k, v in state.items()})
+    assert not missing.missing_keys
+    return theirs, ours
+
+
+def little(family: str, torch: Any, torchvision: Any) -> tuple[Any, Any, tuple[int, ...]]:
+    """(theirs, ours, the shape of the input) of one of `small`."""
+    with torch.device("meta"):
+        make, shape = small(torchvision.models, torch.nn)[family]
+        theirs = make()
+    return *both(torch, theirs, small(models, nn)[family][0]()), shape
+
+
+def close(ours: Any, theirs: Any, tolerance: float = 1e-4) -> None:
+    expected = theirs.detach().numpy()
+    scale = max(1.0, float(np.abs(expected).max()))
+    np.testing.assert_allclose(ours.detach().cpu().numpy(), expected, atol=tolerance * scale)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_numbers(family: str, torch: Any, torchvision: Any, undrawn: None) -> None:
+    theirs, ours, shape = little(family, torch, torchvision)
+    x = torch.rand(shape) - 0.5
+    close(ours.eval()(pf.from_numpy(x.numpy())), theirs.eval()(x))
+
+
+@pytest.mark.parametrize(("family", "width"), [("alexnet", 256 * 36), ("vgg11_bn", 512 * 49)])
+def test_numbers_of_large_classifiers(
+    family: str, width: int, torch: Any, torchvision: Any, undrawn: None
+) -> None:
+    """All but the layers of 100 million weights: one of a few takes their place."""
+    with torch.device("meta"):
+        theirs = torchvision.models.get_model(family)
+        theirs.classifier = torch.nn.Linear(width, 3)
+    ours = models.get_model(family)
+    ours.classifier = nn.Linear(width, 3)
+    both(torch, theirs, ours)
+    x = torch.rand(1, 3, 64, 64) - 0.5
+    close(ours.eval()(pf.from_numpy(x.numpy())), theirs.eval()(x))
+
+
+@pytest.mark.parametrize("family", ["densenet", "mobilenet v2", "convnext"])
+def test_a_step_of_training(family: str, torch: Any, torchvision: Any, undrawn: None) -> None:
+    """In float64: norms over few numbers make much of rounding."""
+    theirs, ours, shape = little(family, torch, torchvision)
+    x = torch.rand(4, *shape[1:], dtype=torch.float64) - 0.5
+    for net, lib, image in ((theirs, torch.nn, x), (ours, nn, pf.from_numpy(x.numpy()))):
+        for m in net.double().modules():
+            if isinstance(m, lib.Dropout):
+                m.p = 0.0
+        out = net.train()(image)
+        (out * out).sum().backward()
+    grads = dict(ours.named_parameters())
+    for name, p in theirs.named_parameters():
+        close(grads[name].grad, p.grad)
+    state = ours.state_dict()
+    for key, value in theirs.state_dict().items():
+        close(state[key], value)
+
+
+def test_memory_efficient_densenet() -> None:
+    nets = [models.DenseNet(4, (2, 2), 8, num_classes=2, memory_efficient=b) for b in (False, True)]
+    nets[1].load_state_dict(nets[0].state_dict())
+    x = pf.rand(2, 3, 32, 32)
+    for net in nets:
+        net(x).sum().backward()
+    for a, b in zip(*(net.parameters() for net in nets), strict=True):
+        np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), atol=1e-5)
+
+
+def test_on_the_gpu_and_compiled(gpu: str) -> None:
+    net = models.ResNet(models.resnet.BasicBlock, [1, 1, 1, 1], 3).eval()
+    x = pf.rand(2, 3, 16, 16)
+    expected = net(x).detach().numpy()
+    net.to(gpu)
+    np.testing.assert_allclose(net(x.to(gpu)).detach().cpu().numpy(), expected, atol=1e-3)
+    compiled = pf.compile(net)
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(x.to(gpu)).detach().cpu().numpy(), expected, atol=1e-3)
+
+
+def in_torch(file: str) -> dict[str, Any]:
+    """What a file of pyframe's own models defines, with PyTorch in the place of pyframe."""
+    source = (Path(models.__file__).parent / file).read_text()
+    source = re.sub(r"from pyframe(\.tensor)? import", "from torch import", source)
+    source = re.sub(r"from pyframe\.vision.*", "builder = lambda *_: None", source)
+    assert "pyframe" not in source
+    names: dict[str, Any] = {"__name__": file}
+    exec(compile(source, file, "exec"), names)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "shape"),
+    [
+        ("LeNet", {}, (2, 1, 28, 28)),
+        ("UNet", {"in_channels": 2, "channels": (4, 6, 8)}, (2, 2, 12, 16)),
+    ],
+)
+def test_own_models(name: str, options: dict[str, Any], shape: Any, torch: Any) -> None:
+    theirs, ours = both(
+        torch, in_torch(f"{name.lower()}.py")[name](**options), getattr(models, name)(**options)
+    )
+    x = torch.rand(shape)
+    close(ours.eval()(pf.from_numpy(x.numpy())), theirs.eval()(x))
+    assert repr(ours) == repr(theirs)
+
+
+def test_unet_says_which_sizes_it_takes() -> None:
+    net = models.UNet(channels=(2, 2, 2))
+    assert net(pf.rand(1, 1, 8, 4)).shape == (1, 2, 8, 4)
+    with pytest.raises(ValueError, match=r"multiples of 4, got \[1, 1, 8, 6\]"):
+        net(pf.rand(1, 1, 8, 6))
+
+
+def test_where_models_start() -> None:
+    """The distributions of torchvision's initialisation."""
+    net = models.resnet18(zero_init_residual=True)
+    assert net.layer1[0].bn2.weight.abs().max().item() == 0.0
+    assert net.layer1[0].bn1.weight.min().item() == 1.0
+    std = net.layer4[1].conv2.weight.std().item()
+    np.testing.assert_allclose(std, (2 / (512 * 9)) ** 0.5, rtol=0.02)  # He, by fan out
+    net = models.MobileNetV2(1000, 0.25)
+    np.testing.assert_allclose(net.classifier[1].weight.std().item(), 0.01, rtol=0.02)
+    assert net.classifier[1].bias.abs().max().item() == 0.0
+    net = models.convnext.ConvNeXt([models.convnext.CNBlockConfig(32, None, 2)])
+    np.testing.assert_allclose(net.features[1][0].block[3].weight.std().item(), 0.02, rtol=0.05)
+    assert net.features[1][1].layer_scale.unique().tolist() == pytest.approx([1e-6])
+    net = models.EfficientNet(
+        [models.efficientnet.MBConvConfig(1, 3, 1, 8, 8, 1)], 0.0, num_classes=400
+    )
+    assert 0.048 < net.classifier[1].weight.abs().max().item() <= 0.05
+    net = models.VisionTransformer(16, 8, 1, 2, 32, 64)
+    assert net.heads.head.weight.abs().max().item() == 0.0
+    np.testing.assert_allclose(net.encoder.pos_embedding.std().item(), 0.02, rtol=0.3)
+    net = models.squeezenet1_1()
+    np.testing.assert_allclose(net.classifier[1].weight.std().item(), 0.01, rtol=0.02)
+
+
+def test_blocks_are_dropped_while_training() -> None:
+    c = models.convnext
+    net = c.ConvNeXt([c.CNBlockConfig(4, None, 5)], stochastic_depth_prob=0.8, num_classes=2)
+    rates = [m.p for m in net.modules() if isinstance(m, pf.vision.ops.StochasticDepth)]
+    assert rates == pytest.approx([0.0, 0.2, 0.4, 0.6, 0.8])
+
+
+def test_mistakes() -> None:
+    r, v = models.resnet, models.vision_transformer
+    for make, kind, text in (
+        (lambda: r.ResNet(r.BasicBlock, [1] * 4, groups=2), ValueError, "only supports groups=1"),
+        (
+            lambda: r.ResNet(
+                r.BasicBlock, [1] * 4, replace_stride_with_dilation=(True, True, True)
+            ),
+            NotImplementedError,
+            "Dilation > 1",
+        ),
+        (
+            lambda: r.ResNet(r.BasicBlock, [1] * 4, replace_stride_with_dilation=(True,)),
+            ValueError,
+            "3-element tuple",
+        ),
+        (lambda: models.MobileNetV2(inverted_residual_setting=[]), ValueError, "non-empty"),
+        (lambda: models.MobileNetV3([], 8), ValueError, "should not be empty"),
+        (lambda: models.MobileNetV3([1], 8), TypeError, "InvertedResidualConfig"),
+        (lambda: models.EfficientNet([], 0.1), ValueError, "should not be empty"),
+        (lambda: models.ConvNeXt([3]), TypeError, "CNBlockConfig"),
+        (lambda: models.SqueezeNet("1_2"), ValueError, "1_0 or 1_1 expected"),
+        (lambda: v.VisionTransformer(20, 8, 1, 1, 4, 4), AssertionError, "multiple of patch_size"),
+        (
+            lambda: v.VisionTransformer(16, 8, 1, 1, 4, 4)(pf.rand(1, 3, 16, 24)),
+            AssertionError,
+            "Wrong image size",
+        ),
+    ):  # fmt: skip
+        with pytest.raises(kind, match=text):
+            make()
+
+
+def test_positions_of_another_image_size(torch: Any, torchvision: Any) -> None:
+    positions = torch.rand(1, 10, 4)
+    state = {"encoder.pos_embedding": positions, "heads.head.bias": torch.zeros(2)}
+    theirs = torchvision.models.vision_transformer.interpolate_embeddings(
+        32, 8, dict(state), reset_heads=True
+    )
+    ours = models.vision_transformer.interpolate_embeddings(
+        32, 8, {k: pf.from_numpy(t.numpy()) for k, t in state.items()}, reset_heads=True
+    )
+    assert list(ours) == ["encoder.pos_embedding"]
+    close(ours["encoder.pos_embedding"], theirs["encoder.pos_embedding"])
+
+
+def test_older_files_of_vit_and_densenet() -> None:
+    """Files that torchvision hosts have names of before 2022."""
+    net = models.VisionTransformer(16, 8, 1, 2, 4, 6, num_classes=2)
+    state = {
+        re.sub(r"mlp\.(\d)", lambda m: f"mlp.linear_{int(m[1]) // 3 + 1}", k): v + 1
+        for k, v in net.state_dict().items()
+    }
+    assert "encoder.layers.encoder_layer_0.mlp.linear_2.bias" in state
+    net.load_state_dict(state)
+    assert all(
+        (v == s).all() for v, s in zip(net.state_dict().values(), state.values(), strict=True)
+    )
+    net = models.DenseNet(2, (1, 1), 4, num_classes=2)
+    state = {
+        re.sub(r"(layer\d+\.(?:norm|conv))(\d)", r"\1.\2", k): v + 1
+        for k, v in net.state_dict().items()
+    }
+    assert "features.denseblock1.denselayer1.norm.1.weight" in state
+    net.load_state_dict(state)
+    assert all(
+        (v == s).all() for v, s in zip(net.state_dict().values(), state.values(), strict=True)
+    )
