@@ -96,7 +96,8 @@ class AveragedModel(nn.Module):
         self.module = deepcopy(model)
         if device is not None:
             self.module = self.module.to(device)
-        self.register_buffer("n_averaged", pf.tensor(0, dtype=pf.int64, device=device))
+        beside = next(self.module.parameters(), pf.tensor(0, device=device))  # no copy in a step
+        self.register_buffer("n_averaged", pf.tensor(0, dtype=pf.int64, device=beside.device))
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:

@@ -1,0 +1,221 @@
+"""Averaged weights: beside PyTorch's, their state, and what an update costs."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe import nn, optim
+
+HOW: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "swa": lambda u: {},
+    "swa, buffers": lambda u: {"use_buffers": True},
+    "ema": lambda u: {"multi_avg_fn": u.get_ema_multi_avg_fn(0.9)},
+    "ema, buffers": lambda u: {"multi_avg_fn": u.get_ema_multi_avg_fn(0.75), "use_buffers": True},
+    "ema, one by one": lambda u: {"avg_fn": u.get_ema_avg_fn(0.6)},
+    "swa in place": lambda u: {"multi_avg_fn": u.get_swa_multi_avg_fn()},
+    "swa, one by one": lambda u: {"avg_fn": u.get_swa_avg_fn()},
+    "a user's": lambda u: {"avg_fn": lambda a, p, n: 0.1 * a + 0.9 * p + n * 0.01},
+}
+
+
+def net_of(lib: Any) -> Any:
+    """Layers with parameters, buffers and running statistics."""
+    return lib.nn.Sequential(lib.nn.Linear(3, 4), lib.nn.BatchNorm1d(4), lib.nn.Linear(4, 2))
+
+
+def change(lib: Any, net: Any, i: int) -> None:
+    rng = np.random.default_rng(i)
+    with lib.no_grad():
+        for x in (*net.parameters(), *net.buffers()):
+            if x.ndim:
+                x.copy_(lib.from_numpy(rng.standard_normal(tuple(x.shape)).astype(np.float32)))
+            else:
+                x.fill_(3 * i)
+
+
+def arrays(state: Any) -> dict[str, Any]:
+    return {k: v.detach().cpu().numpy() for k, v in state.items()}
+
+
+def agree(ours: Any, theirs: Any) -> None:
+    a, b = arrays(ours.state_dict()), arrays(theirs.state_dict())
+    assert list(a) == list(b)
+    for k in a:
+        np.testing.assert_allclose(a[k], b[k], rtol=1e-5, atol=1e-6, err_msg=k)
+        assert a[k].dtype == b[k].dtype
+
+
+@pytest.mark.parametrize("key", HOW)
+def test_averages(torch: Any, key: str) -> None:
+    made = []
+    for lib in (pf, torch):
+        utils = lib.optim.swa_utils
+        net = net_of(lib)
+        change(lib, net, 0)
+        averaged = utils.AveragedModel(net, **HOW[key](utils))
+        made.append((averaged, net))
+    (ours, a), (theirs, b) = made
+    agree(ours, theirs)
+    for i in range(1, 6):
+        change(pf, a, i)
+        change(torch, b, i)
+        ours.update_parameters(a)
+        theirs.update_parameters(b)
+        agree(ours, theirs)
+    assert repr(ours) == repr(theirs)
+    assert ours.n_averaged.item() == 5
+    assert {n for n, _ in ours.named_parameters()} == {n for n, _ in theirs.named_parameters()}
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_allclose(
+        ours.eval()(pf.from_numpy(x)).detach().numpy(),
+        theirs.eval()(torch.from_numpy(x)).detach().numpy(), rtol=1e-4, atol=1e-5,
+    )  # fmt: skip
+
+
+def test_the_state_goes_on(torch: Any) -> None:
+    """From PyTorch here, and back."""
+    net, theirs_net = net_of(pf), net_of(torch)
+    ours, theirs = optim.swa_utils.AveragedModel(net), None
+    theirs = torch.optim.swa_utils.AveragedModel(theirs_net)
+    for i in range(3):
+        change(torch, theirs_net, i)
+        theirs.update_parameters(theirs_net)
+    ours.load_state_dict(
+        {k: pf.from_numpy(v.copy()) for k, v in arrays(theirs.state_dict()).items()}
+    )
+    for i in range(3, 6):
+        for lib, model, averaged in ((pf, net, ours), (torch, theirs_net, theirs)):
+            change(lib, model, i)
+            averaged.update_parameters(model)
+    agree(ours, theirs)
+    again = torch.optim.swa_utils.AveragedModel(theirs_net)
+    again.load_state_dict(
+        {k: torch.from_numpy(v.copy()) for k, v in arrays(ours.state_dict()).items()}
+    )
+    change(torch, theirs_net, 9)
+    change(pf, net, 9)
+    again.update_parameters(theirs_net)
+    ours.update_parameters(net)
+    agree(ours, again)
+
+
+def test_the_model_stays_as_it_is() -> None:
+    net = net_of(pf)
+    averaged = optim.swa_utils.AveragedModel(net)
+    change(pf, net, 1)
+    before = arrays(net.state_dict())
+    averaged.update_parameters(net)
+    averaged.update_parameters(net)
+    for k, v in net.state_dict().items():
+        np.testing.assert_array_equal(v.numpy(), before[k])
+    for twin in (copy.deepcopy(averaged), pickle.loads(pickle.dumps(averaged))):
+        agree(twin, averaged)
+    assert all(p.is_leaf and p.requires_grad for p in averaged.parameters())
+
+
+def test_what_is_not_finite_is_no_part_of_the_first_average() -> None:
+    net = nn.Linear(2, 2)
+    averaged = optim.swa_utils.AveragedModel(net)
+    with pf.no_grad():
+        averaged.module.weight.fill_(float("nan"))
+    averaged.update_parameters(net)
+    assert averaged.module.weight.tolist() == net.weight.tolist()
+
+
+def test_averages_on_another_device(gpu: str) -> None:
+    net = net_of(pf)
+    averaged = optim.swa_utils.AveragedModel(net, device=gpu)
+    change(pf, net, 1)
+    averaged.update_parameters(net)
+    change(pf, net, 2)
+    averaged.update_parameters(net)
+    assert {str(x.device) for x in averaged.state_dict().values()} == {gpu}
+    plain = optim.swa_utils.AveragedModel(net)
+    for i in (1, 2):
+        change(pf, net, i)
+        plain.update_parameters(net)
+    agree(averaged, plain)
+
+
+def test_statistics_are_updated(torch: Any) -> None:
+    made = []
+    for lib in (pf, torch):
+        net = lib.nn.Sequential(net_of(lib), lib.nn.BatchNorm1d(2, momentum=0.3))
+        rng = np.random.default_rng(4)
+        with lib.no_grad():
+            for p in net.parameters():
+                p.copy_(lib.from_numpy(rng.standard_normal(tuple(p.shape)).astype(np.float32)))
+        batches = [lib.from_numpy(rng.standard_normal((5, 3)).astype(np.float32)) for _ in range(4)]
+        net.eval()
+        lib.optim.swa_utils.update_bn([batches[0], [batches[1], 3], (batches[2],)], net)
+        assert not net.training
+        assert [m.momentum for m in net.modules() if hasattr(m, "momentum")] == [0.1, 0.3]
+        lib.optim.swa_utils.update_bn(iter(batches), net.train(), device="cpu")
+        assert net.training
+        lib.optim.swa_utils.update_bn([], lib.nn.Linear(1, 1))
+        made.append(net)
+    agree(*made)
+
+
+def test_misuse(torch: Any) -> None:
+    for lib in (pf, torch):
+        u, net = lib.optim.swa_utils, lib.nn.Linear(1, 1)
+        for bad in (-0.1, 1.5):
+            for make in (u.get_ema_avg_fn, u.get_ema_multi_avg_fn):
+                with pytest.raises(ValueError, match="decay"):
+                    make(bad)
+        with pytest.raises(AssertionError, match="avg_fn"):
+            u.AveragedModel(net, avg_fn=u.get_swa_avg_fn(), multi_avg_fn=u.get_swa_multi_avg_fn())
+
+
+@pytest.mark.parametrize("key", ["swa", "ema, buffers", "a user's"])
+def test_an_update_is_a_part_of_a_compiled_step(key: str) -> None:
+    """One capture from the first update on, and never another average than eagerly."""
+    out = []
+    for compiled in (False, True):
+        pf.manual_seed(1)
+        net = net_of(pf)
+        averaged = optim.swa_utils.AveragedModel(net, **HOW[key](optim.swa_utils))
+        opt = optim.SGD(net.parameters(), lr=0.1)
+
+        def step(x: Any, net: Any = net, averaged: Any = averaged, opt: Any = opt) -> None:
+            opt.zero_grad()
+            net(x).square().mean().backward()
+            opt.step()
+            averaged.update_parameters(net)
+
+        run, x = pf.compile(step) if compiled else step, pf.randn(6, 3)
+        for _ in range(5):
+            run(x)
+        if compiled:
+            assert (run.captured, run.replayed) == (1, 4)
+        averaged.n_averaged.zero_()  # begins anew
+        run(x)
+        assert averaged.n_averaged.item() == 1
+        out.append(averaged)
+    agree(out[1], out[0])
+
+
+def test_an_update_is_few_kernels(gpu: str) -> None:
+    net = nn.Sequential(*[nn.Linear(4, 4) for _ in range(6)]).to(gpu)
+    averaged = optim.swa_utils.AveragedModel(
+        net, multi_avg_fn=optim.swa_utils.get_ema_multi_avg_fn()
+    )
+    update = pf.compile(lambda: averaged.update_parameters(net))
+    stats = pf.device(gpu).backend.stats
+    for _ in range(3):
+        update()
+    averaged.n_averaged.item()
+    stats.reset()
+    for _ in range(4):
+        update()
+    assert update.captured == 1
+    assert stats.dispatches / 4 <= 4, "of twelve parameters"
+    assert stats.bytes_uploaded == 0
