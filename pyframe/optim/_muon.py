@@ -16,7 +16,8 @@ class Muon(Optimizer):
 
     For the matrices of hidden layers (https://kellerjordan.github.io/posts/muon). The rate for a
     matrix of (n, m) is lr * sqrt(max(1, n / m)), or, as adjust_lr_fn="match_rms_adamw" has it,
-    lr * 0.2 * sqrt(max(n, m)) (arXiv 2502.16982). Products are taken in bfloat16.
+    lr * 0.2 * sqrt(max(n, m)) (arXiv 2502.16982). Products are taken in float32; PyTorch rounds
+    them to bfloat16, which moves its steps by some hundredths of their size.
     """
 
     _ranges: ClassVar = {"lr": "[0, inf]", "weight_decay": "[0, inf]", "momentum": "[0, inf]"}
@@ -49,7 +50,8 @@ class Muon(Optimizer):
             )
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
-        lr, momentum, adamw = scalar(group["lr"]), group["momentum"], group["adjust_lr_fn"]
+        lr, momentum = scalar(group["lr"]), group["momentum"]
+        adamw = group["adjust_lr_fn"] == "match_rms_adamw"
         shrink, rest = 1 - lr * group["weight_decay"], 1 - momentum
         numbers = group["ns_coefficients"], group["ns_steps"], group["eps"]
         for p, g, own in self._each(group, params):
@@ -58,11 +60,7 @@ class Muon(Optimizer):
             b = own.average("momentum_buffer", g, momentum, rest)
             u = _orthogonal(g * rest + b * momentum if group["nesterov"] else b, *numbers)
             n, m = p.shape
-            ratio = (
-                0.2 * math.sqrt(max(n, m))
-                if adamw == "match_rms_adamw"
-                else math.sqrt(max(1, n / m))
-            )
+            ratio = 0.2 * math.sqrt(max(n, m)) if adamw else math.sqrt(max(1, n / m))
             p.mul_(shrink).sub_(u.to(p.dtype) * (lr * ratio))
 
 
@@ -76,7 +74,7 @@ def _orthogonal(x: Tensor, coefficients: Any, steps: int, eps: float) -> Tensor:
         )
     a, b, c = coefficients
     tall = x.shape[0] > x.shape[1]
-    x = x.bfloat16()
+    x = x.float()
     x = x.T if tall else x
     x = x / x.norm().clamp(min=eps)
     for _ in range(steps):

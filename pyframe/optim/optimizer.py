@@ -77,6 +77,7 @@ def _hooked(fn: Callable[..., Any]) -> Callable[..., Any]:
                         f"(new_args, new_kwargs), got {result!r}"
                     )
                 args, kwargs = result
+        self._opt_called = True
         out = fn(*args, **kwargs)
         for hook in (*self._optimizer_step_post_hooks, *_post_hooks):
             hook(self, args, kwargs)
@@ -109,6 +110,14 @@ def _log(beta: float) -> float:
     return math.log(beta) if beta else -math.inf
 
 
+def _full(value: Any, of: Tensor) -> Tensor:
+    """Of the shape of `of`, whose own value may not be known yet; of a complex one both parts."""
+    x = float(value)
+    return pf.full(
+        of.shape, complex(x, x) if of.dtype.is_complex else x, dtype=of.dtype, device=of.device
+    )
+
+
 class State:
     """What an optimizer keeps for a parameter, each entry made when it is first needed.
 
@@ -133,23 +142,19 @@ class State:
 
     def zeros(self, name: str) -> Tensor:
         """An entry, zeros at first."""
-        return self.get(name, pf.zeros_like)
+        return self.get(name, functools.partial(_full, 0.0))
 
     def full(self, name: str, value: Any) -> Tensor:
         """An entry, full of a number at first."""
 
-        def make(of: Tensor) -> Tensor:
-            x = float(value)
-            return pf.full_like(of, complex(x, x) if self._complex else x)
-
-        return self.get(name, make)
+        return self.get(name, functools.partial(_full, value))
 
     def put(self, name: str, value: Tensor) -> Tensor:
         """Write to an entry, which was got before; returns it."""
         if self._rebinds:
             self._entries[name] = pf.view_as_complex(value) if self._complex else value
             return value
-        return self.get(name, pf.zeros_like).copy_(value)
+        return self.zeros(name).copy_(value)
 
     def average(self, name: str, x: Tensor, keep: Any, rest: Any = None) -> Tensor:
         """An entry that follows `x`: keep * entry + rest * x, or + x alone."""
@@ -170,6 +175,7 @@ class Optimizer:
     _ranges: ClassVar[Mapping[str, str]] = {}  # in which intervals the options lie: "[0, 1)"
     _counters: ClassVar[tuple[str, ...]] = ("step",)  # entries that parameters have in common
     _decays = True  # the option weight_decay is taken care of here
+    _opt_called = False  # whether `step` was called: a scheduler warns where it was not
 
     _optimizer_step_pre_hooks: list[Callable[..., Any]]
     _optimizer_step_post_hooks: list[Callable[..., Any]]
@@ -366,7 +372,7 @@ class Optimizer:
     ) -> Iterator[tuple[Tensor, Tensor, State]]:
         """(parameter, gradient, state), with `maximize` and `weight_decay` taken care of; complex
         ones are pairs of real numbers."""
-        maximize, fused, rebinds = map(group.get, ("maximize", "fused", "differentiable"))
+        maximize, fused, rebinds = group.get("maximize"), group.get("fused"), pf.is_grad_enabled()
         if rebinds and group.get("foreach"):
             raise AssertionError(
                 f"{type(self).__name__}: differentiable=True goes without foreach=True"

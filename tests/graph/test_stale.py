@@ -74,12 +74,18 @@ def test_each_field_of_each_layer(device: str) -> None:
         same(plain(net(x)), plain(f(x)), name)
 
 
-@pytest.mark.parametrize("kind", sorted({*pf.optim.__all__} - {"Optimizer"}))
+OPTIMIZERS = [
+    k for k, v in vars(pf.optim).items() if pf.optim.Optimizer in getattr(v, "__bases__", ())
+]
+
+
+@pytest.mark.parametrize("kind", sorted({*OPTIMIZERS, "AdamW"} - {"LBFGS"}))  # that reads values
 def test_each_option_of_each_optimizer(device: str, kind: str) -> None:
     def run(wrap: Any) -> list[Any]:
         pf.manual_seed(0)
         net = nn.Linear(3, 2).to(device)
-        opt = getattr(pf.optim, kind)(net.parameters(), lr=0.05)
+        params = [net.weight] if kind == "Muon" else net.parameters()
+        opt = getattr(pf.optim, kind)(params, lr=0.05)
         x = pf.ones(2, 3, device=device)
 
         def step() -> Any:

@@ -26,6 +26,22 @@ ROWS: list[tuple[str, dict[str, Any]]] = [
     ("AdamW", {"lr": 0.05}),
     ("AdamW", {"lr": 0.05, "weight_decay": 0.3, "amsgrad": True}),
 ]
+RICH: dict[str, dict[str, Any]] = {  # each formula with all that it can do
+    "ASGD": {"lambd": 0.1, "t0": 2, "alpha": 0.6, "weight_decay": 0.1},
+    "Adadelta": {"rho": 0.8, "weight_decay": 0.1, "maximize": True},
+    "Adafactor": {"weight_decay": 0.1, "d": 1.5, "beta2_decay": -0.7},
+    "Adagrad": {"lr_decay": 0.5, "weight_decay": 0.1, "initial_accumulator_value": 0.2},
+    "Adam": {"amsgrad": True, "weight_decay": 0.1},
+    "AdamW": {"weight_decay": 0.3, "maximize": True},
+    "Adamax": {"weight_decay": 0.1, "betas": (0.8, 0.9)},
+    "Muon": {"adjust_lr_fn": "match_rms_adamw", "ns_steps": 3},
+    "NAdam": {"weight_decay": 0.1, "decoupled_weight_decay": True, "momentum_decay": 0.01},
+    "RAdam": {"weight_decay": 0.1, "betas": (0.8, 0.99)},
+    "RMSprop": {"centered": True, "momentum": 0.9, "weight_decay": 0.1},
+    "Rprop": {"etas": (0.4, 1.3), "step_sizes": (0.01, 0.2)},
+    "SGD": {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1},
+    "SparseAdam": {"maximize": True},
+}
 START = [np.array([[1.0, -2.0], [0.5, 3.0]], np.float32), np.array([0.3, -0.1], np.float32)]
 
 
@@ -89,6 +105,52 @@ def test_our_state_goes_on_in_pytorch(name: str, kw: dict[str, Any], torch: Any)
     compare(ours, theirs)
     mine, its = a.state_dict()["state"], b.state_dict()["state"]
     assert {k: set(v) for k, v in mine.items()} == {k: set(present(v)) for k, v in its.items()}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # of PyTorch
+@pytest.mark.parametrize("name", RICH)
+def test_eager_and_compiled(name: str, device: str, torch: Any) -> None:
+    """Nine steps, of which each has its own rate: a compiled step is captured once."""
+    start = [START[0], START[0].T * 0.5 + 0.1] if name == "Muon" else START
+    rng = np.random.default_rng(0)
+    grads = [[rng.standard_normal(a.shape).astype(np.float32) for a in start] for _ in range(9)]
+    for g in grads if name == "SparseAdam" else []:
+        g[0][0], g[1][1] = 0, 0
+
+    def make(lib: Any, **where: Any) -> Any:
+        params = [lib.tensor(a.copy(), **where).requires_grad_() for a in start]
+        return params, getattr(lib.optim, name)(params, **RICH[name])
+
+    def sparse(g: Any) -> Any:
+        rows = g.reshape(len(g), -1).any(1)
+        at, values = torch.from_numpy(np.flatnonzero(rows)[None]), torch.from_numpy(g[rows])
+        return torch.sparse_coo_tensor(at, values, g.shape)
+
+    theirs, oracle = make(torch)
+    runs = [(*make(pf, device=device), wrap) for wrap in (pf.compile, lambda f: f)]
+    steps = []
+    for params, optimizer, wrap in runs:
+
+        def step(*grads: Any, params: Any = params, optimizer: Any = optimizer) -> None:
+            for p, g in zip(params, grads, strict=True):
+                p.grad = g
+            optimizer.step()
+
+        steps.append(wrap(step))
+    for i, some in enumerate(grads):
+        for optimizer in (oracle, runs[0][1], runs[1][1]):
+            optimizer.param_groups[0]["lr"] = 0.1 / (i + 1)
+        for p, g in zip(theirs, some, strict=True):
+            p.grad = sparse(g) if name == "SparseAdam" else torch.from_numpy(g)
+        oracle.step()
+        for step in steps:
+            step(*(pf.from_numpy(g).to(device) for g in some))
+    rough = {"rtol": 0.02, "atol": 0.02} if name == "Muon" else {"rtol": 1e-4, "atol": 2e-5}
+    for params, *_ in runs:
+        for p, q in zip(params, theirs, strict=True):
+            np.testing.assert_allclose(p.detach().cpu().numpy(), q.detach().numpy(), **rough)
+    assert steps[0].captured <= 2
+    assert steps[0].replayed >= 7
 
 
 def present(state: dict[str, Any]) -> dict[str, Any]:
