@@ -11,7 +11,7 @@ from pyframe.ops.creation import empty, zeros
 from pyframe.tensor import Size, Tensor
 
 __all__ = [
-    "Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter",
+    "Buffer", "Parameter", "UninitializedBuffer", "UninitializedError", "UninitializedParameter",
     "UninitializedTensorMixin", "is_lazy",
 ]  # fmt: skip
 
@@ -31,6 +31,11 @@ class Parameter(Tensor):
         if requires_grad:
             self.requires_grad_()
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        out = super().__deepcopy__(memo)
+        out.grad = None  # as PyTorch's
+        return out
+
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
 
@@ -49,6 +54,10 @@ class Buffer(Tensor):
 
 
 _NODE: Any = Tensor.__dict__["_node"]  # the slot itself
+
+
+class UninitializedError(RuntimeError, ValueError):
+    """What has no shape yet was used: of PyTorch's types, the one of its shape, the one of ops."""
 
 
 class UninitializedTensorMixin:
@@ -72,12 +81,17 @@ class UninitializedTensorMixin:
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
         self.data = new
 
+    def _error(self) -> Exception:
+        return UninitializedError(
+            "Attempted to use an uninitialized parameter or buffer: this "
+            f"{type(self).__name__} has no shape yet. Call the module's forward with a batch "
+            "first, which gives it one; a state_dict of such a module can be loaded into one that "
+            "is as new"
+        )
+
     @property
     def _node(self) -> Node:  # what every op reads first
-        raise ValueError(
-            f"Attempted to use an uninitialized parameter: this {type(self).__name__} has no "
-            "shape yet. Call the module's forward with a batch first, which gives it one"
-        )
+        raise self._error()
 
     @_node.setter
     def _node(self, node: Node) -> None:
@@ -85,13 +99,8 @@ class UninitializedTensorMixin:
 
     @property
     def shape(self) -> Size:
-        """RuntimeError: there is none."""
-        raise RuntimeError(
-            "Can't access the shape of an uninitialized parameter or buffer. This error usually "
-            "happens in `load_state_dict` when trying to load an uninitialized parameter into an "
-            "initialized one. Call `forward` to initialize the parameters before accessing their "
-            "attributes."
-        )
+        """UninitializedError: there is none."""
+        raise self._error()
 
     @property
     def dtype(self) -> DType:

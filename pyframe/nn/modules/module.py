@@ -396,13 +396,20 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         own = self.__dict__  # faster than attributes; a capture notes them when it sees `forward`
-        if (
-            own["_forward_pre_hooks"]
-            or own["_forward_hooks"]
-            or own["_backward_hooks"]
-            or own["_backward_pre_hooks"]
-            or _everywhere
-        ):
+        try:
+            hooked = (
+                own["_forward_pre_hooks"]
+                or own["_forward_hooks"]
+                or own["_backward_hooks"]
+                or own["_backward_pre_hooks"]
+                or _everywhere
+            )
+        except KeyError as e:
+            raise AttributeError(
+                f"'{type(self).__name__}' object has no attribute {e}; super().__init__() was not "
+                "called"
+            ) from None
+        if hooked:
             return self._call_hooked(own, args, kwargs)
         return self.forward(*args, **kwargs)
 
@@ -587,7 +594,7 @@ class Module:
                 "created explicitly. To express it as a function of another Tensor, compute the "
                 "value in the forward() method."
             )
-        own[name] = _after(_on_parameter, self, name, param)
+        own[name] = None if param is None else _after(_on_parameter, self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that is state but no parameter; unless persistent, it is not saved."""
@@ -1161,7 +1168,8 @@ class Module:
 
 def indented(text: str) -> str:
     """A text whose lines after the first stand two columns further in."""
-    return text.replace("\n", "\n  ").replace("\n  \n", "\n\n")
+    first, *rest = text.split("\n")
+    return "\n".join([first, *(f"  {line}" if line.strip() else "" for line in rest)])
 
 
 def _after(hooks: OrderedDict[int, Any], module: Module, name: str, value: Any) -> Any:

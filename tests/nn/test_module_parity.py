@@ -1,0 +1,1027 @@
+"""One scenario, run with PyTorch and with pyframe: what it returns, prints, warns of and raises."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import pickle
+import warnings
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import pyframe as pf
+
+SCENARIOS: dict[str, Callable[..., Any]] = {}
+
+
+def scenario(fn: Callable[..., Any]) -> Callable[..., Any]:
+    SCENARIOS[fn.__name__] = fn
+    return fn
+
+
+def plain(x: Any) -> Any:
+    """What both libraries say alike."""
+    if "Uninitialized" in type(x).__name__:
+        return repr(x)
+    if hasattr(x, "detach") and hasattr(x, "tolist"):
+        return type(x).__name__.replace("Buffer", "Tensor"), x.requires_grad, x.detach().tolist()
+    if isinstance(x, dict):
+        return [(k, plain(v)) for k, v in x.items()]
+    if isinstance(x, (list, tuple)):
+        return [plain(v) for v in x]
+    return repr(x).replace("pyframe", "torch")
+
+
+def raised(*calls: Callable[[], Any]) -> list[str]:
+    """The type of the error that each call raises, or what it gives."""
+    found = []
+    for call in calls:
+        try:
+            found.append(str(plain(call())))
+        except Exception as e:
+            found.append(type(e).__name__)
+    return found
+
+
+def caught(kind: type[Exception], call: Callable[[], Any]) -> bool:
+    """Whether a call raises an error of this kind."""
+    try:
+        call()
+    except kind:
+        return True
+    return False
+
+
+def outcome(name: str, lib: Any) -> tuple[Any, str, list[str]]:
+    said = io.StringIO()
+    with warnings.catch_warnings(record=True) as seen, contextlib.redirect_stdout(said):
+        warnings.simplefilter("always")
+        result = plain(SCENARIOS[name](lib, lib.nn))
+    return result, said.getvalue().replace("pyframe", "torch"), [w.category.__name__ for w in seen]
+
+
+def linear(t: Any, n: Any, a: int = 2, b: int = 2) -> Any:
+    """A Linear whose weights are known."""
+    m = n.Linear(a, b)
+    with t.no_grad():
+        m.weight.copy_(t.arange(a * b, dtype=t.float32).reshape(b, a) - 1)
+        m.bias.copy_(t.arange(b, dtype=t.float32))
+    return m
+
+
+def note(seen: list[Any], what: str, answer: Any = None) -> Callable[..., Any]:
+    """A hook that tells of what it is called with, but for modules, and gives `answer`."""
+
+    def hook(*args: Any, **kwargs: Any) -> Any:
+        kept = [type(a).__name__ if hasattr(a, "named_modules") else a for a in args]
+        seen.append((what, plain(kept)))
+        return answer(*args) if callable(answer) else answer
+
+    return hook
+
+
+# --- fields
+
+
+@scenario
+def buffers(t: Any, n: Any) -> Any:
+    m = n.Module()
+    m.register_buffer("a", t.ones(1))
+    m.register_buffer("b", t.ones(2), persistent=False)
+    m.register_buffer("none", None)
+    m.c = n.Buffer(t.ones(3))
+    m.d = n.Buffer(t.ones(4), persistent=False)
+    m.plain = t.ones(1)
+    m.b = t.zeros(2)  # stays out of the state_dict
+    m.c = n.Buffer(t.zeros(3), persistent=False)
+    m.d = n.Buffer(t.zeros(4))
+    found = [list(m.state_dict()), [k for k, _ in m.named_buffers()]]
+    found.append([isinstance(m.c, n.Buffer), isinstance(m.a, n.Buffer), isinstance(m.c, t.Tensor)])
+    del m.b
+    m.register_buffer("b", t.ones(2))
+    m.c = None
+    found.append([list(m.state_dict()), m.c, hasattr(m, "none")])
+    found += raised(
+        lambda: setattr(m, "a", 3),
+        lambda: m.register_buffer("x", [1]),
+        lambda: m.register_buffer("plain", None),
+        lambda: setattr(m, "plain", n.Buffer(t.ones(1))),
+        lambda: m.register_buffer("x.y", None),
+        lambda: n.Buffer(),
+        lambda: n.Buffer(t.ones(1, requires_grad=True)),
+        lambda: m.get_buffer("nothing"),
+        lambda: m.get_buffer("plain"),
+    )
+    return found
+
+
+@scenario
+def fields_before_init(t: Any, n: Any) -> Any:
+    class Early(n.Module):  # type: ignore[misc]
+        def __init__(self, value: Any, register: Any = None) -> None:
+            if register:
+                getattr(self, register)("x", value)
+            self.x = value
+
+    return raised(
+        lambda: Early(n.Parameter(t.ones(1))),
+        lambda: Early(n.ReLU()),
+        lambda: Early(n.Buffer(t.ones(1))),
+        lambda: Early(3).x,
+        lambda: Early(3).training,
+        lambda: Early(None, "register_parameter"),
+        lambda: Early(None, "register_buffer"),
+        lambda: Early(3)(1),
+    )
+
+
+@scenario
+def parameters_as_fields(t: Any, n: Any) -> Any:
+    m = n.Module()
+    m.a, m.b = n.Parameter(t.ones(1)), 3
+    m.b = n.Parameter(t.ones(2))  # takes the place of an attribute
+    m.a = None
+    m.register_parameter("c", None)
+    m.c = n.Parameter(t.ones(3), requires_grad=False)
+    m.d = n.ReLU()
+    m.d = n.Parameter(t.ones(4))
+    found = [list(m._parameters), list(m._modules), "b" in m.__dict__, m.a]
+    del m.d
+    m.d = n.Tanh()
+    found += [list(m._parameters), m, [p.shape for p in m.parameters()]]
+    found += raised(
+        lambda: m.register_parameter("e", t.ones(1)),
+        lambda: setattr(m, "c", t.ones(1)),
+        lambda: setattr(m, "d", 3),
+        lambda: m.register_parameter("b.c", None),
+        lambda: m.register_parameter(3, None),
+        lambda: n.Parameter(t.ones(1, dtype=t.int64)),
+        lambda: n.Parameter(t.ones(1, dtype=t.int64), requires_grad=False),
+        lambda: n.Module(3),
+        lambda: n.Module(a=3),
+        lambda: delattr(m, "nothing"),
+        lambda: m.nothing,
+    )
+    made = n.Parameter(t.ones(1))
+    made.requires_grad_(False)
+    return [*found, made, {"c", "d", "training"} <= set(dir(m)), "0" in dir(n.Sequential(n.ReLU()))]
+
+
+@scenario
+def super_init(t: Any, n: Any) -> Any:
+    class Base:
+        def __init__(self, value: int = 0) -> None:
+            self.value = value
+
+    class On(n.Module, Base):  # type: ignore[misc]
+        call_super_init = True
+
+    class Off(n.Module, Base):  # type: ignore[misc]
+        pass
+
+    return [On(3).value, On(value=4).value, hasattr(Off(), "value"), *raised(lambda: Off(3))]
+
+
+@scenario
+def mixins(t: Any, n: Any) -> Any:
+    """Properties, and a __setattr__ that comes after Module's."""
+    seen: list[str] = []
+
+    class Told:
+        def __setattr__(self, name: str, value: Any) -> None:
+            seen.append(name)
+            super().__setattr__(name, value)
+
+    class Both(n.Module, Told):  # type: ignore[misc]
+        @property
+        def width(self) -> Any:
+            return self.weight.shape[0]
+
+        @width.setter
+        def width(self, value: int) -> None:
+            self.weight = n.Parameter(t.ones(value))
+
+    m = Both()
+    seen.clear()
+    m.width = 3
+    m.size = 2
+    return [m.width, seen, list(m.state_dict())]
+
+
+# --- walking
+
+
+def tied(t: Any, n: Any) -> Any:
+    m = n.Sequential(n.Linear(2, 2), n.Sequential(n.BatchNorm1d(2), n.ReLU()))
+    m.again = m[1]
+    m.shared = n.Linear(2, 2)
+    m.shared.weight = m[0].weight
+    m.empty = None
+    return m
+
+
+@scenario
+def walking(t: Any, n: Any) -> Any:
+    m = tied(t, n)
+    found = []
+    for kw in ({}, {"prefix": "p"}, {"remove_duplicate": False}, {"recurse": False}):
+        for walk in (m.named_parameters, m.named_buffers):
+            found.append([k for k, _ in walk(**kw)])
+        if "recurse" not in kw:
+            found.append([k for k, _ in m.named_modules(**kw)])
+    found.append([k for k, _ in m.named_modules({m[1]}, "x")])
+    found.append([k for k, _ in m.named_children()])
+    found.append([len(list(x)) for x in (m.children(), m.modules(), m.parameters(), m.buffers())])
+    names = m._named_members(lambda mod: mod._buffers.items(), recurse=True)
+    return [*found, [k for k, _ in names]]
+
+
+@scenario
+def by_name(t: Any, n: Any) -> Any:
+    m = tied(t, n)
+    m.set_submodule("1.1", n.Tanh())
+    m.set_submodule("1.2", n.GELU())
+    m.set_submodule("0", n.Identity(), strict=True)
+    return [m, m.get_submodule("") is m, *raised(
+        lambda: m.set_submodule("", n.ReLU()),
+        lambda: m.set_submodule("1.5", n.ReLU(), strict=True),
+        lambda: m.set_submodule("7.5", n.ReLU()),
+        lambda: m.set_submodule("shared.weight", n.ReLU()),
+        lambda: m.set_submodule("1", 3),
+        lambda: m.get_submodule("1.9"),
+        lambda: m.get_submodule("shared.weight"),
+        lambda: m.get_parameter("shared.bias").shape,
+        lambda: m.get_parameter("shared.nothing"),
+        lambda: m.get_parameter("1.0"),
+        lambda: m.get_buffer("1.0.running_mean").shape,
+        lambda: m.get_buffer("1.0.weight"),
+        lambda: m.get_buffer("1.7.weight"),
+    )]  # fmt: skip
+
+
+@scenario
+def printing(t: Any, n: Any) -> Any:
+    class Told(n.Module):  # type: ignore[misc]
+        def __init__(self, said: str, *children: Any) -> None:
+            super().__init__()
+            self.said = said
+            for i, m in enumerate(children):
+                self.add_module(f"m{i}", m)
+
+        def extra_repr(self) -> str:
+            return self.said
+
+        def _get_name(self) -> str:
+            return "Named"
+
+    print(Told("a=1"), Told(""), Told("a\nb"), Told("a\n\nb", Told("c\n\nd")))
+    print(n.Sequential(Told("a\nb", n.ReLU()), None, n.ModuleList([Told("x\n\ny"), n.ReLU()])))
+
+
+# --- hooks around forward
+
+
+@scenario
+def pre_hooks(t: Any, n: Any) -> Any:
+    class Add(n.Module):  # type: ignore[misc]
+        def forward(self, x: Any, y: Any = 0, *, z: Any = 0) -> Any:
+            return x + y + z
+
+    seen: list[Any] = []
+    m, x = Add(), t.ones(2)
+    m.register_forward_pre_hook(note(seen, "plain"))
+    m.register_forward_pre_hook(note(seen, "one", lambda mod, args: args[0] * 3))
+    last = m.register_forward_pre_hook(
+        note(seen, "kwargs", lambda mod, args, kw: (args, {**kw, "z": 5})), with_kwargs=True
+    )
+    m.register_forward_pre_hook(note(seen, "first", lambda mod, args: (args[0] + 1, 1)),
+                                prepend=True)  # fmt: skip
+    found = [m(x), m(x, z=2)]
+    last.remove()
+    last.remove()
+    found.append(m(x, z=2))
+    m.register_forward_pre_hook(lambda mod, args, kw: args, with_kwargs=True)
+    return [*found, seen, len(m._forward_pre_hooks), *raised(lambda: m(x))]
+
+
+@scenario
+def forward_hooks(t: Any, n: Any) -> Any:
+    seen: list[Any] = []
+    m, x = linear(t, n), t.ones(1, 2)
+    m.register_forward_hook(note(seen, "a", lambda mod, args, out: out * 2))
+    h = m.register_forward_hook(note(seen, "b", lambda mod, args, kw, out: out + len(kw)),
+                                with_kwargs=True)  # fmt: skip
+    m.register_forward_hook(note(seen, "c"), prepend=True)
+    found = [m(x), m(input=x)]
+    with h:
+        pass
+    return [*found, m(x), seen, len(m._forward_hooks), len(m._forward_hooks_with_kwargs)]
+
+
+@scenario
+def hooks_that_are_always_called(t: Any, n: Any) -> Any:
+    seen: list[Any] = []
+
+    class Fails(n.Module):  # type: ignore[misc]
+        def forward(self, x: Any) -> Any:
+            raise ValueError("no")
+
+    def bad(*args: Any) -> None:
+        raise KeyError("bad")
+
+    m, x = Fails(), t.ones(1)
+    m.register_forward_hook(note(seen, "never"))
+    m.register_forward_hook(note(seen, "always"), always_call=True)
+    m.register_forward_hook(note(seen, "kwargs"), always_call=True, with_kwargs=True)
+    m.register_forward_hook(bad, always_call=True)
+    ok = n.Identity()
+    ok.register_forward_hook(note(seen, "before"), always_call=True)
+    ok.register_forward_hook(bad)
+    ok.register_forward_hook(note(seen, "after"), always_call=True)
+    with n.modules.module.register_module_forward_hook(note(seen, "all"), always_call=True):
+        found = raised(lambda: m(x), lambda: ok(x))
+    return [found, seen]
+
+
+@scenario
+def hooks_on_all_modules(t: Any, n: Any) -> Any:
+    of, seen = n.modules.module, []
+    net = n.Sequential(linear(t, n), n.ReLU())
+    net[0].register_forward_pre_hook(note(seen, "own pre"))
+    net[0].register_forward_hook(note(seen, "own"))
+    net[0].register_full_backward_hook(note(seen, "own backward"))
+    net[0].register_full_backward_pre_hook(note(seen, "own backward pre"))
+    handles = [
+        of.register_module_forward_pre_hook(note(seen, "pre", lambda m, args: args[0] + 1)),
+        of.register_module_forward_hook(note(seen, "forward", lambda m, args, out: out * 2)),
+        of.register_module_forward_hook(note(seen, "kwargs"), with_kwargs=True),
+        of.register_module_full_backward_hook(note(seen, "backward", lambda m, i, o: (i[0] + 1,))),
+        of.register_module_full_backward_pre_hook(note(seen, "backward pre")),
+    ]
+    x = t.ones(1, 2, requires_grad=True)
+    try:
+        y = net(x)
+        y.sum().backward()
+        mixed = raised(lambda: of.register_module_backward_hook(note(seen, "regular")))
+    finally:
+        for h in handles:
+            h.remove()
+    return [y, x.grad, mixed, net(x), seen]
+
+
+@scenario
+def hooks_on_registration(t: Any, n: Any) -> Any:
+    of, seen = n.modules.module, []
+    new = n.Parameter(t.zeros(2))
+    handles = [
+        of.register_module_parameter_registration_hook(
+            lambda m, name, p: seen.append(("parameter", name)) or (new if name == "b" else None)
+        ),
+        of.register_module_buffer_registration_hook(
+            lambda m, name, b: seen.append(("buffer", name)) or (b + 1 if name == "d" else None)
+        ),
+        of.register_module_module_registration_hook(
+            lambda m, name, c: seen.append(("module", name)) or (n.Tanh() if name == "e" else None)
+        ),
+    ]
+    try:
+        m = n.Module()
+        m.a, m.b = n.Parameter(t.ones(1)), n.Parameter(t.ones(2))
+        m.register_parameter("none", None)
+        m.register_buffer("c", t.ones(1))
+        m.d = n.Buffer(t.ones(1))
+        m.c = t.zeros(1)
+        m.e, m.f = n.ReLU(), n.ReLU()
+        m.add_module("g", None)
+        m.register_module("e", n.GELU())
+    finally:
+        for h in handles:
+            h.remove()
+    m.after = n.ReLU()
+    return [seen, m, m.b is new, m.d]
+
+
+# --- hooks around backward
+
+
+class Parts:
+    """Modules with more than one argument or result."""
+
+    def __init__(self, t: Any, n: Any) -> None:
+        class Two(n.Module):  # type: ignore[misc]
+            def forward(self, a: Any, b: Any, i: Any = None) -> Any:
+                return a * 2, b * 3, a.detach() + 1, t.arange(2), None
+
+        self.two = Two
+
+
+@scenario
+def backward_hooks(t: Any, n: Any) -> Any:
+    seen: list[Any] = []
+    m = linear(t, n)
+    m.register_full_backward_hook(note(seen, "a", lambda mod, i, o: (i[0] * 2,)))
+    m.register_full_backward_hook(note(seen, "b"), prepend=True)
+    m.register_full_backward_pre_hook(note(seen, "p", lambda mod, o: (o[0] + 1,)))
+    h = m.register_full_backward_pre_hook(note(seen, "q"), prepend=True)
+    x = t.ones(1, 2, requires_grad=True)
+    m(x).sum().backward()
+    h.remove()
+    m(x * 2).sum().backward()
+    return [x.grad, m.weight.grad, m.bias.grad, seen, raised(lambda: m.register_backward_hook(h))]
+
+
+@scenario
+def backward_hooks_on_parts(t: Any, n: Any) -> Any:
+    seen: list[Any] = []
+    m = Parts(t, n).two()
+    m.register_full_backward_hook(note(seen, "full"))
+    m.register_full_backward_pre_hook(note(seen, "pre"))
+    a, b = t.ones(2, requires_grad=True), t.ones(2)
+    out = m(a, b, t.arange(2))
+    out[0].sum().backward()
+    c = t.ones(2, requires_grad=True)
+    m(a, c)[1].sum().backward()
+    x, y = m(a, c)[:2]
+    (x + y).sum().backward()
+    with t.no_grad():
+        m(a, c)
+    return [[o is not None and o.requires_grad for o in out], seen, a.grad, c.grad]
+
+
+@scenario
+def backward_hooks_that_are_wrong(t: Any, n: Any) -> Any:
+    def run(kind: str, answer: Any, needs: bool = True) -> Any:
+        m = linear(t, n)
+        getattr(m, f"register_full_backward_{kind}")(lambda *args: answer)
+        with warnings.catch_warnings():  # PyTorch's, where no input requires grad
+            warnings.simplefilter("ignore")
+            m(t.ones(1, 2, requires_grad=needs)).sum().backward()
+        return m.bias.grad
+
+    g = t.ones(1, 2)
+    return raised(
+        lambda: run("hook", (g, g)),
+        lambda: run("pre_hook", (g, g)),
+        lambda: run("hook", (g,), False),
+        lambda: run("hook", (None,), False),
+        lambda: run("pre_hook", (g * 2,), False),
+    )
+
+
+@scenario
+def regular_backward_hooks(t: Any, n: Any) -> Any:
+    seen: list[Any] = []
+    m = n.ReLU()
+    h = m.register_backward_hook(note(seen, "regular", lambda mod, i, o: (i[0] * 3,)))
+    x = t.ones(2, requires_grad=True)
+    m(x * 1).sum().backward()
+    full = raised(lambda: m.register_full_backward_hook(note(seen, "full")))
+    h.remove()
+    return [seen, x.grad, full]
+
+
+# --- state
+
+
+@scenario
+def state_dicts(t: Any, n: Any) -> Any:
+    m = n.Sequential(linear(t, n), n.BatchNorm1d(2))
+    state = m.state_dict()
+    mine: dict[str, Any] = {"a": 1}
+    found = [
+        list(state), {k: dict(v) for k, v in state._metadata.items()}, type(state).__name__,
+        list(m.state_dict(prefix="x.")), m.state_dict(destination=mine) is mine, list(mine),
+        m.state_dict()["0.weight"].requires_grad,
+        m.state_dict(keep_vars=True)["0.weight"] is m[0].weight,
+        list(m.state_dict(OrderedDict(), "p.", True)),
+    ]  # fmt: skip
+    with t.no_grad():
+        state["0.bias"].fill_(7.0)  # the memory is shared
+    return [*found, m[0].bias, pickle.loads(pickle.dumps(m.state_dict()))._metadata["1"]]
+
+
+@scenario
+def state_dict_hooks(t: Any, n: Any) -> Any:
+    seen: list[Any] = []
+    m = n.Sequential(linear(t, n), n.ReLU())
+    m[0].register_state_dict_pre_hook(note(seen, "pre"))
+    m[0].register_state_dict_post_hook(lambda mod, state, prefix, meta: state.update(more=prefix))
+    m[0]._register_state_dict_hook(lambda mod, state, prefix, meta: {"ignored": 1})
+    found = [list(m.state_dict()), list(m[0].state_dict(prefix="q."))]
+
+    def public(mod: Any, state: Any, prefix: str, meta: Any) -> Any:
+        return {}
+
+    m.register_state_dict_post_hook(public)
+    return [*found, seen, *raised(lambda: m._register_state_dict_hook(public), m.state_dict)]
+
+
+def versioned(t: Any, n: Any) -> Any:
+    class Scaled(n.Module):  # type: ignore[misc]
+        _version = 3
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.w = n.Parameter(t.ones(2))
+            self.child = linear(t, n)
+            self.log: list[Any] = []
+
+        def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+            super()._save_to_state_dict(destination, prefix, keep_vars)
+            destination[prefix + "half"] = destination.pop(prefix + "w") / 2
+
+        def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any,
+                                  *rest: Any) -> None:  # fmt: skip
+            self.log.append((prefix, local_metadata.get("version"), rest[0], len(rest)))
+            if prefix + "half" in state_dict:
+                state_dict[prefix + "w"] = state_dict.pop(prefix + "half") * 2
+            super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+            self.log.append(self.w.tolist())  # it is loaded now
+
+    return Scaled()
+
+
+@scenario
+def versions(t: Any, n: Any) -> Any:
+    a, b = n.Sequential(versioned(t, n)), n.Sequential(versioned(t, n))
+    with t.no_grad():
+        a[0].w.fill_(5.0)
+    state = a.state_dict()
+    result = b.load_state_dict(state)
+    bare = b.load_state_dict(dict(state), strict=False)
+    return [list(state), state["0.half"], result, bare, b[0].log, list(state), b[0].w]
+
+
+@scenario
+def extra_state(t: Any, n: Any) -> Any:
+    class Counts(n.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.seen: Any = {"n": 1}
+
+        def get_extra_state(self) -> Any:
+            return self.seen
+
+        def set_extra_state(self, state: Any) -> None:
+            self.seen = state
+
+    a, b = n.Sequential(Counts()), n.Sequential(Counts())
+    a[0].seen = {"n": 5}
+    state = a.state_dict()
+    found = [state, b.load_state_dict(state), b[0].seen]
+    found.append(b.load_state_dict({}, strict=False))
+    found.append(n.Sequential(n.ReLU()).load_state_dict(state, strict=False))
+    return [*found, *raised(
+        lambda: b.load_state_dict({}),
+        lambda: n.Sequential(n.ReLU()).load_state_dict(state),
+        n.ReLU().get_extra_state,
+        lambda: n.ReLU().set_extra_state(1),
+    )]  # fmt: skip
+
+
+@scenario
+def loading(t: Any, n: Any) -> Any:
+    def net() -> Any:
+        m = n.Sequential(linear(t, n), n.BatchNorm1d(2))
+        m.register_buffer("scale", t.tensor(1.0))
+        m.register_parameter("none", None)
+        return m
+
+    m = net()
+    good = {k: v * 0 + 2 for k, v in m.state_dict().items()}
+    found = [m.load_state_dict(good), m.state_dict()]
+    found.append(m.load_state_dict({**good, "scale": t.tensor([3.0]), "x": 1}, strict=False))
+    found.append(m.scale)
+    found.append(m.load_state_dict({"0.weight": t.ones(2, 2, dtype=t.int64)}, strict=False))
+    found.append([m[0].weight, m[0].weight.dtype])
+    return [*found, *raised(
+        lambda: m.load_state_dict({**good, "0.bias": t.ones(3)}, strict=False),
+        lambda: m.load_state_dict({**good, "none": t.ones(3)}),
+        lambda: m.load_state_dict({**good, "0.bias": [1.0, 2.0]}),
+        lambda: m.load_state_dict({**good, "0.x.y": t.ones(1)}),
+        lambda: m.load_state_dict({**good, "1.weight.z": t.ones(1)}),
+        lambda: m.load_state_dict({k: v for k, v in good.items() if k != "scale"}),
+        lambda: m.load_state_dict(3),
+        lambda: m.load_state_dict(OrderedDict(good)),
+    )]  # fmt: skip
+
+
+@scenario
+def assigning(t: Any, n: Any) -> Any:
+    m = linear(t, n)
+    m.weight.requires_grad_(False)
+    given = {"weight": t.ones(2, 2, dtype=t.float64), "bias": n.Parameter(t.ones(2))}
+    result = m.load_state_dict(given, assign=True)
+    with t.no_grad():
+        given["weight"][0, 0] = 9
+    return [result, m.weight, m.weight.dtype, m.bias, type(m.weight).__name__, *raised(
+        lambda: linear(t, n).load_state_dict({**given, "bias": t.ones(2, dtype=t.int64)},
+                                             assign=True)
+    )]  # fmt: skip
+
+
+@scenario
+def load_hooks(t: Any, n: Any) -> Any:
+    seen: list[Any] = []
+    m = n.Sequential(linear(t, n), n.ReLU())
+    m[0].register_load_state_dict_pre_hook(
+        lambda mod, state, prefix, *rest: state.update({f"{prefix}bias": t.zeros(2) + 4})
+    )
+    m[0]._register_load_state_dict_pre_hook(note(seen, "no module"))
+    m[0].register_load_state_dict_post_hook(note(seen, "post"))
+    h = m.register_load_state_dict_post_hook(lambda mod, keys: keys.unexpected_keys.clear())
+    state = {"0.weight": t.zeros(2, 2), "more": t.ones(1)}
+    found = [m.load_state_dict(state), list(state), m[0].bias, m[0].weight, seen]
+    h.remove()
+    again = raised(lambda: m.load_state_dict(state))
+    m.register_load_state_dict_post_hook(lambda mod, keys: 3)
+    return [*found, again, *raised(lambda: m.load_state_dict(state))]
+
+
+# --- copies
+
+
+class Keeps:
+    """Hooks and classes that pickle can find."""
+
+    @staticmethod
+    def double(m: Any, args: Any, out: Any) -> Any:
+        return out * 2
+
+    @staticmethod
+    def rename(m: Any, state: Any, prefix: str, *rest: Any) -> None:
+        state[f"{prefix}weight"] = state.pop(f"{prefix}w")
+
+
+@scenario
+def copies(t: Any, n: Any) -> Any:
+    m = n.Sequential(linear(t, n), n.Linear(2, 2))
+    m[1].weight = m[0].weight
+    m[1].bias.requires_grad_(False)
+    m.register_buffer("scratch", t.ones(1), persistent=False)
+    m.b = n.Buffer(t.ones(2), persistent=False)
+    m.register_buffer("none", None)
+    hook = m[0].register_forward_hook(Keeps.double)
+    m[0].register_load_state_dict_pre_hook(Keeps.rename)
+    m.hook = hook
+    m.eval()
+    m(t.ones(1, 2)).sum().backward()
+    found = []
+    for other in (copy.deepcopy(m), pickle.loads(pickle.dumps(m))):
+        state = OrderedDict((k.replace("0.weight", "0.w"), v + 1) for k, v in
+                            other.state_dict().items())  # fmt: skip
+        other.load_state_dict(state)
+        found += [
+            other, other[0].weight is other[1].weight, other[0].weight is m[0].weight,
+            [p.grad for p in other.parameters()], [p.requires_grad for p in other.parameters()],
+            list(other.state_dict()), other.scratch, other.b, other.training,
+            other[0](t.ones(1, 2)), m[0].weight, type(other[0].weight).__name__,
+        ]  # fmt: skip
+        other.hook.remove()
+        found += [other[0](t.ones(1, 2)), m[0](t.ones(1, 2)), len(m[0]._forward_hooks)]
+    shallow = copy.copy(m)
+    return [*found, shallow[0] is m[0], shallow.scratch is m.scratch]
+
+
+@scenario
+def copies_of_tensors(t: Any, n: Any) -> Any:
+    p = n.Parameter(t.ones(2), requires_grad=False)
+    q = n.Parameter(t.ones(2))
+    (q * 2).sum().backward()
+    b = n.Buffer(t.ones(2), persistent=False)
+    found = []
+    for clone in (copy.deepcopy, copy.copy, lambda x: pickle.loads(pickle.dumps(x))):
+        x, y, z = clone(p), clone(q), clone(b)
+        found += [x, y, z, isinstance(x, n.Parameter), isinstance(z, n.Buffer)]
+    found += [z.persistent, copy.deepcopy(q).grad, copy.deepcopy([q, q])[0] is q]
+    one, two = copy.deepcopy([q, q])
+    return [*found, one is two, q.grad]
+
+
+@scenario
+def old_states(t: Any, n: Any) -> Any:
+    m = linear(t, n)
+    state = m.__getstate__()
+    for name in list(state):
+        if name in ("_forward_hooks", "_backward_hooks"):
+            continue
+        if "hook" in name or name == "_non_persistent_buffers_set":
+            del state[name]
+    other = n.Linear.__new__(n.Linear)
+    other.__setstate__(state)
+    with other.register_forward_pre_hook(lambda mod, args: args[0] * 2):
+        y = other(t.ones(1, 2))
+    return [y, list(other.state_dict()), other.load_state_dict(m.state_dict())]
+
+
+# --- modes and moving
+
+
+@scenario
+def conversions(t: Any, n: Any) -> Any:
+    def net() -> Any:
+        m = n.Sequential(n.Linear(2, 1), n.BatchNorm1d(1))
+        m(t.ones(3, 2)).sum().backward()
+        return m
+
+    def kinds(m: Any) -> Any:
+        m.register_buffer("flag", t.tensor(True))
+        return [x.dtype for x in (*m.parameters(), *m.buffers(), m[0].weight.grad)]
+
+    m = net()
+    before = list(m.parameters())
+    made = [
+        kinds(net().double()), kinds(net().half()), kinds(net().bfloat16()),
+        kinds(net().double().float()), kinds(net().to(t.float16)), kinds(net().type(t.float64)),
+        kinds(net().to("cpu", t.float64)), kinds(net().to(device="cpu", dtype=t.float16)),
+        kinds(net().to(t.ones(1, dtype=t.float64))), kinds(net().to("cpu", t.float16, True)),
+        kinds(net().to(dtype=t.float64, non_blocking=True)), kinds(net().cpu()),
+        kinds(net().to(None)), kinds(net().to_empty(device="cpu")),
+    ]  # fmt: skip
+    same = [a is b for a, b in zip(before, m.double().parameters(), strict=True)]
+    conv = n.Conv2d(2, 3, 3).to(memory_format=t.channels_last)
+    return [made, same, m.double() is m, conv.weight.is_contiguous(memory_format=t.channels_last),
+            conv.bias.shape, *raised(
+        lambda: m.to(t.int64),
+        lambda: m.to("nowhere"),
+        lambda: m.to(a=3),
+        lambda: m.to([1]),
+        lambda: m.to_empty("cpu"),
+    )]  # fmt: skip
+
+
+@scenario
+def applying(t: Any, n: Any) -> Any:
+    log: list[Any] = []
+
+    class Own(n.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.w, self.extra = n.Parameter(t.ones(2)), t.ones(1)
+
+        def _apply(self, fn: Any, recurse: bool = True) -> Any:
+            super()._apply(fn, recurse)
+            self.extra = fn(self.extra)
+            return self
+
+    m = n.Sequential(Own(), n.Sequential(Own()))
+    m[1][0].w = m[0].w
+    m.apply(lambda x: log.append(type(x).__name__))
+    found = [m.double() is m, str(m[1][0].extra.dtype)[-7:], m[1][0].w is m[0].w]
+    m._apply(lambda x: x * 2, recurse=False)
+    found.append(m[0].w)
+    n.Linear(1, 1)._apply(lambda x: log.append(type(x).__name__) or x)
+    m.share_memory()
+    return [*found, log, m.type(t.float32)[0].w]
+
+
+@scenario
+def gradients(t: Any, n: Any) -> Any:
+    m = linear(t, n)
+    found = [m.requires_grad_(False) is m, [p.requires_grad for p in m.parameters()]]
+    m.requires_grad_()
+    m(t.ones(1, 2)).sum().backward()
+    g = m.bias.grad
+    m.zero_grad(set_to_none=False)
+    found += [g, m.bias.grad is g]
+    m.zero_grad()
+    found += [m.bias.grad, m.train(False) is m, m.training, m.eval().training, m.train().training]
+    return [*found, *raised(lambda: m.train("yes"), lambda: m.train(None)), n.Module.dump_patches,
+            n.Module._version, n.Module.call_super_init]  # fmt: skip
+
+
+# --- lazy modules
+
+
+def lazy(t: Any, n: Any) -> tuple[Any, Any]:
+    class Scale(n.Module):  # type: ignore[misc]
+        def __init__(self, size: int, lazy: bool = False) -> None:
+            super().__init__()
+            if not lazy:
+                self.weight = n.Parameter(t.ones(size))
+                self.register_buffer("seen", t.zeros(size))
+
+        def forward(self, x: Any) -> Any:
+            return x * self.weight
+
+    class LazyScale(n.modules.lazy.LazyModuleMixin, Scale):  # type: ignore[misc]
+        cls_to_become = Scale
+
+        def __init__(self, dtype: Any = None, buffer: bool = True) -> None:
+            super().__init__(0, lazy=True)
+            self.weight = n.UninitializedParameter(dtype=dtype)
+            if buffer:
+                self.seen = n.UninitializedBuffer(dtype=dtype)
+
+        def initialize_parameters(self, x: Any) -> None:
+            if self.has_uninitialized_params():
+                with t.no_grad():
+                    self.weight.materialize((x.shape[-1],))
+                    self.weight.fill_(2.0)
+                    if x.shape[0] < 3 and hasattr(self, "seen"):
+                        self.seen.materialize(x.shape[-1:])
+                        self.seen.fill_(0.0)
+
+    return Scale, LazyScale
+
+
+@scenario
+def lazy_modules(t: Any, n: Any) -> Any:
+    scale, lazy_scale = lazy(t, n)
+    m = lazy_scale()
+    found = [m.has_uninitialized_params(), m.state_dict(), list(m.parameters()), m.weight.dtype]
+    m.double()
+    found += [str(m.weight.dtype)[-7:], str(m.seen.dtype)[-7:]]
+    m.float()
+    found += raised(
+        lambda: caught(RuntimeError, lambda: m.weight.shape),
+        lambda: caught(ValueError, lambda: m.weight + 1),
+        lambda: caught(ValueError, lambda: m.weight.sum()),
+        lambda: caught(ValueError, lambda: t.nn.functional.linear(t.ones(1, 2), m.weight)),
+        lambda: caught(RuntimeError, lambda: scale(2).load_state_dict(lazy_scale().state_dict())),
+        lambda: m.weight.device.type,
+        lambda: m.weight.requires_grad,
+        lambda: m.weight.is_floating_point(),
+        lambda: m.share_memory(),
+        lambda: m(t.ones(3, 2)),
+        lambda: copy.deepcopy(m.weight),
+        lambda: caught(RuntimeError, lambda: m.load_state_dict(lazy_scale().state_dict())),
+        lambda: lazy_scale().load_state_dict(lazy_scale().state_dict()),
+        lambda: n.UninitializedParameter(requires_grad=False).requires_grad,
+    )
+    m = lazy_scale()
+    w = m.weight
+    y = m(t.ones(2, 3))
+    found += [y, type(m).__name__, w is m.weight, type(m.weight).__name__, m.weight.requires_grad]
+    found += [list(m.state_dict()), len(m._forward_pre_hooks), hasattr(m, "_load_hook"), m]
+    return [*found, isinstance(m.seen, n.Buffer), m(t.ones(1, 3))]
+
+
+@scenario
+def lazy_modules_that_are_loaded(t: Any, n: Any) -> Any:
+    scale, lazy_scale = lazy(t, n)
+    full = scale(3)
+    m = n.Sequential(lazy_scale())
+    found = [m.load_state_dict({f"0.{k}": v * 3 for k, v in full.state_dict().items()})]
+    found += [m[0].weight, type(m[0]).__name__, m[0].has_uninitialized_params()]
+    found += [m(t.ones(1, 3)), type(m[0]).__name__]
+    for other in (copy.deepcopy(lazy_scale(buffer=False)), lazy_scale()):
+        found += [other(t.ones(1, 4)), type(other).__name__]
+
+    class Unwritten(n.modules.lazy.LazyModuleMixin, scale):  # type: ignore[misc]
+        pass
+
+    return [*found, *raised(lambda: Unwritten(2)(t.ones(1)))]
+
+
+# --- containers
+
+
+def changed(thing: Any, *actions: Any) -> Any:
+    """The thing, after each action (method, *arguments) on it."""
+    for method, *args in actions:
+        getattr(thing, method)(*args)
+    return thing
+
+
+@scenario
+def sequentials(t: Any, n: Any) -> Any:
+    def net() -> Any:
+        return n.Sequential(n.ReLU(), n.Tanh())
+
+    named = n.Sequential(OrderedDict(a=n.ReLU(), b=n.Tanh(), c=n.GELU()))
+    m = net()
+    same = (net() * 2)[0] is not (net() * 2)[2]
+    m += net()
+    m *= 2
+    return [m, same, 3 * net(), net() + net(), net().extend([n.GELU()]), named[0:2], named[-1],
+            net().insert(1, n.GELU()), net().insert(-1, n.GELU()), net().append(n.GELU()),
+            changed(net(), ("__delitem__", slice(0, 1))), net().pop(slice(0, 2)), len(named),
+            net()(t.ones(2)), next(iter(named)), [x for x in dir(net()) if x.isdigit()], *raised(
+        lambda: [*net(), n.ReLU()],
+        lambda: net() * 0,
+        lambda: net() * 1.5,
+        lambda: net().__imul__(-1),
+        lambda: net().__iadd__([n.ReLU()]),
+        lambda: net().insert(9, n.ReLU()),
+        lambda: net().insert(0, 3),
+        lambda: net()[7],
+        lambda: net().pop(5),
+        lambda: net().append(3),
+        lambda: n.Sequential(n.ReLU),
+        lambda: n.Sequential({"a": n.ReLU()}),
+        lambda: net()["a"],
+        lambda: n.Sequential()(3),
+        lambda: setattr(net(), "0", None),
+    )]  # fmt: skip
+
+
+@scenario
+def module_lists(t: Any, n: Any) -> Any:
+    def made() -> Any:
+        return n.ModuleList([n.ReLU(), n.Tanh(), n.GELU()])
+
+    m = made()
+    m += [n.ReLU()]
+    return [m, made()[::-1], made()[-1], [*made(), n.ReLU()], n.ModuleList(x for x in m),
+            made().append(n.ELU()), made().extend(made()), changed(made(), ("insert", 1, n.ELU())),
+            changed(made(), ("__setitem__", -1, n.ELU())), made().pop(-1), len(m), m[0] in m,
+            changed(made(), ("__delitem__", slice(None, None, 2))), *raised(
+        lambda: made()[3],
+        lambda: made().extend(3),
+        lambda: made().append(3),
+        lambda: n.ModuleList(n.ReLU()),
+        lambda: n.ModuleList([3]),
+        lambda: made()["0"],
+        lambda: made().forward(),
+        lambda: made().__setitem__(5, n.ReLU()),
+        lambda: made().pop(),
+    )]  # fmt: skip
+
+
+@scenario
+def module_dicts(t: Any, n: Any) -> Any:
+    m = n.ModuleDict({"b": n.ReLU(), "a": n.Tanh()})
+    m.update([("c", n.GELU()), ["b", n.ELU()]])
+    m.update(n.ModuleDict({"d": n.ReLU()}))
+    return [m, list(m), list(m.keys()), next(iter(m.items()))[0], len(list(m.values())), "a" in m,
+            "x" in m, m.pop("a"), m["b"], len(m), changed(m, ("clear",)), *raised(
+        lambda: m["x"],
+        lambda: m.pop("x"),
+        lambda: m.__delitem__("x"),
+        lambda: n.ModuleDict({"a.b": n.ReLU()}),
+        lambda: n.ModuleDict({"keys": n.ReLU()}),
+        lambda: n.ModuleDict({3: n.ReLU()}),
+        lambda: n.ModuleDict(3),
+        lambda: n.ModuleDict([3]),
+        lambda: n.ModuleDict([("a", n.ReLU(), 3)]),
+        lambda: n.ModuleDict({"a": 3}),
+        lambda: m(3),
+    )]  # fmt: skip
+
+
+@scenario
+def parameter_lists(t: Any, n: Any) -> Any:
+    shared = n.Parameter(t.ones(3))
+    m = n.ParameterList([t.ones(2), shared, 3, "x", None, n.ReLU()])
+    m.append(t.zeros(1)).extend([shared])
+    m += (4.0,)
+    found = [m, len(m), m[1] is shared, type(m[0]).__name__, list(m.state_dict()), m[2], m[-1]]
+    m[0] = t.zeros(2, 2)
+    m[2] = t.zeros(1)
+    m.note = 3
+    found += [m[0], m[1:3], m[::-2], [type(x).__name__ for x in m], list(n.ParameterList())]
+    return [*found, len(list(m.parameters())), *raised(
+        lambda: m[20],
+        lambda: m["a"],
+        lambda: m.__setitem__(20, t.ones(1)),
+        lambda: n.ParameterList(3),
+        lambda: n.ParameterList(t.ones(2)),
+        lambda: m(3),
+        lambda: m.extend(3),
+        lambda: copy.deepcopy(m)[1] is shared,
+    )]  # fmt: skip
+
+
+@scenario
+def parameter_dicts(t: Any, n: Any) -> Any:
+    m = n.ParameterDict({"b": t.ones(2), "a": n.Parameter(t.zeros(1)), "n": 3})
+    found = [m, list(m), list(m.keys()), [k for k, _ in m.items()], len(list(m.values()))]
+    m.update(OrderedDict(z=t.ones(1), y="s"))
+    m.update([("x", t.ones(1)), ["w", None]])
+    found += [list(m), list(reversed(m)), "x" in m, "q" in m, m["n"], m.get("q"), m.get("q", 3)]
+    found += [m.setdefault("k", t.ones(4)), m.setdefault("n", 9), m.pop("z"), m.popitem()[0]]
+    more = m.copy()
+    more["b"] = t.zeros(7)
+    found += [m["b"].shape, more["a"] is m["a"], list(m | n.ParameterDict({"new": 1}))]
+    found += [list(m.fromkeys(["p", "q"], 2).items()), list(n.ParameterDict({"u": 1}) | m)]
+    m |= n.ParameterDict({"last": t.ones(1)})
+    del m["n"]
+    found += [list(m), list(m.state_dict()), len(m), [k for k, _ in m.named_parameters()]]
+    return [*found, *raised(
+        lambda: m["q"],
+        lambda: m.pop("q"),
+        lambda: m.__delitem__("q"),
+        lambda: m[3],
+        lambda: n.ParameterDict({3: 4}),
+        lambda: n.ParameterDict({"a.b": t.ones(1)}),
+        lambda: n.ParameterDict({"keys": t.ones(1)}),
+        lambda: n.ParameterDict(3),
+        lambda: n.ParameterDict([3]),
+        lambda: n.ParameterDict([("a", 1, 2)]),
+        lambda: m(3),
+        lambda: n.ParameterDict().popitem(),
+        lambda: len(changed(m, ("clear",))),
+        lambda: copy.deepcopy(n.ParameterDict({"a": 1, "b": t.ones(1)})),
+    )]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_it_is_what_pytorch_does(name: str, torch: Any) -> None:
+    ours, theirs = outcome(name, pf), outcome(name, torch)
+    assert ours[0] == theirs[0]
+    assert ours[1:] == theirs[1:]
