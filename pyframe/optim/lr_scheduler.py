@@ -120,7 +120,7 @@ class LRScheduler:
 
     def step(self, epoch: int | None = None) -> None:
         """Set the next lr; call it after the optimizer's step. An `epoch` is deprecated."""
-        if self._step_count == 1 and not self._was_stepped():
+        if self._step_count == 1 and not self.optimizer._opt_called:
             warnings.warn(
                 f"{type(self).__name__}: detected call of `lr_scheduler.step()` before "
                 "`optimizer.step()`, which skips the first value of the schedule; call "
@@ -131,11 +131,6 @@ class LRScheduler:
         self._step_count += 1
         self._deprecate(epoch)
         self._update_lr(epoch)
-
-    def _was_stepped(self) -> bool:
-        """Whether the optimizer was; of one with a `step` of its own nobody knows."""
-        own = type(self.optimizer).step is not Optimizer.step
-        return own or self.optimizer._opt_called
 
     def _deprecate(self, epoch: Any) -> None:
         if epoch is not None:
