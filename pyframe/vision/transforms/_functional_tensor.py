@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe.tensor import Tensor
@@ -247,15 +249,17 @@ def _convolved(x: Tensor, kernel: Tensor) -> Tensor:
     return y.reshape(*x.shape[:2], *y.shape[-2:])
 
 
+def _gaussian(size: int, sigma: float, x: Tensor) -> Tensor:
+    """(size,), as `x` is in dtype and device."""
+    weights = np.exp(-0.5 * ((np.arange(size) - size // 2) / sigma) ** 2)
+    return pf.tensor(weights / weights.sum(), dtype=x.dtype, device=x.device)
+
+
 def gaussian_blur(img: Tensor, kernel_size: Sequence[int], sigma: Sequence[float]) -> Tensor:
     def blurred(x: Tensor) -> Tensor:
         kw, kh = kernel_size
         x = F.pad(x, (kw // 2, kw // 2, kh // 2, kh // 2), mode="reflect")
-        rows, columns = (
-            F.softmax(-0.5 * (pf.arange(k, dtype=x.dtype, device=x.device) - k // 2)
-                      .div(s).square(), 0)
-            for k, s in zip(kernel_size, sigma, strict=True)
-        )  # fmt: skip
+        rows, columns = _gaussian(kw, sigma[0], x), _gaussian(kh, sigma[1], x)
         return _convolved(_convolved(x, rows[None]), columns[:, None])
 
     return _as_batch(img, blurred)
@@ -267,9 +271,8 @@ def adjust_sharpness(img: Tensor, factor: float) -> Tensor:
         return img
 
     def smoothed(x: Tensor) -> Tensor:
-        kernel = pf.ones(3, 3, dtype=x.dtype, device=x.device)
-        kernel[1, 1] = 5
-        return _convolved(x, kernel / 13)
+        kernel = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]]) / 13
+        return _convolved(x, pf.tensor(kernel, dtype=x.dtype, device=x.device))
 
     smooth = img.clone()
     smooth[..., 1:-1, 1:-1] = _as_batch(img, smoothed)
