@@ -294,6 +294,8 @@ def test_entry(name: str, torch: Any) -> None:
                 case.compare()
                 if i == 0:
                     case.check_copies()
+        if database()[name].module_error_inputs_func is not None:
+            check_errors(name, torch)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -331,23 +333,17 @@ def test_entry_compiled(name: str, torch: Any) -> None:
         assert bool(step.eager) == (name in NOT_CAPTURED), step.eager
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_entry_refuses(name: str, torch: Any) -> None:
+def check_errors(name: str, torch: Any) -> None:
     """Wrong input raises an error of PyTorch's type."""
     info = database()[name]
-    if info.module_error_inputs_func is None:
-        return
-    with warnings.catch_warnings():
-        quietly(name)
-        wrong = info.module_error_inputs_func(
-            info, device="cpu", dtype=torch.float32, requires_grad=False, training=True
-        )
-        assert wrong
-        for case in wrong:
-            given = case.module_error_input
-            made, called = given.constructor_input, given.forward_input
-            with pytest.raises(case.error_type):
-                attempt(name, made, called, torch)
+    wrong = info.module_error_inputs_func(
+        info, device="cpu", dtype=torch.float32, requires_grad=False, training=True
+    )
+    assert wrong
+    for case in wrong:
+        given = case.module_error_input
+        with pytest.raises(case.error_type):
+            attempt(name, given.constructor_input, given.forward_input, torch)
 
 
 def attempt(name: str, made: Any, called: Any, torch: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -203,7 +204,10 @@ def cross_entropy(
     return loss * (1 - label_smoothing) + smooth * (label_smoothing / input._node.shape[c])
 
 
-@dataclass(frozen=True, kw_only=True)
+_POLICIES = ("auto", "accurate", "balanced", "compact")
+
+
+@dataclass(frozen=True)
 class LinearCrossEntropyOptions:
     """PyTorch's hints on how linear_cross_entropy saves memory; here they change nothing."""
 
@@ -212,6 +216,21 @@ class LinearCrossEntropyOptions:
     chunking_method: str | None = "auto"
     acc_policy: str = "auto"
     acc_dtype: dt.dtype | None = None
+
+    def __post_init__(self) -> None:
+        chunks, method = self.batch_chunk_size, self.chunking_method
+        known = method in (None, "auto", "aspect_ratio")
+        for what, value, fits, expected in (
+            ("acc_policy", self.acc_policy, self.acc_policy in _POLICIES, f"one of {_POLICIES}"),
+            ("chunking_method", method, known or re.fullmatch(r"aspect_ratio:0*[1-9]\d*", str(method)),
+             "'auto', 'aspect_ratio', 'aspect_ratio:N' or None"),
+            ("batch_chunk_size", chunks, chunks is None or (isinstance(chunks, int) and chunks > 0),
+             "a positive int or None"),
+        ):  # fmt: skip
+            if not fits:
+                raise ValueError(
+                    f"LinearCrossEntropyOptions: invalid {what} {value!r}, expected {expected}"
+                )
 
 
 def linear_cross_entropy(

@@ -192,6 +192,8 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
                 if x is not None:
                     x.materialize((self.num_features,))
             self.reset_parameters()
+        elif self.num_features == 0:  # the statistics or the weight were loaded
+            self.num_features = input.shape[1]
 
 
 class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):

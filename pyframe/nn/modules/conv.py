@@ -253,8 +253,6 @@ class _Lazy(LazyModuleMixin):
 
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
         """Shapes for inputs (N, in_channels, *spatial) or (in_channels, *spatial)."""
-        if not self.has_uninitialized_params():
-            return
         me: Any = self
         if input.ndim not in (self._k + 1, self._k + 2):
             raise RuntimeError(
@@ -268,10 +266,11 @@ class _Lazy(LazyModuleMixin):
                     f"{type(self).__name__}: {which} must be divisible by groups: "
                     f"{getattr(me, which)} % {me.groups}"
                 )
-        me.weight.materialize(me._weight_shape())
-        if me.bias is not None:
-            me.bias.materialize((me.out_channels,))
-        self.reset_parameters()
+        if self.has_uninitialized_params():
+            me.weight.materialize(me._weight_shape())
+            if me.bias is not None:
+                me.bias.materialize((me.out_channels,))
+            self.reset_parameters()
 
 
 class _LazyConv(_Lazy):

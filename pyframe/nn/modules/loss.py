@@ -325,14 +325,17 @@ class NLLLoss(_WeightedLoss):
 class NLLLoss2d(NLLLoss):
     """An older name of NLLLoss."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100,
+        reduce: Any = None, reduction: str = "mean",
+    ) -> None:  # fmt: skip
         warnings.warn(
             "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead, which takes the same "
             "arguments.",
             FutureWarning,
             stacklevel=2,
         )
-        super().__init__(*args, **kwargs)
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
 
 class CrossEntropyLoss(_WeightedLoss):
