@@ -646,9 +646,9 @@ def test_draws_are_fixed_and_even() -> None:
     counts = np.bincount([_draw.choice([1, 2, 0, 5]) for _ in range(n)], minlength=4) / n
     np.testing.assert_allclose(counts, [1 / 8, 1 / 4, 0, 5 / 8], atol=0.04)
     for a in (0.3, 1.0, 4.0):  # mean and variance of a gamma distribution of scale 1 are its shape
-        gamma = np.array([_draw.gamma(a) for _ in range(n)])
+        gamma = np.array([_draw.gamma(a) for _ in range(n // 2)])
         np.testing.assert_allclose([gamma.mean() / a, gamma.var() / a], 1, atol=0.2)
-        beta = np.array([_draw.beta(a) for _ in range(n // 3)])
+        beta = np.array([_draw.beta(a) for _ in range(n // 4)])
         np.testing.assert_allclose(beta.mean(), 0.5, atol=0.05)
         np.testing.assert_allclose(beta.var() * 4 * (2 * a + 1), 1, atol=0.2)
 
@@ -731,6 +731,9 @@ def test_samples() -> None:
     assert type(out) is point
     assert (out.image.shape, out.label.item()) == ((3, 5, 5), 3)
     assert crop([x, x])[1] is x
+    kept = collections.defaultdict(list, image=x)
+    assert type(crop(kept)) is type(kept)
+    assert crop(kept)["image"].shape == (3, 5, 5)
     pic = image.fromarray(IMAGES["pil"])
     first, (second, tensor) = crop((pic, [pic, x]))
     assert np.array_equal(first, second)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from pyframe.nn import Module
@@ -21,8 +22,10 @@ def parts(sample: Any) -> list[Any]:
 
 def rebuilt(sample: Any, fn: Callable[[Any], Any]) -> Any:
     """The same lists, tuples and dicts with `fn` of each part."""
-    if isinstance(sample, Mapping):
-        return type(sample)({k: rebuilt(v, fn) for k, v in sample.items()})  # type: ignore[call-arg]
+    if isinstance(sample, dict):
+        made = copy.copy(sample)
+        made.update((k, rebuilt(v, fn)) for k, v in sample.items())
+        return made
     if isinstance(sample, (list, tuple)):
         new = [rebuilt(v, fn) for v in sample]
         return type(sample)(*new) if hasattr(sample, "_fields") else type(sample)(new)
@@ -65,7 +68,7 @@ class Transform(Module):
     def forward(self, *inputs: Any) -> Any:
         """The sample with its images transformed: several arguments are a tuple."""
         sample = inputs[0] if len(inputs) == 1 else inputs
-        if not isinstance(sample, (list, tuple, Mapping)):
+        if not isinstance(sample, (list, tuple, dict)):
             self.check_inputs([sample])
             return self.transform(sample, self.make_params([sample]))
         flat = parts(sample)
