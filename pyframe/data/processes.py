@@ -132,6 +132,15 @@ class ProcessIterator(LoaderIterator):
             self._died(w)
 
     def _next(self) -> Any:
+        try:
+            return self._take()
+        except Exception:
+            raise
+        except BaseException:  # an interrupt: who has which task is not certain any more
+            self.close()
+            raise
+
+    def _take(self) -> Any:
         while self.due and self.close.alive:
             w = self.due[0]
             if isinstance(w, Exception):
@@ -174,7 +183,7 @@ class ProcessIterator(LoaderIterator):
                         raise EOFError
             except (EOFError, ConnectionError):
                 dead = w
-            except BaseException:  # an interrupt, perhaps amid a message
+            except BaseException:  # of a signal's handler, perhaps amid a message
                 self.close()
                 raise
             if dead is not None:

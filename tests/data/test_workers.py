@@ -305,7 +305,7 @@ def test_history_does_not_leave_a_worker() -> None:
             "was killed by SIGKILL; the system does that",
         ),
         (
-            lambda: faulthandler.disable() or os.kill(os.getpid(), signal.SIGSEGV),
+            lambda: (faulthandler.disable(), os.kill(os.getpid(), signal.SIGSEGV)),
             "was killed by SIGSEGV",
         ),
     ],

@@ -1,0 +1,401 @@
+"""The same programs with pyframe.data and with torch.utils.data, side by side."""
+
+from __future__ import annotations
+
+import pickle
+from collections import OrderedDict, UserDict, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+import pyframe.utils.data
+
+
+class Ours:
+    """What a program finds in PyTorch."""
+
+    T = pf
+    data = pyframe.utils.data
+
+
+@pytest.fixture(scope="session")
+def theirs(torch: Any) -> Any:
+    class Theirs:
+        T = torch
+        data = torch.utils.data
+
+    return Theirs
+
+
+def plain(value: Any) -> Any:
+    if hasattr(value, "tolist") and hasattr(value, "dtype"):
+        return str(value.dtype).split(".")[-1], value.tolist()
+    if isinstance(value, Mapping):
+        return type(value).__name__, {k: plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value).__name__, [plain(v) for v in value]
+    return value
+
+
+def items(dataset: Any) -> list[Any]:
+    return [dataset[i] for i in range(len(dataset))]
+
+
+def stream(lib: Any, n: int, declared: int | None = None) -> Any:
+    class Stream(lib.data.IterableDataset):
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(n))
+
+    class Sized(Stream):
+        def __len__(self) -> int:
+            assert declared is not None
+            return declared
+
+    return Stream() if declared is None else Sized()
+
+
+def tensors(lib: Any) -> Any:
+    return lib.data.TensorDataset(lib.T.arange(6).reshape(3, 2), lib.T.arange(3) + 0.5)
+
+
+class Box(list):
+    """A list with something more."""
+
+    label = "empty"
+
+
+def boxes() -> list[Any]:
+    made = [Box([1, 2.0]), Box([3, 4.0])]
+    made[0].label = "first"
+    return made
+
+
+def scenario(fn: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    SCENARIOS.append(fn)
+    return fn
+
+
+SCENARIOS: list[Callable[[Any], Any]] = []
+
+
+@scenario
+def names(lib: Any) -> Any:
+    public = {n for n in lib.data.__all__ if "DataPipe" not in n and "determin" not in n}
+    odd = "DFIterDataPipe DataChunk _DatasetKind argument_validation functional_datapipe".split()
+    return sorted(public - set(odd) - {"runtime_validation", "runtime_validation_disabled"})
+
+
+@scenario
+def stack_of_tuples(lib: Any) -> Any:
+    data = lib.data.StackDataset(range(3), tensors(lib), [7, 8, 9])
+    return len(data), items(data), data[-1], list(lib.data.DataLoader(data, 2))
+
+
+@scenario
+def stack_of_dicts(lib: Any) -> Any:
+    data = lib.data.StackDataset(a=range(3), b=lib.data.Subset(range(9), [4, 0, 8]))
+    return len(data), items(data), list(lib.data.DataLoader(data, 2)), data.__getitems__([2, 0])
+
+
+@scenario
+def stack_of_tensors(lib: Any) -> Any:
+    data = lib.data.StackDataset(tensors(lib), tensors(lib))
+    named = lib.data.StackDataset(a=tensors(lib), b=tensors(lib))
+    return list(lib.data.DataLoader(data, 2)), list(lib.data.DataLoader(named, 2))
+
+
+@scenario
+def sums(lib: Any) -> Any:
+    data = tensors(lib) + tensors(lib) + lib.data.Subset(tensors(lib), [2])
+    return type(data).__name__, len(data), items(data), data.cumulative_sizes
+
+
+@scenario
+def chains(lib: Any) -> Any:
+    data = stream(lib, 3, 3) + stream(lib, 4, 4)
+    return type(data).__name__, len(data), list(data), list(lib.data.DataLoader(data, 2))
+
+
+@scenario
+def streams(lib: Any) -> Any:
+    loaders = [
+        lib.data.DataLoader(stream(lib, n), size, drop_last=drop)
+        for n in (0, 4, 5)
+        for size in (1, 2, 9)
+        for drop in (False, True)
+    ]
+    whole = lib.data.DataLoader(stream(lib, 3), None)
+    sized = (
+        lib.data.DataLoader(stream(lib, 5, 5), 2),
+        lib.data.DataLoader(stream(lib, 5, 5), 2, drop_last=True),
+    )
+    return [list(x) for x in loaders], list(whole), [len(x) for x in sized]
+
+
+@scenario
+def loaders(lib: Any) -> Any:
+    data = tensors(lib)
+    made = [
+        lib.data.DataLoader(data, 2),
+        lib.data.DataLoader(data, 2, sampler=[2, 0, 1], drop_last=True),
+        lib.data.DataLoader(data, batch_sampler=[[1], [0, 2]], pin_memory_device=""),
+        lib.data.DataLoader(data, None, sampler=lib.data.SequentialSampler(data)),
+        lib.data.DataLoader({"a": 1, "b": 2}, 2, sampler=["b", "a"]),
+        lib.data.DataLoader(data, batch_size=None, sampler=[[0, 2], [1]]),
+    ]
+    samplers = [type(x.sampler).__name__ for x in made], [x.batch_size for x in made]
+    options = [(x.prefetch_factor, x.multiprocessing_context, x.num_workers) for x in made]
+    return [list(x) for x in made], [len(iter(x)) for x in made], samplers, options
+
+
+@scenario
+def distributed(lib: Any) -> Any:
+    return [
+        (list(sampler), len(sampler), sampler.num_samples, sampler.total_size)
+        for n in (1, 5, 6, 11)
+        for replicas in (1, 2, 3, 4)
+        for drop in (False, True)
+        for sampler in (
+            lib.data.DistributedSampler(range(n), replicas, rank, shuffle=False, drop_last=drop)
+            for rank in range(replicas)
+        )
+    ]
+
+
+@scenario
+def containers(lib: Any) -> Any:
+    first = defaultdict(list, a=1)
+    samples = [
+        [first, {"a": 2}],
+        [OrderedDict(b=1, a=2.0), OrderedDict(b=3, a=4.0)],
+        [MappingProxyType({"a": 1})] * 2,
+        [UserDict(a=1), UserDict(a=2)],
+        boxes(),
+        [(), ()],
+        [[[1, (2, "x")], {"k": True}]] * 2,
+        [np.float64(1.5), np.float64(2)],
+        [np.str_("a"), np.str_("b")],
+    ]
+    out = [lib.data.default_collate(x) for x in samples]
+    converted = [lib.data.default_convert(x[0]) for x in samples]
+    return [*out, *converted, out[4].label, type(out[0]).__name__, first]
+
+
+@scenario
+def own_types(lib: Any) -> Any:
+    module = __import__(f"{lib.T.__name__}.utils.data.dataloader", fromlist=["x"])
+    assert module.default_collate is lib.data.default_collate
+    functions = collate_module(lib).default_collate_fn_map
+    collate = collate_module(lib).collate
+
+    class Word:
+        def __init__(self, text: str) -> None:
+            self.text = text
+
+    def words(batch: Any, *, collate_fn_map: Any = None) -> Any:
+        return [w.text for w in batch], collate([len(w.text) for w in batch],
+                                                collate_fn_map=collate_fn_map)  # fmt: skip
+
+    functions[Word] = words
+    functions[lib.T.Tensor], before = (
+        lambda batch, *, collate_fn_map=None: len(batch),
+        functions[lib.T.Tensor],
+    )
+    try:
+        data = [(Word("one"), 1), (Word("three"), 2)]
+        found = list(lib.data.DataLoader(data, 2)), list(lib.data.DataLoader(tensors(lib), 2))
+    finally:
+        del functions[Word]
+        functions[lib.T.Tensor] = before
+    return found, collate([(1, 2)], collate_fn_map={int: lambda b, collate_fn_map: b})
+
+
+def collate_module(lib: Any) -> Any:
+    if lib is Ours:
+        from pyframe.utils.data import collate
+
+        return collate
+    return lib.data._utils.collate
+
+
+@pytest.mark.parametrize("run", SCENARIOS, ids=lambda fn: fn.__name__)
+def test_as_torch(run: Any, theirs: Any) -> None:
+    assert plain(run(Ours)) == plain(run(theirs))
+
+
+ERRORS: dict[str, Callable[[Any], Any]] = {
+    "stack: sizes": lambda lib: lib.data.StackDataset(range(2), range(3)),
+    "stack: named sizes": lambda lib: lib.data.StackDataset(a=range(2), b=range(3)),
+    "stack: both": lambda lib: lib.data.StackDataset(range(2), b=range(2)),
+    "stack: none": lambda lib: lib.data.StackDataset(),
+    "concat of streams": lambda lib: lib.data.ConcatDataset([stream(lib, 2)]),
+    "chain of maps": lambda lib: list(lib.data.ChainDataset([range(2)])),
+    "split": lambda lib: lib.data.random_split(range(4), [1, 2]),
+    "random of nothing": lambda lib: lib.data.RandomSampler([]),
+    "loader of nothing": lambda lib: lib.data.DataLoader([], shuffle=True),
+    "replacement": lambda lib: lib.data.RandomSampler(range(3), replacement=1),
+    "num_samples": lambda lib: lib.data.RandomSampler(range(3), num_samples=2.5),
+    "weights: shape": lambda lib: lib.data.WeightedRandomSampler([[1.0]], 1),
+    "weights: num_samples": lambda lib: lib.data.WeightedRandomSampler([1.0], 0),
+    "weights: replacement": lambda lib: lib.data.WeightedRandomSampler([1.0], 1, 1),
+    "weights: negative": lambda lib: list(lib.data.WeightedRandomSampler([1.0, -1.0], 1)),
+    "weights: nan": lambda lib: list(lib.data.WeightedRandomSampler([1.0, float("nan")], 1)),
+    "weights: zero": lambda lib: list(lib.data.WeightedRandomSampler([0.0, 0.0], 1)),
+    "weights: few": lambda lib: list(lib.data.WeightedRandomSampler([1.0], 2, False)),
+    "rank": lambda lib: lib.data.DistributedSampler(range(3), 2, 2),
+    "batch_size": lambda lib: lib.data.DataLoader(range(3), 0),
+    "num_workers": lambda lib: lib.data.DataLoader(range(3), num_workers=-1),
+    "timeout": lambda lib: lib.data.DataLoader(range(3), timeout=-1),
+    "timeout without workers": lambda lib: iter(lib.data.DataLoader(range(3), timeout=1)),
+    "prefetch": lambda lib: lib.data.DataLoader(range(3), prefetch_factor=2),
+    "prefetch < 0": lambda lib: lib.data.DataLoader(range(3), num_workers=1, prefetch_factor=-1),
+    "persistent": lambda lib: lib.data.DataLoader(range(3), persistent_workers=True),
+    "context": lambda lib: lib.data.DataLoader(range(3), multiprocessing_context="fork"),
+    "context: name": lambda lib: lib.data.DataLoader(
+        range(3), num_workers=1, multiprocessing_context="knife"
+    ),
+    "context: kind": lambda lib: lib.data.DataLoader(
+        range(3), num_workers=1, multiprocessing_context=3
+    ),
+    "stream: shuffle": lambda lib: lib.data.DataLoader(stream(lib, 3), shuffle=True),
+    "stream: sampler": lambda lib: lib.data.DataLoader(stream(lib, 3), sampler=[1]),
+    "stream: batches": lambda lib: lib.data.DataLoader(stream(lib, 3), batch_sampler=[[1]]),
+    "stream: len": lambda lib: len(lib.data.DataLoader(stream(lib, 3))),
+    "keyword only": lambda lib: lib.data.DataLoader(range(3), *[None] * 12, 2),
+    "set": lambda lib: setattr(lib.data.DataLoader(range(3)), "batch_size", 2),
+    "set: data": lambda lib: setattr(lib.data.DataLoader(range(3)), "dataset", []),
+    "beyond": lambda lib: list(lib.data.DataLoader(tensors(lib), sampler=[0, 3])),
+    "beyond: list": lambda lib: list(lib.data.DataLoader([1, 2], batch_sampler=[[0, 2]])),
+    "collate: sizes": lambda lib: lib.data.default_collate([np.zeros(2), np.zeros(3)]),
+    "collate: lengths": lambda lib: lib.data.default_collate([[1], [1, 2]]),
+    "collate: type": lambda lib: lib.data.default_collate([None]),
+    "collate: keys": lambda lib: lib.data.default_collate([{"a": 1}, {"b": 1}]),
+    "iterator: pickle": lambda lib: pickle.dumps(iter(lib.data.DataLoader(range(3)))),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors_as_torch(name: str, theirs: Any) -> None:
+    kinds = []
+    for lib in (Ours, theirs):
+        with pytest.raises(Exception) as caught:
+            ERRORS[name](lib)
+        kinds.append(caught.type)
+    assert kinds[0] is kinds[1]
+
+
+def test_workers_make_a_batch_ahead() -> None:
+    with pytest.raises(AssertionError, match="prefetch_factor=0, but workers need at least 1"):
+        iter(pf.data.DataLoader(range(3), num_workers=1, prefetch_factor=0))
+
+
+def test_attributes_that_may_be_set() -> None:
+    loader = pf.data.DataLoader(range(3), 2)
+    loader.num_workers = 0
+    loader.collate_fn = sum
+    assert list(loader) == [1, 2]
+
+
+def test_collate_names_the_field() -> None:
+    cases: list[tuple[Any, str]] = [
+        ([{"image": np.zeros((2, 3))}, {"image": np.zeros((2, 4))}], r"batch\['image'\], got \[2,"),
+        ([(1, pf.zeros(2)), (1, pf.zeros(2)), (1, pf.zeros(1))], r"batch\[1\], got \[2\] in s.* 2"),
+        ([{"a": [(0, [1])]}, {"a": [(0, [1, 2])]}], r"length of 1 .* at batch\['a'\]\[0\]\[1\]"),
+    ]
+    for samples, message in cases:
+        with pytest.raises(RuntimeError, match=message):
+            pf.data.default_collate(samples)
+
+
+def test_sampler_beyond_its_data() -> None:
+    loader = pf.data.DataLoader(tensors(Ours), 2, sampler=pf.data.RandomSampler(range(9)))
+    with pytest.raises(IndexError, match=r"RandomSampler gave index \d, .* 3 samples of TensorDat"):
+        list(loader)
+    with pytest.raises(IndexError, match="^list index"):  # the data set's own
+        list(pf.data.DataLoader([0, 1], sampler=["0"]) and [[][0]])
+
+
+def test_a_stream_longer_than_declared() -> None:
+    loader = pf.data.DataLoader(stream(Ours, 3, 2))
+    assert len(list(loader)) == 3, "nobody asked for its length"
+    assert len(loader) == 2
+    with pytest.warns(UserWarning, match="Sized was reported to be 2 .* but 3 samples"):
+        list(loader)
+
+
+def test_more_workers_than_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pf.data.dataloader, "_processors", lambda: 3)
+    pf.data.DataLoader(range(3), num_workers=3)
+    with pytest.warns(UserWarning, match="will create 4 worker processes in total.* system is 3"):
+        pf.data.DataLoader(range(3), num_workers=4)
+
+
+def test_weighted_random_sampler() -> None:
+    def draws(weights: list[float], k: int, *replacement: bool) -> list[int]:
+        generator = pf.Generator().manual_seed(1)
+        sampler = pf.data.WeightedRandomSampler(weights, k, *replacement, generator=generator)
+        assert len(sampler) == k
+        return list(sampler)
+
+    weights = [0.0, 1.0, 3.0, 0.0, 4.0, 0.0]
+    counts = np.bincount(draws(weights, 8000), minlength=6)
+    assert counts[[0, 3, 5]].tolist() == [0, 0, 0]
+    expected = np.array([1000, 3000, 4000])
+    # chi-squared with 2 degrees of freedom: above 13.8 one seed in a thousand
+    assert ((counts[[1, 2, 4]] - expected) ** 2 / expected).sum() < 13.8
+    assert sorted(draws(weights, 3, False)) == [1, 2, 4]
+    assert draws(weights, 2, False) == draws(weights, 2, False)
+    sampler = pf.data.WeightedRandomSampler([1.0, 3.0], 2, replacement=False)
+    firsts = [next(iter(sampler)) for _ in range(400)]
+    assert 250 < sum(firsts) < 350, "the first is drawn as its weight says: 300 of 400"
+
+
+def test_subset_random_sampler(theirs: Any) -> None:
+    for lib in (Ours, theirs):
+        generator = lib.T.Generator()
+        sampler = lib.data.SubsetRandomSampler([3, 1, 4, 15, 9], generator)
+        first, second = (list(sampler) for _ in [generator.manual_seed(0), 0])
+        generator.manual_seed(0)
+        assert list(sampler) == first
+        assert sorted(first) == sorted(second) == [1, 3, 4, 9, 15]
+        assert len(sampler) == 5
+
+
+def test_distributed_sampler_shuffles() -> None:
+    def epoch(number: int, **options: Any) -> list[list[int]]:
+        samplers = [pf.data.DistributedSampler(range(20), 4, r, **options) for r in range(4)]
+        for sampler in samplers:
+            sampler.set_epoch(number)
+        return [list(s) for s in samplers]
+
+    assert sorted(i for part in epoch(0) for i in part) == list(range(20))
+    assert epoch(0) == epoch(0) != epoch(1) == epoch(0, seed=1)
+    alone = pf.data.DistributedSampler(range(5), shuffle=False)
+    assert (alone.num_replicas, alone.rank, list(alone)) == (1, 0, [0, 1, 2, 3, 4])
+
+
+def test_the_modules_have_pytorchs_paths() -> None:
+    from pyframe.utils.data import DataLoader
+    from pyframe.utils.data.dataset import Dataset
+    from pyframe.utils.data.distributed import DistributedSampler
+    from pyframe.utils.data.sampler import Sampler
+
+    assert (DataLoader, Dataset) == (pf.data.DataLoader, pf.data.Dataset)
+    assert (DistributedSampler, Sampler) == (pf.data.DistributedSampler, pf.data.Sampler)
+    assert pf.utils.data.__all__ == pf.data.__all__
+
+
+def test_model_takes_streams() -> None:
+    class Points(pf.data.IterableDataset[Any]):
+        def __iter__(self) -> Iterator[Any]:
+            return ((pf.full((2,), float(i)), i % 2) for i in range(6))
+
+    net = pf.nn.Linear(2, 2)
+    model = pf.Model(net, pf.nn.CrossEntropyLoss(), pf.optim.SGD(net.parameters(), lr=0.1))
+    history = model.fit(Points(), 2, batch_size=4, device=None, verbose=0)
+    assert len(history.history["loss"]) == 2
+    assert model.evaluate(Points())["loss"] > 0
