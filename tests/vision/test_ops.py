@@ -142,10 +142,7 @@ REGIONS = np.array(  # within the maps; the last but one is small, the last a po
 ALIGNMENTS = [(r, s, a) for r, s in ((2, 1.0), (1, 0.5), (-1, 0.9)) for a in (False, True)]
 
 
-@pytest.mark.parametrize(("ratio", "scale", "aligned"), ALIGNMENTS)
-def test_roi_align(
-    ratio: int, scale: float, aligned: bool, torch: Any, torchvision: Any, device: str = "cpu"
-) -> None:
+def check_roi_align(device: str, ratio: int, scale: float, aligned: bool, torch: Any) -> None:
     """Against torchvision's Python version, which needs regions that lie within the maps."""
     written = importlib.import_module("torchvision.ops.roi_align")._roi_align.__wrapped__
     regions = REGIONS[:-1] if aligned else REGIONS  # else the point is no sample: 0 / 0 there
@@ -160,8 +157,13 @@ def test_roi_align(
     np.testing.assert_allclose(ours.grad.cpu().numpy(), theirs.grad.numpy(), atol=1e-3)
 
 
+@pytest.mark.parametrize(("ratio", "scale", "aligned"), ALIGNMENTS)
+def test_roi_align(ratio: int, scale: float, aligned: bool, torch: Any, torchvision: Any) -> None:
+    check_roi_align("cpu", ratio, scale, aligned, torch)
+
+
 def test_roi_align_on_the_gpu(gpu: str, torch: Any, torchvision: Any) -> None:
-    test_roi_align(-1, 0.9, True, torch, torchvision, gpu)
+    check_roi_align(gpu, -1, 0.9, True, torch)
 
 
 def test_roi_align_beyond_the_maps() -> None:

@@ -1,0 +1,153 @@
+"""Grids and files of images."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe.vision import io as vio, utils
+
+FLOATS = np.random.RandomState(0).uniform(-1, 2, (5, 3, 4, 6)).astype(np.float32)
+BYTES = np.random.RandomState(0).randint(0, 256, (5, 3, 4, 6), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("images", "options"),
+    [
+        (FLOATS, {}),
+        (FLOATS, {"nrow": 2, "padding": 3, "pad_value": 0.5}),
+        (FLOATS, {"nrow": 3, "padding": 0}),
+        (FLOATS, {"nrow": 2, "normalize": True}),
+        (FLOATS, {"nrow": 2, "normalize": True, "scale_each": True}),
+        (FLOATS, {"normalize": True, "value_range": (0, 1)}),
+        (FLOATS * 0, {"normalize": True}),
+        (FLOATS[:, :1], {"nrow": 2}),
+        (FLOATS[:1], {}),
+        (FLOATS[0], {"normalize": True}),
+        (FLOATS[0, 0], {}),
+        (FLOATS[0, :1], {}),
+        (FLOATS[:, :2], {"nrow": 2}),
+        (BYTES, {"nrow": 2, "pad_value": 9}),
+    ],
+)
+def test_make_grid(
+    images: np.ndarray, options: dict[str, Any], torch: Any, torchvision: Any
+) -> None:
+    expected = torchvision.utils.make_grid(torch.from_numpy(images.copy()), **options).numpy()
+    x = pf.from_numpy(images.copy())
+    grid = utils.make_grid(x, **options)
+    assert str(grid.numpy().dtype) == str(expected.dtype)
+    np.testing.assert_allclose(grid.numpy(), expected, atol=1e-6)
+    np.testing.assert_array_equal(x.numpy(), images, err_msg="the images stay as they are")
+
+
+def test_make_grid_of_a_list_on_the_gpu(gpu: str) -> None:
+    images = [pf.from_numpy(FLOATS[i]).to(gpu) for i in range(5)]
+    grid = utils.make_grid(images, nrow=2)
+    assert grid.device.type == images[0].device.type
+    expected = utils.make_grid(pf.from_numpy(FLOATS), nrow=2)
+    np.testing.assert_array_equal(grid.cpu().numpy(), expected.numpy())
+
+
+def test_what_is_no_image() -> None:
+    for wrong in (3, [pf.ones(2), "x"], (pf.ones(2),)):
+        with pytest.raises(TypeError, match="tensor or list of tensors expected"):
+            utils.make_grid(wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="value_range has to be a tuple"):
+        utils.make_grid(pf.from_numpy(FLOATS), normalize=True, value_range=[0, 1])  # type: ignore[arg-type]
+
+
+def opened(file: Any) -> np.ndarray:
+    image = pytest.importorskip("PIL.Image", reason="Pillow, the oracle for files, is missing")
+    with image.open(file) as found:
+        return np.array(found)
+
+
+def test_save_image(tmp_path: Path, torch: Any, torchvision: Any) -> None:
+    for name in ("x.png", "x.bmp", "x.PNG"):
+        utils.save_image(pf.from_numpy(FLOATS), tmp_path / name, nrow=2)
+        torchvision.utils.save_image(torch.from_numpy(FLOATS), tmp_path / "y.png", nrow=2)
+        np.testing.assert_array_equal(opened(tmp_path / name), opened(tmp_path / "y.png"))
+    stream = io.BytesIO()
+    utils.save_image(pf.from_numpy(FLOATS[0]), stream, format="png")
+    assert opened(stream).shape == (4, 6, 3)
+    with pytest.raises(ValueError, match="give format='png'"):
+        utils.save_image(pf.from_numpy(FLOATS[0]), io.BytesIO())
+    assert not list(tmp_path.glob("*.part"))
+
+
+@pytest.fixture
+def no_pillow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
+
+
+def test_png_needs_no_pillow(tmp_path: Path, no_pillow: None) -> None:
+    utils.save_image(pf.from_numpy(FLOATS), tmp_path / "x.png")
+    assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+    for call in (
+        lambda: utils.save_image(pf.from_numpy(FLOATS), tmp_path / "x.jpg"),
+        lambda: vio.read_image(tmp_path / "x.png"),
+    ):
+        with pytest.raises(ImportError, match=r"needs Pillow: pip install pyframe\[images\]"):
+            call()
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_png_and_back(tmp_path: Path, channels: int) -> None:
+    pytest.importorskip("PIL", reason="Pillow, which reads images, is missing")
+    pixels = np.random.randint(0, 256, (channels, 5, 7), np.uint8)
+    image = pf.from_numpy(pixels)
+    vio.write_png(image, tmp_path / "x.png")
+    np.testing.assert_array_equal(vio.read_image(tmp_path / "x.png").numpy(), pixels)
+    data = vio.encode_png(image, compression_level=0)
+    np.testing.assert_array_equal(vio.decode_image(data).numpy(), pixels)
+    vio.write_file(tmp_path / "y.png", data)
+    assert vio.read_file(tmp_path / "y.png").tolist() == data.tolist()
+    turned = vio.encode_png(image.permute(0, 2, 1))
+    np.testing.assert_array_equal(vio.decode_image(turned).numpy(), pixels.transpose(0, 2, 1))
+
+
+def test_modes(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image", reason="Pillow, which reads images, is missing")
+    path = tmp_path / "x.png"
+    for mode, channels in (("1", 1), ("P", 3), ("L", 1), ("LA", 2), ("RGB", 3), ("RGBA", 4)):
+        image.new(mode, (4, 3), 1 if mode == "1" else 0).save(path)
+        found = vio.read_image(path)
+        assert (found.shape, found.dtype) == ((channels, 3, 4), pf.uint8)
+        for name, expected in (("GRAY", 1), ("gray_alpha", 2), ("RGB", 3), ("RGB_ALPHA", 4)):
+            assert vio.read_image(path, name).shape == (expected, 3, 4)
+        assert vio.read_image(path, vio.ImageReadMode.RGB).shape == (3, 3, 4)
+    with pytest.raises(ValueError, match="unknown mode 'CMYK', expected one of UNCHANGED, GRAY"):
+        vio.read_image(path, "CMYK")
+
+
+def test_jpeg(tmp_path: Path) -> None:
+    pytest.importorskip("PIL", reason="Pillow, which reads images, is missing")
+    for channels in (1, 3):
+        flat = pf.full((channels, 16, 16), 100).to(pf.uint8)
+        vio.write_jpeg(flat, tmp_path / "x.jpg", quality=95)
+        found = vio.read_image(tmp_path / "x.jpg")
+        assert found.shape == flat.shape
+        assert (found.int() - 100).abs().max().item() <= 2
+
+
+def test_files_that_are_no_images(tmp_path: Path) -> None:
+    pytest.importorskip("PIL", reason="Pillow, which reads images, is missing")
+    good = vio.encode_png(pf.from_numpy(BYTES[0])).numpy().tobytes()
+    for data in (b"", b"<html>", good[:30], good[: len(good) // 2], good[:50] + b"x" * 40):
+        path = tmp_path / "x.png"
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=r"x\.png: not an image that Pillow can read"):
+            vio.read_image(path)
+    for wrong in (pf.ones(3, 4, 4), pf.ones(4, 4).to(pf.uint8), pf.ones(5, 4, 4).to(pf.uint8)):
+        with pytest.raises(RuntimeError, match=r"encode_png: expected an image uint8 \(C, H, W\)"):
+            vio.encode_png(wrong)
+    with pytest.raises(RuntimeError, match="decode_image: expected the bytes of a file"):
+        vio.decode_image(pf.ones(3))
