@@ -177,7 +177,8 @@ class _Steps:
             old = [(rows, at, min(n, there))] if there else []
             found.append(old + ([(first, there, n - there)] if n > there else []))
             at, there = start, n
-        return _pieces([p for step in (found[::-1] if self.reverse else found) for p in step])
+        parts = [p for step in (found[::-1] if self.reverse else found) for p in step]
+        return _pieces(parts or [(rows, 0, 0)])
 
     def last(self, rows: Tensor) -> Tensor:
         """(B, H): the state at the end of each sequence."""
@@ -186,7 +187,7 @@ class _Steps:
             if n > done:
                 found.append((rows, start + done, n - done))
                 done = n
-        return _pieces(found)
+        return _pieces(found or [(rows, 0, 0)])
 
 
 def _pieces(found: list[tuple[Tensor, int, int]]) -> Tensor:

@@ -1,0 +1,588 @@
+"""Recurrent layers, their cells and packed sequences against PyTorch's; what a step costs."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import pickle
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe import nn
+from pyframe.nn.utils import rnn as packs
+from tests.graph.plans import Recorder, plan, value
+
+KINDS = ["RNN", "GRU", "LSTM"]
+LENGTHS = [2, 5, 1, 5, 3]
+
+
+def pair(torch: Any, name: str, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    """A layer of each framework with the same weights, in float64."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = getattr(torch.nn, name)(*args, **kwargs).double()
+        ours = getattr(nn, name)(*args, **kwargs).double()
+    assert repr(ours) == repr(theirs)
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    ours.load_state_dict({k: pf.from_numpy(v.numpy()) for k, v in theirs.state_dict().items()})
+    return ours, theirs
+
+
+def numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed + sum(shape)).standard_normal(shape)
+
+
+def flat(x: Any) -> list[Any]:
+    """The tensors in nested tuples and lists; of a packed sequence all of its parts."""
+    if isinstance(x, (tuple, list)):
+        return [y for part in x for y in flat(part)]
+    return [] if x is None else [x]
+
+
+def array(x: Any) -> np.ndarray:
+    found: np.ndarray = x.detach().cpu().numpy()
+    return found
+
+
+def alike(got: Any, want: Any, rtol: float = 1e-7, atol: float = 1e-9) -> None:
+    ours, theirs = flat(got), flat(want)
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        assert str(a.dtype).split(".")[-1] == str(b.dtype).split(".")[-1]
+        np.testing.assert_allclose(array(a), array(b), rtol, atol)
+
+
+def weighted(lib: Any, out: Any) -> Any:
+    """A sum of all results that treats no two elements alike."""
+    found = [x for x in flat(out) if x.is_floating_point()]
+    return sum(
+        (x * lib.tensor(numbers(*x.shape, seed=i).astype(array(x).dtype)).to(x.device)).sum()
+        for i, x in enumerate(found)
+    )
+
+
+def given(lib: Any, x: np.ndarray, hx: Any, grad: bool = True) -> tuple[Any, Any]:
+    x = lib.tensor(x).requires_grad_(grad)
+    states = None if hx is None else [lib.tensor(h).requires_grad_(grad) for h in hx]
+    return x, states
+
+
+def as_state(states: Any) -> Any:
+    return states if states is None else tuple(states) if len(states) == 2 else states[0]
+
+
+def states_for(layer: Any, *batch: int) -> list[np.ndarray]:
+    """Initial states, as the layer takes them."""
+    rows = layer.num_layers * (2 if layer.bidirectional else 1)
+    hx = [numbers(rows, *batch, layer.proj_size or layer.hidden_size, seed=1)]
+    return hx + ([numbers(rows, *batch, layer.hidden_size, seed=2)] if layer.mode == "LSTM" else [])
+
+
+def compare(torch: Any, ours: Any, theirs: Any, x: np.ndarray, hx: Any, pack: Any = None) -> None:
+    """Results, and gradients of input, states and parameters."""
+    found = []
+    for lib, layer in ((pf, ours), (torch, theirs)):
+        inputs, states = given(lib, x, hx)
+        layer.zero_grad()
+        sequence = inputs if pack is None else pack(lib, inputs)
+        out = layer(sequence) if states is None else layer(sequence, as_state(states))
+        weighted(lib, out).backward()
+        grads = [t.grad for t in (inputs, *(states or ()), *layer.parameters())]
+        found.append((out, grads))
+    for got, want in zip(*found, strict=True):
+        alike(got, want)
+
+
+# --- layers
+
+OPTIONS: list[dict[str, Any]] = [
+    {"num_layers": layers, "bidirectional": both, "bias": bias}
+    for layers, both, bias in itertools.product((1, 2), (False, True), (True, False))
+]
+
+
+def kinds_of(name: str) -> Iterator[dict[str, Any]]:
+    yield {}
+    if name == "RNN":
+        yield {"nonlinearity": "relu"}
+    if name == "LSTM":
+        yield {"proj_size": 2}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_padded(name: str, torch: Any) -> None:
+    for options, kind in itertools.product(OPTIONS, kinds_of(name)):
+        for batch_first, batch in ((False, (3,)), (True, (3,)), (True, ())):
+            ours, theirs = pair(torch, name, 4, 5, **options, **kind, batch_first=batch_first)
+            shape = (6, *batch) if not batch_first else (*batch, 6)
+            compare(torch, ours, theirs, numbers(*shape, 4), None)
+            compare(torch, ours.eval(), theirs.eval(), numbers(*shape, 4), states_for(ours, *batch))
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_packed(name: str, torch: Any) -> None:
+    def pack(lib: Any, x: Any, enforce_sorted: bool = False) -> Any:
+        utils = lib.nn.utils.rnn
+        lengths = sorted(LENGTHS, reverse=True) if enforce_sorted else LENGTHS
+        return utils.pack_padded_sequence(x, lengths, enforce_sorted=enforce_sorted)
+
+    for options, kind in itertools.product(OPTIONS, kinds_of(name)):
+        ours, theirs = pair(torch, name, 4, 5, **options, **kind)
+        x = numbers(5, 5, 4)
+        compare(torch, ours, theirs, x, None, pack)
+        compare(torch, ours, theirs, x, states_for(ours, 5), pack)
+        in_order = ours(pack(pf, pf.tensor(x), True))[0]
+        assert isinstance(in_order, packs.PackedSequence)
+        assert in_order.sorted_indices is None
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_gradient_of_the_gradient(name: str, torch: Any) -> None:
+    for kind in kinds_of(name):
+        ours, theirs = pair(torch, name, 3, 4, 2, bidirectional=True, **kind)
+        found = []
+        for lib, layer in ((pf, ours), (torch, theirs)):
+            x, states = given(lib, numbers(5, 2, 3), states_for(ours, 2))
+            leaves = [x, *states, *layer.parameters()]
+            loss = weighted(lib, layer(x, as_state(states)))
+            grads = lib.autograd.grad(loss, leaves, create_graph=True)
+            found.append(lib.autograd.grad(sum((g * g).sum() for g in grads), leaves))
+        alike(*found)
+
+
+def test_gradients_by_differences() -> None:
+    layer = nn.LSTM(2, 3, proj_size=2, bidirectional=True).double()
+    sequence = packs.pack_sequence([pf.randn(n, 2).double() for n in (3, 1)])
+    names = [n for n, _ in layer.named_parameters()]
+
+    def run(data: Any, *params: Any) -> Any:
+        x = packs.PackedSequence(data, sequence.batch_sizes)
+        out, state = pf.func.functional_call(layer, dict(zip(names, params, strict=True)), (x,))
+        return out.data, *state
+
+    params = [p.detach().requires_grad_() for p in layer.parameters()]
+    assert pf.autograd.gradcheck(run, (sequence.data.requires_grad_(), *params))
+
+
+def test_gradients_of_some_alone(torch: Any) -> None:
+    """What needs no gradient gets none, and what is frozen is no obstacle."""
+    for name in KINDS:
+        ours, theirs = pair(torch, name, 3, 4, 2)
+        for layer in (ours, theirs):
+            for p in list(layer.parameters())[:-1]:
+                p.requires_grad_(False)
+        found = []
+        for lib, layer in ((pf, ours), (torch, theirs)):
+            state = layer(lib.tensor(numbers(5, 2, 3)))[1]
+            weighted(lib, state).backward()
+            assert all(p.grad is None for p in list(layer.parameters())[:-1])
+            found.append(list(layer.parameters())[-1].grad)
+        alike(*found)
+        for p in ours.parameters():
+            p.requires_grad_(False)
+        assert not ours(pf.tensor(numbers(5, 2, 3)))[0].requires_grad
+
+
+def test_examples_of_vmap() -> None:
+    layer = nn.GRU(3, 4, 2)
+    x = pf.randn(6, 5, 3)  # 6 sequences without a batch
+    together = layer(x.transpose(0, 1))[0].transpose(0, 1)
+    alike(pf.vmap(lambda x: layer(x)[0])(x), together, 1e-5, 1e-6)
+    params = {k: p.detach() for k, p in layer.named_parameters()}
+
+    def loss(params: Any, x: Any) -> Any:
+        return pf.func.functional_call(layer, params, (x,))[0].square().sum()
+
+    each = pf.vmap(pf.func.grad(loss), in_dims=(None, 0))(params, x)
+    together.square().sum().backward()
+    for key, p in layer.named_parameters():
+        alike(each[key].sum(0), p.grad, 1e-4, 1e-5)
+
+
+def steps_are_alike(torch: Any, name: str, device: str, **options: Any) -> None:
+    """Three compiled steps, one captured and two replayed, as PyTorch's."""
+    ours, theirs = pair(torch, name, 3, 4, **options)
+    ours, theirs = ours.float().to(device), theirs.float()
+    optimizers = [
+        lib.optim.SGD(layer.parameters(), lr=0.1) for lib, layer in ((pf, ours), (torch, theirs))
+    ]
+
+    def step(layer: Any, opt: Any, x: Any) -> Any:
+        opt.zero_grad()
+        out, state = layer(x)
+        loss = out.square().mean() + flat(state)[-1].sum()
+        loss.backward()
+        opt.step()
+        return loss.detach(), out.detach()
+
+    compiled = pf.compile(lambda x: step(ours, optimizers[0], x))
+    for i in range(3):
+        x = numbers(3, 2, 3, seed=i).astype(np.float32)
+        got = compiled(pf.tensor(x, device=device))
+        alike(got, step(theirs, optimizers[1], torch.tensor(x)), 1e-4, 1e-5)
+    alike(list(ours.parameters()), list(theirs.parameters()), 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_compiled(name: str, torch: Any) -> None:
+    steps_are_alike(torch, name, "cpu", num_layers=2, bidirectional=True)
+
+
+@pytest.mark.parametrize("name", ["GRU", "LSTM"])
+def test_compiled_on_gpu(name: str, torch: Any, gpu: str) -> None:
+    steps_are_alike(torch, name, gpu)
+
+
+def test_dropout_compiled(torch: Any) -> None:
+    """Each replay draws a mask of its own, and follows train() and eval()."""
+    layer = nn.GRU(3, 4, 2, dropout=0.5)
+    run = pf.compile(lambda x: layer(x)[0].detach())
+    x = pf.randn(4, 2, 3)
+    found = [array(run(x)) for _ in range(4)]
+    assert all(not np.array_equal(a, b) for a, b in itertools.combinations(found, 2))
+    layer.eval()
+    alike(run(x), layer(x)[0], 1e-5, 1e-6)
+    alike(run(x), run(x))
+
+
+def test_packed_on_gpu(gpu: str, torch: Any) -> None:
+    ours, theirs = pair(torch, "RNN", 3, 4, bidirectional=True)
+    ours, theirs = ours.float().to(gpu), theirs.float()
+    xs = [numbers(n, 3).astype(np.float32) for n in (1, 2)]
+    found = []
+    for lib, layer in ((pf, ours), (torch, theirs)):
+        packed = lib.nn.utils.rnn.pack_sequence([lib.tensor(x) for x in xs], enforce_sorted=False)
+        packed = packed.to(next(iter(layer.parameters())).device)
+        out, state = layer(packed)
+        weighted(lib, (out.data, state)).backward()
+        found.append((out, state, [p.grad for p in layer.parameters()]))
+    alike(*found, 1e-4, 1e-5)
+    assert found[0][0].batch_sizes.device.type == "cpu"
+    assert found[0][0].data.device.type == "gpu"
+
+
+# --- what a step costs on a GPU: dispatches of (forward, forward and backward), whatever the size
+
+# where a kernel binds 8 buffers, the fewest that WebGPU has: with 32 a step of LSTM takes 2 and 3.3
+PER_STEP = {"RNN": (1.2, 2.5), "GRU": (2.2, 3.4), "LSTM": (2.5, 5.0)}
+
+
+@pytest.fixture
+def recorder() -> Iterator[Any]:
+    """A GPU that only records: schedules need none."""
+    device = pf.device("gpu:78")
+    device.__dict__["backend"] = Recorder()
+    yield device
+    del device.__dict__["backend"]
+
+
+def dispatches(device: Any, name: str, steps: int, width: int, layers: int, train: bool) -> int:
+    fn, gates, count = {
+        "RNN": (pf.rnn_tanh, 1, 1), "GRU": (pf.gru, 3, 1), "LSTM": (pf.lstm, 4, 2),
+    }[name]  # fmt: skip
+    params = []
+    for layer in range(layers):
+        rows, before = gates * width, width if layer else 5
+        params += [value(device, rows, n) for n in (before, width)]
+        params += [value(device, rows), value(device, rows)]
+    if train:
+        for p in params:
+            p.requires_grad_()
+    state = [value(device, layers, 4, width) for _ in range(count)]
+    x = value(device, steps, 4, 5)
+    hx = state if count == 2 else state[0]
+    out, *last = fn(x, hx, params, True, layers, 0.0, True, False, False)
+    if not train:
+        return len(plan(out, *last)[0].steps)
+    out.square().sum().backward()
+    return len(plan(*[p.grad for p in params])[0].steps)
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("train", [False, True])
+def test_dispatches_of_a_step_are_few(name: str, train: bool, recorder: Any) -> None:
+    """A product and the elementwise ops forward, as much backward, and what is put side by side (a
+    kernel reads seven); no gradient of a weight is added up step by step."""
+    counts = {
+        size: dispatches(recorder, name, *size, train)
+        for size in itertools.product((8, 16), (16, 64), (1, 2))
+    }
+    for layers in (1, 2):
+        for steps in (8, 16):
+            assert abs(counts[steps, 16, layers] - counts[steps, 64, layers]) <= 2 * layers
+        each = (counts[16, 16, layers] - counts[8, 16, layers]) / 8 / layers
+        assert each <= PER_STEP[name][train]
+        assert counts[8, 16, layers] <= layers * (8 * PER_STEP[name][train] + 12)
+
+
+# --- fields, states, errors
+
+
+def test_start() -> None:
+    """U(-1/sqrt(H), 1/sqrt(H)) for all parameters."""
+    for layer in (nn.LSTM(30, 64, 2), nn.GRUCell(30, 64), nn.RNN(30, 64)):
+        for p in layer.parameters():
+            x = array(p) * math.sqrt(64)
+            assert np.abs(x).max() <= 1
+            assert abs(x.mean()) < 0.3
+            assert abs(x.std() - 1 / math.sqrt(3)) < 0.15
+
+
+def test_fields(torch: Any) -> None:
+    for name, kwargs in [
+        ("LSTM", {"proj_size": 2, "num_layers": 2, "bidirectional": True}),
+        ("GRU", {"bias": False, "batch_first": True}),
+        ("RNN", {"nonlinearity": "relu", "dropout": 0.5, "num_layers": 3}),
+    ]:
+        ours, theirs = pair(torch, name, 3, 4, **kwargs)
+        for field in ("mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first",
+                      "dropout", "bidirectional", "proj_size"):  # fmt: skip
+            assert getattr(ours, field) == getattr(theirs, field)
+        assert [len(w) for w in ours.all_weights] == [len(w) for w in theirs.all_weights]
+        assert ours._flat_weights_names == theirs._flat_weights_names
+        alike(ours.all_weights, theirs.all_weights)
+        assert [id(p) for p in ours._flat_weights] == [id(p) for p in ours.parameters()]
+        assert ours.flatten_parameters() is None
+        assert repr(nn.Sequential(ours)) == repr(torch.nn.Sequential(theirs))
+    assert repr(nn.RNN(3, 4, 1, "relu", False)) == repr(torch.nn.RNN(3, 4, 1, "relu", False))
+    assert nn.RNN(3, 4, 1, "relu").nonlinearity == "relu"
+
+
+def test_copies_do_the_same() -> None:
+    layer = nn.LSTM(3, 4, 2, bidirectional=True)
+    cell = nn.RNNCell(3, 4, nonlinearity="relu")
+    x = pf.randn(5, 2, 3)
+    for module, given in ((layer, x), (cell, x[0])):
+        for twin in (copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
+            alike(twin(given), module(given), 0, 0)
+            assert not {id(p) for p in twin.parameters()} & {id(p) for p in module.parameters()}
+    packed = packs.pack_sequence([pf.randn(2, 3), pf.randn(3, 3)], enforce_sorted=False)
+    for again in (copy.deepcopy(packed), pickle.loads(pickle.dumps(packed))):
+        assert isinstance(again, packs.PackedSequence)
+        alike(again, packed, 0, 0)
+
+
+def test_a_weight_that_is_replaced_is_used() -> None:
+    layer = nn.GRU(3, 4)
+    x = pf.randn(5, 2, 3)
+    before = layer(x)[0]
+    layer.weight_hh_l0 = nn.Parameter(pf.zeros(12, 4))
+    assert not np.allclose(array(layer(x)[0]), array(before))
+    assert layer.all_weights[0][1] is layer.weight_hh_l0
+
+
+def test_dropout_between_layers() -> None:
+    layer = nn.RNN(3, 200, 2, dropout=0.25, nonlinearity="relu")
+    with pf.no_grad():
+        for p in layer.parameters():
+            p.fill_(0.0)
+        layer.bias_ih_l0.fill_(1.0)  # the first layer gives ones
+        layer.weight_ih_l1.copy_(pf.eye(200))  # the second one what is left of them
+    x = pf.randn(50, 2, 3)
+    out = array(layer(x)[0])
+    assert set(np.unique(np.round(out, 5))) == {0.0, np.float32(1.33333)}
+    assert abs((out == 0).mean() - 0.25) < 0.02
+    layer.eval()
+    assert np.array_equal(array(layer(x)[0]), np.ones_like(out))
+    with pytest.warns(UserWarning, match="all but last recurrent layer"):
+        one = nn.LSTM(3, 4, dropout=0.5)
+    alike(one(x)[0], one(x)[0], 0, 0)
+
+
+def test_empty_batches_and_sequences(torch: Any) -> None:
+    ours, theirs = pair(torch, "LSTM", 3, 4, 2, bidirectional=True)
+    alike(ours(pf.zeros(5, 0, 3).double()), theirs(torch.zeros(5, 0, 3).double()))
+    with pytest.raises(RuntimeError, match="Expected sequence length to be larger than 0"):
+        ours(pf.zeros(0, 2, 3).double())
+
+
+def x3(lib: Any) -> Any:
+    return lib.zeros(5, 2, 3)
+
+
+WRONG = {
+    "input of 1 dim": lambda lib: lib.nn.GRU(3, 4)(lib.zeros(3)),
+    "input of 4 dims": lambda lib: lib.nn.LSTM(3, 4)(lib.zeros(1, 2, 2, 3)),
+    "features": lambda lib: lib.nn.RNN(3, 4)(lib.zeros(5, 2, 4)),
+    "dtype": lambda lib: lib.nn.RNN(3, 4)(lib.zeros(5, 2, 3, dtype=lib.float64)),
+    "hidden, dims": lambda lib: lib.nn.GRU(3, 4)(x3(lib), lib.zeros(2, 4)),
+    "hidden of no batch, dims": lambda lib: lib.nn.GRU(3, 4)(x3(lib)[0], lib.zeros(1, 2, 4)),
+    "hidden, layers": lambda lib: lib.nn.GRU(3, 4)(x3(lib), lib.zeros(2, 2, 4)),
+    "hidden, batch": lambda lib: lib.nn.RNN(3, 4)(x3(lib), lib.zeros(1, 3, 4)),
+    "hidden, size": lambda lib: lib.nn.RNN(3, 4)(x3(lib), lib.zeros(1, 2, 5)),
+    "cell, size": lambda lib: lib.nn.LSTM(3, 4)(x3(lib), (lib.zeros(1, 2, 4), lib.zeros(1, 2, 5))),
+    "cell, dims": lambda lib: lib.nn.LSTM(3, 4)(x3(lib), (lib.zeros(1, 2, 4), lib.zeros(2, 4))),
+    "no batch, cell": lambda lib: lib.nn.LSTM(3, 4)(x3(lib)[0], (lib.zeros(1, 2, 4),) * 2),
+    "projection": lambda lib: lib.nn.LSTM(3, 4, proj_size=4),
+    "projection below 0": lambda lib: lib.nn.LSTM(3, 4, proj_size=-1),
+    "projection of GRU": lambda lib: lib.nn.GRU(3, 4, proj_size=2),
+    "nonlinearity": lambda lib: lib.nn.RNN(3, 4, nonlinearity="selu"),
+    "dropout": lambda lib: lib.nn.RNN(3, 4, 2, dropout=1.5),
+    "dropout of bool": lambda lib: lib.nn.RNN(3, 4, 2, dropout=True),
+    "mode": lambda lib: lib.nn.RNNBase("CRU", 3, 4),
+    "bias of int": lambda lib: lib.nn.GRU(3, 4, 1, 1),
+    "batch_first of int": lambda lib: lib.nn.GRU(3, 4, batch_first=1),
+    "input_size of float": lambda lib: lib.nn.GRU(3.0, 4),
+    "hidden_size of 0": lambda lib: lib.nn.GRU(3, 0),
+    "input_size of 0": lambda lib: lib.nn.GRU(0, 3),
+    "num_layers of 0": lambda lib: lib.nn.GRU(3, 3, 0),
+    "cell, input": lambda lib: lib.nn.GRUCell(3, 4)(lib.zeros(2, 2, 3)),
+    "cell, features": lambda lib: lib.nn.GRUCell(3, 4)(lib.zeros(2, 4)),
+    "cell, hidden": lambda lib: lib.nn.LSTMCell(3, 4)(lib.zeros(2, 3), (lib.zeros(2, 5),) * 2),
+    "cell, batch": lambda lib: lib.nn.RNNCell(3, 4)(lib.zeros(2, 3), lib.zeros(3, 4)),
+    "cell, nonlinearity": lambda lib: lib.nn.RNNCell(3, 4, nonlinearity="u")(lib.zeros(2, 3)),
+    "packed, hidden": lambda lib: lib.nn.GRU(3, 4)(packed(lib), lib.zeros(1, 3, 4)),
+    "packed, features": lambda lib: lib.nn.GRU(5, 4)(packed(lib)),
+    "pack, order": lambda lib: lib.nn.utils.rnn.pack_padded_sequence(x3(lib), [2, 3]),
+    "pack, 0": lambda lib: lib.nn.utils.rnn.pack_padded_sequence(x3(lib), [3, 0]),
+    "pack, -1": lambda lib: lib.nn.utils.rnn.pack_padded_sequence(x3(lib), [3, -1]),
+    "pack, number": lambda lib: lib.nn.utils.rnn.pack_padded_sequence(x3(lib), [3, 2, 1]),
+    "pack, dims": lambda lib: lib.nn.utils.rnn.pack_padded_sequence(x3(lib), lib.tensor([[3, 2]])),
+    "pack, nothing": lambda lib: lib.nn.utils.rnn.pack_padded_sequence(lib.zeros(0, 2, 3), [0, 0]),
+    "pack_sequence, order": lambda lib: lib.nn.utils.rnn.pack_sequence(
+        [lib.zeros(1, 2), lib.zeros(2, 2)]
+    ),
+    "pad to less": lambda lib: lib.nn.utils.rnn.pad_packed_sequence(packed(lib), total_length=1),
+    "pad nothing": lambda lib: lib.nn.utils.rnn.pad_sequence([]),
+    "pad a number": lambda lib: lib.nn.utils.rnn.pad_sequence(3),
+    "pad, side": lambda lib: lib.nn.utils.rnn.pad_sequence([lib.zeros(2)], padding_side="up"),
+    "pad, features": lambda lib: lib.nn.utils.rnn.pad_sequence([lib.zeros(2, 3), lib.zeros(3, 4)]),
+}
+
+
+def packed(lib: Any) -> Any:
+    return lib.nn.utils.rnn.pack_sequence([lib.zeros(3, 3), lib.zeros(2, 3)])
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_input(case: str, torch: Any) -> None:
+    with pytest.raises(Exception) as wanted:
+        WRONG[case](torch)
+    with pytest.raises(wanted.type) as found:
+        WRONG[case](pf)
+    assert type(found.value) is wanted.type
+    assert len(str(found.value)) > 20
+
+
+def test_what_to_pass_for_other_orders() -> None:
+    with pytest.raises(RuntimeError, match="pass enforce_sorted=False"):
+        packs.pack_padded_sequence(pf.zeros(5, 2, 3), [2, 3])
+    with pytest.raises(RuntimeError, match="a length of 6 exceeds the input's 5 steps"):
+        packs.pack_padded_sequence(pf.zeros(5, 2, 3), [6, 2])
+
+
+# --- cells
+
+
+@pytest.mark.parametrize("name", ["RNNCell", "GRUCell", "LSTMCell"])
+def test_cells(name: str, torch: Any) -> None:
+    kinds: list[dict[str, Any]] = [{}, {"bias": False}]
+    kinds += [{"nonlinearity": "relu"}] if name == "RNNCell" else []
+    for kind, batch, stateful in itertools.product(kinds, ((), (3,)), (False, True)):
+        ours, theirs = pair(torch, name, 3, 4, **kind)
+        found = []
+        for lib, cell in ((pf, ours), (torch, theirs)):
+            hx = [numbers(*batch, 4, seed=i) for i in range(2 if name == "LSTMCell" else 1)]
+            x, states = given(lib, numbers(*batch, 3), hx if stateful else None)
+            out = cell(x, as_state(states))
+            weighted(lib, out).backward()
+            found.append((out, [t.grad for t in (x, *(states or ()), *cell.parameters())]))
+        alike(*found)
+
+
+def test_functions(torch: Any) -> None:
+    """The functions of layers and cells that PyTorch has at its top level."""
+    for name, cell in [("rnn_tanh", "RNN"), ("rnn_relu", "RNN"), ("gru", "GRU"), ("lstm", "LSTM")]:
+        ours, theirs = pair(torch, cell, 3, 4, 2)
+        single = pair(torch, f"{cell}Cell", 3, 4)
+        hx = states_for(ours, 2)
+        found = []
+        for lib, layer, one in ((pf, ours, single[0]), (torch, theirs, single[1])):
+            x, states = given(lib, numbers(5, 2, 3), hx, False)
+            state = as_state(states)
+            sizes = lib.tensor([2, 2, 1])
+            flags = (True, 2, 0.0, False, False)
+            fn, step = getattr(lib, name), getattr(lib, f"{name}_cell")
+            params = list(layer.parameters())
+            batch = x.reshape(10, 3)[:5]
+            found.append((
+                fn(x, state, params, *flags, False),
+                fn(batch, sizes, state, params, *flags),
+                step(x[0], as_state([s[0] for s in states]), *one.parameters()),
+                step(x[0], as_state([s[0] for s in states]), *list(one.parameters())[:2]),
+            ))  # fmt: skip
+        alike(*found)
+    with pytest.raises(RuntimeError, match="expected 4 params"):
+        pf.gru(pf.zeros(5, 2, 3), pf.zeros(1, 2, 4), [], True, 1, 0.0, False, False, False)
+    with pytest.raises(TypeError, match="lstm"):
+        pf.lstm(pf.zeros(5, 2, 3))
+
+
+# --- packing
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("rest", [(), (4,), (2, 3)])
+def test_packing(batch_first: bool, rest: tuple[int, ...], torch: Any) -> None:
+    """There and back, results and gradients."""
+    shape = (5, 6, *rest) if batch_first else (6, 5, *rest)
+    found = []
+    for lib in (pf, torch):
+        utils = lib.nn.utils.rnn
+        x = lib.tensor(numbers(*shape)).requires_grad_()
+        p = utils.pack_padded_sequence(x, LENGTHS, batch_first, enforce_sorted=False)
+        padded = utils.pad_packed_sequence(p, batch_first, padding_value=-1.5, total_length=7)
+        in_order = utils.pack_padded_sequence(x, lib.tensor([6, 3, 3, 1, 1]), batch_first)
+        parts = utils.unpack_sequence(p)
+        assert [len(s) for s in parts] == LENGTHS
+        again = utils.pack_sequence(parts, enforce_sorted=False)
+        weighted(lib, [p.data, padded[0], in_order.data, again.data]).backward()
+        assert in_order.sorted_indices is None
+        found.append((p, padded, in_order, parts, again, x.grad))
+    alike(*found)
+
+
+def test_padding(torch: Any) -> None:
+    found = []
+    for lib in (pf, torch):
+        utils = lib.nn.utils.rnn
+        xs = [lib.tensor(numbers(n, 2)).requires_grad_() for n in (2, 4, 1)]
+        out = [
+            utils.pad_sequence(xs, *args)
+            for args in ((), (True,), (True, -2.0), (False, 1.0, "left"))
+        ]
+        weighted(lib, out).backward()
+        lengths = lib.tensor([2, 4, 1])
+        back = utils.unpad_sequence(out[1], lengths, batch_first=True)
+        back += utils.unpad_sequence(out[0].detach().clone(), lengths)
+        whole = utils.pad_sequence(tuple(lib.tensor([1, 2, 3])[:n] for n in (1, 3)), True, 7)
+        order = utils.invert_permutation(lib.tensor([2, 0, 3, 1]))
+        found.append((out, back, whole, order, [x.grad for x in xs]))
+    alike(*found)
+    assert packs.invert_permutation(None) is None
+
+
+def test_a_packed_sequence_moves_as_a_tensor_does(gpu: str) -> None:
+    p = packs.pack_sequence([pf.randn(2, 3), pf.randn(3, 3)], enforce_sorted=False)
+    assert p.to("cpu") is p
+    assert p.double().data.dtype is pf.float64
+    assert p.to(pf.float16).data.dtype is pf.float16
+    assert [getattr(p, n)().data.dtype for n in ("half", "float", "long", "int", "short", "char",
+                                                 "byte")] == [
+        pf.float16, pf.float32, pf.int64, pf.int32, pf.int16, pf.int8, pf.uint8,
+    ]  # fmt: skip
+    moved = p.gpu()
+    assert moved.data.device.type == moved.sorted_indices.device.type == "gpu"
+    assert moved.batch_sizes.device.type == "cpu"
+    assert moved.is_cuda == moved.data.is_cuda
+    alike(moved.cpu(), p, 0, 0)
+    with pytest.raises(ValueError, match="batch_sizes should always be on CPU"):
+        packs.PackedSequence(p.data, p.batch_sizes.to(gpu))
+    data, sizes, _, back = packs.PackedSequence((p.data, p.batch_sizes), None, p.sorted_indices)
+    alike((data, sizes, back), (p.data, p.batch_sizes, p.unsorted_indices))
