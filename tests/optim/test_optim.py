@@ -443,3 +443,116 @@ def test_a_step_makes_nothing_new(gpu: str) -> None:
     optimizer.param_groups[0]["lr"] = 0.03  # another rate is another number, not another kernel
     step(pf, params, optimizer, 3)
     assert stats.pipelines == 0
+
+
+# dispatches of a compiled step: for all parameters together, and for each one more
+KERNELS = {
+    **dict.fromkeys(RICH, (2, 0)), "SGD": (1, 0), "ASGD": (3, 0), "SparseAdam": (2, 2),
+    "Adafactor": (2, 6), "Muon": (0, 11),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RICH)
+def test_a_compiled_step_is_a_few_kernels(gpu: str, name: str) -> None:
+    """However many parameters there are, where the formula is elementwise; a row of SparseAdam,
+    a matrix of Adafactor and Muon need kernels of their own."""
+    shared, each = KERNELS[name]
+    stats = pf.device(gpu).backend.stats
+    for count in (1, 2) if each else (4, 12):
+        shapes = [(2, 3 + i) if each or i % 3 else (4 + i,) for i in range(count)]
+        params = [pf.ones(*s, device=gpu).requires_grad_() for s in shapes]
+        for p in params:
+            p.grad = pf.ones_like(p)
+        optimizer = getattr(optim, name)(params, **RICH[name])
+        step = pf.compile(lambda optimizer=optimizer: optimizer.step())
+        for _ in range(3):
+            step()
+        pf.flush()
+        stats.reset()
+        for _ in range(3):
+            step()
+        pf.flush()
+        assert stats.dispatches <= 3 * (shared + each * count)
+        assert (stats.pipelines, stats.bind_groups, stats.buffers) == (0, 0, 0)
+        assert (stats.bytes_uploaded, stats.reads) == (0, 0)
+
+
+DIFFERENTIABLE = [
+    *((name, kw) for name, kw in RICH.items() if name not in ("Adafactor", "Muon", "SparseAdam")),
+    ("SGD", {"momentum": 0.9, "dampening": 0.2}), ("Adam", {}), ("RMSprop", {}), ("AdamW", {}),
+]  # fmt: skip
+
+
+def unrolled(lib: Any, name: str, kw: Any, steps: int, start: Any, slopes: Any) -> Any:
+    """A loss after some differentiable steps."""
+    params = [x.clone() for x in start]
+    optimizer = getattr(lib.optim, name)(params, lr=0.1, differentiable=True, **kw)
+    for i in range(steps):
+        for p, x, s in zip(params, start, slopes, strict=True):
+            p.grad = x.detach() * 0.3 + s * (i + 1) + x * x * 0.1
+        optimizer.step()
+    return sum((p * p * p).sum() for p in params)
+
+
+def leaves(lib: Any) -> Any:
+    start = [lib.tensor(a.astype(np.float64)).requires_grad_() for a in START]
+    return start, [lib.full_like(x, 0.5, requires_grad=True) for x in start]
+
+
+@pytest.mark.parametrize(("name", "kw"), DIFFERENTIABLE)
+def test_steps_that_are_differentiated(name: str, kw: dict[str, Any], torch: Any) -> None:
+    """The gradients for where it began, and for the gradients that it was given. Some of PyTorch's
+    differentiate one step only: there more of them are compared with differences."""
+    one = name in ("Adamax", "RMSprop", "Rprop") or "amsgrad" in kw
+    found = []
+    for lib in (pf, torch):
+        start, slopes = leaves(lib)
+        loss = unrolled(lib, name, kw, 1 if one else 3, start, slopes)
+        grads = lib.autograd.grad(loss, [*start, *slopes], allow_unused=True)
+        found.append([None if g is None else g.numpy() for g in grads])
+    for a, b in zip(*found, strict=True):  # PyTorch counts in float32 here
+        np.testing.assert_allclose(a, b, 1e-4, 1e-6)
+    if one:
+        _, slopes = leaves(pf)
+        at = [pf.tensor(a.astype(np.float64)) for a in START]
+        loss = unrolled(pf, name, kw, 3, at, slopes)
+        grads = pf.autograd.grad(loss, slopes)
+        for s, g in zip(slopes, grads, strict=True):
+            with pf.no_grad():
+                s.add_(1e-6)
+                above = unrolled(pf, name, kw, 3, at, slopes).item()
+                s.sub_(2e-6)
+                below = unrolled(pf, name, kw, 3, at, slopes).item()
+                s.add_(1e-6)
+            assert g.sum().item() == pytest.approx((above - below) / 2e-6, rel=1e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "steps"),
+    [
+        ("SGD", {"lr": 0.1}, 3), ("SGD", {"lr": 0.1, "weight_decay": 0.2}, 1),
+        ("Adam", {"lr": 0.1}, 3),
+        ("Adam", {"lr": 0.1, "betas": (0.8, 0.9), "weight_decay": 0.1}, 1),
+    ],
+)  # fmt: skip
+def test_options_that_are_differentiated_for(
+    name: str, options: Any, steps: int, torch: Any
+) -> None:
+    """Rates, decays and betas may be tensors that need gradients; with all of them PyTorch
+    differentiates one step."""
+    found = []
+    for lib in (pf, torch):
+        made, kw = [], {}
+        for k, v in options.items():
+            some = [lib.tensor(x, dtype=lib.float64) for x in (v if k == "betas" else [v])]
+            made += [x.requires_grad_() for x in some]
+            kw[k] = tuple(some) if k == "betas" else some[0]
+        w = lib.tensor(START[1].astype(np.float64))
+        p = w.clone()
+        optimizer = getattr(lib.optim, name)([p], differentiable=True, **kw)
+        for i in range(steps):
+            p.grad = w * (i + 1) + 0.5
+            optimizer.step()
+        found.append([g.numpy() for g in lib.autograd.grad((p * p).sum(), made)])
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_allclose(a, b, 1e-4, 1e-6)
