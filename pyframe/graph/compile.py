@@ -190,7 +190,10 @@ class _Replay:
         odd = [type(x) for x in returned if id(x) in capture.born and type(x) is not Tensor]
         if odd:
             raise _HistoryError(f"returns or keeps a {odd[0].__name__} that it makes")
-        for x in returned:  # what is made of host data is made again by each call
+        history = _history(returned, capture.first)
+        saved = [e[0] for n in history for e in n.saved or () if type(e) is tuple]
+        fed = [x for x in saved if id(x._storage) in capture.fed]
+        for x in [*returned, *fed]:  # what is made of host data is made again by each call
             if id(x._storage) in capture.constants and x._storage.node.data is not None:
                 capture.copy(x._storage)
                 capture.touched.append(weakref.ref(x))
@@ -211,8 +214,6 @@ class _Replay:
         )
         kept = {id(g._storage) for _, g in grads if g is not None}
         kept |= {id(s) for s, _ in capture.replaced()} - position.keys()
-        history = _history(returned, capture.first)
-        saved = [e[0] for n in history for e in n.saved or () if type(e) is tuple]
         fresh = {id(x._storage) for x in [*returned, *saved]} | position.keys()
         fresh &= {id(s) for s in roots} - kept
         self.parts: list[Any] = []
@@ -235,6 +236,8 @@ class _Replay:
             if id(x._storage) in position:
                 return _given(x, args)
             k = place.get(id(x._storage))
+            if k is None and id(x._storage) in capture.constants:
+                return lambda call: x  # which is the same in each call
             if k is None:
                 ref = weakref.ref(x)
                 return lambda call: ref()

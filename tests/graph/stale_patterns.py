@@ -3068,6 +3068,25 @@ def exceptions(c: Any, x: Any) -> Any:
     yield from (f(x), f(x))
 
 
+@pattern
+def a_history_that_keeps_tensors_of_host_data(c: Any, x: Any) -> Any:
+    w = pf.ones(5, 3, device=x.device).requires_grad_()
+    o = types.SimpleNamespace(rows=np.array([0, 1]))
+
+    def f(x: Any) -> Any:
+        places = pf.arange(2, device=x.device)
+        rows = pf.tensor(o.rows, device=x.device)
+        return (x * w[places] * w[rows]).sum()
+
+    f = c(f)
+    for i in range(5):
+        o.rows = np.array([i, (2 * i) % 5])
+        w.grad = None
+        loss = f(x)
+        loss.backward()
+        yield loss, w.grad
+
+
 # --- running them
 
 
