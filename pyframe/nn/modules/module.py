@@ -411,7 +411,7 @@ class Module:
             ) from None
         if hooked:
             return self._call_hooked(own, args, kwargs)
-        return self.forward(*args, **kwargs)
+        return self.forward(*args, **kwargs) if kwargs else self.forward(*args)
 
     def _call_hooked(self, own: dict[str, Any], args: Any, kwargs: dict[str, Any]) -> Any:
         out = taps = after = None
