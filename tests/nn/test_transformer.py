@@ -1,0 +1,417 @@
+"""Attention with several heads and transformers against PyTorch's."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+import pickle
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe import nn
+from pyframe.nn import functional as F
+from pyframe.nn.attention import SDPBackend, sdpa_kernel
+from tests.nn.test_rnn import alike, array, numbers, weighted
+
+WIDTH, HEADS = 8, 2
+
+
+def pair(torch: Any, name: str, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    """A layer of each framework with the same weights, in float64; none of them is 0 or 1."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = getattr(torch.nn, name)(*args, **kwargs).double()
+    ours = getattr(nn, name)(*args, **kwargs).double()
+    assert repr(ours) == repr(theirs)
+    with torch.no_grad():
+        for p in theirs.parameters():
+            p.add_(0.1 * torch.randn_like(p))
+    load(ours, theirs)
+    return ours, theirs
+
+
+def load(ours: Any, theirs: Any) -> None:
+    assert list(ours.state_dict()) == list(theirs.state_dict())
+    ours.load_state_dict({k: pf.from_numpy(v.numpy()) for k, v in theirs.state_dict().items()})
+
+
+def both(torch: Any, ours: Any, theirs: Any, xs: list[np.ndarray], **masks: Any) -> None:
+    """Results, and gradients of inputs and parameters. Masks are arrays, or what they are."""
+    found = []
+    for lib, layer in ((pf, ours), (torch, theirs)):
+        inputs = [lib.tensor(x).requires_grad_() for x in xs]
+        given = {k: lib.tensor(m) if isinstance(m, np.ndarray) else m for k, m in masks.items()}
+        layer.zero_grad()
+        out = layer(*inputs, **given)
+        weighted(lib, out).backward()
+        found.append((out, [t.grad for t in (*inputs, *layer.parameters()) if t.grad is not None]))
+    alike(*found, 1e-6, 1e-8)
+
+
+def causal(n: int) -> np.ndarray:
+    return np.triu(np.full((n, n), -np.inf), 1)
+
+
+# True is left out; no query is without a key
+PADDING = np.array([[False, False, False, True, True], [False, False, False, False, True],
+                    [False] * 5])  # fmt: skip
+FORBIDDEN = np.array([[True, False, False, True, False]] * 4)
+
+
+# --- attention
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_attention(batch_first: bool, torch: Any) -> None:
+    kinds: list[dict[str, Any]] = [
+        {}, {"bias": False}, {"add_bias_kv": True}, {"add_zero_attn": True},
+        {"kdim": 6, "vdim": 7}, {"kdim": 5, "bias": False, "add_bias_kv": True},
+    ]  # fmt: skip
+    masks: list[dict[str, Any]] = [
+        {}, {"need_weights": False}, {"average_attn_weights": False},
+        {"key_padding_mask": PADDING}, {"attn_mask": FORBIDDEN},
+        {"attn_mask": np.repeat(FORBIDDEN[None], 6, 0), "need_weights": False},
+        {"attn_mask": np.where(FORBIDDEN, -np.inf, 0.5),
+         "key_padding_mask": np.where(PADDING, -np.inf, 0.0)},
+    ]  # fmt: skip
+    for kind, mask in [*((k, masks[3]) for k in kinds), *((kinds[2], m) for m in masks)]:
+        ours, theirs = pair(torch, "MultiheadAttention", WIDTH, HEADS, batch_first=batch_first,
+                            **kind)  # fmt: skip
+        widths = WIDTH, kind.get("kdim", WIDTH), kind.get("vdim", WIDTH)
+        xs = [numbers(n, 3, w) for n, w in zip((4, 5, 5), widths, strict=True)]
+        xs = [x.swapaxes(0, 1) for x in xs] if batch_first else xs
+        both(torch, ours, theirs, xs, **mask)
+        both(torch, ours.eval(), theirs.eval(), xs, **mask)
+
+
+def test_attention_of_no_batch(torch: Any) -> None:
+    ours, theirs = pair(torch, "MultiheadAttention", WIDTH, HEADS, batch_first=True)
+    xs = [numbers(n, WIDTH, seed=i) for i, n in enumerate((4, 5, 5))]
+    both(torch, ours, theirs, xs, key_padding_mask=PADDING[0], attn_mask=FORBIDDEN)
+    x = [numbers(5, WIDTH)] * 3
+    both(torch, ours, theirs, x, attn_mask=causal(5), is_causal=True, need_weights=False)
+    both(torch, ours, theirs, x, attn_mask=causal(5), is_causal=True)
+
+
+def test_attention_start(torch: Any) -> None:
+    """Glorot's for what projects, a Linear's for the way out, no biases."""
+    layer = nn.MultiheadAttention(64, 4, add_bias_kv=True)
+    bound = math.sqrt(6 / (64 + 3 * 64))
+    weight = array(layer.in_proj_weight)
+    assert bound * 0.95 < np.abs(weight).max() <= bound
+    assert not array(layer.in_proj_bias).any()
+    assert not array(layer.out_proj.bias).any()
+    assert np.abs(array(layer.out_proj.weight)).max() <= 1 / 8
+    apart = nn.MultiheadAttention(64, 4, kdim=32)
+    assert apart.in_proj_weight is None
+    assert np.abs(array(apart.k_proj_weight)).max() <= math.sqrt(6 / (64 + 32))
+    for name in ("embed_dim", "num_heads", "head_dim", "kdim", "vdim", "batch_first", "dropout",
+                 "add_zero_attn", "_qkv_same_embed_dim"):  # fmt: skip
+        assert getattr(apart, name) == getattr(torch.nn.MultiheadAttention(64, 4, kdim=32), name)
+
+
+def test_dropout_of_attention() -> None:
+    layer = nn.MultiheadAttention(WIDTH, HEADS, dropout=0.5)
+    x = pf.randn(40, 3, WIDTH)
+    weights = array(layer(x, x, x, average_attn_weights=False)[1])
+    assert abs((weights == 0).mean() - 0.5) < 0.03
+    layer.eval()
+    alike(layer(x, x, x), layer(x, x, x), 0, 0)
+    assert array(layer(x, x, x)[1]).all()
+
+
+# --- layers
+
+
+def options() -> list[dict[str, Any]]:
+    """Each option by itself and some together, as arguments of a layer."""
+    return [
+        {}, {"norm_first": True}, {"bias": False}, {"batch_first": True, "activation": "gelu"},
+        {"layer_norm_eps": 0.1, "norm_first": True, "batch_first": True, "bias": False},
+    ]  # fmt: skip
+
+
+def sequences(batch_first: bool, *lengths: int, batch: tuple[int, ...] = (3,)) -> list[np.ndarray]:
+    xs = [numbers(n, *batch, WIDTH, seed=i) for i, n in enumerate(lengths)]
+    return [x.swapaxes(0, 1) for x in xs] if batch and batch_first else xs
+
+
+def test_encoder_layer(torch: Any) -> None:
+    for kind in options():
+        ours, theirs = pair(torch, "TransformerEncoderLayer", WIDTH, HEADS, 16, 0.0, **kind)
+        assert ours.activation_relu_or_gelu == theirs.activation_relu_or_gelu
+        for batch in ((3,), ()):
+            xs = sequences("batch_first" in kind, 5, batch=batch)
+            padding = PADDING if batch else PADDING[0]
+            both(torch, ours, theirs, xs)
+            both(torch, ours.eval(), theirs.eval(), xs, src_key_padding_mask=padding)
+            both(torch, ours.train(), theirs.train(), xs, src_mask=causal(5), is_causal=True)
+
+
+def test_decoder_layer(torch: Any) -> None:
+    for kind in options():
+        ours, theirs = pair(torch, "TransformerDecoderLayer", WIDTH, HEADS, 16, 0.0, **kind)
+        for batch in ((3,), ()):
+            xs = sequences("batch_first" in kind, 4, 5, batch=batch)
+            both(torch, ours, theirs, xs)
+            both(torch, ours.eval(), theirs.eval(), xs, tgt_mask=causal(4), tgt_is_causal=True)
+            padding = PADDING if batch else PADDING[0]
+            both(torch, ours.train(), theirs.train(), xs, memory_mask=FORBIDDEN,
+                 memory_key_padding_mask=padding & [True] * 4 + [False],
+                 tgt_key_padding_mask=padding[..., 1:])  # fmt: skip
+
+
+def test_activations(torch: Any) -> None:
+    for given in ("relu", "gelu", "silu"):
+        found = []
+        for lib in (pf, torch):
+            fn = getattr(lib.nn.functional, given)
+            made = [lib.nn.TransformerEncoderLayer(WIDTH, HEADS, 16, 0.0, fn).double()]
+            layer = {"relu": lib.nn.ReLU, "gelu": lib.nn.GELU, "silu": lib.nn.SiLU}[given]
+            made += [lib.nn.TransformerDecoderLayer(WIDTH, HEADS, 16, 0.0, layer()).double()]
+            assert "activation" in dict(made[1].named_children())
+            found.append(made)
+        x, memory = sequences(False, 4, 5)
+        for ours, theirs in zip(*found, strict=True):
+            assert repr(ours) == repr(theirs)
+            load(ours, theirs)
+            both(torch, ours, theirs, [x, memory][: 1 + ("Decoder" in type(ours).__name__)])
+        assert found[0][0].activation_relu_or_gelu == found[1][0].activation_relu_or_gelu
+
+
+# --- stacks
+
+
+def encoder(lib: Any, n: int = 2, norm: bool = True, nested: bool = True, **kind: Any) -> Any:
+    layer = lib.nn.TransformerEncoderLayer(WIDTH, HEADS, 16, 0.0, **kind)
+    last = lib.nn.LayerNorm(WIDTH) if norm else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return lib.nn.TransformerEncoder(layer, n, last, nested).double()
+
+
+def test_encoder(torch: Any) -> None:
+    for norm, batch_first in itertools.product((False, True), (False, True)):
+        ours, theirs = (encoder(lib, norm=norm, batch_first=batch_first) for lib in (pf, torch))
+        assert repr(ours) == repr(theirs)
+        assert ours.use_nested_tensor == theirs.use_nested_tensor
+        load(ours, theirs)
+        xs = sequences(batch_first, 5)
+        both(torch, ours, theirs, xs)
+        both(
+            torch,
+            ours,
+            theirs,
+            xs,
+            mask=causal(5),
+            src_key_padding_mask=np.where(PADDING, -np.inf, 0.0),
+        )
+        both(torch, ours.eval(), theirs.eval(), xs, mask=causal(5), is_causal=True)
+        first, *others = ours.layers
+        assert others[0].linear1.weight is not first.linear1.weight
+
+
+def test_what_is_padded_is_0_in_evaluation(torch: Any) -> None:
+    """Where PyTorch leaves it out: without gradients, padded at the ends, layers that may."""
+    kinds: list[dict[str, Any]] = [
+        {"batch_first": True}, {"batch_first": True, "nested": False},
+        {"batch_first": True, "norm_first": True}, {},
+    ]  # fmt: skip
+    for kind, norm in itertools.product(kinds, (False, True)):
+        ours, theirs = (encoder(lib, norm=norm, **kind).eval() for lib in (pf, torch))
+        load(ours, theirs)
+        (x,) = sequences("batch_first" in kind, 5)
+        for padding in (PADDING, np.where(PADDING, -np.inf, 0.0), PADDING[:, ::-1].copy()):
+            found = []
+            for lib, layer in ((pf, ours), (torch, theirs)):
+                with lib.no_grad(), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    mask = lib.tensor(padding)
+                    found.append(layer(lib.tensor(x), src_key_padding_mask=mask))
+            alike(*found, 1e-5, 1e-7)
+    with pf.no_grad():
+        assert not array(encoder(pf, norm=False, batch_first=True).eval()(
+            pf.tensor(sequences(True, 5)[0]), src_key_padding_mask=pf.tensor(PADDING)
+        ))[PADDING].any()  # fmt: skip
+
+
+def test_decoder(torch: Any) -> None:
+    found = []
+    for lib in (pf, torch):
+        layer = lib.nn.TransformerDecoderLayer(WIDTH, HEADS, 16, 0.0)
+        found.append(lib.nn.TransformerDecoder(layer, 2, lib.nn.LayerNorm(WIDTH)).double())
+    assert repr(found[0]) == repr(found[1])
+    load(*found)
+    xs = sequences(False, 4, 5)
+    both(torch, *found, xs)
+    both(torch, *found, xs, tgt_mask=causal(4), memory_key_padding_mask=PADDING)
+
+
+def test_transformer(torch: Any) -> None:
+    for kind in ({}, {"batch_first": True, "norm_first": True, "bias": False}):
+        ours, theirs = pair(torch, "Transformer", WIDTH, HEADS, 1, 2, 16, 0.0, **kind)
+        for name in ("d_model", "nhead", "batch_first"):
+            assert getattr(ours, name) == getattr(theirs, name)
+        xs = sequences("batch_first" in kind, 5, 4)
+        both(torch, ours, theirs, xs, tgt_mask=causal(4), src_key_padding_mask=PADDING,
+             memory_key_padding_mask=PADDING)  # fmt: skip
+        both(torch, ours.eval(), theirs.eval(), xs, src_mask=causal(5), tgt_is_causal=False)
+    alike(nn.Transformer.generate_square_subsequent_mask(4),
+          torch.nn.Transformer.generate_square_subsequent_mask(4), 0, 0)  # fmt: skip
+    mask = ours.generate_square_subsequent_mask(3, dtype=pf.float64)
+    assert mask.dtype is pf.float64
+    assert np.array_equal(array(mask), causal(3))
+
+
+def test_transformer_start_and_custom_parts() -> None:
+    """Matrices of all parts as Glorot's, in one's own parts too."""
+    own = nn.Linear(64, 200)
+    with pf.no_grad():
+        own.weight.fill_(7.0)
+    net = nn.Transformer(64, 4, 1, 1, 32, custom_encoder=own)
+    assert net.encoder is own
+    assert np.abs(array(own.weight)).max() <= math.sqrt(6 / 264)
+    for p in net.decoder.parameters():
+        if p.ndim > 1:
+            assert np.abs(array(p)).max() <= math.sqrt(6 / sum(p.shape))
+
+
+def test_own_blocks_are_called() -> None:
+    """Subclasses put what they want in the place of a block, as with PyTorch's."""
+
+    class Quiet(nn.TransformerEncoderLayer):
+        def _sa_block(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+            return x * 0
+
+        def _ff_block(self, x: Any) -> Any:
+            return x * 0
+
+    x = pf.randn(4, 3, WIDTH)
+    layer = nn.TransformerEncoder(Quiet(WIDTH, HEADS, norm_first=True), 2)
+    alike(layer(x), x, 0, 0)
+
+
+def test_dropout_of_layers() -> None:
+    layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 16, dropout=0.5, norm_first=True)
+    x = pf.randn(6, 3, WIDTH)
+    assert not np.array_equal(array(layer(x)), array(layer(x)))
+    layer.eval()
+    alike(layer(x), layer(x), 0, 0)
+    assert [m.p for m in layer.modules() if isinstance(m, nn.Dropout)] == [0.5] * 3
+    assert layer.self_attn.dropout == 0.5
+    silent = nn.TransformerDecoderLayer(WIDTH, HEADS, 16, dropout=1.0, norm_first=True)
+    alike(silent(x, x), x, 0, 0)  # the blocks give nothing
+
+
+def test_copies_do_the_same() -> None:
+    net = nn.Transformer(WIDTH, HEADS, 1, 1, 16, activation=F.gelu).eval()
+    x = pf.randn(4, 3, WIDTH)
+    for twin in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        alike(twin(x, x), net(x, x), 0, 0)
+        assert twin.encoder.layers[0].activation is F.gelu
+
+
+# --- compiled, and on a GPU
+
+
+def test_training(device: str, torch: Any) -> None:
+    """Three compiled steps of a small net with a causal mask, as PyTorch's."""
+    ours, theirs = (encoder(lib, 1, nested=False).float() for lib in (pf, torch))
+    load(ours, theirs)
+    ours.to(device)
+    mask = pf.tensor(causal(3).astype(np.float32), device=device)
+
+    def step(layer: Any, opt: Any, x: Any, mask: Any) -> Any:
+        opt.zero_grad()
+        loss = layer(x, mask=mask, is_causal=True).square().mean()
+        loss.backward()
+        opt.step()
+        return loss.detach()
+
+    opts = [lib.optim.SGD(m.parameters(), lr=0.1) for lib, m in ((pf, ours), (torch, theirs))]
+    run = pf.compile(step)
+    for i in range(3):
+        x = numbers(3, 2, WIDTH, seed=i).astype(np.float32)
+        got = run(ours, opts[0], pf.tensor(x, device=device), mask)
+        want = step(theirs, opts[1], torch.tensor(x), torch.tensor(array(mask)))
+        alike(got, want, 1e-4, 1e-5)
+    alike(list(ours.parameters()), list(theirs.parameters()), 1e-3, 1e-4)
+
+
+def test_causal_is_detected_without_reading(torch: Any) -> None:
+    """A mask that is not said to be causal is used as it is: no value is looked at."""
+    ours, theirs = (encoder(lib) for lib in (pf, torch))
+    load(ours, theirs)
+    (x,) = sequences(False, 5)
+    run = pf.compile(lambda x, mask: ours(x, mask).detach())
+    for mask in (causal(5), np.zeros((5, 5)), causal(5)):
+        want = theirs(torch.tensor(x), torch.tensor(mask)).detach()
+        alike(run(pf.tensor(x), pf.tensor(mask)), want, 1e-6, 1e-8)
+
+
+def test_kernels_by_name() -> None:
+    x = pf.randn(1, 2, 3, 4)
+    want = F.scaled_dot_product_attention(x, x, x)
+    for backends in (SDPBackend.MATH, [SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION]):
+        with sdpa_kernel(backends, set_priority=True):
+            alike(F.scaled_dot_product_attention(x, x, x), want, 0, 0)
+    with pytest.raises(AssertionError, match="SDPBackend"), sdpa_kernel("math"):
+        pass
+    assert nn.attention.sdpa_kernel is sdpa_kernel
+
+
+# --- errors
+
+S = (5, 2, WIDTH)
+
+
+def attend(lib: Any, *shapes: Any, **kwargs: Any) -> Any:
+    layer = lib.nn.MultiheadAttention(WIDTH, HEADS)
+    return layer(*[lib.zeros(*s) for s in shapes], **kwargs)
+
+
+WRONG = {
+    "heads": lambda lib: lib.nn.MultiheadAttention(8, 3),
+    "no heads": lambda lib: lib.nn.MultiheadAttention(8, 0),
+    "no width": lambda lib: lib.nn.MultiheadAttention(0, 2),
+    "width": lambda lib: attend(lib, (5, 2, 7), (5, 2, 7), (5, 2, 7)),
+    "dims": lambda lib: attend(lib, S, (5, 8), (5, 8)),
+    "key and value": lambda lib: attend(lib, S, S, (4, 2, WIDTH)),
+    "padding mask": lambda lib: attend(lib, S, S, S, key_padding_mask=lib.zeros(2, 4)),
+    "mask": lambda lib: attend(lib, S, S, S, attn_mask=lib.zeros(4, 5)),
+    "mask of ints": lambda lib: attend(lib, S, S, S, attn_mask=lib.zeros(5, 5, dtype=lib.int64)),
+    "causal without mask": lambda lib: attend(lib, S, S, S, is_causal=True),
+    "activation": lambda lib: lib.nn.TransformerEncoderLayer(8, 2, activation="elu"),
+    "activation of decoder": lambda lib: lib.nn.TransformerDecoderLayer(8, 2, activation="elu"),
+    "layer": lambda lib: lib.nn.TransformerEncoderLayer(8, 2)(lib.zeros(5, 2, 7)),
+    "memory": lambda lib: lib.nn.TransformerDecoderLayer(8, 2)(lib.zeros(*S), lib.zeros(5, 2, 7)),
+    "src": lambda lib: transformer(lib)(lib.zeros(5, 2, 7), lib.zeros(*S)),
+    "tgt": lambda lib: transformer(lib)(lib.zeros(*S), lib.zeros(5, 2, 7)),
+    "batches": lambda lib: transformer(lib)(lib.zeros(*S), lib.zeros(5, 3, WIDTH)),
+    "batches first": lambda lib: transformer(lib, batch_first=True)(
+        lib.zeros(*S), lib.zeros(4, 2, WIDTH)
+    ),
+}
+
+
+def transformer(lib: Any, **kwargs: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return lib.nn.Transformer(WIDTH, HEADS, 1, 1, 4, **kwargs)
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_input(case: str, torch: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(Exception) as wanted:
+            WRONG[case](torch)
+    with pytest.raises(wanted.type) as found:
+        WRONG[case](pf)
+    assert type(found.value) is wanted.type
+    assert len(str(found.value)) > 20
