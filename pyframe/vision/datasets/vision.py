@@ -60,7 +60,7 @@ class VisionDataset(Dataset[Any]):
             lines.append(f"Root location: {self.root}")
         lines += self.extra_repr().splitlines()
         if self.transforms is not None:
-            lines += repr(self.transforms).splitlines()
+            lines.append(repr(self.transforms))  # only its first line is indented, as torchvision's
         indent = "\n" + " " * self._repr_indent
         return f"Dataset {type(self).__name__}{indent}{indent.join(lines)}"
 
