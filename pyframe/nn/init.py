@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,13 @@ __all__ = [
     "orthogonal", "orthogonal_", "sparse", "sparse_", "trunc_normal_", "uniform", "uniform_",
     "xavier_normal", "xavier_normal_", "xavier_uniform", "xavier_uniform_", "zeros_",
 ]  # fmt: skip
+
+
+class _Values(threading.local):
+    skipped = False  # nn.utils.skip_init makes a layer whose values don't matter
+
+
+values = _Values()
 
 _GAINS = {
     "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "conv_transpose1d": 1.0,
@@ -73,12 +81,16 @@ def _empty(tensor: Tensor) -> bool:
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
     """U(a, b)."""
+    if values.skipped:
+        return tensor
     with no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
     """N(mean, std^2)."""
+    if values.skipped:
+        return tensor
     with no_grad():
         return tensor.normal_(mean, std, generator=generator)
 

@@ -256,6 +256,14 @@ def test_stateless_calls(torch: Any) -> None:
     same(torch, scenario)
 
 
+def test_skipping_draws_nothing(monkeypatch: Any) -> None:
+    monkeypatch.setattr(pf.Tensor, "uniform_", None)
+    net = nn.utils.skip_init(nn.Conv2d, 2, 3, 3)
+    assert net.weight.requires_grad
+    with pytest.raises(TypeError):  # and only there
+        nn.Conv2d(2, 3, 3)
+
+
 # --- parametrizations
 
 
