@@ -1951,6 +1951,17 @@ def a_compiled_module(c: Any, x: Any) -> Any:
 
 
 @pattern
+def lazy_layers(c: Any, x: Any) -> Any:
+    """Their weights are made, and drawn, in the first call."""
+    pf.manual_seed(4)
+    net = nn.Sequential(nn.LazyLinear(3), nn.ReLU()).to(x.device)
+    f = c(lambda x: net(x))
+    yield from (f(x), f(x), f(x))
+    net[1] = nn.LazyLinear(2).to(x.device)
+    yield from (f(x), f(x), f(x))
+
+
+@pattern
 def values_of_parameter_containers(c: Any, x: Any) -> Any:
     d = nn.ParameterDict({"k": 2.0, "w": pf.ones(3, device=x.device)})
     m = nn.ParameterList([pf.ones(3, device=x.device), 0.5])

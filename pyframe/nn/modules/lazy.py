@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 from pyframe.grad_mode import no_grad
+from pyframe.graph.capture import outside
 from pyframe.nn.parameter import is_lazy
 
 __all__ = ["LazyModuleMixin"]
@@ -51,7 +52,8 @@ class LazyModuleMixin:
                     x.materialize(new.shape)
 
     def _infer_parameters(self, module: Any, args: Any, kwargs: Any = None) -> None:
-        module.initialize_parameters(*args, **(kwargs or {}))
+        with outside():  # what is drawn once for the weights is no part of a capture
+            module.initialize_parameters(*args, **(kwargs or {}))
         if module.has_uninitialized_params():
             raise RuntimeError(
                 f"module {type(self).__name__} has not been fully initialized: its "
