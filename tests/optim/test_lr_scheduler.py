@@ -6,6 +6,7 @@ import copy
 import pickle
 import warnings
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -81,6 +82,10 @@ MAKE: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 MOMENTUM = [(key, "Adam") for key in MAKE if key.startswith(("cyclic", "one cycle"))]
 ALL = [*((key, "SGD") for key in MAKE), ("polynomial to 0", "Adam"), *MOMENTUM]
+OPTIMIZERS = [
+    "ASGD", "Adadelta", "Adafactor", "Adagrad", "Adam", "AdamW", "Adamax", "Muon", "NAdam", "RAdam",
+    "RMSprop", "Rprop", "SGD",
+]  # fmt: skip
 PLATEAUS: list[dict[str, Any]] = [
     {"patience": 1},
     {"mode": "max", "factor": 0.5, "patience": 0, "cooldown": 2},
@@ -221,6 +226,28 @@ def test_plateaus(torch: Any, kw: dict[str, Any], tensor: bool) -> None:
             assert ours.state_dict() == plain(theirs.state_dict())
             ours.load_state_dict(theirs.state_dict())
             theirs.load_state_dict(ours.state_dict())
+
+
+def test_pytorchs_own_table(torch: Any) -> None:
+    """The schedulers of its database of optimizers, made by the same code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        table = pytest.importorskip("torch.testing._internal.common_optimizers").optim_db
+    chains = {tuple(fn.__code__ for fn in c): c for i in table for c in i.scheduler_inputs}
+    assert len(chains) >= 8
+    for chain in chains.values():
+        made = []
+        for lib in (pf, torch):
+            optimizer, names = optimizer_of(lib), vars(schedulers(lib))
+            some = [FunctionType(fn.__code__, dict(names))(optimizer) for fn in chain]
+            optimizer.step()
+            made.append((optimizer, some))
+        for metric in METRICS[:13]:
+            for _, some in made:
+                for scheduler in some:
+                    plateau = type(scheduler).__name__ == "ReduceLROnPlateau"
+                    scheduler.step(*([metric] if plateau else []))
+            same(made[0][0], made[1][0])
 
 
 CLOSED = ["step", "multi step", "constant", "linear", "exponential", "polynomial", "cosine"]
@@ -474,6 +501,24 @@ def test_one_capture(key: str, name: str) -> None:
     step, weights = train(key, name, "cpu", compiled=True)
     assert (step.captured, step.replayed) == (1, 11)
     assert weights == pytest.approx(train(key, name, "cpu", compiled=False)[1], rel=1e-4)
+
+
+@pytest.mark.parametrize("tensor", [False, True])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_one_capture_with_each_optimizer(name: str, tensor: bool) -> None:
+    w = nn.Parameter(pf.ones(2, 2))
+    optimizer = getattr(optim, name)([w], lr=pf.tensor(0.1) if tensor else 0.1)
+    scheduler = optim.lr_scheduler.ExponentialLR(optimizer, 0.5)
+
+    @pf.compile
+    def step() -> None:
+        w.grad = pf.ones(2, 2)
+        optimizer.step()
+
+    for _ in range(5):
+        step()
+        scheduler.step()
+    assert (step.captured, step.replayed) == (1, 4)
 
 
 def test_one_capture_on_the_gpu(gpu: str) -> None:
