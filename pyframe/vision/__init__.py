@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from pyframe.vision import (
-    datasets as datasets,
-    io as io,
-    models as models,
-    ops as ops,
-    transforms as transforms,
-    utils as utils,
-)
+from typing import Any
+
+_MODULES = {"datasets", "io", "models", "ops", "transforms", "utils"}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a part when it is first used: a page may need few."""
+    import importlib
+
+    if name in _MODULES:
+        return importlib.import_module(f"pyframe.vision.{name}")
+    raise AttributeError(f"module 'pyframe.vision' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})
