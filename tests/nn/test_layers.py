@@ -58,7 +58,6 @@ LAYERS: list[tuple[str, Make, tuple[int, ...], str]] = [
     ("Embedding with padding from the end", lambda n: n.Embedding(6, 3, padding_idx=-1), (4,),
      CLASSES),
     ("BatchNorm1d", lambda n: n.BatchNorm1d(5), (4, 5), NUMBERS),
-    ("ConvTranspose1d", lambda n: n.ConvTranspose1d(2, 3, 3, 2, 1, 1), (2, 2, 4), NUMBERS),
     ("Sequential", lambda n: n.Sequential(n.Linear(5, 4), n.ReLU(), n.Sequential(n.Linear(4, 2))),
      (3, 5), NUMBERS),
 ]  # fmt: skip

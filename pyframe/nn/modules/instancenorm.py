@@ -44,7 +44,7 @@ class _InstanceNorm(_NormBase):
             warnings.warn(
                 f"{type(self).__name__}: input's size at dim={dim} does not match num_features, "
                 f"which is not used because affine=False: got {seen}",
-                stacklevel=2,
+                stacklevel=3,
             )
         out = F.instance_norm(
             input.unsqueeze(0) if alone else input, self.running_mean, self.running_var,

@@ -53,7 +53,7 @@ class _Loss(Module):
             warnings.warn(
                 "size_average and reduce args will be deprecated, please use "
                 f"reduction='{reduction}' instead.",
-                stacklevel=3,
+                stacklevel=2,
             )
         elif reduction not in (*self._reductions, _OLD):
             *names, last = map(repr, self._reductions)

@@ -104,7 +104,14 @@ class MaxUnpool3d(_MaxUnpoolNd):
     _k, _pool = 3, staticmethod(F.max_unpool3d)
 
 
-class AvgPool1d(Module):
+class _AvgPoolNd(_Pool):
+    """The mean of each window."""
+
+    def extra_repr(self) -> str:
+        return shown(self, "kernel_size", "stride", "padding")
+
+
+class AvgPool1d(_AvgPoolNd):
     """The mean of each window: (N, C, L) -> (N, C, L')."""
 
     def __init__(
@@ -124,11 +131,8 @@ class AvgPool1d(Module):
             self.count_include_pad,
         )  # fmt: skip
 
-    def extra_repr(self) -> str:
-        return shown(self, "kernel_size", "stride", "padding")
 
-
-class _AvgPoolNd(_Pool):
+class _AvgPool(_AvgPoolNd):
     """The mean of each window, or its sum divided by `divisor_override`."""
 
     def __init__(
@@ -148,17 +152,14 @@ class _AvgPoolNd(_Pool):
             self.count_include_pad, self.divisor_override,
         )  # fmt: skip
 
-    def extra_repr(self) -> str:
-        return shown(self, "kernel_size", "stride", "padding")
 
-
-class AvgPool2d(_AvgPoolNd):
+class AvgPool2d(_AvgPool):
     """The mean of each window: (N, C, H, W) -> (N, C, H', W')."""
 
     _pool = staticmethod(F.avg_pool2d)
 
 
-class AvgPool3d(_AvgPoolNd):
+class AvgPool3d(_AvgPool):
     """The mean of each window: (N, C, D, H, W) -> (N, C, D', H', W')."""
 
     _pool = staticmethod(F.avg_pool3d)
