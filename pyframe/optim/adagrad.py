@@ -34,7 +34,7 @@ class Adagrad(Optimizer):
         for group in self.param_groups:
             self._begin(group["params"])
             for p in group["params"]:
-                State(self.state[p], p).full("sum", initial_accumulator_value)
+                State(self.state[p], p, self._making).full("sum", initial_accumulator_value)
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
         lr, lr_decay, eps = scalar(group["lr"]), group["lr_decay"], group["eps"]

@@ -7,6 +7,7 @@ recorded program or as tensors, so that equal steps plan nothing.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import math
@@ -22,7 +23,7 @@ from pyframe.autograd import graph
 from pyframe.autograd.graph import RemovableHandle
 from pyframe.devices import mode
 from pyframe.graph.capture import outside
-from pyframe.graph.fed import Number, apply, is_number
+from pyframe.graph.fed import Number, apply, is_number, recording
 from pyframe.tensor import Tensor, no_grad
 
 __all__ = [
@@ -123,12 +124,16 @@ class State:
 
     Entries of a complex parameter are seen as pairs of real numbers, as the parameter is."""
 
-    __slots__ = ("_complex", "_entries", "_rebinds", "of")
+    __slots__ = ("_complex", "_entries", "_made", "_rebinds", "of")
 
-    def __init__(self, entries: dict[str, Any], of: Tensor, rebinds: Any = False) -> None:
-        """`rebinds`: an update makes a new tensor, which autograd can follow."""
+    def __init__(
+        self, entries: dict[str, Any], of: Tensor, made: Callable[[], Any], rebinds: bool = False
+    ) -> None:
+        """`made`: what entries are made within. `rebinds`: an update makes a new tensor, which
+        autograd can follow."""
         self._entries = entries
         self.of = of
+        self._made = made
         self._rebinds = rebinds
         self._complex = of.dtype.is_complex
 
@@ -136,7 +141,7 @@ class State:
         """An entry, at first what `make` gives for the parameter."""
         found: Tensor | None = self._entries.get(name)
         if found is None:
-            with outside(), no_grad():
+            with self._made(), no_grad():
                 found = self._entries[name] = make(self.of)
         return pf.view_as_real(found) if self._complex and found.is_complex() else found
 
@@ -175,6 +180,7 @@ class Optimizer:
     _ranges: ClassVar[Mapping[str, str]] = {}  # in which intervals the options lie: "[0, 1)"
     _counters: ClassVar[tuple[str, ...]] = ("step",)  # entries that parameters have in common
     _decays = True  # the option weight_decay is taken care of here
+    _capture: Callable[[], Any] = staticmethod(lambda: None)  # in which it was made
     _opt_called = False  # whether `step` was called: a scheduler warns where it was not
 
     _optimizer_step_pre_hooks: list[Callable[..., Any]]
@@ -201,6 +207,8 @@ class Optimizer:
         self.defaults = defaults
         for hooks in _HOOKS:
             setattr(self, hooks, [])
+        if mode.capture is not None:
+            self._capture = weakref.ref(mode.capture)
         self.state: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[dict[str, Any]] = []
         groups = list(params)
@@ -342,14 +350,17 @@ class Optimizer:
         if closure is not None:
             with pf.enable_grad():
                 loss = closure()
-        with pf.enable_grad() if self.defaults.get("differentiable") else no_grad():
+        differentiable, capture = self.defaults.get("differentiable"), recording()
+        if differentiable and capture is not None and not self._is_made_here():
+            capture.give_up("differentiates through the state of an optimizer")
+        with pf.enable_grad() if differentiable else no_grad():
             for i, group in enumerate(self.param_groups):
                 params = [p for p in group["params"] if p.grad is not None]
                 if len(params) < len(group["params"]):
                     self._part(group["params"], params)
                 if params:
                     try:
-                        if mode.capture is None:
+                        if mode.capture is None or self._is_made_here():
                             self._update(group, params)
                         else:
                             options = _Live(self, i)
@@ -361,6 +372,15 @@ class Optimizer:
                         raise
         pf.flush()
         return loss
+
+    def _is_made_here(self) -> bool:
+        """Whether it was made in the capture that runs: its options are what they are, and a
+        replay begins with a new state."""
+        return mode.capture is not None and self._capture() is mode.capture
+
+    def _making(self) -> Any:
+        """The context to make state in."""
+        return contextlib.nullcontext() if self._is_made_here() else outside()
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
         """Write one step of the formula for the parameters of a group. Within pf.compile its
@@ -383,7 +403,7 @@ class Optimizer:
         if decays and group.get("decoupled_weight_decay"):
             shrink = 1 - scalar(group["lr"]) * decay
         for p in params:
-            state = State(self.state[p], p, rebinds)
+            state = State(self.state[p], p, self._making, rebinds)
             g = p.grad
             assert g is not None
             if state._complex:
@@ -414,7 +434,9 @@ class Optimizer:
                 and optimizer.state[param].get(name) is not None
             )
 
-        return known() if mode.capture is None else bool(mode.capture.watch(known))
+        if mode.capture is None or self._is_made_here():
+            return known()
+        return bool(mode.capture.watch(known))
 
     def _steps(self, params: list[Tensor], **first: Any) -> list[Any]:
         """Count this step: (step, …, the parameters that have taken as many), mostly one row.
@@ -447,7 +469,7 @@ class Optimizer:
             if kind not in fresh:
                 wide = pf.get_default_dtype() is pf.float64 and p.device.type == "cpu"
                 dtype = pf.float64 if wide else pf.float32
-                with outside(), no_grad():
+                with self._making(), no_grad():
                     fresh[kind] = {
                         name: pf.full((), float(first.get(name, 0)), dtype=dtype, device=p.device)
                         for name in self._counters
@@ -463,7 +485,7 @@ class Optimizer:
             step = state.get("step")
             if step is not None and id(step) in counting:
                 if id(step) not in copies:
-                    with outside(), no_grad():
+                    with self._making(), no_grad():
                         copies[id(step)] = {n: state[n].clone() for n in self._counters}
                 state.update(copies[id(step)])
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 
 import pyframe as pf
 from pyframe import nn, optim
+from pyframe.optim.optimizer import required
 
 ROWS: list[tuple[str, dict[str, Any]]] = [
     ("SGD", {"lr": 0.1}),
@@ -556,3 +559,299 @@ def test_options_that_are_differentiated_for(
         found.append([g.numpy() for g in lib.autograd.grad((p * p).sum(), made)])
     for a, b in zip(*found, strict=True):
         np.testing.assert_allclose(a, b, 1e-4, 1e-6)
+
+
+def test_names_of_parameters(torch: Any) -> None:
+    """They stand in the groups and in the state_dict, which loads with and without them."""
+    texts = []
+    for lib in (pf, torch):
+        net = lib.nn.Linear(2, 1)
+        optimizer = lib.optim.SGD(net.named_parameters(), lr=0.1)
+        assert optimizer.param_groups[0]["param_names"] == ["weight", "bias"]
+        assert optimizer.param_groups[0]["params"][1] is net.bias
+        plain = lib.optim.SGD(net.parameters(), lr=0.2)
+        for target, source in ((plain, optimizer), (optimizer, lib.optim.SGD(net.parameters()))):
+            target.load_state_dict(source.state_dict())
+        texts.append([repr(plain), repr(optimizer)])
+        for groups in (
+            [("weight", net.weight), net.bias],
+            [{"params": [("weight", net.weight)]}, {"params": [net.bias]}],
+            [{"params": [net.bias]}, {"params": [("weight", net.weight)]}],
+        ):
+            with pytest.raises(ValueError, match="names"):
+                lib.optim.SGD(groups)
+    assert texts[0] == texts[1]
+
+
+def test_a_group_is_the_dict_that_was_given(torch: Any) -> None:
+    for lib in (pf, torch):
+        group = {"params": iter([lib.ones(2, requires_grad=True)]), "lr": 0.5}
+        optimizer = lib.optim.Adam([group], lr=0.1)
+        assert optimizer.param_groups[0] is group
+        assert (group["lr"], group["eps"], len(group["params"])) == (0.5, 1e-8, 1)
+        other = {"params": lib.ones(3, requires_grad=True)}
+        optimizer.add_param_group(other)
+        assert optimizer.param_groups[1] is other
+        assert other["lr"] == 0.1
+
+    class Own(optim.Optimizer):
+        pass
+
+    with pytest.raises(ValueError, match="Own: a parameter group has to give the option rate"):
+        Own([pf.ones(2)], {"rate": required})
+    assert repr(required) == "<required parameter>"
+    assert (
+        Own([{"params": [pf.ones(2)], "rate": 1}], {"rate": required}).param_groups[0]["rate"] == 1
+    )
+
+
+def test_hooks(torch: Any) -> None:
+    """In PyTorch's order, with its arguments; handles remove them."""
+    logs = []
+    for lib in (pf, torch):
+        log: list[Any] = []
+
+        def note(what: str, log: Any = log, gives: Any = None) -> Any:
+            def hook(*args: Any) -> Any:
+                log.append((what, len(args), [len(a) for a in args[1:]]))
+                return gives
+
+            return hook
+
+        w = lib.ones(2, requires_grad=True)
+        w.grad = lib.ones(2)
+        optimizer = lib.optim.SGD([w], lr=1.0)
+        start = optimizer.state_dict()
+        module = importlib.import_module(f"{lib.__name__}.optim.optimizer")
+        handles = [
+            optimizer.register_step_post_hook(note("post")),
+            optimizer.register_step_pre_hook(note("pre")),
+            module.register_optimizer_step_pre_hook(note("all pre")),
+            module.register_optimizer_step_post_hook(note("all post")),
+            optimizer.register_state_dict_pre_hook(note("state pre")),
+            optimizer.register_state_dict_pre_hook(note("state pre first"), prepend=True),
+            optimizer.register_state_dict_post_hook(note("state post", gives={"mine": 1})),
+            optimizer.register_load_state_dict_pre_hook(note("load pre", gives=start)),
+            optimizer.register_load_state_dict_post_hook(note("load post")),
+            optimizer.register_load_state_dict_post_hook(note("load post first"), prepend=True),
+        ]
+        optimizer.step()
+        assert optimizer.state_dict() == {"mine": 1}
+        optimizer.load_state_dict({"any": 1})
+        copied = copy.deepcopy(optimizer)  # without hooks
+        seen = len(log)
+        copied.state_dict()
+        for handle in handles:
+            handle.remove()
+        optimizer.step()
+        optimizer.load_state_dict(optimizer.state_dict())
+        assert len(log) == seen
+        optimizer.register_step_pre_hook(lambda o, args, kwargs: (args, {"closure": lambda: 7}))
+        assert optimizer.step() == 7
+        optimizer.register_step_pre_hook(lambda o, args, kwargs: 3)
+        with pytest.raises(RuntimeError, match="None or a tuple"):
+            optimizer.step()
+        assert w.tolist() == [-2, -2]
+        logs.append(log)
+    assert logs[0] == logs[1]
+
+    class Twice(optim.SGD):
+        def step(self, closure: Any = None) -> Any:
+            super().step()
+            return super().step(closure)
+
+    w = pf.ones(2, requires_grad=True)
+    w.grad = pf.ones(2)
+    optimizer, log = Twice([w], lr=1.0), []
+    optimizer.register_step_pre_hook(lambda *args: log.append(args))
+    assert optimizer.step(lambda: 3) == 3
+    assert w.tolist() == [-1, -1]
+    assert len(log) == 1
+
+
+def test_hooks_of_a_compiled_step(device: str) -> None:
+    """Whichever come and go, and what they do, is done at each call."""
+    runs = []
+    for wrap in (lambda f: f, pf.compile):
+        w = pf.ones(2, device=device).requires_grad_()
+        optimizer, seen = optim.SGD([w], lr=0.1), []
+
+        def step(w: Any = w, optimizer: Any = optimizer) -> None:
+            w.grad = w.detach() * 0.5
+            optimizer.step()
+
+        def clip(optimizer: Any, args: Any, kwargs: Any) -> None:
+            for p in optimizer.param_groups[0]["params"]:
+                p.grad.clamp_(max=0.25)
+
+        run = wrap(step)
+        for i in range(7):
+            if i == 2:
+                handle = optimizer.register_step_pre_hook(clip)
+            if i == 5:
+                handle.remove()
+            run()
+            seen.append(w.tolist())
+        runs.append(seen)
+    np.testing.assert_allclose(runs[0], runs[1], rtol=1e-6)
+    assert runs[1][1][0] - runs[1][2][0] == pytest.approx(0.025)
+
+
+def test_an_optimizer_within_a_compiled_function(device: str) -> None:
+    """It begins anew at each call, and its steps may be differentiated."""
+
+    def learn(x: Any) -> Any:
+        w = pf.zeros(3, device=device).requires_grad_()
+        optimizer = optim.Adam([w], lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            ((w - x.detach()) ** 2).sum().backward()
+            optimizer.step()
+        p = x * 0.5
+        inner = optim.SGD([p], lr=0.1, momentum=0.5, differentiable=True)
+        for _ in range(2):
+            p.grad = x * x
+            inner.step()
+        return w.detach(), pf.autograd.grad(p.sum(), x)[0]
+
+    compiled = pf.compile(learn)
+    for i in range(4):
+        x = pf.tensor([0.5, 1.0 + i, -2.0], device=device).requires_grad_()
+        for a, b in zip(learn(x), compiled(x), strict=True):
+            np.testing.assert_allclose(a.cpu().numpy(), b.cpu().numpy(), rtol=1e-5, atol=1e-6)
+    assert compiled.replayed >= 2
+
+
+def test_a_differentiable_step_with_a_state_runs_eagerly() -> None:
+    runs = []
+    for wrap in (lambda f: f, pf.compile):
+        p = pf.ones(2)
+        optimizer = optim.Adam([p], lr=0.1, differentiable=True)
+
+        def step(x: Any, p: Any = p, optimizer: Any = optimizer) -> Any:
+            p.grad = x * 2
+            optimizer.step()
+            return pf.autograd.grad(p.sum(), x)[0]
+
+        run, seen = wrap(step), []
+        for i in range(3):
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                seen.append(run(pf.tensor([0.5 + i, 1.0]).requires_grad_()).tolist())
+            if i == 0:
+                texts = [str(w.message) for w in told]
+            p.detach_()
+            for k, v in optimizer.state[p].items():
+                optimizer.state[p][k] = v.detach()
+        runs.append(seen)
+    np.testing.assert_allclose(runs[0], runs[1], rtol=1e-6)
+    assert any("differentiates through the state of an optimizer" in t for t in texts)
+
+
+def test_who_sits_a_step_out_does_not_count_it(device: str, torch: Any) -> None:
+    """Also where counters are shared, loaded, and compiled."""
+    found = []
+    for lib, wrap in ((torch, lambda f: f), (pf, lambda f: f), (pf, pf.compile)):
+        where = {"device": device} if lib is pf else {}
+        params = [lib.tensor(a.copy(), **where).requires_grad_() for a in START]
+        optimizer = lib.optim.NAdam(params, lr=0.1)
+
+        def step(i: Any, params: Any = params, optimizer: Any = optimizer) -> None:
+            optimizer.zero_grad()
+            (params[0] ** 2).sum().backward()
+            if i:
+                (params[1] ** 2).sum().backward()
+            optimizer.step()
+
+        run = wrap(step)
+        for i in range(8):
+            run(i not in (3, 4))
+            if i == 5:
+                optimizer.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+        counts = [int(optimizer.state[p]["step"].item()) for p in params]
+        assert counts == [8, 6]
+        found.append([p.detach().cpu().numpy() for p in params])
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "ASGD", "Rprop"])
+def test_a_rate_on_the_gpu_is_not_read(gpu: str, name: str) -> None:
+    """As a tensor there it is an operand, eager and compiled."""
+    stats = pf.device(gpu).backend.stats
+    for wrap in (lambda f: f, pf.compile):
+        w, rate = pf.ones(3, device=gpu).requires_grad_(), pf.tensor([0.1], device=gpu)
+        w.grad = pf.ones(3, device=gpu)
+        optimizer = getattr(optim, name)([w], lr=rate)
+        step = wrap(lambda optimizer=optimizer: optimizer.step())
+        for _ in range(3):
+            step()
+        pf.flush()
+        stats.reset()
+        before = rate.detach()
+        step()
+        rate.zero_()
+        step()
+        pf.flush()
+        assert stats.reads == 0
+        assert optimizer.param_groups[0]["lr"] is rate is not before
+        if name in ("SGD", "Adam"):
+            stopped = w.tolist()
+            step()
+            assert w.tolist() == stopped != [1.0] * 3
+
+
+def test_old_states_load() -> None:
+    """Numbers where there are tensors now, None for what there is none of, options that lack."""
+    p = pf.ones(2).requires_grad_()
+    optimizer = optim.NAdam([p])
+    moments = {"exp_avg": pf.zeros(2), "exp_avg_sq": pf.zeros(2)}
+    groups = [{"params": [0], "lr": 0.5}]
+    optimizer.load_state_dict(
+        {"state": {0: {"step": 3, "mu_product": 0.2, **moments}}, "param_groups": groups}
+    )
+    p.grad = pf.ones(2)
+    optimizer.step()
+    assert optimizer.state[p]["step"].item() == 4
+    assert optimizer.state[p]["mu_product"].item() == pytest.approx(0.2 * 0.45, rel=0.01)
+    assert (optimizer.param_groups[0]["lr"], optimizer.param_groups[0]["eps"]) == (0.5, 1e-8)
+
+    sgd = optim.SGD([p], lr=0.1, momentum=0.9, dampening=0.5)
+    sgd.load_state_dict({"state": {0: {"momentum_buffer": None}}, "param_groups": groups})
+    sgd.step()
+    assert sgd.state[p]["momentum_buffer"].tolist() == [1, 1]
+    assert sgd.param_groups[0]["lr"] == 0.5
+
+    adamw = optim.AdamW([p])
+    adamw.load_state_dict(optim.Adam([p]).state_dict())
+    assert adamw.param_groups[0]["decoupled_weight_decay"] is True
+
+
+def test_what_lbfgs_and_others_refuse() -> None:
+    p, q = pf.ones(2).requires_grad_(), pf.ones(2).requires_grad_()
+    with pytest.raises(ValueError, match="doesn't support parameter groups"):
+        optim.LBFGS([{"params": [p]}, {"params": [q]}])
+    optimizer = optim.LBFGS([p], line_search_fn="armijo")
+
+    def closure() -> Any:
+        optimizer.zero_grad()
+        loss = (p**4).sum()
+        loss.backward()
+        return loss
+
+    with pytest.raises(RuntimeError, match="expected 'strong_wolfe' or None, got 'armijo'"):
+        optimizer.step(closure)
+    with pytest.raises(TypeError):
+        optimizer.step()
+    p.grad = pf.ones(2)
+    for make, message in (
+        (lambda: optim.Muon([pf.ones(2, 2)], ns_steps=100), "ns_steps=100"),
+        (lambda: optim.Muon([pf.ones(2, 2)], ns_coefficients=(1.0, 2.0)), "2 coefficients"),
+    ):
+        muon = make()
+        muon.param_groups[0]["params"][0].grad = pf.ones(2, 2)
+        with pytest.raises(ValueError, match=message):
+            muon.step()
+    with pytest.raises(AssertionError, match="differentiable=True goes without foreach=True"):
+        optim.Adam([p], differentiable=True, foreach=True).step()
