@@ -81,17 +81,16 @@ class UninitializedTensorMixin:
         self.__class__ = self.cls_to_become  # type: ignore[assignment]
         self.data = new
 
-    def _error(self) -> Exception:
+    def _error(self, what: str) -> Exception:
         return UninitializedError(
-            "Attempted to use an uninitialized parameter or buffer: this "
-            f"{type(self).__name__} has no shape yet. Call the module's forward with a batch "
-            "first, which gives it one; a state_dict of such a module can be loaded into one that "
-            "is as new"
+            f"{what} an uninitialized parameter or buffer: this {type(self).__name__} has no shape "
+            "yet. Call the module's forward with a batch first, which gives it one; until then its "
+            "state_dict can be loaded only into a module that is as new"
         )
 
     @property
     def _node(self) -> Node:  # what every op reads first
-        raise self._error()
+        raise self._error("Attempted to use")
 
     @_node.setter
     def _node(self, node: Node) -> None:
@@ -100,7 +99,7 @@ class UninitializedTensorMixin:
     @property
     def shape(self) -> Size:
         """UninitializedError: there is none."""
-        raise self._error()
+        raise self._error("Can't access the shape of")
 
     @property
     def dtype(self) -> DType:

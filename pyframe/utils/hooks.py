@@ -19,14 +19,15 @@ class RemovableHandle:
 
     _ids = itertools.count()
 
-    def __init__(self, hooks_dict: OrderedDict[int, Any], *, extra_dict: Any = ()) -> None:
+    def __init__(self, hooks_dict: OrderedDict[int, Any], *, extra_dict: Any = None) -> None:
         self.id = next(RemovableHandle._ids)
-        extra = [extra_dict] if isinstance(extra_dict, dict) else extra_dict
-        self._dicts = [weakref.ref(d) for d in (hooks_dict, *extra)]
+        extra = [extra_dict] if isinstance(extra_dict, dict) else extra_dict or ()
+        self.hooks_dict_ref = weakref.ref(hooks_dict)
+        self.extra_dict_ref = tuple(map(weakref.ref, extra))
 
     def remove(self) -> None:
         """Take the hook off; a second call does nothing."""
-        for ref in self._dicts:
+        for ref in (self.hooks_dict_ref, *self.extra_dict_ref):
             hooks = ref()
             if hooks is not None:
                 hooks.pop(self.id, None)
@@ -38,10 +39,13 @@ class RemovableHandle:
         self.remove()
 
     def __getstate__(self) -> Any:
-        return self.id, [ref() for ref in self._dicts]
+        return self.id, [ref() for ref in (self.hooks_dict_ref, *self.extra_dict_ref)]
 
     def __setstate__(self, state: Any) -> None:
         self.id, dicts = state
-        self._dicts = [weakref.ref(OrderedDict() if d is None else d) for d in dicts]
+        self.hooks_dict_ref, *extra = [
+            weakref.ref(OrderedDict() if d is None else d) for d in dicts
+        ]
+        self.extra_dict_ref = tuple(extra)
         later = next(RemovableHandle._ids)
         RemovableHandle._ids = itertools.count(max(later, self.id + 1))

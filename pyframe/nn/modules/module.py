@@ -849,23 +849,7 @@ class Module:
         before = self._before(given, strict)
         found, errors = _IncompatibleKeys([], []), list[str]()
 
-        def load(m: Module, part: Any, prefix: str) -> None:
-            local = {} if metadata is None else metadata.get(prefix[:-1], {})
-            if assign:
-                local["assign_to_params_buffers"] = True
-            m._load_from_state_dict(part, prefix, local, True, *found, errors)
-            for name, child in m._modules.items():
-                if child is not None:
-                    path = f"{prefix}{name}."
-                    load(child, {k: v for k, v in part.items() if k.startswith(path)}, path)
-            for hook in m._load_state_dict_post_hooks.values():
-                if hook(m, found) is not None:
-                    raise AssertionError(
-                        "Hooks registered with register_load_state_dict_post_hook are not expected "
-                        "to return new values; change the lists of incompatible_keys in place"
-                    )
-
-        load(self, given, "")
+        _load_below(self, given, "", metadata, assign, found, errors)
         for kind, keys in (("Unexpected", found[1]), ("Missing", found[0])):
             if strict and keys:
                 listed = ", ".join(f'"{k}"' for k in keys)
@@ -1180,6 +1164,28 @@ def _after(hooks: OrderedDict[int, Any], module: Module, name: str, value: Any) 
         found = hook(module, name, value)
         value = value if found is None else found
     return value
+
+
+def _load_below(
+    m: Module, state_dict: Any, prefix: str, metadata: Any, assign: bool,
+    found: _IncompatibleKeys, errors: list[str],
+) -> None:  # fmt: skip
+    """Load a module's own part of a state_dict and then those of all modules below it."""
+    local = {} if metadata is None else metadata.get(prefix[:-1], {})
+    if assign:
+        local = {**local, "assign_to_params_buffers": True}
+    m._load_from_state_dict(state_dict, prefix, local, True, *found, errors)
+    for name, child in m._modules.items():
+        if child is not None:
+            path = f"{prefix}{name}."
+            part = {k: v for k, v in state_dict.items() if k.startswith(path)}
+            _load_below(child, part, path, metadata, assign, found, errors)
+    for hook in m._load_state_dict_post_hooks.values():
+        if hook(m, found) is not None:
+            raise AssertionError(
+                "Hooks registered with register_load_state_dict_post_hook are not expected to "
+                "return new values; change the lists of incompatible_keys in place"
+            )
 
 
 def _load(key: str, x: Tensor, new: Any, assign: bool) -> str:
