@@ -122,12 +122,25 @@ def test_list_of_models() -> None:
         models.get_model("resnet19")
 
 
-@pytest.mark.parametrize("given", [{"weights": "DEFAULT"}, {"pretrained": True}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"weights": "DEFAULT"},
+        {"weights": models.ResNet18_Weights.IMAGENET1K_V1},
+        {"pretrained": True},
+    ],
+)
 def test_no_weights_are_hosted(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"lenet: got .* no weights are hosted.*pf\.load"):
         models.lenet(**given)
     models.lenet(weights=None, progress=False)
     models.lenet(pretrained=False)
+    models.lenet(False)
+    from pyframe.vision.models import ViT_B_16_Weights
+
+    assert ViT_B_16_Weights.DEFAULT == "ViT_B_16_Weights.DEFAULT"
+    with pytest.raises(AttributeError, match="no attribute 'resnet19'"):
+        models.resnet19
 
 
 def test_options_that_are_fixed() -> None:
@@ -256,6 +269,15 @@ def test_a_step_of_training(family: str, torch: Any, torchvision: Any, undrawn: 
     state = ours.state_dict()
     for key, value in theirs.state_dict().items():
         close(state[key], value)
+
+
+def test_a_file_of_torchvision(tmp_path: Path, torch: Any, torchvision: Any) -> None:
+    theirs = torchvision.models.squeezenet1_1(num_classes=2)
+    torch.save(theirs.state_dict(), tmp_path / "weights.pth")
+    ours = models.squeezenet1_1(num_classes=2)
+    ours.load_state_dict(pf.load(tmp_path / "weights.pth"))
+    x = torch.rand(1, 3, 32, 32)
+    close(ours.eval()(pf.from_numpy(x.numpy())), theirs.eval()(x))
 
 
 def test_memory_efficient_densenet() -> None:

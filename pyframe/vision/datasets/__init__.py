@@ -4,7 +4,9 @@ One rule holds for all: the image of a sample, with a transform or without, is a
 (C, H, W) from 0 to 1, which needs no Pillow and is what a net takes. torchvision's are PIL images;
 its programs run as they are, because the transforms take tensors: `ToTensor` passes such a tensor
 on, `PILToTensor` makes it uint8, and `ToPILImage` gives a PIL image to who wants one.
-`ImageFolder(..., loader=pil_loader)` gives PIL images from the start.
+`ImageFolder(..., loader=pil_loader)` gives PIL images from the start. What a transform takes in
+levels from 0 to 255 for a PIL image (`fill`, the threshold of `Solarize`) is from 0 to 1 for such
+a tensor, as in torchvision.
 """
 
 from __future__ import annotations

@@ -6,7 +6,9 @@ torchvision too, is loaded with `model.load_state_dict(pf.load("FILE"))`. LeNet 
 
 from __future__ import annotations
 
-from pyframe.vision.models._api import get_model, get_model_builder, list_models
+from typing import Any
+
+from pyframe.vision.models._api import Weights, get_model, get_model_builder, list_models
 from pyframe.vision.models.alexnet import AlexNet, alexnet
 from pyframe.vision.models.convnext import (
     ConvNeXt,
@@ -145,3 +147,10 @@ __all__ = [
     "wide_resnet50_2",
     "wide_resnet101_2",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The enums of torchvision's weights, as names."""
+    if name.endswith("_Weights"):
+        return Weights(name)
+    raise AttributeError(f"module 'pyframe.vision.models' has no attribute {name!r}")

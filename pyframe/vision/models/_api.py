@@ -51,6 +51,21 @@ def builder(
     return build
 
 
+class Weights:
+    """What torchvision's enum of this name stands for here: names of weights, that none can load.
+
+    Programs that import it run; a builder refuses `ResNet18_Weights.DEFAULT` and says what to do.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+
+    def __getattr__(self, which: str) -> str:
+        if which.startswith("_"):
+            raise AttributeError(which)
+        return f"{self.__name__}.{which}"
+
+
 def list_models(
     module: ModuleType | None = None,
     include: Iterable[str] | str | None = None,
