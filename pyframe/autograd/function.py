@@ -74,6 +74,10 @@ class BackwardCFunction(GradNode, FunctionCtx):
 
     _forward_cls: type[Function]
 
+    @property
+    def replays(self) -> bool:  # type: ignore[override]
+        return self._forward_cls.replays
+
     def __init__(self, args: tuple[Any, ...]) -> None:
         self.op = _Named(self._forward_cls.__name__)
         self.extra = None
@@ -260,6 +264,8 @@ class Function:
 
     _backward_cls: type[BackwardCFunction]
     generate_vmap_rule = False
+    # whether forward sets on ctx, besides what it saves, nothing but what is the same in each call
+    replays = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(

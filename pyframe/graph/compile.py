@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyframe import dtypes as dt
+from pyframe.autograd.graph import Port
 from pyframe.devices import cpu, device as Device, get_default_device, gone, lock
 from pyframe.graph.capture import Capture, flush, grads_seen, renew, user_line
 from pyframe.graph.fed import Array, Number, is_number, now, seen
@@ -509,7 +510,9 @@ def _step(
     n: GradNode, number: dict[int, int], leads: dict[int, int], source: Callable[[Tensor], _Make]
 ) -> _Make:
     """A step of the backward pass of what a call returns, to be made again for each call."""
-    op, attrs, specs, extra = n.op, n.attrs, n.specs, n.extra
+    op, specs, extra = n.op, n.specs, n.extra
+    kind, attrs = type(n), getattr(n, "attrs", ())
+    ctx = {} if kind is GradNode else vars(n)  # of a Function: what its forward has set
 
     def edge(e: Any) -> _Make:
         if id(e) in number:
@@ -528,21 +531,26 @@ def _step(
         return lambda call: ref()
 
     def entry(e: Any) -> Any:
-        return source(e[0]) if type(e) is tuple else (e,)
+        return (source(e[0]), e[2:]) if type(e) is tuple else e
 
+    if isinstance(n, Port):
+        node, index = edge(n.edges[0]), n.index
+        return lambda call: node(call).port(index)
     edges, saved = [edge(e) for e in n.edges], [entry(e) for e in n.saved or ()]
 
     def make(call: _Call) -> GradNode:
-        out = GradNode.__new__(GradNode)
+        out = kind.__new__(kind)
         out.seq, out.op, out.attrs, out.specs, out.extra = _op.next_seq(), op, attrs, specs, extra
         out.edges = [m(call) for m in edges]
         out.saved = []
+        if ctx:
+            vars(out).update(ctx, ports=[None] * len(ctx["results"]))
         for e in saved:
             if type(e) is tuple:
-                out.saved.append(now(e[0]))
+                x = e[0](call)
+                out.saved.append((x, x._storage.version, *e[1]))
             else:
-                x = e(call)
-                out.saved.append((x, x._storage.version))
+                out.saved.append(now(e))
         return out
 
     return make
@@ -566,7 +574,7 @@ def _history(tensors: list[Tensor], first: int) -> list[GradNode]:
         n = stack.pop()
         if n is None or n.seq <= first:
             continue
-        if type(n) is not GradNode or (n.extra is not None and n.extra.packed):
+        if not n.replays or (n.extra is not None and n.extra.packed):
             raise _HistoryError(f"returns a result of {n.name()}, which no replay makes anew")
         if n.saved is not None and id(n) not in found:
             found[id(n)] = n

@@ -234,6 +234,22 @@ def test_compiled(name: str, torch: Any) -> None:
     steps_are_alike(torch, name, "cpu", num_layers=2, bidirectional=True)
 
 
+def test_a_compiled_layer_gives_its_history(torch: Any) -> None:
+    """Backward outside of it, of each replay's own result, and the gradient of the gradient."""
+    ours, theirs = pair(torch, "LSTM", 3, 4, 2, bidirectional=True)
+    run = pf.compile(ours)
+    for i in range(3):
+        found = []
+        for lib, layer, call in ((pf, ours, run), (torch, theirs, theirs)):
+            x, states = given(lib, numbers(5, 2, 3, seed=i), states_for(ours, 2))
+            leaves = [x, *states, *layer.parameters()]
+            out = call(x, as_state(states))
+            grads = lib.autograd.grad(weighted(lib, out), leaves, create_graph=True)
+            second = lib.autograd.grad(sum((g * g).sum() for g in grads), leaves)
+            found.append((out, grads, second))
+        alike(*found)
+
+
 @pytest.mark.parametrize("name", ["GRU", "LSTM"])
 def test_compiled_on_gpu(name: str, torch: Any, gpu: str) -> None:
     steps_are_alike(torch, name, gpu)
