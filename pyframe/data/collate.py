@@ -72,15 +72,11 @@ def collate(batch: Sequence[Any], *, collate_fn_map: Collates | None = None) -> 
     which are asked for in this order; containers of other types are collated part by part."""
     try:
         return _collate(batch, collate_fn_map)
-    except RuntimeError:
-        found = _unequal(batch, "batch")
+    except (RuntimeError, TypeError):
+        found = _fault(batch, "batch", tuple(collate_fn_map or ()))
         if found is None:
             raise
-        raise RuntimeError(
-            f"default_collate: {found}; the samples of a batch need one size: pad them, or pass "
-            "DataLoader a collate_fn (the rows of several tensors are the samples of "
-            "TensorDataset(x, y))"
-        ) from None
+        raise found from None
 
 
 def _collate(batch: Sequence[Any], functions: Collates | None) -> Any:
@@ -100,39 +96,43 @@ def _collate(batch: Sequence[Any], functions: Collates | None) -> Any:
     raise _unknown(type(first))
 
 
-def _unknown(kind: Any) -> TypeError:
+def _unknown(kind: Any, where: str = "") -> TypeError:
     return TypeError(
         "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
-        f"{kind}; pass DataLoader a collate_fn"
+        f"{kind}{where}; pass DataLoader a collate_fn"
     )
 
 
-def _unequal(batch: Sequence[Any], name: str) -> str | None:
-    """What has not one size within the samples of a batch: looked for once collating failed."""
+def _fault(batch: Sequence[Any], name: str, known: tuple[Any, ...]) -> Exception | None:
+    """Where the samples of a batch don't fit each other: looked for once collating failed."""
     first = batch[0]
     if isinstance(first, Tensor | np.ndarray):
         for i, x in enumerate(batch):
             if isinstance(x, Tensor | np.ndarray) and x.shape != first.shape:
-                return (
-                    f"expected tensors of equal size at {name}, got {[*first.shape]} in sample 0 "
-                    f"and {[*x.shape]} in sample {i}"
-                )
+                return _unequal("tensors", name, [*first.shape], [*x.shape], i)
         return None
     parts: Iterator[tuple[Any, Sequence[Any]]]
+    if isinstance(first, known):
+        return None
     if isinstance(first, Mapping):
         parts = ((key, [s[key] for s in batch]) for key in first)
-    elif isinstance(first, Sequence) and not isinstance(first, str | bytes):
+    elif isinstance(first, Sequence):
         for i, sample in enumerate(batch):
             if len(sample) != len(first):
-                return (
-                    f"each element in list of batch should be of equal size, got a length of "
-                    f"{len(first)} in sample 0 and of {len(sample)} in sample {i} at {name}"
-                )
+                return _unequal("lists", name, len(first), len(sample), i)
         parts = enumerate(zip(*batch, strict=True))
     else:
-        return None
-    found = (_unequal(part, f"{name}[{key!r}]") for key, part in parts)
-    return next((text for text in found if text), None)
+        return _unknown(type(first), f" at {name}")
+    found = (_fault(part, f"{name}[{key!r}]", known) for key, part in parts)
+    return next((fault for fault in found if fault), None)
+
+
+def _unequal(what: str, name: str, one: Any, other: Any, i: int) -> RuntimeError:
+    return RuntimeError(
+        f"default_collate: {what} of a batch should be of equal size, got {one} in sample 0 and "
+        f"{other} in sample {i} at {name}; pad them, or pass DataLoader a collate_fn (the rows of "
+        "several tensors are the samples of TensorDataset(x, y))"
+    )
 
 
 def default_convert(data: Any) -> Any:

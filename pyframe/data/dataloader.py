@@ -172,15 +172,15 @@ class DataLoader(Generic[T_co]):
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 
     def __iter__(self) -> LoaderIterator:
+        own = self.batch_sampler is not None and type(self.batch_sampler) is not BatchSampler
         fetching = Fetching(
             self.dataset,
             self.collate_fn,
             isinstance(self.dataset, IterableDataset),
             self.batch_sampler is not None,
             self.drop_last,
-            type(self.sampler if isinstance(self.batch_sampler, BatchSampler | None)
-                 else self.batch_sampler).__name__,
-        )  # fmt: skip
+            type(self.batch_sampler if own else self.sampler).__name__,
+        )
         if not self.num_workers or not _has_processes():
             if self.timeout and not self.num_workers:
                 raise AssertionError(

@@ -201,7 +201,8 @@ class ProcessIterator(LoaderIterator):
         self.close()
         how, why = f"exited with status {code}", "its own output may say why"
         if code is not None and code < 0:
-            how = f"was killed by {signal.Signals(-code).name}"
+            names = {s.value: s.name for s in signal.Signals}
+            how = f"was killed by {names.get(-code, f'signal {-code}')}"
             why = "num_workers=0 makes batches in this process, where a debugger sees them"
             if -code == getattr(signal, "SIGKILL", 0):
                 why = "the system does that where memory is short"

@@ -1,8 +1,9 @@
 """How a batch goes from a worker to the main process: pickled, its arrays in shared memory.
 
-A block is a file without a name, mapped by both: the system frees it with the last mapping, however
-the processes end. The worker makes the blocks and uses one again once nothing in the main process
-refers to the batch that was in it.
+A block is a file in memory, without a name, mapped by both: the system frees it with the last
+mapping, however the processes end. The worker makes the blocks and uses one again once nothing in
+the main process refers to the batch that was in it. Only Linux has such files: elsewhere all goes
+through the pipe.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import io
 import mmap
 import os
 import pickle
-import tempfile
 import weakref
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +25,6 @@ from pyframe.tensor import Tensor, from_numpy
 INLINE = 1 << 16  # bytes of arrays in a batch, up to which a copy through the pipe is faster
 ALIGN = 64
 SPARE = 3  # free blocks that a worker keeps besides those it fills ahead
-BY_FILE = os.name == "posix"  # elsewhere files can't be passed on, and all goes through the pipe
 
 
 class _Pickler(pickle.Pickler):
@@ -91,10 +90,10 @@ class Sender:
         total = sum(-(-a.nbytes // ALIGN) * ALIGN for a in arrays)
         parcel = Parcel(text.getvalue(), [], dropped=self.dropped)
         self.dropped = []
-        if not BY_FILE or total <= INLINE:
+        block, file = self._block(total) if total > INLINE else (-1, None)
+        if block < 0:
             parcel.arrays = [bytearray(a) for a in arrays]
             return parcel, None
-        block, file = self._block(total)
         parcel.block = block
         memory, at = self.blocks[block], 0
         if file is not None:
@@ -106,6 +105,7 @@ class Sender:
         return parcel, file
 
     def _block(self, total: int) -> tuple[int, Any]:
+        """A block that is large enough, -1 if there is none, and its file if it is new."""
         fits = [b for b in self.free if len(self.blocks[b]) >= total]
         if fits:
             block = min(fits, key=lambda b: len(self.blocks[b]))
@@ -113,8 +113,12 @@ class Sender:
             return block, None
         if self.free:  # all are too small: one goes, so that there are not more and more
             self._drop(self.free[0])
+        try:
+            file = open(os.memfd_create("pyframe-batch"), "r+b", buffering=0)  # noqa: SIM115
+        except (AttributeError, OSError):  # there is no such file
+            return -1, None
         size = 1 << (total - 1).bit_length()  # what is not written to takes no memory
-        file = _nameless(size)
+        file.truncate(size)
         self.made += 1
         self.blocks[self.made] = mmap.mmap(file.fileno(), size)
         return self.made, file
@@ -178,13 +182,3 @@ class Receiver:
 
 def _freed(freed: list[int], block: int, _: Any) -> None:
     freed.append(block)
-
-
-def _nameless(size: int) -> Any:
-    """A new file that has no name, or none for long."""
-    if hasattr(os, "memfd_create"):
-        file = open(os.memfd_create("pyframe-batch"), "r+b", buffering=0)  # noqa: SIM115
-    else:
-        file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
-    file.truncate(size)
-    return file

@@ -301,13 +301,26 @@ def test_attributes_that_may_be_set() -> None:
 
 
 def test_collate_names_the_field() -> None:
-    cases: list[tuple[Any, str]] = [
-        ([{"image": np.zeros((2, 3))}, {"image": np.zeros((2, 4))}], r"batch\['image'\], got \[2,"),
-        ([(1, pf.zeros(2)), (1, pf.zeros(2)), (1, pf.zeros(1))], r"batch\[1\], got \[2\] in s.* 2"),
-        ([{"a": [(0, [1])]}, {"a": [(0, [1, 2])]}], r"length of 1 .* at batch\['a'\]\[0\]\[1\]"),
+    cases: list[tuple[Any, type[Exception], str]] = [
+        (
+            [{"image": np.zeros((2, 3))}, {"image": np.zeros((2, 4))}],
+            RuntimeError,
+            r"got \[2, 3\] in sample 0 and \[2, 4\] in sample 1 at batch\['image'\];",
+        ),
+        (
+            [(1, pf.zeros(2)), (1, pf.zeros(2)), (1, pf.zeros(1))],
+            RuntimeError,
+            r"\[1\] in sample 2 at batch\[1\];",
+        ),
+        (
+            [{"a": [(0, [1])]}, {"a": [(0, [1, 2])]}],
+            RuntimeError,
+            r"lists .* got 1 in sample 0 and 2 in sample 1 at batch\['a'\]\[0\]\[1\];",
+        ),
+        ([{"a": 1, "b": (0, None)}], TypeError, r"found <class 'NoneType'> at batch\['b'\]\[1\];"),
     ]
-    for samples, message in cases:
-        with pytest.raises(RuntimeError, match=message):
+    for samples, kind, message in cases:
+        with pytest.raises(kind, match=message):
             pf.data.default_collate(samples)
 
 

@@ -96,15 +96,15 @@ def test_collate_makes_cpu_tensors(gpu: str) -> None:
 
 
 def test_collate_says_what_it_cannot_do() -> None:
-    with pytest.raises(TypeError, match="found <class 'object'>; pass DataLoader a collate_fn"):
+    with pytest.raises(
+        TypeError, match="found <class 'object'> at batch; pass DataLoader a collate_fn"
+    ):
         default_collate([object()])
     with pytest.raises(TypeError, match="found an array of <U1"):
         default_collate([np.array(["a"])])
-    with pytest.raises(
-        RuntimeError, match=r"equal size, got a length of 1 in sample 0 and of 2 in"
-    ):
+    with pytest.raises(RuntimeError, match=r"equal size, got 1 in sample 0 and 2 in sample 1"):
         default_collate([[1], [1, 2]])
-    with pytest.raises(RuntimeError, match=r"equal size at batch, got \[2\] in sample 0 and \[3\]"):
+    with pytest.raises(RuntimeError, match=r"equal size, got \[2\] in sample 0 and \[3\]"):
         default_collate([np.zeros(2), np.zeros(3)])
 
 
