@@ -450,6 +450,39 @@ def test_signatures(file: str, torch: Any) -> None:
         assert a._version == b._version, name
 
 
+MADE: dict[str, tuple[Any, ...]] = {
+    "Linear": (3, 2), "Bilinear": (2, 3, 2), "Conv1d": (2, 2, 1), "Conv2d": (2, 2, 1),
+    "Conv3d": (2, 2, 1), "ConvTranspose1d": (2, 2, 1), "ConvTranspose2d": (2, 2, 1),
+    "ConvTranspose3d": (2, 2, 1), "PReLU": (2,), "BatchNorm1d": (2,), "BatchNorm2d": (2,),
+    "BatchNorm3d": (2,), "SyncBatchNorm": (2,), "InstanceNorm1d": (2, 1e-5, 0.1, True, True),
+    "GroupNorm": (1, 2), "LayerNorm": (2,), "RMSNorm": (2,), "Embedding": (3, 2),
+    "EmbeddingBag": (3, 2), "AdaptiveLogSoftmaxWithLoss": (4, 4, [2], 2.0),
+    "LinearCrossEntropyLoss": (3, 2), "LazyLinear": (2,), "LazyConv1d": (2, 1),
+    "LazyConvTranspose2d": (2, 1), "LazyBatchNorm1d": (), "LazyInstanceNorm1d": (1e-5, 0.1, True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_where_and_of_what_a_layer_is_made(name: str, gpu: str, torch: Any) -> None:
+    for kind in ("float16", "float64"):
+        kw = {"dtype": getattr(pf, kind)}
+        ours = getattr(nn, name)(*MADE[name], **kw).state_dict(keep_vars=True)
+        theirs = getattr(torch.nn, name)(*MADE[name], dtype=getattr(torch, kind)).state_dict()
+        assert {k: v.dtype.name for k, v in ours.items()} == {
+            k: str(v.dtype).removeprefix("torch.") for k, v in theirs.items()
+        }
+    net = getattr(nn, name)(*MADE[name], device=gpu)
+    assert {x.device.type for x in (*net.parameters(), *net.buffers())} == {"gpu"}
+    with pytest.raises(TypeError, match=rf"{name}.*dtype|Linear.*dtype"):
+        getattr(nn, name)(*MADE[name], dtype="float32")
+
+
+def test_sizes_repeated() -> None:
+    utils = importlib.import_module("pyframe.nn.modules.utils")
+    assert (utils._single(1), utils._pair(2), utils._triple(3)) == ((1,), (2, 2), (3, 3, 3))
+    assert utils._quadruple([1, 2]) == utils._ntuple(7)((1, 2)) == (1, 2)
+
+
 # --- what changes in training
 
 

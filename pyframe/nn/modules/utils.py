@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 from pyframe.dtypes import of_argument
@@ -50,6 +51,15 @@ def each(layer: Module, what: str, v: Any, k: int, kind: Any = as_int) -> tuple[
         name = type(layer).__name__
         raise TypeError(f"{name}: {what} must be an int or {_COUNTS[k]}, got {v!r}")
     return tuple(kind(layer, what, n) for n in found)
+
+
+def _ntuple(n: int) -> Callable[[Any], tuple[Any, ...]]:
+    """A function that repeats one value n times and leaves many as they are."""
+    return lambda x: tuple(x) if hasattr(x, "__iter__") else (x,) * n
+
+
+# Layers of other packages import these from here
+_single, _pair, _triple, _quadruple = map(_ntuple, (1, 2, 3, 4))
 
 
 def add_parameters(
