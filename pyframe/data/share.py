@@ -38,8 +38,10 @@ class _Pickler(pickle.Pickler):
                 "DataLoader: a batch holds a tensor that others with requires_grad went into; such "
                 "a history can't leave the worker process: detach() it"
             )
+        if obj.is_cuda:
+            return NotImplemented
         array = obj.detach()._host()
-        if obj.is_cuda or dt.dtype.from_numpy(array.dtype) is not obj.dtype:
+        if dt.dtype.from_numpy(array.dtype) is not obj.dtype:  # bfloat16, which NumPy lacks
             return NotImplemented
         return _tensor, (np.ascontiguousarray(array).reshape(array.shape), obj.requires_grad)
 

@@ -363,10 +363,18 @@ def test_an_abandoned_loop(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 SCRIPT = """
-    import os, signal, threading
+    import os, signal, sys, threading
     from pyframe.data import DataLoader, Dataset, worker
 
-    worker.GRACE = 0.2
+    worker.GRACE, worker.LOOK = 0.2, 0.1
+
+    def kill():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def leave():
+        if os.fork() == 0:  # a process that has the pipes too, until it is told to go
+            os.close(1), os.close(2), os.read(int(sys.argv[1]), 1), os._exit(0)
+        kill()
 
     class Data(Dataset):
         def __getitem__(self, i):
@@ -389,20 +397,23 @@ SCRIPT = """
     ("method", "end", "status"),
     [
         ("fork", "pass", 0),
-        ("fork", "os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
-        ("spawn", "os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+        ("fork", "kill()", -signal.SIGKILL),
+        ("fork", "leave()", -signal.SIGKILL),
+        ("spawn", "kill()", -signal.SIGKILL),
         ("fork", "os.killpg(0, signal.SIGINT)", -signal.SIGINT),  # Ctrl-C
     ],
-    ids=["end", "killed", "killed-spawn", "interrupted"],
+    ids=["end", "killed", "killed-beside-another", "killed-spawn", "interrupted"],
 )
 def test_workers_end_with_the_program(tmp_path: Path, method: str, end: str, status: int) -> None:
     script = tmp_path / "script.py"
-    stuck = "SIGKILL" in end and method == "fork"
+    stuck = end == "kill()" and method == "fork"
+    reading, writing = os.pipe()
     workers = 2 if method == "fork" else 1  # those others start slowly
     values = {"method": method, "end": end, "stuck": stuck, "workers": workers}
     script.write_text(textwrap.dedent(SCRIPT).format(**values))
     program = subprocess.Popen(
-        [sys.executable, "-W", "error", script],
+        [sys.executable, "-W", "error", script, str(reading)],
+        pass_fds=[reading],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -411,6 +422,8 @@ def test_workers_end_with_the_program(tmp_path: Path, method: str, end: str, sta
     )
     # Workers have the same stdout: it ends when the last of them has.
     output, errors = program.communicate(timeout=60)
+    os.close(reading)
+    os.close(writing)
     assert (program.returncode, output) == (status, "")
     assert ("KeyboardInterrupt" in errors) == (status == -signal.SIGINT), errors
     assert errors.count("Traceback") == (status == -signal.SIGINT)
