@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from pyframe.data.collate import is_default
 from pyframe.data.dataset import get_batch, get_samples
 
@@ -70,7 +72,7 @@ class Fetching:
         """IndexError that names the sampler, if it gave an index beyond the data set."""
         n = len(self.dataset) if hasattr(type(self.dataset), "__len__") else None
         for i in indices:
-            if n is not None and isinstance(i, int) and not -n <= i < n:
+            if n is not None and isinstance(i, int | np.integer) and not -n <= i < n:
                 raise IndexError(
                     f"DataLoader: {self.sampler} gave index {i}, which is beyond the {n} samples "
                     f"of {type(self.dataset).__name__}"

@@ -328,8 +328,18 @@ def test_sampler_beyond_its_data() -> None:
     loader = pf.data.DataLoader(tensors(Ours), 2, sampler=pf.data.RandomSampler(range(9)))
     with pytest.raises(IndexError, match=r"RandomSampler gave index \d, .* 3 samples of TensorDat"):
         list(loader)
-    with pytest.raises(IndexError, match="^list index"):  # the data set's own
-        list(pf.data.DataLoader([0, 1], sampler=["0"]) and [[][0]])
+    with pytest.raises(IndexError, match="list gave index -3, .* 2 samples of list"):
+        list(pf.data.DataLoader([0, 1], None, sampler=[np.int64(-3)]))
+
+    class Own(pf.data.Dataset[int]):
+        def __getitem__(self, index: int) -> int:
+            raise IndexError("of its own")
+
+        def __len__(self) -> int:
+            return 3
+
+    with pytest.raises(IndexError, match="^of its own$"):
+        list(pf.data.DataLoader(Own(), 2))
 
 
 def test_a_stream_longer_than_declared() -> None:
