@@ -16,7 +16,8 @@ import pyframe as pf
 from pyframe import nn
 from pyframe.nn import functional as F
 from pyframe.nn.attention import SDPBackend, sdpa_kernel
-from tests.nn.test_rnn import alike, array, numbers, weighted
+from tests.graph.plans import bodies, plan, value
+from tests.nn.test_rnn import alike, array, numbers, recorder as recorder, weighted
 
 WIDTH, HEADS = 8, 2
 
@@ -113,6 +114,25 @@ def test_attention_start(torch: Any) -> None:
     for name in ("embed_dim", "num_heads", "head_dim", "kdim", "vdim", "batch_first", "dropout",
                  "add_zero_attn", "_qkv_same_embed_dim"):  # fmt: skip
         assert getattr(apart, name) == getattr(torch.nn.MultiheadAttention(64, 4, kdim=32), name)
+
+
+def test_attention_on_itself_is_projected_at_once(recorder: Any) -> None:
+    """One product forward, and backward one for the input and one for the weight."""
+    params = [value(recorder, *s) for s in ((24, 8), (24,), (8, 8), (8,))]
+    x = value(recorder, 4, 2, WIDTH)
+    for p in (x, *params):
+        p.requires_grad_()
+
+    def products(*outs: Any) -> int:
+        return bodies(plan(*outs)[0]).count("matmul")
+
+    w, b, w_out, b_out = params
+    out, _ = F.multi_head_attention_forward(
+        x, x, x, WIDTH, HEADS, w, b, None, None, False, 0.0, w_out, b_out, need_weights=False
+    )
+    assert products(out) == 4  # projections, scores, their values, the way out
+    out.square().sum().backward()
+    assert products(x.grad, *[p.grad for p in params]) == 4 + 8
 
 
 def test_dropout_of_attention() -> None:

@@ -806,6 +806,7 @@ def multi_head_attention_forward(
     See https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html.
     """
     batched = query.ndim == 3
+    alike = query is key is value and not use_separate_proj_weight
     _expect(
         query.ndim in (2, 3) and key.ndim == value.ndim == query.ndim,
         "multi_head_attention_forward: query, key and value must all be (T, N, E) or all (T, E), "
@@ -857,11 +858,15 @@ def multi_head_attention_forward(
         )
         assert in_proj_weight is not None
         projections = list(arrange.split(in_proj_weight, width))
-    biases = [None] * 3 if in_proj_bias is None else list(arrange.split(in_proj_bias, width))
-    q, k, v = [
-        linear(x, w, b)  # type: ignore[arg-type]
-        for x, w, b in zip((query, key, value), projections, biases, strict=True)
-    ]
+    if alike:  # one product
+        all_three = linear(query, in_proj_weight, in_proj_bias)  # type: ignore[arg-type]
+        q, k, v = arrange.split(all_three, width, -1)
+    else:
+        biases = [None] * 3 if in_proj_bias is None else list(arrange.split(in_proj_bias, width))
+        q, k, v = [
+            linear(x, w, b)  # type: ignore[arg-type]
+            for x, w, b in zip((query, key, value), projections, biases, strict=True)
+        ]
     _expect((bias_k is None) == (bias_v is None), "bias_k and bias_v go together, one is None")
     added = 0  # positions behind the source, which no mask forbids
     if bias_k is not None and bias_v is not None:
