@@ -212,6 +212,11 @@ class DataLoader(Generic[T_co]):
 
 
 def _check_workers(workers: Any, timeout: Any, ahead: Any, persistent: Any) -> None:
+    for name, n in (("num_workers", workers), ("prefetch_factor", 0 if ahead is None else ahead)):
+        if not hasattr(n, "__index__"):
+            raise TypeError(f"DataLoader: {name} must be an int, got {n!r}")
+    if not isinstance(timeout, int | float):
+        raise TypeError(f"DataLoader: timeout must be a number of seconds, got {timeout!r}")
     if workers < 0:
         raise ValueError(
             f"num_workers option should be non-negative, got {workers}; use num_workers=0 to "
