@@ -765,7 +765,7 @@ class Tensor:
 
     def __copy__(self) -> Tensor:
         """A leaf of the same memory."""
-        out, source = type(self).__new__(type(self)), self._alias()
+        out, source = Tensor.__new__(type(self)), self._alias()
         out._node, out._storage = source._node, source._storage
         out._steps, out._stamp = source._steps, source._stamp
         out._needs_grad = self.requires_grad
@@ -789,7 +789,7 @@ class Tensor:
                 source = memo[id(storage)] = whole.clone()
             for op, attrs in self._steps:
                 source = _op.apply(op, (source,), attrs)
-        out = type(self).__new__(type(self))
+        out = Tensor.__new__(type(self))
         out._node, out._storage = source._node, source._storage
         out._steps, out._stamp = source._steps, source._stamp
         out._needs_grad = bool(self._needs_grad)
@@ -899,7 +899,7 @@ def _rebuild(
     kind: Any, array: np.ndarray, device: str, needs_grad: bool, dtype: dt.dtype
 ) -> Tensor:
     source = upload(array, Device(device), dtype)
-    out = kind.__new__(kind)
+    out: Tensor = Tensor.__new__(kind)
     out._node, out._storage, out._needs_grad = source._node, source._storage, needs_grad
     return out
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from pyframe.devices import device as Device
 from pyframe.dtypes import dtype as DType
@@ -16,20 +16,25 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _hold(out: Tensor, data: Tensor | None) -> None:
-    """Let a new tensor be another handle on what `data` holds."""
+def _holding(cls: Any, data: Tensor | None, requires_grad: bool) -> Any:
+    """A new tensor of a class, another handle on what `data` holds."""
     if data is not None and not isinstance(data, Tensor):
-        raise TypeError(f"{type(out).__name__}: expected a Tensor, got {type(data).__name__}")
+        raise TypeError(f"{cls.__name__}: expected a Tensor, got {type(data).__name__}")
+    out = Tensor.__new__(cls)
     out.data = (zeros(0) if data is None else data).detach()
+    if requires_grad:
+        out.requires_grad_()
+    return out
 
 
 class Parameter(Tensor):
     """A tensor that a Module counts among its parameters; requires grad unless told not to."""
 
-    def __init__(self, data: Tensor | None = None, requires_grad: bool = True) -> None:
-        _hold(self, data)
-        if requires_grad:
-            self.requires_grad_()
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True) -> Self:
+        return _holding(cls, data, requires_grad)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """It is all there: subclasses may have more arguments, as PyTorch's."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         out = super().__deepcopy__(memo)
@@ -46,11 +51,13 @@ class Buffer(Tensor):
 
     persistent: bool
 
-    def __init__(self, data: Tensor | None = None, *, persistent: bool = True) -> None:
-        _hold(self, data)
-        self.persistent = persistent
-        if data is not None and data.requires_grad:
-            self.requires_grad_()
+    def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Self:
+        out = _holding(cls, data, getattr(data, "requires_grad", False))
+        out.persistent = persistent
+        return out
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """It is all there."""
 
 
 _NODE: Any = Tensor.__dict__["_node"]  # the slot itself
@@ -66,12 +73,9 @@ class UninitializedTensorMixin:
     __slots__ = ()
     cls_to_become: ClassVar[type[Tensor]]
     requires_grad: bool
-    requires_grad_: Any
 
-    def __init__(self, requires_grad: bool, device: Any, dtype: DType | None) -> None:
-        self.data = empty(0, device=device, dtype=dtype)
-        if requires_grad:
-            self.requires_grad_()
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """It is all there."""
 
     def materialize(
         self, shape: Any, device: Device | str | None = None, dtype: DType | None = None
@@ -193,10 +197,10 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
 
     cls_to_become = Parameter
 
-    def __init__(
-        self, requires_grad: bool = True, device: Any = None, dtype: DType | None = None
-    ) -> None:
-        UninitializedTensorMixin.__init__(self, requires_grad, device, dtype)
+    def __new__(
+        cls, requires_grad: bool = True, device: Any = None, dtype: DType | None = None
+    ) -> Self:
+        return _holding(cls, empty(0, device=device, dtype=dtype), requires_grad)
 
 
 class UninitializedBuffer(UninitializedTensorMixin, Buffer):
@@ -204,9 +208,10 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
 
     cls_to_become = Buffer
 
-    def __init__(
-        self, requires_grad: bool = False, device: Any = None, dtype: DType | None = None,
+    def __new__(
+        cls, requires_grad: bool = False, device: Any = None, dtype: DType | None = None,
         persistent: bool = True,
-    ) -> None:  # fmt: skip
-        UninitializedTensorMixin.__init__(self, requires_grad, device, dtype)
-        self.persistent = persistent
+    ) -> Self:  # fmt: skip
+        out = _holding(cls, empty(0, device=device, dtype=dtype), requires_grad)
+        out.persistent = persistent
+        return out

@@ -703,6 +703,28 @@ def copies_of_tensors(t: Any, n: Any) -> Any:
 
 
 @scenario
+def parameters_of_users(t: Any, n: Any) -> Any:
+    class Named(n.Parameter):  # type: ignore[misc]
+        def __new__(cls, data: Any, name: str, requires_grad: bool = True) -> Any:
+            self = super().__new__(cls, data, requires_grad)
+            self.tag = name
+            return self
+
+    class Late(n.Parameter):  # type: ignore[misc]
+        def __init__(self, data: Any, requires_grad: bool = True) -> None:
+            super().__init__()
+            self.note = data.shape
+
+    p, q = Named(t.ones(2), "w", requires_grad=False), Late(t.ones(3))
+    m = n.Module()
+    m.p, m.q = p, q
+    (m.q * 2).sum().backward()
+    m.double()
+    return [p, p.tag, q, q.note, type(m.p).__name__, m.p is p, q.grad, list(m.state_dict()),
+            type(p * 2).__name__]  # fmt: skip
+
+
+@scenario
 def old_states(t: Any, n: Any) -> Any:
     m = linear(t, n)
     state = m.__getstate__()
