@@ -322,10 +322,11 @@ def test_cifar_in_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     cifar(datasets.CIFAR100, monkeypatch, tmp_path)
     data = datasets.CIFAR100(tmp_path)
     samples = [data[i] for i in (2, 0)]
-    data.targets = np.array(data.targets)  # as users do who choose some of the samples
     monkeypatch.setattr(datasets.CIFAR100, "__getitem__", None)
-    x, y = data.__getbatch__([2, 0])
-    assert (y.tolist(), y.dtype) == ([label for _, label in samples], pf.int64)
+    for targets in (data.targets, np.array(data.targets), pf.tensor(data.targets)):
+        data.targets = targets  # users who choose some of the samples make arrays of them
+        x, y = data.__getbatch__([2, 0])
+        assert (y.tolist(), y.dtype) == ([label for _, label in samples], pf.int64)
     assert x.is_contiguous()
     np.testing.assert_array_equal(x.numpy(), np.stack([image.numpy() for image, _ in samples]))
 

@@ -97,9 +97,6 @@ class MNIST(ImagesInMemory):
     def _pixels(self, rows: Any) -> np.ndarray:
         return self.data.numpy()[rows][..., None, :, :]
 
-    def _labels(self) -> np.ndarray:
-        return self.targets.numpy()
-
     @property
     def _names(self) -> list[str]:
         """The files of this split's images and labels, without .gz."""

@@ -111,11 +111,14 @@ class ImagesInMemory(VisionDataset):
         """The images of one row or some: uint8 (..., C, H, W)."""
         raise NotImplementedError
 
-    def _labels(self) -> np.ndarray:
-        """All labels: int64 (N,)."""
+    def _labels(self, rows: np.ndarray) -> np.ndarray:
+        """The labels of some rows: int64 (N,)."""
         targets = self.targets
-        found = targets.numpy() if isinstance(targets, Tensor) else np.asarray(targets)
-        return found.astype(np.int64, copy=False)
+        if isinstance(targets, Tensor):
+            targets = targets.numpy()
+        if isinstance(targets, np.ndarray):
+            return targets[rows].astype(np.int64, copy=False)
+        return np.array([targets[i] for i in rows], np.int64)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         return self._transformed(scaled(self._pixels(index)), int(self.targets[index]))
@@ -124,7 +127,7 @@ class ImagesInMemory(VisionDataset):
         if self.transform is not None or self.target_transform is not None:
             return NotImplemented
         rows = np.asarray(indices, np.int64)
-        return [scaled(self._pixels(rows)), from_numpy(self._labels()[rows])]
+        return [scaled(self._pixels(rows)), from_numpy(self._labels(rows))]
 
     def __len__(self) -> int:
         return len(self.data)
