@@ -10,13 +10,15 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+
 from pyframe import dtypes as dt
 from pyframe.nn.functional.resample import pad
 from pyframe.ops import movement as mv
 from pyframe.ops.creation import arange, empty_like
 from pyframe.ops.index import index_select
 from pyframe.ops.sort import sort
-from pyframe.tensor import Tensor, as_tensor
+from pyframe.tensor import Tensor, as_tensor, from_numpy
 
 __all__ = [
     "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence",
@@ -236,14 +238,17 @@ def pad_sequence(
         raise RuntimeError(
             f"pad_sequence: padding_side should be either 'right' or 'left', got '{padding_side}'"
         )
-    total = max(x.shape[0] for x in xs)
-    left = padding_side == "left"
-    padded = []
-    for x in xs:
-        more = total - x.shape[0]
-        sides = [0, 0] * (x.ndim - 1) + ([more, 0] if left else [0, more])
-        padded.append(pad(x, sides, value=padding_value) if more else x)
-    return mv.stack(padded, 0 if batch_first else 1)
+    # all rows one after the other, a row of padding behind them, and which row goes where
+    lengths = np.array([x.shape[0] for x in xs])[:, None]
+    place = np.arange(lengths.max())
+    if padding_side == "left":
+        place = place + lengths - lengths.max()
+    rows = np.where((place >= 0) & (place < lengths), place + lengths.cumsum()[:, None] - lengths,
+                    lengths.sum())  # fmt: skip
+    padding = xs[0].new_full((1, *xs[0].shape[1:]), padding_value)
+    flat = mv.cat([*xs, padding])
+    index = from_numpy(rows if batch_first else np.ascontiguousarray(rows.T)).to(flat.device)
+    return flat[index]
 
 
 def unpad_sequence(
