@@ -149,9 +149,9 @@ def test_dropout_of_attention() -> None:
 
 
 def options() -> list[dict[str, Any]]:
-    """Each option by itself and some together, as arguments of a layer."""
+    """Arguments of a layer: each option is in one of them."""
     return [
-        {}, {"norm_first": True}, {"bias": False}, {"batch_first": True, "activation": "gelu"},
+        {}, {"batch_first": True, "activation": "gelu"},
         {"layer_norm_eps": 0.1, "norm_first": True, "batch_first": True, "bias": False},
     ]  # fmt: skip
 
