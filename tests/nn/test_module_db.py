@@ -160,6 +160,7 @@ class Case:
 
     def __init__(self, name: str, given: Any, training: bool, torch: Any, device: str) -> None:
         self.torch, self.device = torch, device
+        self.weights: dict[Any, Any] = {}  # of the results, in what gradients are taken of
         made, called = given.constructor_input, given.forward_input
         self.theirs = database()[name].module_cls(*made.args, **made.kwargs).float()
         put = functools.partial(ours_of, torch=torch)
@@ -214,9 +215,11 @@ class Case:
         parts = []
         for i, x in enumerate(leaves(out)):
             if getattr(x, "requires_grad", False):
-                w = np.random.default_rng(i).standard_normal(tuple(x.shape)).astype(np.float32)
                 lib = pf if isinstance(x, pf.Tensor) else self.torch
-                parts.append((x * lib.from_numpy(w).to(x.device)).sum())
+                if (lib, i) not in self.weights:
+                    w = np.random.default_rng(i).standard_normal(tuple(x.shape))
+                    self.weights[lib, i] = lib.from_numpy(w.astype(np.float32)).to(x.device)
+                parts.append((x * self.weights[lib, i]).sum())
         if parts:
             sum(parts).backward()
 
@@ -284,14 +287,29 @@ def test_entry_on_gpu(name: str, torch: Any, gpu: str) -> None:
         Case(name, cases(name, torch, True)[0], True, torch, gpu).compare()
 
 
+COMPILED_ON_GPU = """
+    nn.Conv2d nn.ConvTranspose1d nn.MaxPool2d nn.LPPool1d nn.InstanceNorm1d nn.GroupNorm nn.PReLU
+    nn.CrossEntropyLoss nn.CosineEmbeddingLoss nn.Embedding nn.CircularPad2d nn.LazyConv1d
+""".split()  # one of a family
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_entry_compiled(name: str, torch: Any) -> None:
+    check_compiled(name, torch, "cpu")
+
+
+@pytest.mark.parametrize("name", COMPILED_ON_GPU)
+def test_entry_compiled_on_gpu(name: str, torch: Any, gpu: str) -> None:
+    check_compiled(name, torch, gpu)
+
+
+def check_compiled(name: str, torch: Any, device: str) -> None:
     """Three steps, one captured and two replayed, do what three steps of PyTorch do."""
     with warnings.catch_warnings():
         quietly(name)
-        case = Case(name, cases(name, torch, True)[0], True, torch, "cpu")
+        case = Case(name, cases(name, torch, True)[0], True, torch, device)
         ours, inputs = case.ours, case.fresh(case.ours)
-        case.run(ours), case.run(case.theirs)  # a lazy module is one no more
+        case.compare()  # a lazy module is one no more
 
         @pf.compile
         def step(inputs: Any) -> Any:
