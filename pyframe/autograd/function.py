@@ -76,7 +76,7 @@ class BackwardCFunction(GradNode, FunctionCtx):
 
     @property
     def replays(self) -> bool:  # type: ignore[override]
-        return self._forward_cls.replays
+        return self._forward_cls._replays
 
     def __init__(self, args: tuple[Any, ...]) -> None:
         self.op = _Named(self._forward_cls.__name__)
@@ -265,7 +265,7 @@ class Function:
     _backward_cls: type[BackwardCFunction]
     generate_vmap_rule = False
     # whether forward sets on ctx, besides what it saves, nothing but what is the same in each call
-    replays = False
+    _replays = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(

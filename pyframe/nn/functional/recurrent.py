@@ -235,7 +235,7 @@ class _Walk(Function):
     """`_walk` with its gradient. What it keeps for backward are arguments and results, so that the
     gradient has a gradient too."""
 
-    replays = True
+    _replays = True
 
     @staticmethod
     def forward(ctx: Any, cell: _Cell, steps: _Steps, *tensors: Any) -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyframe.nn import functional as F, init as _init
 from pyframe.nn.modules.module import Module
+from pyframe.nn.modules.multihead import MultiheadAttention as MultiheadAttention  # PyTorch's place
 from pyframe.nn.modules.utils import check_sizes, shown
 from pyframe.nn.parameter import Parameter
 from pyframe.ops.creation import empty
