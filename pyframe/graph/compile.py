@@ -240,8 +240,7 @@ class _Replay:
             if k is None and id(x._storage) in capture.constants:
                 return lambda call: x  # which is the same in each call
             if k is None:
-                ref = weakref.ref(x)
-                return lambda call: ref()
+                return _outer(x)
             return _made(k, x._steps, number.get(id(x._grad_fn), _freed(x._grad_fn)))
 
         self.result, *made = [p(source) for p in pictures]
@@ -423,6 +422,21 @@ def _given(x: Tensor, args: list[Tensor]) -> _Make:
     def make(call: _Call) -> Tensor:
         a = call.args[i]
         return _cut(a if tracked else a._alias(), steps[len(a._steps) :])
+
+    return make
+
+
+def _outer(x: Tensor) -> _Make:
+    """A tensor from outside; where it was a handle of the run alone, another one on its memory."""
+    ref, memory, steps = weakref.ref(x), weakref.ref(x._storage), x._steps
+
+    def make(call: _Call) -> Tensor | None:
+        found, storage = ref(), memory()
+        if found is None and storage is not None:
+            found = _op.new(storage.node)
+            found._storage = storage
+            return _cut(found, steps)
+        return found
 
     return make
 

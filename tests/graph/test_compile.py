@@ -834,3 +834,20 @@ def test_an_interrupt_after_a_captured_run(device: str, monkeypatch: pytest.Monk
     total.copy_(x)
     assert step(x).tolist() == [2, 2, 2]
     assert total.tolist() == [4, 4, 4]
+
+
+def test_a_view_of_a_weight_that_the_backward_pass_of_a_result_needs(device: str) -> None:
+    """The handle that the run made of it is gone; the weight changes between the calls."""
+    weight = pf.tensor([1.0, 2.0], device=device, requires_grad=True)
+    scale = pf.tensor([3.0, 5.0], device=device, requires_grad=True)
+    f = pf.compile(lambda x: x * weight.reshape(2, 1) * scale.reshape(2, 1))
+    x = pf.ones(2, 3, device=device, requires_grad=True)
+    for _ in range(3):
+        x.grad = weight.grad = None
+        f(x).sum().backward()
+        assert x.grad[:, 0].tolist() == (weight * scale).tolist()
+        assert weight.grad.tolist() == (3 * scale).tolist()
+        with pf.no_grad():
+            weight.add_(1)
+            scale.mul_(2)
+    assert f.replayed == 2

@@ -301,6 +301,26 @@ def test_on_the_gpu_and_compiled(gpu: str) -> None:
         np.testing.assert_allclose(compiled(x.to(gpu)).detach().cpu().numpy(), expected, atol=1e-3)
 
 
+@pytest.mark.parametrize("family", ["resnet", "vit"])
+def test_compiled_in_training(family: str) -> None:
+    """What a compiled net gives has a backward pass: that of its weights as they are now."""
+    nets = [small(models, nn)[family][0]() for _ in range(2)]
+    nets[1].load_state_dict(nets[0].state_dict())
+    compiled = pf.compile(nets[1])
+    for _ in range(3):
+        x = pf.rand(2, 3, 16, 16)
+        for net, call in zip(nets, (nets[0], compiled), strict=True):
+            net.zero_grad()
+            call(x).square().sum().backward()
+            with pf.no_grad():
+                for p in net.parameters():
+                    p.sub_(1e-2 * p.grad / (1 + p.grad.abs().max()))
+        for a, b in zip(*(net.parameters() for net in nets), strict=True):
+            scale = max(1.0, a.grad.abs().max().item())
+            np.testing.assert_allclose(a.grad.numpy(), b.grad.numpy(), atol=1e-3 * scale)
+    assert compiled.replayed
+
+
 def in_torch(file: str) -> dict[str, Any]:
     """What a file of pyframe's own models defines, with PyTorch in the place of pyframe."""
     source = (Path(models.__file__).parent / file).read_text()
