@@ -11,6 +11,7 @@ import pytest
 
 import pyframe as pf
 from pyframe import dtypes
+from pyframe.ops import movement
 
 DTYPES = "float32 float64 float16 int64 int32 int16 int8 uint8 bool".split()
 
@@ -109,6 +110,26 @@ def test_printing_shows_device_and_history(device: str) -> None:
     assert "grad_fn=<MulBackward0>" in shown
     assert ("device='gpu'" in shown) == (device == "gpu")
     assert "..." in repr(pf.ones(2000, device=device))
+
+
+@pytest.mark.parametrize("join", [pf.cat, pf.stack])
+def test_many_tensors_are_joined(join: Any, device: str) -> None:
+    rows = [pf.full((2, 3), float(i), device=device, requires_grad=True) for i in range(150)]
+    whole = join(rows, 1)
+    parts = [r.detach().cpu().numpy() for r in rows]
+    assert np.array_equal(whole.detach().cpu().numpy(), getattr(np, {pf.cat: "concatenate",
+                          pf.stack: "stack"}[join])(parts, 1))  # fmt: skip
+    weights = pf.arange(float(whole.numel()), device=device).reshape(whole.shape)
+    (whole * weights).sum().backward()
+    wanted = weights.cpu().numpy().reshape(2, 150, 3)[:, 149]
+    assert np.array_equal(rows[149].grad.cpu().numpy(), wanted)
+
+
+def test_many_tensors_need_no_op_of_their_number() -> None:
+    before = movement._cat_op.cache_info().currsize
+    for n in (1000, 1001, 1002):
+        pf.cat([pf.ones(1)] * n)
+    assert movement._cat_op.cache_info().currsize - before <= 8
 
 
 def test_reading(device: str) -> None:

@@ -580,6 +580,9 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     )  # of one size 1 less: a view always
 
 
+_MOST = 64  # tensors that one op joins: it has a gradient for each, and a kernel few buffers
+
+
 @functools.cache
 def _cat_op(n: int) -> Op:
     """n tensors after one another along `dim`, from `starts` on; stacked if those are ()."""
@@ -681,6 +684,8 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
     kept = [x.to(common) for x in kept]
     if len(kept) == 1:
         return kept[0].clone()
+    if len(kept) > _MOST:
+        return cat([cat(kept[i : i + _MOST], d) for i in range(0, len(kept), _MOST)], d)
     starts = (0, *itertools.accumulate([x._node.shape[d] for x in kept]))
     return apply(_cat_op(len(kept)), tuple(kept), (d, starts))
 
@@ -699,7 +704,10 @@ def stack(tensors: Any, dim: int = 0) -> Tensor:
                 f"{list(x.shape)} at entry {i}"
             )
     d = normalize_dim(dim, len(shape) + 1)
-    return apply(_cat_op(len(xs)), tuple(_promoted(xs)), (d, ()))
+    xs = _promoted(xs)
+    if len(xs) > _MOST:
+        return cat([stack(xs[i : i + _MOST], d) for i in range(0, len(xs), _MOST)], d)
+    return apply(_cat_op(len(xs)), tuple(xs), (d, ()))
 
 
 def repeat(input: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
