@@ -56,3 +56,42 @@ def test_digits_learns_in_one_epoch(digits: dict[str, Any], tmp_path: Path) -> N
     model.load(tmp_path / "digits.safetensors")
     _, test = digits["load_data"]()
     assert model.evaluate(test)["accuracy"] * 100 == pytest.approx(percent, abs=0.05)
+
+
+def run_example(folder: Path, name: str, *arguments: str, device: str = "cpu") -> str:
+    env = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), "--device", device, *arguments], cwd=folder, env=env,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def losses(said: str) -> list[float]:
+    return [float(line.rpartition("loss ")[2]) for line in said.splitlines() if "loss " in line]
+
+
+def test_gpt_writes(tmp_path: Path) -> None:
+    said = run_example(tmp_path, "gpt.py", "--steps", "12", "--characters", "40")
+    assert losses(said)[-1] < 3.5  # it begins at 4.2, with 65 characters
+    written = said.partition("step 12: ")[2].partition("\n")[2]
+    assert len(written) == 42  # the first line's end and print's
+
+
+def test_names_are_invented(tmp_path: Path) -> None:
+    said = run_example(tmp_path, "names.py", "--steps", "25")
+    assert losses(said)[-1] < 3  # it begins at 3.3, with 27 letters
+    names = said.splitlines()[-20:]
+    assert all(name.split("  ")[0].isalpha() or not name for name in names), names
+
+
+def test_vae_draws(tmp_path: Path) -> None:
+    said = run_example(tmp_path, "vae.py", "--epochs", "2", "--images", "1280")
+    assert losses(said)[1] < losses(said)[0] < 600
+    assert (tmp_path / "vae.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_resnet_learns(tmp_path: Path) -> None:
+    said = run_example(tmp_path, "resnet.py", "--epochs", "2", "--images", "640")
+    assert float(said.splitlines()[-1].partition("%")[0]) > 15

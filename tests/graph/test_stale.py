@@ -182,9 +182,8 @@ def test_fit(device: str, name: str) -> None:
         np.testing.assert_allclose(b, a, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)
-def test_the_examples(path: Path) -> None:
-    example = runpy.run_path(str(path))
+def test_the_example_that_uses_model() -> None:
+    example = runpy.run_path(str(EXAMPLES / "digits.py"))
     train, _ = example["load_data"]()
     data = train.images[:96], train.labels[:96]
 
