@@ -52,7 +52,7 @@ class Adafactor(Optimizer):
         shrink = 1 - lr * decay if nonzero(decay) else None
         for t, together in self._steps(params):
             rest = t ** group["beta2_decay"]
-            keep, rate = 1 - rest, t.rsqrt().clamp(max=lr)
+            rate = t.rsqrt().clamp(max=lr)
             for p, g, own in self._each(group, together):
                 if p.is_complex() or own.of.is_complex():
                     raise RuntimeError("Adafactor does not support complex parameters")
@@ -60,7 +60,7 @@ class Adafactor(Optimizer):
                 alpha = _rms(p).clamp(min=least) * rate
                 if shrink is not None:
                     p.mul_(shrink)
-                u = g * _variance(own, g, eps, keep, rest).clamp(min=eps * eps).rsqrt()
+                u = g * _variance(own, g, eps, rest).clamp(min=eps * eps).rsqrt()
                 p.sub_(u * (alpha / (_rms(u) / d).clamp(min=1)))
 
 
@@ -72,14 +72,14 @@ def _like(x: Tensor, of: Tensor) -> Tensor:
     return pf.zeros(x.shape, dtype=of.dtype, device=of.device)
 
 
-def _variance(own: State, g: Tensor, eps: Any, keep: Tensor, rest: Tensor) -> Tensor:
+def _variance(own: State, g: Tensor, eps: Any, rest: Tensor) -> Tensor:
     """The mean square of the gradient, of a matrix from those of its rows and columns."""
     squared = g * g
     if g.ndim < 2:
-        return own.average("variance", squared, keep, rest)
+        return own.follow("variance", squared, rest)
     for name, dim in (("row_var", -1), ("col_var", -2)):
         mean = squared.mean(dim, keepdim=True)
         own.get(name, functools.partial(_like, mean))
-        own.average(name, mean, keep, rest)
+        own.follow(name, mean, rest)
     rows, columns = own.zeros("row_var"), own.zeros("col_var")
     return rows * columns / rows.mean(-2, keepdim=True).clamp(min=eps)

@@ -57,7 +57,7 @@ class Muon(Optimizer):
         for p, g, own in self._each(group, params):
             if own.of.is_complex():
                 raise RuntimeError("Muon does not support complex parameters")
-            b = own.average("momentum_buffer", g, momentum, rest)
+            b = own.follow("momentum_buffer", g, rest)
             u = _orthogonal(g * rest + b * momentum if group["nesterov"] else b, *numbers)
             n, m = p.shape
             ratio = 0.2 * math.sqrt(max(n, m)) if adamw else math.sqrt(max(1, n / m))

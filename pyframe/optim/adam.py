@@ -61,8 +61,8 @@ class Adam(Optimizer):
             c = one_minus_power(b2, t).sqrt()
             rate, eps_c = c / one_minus_power(b1, t) * lr, c * eps
             for p, g, own in self._each(group, together):
-                m = own.average("exp_avg", g, b1, rest1)
-                v = own.average("exp_avg_sq", g * g, b2, rest2)
+                m = own.follow("exp_avg", g, rest1)
+                v = own.sum_up("exp_avg_sq", g * g, b2, rest2)
                 if amsgrad:
                     v = own.put("max_exp_avg_sq", pf.maximum(own.zeros("max_exp_avg_sq"), v))
                 p.sub_(m / (v.sqrt() + eps_c) * rate)

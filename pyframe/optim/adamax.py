@@ -40,6 +40,6 @@ class Adamax(Optimizer):
         for t, together in self._steps(params):
             rate = lr / one_minus_power(b1, t)
             for p, g, own in self._each(group, together):
-                m = own.average("exp_avg", g, b1, rest1)
+                m = own.follow("exp_avg", g, rest1)
                 u = own.put("exp_inf", pf.maximum(own.zeros("exp_inf") * b2, g.abs() + eps))
                 p.sub_(m / u * rate)

@@ -48,6 +48,6 @@ class NAdam(Optimizer):
             of_g, of_m = (1 - mu) / (1 - product) * lr, after / (1 - product * after) * lr
             correction = one_minus_power(b2, t)
             for p, g, own in self._each(group, together):
-                m = own.average("exp_avg", g, b1, rest1)
-                v = own.average("exp_avg_sq", g * g, b2, rest2)
+                m = own.follow("exp_avg", g, rest1)
+                v = own.sum_up("exp_avg_sq", g * g, b2, rest2)
                 p.sub_((g * of_g + m * of_m) / ((v / correction).sqrt() + eps))

@@ -161,8 +161,16 @@ class State:
             return value
         return self.zeros(name).copy_(value)
 
-    def average(self, name: str, x: Tensor, keep: Any, rest: Any = None) -> Tensor:
-        """An entry that follows `x`: keep * entry + rest * x, or + x alone."""
+    def follow(self, name: str, x: Tensor, rest: Any) -> Tensor:
+        """An entry that follows `x`: entry + rest * (x - entry)."""
+        old = self._entries.get(name)
+        if old is None or self._complex:
+            old = self.zeros(name)
+        step = (x - old) * rest
+        return self.put(name, old + step) if self._rebinds else old.add_(step)
+
+    def sum_up(self, name: str, x: Tensor, keep: Any, rest: Any = None) -> Tensor:
+        """An entry that sums up `x`: keep * entry + rest * x, or + x alone."""
         old = self._entries.get(name)
         if old is None or self._complex:
             old = self.zeros(name)
@@ -402,8 +410,9 @@ class Optimizer:
         shrink = None
         if decays and group.get("decoupled_weight_decay"):
             shrink = 1 - scalar(group["lr"]) * decay
+        states, making = self.state, self._making
         for p in params:
-            state = State(self.state[p], p, self._making, rebinds)
+            state = State(states[p], p, making, rebinds)
             g = p.grad
             assert g is not None
             if state._complex:

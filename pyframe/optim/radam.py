@@ -50,8 +50,8 @@ class RAdam(Optimizer):
             plain = lr / one_minus_power(b1, t)
             rate = plain * r * one_minus_power(b2, t).sqrt()
             for p, g, own in self._each(group, together):
-                m = own.average("exp_avg", g, b1, rest1)
-                v = own.average("exp_avg_sq", g * g, b2, rest2)
+                m = own.follow("exp_avg", g, rest1)
+                v = own.sum_up("exp_avg_sq", g * g, b2, rest2)
                 p.sub_(m * pf.where(trusted, rate / (v.sqrt() + eps), plain))
 
 

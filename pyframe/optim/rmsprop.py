@@ -38,11 +38,11 @@ class RMSprop(Optimizer):
         lr, rest, moves, centered = scalar(lr), 1 - alpha, nonzero(momentum), group["centered"]
         for _, together in self._steps(params):
             for p, g, own in self._each(group, together):
-                v = own.average("square_avg", g * g, alpha, rest)
+                v = own.sum_up("square_avg", g * g, alpha, rest)
                 if centered:
-                    mean = own.average("grad_avg", g, alpha, rest)
+                    mean = own.follow("grad_avg", g, rest)
                     v = v - mean * mean
                 b = g / (v.sqrt() + eps)
                 if moves:
-                    b = own.average("momentum_buffer", b, momentum)
+                    b = own.sum_up("momentum_buffer", b, momentum)
                 p.sub_(b * lr)

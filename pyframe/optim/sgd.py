@@ -52,6 +52,6 @@ class SGD(Optimizer):
                     # the first is not damped, and nobody differentiates for it
                     v = own.put("momentum_buffer", g.detach().clone())
                 else:
-                    v = own.average("momentum_buffer", g, momentum, undamped if dampens else None)
+                    v = own.sum_up("momentum_buffer", g, momentum, undamped if dampens else None)
                 g = g + v * momentum if nesterov else v
             p.sub_(g * lr)
