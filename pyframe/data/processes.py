@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import multiprocessing
 import os
 import pickle
 import signal
+import threading
 import time
 import warnings
 import weakref
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import Any
@@ -73,7 +75,7 @@ class ProcessIterator(LoaderIterator):
         args = theirs, fetching, init, self.seed, i, workers, self.ahead
         process = context.Process(target=work, args=args, daemon=True)
         ends.add(ours)
-        with theirs, warnings.catch_warnings():
+        with theirs, _uninterrupted(), warnings.catch_warnings():
             # Python 3.12 warns of locks that threads hold while they fork; pyframe's are freed.
             warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)
             try:
@@ -87,7 +89,7 @@ class ProcessIterator(LoaderIterator):
                     "one, or num_workers=0"
                 )
                 raise
-        self.workers.append(Worker(i, process, ours, Receiver(ours)))
+            self.workers.append(Worker(i, process, ours, Receiver(ours)))
 
     def again(self, loader: Any) -> None:
         """Begin another epoch with the same workers; what is left of the last is not waited for."""
@@ -126,10 +128,9 @@ class ProcessIterator(LoaderIterator):
 
     def _send(self, w: Worker, *index: Any) -> None:
         task = self.next, w.box.take_freed(), index
-        try:
-            w.conn.send_bytes(pickle.dumps((self.first, task), 5))
-        except OSError:
-            self._died(w)
+        message = pickle.dumps((self.first, task), 5)
+        with contextlib.suppress(OSError):  # a worker that died is reported in its turn
+            w.conn.send_bytes(message)
 
     def _next(self) -> Any:
         try:
@@ -207,6 +208,23 @@ class ProcessIterator(LoaderIterator):
             if -code == getattr(signal, "SIGKILL", 0):
                 why = "the system does that where memory is short"
         raise RuntimeError(f"DataLoader: worker process {w.id} (pid {pid}) {how}; {why}")
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """An interrupt waits for the end of this: it would leave a process that nobody knows of."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    held: list[Any] = []
+    signal.signal(signal.SIGINT, lambda *args: held.append(args))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if held:
+            before(*held[0])
 
 
 def _shut_down(workers: Iterable[Worker], owner: int) -> None:

@@ -25,6 +25,7 @@ from pyframe.tensor import Tensor, from_numpy
 INLINE = 1 << 16  # bytes of arrays in a batch, up to which a copy through the pipe is faster
 ALIGN = 64
 SPARE = 3  # free blocks that a worker keeps besides those it fills ahead
+MOST = 64  # blocks of a worker: each is an open file, of which a process may not have many
 
 
 class _Pickler(pickle.Pickler):
@@ -107,7 +108,7 @@ class Sender:
         return parcel, file
 
     def _block(self, total: int) -> tuple[int, Any]:
-        """A block that is large enough, -1 if there is none, and its file if it is new."""
+        """A block that is large enough, -1 if there can be none, and its file if it is new."""
         fits = [b for b in self.free if len(self.blocks[b]) >= total]
         if fits:
             block = min(fits, key=lambda b: len(self.blocks[b]))
@@ -115,6 +116,8 @@ class Sender:
             return block, None
         if self.free:  # all are too small: one goes, so that there are not more and more
             self._drop(self.free[0])
+        if len(self.blocks) >= MOST:
+            return -1, None
         try:
             file = open(os.memfd_create("pyframe-batch"), "r+b", buffering=0)  # noqa: SIM115
         except (AttributeError, OSError):  # there is no such file

@@ -27,6 +27,7 @@ from pyframe.data import (
     TensorDataset,
     dataloader,
     get_worker_info,
+    share,
     worker as of_worker,
 )
 from pyframe.data.worker import seed
@@ -132,6 +133,15 @@ def test_blocks_are_used_again() -> None:
             made |= set(loader._iterator.workers[0].box.blocks)
             del batch
     assert len(made) < 10, "of 36 batches"
+
+
+def test_blocks_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share, "MOST", 2)
+    data = Images(20, (3, 80, 80))
+    loader = DataLoader(data, 2, num_workers=1, persistent_workers=True)
+    kept = list(loader)
+    assert len(loader._iterator.workers[0].box.blocks) == (2 if maps() else 0)
+    assert plain(kept) == plain(list(DataLoader(data, 2)))
 
 
 def test_epochs_with_workers_that_persist() -> None:
@@ -360,6 +370,20 @@ def test_an_abandoned_loop(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
             loop()
     else:
         loop()
+
+
+def test_an_interrupt_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = multiprocessing.process.BaseProcess.start
+
+    def start(process: Any) -> None:
+        real(process)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(multiprocessing.process.BaseProcess, "start", start)
+    with pytest.raises(KeyboardInterrupt):
+        iter(DataLoader(range(4), num_workers=2))
+    assert not multiprocessing.active_children()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 SCRIPT = """
