@@ -218,18 +218,18 @@ class LinearCrossEntropyOptions:
     acc_dtype: dt.dtype | None = None
 
     def __post_init__(self) -> None:
-        chunks, method = self.batch_chunk_size, self.chunking_method
-        known = method in (None, "auto", "aspect_ratio")
-        for what, value, fits, expected in (
-            ("acc_policy", self.acc_policy, self.acc_policy in _POLICIES, f"one of {_POLICIES}"),
-            ("chunking_method", method, known or re.fullmatch(r"aspect_ratio:0*[1-9]\d*", str(method)),
+        chunks, method = self.batch_chunk_size, str(self.chunking_method)
+        for what, fits, expected in (
+            ("acc_policy", self.acc_policy in _POLICIES, f"one of {_POLICIES}"),
+            ("chunking_method", re.fullmatch(r"None|auto|aspect_ratio(:0*[1-9]\d*)?", method),
              "'auto', 'aspect_ratio', 'aspect_ratio:N' or None"),
-            ("batch_chunk_size", chunks, chunks is None or (isinstance(chunks, int) and chunks > 0),
+            ("batch_chunk_size", chunks is None or (isinstance(chunks, int) and chunks > 0),
              "a positive int or None"),
         ):  # fmt: skip
             if not fits:
                 raise ValueError(
-                    f"LinearCrossEntropyOptions: invalid {what} {value!r}, expected {expected}"
+                    f"LinearCrossEntropyOptions: invalid {what} {getattr(self, what)!r}, expected "
+                    f"{expected}"
                 )
 
 
