@@ -284,7 +284,7 @@ def test_packed_on_gpu(gpu: str, torch: Any) -> None:
 
 # --- what a step costs on a GPU: dispatches of (forward, forward and backward), whatever the size
 
-# where a kernel binds 8 buffers, the fewest that WebGPU has: with 32 a step of LSTM takes 2 and 3.3
+# where a kernel binds 8 buffers, the fewest that WebGPU has; with 10 a step of LSTM takes 2.2 and 4
 PER_STEP = {"RNN": (1.2, 2.5), "GRU": (2.2, 3.4), "LSTM": (2.5, 5.0)}
 
 

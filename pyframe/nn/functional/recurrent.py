@@ -1,9 +1,9 @@
 """Recurrent networks and their cells: torch's lstm, gru, rnn_tanh, rnn_relu and *_cell.
 
 The products with the inputs of all steps are one product, outside the loop; a step is a product
-with the state and elementwise ops. Backward walks the steps the other way: what their gradients are
-multiplied with is computed for all of them at once before, the gradients of weights are one product
-over all of them behind.
+with the state and elementwise ops: 1 dispatch of a GPU (RNN) or 2, whatever the size. Backward
+walks the steps the other way: what their gradients are multiplied with is computed for all of them
+at once before, the gradients of weights are one product over all of them behind.
 
 Rows lie as in a PackedSequence, step by step: (T * B, …) where all sequences are as long.
 """
