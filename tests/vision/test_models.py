@@ -252,7 +252,7 @@ def test_numbers_of_large_classifiers(
     close(ours.eval()(pf.from_numpy(x.numpy())), theirs.eval()(x))
 
 
-@pytest.mark.parametrize("family", ["densenet", "mobilenet v2", "convnext"])
+@pytest.mark.parametrize("family", ["densenet", "efficientnet", "convnext"])
 def test_a_step_of_training(family: str, torch: Any, torchvision: Any, undrawn: None) -> None:
     """In float64: norms over few numbers make much of rounding."""
     theirs, ours, shape = little(family, torch, torchvision)
