@@ -121,14 +121,13 @@ class ProcessIterator(LoaderIterator):
             return
         if to is None:
             to = next(w for w in self.turns if w in self.active)
-        self._send(to, index)
+        self._send(to, pickle.dumps(index, 5))
         to.tasks += 1
         self.next += 1
         self.due.append(to)
 
-    def _send(self, w: Worker, *index: Any) -> None:
-        task = self.next, w.box.take_freed(), index
-        message = pickle.dumps((self.first, task), 5)
+    def _send(self, w: Worker, index: bytes | None = None) -> None:
+        message = pickle.dumps((self.first, self.next, w.box.take_freed(), index), 5)
         with contextlib.suppress(OSError):  # a worker that died is reported in its turn
             w.conn.send_bytes(message)
 

@@ -102,28 +102,27 @@ def work(
     _one_thread()
     seed(base_seed, worker)
     _info = WorkerInfo(worker, workers, base_seed + worker, fetching.dataset)
+    inbox = Inbox(conn)
+    sender = Sender(conn, ahead)
     failed = None
     try:
         if init is not None:
             init(worker)
     except Exception as error:
         failed = Raised.of(error, worker)
-    inbox = Inbox(conn)
-    sender = Sender(conn, ahead)
     fetch, epoch = None, -1
     while (task := inbox.tasks.get()) is not None:
-        number, freed, index = task
+        first, number, freed, index = task
         sender.release(freed)
-        if number < inbox.first or not index:
+        if number < inbox.first or index is None:
             continue  # nobody waits for it any more
+        reply: Any = failed
         file = None
-        reply: Any
         try:
-            if failed is None and epoch != inbox.first:
-                fetch, epoch = fetching.begin(), inbox.first
-            reply = failed
-            if fetch is not None and failed is None:
-                reply, file = sender.pack(fetch(index[0]))
+            if failed is None:
+                if fetch is None or epoch != first:
+                    fetch, epoch = fetching.begin(), first
+                reply, file = sender.pack(fetch(pickle.loads(index)))
         except Exception as error:
             stops = fetching.iterable and isinstance(error, StopIteration)
             reply = Ended() if stops else Raised.of(error, worker)
@@ -150,8 +149,8 @@ class Inbox:
                 while not self.conn.poll(LOOK):
                     if os.getppid() != self.parent:
                         os._exit(1)
-                first, task = pickle.loads(self.conn.recv_bytes())
-                self.first = first
+                task = pickle.loads(self.conn.recv_bytes())
+                self.first = task[0]
                 self.tasks.put(task)
         except (EOFError, OSError):
             self.tasks.put(None)

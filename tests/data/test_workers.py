@@ -76,6 +76,13 @@ class Do(Dataset[int]):
         return self.n
 
 
+class Key:
+    """An index that a worker can't read."""
+
+    def __reduce__(self) -> Any:
+        return divmod, (1, 0)
+
+
 class Shares(IterableDataset[int]):
     """Each worker has a share of another size."""
 
@@ -167,8 +174,9 @@ def test_epochs_with_workers_that_persist() -> None:
 def test_streams(persistent: bool) -> None:
     loader = DataLoader(Shares(), 2, num_workers=2, persistent_workers=persistent)
     expected = [[0, 1], [100, 101], [2], [102, 103], [104, 105], [106]]
-    for _ in range(2):
-        assert [b.tolist() for b in loader] == expected
+    for _ in range(3 if persistent else 1):
+        assert [b.tolist() for b, _ in zip(loader, range(2), strict=False)] == expected[:2]
+        assert [b.tolist() for b in loader] == expected, "after an epoch that was left early"
     loader = DataLoader(Shares(), None, num_workers=2, persistent_workers=persistent)
     assert list(loader) == [0, 100, 1, 101, 2, 102, 103, 104, 105, 106]
 
@@ -286,6 +294,13 @@ def test_errors_of_init_and_of_samplers() -> None:
     assert [next(batches).tolist(), next(batches).tolist()] == [[0], [1]]
     with pytest.raises(IndexError, match="list gave index 9, which is beyond the 4 samples of ran"):
         next(batches)
+
+    keys = [0, Key(), 1]
+    batches = iter(DataLoader(range(4), None, sampler=keys, num_workers=1))
+    assert next(batches) == 0
+    with pytest.raises(ZeroDivisionError, match="Caught .* worker process 0"):
+        next(batches)
+    assert next(batches) == 1
 
     def indices() -> Iterator[int]:
         yield 0
