@@ -104,17 +104,23 @@ class _BatchNorm(_NormBase):
 
 
 class BatchNorm1d(_BatchNorm):
-    __doc__ = f"{_BatchNorm.__doc__}\n    Inputs are (N, C) or (N, C, L).\n    "
+    """Each channel of (N, C) or (N, C, L) normalized over the batch in training, by the running
+    statistics otherwise (arXiv 1502.03167); momentum None makes those the mean over all batches."""
+
     _dims = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    __doc__ = f"{_BatchNorm.__doc__}\n    Inputs are (N, C, H, W).\n    "
+    """Each channel of (N, C, H, W) normalized over the batch in training, by the running
+    statistics otherwise (arXiv 1502.03167); momentum None makes those the mean over all batches."""
+
     _dims = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    __doc__ = f"{_BatchNorm.__doc__}\n    Inputs are (N, C, D, H, W).\n    "
+    """Each channel of (N, C, D, H, W) normalized over the batch in training, by the running
+    statistics otherwise (arXiv 1502.03167); momentum None makes those the mean over all batches."""
+
     _dims = (5,)
 
 

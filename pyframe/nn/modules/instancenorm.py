@@ -55,17 +55,23 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    __doc__ = f"{_InstanceNorm.__doc__}\n    Inputs are (N, C, L) or (C, L).\n    "
+    """Each channel of each sample of (N, C, L) or (C, L) normalized by itself
+    (arXiv 1607.08022); with track_running_stats by the running statistics in evaluation."""
+
     _dims = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    __doc__ = f"{_InstanceNorm.__doc__}\n    Inputs are (N, C, H, W) or (C, H, W).\n    "
+    """Each channel of each sample of (N, C, H, W) or (C, H, W) normalized by itself
+    (arXiv 1607.08022); with track_running_stats by the running statistics in evaluation."""
+
     _dims = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    __doc__ = f"{_InstanceNorm.__doc__}\n    Inputs are (N, C, D, H, W) or (C, D, H, W).\n    "
+    """Each channel of each sample of (N, C, D, H, W) or (C, D, H, W) normalized by itself
+    (arXiv 1607.08022); with track_running_stats by the running statistics in evaluation."""
+
     _dims = (4, 5)
 
 
