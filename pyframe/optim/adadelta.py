@@ -36,7 +36,7 @@ class Adadelta(Optimizer):
         rest = 1 - rho
         for _, together in self._steps(params):
             for p, g, own in self._each(group, together):
-                v = own.sum_up("square_avg", g * g, rho, rest)
+                v = own.squares("square_avg", g, rho, rest)
                 d = (own.zeros("acc_delta") + eps).sqrt() / (v + eps).sqrt() * g
-                own.sum_up("acc_delta", d * d, rho, rest)
+                own.squares("acc_delta", d, rho, rest)
                 p.sub_(d * lr)

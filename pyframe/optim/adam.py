@@ -62,7 +62,7 @@ class Adam(Optimizer):
             rate, eps_c = c / one_minus_power(b1, t) * lr, c * eps
             for p, g, own in self._each(group, together):
                 m = own.follow("exp_avg", g, rest1)
-                v = own.sum_up("exp_avg_sq", g * g, b2, rest2)
+                v = own.squares("exp_avg_sq", g, b2, rest2)
                 if amsgrad:
                     v = own.put("max_exp_avg_sq", pf.maximum(own.zeros("max_exp_avg_sq"), v))
                 p.sub_(m / (v.sqrt() + eps_c) * rate)

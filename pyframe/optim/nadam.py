@@ -49,5 +49,5 @@ class NAdam(Optimizer):
             correction = one_minus_power(b2, t)
             for p, g, own in self._each(group, together):
                 m = own.follow("exp_avg", g, rest1)
-                v = own.sum_up("exp_avg_sq", g * g, b2, rest2)
+                v = own.squares("exp_avg_sq", g, b2, rest2)
                 p.sub_((g * of_g + m * of_m) / ((v / correction).sqrt() + eps))

@@ -151,7 +151,6 @@ class State:
 
     def full(self, name: str, value: Any) -> Tensor:
         """An entry, full of a number at first."""
-
         return self.get(name, functools.partial(_full, value))
 
     def put(self, name: str, value: Tensor) -> Tensor:
@@ -166,8 +165,19 @@ class State:
         old = self._entries.get(name)
         if old is None or self._complex:
             old = self.zeros(name)
-        step = (x - old) * rest
-        return self.put(name, old + step) if self._rebinds else old.add_(step)
+        step = x - old
+        if self._rebinds:
+            return self.put(name, old + step * rest)
+        return old.add_(step.mul_(rest))
+
+    def squares(self, name: str, x: Tensor, keep: Any, rest: Any) -> Tensor:
+        """An entry that is the mean square of `x`: keep * entry + rest * x^2."""
+        old = self._entries.get(name)
+        if old is None or self._complex:
+            old = self.zeros(name)
+        if self._rebinds:
+            return self.put(name, old * keep + x * x * rest)
+        return old.mul_(keep).add_((x * x).mul_(rest))
 
     def sum_up(self, name: str, x: Tensor, keep: Any, rest: Any = None) -> Tensor:
         """An entry that sums up `x`: keep * entry + rest * x, or + x alone."""

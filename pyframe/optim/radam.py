@@ -51,7 +51,7 @@ class RAdam(Optimizer):
             rate = plain * r * one_minus_power(b2, t).sqrt()
             for p, g, own in self._each(group, together):
                 m = own.follow("exp_avg", g, rest1)
-                v = own.sum_up("exp_avg_sq", g * g, b2, rest2)
+                v = own.squares("exp_avg_sq", g, b2, rest2)
                 p.sub_(m * pf.where(trusted, rate / (v.sqrt() + eps), plain))
 
 

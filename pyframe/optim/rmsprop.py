@@ -38,7 +38,7 @@ class RMSprop(Optimizer):
         lr, rest, moves, centered = scalar(lr), 1 - alpha, nonzero(momentum), group["centered"]
         for _, together in self._steps(params):
             for p, g, own in self._each(group, together):
-                v = own.sum_up("square_avg", g * g, alpha, rest)
+                v = own.squares("square_avg", g, alpha, rest)
                 if centered:
                     mean = own.follow("grad_avg", g, rest)
                     v = v - mean * mean
