@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyframe import dtypes as dt, fft as _fft, random as _random
+from pyframe.graph.fed import seen
 from pyframe.graph.node import Node
 from pyframe.ops import (
     activation,
@@ -157,7 +158,7 @@ def _written_directly(ufunc: np.ufunc, x: Tensor, args: tuple[Any, ...]) -> bool
                 return False
             operands.append(n.data)
         elif isinstance(a, (int, float)):
-            operands.append(a)
+            operands.append(a if type(a) is float else seen(a))  # of a capture that has ended
         else:
             return False
     if not node.data.flags.c_contiguous or not node.data.flags.writeable:
