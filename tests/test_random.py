@@ -83,6 +83,8 @@ def test_other_draws(device: str) -> None:
     x = pf.randint(3, 9, (1000,), device=device)
     assert x.dtype is pf.int64
     assert (x.min().item(), x.max().item()) == (3, 8)
+    for y in (pf.randint(2, size=(1000,)), pf.randint(high=2, size=(1000,)), pf.randint(2, (9, 9))):
+        assert (y.min().item(), y.max().item()) == (0, 1)
     assert sorted(pf.randperm(10, device=device).tolist()) == list(range(10))
     p = pf.full((1000,), 0.25, device=device).bernoulli()
     assert 180 < p.sum().item() < 320

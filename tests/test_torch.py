@@ -91,7 +91,19 @@ assert not torch.distributed.is_initialized()
 assert isinstance(Variable(torch.ones(2), requires_grad=True), Variable)
 cudnn.benchmark = True
 assert cudnn.benchmark and mp.cpu_count()
-assert torch.jit.script(F.relu) is F.relu
+assert torch.jit.script(F.relu) is F.relu is torch.jit.ignore(drop=True)(F.relu)
+assert not isinstance(nn.ReLU(), torch.jit.ScriptModule) and torch.fx.wrap(F.relu) is F.relu
+from torch.jit.annotations import List
+from torch.distributed import destroy_process_group  # imported, not called
+from torch.distributed.fsdp import FullyShardedDataParallel
+from torch.hub import load_state_dict_from_url
+assert not hasattr(torch.onnx, "export") and not hasattr(torch.distributed, "fsdp2")
+from torch.utils._pytree import tree_flatten, tree_map, tree_map_only, tree_unflatten
+tree = {"b": [1, (2.0, None)], "a": "x"}
+leaves, form = tree_flatten(tree)
+assert leaves == [1, 2.0, None, "x"] and tree_unflatten(leaves, form) == tree
+assert tree_map(lambda x, y: x + y, [1, {"k": 2}], [3, {"k": 4}]) == [4, {"k": 6}]
+assert tree_map_only(int, str, (1, [2.0])) == ("1", [2.0])
 assert not hasattr(torch, "sparse_coo_tensor") and "relu" in dir(torch)
 assert torch.relu is torch.__dict__["relu"]
 assert repr(torch.nn) == "<module 'torch.nn' of pyframe>"
@@ -114,6 +126,11 @@ def test_names(tmp_path: Path) -> None:
     ("code", "said"),
     [
         ("torch.reluu(1)", "torch.reluu is not in pyframe; there are relu"),
+        ("from torch.hub import load; load()", "torch.hub.load is not in pyframe; load weights"),
+        (
+            "from torch.utils.tensorboard import SummaryWriter",
+            "ImportError: torch.utils.tensorboard.SummaryWriter is not in pyframe; write the",
+        ),
         ("from torch.nn import Linearr", "ImportError: torch.nn.Linearr is not in pyframe; there"),
         ("import torch.foo.bar", "ModuleNotFoundError: torch.foo is not in pyframe"),
         ("import torch.onnx; torch.onnx.export()", "torch.onnx.export is not in pyframe; save the"),

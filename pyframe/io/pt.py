@@ -11,13 +11,14 @@ https://docs.pytorch.org/docs/stable/notes/serialization.html
 from __future__ import annotations
 
 import collections
+import contextlib
 import io
 import math
 import os
 import pickle
 import zipfile
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 import numpy as np
@@ -44,6 +45,42 @@ _SAFE = {  # what else a file may make
     ("torch", "Size"): Size,
     **{("builtins", t.__name__): t for t in (set, frozenset, bytearray, complex, list, dict)},
 }
+
+
+_trusted: dict[tuple[str, str], Any] = {}  # what the program adds
+
+
+def add_safe_globals(safe_globals: list[Any]) -> None:
+    """Let `load` with weights_only make these classes and call these functions as well.
+
+    An entry is one, or a pair of it and its full name in the file.
+    """
+    for entry in safe_globals:
+        found, name = entry if isinstance(entry, tuple) else (entry, None)
+        module, _, last = (name or f"{found.__module__}.{found.__qualname__}").rpartition(".")
+        _trusted[module, last] = entry
+
+
+def get_safe_globals() -> list[Any]:
+    """What `add_safe_globals` added."""
+    return list(_trusted.values())
+
+
+def clear_safe_globals() -> None:
+    """Take all of it back."""
+    _trusted.clear()
+
+
+@contextlib.contextmanager
+def safe_globals(safe_globals: list[Any]) -> Iterator[None]:
+    """`add_safe_globals` for a `with` block."""
+    before = _trusted.copy()
+    add_safe_globals(safe_globals)
+    try:
+        yield
+    finally:
+        clear_safe_globals()
+        _trusted.update(before)
 
 
 class _Global:
@@ -189,11 +226,15 @@ class _Unpickler(pickle.Unpickler):
         found = self.made.get((module, name)) or _SAFE.get((module, name))
         if found is not None:
             return found
+        added = _trusted.get((module, name))
+        if added is not None:
+            return added[0] if isinstance(added, tuple) else added
         if not self.weights_only:
             return super().find_class(module, name)
         raise pickle.UnpicklingError(
             f"load: the file names {module}.{name}, which is no part of weights: nothing was run. "
-            "weights_only=False reads it, and runs whatever it says: only for files that you trust"
+            "weights_only=False reads it, and runs whatever it says: only for files that you "
+            "trust; torch.serialization.add_safe_globals lets single classes through"
         )
 
 

@@ -357,15 +357,16 @@ def randn_like(input: Tensor, **kw: Any) -> Tensor:
     return randn(input._node.shape, **like_options(input, kw))
 
 
-def randint(low: Any, high: Any = None, size: Any = None, *, generator: Any = None,
+def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Any = None,
             **kw: Any) -> Tensor:  # fmt: skip
     """Random ints in [low, high), int64 by default; randint(high, size) starts at 0."""
-    if size is None:
-        if high is None:
-            raise TypeError("randint(): expected high and size")
-        low, high, size = (0, low, high) if not isinstance(high, int) else (low, high, size)
-    if size is None:
-        raise TypeError("randint(): missing size")
+    if size is None and low is not None and not isinstance(high, int):
+        low, high, size = None, low, high  # (high, size)
+    if high is None:
+        low, high = None, low
+    if size is None or high is None:
+        raise TypeError(f"randint(): missing {'high' if high is None else 'size'}")
+    low = 0 if low is None else low
     low, high = _numbers("randint", low=low, high=high)
     kw = _options("randint", kw)
     return _finish(

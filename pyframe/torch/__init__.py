@@ -26,14 +26,17 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
     "torch.autograd": ("pyframe.torch.autograd", "pyframe.autograd"),
     "torch.cuda.amp": ("pyframe.torch.amp",),
     "torch.multiprocessing": ("pyframe.torch.processes", "multiprocessing"),
+    "torch.jit.annotations": ("typing",),
     "torch.serialization": ("pyframe.io.pt",),
+    "torch.utils._pytree": ("pyframe.torch.trees",),
     "torch.utils.data": ("pyframe.data",),
     "torchvision": ("pyframe.torch.vision", "pyframe.vision"),
 }
-# Modules that programs import at their top and may never use: what is asked of them is missing.
+# Modules that programs import at their top and may never use. What a program imports from them says
+# that it is missing when it is called.
 _MISSING = {
     "torch.ao": "there is no quantization",
-    "torch.distributions": "write log_prob and entropy with tensors",
+    "torch.distributed": "pyframe trains in one process, on one device",
     "torch.export": "a compiled function's Programs are its export",
     "torch.fx": "pf.graph.show draws what a function does",
     "torch.hub": "load weights from a file, with torch.load",
@@ -44,6 +47,9 @@ _MISSING = {
     "torch.utils.cpp_extension": "kernels are WGSL",
     "torch.utils.tensorboard": "write the numbers to a file",
 }
+_OPTIONAL = (
+    "torch.utils.tensorboard",
+)  # which not all have with PyTorch: programs catch ImportError
 _PROGRAM = "PYFRAME_TORCH_PROGRAM"  # what worker processes import as their main module
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 
@@ -78,14 +84,19 @@ class Alias(ModuleType):
                 if callable(found):
                     self.__dict__[name] = found  # the next look takes no Python
                 return found
-        if not name.startswith("__"):
+        full = f"{self.__name__}.{name}"
+        why = _why(full)
+        if not name.startswith("__") and (why is None or _sources(full)):
             try:
-                return importlib.import_module(f"{self.__name__}.{name}")
+                return importlib.import_module(full)
             except ModuleNotFoundError as error:
                 if not str(error.name).startswith(("torch", "pyframe")):
                     raise
-        kind = ImportError if _imports(sys._getframe(1)) else AttributeError
-        raise kind(_missing(self, name), name=name)
+        if not _imports(sys._getframe(1)):
+            raise AttributeError(_missing(self, name), name=name)
+        if why is None or self.__name__ in _OPTIONAL:
+            raise ImportError(_missing(self, name), name=name)
+        return _Absent(name, (), {"said": _missing(self, name)})
 
     def __repr__(self) -> str:
         return f"<module {self.__name__!r} of pyframe>"
@@ -101,17 +112,32 @@ class Alias(ModuleType):
 def _imports(frame: Any) -> bool:
     """Whether a frame is at `from module import name`, whose AttributeError would be swallowed."""
     code: CodeType = frame.f_code
+    if code.co_name == "_handle_fromlist":  # which asks first, and would look for a module
+        return True
     return frame.f_lasti >= 0 and code.co_code[frame.f_lasti] == _IMPORT_FROM
 
 
+class _Absent(type):
+    """The class of a name that was imported of a module of `_MISSING`; it can't be called."""
+
+    said: str
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(cls.said)
+
+
+def _why(name: str) -> str | None:
+    """What stands instead of a name of a module that is missing, or of what is below one."""
+    return next((w for m, w in _MISSING.items() if name.startswith(f"{m}.")), None)
+
+
 def _missing(module: Alias, name: str) -> str:
-    why = next(
-        (f"; {w}" for m, w in _MISSING.items() if f"{module.__name__}.".startswith(f"{m}.")), ""
-    )
+    why = _why(f"{module.__name__}.{name}")
     near = difflib.get_close_matches(name, dir(module), 3)
-    hint = f"; there are {', '.join(near)}" if near else ""
+    there = f"there are {', '.join(near)}" if near else None
+    hint = "".join(f"; {h}" for h in (why or there,) if h)
     return (
-        f"{module.__name__}.{name} is not in pyframe{why or hint}. A program that can do without "
+        f"{module.__name__}.{name} is not in pyframe{hint}. A program that can do without "
         f"it asks hasattr({module.__name__}, {name!r})"
     )
 
@@ -122,7 +148,7 @@ class _Finder:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name.partition(".")[0] not in ("torch", "torchvision"):
             return None
-        if _sources(name) or name in _MISSING:
+        if _sources(name) or name in _MISSING or (_why(name) and not name.startswith(_OPTIONAL)):
             return ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
         parent, _, last = name.rpartition(".")
         module = importlib.import_module(parent)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final as Final
 
 
-def script(obj: Any, *args: Any, **kwargs: Any) -> Any:
-    """`obj` itself; `torch.compile` makes it fast."""
-    return obj
+class ScriptModule:
+    """What no module is: programs ask isinstance."""
+
+
+ScriptFunction = RecursiveScriptModule = ScriptModule
+
+
+def script(obj: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """`obj` itself; `torch.compile` makes it fast. Without one, or with a flag, a decorator."""
+    return script if obj is None or isinstance(obj, bool) else obj
 
 
 def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -15,7 +22,7 @@ def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> A
     return func
 
 
-export = ignore = unused = script_method = script
+export = ignore = interface = unused = script_method = script
 
 
 def is_scripting() -> bool:

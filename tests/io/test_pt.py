@@ -15,6 +15,7 @@ import pytest
 
 import pyframe as pf
 from pyframe import nn, optim
+from pyframe.io import pt
 
 KINDS = "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool complex64".split()
 
@@ -88,6 +89,13 @@ def test_a_whole_module_and_a_file_object() -> None:
     x = pf.randn(2, 3)
     assert again(x).tolist() == net(x).tolist()
     assert again[0].mask.tolist() == [1, 1]
+    with pt.safe_globals([nn.Sequential, (nn.Linear, "pyframe.nn.modules.linear.Linear"), nn.ReLU]):
+        file.seek(0)
+        assert pf.load(file)(x).tolist() == net(x).tolist()
+    file.seek(0)
+    with pytest.raises(pickle.UnpicklingError, match="nothing was run"):
+        pf.load(file)
+    assert pt.get_safe_globals() == []
 
 
 def test_tied_tensors_stay_tied() -> None:

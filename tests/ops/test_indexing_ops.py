@@ -335,6 +335,8 @@ BAD = [
     (RuntimeError, r"p to be in \(0, 1\)", lambda: X.clone().geometric_(1)),
     (RuntimeError, "sigma > 0", lambda: X.clone().cauchy_(0, 0)),
     (RuntimeError, "'from' to be less", lambda: pf.randint(3, 3, (2,))),
+    (TypeError, "missing size", lambda: pf.randint(3, 4)),
+    (TypeError, "missing high", lambda: pf.randint(size=(2,))),
     (RuntimeError, "n_sample <= 0", lambda: X.multinomial(0)),
     (RuntimeError, "without replacement", lambda: X.multinomial(5)),
     (RuntimeError, "or element < 0", lambda: (-X).multinomial(1)),

@@ -1,0 +1,81 @@
+"""torch.utils._pytree: nested lists, tuples and dicts as a list of leaves and a form."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+_DICTS = (dict, OrderedDict, defaultdict)
+IsLeaf = Callable[[Any], bool] | None
+
+
+class TreeSpec(NamedTuple):
+    """What makes the tree of its leaves again: None for a leaf itself."""
+
+    kind: Any
+    keys: Any
+    children: list[TreeSpec]
+
+    @property
+    def num_leaves(self) -> int:
+        return 1 if self.kind is None else sum(c.num_leaves for c in self.children)
+
+
+def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
+    """The leaves, left to right, and the form; what is no container is a leaf, None too."""
+    kind = type(tree)
+    named = isinstance(tree, tuple) and hasattr(kind, "_fields")
+    if (is_leaf and is_leaf(tree)) or not (kind in (list, tuple, *_DICTS) or named):
+        return [tree], TreeSpec(None, None, [])
+    keys = list(tree) if kind in _DICTS else None
+    leaves, children = [], []
+    for part in tree if keys is None else tree.values():
+        below, spec = tree_flatten(part, is_leaf)
+        leaves += below
+        children.append(spec)
+    factory = tree.default_factory if kind is defaultdict else None
+    return leaves, TreeSpec(kind, (keys, factory), children)
+
+
+def tree_unflatten(leaves: Any, treespec: TreeSpec) -> Any:
+    """The tree. ValueError unless there are as many leaves as it has."""
+    leaves = list(leaves)
+    if len(leaves) != treespec.num_leaves:
+        raise ValueError(
+            f"tree_unflatten: {len(leaves)} leaves for a tree of {treespec.num_leaves}"
+        )
+    return _built(iter(leaves), treespec)
+
+
+def _built(leaves: Any, spec: TreeSpec) -> Any:
+    if spec.kind is None:
+        return next(leaves)
+    keys, factory = spec.keys
+    parts = [_built(leaves, child) for child in spec.children]
+    if keys is not None:
+        items = zip(keys, parts, strict=True)
+        return defaultdict(factory, items) if spec.kind is defaultdict else spec.kind(items)
+    return spec.kind(*parts) if hasattr(spec.kind, "_fields") else spec.kind(parts)
+
+
+def tree_leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
+    """The leaves, left to right."""
+    return tree_flatten(tree, is_leaf)[0]
+
+
+def tree_structure(tree: Any, is_leaf: IsLeaf = None) -> TreeSpec:
+    """The form."""
+    return tree_flatten(tree, is_leaf)[1]
+
+
+def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: IsLeaf = None) -> Any:
+    """The tree of func(leaf, *leaves of the other trees at its place)."""
+    leaves, spec = tree_flatten(tree, is_leaf)
+    others = [tree_leaves(r, is_leaf) for r in rests]
+    return tree_unflatten([func(*at) for at in zip(leaves, *others, strict=True)], spec)
+
+
+def tree_map_only(kind: Any, func: Callable[[Any], Any], tree: Any, is_leaf: IsLeaf = None) -> Any:
+    """`tree_map` of the leaves of a type (or some); the others stay."""
+    return tree_map(lambda x: func(x) if isinstance(x, kind) else x, tree, is_leaf=is_leaf)
