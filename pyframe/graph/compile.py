@@ -917,7 +917,7 @@ class Compiled:
         if capture.broken:
             self.broken(capture.broken, observer, key[0])
             return observer.without_numbers(result)
-        gc.collect()  # what only a cycle of dead objects holds would be computed
+        gc.collect(1)  # what only a cycle of dead objects of the run holds would be computed
         found = observer.finish(result)
         if found.refused or found.changed:
             capture.finish()
