@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,8 @@ class dtype:  # noqa: N801  (PyTorch's name)
     """
 
     __slots__ = ("category", "compute", "itemsize", "name", "narrow", "numpy", "storage", "wrap")
+
+    home: ClassVar[str] = "pyframe"  # what a repr calls the library
 
     def __init__(
         self,
@@ -81,7 +83,7 @@ class dtype:  # noqa: N801  (PyTorch's name)
             ) from None
 
     def __repr__(self) -> str:
-        return f"pyframe.{self.name}"
+        return f"{self.home}.{self.name}"
 
     def __reduce__(self) -> str:
         return "bool_" if self.name == "bool" else self.name

@@ -49,7 +49,7 @@ class Size(tuple[int, ...]):
     __rmul__ = __mul__
 
     def __repr__(self) -> str:
-        return f"pyframe.Size({list(self)})"
+        return f"{dt.dtype.home}.Size({list(self)})"
 
 
 class Tensor:

@@ -37,6 +37,8 @@ def with_pyframe(folder: Path, *argv: str, adapter: str = "", status: int = 0) -
 def with_pytorch(program: str, monkeypatch: pytest.MonkeyPatch) -> str:
     name, *arguments = program.replace("--workers 1", "").replace("--compile", "").split()
     monkeypatch.setattr(sys, "argv", [name, *arguments])
+    backends = sys.modules["torch.backends"]  # PyTorch's own tests, where imported, lock its flags
+    monkeypatch.setattr(backends, "__allow_nonbracketed_mutation_flag", True)
     text = io.StringIO()
     with contextlib.redirect_stdout(text), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's own
@@ -105,6 +107,7 @@ assert leaves == [1, 2.0, None, "x"] and tree_unflatten(leaves, form) == tree
 assert tree_map(lambda x, y: x + y, [1, {"k": 2}], [3, {"k": 4}]) == [4, {"k": 6}]
 assert tree_map_only(int, str, (1, [2.0])) == ("1", [2.0])
 assert not hasattr(torch, "sparse_coo_tensor") and "relu" in dir(torch)
+assert f"{torch.ones(2).double().dtype} {torch.ones(2).shape}" == "torch.float64 torch.Size([2])"
 assert torch.relu is torch.__dict__["relu"]
 assert repr(torch.nn) == "<module 'torch.nn' of pyframe>"
 with torch.device("cpu"), torch.autocast("cuda", enabled=False):

@@ -336,7 +336,7 @@ mul = op(
 )  # fmt: skip
 true_divide = op(
     "div", "a b", np.true_divide, "{a} / {b}", FLOAT, numbers=ALL,
-    a=lambda g, b: g / conj(b), b=lambda g, y, b: -g * conj(y) / conj(b),
+    a=lambda g, b: g / conj(b), b=lambda g, a, b: -g * conj(a / b) / conj(b),
 )  # fmt: skip
 floor_divide = op(
     "floor_divide", "a b", mathfn.floor_divide, "pf_floordiv_{t}({a}, {b})", NUMBER, numbers=ALL,

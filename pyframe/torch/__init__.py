@@ -17,6 +17,8 @@ from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
 from typing import Any
 
+from pyframe.dtypes import dtype
+
 __all__ = ["install"]
 
 # Where a module of PyTorch's is called otherwise here, or is one of other modules besides. What is
@@ -66,6 +68,7 @@ def install() -> None:
                 f"pyframe.torch.install: {name} was imported before; call install() first, or run "
                 "the program as python -m pyframe.torch script.py"
             )
+    dtype.home = "torch"  # programs print shapes and dtypes, and look at the texts
     if not any(isinstance(f, _Finder) for f in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 

@@ -213,6 +213,22 @@ def test_a_saved_tensor_of_a_function_is_guarded(device: str) -> None:
         z.sum().backward()
 
 
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: pf.nn.functional.max_pool2d(x, 2),
+        lambda x: pf.nn.functional.adaptive_max_pool2d(x, 2),
+        lambda x: x / x.norm(dim=1, keepdim=True),
+        lambda x: x.amax(1),
+    ],
+)
+def test_a_result_that_a_step_can_do_without_may_be_written_to(f: Any, device: str) -> None:
+    x = pf.arange(32.0, device=device).view(1, 2, 4, 4).requires_grad_()
+    (want,) = pf.autograd.grad((f(x) * 2 + 1).sum(), x)
+    (got,) = pf.autograd.grad(f(x).mul_(2).add_(1).sum(), x)
+    assert got.tolist() == want.tolist()
+
+
 def test_gradients_share_no_memory(device: str) -> None:
     x, y = leaf(device, 1.0, 2.0), leaf(device, 1.0, 2.0)
     seed = pf.ones(2, device=device)
