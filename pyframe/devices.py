@@ -67,8 +67,8 @@ class _Opened:
 class device:  # noqa: N801  (PyTorch's name)
     """Where a tensor lives: `device("cpu")`, `device("gpu")`, `device("gpu:1")`.
 
-    "webgpu", "cuda", "mps" and "xpu" are aliases of "gpu", for ported scripts; "auto" is a real GPU if there
-    is one (never a software adapter), else the CPU. Raises RuntimeError for an unknown name.
+    "webgpu", "cuda", "mps" and "xpu" are aliases of "gpu", for ported scripts; "auto" is a real
+    GPU if there is one (never a software adapter), else the CPU. Raises RuntimeError for an unknown name.
     """
 
     type: str

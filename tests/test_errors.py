@@ -282,7 +282,7 @@ WRONG: list[tuple[str, type[Exception], str]] = [
      "Adam.load_state_dict: … 'param_groups' and 'state' … 0.weight"),
     ("optim.Adam([X]).load_state_dict(3)", TypeError, "Adam.load_state_dict: … got int"),
     ("fit(by=model(optimizer=None), epochs=2, lr=0.1)", TypeError, "fit: unexpected option 'lr'"),
-    ("stepped(lr='0.1')", TypeError, "SGD: Invalid learning rate: '0.1'; expected a number in [0, inf]"),
+    ("stepped(lr='0.1')", TypeError, "SGD: Invalid learning rate: '0.1'; expected a number in"),
     ("stepped(momentum=None)", TypeError, "SGD: Invalid momentum value: None; expected a number"),
     # data sets and loaders
     ("DataLoader(3)", TypeError, "DataLoader: expected a data set … got int … TensorDataset(x, y)"),
