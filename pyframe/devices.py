@@ -68,7 +68,8 @@ class device:  # noqa: N801  (PyTorch's name)
     """Where a tensor lives: `device("cpu")`, `device("gpu")`, `device("gpu:1")`.
 
     "webgpu", "cuda", "mps" and "xpu" are aliases of "gpu", for ported scripts; "auto" is a real
-    GPU if there is one (never a software adapter), else the CPU. Raises RuntimeError for an unknown name.
+    GPU if there is one (never a software adapter), else the CPU. Raises RuntimeError for an
+    unknown name.
     """
 
     type: str
