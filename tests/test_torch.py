@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import os
 import re
@@ -37,10 +38,10 @@ def with_pyframe(folder: Path, *argv: str, adapter: str = "", status: int = 0) -
 def with_pytorch(program: str, monkeypatch: pytest.MonkeyPatch) -> str:
     name, *arguments = program.replace("--workers 1", "").replace("--compile", "").split()
     monkeypatch.setattr(sys, "argv", [name, *arguments])
-    backends = sys.modules["torch.backends"]  # PyTorch's own tests, where imported, lock its flags
-    monkeypatch.setattr(backends, "__allow_nonbracketed_mutation_flag", True)
     text = io.StringIO()
-    with contextlib.redirect_stdout(text), warnings.catch_warnings():
+    unlocked = getattr(importlib.import_module("torch.backends"), "__allow_nonbracketed_mutation")
+    # PyTorch's own tests, where they were imported, have locked its flags
+    with contextlib.redirect_stdout(text), warnings.catch_warnings(), unlocked():
         warnings.simplefilter("ignore")  # PyTorch's own
         runpy.run_path(str(TESTS / "programs" / name), run_name="__main__")
     return text.getvalue()
