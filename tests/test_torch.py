@@ -165,3 +165,26 @@ def test_install_after_pytorch(torch: Any) -> None:
 
     with pytest.raises(RuntimeError, match="torch was imported before; call install"):
         install()
+
+
+SPAWNS = """
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+class Numbers(Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        return torch.full((2,), float(i))
+
+if __name__ == "__main__":
+    loader = DataLoader(Numbers(), 2, num_workers=1, multiprocessing_context="spawn")
+    print([batch[:, 0].tolist() for batch in loader])
+"""
+
+
+def test_spawned_workers_find_pyframe_too(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(SPAWNS)
+    assert with_pyframe(tmp_path, "program.py") == "[[0.0, 1.0], [2.0, 3.0]]\n"
+    assert with_pyframe(tmp_path, "-m", "program") == "[[0.0, 1.0], [2.0, 3.0]]\n"
