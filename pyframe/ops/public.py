@@ -63,7 +63,8 @@ _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input"
 
 def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     """`fn` with NumPy's names of its arguments too, and float, int, … as `dtype=`, as PyTorch;
-    what it raises names the function and the argument to blame (see `_blame`)."""
+    what it raises names the function and the argument to blame (see `_blame`). A warning that `fn`
+    gives has the stacklevel 3: one more than without this wrapper."""
     if not isinstance(fn, types.FunctionType):
         return fn
     known = inspect.signature(fn).parameters
@@ -209,7 +210,7 @@ def _with_out(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
         result = fn(*args, **kwargs)
         if out is None:
             return result
-        return _store(name, result, out, [*args, *kwargs.values()])
+        return _store(name, result, out, [*args, *kwargs.values()], 3)
 
     functools.update_wrapper(run, fn, assigned=("__doc__",), updated=())
     run.__name__ = run.__qualname__ = name
@@ -235,12 +236,14 @@ _APART = frozenset(
 )
 
 
-def _store(name: str, result: Any, out: Any, read: Any) -> Any:
+def _store(name: str, result: Any, out: Any, read: Any, stacklevel: int) -> Any:
     """Put a result (or several) into the tensors given as `out=`, resized where they don't fit."""
     if isinstance(result, tuple):
         if not isinstance(out, (tuple, list)) or len(out) != len(result):
             raise TypeError(f"{name}: out= must be a tuple of {len(result)} tensors")
-        stored = [_store(name, r, o, read) for r, o in zip(result, out, strict=True)]
+        stored = []
+        for r, o in zip(result, out, strict=True):  # no comprehension: it may be a frame
+            stored.append(_store(name, r, o, read, stacklevel + 1))
         return type(result)(*stored) if hasattr(result, "_fields") else tuple(stored)
     if not isinstance(out, Tensor):
         raise TypeError(f"{name}: out= must be a Tensor, got {type(out).__name__}")
@@ -263,7 +266,7 @@ def _store(name: str, result: Any, out: Any, read: Any) -> Any:
                 f"An output with one or more elements was resized since it had shape "
                 f"{list(out.shape)}, which does not match the required output shape "
                 f"{list(result.shape)}. Pass a tensor of that shape, or out.resize_(0).",
-                stacklevel=4,
+                stacklevel=stacklevel,
             )
         from pyframe.ops.creation import empty
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from typing import Any
@@ -61,6 +62,35 @@ def test_deprecated_reductions(size_average: Any, reduce: Any, reduction: str) -
     with pytest.warns(UserWarning, match=f"reduction='{reduction}'"):
         got = F.mse_loss(x, y, size_average=size_average, reduce=reduce)
     assert got.tolist() == F.mse_loss(x, y, reduction=reduction).tolist()
+
+
+WARN = {
+    "reduce": lambda x: F.mse_loss(x, x, reduce=True),
+    "elementwise_mean": lambda x: F.l1_loss(x, x, reduction="elementwise_mean"),
+    "shapes": lambda x: F.mse_loss(x, x[:1]),
+    "kl_div": lambda x: F.kl_div(x, x),
+    "dropout2d": lambda x: F.dropout2d(x),
+    "dropout3d": lambda x: F.dropout3d(x[0]),
+    "eps": lambda x: F.gumbel_softmax(x, eps=1.0),
+    "softmax": lambda x: F.softmax(x),
+    "Softmax": lambda x: pf.nn.Softmax()(x),
+    "out": lambda x: pf.exp(x, out=pf.empty(3)),
+    "several out": lambda x: pf.sort(x, out=(pf.empty(3), pf.empty(3, dtype=pf.int64))),
+}
+
+
+@pytest.mark.parametrize("what", WARN)
+def test_warnings_point_at_the_line_of_the_call(what: str) -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        WARN[what](pf.rand(2, 3, 4))
+    assert {w.filename for w in told} == {__file__}
+
+
+def test_a_warning_from_within_a_layer_points_at_the_layer() -> None:
+    with pytest.warns(UserWarning, match="target size") as told:
+        pf.nn.MSELoss()(pf.ones(2), pf.ones(1))
+    assert told[0].filename == inspect.getfile(pf.nn.MSELoss)
 
 
 def test_kl_div_says_what_its_mean_is() -> None:

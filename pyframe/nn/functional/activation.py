@@ -267,7 +267,7 @@ def gumbel_softmax(
     """A sample of the Gumbel-softmax distribution over a dim (arXiv 1611.01144); with `hard`
     one-hot, with the gradient of the soft sample."""
     if eps != 1e-10:
-        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
+        warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=3)
     check.floats("gumbel_softmax", logits)
     u = rand(logits._node.shape, dtype=logits.dtype, device=logits.device)
     soft = rd.softmax((logits - el.log(-el.log(u))) / tau, dim)

@@ -176,7 +176,7 @@ def dropout2d(
         warnings.warn(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout "
             "behavior is desired, (N, C, L); use dropout1d for that",
-            stacklevel=2,
+            stacklevel=3,
         )
     return dropped("dropout2d", input, p, training, inplace, True)
 
@@ -194,7 +194,7 @@ def _deprecated(name: str, input: Tensor, expected: str) -> None:
     warnings.warn(
         f"{name}: Received a {input.ndim}-D input to {name}, which is deprecated; expected "
         f"{expected}, use dropout for other shapes",
-        stacklevel=3,
+        stacklevel=4,
     )
 
 

@@ -48,12 +48,12 @@ def _reduction(size_average: Any, reduce: Any, reduction: str) -> str:
         warnings.warn(
             "size_average and reduce args will be deprecated, please use "
             f"reduction='{reduction}' instead.",
-            stacklevel=3,
+            stacklevel=4,
         )
     elif reduction == "elementwise_mean":
         warnings.warn(
             "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.",
-            stacklevel=3,
+            stacklevel=4,
         )
         reduction = "mean"
     if reduction not in ("none", "mean", "sum"):
@@ -449,7 +449,7 @@ def kl_div(
         warnings.warn(
             "kl_div: reduction 'mean' divides by the number of elements; the divergence divides by "
             "the batch size only, as 'batchmean' does",
-            stacklevel=2,
+            stacklevel=3,
         )
     reduction = _reduction(size_average, reduce, "sum" if by_batch else reduction)
     if log_target:
@@ -523,7 +523,7 @@ def _same_shape(name: str, input: Tensor, target: Tensor) -> None:
             f"Using a target size ({list(target.shape)}) that is different to the input size "
             f"({list(input.shape)}) in {name}. This will likely lead to incorrect results due to "
             f"broadcasting. Please ensure they have the same size{fix}.",
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
