@@ -13,6 +13,7 @@ from pyframe.random import Generator
 from pyframe.tensor import as_tensor
 
 T_co = TypeVar("T_co", covariant=True)
+_AT_ONCE = 4096  # draws with replacement: programs ask for 1e10 and stop when they have enough
 
 
 def size_of(data: Any, who: str) -> int:
@@ -82,7 +83,11 @@ class RandomSampler(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         n, left = len(self.data_source), self.num_samples
         if self.replacement:
-            yield from (_bits(left, self.generator) % np.uint64(n)).tolist()
+            # one number of the generator seeds them all: others may draw from it meanwhile
+            own = Generator().manual_seed(int(_bits(1, self.generator)[0]))
+            while left > 0:
+                yield from (_bits(min(left, _AT_ONCE), own) % np.uint64(n)).tolist()
+                left -= _AT_ONCE
             return
         while left > 0:
             yield from random.permutation(n, self.generator)[:left].tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -145,6 +146,16 @@ def test_random_sampler_with_replacement() -> None:
     assert counts.shape == (10,)
     # chi-squared with 9 degrees of freedom: above 27.9 one seed in a thousand
     assert ((counts - 500) ** 2 / 500).sum() < 27.9
+
+
+def test_random_sampler_without_end() -> None:
+    sampler = RandomSampler(range(10), True, int(1e10), pf.Generator().manual_seed(0))
+    first = list(itertools.islice(sampler, 10_000))
+    assert len(sampler) == 10**10
+    assert set(first) == set(range(10))
+    assert first != list(itertools.islice(sampler, 10_000))
+    sampler.generator.manual_seed(0)
+    assert first == list(itertools.islice(sampler, 10_000))
 
 
 def test_random_sampler_of_nothing() -> None:
