@@ -115,10 +115,14 @@ def trunc_normal_(
     if low > 0:  # near 1 the function has no digits left: take the other tail
         low, high, sign = -high, -low, -1.0
     p, q = (math.erfc(-x / math.sqrt(2)) / 2 for x in (low, high))
+    found = empty(tensor.numel(), dtype=tensor.dtype, device="cpu")
     with no_grad():
-        u = empty(tensor.shape, dtype=float64, device="cpu").uniform_(generator=generator)
-        z = special.ndtri(p + (q - p) * (u + 2**-25))  # in the middle of each step of u
-        return tensor.copy_((z * (sign * std) + mean).clamp(a, b).to(tensor.dtype).clamp(a, b))
+        for part in found.split(2**16):  # small enough for a core's cache
+            u = empty(len(part), dtype=float64, device="cpu").uniform_(generator=generator)
+            u.add_(2**-25).mul_(q - p).add_(p)  # in the middle of each step of u
+            z = special.ndtri(u).mul_(sign * std).add_(mean).clamp_(a, b)
+            part.copy_(z).clamp_(a, b)
+        return tensor.copy_(found.view(tensor.shape))
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
