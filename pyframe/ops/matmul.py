@@ -679,7 +679,7 @@ PUBLIC = public(
     globals(),
     both="""matmul mm bmm mv=mv_ dot vdot inner outer ger=outer addmm addmv addr addbmm baddbmm kron
     cross trace""",
-    functions="""tensordot einsum chain_matmul block_diag cartesian_prod combinations""",
+    functions="""tensordot einsum chain_matmul block_diag cartesian_prod combinations spmm=mm""",
     methods="addbmm_",
     inplace="addmm addmv addr baddbmm",
 )

@@ -62,6 +62,7 @@ ROWS: tuple[Row, ...] = (
     # products
     Row("matmul:mv", lambda t, F, x, y: t.mv(x, y) * t.mm(x, x.T).trace(),
         (normal(3, 4), normal(4))),
+    Row("matmul:spmm", lambda t, F, x, y: t.spmm(x, y), (normal(2, 3), normal(3, 2))),
     Row("matmul:ints", lambda t, F, x, y: t.matmul(x, y), (ints(-9, 9, 2, 3, 4), ints(-9, 9, 4)),
         grad=False),
     Row("matmul:vdot", lambda t, F, x, y: t.vdot(x, y) * t.inner(x, y) + t.linalg.vecdot(x, y),
