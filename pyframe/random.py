@@ -264,7 +264,7 @@ def fork_rng(devices: Any = None, enabled: bool = True, **kwargs: Any) -> Iterat
 
 
 def _set(x: Tensor, values: np.ndarray) -> Tensor:
-    return x._overwrite(upload(values.astype(x.dtype.numpy).reshape(x._node.shape), x.device))
+    return x._overwrite(upload(values.astype(x.dtype.numpy, copy=False).reshape(x._node.shape), x.device))
 
 
 def _expect(name: str, what: str, value: Any, holds: bool) -> None:
@@ -300,7 +300,9 @@ def normal_(
         parts = host_normal(2 * self.numel(), generator).astype(half.numpy) * math.sqrt(0.5)
         return _set(self, parts.view(self.dtype.numpy) * std + mean)
     z = host_normal(self.numel(), generator)
-    return _set(self, z * np.float32(std) + np.float32(mean))
+    z *= np.float32(std)
+    z += np.float32(mean)
+    return _set(self, z)
 
 
 def _drawn(x: Tensor, generator: Generator | None) -> Tensor:

@@ -262,13 +262,12 @@ def _exact_log(x: Array) -> Array:
 def normal_from_bits(bits: Array) -> Array:
     """float32 standard normal quantiles of (bits >> 9 + 1/2) / 2^23, from exactly rounded
     operations: initial weights are the same bits on every machine and in the page."""
-    p = ((bits >> 9).astype(np.float64) + 0.5) * 2.0**-23
-    return _normal(p).astype(np.float32)
-
-
-@in_blocks
-def _normal(p: Array) -> Any:
-    return quantile(p - 0.5, np.minimum(p, 1 - p), _exact_log)
+    out = np.empty(bits.size, np.float32)
+    flat = bits.reshape(-1)
+    for i in range(0, bits.size, BLOCK):
+        p = ((flat[i : i + BLOCK] >> 9).astype(np.float64) + 0.5) * 2.0**-23
+        out[i : i + BLOCK] = quantile(p - 0.5, np.minimum(p, 1 - p), _exact_log)
+    return out.reshape(bits.shape)
 
 
 def quantile(q: Array, tail: Array, log: Callable[[Array], Array] = np.log) -> Any:
