@@ -264,7 +264,9 @@ def fork_rng(devices: Any = None, enabled: bool = True, **kwargs: Any) -> Iterat
 
 
 def _set(x: Tensor, values: np.ndarray) -> Tensor:
-    return x._overwrite(upload(values.astype(x.dtype.numpy, copy=False).reshape(x._node.shape), x.device))
+    return x._overwrite(
+        upload(values.astype(x.dtype.numpy, copy=False).reshape(x._node.shape), x.device)
+    )
 
 
 def _expect(name: str, what: str, value: Any, holds: bool) -> None:
