@@ -42,8 +42,10 @@ POLICY = "; ".join([
 ])  # fmt: skip
 
 PACKAGE = Path(__file__).parent
-# A wheel carries web/, shaders/ and examples/ inside the package; a checkout has them beside it.
-ROOT = PACKAGE if (PACKAGE / "web").is_dir() else PACKAGE.parent
+# A wheel carries shaders/, examples/ and the page's files inside the package; a checkout has them
+# beside it.
+ROOT = PACKAGE if (PACKAGE / "shaders").is_dir() else PACKAGE.parent
+WEB = PACKAGE / "web" / "static" if ROOT == PACKAGE else ROOT / "web"
 
 
 def find(*candidates: str) -> Path | None:
@@ -123,8 +125,9 @@ class Package:
 
     def _look(self) -> dict[str, tuple[Path, int, int]]:
         """Each file's name in the archive, its path, and what changes when it does."""
-        code = [path for path in PACKAGE.rglob("*.py")
-                if path.relative_to(PACKAGE).parts[0] not in ("web", "examples")]  # fmt: skip
+        served = (PACKAGE / "examples", PACKAGE / "web" / "static")
+        code = (path for path in PACKAGE.rglob("*.py")
+                if not any(path.is_relative_to(folder) for folder in served))  # fmt: skip
         found = {f"pyframe/{path.relative_to(PACKAGE).as_posix()}": path for path in code}
         for path in (ROOT / "shaders").rglob("*.wgsl"):
             found[f"pyframe/{path.relative_to(ROOT).as_posix()}"] = path
@@ -199,7 +202,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         route = self._route() or "index.html"
         if route == "digits.safetensors":
             return str(self.server.weights) if self.server.weights.is_file() else ""
-        folders = {"pyodide/": pyodide_folder(), f"{DATA}/": data_folder(), "": ROOT / "web"}
+        folders = {"pyodide/": pyodide_folder(), f"{DATA}/": data_folder(), "": WEB}
         if route == "digits.py":
             folders = {"": ROOT / "examples"}
         for prefix, folder in folders.items():

@@ -55,11 +55,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_wheel_holds_the_package_and_its_parts(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    for folder in ("pyframe", "shaders", "web"):
+    places = {"pyframe": "pyframe", "shaders": "pyframe/shaders", "web": "pyframe/web/static"}
+    for folder, place in places.items():
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
-                name = path.relative_to(ROOT / folder if folder == "pyframe" else ROOT)
-                assert f"pyframe/{name.as_posix()}" in names
+                assert f"{place}/{path.relative_to(ROOT / folder).as_posix()}" in names
     assert "pyframe/py.typed" in names
     assert "pyframe/examples/digits.py" in names
     outside = {n for n in names if not n.startswith(("pyframe/", "pyframe-"))}
@@ -83,7 +83,7 @@ def test_wheel_runs_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
         archive.extractall(tmp_path)
     code = (
         "import pyframe as pf; from pyframe import serve; print(pf.ones(2, 3).sum().item());"
-        "print(pf.__file__); print((serve.ROOT / 'web' / 'runtime.js').is_file());"
+        "print(pf.__file__); print((serve.WEB / 'runtime.js').is_file());"
         "print((serve.ROOT / 'examples' / 'digits.py').is_file())"
     )
     out = run_python(code, tmp_path).split()

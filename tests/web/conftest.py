@@ -90,7 +90,7 @@ class Tab:
 
     def add_to_worker(self, code: str) -> None:
         """Let worker.js run `code`, too, before it is asked for anything: a poorer browser."""
-        source = (serve.ROOT / "web" / "worker.js").read_text() + code
+        source = (serve.WEB / "worker.js").read_text() + code
         self.page.route(
             "**/worker.js",
             lambda route: route.fulfill(body=source, content_type="text/javascript"),

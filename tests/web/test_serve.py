@@ -102,7 +102,8 @@ def test_the_package_zip_is_what_is_installed(server: serve.Server) -> None:
     assert archive.read("pyframe/tensor.py") == (serve.PACKAGE / "tensor.py").read_bytes()
     assert "pyframe/backend/browser.py" in names
     assert any(re.fullmatch(r"pyframe/shaders/.*\.wgsl", name) for name in names)
-    assert not any("__pycache__" in name or name.startswith("pyframe/web") for name in names)
+    assert "pyframe/web/__init__.py" in names
+    assert not any("__pycache__" in name or name.startswith("pyframe/web/static") for name in names)
 
 
 @pytest.mark.parametrize(
@@ -272,11 +273,12 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A small checkout in the place of this one."""
     root = tmp_path / "checkout"
     for name in ("web/index.html", "web/folder/a.js", "examples/digits.py", "shaders/a.wgsl",
-                 "pyframe/__init__.py", "pyframe/nn/a.py", "pyframe/web/b.py"):  # fmt: skip
+                 "pyframe/__init__.py", "pyframe/nn/a.py", "pyframe/web/static/b.py"):  # fmt: skip
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(name)
     monkeypatch.setattr(serve, "ROOT", root)
+    monkeypatch.setattr(serve, "WEB", root / "web")
     monkeypatch.setattr(serve, "PACKAGE", root / "pyframe")
     monkeypatch.chdir(tmp_path)
     return root
