@@ -207,15 +207,6 @@ def _guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
 _KNOWN = (Tensor, bool, int, float, builtins.complex, np.generic)
 
 
-def _compare(fn: Callable[..., Any], otherwise: bool) -> Callable[..., Any]:
-    def run(self: Tensor, other: Any) -> Any:
-        if other is None or isinstance(other, (str, list, tuple, dict)):
-            return otherwise
-        return fn(self, other)
-
-    return run
-
-
 def _dtype_method(name: str, d: dt.dtype) -> None:
     def run(self: Tensor, memory_format: Any = None) -> Tensor:
         return self.to(d, memory_format=memory_format) if memory_format else self.to(d)
@@ -249,7 +240,7 @@ def _attach() -> None:
     t.__rmatmul__ = _reflected(matmul.matmul)
     t.__neg__, t.__abs__, t.__invert__ = el.neg, el.abs, el.bitwise_not
     t.__pos__ = arrange.positive
-    t.__eq__, t.__ne__ = _compare(el.eq, False), _compare(el.ne, True)
+    t.__eq__, t.__ne__ = _guarded(el.eq), _guarded(el.ne)
     t.__lt__, t.__le__ = _guarded(el.lt), _guarded(el.le)
     t.__gt__, t.__ge__ = _guarded(el.gt), _guarded(el.ge)
     for name, d in {

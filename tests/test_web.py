@@ -1,0 +1,137 @@
+"""The declarations of pyframe.web: what a page gets of them, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe import nn, optim
+from pyframe.web import (
+    Bars,
+    Choice,
+    Demo,
+    Image,
+    Numbers,
+    Pad,
+    Picture,
+    Plane,
+    Points,
+    Position,
+    Slider,
+    Text,
+    Toggle,
+    Values,
+)
+
+
+def make_model() -> pf.Model:
+    net = nn.Linear(2, 2)
+    return pf.Model(net, nn.CrossEntropyLoss(), optim.SGD(net.parameters(), lr=0.1))
+
+
+def program(**names: Any) -> ModuleType:
+    module = ModuleType("program", "What it is about.\n\nAnd more.")
+    module.__dict__.update(names)
+    return module
+
+
+def test_a_demo_is_json_data() -> None:
+    demo = Demo(
+        make_model, Points(3), Plane(20), data=lambda: None, epochs=7, title="Moons",
+        controls=[Slider("lr", 1e-4, 1.0, log=True), Choice("kind", ("moons", "rings")),
+                  Toggle("noise")],
+    )  # fmt: skip
+    spec = demo.spec()
+    assert json.loads(json.dumps(spec)) == spec
+    assert spec["input"] == {"kind": "points", "classes": 3, "low": -1, "high": 1, "shape": [2]}
+    assert spec["output"] == {"kind": "plane", "size": 20}
+    assert spec["trains"]
+    assert spec["epochs"] == 7
+    slider, choice, toggle = spec["controls"]
+    assert slider["value"] == pytest.approx(1e-2)  # the middle of a log scale
+    assert choice["value"] == "moons"
+    assert toggle == {"kind": "toggle", "name": "noise", "value": False, "label": ""}
+
+
+@pytest.mark.parametrize(
+    ("part", "shape"),
+    [(Pad(20, 30), [1, 20, 30]), (Image(8, 9, 3), [3, 8, 9]), (Points(), [2]), (Position(), [2]),
+     (Text(), []), (Numbers([Slider("a", 0, 1), Slider("b", 0, 2)]), [2])],
+)  # fmt: skip
+def test_an_input_has_the_shape_of_a_sample(part: Any, shape: list[int]) -> None:
+    assert part.spec()["shape"] == shape
+    assert json.loads(json.dumps(part.spec())) == part.spec()
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Pad(0), "Pad: expected 1 to 512 pixels, got 0"),
+        (lambda: Image(5000, 5), "1 to 4096 pixels, got 5000"),
+        (lambda: Image(5, 5, 4), "1 or 3 channels, got 4"),
+        (lambda: Points(1), "2 to 10 classes, got 1"),
+        (lambda: Points(low=1, high=1), "low < high"),
+        (lambda: Position(2, float("nan")), "low < high"),
+        (lambda: Plane(1), "a size from 2 to 256, got 1"),
+        (lambda: Slider("lr", 1, 0), "Slider 'lr': expected low < high"),
+        (lambda: Slider("lr", 0, 1, log=True), "0 < low for log=True"),
+        (lambda: Slider("lr", 0, 1, 2), "a value from 0 to 1, got 2"),
+        (lambda: Slider("a b", 0, 1), "expected a name, got 'a b'"),
+        (lambda: Choice("kind", ()), "at least one option"),
+        (lambda: Choice("kind", ("a",), "b"), "one of .*'a'.*, got 'b'"),
+        (lambda: Numbers(), "expected Sliders"),
+        (lambda: Demo(3), "Demo: model: expected a function that makes a pf.Model, got 3"),
+        (lambda: Demo(make_model, Bars()), "expected an input such as Pad"),
+        (lambda: Demo(make_model, Pad(), Pad()), "expected an output such as Bars"),
+        (lambda: Demo(make_model, epochs=0), "epochs: expected at least 1, got 0"),
+        (lambda: Demo(make_model, controls=["lr"]), "Slider, Choice or Toggle, got 'lr'"),
+        (lambda: Demo(make_model, Text()), "needs predict="),
+    ],
+)
+def test_bad_declarations_say_what_is_wrong(make: Callable[[], Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        make()
+
+
+def test_what_is_shown_of_a_networks_output() -> None:
+    scores = pf.tensor([[1.0, 2.0, 0.5], [0.0, 0.0, 0.0]])
+    assert np.allclose(Bars().show(scores).sum(1).numpy(), 1)
+    one = Plane().show(pf.tensor([[0.0], [2.0]]))
+    assert one.shape == (2, 2)
+    assert one[0].tolist() == [0.5, 0.5]
+    assert one[1, 1] == pytest.approx(1 / (1 + np.exp(-2.0)))
+    assert Picture(2, 3).show(pf.tensor([[-1.0, 0.5, 2, 0, 0, 0]])).max().item() == 1
+    assert Values().show(pf.zeros(2, 3, 4)).shape == (2, 12)
+
+
+def test_a_program_without_a_demo_is_shown_by_its_functions() -> None:
+    demo = Demo.of(program(make_model=make_model, load_data=lambda: None, EPOCHS=3, BATCH_SIZE=9))
+    assert (demo.epochs, demo.batch_size, demo.title) == (3, 9, "What it is about.")
+    assert demo.data is not None
+    model = make_model()
+    assert Demo.of(program(model=model)).model() is model
+    own = Demo(make_model)
+    assert Demo.of(program(demo=own, make_model=None)) is own
+
+
+def test_a_program_without_a_model_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"defines no model: expected `demo = .*make_model"):
+        Demo.of(program(model=nn.Linear(1, 1)))
+
+
+def test_declarations_load_nothing_but_pyframe() -> None:
+    code = (
+        "import sys, pyframe as pf; pf.web.Demo; print(*[m for m in sys.modules if m[:3] == 'pyf'])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(out.stdout.split())
+    assert "pyframe.web" in loaded
+    assert not loaded & {"pyframe.nn", "pyframe.train", "pyframe.serve", "pyframe.vision"}
