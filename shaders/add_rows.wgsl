@@ -18,7 +18,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     rows[t] = row;
     workgroupBarrier();
     for (var k = 0; k < min(256, COUNT - first); k++) {
-      if (rows[k] == i / B && i < SIZE) { acc += load_source(first + k, i % B); }
+      if ((rows[k] == i / B) & (i < SIZE)) { acc += load_source(first + k, i % B); }
     }
     workgroupBarrier();
   }

@@ -14,11 +14,11 @@ var<workgroup> tile_a: array<Vec, BK * TY>;
 var<workgroup> tile_b: array<Vec, BK * TX>;
 
 fn a_at(batch: i32, m: i32, k: i32) -> Acc {
-  if (m < M && k < K) { return load_a(batch, m, k); }
+  if ((m < M) & (k < K)) { return load_a(batch, m, k); }
   return Acc(0);
 }
 fn b_at(batch: i32, k: i32, n: i32) -> Acc {
-  if (n < N && k < K) { return load_b(batch, k, n); }
+  if ((n < N) & (k < K)) { return load_b(batch, k, n); }
   return Acc(0);
 }
 fn put(batch: i32, m: i32, n: i32, v: Vec) {

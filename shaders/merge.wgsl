@@ -20,7 +20,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   while (low < high) {
     let middle = (low + high) / 2;
     let there = i32(load_key(row, i32(load_order(run, other + middle))));
-    if (there < key || (there == key && !left)) { low = middle + 1; } else { high = middle; }
+    if ((there < key) | ((there == key) & !left)) { low = middle + 1; } else { high = middle; }
   }
   store(run * 2 * L + at % L + low, place);
 }

@@ -24,7 +24,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
       for (var i = i32(t); i < P / 2; i += 256) {
         let a = i / gap * gap * 2 + i % gap;
         let b = a + gap;
-        let after = keys[a] > keys[b] || (keys[a] == keys[b] && places[a] > places[b]);
+        let after = (keys[a] > keys[b]) | ((keys[a] == keys[b]) & (places[a] > places[b]));
         if (after == ((a & size) == 0)) {
           let key = keys[a];
           let place = places[a];

@@ -9,6 +9,6 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   if (i >= SIZE) { return; }
   let row = i32(load_index(i / B));
   var v = Acc(0);
-  if (row >= 0 && row < D) { v = load_x(row, i % B); }
+  if ((row >= 0) & (row < D)) { v = load_x(row, i % B); }
   store(i, v);
 }

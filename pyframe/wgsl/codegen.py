@@ -441,7 +441,7 @@ class _Rows:
             return text
         if scope.level >= self.spread:
             return f"if (live) {{ {text} }}"
-        return f"if (live && lane == 0) {{ {text} }}"
+        return f"if (live & (lane == 0)) {{ {text} }}"
 
     def loop(self, scope: _Scope, folds: list[int], stores: Sequence[Store]) -> None:
         """Walk the next level once, for `folds` and `stores`."""
@@ -540,7 +540,7 @@ class _Rows:
             self.globals[f"Arg_{kind}"] = f"struct Arg_{kind} {{ v: {kind}, i: i32 }}"
             test = fold.combine.format(x="b.v", a="a.v", t=kind)
             back = fold.combine.format(x="a.v", a="b.v", t=kind)
-            body = f"if ({test} || (!{back} && b.i < a.i)) {{ return b; }} return a;"
+            body = f"if ({test} | (!{back} & (b.i < a.i))) {{ return b; }} return a;"
             kind = f"Arg_{kind}"
         else:
             body = f"return {fold.combine.format(a='a', x='b', t=kind)};"

@@ -91,7 +91,7 @@ fn pf_scale(x: f32, e: i32) -> f32 {
 fn pf_fmod_f32(a: f32, b: f32) -> f32 {
   let x = bitcast<u32>(a) & 0x7fffffffu;
   let y = bitcast<u32>(b) & 0x7fffffffu;
-  if (x >= 0x7f800000u || y > 0x7f800000u || y == 0u) { return pf_nan_f32(); }
+  if ((x >= 0x7f800000u) | (y > 0x7f800000u) | (y == 0u)) { return pf_nan_f32(); }
   if (x < y) { return a; }
   let p = pf_mantissa(x);
   let q = pf_mantissa(y);
@@ -120,7 +120,7 @@ fn pf_mod_f32(a: f32, b: f32) -> f32 {
 }
 fn pf_mod_i32(a: i32, b: i32) -> i32 {
   let r = a % b;
-  return select(r, r + b, r != 0 && ((r < 0) != (b < 0)));
+  return select(r, r + b, (r != 0) & ((r < 0) != (b < 0)));
 }
 fn pf_mod_u32(a: u32, b: u32) -> u32 { return a % b; }
 // As PyTorch: the quotient without its rest is whole, but for an error of the division.
@@ -135,32 +135,32 @@ fn pf_floordiv_f32(a: f32, b: f32) -> f32 {
 }
 fn pf_floordiv_i32(a: i32, b: i32) -> i32 {
   let r = a % b;
-  return a / b - select(0, 1, r != 0 && ((r < 0) != (b < 0)));
+  return a / b - select(0, 1, (r != 0) & ((r < 0) != (b < 0)));
 }
 fn pf_floordiv_u32(a: u32, b: u32) -> u32 { return a / b; }
 
 // WGSL's pow is undefined for a negative base, whose sign an integer exponent decides, and loses
 // digits as the result gets larger.
 fn pf_pow_f32(a: f32, b: f32) -> f32 {
-  if (!pf_bool(b) || a == 1.0) { return 1.0; }
+  if (!pf_bool(b) | (a == 1.0)) { return 1.0; }
   if (!pf_ordered(a, b)) { return pf_nan_f32(); }
   if (b == 1.0) { return a; }
   if (b == 2.0) { return a * a; }
   if (b == 3.0) { return a * a * a; }
   let whole = b == trunc(b);
-  let odd = whole && abs(b) < 16777216.0 && (i32(b) & 1) == 1;
+  let odd = whole & (abs(b) < 16777216.0) & ((i32(b) & 1) == 1);
   let size = abs(a);
   var y = 1.0;
-  if (size == 0.0 || pf_isinf_f32(a)) {
+  if ((size == 0.0) | pf_isinf_f32(a)) {
     y = select(0.0, pf_inf_f32(), (size == 0.0) == (b < 0.0));
   } else if (pf_isinf_f32(b)) {
     if (size != 1.0) { y = select(0.0, pf_inf_f32(), (size < 1.0) == (b < 0.0)); }
-  } else if (a < 0.0 && !whole) {
+  } else if ((a < 0.0) & !whole) {
     return pf_nan_f32();
   } else {
     y = pf_power(size, b);
   }
-  return select(y, pf_neg(y), pf_signbit_f32(a) && odd);
+  return select(y, pf_neg(y), pf_signbit_f32(a) & odd);
 }
 // x^y of finite x > 0, as fdlibm's e_powf.c: log2(x) in two numbers, the first of 12 bits, so that
 // its product with the first 12 bits of y has no error.
@@ -168,7 +168,7 @@ fn pf_power(x: f32, y: f32) -> f32 {
   let parts = pf_split(x);
   let m = parts.x;
   let n = parts.y;
-  let far = m > 1.2247449 || m < 0.81649658; // there log2(m / c) for c = 1.5 or 0.75
+  let far = (m > 1.2247449) | (m < 0.81649658); // there log2(m / c) for c = 1.5 or 0.75
   let c = select(1.0, select(1.5, 0.75, m < 1.0), far);
   let u = m - c;
   let v = 1.0 / (m + c);
@@ -340,7 +340,7 @@ fn pf_cos(x: f32) -> f32 {
   let q = pf_quarter(x);
   let k = i32(q.x);
   let v = select(pf_cos_part(q.y), pf_sin_part(q.y), (k & 1) == 1);
-  return select(v, -v, k == 1 || k == 2);
+  return select(v, -v, (k == 1) | (k == 2));
 }
 fn pf_tan(x: f32) -> f32 {
   let q = pf_quarter(x);
@@ -370,7 +370,7 @@ fn pf_copysign(a: f32, b: f32) -> f32 {
   return bitcast<f32>((bitcast<u32>(a) & 0x7fffffffu) | (bitcast<u32>(b) & 0x80000000u));
 }
 fn pf_atan2(y: f32, x: f32) -> f32 {
-  if (pf_isnan_f32(x) || pf_isnan_f32(y)) { return x + y; }
+  if (pf_isnan_f32(x) | pf_isnan_f32(y)) { return x + y; }
   let most = max(abs(x), abs(y));
   let least = min(abs(x), abs(y));
   var a = select(least / most, 1.0, least == most);
@@ -381,16 +381,16 @@ fn pf_atan2(y: f32, x: f32) -> f32 {
   return pf_copysign(a, y);
 }
 fn pf_asin(x: f32) -> f32 {
-  if (pf_isnan_f32(x) || abs(x) > 1.0) { return pf_nan_f32(); }
+  if (pf_isnan_f32(x) | (abs(x) > 1.0)) { return pf_nan_f32(); }
   return pf_atan2(x, sqrt((1.0 - x) * (1.0 + x)));
 }
 fn pf_acos(x: f32) -> f32 {
-  if (pf_isnan_f32(x) || abs(x) > 1.0) { return pf_nan_f32(); }
+  if (pf_isnan_f32(x) | (abs(x) > 1.0)) { return pf_nan_f32(); }
   return pf_atan2(sqrt((1.0 - x) * (1.0 + x)), x);
 }
 fn pf_hypot(a: f32, b: f32) -> f32 {
-  if (pf_isinf_f32(a) || pf_isinf_f32(b)) { return pf_inf_f32(); }
-  if (pf_isnan_f32(a) || pf_isnan_f32(b)) { return a + b; }
+  if (pf_isinf_f32(a) | pf_isinf_f32(b)) { return pf_inf_f32(); }
+  if (pf_isnan_f32(a) | pf_isnan_f32(b)) { return a + b; }
   let most = max(abs(a), abs(b));
   let r = min(abs(a), abs(b)) / select(most, 1.0, most == 0.0);
   return most * sqrt(1.0 + r * r);
@@ -414,7 +414,7 @@ fn pf_asinh(x: f32) -> f32 {
   return pf_copysign(pf_log1p(size + size * size / (1.0 + sqrt(size * size + 1.0))), x);
 }
 fn pf_acosh(x: f32) -> f32 {
-  if (pf_isnan_f32(x) || x < 1.0) { return pf_nan_f32(); }
+  if (pf_isnan_f32(x) | (x < 1.0)) { return pf_nan_f32(); }
   if (x > 1e9) { return pf_log(x) + 0.69314718; }
   let t = x - 1.0;
   return pf_log1p(t + sqrt(2.0 * t + t * t));
@@ -429,7 +429,7 @@ fn pf_signbit_f32(x: f32) -> bool { return (bitcast<u32>(x) >> 31u) == 1u; }
 fn pf_signbit_i32(x: i32) -> bool { return x < 0; }
 fn pf_signbit_u32(x: u32) -> bool { return false; }
 fn pf_nextafter(a: f32, b: f32) -> f32 {
-  if (pf_isnan_f32(a) || pf_isnan_f32(b)) { return a + b; }
+  if (pf_isnan_f32(a) | pf_isnan_f32(b)) { return a + b; }
   if (a == b) { return b; }
   if (a == 0.0) { return pf_copysign(bitcast<f32>(1u), b); }
   let bits = bitcast<u32>(a);
@@ -438,12 +438,12 @@ fn pf_nextafter(a: f32, b: f32) -> f32 {
 // e of x = m * 2^e, 0.5 <= |m| < 1; numbers below 2^-126 count as 0.
 fn pf_exponent(x: f32) -> i32 {
   let e = i32((bitcast<u32>(x) >> 23u) & 255u);
-  return select(e - 126, 0, e == 0 || e == 255);
+  return select(e - 126, 0, (e == 0) | (e == 255));
 }
 // Shifts by less than 0 or by all bits and more leave 0, or the sign.
-fn pf_shl_i32(a: i32, b: i32) -> i32 { return select(a << (u32(b) & 31u), 0, b < 0 || b > 31); }
+fn pf_shl_i32(a: i32, b: i32) -> i32 { return select(a << (u32(b) & 31u), 0, (b < 0) | (b > 31)); }
 fn pf_shl_u32(a: u32, b: u32) -> u32 { return select(a << (b & 31u), 0u, b > 31u); }
-fn pf_shr_i32(a: i32, b: i32) -> i32 { return a >> select(u32(b), 31u, b < 0 || b > 31); }
+fn pf_shr_i32(a: i32, b: i32) -> i32 { return a >> select(u32(b), 31u, (b < 0) | (b > 31)); }
 fn pf_shr_u32(a: u32, b: u32) -> u32 { return a >> min(b, 31u); }
 fn pf_gcd_i32(a: i32, b: i32) -> i32 { return i32(pf_gcd_u32(u32(abs(a)), u32(abs(b)))); }
 fn pf_gcd_u32(a: u32, b: u32) -> u32 {

@@ -2,7 +2,7 @@
 
 fn pf_lgamma(x: f32) -> f32 {
   if (pf_isnan_f32(x)) { return x; }
-  if (pf_isinf_f32(x) || (x <= 0.0 && x == floor(x))) { return pf_inf_f32(); }
+  if (pf_isinf_f32(x) | ((x <= 0.0) & (x == floor(x)))) { return pf_inf_f32(); }
   // near 1 and 2, where it is 0, the series of log(gamma(1 + d)) (DLMF 5.7.3)
   if (abs(x - 1.0) < 0.2) { return pf_lgamma_near(x - 1.0); }
   if (abs(x - 2.0) < 0.2) { return pf_lgamma_near(x - 2.0) + pf_log1p(x - 2.0); }
@@ -30,7 +30,7 @@ fn pf_lgamma_near(d: f32) -> f32 {
 }
 fn pf_digamma(x: f32) -> f32 {
   if (x == 0.0) { return select(pf_ninf_f32(), pf_inf_f32(), pf_signbit_f32(x)); }
-  if (x < 0.0 && x == floor(x)) { return pf_nan_f32(); }
+  if ((x < 0.0) & (x == floor(x))) { return pf_nan_f32(); }
   var z = select(x, 1.0 - x, x < 0.0);
   var out = 0.0;
   if (z < 7.0) { out -= 1.0 / z; z += 1.0; }
@@ -46,8 +46,8 @@ fn pf_digamma(x: f32) -> f32 {
   return out - 3.1415927 / pf_tan(3.1415927 * (x - round(x)));
 }
 fn pf_zeta(s: f32, q: f32) -> f32 {
-  if (pf_isnan_f32(s) || pf_isnan_f32(q) || s < 1.0) { return pf_nan_f32(); }
-  if (s == 1.0 || (q <= 0.0 && q == floor(q))) { return pf_inf_f32(); }
+  if (pf_isnan_f32(s) | pf_isnan_f32(q) | (s < 1.0)) { return pf_nan_f32(); }
+  if ((s == 1.0) | ((q <= 0.0) & (q == floor(q)))) { return pf_inf_f32(); }
   if (q > 0.0) { return pf_zeta_part(s, q); }
   if (s != floor(s)) { return pf_nan_f32(); }
   let m = ceil(-q);
@@ -105,14 +105,14 @@ fn pf_erfc(x: f32) -> f32 {
   return select(tail, 2.0 - tail, x < 0.0);
 }
 fn pf_ndtri(p: f32) -> f32 {
-  if (pf_isnan_f32(p) || p < 0.0 || p > 1.0) { return pf_nan_f32(); }
+  if (pf_isnan_f32(p) | (p < 0.0) | (p > 1.0)) { return pf_nan_f32(); }
   if (p == 0.0) { return pf_ninf_f32(); }
   if (p == 1.0) { return pf_inf_f32(); }
   return pf_quantile(p - 0.5, min(p, 1.0 - p));
 }
 fn pf_erfinv(x: f32) -> f32 {
   let size = abs(x);
-  if (pf_isnan_f32(x) || size > 1.0) { return pf_nan_f32(); }
+  if (pf_isnan_f32(x) | (size > 1.0)) { return pf_nan_f32(); }
   if (size == 1.0) { return select(pf_ninf_f32(), pf_inf_f32(), x > 0.0); }
   return pf_quantile(0.5 * x, 0.5 * (1.0 - size)) * 0.70710678;
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib
 import importlib.util
+import re
 from collections import deque
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 import pyframe as pf
 from pyframe import nn, optim
 from pyframe.nn import functional as F
+from pyframe.wgsl import generate, library
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -48,6 +50,25 @@ def test_a_step_makes_nothing_and_uploads_nothing(gpu: str, cases: Any, key: str
     assert stats.bytes_uploaded == 0, "the batches lie on the device"
     assert stats.dispatches / steps <= case.dispatches
     assert stats.submits / steps <= max(8, 1 + case.dispatches // 16)
+
+
+@pytest.mark.parametrize("key", ["W1", "W2", "W3"])
+def test_no_condition_of_a_step_is_a_branch(gpu: str, cases: Any, key: str) -> None:
+    """Of a loop with 65 `&&` in W2 Chromium's software adapter made so many paths that it died."""
+    case = cases[key]
+    run = case.make(pf, gpu, pf.compile, **case.quick)
+    before = set(pf.device(gpu).backend.programs)
+    for _ in range(2):
+        run()
+    new = [p for k, p in pf.device(gpu).backend.programs.items() if k not in before]
+    codes = [generate(k).code for p in new for k in p.kernels]
+    assert sum(code.count(" & (") for code in codes) > 10, "conditions are in these kernels"
+    assert not [code for code in codes if "&&" in code or "||" in code]
+
+
+def test_no_condition_of_a_shader_is_a_branch() -> None:
+    for path in library.folder().rglob("*.wgsl"):
+        assert not re.search(r"&&|\|\|", library.source(path.relative_to(library.folder())))
 
 
 def test_only_the_batch_is_uploaded(gpu: str) -> None:
