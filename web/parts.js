@@ -1,0 +1,366 @@
+// What the widgets and <py-frame> share: the look as CSS variables, a base class, and small tools.
+//
+// A page themes all of them from outside, on :root or on one element:
+//   --pf-accent  --pf-on-accent  --pf-surface  --pf-text  --pf-muted  --pf-border  --pf-good  --pf-bad
+//   --pf-radius  --pf-font  --pf-class-0 … --pf-class-9
+// Light or dark is what `color-scheme` is where the element stands; no part sets it.
+
+/** A style sheet for `adoptedStyleSheets`, which a policy of `style-src 'self'` allows. */
+export function sheet(css) {
+  const made = new CSSStyleSheet();
+  made.replaceSync(css);
+  return made;
+}
+
+// The colours of classes, for light and for dark: told apart by those who see few colours, too.
+const CLASSES = [
+  ["#2f6fde", "#6ea3ff"], ["#e8710a", "#ffa04d"], ["#12855d", "#3fcf9a"], ["#c2337f", "#ff7dbd"],
+  ["#a67c00", "#e5c04a"], ["#7350cf", "#b399ff"], ["#8a5a36", "#cf9c74"], ["#0d8fad", "#4fd0ec"],
+  ["#666d7c", "#a9b1c2"], ["#c4302b", "#ff8a80"],
+];
+const forClasses = (each) => CLASSES.map(([light, dark], i) => each(i, light, dark)).join("");
+
+/** The shared look: variables with a leading underscore, and the controls that all parts use. */
+export const look = sheet(`
+:host {
+  --_text: var(--pf-text, light-dark(#1c2130, #e8eaf1));
+  --_muted: var(--pf-muted, light-dark(#5d6474, #a2a9ba));
+  --_surface: var(--pf-surface, light-dark(#ffffff, #1b1e27));
+  --_border: var(--pf-border, light-dark(#dfe0e6, #363b49));
+  --_accent: var(--pf-accent, light-dark(#4350cf, #98a3ff));
+  --_on-accent: var(--pf-on-accent, light-dark(#ffffff, #12141a));
+  --_good: var(--pf-good, light-dark(#137a48, #62d39b));
+  --_bad: var(--pf-bad, light-dark(#b3261e, #ff8f86));
+  --_radius: var(--pf-radius, 10px);
+  --_field: color-mix(in oklab, var(--_text) 6%, var(--_surface));
+  --_edge: color-mix(in oklab, var(--_text) 45%, var(--_surface));
+  --_faint: color-mix(in oklab, var(--_accent) 38%, var(--_surface));
+  --_tint: color-mix(in oklab, var(--_accent) 10%, var(--_surface));
+  --_target: 36px;
+  ${forClasses((i, light, dark) => `--_class-${i}: var(--pf-class-${i}, light-dark(${light}, ${dark}));`)}
+  display: block; position: relative; box-sizing: border-box; min-width: 0; color: var(--_text);
+  font: 400 .9375rem/1.45 var(--pf-font, system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif);
+  font-variant-numeric: tabular-nums; text-align: start; letter-spacing: normal;
+}
+:host([hidden]), [hidden] { display: none !important; }
+*, ::before, ::after { box-sizing: border-box; }
+:focus-visible { outline: 3px solid var(--_accent); outline-offset: 2px; }
+p, ol, ul, dl, dd, figure, fieldset { margin: 0; padding: 0; border: 0; min-width: 0; list-style: none; }
+canvas, svg { display: block; }
+button, input, select, textarea { font: inherit; letter-spacing: inherit; color: inherit; margin: 0; }
+.button, button, select {
+  display: inline-flex; align-items: center; justify-content: center; gap: .4em; min-height: var(--_target);
+  padding: .3em .9em; border: 1px solid var(--_border); border-radius: calc(var(--_radius) * .8);
+  background: var(--_field); color: var(--_text); line-height: 1.2; cursor: pointer; touch-action: manipulation;
+  user-select: none; -webkit-user-select: none;
+}
+button.primary {
+  background: var(--_accent); border-color: var(--_accent); color: var(--_on-accent); font-weight: 650;
+}
+@media (hover: hover) {
+  .button:hover, button:hover:enabled, select:hover { border-color: var(--_edge); }
+  button.primary:hover:enabled { background: color-mix(in oklab, var(--_accent) 88%, var(--_text)); }
+}
+button:active:enabled { transform: translateY(1px); }
+button:disabled, select:disabled, input:disabled, .off { opacity: .5; cursor: default; }
+.tools { display: flex; flex-wrap: wrap; gap: .5em; align-items: center; }
+.quiet { color: var(--_muted); font-size: .875em; }
+.said, .probe {
+  position: absolute; width: 1px; height: 1px; margin: -1px; overflow: hidden; clip-path: inset(50%);
+  white-space: nowrap; pointer-events: none;
+}
+[part=message] {
+  margin: .5em 0 0; padding: .5em .75em; border-radius: calc(var(--_radius) * .8); color: var(--_bad);
+  border: 1px solid currentColor; background: color-mix(in oklab, var(--_bad) 8%, var(--_surface));
+  overflow-wrap: anywhere; white-space: pre-wrap;
+}
+/* The end of this transition tells a canvas that its colours are others now. */
+.probe {
+  background-color: var(--_surface); outline-color: var(--_text); border-top-color: var(--_accent);
+  transition: background-color 1ms, outline-color 1ms, border-top-color 1ms; forced-color-adjust: none;
+}
+@media (any-pointer: coarse) { :host { --_target: 44px; } }
+@media (prefers-contrast: more) { :host { --_border: var(--_edge); --_muted: var(--_text); } }
+@media (forced-colors: active) {
+  :host {
+    --_text: CanvasText; --_muted: CanvasText; --_surface: Canvas; --_border: CanvasText; --_edge: CanvasText;
+    --_accent: Highlight; --_on-accent: HighlightText; --_faint: GrayText; --_tint: Canvas; --_field: Canvas;
+    --_good: CanvasText; --_bad: CanvasText;
+  }
+}`);
+
+const SVG = new Set(["svg", "g", "path", "line", "rect", "circle", "text", "polyline", "title"]);
+
+/**
+ * An element with attributes and children: true is an empty attribute; false, null and undefined are
+ * none; a function is a listener of the event of that name. Strings among the children are text.
+ */
+export function make(tag, attributes = {}, ...children) {
+  const element = SVG.has(tag) ? document.createElementNS("http://www.w3.org/2000/svg", tag)
+    : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name, value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+/** Registers an element, once: two copies of a script on a page agree on the first. */
+export function define(name, type) {
+  if (!customElements.get(name)) customElements.define(name, type);
+}
+
+const kebab = (name) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+const QUIET = 600; // ms without news before a screen reader is told the last of them
+
+/**
+ * A widget. A subclass names its `fields` with their defaults: each is an attribute as well as an entry of
+ * `spec`, which wins. It builds its shadow tree in the constructor and follows `spec` in `update`.
+ * What is wrong is shown, and told by an event "error" with `detail.message`, which does not bubble.
+ */
+export class Part extends HTMLElement {
+  static fields = {};
+  static sheets = [];
+
+  /** The reason why a spec can't be, with what was expected; null where it can. */
+  static check() { return null; }
+
+  static get observedAttributes() { return ["label", ...Object.keys(this.fields).map(kebab)]; }
+
+  #given = {};
+  #spec = null; // what holds now; null: to be read again
+  #shown = null; // the spec that `update` was called with
+  #wrong = null; // why attributes or spec were not taken
+  #frame = 0;
+  #watched = new Map(); // element -> whether it is a canvas that is kept sharp
+  #sizes = null; // the ResizeObserver, while in a document
+  #probe = make("span", { class: "probe", "aria-hidden": "true" });
+  #status = make("p", { class: "said", role: "status" });
+  #message = make("p", { part: "message", role: "alert", hidden: true });
+  #telling = 0;
+  #colors = new Map();
+
+  constructor() {
+    super();
+    const root = this.attachShadow({ mode: "open" });
+    root.adoptedStyleSheets = [look, ...this.constructor.sheets];
+    root.append(this.#probe, this.#status, this.#message);
+    this.#probe.addEventListener("transitionend", (event) => {
+      event.stopPropagation();
+      this.#colors.clear();
+      this.redraw();
+    });
+  }
+
+  /** What the widget is told to be: defaults, then attributes, then what was set here. */
+  get spec() { return this.#spec ??= this.#read(); }
+  set spec(spec) {
+    this.#given = spec ?? {};
+    this.#spec = null;
+    this.settle();
+  }
+
+  attributeChangedCallback(name, before, now) {
+    if (before === now) return;
+    this.#spec = null;
+    if (this.isConnected) this.settle();
+  }
+
+  connectedCallback() {
+    // What was set before the element was defined hides the accessors: it is set again.
+    for (const name of Object.keys(this)) {
+      if (!(name in this.constructor.prototype)) continue;
+      const value = this[name];
+      delete this[name];
+      this[name] = value;
+    }
+    this.#colors.clear();
+    this.#sizes = new ResizeObserver((entries) => this.#resized(entries));
+    for (const element of this.#watched.keys()) this.#observe(element);
+    this.settle();
+    this.redraw();
+  }
+
+  disconnectedCallback() {
+    this.#sizes?.disconnect();
+    this.#sizes = null;
+    cancelAnimationFrame(this.#frame);
+    clearTimeout(this.#telling);
+    this.#frame = 0;
+  }
+
+  #read() {
+    const { fields } = this.constructor;
+    const read = { ...fields, label: "" };
+    this.#wrong = null;
+    for (const name of Object.keys(read)) {
+      const text = this.getAttribute(kebab(name));
+      if (text === null) continue;
+      try {
+        read[name] = parse(text, read[name]);
+      } catch (error) {
+        this.#wrong = `<${this.localName} ${kebab(name)}="${text}">: ${error.message}`;
+      }
+    }
+    Object.assign(read, Object.fromEntries(
+      Object.entries(this.#given).filter(([, value]) => value !== null && value !== undefined)));
+    const wrong = this.constructor.check(read);
+    if (!wrong) return read;
+    this.#wrong ??= `<${this.localName}>: ${wrong}`;
+    return { ...fields, label: read.label };
+  }
+
+  /** Has `update` run if the spec has changed since; for subclasses before they take values. */
+  settle() {
+    const { spec } = this;
+    if (spec === this.#shown) return;
+    const [first, wrong] = [this.#shown === null, this.#wrong];
+    this.#shown = spec;
+    if (wrong) this.fail(wrong);
+    else if (!first) this.fail(null);
+    this.update(spec);
+    this.redraw();
+  }
+
+  /** Follow a new spec; for subclasses. */
+  update() {}
+
+  /** Paint; for subclasses. Called at most once a frame. */
+  draw() {}
+
+  /** Has `draw` run before the next frame. */
+  redraw() {
+    if (!this.isConnected) return;
+    this.#frame ||= requestAnimationFrame(() => {
+      this.#frame = 0;
+      this.draw();
+    });
+  }
+
+  /** Calls `draw` when the size of an element changes; a canvas gets as many pixels as the screen shows. */
+  watch(element) {
+    this.#watched.set(element, element instanceof HTMLCanvasElement);
+    if (this.#sizes) this.#observe(element);
+  }
+
+  #observe(element) {
+    try { // changes with the screen's pixels as well; Safari has no such box
+      this.#sizes.observe(element, { box: this.#watched.get(element) ? "device-pixel-content-box" : "content-box" });
+    } catch {
+      this.#sizes.observe(element);
+    }
+  }
+
+  #resized(entries) {
+    for (const { target, devicePixelContentBoxSize: [exact] = [], contentRect } of entries) {
+      if (!this.#watched.get(target)) continue;
+      const width = Math.max(1, exact?.inlineSize ?? Math.round(contentRect.width * devicePixelRatio));
+      const height = Math.max(1, exact?.blockSize ?? Math.round(contentRect.height * devicePixelRatio));
+      if (target.width !== width || target.height !== height) Object.assign(target, { width, height });
+    }
+    cancelAnimationFrame(this.#frame);
+    this.#frame = 0;
+    this.draw(); // now, not in the next frame: a canvas is empty once its size has changed
+  }
+
+  /** The colour behind a variable of the look (`color("accent")`) as it is here, for a canvas. */
+  color(name) {
+    if (!this.#colors.has(name)) {
+      this.#probe.style.color = `var(--_${name})`;
+      this.#colors.set(name, getComputedStyle(this.#probe).color);
+    }
+    return this.#colors.get(name);
+  }
+
+  /** Tells a screen reader, once no other news came for a while; null: what was to be told is stale. */
+  say(text) {
+    clearTimeout(this.#telling);
+    if (text !== null) this.#telling = setTimeout(() => { this.#status.textContent = text; }, QUIET);
+  }
+
+  /** Shows what is wrong and tells it by an event "error"; null takes it away. */
+  fail(message) {
+    this.#message.hidden = message === null;
+    this.#message.textContent = message ?? "";
+    this.shadowRoot.append(this.#message); // below what the widget shows
+    if (message !== null) this.dispatchEvent(new CustomEvent("error", { detail: { message } }));
+  }
+
+  /** Dispatches an event that pages hear from within other elements, too. */
+  tell(name, detail) {
+    this.dispatchEvent(new CustomEvent(name, { detail, bubbles: true, composed: true }));
+  }
+}
+
+/** An attribute's text as a value like its default. */
+function parse(text, like) {
+  if (typeof like === "boolean") {
+    if (text === "" || text === "true") return true;
+    if (text === "false") return false;
+    throw new Error("expected true or false");
+  }
+  if (typeof like === "number") {
+    const number = Number(text);
+    if (text.trim() && Number.isFinite(number)) return number;
+    throw new Error("expected a number");
+  }
+  if (!Array.isArray(like)) return text;
+  if (!text.trim().startsWith("[")) return text.split(",").map((item) => item.trim()).filter(Boolean);
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error("expected a list with commas, or one in JSON");
+  }
+}
+
+/** Whether `value` is a whole number between two others. */
+export const whole = (value, low, high) => Number.isInteger(value) && value >= low && value <= high;
+
+export const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
+
+/** 0.1234 as "12.3 %". */
+export const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
+
+const grouped = new Intl.NumberFormat("en");
+
+/** A number in about four digits: "0.0312", "1,234,567", "2.1e-9"; "–" for none. */
+export function short(number, digits = 3) {
+  if (number === null || number === undefined || Number.isNaN(number)) return "–";
+  if (!Number.isFinite(number)) return number > 0 ? "∞" : "−∞";
+  const size = Math.abs(number);
+  const text = Number.isInteger(number) && size < 1e9 ? grouped.format(number)
+    : size >= 1e6 || (size < 1e-4 && size) ? number.toExponential(digits - 1)
+      : String(+number.toFixed(clamp(digits - 1 - Math.floor(Math.log10(size || 1)), 0, 8)));
+  return text.replace("-", "−");
+}
+
+let pixel;
+
+/** [red, green, blue] from 0 to 255 of any CSS colour. */
+export function rgb(color) {
+  pixel ??= Object.assign(document.createElement("canvas"), { width: 1, height: 1 })
+    .getContext("2d", { willReadFrequently: true });
+  pixel.fillStyle = color;
+  pixel.fillRect(0, 0, 1, 1);
+  return [...pixel.getImageData(0, 0, 1, 1).data.subarray(0, 3)];
+}
+
+/**
+ * A picture of values from 0 to 1 as ImageData: `data` from `at` on is (channels, height, width) with
+ * one or three channels; one is grey, or lies between the two [red, green, blue] of `shades`.
+ */
+export function image(data, [channels, height, width], at = 0, shades = [[0, 0, 0], [255, 255, 255]]) {
+  const made = new ImageData(width, height);
+  const size = width * height;
+  const [low, high] = shades;
+  for (let i = 0; i < size; i++) {
+    for (let c = 0; c < 3; c++) {
+      const value = clamp(data[at + i + (channels === 3 ? c * size : 0)], 0, 1);
+      made.data[4 * i + c] = channels === 3 ? 255 * value : low[c] + (high[c] - low[c]) * value;
+    }
+    made.data[4 * i + 3] = 255;
+  }
+  return made;
+}
