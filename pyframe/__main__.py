@@ -1,10 +1,12 @@
-"""The command line: `python -m pyframe serve`."""
+"""The command line: `python -m pyframe serve`, `python -m pyframe serve my_model.py`."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 
 def _port(text: str) -> int:
@@ -17,33 +19,61 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; gives the exit status."""
     parser = argparse.ArgumentParser(prog="pyframe", description="Deep learning in WGSL.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_serve(commands)
+    args = parser.parse_args(argv)
+    status: int = args.run(args)
+    return status
+
+
+def _add_serve(commands: Any) -> None:
     serve = commands.add_parser(
         "serve",
-        help="serve the browser demo",
-        description="Serve the page in which digits.py trains in the browser.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        help="serve a program, or the demos, as a page",
+        description="Serve a page in which a program trains in the browser, with its source to "
+        "edit; without a program, the demos.",
     )
-    serve.add_argument("--port", type=_port, default=8000, help="0 takes any free port")
-    serve.add_argument("--host", default="127.0.0.1", help="0.0.0.0 lets other computers in")
     serve.add_argument(
-        "--allow",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="answer to this name of the computer too, as behind a proxy; may be given again",
+        "program", type=Path, nargs="?", metavar="PROGRAM.py",
+        help="defines `demo`, or make_model() and load_data()",
+    )  # fmt: skip
+    serve.add_argument("--port", type=_port, default=8000, help="0 takes any free port (8000)")
+    serve.add_argument(
+        "--host", default="127.0.0.1", help="0.0.0.0 lets other computers in (127.0.0.1)"
     )
+    serve.add_argument(
+        "--allow", action="append", default=[], metavar="NAME",
+        help="answer to this name of the computer too, as behind a proxy; may be given again",
+    )  # fmt: skip
     serve.add_argument("--open", action="store_true", help="open the page in the browser")
     serve.add_argument(
-        "--weights",
-        type=Path,
-        default=Path("digits.safetensors"),
-        help="weights that the page can start from, as digits.py saves them",
+        "--weights", type=Path,
+        help="weights that the program can start from (the demo of the digits: digits.safetensors)",
+    )  # fmt: skip
+    serve.add_argument(
+        "--data", action="append", default=[], metavar="FOLDER_OR_NAME",
+        help="a file or folder that the program reads (it lies beside it in the page), or digits, "
+        "names or tinyshakespeare; may be given again",
+    )  # fmt: skip
+    serve.set_defaults(run=_serve)
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from pyframe import serve
+    from pyframe.web.program import Program, ProgramError
+
+    program = None
+    try:
+        if args.program:
+            program = Program(args.program, args.data, args.weights, serve.DATASETS)
+        elif args.data:
+            raise ProgramError("--data is for a program, as in pyframe serve my_model.py --data …")
+    except ProgramError as error:
+        print(f"pyframe serve: {error}", file=sys.stderr)
+        return 1
+    weights = args.weights or serve.WEIGHTS
+    return serve.serve(
+        args.host, args.port, weights, program=program, allow=args.allow, open_browser=args.open
     )
-    args = parser.parse_args(argv)
-
-    from pyframe.serve import serve as run
-
-    return run(args.host, args.port, args.weights, allow=args.allow, open_browser=args.open)
 
 
 if __name__ == "__main__":

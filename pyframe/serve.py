@@ -1,4 +1,4 @@
-"""Serves the browser demo: the pages, Python for the browser, pyframe itself, and the digits."""
+"""Serves pages: the gallery or one program, Python for the browser, pyframe itself, and data."""
 
 from __future__ import annotations
 
@@ -15,14 +15,23 @@ import threading
 import time
 import webbrowser
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
+
+from pyframe.web.late import is_late
+from pyframe.web.program import Program
 
 PYODIDE_VERSION = "0.27.7"
 PYODIDE_CDN = f"https://cdn.jsdelivr.net/pyodide/v{PYODIDE_VERSION}/full/"
 DATA = "data/mnist10k"
+DATASETS = {  # what a page may ask for by name, and what to do where it is missing
+    "digits": DATA,
+    "names": "data/names.txt",
+    "tinyshakespeare": "data/tinyshakespeare.txt.gz",
+}
+WEIGHTS = Path("digits.safetensors")  # as digits.py saves them
 
 CONNECTIONS = 64  # that are open at the same time; more wait in the system's queue
 HEAD = 10  # seconds for the head of a request; an idle connection has as long
@@ -60,15 +69,28 @@ def pyodide_folder() -> Path | None:
     return path.parent if path else None
 
 
-def data_folder() -> Path | None:
-    """The folder of the digits in MNIST's files; None when it is not there."""
-    return find(f"examples/{DATA}", DATA)
+def editor_folder() -> Path | None:
+    """Where scripts/get_editor puts the editor of programs; None when it is not there."""
+    path = find("build/editor/codemirror.js")
+    return path.parent if path else None
 
 
-def config(weights: Path | None = None) -> dict[str, Any]:
-    """What the page asks for first: where its parts are, and what is missing, with the fix."""
-    data, missing = data_folder(), []
-    if data is None:
+def datasets() -> dict[str, dict[str, Path]]:
+    """The files of each data set that is here, by their names beside a program and in a page."""
+    found = {}
+    for name, place in DATASETS.items():
+        path = find(f"examples/{place}", place)
+        if path and path.is_dir():
+            found[name] = {f"{place}/{p.name}": p for p in sorted(path.glob("*.gz"))}
+        elif path:
+            found[name] = {place: path}
+    return found
+
+
+def config(weights: Path | None = None, program: Program | None = None) -> dict[str, Any]:
+    """What a page asks for first: where its parts are, and what is missing, with the fix."""
+    data, missing = {name: list(files) for name, files in datasets().items()}, []
+    if "digits" not in data:
         missing.append(
             "The digits are not here. They come with pyframe's repository, not with its wheel: "
             f"start the server in a checkout, or put MNIST's four .gz files in ./{DATA}."
@@ -76,10 +98,26 @@ def config(weights: Path | None = None) -> dict[str, Any]:
     return {
         "pyodide": "pyodide/" if pyodide_folder() else PYODIDE_CDN,
         "package": "pyframe.zip",
+        "late": "pyframe-late.zip",
+        "datasets": data,
+        "editor": "editor/codemirror.js" if editor_folder() else None,
+        "program": program and describe(program),
         "source": "digits.py",
-        "data": sorted(f"{DATA}/{path.name}" for path in data.glob("*.gz")) if data else None,
-        "weights": "digits.safetensors" if weights and weights.is_file() else None,
+        "data": data.get("digits"),
+        "weights": WEIGHTS.name if weights and weights.is_file() else None,
         "missing": missing,
+    }
+
+
+def describe(program: Program) -> dict[str, Any]:
+    """A program as a page finds it: the URLs of its parts, below "program/"."""
+    name = program.path.name
+    return {
+        "name": name,
+        "src": f"program/{quote(name)}",
+        "files": [f"program/{quote(file)}" for file in program.files()],
+        "data": program.datasets,
+        "weights": f"program/{quote(program.weights.name)}" if program.weights else None,
     }
 
 
@@ -100,8 +138,34 @@ def file_in(folder: Path, names: Iterable[str]) -> Path | None:
     return path if inside and path.is_file() else None
 
 
+def sources() -> dict[str, Path]:
+    """The files of the package as a page has it, by their names in a site-packages folder."""
+    served = (PACKAGE / "examples", PACKAGE / "web" / "static")
+    code = (path for path in PACKAGE.rglob("*.py")
+            if not any(path.is_relative_to(folder) for folder in served))  # fmt: skip
+    found = {f"pyframe/{path.relative_to(PACKAGE).as_posix()}": path for path in code}
+    for path in (ROOT / "shaders").rglob("*.wgsl"):
+        found[f"pyframe/{path.relative_to(ROOT).as_posix()}"] = path
+    return dict(sorted(found.items()))
+
+
+def archives(files: Mapping[str, bytes]) -> tuple[bytes, bytes]:
+    """Two zip archives of a package's files: what every page loads, and what is late."""
+
+    def archive(late: bool) -> bytes:
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as made:
+            for name, data in sorted(files.items()):
+                module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+                if is_late(module) == late:
+                    made.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED, 9)
+        return out.getvalue()
+
+    return archive(False), archive(True)
+
+
 class Package:
-    """The installed pyframe as a zip archive that unpacks into a site-packages folder.
+    """The installed pyframe as zip archives that unpack into a site-packages folder.
 
     It is made anew when a source has changed, by one thread for all that ask meanwhile.
     """
@@ -110,41 +174,35 @@ class Package:
         self._lock = threading.Lock()
         self._looked = float("-inf")  # when the sources were last looked at
         self._sources: dict[str, tuple[Path, int, int]] = {}
-        self._zip = b""
+        self._zips = b"", b""
 
-    def zip(self) -> bytes:
-        """The archive of the sources as they are at the call, or later."""
+    def zips(self) -> tuple[bytes, bytes]:
+        """The archive that every page loads, and that of what few need (`web.late`): of the
+        sources as they are at the call, or later."""
         asked = time.monotonic()
         with self._lock:
             if self._looked <= asked:
                 self._looked = time.monotonic()
                 sources = self._look()
                 if sources != self._sources:
-                    self._zip, self._sources = self._build(sources), sources
-            return self._zip
+                    self._zips, self._sources = self._build(sources), sources
+            return self._zips
 
     def _look(self) -> dict[str, tuple[Path, int, int]]:
         """Each file's name in the archive, its path, and what changes when it does."""
-        served = (PACKAGE / "examples", PACKAGE / "web" / "static")
-        code = (path for path in PACKAGE.rglob("*.py")
-                if not any(path.is_relative_to(folder) for folder in served))  # fmt: skip
-        found = {f"pyframe/{path.relative_to(PACKAGE).as_posix()}": path for path in code}
-        for path in (ROOT / "shaders").rglob("*.wgsl"):
-            found[f"pyframe/{path.relative_to(ROOT).as_posix()}"] = path
-        sources = {}
-        for name, path in sorted(found.items()):
+        found = {}
+        for name, path in sources().items():
             with contextlib.suppress(FileNotFoundError):  # an editor may just replace it
                 status = path.stat()
-                sources[name] = path, status.st_mtime_ns, status.st_size
-        return sources
+                found[name] = path, status.st_mtime_ns, status.st_size
+        return found
 
-    def _build(self, sources: dict[str, tuple[Path, int, int]]) -> bytes:
-        out = io.BytesIO()
-        with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, strict_timestamps=False) as archive:
-            for name, (path, _, _) in sources.items():
-                with contextlib.suppress(FileNotFoundError):
-                    archive.write(path, name)
-        return out.getvalue()
+    def _build(self, sources: dict[str, tuple[Path, int, int]]) -> tuple[bytes, bytes]:
+        files = {}
+        for name, (path, _, _) in sources.items():
+            with contextlib.suppress(FileNotFoundError):
+                files[name] = path.read_bytes()
+        return archives(files)
 
 
 # What the standard library's table lacks, or takes from the system; browsers insist on these.
@@ -197,12 +255,22 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     def _route(self) -> str:
         return unquote(re.split("[?#]", self.path, maxsplit=1)[0], errors="replace")[1:]
 
-    def translate_path(self, path: str) -> str:
+    def translate_path(self, _: str) -> str:
         """The file behind the URL's path, or "" where there is none to serve."""
-        route = self._route() or "index.html"
-        if route == "digits.safetensors":
+        route, program = self._route(), self.server.program
+        if not route:
+            route = "program.html" if program else "index.html"
+        if route == WEIGHTS.name:
             return str(self.server.weights) if self.server.weights.is_file() else ""
-        folders = {"pyodide/": pyodide_folder(), f"{DATA}/": data_folder(), "": WEB}
+        if program and route.startswith("program/"):
+            return str(program.all_files().get(route.removeprefix("program/"), ""))
+        if route.startswith("data/"):
+            path = {k: v for files in datasets().values() for k, v in files.items()}.get(route)
+            return str(file_in(path.parent, [path.name]) or "") if path else ""
+        folders = {
+            "pyodide/": pyodide_folder(), "editor/": editor_folder(),
+            "examples/": ROOT / "examples", "": WEB,
+        }  # fmt: skip
         if route == "digits.py":
             folders = {"": ROOT / "examples"}
         for prefix, folder in folders.items():
@@ -212,10 +280,12 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
     def send_head(self) -> io.BytesIO | BinaryIO | None:
         """The headers, then the body to send."""
-        if self._route() == "config.json":
-            return self._made(json.dumps(config(self.server.weights)).encode(), ".json")
-        if self._route() == "pyframe.zip":
-            return self._made(self.server.package.zip(), ".zip")
+        route = self._route()
+        if route == "config.json":
+            parts = config(self.server.weights, self.server.program)
+            return self._made(json.dumps(parts).encode(), ".json")
+        if route in ("pyframe.zip", "pyframe-late.zip"):
+            return self._made(self.server.package.zips()[route != "pyframe.zip"], ".zip")
         return super().send_head()
 
     def _made(self, body: bytes, kind: str) -> io.BytesIO:
@@ -266,7 +336,8 @@ def is_address(name: str) -> bool:
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """The demo's server; `weights` may come to exist while it runs.
+    """The server of the gallery, or of a program's page; `weights`, which the page of the digits
+    can start from, may come to exist while it runs.
 
     It answers to the names that lead to it and to those of `allow`, and to no other: a page from
     elsewhere may have the browser take its own name for this computer's (DNS rebinding).
@@ -276,8 +347,15 @@ class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 1024
 
-    def __init__(self, host: str, port: int, weights: Path, allow: Iterable[str] = ()) -> None:
-        self.weights = weights
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        weights: Path = WEIGHTS,
+        allow: Iterable[str] = (),
+        program: Program | None = None,
+    ) -> None:
+        self.weights, self.program = weights, program
         self.package = Package()
         self._open: dict[socket.socket, tuple[float, float]] = {}  # since when, and how long it may
         self._closed = threading.Condition()
@@ -365,14 +443,15 @@ class Server(http.server.ThreadingHTTPServer):
 def serve(
     host: str,
     port: int,
-    weights: Path,
+    weights: Path = WEIGHTS,
     *,
+    program: Program | None = None,
     allow: Iterable[str] = (),
     open_browser: bool = False,
 ) -> int:
     """Serve until Ctrl+C; gives the exit status: 1 when the address can't be had."""
     try:
-        server = Server(host, port, weights, allow)
+        server = Server(host, port, weights, allow, program)
     except OSError as error:
         reason = error.strerror or error
         print(
@@ -382,14 +461,16 @@ def serve(
             file=sys.stderr,
         )
         return 1
-    parts = config(weights)
-    print(f"pyframe's demo is at {server.url} (Ctrl+C stops it)")
+    parts = config(weights, program)
+    what = f"{program.path.name} is" if program else "pyframe's demos are"
+    print(f"{what} at {server.url} (Ctrl+C stops it)")
     if parts["pyodide"] == PYODIDE_CDN:
         print(f"  Python comes from {PYODIDE_CDN}; scripts/get_pyodide makes a local copy")
-    if parts["weights"]:
-        print(f"  the page can start from the weights in {weights}")
-    for text in parts["missing"]:
-        print(f"  {text}")
+    if not program:
+        if parts["weights"]:
+            print(f"  the digits can start from the weights in {weights}")
+        for text in parts["missing"]:
+            print(f"  {text}")
     sys.stdout.flush()
     if open_browser:
         webbrowser.open(server.url)

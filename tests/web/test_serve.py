@@ -84,7 +84,7 @@ def test_everything_that_the_config_names_is_there(server: serve.Server) -> None
     config = json.loads(body(server, "/config.json"))
     assert config["missing"] == []
     assert len(config["data"]) == 4
-    for path in [config["source"], *config["data"]]:
+    for path in [config["source"], *(p for paths in config["datasets"].values() for p in paths)]:
         assert body(server, f"/{path}") == (serve.ROOT / "examples" / path).read_bytes()
     if not config["pyodide"].startswith("https:"):
         assert get(server, f"/{config['pyodide']}pyodide.mjs").status == 200
@@ -339,7 +339,7 @@ def test_the_package_zip_is_made_once_for_many(tree: Path, monkeypatch: pytest.M
 
     def ask() -> None:
         all_ask.wait(WAIT)
-        found.append(package.zip())
+        found.append(package.zips()[0])
 
     threads = [threading.Thread(target=ask) for _ in range(32)]
     for thread in threads:
@@ -534,7 +534,7 @@ def test_the_command_says_where_the_page_is(tmp_path: Path) -> None:
             assert process.stdout is not None
             line = process.stdout.readline()
             found = re.fullmatch(
-                r"pyframe's demo is at http://127\.0\.0\.1:(\d+)/ \(Ctrl\+C stops it\)\n", line
+                r"pyframe's demos are at http://127\.0\.0\.1:(\d+)/ \(Ctrl\+C stops it\)\n", line
             )
             assert found, line
             connection = http.client.HTTPConnection("127.0.0.1", int(found[1]))

@@ -1,0 +1,68 @@
+"""What few programs need comes in a second archive, which is fetched when it is first imported."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+import zipfile
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+
+# Modules, with all below them, that no page needs before a program asks for them.
+MODULES = (
+    "pyframe.__main__", "pyframe.backend.native", "pyframe.bench", "pyframe.data.processes",
+    "pyframe.data.share", "pyframe.distributions", "pyframe.graph.cost", "pyframe.graph.draw",
+    "pyframe.graph.layers", "pyframe.masked", "pyframe.profiler", "pyframe.serve",
+    "pyframe.signal", "pyframe.torch", "pyframe.vision.models", "pyframe.vision.ops",
+    "pyframe.vision.transforms", "pyframe.vision.utils", "pyframe.web.notebook",
+    "pyframe.web.program", "pyframe.web.site",
+)  # fmt: skip
+
+
+def is_late(name: str) -> bool:
+    """Whether the module `name` is in the second archive."""
+    return any(name == module or name.startswith(f"{module}.") for module in MODULES)
+
+
+def install(url: str) -> None:
+    """Have imports of such modules fetch the archive at `url` first; in a page's worker."""
+    sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, _Finder)]
+    sys.meta_path.append(_Finder(url))
+
+
+class _Finder:
+    """Comes after all others: it is asked for what was not found."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._there = False
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if self._there or not is_late(fullname):
+            return None
+        with zipfile.ZipFile(io.BytesIO(_fetch(self._url, fullname))) as archive:
+            archive.extractall(Path(__file__).parents[2])
+        self._there = True
+        importlib.invalidate_caches()
+        return PathFinder.find_spec(fullname, path, target)
+
+
+def _fetch(url: str, module: str) -> bytes:
+    """A file, while Python waits: a worker may ask so, and an import can't be awaited."""
+    import js
+
+    request = js.XMLHttpRequest.new()
+    request.open("GET", url, False)
+    request.responseType = "arraybuffer"
+    try:
+        request.send()
+    except js.Error as error:
+        raise ImportError(f"{module}: {url} could not be fetched ({error})", name=module) from None
+    if request.status != 200:
+        raise ImportError(f"{module}: for {url} the server says {request.status}", name=module)
+    return bytes(request.response.to_py())
