@@ -10,7 +10,7 @@ import threading
 import weakref
 from array import array
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -89,6 +89,7 @@ class WebGPU:
     adapter = ""
     software = False
     lost = ""  # why, once the device is gone
+    fixed: Collection[Any] = ()  # handles of what no Program may move beside other tensors
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits

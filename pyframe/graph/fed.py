@@ -25,11 +25,12 @@ class Number:
     another answer means another capture. Code that wants the number itself ends the capture.
     """
 
-    __slots__ = ("_args", "_fn", "_seen")
+    __slots__ = ("_args", "_fn", "_seen", "_source")
     __array_ufunc__ = None  # operators of NumPy's numbers leave it to this one
 
-    def __init__(self, fn: Callable[..., Any], *args: Any) -> None:
-        self._fn, self._args = fn, args
+    def __init__(self, fn: Callable[..., Any], *args: Any, source: Any = None) -> None:
+        """`fn(*args)`; where it depends on nothing else that is fed, `source` tells what it is."""
+        self._fn, self._args, self._source = fn, args, source
         self._seen = fn(*map(seen, args))
 
     @property  # type: ignore[misc]
@@ -50,8 +51,11 @@ class Number:
         if capture is None:
             return answer
         if not self._args and type(args[0] if args else None) is not Number:
-            return capture.watch(lambda get=self._fn: fn(get(), *args), answer)
-        return capture.watch(lambda: fn(now(self), *map(now, args)), answer)
+            get: Any = lambda get=self._fn: fn(get(), *args)  # noqa: E731
+        else:
+            get = lambda: fn(now(self), *map(now, args))  # noqa: E731
+        get.question = fn, self, *args  # the same as data, for `formula`
+        return capture.watch(get, answer)
 
     def __float__(self) -> float:
         return float(self._end())
@@ -132,6 +136,36 @@ def now(x: Any) -> Any:
 def apply(fn: Callable[..., Any], *args: Any) -> Any:
     """`fn` of numbers, asked for again at each replay where one of them is."""
     return Number(fn, *args) if any(type(a) is Number for a in args) else fn(*args)
+
+
+def log(x: float) -> float:
+    """The natural logarithm, also of 0."""
+    return math.log(x) if x else -math.inf
+
+
+# What a formula may be made of: its words mean the same to web/player.js.
+WORDS: dict[Any, str] = {
+    operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/",
+    operator.pow: "**", operator.neg: "neg", operator.pos: "+", operator.abs: "abs", max: "max",
+    min: "min", log: "log", operator.eq: "==", operator.ne: "!=", operator.lt: "<",
+    operator.le: "<=", operator.gt: ">", operator.ge: ">=", bool: "bool",
+}  # fmt: skip
+
+
+def formula(x: Any, name: Callable[[Any], str]) -> Any:
+    """A Number as data: a number, a name (of its source), or [word, argument, …]. The `question` of
+    a comparison has one too. ValueError where there are no words for it."""
+    if type(x) is tuple:
+        fn, args = x[0], x[1:]
+    elif type(x) is not Number:
+        return x
+    elif x._source is not None:
+        return name(x._source)
+    else:
+        fn, args = x._fn, x._args
+    if fn not in WORDS or not args:
+        raise ValueError(f"no words for {getattr(fn, '__name__', fn)!r} of a number that changes")
+    return [WORDS[fn], *[formula(a, name) for a in args]]
 
 
 def _made(fn: Callable[..., Any], *args: Any) -> Any:

@@ -82,7 +82,13 @@ class _Part:
         limits = HOST if host else self.device.backend.limits
         found = None if host else self.device.backend.local.checks
         flag = found and before.get(id(found.flag._storage), found.flag._storage.node)
-        movable = None if host else {id(n) for n in given if id(n) not in sources and n is not flag}
+        movable = None
+        if not host:
+            fixed = self.device.backend.fixed
+            movable = {
+                id(n) for n in given
+                if id(n) not in sources and n is not flag and n.data.handle not in fixed
+            }  # fmt: skip
         self.program, inputs, constants = schedule(
             order, nodes, limits, in_place, movable, [id(n) for n in order if _asks(n)]
         )

@@ -23,7 +23,7 @@ from pyframe.autograd import graph
 from pyframe.autograd.graph import RemovableHandle
 from pyframe.devices import mode
 from pyframe.graph.capture import outside
-from pyframe.graph.fed import Number, apply, is_number, recording
+from pyframe.graph.fed import Number, apply, is_number, log, recording
 from pyframe.tensor import Tensor, no_grad
 
 __all__ = [
@@ -103,12 +103,8 @@ def scalar(option: Any) -> Any:
 
 def one_minus_power(beta: Any, t: Tensor) -> Tensor:
     """1 - beta^t as -expm1(t log(beta)): the difference would lose most digits."""
-    log = beta.log() if isinstance(beta, Tensor) else apply(_log, beta)
-    return -pf.expm1(t * log)
-
-
-def _log(beta: float) -> float:
-    return math.log(beta) if beta else -math.inf
+    exponent = beta.log() if isinstance(beta, Tensor) else apply(log, beta)
+    return -pf.expm1(t * exponent)
 
 
 def _full(value: Any, of: Tensor) -> Tensor:
@@ -705,12 +701,15 @@ class _Live(Mapping[str, Any]):
             elif isinstance(value, (tuple, list)):
                 self._tuples.append(name)
                 value = type(value)(
-                    Number(lambda k=k: _number(get()[k])) if _is_fed(v) else scalar(v)
+                    Number(lambda k=k: _number(get()[k]), source=(ref, i, name, k))
+                    if _is_fed(v)
+                    else scalar(v)
                     for k, v in enumerate(value)
                 )
             elif _is_fed(value):
                 self._numbers.append(name)
-                value = Number(lambda: _number(get())) if isinstance(value, Tensor) else Number(get)
+                ask = (lambda: _number(get())) if isinstance(value, Tensor) else get
+                value = Number(ask, source=(ref, i, name))
             else:
                 flag = isinstance(value, (bool, str, type(None)))
                 (self._flags if flag else self._others).append(name)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import pyframe as pf
-from pyframe.graph.fed import apply
+from pyframe.graph.fed import apply, log
 from pyframe.optim.optimizer import Optimizer, one_minus_power, scalar
 from pyframe.tensor import Tensor
 
@@ -42,7 +41,8 @@ class RAdam(Optimizer):
         lr, eps, (b1, b2) = scalar(group["lr"]), group["eps"], group["betas"]
         rest1, rest2 = 1 - b1, 1 - b2
         rho = 2 / rest2 - 1
-        scale = apply(_scale, rho)
+        longer = apply(max, rho, 5.0)  # of a shorter one nothing is ever trusted
+        scale = longer / ((longer - 4) * (longer - 2))  # what the rectification has of rho alone
         for t, together in self._steps(params):
             now = _length(t, b2, rho)
             trusted = now > 5
@@ -55,22 +55,13 @@ class RAdam(Optimizer):
                 p.sub_(m * pf.where(trusted, rate / (v.sqrt() + eps), plain))
 
 
-def _scale(rho: float) -> float:
-    """What the rectification has of rho alone; 0 where rho(t) never comes above 5."""
-    return rho / ((rho - 4) * (rho - 2)) if rho > 5 else 0.0
-
-
 def _length(t: Tensor, beta: Any, rho: Any) -> Tensor:
     """rho(t) of RAdam without its difference of large numbers.
 
     With x = -log(beta) and L(z) = coth(z) - 1/z it is t + L(x/2) - t L(t x/2)."""
-    x = apply(_minus_log, beta)
+    x = -apply(log, beta)
     z = t * (x * 0.5)
     squared = z * z
     small = z * (1 / 3 - squared * (1 / 45 - squared * (2 / 945 - squared * (1 / 4725))))
     rest = pf.where(z < 0.5, 1 - small, 1 / z - 2 / pf.expm1(z * 2))
     return t * rest + (rho - 2 / x)
-
-
-def _minus_log(beta: float) -> float:
-    return -math.log(beta) if beta else math.inf
