@@ -11,6 +11,7 @@ from pathlib import Path
 import pyframe as pf
 from pyframe import nn, optim
 from pyframe.vision.datasets import MNIST
+from pyframe.web import Bars, Demo, Pad, Slider
 
 SEED = 0
 BATCH_SIZE = 64
@@ -40,6 +41,20 @@ def make_model() -> pf.Model:
 def load_data(root: Path = DATA) -> tuple[MNIST, MNIST]:
     """The digits to train on and those to test with: images (1, 28, 28) from 0 to 1, and labels."""
     return MNIST(root, train=True), MNIST(root, train=False)
+
+
+demo = Demo(  # what a web page shows; natively it means nothing
+    make_model,
+    Pad(28, 28),
+    Bars("0123456789"),
+    data=load_data,
+    epochs=EPOCHS,
+    batch_size=BATCH_SIZE,
+    controls=(Slider("lr", 1e-4, 1e-2, 3e-3, log=True, label="Learning rate"),),
+    title="Read handwriting",
+    description="Press Train, and the network learns to read digits. Draw one: it says what it "
+    "sees.",
+)
 
 
 def main() -> None:

@@ -1,21 +1,27 @@
 """A GPT that learns to write, character by character, from the plays of Shakespeare.
 
-The same file runs on a GPU and on a CPU: `python examples/gpt.py --steps 1000`.
+The same file runs on a GPU, on a CPU, and inside a web page, where it goes on with your text.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import gzip
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe import Tensor, nn, optim
+from pyframe.data import TensorDataset
+from pyframe.train import Callback
+from pyframe.web import Demo, Slider, Text
 
 TEXT = Path(__file__).parent / "data" / "tinyshakespeare.txt.gz"
-CONTEXT = 64  # characters that the network sees
-WIDTH, HEADS, LAYERS = 128, 4, 4
+LETTERS = "\n !$&',-.3:;?ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+CONTEXT = 96  # characters that the network sees
+WIDTH, HEADS, LAYERS = 64, 4, 4
 BATCH_SIZE = 32
 
 
@@ -43,12 +49,12 @@ class Block(nn.Module):
 class GPT(nn.Module):
     """The scores of each next character."""
 
-    def __init__(self, characters: int) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.embed = nn.Embedding(characters, WIDTH)
+        self.embed = nn.Embedding(len(LETTERS), WIDTH)
         self.place = nn.Embedding(CONTEXT, WIDTH)
         self.blocks = nn.Sequential(*[Block() for _ in range(LAYERS)], nn.LayerNorm(WIDTH))
-        self.head = nn.Linear(WIDTH, characters)
+        self.head = nn.Linear(WIDTH, len(LETTERS))
         for embedding in (self.embed, self.place):
             nn.init.normal_(embedding.weight, std=0.02)
 
@@ -58,52 +64,94 @@ class GPT(nn.Module):
         return self.head(self.blocks(self.embed(x) + self.place(places)))
 
     @pf.no_grad()
-    def write(self, x: Tensor, count: int, temperature: float = 0.8) -> Tensor:
-        """(1, T) -> (1, T + count): characters drawn one after the other."""
-        for _ in range(count):
-            scores = self(x[:, -CONTEXT:])[:, -1] / temperature  # (1, characters)
-            x = pf.cat([x, pf.multinomial(scores.softmax(-1), 1)], 1)
-        return x
+    def draw(self, seen: list[int], temperature: float = 0.8) -> Tensor:
+        """(1,): the number of a character that may come next."""
+        last = min(len(seen), CONTEXT) - 1
+        x = pf.tensor([(seen[-CONTEXT:] + [0] * CONTEXT)[:CONTEXT]], device=self.head.weight.device)
+        return pf.multinomial((self(x)[0, last] / temperature).softmax(-1), 1)
 
 
-def main() -> None:
+def loss(scores: Tensor, target: Tensor) -> Tensor:
+    """How surprising the characters that came are, on average."""
+    return F.cross_entropy(scores.flatten(0, 1), target.flatten())
+
+
+def make_model() -> pf.Model:
+    """A network of 214,593 weights, always with the same start."""
+    pf.manual_seed(0)
+    net = GPT()
+    return pf.Model(net, loss, optim.AdamW(net.parameters(), lr=2e-3, weight_decay=0.1))
+
+
+def load_data() -> tuple[TensorDataset, TensorDataset]:
+    """The plays in pieces of CONTEXT characters, and those that come next; a tenth to test."""
+    number = {ord(c): i for i, c in enumerate(LETTERS)}
+    text = gzip.decompress(TEXT.read_bytes()).decode().translate(number)
+    data = pf.tensor([*text.encode()])  # (1,115,394,)
+    count = (len(data) - 1) // CONTEXT
+    x = data[: count * CONTEXT].view(count, CONTEXT)
+    y = data[1 : count * CONTEXT + 1].view(count, CONTEXT)
+    cut = count * 9 // 10
+    return TensorDataset(x[:cut], y[:cut]), TensorDataset(x[cut:], y[cut:])
+
+
+async def write(model: pf.Model, text: str, count: int = 400) -> AsyncIterator[str]:
+    """Goes on with `text`, a character at a time."""
+    seen = [LETTERS.index(c) for c in "\n" + text if c in LETTERS]
+    for _ in range(count):
+        (number,) = await model.net.draw(seen).tolist_async()
+        seen.append(number)
+        yield LETTERS[number]
+
+
+demo = Demo(
+    make_model,
+    Text(placeholder="ROMEO:"),
+    Text(),
+    data=load_data,
+    predict=write,
+    epochs=3,
+    batch_size=BATCH_SIZE,
+    controls=(Slider("lr", 1e-4, 1e-2, 2e-3, log=True, label="Learning rate"),),
+    title="A GPT that writes plays",
+    description="It has read 1,000,000 characters of Shakespeare, one after the other, and writes "
+    "on from whatever you begin with.",
+)
+
+
+class Cool(Callback):
+    """The learning rate falls to nothing towards the end."""
+
+    def __init__(self, optimizer: optim.Optimizer, epochs: int) -> None:
+        self.schedule = optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
+
+    def on_epoch(self, model: pf.Model, epoch: int, logs: dict[str, float]) -> None:
+        """After an epoch."""
+        self.schedule.step()
+        print(f"epoch {epoch + 1}: loss {logs['loss']:.3f}", flush=True)
+
+
+async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--steps", type=int, default=1000)
-    parser.add_argument("--characters", type=int, default=300, help="to write in the end")
+    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--pieces", type=int, default=None, help="of the plays to learn from")
+    parser.add_argument("--characters", type=int, default=400, help="to write in the end")
     parser.add_argument("--device", default="auto", help="cpu, gpu or auto (default: auto)")
     args = parser.parse_args()
 
-    pf.manual_seed(0)
-    text = gzip.decompress(TEXT.read_bytes()).decode()
-    letters = sorted(set(text))
-    number = {c: i for i, c in enumerate(letters)}
-    data = pf.tensor([number[c] for c in text])  # (1,115,394,)
-    device = pf.device(args.device)
-    net = GPT(len(letters)).to(device)
-    optimizer = optim.AdamW(net.parameters(), lr=1e-3, weight_decay=0.1)
-    schedule = optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, args.steps)
-
-    @pf.compile
-    def step(x: Tensor, y: Tensor) -> Tensor:
-        optimizer.zero_grad()
-        loss = F.cross_entropy(net(x).flatten(0, 1), y.flatten())
-        loss.backward()
-        nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-        optimizer.step()
-        return loss
-
-    window = pf.arange(CONTEXT + 1)
-    for i in range(1, args.steps + 1):
-        starts = pf.randint(0, len(data) - CONTEXT, (BATCH_SIZE, 1))
-        batch = data[starts + window].to(device)  # (BATCH_SIZE, CONTEXT + 1)
-        loss = step(batch[:, :-1], batch[:, 1:])
-        schedule.step()
-        if i % 100 == 0 or i == args.steps:
-            print(f"step {i}: loss {loss.item():.3f}", flush=True)
-
-    written = net.eval().write(pf.tensor([[number["\n"]]], device=device), args.characters)
-    print("".join(letters[i] for i in written[0].tolist()))
+    model = make_model()
+    train, _ = load_data()
+    x, y = train[: args.pieces]
+    model.fit(
+        x, y, epochs=args.epochs, batch_size=BATCH_SIZE, device=args.device,
+        callbacks=[Cool(model.optimizer, args.epochs)],
+    )  # fmt: skip
+    async for character in write(model, "", args.characters):
+        print(character, end="", flush=True)
+    print()
+    model.net.half()  # half the bytes
+    model.save("gpt.safetensors")
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(main())
