@@ -1,0 +1,416 @@
+"""Captured functions as data that a page runs without Python: what web/player.js reads.
+
+An Exporter captures functions on a GPU that exists on paper only and writes down what a Program
+leaves to its surroundings: which state it uses and by which name, what its inputs and results are,
+and the formulas of the scalars that change between runs.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import pyframe as pf
+from pyframe import nn, random
+from pyframe.backend.base import Limits
+from pyframe.backend.paper import PaperGPU, paper_device
+from pyframe.dtypes import dtype as DType
+from pyframe.graph.fed import formula
+from pyframe.graph.interpret import storage_dtype
+from pyframe.graph.node import Node, Storage
+from pyframe.graph.parts import DevicePart
+from pyframe.graph.program import OUTPUT
+from pyframe.ops import elementwise as el
+
+VERSION = 1  # of the format
+TRIES = 3  # captures of a function that makes something when it is first called
+
+
+class ExportError(RuntimeError):
+    """What can't be exported; the text says why."""
+
+
+class _UnreadyError(Exception):
+    """A function made something that its next call finds."""
+
+
+class _State:
+    """A tensor that stays between runs, and where it lies."""
+
+    def __init__(self, number: int, storage: Storage, dtype: DType, shape: Any, data: Any) -> None:
+        self.number, self.storage, self.data = number, storage, data
+        self.dtype, self.shape = dtype, list(shape)
+        self.nbytes = nbytes_of(dtype, shape)
+        self.name, self.role = f"constant:{number}", "constant"
+
+
+def nbytes_of(dtype: DType, shape: Sequence[int]) -> int:
+    """Bytes of a tensor's buffer."""
+    return max(4, -(-math.prod(shape) * dtype.device_itemsize // 4) * 4)
+
+
+class Exporter:
+    """Programs that share kernels, state and memory; see `on_paper`."""
+
+    def __init__(
+        self, device: pf.device, modules: Mapping[str, nn.Module],
+        optimizers: Sequence[pf.optim.Optimizer],
+    ) -> None:  # fmt: skip
+        self.device, self.modules, self.optimizers = device, modules, optimizers
+        self.backend: PaperGPU = device.backend
+        self.metrics: dict[str, pf.Tensor] = {}  # the sums of what a step tells
+        self.kernels: dict[tuple[str, str], int] = {}  # by WGSL and label
+        self.states: dict[int, _State] = {}  # by the id of a storage, which they keep
+        self.regions: dict[int, tuple[int, Any]] = {}  # by the id of a buffer: number, the buffer
+        self.programs: dict[str, dict[str, Any]] = {}
+        self.options: dict[str, float] = {}  # of optimizers, as far as programs ask for them
+        self.rules: list[list[Any]] = []  # [question about options, the answer relied on]
+        self._open: list[tuple[list[Any], int, Storage, Any]] = []  # results not placed yet
+
+    # --- names
+
+    def name_states(self) -> None:
+        """Give all state its name and role."""
+        for name, owner in self.modules.items():
+            for kind, found in (
+                ("parameter", owner.named_parameters), ("buffer", owner.named_buffers),
+            ):  # fmt: skip
+                for key, x in found():
+                    self._name(x, f"{name}{key}", kind)
+        for i, optimizer in enumerate(self.optimizers):
+            prefix = "" if len(self.optimizers) == 1 else f"{i}."
+            names = {id(p): f"{name}{key}" for name, owner in self.modules.items()
+                     for key, p in owner.named_parameters()}  # fmt: skip
+            for n, (p, entries) in enumerate(optimizer.state.items()):
+                for key, x in entries.items():
+                    if isinstance(x, pf.Tensor):
+                        counts = key in optimizer._counters
+                        own = names.get(id(p), str(n))
+                        role = "step" if counts else "moment"
+                        self._name(x, f"{role}:{prefix}{key}.{own}", role)
+        for name, x in self.metrics.items():
+            self._name(x, f"metric:{name}", "metric")
+        state = random.default_generator._states.get(self.device)
+        if state is not None:
+            self._name(state, "random:", "random")
+        if self.backend.local.checks is not None:
+            self._name(self.backend.local.checks.flag, "guard:", "guard")
+
+    def _name(self, x: pf.Tensor, name: str, role: str) -> None:
+        found = self.states.get(id(x._storage))
+        if found is not None and found.role == "constant":
+            found.name, found.role = name, role
+
+    def state(self, storage: Storage, node: Node, data: Any) -> int:
+        """The number of a tensor that stays."""
+        found = self.states.get(id(storage))
+        if found is None:
+            found = _State(len(self.states), storage, node.dtype, node.shape, data)
+            self.states[id(storage)] = found
+            self.backend.fixed.add(data.handle)
+            if data.whole is not None:
+                self._region(data.whole)
+        return found.number
+
+    def keep(self, x: pf.Tensor) -> int:
+        """The number of a tensor that no program may use, such as a weight of a state_dict."""
+        if x._steps:
+            raise ExportError("a parameter or buffer is a view of other memory; clone() it")
+        node = x._storage.node
+        if node.data is None:
+            self.backend.flush([node])
+        return self.state(x._storage, node, node.data)
+
+    def _region(self, whole: Any) -> int:
+        return self.regions.setdefault(id(whole), (len(self.regions), whole))[0]
+
+    def _option(self, source: Any) -> str:
+        """The name of an optimizer's option, whose value is kept: "0.lr" for the first group's."""
+        ref, group, name, *at = source
+        optimizer = ref()
+        value = optimizer.param_groups[group][name]
+        if at:
+            value = value[at[0]]
+        words = [str(group), name, *map(str, at)]
+        if len(self.optimizers) > 1:
+            where = [i for i, o in enumerate(self.optimizers) if o is optimizer]
+            words.insert(0, str(where[0]))
+        key = ".".join(words)
+        self.options[key] = float(value.item() if isinstance(value, pf.Tensor) else value)
+        return key
+
+    def formula(self, number: Any) -> Any:
+        """A scalar as JSON data."""
+        try:
+            return plain(formula(number, self._option))
+        except (ValueError, TypeError, ReferenceError) as e:
+            raise ExportError(
+                f"it takes a number that Python gives anew at each call ({e}); keep it in a tensor "
+                "or in an optimizer's option"
+            ) from None
+
+    # --- capturing
+
+    def add(
+        self, name: str, fn: Callable[..., Any], inputs: Mapping[str, pf.Tensor],
+        outputs: Sequence[str] = (),
+    ) -> dict[str, Any]:  # fmt: skip
+        """Capture `fn(*inputs)`, which gives a tensor, several ones or None, as program `name`.
+
+        ExportError with pf.compile's reason where it can't be replayed."""
+        args = list(inputs.values())
+
+        def step(*xs: pf.Tensor) -> Any:
+            found = fn(*xs)
+            some = found if isinstance(found, tuple | list) else [found]
+            return [el.copy(x) if isinstance(x, pf.Tensor) else x for x in some if x is not None]
+
+        compiled = pf.compile(step)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # pf.compile's, told here
+            results = compiled(*args)
+        if compiled.eager:
+            raise ExportError(f"program {name!r} can't be exported: {compiled.eager}")
+        replays = [r for some in compiled.replays.values() for r in some]
+        if not replays:
+            raise _UnreadyError(name)
+        odd = [type(x).__name__ for x in results if not isinstance(x, pf.Tensor)]
+        if odd:
+            raise ExportError(f"program {name!r} gives a {odd[0]}; expected tensors")
+        (replay,) = replays
+        parts = replay.parts
+        if len(parts) != 1 or not isinstance(parts[0], DevicePart):
+            raise ExportError(
+                f"program {name!r} computes on the CPU as well: tensors that it makes must be made "
+                "on the device of its inputs (device=x.device)"
+                if parts else f"program {name!r} computes nothing"
+            )  # fmt: skip
+        if replay.fed:
+            raise ExportError(f"program {name!r} reads an array of the host's at each call")
+        entry = self._describe(parts[0], results)
+        names = [*outputs, *[f"output{i}" for i in range(len(results))][len(outputs) :]]
+        entry["inputs"] = [_described(n, x) for n, x in inputs.items()]
+        slots = entry.pop("results")
+        entry["outputs"] = [
+            {**_described(n, x), "slot": slot}
+            for n, x, slot in zip(names, results, slots, strict=True)
+        ]
+        self._rely(replay)
+        self.programs[name] = entry
+        return entry
+
+    def _describe(self, part: DevicePart, results: Sequence[pf.Tensor]) -> dict[str, Any]:
+        program = part.program
+        wire = self.backend._wire(program)
+        numbers = [
+            self.kernels.setdefault(kernel, len(self.kernels))
+            for kernel in zip(wire.codes, wire.labels, strict=True)
+        ]
+        slots: list[Any] = [["temp", s.nbytes] for s in program.slots]
+        for i, s in enumerate(program.slots):
+            if s.region >= 0:
+                slots[i] = ["part", self._region(part.whole[s.region]), s.offset, s.nbytes]
+        for slot, arg, _, _ in part.arguments:
+            slots[slot] = ["in", arg]
+        for st in part.states:
+            slots[st.slot] = ["state", self.state(st.storage, st.node, part.buffers[st.slot])]
+        if part.flag >= 0:
+            flag = self.backend.local.checks.flag  # type: ignore[union-attr]
+            slots[part.flag] = ["state", self.keep(flag)]
+        made = {id(x._storage): i for i, x in enumerate(results)}
+        made = {id(storage): slot for storage, slot in part.fresh}
+        out = [made[id(x._storage)] for x in results]
+        for slot in out:
+            if program.slots[slot].region < 0:  # nothing else may come to lie there
+                slots[slot] = ["own", program.slots[slot].nbytes]
+        live = dict(part.live)
+        constants = zip(program.params, part.values, strict=True)
+        owner = {id(storage.node): storage for storage, _ in part.fixed}
+        back = []  # what is copied to where it belongs after the run
+        for _, slot, node in part.back:
+            storage = owner[id(node)]
+            number = self.state(storage, node, storage.node.data)
+            back.append([number, slot, program.slots[slot].nbytes])
+        entry = {
+            "kernels": numbers,
+            "steps": list(wire.steps),
+            "slots": slots,
+            "params": [
+                [offset, d.storage, self.formula(live[i]) if i in live else plain(value)]
+                for i, ((offset, d), value) in enumerate(constants)
+            ],
+            "paramBytes": wire.param_bytes,
+            "back": back,
+            "results": out,
+        }
+        for storage, slot in part.own:
+            if program.slots[slot].kind == OUTPUT:
+                self._open.append((slots, slot, storage, part.buffers[slot]))
+        return entry
+
+    def _rely(self, replay: Any) -> None:
+        """Write down the answers about options that a program relies on."""
+        for get, answer, _ in replay.guard.asked:
+            question = getattr(get, "question", None)
+            if question is None:
+                continue
+            about: list[str] = []
+
+            def name(source: Any, about: list[str] = about) -> str:
+                about.append(self._option(source))
+                return about[-1]
+
+            try:
+                asked = plain(formula(question, name))
+            except ValueError:  # then it holds for the present values alone
+                self.rules += [[["==", key, self.options[key]], True] for key in about]
+                continue
+            # what is there for an option that may be 0 computes the same where it is
+            acts = asked[0] == "!=" and asked[2] == 0 and answer is True
+            if about and not acts and [asked, answer] not in self.rules:
+                self.rules.append([asked, answer])
+
+    # --- the whole
+
+    def document(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """All of it as JSON data, and the values of the state that is not zero."""
+        weights = {}
+        for prefix, owner in self.modules.items():
+            for key, x in owner.state_dict().items():
+                if isinstance(x, pf.Tensor):
+                    weights[prefix + key] = self.keep(x)
+        for slots, slot, storage, data in self._open:
+            found = self.states.get(id(storage))
+            if found is not None and found.data is data:
+                slots[slot] = ["state", found.number]
+        self.name_states()
+        tensors, values = [], {}
+        for s in self.states.values():
+            about: dict[str, Any] = {
+                "name": s.name, "role": s.role, "dtype": s.dtype.name, "shape": s.shape,
+            }  # fmt: skip
+            if s.data.whole is not None:
+                about["region"], about["offset"] = self._region(s.data.whole), s.data.offset
+            raw = self.backend.content(s.data.handle)[: s.nbytes]
+            if raw.any():
+                flat = raw.view(storage_dtype(s.dtype))[: math.prod(s.shape)]
+                values[s.name] = flat.reshape(s.shape).copy()
+            tensors.append(about)
+        codes, labels = zip(*self.kernels, strict=True) if self.kernels else ((), ())
+        document = {
+            "format": "pyframe-program",
+            "version": VERSION,
+            "pyframe": pf.__version__,
+            "needs": self.needs(),
+            "options": self.options,
+            "rules": self.rules,
+            "errors": [message for _, message in self.backend.errors],
+            "weights": weights,
+            "tensors": tensors,
+            "regions": [whole.nbytes for _, whole in self.regions.values()],
+            "codes": codes,
+            "labels": labels,
+            "programs": self.programs,
+        }
+        return document, values
+
+    def needs(self) -> dict[str, Any]:
+        """The features and limits, by WebGPU's names, that a device must have."""
+        codes = [code for code, _ in self.kernels]
+        steps = [s for p in self.programs.values() for s in _steps(p["steps"])]
+        buffers = [s.nbytes for s in self.states.values()]
+        buffers += [whole.nbytes for _, whole in self.regions.values()]
+        buffers += [s[-1] for p in self.programs.values() for s in p["slots"] if s[0] != "state"]
+        largest = max(buffers, default=4)
+        limits = {
+            "maxStorageBuffersPerShaderStage": max([s[6] for s in steps], default=1),
+            "maxStorageBufferBindingSize": largest,
+            "maxBufferSize": largest,
+            "maxComputeWorkgroupsPerDimension": max([max(s[1:4]) for s in steps], default=1),
+            "maxComputeInvocationsPerWorkgroup": self.backend.limits.workgroup_size,
+            "maxComputeWorkgroupSizeX": self.backend.limits.workgroup_size,
+        }
+        if any("var<workgroup>" in code for code in codes):
+            limits["maxComputeWorkgroupStorageSize"] = self.backend.limits.workgroup_bytes
+        f16 = any("enable f16" in code for code in codes)
+        return {"features": ["shader-f16"] if f16 else [], "limits": limits}
+
+
+def _steps(flat: Sequence[int]) -> Iterator[Sequence[int]]:
+    """The steps of a Wire one by one: kernel, workgroups x, y, z, params offset, size, slots."""
+    at = 0
+    while at < len(flat):
+        end = at + 7 + flat[at + 6]
+        yield flat[at:end]
+        at = end
+
+
+def plain(value: Any) -> Any:
+    """A number, or a formula, as JSON has it: without an infinity."""
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def _described(name: str, x: pf.Tensor) -> dict[str, Any]:
+    return {"name": name, "shape": list(x.shape), "dtype": x.dtype.name}
+
+
+@contextmanager
+def on_paper(
+    modules: Mapping[str, nn.Module], optimizers: Sequence[pf.optim.Optimizer] = (),
+    limits: Limits | None = None,
+) -> Iterator[Callable[[Callable[[Exporter], Any]], Any]]:  # fmt: skip
+    """Within it modules (by the start of their tensors' names) and optimizers can be captured by
+    what it gives, which calls a function with an Exporter. Afterwards all is as it was."""
+    with paper_device(limits) as device:
+
+        def run(fn: Callable[[Exporter], Any]) -> Any:
+            for _ in range(TRIES):
+                try:
+                    with _moved(modules, optimizers, device):
+                        return fn(Exporter(device, modules, optimizers))
+                except _UnreadyError as e:
+                    name = e.args[0]
+            raise ExportError(
+                f"program {name!r} can't be exported: it changes what it reads from Python in "
+                "every call, as no replay would"
+            )
+
+        yield run
+
+
+@contextmanager
+def _moved(
+    modules: Mapping[str, nn.Module], optimizers: Sequence[pf.optim.Optimizer], device: pf.device
+) -> Iterator[None]:
+    """Within it all tensors of modules and optimizers are on `device`, in copies."""
+    held = [x for m in modules.values() for x in (*m.parameters(), *m.buffers())]
+    states = [(o, {p: dict(entries) for p, entries in o.state.items()}) for o in optimizers]
+    held += [x for _, state in states for entries in state.values() for x in entries.values()
+             if isinstance(x, pf.Tensor)]  # fmt: skip
+    before = [(x, x.data, x.grad) for x in {id(x): x for x in held}.values()]
+    try:
+        with pf.no_grad():
+            for x, data, _ in before:
+                x.grad = None
+                x.data = data.to(device)
+        yield
+    finally:
+        with pf.no_grad():
+            for x, data, grad in before:
+                x.grad = None
+                x.data, x.grad = data, grad
+        for optimizer, state in states:
+            optimizer.state.clear()
+            optimizer.state.update(state)
+        random.default_generator._states.pop(device, None)
