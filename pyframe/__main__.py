@@ -59,7 +59,7 @@ def _add_serve(commands: Any) -> None:
 
 def _serve(args: argparse.Namespace) -> int:
     from pyframe import serve
-    from pyframe.web.program import Program, ProgramError
+    from pyframe.web.source import Program, ProgramError
 
     program = None
     try:

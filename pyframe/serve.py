@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 from urllib.parse import quote, unquote
 
 from pyframe.web.late import is_late
-from pyframe.web.program import Program
+from pyframe.web.source import Program
 
 PYODIDE_VERSION = "0.27.7"
 PYODIDE_CDN = f"https://cdn.jsdelivr.net/pyodide/v{PYODIDE_VERSION}/full/"
