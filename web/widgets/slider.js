@@ -74,6 +74,12 @@ export class Slider extends Part {
     this.#set(clamp(Number(value), this.spec.low, this.spec.high));
   }
 
+  /** Back to the value at first. */
+  reset() {
+    this.settle();
+    this.#set(this.#first);
+  }
+
   get #steps() {
     const { low, high, step, log } = this.spec;
     return log || !step ? FINE : Math.max(1, Math.round((high - low) / step));

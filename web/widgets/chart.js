@@ -1,0 +1,339 @@
+// <pf-chart log>: loss and accuracy by step, of training and of validation.
+
+import { Part, clamp, define, make, percent, sheet, short } from "../parts.js";
+
+const MOST = 1024; // points of a curve that are kept and drawn, however many steps there are
+const LINES = 60; // epochs that are marked
+
+const css = sheet(`
+.head { display: flex; gap: .75em; align-items: start; justify-content: space-between; min-height: var(--_target); }
+[part=values] { display: flex; flex-wrap: wrap; gap: .1em 1.1em; align-items: baseline; padding-top: .25em; }
+[part=values] > div { display: flex; gap: .4em; align-items: baseline; }
+[part=values] > .step { min-width: 5.5em; }
+dt { color: var(--_muted); font-size: .875em; }
+dd { font-weight: 600; min-width: 3.2em; }
+.step dd { min-width: 0; }
+dt::before { content: ""; display: inline-block; width: 1em; height: 3px; margin-inline-end: .4em; border-radius: 2px; vertical-align: .28em; background: var(--_accent); }
+.val dt::before { width: .5em; height: .5em; margin-inline-end: .35em; border-radius: 50%; vertical-align: .08em; background: var(--_class-1); }
+.step dt::before { display: none; }
+[part=log] { min-width: var(--_target); font-size: .875em; padding: .2em .7em; }
+[part=log][aria-pressed=true] { background: var(--_tint); border-color: var(--_accent); color: var(--_accent); font-weight: 600; }
+[part=plot] { height: var(--pf-chart-height, 240px); cursor: crosshair; touch-action: pan-y; border-radius: 4px; }
+svg { width: 100%; height: 100%; overflow: visible; font-size: 12px; pointer-events: none; }
+text { fill: var(--_muted); }
+.title { font-weight: 600; paint-order: stroke; stroke: var(--_surface); stroke-width: 4px; stroke-linejoin: round; }
+.grid { stroke: var(--_border); }
+.epoch { stroke: var(--_border); stroke-dasharray: 2 4; }
+.raw { fill: none; stroke: var(--_faint); stroke-width: 1; stroke-linejoin: round; }
+.smooth { fill: none; stroke: var(--_accent); stroke-width: 2.25; stroke-linejoin: round; stroke-linecap: round; }
+.val-line { fill: none; stroke: var(--_class-1); stroke-width: 1.75; stroke-linejoin: round; }
+.val-dot { fill: var(--_class-1); stroke: var(--_surface); stroke-width: 1.5; }
+.cursor { stroke: var(--_edge); }
+.dot { fill: var(--_accent); stroke: var(--_surface); stroke-width: 2; }
+@media (forced-colors: active) { svg { forced-color-adjust: none; } }
+`);
+
+/** A curve of any length in at most MOST points: { step, low, high, mean }, each of as many values as need be. */
+class Curve {
+  points = [];
+  #each = 1; // values in a point
+  #held = 0; // values in the last one
+
+  add(step, value) {
+    if (!Number.isFinite(value)) return;
+    const last = this.points.at(-1);
+    if (last && this.#held < this.#each) {
+      this.#held++;
+      last.mean += (value - last.mean) / this.#held;
+      Object.assign(last, { step, low: Math.min(last.low, value), high: Math.max(last.high, value) });
+      return;
+    }
+    if (this.points.length === MOST) this.#halve();
+    this.points.push({ step, low: value, high: value, mean: value });
+    this.#held = 1;
+  }
+
+  #halve() {
+    this.points = Array.from({ length: MOST / 2 }, (_, i) => {
+      const [a, b] = [this.points[2 * i], this.points[2 * i + 1]];
+      return { step: b.step, low: Math.min(a.low, b.low), high: Math.max(a.high, b.high), mean: (a.mean + b.mean) / 2 };
+    });
+    this.#each *= 2;
+  }
+
+  /** The means, each with the ones before it, the less the longer ago. */
+  smooth() {
+    const keep = 1 - 1 / clamp(this.points.length / 30, 2, 24);
+    let [average, weight] = [0, 0];
+    return this.points.map(({ mean }) => {
+      average = keep * average + (1 - keep) * mean;
+      weight = keep * weight + 1 - keep;
+      return average / weight;
+    });
+  }
+
+  /** The index of the point next to a step; -1 without points. */
+  near(step) {
+    let [low, high] = [0, this.points.length - 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.points[middle].step < step) low = middle + 1;
+      else high = middle;
+    }
+    if (low > 0 && step - this.points[low - 1].step < this.points[low].step - step) low--;
+    return this.points.length ? low : -1;
+  }
+}
+
+const CURVES = ["loss", "val_loss", "accuracy", "val_accuracy"];
+const NAMES = { loss: "Loss", val_loss: "Validation", accuracy: "Accuracy", val_accuracy: "Validation" };
+
+/**
+ * `add(step, { loss, accuracy, val_loss, val_accuracy })` adds what is known at a step, `epoch(step)` marks one.
+ * `planned` is the step at which training will end. With `metrics="accuracy"` its room is kept from the start.
+ */
+export class Chart extends Part {
+  static fields = { log: false, metrics: [] };
+  static sheets = [css];
+
+  #curves;
+  #epochs = [];
+  #planned = 0;
+  #log = false;
+  #reading = null; // the step that pointer or keys read; null: the last one
+  #scale = null; // how the last drawing laid out steps: { left, width, end }
+  #svg = make("svg", { "aria-hidden": "true" });
+  #plot = make("div", {
+    part: "plot", tabindex: 0, role: "slider", "aria-roledescription": "chart", "aria-valuemin": 0,
+    "aria-label": "Loss by step: the arrow keys read it",
+    pointermove: (event) => this.#point(event),
+    pointerdown: (event) => this.#point(event),
+    pointerleave: () => this.#read(null),
+    keydown: (event) => this.#key(event),
+    blur: () => this.#read(null),
+  }, this.#svg);
+  #values = make("dl", { part: "values" });
+  #cells = {};
+  #button = make("button", {
+    type: "button", part: "log", "aria-pressed": "false", title: "Show the loss on a logarithmic scale",
+    click: () => {
+      this.#log = !this.#log;
+      this.redraw();
+    },
+  }, "log");
+
+  constructor() {
+    super();
+    for (const name of ["step", ...CURVES]) {
+      const value = make("dd");
+      const kind = name === "step" ? "step" : name.startsWith("val_") ? "val" : "";
+      this.#cells[name] = make("div", { class: kind }, make("dt", {}, NAMES[name] ?? "Step"), value);
+      this.#values.append(this.#cells[name]);
+    }
+    this.shadowRoot.append(make("div", { class: "head" }, this.#values, this.#button), this.#plot);
+    this.watch(this.#plot);
+    this.clear();
+  }
+
+  update({ log, label }) {
+    this.#log = log;
+    this.#plot.setAttribute("aria-label", label || "Loss by step: the arrow keys read it");
+  }
+
+  get planned() { return this.#planned; }
+
+  set planned(steps) {
+    this.#planned = Number(steps) || 0;
+    this.redraw();
+  }
+
+  add(step, values) {
+    for (const name of CURVES) if (values[name] !== undefined && values[name] !== null) this.#curves[name].add(step, values[name]);
+    this.redraw();
+  }
+
+  /** Marks the end of an epoch at a step; what is known then but the loss of its steps may be given, too. */
+  epoch(step, { loss, ...values } = {}) {
+    this.#epochs.push(step);
+    if (this.#epochs.length > MOST) this.#epochs = this.#epochs.filter((_, i) => i % 2);
+    this.add(step, values);
+  }
+
+  clear() {
+    this.#curves = Object.fromEntries(CURVES.map((name) => [name, new Curve()]));
+    this.#epochs = [];
+    this.#planned = 0;
+    this.#reading = null;
+    this.redraw();
+  }
+
+  get #last() { return Math.max(0, ...CURVES.map((name) => this.#curves[name].points.at(-1)?.step ?? 0)); }
+
+  #read(step) {
+    if (this.#reading === step) return;
+    this.#reading = step;
+    this.redraw();
+  }
+
+  #point(event) {
+    if (!this.#scale) return;
+    const { left, width, end } = this.#scale;
+    const step = (event.clientX - this.#plot.getBoundingClientRect().left - left) / width * end;
+    this.#read(clamp(step, 0, this.#last));
+  }
+
+  #key(event) {
+    const { points } = this.#curves.loss;
+    if (!points.length) return;
+    const at = this.#curves.loss.near(this.#reading ?? this.#last);
+    const by = event.shiftKey ? 10 : 1;
+    const to = {
+      ArrowLeft: at - by, ArrowRight: at + by, ArrowDown: at - by, ArrowUp: at + by, PageDown: at - 50, PageUp: at + 50,
+      Home: 0, End: points.length - 1,
+    }[event.key];
+    if (event.key === "Escape") this.#read(null);
+    else if (to === undefined) return;
+    else this.#read(points[clamp(to, 0, points.length - 1)].step);
+    event.preventDefault();
+  }
+
+  draw() {
+    const { width, height } = this.#plot.getBoundingClientRect();
+    if (!width || !height) return;
+    const { loss, val_loss, accuracy, val_accuracy } = this.#curves;
+    const both = this.spec.metrics.includes("accuracy") || accuracy.points.length > 0 || val_accuracy.points.length > 0;
+    const [left, right, bottom, gap] = [46, 10, 22, 24];
+    const end = Math.max(this.#planned, this.#last) || 100;
+    this.#scale = { left, width: width - left - right, end };
+    const x = (step) => left + this.#scale.width * step / end;
+    const top = 8;
+    const room = height - top - bottom - (both ? gap : 0);
+    const middle = top + room * (both ? .6 : 1); // where the loss ends
+    const smooth = loss.smooth();
+    const parts = [];
+
+    for (const tick of ticks(end, width < 420 ? 4 : 7)) {
+      const anchor = x(tick) > width - 24 ? "end" : "middle";
+      parts.push(make("text", { x: x(tick), y: height - 4, "text-anchor": anchor }, tick ? short(tick) : "step 0"));
+    }
+    const stride = Math.ceil(this.#epochs.length / LINES) || 1;
+    const marks = this.#epochs.filter((_, i) => (i + 1) % stride === 0)
+      .map((step) => `M${x(step).toFixed(1)} ${top}V${(height - bottom).toFixed(1)}`);
+    parts.push(make("path", { class: "epoch", d: marks.join("") }));
+
+    const y = this.#axis(parts, lossRange(loss, val_loss, this.#log), this.#log, top, middle, width - right, short);
+    parts.push(make("path", { class: "raw", d: band(loss.points, x, y) }));
+    parts.push(make("path", { class: "smooth", d: line(loss.points, x, (_, i) => y(smooth[i])) }));
+    validation(parts, val_loss.points, x, y);
+    parts.push(make("text", { class: "title", x: width - right, y: top + 10, "text-anchor": "end" }, "Loss"));
+    let share = null;
+    if (both) {
+      share = this.#axis(parts, [0, 1], false, middle + gap, height - bottom, width - right, (p) => percent(p, 0));
+      parts.push(make("path", { class: "smooth", d: line(accuracy.points, x, ({ mean }) => share(mean)) }));
+      validation(parts, val_accuracy.points, x, share);
+      parts.push(make("text", { class: "title", x: width - right, y: middle + gap - 6, "text-anchor": "end" }, "Accuracy"));
+    }
+    this.#tell(parts, smooth, { x, y, share, top, bottom: height - bottom }, both);
+    this.#svg.replaceChildren(...parts);
+    this.#button.setAttribute("aria-pressed", this.#log);
+  }
+
+  /** Lines and numbers of a vertical axis from `low` to `high`; gives where a value lies. */
+  #axis(parts, [low, high], log, top, bottom, right, words) {
+    const to = log ? Math.log10 : (value) => value;
+    const y = (value) => bottom - (bottom - top) * clamp((to(value) - to(low)) / (to(high) - to(low)), 0, 1);
+    const lines = [];
+    const count = clamp(Math.floor((bottom - top) / 34), 2, 5);
+    for (const tick of log ? decades(low, high, count) : ticks(high, count, low)) {
+      lines.push(`M46 ${y(tick).toFixed(1)}H${right}`);
+      parts.push(make("text", { x: 40, y: (y(tick) + 4).toFixed(1), "text-anchor": "end" }, words(+tick.toPrecision(3))));
+    }
+    parts.unshift(make("path", { class: "grid", d: lines.join("") }));
+    return y;
+  }
+
+  /** The values at the step that is read, and a mark there. */
+  #tell(parts, smooth, { x, y, share, top, bottom }, both) {
+    const step = this.#reading ?? this.#last;
+    const at = Object.fromEntries(CURVES.map((name) => [name, this.#curves[name].near(step)]));
+    const value = (name) => this.#curves[name].points[at[name]]?.mean;
+    const first = CURVES.map((name) => this.#curves[name].points[at[name]]).find(Boolean);
+    const shown = {
+      step: first ? short(Math.round(this.#reading === null ? step : first.step)) : "–",
+      loss: short(smooth[at.loss]),
+      val_loss: short(value("val_loss")),
+      accuracy: at.accuracy < 0 ? "–" : percent(value("accuracy")),
+      val_accuracy: at.val_accuracy < 0 ? "–" : percent(value("val_accuracy")),
+    };
+    const words = [];
+    for (const [name, cell] of Object.entries(this.#cells)) {
+      cell.lastChild.textContent = shown[name];
+      const there = name === "step" || name === "loss" || at[name] >= 0 || (both && name === "accuracy");
+      cell.hidden = !there;
+      const full = name === "val_loss" ? "validation loss" : name === "val_accuracy" ? "validation accuracy" : name;
+      if (there) words.push(`${full} ${shown[name]}`);
+    }
+    if (this.#reading !== null && first) {
+      const reads = x(first.step);
+      parts.push(make("line", { class: "cursor", x1: reads, x2: reads, y1: top, y2: bottom }));
+      if (at.loss >= 0) parts.push(make("circle", { class: "dot", cx: reads, cy: y(smooth[at.loss]), r: 4.5 }));
+      if (share && at.accuracy >= 0) {
+        const point = this.#curves.accuracy.points[at.accuracy];
+        parts.push(make("circle", { class: "dot", cx: x(point.step), cy: share(point.mean), r: 4.5 }));
+      }
+    }
+    // While it has the focus and training goes on, a screen reader would read every step.
+    if (this.#reading === null && this.shadowRoot.activeElement === this.#plot) return;
+    this.#plot.setAttribute("aria-valuemax", this.#last);
+    this.#plot.setAttribute("aria-valuenow", Math.round(first?.step ?? 0));
+    this.#plot.setAttribute("aria-valuetext", first ? words.join(", ") : "no steps yet");
+  }
+}
+
+function lossRange(loss, validation, log) {
+  const points = [...loss.points, ...validation.points];
+  const lows = points.map(({ low }) => low).filter((low) => !log || low > 0);
+  if (!lows.length) return log ? [.01, 10] : [0, 2.5];
+  const [low, high] = [lows.reduce((a, b) => Math.min(a, b)), points.reduce((most, { high }) => Math.max(most, high), -Infinity)];
+  if (log) return [low / 1.15, Math.max(high, low * 2) * 1.15];
+  return [Math.min(low * 1.05, 0), high > 0 ? high * 1.05 : 1e-9];
+}
+
+function line(points, x, y) {
+  return points.map((point, i) => `${i ? "L" : "M"}${x(point.step).toFixed(1)} ${y(point, i).toFixed(1)}`).join("");
+}
+
+/** The raw values: through the lowest and the highest of each point. */
+function band(points, x, y) {
+  return points.map(({ step, low, high }, i) => {
+    const [at, from, to] = [x(step).toFixed(1), y(low).toFixed(1), y(high).toFixed(1)];
+    return `${i ? "L" : "M"}${at} ${from}${from === to ? "" : `L${at} ${to}`}`;
+  }).join("");
+}
+
+function validation(parts, points, x, y) {
+  parts.push(make("path", { class: "val-line", d: line(points, x, ({ mean }) => y(mean)) }));
+  if (points.length > LINES) return;
+  for (const { step, mean } of points) parts.push(make("circle", { class: "val-dot", cx: x(step), cy: y(mean), r: 4 }));
+}
+
+/** Round numbers from `low` to `high`, about `count` of them. */
+function ticks(high, count, low = 0) {
+  const power = 10 ** Math.floor(Math.log10((high - low) / count));
+  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= (high - low) / count);
+  const first = Math.ceil(low / step);
+  return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, i) => (first + i) * step);
+}
+
+/** Powers of ten from `low` to `high`; with few of them their doubles and fives as well. */
+function decades(low, high, count) {
+  const powers = [];
+  for (let p = Math.floor(Math.log10(low)); p <= Math.log10(high); p++) powers.push(10 ** p);
+  const stride = Math.ceil(powers.length / (count + 1));
+  const found = (factors) => powers.flatMap((power) => factors.map((factor) => factor * power))
+    .filter((tick) => tick >= low && tick <= high);
+  const wide = found([1]);
+  return wide.length > 2 ? wide.filter((_, i) => i % stride === 0) : found([1, 2, 5]);
+}
+
+define("pf-chart", Chart);

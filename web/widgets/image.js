@@ -1,0 +1,188 @@
+// <pf-image height="224" width="224">: a photo that is dropped, chosen or pasted; its value is (channels, height, width).
+
+import { Part, clamp, define, image, make, sheet, whole } from "../parts.js";
+
+const css = sheet(`
+:host { max-width: 320px; }
+[part=drop] {
+  position: relative; display: grid; place-items: center; overflow: hidden; border-radius: var(--_radius);
+  border: 2px dashed var(--_edge); background: var(--_field); color: var(--_muted); cursor: pointer; text-align: center;
+}
+[part=drop]:has(input:focus-visible) { outline: 3px solid var(--_accent); outline-offset: 2px; }
+[part=drop].over { border-color: var(--_accent); background: var(--_tint); color: var(--_accent); }
+[part=drop].full { border-style: solid; border-color: var(--_border); border-width: 1px; background: none; }
+@media (hover: hover) { [part=drop]:hover { border-color: var(--_accent); } }
+[part=drop] input { position: absolute; inset: 0; width: 100%; height: 100%; opacity: 0; cursor: inherit; font-size: 0; }
+[part=hint] { display: grid; gap: .4em; justify-items: center; padding: 1em; pointer-events: none; }
+[part=hint] svg { width: 2.5em; height: 2.5em; stroke: currentColor; fill: none; stroke-width: 1.6; stroke-linejoin: round; stroke-linecap: round; }
+[part=hint] strong { color: var(--_text); font-weight: 600; }
+[part=picture] { position: absolute; inset: 0; width: 100%; height: 100%; pointer-events: none; }
+.crisp { image-rendering: pixelated; }
+.tools { justify-content: space-between; margin-top: .5em; min-height: var(--_target); flex-wrap: nowrap; }
+[part=name] { min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+`);
+
+const icon = () => make("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" },
+  make("rect", { x: 3, y: 4, width: 18, height: 16, rx: 3 }), make("circle", { cx: 8.5, cy: 9.5, r: 1.7 }),
+  make("path", { d: "m4 18 5.2-5 3.3 3 3.5-4 4.5 5" }));
+
+/**
+ * A picture as the network takes it: from 0 to 1, the middle of the photo, as the camera was held. A file that
+ * is no picture, or has more than `most` megabytes, gives a message and an event "error".
+ */
+export class Image extends Part {
+  static fields = { height: 224, width: 224, channels: 3, most: 50 };
+  static sheets = [css];
+
+  static check({ height, width, channels, most }) {
+    if (channels !== 1 && channels !== 3) return `expected 1 or 3 channels, got ${channels}`;
+    if (!(most > 0)) return `expected most, in megabytes, above 0, got ${most}`;
+    const sides = whole(height, 1, 4096) && whole(width, 1, 4096);
+    return sides ? null : `expected a height and width from 1 to 4096, got ${height} and ${width}`;
+  }
+
+  #value = null;
+  #shape = "";
+  #asked = 0; // files that were given; only the last one's picture counts
+  #hint = make("span", { part: "hint", "aria-hidden": "true" }, icon(),
+    make("strong", {}, "Drop a photo here"), make("span", {}, "or choose one, or paste it"));
+  #picture = make("canvas", { part: "picture", role: "img", hidden: true });
+  #name = make("span", { part: "name", class: "quiet" });
+  #clear = make("button", { type: "button", part: "clear", disabled: true, click: () => this.clear() }, "Clear");
+  #file = make("input", {
+    type: "file", accept: "image/*",
+    input: (event) => event.stopPropagation(),
+    change: () => {
+      if (this.#file.files.length) this.open(this.#file.files[0]);
+      this.#file.value = ""; // the same file again is a change, too
+    },
+  });
+  #drop = make("label", {
+    part: "drop",
+    dragover: (event) => {
+      event.preventDefault();
+      this.#drop.classList.add("over");
+    },
+    dragleave: () => this.#drop.classList.remove("over"),
+    drop: (event) => this.#take(event, event.dataTransfer),
+  }, this.#file, this.#hint, this.#picture);
+
+  constructor() {
+    super();
+    this.shadowRoot.append(this.#drop, make("div", { class: "tools", part: "tools" }, this.#name, this.#clear));
+    this.addEventListener("paste", (event) => this.#take(event, event.clipboardData));
+  }
+
+  update({ height, width, channels, label }) {
+    this.#file.setAttribute("aria-label", `${label || "Picture"}: choose a file, drop it here, or paste it`);
+    this.#drop.style.aspectRatio = `${width} / ${height}`;
+    this.#picture.classList.toggle("crisp", Math.max(width, height) < 128);
+    const shape = `${channels} ${height} ${width}`;
+    if (shape !== this.#shape) this.#set(null);
+    this.#shape = shape;
+  }
+
+  /** Float32Array (channels, height, width); null without a picture. */
+  get value() {
+    this.settle();
+    return this.#value?.slice() ?? null;
+  }
+
+  set value(value) {
+    this.settle();
+    const { height, width, channels } = this.spec;
+    if (value && value.length !== channels * height * width) {
+      throw new Error(`<pf-image>: expected ${channels * height * width} values, got ${value.length}`);
+    }
+    this.#asked++;
+    this.#set(value ? Float32Array.from(value) : null);
+    this.tell("input");
+  }
+
+  clear() {
+    this.fail(null);
+    if (this.#value) this.value = null;
+  }
+
+  /** Takes a File or Blob; resolves to whether a picture is in it, once it is shown. */
+  async open(file) {
+    const asked = ++this.#asked;
+    const name = file.name || "The picture";
+    const megabytes = file.size / 1e6;
+    const { most } = this.spec;
+    if (megabytes > most) {
+      this.fail(`${name} has ${megabytes.toFixed(0)} MB: expected at most ${most} MB. Choose a smaller picture, or save this one smaller.`);
+      return false;
+    }
+    let bitmap;
+    try {
+      bitmap = await createImageBitmap(file, { imageOrientation: "from-image" });
+    } catch {
+      if (asked === this.#asked) {
+        this.fail(`${name} can't be read as a picture: expected a PNG, JPEG, WebP, AVIF or GIF file that is whole.`);
+      }
+      return false;
+    }
+    if (asked !== this.#asked) return false;
+    const { width, height } = bitmap;
+    const value = this.#read(bitmap);
+    bitmap.close();
+    this.fail(null);
+    this.#set(value, `${file.name || "Picture"}, ${width} × ${height}`);
+    this.say(`${file.name || "The picture"} is there.`);
+    this.tell("input");
+    return true;
+  }
+
+  #take(event, transfer) {
+    this.#drop.classList.remove("over");
+    const file = [...transfer?.files ?? []].find(({ type }) => type.startsWith("image/")) ?? transfer?.files[0];
+    if (!file && event.type === "paste") return;
+    event.preventDefault();
+    if (file) this.open(file);
+    else this.fail("What was dropped is no file: save the picture first, then drop or choose its file.");
+  }
+
+  /** The middle of the picture in as many pixels as the network takes, halved step by step: each pixel counts. */
+  #read(bitmap) {
+    const { width, height, channels } = this.spec;
+    const scale = Math.min(bitmap.width / width, bitmap.height / height);
+    let [w, h] = [Math.max(1, width * scale), Math.max(1, height * scale)]; // of the middle
+    let [source, x, y] = [bitmap, (bitmap.width - w) / 2, (bitmap.height - h) / 2];
+    for (let last = false; !last;) {
+      last = w <= 2 * width || h <= 2 * height;
+      const [nextW, nextH] = last ? [width, height] : [Math.ceil(w / 2), Math.ceil(h / 2)];
+      const context = Object.assign(document.createElement("canvas"), { width: nextW, height: nextH })
+        .getContext("2d", { willReadFrequently: true });
+      Object.assign(context, { imageSmoothingQuality: "high", fillStyle: "#fff" });
+      context.fillRect(0, 0, nextW, nextH); // what is transparent lies on white
+      context.drawImage(source, x, y, w, h, 0, 0, nextW, nextH);
+      [source, x, y, w, h] = [context.canvas, 0, 0, nextW, nextH];
+    }
+    const { data } = source.getContext("2d").getImageData(0, 0, width, height);
+    const size = width * height;
+    const value = new Float32Array(channels * size);
+    for (let i = 0; i < size; i++) {
+      const [red, green, blue] = [data[4 * i] / 255, data[4 * i + 1] / 255, data[4 * i + 2] / 255];
+      if (channels === 3) [value[i], value[size + i], value[2 * size + i]] = [red, green, blue];
+      else value[i] = clamp(.299 * red + .587 * green + .114 * blue, 0, 1);
+    }
+    return value;
+  }
+
+  #set(value, name = "") {
+    const { width, height, channels } = this.spec;
+    this.#value = value;
+    this.#name.textContent = this.#name.title = name;
+    this.#clear.disabled = !value;
+    this.#hint.hidden = Boolean(value);
+    this.#picture.hidden = !value;
+    this.#drop.classList.toggle("full", Boolean(value));
+    if (!value) return;
+    Object.assign(this.#picture, { width, height });
+    this.#picture.setAttribute("aria-label", name || "The picture that was chosen");
+    this.#picture.getContext("2d").putImageData(image(value, [channels, height, width]), 0, 0);
+  }
+}
+
+define("pf-image", Image);

@@ -1,0 +1,60 @@
+// <pf-picture height="28" width="28" channels="1">: a picture that the network gives.
+
+import { Part, define, image, make, sheet, whole } from "../parts.js";
+
+const CRISP = 128; // pixels of a side: pictures with fewer are shown with sharp pixels
+
+const css = sheet(`
+:host { max-width: 280px; }
+canvas { width: 100%; border-radius: var(--_radius); background: var(--_field); }
+canvas.crisp { image-rendering: pixelated; }
+.field { border-radius: var(--_radius); box-shadow: 0 0 0 1px var(--_border); }
+`);
+
+/** `show({ data, shape })` shows the first sample: (channels, height, width) from 0 to 1. */
+export class Picture extends Part {
+  static fields = { height: 28, width: 28, channels: 1 };
+  static sheets = [css];
+
+  static check({ height, width, channels }) {
+    if (channels !== 1 && channels !== 3) return `expected 1 or 3 channels, got ${channels}`;
+    const sides = whole(height, 1, 4096) && whole(width, 1, 4096);
+    return sides ? null : `expected a height and width from 1 to 4096, got ${height} and ${width}`;
+  }
+
+  #data = null;
+  #canvas = make("canvas", { part: "picture", role: "img" });
+
+  constructor() {
+    super();
+    this.shadowRoot.append(make("div", { class: "field" }, this.#canvas));
+  }
+
+  update({ height, width, label }) {
+    Object.assign(this.#canvas, { width, height });
+    this.#canvas.style.aspectRatio = `${width} / ${height}`;
+    this.#canvas.classList.toggle("crisp", Math.max(width, height) < CRISP);
+    this.#canvas.setAttribute("aria-label", label || `Picture of ${width} by ${height} pixels`);
+    this.#data = null;
+  }
+
+  show({ data }) {
+    this.settle();
+    this.#data = data;
+    this.redraw();
+  }
+
+  clear() {
+    this.#data = null;
+    this.redraw();
+  }
+
+  draw() {
+    const { channels, height, width } = this.spec;
+    const context = this.#canvas.getContext("2d");
+    context.clearRect(0, 0, width, height);
+    if (this.#data) context.putImageData(image(this.#data, [channels, height, width]), 0, 0);
+  }
+}
+
+define("pf-picture", Picture);

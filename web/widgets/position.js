@@ -1,0 +1,134 @@
+// <pf-position low="-3" high="3">: a place in a plane that one moves over, such as the latent one of an autoencoder.
+
+import { clamp, define, image, make, sheet } from "../parts.js";
+import { Plane } from "./plane.js";
+
+const css = sheet(`[part=plane] { cursor: none; } [part=plane]:focus-visible { outline-offset: 2px; }`);
+
+/**
+ * Its value is the place, (2,): it follows the mouse, a finger and the arrow keys. `surface({ data, shape },
+ * size)` lays pictures, (size * size, channels, height, width), beneath: those of `grid(size)`.
+ */
+export class Position extends Plane {
+  static fields = { low: -3, high: 3 };
+  static sheets = [...Plane.sheets, css];
+
+  #pictures = null; // a canvas with all pictures
+  #size = 0; // of its side, in pictures
+
+  constructor() {
+    super();
+    this.cursor = [.5, .5];
+    const { canvas } = this;
+    for (const [name, value] of [["role", "slider"], ["aria-roledescription", "plane"], ["aria-describedby", "how"]]) {
+      canvas.setAttribute(name, value);
+    }
+    this.shadowRoot.append(make("p", { id: "how", hidden: true },
+      "Move with the mouse, a finger or the arrow keys; with Shift in small steps, with Home to the middle."));
+    canvas.addEventListener("pointerdown", (event) => {
+      if (event.button) return;
+      canvas.setPointerCapture(event.pointerId);
+      this.#to(this.at(event));
+    });
+    canvas.addEventListener("pointermove", (event) => this.#to(this.at(event)));
+    canvas.addEventListener("keydown", (event) => {
+      if (this.arrow(event)) this.#to(this.cursor);
+      else if (event.key === "Home") this.clear();
+      else return;
+      event.preventDefault();
+    });
+  }
+
+  update(spec) {
+    super.update(spec);
+    const { low, high, label } = spec;
+    this.canvas.setAttribute("aria-label", label || "Place in the plane");
+    this.canvas.setAttribute("aria-valuemin", low);
+    this.canvas.setAttribute("aria-valuemax", high);
+    this.#tell();
+  }
+
+  /** Float32Array (2,). */
+  get value() {
+    this.settle();
+    return Float32Array.from(this.place(this.cursor));
+  }
+
+  set value([x, y]) {
+    this.settle();
+    this.#to(this.spot(x, y).map((at) => clamp(at, 0, 1)));
+  }
+
+  /** Back to the middle. */
+  clear() { this.#to([.5, .5]); }
+
+  #to(cursor) {
+    this.cursor = cursor;
+    this.#tell();
+    this.redraw();
+    this.tell("input");
+  }
+
+  #tell() { // a slider's value text is read when it changes
+    this.canvas.setAttribute("aria-valuenow", this.place(this.cursor)[0]);
+    this.canvas.setAttribute("aria-valuetext", this.words());
+  }
+
+  /** In the middle of the cells: each picture stands for its part of the plane. */
+  node(column, row, size) { return [(column + .5) / size, (row + .5) / size]; }
+
+  /** Lays pictures beneath; null takes them away. */
+  surface(pictures, size) {
+    this.settle();
+    this.#pictures = null;
+    if (pictures) {
+      const { data, shape } = pictures;
+      const [count, ...sides] = shape;
+      const [channels, height, width] = sides.length === 3 ? sides : [1, ...sides];
+      if (count !== size * size) throw new Error(`<pf-position>: expected ${size * size} pictures, got ${count}`);
+      this.#size = size;
+      this.#pictures = Object.assign(document.createElement("canvas"), { width: size * width, height: size * height });
+      const context = this.#pictures.getContext("2d");
+      for (let i = 0; i < count; i++) {
+        context.putImageData(image(data, [channels, height, width], i * channels * height * width),
+          (i % size) * width, Math.floor(i / size) * height);
+      }
+    }
+    this.redraw();
+  }
+
+  draw() {
+    const { canvas } = this;
+    const context = canvas.getContext("2d");
+    const { width, height } = canvas;
+    const unit = width / (canvas.clientWidth || width);
+    context.clearRect(0, 0, width, height);
+    if (this.#pictures) {
+      Object.assign(context, { imageSmoothingEnabled: true, imageSmoothingQuality: "high" });
+      context.drawImage(this.#pictures, 0, 0, width, height);
+    } else {
+      context.fillStyle = this.color("border");
+      for (let i = 1; i < 4; i++) {
+        context.fillRect(Math.round(width * i / 4), 0, unit, height);
+        context.fillRect(0, Math.round(height * i / 4), width, unit);
+      }
+    }
+    const [x, y] = [this.cursor[0] * width, this.cursor[1] * height];
+    context.beginPath();
+    context.moveTo(x, 0);
+    context.lineTo(x, height);
+    context.moveTo(0, y);
+    context.lineTo(width, y);
+    Object.assign(context, { strokeStyle: this.color("accent"), lineWidth: unit, globalAlpha: .55 });
+    context.stroke();
+    context.globalAlpha = 1;
+    context.beginPath();
+    context.arc(x, y, 8 * unit, 0, 7);
+    context.fillStyle = this.color("accent");
+    context.fill();
+    Object.assign(context, { strokeStyle: this.color("surface"), lineWidth: 2.5 * unit });
+    context.stroke();
+  }
+}
+
+define("pf-position", Position);
