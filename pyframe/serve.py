@@ -31,6 +31,9 @@ DATASETS = {  # what a page may ask for by name, and what to do where it is miss
     "names": "data/names.txt",
     "tinyshakespeare": "data/tinyshakespeare.txt.gz",
 }
+EXAMPLES = {  # programs of the demos that can be edited, and their data sets
+    "digits": ["digits"], "gpt": ["tinyshakespeare"], "playground": [], "vae": ["digits"],
+}  # fmt: skip
 WEIGHTS = Path("digits.safetensors")  # as digits.py saves them
 
 CONNECTIONS = 64  # that are open at the same time; more wait in the system's queue
@@ -102,11 +105,24 @@ def config(weights: Path | None = None, program: Program | None = None) -> dict[
         "datasets": data,
         "editor": "editor/codemirror.js" if editor_folder() else None,
         "program": program and describe(program),
+        "examples": {} if program else examples(),
         "source": "digits.py",
         "data": data.get("digits"),
         "weights": WEIGHTS.name if weights and weights.is_file() else None,
         "missing": missing,
     }
+
+
+def examples() -> dict[str, Any]:
+    """The demos' programs by name, as `describe` has them."""
+    found = {}
+    for name, data in EXAMPLES.items():
+        weights = f"examples/data/{name}.safetensors"
+        found[name] = {
+            "name": f"{name}.py", "src": f"examples/{name}.py", "files": [], "data": data,
+            "weights": weights if (ROOT / weights).is_file() else None,
+        }  # fmt: skip
+    return found
 
 
 def describe(program: Program) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib
 import io
 import sys
@@ -18,8 +20,8 @@ MODULES = (
     "pyframe.graph.draw", "pyframe.graph.layers", "pyframe.masked", "pyframe.profiler",
     "pyframe.serve", "pyframe.signal", "pyframe.torch", "pyframe.vision.models",
     "pyframe.vision.ops", "pyframe.vision.transforms", "pyframe.vision.utils",
-    "pyframe.web.export", "pyframe.web.notebook", "pyframe.web.programs", "pyframe.web.site",
-    "pyframe.web.source",
+    "pyframe.web.bundle", "pyframe.web.export", "pyframe.web.exporter", "pyframe.web.notebook",
+    "pyframe.web.programs", "pyframe.web.site", "pyframe.web.source",
 )  # fmt: skip
 
 
@@ -28,17 +30,20 @@ def is_late(name: str) -> bool:
     return any(name == module or name.startswith(f"{module}.") for module in MODULES)
 
 
-def install(url: str) -> None:
-    """Have imports of such modules fetch the archive at `url` first; in a page's worker."""
+def install(url: str, integrity: str | None = None) -> None:
+    """Have imports of such modules fetch the archive at `url` first; in a page's worker.
+
+    `integrity` is the file's SHA-256, as browsers write it: another file is refused.
+    """
     sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, _Finder)]
-    sys.meta_path.append(_Finder(url))
+    sys.meta_path.append(_Finder(url, integrity))
 
 
 class _Finder:
     """Comes after all others: it is asked for what was not found."""
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    def __init__(self, url: str, integrity: str | None) -> None:
+        self._url, self._integrity = url, integrity
         self._there = False
 
     def find_spec(
@@ -46,7 +51,11 @@ class _Finder:
     ) -> ModuleSpec | None:
         if self._there or not is_late(fullname):
             return None
-        with zipfile.ZipFile(io.BytesIO(_fetch(self._url, fullname))) as archive:
+        data = _fetch(self._url, fullname)
+        digest = f"sha256-{base64.b64encode(hashlib.sha256(data).digest()).decode()}"
+        if self._integrity not in (None, digest):
+            raise ImportError(f"{fullname}: {self._url} is not the file that was exported")
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
             archive.extractall(Path(__file__).parents[2])
         self._there = True
         importlib.invalidate_caches()

@@ -11,31 +11,31 @@ import {
 } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 
-// The page's variables: they know dark and light.
+// The variables of web/parts.js and web/editor.js: they know dark and light.
 const colours = HighlightStyle.define([
-  { tag: [tags.keyword, tags.operatorKeyword, tags.modifier], color: "var(--keyword)" },
-  { tag: [tags.string, tags.special(tags.string)], color: "var(--string)" },
-  { tag: [tags.number, tags.bool, tags.null], color: "var(--number)" },
-  { tag: tags.comment, color: "var(--comment)", fontStyle: "italic" },
+  { tag: [tags.keyword, tags.operatorKeyword, tags.modifier], color: "var(--_keyword)" },
+  { tag: [tags.string, tags.special(tags.string)], color: "var(--_string)" },
+  { tag: [tags.number, tags.bool, tags.null], color: "var(--_number)" },
+  { tag: tags.comment, color: "var(--_comment)", fontStyle: "italic" },
   { tag: [tags.function(tags.definition(tags.variableName)), tags.definition(tags.className)], fontWeight: "600" },
 ]);
 const look = EditorView.theme({
-  "&": { height: "100%", color: "var(--ink)", backgroundColor: "transparent", fontSize: "inherit" },
+  "&": { height: "100%", color: "var(--_text)", backgroundColor: "transparent", fontSize: "inherit" },
   "&.cm-focused": { outline: "none" },
   ".cm-scroller": { fontFamily: "inherit", lineHeight: "1.55" },
-  ".cm-gutters": { color: "var(--soft)", backgroundColor: "transparent", border: "0" },
-  ".cm-content": { caretColor: "var(--ink)" },
-  ".cm-cursor": { borderLeftColor: "var(--ink)" },
-  ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "var(--field)" },
+  ".cm-gutters": { color: "var(--_muted)", backgroundColor: "transparent", border: "0" },
+  ".cm-content": { caretColor: "var(--_text)" },
+  ".cm-cursor": { borderLeftColor: "var(--_text)" },
+  ".cm-activeLine, .cm-activeLineGutter": { backgroundColor: "var(--_field)" },
   ".cm-selectionBackground, &.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground": {
-    backgroundColor: "var(--faint)",
+    backgroundColor: "var(--_faint)",
   },
-  ".cm-matchingBracket, &.cm-focused .cm-matchingBracket": { backgroundColor: "var(--faint)", color: "inherit" },
-  ".cm-tooltip": { color: "var(--ink)", backgroundColor: "var(--card)", border: "1px solid var(--line)" },
+  ".cm-matchingBracket, &.cm-focused .cm-matchingBracket": { backgroundColor: "var(--_faint)", color: "inherit" },
+  ".cm-tooltip": { color: "var(--_text)", backgroundColor: "var(--_surface)", border: "1px solid var(--_border)" },
 });
 
-/** An editor in `root`, a shadow root: `changed(text)` hears edits, `run()` Ctrl/Cmd+Enter. */
-export function edit(root, { text, label, changed, run }) {
+/** An editor in `place`, within the shadow root `root`: `changed(text)` hears edits, `run()` Ctrl/Cmd+Enter. */
+export function edit(place, root, { text, label, changed, run }) {
   const extensions = [
     lineNumbers(), lintGutter(), history(), drawSelection(), indentOnInput(), bracketMatching(), highlightActiveLine(),
     highlightActiveLineGutter(), indentUnit.of("    "), EditorState.tabSize.of(4), python(), syntaxHighlighting(colours), look,
@@ -43,7 +43,7 @@ export function edit(root, { text, label, changed, run }) {
     EditorView.contentAttributes.of({ "aria-label": label }),
     EditorView.updateListener.of((update) => { if (update.docChanged) changed(update.state.doc.toString()); }),
   ];
-  const view = new EditorView({ state: EditorState.create({ doc: text, extensions }), parent: root, root });
+  const view = new EditorView({ state: EditorState.create({ doc: text, extensions }), parent: place, root });
   return {
     get text() { return view.state.doc.toString(); },
     set text(value) { view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: value } }); },

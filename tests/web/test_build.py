@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import http.server
 import json
 import subprocess
 import sys
 import threading
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -24,27 +24,23 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
         pass
 
 
-@pytest.fixture(params=["plain", "compiled"])
-def site(request: pytest.FixtureRequest, tmp_path: Path, pyodide_files: None) -> Path:
-    out = tmp_path / "web"
-    command = [*BUILD, f"--out={out}"]
-    if request.param == "plain":
-        pytest.importorskip("hatchling", reason="hatchling, which builds the wheel, is missing")
-        command.append("--plain")
-    elif not (serve.ROOT / "build" / "pyodide-tools" / "requirements.txt").is_file():
-        pytest.skip("pyodide-build is not set up: run scripts/build_web once")
-    subprocess.run(command, check=True, capture_output=True)
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, pyodide_files: None) -> Path:
+    out = tmp_path_factory.mktemp("site") / "web"
+    subprocess.run([*BUILD, f"--out={out}"], check=True, capture_output=True)
     return out
 
 
-def test_the_site_trains(site: Path, tab: Any) -> None:
+def test_what_every_page_loads_is_small(site: Path) -> None:
     config = json.loads((site / "config.json").read_text())
-    if "lock" in config:
-        entry = json.loads((site / config["lock"]).read_text())["packages"]["pyframe"]
-        wheel = (site / entry["file_name"]).read_bytes()
-        assert entry["sha256"] == hashlib.sha256(wheel).hexdigest()
-        assert entry["depends"] == ["numpy"]
-        assert "-cp312-" in entry["file_name"]  # byte-compiled
+    early, late = (zipfile.ZipFile(site / config[name]) for name in ("package", "late"))
+    assert (site / config["package"]).stat().st_size <= 600_000
+    names = set(serve.sources())
+    assert set(early.namelist()) | set(late.namelist()) == names
+    assert not set(early.namelist()) & set(late.namelist())
+
+
+def test_the_site_trains(site: Path, tab: Any) -> None:
     handler = functools.partial(Quiet, directory=str(site))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever)

@@ -1,0 +1,201 @@
+"""A program as a static site that needs nothing from elsewhere: `pyframe export model.py --python`.
+
+    index.html                 the page; it knows the digest of config.json
+    pyframe-<digest>/          pyframe.js and what belongs to it, pyframe's package, the program,
+                               its data and weights, and config.json with the digest of each file
+    pyodide-<digest>/          Python for the browser, unless it comes from its CDN
+
+A folder's name has the digest of what is in it: what a visitor has once loaded is never asked for
+again, and never mixed with files of another export. Each file is checked before it is used
+(web/start.js, web/guard.js).
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import hashlib
+import html
+import io
+import json
+import shutil
+import tempfile
+import tokenize
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from pyframe import serve
+from pyframe.web.source import Program, ProgramError
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+  <meta charset="utf-8">
+  <meta name="viewport" content="width=device-width, initial-scale=1">
+  <meta name="color-scheme" content="light dark">
+  <meta name="pyframe-config" content="{config}" data-integrity="{integrity}">
+  <title>{title}</title>
+  <link rel="icon" href="{folder}/icon.svg">
+  <link rel="stylesheet" href="{folder}/style.css" integrity="{style}">
+  <link rel="modulepreload" href="{folder}/guard.js" integrity="{guard}">
+  <script type="module" src="{folder}/start.js" integrity="{start}"></script>
+</head>
+<body>
+  <main class="single">
+    <noscript><p class="notice">This page runs Python in your browser, and needs JavaScript for
+      that.</p></noscript>
+    <p class="notice" id="checking">This page's files are being checked. Should this stay: one of
+      them, start.js, is missing or was changed; export the page again, and upload all of it.</p>
+    <py-frame {attributes}></py-frame>
+  </main>
+</body>
+</html>
+"""
+
+
+def export(program: Program, to: Path, cdn: bool = False) -> Path:
+    """Write the site of a program into the folder `to`; gives its index.html.
+
+    With `cdn` Python comes from Pyodide's CDN. Raises ProgramError where there is no local Pyodide
+    without it, and where `to` holds something else.
+    """
+    if to.exists() and not _is_ours(to):
+        raise ProgramError(f"{to} holds something else; name a folder that may be replaced")
+    pyodide = serve.pyodide_folder()
+    if pyodide is None and not cdn:
+        raise ProgramError(
+            "there is no local Pyodide to put into the site (scripts/get_pyodide makes one); "
+            f"with --cdn the page loads it from {serve.PYODIDE_CDN}"
+        )
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=to.parent) as work:
+        site = Path(work) / "site"
+        page = _write(site, program, pyodide, cdn)
+        (site / "index.html").write_text(page, encoding="utf-8")
+        if to.exists():
+            shutil.rmtree(to)
+        shutil.move(site, to)
+    return to / "index.html"
+
+
+def _is_ours(folder: Path) -> bool:
+    page = folder / "index.html"
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return folder.is_dir()
+    return page.is_file() and 'name="pyframe-config"' in page.read_text(errors="replace")
+
+
+def _write(site: Path, program: Program, pyodide: Path | None, cdn: bool) -> str:
+    """All files but the page, which is the result."""
+    known = serve.datasets()
+    missing = [name for name in program.datasets if name not in known]
+    if missing:
+        raise ProgramError(f"the data set {missing[0]} is not here; it comes with the repository")
+    files = {path.relative_to(serve.WEB).as_posix(): path.read_bytes()
+             for path in serve.WEB.rglob("*") if path.suffix in (".js", ".css", ".svg")
+             and "demos" not in path.relative_to(serve.WEB).parts}  # fmt: skip
+    files["pyframe.zip"], files["pyframe-late.zip"] = package()
+    datasets = {name: known[name] for name in program.datasets}
+    for name, path in {k: v for each in datasets.values() for k, v in each.items()}.items():
+        files[name] = path.read_bytes()
+    for name, path in program.all_files().items():
+        files[f"program/{name}"] = path.read_bytes()
+
+    digests = {quote(name): integrity(data) for name, data in files.items()}
+    config: dict[str, Any] = {
+        "pyodide": serve.PYODIDE_CDN,
+        "package": "pyframe.zip",
+        "late": "pyframe-late.zip",
+        "datasets": {name: list(each) for name, each in datasets.items()},
+        "editor": None,
+    }
+    if pyodide is not None:
+        parts = {path.name: path.read_bytes() for path in pyodide.iterdir() if path.is_file()}
+        if not cdn:
+            folder = f"pyodide-{_digest(parts)}"
+            _put(site / folder, parts)
+            config["pyodide"] = f"../{folder}/"
+        at = config["pyodide"]
+        digests |= {f"{at}{quote(name)}": integrity(data) for name, data in parts.items()}
+    config["integrity"] = digests
+    files["config.json"] = json.dumps(config, indent=1).encode()
+    folder = f"pyframe-{_digest(files)}"
+    _put(site / folder, files)
+
+    described = serve.describe(program)
+    attributes = {
+        "src": f"{folder}/{described['src']}",
+        "files": " ".join(f"{folder}/{file}" for file in described["files"]),
+        "data": " ".join(described["data"]),
+        "weights": f"{folder}/{described['weights']}" if program.weights else "",
+    }
+    return PAGE.format(
+        folder=folder,
+        config=f"{folder}/config.json",
+        integrity=integrity(files["config.json"]),
+        style=integrity(files["style.css"]),
+        guard=integrity(files["guard.js"]),
+        start=integrity(files["start.js"]),
+        title=html.escape(_title(program.path)),
+        attributes=" ".join(f'{k}="{html.escape(v)}"' for k, v in attributes.items() if v),
+    )
+
+
+def _title(path: Path) -> str:
+    """The first line of a program's docstring, or its name."""
+    text = ast.get_docstring(ast.parse(path.read_bytes()))
+    return text.split("\n")[0] if text else path.name
+
+
+def _put(folder: Path, files: Mapping[str, bytes]) -> None:
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def _digest(files: Mapping[str, bytes]) -> str:
+    """What names a folder: other files give another."""
+    whole = hashlib.sha256()
+    for name, data in sorted(files.items()):
+        whole.update(f"{name} {hashlib.sha256(data).hexdigest()}\n".encode())
+    return whole.hexdigest()[:16]
+
+
+def integrity(data: bytes) -> str:
+    """The SHA-256 of a file as browsers take it."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(data).digest()).decode()}"
+
+
+def package() -> tuple[bytes, bytes]:
+    """pyframe's two archives for a page (`serve.archives`), without docstrings and comments."""
+    return serve.archives(
+        {name: plain(path.read_bytes()) if name.endswith(".py") else path.read_bytes()
+         for name, path in serve.sources().items()}
+    )  # fmt: skip
+
+
+def plain(source: bytes) -> bytes:
+    """Python text without docstrings and comments; the rest stays in its lines, for tracebacks."""
+    text = source.decode()
+    lines = text.split("\n")
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column].rstrip()
+    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, owners) or ast.get_docstring(node, clean=False) is None:
+            continue
+        doc = node.body[0]
+        assert doc.end_lineno is not None
+        indent = lines[doc.lineno - 1][: doc.col_offset]
+        if indent.strip() or lines[doc.end_lineno - 1].encode()[doc.end_col_offset :].strip():
+            continue  # it shares a line with something else
+        for row in range(doc.lineno - 1, doc.end_lineno):
+            lines[row] = ""
+        if len(node.body) == 1 and not isinstance(node, ast.Module):
+            lines[doc.lineno - 1] = f"{indent}pass"
+    return "\n".join(lines).encode()
