@@ -13,11 +13,10 @@ import pyframe.nn.functional as F
 from pyframe import Tensor, nn, optim
 from pyframe.data import TensorDataset
 from pyframe.vision.datasets import MNIST
-from pyframe.vision.utils import save_image
 from pyframe.web import Demo, Picture, Position, Slider
 
 DATA = Path(__file__).parent / "data" / "mnist10k"
-EPOCHS = 30
+EPOCHS = 40
 BATCH_SIZE = 64
 
 
@@ -99,10 +98,13 @@ def main() -> None:
     history = model.fit(x, y, epochs=args.epochs, batch_size=BATCH_SIZE, device=args.device)
     print("loss of each epoch:", " ".join(f"{loss:.1f}" for loss in history.history["loss"]))
 
+    from pyframe.vision.utils import save_image  # a page does without
+
     side = pf.linspace(-2, 2, 20, device=model.device)
-    places = pf.stack(pf.meshgrid(side, -side, indexing="xy"), -1).view(-1, 2)  # y upwards
+    rows = pf.stack(pf.meshgrid(side, -side, indexing="xy"), -1)  # (20, 20, 2), y upwards
     with pf.no_grad():
-        save_image(draw(model, places), "vae.png", nrow=20, padding=0)
+        drawn = pf.cat([draw(model, row) for row in rows])
+    save_image(drawn, "vae.png", nrow=20, padding=0)
     print("vae.png shows the plane")
     model.net.half()  # half the bytes
     model.save("vae.safetensors")
