@@ -8,7 +8,7 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 GPU_ALIASES = ("gpu", "webgpu", "cuda", "mps", "xpu")
@@ -203,6 +203,30 @@ async def reopen(d: device) -> None:
 
         await BrowserGPU.reopen()
     d.backend  # noqa: B018
+
+
+def by_hand(coroutine: Coroutine[Any, Any, Any], twin: str = "") -> Any:
+    """Run a coroutine to its end without an event loop; RuntimeError if it waits for one."""
+    try:
+        while coroutine.send(None) is None:  # asyncio.sleep(0) gives None
+            pass
+    except StopIteration as done:
+        return done.value
+    coroutine.close()
+    raise RuntimeError(f"a callback waited for an event loop: use `await {twin}`")
+
+
+def wait(coroutine: Coroutine[Any, Any, Any], d: device, twin: str) -> Any:
+    """Run a coroutine that reads from `d` to its end from blocking code: natively a read is done at
+    once. RuntimeError that names its twin where it can't be waited for."""
+    if not in_browser():
+        return by_hand(coroutine, twin)
+    from pyframe.backend import browser
+
+    if d.type == "cpu" or browser.can_wait():
+        return browser.wait(coroutine, twin)
+    coroutine.close()
+    raise RuntimeError(f"this browser can't wait inside Python (it lacks JSPI): use `await {twin}`")
 
 
 def _after_fork() -> None:

@@ -5,7 +5,7 @@
 // `config` is the server's config.json, `base` the URL that its paths are relative to. Afterwards NumPy and
 // pyframe can be imported, and self.pyframeRuntime is the GPU's runtime where the browser has WebGPU.
 
-import { createRuntime } from "./runtime.js";
+import { createRuntimeFor } from "./remote.js";
 
 const BOOT_BYTES = 18e6; // about what Pyodide 0.27, NumPy and pyframe come to
 
@@ -25,7 +25,7 @@ export async function boot({ config, base }, hear = () => {}) {
   });
   try {
     tell("Looking for a GPU");
-    const runtime = await createRuntime().catch(() => null);
+    const runtime = await createRuntimeFor({ reading: config.reading });
     if (runtime) self.pyframeRuntime = runtime;
 
     tell("Loading Python");

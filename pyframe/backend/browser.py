@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from array import array
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, NoReturn
 
 import js
@@ -22,6 +22,50 @@ def _runtime() -> Any:
     while runtime is not None and runtime.lost and runtime.next:
         js.pyframeRuntime = runtime = runtime.next
     return runtime
+
+
+_by_hand = False  # a coroutine is run without the event loop: nothing may be left to that
+
+
+def can_wait() -> bool:
+    """Whether Python can wait here for the GPU where it can't await: by JSPI, or because the GPU is
+    in a worker of its own, which answers in shared memory (see web/remote.js)."""
+    return can_run_sync() or hasattr(_runtime(), "finish")
+
+
+def wait(coroutine: Coroutine[Any, Any, Any], twin: str = "") -> Any:
+    """Run a coroutine to its end from code that can't await. Without JSPI it may await a GPU in a
+    worker of its own, and nothing else that takes time: RuntimeError names the twin."""
+    global _by_hand
+    if can_run_sync():
+        return run_sync(coroutine)
+    outer, _by_hand = _by_hand, True
+    try:
+        return devices.by_hand(coroutine, twin)
+    finally:
+        _by_hand = outer
+
+
+def _ask(runtime: Any, name: str, *args: Any) -> Callable[[], Awaitable[Any]]:
+    """Begin what takes the runtime some time; what this gives waits for it."""
+    if not _by_hand:
+        promise = getattr(runtime, name)(*args)
+
+        async def answer() -> Any:
+            return await promise
+
+    elif hasattr(runtime, "finish"):
+        begun = runtime.begin(name, *args)
+
+        async def answer() -> Any:
+            return runtime.finish(begun)
+
+    else:
+        raise RuntimeError(
+            "reading a GPU tensor: this browser can't wait inside Python (it has no JSPI, or "
+            "Python was entered without it); use the await twin, as in `await t.item_async()`"
+        )
+    return answer
 
 
 def _named(method: Any) -> Any:
@@ -65,15 +109,16 @@ class BrowserGPU(WebGPU):
                 "createRuntime() in runtime.js makes); use a browser with WebGPU, or device 'cpu'"
             )
         if runtime.lost:
-            if not can_run_sync():
+            if not can_wait():
                 runtime.reopen()
                 raise RuntimeError(
                     "device 'gpu': the GPU was lost and is opened again, but this browser can't "
                     "wait inside Python; try again after `await asyncio.sleep(1)`"
                 )
-            if run_sync(runtime.reopen()) is None:
-                raise RuntimeError("device 'gpu': the browser gives no GPU")
+            wait(self.reopen())
             runtime = _runtime()
+            if runtime.lost:
+                raise RuntimeError("device 'gpu': the browser gives no GPU")
         self._js = runtime
         self._failed: set[int] = set()  # handles that there was no memory for
         info, limits = runtime.info, runtime.limits
@@ -97,7 +142,7 @@ class BrowserGPU(WebGPU):
         """Open the GPU again if it was lost."""
         runtime = _runtime()
         if runtime is not None and runtime.lost:
-            await runtime.reopen()
+            await _ask(runtime, "reopen")()
 
     def _fail(self, error: Any) -> NoReturn:
         """Raise what an error of the runtime's means."""
@@ -143,22 +188,21 @@ class BrowserGPU(WebGPU):
         self._js.write(handle, to_js(data))
 
     def _read(self, items: Sequence[tuple[int, int]]) -> list[bytes]:
-        if not can_run_sync():
-            raise RuntimeError(
-                "reading a GPU tensor: this browser can't wait inside Python (it has no JSPI, or "
-                "Python was entered without it); use the await twin, as in `await t.item_async()`"
-            )
-        return run_sync(self._begin(items)())
+        async def read() -> list[bytes]:
+            return await self._begin(items)()
+
+        found: list[bytes] = wait(read())
+        return found
 
     @_named
     def _begin(self, items: Sequence[tuple[int, int]]) -> Callable[[], Awaitable[list[bytes]]]:
         handles = array("i", [h for h, _ in items])
         sizes = array("i", [n for _, n in items])
-        promise = self._js.read(to_js(handles), to_js(sizes)) if items else None
+        answer = _ask(self._js, "read", to_js(handles), to_js(sizes)) if items else None
 
         async def finish() -> list[bytes]:
             try:
-                data = b"" if promise is None else (await promise).to_bytes()
+                data = b"" if answer is None else (await answer()).to_bytes()
             except JsException as error:
                 self._fail(error)
             out, at = [], 0
@@ -200,7 +244,7 @@ class BrowserGPU(WebGPU):
         """Run a program once: the nanoseconds of each step; None where the device has no clock."""
         arguments = self._arguments(loaded, handles, params)
         try:
-            times = run_sync(self._js.profile(*arguments))
+            times = wait(self._profile(*arguments))
         except JsException as error:
             self._fail(error)
         if times is None:
@@ -208,6 +252,9 @@ class BrowserGPU(WebGPU):
         self._sent(loaded, params)
         self.stats.dispatches += loaded.steps
         return [int(t) for t in times.to_py()]
+
+    async def _profile(self, *arguments: Any) -> Any:
+        return await _ask(self._js, "profile", *arguments)()
 
     def _arguments(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> tuple[Any, ...]:
         """What the runtime's `run` takes; the params only where they changed."""

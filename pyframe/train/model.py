@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import pyframe as pf
-from pyframe import nn
+from pyframe import devices, nn
 from pyframe.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from pyframe.devices import DeviceLostError, in_browser
 from pyframe.nn.modules.module import Evaluation
@@ -46,27 +46,6 @@ def _is_pair(data: Any) -> bool:
     if isinstance(data, list):
         return len(data) == 2 and all(isinstance(d, pf.Tensor | np.ndarray) for d in data)
     return isinstance(data, tuple) and len(data) == 2
-
-
-def _wait(coroutine: Coroutine[Any, Any, Any], twin: str) -> Any:
-    """Run a coroutine to its end from blocking code."""
-    if in_browser():
-        from pyodide.ffi import can_run_sync, run_sync
-
-        if not can_run_sync():
-            coroutine.close()
-            raise RuntimeError(
-                "this browser can't wait inside Python (it lacks JSPI): "
-                f"use `await model.{twin}(…)`"
-            )
-        return run_sync(coroutine)
-    try:
-        while coroutine.send(None) is None:  # natively a read is done at once; sleep(0) gives None
-            pass
-    except StopIteration as done:
-        return done.value
-    coroutine.close()
-    raise RuntimeError(f"a callback waited for an event loop: use `await model.{twin}(…)`")
 
 
 class _Means:
@@ -264,7 +243,8 @@ class Model:
 
         `fit(x, y, epochs=3)` is `fit((x, y), epochs=3)`."""
         check.options("fit", self.fit_async, options)
-        return _wait(self.fit_async(data, epochs, **options), "fit_async")
+        device = pf.device(options.get("device", "auto") or self.device)
+        return devices.wait(self.fit_async(data, epochs, **options), device, "model.fit_async(…)")
 
     @check.targets_too
     async def fit_async(
@@ -411,7 +391,9 @@ class Model:
     def evaluate(self, data: Any, **options: Any) -> dict[str, float]:
         """The mean loss and metrics over the data; the options are those of `evaluate_async`."""
         check.options("evaluate", self.evaluate_async, options)
-        return _wait(self.evaluate_async(data, **options), "evaluate_async")
+        device = pf.device(options.get("device") or self.device)
+        coroutine = self.evaluate_async(data, **options)
+        return devices.wait(coroutine, device, "model.evaluate_async(…)")
 
     @check.targets_too
     @puts_back
@@ -444,7 +426,8 @@ class Model:
     def predict(self, x: Any, **options: Any) -> pf.Tensor:
         """The network's outputs for x, on the CPU; the options are those of `predict_async`."""
         check.options("predict", self.predict_async, options)
-        return _wait(self.predict_async(x, **options), "predict_async")
+        coroutine = self.predict_async(x, **options)
+        return devices.wait(coroutine, self.device, "model.predict_async(…)")
 
     @puts_back
     async def predict_async(self, x: Any, *, batch_size: int = 256) -> pf.Tensor:
@@ -530,7 +513,7 @@ class Model:
         try:
             save_file(self.net.state_dict(), check.path("Model.save", path))
         except DeviceLostError:  # the twin tells what becomes of the model
-            _wait(self.save_async(path), "save_async")
+            devices.wait(self.save_async(path), self.device, "model.save_async(…)")
 
     @puts_back
     async def save_async(self, path: Any) -> None:

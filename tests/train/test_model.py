@@ -6,9 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -389,50 +387,12 @@ def test_a_callback_that_waits_for_a_loop_says_so() -> None:
         make().fit(task(8), verbose=0, callbacks=[Waits()])
 
 
-@pytest.fixture
-def page(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], list[Any]]:
-    """Makes the model believe that it is in a page that can wait inside Python, or cannot."""
-
-    def make_page(can_wait: bool) -> list[Any]:
-        waited: list[Any] = []
-
-        def run_sync(coroutine: Any) -> Any:
-            waited.append(coroutine.__name__)
-            return asyncio.run(coroutine)
-
-        ffi: Any = ModuleType("pyodide.ffi")
-        ffi.can_run_sync, ffi.run_sync = lambda: can_wait, run_sync
-        monkeypatch.setitem(sys.modules, "pyodide", ModuleType("pyodide"))
-        monkeypatch.setitem(sys.modules, "pyodide.ffi", ffi)
-        monkeypatch.setattr("pyframe.train.model.in_browser", lambda: True)
-        return waited
-
-    return make_page
-
-
-def test_a_page_that_can_wait(
-    page: Callable[[bool], list[Any]], capsys: pytest.CaptureFixture[str]
+def test_a_page_draws_its_own_progress(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    waited = page(True)
-    model = make()
-    history = model.fit(task(64), device="cpu")
-    assert len(history.history["loss"]) == 1
-    assert model.evaluate(task(64))["loss"] > 0
-    assert model.predict(task(64)[0]).shape == (64, 4)
-    assert waited == ["fit_async", "evaluate_async", "predict_async"]
-    assert capsys.readouterr().err == ""  # the page draws its own progress
-
-
-def test_a_page_that_cannot_wait(page: Callable[[bool], list[Any]]) -> None:
-    page(False)
-    model = make()
-    for call, twin in (
-        (lambda: model.fit(task(8)), "fit_async"),
-        (lambda: model.evaluate(task(8)), "evaluate_async"),
-        (lambda: model.predict(task(8)[0]), "predict_async"),
-    ):
-        with pytest.raises(RuntimeError, match=f"JSPI.*use `await model.{twin}"):
-            call()
+    monkeypatch.setattr("pyframe.train.model.in_browser", lambda: True)
+    make().fit(task(64), device="cpu")
+    assert capsys.readouterr().err == ""
 
 
 def test_metrics_may_be_functions() -> None:

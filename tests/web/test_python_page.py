@@ -35,16 +35,6 @@ def test_one_call_replays_a_recorded_step(python_page: PythonPage) -> None:
     assert after["dispatches"] > before["dispatches"]
 
 
-def test_a_page_that_cannot_wait(tab: Tab, pyodide_files: None) -> None:
-    """Without JSPI a blocking read names its twin, and the twin works."""
-    tab.add_to_worker("delete WebAssembly.Suspending; delete WebAssembly.promising;")
-    page = PythonPage(tab)
-    page.run("import pyframe as pf; x = pf.arange(4, device='gpu').sum()")
-    with pytest.raises(Exception, match=r"use the await twin, as in `await t\.item_async\(\)`"):
-        page.run("x.item()")
-    assert page.run("await x.item_async()") == 6
-
-
 def test_a_page_without_webgpu(tab: Tab, pyodide_files: None) -> None:
     tab.add_to_worker("Object.defineProperty(navigator, 'gpu', { value: undefined });")
     page = PythonPage(tab)

@@ -1,0 +1,236 @@
+"""How Python in a page waits for values: JSPI, shared memory, or `await`; each way forced."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from contract import CHECKS
+
+from pyframe import serve
+
+from .conftest import BLANK, PythonPage, Tab
+from .test_lost_in_page import LOST
+
+CONTRACT = Path(__file__).parent.parent / "contract.py"
+ISOLATED = {
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Embedder-Policy": "require-corp",
+}
+WAYS = "import js\n[js.crossOriginIsolated, hasattr(js.WebAssembly, 'Suspending'), "
+WAYS += "hasattr(js.pyframeRuntime, 'finish')]"
+
+COUNT = """
+self.messages = self.blocks = 0;
+const { postMessage } = Worker.prototype;
+Worker.prototype.postMessage = function (...all) {
+  self.messages++;
+  return postMessage.apply(this, all);
+};
+const { wait } = Atomics;
+Atomics.wait = (...all) => {
+  self.blocks++;
+  return wait(...all);
+};
+"""
+
+
+class Isolated(serve.Handler):
+    """Sends the headers that give a page shared memory."""
+
+    def end_headers(self) -> None:
+        for name, value in ISOLATED.items():
+            self.send_header(name, value)
+        super().end_headers()
+
+
+@pytest.fixture(scope="module")
+def isolated(weights: Path) -> Iterator[serve.Server]:
+    """A server whose pages have shared memory."""
+    with serve.Server("127.0.0.1", 0, weights) as running:
+        running.RequestHandlerClass = Isolated
+        thread = threading.Thread(target=running.serve_forever)
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+def forced(tab: Tab, reading: str, headers: dict[str, str]) -> PythonPage:
+    """Python in a page whose config.json says how it reads."""
+
+    def config(route: Any) -> None:
+        route.fulfill(json={**json.loads(route.fetch().text()), "reading": reading})
+
+    def blank(route: Any) -> None:
+        route.fulfill(body=BLANK, content_type="text/html", headers=headers)
+
+    tab.page.route("**/config.json", config)
+    tab.page.route("**/blank", blank)
+    return PythonPage(tab)
+
+
+@pytest.fixture(scope="module")
+def shared(browser: Any, isolated: serve.Server, pyodide_files: None) -> Iterator[PythonPage]:
+    """Python that can't wait for promises, and a GPU that answers in shared memory."""
+    tab = Tab(browser, isolated)
+    worker = (serve.ROOT / "web" / "worker.js").read_text() + COUNT
+    tab.page.route("**/worker.js", lambda route: route.fulfill(
+        body=worker, content_type="text/javascript", headers=ISOLATED))  # fmt: skip
+    page = forced(tab, "shared", ISOLATED)
+    page.put("contract.py", CONTRACT.read_text())
+    page.run("import asyncio, js\nimport pyframe as pf")
+    yield page
+    tab.close()
+
+
+@pytest.fixture(scope="module")
+def awaiting(browser: Any, server: serve.Server, pyodide_files: None) -> Iterator[PythonPage]:
+    """Python that can't wait at all."""
+    tab = Tab(browser, server)
+    page = forced(tab, "await", {})
+    page.run("import pyframe as pf")
+    yield page
+    tab.close()
+
+
+TRAIN = """
+from pyframe import nn
+
+def make(device):
+    pf.manual_seed(1)
+    net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Dropout(0.3), nn.Linear(8, 3)).to(device)
+    optimizer = pf.optim.Adam(net.parameters(), lr=0.05)
+    return pf.Model(net, nn.CrossEntropyLoss(), optimizer, ["accuracy"])
+
+x, y = pf.randn(64, 6, generator=pf.Generator().manual_seed(3)), pf.arange(64) % 3
+"""
+
+FIT = """
+m = make('gpu')
+h = m.fit(x, y, epochs=3, batch_size=16, device='gpu')
+[h.history['loss'], m.evaluate(x, y), list(m.predict(x).shape), str(m.device)]
+"""
+
+
+def test_jspi_is_the_first_way(python_page: PythonPage) -> None:
+    """Without headers, and where Python was entered so that it may wait."""
+    assert python_page.run(WAYS) == [False, True, False]
+    python_page.run("import pyodide_js\nimport pyframe as pf\nx = pf.arange(4, device='gpu').sum()")
+    assert python_page.run("x.item()") == 6
+    with pytest.raises(Exception, match="Python was entered without it.*use the await twin"):
+        python_page.run("pyodide_js.runPython('x.item()')")
+
+
+def test_shared_memory_is_the_second(shared: PythonPage) -> None:
+    assert shared.run(WAYS) == [True, False, True]
+    shared.run("x = pf.arange(4.0, device='gpu') * 2")
+    assert shared.run("(x + 1).cpu().numpy().tolist()") == [1, 3, 5, 7]
+    assert shared.run("x.sum().item()") == 12
+    assert shared.run("f'{x.cpu()} {x}'") == (
+        "tensor([0., 2., 4., 6.]) tensor([0., 2., 4., 6.], device='gpu')"
+    )
+    assert shared.run("await x.tolist_async()") == [0, 2, 4, 6]
+    big = "pf.arange(1 << 16, device='gpu')"  # more than is kept for answers
+    assert shared.run(f"int({big}.cpu().numpy().sum())") == (1 << 15) * ((1 << 16) - 1)
+    assert shared.run("asyncio.iscoroutinefunction(pf.Tensor.item_async)")
+    two = "asyncio.gather(x.max().item_async(), (x + 1).tolist_async())"
+    assert shared.run(f"both = {two}\nnow = x.min().item()\n[*await both, now]") == [
+        6, [1, 3, 5, 7], 0,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("check", [c.__name__ for c in CHECKS])
+def test_contract_through_shared_memory(shared: PythonPage, check: str) -> None:
+    backend = "pf.device('gpu').backend"
+    assert shared.run(f"import contract\nawait contract.{check}({backend})\n'kept'") == "kept"
+
+
+def test_a_step_is_one_message(shared: PythonPage) -> None:
+    """A batch goes with the step that takes it, and nothing waits before a value is read."""
+    messages, blocks, value = shared.run(
+        "w = pf.ones(4, 4, device='gpu')\n"
+        "@pf.compile\n"
+        "def step(x):\n"
+        "    w.add_((x @ w).mean())\n"
+        "    return w.sum()\n"
+        "for i in range(8):\n"
+        "    total = step(pf.full((4, 4), float(i)).to('gpu'))\n"
+        "total.item()\n"
+        "before = js.messages, js.blocks\n"
+        "for i in range(8):\n"
+        "    total = step(pf.zeros(4, 4).to('gpu'))\n"
+        "after = js.messages, js.blocks\n"
+        "[after[0] - before[0], after[1] - before[1], total.item() == w.sum().item()]"
+    )
+    assert (messages, blocks, value) == (8, 0, True)
+
+
+def test_what_is_wrong_is_told_through_shared_memory(shared: PythonPage) -> None:
+    with pytest.raises(Exception, match="RuntimeError: buffer 12345678 does not exist"):
+        shared.run(
+            "backend = pf.device('gpu').backend\n"
+            "backend._js.copy(12345678, 12345678, 4)\n"
+            "pf.ones(2, device='gpu').tolist()"
+        )
+    assert shared.run("pf.ones(2, device='gpu').tolist()") == [1, 1]
+    bad = (
+        "import array\nfrom pyframe.backend.webgpu import Wire\n"
+        "wire = Wire(['@compute @workgroup_size(1) fn main() { nonsense; }'], ['bad'], "
+        "array.array('i', [0, 1, 1, 1, -1, 0, 0]), 0, 0)\n"
+        "loaded = backend._load(wire)\n"
+    )
+    with pytest.raises(Exception, match="(?s)WGSL kernel 'bad': .*nonsense"):
+        shared.run(f"{bad}backend._run(loaded, [], b'')\nx.tolist()")
+    shared.run("backend._unload(loaded)")
+
+
+def test_fit_through_shared_memory(shared: PythonPage, python_page: PythonPage) -> None:
+    """A blocking `fit` learns what it learns elsewhere."""
+    shared.run(TRAIN)
+    python_page.run(f"import pyframe as pf\n{TRAIN}")
+    assert shared.run(FIT) == python_page.run(FIT)
+
+
+def test_a_loss_is_told_through_shared_memory(shared: PythonPage) -> None:
+    shared.run("x = pf.arange(4.0, device='gpu')\ny = x + 1\npf.flush()")
+    shared.run("js.pyframeRuntime.destroy()")
+    with pytest.raises(Exception, match=LOST):
+        shared.run("y.tolist()")
+    for use in ("x.tolist()", "await x.tolist_async()", "x.to('cpu')", "(x + 1).sum().item()"):
+        with pytest.raises(Exception, match="DeviceLostError: a value is needed that is gone"):
+            shared.run(use)
+    assert shared.run("(pf.arange(4.0, device='gpu') * 2).tolist()") == [0, 2, 4, 6]
+
+
+def test_await_is_the_last_way(awaiting: PythonPage) -> None:
+    """Where nothing can wait, the error names the twin, and the twin works."""
+    assert awaiting.run(WAYS) == [False, False, False]
+    awaiting.run("x = pf.arange(4, device='gpu').sum()")
+    for read in ("x.item()", "x.cpu()", "print(x)", "x.tolist()"):
+        with pytest.raises(Exception, match=r"use the await twin, as in `await t\.item_async\(\)`"):
+            awaiting.run(read)
+    assert awaiting.run("await x.item_async()") == 6
+
+
+def test_fit_without_waiting(awaiting: PythonPage, python_page: PythonPage) -> None:
+    """On the GPU the error names the twin, before anything is learned; the CPU needs no wait."""
+    awaiting.run(TRAIN)
+    python_page.run(f"import pyframe as pf\n{TRAIN}")
+    awaiting.run("m = make('gpu')")
+    for call, twin in (
+        ("fit(x, y, device='gpu')", "fit_async"),
+        ("evaluate(x, y)", "evaluate_async"),
+        ("predict(x)", "predict_async"),
+    ):
+        with pytest.raises(Exception, match=f"can't wait .*use `await model.{twin}"):
+            awaiting.run(f"m.{call}")
+    twins = re.sub(r"m\.(fit|evaluate|predict)(\(.*?\))(?=[,.\n])", r"(await m.\1_async\2)", FIT)
+    assert awaiting.run(twins) == python_page.run(FIT)
+    cpu = FIT.replace("'gpu'", "'cpu'")
+    assert awaiting.run(cpu) == python_page.run(cpu)
