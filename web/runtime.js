@@ -1,5 +1,7 @@
 // Runs compiled Programs on WebGPU: buffers by number, pipelines shared by their WGSL text, and a
-// whole training step replayed in one call. It knows nothing of Python; see pyframe/backend/browser.py.
+// whole training step replayed in one call. Pipelines are made beside all other work: what is to run
+// before they are there waits in order, and nothing blocks. It knows nothing of Python; see
+// pyframe/backend/browser.py.
 //
 //   const rt = await createRuntime();                        // null: this browser has no WebGPU
 //   const x = rt.alloc(16); rt.write(x, new Uint8Array(16));
@@ -21,6 +23,9 @@ const STAGING = 4; // staging buffers kept for the next read
 const IDLE = 256; // pipelines that are kept though no program uses them any more
 const STEP_HEAD = 7; // kernel, grid x, y, z, params offset, params size, number of slots
 const PAUSES = [0, 100, 1000]; // ms before each try to open a lost GPU again
+const MOST_WAITING = 4096; // commands that wait for pipelines, and
+const MOST_BYTES = 64 << 20; // what they hold to be written; more blocks until the pipelines are there
+const BINDING = /@binding\((\d+)\)\s*var<\s*(\w+)\s*(?:,\s*(\w+)\s*)?>/g;
 
 let nextId = 1; // ids are never used twice, by no Runtime, so a stale one can't name a newer buffer
 
@@ -46,9 +51,13 @@ function describe(adapter) {
 class Runtime {
   #device;
   #buffers = new Map(); // id -> { buffer, offset, nbytes, parts, steps }: a buffer or a part of one
-  #pipelines = new Map(); // WGSL -> { pipeline, layout, label, error, code, users }
+  #pipelines = new Map(); // WGSL -> a kernel: see #kernel
+  #layouts = new Map(); // kinds of bindings -> { group, pipeline }, which kernels share
   #idle = new Set(); // the WGSL of those that no program uses, the oldest first
-  #programs = new Map(); // id -> { kernels, steps, users, pieces, ids, params, uploaded }
+  #programs = new Map(); // id -> { kernels, ready, steps, users, pieces, ids, params, uploaded }
+  #later = null; // { program, act }: what waits for pipelines, in order; null: nothing does
+  #held = 0; // bytes that it holds to be written
+  #making = { done: 0, total: 0 }; // pipelines, since none was being made
   #staging = []; // mappable buffers that no read uses now
   #checks = new Set(); // promises of compilations and buffers not yet known to be good
   #errors = []; // what the next read throws, the cause first
@@ -63,11 +72,15 @@ class Runtime {
     this.#device = device;
     this.#again = again;
     this.next = null; // the Runtime in the place of this one, once it is there
+    this.oncompile = null; // called with { done, total } as pipelines are made
     this.info = info;
     this.limits = Object.fromEntries(LIMITS.map((name) => [name, device.limits[name]]));
     this.features = [...device.features];
     this.lost = null; // why the device is gone, once it is
-    device.lost.then(({ message, reason }) => { this.lost = message || reason; });
+    device.lost.then(({ message, reason }) => {
+      this.lost = message || reason;
+      this.#goOn(); // reads that wait tell it
+    });
     device.addEventListener("uncapturederror", (event) => { // internal errors
       event.preventDefault?.();
       this.#errors.push(new Error(event.error.message));
@@ -79,6 +92,7 @@ class Runtime {
   reopen() {
     this.#next ??= this.#reopen().then((next) => {
       if (!next) this.#next = null; // the next call tries again
+      else next.oncompile = this.oncompile;
       return this.next = next;
     });
     return this.#next;
@@ -120,7 +134,7 @@ class Runtime {
     if (!record.parts.delete(id)) {
       for (const part of record.parts) this.free(part);
       this.#bytes -= record.nbytes;
-      record.buffer.destroy();
+      this.#destroy(record.buffer);
       this.#failed.delete(record.buffer);
     }
     this.#unbind(id, record);
@@ -136,7 +150,7 @@ class Runtime {
   write(id, data) {
     this.#use();
     const { buffer, offset } = this.#buffer(id, data.byteLength);
-    this.#device.queue.writeBuffer(buffer, offset, data);
+    this.#write(buffer, offset, data);
   }
 
   /** Copies the first `nbytes` bytes of buffer `source` to `target`, in order with the runs. */
@@ -144,52 +158,35 @@ class Runtime {
     this.#use();
     const size = Math.ceil(nbytes / 4) * 4;
     const [to, from] = [this.#buffer(target, size), this.#buffer(source, size)];
-    const encoder = this.#device.createCommandEncoder();
-    if (to.buffer === from.buffer) { // which WebGPU does not copy directly
-      const usage = GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
-      const between = this.#create(size, usage);
-      encoder.copyBufferToBuffer(from.buffer, from.offset, between, 0, size);
-      encoder.copyBufferToBuffer(between, 0, to.buffer, to.offset, size);
-      this.#submit(encoder);
-      between.destroy();
-    } else {
-      encoder.copyBufferToBuffer(from.buffer, from.offset, to.buffer, to.offset, size);
-      this.#submit(encoder);
-    }
+    if (this.#later) this.#wait(null, () => this.#copy(to, from, size));
+    else this.#copy(to, from, size);
+    this.#counts.submits++;
   }
 
   /** The first `sizes[i]` bytes of buffer `ids[i]`, one after the other, after all work so far. */
   async read(ids, sizes) {
     this.#use();
-    const offsets = [];
+    const parts = [];
     let total = 0;
-    for (const size of sizes) {
-      offsets.push(total);
-      total += Math.ceil(size / 4) * 4;
+    for (let i = 0; i < ids.length; i++) {
+      const size = Math.ceil(sizes[i] / 4) * 4;
+      const { buffer, offset } = size ? this.#buffer(ids[i], size) : {};
+      parts.push({ buffer, offset, at: total, size, nbytes: sizes[i] });
+      total += size;
     }
     const out = new Uint8Array(sizes.reduce((sum, size) => sum + size, 0));
     const staging = this.#takeStaging(total);
-    const encoder = this.#device.createCommandEncoder();
-    for (let i = 0; i < ids.length; i++) {
-      const size = Math.ceil(sizes[i] / 4) * 4;
-      if (!size) continue;
-      const { buffer, offset } = this.#buffer(ids[i], size);
-      encoder.copyBufferToBuffer(buffer, offset, staging, offsets[i], size);
-    }
-    this.#submit(encoder);
+    this.#counts.submits++;
     this.#counts.reads++;
-    const scope = this.#device.popErrorScope().catch(() => null); // refused by a lost device
-    this.#device.pushErrorScope("validation");
-    try {
-      const mapped = staging.mapAsync(GPUMapMode.READ);
-      this.#device.queue.submit([]); // Firefox resolves the map 100 ms later without a nudge
-      await mapped;
-    } catch (error) {
-      this.#errors.push(new Error(String(error)));
+    const begin = () => this.#beginRead(parts, staging);
+    const { mapped, checks, scope } = this.#later ? await this.#turn(null, begin) : begin();
+    const failure = await mapped;
+    if (failure) {
+      this.#errors.push(new Error(String(failure)));
       const told = new Promise((done) => setTimeout(done, 100));
       await Promise.race([this.#device.lost, told]); // which may be known a little later
     }
-    await Promise.all(this.#checks);
+    if (!this.lost) await checks;
     const invalid = await scope;
     if (invalid) this.#errors.push(new Error(invalid.message));
     const [first] = this.#errors; // the others follow from it
@@ -198,14 +195,31 @@ class Runtime {
     this.#use();
     if (first) throw first;
     const bytes = new Uint8Array(staging.getMappedRange());
-    let at = 0;
-    for (let i = 0; i < ids.length; i++) {
-      out.set(bytes.subarray(offsets[i], offsets[i] + sizes[i]), at);
-      at += sizes[i];
+    let to = 0;
+    for (const { at, nbytes } of parts) {
+      out.set(bytes.subarray(at, at + nbytes), to);
+      to += nbytes;
     }
     staging.unmap();
     if (this.#staging.push(staging) > STAGING) this.#staging.shift().destroy();
     return out;
+  }
+
+  /**
+   * Makes the pipelines of texts that are expected, beside all other work; resolves when they are
+   * there. What is wrong with a text is told when a program is made of it.
+   */
+  async compile(codes, labels) {
+    if (this.lost) return;
+    const kernels = this.#kernels(codes, labels).filter(Boolean);
+    for (const { code, users } of kernels) if (!users) this.#idle.add(code);
+    await Promise.all(kernels.map(({ made }) => made));
+  }
+
+  /** The texts that programs were made of so far and their labels, as `compile` takes them. */
+  codes() {
+    const loaded = [...this.#pipelines.values()].filter(({ loaded, error }) => loaded && !error);
+    return { codes: loaded.map(({ code }) => code), labels: loaded.map(({ label }) => label) };
   }
 
   /**
@@ -215,10 +229,10 @@ class Runtime {
    * part of the params, a uniform, to n.
    */
   load(codes, labels, steps, slots, paramBytes) {
-    const kernels = codes.map((code, i) => (code ? this.#pipeline(code, labels[i]) : null));
+    const kernels = this.#kernels(codes, labels);
     const usage = GPUBufferUsage.UNIFORM | GPUBufferUsage.COPY_DST;
     const program = {
-      kernels: kernels.filter(Boolean), steps: [], pieces: [],
+      kernels: kernels.filter(Boolean), ready: false, steps: [], pieces: [],
       users: Array.from({ length: slots }, () => []), // the steps that use a slot
       ids: null, uploaded: null, // the buffers and params of the last run
       describe: { label: labels.join(", ") }, // what WebGPU's messages call it
@@ -238,7 +252,9 @@ class Runtime {
     program.pieces = pieces(program.steps);
     for (const kernel of program.kernels) {
       kernel.users += 1;
+      kernel.loaded = true;
       this.#idle.delete(kernel.code);
+      if (!kernel.settled) this.#checks.add(kernel.made);
     }
     this.#programs.set(nextId, program);
     return nextId++;
@@ -250,7 +266,7 @@ class Runtime {
     if (!program) return;
     this.#programs.delete(id);
     for (const step of program.steps) for (const key of step.groups.keys()) this.#forget(step, key);
-    program.params?.destroy();
+    if (program.params) this.#destroy(program.params);
     for (const kernel of program.kernels) {
       if (--kernel.users === 0) this.#idle.add(kernel.code);
     }
@@ -267,50 +283,36 @@ class Runtime {
   run(id, ids, params) {
     const before = this.#counts.bind_groups;
     const program = this.#prepare(id, ids, params);
-    for (const steps of program.pieces) {
-      const encoder = this.#device.createCommandEncoder(program.describe);
-      const pass = encoder.beginComputePass();
-      let current = null;
-      for (const step of steps) {
-        if (step.kernel !== current) {
-          current = step.kernel;
-          pass.setPipeline(current.pipeline);
-        }
-        pass.setBindGroup(0, step.group);
-        pass.dispatchWorkgroups(step.x, step.y, step.z);
-      }
-      pass.end();
-      this.#submit(encoder); // the device starts while the next piece is encoded
+    const { pieces, steps, describe } = program;
+    if (this.#later) { // with the bind groups of now
+      const kept = pieces.map((piece) => piece.map((step) => ({ ...step })));
+      this.#wait(program, () => { if (whole(program)) this.#encode(kept, describe); });
+    } else {
+      this.#encode(pieces, describe);
     }
-    this.#counts.dispatches += program.steps.length;
-    return [this.#counts.bind_groups - before, program.pieces.length];
+    this.#counts.dispatches += steps.length;
+    this.#counts.submits += pieces.length;
+    return [this.#counts.bind_groups - before, pieces.length];
   }
 
   /** Runs a program once: the nanoseconds of each step; null where the device has no clock. */
   async profile(id, ids, params) {
     if (!this.features.includes("timestamp-query")) return null;
-    const { steps, describe } = this.#prepare(id, ids, params);
+    const program = this.#prepare(id, ids, params);
     const sets = [];
-    for (let at = 0; at < steps.length; at += QUERIES / 2) {
-      const part = steps.slice(at, at + QUERIES / 2);
-      const count = 2 * part.length;
+    for (let at = 0; at < program.steps.length; at += QUERIES / 2) {
+      const steps = program.steps.slice(at, at + QUERIES / 2).map((step) => ({ ...step }));
+      const count = 2 * steps.length;
       const querySet = this.#device.createQuerySet({ type: "timestamp", count });
       const times = this.#alloc(8 * count, GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC);
-      const encoder = this.#device.createCommandEncoder(describe);
-      part.forEach((step, i) => {
-        const pass = encoder.beginComputePass({ timestampWrites: {
-          querySet, beginningOfPassWriteIndex: 2 * i, endOfPassWriteIndex: 2 * i + 1,
-        } });
-        pass.setPipeline(step.kernel.pipeline);
-        pass.setBindGroup(0, step.group);
-        pass.dispatchWorkgroups(step.x, step.y, step.z);
-        pass.end();
-      });
-      encoder.resolveQuerySet(querySet, 0, count, this.#buffer(times).buffer, 0);
-      this.#submit(encoder);
-      sets.push({ querySet, times, nbytes: 8 * count });
+      sets.push({ steps, querySet, times, nbytes: 8 * count });
     }
+    const act = () => { if (whole(program)) for (const set of sets) this.#time(set, program.describe); };
+    if (this.#later) this.#wait(program, act);
+    else act();
+    const { steps } = program;
     this.#counts.dispatches += steps.length;
+    this.#counts.submits += sets.length;
     try {
       const bytes = await this.read(sets.map(({ times }) => times), sets.map(({ nbytes }) => nbytes));
       const ticks = new BigInt64Array(bytes.buffer);
@@ -402,7 +404,138 @@ class Runtime {
 
   #submit(encoder) {
     this.#device.queue.submit([encoder.finish()]);
-    this.#counts.submits++;
+  }
+
+  #write(buffer, offset, data) {
+    if (this.#later) {
+      const copy = data.slice(); // the caller may change its own
+      this.#held += copy.byteLength;
+      this.#wait(null, () => {
+        this.#held -= copy.byteLength;
+        this.#device.queue.writeBuffer(buffer, offset, copy);
+      });
+    } else {
+      this.#device.queue.writeBuffer(buffer, offset, data);
+    }
+  }
+
+  #copy(to, from, size) {
+    const encoder = this.#device.createCommandEncoder();
+    if (to.buffer === from.buffer) { // which WebGPU does not copy directly
+      const usage = GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
+      const between = this.#create(size, usage);
+      encoder.copyBufferToBuffer(from.buffer, from.offset, between, 0, size);
+      encoder.copyBufferToBuffer(between, 0, to.buffer, to.offset, size);
+      this.#submit(encoder);
+      between.destroy();
+    } else {
+      encoder.copyBufferToBuffer(from.buffer, from.offset, to.buffer, to.offset, size);
+      this.#submit(encoder);
+    }
+  }
+
+  /** Destroys a buffer when the work so far is done. */
+  #destroy(buffer) {
+    if (this.#later) this.#wait(null, () => buffer.destroy());
+    else buffer.destroy();
+  }
+
+  #encode(pieces, describe) {
+    for (const steps of pieces) {
+      const encoder = this.#device.createCommandEncoder(describe);
+      const pass = encoder.beginComputePass();
+      let current = null;
+      for (const step of steps) {
+        if (step.kernel !== current) {
+          current = step.kernel;
+          pass.setPipeline(current.pipeline);
+        }
+        pass.setBindGroup(0, step.group);
+        pass.dispatchWorkgroups(step.x, step.y, step.z);
+      }
+      pass.end();
+      this.#submit(encoder); // the device starts while the next piece is encoded
+    }
+  }
+
+  /** Runs steps with the device's clock before and after each. */
+  #time({ steps, querySet, times }, describe) {
+    const encoder = this.#device.createCommandEncoder(describe);
+    steps.forEach((step, i) => {
+      const pass = encoder.beginComputePass({ timestampWrites: {
+        querySet, beginningOfPassWriteIndex: 2 * i, endOfPassWriteIndex: 2 * i + 1,
+      } });
+      pass.setPipeline(step.kernel.pipeline);
+      pass.setBindGroup(0, step.group);
+      pass.dispatchWorkgroups(step.x, step.y, step.z);
+      pass.end();
+    });
+    encoder.resolveQuerySet(querySet, 0, 2 * steps.length, this.#buffer(times).buffer, 0);
+    this.#submit(encoder);
+  }
+
+  /** Starts to copy parts of buffers to where the host can read them. */
+  #beginRead(parts, staging) {
+    const encoder = this.#device.createCommandEncoder();
+    for (const { buffer, offset, at, size } of parts) {
+      if (size) encoder.copyBufferToBuffer(buffer, offset, staging, at, size);
+    }
+    this.#submit(encoder);
+    const scope = this.#device.popErrorScope().catch(() => null); // refused by a lost device
+    this.#device.pushErrorScope("validation");
+    const mapped = staging.mapAsync(GPUMapMode.READ).catch((error) => error);
+    this.#device.queue.submit([]); // Firefox resolves the map 100 ms later without a nudge
+    return { mapped, scope, checks: Promise.all(this.#checks) };
+  }
+
+  // --- what waits for pipelines
+
+  /** Lets `act` wait behind what waits already, and for the pipelines of `program`. */
+  #wait(program, act) {
+    this.#later.push({ program, act });
+    if (this.#later.length <= MOST_WAITING && this.#held <= MOST_BYTES) return;
+    for (const { program } of this.#later) { // the caller never lets go of the thread
+      for (const kernel of program?.kernels ?? []) {
+        if (!kernel.settled) kernel.pipeline ??= this.#device.createComputePipeline(kernel.descriptor);
+      }
+    }
+    this.#goOn();
+  }
+
+  /** What `act` gives when its turn has come. */
+  #turn(program, act) {
+    return new Promise((resolve, reject) => {
+      this.#wait(program, () => {
+        try {
+          resolve(act());
+        } catch (error) {
+          reject(error);
+        }
+      });
+    });
+  }
+
+  /** Does what waits, up to the first program whose pipelines are not there yet. */
+  #goOn() {
+    const waiting = this.#later ?? [];
+    let done = 0;
+    for (const { program, act } of waiting) {
+      const there = ({ pipeline, error }) => pipeline || error;
+      if (program && !this.lost && !program.kernels.every(there)) break;
+      done += 1;
+      try {
+        act();
+      } catch (error) {
+        this.#errors.push(error);
+      }
+    }
+    this.#later = done < waiting.length ? waiting.slice(done) : null;
+  }
+
+  /** Whether a program can run now. Throws what is wrong with its kernels. */
+  #isReady(program) {
+    for (const { error } of program.kernels) if (error) throw new Error(error);
+    return program.ready = whole(program);
   }
 
   #takeStaging(nbytes) {
@@ -413,26 +546,88 @@ class Runtime {
     return this.#create(Math.min(size, this.limits.maxBufferSize), usage);
   }
 
-  #pipeline(code, label) {
+  /** The kernels of texts; the pipelines of new ones are all made at once. */
+  #kernels(codes, labels) {
+    const { total } = this.#making;
+    const kernels = codes.map((code, i) => (code ? this.#kernel(code, labels[i]) : null));
+    if (this.#making.total > total) this.#tell();
+    return kernels;
+  }
+
+  #kernel(code, label) {
     const known = this.#pipelines.get(code);
     if (known) return known;
     this.#use();
-    this.#device.pushErrorScope("validation");
-    const module = this.#device.createShaderModule({ label, code });
+    const device = this.#device;
+    device.pushErrorScope("validation");
+    const module = device.createShaderModule({ label, code });
+    const layout = this.#layout(code);
     const compute = { module, entryPoint: "main" };
-    const pipeline = this.#device.createComputePipeline({ label, layout: "auto", compute });
-    const layout = pipeline.getBindGroupLayout(0);
-    const kernel = { pipeline, layout, label, error: null, code, users: 0 };
-    const check = this.#device.popErrorScope().then(async (error) => {
-      if (error) {
-        kernel.error = await explain(module, label, code, error);
-        this.#errors.unshift(new Error(kernel.error)); // before what follows from it
-      }
-    }).catch(() => null).then(() => this.#checks.delete(check)); // a lost device refuses to say
-    this.#checks.add(check);
+    const descriptor = { label, layout: layout.pipeline, compute };
+    const kernel = {
+      code, label, descriptor, layout: layout.group, pipeline: null, error: null,
+      made: null, settled: false, // a promise that its pipeline is there, or its error
+      loaded: false, users: 0, // whether a program was made of it, and how many there are
+    };
+    let broken = null;
+    if (device.createComputePipelineAsync) {
+      const take = (pipeline) => { kernel.pipeline = pipeline; };
+      broken = device.createComputePipelineAsync(descriptor).then(take, (error) => error);
+    } else {
+      kernel.pipeline = device.createComputePipeline(descriptor);
+    }
+    const invalid = device.popErrorScope().catch(() => null); // a lost device refuses to say
+    kernel.made = this.#settle(kernel, invalid, broken);
     this.#pipelines.set(code, kernel);
     this.#counts.compiled += 1;
+    this.#making.total += 1;
     return kernel;
+  }
+
+  /** What follows when a kernel's pipeline is there, or known to be wrong. */
+  async #settle(kernel, ...problems) {
+    const error = (await Promise.all(problems)).find(Boolean);
+    if (error && !this.lost) {
+      kernel.error = await explain(kernel, error).catch(() => error.message);
+      if (kernel.loaded) this.#errors.unshift(new Error(kernel.error)); // before what follows from it
+      else this.#pipelines.delete(kernel.code); // told when it is loaded
+      for (const program of this.#programs.values()) {
+        if (program.kernels.includes(kernel)) program.ready = false;
+      }
+    }
+    kernel.settled = true;
+    kernel.descriptor = null;
+    this.#checks.delete(kernel.made);
+    this.#goOn();
+    this.#making.done += 1;
+    this.#tell();
+  }
+
+  /** Tells how many of the pipelines under way are there. */
+  #tell() {
+    const { done, total } = this.#making;
+    queueMicrotask(() => this.oncompile?.({ done, total })); // which may throw
+    if (done === total) this.#making = { done: 0, total: 0 };
+  }
+
+  /**
+   * The layouts of the bindings that a text declares. They are not left to the pipeline, so that
+   * bind groups can be made before it is there.
+   */
+  #layout(code) {
+    const entries = Array.from(code.matchAll(BINDING), ([, binding, kind, access]) => {
+      const storage = access === "read_write" ? "storage" : "read-only-storage";
+      const type = kind === "uniform" ? "uniform" : storage;
+      return { binding: Number(binding), visibility: GPUShaderStage.COMPUTE, buffer: { type } };
+    });
+    const key = entries.map(({ binding, buffer }) => `${binding} ${buffer.type}`).join();
+    let layouts = this.#layouts.get(key);
+    if (!layouts) {
+      const group = this.#device.createBindGroupLayout({ entries });
+      const pipeline = this.#device.createPipelineLayout({ bindGroupLayouts: [group] });
+      this.#layouts.set(key, layouts = { group, pipeline });
+    }
+    return layouts;
   }
 
   /** A program with bind groups for these buffers: only those of steps with other ones change. */
@@ -440,7 +635,7 @@ class Runtime {
     this.#use();
     const program = this.#programs.get(id);
     if (!program) throw new Error(`run: program ${id} is not loaded`);
-    for (const kernel of program.kernels) if (kernel.error) throw new Error(kernel.error);
+    if (!program.ready && !this.#isReady(program)) this.#later ??= [];
     if (!same(ids, program.ids)) {
       const { steps, users, ids: last } = program;
       if (ids.length !== users.length) {
@@ -455,7 +650,7 @@ class Runtime {
       program.ids = ids.slice();
     }
     if (program.params && params && !same(params, program.uploaded)) {
-      this.#device.queue.writeBuffer(program.params, 0, params);
+      this.#write(program.params, 0, params);
       program.uploaded = params.slice();
       this.#counts.params_uploads++;
     }
@@ -521,10 +716,15 @@ function same(a, b) {
   return true;
 }
 
+/** Whether a program has all of its pipelines. */
+function whole({ kernels }) {
+  return kernels.every(({ pipeline }) => pipeline);
+}
+
 /** What is wrong with a shader: its name, and each message with the line of WGSL it is about. */
-async function explain(module, label, code, error) {
+async function explain({ descriptor, label, code }, error) {
   const lines = code.split("\n");
-  const { messages } = await module.getCompilationInfo();
+  const { messages } = await descriptor.compute.module.getCompilationInfo();
   const found = messages.filter(({ type }) => type === "error").map(({ lineNum, linePos, message }) =>
     `${lineNum}:${linePos} ${message}\n    ${(lines[lineNum - 1] ?? "").trim()}`);
   return `WGSL kernel '${label}': ${found.join("\n  ") || error.message}`;

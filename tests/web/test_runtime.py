@@ -39,6 +39,17 @@ const buffer = (...values) => {
   return id;
 };
 const program = () => rt.load([SCALE], ["scale"], i32(0, 1, 1, 1, 0, 8, 2, 0, 1), 2, 256);
+const slow = () => {  // from now on pipelines are there when `open` was called
+  const { createComputePipelineAsync } = GPUDevice.prototype;
+  let open;
+  const opened = new Promise((done) => { open = done; });
+  GPUDevice.prototype.createComputePipelineAsync = async function (descriptor) {
+    const made = createComputePipelineAsync.call(this, descriptor);
+    await opened;
+    return made;
+  };
+  return open;
+};
 """
 
 
@@ -464,6 +475,242 @@ def test_no_memory_left(js: Snippets) -> None:
     full = ["OutOfMemoryError", "no memory for a buffer of 400 bytes"]
     assert out[:6] == [full, [3], [3], full, full, []]
     assert out[6:] == ["no memory for a buffer of 8 bytes", [6], []]
+
+
+# --- pipelines are made beside all other work
+
+
+def test_work_waits_for_its_pipelines_in_order(js: Snippets) -> None:
+    """Nothing goes to the device before; then all is as if the pipelines had been there."""
+    out = js(
+        """
+        const open = slow();
+        const { submit } = GPUQueue.prototype;
+        let submitted = 0;
+        GPUQueue.prototype.submit = function (list) {
+          submitted += list.length;
+          return submit.call(this, list);
+        };
+        const [x, y, z, kept] = [buffer(1, 2), rt.alloc(8), rt.alloc(8), rt.alloc(8)];
+        const scale = program();
+        const given = [rt.run(scale, i32(x, y), params(3, 2)), rt.run(scale, i32(x, y), null)];
+        rt.copy(kept, y, 8);
+        const data = f32(10, 20);
+        rt.write(x, data);
+        data.fill(0);
+        const early = rt.read(i32(y, kept), i32(8, 8));
+        given.push(rt.run(scale, i32(x, z), params(5, 2)));
+        rt.free(x);
+        rt.unload(scale);
+        const error = await caught(() => rt.write(x, data));
+        const late = rt.read(i32(y, z), i32(8, 8));
+        const stats = rt.stats();
+        const before = submitted;
+        open();
+        const values = [floats(await early), floats(await late)];
+        const other = program();
+        rt.run(other, i32(y, z), params(2, 2));
+        const { dispatches, submits, bind_groups, compiled, reads } = rt.stats();
+        return {
+          given, error, before, submitted, values, z: floats(await rt.read(i32(z), i32(8))),
+          stats: [stats, { dispatches, submits, bind_groups, compiled, reads }],
+        };
+        """
+    )
+    first, later = out["stats"]
+    assert out["given"] == [[1, 1], [0, 1], [1, 1]]
+    assert out["error"] == "buffer 1 does not exist, or was freed"
+    assert (out["before"], out["submitted"]) == (0, 7)
+    assert out["values"] == [[3, 6, 3, 6], [3, 6, 50, 100]]
+    assert out["z"] == [6, 12]
+    made = {"bind_groups": 2, "compiled": 1, "reads": 2}
+    assert {**first, **made, "dispatches": 3, "submits": 6, "buffers": 3, "bytes": 24} == first
+    assert later == {**made, "bind_groups": 3, "dispatches": 4, "submits": 7}
+
+
+def test_the_pipelines_of_a_program_are_made_at_once(js: Snippets) -> None:
+    """And what is under way is told: a page can show it."""
+    out = js(
+        """
+        const { createComputePipelineAsync } = GPUDevice.prototype;
+        const open = slow();
+        const told = [];
+        rt.oncompile = ({ done, total }) => told.push([done, total]);
+        const codes = [SCALE, SCALE + "// 2", "", SCALE + "// 3", SCALE];
+        const step = (kernel, from, to) => [kernel, 1, 1, 1, 0, 8, 2, from, to];
+        const steps = [step(0, 0, 1), step(1, 1, 2), step(3, 2, 3), step(4, 3, 4)];
+        const chain = rt.load(codes, ["a", "b", "", "c", "d"], i32(...steps.flat()), 5, 256);
+        const ids = i32(buffer(1), ...[1, 2, 3, 4].map(() => rt.alloc(4)));
+        rt.run(chain, ids, params(2, 1));
+        const { compiled } = rt.stats();
+        open();
+        const values = floats(await rt.read(ids, i32(4, 4, 4, 4, 4)));
+        rt.load([SCALE + "// 4"], ["e"], i32(), 0, 0);
+        await rt.read(ids, i32(0, 0, 0, 0, 0));
+        return { compiled, values, told };
+        """
+    )
+    assert out["compiled"] == 3
+    assert out["values"] == [1, 2, 4, 8, 16]
+    assert out["told"] == [[0, 3], [1, 3], [2, 3], [3, 3], [0, 1], [1, 1]]
+
+
+def test_pipelines_can_be_made_before_they_are_asked_for(js: Snippets) -> None:
+    """A program then finds them, and waits for nothing."""
+    out = js(
+        """
+        program();
+        rt.load(["not WGSL"], ["bad"], i32(), 0, 0);
+        const known = rt.codes();
+        const next = await createRuntime();
+        const bad = { codes: [...known.codes, "let x"], labels: [...known.labels, "worse"] };
+        await next.compile(bad.codes, bad.labels);
+        const [x, y] = [next.alloc(4), next.alloc(4)];
+        next.write(x, f32(3));
+        await next.read(i32(x), i32(4));  // tells no error of what nobody uses
+        const unused = next.codes();
+        const open = slow();
+        const scale = next.load([SCALE], ["scale"], i32(0, 1, 1, 1, 0, 8, 2, 0, 1), 2, 256);
+        next.run(scale, i32(x, y), params(2, 1));
+        const value = floats(await next.read(i32(y), i32(4)));
+        const { compiled, pipelines } = next.stats();
+        const used = next.codes();
+        open();
+        next.load(["let x"], ["worse"], i32(), 0, 0);
+        const error = await caught(() => next.read(i32(y), i32(4)));
+        next.destroy();
+        await caught(() => next.read(i32(y), i32(4)));
+        await next.compile([SCALE + "// new"], ["new"]);  // of a lost device: nothing
+        return [known.labels, unused, used.labels, value, compiled, pipelines, error];
+        """
+    )
+    known, unused, used, value, compiled, pipelines, error = out
+    assert known == ["scale", "bad"]  # of which nothing is known so soon
+    assert unused == {"codes": [], "labels": []}
+    assert used == ["scale"]
+    assert value == [6]
+    assert (compiled, pipelines) == (3, 1)
+    assert error.startswith("WGSL kernel 'worse': ")
+
+
+def test_a_shader_that_turns_out_wrong_while_work_waits(js: Snippets) -> None:
+    """The next read tells; what stands in the queue behind it is done."""
+    out = js(
+        """
+        const open = slow();
+        const [x, y] = [buffer(1), buffer(7)];
+        const code = "@compute @workgroup_size(1) fn main() {\\n  let a: f32 = 1u;\\n}";
+        const bad = rt.load([code], ["half a kernel"], i32(0, 1, 1, 1, -1, 0, 0), 0, 0);
+        rt.run(bad, i32(), null);
+        const timed = rt.features.includes("timestamp-query") ? rt.profile(bad, i32(), null) : null;
+        rt.copy(y, x, 4);
+        open();
+        return {
+          read: await caught(() => timed ?? rt.read(i32(y), i32(4))),
+          run: await caught(() => rt.run(bad, i32(), null)),
+          after: floats(await rt.read(i32(y), i32(4))),
+        };
+        """
+    )
+    assert "WGSL kernel 'half a kernel': 2:" in out["read"]
+    assert out["run"] == out["read"]
+    assert out["after"] == [1]
+
+
+def test_a_profile_waits_for_its_pipelines(js: Snippets) -> None:
+    out = js(
+        """
+        if (!rt.features.includes("timestamp-query")) return null;
+        const open = slow();
+        const [x, y] = [buffer(4), rt.alloc(4)];
+        const times = rt.profile(program(), i32(x, y), params(2, 1));
+        rt.write(x, f32(0));
+        open();
+        return [(await times).length, floats(await rt.read(i32(y), i32(4)))];
+        """
+    )
+    if out is None:
+        pytest.skip("this adapter has no timestamp-query")
+    assert out == [1, [8]]
+
+
+def test_a_device_is_lost_while_work_waits(js: Snippets) -> None:
+    out = js(
+        """
+        slow();
+        const [x, y] = [buffer(1), rt.alloc(4)];
+        const scale = program();
+        rt.run(scale, i32(x, y), params(2, 1));
+        const reads = [rt.read(i32(y), i32(4)), rt.read(i32(x), i32(4))];
+        rt.destroy();
+        const seen = [];
+        for (const read of reads) seen.push(await caught(() => read, "name"));
+        seen.push(await caught(() => rt.run(scale, i32(x, y), null), "name"));
+        rt.oncompile = () => {};
+        const next = await rt.reopen();
+        const same = next.oncompile === rt.oncompile;
+        next.destroy();
+        return [...seen, same];
+        """
+    )
+    assert out == [*["DeviceLostError"] * 3, True]
+
+
+@pytest.mark.parametrize("much", ["commands", "bytes"])
+def test_what_waits_has_a_bound(js: Snippets, much: str) -> None:
+    """Code that never lets go of the thread would fill the memory with what waits."""
+    out = js(
+        f"const much = {much!r};"
+        """
+        const open = slow();
+        const [x, y] = [buffer(3), rt.alloc(4)];
+        const large = rt.alloc(1 << 24);
+        rt.run(program(), i32(x, y), params(2, 1));
+        const data = new Uint8Array(much === "bytes" ? 1 << 24 : 4);
+        const seen = [];
+        let writes = 0;
+        const noted = (proto, name) => {
+          const method = proto[name];
+          proto[name] = function (...args) {
+            seen.push([name, writes]);
+            return method.apply(this, args);
+          };
+        };
+        noted(GPUDevice.prototype, "createComputePipeline");
+        noted(GPUQueue.prototype, "submit");
+        while (!seen.length) {
+          writes += 1;
+          rt.write(large, data);
+        }
+        rt.write(x, f32(0));
+        const before = [...seen];
+        open();
+        return [before, floats(await rt.read(i32(y, x), i32(4, 4)))];
+        """
+    )
+    at = {"commands": 4095, "bytes": 4}[much]
+    assert out == [[["createComputePipeline", at], ["submit", at]], [6, 0]]
+
+
+def test_a_browser_without_asynchronous_pipelines(js: Snippets) -> None:
+    out = js(
+        """
+        delete GPUDevice.prototype.createComputePipelineAsync;
+        const told = [];
+        rt.oncompile = ({ done, total }) => told.push([done, total]);
+        const [x, y] = [buffer(1, 2), rt.alloc(8)];
+        rt.run(program(), i32(x, y), params(2, 2));
+        const y2 = floats(await rt.read(i32(y), i32(8)));
+        const bad = rt.load(["let x"], ["bad"], i32(0, 1, 1, 1, -1, 0, 0), 0, 0);
+        const read = await caught(() => rt.read(i32(y), i32(8)));
+        return [y2, told, read, await caught(() => rt.run(bad, i32(), null))];
+        """
+    )
+    y, told, read, run = out
+    assert y == [2, 4]
+    assert told == [[0, 1], [1, 1], [0, 1], [1, 1]]
+    assert read.startswith("WGSL kernel 'bad': ")
+    assert run == read
 
 
 def test_without_webgpu_there_is_no_runtime(js: Snippets) -> None:
