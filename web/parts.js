@@ -39,7 +39,8 @@ export const look = sheet(`
   --_target: 36px;
   ${forClasses((i, light, dark) => `--_class-${i}: var(--pf-class-${i}, light-dark(${light}, ${dark}));`)}
   display: block; position: relative; box-sizing: border-box; min-width: 0; color: var(--_text);
-  font: 400 .9375rem/1.45 var(--pf-font, system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif);
+  font: 400 .9375rem/1.45
+    var(--pf-font, system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif);
   font-variant-numeric: tabular-nums; text-align: start; letter-spacing: normal;
 }
 :host([hidden]), [hidden] { display: none !important; }
@@ -51,8 +52,8 @@ button, input, select, textarea { font: inherit; letter-spacing: inherit; color:
 .button, button, select {
   display: inline-flex; align-items: center; justify-content: center; gap: .4em; min-height: var(--_target);
   padding: .3em .9em; border: 1px solid var(--_border); border-radius: calc(var(--_radius) * .8);
-  background: var(--_field); color: var(--_text); line-height: 1.2; cursor: pointer; touch-action: manipulation;
-  user-select: none; -webkit-user-select: none;
+  background: var(--_field); color: var(--_text); line-height: 1.2; cursor: pointer;
+  touch-action: manipulation; user-select: none; -webkit-user-select: none;
 }
 button.primary {
   background: var(--_accent); border-color: var(--_accent); color: var(--_on-accent); font-weight: 650;
@@ -246,8 +247,9 @@ export class Part extends HTMLElement {
   }
 
   #observe(element) {
-    try { // changes with the screen's pixels as well; Safari has no such box
-      this.#sizes.observe(element, { box: this.#watched.get(element) ? "device-pixel-content-box" : "content-box" });
+    const box = this.#watched.get(element) ? "device-pixel-content-box" : "content-box";
+    try {
+      this.#sizes.observe(element, { box }); // changes with the screen's pixels, too; Safari has no such box
     } catch {
       this.#sizes.observe(element);
     }
@@ -323,17 +325,16 @@ export const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 /** 0.1234 as "12.3 %". */
 export const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
 
-const grouped = new Intl.NumberFormat("en");
+const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 8 });
 
-/** A number in about four digits: "0.0312", "1,234,567", "2.1e-9"; "–" for none. */
+/** A number in about `digits` digits: "0.0312", "1,234,567", "2.1e−9"; "–" for none. */
 export function short(number, digits = 3) {
   if (number === null || number === undefined || Number.isNaN(number)) return "–";
   if (!Number.isFinite(number)) return number > 0 ? "∞" : "−∞";
   const size = Math.abs(number);
-  const text = Number.isInteger(number) && size < 1e9 ? grouped.format(number)
-    : size >= 1e6 || (size < 1e-4 && size) ? number.toExponential(digits - 1)
-      : String(+number.toFixed(clamp(digits - 1 - Math.floor(Math.log10(size || 1)), 0, 8)));
-  return text.replace("-", "−");
+  const text = size >= 1e9 || (size && size < 1e-4) ? number.toExponential(digits - 1)
+    : grouped.format(+number.toFixed(clamp(digits - 1 - Math.floor(Math.log10(size || 1)), 0, 8)));
+  return text.replaceAll("-", "−");
 }
 
 let pixel;

@@ -7,21 +7,29 @@ const LINES = 60; // epochs that are marked
 
 const css = sheet(`
 .head { display: flex; gap: .75em; align-items: start; justify-content: space-between; min-height: var(--_target); }
-[part=values] { display: flex; flex-wrap: wrap; gap: .1em 1.1em; align-items: baseline; padding-top: .25em; }
-[part=values] > div { display: flex; gap: .4em; align-items: baseline; }
-[part=values] > .step { min-width: 5.5em; }
+[part=values] { display: flex; flex-wrap: wrap; gap: .1em 1.4em; padding-top: .25em; }
+.group { display: flex; flex-wrap: wrap; gap: .1em 1.1em; }
+.cell { display: flex; gap: .4em; align-items: baseline; white-space: nowrap; }
 dt { color: var(--_muted); font-size: .875em; }
-dd { font-weight: 600; min-width: 3.2em; }
-.step dd { min-width: 0; }
-dt::before { content: ""; display: inline-block; width: 1em; height: 3px; margin-inline-end: .4em; border-radius: 2px; vertical-align: .28em; background: var(--_accent); }
-.val dt::before { width: .5em; height: .5em; margin-inline-end: .35em; border-radius: 50%; vertical-align: .08em; background: var(--_class-1); }
+dd { min-width: 3.4em; font-weight: 600; }
+dt::before {
+  content: ""; display: inline-block; width: 1em; height: 3px; margin-inline-end: .4em; border-radius: 2px;
+  vertical-align: .28em; background: var(--_accent);
+}
+.val dt::before { width: .55em; height: .55em; border-radius: 50%; vertical-align: .05em; background: var(--_class-1); }
 .step dt::before { display: none; }
 [part=log] { min-width: var(--_target); font-size: .875em; padding: .2em .7em; }
-[part=log][aria-pressed=true] { background: var(--_tint); border-color: var(--_accent); color: var(--_accent); font-weight: 600; }
-[part=plot] { height: var(--pf-chart-height, 240px); cursor: crosshair; touch-action: pan-y; border-radius: 4px; }
+[part=log][aria-pressed=true] {
+  background: var(--_tint); border-color: var(--_accent); color: var(--_accent); font-weight: 600;
+}
+[part=plot] {
+  height: var(--pf-chart-height, 240px); margin-top: .25em; cursor: crosshair; touch-action: pan-y; border-radius: 4px;
+}
 svg { width: 100%; height: 100%; overflow: visible; font-size: 12px; pointer-events: none; }
 text { fill: var(--_muted); }
-.title { font-weight: 600; paint-order: stroke; stroke: var(--_surface); stroke-width: 4px; stroke-linejoin: round; }
+.title {
+  font-weight: 600; paint-order: stroke; stroke: var(--_surface); stroke-width: 4px; stroke-linejoin: round;
+}
 .grid { stroke: var(--_border); }
 .epoch { stroke: var(--_border); stroke-dasharray: 2 4; }
 .raw { fill: none; stroke: var(--_faint); stroke-width: 1; stroke-linejoin: round; }
@@ -56,20 +64,23 @@ class Curve {
   #halve() {
     this.points = Array.from({ length: MOST / 2 }, (_, i) => {
       const [a, b] = [this.points[2 * i], this.points[2 * i + 1]];
-      return { step: b.step, low: Math.min(a.low, b.low), high: Math.max(a.high, b.high), mean: (a.mean + b.mean) / 2 };
+      const [low, high] = [Math.min(a.low, b.low), Math.max(a.high, b.high)];
+      return { step: b.step, low, high, mean: (a.mean + b.mean) / 2 };
     });
     this.#each *= 2;
   }
 
-  /** The means, each with the ones before it, the less the longer ago. */
+  /** The means, each with those around it, the less the farther: there and back, so that nothing lags. */
   smooth() {
-    const keep = 1 - 1 / clamp(this.points.length / 30, 2, 24);
-    let [average, weight] = [0, 0];
-    return this.points.map(({ mean }) => {
-      average = keep * average + (1 - keep) * mean;
-      weight = keep * weight + 1 - keep;
-      return average / weight;
-    });
+    const keep = 1 - 1 / clamp(this.points.length / 40, 1.5, 12);
+    const once = (values) => {
+      let [sum, weight] = [0, 0];
+      return values.map((value) => {
+        [sum, weight] = [keep * sum + value, keep * weight + 1];
+        return sum / weight;
+      });
+    };
+    return once(once(this.points.map(({ mean }) => mean)).reverse()).reverse();
   }
 
   /** The index of the point next to a step; -1 without points. */
@@ -86,7 +97,9 @@ class Curve {
 }
 
 const CURVES = ["loss", "val_loss", "accuracy", "val_accuracy"];
-const NAMES = { loss: "Loss", val_loss: "Validation", accuracy: "Accuracy", val_accuracy: "Validation" };
+const NAMES = {
+  step: "Step", loss: "Loss", val_loss: "Validation", accuracy: "Accuracy", val_accuracy: "Validation",
+};
 
 /**
  * `add(step, { loss, accuracy, val_loss, val_accuracy })` adds what is known at a step, `epoch(step)` marks one.
@@ -125,10 +138,12 @@ export class Chart extends Part {
   constructor() {
     super();
     for (const name of ["step", ...CURVES]) {
-      const value = make("dd");
       const kind = name === "step" ? "step" : name.startsWith("val_") ? "val" : "";
-      this.#cells[name] = make("div", { class: kind }, make("dt", {}, NAMES[name] ?? "Step"), value);
-      this.#values.append(this.#cells[name]);
+      this.#cells[name] = make("div", { class: `cell ${kind}` }, make("dt", {}, NAMES[name]), make("dd"));
+    }
+    const { step, loss, val_loss, accuracy, val_accuracy } = this.#cells;
+    for (const group of [[step], [loss, val_loss], [accuracy, val_accuracy]]) {
+      this.#values.append(make("div", { class: "group" }, ...group));
     }
     this.shadowRoot.append(make("div", { class: "head" }, this.#values, this.#button), this.#plot);
     this.watch(this.#plot);
@@ -148,7 +163,7 @@ export class Chart extends Part {
   }
 
   add(step, values) {
-    for (const name of CURVES) if (values[name] !== undefined && values[name] !== null) this.#curves[name].add(step, values[name]);
+    for (const name of CURVES) this.#curves[name].add(step, values[name]);
     this.redraw();
   }
 
@@ -188,8 +203,8 @@ export class Chart extends Part {
     const at = this.#curves.loss.near(this.#reading ?? this.#last);
     const by = event.shiftKey ? 10 : 1;
     const to = {
-      ArrowLeft: at - by, ArrowRight: at + by, ArrowDown: at - by, ArrowUp: at + by, PageDown: at - 50, PageUp: at + 50,
-      Home: 0, End: points.length - 1,
+      ArrowLeft: at - by, ArrowRight: at + by, ArrowDown: at - by, ArrowUp: at + by,
+      PageDown: at - 50, PageUp: at + 50, Home: 0, End: points.length - 1,
     }[event.key];
     if (event.key === "Escape") this.#read(null);
     else if (to === undefined) return;
@@ -201,7 +216,7 @@ export class Chart extends Part {
     const { width, height } = this.#plot.getBoundingClientRect();
     if (!width || !height) return;
     const { loss, val_loss, accuracy, val_accuracy } = this.#curves;
-    const both = this.spec.metrics.includes("accuracy") || accuracy.points.length > 0 || val_accuracy.points.length > 0;
+    const both = this.spec.metrics.includes("accuracy") || accuracy.points.length + val_accuracy.points.length > 0;
     const [left, right, bottom, gap] = [46, 10, 22, 24];
     const end = Math.max(this.#planned, this.#last) || 100;
     this.#scale = { left, width: width - left - right, end };
@@ -213,8 +228,8 @@ export class Chart extends Part {
     const parts = [];
 
     for (const tick of ticks(end, width < 420 ? 4 : 7)) {
-      const anchor = x(tick) > width - 24 ? "end" : "middle";
-      parts.push(make("text", { x: x(tick), y: height - 4, "text-anchor": anchor }, tick ? short(tick) : "step 0"));
+      const at = { x: x(tick), y: height - 4, "text-anchor": x(tick) > width - 24 ? "end" : "middle" };
+      parts.push(make("text", at, tick ? short(tick) : "step 0"));
     }
     const stride = Math.ceil(this.#epochs.length / LINES) || 1;
     const marks = this.#epochs.filter((_, i) => (i + 1) % stride === 0)
@@ -231,7 +246,8 @@ export class Chart extends Part {
       share = this.#axis(parts, [0, 1], false, middle + gap, height - bottom, width - right, (p) => percent(p, 0));
       parts.push(make("path", { class: "smooth", d: line(accuracy.points, x, ({ mean }) => share(mean)) }));
       validation(parts, val_accuracy.points, x, share);
-      parts.push(make("text", { class: "title", x: width - right, y: middle + gap - 6, "text-anchor": "end" }, "Accuracy"));
+      const at = { class: "title", x: width - right, y: middle + gap - 6, "text-anchor": "end" };
+      parts.push(make("text", at, "Accuracy"));
     }
     this.#tell(parts, smooth, { x, y, share, top, bottom: height - bottom }, both);
     this.#svg.replaceChildren(...parts);
@@ -246,7 +262,8 @@ export class Chart extends Part {
     const count = clamp(Math.floor((bottom - top) / 34), 2, 5);
     for (const tick of log ? decades(low, high, count) : ticks(high, count, low)) {
       lines.push(`M46 ${y(tick).toFixed(1)}H${right}`);
-      parts.push(make("text", { x: 40, y: (y(tick) + 4).toFixed(1), "text-anchor": "end" }, words(+tick.toPrecision(3))));
+      const at = { x: 40, y: (y(tick) + 4).toFixed(1), "text-anchor": "end" };
+      parts.push(make("text", at, words(+tick.toPrecision(3))));
     }
     parts.unshift(make("path", { class: "grid", d: lines.join("") }));
     return y;
@@ -256,22 +273,21 @@ export class Chart extends Part {
   #tell(parts, smooth, { x, y, share, top, bottom }, both) {
     const step = this.#reading ?? this.#last;
     const at = Object.fromEntries(CURVES.map((name) => [name, this.#curves[name].near(step)]));
-    const value = (name) => this.#curves[name].points[at[name]]?.mean;
+    const mean = (name) => this.#curves[name].points[at[name]]?.mean;
     const first = CURVES.map((name) => this.#curves[name].points[at[name]]).find(Boolean);
     const shown = {
       step: first ? short(Math.round(this.#reading === null ? step : first.step)) : "–",
       loss: short(smooth[at.loss]),
-      val_loss: short(value("val_loss")),
-      accuracy: at.accuracy < 0 ? "–" : percent(value("accuracy")),
-      val_accuracy: at.val_accuracy < 0 ? "–" : percent(value("val_accuracy")),
+      val_loss: short(mean("val_loss")),
+      accuracy: at.accuracy < 0 ? "–" : percent(mean("accuracy")),
+      val_accuracy: at.val_accuracy < 0 ? "–" : percent(mean("val_accuracy")),
     };
     const words = [];
     for (const [name, cell] of Object.entries(this.#cells)) {
       cell.lastChild.textContent = shown[name];
       const there = name === "step" || name === "loss" || at[name] >= 0 || (both && name === "accuracy");
       cell.hidden = !there;
-      const full = name === "val_loss" ? "validation loss" : name === "val_accuracy" ? "validation accuracy" : name;
-      if (there) words.push(`${full} ${shown[name]}`);
+      if (there) words.push(`${name.replace("val_", "validation ")} ${shown[name]}`);
     }
     if (this.#reading !== null && first) {
       const reads = x(first.step);
@@ -294,7 +310,8 @@ function lossRange(loss, validation, log) {
   const points = [...loss.points, ...validation.points];
   const lows = points.map(({ low }) => low).filter((low) => !log || low > 0);
   if (!lows.length) return log ? [.01, 10] : [0, 2.5];
-  const [low, high] = [lows.reduce((a, b) => Math.min(a, b)), points.reduce((most, { high }) => Math.max(most, high), -Infinity)];
+  const low = lows.reduce((least, each) => Math.min(least, each));
+  const high = points.reduce((most, each) => Math.max(most, each.high), -Infinity);
   if (log) return [low / 1.15, Math.max(high, low * 2) * 1.15];
   return [Math.min(low * 1.05, 0), high > 0 ? high * 1.05 : 1e-9];
 }
@@ -314,7 +331,9 @@ function band(points, x, y) {
 function validation(parts, points, x, y) {
   parts.push(make("path", { class: "val-line", d: line(points, x, ({ mean }) => y(mean)) }));
   if (points.length > LINES) return;
-  for (const { step, mean } of points) parts.push(make("circle", { class: "val-dot", cx: x(step), cy: y(mean), r: 4 }));
+  for (const { step, mean } of points) {
+    parts.push(make("circle", { class: "val-dot", cx: x(step), cy: y(mean), r: 4 }));
+  }
 }
 
 /** Round numbers from `low` to `high`, about `count` of them. */
