@@ -1,33 +1,135 @@
-// Python beside the page, never in its way: boots Pyodide, gives it the GPU, and runs demo.py.
+// Python beside the page, never in its way: one Pyodide and one GPU for all programs of a page.
 //
-// The page sends {id, call, args} and gets {id, result} or {id, error}; while something goes on it
-// gets {event, ...} (see demo.py for the events). `boot` comes first, with the server's config.json.
+// The page sends {id, app, call, args} and gets {id, result} or {id, error, details}; while something goes on
+// it gets {event, app, ...}; without an app it is for all of them. `open` loads a program, and Python before
+// the first; pyframe/web/host.py answers the other calls. `boot` and `python` are for tests and for demo.py.
 
 import { boot as bootPython, bytes } from "./boot.js";
 
 const HOME = "/home/pyodide/";
+const EMPTY = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0); // the smallest WebAssembly module
 
 let python;
+let host;
 let demo;
+let booting;
+const closed = new Set(); // apps that nobody waits for any more
 
-const post = (event, details) => self.postMessage({ event, ...details });
+const post = (event, details, app) => self.postMessage({ event, app, ...details });
 
-const calls = {
-  boot,
-  /** Runs Python text; what its last line gives must be JSON's kind of data. */
-  python: async ({ code }) => {
-    return plain(await python.runPythonAsync(code));
-  },
-};
+const calls = { open, close, load };
 
-self.onmessage = async ({ data: { id, call, args = {} } }) => {
+self.onmessage = async ({ data: { id, app, call, args = {} } }) => {
   try {
-    const run = calls[call] ?? ((values) => ask(call, values));
-    self.postMessage({ id, result: await run(args) });
+    const result = !app ? apart(call, args) : calls[call] ? calls[call](app, args) : tell(app, call, args);
+    self.postMessage({ id, result: await result });
   } catch (error) {
-    self.postMessage({ id, error: error.message });
+    const { message, name, traceback } = error;
+    self.postMessage({ id, error: message, details: { name, traceback } });
+    if (error.pyodide_fatal_error) post("end", { message: `Python stopped: ${message}`, name });
   }
 };
+
+/** Python, loaded once; a page that forbids WebAssembly is told at once. */
+function ready(options) {
+  booting ??= (async () => {
+    try {
+      new WebAssembly.Module(EMPTY);
+    } catch {
+      throw new Error("This page's Content-Security-Policy forbids WebAssembly, and Python needs it: add " +
+        "'wasm-unsafe-eval' to script-src.");
+    }
+    ({ python } = await bootPython(options, post));
+    python.setStdout({ batched: (text) => console.log(text) }); // what a program prints is no error
+    python.setStderr({ batched: (text) => console.log(text) });
+  })();
+  return booting;
+}
+
+// --- programs ------------------------------------------------------------------------------------
+
+/** Loads a program and what it needs: the files come while Python does. */
+async function open(app, { config, base, file, source, files, packages, device }) {
+  const folder = `${HOME}apps/${app}/`;
+  const program = get(source, file).then(checked(file));
+  const parts = files.map(async ([path, url]) => [path, await get(url, path)]);
+  for (const part of [program, ...parts]) part.catch(() => {}); // told below, in its turn
+  await ready({ config, base }).catch((error) => {
+    post("end", error); // the next try starts anew
+    throw error;
+  });
+  const text = await program;
+  const found = await Promise.all(parts);
+  await loadPackages(packages, app);
+  post("progress", { text: `Starting ${file}`, fraction: 1 }, app);
+  host ??= python.pyimport("pyframe.web.host");
+  self.pyframeTell = (to, event, details) => post(event, details, to);
+  for (const [path, data] of [[file, text], ...found]) put(folder + path, data);
+  const spec = await tell(app, "open", { file, device });
+  if (closed.delete(app)) tell(app, "close", {});
+  return { ...spec, source: new TextDecoder().decode(text) };
+}
+
+/** Takes over weights, which may lie at a URL. */
+async function load(app, { url, name, data }) {
+  return tell(app, "load", { ...(name && { name }), data: data ?? await get(url, name) });
+}
+
+async function close(app) {
+  if (await host?.call(app, "close", python.toPy({})).then(({ error }) => error) ?? true) closed.add(app);
+}
+
+function put(path, data) {
+  python.FS.mkdirTree(path.slice(0, path.lastIndexOf("/")));
+  python.FS.writeFile(path, data);
+}
+
+/** Calls a program of host.py. */
+async function tell(app, call, args) {
+  const { result, error } = await host.call(app, call, python.toPy(args));
+  if (error) throw Object.assign(new Error(error.message), error);
+  return result ?? null;
+}
+
+/** What a URL gives, as bytes; an error tells a visitor what is missing. */
+async function get(url, name) {
+  const response = await fetch(url).catch(() => {
+    throw new Error(`${name} can't be had from ${url}: the server can't be reached, is another site's that does ` +
+      "not let this one read it (CORS), or the page's Content-Security-Policy forbids it (connect-src).");
+  });
+  if (response.ok) return new Uint8Array(await response.arrayBuffer());
+  throw new Error(`${name} can't be had from ${url}: the server says ${response.status} ${response.statusText}`.trim());
+}
+
+/** Some servers answer with a web page where a file is missing. */
+const checked = (name) => (data) => {
+  const start = new TextDecoder().decode(data.subarray(0, 100)).trimStart().toLowerCase();
+  if (!start.startsWith("<!doctype html") && !start.startsWith("<html")) return data;
+  throw new Error(`${name} is a web page, not a Python program: is the address right?`);
+};
+
+/** Loads packages that Pyodide has. */
+async function loadPackages(packages, app) {
+  const missing = packages.filter((name) => !(name in python.loadedPackages));
+  if (!missing.length) return;
+  post("progress", { text: `Loading ${missing.join(", ")}`, fraction: 1 }, app);
+  const told = [];
+  await python.loadPackage(missing, { messageCallback() {}, errorCallback: (text) => told.push(text) })
+    .catch(({ message }) => told.push(message));
+  const still = missing.filter((name) => !(name in python.loadedPackages));
+  if (still.length) {
+    throw new Error(`packages="${packages.join(" ")}": ${still.join(", ")} could not be loaded into Pyodide ` +
+      `${python.version}. ${told.join(" ")}`.trim());
+  }
+}
+
+// --- for tests and for demo.py -------------------------------------------------------------------
+
+function apart(call, args) {
+  if (call === "boot") return boot(args);
+  if (call === "python") return python.runPythonAsync(args.code).then(plain); // what its last line gives
+  return ask(call, args);
+}
 
 /** Calls a function of demo.py: a JavaScript object goes in as its arguments, JSON data comes out. */
 async function ask(name, values) {
@@ -46,11 +148,7 @@ async function boot({ config, base, device = null }) {
   ({ python } = await bootPython({ config, base }, (_, progress) => post("status", progress)));
 
   post("status", { text: "Loading the digits", fraction: 1 });
-  for (const path of [config.source, ...(config.data ?? [])]) {
-    const name = HOME + path;
-    python.FS.mkdirTree(name.slice(0, name.lastIndexOf("/")));
-    python.FS.writeFile(name, await bytes(at(path)));
-  }
+  for (const path of [config.source, ...(config.data ?? [])]) put(HOME + path, await bytes(at(path)));
   python.FS.writeFile(`${HOME}demo.py`, await bytes(new URL("demo.py", import.meta.url)));
 
   post("status", { text: "Starting pyframe", fraction: 1 });

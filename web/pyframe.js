@@ -1,0 +1,909 @@
+// <py-frame src="model.py">: a Python program that the page's visitor trains and tries, on his own GPU.
+// <py-frame program="digits/">: the same of an exported program, without Python.
+//
+//   <script type="module" src="pyframe.js"></script>
+//   <py-frame src="model.py" weights="model.safetensors"></py-frame>
+//
+//   const el = document.querySelector("py-frame");
+//   await el.train({ epochs: 3 });
+//   const { data, shape } = await el.predict(numbers);
+
+import { define, look, make, percent, sheet, short } from "./parts.js";
+import "./widgets.js";
+
+const BASE = new URL(".", import.meta.url).href; // where all that belongs to pyframe lies
+const DEVICES = ["auto", "gpu", "cpu"];
+const LOADING = ["lazy", "eager", "click"];
+const NAMES = { cpu: "NumPy", gpu: "WebGPU" };
+const SPEEDS = { "Full speed": 0, "10 a second": 10, "3 a second": 3, "1 a second": 1 }; // steps
+const LOOK = 400; // ms between two looks at what the network makes of things, while it is trained
+const NEAR = "200px"; // from the screen, a lazy program loads
+const INPUTS = ["pad", "image", "points", "position", "text", "numbers"];
+const OUTPUTS = ["bars", "picture", "values", "text"]; // a plane is drawn beneath the points
+
+const css = sheet(`
+:host { container-type: inline-size; background: var(--_surface); border: 1px solid var(--_border);
+  border-radius: calc(var(--_radius) * 1.2); padding: 1.1rem; overflow-wrap: break-word; }
+[part=title] { font-size: 1.25em; font-weight: 650; line-height: 1.25; margin: 0; }
+[part=description] { margin-top: .25em; color: var(--_muted); max-width: 70ch; }
+.head:not(:has(:not([hidden]))), .before:not(.used) { display: none; }
+.head, .before { margin-bottom: 1em; }
+[part=poster] { display: grid; justify-items: start; gap: .75em; }
+[part=poster].used { position: relative; justify-items: stretch; }
+[part=poster].used [part=play] { position: absolute; inset: 0; margin: auto; width: fit-content; height: fit-content; }
+::slotted([slot=poster]) { max-width: 100%; height: auto; }
+[part=loading] { display: grid; gap: .5em; min-height: 4.2em; align-content: center; }
+progress {
+  appearance: none; display: block; width: 100%; height: 6px; border: 0; border-radius: 3px; overflow: hidden;
+  background: var(--_field);
+}
+progress::-webkit-progress-bar { background: var(--_field); }
+progress::-webkit-progress-value { background: var(--_accent); }
+progress::-moz-progress-bar { background: var(--_accent); }
+[part=error] {
+  display: grid; gap: .6em; justify-items: start; padding: .7em .9em; margin-bottom: 1em; border: 1px solid var(--_bad);
+  border-radius: var(--_radius); background: color-mix(in oklab, var(--_bad) 7%, var(--_surface));
+}
+[part=error-message] { white-space: pre-wrap; overflow-wrap: anywhere; min-width: 0; max-width: 100%; }
+details { width: 100%; min-width: 0; }
+summary { min-height: var(--_target); display: flex; align-items: center; cursor: pointer; color: var(--_muted); width: fit-content; }
+summary::before { content: "▸"; margin-inline-end: .4em; }
+details[open] > summary::before { content: "▾"; }
+pre { margin: .25em 0 0; padding: .6em .75em; overflow: auto; max-height: 22em; border-radius: calc(var(--_radius) * .8);
+  background: var(--_field); font: .8125rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+[part=notices] { display: grid; gap: .4em; margin-bottom: 1em; }
+[part=notices]:empty { display: none; }
+[part=notice] { padding: .5em .8em; border-radius: calc(var(--_radius) * .8); font-size: .9375em;
+  background: light-dark(#fff4d6, #3a3017); color: light-dark(#5c4300, #ffe2a0); }
+[part=body] { display: grid; gap: 1.25rem 1.75rem; grid-template-columns: minmax(0, 1fr); align-items: start; }
+[part=training], [part=model] { display: grid; gap: .9em; min-width: 0; }
+.settings { display: grid; gap: .5em 1.25em; grid-template-columns: repeat(auto-fit, minmax(min(100%, 11rem), 1fr)); align-items: end; }
+.tools > [part=train] { min-width: 6.5em; }
+.tools > pf-choice { flex: 0 1 auto; }
+[part=status] { min-height: 1.45em; }
+.doing { display: grid; gap: .35em; }
+.doing progress { visibility: hidden; }
+.doing progress.on { visibility: visible; }
+[part=numbers] { display: grid; grid-template-columns: repeat(auto-fit, minmax(6.2em, 1fr)); gap: .5em 1em; }
+[part=numbers] div:first-child { grid-column: 1 / -1; }
+dt { color: var(--_muted); font-size: .8125em; }
+dd { font-weight: 600; overflow-wrap: anywhere; line-height: 1.3; }
+h4 { margin: 0 0 .4em; font-size: 1em; font-weight: 600; }
+.both { display: grid; gap: 1em 1.25em; grid-template-columns: minmax(0, 1fr); }
+table { width: 100%; border-collapse: collapse; }
+th { color: var(--_muted); font-weight: 500; font-size: .875em; text-align: start; }
+th, td { padding: .3em .5em .3em 0; border-bottom: 1px solid var(--_border); }
+@container (min-width: 46rem) {
+  [part=body].both-sides { grid-template-columns: minmax(0, 1.15fr) minmax(0, 1fr); }
+}
+@container (min-width: 30rem) and (max-width: 45.99rem) {
+  .both.beside { grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); }
+}
+@container (max-width: 22rem) { .tools > button { flex: 1 1 auto; } }
+`);
+
+/** What of a part of the page's own, or of the element, is now shown in a slot. */
+const shown = (slot) => slot.assignedElements()[0] ?? slot.firstElementChild;
+
+const list = (text) => (text ?? "").split(/[\s,]+/).filter(Boolean);
+
+export class PyFrame extends HTMLElement {
+  static observedAttributes = ["src", "files", "data", "weights", "program", "packages", "pyodide", "device", "loading", "title"];
+
+  #state = "idle"; // "loading", "ready" or "failed"
+  #engine = null;
+  #abort = null; // an AbortController while an engine is opened or open
+  #turn = 0; // counts what was loaded: answers for earlier ones are stale
+  #ready = Promise.withResolvers();
+  #history = [];
+  #run = null; // while it is trained: { epochs or steps that are left, stopping, seconds, steps, last }
+  #left = 0; // epochs that a pause left
+  #changes = Promise.resolve(); // of controls and device, one after the other
+  #points = null; // the visitor's
+  #shown = { step: 0, asked: 0 };
+  #seen = false;
+  #observer = null;
+  #looking = { busy: false, again: false, last: 0, timer: 0 };
+  #asking = { busy: false, next: undefined };
+  #queued = false;
+  #said = new Set(); // notices
+
+  constructor() {
+    super();
+    this.#ready.promise.catch(() => {}); // told by the event "error"
+    this.attachShadow({ mode: "open" }).adoptedStyleSheets = [look, css];
+    this.#build();
+  }
+
+  // --- attributes ------------------------------------------------------------------------------
+
+  connectedCallback() {
+    for (const name of ["src", "files", "data", "weights", "program", "device", "loading", "epochs", "autotrain"]) {
+      if (!Object.hasOwn(this, name)) continue; // set before the element was defined
+      const value = this[name];
+      delete this[name];
+      this[name] = value;
+    }
+    if (!this.hasAttribute("role")) this.setAttribute("role", "group");
+    this.#name();
+    this.#observer = new IntersectionObserver((entries) => {
+      this.#seen = entries.at(-1).isIntersecting;
+      if (!this.#seen) return;
+      if (this.#state === "idle" && this.loading === "lazy") this.#start();
+      else this.#look();
+    }, { rootMargin: NEAR });
+    this.#observer.observe(this);
+    document.addEventListener("visibilitychange", this.#visible);
+    if (this.#state === "idle") this.#reload();
+  }
+
+  disconnectedCallback() {
+    this.#observer?.disconnect();
+    document.removeEventListener("visibilitychange", this.#visible);
+    queueMicrotask(() => { // unless it was only moved within the page
+      if (this.isConnected) return;
+      this.#drop();
+      this.#show("idle");
+    });
+  }
+
+  attributeChangedCallback(name, before, now) {
+    if (before === now || !this.isConnected) return;
+    if (name === "title") return this.#name();
+    if (name === "device" && this.#state !== "idle" && this.#state !== "failed") {
+      if (!DEVICES.includes(now ?? "auto")) return this.#fail(this.#bad("device", DEVICES));
+      this.move(now ?? "auto").catch(() => {}); // told
+      return;
+    }
+    if (name === "loading" && this.#state !== "idle") return;
+    if (this.#queued) return;
+    this.#queued = true; // several attributes are one change
+    queueMicrotask(() => {
+      this.#queued = false;
+      if (this.isConnected) this.#reload();
+    });
+  }
+
+  /** Shows the poster, or loads, as the attributes say. */
+  #reload() {
+    const begun = this.#state !== "idle";
+    this.#drop();
+    this.#show("idle");
+    if (begun || this.getAttribute("loading") === "eager" || !this.#correct()) this.#start();
+    else if (this.loading === "lazy" && this.#seen) this.#start();
+  }
+
+  #correct() {
+    try {
+      this.#options();
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** The attributes as an engine takes them; an error names the one that is wrong. */
+  #options() {
+    const [src, program] = [this.getAttribute("src"), this.getAttribute("program")];
+    if (src && program) throw new Error("<py-frame> has src and program: expected one of them.");
+    if (!src && !program) {
+      throw new Error("<py-frame> has nothing to run: expected src=\"model.py\", or program=\"model/\" for an " +
+        "exported program.");
+    }
+    const device = this.getAttribute("device") ?? "auto";
+    if (!DEVICES.includes(device)) throw new Error(this.#bad("device", DEVICES));
+    const loading = this.getAttribute("loading") ?? "lazy";
+    if (!LOADING.includes(loading)) throw new Error(this.#bad("loading", LOADING));
+    const epochs = this.getAttribute("epochs");
+    if (epochs !== null && !(Number.isInteger(Number(epochs)) && Number(epochs) > 0)) {
+      throw new Error(this.#bad("epochs", ["a whole number above 0"]));
+    }
+    return {
+      src, program, device, base: BASE,
+      files: list(this.getAttribute("files")), data: list(this.getAttribute("data")),
+      packages: list(this.getAttribute("packages")), weights: this.getAttribute("weights"),
+      pyodide: this.getAttribute("pyodide"),
+    };
+  }
+
+  #bad(name, expected) {
+    return `<py-frame ${name}="${this.getAttribute(name)}">: expected ${expected.join(", ").replace(/, ([^,]*)$/, " or $1")}.`;
+  }
+
+  get epochs() { return Number(this.getAttribute("epochs")) || null; }
+  set epochs(value) { this.#reflect("epochs", value); }
+  get autotrain() { return this.hasAttribute("autotrain"); }
+  set autotrain(value) { this.toggleAttribute("autotrain", Boolean(value)); }
+
+  #reflect(name, value) {
+    if (value === null || value === undefined) this.removeAttribute(name);
+    else this.setAttribute(name, value);
+  }
+
+  static {
+    for (const [name, fallback] of Object.entries({
+      src: "", files: "", data: "", weights: "", program: "", packages: "", pyodide: "", device: "auto", loading: "lazy",
+    })) {
+      Object.defineProperty(this.prototype, name, {
+        get() { return this.getAttribute(name) ?? fallback; },
+        set(value) { this.setAttribute(name, value); },
+        enumerable: true, configurable: true,
+      });
+    }
+  }
+
+  // --- for the page's scripts ------------------------------------------------------------------
+
+  /** Resolves to the spec once the program is there. */
+  get ready() { return this.#ready.promise; }
+
+  /** What is known of the program; null before. */
+  get spec() { return this.#engine?.spec ?? null; }
+
+  /** What was told after each epoch. */
+  get history() { return this.#history; }
+
+  get engine() { return this.#engine; }
+
+  get training() { return this.#run !== null; }
+
+  /** Loads the program, if it is not there yet; after a failure once more. */
+  load(weights) {
+    if (weights !== undefined) return this.#take(weights);
+    if (this.#state === "idle" || this.#state === "failed") this.#start();
+    return this.ready;
+  }
+
+  /** Trains for some epochs (by default as many as the program says, or a pause left) or steps. */
+  async train({ epochs, steps, limit } = {}) {
+    for (const [name, value] of Object.entries({ epochs, steps, limit })) {
+      if (value !== undefined && !(Number.isInteger(value) && value > 0)) {
+        throw this.#told(new TypeError(`train: expected ${name}, a whole number above 0, got ${value}.`));
+      }
+    }
+    await this.load();
+    if (this.#run) throw new Error("train: it is being trained already.");
+    return this.#train({ epochs, steps, limit });
+  }
+
+  /** Trains for one step. */
+  step() { return this.train({ steps: 1 }); }
+
+  /** Ends training after the step under way; `train` goes on from there. */
+  async pause() {
+    if (!this.#run) return;
+    this.#run.stopping = true;
+    this.#run.wake?.();
+    this.#say("Pausing after this step");
+    const { done } = this.#run;
+    await this.#engine?.stop();
+    await done.catch(() => {});
+  }
+
+  stop() { return this.pause(); }
+
+  /** What the network makes of samples, one after the other in `value`: { data, shape }; of a text, a text. */
+  async predict(value) {
+    await this.load();
+    try {
+      const found = await this.#engine.predict(value);
+      this.#output(found, value);
+      return found;
+    } catch (error) {
+      throw this.#told(error);
+    }
+  }
+
+  /** Loss and metrics on the test data; null where there is none. */
+  async evaluate() {
+    await this.load();
+    return this.#engine.evaluate().catch((error) => { throw this.#told(error); });
+  }
+
+  /** A new network, which knows nothing. */
+  async reset() {
+    await this.load();
+    await this.pause();
+    this.#left = 0;
+    await this.#change("Starting over", (engine) => engine.reset());
+    this.#say("A new network, which knows nothing yet.");
+  }
+
+  /** The weights as the bytes of a safetensors file. */
+  async save() {
+    await this.load();
+    return this.#engine.save().catch((error) => { throw this.#told(error); });
+  }
+
+  /** `save`, and the browser keeps the file. */
+  async exportWeights({ name, download = true } = {}) {
+    const data = await this.save();
+    if (!download) return data;
+    const file = name ?? `${(this.src || this.program).split("/").filter(Boolean).at(-1).replace(/\.\w+$/, "")}.safetensors`;
+    const url = URL.createObjectURL(new Blob([data]));
+    make("a", { href: url, download: file }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 60_000);
+    this.#say(`Saved ${file}: pyframe, PyTorch and others read it.`);
+    return data;
+  }
+
+  /** Changes a control: an option of the optimizer, or an argument of the program's model or data. */
+  async set(name, value) {
+    await this.load();
+    await this.#change(null, (engine) => engine.set(name, value));
+    for (const control of this.#controls.children) if (control.name === name) control.value = value;
+  }
+
+  /** The same network on another device. */
+  async move(device) {
+    if (!DEVICES.includes(device)) {
+      throw this.#told(new TypeError(`move: expected ${DEVICES.join(", ")}, got ${device}.`));
+    }
+    await this.load();
+    await this.#change("Moving the network", (engine) => engine.move(device));
+    if (!this.#run) this.#say(`The network is on ${this.spec.device.name} now.`);
+  }
+
+  async #take(weights) {
+    await this.load();
+    const from = typeof weights === "string" ? new URL(weights, document.baseURI).href : weights;
+    const name = typeof weights === "string" ? weights.split("/").at(-1) : undefined;
+    await this.#change("Loading the weights", (engine) => engine.load(from, name));
+    this.#say("The network has the saved weights now.");
+    return this.ready;
+  }
+
+  /** Something that makes another network of this one; training goes on with it. */
+  #change(doing, act) {
+    const change = this.#changes.then(async () => {
+      const engine = this.#engine;
+      if (!engine) return;
+      const before = engine.spec;
+      if (doing && !this.#run) this.#say(doing);
+      try {
+        await act(engine);
+      } catch (error) {
+        throw this.#told(error);
+      } finally {
+        if (engine === this.#engine) this.#settle(before);
+      }
+    });
+    this.#changes = change.catch(() => {});
+    return change;
+  }
+
+  // --- loading ---------------------------------------------------------------------------------
+
+  async #start() {
+    this.#drop();
+    const turn = ++this.#turn;
+    this.#abort = new AbortController();
+    const { signal } = this.#abort;
+    this.#show("loading");
+    this.#clearError();
+    this.#progress("Loading", 0);
+    try {
+      const options = this.#options();
+      const { open } = await import(options.program ? "./player.js" : "./python.js").catch(() => {
+        throw new Error(`A part of pyframe can't be had from ${BASE}: is everything beside pyframe.js that belongs there?`);
+      });
+      const engine = await open({ ...options, signal }, (event, detail) => {
+        if (turn === this.#turn) this.#heard(event, detail);
+      });
+      if (turn !== this.#turn) return await engine.close();
+      this.#engine = engine;
+      this.#arrive();
+    } catch (error) {
+      if (turn !== this.#turn || signal.aborted) return;
+      this.#show("failed");
+      this.#fail(error.message, error, true);
+      this.#ready.reject(error);
+    }
+  }
+
+  /** Forgets the program and all that was seen of it. */
+  #drop() {
+    this.#turn++;
+    if (this.#run) this.#run.stopping = true;
+    this.#run?.wake?.();
+    const engine = this.#engine;
+    this.#engine = null;
+    this.#abort?.abort();
+    this.#abort = null;
+    engine?.close();
+    if (this.#state === "ready" || this.#state === "failed") {
+      this.#ready = Promise.withResolvers();
+      this.#ready.promise.catch(() => {});
+    }
+    clearTimeout(this.#looking.timer);
+    this.#history = [];
+    this.#left = 0;
+    this.#points = null;
+    this.#said.clear();
+    this.#notices.replaceChildren();
+    this.#clearError();
+  }
+
+  /** The program is there. */
+  #arrive() {
+    const { spec } = this.#engine;
+    this.#furnish(spec);
+    this.#settle(null);
+    this.#show("ready");
+    this.#say(!spec.trains ? "Ready." : spec.trained ? "Ready: the network has saved weights. Try it, or train it further."
+      : "Ready: the network knows nothing yet. Press Train.");
+    this.#ready.resolve(spec);
+    this.#tell("ready", spec);
+    if (this.autotrain && spec.trains) this.#train({}).catch(() => {}); // told
+  }
+
+  #tell(name, detail) {
+    return this.dispatchEvent(new CustomEvent(name, { detail, bubbles: true, composed: true }));
+  }
+
+  #heard(event, detail) {
+    const heard = {
+      progress: ({ text, fraction }) => this.#progress(text, fraction),
+      notice: ({ text }) => this.#notice(text),
+      devicelost: ({ text }) => this.#notice(text, true),
+      error: ({ message, traceback, ended }) => {
+        if (ended) this.#show("failed");
+        this.#fail(message, { message, traceback }, ended);
+      },
+      step: (step) => this.#step(step),
+      epoch: (epoch) => this.#epoch(epoch),
+      samples: ({ predictions }) => this.#samples?.show(predictions),
+      prediction: ({ text, done }) => this.#written(text, done),
+    }[event];
+    heard?.(detail);
+    if (event !== "error") this.#tell(event, detail);
+  }
+
+  // --- training --------------------------------------------------------------------------------
+
+  async #train({ epochs, steps, limit }) {
+    const { spec } = this.#engine;
+    const run = {
+      steps, limit, stopping: false, took: 0, seconds: 0, last: {}, wake: null,
+      epochs: steps ? 0 : epochs ?? (this.#left || (this.epochs ?? spec.epochs)),
+    };
+    this.#run = run;
+    run.done = this.#steps(run);
+    this.#training(true);
+    this.#say("Preparing the first step");
+    try {
+      const result = await run.done;
+      if (this.#run !== run) return result;
+      const after = `after ${short(result.steps)} ${result.steps === 1 ? "step" : "steps"}`;
+      const share = result.val_accuracy ?? null;
+      const seconds = `in ${result.seconds.toFixed(1)} s`;
+      this.#say(result.stopped ? `Paused ${after}. Train goes on from here.`
+        : steps ? `One more look: ${after.slice(6)} done.`
+          : `Done ${after} ${seconds}${share === null ? "." : `: ${percent(share)} of the unseen data are right.`}`);
+      this.#tell("trained", result);
+      return result;
+    } catch (error) {
+      throw this.#told(error);
+    } finally {
+      if (this.#run === run) {
+        this.#run = null;
+        this.#training(false);
+        this.#look(true);
+      }
+    }
+  }
+
+  /** Has the engine train, again where something has changed meanwhile, until nothing is left to do. */
+  async #steps(run) {
+    const turn = this.#turn;
+    const left = () => (run.steps === undefined ? run.epochs : run.steps);
+    while (!run.stopping && left() > 0) {
+      await this.#changes;
+      if (turn !== this.#turn || run.stopping) break;
+      const slow = SPEEDS[this.#speed.value] ?? 0;
+      const [epochs, asked] = [run.epochs, run.steps === undefined ? { epochs: run.epochs } : { steps: run.steps }];
+      const points = this.#points ?? undefined;
+      const given = { ...(slow ? { steps: 1 } : asked), limit: run.limit, points };
+      const result = await this.#engine.train(given);
+      run.took += result.steps;
+      run.seconds += result.seconds;
+      run.last = result;
+      if (run.steps !== undefined) run.steps -= result.steps;
+      else if (!slow && !result.stopped && run.epochs === epochs) run.epochs = 0; // an engine that tells no epochs
+      else if (!slow && !result.stopped) run.epochs = 0;
+      if (slow && left() > 0 && !run.stopping) {
+        await new Promise((done) => {
+          run.wake = done;
+          setTimeout(done, 1000 / slow);
+        });
+      }
+    }
+    this.#left = run.steps === undefined ? run.epochs : this.#left;
+    return { ...run.last, steps: run.took, seconds: run.seconds, stopped: left() > 0 };
+  }
+
+  /** Has training go on with what is now wanted: the speed, or the visitor's points. */
+  #again() {
+    this.#run?.wake?.();
+    if (this.#run) this.#engine?.stop();
+  }
+
+  #step({ loss, step, steps, epoch, epochs, speed, metrics = {} }) {
+    this.#shown.step = step;
+    const chart = shown(this.#slots.chart);
+    if (chart?.add) {
+      if (steps > step) chart.planned = steps;
+      chart.add(step, { loss, ...metrics });
+    }
+    this.#number("step", short(step));
+    this.#number("loss", loss.toFixed(3));
+    this.#number("speed", speed ? `${short(speed)} steps/s` : "–");
+    if (this.#run && !this.#run.stopping) {
+      const from = `step ${short(step)}${steps > step ? ` of ${short(steps)}` : ""}`;
+      this.#say(`Training: epoch ${epoch} of ${Math.max(epoch, epochs)}, ${from}`, steps ? step / steps : null);
+    }
+    this.#look();
+  }
+
+  #epoch(detail) {
+    this.#history.push(detail);
+    if (this.#run?.epochs > 0) this.#run.epochs--;
+    shown(this.#slots.chart)?.epoch?.(detail.step ?? this.#shown.step);
+    const { val_accuracy: unseen, accuracy, loss } = detail;
+    if (unseen !== undefined || accuracy !== undefined) this.#number("accuracy", percent(unseen ?? accuracy));
+    const row = this.#epochs.tBodies[0].insertRow();
+    const cells = [detail.epoch, short(loss), accuracy === undefined ? "–" : percent(accuracy),
+      unseen === undefined ? (detail.val_loss === undefined ? "–" : short(detail.val_loss)) : percent(unseen)];
+    for (const text of cells) row.insertCell().textContent = text;
+    this.#epochs.closest("details").hidden = false;
+  }
+
+  // --- looking at what the network makes of things ----------------------------------------------
+
+  #visible = () => {
+    if (document.visibilityState === "visible") this.#look();
+  };
+
+  /** Asks what the network makes of the plane, of unseen samples and of the visitor's input. */
+  async #look(now = false) {
+    const state = this.#looking;
+    clearTimeout(state.timer);
+    if (this.#state !== "ready" || !this.#seen || document.visibilityState !== "visible") return;
+    const wait = state.last + LOOK - performance.now();
+    if (state.busy || (!now && wait > 0)) {
+      state.again = true;
+      if (!state.busy) state.timer = setTimeout(() => this.#look(), wait);
+      return;
+    }
+    [state.busy, state.again] = [true, false];
+    const turn = this.#turn;
+    try {
+      await this.#lookAt(this.#engine, turn);
+    } catch (error) {
+      if (turn === this.#turn && !this.#run) this.#told(error); // training tells its own
+    }
+    state.busy = false;
+    state.last = performance.now();
+    if (state.again) this.#look();
+  }
+
+  async #lookAt(engine, turn) {
+    const { output, samples } = engine.spec;
+    const input = shown(this.#slots.input);
+    if (output?.kind === "plane" && input?.surface) {
+      const found = await engine.predict(input.grid(output.size));
+      if (turn === this.#turn) input.surface(found, output.size);
+    }
+    if (samples?.length && output?.kind === "bars") {
+      const size = samples[0].data.length;
+      const all = new Float32Array(samples.length * size);
+      samples.forEach(({ data }, i) => all.set(data, i * size));
+      const found = await engine.predict(all);
+      if (turn === this.#turn) this.#samples?.show(found);
+    }
+    if (turn === this.#turn && engine.spec.input?.kind !== "text") this.#ask();
+  }
+
+  /** Asks what the network makes of the input; while an answer is on its way, once more afterwards. */
+  async #ask() {
+    const { input, output } = this.spec ?? {};
+    const widget = shown(this.#slots.input);
+    if (!input || !output || output.kind === "plane" || !widget || input.kind === "text") return;
+    this.#asking.next = true;
+    if (this.#asking.busy) return;
+    this.#asking.busy = true;
+    try {
+      while (this.#asking.next && this.#engine) {
+        this.#asking.next = false;
+        const { value } = widget;
+        if (value === null || value === undefined) {
+          shown(this.#slots.output)?.clear?.();
+        } else {
+          const turn = this.#turn;
+          const found = await this.#engine.predict(value);
+          if (turn === this.#turn && !this.#asking.next) this.#output(found, value);
+        }
+      }
+    } catch (error) {
+      this.#told(error);
+    } finally {
+      this.#asking.busy = false;
+    }
+  }
+
+  #output(found, value) {
+    const widget = shown(this.#slots.output);
+    const { input } = this.spec;
+    if (typeof found === "string") {
+      widget?.show?.(found, true, typeof value === "string" ? value : "");
+      this.#tell("prediction", { text: found, done: true });
+      return;
+    }
+    if (this.spec.output?.kind !== "plane" && found.shape[0] === 1) widget?.show?.(found);
+    this.#tell("prediction", { ...found, value, kind: input?.kind });
+  }
+
+  #written(text, done) {
+    const given = shown(this.#slots.input)?.value ?? "";
+    if (typeof text === "string") shown(this.#slots.output)?.show?.(text, done, given);
+  }
+
+  async #write(text) {
+    this.#writing = true;
+    this.#say("Writing");
+    try {
+      await this.predict(text);
+      this.#say("");
+    } catch { /* told */ } finally {
+      this.#writing = false;
+    }
+  }
+
+  #writing = false;
+
+  // --- the shadow tree -------------------------------------------------------------------------
+
+  #slots = {};
+  #part = {};
+  #notices;
+  #controls;
+  #speed;
+  #device;
+  #samples = null;
+  #epochs;
+
+  #build() {
+    const part = (name, tag = "div", attributes = {}, ...children) => (
+      this.#part[name] = make(tag, { part: name, ...attributes }, ...children));
+    const slot = (name, ...children) => (this.#slots[name] = make("slot", { name }, ...children));
+    const button = (name, text, act, attributes = {}) => part(name, "button", {
+      type: "button", click: () => { Promise.resolve(act()).catch(() => {}); }, ...attributes, // told by the event
+    }, text);
+    const number = (name, label, first = "–") => make("div", {}, make("dt", {}, label), part(name, "dd", {}, first));
+
+    this.#notices = part("notices", "div", { role: "status" });
+    this.#controls = make("div", { class: "settings", part: "settings" });
+    this.#speed = make("pf-choice", { name: "speed", label: "Speed", part: "speed", change: (event) => {
+      event.stopPropagation();
+      this.#again();
+    } });
+    this.#speed.spec = { name: "speed", label: "Steps", options: Object.keys(SPEEDS) };
+    this.#device = make("pf-choice", { name: "device", label: "Arithmetic by", part: "devices", change: (event) => {
+      event.stopPropagation();
+      const kind = Object.keys(NAMES).find((key) => NAMES[key] === event.detail.value);
+      this.move(kind).catch(() => this.#settle(this.spec));
+    } });
+    this.#epochs = make("table", { part: "epochs" },
+      make("thead", {}, make("tr", {}, ...["Epoch", "Loss", "Learning", "Unseen"].map((text) => make("th", { scope: "col" }, text)))),
+      make("tbody"));
+
+    const before = [make("slot", { name: "before" }), make("slot")];
+    const around = make("div", { class: "before", part: "before" }, ...before);
+    const used = () => around.classList.toggle("used", before.some((s) => s.assignedNodes().some((node) =>
+      node.nodeType === Node.ELEMENT_NODE || node.textContent.trim())));
+    for (const each of before) each.addEventListener("slotchange", used);
+
+    const poster = part("poster", "div", {},
+      slot("poster"), button("play", "Run this program", () => this.load(), { class: "primary" }));
+    this.#slots.poster.addEventListener("slotchange", () => (
+      poster.classList.toggle("used", this.#slots.poster.assignedElements().length > 0)));
+
+    this.shadowRoot.append(
+      around,
+      make("div", { class: "head" }, part("title", "h3", { hidden: true }), part("description", "p", { hidden: true })),
+      poster,
+      part("loading", "div", {},
+        part("loading-text", "p", { role: "status", id: "loading" }), part("loading-progress", "progress", { max: 1, value: 0, "aria-labelledby": "loading" })),
+      part("error", "div", { role: "alert", hidden: true },
+        part("error-message", "p"),
+        part("traceback", "details", { hidden: true }, make("summary", {}, "Traceback"), part("traceback-text", "pre", { tabindex: 0 })),
+        button("retry", "Retry", () => this.load())),
+      this.#notices,
+      part("body", "div", {},
+        part("training", "section", { "aria-label": "Training" },
+          slot("controls", make("div", { class: "tools", part: "controls" },
+            button("train", "Train", () => (this.#run ? this.pause() : this.train()), { class: "primary" }),
+            button("step-button", "Step", () => this.step()),
+            button("reset", "Start over", () => this.reset()),
+            button("save", "Save weights", () => this.exportWeights())),
+          make("div", { class: "settings" }, this.#device, this.#speed), this.#controls),
+          make("div", { class: "doing" },
+            slot("status", part("status", "p", { role: "status", id: "status" })),
+            part("progress", "progress", { max: 1, value: 0, "aria-labelledby": "status" })),
+          part("numbers", "dl", {}, number("device-name", "Device", "not known yet"), number("step", "Step"),
+            number("loss", "Loss"), number("accuracy", "Accuracy"), number("speed-now", "Speed")),
+          slot("chart", make("pf-chart", { part: "chart" })),
+          make("details", { hidden: true, part: "epochs-details" }, make("summary", {}, "Each epoch"), this.#epochs)),
+        part("model", "section", { "aria-label": "The network" },
+          make("div", { class: "both" }, slot("input"), slot("output")), part("unseen"))),
+    );
+    this.#show("idle");
+  }
+
+  #name() {
+    const title = this.getAttribute("title") || this.spec?.title || "";
+    const name = title || this.getAttribute("src") || this.getAttribute("program") || "a program";
+    if (!this.hasAttribute("aria-labelledby")) this.setAttribute("aria-label", name);
+    this.#part.title.textContent = title;
+    this.#part.title.hidden = !title;
+  }
+
+  /** Which of the views is shown: the poster, loading, what is wrong, or the program. */
+  #show(state) {
+    this.#state = state;
+    this.#part.poster.hidden = state !== "idle";
+    this.#part.loading.hidden = state !== "loading";
+    this.#part.body.hidden = state !== "ready";
+    this.#part.retry.hidden = state !== "failed";
+    this.setAttribute("aria-busy", state === "loading");
+  }
+
+  #progress(text, fraction) {
+    this.#part["loading-text"].textContent = text;
+    const { "loading-progress": bar } = this.#part;
+    if (fraction === null || fraction === undefined) bar.removeAttribute("value");
+    else bar.value = fraction;
+  }
+
+  /** The widgets that the program names. */
+  #furnish(spec) {
+    this.#part.description.textContent = spec.description ?? "";
+    this.#part.description.hidden = !spec.description;
+    this.#name();
+    const widget = (given, known) => (given && known.includes(given.kind) ? make(`pf-${given.kind}`) : null);
+    const [input, output] = [widget(spec.input, INPUTS), widget(spec.output, OUTPUTS)];
+    if (input) {
+      input.setAttribute("part", "input");
+      input.spec = spec.input.kind === "text" ? { ...spec.input, mode: "input", button: "Write" } : spec.input;
+    }
+    if (output) {
+      output.setAttribute("part", "output");
+      output.spec = spec.output.kind === "text" ? { ...spec.output, mode: "output" } : spec.output;
+    }
+    this.#slots.input.replaceChildren(...(input ? [input] : []));
+    this.#slots.output.replaceChildren(...(output ? [output] : []));
+    const [shownInput, shownOutput] = [shown(this.#slots.input), shown(this.#slots.output)];
+    shownInput?.addEventListener("input", this.#given);
+    shownInput?.addEventListener("submit", this.#submitted);
+    shownInput?.addEventListener("points", this.#put);
+    this.#slots.input.parentNode.classList.toggle("beside", Boolean(shownInput && shownOutput));
+    this.#controls.replaceChildren(...(spec.controls ?? []).map((control) => {
+      const made = make(`pf-${control.kind}`, { change: (event) => {
+        event.stopPropagation();
+        this.#change(null, (engine) => engine.set(control.name, event.detail.value)).catch(() => {}); // told
+      } });
+      made.spec = control;
+      return made;
+    }));
+    this.#controls.hidden = !spec.controls?.length;
+    this.#samples = spec.samples?.length && spec.output?.kind === "bars" ? make("pf-samples", {
+      part: "samples", choose: ({ detail }) => { shown(this.#slots.input).value = Float32Array.from(detail.data); },
+    }) : null;
+    this.#part.unseen.replaceChildren(...(this.#samples
+      ? [make("h4", {}, "Unseen samples"), make("p", { class: "quiet" }, "What the network makes of them now. Choose one to try it."), this.#samples] : []));
+    if (this.#samples) {
+      const { kind, channels = 1, height, width } = spec.input;
+      this.#samples.spec = { kind, channels, height, width, names: spec.output.names ?? [] };
+    }
+    const [trains, shows] = [spec.trains, Boolean(shownInput || shownOutput)];
+    for (const name of ["train", "step-button", "reset", "save", "numbers"]) this.#part[name].hidden = !trains;
+    this.#speed.hidden = !trains;
+    this.#slots.chart.hidden = !trains;
+    this.#part.model.hidden = !shows;
+    this.#part.body.classList.toggle("both-sides", trains && shows);
+    this.#clearRun();
+  }
+
+  #given = () => { this.#ask(); };
+
+  #submitted = ({ detail }) => { this.#write(detail.value); };
+
+  #put = ({ currentTarget: { points } }) => {
+    this.#points = points.length ? points : null;
+    this.#again();
+  };
+
+  /** Shows what the program is now, after something has changed it. */
+  #settle(before) {
+    const { spec } = this.#engine;
+    const { device } = spec;
+    this.#device.spec = {
+      name: "device", label: "Arithmetic by", options: device.choices.map((kind) => NAMES[kind]), value: NAMES[device.kind],
+    };
+    this.#device.value = NAMES[device.kind];
+    this.#device.hidden = device.choices.length < 2;
+    this.#number("device-name", device.name);
+    for (const control of this.#controls.children) {
+      const now = spec.controls.find(({ name }) => name === control.name);
+      if (now) control.value = now.value;
+    }
+    if (!before || before.samples !== spec.samples) {
+      if (this.#samples) this.#samples.samples = spec.samples;
+    }
+    const input = shown(this.#slots.input);
+    if ((!before || before.points !== spec.points) && spec.points && input) input.data = spec.points;
+    if (!spec.trained && (!before || before.trained)) this.#clearRun();
+    this.#part.reset.disabled = !spec.trained;
+    this.#look(true);
+  }
+
+  #clearRun() {
+    this.#history = [];
+    shown(this.#slots.chart)?.clear?.();
+    this.#epochs.tBodies[0].replaceChildren();
+    this.#epochs.closest("details").hidden = true;
+    for (const name of ["step", "loss", "speed", "accuracy"]) this.#number(name, "–");
+  }
+
+  #training(on) {
+    this.#part.train.textContent = on ? "Pause" : "Train";
+    this.#part.train.setAttribute("aria-pressed", on);
+    this.#part["step-button"].disabled = on;
+    this.#part.reset.disabled = on || !this.spec?.trained;
+    this.#part.save.disabled = on;
+    this.#part.status.setAttribute("aria-live", on ? "off" : "polite"); // nobody can be read each step
+    this.#part.progress.classList.toggle("on", on);
+    if (on) this.#part.progress.removeAttribute("value");
+    else if (this.spec) this.#number("device-name", this.spec.device.name);
+  }
+
+  #say(text, fraction = null) {
+    this.#part.status.textContent = text;
+    if (fraction !== null) this.#part.progress.value = fraction;
+  }
+
+  #number(name, text) { this.#part[name === "speed" ? "speed-now" : name].textContent = text; }
+
+  #notice(text, always = false) {
+    if (this.#said.has(text) && !always) return;
+    this.#said.add(text);
+    this.#notices.append(make("p", { part: "notice" }, text));
+  }
+
+  // --- what is wrong ---------------------------------------------------------------------------
+
+  /** Shows an error and tells it, once; gives it back. */
+  #told(error) {
+    if (error.name === "AbortError" || error.told) return error;
+    if (typeof error === "object") error.told = true;
+    this.#fail(error.message, error);
+    return error;
+  }
+
+  #fail(message, error = {}, fatal = false) {
+    const { traceback = "" } = error;
+    this.#part.error.hidden = false;
+    this.#part.retry.hidden = !fatal;
+    this.#part["error-message"].textContent = message;
+    this.#part.traceback.hidden = !traceback;
+    this.#part["traceback-text"].textContent = traceback;
+    if (!fatal) this.#say("");
+    this.#tell("error", { message, traceback, error });
+  }
+
+  #clearError() {
+    this.#part.error.hidden = true;
+  }
+}
+
+define("py-frame", PyFrame);

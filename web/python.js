@@ -1,0 +1,241 @@
+// The engine of <py-frame src="model.py">: Python in a worker, one for all elements of a page.
+//
+//   const engine = await open({ src: "model.py", base: "https://…/pyframe/" }, (event, detail) => …);
+//   await engine.train({ epochs: 3 });
+//
+// `src`, `files` and `weights` are relative to the page; what belongs to pyframe lies in the folder `base`.
+
+const CDN = "https://cdn.jsdelivr.net/pyodide/v0.27.7/full/";
+const LINGER = 20_000; // ms that the worker stays while no program is open
+const DEFAULTS = { // where no config.json says otherwise
+  pyodide: CDN,
+  package: "pyframe.zip",
+  datasets: {
+    digits: ["t10k-images", "t10k-labels", "train-images", "train-labels"].map((name) =>
+      `data/mnist10k/${name}-idx${name.endsWith("images") ? 3 : 1}-ubyte.gz`),
+    names: ["data/names.txt"],
+    tinyshakespeare: ["data/tinyshakespeare.txt.gz"],
+  },
+};
+
+const words = (text) => (Array.isArray(text) ? text : (text ?? "").split(/[\s,]+/).filter(Boolean));
+const folder = (url) => (url.endsWith("/") ? url : `${url}/`);
+
+/** Opens a program: resolves to its engine. `hear` is told what goes on. */
+export async function open(options, hear) {
+  const { src, files, data, weights, packages, device = "auto", base, pyodide, signal } = options;
+  const page = options.page ?? document.baseURI;
+  const config = { ...DEFAULTS, ...(options.config ?? await configOf(base)) };
+  if (pyodide) config.pyodide = folder(new URL(pyodide, page).href);
+  const program = new URL(src, page);
+  const wanted = [
+    ...words(files).map((file) => beside(new URL(file, page), program, page)),
+    ...words(data).flatMap((name) => dataset(name, config).map((path) => [path, new URL(path, base).href])),
+  ];
+  const file = decodeURIComponent(program.pathname.split("/").at(-1)) || "program.py";
+  signal?.throwIfAborted();
+  const link = Link.take();
+  const app = link.join(hear);
+  const leave = () => link.leave(app);
+  signal?.addEventListener("abort", leave, { once: true });
+  try {
+    const found = await link.ask(app, "open", {
+      config, base, file, source: program.href, files: wanted, packages: words(packages), device,
+    });
+    const engine = new PythonEngine(link, app, found);
+    if (link.poor) {
+      hear("notice", { text: "This frame is closed off from its site (its origin is opaque), so its Python has no " +
+        "WebGPU and NumPy does the arithmetic. sandbox=\"allow-scripts allow-same-origin\" opens it." });
+    }
+    if (weights) {
+      const name = weights.split("/").at(-1);
+      await engine.load(new URL(weights, page).href, name)
+        .catch(({ message, traceback }) => hear("error", { message, traceback }));
+    }
+    return engine;
+  } catch (error) {
+    leave();
+    throw error;
+  } finally {
+    signal?.removeEventListener("abort", leave);
+  }
+}
+
+/** What the server says about its pyframe; {} where it says nothing. */
+async function configOf(base) {
+  const url = new URL("config.json", base);
+  const response = await fetch(url).catch(() => {
+    throw new Error(`${url} can't be reached: is the server still there, and does the page's ` +
+      "Content-Security-Policy allow it (connect-src)?");
+  });
+  return response.ok ? response.json() : {};
+}
+
+/** [the path beside the program, the URL] of one of its files. */
+function beside(url, program, page) {
+  for (const root of [new URL(".", program), new URL(".", page)]) {
+    if (url.href.startsWith(root.href)) return [decodeURIComponent(url.pathname.slice(root.pathname.length)), url.href];
+  }
+  return [decodeURIComponent(url.pathname.split("/").at(-1)), url.href];
+}
+
+function dataset(name, { datasets }) {
+  if (datasets[name]) return datasets[name];
+  throw new Error(`data="${name}": there is no such data set here; expected ` +
+    `${Object.keys(datasets).join(", ") || "none, as none is there"}. Files of your own are named by files="…".`);
+}
+
+/** The worker that all programs of the page share. */
+class Link {
+  static #now = null;
+  static #count = 0;
+
+  /** The worker that runs, or a new one. */
+  static take() { return Link.#now ??= new Link(); }
+
+  #worker;
+  #asked = 0;
+  #waiting = new Map(); // id -> { app, resolve, reject }
+  #hearers = new Map(); // app -> hear
+  #timer = 0;
+  #dead = null; // why the worker ended
+  poor = self.origin === "null"; // an opaque origin has no module workers
+
+  constructor() {
+    const url = new URL("worker.js", import.meta.url);
+    this.#worker = url.origin === self.origin ? new Worker(url, { type: "module" }) : elsewhere(url, this.poor);
+    this.#worker.onmessage = ({ data }) => this.#heard(data);
+    this.#worker.onerror = (event) => {
+      event.preventDefault();
+      this.#end(new Error(event.message ? `The page's worker stopped: ${event.message}`
+        : `The worker could not start from ${url}: is the file there, and does the page's ` +
+          "Content-Security-Policy allow it (worker-src)?"));
+    };
+  }
+
+  join(hear) {
+    clearTimeout(this.#timer);
+    const app = `e${++Link.#count}`;
+    this.#hearers.set(app, hear);
+    return app;
+  }
+
+  /** The program is not needed any more. */
+  leave(app) {
+    if (!this.#hearers.delete(app) || this.#dead) return;
+    for (const [id, { app: of, reject }] of this.#waiting) {
+      if (of !== app) continue;
+      this.#waiting.delete(id);
+      reject(new DOMException("The program was closed.", "AbortError"));
+    }
+    this.#worker.postMessage({ id: 0, app, call: "close", args: {} });
+    if (!this.#hearers.size) this.#timer = setTimeout(() => this.#end(new Error("The worker has ended.")), LINGER);
+  }
+
+  /** Has the worker do something; the promise gives its answer. */
+  ask(app, call, args = {}) {
+    if (this.#dead) return Promise.reject(this.#dead);
+    if (!this.#hearers.has(app)) return Promise.reject(new DOMException("The program was closed.", "AbortError"));
+    const id = ++this.#asked;
+    this.#worker.postMessage({ id, app, call, args });
+    return new Promise((resolve, reject) => this.#waiting.set(id, { app, resolve, reject }));
+  }
+
+  #heard({ id, app, event, result, error, details, ...rest }) {
+    if (event === "end") return this.#end(failure(rest.message, rest));
+    if (event) {
+      const hearers = app ? [this.#hearers.get(app)] : [...this.#hearers.values()];
+      return hearers.forEach((hear) => hear?.(event, rest));
+    }
+    const asked = this.#waiting.get(id);
+    if (!asked) return;
+    this.#waiting.delete(id);
+    if (error === undefined) asked.resolve(result);
+    else asked.reject(failure(error, details));
+  }
+
+  /** Ends the worker: whoever waits for it is told why; the next program starts another one. */
+  #end(why) {
+    if (this.#dead) return;
+    this.#dead = why;
+    if (Link.#now === this) Link.#now = null;
+    this.#worker.terminate();
+    const [waiting, hearers] = [[...this.#waiting.values()], [...this.#hearers]];
+    this.#waiting.clear();
+    this.#hearers.clear();
+    for (const { reject } of waiting) reject(why);
+    for (const [app, hear] of hearers) {
+      if (!waiting.some((asked) => asked.app === app)) hear("error", { message: why.message, ended: true });
+    }
+  }
+}
+
+/** A worker whose script lies on another origin: one of this page's own that imports it. */
+function elsewhere(url, opaque) {
+  const blob = (text) => URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+  if (!opaque) return new Worker(blob(`import ${JSON.stringify(url.href)};`), { type: "module" });
+  // An opaque origin can't start a module worker from a blob; a classic one may still import.
+  return new Worker(blob(`const early = []; onmessage = (event) => early.push(event);
+    import(${JSON.stringify(url.href)}).then(() => early.forEach((event) => onmessage(event)),
+      (error) => setTimeout(() => { throw error; }));`));
+}
+
+function failure(message, details = {}) {
+  const error = new Error(message);
+  error.name = details.name ?? "Error";
+  error.traceback = details.traceback ?? "";
+  return error;
+}
+
+const numbers = (value) => (
+  typeof value === "string" || value instanceof Float32Array ? value
+    : ArrayBuffer.isView(value) ? Float32Array.from(value)
+      : Float32Array.from([value].flat(Infinity)));
+
+class PythonEngine {
+  #link;
+  #app;
+
+  constructor(link, app, found) {
+    [this.#link, this.#app] = [link, app];
+    this.#take(found);
+  }
+
+  #ask(call, args) { return this.#link.ask(this.#app, call, args); }
+
+  /** What changed the program also tells what it is now. */
+  #take({ json, source, ...arrays }) {
+    if (!json) return;
+    this.spec = { ...this.spec, ...JSON.parse(json), ...arrays, source: source ?? this.spec?.source ?? null };
+    for (const sample of this.spec.samples ?? []) if (sample.label < 0) sample.label = null;
+  }
+
+  async train({ epochs, steps, limit, points } = {}) {
+    const given = { epochs, steps, limit, points: points && Float32Array.from(points) };
+    const asked = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined && value !== null));
+    const { json, ...result } = await this.#ask("train", asked);
+    this.#take({ json });
+    return result;
+  }
+
+  stop() { return this.#ask("stop"); }
+
+  async predict(value) {
+    const { text, data, shape } = await this.#ask("predict", { value: numbers(value) });
+    return text ?? { data, shape };
+  }
+
+  async evaluate() { return await this.#ask("evaluate") ?? null; }
+  async reset() { this.#take(await this.#ask("reset")); }
+  async set(name, value) { this.#take(await this.#ask("set", { name, value })); }
+  async move(device) { this.#take(await this.#ask("move", { device })); }
+  async save() { return (await this.#ask("save")).data; }
+
+  /** Takes over weights: the bytes of a file, or its URL. */
+  async load(weights, name) {
+    const from = typeof weights === "string" ? { url: weights } : { data: new Uint8Array(weights) };
+    this.#take(await this.#ask("load", { ...from, ...(name && { name }) }));
+  }
+
+  async close() { this.#link.leave(this.#app); }
+}
