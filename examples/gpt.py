@@ -80,7 +80,7 @@ def make_model() -> pf.Model:
     """A network of 214,593 weights, always with the same start."""
     pf.manual_seed(0)
     net = GPT()
-    return pf.Model(net, loss, optim.AdamW(net.parameters(), lr=2e-3, weight_decay=0.1))
+    return pf.Model(net, loss, optim.AdamW(net.parameters(), lr=3e-3, weight_decay=0.1))
 
 
 def load_data() -> tuple[TensorDataset, TensorDataset]:
@@ -112,7 +112,7 @@ demo = Demo(
     predict=write,
     epochs=3,
     batch_size=BATCH_SIZE,
-    controls=(Slider("lr", 1e-4, 1e-2, 2e-3, log=True, label="Learning rate"),),
+    controls=(Slider("lr", 1e-4, 1e-2, 3e-3, log=True, label="Learning rate"),),
     title="A GPT that writes plays",
     description="It has read 1,000,000 characters of Shakespeare, one after the other, and writes "
     "on from whatever you begin with.",

@@ -1,4 +1,4 @@
-// What the pages of demos share: the program's text beside the element, with a little colour.
+// The page of the photo: photos to try, and the program that it was exported from, with a little colour.
 
 const TOKEN = new RegExp([
   /(#.*)/, /("""[\s\S]*?"""|f?"[^"\n]*")/,
@@ -21,12 +21,16 @@ function* coloured(text) {
   yield text.slice(last);
 }
 
-for (const pre of document.querySelectorAll("pre[data-source]")) {
-  try {
-    const response = await fetch(new URL(pre.dataset.source, document.baseURI));
-    if (!response.ok) throw new Error(`the server says ${response.status} ${response.statusText}`);
-    pre.replaceChildren(...coloured(await response.text()));
-  } catch (error) {
-    pre.textContent = `${pre.dataset.source} can't be had: ${error.message}`;
-  }
+const input = document.querySelector("pf-image");
+for (const button of document.querySelectorAll(".photos button")) {
+  button.addEventListener("click", async () => {
+    const { src } = button.querySelector("img");
+    const response = await fetch(src);
+    await input.open(new File([await response.blob()], src.split("/").at(-1)));
+  });
 }
+
+const pre = document.querySelector("pre[data-source]");
+const response = await fetch(pre.dataset.source);
+pre.replaceChildren(...(response.ok ? coloured(await response.text())
+  : [`${pre.dataset.source}: the server says ${response.status} ${response.statusText}`]));
