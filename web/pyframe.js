@@ -710,7 +710,7 @@ export class PyFrame extends HTMLElement {
 
     this.shadowRoot.append(
       around,
-      make("div", { class: "head" }, part("title", "h3", { hidden: true }), part("description", "p", { hidden: true })),
+      make("div", { class: "head", part: "head" }, part("title", "h3", { hidden: true }), part("description", "p", { hidden: true })),
       poster,
       part("loading", "div", {},
         part("loading-text", "p", { role: "status", id: "loading" }), part("loading-progress", "progress", { max: 1, value: 0, "aria-labelledby": "loading" })),
