@@ -42,7 +42,8 @@ export async function boot({ config, base }, hear = () => {}) {
     await python.loadPackage("numpy", quiet);
     if (config.lock) await python.loadPackage("pyframe", quiet);
     else python.unpackArchive(await bytes(at(config.package)), "zip", { extractDir: sitePackages(python) });
-    if (config.late) python.pyimport("pyframe.web.late").install(at(config.late)); // what few programs need
+    // What few programs need comes when they import it.
+    if (config.late) python.pyimport("pyframe.web.late").install(at(config.late), config.integrity?.[config.late]);
     return { python };
   } finally {
     self.fetch = plainFetch;

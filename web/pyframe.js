@@ -92,6 +92,7 @@ export class PyFrame extends HTMLElement {
 
   #state = "idle"; // "loading", "ready" or "failed"
   #engine = null;
+  #source = null; // what runs in place of `src`
   #abort = null; // an AbortController while an engine is opened or open
   #turn = 0; // counts what was loaded: answers for earlier ones are stale
   #ready = Promise.withResolvers();
@@ -156,6 +157,7 @@ export class PyFrame extends HTMLElement {
       return;
     }
     if (name === "loading" && this.#state !== "idle") return;
+    if (name === "src") this.#source = null;
     if (this.#queued) return;
     this.#queued = true; // several attributes are one change
     queueMicrotask(() => {
@@ -202,7 +204,7 @@ export class PyFrame extends HTMLElement {
       src, program, device, base: BASE,
       files: list(this.getAttribute("files")), data: list(this.getAttribute("data")),
       packages: list(this.getAttribute("packages")), weights: this.getAttribute("weights"),
-      pyodide: this.getAttribute("pyodide"),
+      pyodide: this.getAttribute("pyodide"), text: this.#source,
     };
   }
 
@@ -242,6 +244,13 @@ export class PyFrame extends HTMLElement {
 
   /** What was told after each epoch. */
   get history() { return this.#history; }
+
+  /** The program's text, as an editor changes it; null: as it is at `src`. */
+  get source() { return this.#source ?? this.spec?.source ?? null; }
+  set source(text) {
+    this.#source = text;
+    if (this.isConnected) this.#reload();
+  }
 
   get engine() { return this.#engine; }
 
@@ -755,7 +764,7 @@ export class PyFrame extends HTMLElement {
     this.#part.loading.hidden = state !== "loading";
     this.#part.body.hidden = state !== "ready";
     this.#part.retry.hidden = state !== "failed";
-    this.setAttribute("aria-busy", state === "loading");
+    if (this.isConnected) this.setAttribute("aria-busy", state === "loading"); // a constructor may set none
   }
 
   #progress(text, fraction) {

@@ -23,7 +23,7 @@ const folder = (url) => (url.endsWith("/") ? url : `${url}/`);
 
 /** Opens a program: resolves to its engine. `hear` is told what goes on. */
 export async function open(options, hear) {
-  const { src, files, data, weights, packages, device = "auto", base, pyodide, signal } = options;
+  const { src, text, files, data, weights, packages, device = "auto", base, pyodide, signal } = options;
   const page = options.page ?? document.baseURI;
   const config = { ...DEFAULTS, ...(options.config ?? await configOf(base)) };
   if (pyodide) config.pyodide = folder(new URL(pyodide, page).href);
@@ -41,6 +41,7 @@ export async function open(options, hear) {
   try {
     const found = await link.ask(app, "open", {
       config, base, file, source: program.href, files: wanted, packages: words(packages), device,
+      text: text ?? null,
     });
     const engine = new PythonEngine(link, app, found);
     if (link.poor) {

@@ -5,6 +5,7 @@
 // the first; pyframe/web/host.py answers the other calls. `boot` and `python` are for tests and for demo.py.
 
 import { boot as bootPython, bytes } from "./boot.js";
+import { guard } from "./guard.js";
 
 const HOME = "/home/pyodide/";
 const EMPTY = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0); // the smallest WebAssembly module
@@ -49,9 +50,10 @@ function ready(options) {
 // --- programs ------------------------------------------------------------------------------------
 
 /** Loads a program and what it needs: the files come while Python does. */
-async function open(app, { config, base, file, source, files, packages, device }) {
+async function open(app, { config, base, file, source, text: edited, files, packages, device }) {
+  guard(config.integrity, base);
   const folder = `${HOME}apps/${app}/`;
-  const program = get(source, file).then(checked(file));
+  const program = edited === null ? get(source, file).then(checked(file)) : Promise.resolve(new TextEncoder().encode(edited));
   const parts = files.map(async ([path, url]) => [path, await get(url, path)]);
   for (const part of [program, ...parts]) part.catch(() => {}); // told below, in its turn
   await ready({ config, base }).catch((error) => {
