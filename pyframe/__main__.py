@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="pyframe", description="Deep learning in WGSL.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_serve(commands)
+    _add_export(commands)
     args = parser.parse_args(argv)
     status: int = args.run(args)
     return status
@@ -74,6 +76,53 @@ def _serve(args: argparse.Namespace) -> int:
     return serve.serve(
         args.host, args.port, weights, program=program, allow=args.allow, open_browser=args.open
     )
+
+
+def _add_export(commands: Any) -> None:
+    export = commands.add_parser(
+        "export",
+        help="write a program as a page that needs no Python",
+        description="Write a page in which a program predicts and trains with no Python at all, on "
+        "any device that has WebGPU.",
+    )
+    export.add_argument(
+        "program", type=Path, metavar="PROGRAM.py",
+        help="defines `demo`, or make_model() and load_data()",
+    )  # fmt: skip
+    export.add_argument(
+        "--to", type=Path, required=True, metavar="FOLDER", help="where the page's files go"
+    )
+    export.add_argument("--weights", type=Path, help="what it starts from, as Model.save wrote it")
+    export.add_argument("--no-train", action="store_true", help="a page that predicts alone")
+    export.add_argument(
+        "--no-data", action="store_true", help="without the data that the program learns from"
+    )
+    export.add_argument(
+        "--single", action="store_true", help="one HTML file, which needs no server"
+    )
+    export.set_defaults(run=_export)
+
+
+def _export(args: argparse.Namespace) -> int:
+    from pyframe.web import Demo, exporter
+
+    try:
+        demo = Demo.of(exporter.load_program(args.program))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # they are told below
+            done = exporter.export(
+                demo, to=args.to, train=not args.no_train, data=not args.no_data,
+                weights=args.weights, single=args.single,
+            )  # fmt: skip
+    except (exporter.ExportError, TypeError, ValueError, OSError) as error:
+        print(f"pyframe export: {error}", file=sys.stderr)
+        return 1
+    for why in done.left_out:
+        print(f"pyframe export: {why}", file=sys.stderr)
+    for name, size in done.files.items():
+        print(f"{size:>11,}  {name}")
+    print(f"{sum(done.files.values()):>11,}  bytes in {done.path}")
+    return 0
 
 
 if __name__ == "__main__":

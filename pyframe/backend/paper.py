@@ -29,31 +29,31 @@ class PaperGPU(WebGPU):
     def __init__(self, limits: Limits | None = None) -> None:
         super().__init__(limits or Limits())
         self.fixed: set[int] = set()
-        self._arrays: dict[int, np.ndarray] = {}
+        self._memory: dict[int, np.ndarray] = {}
         self._made = 0
         self._unknown: set[int] = set()  # what a planned Program would have written
 
     def content(self, handle: int) -> np.ndarray:
         """The bytes of a buffer."""
-        return self._arrays[handle]
+        return self._memory[handle]
 
     def _new(self, array: np.ndarray) -> int:
         self._made += 1
-        self._arrays[self._made] = array
+        self._memory[self._made] = array
         return self._made
 
     def _create(self, nbytes: int) -> int:
         return self._new(np.zeros(nbytes, np.uint8))
 
     def _destroy(self, handle: int) -> None:
-        self._arrays.pop(handle, None)
+        self._memory.pop(handle, None)
 
     def _write(self, handle: int, data: memoryview) -> None:
-        self._arrays[handle][: len(data)] = np.frombuffer(data, np.uint8)
+        self._memory[handle][: len(data)] = np.frombuffer(data, np.uint8)
         self._unknown.discard(handle)
 
     def _read(self, items: list[tuple[int, int]]) -> list[bytes]:
-        return [self._arrays[handle][:n].tobytes() for handle, n in items]
+        return [self._memory[handle][:n].tobytes() for handle, n in items]
 
     def _begin(self, items: list[tuple[int, int]]) -> Callable[[], Awaitable[list[bytes]]]:
         found = self._read(items)
@@ -64,12 +64,12 @@ class PaperGPU(WebGPU):
         return finish
 
     def _slice(self, handle: int, offset: int, nbytes: int) -> int:
-        return self._new(self._arrays[handle][offset : offset + -(-nbytes // 4) * 4])
+        return self._new(self._memory[handle][offset : offset + -(-nbytes // 4) * 4])
 
     def _copy(self, target: int, source: int, nbytes: int) -> None:
         if source not in self._unknown:
             size = -(-nbytes // 4) * 4
-            self._arrays[target][:size] = self._arrays[source][:size].copy()
+            self._memory[target][:size] = self._memory[source][:size].copy()
 
     def loaded(self, program: Program) -> Any:
         """See WebGPU: here the Program itself."""
@@ -81,7 +81,7 @@ class PaperGPU(WebGPU):
 
     def run(self, program: Program, buffers: Sequence[Buffer], params: bytes) -> None:
         """Run recorded work with NumPy."""
-        arrays = [self._arrays[b.handle] for b in buffers]
+        arrays = [self._memory[b.handle] for b in buffers]
         for step in program.steps:
             run_step(program, step, arrays, params)
 

@@ -26,6 +26,15 @@ __all__ = [
 ]  # fmt: skip
 
 
+def __getattr__(name: str) -> Any:
+    """`export` and what belongs to it, which load when they are first used."""
+    if name in ("export", "Export", "ExportError"):
+        from pyframe.web import exporter
+
+        return getattr(exporter, name)
+    raise AttributeError(f"module 'pyframe.web' has no attribute {name!r}")
+
+
 def _need(what: str, holds: bool, expected: str, seen: object) -> None:
     if not holds:
         raise ValueError(f"{what}: expected {expected}, got {seen!r}")

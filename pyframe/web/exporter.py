@@ -1,0 +1,589 @@
+"""Exports a model so that a page trains it and uses it with no Python: `pf.web.export`.
+
+What is written: program.json (see programs.py), state.safetensors, the data to learn from, and the
+page's own scripts, which are copied as they are. No GPU is needed, and what is exported runs on any
+WebGPU: it is planned for the limits that WebGPU promises everywhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import html
+import importlib.util
+import inspect
+import json
+import math
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+import pyframe as pf
+from pyframe import nn
+from pyframe.backend.base import Limits
+from pyframe.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from pyframe.io import safetensors
+from pyframe.io.files import replacing
+from pyframe.nn.modules.module import Evaluation
+from pyframe.optim import Optimizer
+from pyframe.train import Model
+from pyframe.train.model import _Means
+from pyframe.web import Demo, Image, Pad, Plane, Points, Slider, Text
+from pyframe.web.bundle import bundle, modules_of
+from pyframe.web.programs import Exporter, ExportError, on_paper
+
+SAMPLES = 21  # of unseen data, whose reading the page shows
+SAMPLE_NUMBERS = 1 << 20  # in all of them together at most
+POINTS = 500  # of the data that are drawn on a plane at most
+SCRIPTS = "runtime.js", "player.js", "player.d.ts"
+ELEMENT = "pyframe.js"
+PYTHON = "python.js"  # what the element takes only for programs in Python
+
+
+@dataclass
+class Export:
+    """What was written: each file's bytes, by its name, and what the page does without, with the
+    reasons."""
+
+    path: Path
+    files: dict[str, int] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+
+
+def export(
+    program: Any,
+    sample: Any = None,
+    *,
+    to: str | os.PathLike[str],
+    train: bool = True,
+    data: bool = True,
+    weights: str | os.PathLike[str] | None = None,
+    single: bool = False,
+    element: bool = True,
+    batch_size: int | None = None,
+    sizes: Iterable[int] = (),
+    state: Sequence[nn.Module | Optimizer] = (),
+    limits: Limits | None = None,
+) -> Export:
+    """Write `program` to folder `to`, as a page runs it with no Python.
+
+    `program` is a Demo; a pf.Model, with `sample`: (x, y) of a batch to train on, or inputs x of
+    any number; an nn.Module, with inputs; or functions by their names, with `sample` their
+    arguments by the same names and `state` the modules and optimizers that they use.
+    `train`, `data`: whether it can be trained, and with the demo's data; `weights`: a file that
+    Model.save wrote; `single`: one HTML file that needs no server; `element`: with the page's
+    `<py-frame>`; `sizes`: of batches to predict, beside those that the page needs. `limits`: of the
+    GPUs that it must run on, by default what WebGPU promises everywhere.
+
+    Raises ExportError with the reason for what can't run without Python.
+    """
+    job = _job(program, sample, train, data, weights, batch_size, state)
+    document, values = job.capture({int(n) for n in sizes}, limits)
+    files = {name: _safetensors(arrays)
+             for name, arrays in {"state.safetensors": values, **job.files}.items()}  # fmt: skip
+    document["files"] = {
+        name: {"bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
+        for name, raw in files.items()
+    }
+    text = json.dumps(document, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    files["program.json"] = text.encode()
+    for why in job.left_out:
+        warnings.warn(f"export: {why}", UserWarning, stacklevel=2)
+    return _write(Path(to), files, job, single, element)
+
+
+def load_program(path: str | os.PathLike[str]) -> ModuleType:
+    """The module that the file of a program is; what lies beside it can be imported by it.
+
+    Raises ExportError where there is no such file."""
+    file = Path(path).resolve()
+    if file.suffix != ".py" or not file.is_file():
+        raise ExportError(f"{path} is no Python file; expected a program such as my_model.py")
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(file.parent))
+    sys.modules[file.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(file.parent))
+    return module
+
+
+# --- what is exported
+
+
+@dataclass
+class _Job:
+    """What to capture, and what the page is told of it."""
+
+    modules: dict[str, nn.Module]
+    optimizers: list[Optimizer]
+    spec: dict[str, Any] = field(default_factory=dict)
+    model: Model | None = None
+    functions: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = field(default_factory=dict)
+    predict: Callable[[Any], Any] | None = None
+    inputs: Any = None  # one sample that `predict` takes, without the batch dim
+    sizes: set[int] = field(default_factory=set)  # of batches to predict
+    batch: Any = None  # (x, y) to train on
+    tests: list[Any] = field(default_factory=list)  # (x, y), one of each size
+    data: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)  # tensors of the data
+    moving: dict[str, float] = field(default_factory=dict)  # options that must act, if 0 at first
+    left_out: list[str] = field(default_factory=list)
+
+    def capture(self, sizes: set[int], limits: Limits | None) -> Any:
+        half = any(p.dtype is pf.float16 for m in self.modules.values() for p in m.parameters())
+        with on_paper(
+            self.modules, self.optimizers, limits or (Limits(float16=True) if half else None)
+        ) as run:
+            groups = [g for o in self.optimizers for g in o.param_groups]
+            before = [{k: g[k] for k in self.moving if k in g} for g in groups]
+            try:
+                for group, old in zip(groups, before, strict=True):
+                    group.update({k: self.moving[k] for k in old if not old[k]})
+                found = run(lambda e: self._capture(e, sizes | self.sizes))
+            finally:
+                for group, old in zip(groups, before, strict=True):
+                    group.update(old)
+        document, values = found
+        for key in document["options"]:  # those that had to act
+            name = key.split(".")[-1]
+            at = int(key.split(".")[0])
+            if name in before[at] and len(self.optimizers) == 1:
+                document["options"][key] = float(before[at][name])
+        return document, values
+
+    def _capture(self, e: Exporter, sizes: set[int]) -> Any:
+        for name, (fn, inputs) in self.functions.items():
+            e.add(name, fn, {k: _place(v, e.device) for k, v in inputs.items()})
+        plan: dict[str, Any] = {}
+        model = self.model
+        if model is not None and self.batch is not None:
+            means = _Means(["loss", *model.metrics], e.device)
+            e.metrics.update(
+                {f"train.{n}": x for n, x in zip(means.names, means.sums, strict=True)}
+            )
+            x, y = (self._to(v, e.device) for v in self.batch)
+
+            def step(x: pf.Tensor, y: pf.Tensor) -> None:
+                means.add(model._train(x, y), len(x))
+
+            training = [(m, m.training) for m in model.net.modules()]
+            model.net.train()
+            try:
+                e.add("train", step, {"x": x, "y": y})
+            finally:
+                for m, was in training:
+                    m.training = was
+            plan["train"] = {"size": len(x), "metrics": means.names}
+        if model is not None and self.tests and (model.loss is not None or model.metrics):
+            names = [*(["loss"] if model.loss else []), *model.metrics]
+            totals = _Means(names, e.device)
+            e.metrics.update({f"test.{n}": x for n, x in zip(names, totals.sums, strict=True)})
+
+            def test(x: pf.Tensor, y: pf.Tensor) -> None:
+                totals.add(model._test(x, y), len(x))
+
+            plan["evaluate"] = {"sizes": [], "metrics": names}
+            for pair in self.tests:
+                x, y = (self._to(v, e.device) for v in pair)
+                Evaluation(model.net)(e.add, f"evaluate.{len(x)}", test, {"x": x, "y": y})
+                plan["evaluate"]["sizes"].append(len(x))
+        if self.predict is not None:
+            plan["predict"] = {"sizes": sorted(sizes)}
+            net = self.modules[""]
+            for n in sorted(sizes):
+                x = self._to(np.broadcast_to(self.inputs, (n, *np.shape(self.inputs))), e.device)
+                entry = Evaluation(net)(e.add, f"predict.{n}", self.predict, {"x": x}, ["y"])
+                (shape,) = [o["shape"] for o in entry["outputs"]] if len(
+                    entry["outputs"]) == 1 else [[]]  # fmt: skip
+                if not shape or shape[0] != n:
+                    raise ExportError(
+                        f"the prediction for {n} samples has shape {shape}; expected one tensor "
+                        f"({n}, …)"
+                    )
+        document, values = e.document()
+        return {**document, "plan": plan, "spec": self.spec, "data": self.data}, values
+
+    def _to(self, value: Any, device: pf.device) -> pf.Tensor:
+        """A batch where the network is, with its dtype."""
+        x = _place(value, device)
+        p = next(self.modules[""].parameters(), None)
+        return x.to(p.dtype) if p is not None and x.is_floating_point() else x
+
+
+def _place(value: Any, device: pf.device) -> pf.Tensor:
+    x = value.detach().cpu() if isinstance(value, pf.Tensor) else pf.from_numpy(np.array(value))
+    if x.dtype is pf.float64:
+        x = x.float()
+    return x.to(device)
+
+
+def _job(
+    program: Any, sample: Any, train: bool, data: bool, weights: Any, batch_size: int | None,
+    state: Sequence[Any],
+) -> _Job:  # fmt: skip
+    if isinstance(program, Demo):
+        return _of_demo(program, train, data, weights, batch_size)
+    if isinstance(program, Model):
+        if weights is not None:
+            program.load(weights)
+        return _of_model(program, sample, train, batch_size)
+    if isinstance(program, nn.Module):
+        if sample is None:
+            raise TypeError("export: an nn.Module needs sample=, a batch of its inputs")
+        job = _Job({"": program}, [], {"engine": "program"}, predict=program)
+        return _with_inputs(job, sample)
+    if isinstance(program, Mapping):
+        return _of_functions(program, sample, state)
+    raise TypeError(
+        "export: expected a Demo, a pf.Model, an nn.Module or functions by their names, got "
+        f"{type(program).__name__}"
+    )
+
+
+def _of_functions(functions: Mapping[str, Any], sample: Any, state: Sequence[Any]) -> _Job:
+    if not isinstance(sample, Mapping) or set(sample) != set(functions):
+        raise TypeError("export: sample= must give the arguments of each function by its name")
+    modules = [m for m in state if isinstance(m, nn.Module)]
+    prefixes = [""] if len(modules) == 1 else [f"{i}." for i in range(len(modules))]
+    job = _Job(dict(zip(prefixes, modules, strict=True)),
+               [o for o in state if isinstance(o, Optimizer)])  # fmt: skip
+    for name, fn in functions.items():
+        args = sample[name] if isinstance(sample[name], tuple | list) else (sample[name],)
+        names = list(inspect.signature(fn).parameters)[: len(args)]
+        names += [f"input{i}" for i in range(len(names), len(args))]
+        job.functions[name] = fn, dict(zip(names, args, strict=True))
+    return job
+
+
+def _with_inputs(job: _Job, x: Any) -> _Job:
+    """The job with samples like those of a batch."""
+    x = x if isinstance(x, pf.Tensor) else pf.from_numpy(np.asarray(x))
+    if not x.ndim or not len(x):
+        raise ValueError("export: sample= must be a batch: (samples, …)")
+    job.inputs = x[0].detach().cpu().numpy()
+    job.sizes |= {1, len(x)}
+    return job
+
+
+def _of_model(model: Model, sample: Any, train: bool, batch_size: int | None) -> _Job:
+    if sample is None:
+        raise TypeError("export: a Model needs sample=, a batch (x, y), or x to predict from alone")
+    pair = isinstance(sample, tuple | list) and len(sample) == 2
+    x, y = sample if pair else (sample, None)
+    job = _Job(_modules(model), [], _spec(model), model, predict=model.net)
+    _with_inputs(job, x)
+    if train and pair and model.loss is not None and model.optimizer is not None:
+        x, y = _arrays_of((x, y))
+        n = batch_size or len(x)
+        job.sizes = {1}
+        job.batch, job.tests = (_filled(x, n), _filled(y, n)), [(x[:n], y[:n]), (x[:1], y[:1])]
+        job.tests = job.tests[: 1 if len(x) == 1 else 2]
+        job.optimizers.append(model.optimizer)
+        job.spec.update(trains=True, batch_size=n)
+    return job
+
+
+def _modules(model: Model) -> dict[str, nn.Module]:
+    loss = {"loss.": model.loss} if isinstance(model.loss, nn.Module) else {}
+    return {"": model.net, **loss}
+
+
+def _spec(model: Model) -> dict[str, Any]:
+    """What a page is told of a model that has no Demo."""
+    return {
+        "title": type(model.net).__name__, "description": "", "input": None, "output": None,
+        "controls": [], "epochs": 5, "batch_size": 64, "trains": False, "extra": {},
+        "parameters": sum(p.numel() for p in model.net.parameters()),
+        "metrics": list(model.metrics), "trained": bool(model.optimizer and model.optimizer.state),
+        "source": None, "engine": "program",
+    }  # fmt: skip
+
+
+# --- a Demo
+
+
+def _of_demo(
+    demo: Demo, train: bool, with_data: bool, weights: Any, batch_size: int | None
+) -> _Job:
+    if isinstance(demo.inputs, Text) or isinstance(demo.outputs, Text):
+        raise ExportError(
+            "the demo writes text, which its function predict= does in Python, piece by piece; "
+            "pyframe export --python makes a page that has Python"
+        )
+    values = {c.name: c.value for c in demo.controls}
+    model = demo.model(**_arguments(demo.model, values))
+    if not isinstance(model, Model):
+        raise TypeError(f"export: the demo's model is {type(model).__name__}, expected a pf.Model")
+    if weights is not None:
+        model.load(weights)
+    job = _Job(_modules(model), [], {**_spec(model), **demo.spec()}, model)
+    job.spec["trained"] = weights is not None
+    if batch_size is not None:
+        job.spec["batch_size"] = batch_size
+    learn = test = None
+    if demo.data is not None and (train or with_data):
+        learn, test = _split(demo.data(**_arguments(demo.data, values)))
+    _controls(job, demo, model, train)
+    _predictions(job, demo, model, learn)
+    trains = train and model.loss is not None and model.optimizer is not None
+    points = isinstance(demo.inputs, Points)
+    job.spec["trains"] = trains and ((learn is not None and with_data) or points)
+    if trains and (learn is not None or points):
+        _training(job, learn, test)
+    if with_data and (learn is not None or test is not None):
+        _ship(job, learn if trains else None, test)
+    return job
+
+
+def _arguments(fn: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    names = inspect.signature(fn).parameters
+    return {n: v for n, v in values.items() if n in names}
+
+
+def _controls(job: _Job, demo: Demo, model: Model, train: bool) -> None:
+    """Keep the controls of options of the optimizer: others need Python."""
+    kept = []
+    for c in demo.controls:
+        options = model.optimizer.param_groups if train and model.optimizer else []
+        if isinstance(c, Slider) and options and all(c.name in g for g in options):
+            kept.append(c.spec())
+            for group in options:
+                group[c.name] = c.value
+            job.moving[c.name] = float(c.value or c.high)
+        else:
+            job.left_out.append(
+                f"the control {c.name!r} is left out: "
+                + ("nothing is trained" if not options else
+                   "it is an argument of the program's functions, which run in Python")
+            )  # fmt: skip
+    job.spec["controls"] = kept
+
+
+def _predictions(job: _Job, demo: Demo, model: Model, learn: Any) -> None:
+    """What the page predicts, and for how many samples at once."""
+    shape = demo.inputs.shape if demo.inputs is not None else None
+    if shape is None and learn is not None and learn[0].dtype.kind == "f":
+        shape = learn[0].shape[1:]
+    if shape is None:
+        job.predict = None
+        return
+    outputs = demo.outputs
+
+    def predict(x: pf.Tensor) -> Any:
+        y = demo.predict(model, x) if demo.predict is not None else model.net(x)
+        return outputs.show(y) if outputs is not None else y  # type: ignore[union-attr]
+
+    job.predict, job.inputs = predict, np.zeros(shape, np.float32)
+    job.sizes.add(1)
+    if isinstance(outputs, Plane):
+        job.sizes.add(outputs.size**2)
+
+
+def _training(job: _Job, learn: Any, test: Any) -> None:
+    """What a step learns from, and what is evaluated."""
+    n = job.spec["batch_size"]
+    x, y = learn if learn is not None else (np.zeros((1, 2), np.float32), np.zeros(1, np.int64))
+    job.batch = _filled(x, n), _filled(y, n)
+    assert job.model is not None
+    assert job.model.optimizer is not None
+    job.optimizers.append(job.model.optimizer)
+    if learn is not None:
+        job.spec["steps_per_epoch"] = math.ceil(len(x) / n)
+    if test is not None:
+        x, y = test
+        whole, rest = min(len(x), n), len(x) % min(len(x), n)
+        job.tests = [(x[:k], y[:k]) for k in (whole, rest) if k]
+
+
+def _ship(job: _Job, learn: Any, test: Any) -> None:
+    """Put the data beside the program, and what the page shows of them."""
+    tensors = job.files.setdefault("data.safetensors", {})
+    for part, pair in (("train", learn), ("test", test)):
+        if pair is not None:
+            job.data[part] = _packed(part, pair, tensors)
+    about = job.spec["input"] or {}
+    x, y = test if test is not None else learn
+    tensors = {}
+    if about.get("kind") in (Pad.kind, Image.kind) and list(x.shape[1:]) == about["shape"]:
+        n = min(SAMPLES, len(x), SAMPLE_NUMBERS // math.prod(x.shape[1:]))
+        job.data["samples"] = _packed("samples", (x[:n], y[:n]), tensors)
+        job.sizes.add(n)
+    elif about.get("kind") == Points.kind and learn is not None:
+        x, y = (a[:: max(1, math.ceil(len(learn[0]) / POINTS))] for a in learn)
+        rows = np.concatenate([x.reshape(len(x), -1)[:, :2], y.reshape(len(y), -1)[:, :1]], 1)
+        tensors["points"] = rows.astype(np.float32)
+        job.data["samples"] = [{"tensor": "points", "shape": [3]}]
+    if tensors:
+        job.files["samples.safetensors"] = tensors
+
+
+def _packed(
+    name: str, pair: tuple[np.ndarray, np.ndarray], tensors: dict[str, np.ndarray]
+) -> list[dict[str, Any]]:
+    """Where the page finds x and y."""
+    x = _column(f"{name}.x", pair[0], tensors)
+    return [x, x if _equal(*pair) else _column(f"{name}.y", pair[1], tensors)]
+
+
+def _equal(x: np.ndarray, y: np.ndarray) -> bool:
+    return x is y or (x.shape == y.shape and x.dtype == y.dtype and bool((x == y).all()))
+
+
+def _column(name: str, array: np.ndarray, tensors: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Where the page finds an array: as bytes where each stands for one of 256 numbers."""
+    about: dict[str, Any] = {"tensor": name, "shape": list(array.shape[1:])}
+    if array.dtype.kind == "f":
+        table = _table(array)
+        if table is None:
+            tensors[name] = array.astype(np.float32)
+        else:
+            values, places = table
+            tensors[name], tensors[f"{name}.values"] = places, values
+            about["values"] = f"{name}.values"
+    elif array.size and array.min() >= 0 and array.max() <= 255:
+        tensors[name] = array.astype(np.uint8)
+    else:
+        tensors[name] = array.astype(np.int32)
+    return about
+
+
+def _table(array: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """(numbers, their places in it as bytes) for an array of at most 256 different numbers."""
+    x = array.astype(np.float32)
+    whole = np.rint(x * 255)
+    if (x >= 0).all() and (x <= 1).all() and ((whole / np.float32(255)) == x).all():
+        return np.arange(256, dtype=np.float32) / np.float32(255), whole.astype(np.uint8)
+    if len(np.unique(x.reshape(-1)[:10_000])) > 256:
+        return None
+    values, places = np.unique(x, return_inverse=True)
+    if len(values) > 256 or np.isnan(values).any():
+        return None
+    return values, places.reshape(x.shape).astype(np.uint8)
+
+
+def _filled(array: np.ndarray, n: int) -> np.ndarray:
+    """n samples: the first ones, again from the start where there are fewer."""
+    return array[np.arange(n) % len(array)]
+
+
+def _split(found: Any) -> tuple[Any, Any]:
+    """(what to learn from, what to test with or None), each (x, y) arrays."""
+    pair = isinstance(found, tuple | list) and len(found) == 2
+    if pair and not all(isinstance(v, pf.Tensor | np.ndarray) for v in found):
+        return _arrays_of(found[0]), _arrays_of(found[1])
+    return _arrays_of(found), None
+
+
+def _arrays_of(data: Any) -> tuple[np.ndarray, np.ndarray]:
+    """All of a data set: (x, y)."""
+    if isinstance(data, DataLoader):
+        data = data.dataset
+    if isinstance(data, tuple | list) and len(data) == 2:
+        x, y = (v.detach().cpu().numpy() if isinstance(v, pf.Tensor) else np.asarray(v)
+                for v in data)  # fmt: skip
+    elif isinstance(data, TensorDataset) and len(data.tensors) == 2:
+        x, y = (t.detach().cpu().numpy() for t in data.tensors)
+    elif isinstance(data, Dataset) and not isinstance(data, IterableDataset):
+        rows = [(x, y) for x, y in DataLoader(data, 512)]
+        x, y = (np.concatenate([np.asarray(r[i].numpy()) for r in rows]) for i in (0, 1))
+    else:
+        raise ExportError(
+            f"the data are a {type(data).__name__}, which Python makes anew in every epoch; "
+            "--no-data exports without them"
+        )
+    if len(x) != len(y) or not len(x):
+        raise ExportError(f"the data have {len(x)} samples and {len(y)} targets")
+    return tuple(a.astype(np.float32) if a.dtype == np.float64 else a for a in (x, y))
+
+
+# --- files
+
+
+def _safetensors(arrays: Mapping[str, np.ndarray]) -> bytes:
+    return b"".join(safetensors._chunks(arrays, None))
+
+
+def _write(to: Path, files: dict[str, bytes], job: _Job, single: bool, element: bool) -> Export:
+    from pyframe.serve import WEB
+
+    title = html.escape(job.spec.get("title") or "pyframe")
+    if single:
+        path = to if to.suffix in (".html", ".htm") else to / "index.html"
+        page = _single(WEB, files, title, element)
+        _put(path, page)
+        return Export(path, {path.name: len(page)}, job.left_out)
+    names = [n for n in SCRIPTS if (WEB / n).exists()]
+    if element and (WEB / ELEMENT).exists():
+        names += [n for n in (*modules_of(WEB, ELEMENT, [PYTHON]), "pyframe.d.ts")
+                  if n not in names and (WEB / n).exists()]  # fmt: skip
+        files["index.html"] = PAGE.format(title=title).encode()
+        files["page.css"] = STYLE.encode()
+    files.update({name: (WEB / name).read_bytes() for name in names})
+    for name in sorted(files, key=lambda n: n == "index.html"):  # what refers to others comes last
+        _put(to / name, files[name])
+    return Export(to, {n: len(files[n]) for n in sorted(files)}, job.left_out)
+
+
+def _put(path: Path, data: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file:
+        file.write(data)
+
+
+def _single(web: Path, files: Mapping[str, bytes], title: str, element: bool) -> bytes:
+    """One page with all files in it: those of the program as text that no browser runs."""
+    packed = {name: base64.b64encode(gzip.compress(raw, 9, mtime=0)).decode()
+              for name, raw in files.items()}  # fmt: skip
+    start = ELEMENT if element and (web / ELEMENT).exists() else "player.js"
+    return SINGLE.format(
+        title=title,
+        style=STYLE,
+        files=json.dumps(packed).replace("<", "\\u003c"),
+        script=bundle(web, start, ["player.js"], [PYTHON]),
+        body='<py-frame program="#program"></py-frame>' if start == ELEMENT else "",
+    ).encode()
+
+
+STYLE = """:root { color-scheme: light dark }
+body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; font-family: system-ui, sans-serif }
+"""
+
+PAGE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="page.css">
+<script type="module" src="pyframe.js"></script>
+<py-frame program="./"></py-frame>
+</html>
+"""
+
+SINGLE = """<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<style>
+{style}</style>
+{body}
+<script type="application/json" id="program">{files}</script>
+<script type="module">
+{script}</script>
+</html>
+"""

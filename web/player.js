@@ -1,0 +1,1196 @@
+// Plays programs that pyframe exported: a page trains and predicts with no Python. Needs runtime.js.
+//
+//   const player = await Player.open("digits/");             // a folder that pf.web.export wrote
+//   player.run("predict.1", pixels);                         // a Float32Array
+//   const { y } = await player.results("predict.1");         // { data, shape }
+//
+// `open`, below, is the engine that <py-frame program="…"> drives: it trains on data, with events.
+
+import { createRuntime } from "./runtime.js";
+
+const FORMAT = "pyframe-program";
+const VERSION = 1; // of what it can play
+const ARRAYS = { f32: Float32Array, f16: Uint16Array, i32: Int32Array, u32: Uint32Array };
+const WORDS = { // what formulas are made of; see pyframe/graph/fed.py
+  "+": (a, b = 0) => a + b, "-": (a, b) => a - b, "*": (a, b) => a * b, "/": (a, b) => a / b,
+  "**": (a, b) => a ** b, neg: (a) => -a, abs: Math.abs, max: Math.max, min: Math.min, log: Math.log,
+  "==": (a, b) => a === b, "!=": (a, b) => a !== b, "<": (a, b) => a < b, "<=": (a, b) => a <= b,
+  ">": (a, b) => a > b, ">=": (a, b) => a >= b, bool: Boolean,
+};
+const NUMBERS = ["Infinity", "-Infinity", "NaN"]; // which JSON has as text
+const CHANGING = ["parameter", "buffer", "moment", "step", "random"]; // roles of what training changes
+const IN_FLIGHT = 2; // readings of the loss that are waited for while more steps are given out
+const MOST_STEPS = 16; // between two of them
+const READ_MS = 50; // what should lie between them
+const LOOK_MS = 400; // between two looks at the samples while training
+const COPY_STEPS = 100; // between two copies on the host, for the case that the device is lost
+const COPY_SHARE = 0.05; // of the time that they may take
+const LOSSES = 3; // of the device in one training
+const POINTS_EPOCH = 8; // batches of an epoch of points, where there are no data to go by
+
+let shared = null; // promise of the page's Runtime
+
+/** The Runtime of the page, which all players share. */
+async function runtimeOfPage() {
+  const rt = await (shared ??= createRuntime().catch((error) => {
+    shared = null;
+    throw error;
+  }));
+  if (!rt) shared = null;
+  else if (rt.lost) shared = rt.reopen();
+  const found = rt?.lost ? await shared : rt;
+  if (found) return found;
+  throw named("NoGPUError", "This browser offers no WebGPU, which this program needs. Recent versions of " +
+    "Chrome, Edge, Safari and Firefox have it, if the system's graphics driver does.");
+}
+
+/** The files of an exported program: in a folder, or in an element of the page ("#id"). */
+class Files {
+  #base = null;
+  #parts = null;
+  #signal;
+
+  constructor(program, signal) {
+    this.#signal = signal;
+    const text = String(program);
+    if (text.startsWith("#")) {
+      const element = document.getElementById(text.slice(1));
+      if (!element) throw new Error(`There is no element ${text} with a program in this page.`);
+      this.#parts = JSON.parse(element.textContent);
+    } else {
+      const folder = text.replace(/program\.json$/, "");
+      this.#base = new URL(folder.endsWith("/") || !folder ? folder : `${folder}/`, document.baseURI);
+    }
+  }
+
+  /** The bytes of a file, which must be those that `about`, { bytes, sha256 }, tells of. */
+  async read(name, about = null) {
+    const raw = this.#parts ? await this.#embedded(name) : await this.#fetched(name);
+    if (!about) return raw;
+    let changed = raw.length === about.bytes ? "" : `it has ${raw.length} bytes, expected ${about.bytes}`;
+    if (!changed && globalThis.crypto?.subtle) { // which only secure pages have
+      const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", raw));
+      const text = Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
+      if (text !== about.sha256) changed = "its content is another";
+    }
+    if (changed) {
+      throw new Error(`${this.#name(name)} is not the file that was exported with program.json: ${changed}. ` +
+        "Put all files of one export there.");
+    }
+    return raw;
+  }
+
+  #name(name) {
+    return this.#base ? new URL(name, this.#base).href : name;
+  }
+
+  async #fetched(name) {
+    const url = this.#name(name);
+    const response = await fetch(url, { signal: this.#signal }).catch((error) => {
+      if (error.name === "AbortError") throw error;
+      throw new Error(`${url} can't be had: ${error.message}`);
+    });
+    if (!response.ok) throw new Error(`${url} can't be had: the server says ${response.status} ${response.statusText}`);
+    return new Uint8Array(await response.arrayBuffer());
+  }
+
+  async #embedded(name) {
+    if (!(name in this.#parts)) throw new Error(`This page lacks ${name} of its program.`);
+    const packed = Uint8Array.from(atob(this.#parts[name]), (c) => c.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Uint8Array(await new Response(stream).arrayBuffer());
+  }
+}
+
+/** Programs that run on a device, and the state that they share. */
+export class Player {
+  #rt;
+  #document;
+  #exported; // the values of the state, as they were exported
+  #copy = null; // and as they were last read
+  #regions = []; // their buffers
+  #tensors = []; // their buffers, by number
+  #places = new Map(); // by name: number
+  #loaded = new Map(); // by name: what is on the device
+  #scratch = new Map(); // by size: buffers for temporaries, which all programs share
+  #options;
+  #changes = 0; // of the options
+  #closed = false;
+
+  /**
+   * Opens what pf.web.export wrote to a folder (a URL), or into an element of the page ("#id").
+   * Throws where files are missing or changed, or the device lacks what the program needs.
+   */
+  static async open(program, { runtime = null, signal = null, progress = () => {} } = {}) {
+    const files = new Files(program, signal);
+    progress({ text: "Loading the program", fraction: 0 });
+    const text = new TextDecoder().decode(await files.read("program.json"));
+    const about = parse(text);
+    const rt = runtime ?? await runtimeOfPage();
+    check(about, rt);
+    progress({ text: "Loading the weights", fraction: 0.1 });
+    const state = await files.read("state.safetensors", about.files["state.safetensors"]);
+    return new Player(rt, about, decode(state, "state.safetensors"), files);
+  }
+
+  constructor(rt, document, values, files = null) {
+    this.#rt = rt;
+    this.#document = document;
+    this.#exported = values;
+    this.files = files;
+    this.#options = { ...document.options };
+    document.tensors.forEach(({ name }, i) => this.#places.set(name, i));
+    this.#place();
+    this.reset();
+  }
+
+  /** program.json. */
+  get document() { return this.#document; }
+
+  /** The Runtime that it runs on. */
+  get runtime() { return this.#rt; }
+
+  /** The optimizer's options that the programs ask for, by name: "0.lr" is the first group's. */
+  get options() { return { ...this.#options }; }
+
+  /** The names of its programs. */
+  get programs() { return Object.keys(this.#document.programs); }
+
+  /** Makes the kernels of programs, beside other work; `progress` is called with the share done. */
+  async compile(names = this.programs, progress = () => {}) {
+    const { codes, labels, programs } = this.#document;
+    const numbers = [...new Set(names.flatMap((name) => programs[name].kernels))];
+    let done = 0;
+    await Promise.all(numbers.map(async (k) => {
+      await this.#rt.compile?.([codes[k]], [labels[k]]);
+      progress(++done / numbers.length);
+    }));
+  }
+
+  /** Runs a program once on its inputs (arrays of numbers); nothing is read. */
+  run(name, ...inputs) {
+    const program = this.#load(name);
+    const { about } = program;
+    if (inputs.length !== about.inputs.length) {
+      const names = about.inputs.map((input) => input.name).join(", ");
+      throw new Error(`${name}: expected ${about.inputs.length} inputs (${names}), got ${inputs.length}`);
+    }
+    about.inputs.forEach((input, i) => {
+      const n = sizeOf(input.shape);
+      if (inputs[i]?.length !== n) {
+        const seen = inputs[i]?.length ?? typeof inputs[i];
+        throw new Error(`${name}: ${input.name} has ${seen} numbers, expected ${n} (${input.shape.join(" × ") || "one"})`);
+      }
+      this.#rt.write(program.inputs[i], stored(inputs[i], input.dtype));
+    });
+    if (program.changes !== this.#changes) {
+      program.params = this.#params(about);
+      program.changes = this.#changes;
+    }
+    this.#rt.run(program.id, program.ids, program.params);
+    for (const [tensor, slot, nbytes] of about.back) {
+      this.#rt.copy(this.#tensors[tensor], program.ids[slot], nbytes);
+    }
+  }
+
+  /** What a program's last run gave: by the names of its outputs { data, shape }. */
+  async results(name) {
+    const { about, ids } = this.#load(name);
+    const found = await this.#read(about.outputs.map(({ slot, shape, dtype }) => ({ id: ids[slot], shape, dtype })));
+    return Object.fromEntries(about.outputs.map(({ name, shape }, i) => [name, { data: found[i], shape }]));
+  }
+
+  /** The values of tensors, by their names in `document.tensors`: typed arrays, in order. */
+  async tensors(names) {
+    return this.#read(names.map((name) => {
+      const i = this.#number(name);
+      return { id: this.#tensors[i], ...this.#document.tensors[i] };
+    }));
+  }
+
+  /** Writes a tensor. */
+  write(name, values) {
+    const i = this.#number(name);
+    const { shape, dtype } = this.#document.tensors[i];
+    if (values.length !== sizeOf(shape)) {
+      throw new Error(`${name} has ${sizeOf(shape)} numbers, got ${values.length}`);
+    }
+    this.#rt.write(this.#tensors[i], stored(values, dtype));
+  }
+
+  /** Changes an option of the optimizer from the next run on: "lr" in all groups, "0.lr" in one. */
+  set(name, value) {
+    const keys = Object.keys(this.#options).filter((key) => key === name || tail(key) === name);
+    if (!keys.length) {
+      const known = [...new Set(Object.keys(this.#options).map(tail))].join(", ") || "none";
+      throw new Error(`The program has no option ${name}; it has ${known}.`);
+    }
+    if (typeof value !== "number" || !Number.isFinite(value)) {
+      throw new Error(`${name}: expected a number, got ${value}`);
+    }
+    const options = { ...this.#options, ...Object.fromEntries(keys.map((key) => [key, value])) };
+    for (const [question, answer] of this.#document.rules) {
+      if (evaluate(question, options) !== answer) {
+        throw new Error(`${name} can't be ${value} in this program, which was exported for ` +
+          `${this.#options[keys[0]]}: a step would have other parts. Export it with such a value.`);
+      }
+    }
+    this.#options = options;
+    this.#changes++;
+  }
+
+  /** The weights as a safetensors file, which Model.load reads; `all`: with the optimizer's state. */
+  async save({ all = false } = {}) {
+    const { weights, tensors } = this.#document;
+    const names = Object.entries(weights);
+    if (all) {
+      const known = new Set(Object.values(weights));
+      tensors.forEach(({ name, role }, i) => {
+        if (!known.has(i) && CHANGING.includes(role)) names.push([name, i]);
+      });
+    }
+    const values = await this.tensors(names.map(([, i]) => tensors[i].name));
+    return encode(names.map(([name, i], k) => ({ name, dtype: tensors[i].dtype, shape: tensors[i].shape, data: values[k] })));
+  }
+
+  /**
+   * Takes over what `save` gave, or Model.save wrote; an optimizer's state that is not in it starts
+   * over. Nothing is changed where a name or a shape is another model's.
+   */
+  load(bytes, name = "The file") {
+    const given = decode(bytes, name);
+    const { weights, tensors } = this.#document;
+    const targets = new Map(Object.entries(weights));
+    for (const [i, tensor] of tensors.entries()) {
+      if (given.has(tensor.name) && CHANGING.includes(tensor.role)) targets.set(tensor.name, i);
+    }
+    const wrong = [];
+    for (const key of given.keys()) if (!targets.has(key)) wrong.push(`${key} is not in it`);
+    for (const [key, i] of targets) {
+      const { shape } = tensors[i];
+      const found = given.get(key);
+      if (!found) wrong.push(`${key} is missing`);
+      else if (found.shape.join() !== shape.join()) {
+        wrong.push(`${key} has shape [${found.shape}], expected [${shape}]`);
+      }
+    }
+    if (wrong.length) {
+      const more = wrong.length > 3 ? `; and ${wrong.length - 3} more` : "";
+      throw new Error(`${name} holds the weights of another model: ${wrong.slice(0, 3).join("; ")}${more}.`);
+    }
+    this.#begin();
+    for (const [key, i] of targets) {
+      this.#rt.write(this.#tensors[i], stored(given.get(key).data, tensors[i].dtype));
+    }
+    this.#copy = null;
+  }
+
+  /** All as it was exported. */
+  reset() {
+    this.#copy = null;
+    this.#begin();
+    this.#document.tensors.forEach(({ name, role }, i) => {
+      if (["parameter", "buffer", "constant"].includes(role)) this.#fill(i, this.#exported.get(name)?.data);
+    });
+  }
+
+  /** Keeps a copy on the host of all that training changes: what `reopen` goes back to. */
+  async keep() {
+    const names = this.#document.tensors.filter(({ role }) => CHANGING.includes(role)).map(({ name }) => name);
+    const values = await this.tensors(names);
+    this.#copy = new Map(names.map((name, i) => [name, values[i]]));
+  }
+
+  /** Opens a lost device anew and goes back to the last copy; false where there was none. */
+  async reopen() {
+    const next = await this.#rt.reopen();
+    if (!next) throw named("DeviceLostError", "The GPU was lost, and the browser gives none any more. Load the page again.");
+    this.#rt = next;
+    this.#loaded.clear();
+    this.#scratch.clear();
+    this.#place();
+    const copy = this.#copy;
+    this.reset();
+    this.#copy = copy;
+    for (const [name, values] of copy ?? []) this.#fill(this.#number(name), values);
+    return copy !== null;
+  }
+
+  /** Gives back what it holds of the device. */
+  close() {
+    if (this.#closed) return;
+    this.#closed = true;
+    if (this.#rt.lost) return;
+    for (const { id, ids, own } of this.#loaded.values()) {
+      this.#rt.unload(id);
+      for (const buffer of new Set(own)) this.#rt.free(buffer);
+      ids.fill(0);
+    }
+    for (const buffers of this.#scratch.values()) for (const id of buffers) this.#rt.free(id);
+    this.#tensors.forEach((id) => this.#rt.free(id));
+    this.#regions.forEach((id) => this.#rt.free(id));
+  }
+
+  #number(name) {
+    const i = this.#places.get(name);
+    if (i === undefined) throw new Error(`The program has no tensor ${name}.`);
+    return i;
+  }
+
+  /** Makes the buffers of the state. */
+  #place() {
+    const { regions, tensors } = this.#document;
+    this.#regions = regions.map((nbytes) => this.#rt.alloc(nbytes));
+    this.#tensors = tensors.map(({ region, offset, shape, dtype }) => (region === undefined
+      ? this.#rt.alloc(bytesOf(shape, dtype))
+      : this.#rt.slice(this.#regions[region], offset, bytesOf(shape, dtype))));
+  }
+
+  /** Lets an optimizer, random numbers and sums start over. */
+  #begin() {
+    this.#document.tensors.forEach(({ name, role }, i) => {
+      if (!["parameter", "buffer", "constant"].includes(role)) this.#fill(i, this.#exported.get(name)?.data);
+    });
+  }
+
+  /** Writes a tensor's values, or zeros. */
+  #fill(i, values) {
+    const { shape, dtype } = this.#document.tensors[i];
+    this.#rt.write(this.#tensors[i], stored(values ?? new ARRAYS[storageOf(dtype)](sizeOf(shape)), dtype));
+  }
+
+  #load(name) {
+    const known = this.#loaded.get(name);
+    if (known) return known;
+    const about = this.#document.programs[name];
+    if (!about) throw new Error(`There is no program ${name}; there are ${this.programs.join(", ")}.`);
+    const own = [];
+    const alloc = (nbytes) => own[own.push(this.#rt.alloc(nbytes)) - 1];
+    const inputs = about.inputs.map(({ shape, dtype }) => alloc(bytesOf(shape, dtype)));
+    const used = new Map(); // by size: how many temporaries it has taken
+    const make = {
+      in: (i) => inputs[i],
+      state: (i) => this.#tensors[i],
+      own: alloc,
+      part: (region, offset, nbytes) => own[own.push(this.#rt.slice(this.#regions[region], offset, nbytes)) - 1],
+      temp: (nbytes) => {
+        const k = used.get(nbytes) ?? 0;
+        used.set(nbytes, k + 1);
+        if (!this.#scratch.has(nbytes)) this.#scratch.set(nbytes, []);
+        return (this.#scratch.get(nbytes)[k] ??= this.#rt.alloc(nbytes));
+      },
+    };
+    const ids = Int32Array.from(about.slots, ([kind, ...rest]) => make[kind](...rest));
+    const { codes, labels } = this.#document;
+    const id = this.#rt.load(about.kernels.map((k) => codes[k]), about.kernels.map((k) => labels[k]),
+      Int32Array.from(about.steps), ids.length, about.paramBytes);
+    const program = { about, id, ids, inputs, own, params: null, changes: -1 };
+    this.#loaded.set(name, program);
+    return program;
+  }
+
+  /** The scalars of a program, for the options as they are. */
+  #params({ params, paramBytes }) {
+    if (!paramBytes) return null;
+    const view = new DataView(new ArrayBuffer(paramBytes));
+    for (const [offset, kind, formula] of params) {
+      const value = evaluate(formula, this.#options);
+      if (kind === "f32") view.setFloat32(offset, value, true);
+      else if (kind === "f16") view.setUint16(offset, toHalf(value), true);
+      else if (kind === "u32") view.setUint32(offset, Number(value), true);
+      else view.setInt32(offset, Number(value), true);
+    }
+    return new Uint8Array(view.buffer);
+  }
+
+  /** Reads buffers after all work so far; throws what a check of values has found meanwhile. */
+  async #read(items) {
+    const guard = this.#places.get("guard:");
+    const all = guard === undefined ? items : [...items, { id: this.#tensors[guard], shape: [], dtype: "int32" }];
+    const sizes = all.map(({ shape, dtype }) => bytesOf(shape, dtype));
+    const bytes = await this.#rt.read(Int32Array.from(all, ({ id }) => id), Int32Array.from(sizes));
+    let at = 0;
+    const found = all.map(({ shape, dtype }, i) => {
+      const Kind = ARRAYS[storageOf(dtype)];
+      const raw = new Kind(bytes.slice(at, at + sizes[i]).buffer).subarray(0, sizeOf(shape));
+      at += sizes[i];
+      return dtype === "float16" ? Float32Array.from(raw, fromHalf) : raw;
+    });
+    if (guard !== undefined) {
+      const [[failed]] = found.splice(-1);
+      if (failed) {
+        this.#fill(guard, null);
+        throw new Error(this.#document.errors[failed - 1] ?? "a check of values failed");
+      }
+    }
+    return found;
+  }
+}
+
+// --- numbers
+
+function parse(text) {
+  let document = null;
+  try {
+    document = JSON.parse(text);
+  } catch {
+    // told below
+  }
+  if (document?.format !== FORMAT) throw new Error("program.json is no program that pyframe exported.");
+  if (document.version !== VERSION) {
+    throw new Error(`program.json has format ${document.version}, and this player.js plays format ${VERSION}: ` +
+      "use the player.js that was exported with it.");
+  }
+  return document;
+}
+
+/** Throws where a device lacks what a program needs. */
+function check({ needs }, rt) {
+  const lacks = needs.features.filter((name) => !rt.features.includes(name)).map((name) => `the feature ${name}`);
+  for (const [name, least] of Object.entries(needs.limits)) {
+    if (rt.limits[name] < least) lacks.push(`${name} of ${least} (it has ${rt.limits[name]})`);
+  }
+  if (lacks.length) throw named("LimitsError", `This GPU can't run the program, which needs ${lacks.join(", ")}.`);
+}
+
+/** The value of a formula: a number, an option's name, or [word, argument, …]. */
+function evaluate(formula, options) {
+  if (Array.isArray(formula)) {
+    const [word, ...args] = formula;
+    if (!(word in WORDS)) throw new Error(`program.json has a formula with the unknown word ${word}.`);
+    return WORDS[word](...args.map((arg) => evaluate(arg, options)));
+  }
+  if (typeof formula !== "string") return formula;
+  return NUMBERS.includes(formula) ? Number(formula) : options[formula];
+}
+
+/** "lr" of "0.lr", "betas.0" of "1.0.betas.0". */
+function tail(key) {
+  return key.replace(/^(\d+\.)+/, "");
+}
+
+function storageOf(dtype) {
+  if (dtype === "float32") return "f32";
+  if (dtype === "float16") return "f16";
+  return dtype.startsWith("uint") || dtype === "bool" ? "u32" : "i32";
+}
+
+function sizeOf(shape) {
+  return shape.reduce((a, b) => a * b, 1);
+}
+
+function bytesOf(shape, dtype) {
+  return Math.max(4, Math.ceil(sizeOf(shape) * (dtype === "float16" ? 2 : 4) / 4) * 4);
+}
+
+/** Numbers as a buffer has them, whole words. */
+function stored(values, dtype) {
+  const kind = storageOf(dtype);
+  const Kind = ARRAYS[kind];
+  if (kind !== "f16") return values instanceof Kind ? values : Kind.from(values, Number);
+  if (values instanceof Kind && values.length % 2 === 0) return values;
+  const halves = new Kind(Math.ceil(values.length / 2) * 2);
+  halves.set(values instanceof Kind ? values : Array.from(values, toHalf));
+  return halves;
+}
+
+const F32 = new Float32Array(1);
+const BITS = new Uint32Array(F32.buffer);
+
+/** The bits of the nearest float16. */
+function toHalf(value) {
+  F32[0] = value;
+  const [x] = BITS;
+  const sign = (x >>> 16) & 0x8000;
+  const rest = x & 0x7fffffff;
+  if (rest >= 0x47800000) return sign | (rest > 0x7f800000 ? 0x7e00 : 0x7c00);
+  if (rest < 0x38800000) return sign | roundEven(Math.abs(F32[0]) * 2 ** 24);
+  const bits = rest - 0x38000000;
+  return sign | ((bits + 0xfff + ((bits >>> 13) & 1)) >>> 13);
+}
+
+function roundEven(x) {
+  const low = Math.floor(x);
+  return x - low === 0.5 ? low + low % 2 : Math.round(x);
+}
+
+function fromHalf(bits) {
+  const sign = bits & 0x8000 ? -1 : 1;
+  const exponent = (bits >>> 10) & 31;
+  const rest = bits & 1023;
+  if (exponent === 31) return rest ? NaN : sign * Infinity;
+  return sign * (exponent ? 2 ** (exponent - 15) * (1 + rest / 1024) : 2 ** -14 * (rest / 1024));
+}
+
+/** An error whose name tells programs what it is. */
+function named(name, message) {
+  return Object.assign(new Error(message), { name });
+}
+
+// --- safetensors: uint64 n | n bytes of JSON | the data
+
+const READERS = {
+  F32: [4, (view, i) => view.getFloat32(4 * i, true), Float32Array],
+  F64: [8, (view, i) => view.getFloat64(8 * i, true), Float64Array],
+  F16: [2, (view, i) => fromHalf(view.getUint16(2 * i, true)), null],
+  BF16: [2, (view, i) => { BITS[0] = view.getUint16(2 * i, true) << 16; return F32[0]; }, null],
+  I64: [8, (view, i) => Number(view.getBigInt64(8 * i, true)), null],
+  I32: [4, (view, i) => view.getInt32(4 * i, true), Int32Array],
+  U32: [4, (view, i) => view.getUint32(4 * i, true), Uint32Array],
+  I16: [2, (view, i) => view.getInt16(2 * i, true), null],
+  U16: [2, (view, i) => view.getUint16(2 * i, true), null],
+  I8: [1, (view, i) => view.getInt8(i), Int8Array],
+  U8: [1, (view, i) => view.getUint8(i), Uint8Array],
+  BOOL: [1, (view, i) => view.getUint8(i), Uint8Array],
+};
+
+/** The tensors of a file by name: { data, shape }. */
+function decode(bytes, name) {
+  const bad = (why) => new Error(`${name} is no whole safetensors file: ${why}.`);
+  if (!(bytes instanceof Uint8Array)) throw new Error(`${name}: expected the bytes of a file (a Uint8Array)`);
+  if (bytes.length < 8) throw bad(`it has ${bytes.length} bytes`);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const start = 8 + Number(view.getBigUint64(0, true));
+  if (start > bytes.length) throw bad("it ends within its header");
+  let header;
+  try {
+    header = JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes.subarray(8, start)));
+  } catch {
+    throw bad("its header can't be read");
+  }
+  const tensors = new Map();
+  for (const [key, { dtype, shape, data_offsets: [from, to] = [] }] of Object.entries(header)) {
+    if (key === "__metadata__") continue;
+    const [width, get, Kind] = READERS[dtype] ?? [];
+    if (!width) throw bad(`${key} has the unknown dtype ${dtype}`);
+    const n = sizeOf(shape);
+    if (to - from !== n * width || start + to > bytes.length) throw bad(`${key} is not there in full`);
+    const at = bytes.byteOffset + start + from;
+    let data;
+    if (Kind && at % width === 0) {
+      data = new Kind(bytes.buffer, at, n);
+    } else {
+      const part = new DataView(bytes.buffer, at, n * width);
+      data = Float64Array.from({ length: n }, (_, i) => get(part, i));
+    }
+    tensors.set(key, { data, shape });
+  }
+  return tensors;
+}
+
+const FORMATS = {
+  float32: "F32", float16: "F16", int64: "I64", int32: "I32", int16: "I16", int8: "I8", uint8: "U8",
+  uint16: "U16", uint32: "U32", bool: "BOOL",
+};
+const WRITERS = {
+  F32: [4, (view, at, v) => view.setFloat32(at, v, true)], F16: [2, (view, at, v) => view.setUint16(at, toHalf(v), true)],
+  I64: [8, (view, at, v) => view.setBigInt64(at, BigInt(v), true)], I32: [4, (view, at, v) => view.setInt32(at, v, true)],
+  I16: [2, (view, at, v) => view.setInt16(at, v, true)], I8: [1, (view, at, v) => view.setInt8(at, v)],
+  U8: [1, (view, at, v) => view.setUint8(at, v)], U16: [2, (view, at, v) => view.setUint16(at, v, true)],
+  U32: [4, (view, at, v) => view.setUint32(at, v, true)], BOOL: [1, (view, at, v) => view.setUint8(at, v ? 1 : 0)],
+};
+
+/** A file of tensors { name, dtype, shape, data }: the widest first, so that all are aligned. */
+function encode(tensors) {
+  const width = ({ dtype }) => WRITERS[FORMATS[dtype]][0];
+  const sorted = [...tensors].sort((a, b) => width(b) - width(a) || (a.name < b.name ? -1 : 1));
+  const header = {};
+  let end = 0;
+  for (const t of sorted) {
+    const begin = end;
+    end += width(t) * t.data.length;
+    header[t.name] = { dtype: FORMATS[t.dtype], shape: t.shape, data_offsets: [begin, end] };
+  }
+  const text = new TextEncoder().encode(JSON.stringify(header));
+  const start = 8 + Math.ceil(text.length / 8) * 8;
+  const bytes = new Uint8Array(start + end);
+  bytes.fill(32, 8, start);
+  bytes.set(text, 8);
+  const view = new DataView(bytes.buffer);
+  view.setBigUint64(0, BigInt(start - 8), true);
+  let at = start;
+  for (const t of sorted) {
+    const [size, put] = WRITERS[FORMATS[t.dtype]];
+    for (const v of t.data) {
+      put(view, at, v);
+      at += size;
+    }
+  }
+  return bytes;
+}
+
+// --- the engine of <py-frame program="…">
+
+/**
+ * Opens an exported program to train and to predict with: the engine of `<py-frame>`.
+ * options: { program (the URL of a folder, or "#id"), weights (a URL), device, signal }. hear(event,
+ * detail) is told of "progress", "step", "epoch", "samples", "notice" and "devicelost".
+ */
+export async function open(options, hear = () => {}) {
+  const { program, weights = null, device = "auto", signal = null, runtime = null } = options;
+  const progress = (detail) => hear("progress", detail);
+  if (device === "cpu") throw named("NoGPUError", noCpu());
+  const player = await Player.open(program, { runtime, signal, progress });
+  try {
+    const engine = new Engine(player, hear);
+    await engine.begin(weights && new URL(weights, document.baseURI).href, signal);
+    return engine;
+  } catch (error) {
+    player.close();
+    throw error;
+  }
+}
+
+function noCpu() {
+  return "A program without Python runs on a GPU alone; for device cpu give the program's Python file.";
+}
+
+class Engine {
+  #player;
+  #hear;
+  #plan;
+  #data = null; // promise of { train, test }
+  #samples = null; // what is shown of unseen data: a Float32Array
+  #feed = null; // where training is in the data
+  #training = false;
+  #stopping = false;
+  #step = 0; // of the model, in all trainings
+  #epochs = 0;
+  #mark = null; // what #step, #epochs and the feed were at the last copy
+  #evaluating = Promise.resolve(); // evaluations come one after the other
+  #mending = null; // promise of the device's being there again
+
+  constructor(player, hear) {
+    this.#player = player;
+    this.#hear = hear;
+    this.#plan = player.document.plan;
+    const { info } = player.runtime;
+    this.spec = {
+      ...player.document.spec,
+      device: { kind: "gpu", name: nameOf(info), software: info.software, choices: ["gpu"] },
+      step: 0,
+      engine: "program",
+    };
+  }
+
+  /** Gets what is needed at once; the kernels of all but predictions are made meanwhile. */
+  async begin(weights, signal) {
+    const player = this.#player;
+    const { data } = player.document;
+    const [bytes] = await Promise.all([
+      weights ? fetched(weights, signal) : null,
+      data.samples ? this.#takeSamples(data.samples) : null,
+    ]);
+    if (bytes) {
+      player.load(bytes, weights);
+      this.spec.trained = true;
+    }
+    const sizes = this.#plan.predict?.sizes ?? [];
+    const first = sizes.length ? [`predict.${sizes[0]}`] : [];
+    const text = "Compiling for this GPU";
+    await player.compile(first, (share) => this.#hear("progress", { text, fraction: 0.2 + 0.8 * share }));
+    this.#compile(first).catch(() => {}); // what is wrong is told where it is used
+    await this.#keep(Boolean(bytes));
+  }
+
+  /** Makes the kernels of all other programs: of those first that are needed first. */
+  async #compile(done) {
+    const order = ["train", ...this.#player.programs];
+    for (const name of order) {
+      if (!done.includes(name) && this.#player.programs.includes(name)) await this.#player.compile([name]);
+    }
+  }
+
+  /** Trains for some epochs, or `steps`; of the data's first `limit` samples, or of points. */
+  async train({ epochs = null, steps = null, limit = null, points = null } = {}) {
+    if (!this.#plan.train) throw new Error("This program was exported to predict alone; export it with train=True.");
+    if (this.#training) throw new Error("The network is being trained already; stop that first.");
+    this.#training = true;
+    this.#stopping = false;
+    const begun = performance.now();
+    const before = this.#step;
+    try {
+      const feed = await this.#feedFor(limit, points);
+      const end = before + (steps ?? (epochs ?? this.spec.epochs) * feed.length - feed.batch);
+      this.spec.trained = true;
+      let logs = {};
+      for (let lost = 0; this.#step < end && !this.#stopping;) {
+        try {
+          logs = await this.#run(feed, end, steps === null, points === null) ?? logs;
+        } catch (error) {
+          if (!this.#player.runtime.lost || ++lost > LOSSES) throw error;
+          await this.#mend();
+        }
+      }
+      await this.#look();
+      await this.#keep();
+      return {
+        ...logs, steps: this.#step - before, seconds: (performance.now() - begun) / 1000, stopped: this.#stopping,
+      };
+    } finally {
+      this.#training = false;
+    }
+  }
+
+  /** Ends training after the step under way. */
+  stop() {
+    if (this.#training) this.#stopping = true;
+  }
+
+  /** What the network gives for n samples, one after the other: { data, shape: [n, …] }. */
+  async predict(value) {
+    const { predict } = this.#plan;
+    if (!predict) throw new Error("This program was exported without a prediction.");
+    const { inputs } = this.#player.document.programs[`predict.${predict.sizes[0]}`];
+    const shape = inputs[0].shape.slice(1);
+    const each = sizeOf(shape);
+    if (typeof value === "string" || !value?.length || value.length % each) {
+      const seen = typeof value === "string" ? "a text" : value?.length ?? "nothing";
+      throw new Error(`predict: expected ${each} numbers a sample, of shape [${shape}], got ${seen}.`);
+    }
+    return this.#whole(() => this.#predict(value, each));
+  }
+
+  /** Loss and metrics on the test data; null where there are none. */
+  async evaluate() {
+    return this.#whole(() => this.#evaluate(null));
+  }
+
+  /** The network as it was exported. */
+  async reset() {
+    await this.#still();
+    this.#player.reset();
+    this.#step = this.#epochs = 0;
+    this.#feed = null;
+    this.spec.trained = this.#player.document.spec.trained;
+    await this.#keep(false);
+    return this.#told();
+  }
+
+  /** Changes an option of the optimizer, from the next step on. */
+  async set(name, value) {
+    this.#player.set(name, value);
+    for (const control of this.spec.controls) if (control.name === name) control.value = value;
+    return this.#told();
+  }
+
+  /** A program without Python has a GPU alone. */
+  async move(device) {
+    if (device === "cpu") throw named("NoGPUError", noCpu());
+    return this.#told();
+  }
+
+  /** The weights as a safetensors file, which Model.load reads. */
+  async save() {
+    return this.#whole(() => this.#player.save());
+  }
+
+  /** Takes over weights of `save`, or of Model.save. */
+  async load(bytes, name = "The file") {
+    await this.#still();
+    this.#player.load(bytes, name);
+    this.spec.trained = true;
+    await this.#keep();
+    return this.#told();
+  }
+
+  /** Stops, and gives back what it holds of the device. */
+  async close() {
+    await this.#still();
+    this.#player.close();
+  }
+
+  /** The Player beneath, for programs that need more. */
+  get player() { return this.#player; }
+
+  #told() {
+    this.spec.step = this.#step;
+    return this.spec;
+  }
+
+  async #still() {
+    this.stop();
+    while (this.#training) await new Promise((done) => setTimeout(done, 5));
+  }
+
+  /** Gives out steps until `end`; the losses are read a few steps later, while the device works. */
+  async #run(feed, end, whole, tests) {
+    const player = this.#player;
+    const { size, metrics } = this.#plan.train;
+    const asked = []; // readings on their way, each of the steps since the one before
+    const meter = new Meter(this.#step, performance.now());
+    const sums = metrics.map((name) => `metric:train.${name}`);
+    let epoch = { sums: metrics.map(() => 0), samples: 0 };
+    let [logs, since, looked] = [null, 0, performance.now()];
+    const tell = async () => {
+      const { values, steps, step, number } = await asked.shift();
+      meter.tick(step);
+      values.forEach(([v], i) => { epoch.sums[i] += v; });
+      epoch.samples += steps * size;
+      const [loss, ...rest] = values.map(([v]) => v / (steps * size));
+      this.#hear("step", {
+        loss, step, steps: end, epoch: number + 1, epochs: this.#epochsOf(feed, end), speed: meter.speed,
+        metrics: Object.fromEntries(rest.map((v, i) => [metrics[i + 1], v])),
+      });
+      if (!Number.isFinite(loss) && !meter.told) {
+        meter.told = true;
+        this.#hear("notice", { text: `The loss became ${loss} by step ${step}: try a lower learning rate.` });
+      }
+    };
+    try {
+      while (this.#step < end && !this.#stopping) {
+        const number = this.#epochs;
+        player.run("train", ...feed.next());
+        this.#step++;
+        since++;
+        const ended = feed.batch === 0;
+        if (ended || this.#step === end || since >= meter.every) {
+          const [steps, step] = [since, this.#step];
+          asked.push(player.tensors(sums).then((values) => ({ values, steps, step, number })));
+          asked.at(-1).catch(() => {}); // it is awaited, or another error tells of it
+          for (const name of sums) player.write(name, [0]); // after the reading
+          since = 0;
+          while (asked.length > (ended || this.#step === end ? 0 : IN_FLIGHT)) await tell();
+          if (performance.now() - looked > LOOK_MS) {
+            await this.#look();
+            looked = performance.now();
+          }
+        }
+        if (ended) {
+          this.#epochs++;
+          logs = Object.fromEntries(metrics.map((name, i) => [name, epoch.sums[i] / epoch.samples]));
+          epoch = { sums: metrics.map(() => 0), samples: 0 };
+          const found = tests && !this.#stopping ? await this.#evaluate(feed.limit) : null;
+          for (const [name, v] of Object.entries(found ?? {})) logs[`val_${name}`] = v;
+          const lr = Object.entries(player.options).find(([name]) => tail(name) === "lr");
+          if (lr) [, logs.lr] = lr;
+          this.#hear("epoch", { epoch: this.#epochs, step: this.#step, ...logs });
+        }
+        if (meter.copies(this.#step - this.#mark.step)) {
+          const start = performance.now();
+          await this.#keep();
+          meter.copied(performance.now() - start);
+        }
+      }
+      while (asked.length) await tell();
+      if (epoch.samples && !whole) {
+        logs = Object.fromEntries(metrics.map((name, i) => [name, epoch.sums[i] / epoch.samples]));
+      }
+      return logs;
+    } catch (error) {
+      while (asked.length) await asked.shift().catch(() => {});
+      throw error;
+    }
+  }
+
+  #epochsOf(feed, end) {
+    return this.#epochs + Math.max(1, Math.ceil((end - this.#step + feed.batch) / feed.length));
+  }
+
+  /** What `work` gives, once more where the device was lost meanwhile. */
+  async #whole(work) {
+    try {
+      return await work();
+    } catch (error) {
+      if (!this.#player.runtime.lost) throw error;
+      if (this.#training) await new Promise((done) => setTimeout(done)); // which mends it
+      await this.#mend();
+      return work();
+    }
+  }
+
+  /** Opens a lost device anew, with the last copy of the model. */
+  async #mend() {
+    this.#mending ??= this.#reopened().finally(() => { this.#mending = null; });
+    return this.#mending;
+  }
+
+  async #reopened() {
+    if (!this.#player.runtime.lost) return;
+    await this.#player.reopen();
+    const { step, epochs, at } = this.#mark;
+    const undone = this.#step - step;
+    [this.#step, this.#epochs] = [step, epochs];
+    this.#feed?.go(at);
+    const back = undone ? `, ${undone} step${undone > 1 ? "s" : ""} before` : "";
+    this.#hear("devicelost", {
+      text: `The GPU was lost and has been opened again: the network goes on from its last copy, after step ${step}${back}.`,
+    });
+  }
+
+  /** Keeps a copy of the model on the host; of one that is as it was exported there is one already. */
+  async #keep(changed = true) {
+    const mark = { step: this.#step, epochs: this.#epochs, at: this.#feed?.at() };
+    if (changed) await this.#player.keep();
+    this.#mark = mark;
+  }
+
+  async #predict(value, each) {
+    const { sizes } = this.#plan.predict;
+    const count = value.length / each;
+    const found = [];
+    for (let at = 0; at < count;) {
+      const left = count - at;
+      const up = sizes.find((n) => n >= left); // one that takes all, if that is no waste
+      const down = sizes.findLast((n) => n <= left);
+      const size = up !== undefined && (up <= 8 * left || down === undefined) ? up : down;
+      const take = Math.min(size, left);
+      let part = value.slice(at * each, (at + take) * each);
+      if (take < size) {
+        const filled = new Float32Array(size * each);
+        filled.set(part);
+        part = filled;
+      }
+      this.#player.run(`predict.${size}`, part);
+      found.push([take, this.#player.results(`predict.${size}`)]);
+      at += take;
+    }
+    const parts = await Promise.all(found.map(async ([take, promise]) => ({ take, y: (await promise).y })));
+    const shape = [count, ...parts[0].y.shape.slice(1)];
+    const row = sizeOf(shape.slice(1));
+    const data = new Float32Array(count * row);
+    let to = 0;
+    for (const { take, y } of parts) {
+      data.set(y.data.subarray(0, take * row), to);
+      to += take * row;
+    }
+    return { data, shape };
+  }
+
+  #evaluate(limit) {
+    const done = this.#evaluating.then(() => this.#evaluated(limit));
+    this.#evaluating = done.catch(() => {});
+    return done;
+  }
+
+  async #evaluated(limit) {
+    const { evaluate } = this.#plan;
+    const test = (await this.#takeData())?.test;
+    if (!evaluate || !test) return null;
+    const player = this.#player;
+    const sums = evaluate.metrics.map((name) => `metric:test.${name}`);
+    for (const name of sums) player.write(name, [0]);
+    const count = Math.min(limit ?? test.length, test.length);
+    const sizes = [...evaluate.sizes].sort((a, b) => b - a);
+    let at = 0;
+    for (let size; (size = sizes.find((n) => n <= count - at));) {
+      const rows = Array.from({ length: size }, (_, i) => at + i);
+      player.run(`evaluate.${size}`, test.x.take(rows), test.y.take(rows));
+      at += size;
+    }
+    if (!at) return null; // fewer than it was exported for
+    const values = await player.tensors(sums);
+    return Object.fromEntries(evaluate.metrics.map((name, i) => [name, values[i][0] / at]));
+  }
+
+  /** Tells what the network makes of the samples. */
+  async #look() {
+    if (!this.#samples || !this.#plan.predict) return;
+    const { data, shape } = await this.predict(this.#samples);
+    const row = sizeOf(shape.slice(1));
+    const rows = Array.from({ length: shape[0] }, (_, i) => Array.from(data.subarray(i * row, (i + 1) * row)));
+    this.#hear("samples", { predictions: rows });
+  }
+
+  async #takeSamples([x, y]) {
+    const file = decode(await this.#file("samples.safetensors"), "samples.safetensors");
+    if (!y) {
+      this.spec.points = file.get(x.tensor).data;
+      return;
+    }
+    const inputs = new Column(x, file, "float32");
+    const labels = y.shape.length ? null : new Column(y, file, "int32");
+    const all = Array.from({ length: inputs.length }, (_, i) => i);
+    this.#samples = inputs.take(all).slice();
+    this.spec.samples = all.map((i) => ({ data: inputs.take([i]).slice(), label: labels ? labels.take([i])[0] : -1 }));
+  }
+
+  async #file(name) {
+    return this.#player.files.read(name, this.#player.document.files[name]);
+  }
+
+  /** The data that were exported too. */
+  #takeData() {
+    this.#data ??= this.#loadData().catch((error) => {
+      this.#data = null;
+      throw error;
+    });
+    return this.#data;
+  }
+
+  async #loadData() {
+    const { data, programs, files } = this.#player.document;
+    if (!files["data.safetensors"]) return null;
+    const tensors = decode(await this.#file("data.safetensors"), "data.safetensors");
+    const part = (about, program) => {
+      if (!about || !program) return null;
+      const [x, y] = program.inputs.map(({ dtype }, i) => new Column(about[i], tensors, dtype));
+      return { x, y, length: x.length };
+    };
+    const test = programs[`evaluate.${this.#plan.evaluate?.sizes[0]}`];
+    return { train: part(data.train, programs.train), test: part(data.test, test) };
+  }
+
+  /** What gives the batches: where it was left, if it is of the same data. */
+  async #feedFor(limit, points) {
+    const key = points ? `points ${Array.from(points)}` : `data ${limit}`;
+    if (this.#feed?.key === key) return this.#feed;
+    const { size } = this.#plan.train;
+    const train = (await this.#takeData())?.train;
+    let feed;
+    if (points) {
+      if (!points.length) throw new Error("There are no points to learn from: put some.");
+      const { inputs } = this.#player.document.programs.train;
+      feed = new Feed(key, pointsAs(points, inputs), size, train?.length ?? POINTS_EPOCH * size, null);
+    } else {
+      if (!train) throw new Error("This program was exported without data to learn from.");
+      feed = new Feed(key, train, size, Math.min(limit ?? train.length, train.length), limit);
+    }
+    this.#feed = feed;
+    return feed;
+  }
+}
+
+/** What the device is called, for people. */
+function nameOf({ vendor, architecture, device, description }) {
+  return description || [vendor, architecture, device].filter(Boolean).join(" ") || "WebGPU";
+}
+
+async function fetched(url, signal) {
+  const response = await fetch(url, { signal });
+  if (!response.ok) throw new Error(`${url} can't be had: the server says ${response.status} ${response.statusText}`);
+  return new Uint8Array(await response.arrayBuffer());
+}
+
+/** How fast steps are, which says how often losses are read and the model is copied. */
+class Meter {
+  every = 1; // steps between two readings
+  speed = 0; // steps a second
+  told = false; // of a loss that is no number
+  #first;
+  #last;
+  #due = 0; // before which there is no copy
+
+  constructor(step, now) {
+    this.#first = this.#last = { step, now };
+  }
+
+  /** A reading of `step` has come. */
+  tick(step) {
+    const now = performance.now();
+    const each = (now - this.#last.now) / Math.max(1, step - this.#last.step);
+    this.every = Math.min(MOST_STEPS, Math.max(1, Math.min(2 * this.every, Math.round(READ_MS / Math.max(each, 0.01)))));
+    this.#last = { step, now };
+    this.speed = (1000 * (step - this.#first.step)) / Math.max(now - this.#first.now, 1);
+  }
+
+  /** Whether a copy is due, `steps` after the last one. */
+  copies(steps) {
+    return steps >= COPY_STEPS && performance.now() >= this.#due;
+  }
+
+  copied(ms) {
+    this.#due = performance.now() + ms / COPY_SHARE;
+  }
+}
+
+/** An array of the data, of which batches are taken. */
+class Column {
+  #data;
+  #values; // what its bytes stand for; null: themselves
+  #each;
+  #batch = null;
+  #Kind;
+
+  constructor({ tensor, shape, values }, tensors, dtype) {
+    this.#data = tensors.get(tensor).data;
+    this.#values = values ? tensors.get(values).data : null;
+    this.#each = sizeOf(shape);
+    this.length = this.#data.length / this.#each;
+    this.#Kind = dtype === "float16" ? Float32Array : ARRAYS[storageOf(dtype)];
+  }
+
+  /** Rows one after the other, in an array that the next call fills again. */
+  take(rows) {
+    const [data, values, each] = [this.#data, this.#values, this.#each];
+    const n = rows.length * each;
+    if (this.#batch?.length !== n) this.#batch = new this.#Kind(n);
+    const batch = this.#batch;
+    let to = 0;
+    for (const row of rows) {
+      const from = row * each;
+      if (values) for (let i = 0; i < each; i++) batch[to++] = values[data[from + i]];
+      else for (let i = 0; i < each; i++) batch[to++] = data[from + i];
+    }
+    return batch;
+  }
+}
+
+/** (x, y, class) triples as columns, each as the program takes it. */
+function pointsAs(points, inputs) {
+  const n = points.length / 3;
+  const targets = inputs[1].shape;
+  const each = sizeOf(targets.slice(1)); // numbers a target: its class, or one for each class
+  const x = new Float32Array(2 * n);
+  const y = new ARRAYS[storageOf(inputs[1].dtype)](n * each);
+  for (let i = 0; i < n; i++) {
+    x.set([points[3 * i], points[3 * i + 1]], 2 * i);
+    if (each === 1) y[i] = points[3 * i + 2];
+    else y[i * each + points[3 * i + 2]] = 1;
+  }
+  const tensors = new Map([["x", { data: x }], ["y", { data: y }]]);
+  return {
+    x: new Column({ tensor: "x", shape: [2] }, tensors, inputs[0].dtype),
+    y: new Column({ tensor: "y", shape: targets.slice(1) }, tensors, inputs[1].dtype),
+    length: n,
+  };
+}
+
+/** Batches in an order that is another in each epoch. The last one is filled up with the first samples. */
+class Feed {
+  batch = 0; // of this epoch, that comes next
+  #data;
+  #size;
+  #count; // of samples in an epoch
+  #epoch = 0;
+  #order = null;
+
+  constructor(key, data, size, count, limit) {
+    this.key = key;
+    this.limit = limit;
+    this.length = Math.ceil(count / size);
+    [this.#data, this.#size, this.#count] = [data, size, count];
+  }
+
+  /** The inputs of the next step. */
+  next() {
+    const order = (this.#order ??= shuffled(this.#count, this.#epoch));
+    const rows = Array.from({ length: this.#size }, (_, i) => (
+      order[(this.batch * this.#size + i) % this.#count] % this.#data.length));
+    if (++this.batch === this.length) this.go({ epoch: this.#epoch + 1, batch: 0 });
+    return [this.#data.x.take(rows), this.#data.y.take(rows)];
+  }
+
+  at() {
+    return { epoch: this.#epoch, batch: this.batch };
+  }
+
+  go({ epoch, batch } = { epoch: 0, batch: 0 }) {
+    if (epoch !== this.#epoch) this.#order = null;
+    [this.#epoch, this.batch] = [epoch, batch];
+  }
+}
+
+/** The numbers below `count` in an order that depends on `seed` alone. */
+function shuffled(count, seed) {
+  const order = Uint32Array.from({ length: count }, (_, i) => i);
+  let state = Math.imul(seed + 1, 0x9e3779b9) >>> 0;
+  for (let i = count - 1; i > 0; i--) { // mulberry32
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(state ^ (state >>> 15), state | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    const k = Math.floor((((t ^ (t >>> 14)) >>> 0) / 2 ** 32) * (i + 1));
+    [order[i], order[k]] = [order[k], order[i]];
+  }
+  return order;
+}
