@@ -69,15 +69,16 @@ pre { margin: .25em 0 0; padding: .6em .75em; overflow: auto; max-height: 22em; 
 dt { color: var(--_muted); font-size: .8125em; }
 dd { font-weight: 600; overflow-wrap: anywhere; line-height: 1.3; }
 h4 { margin: 0 0 .4em; font-size: 1em; font-weight: 600; }
-.both { display: grid; gap: 1em 1.25em; grid-template-columns: minmax(0, 1fr); }
+[part=model] { container-type: inline-size; }
+.both { display: grid; gap: 1em 1.5em; grid-template-columns: minmax(0, 1fr); }
 table { width: 100%; border-collapse: collapse; }
 th { color: var(--_muted); font-weight: 500; font-size: .875em; text-align: start; }
 th, td { padding: .3em .5em .3em 0; border-bottom: 1px solid var(--_border); }
 @container (min-width: 46rem) {
   [part=body].both-sides { grid-template-columns: minmax(0, 1.15fr) minmax(0, 1fr); }
 }
-@container (min-width: 30rem) and (max-width: 45.99rem) {
-  .both.beside { grid-template-columns: minmax(0, 1fr) minmax(0, 1fr); }
+@container (min-width: 27rem) {
+  .both.beside { grid-template-columns: minmax(0, 280px) minmax(0, 1fr); }
 }
 @container (max-width: 22rem) { .tools > button { flex: 1 1 auto; } }
 `);
@@ -487,7 +488,7 @@ export class PyFrame extends HTMLElement {
       const share = result.val_accuracy ?? null;
       const seconds = `in ${result.seconds.toFixed(1)} s`;
       this.#say(result.stopped ? `Paused ${after}. Train goes on from here.`
-        : steps ? `One more look: ${after.slice(6)} done.`
+        : steps ? `Done ${after}.`
           : `Done ${after} ${seconds}${share === null ? "." : `: ${percent(share)} of the unseen data are right.`}`);
       this.#tell("trained", result);
       return result;
@@ -497,7 +498,6 @@ export class PyFrame extends HTMLElement {
       if (this.#run === run) {
         this.#run = null;
         this.#training(false);
-        this.#look(true);
       }
     }
   }
@@ -544,8 +544,6 @@ export class PyFrame extends HTMLElement {
       if (steps > step) chart.planned = steps;
       chart.add(step, { loss, ...metrics });
     }
-    this.#number("step", short(step));
-    this.#number("loss", loss.toFixed(3));
     this.#number("speed", speed ? `${short(speed)} steps/s` : "–");
     if (this.#run && !this.#run.stopping) {
       const from = `step ${short(step)}${steps > step ? ` of ${short(steps)}` : ""}`;
@@ -557,12 +555,15 @@ export class PyFrame extends HTMLElement {
   #epoch(detail) {
     this.#history.push(detail);
     if (this.#run?.epochs > 0) this.#run.epochs--;
-    shown(this.#slots.chart)?.epoch?.(detail.step ?? this.#shown.step);
-    const { val_accuracy: unseen, accuracy, loss } = detail;
-    if (unseen !== undefined || accuracy !== undefined) this.#number("accuracy", percent(unseen ?? accuracy));
+    const { val_accuracy: unseen, val_loss, accuracy, loss, step = this.#shown.step } = detail;
+    const chart = shown(this.#slots.chart);
+    chart?.epoch?.(step);
+    if (val_loss !== undefined) chart?.add?.(step, { val_loss, val_accuracy: unseen });
+    if (unseen !== undefined) this.#number("accuracy", `${percent(unseen)} right`);
+    else if (val_loss !== undefined) this.#number("accuracy", `loss ${short(val_loss)}`);
     const row = this.#epochs.tBodies[0].insertRow();
     const cells = [detail.epoch, short(loss), accuracy === undefined ? "–" : percent(accuracy),
-      unseen === undefined ? (detail.val_loss === undefined ? "–" : short(detail.val_loss)) : percent(unseen)];
+      unseen === undefined ? short(val_loss) : percent(unseen)];
     for (const text of cells) row.insertCell().textContent = text;
     this.#epochs.closest("details").hidden = false;
   }
@@ -658,17 +659,10 @@ export class PyFrame extends HTMLElement {
   }
 
   async #write(text) {
-    this.#writing = true;
     this.#say("Writing");
-    try {
-      await this.predict(text);
-      this.#say("");
-    } catch { /* told */ } finally {
-      this.#writing = false;
-    }
+    await this.predict(text).catch(() => {}); // told
+    this.#say("");
   }
-
-  #writing = false;
 
   // --- the shadow tree -------------------------------------------------------------------------
 
@@ -739,8 +733,7 @@ export class PyFrame extends HTMLElement {
           make("div", { class: "doing" },
             slot("status", part("status", "p", { role: "status", id: "status" })),
             part("progress", "progress", { max: 1, value: 0, "aria-labelledby": "status" })),
-          part("numbers", "dl", {}, number("device-name", "Device", "not known yet"), number("step", "Step"),
-            number("loss", "Loss"), number("accuracy", "Accuracy"), number("speed-now", "Speed")),
+          part("numbers", "dl", {}, number("device-name", "Device", "not known yet"), number("speed-now", "Speed"), number("accuracy", "Unseen data")),
           slot("chart", make("pf-chart", { part: "chart" })),
           make("details", { hidden: true, part: "epochs-details" }, make("summary", {}, "Each epoch"), this.#epochs)),
         part("model", "section", { "aria-label": "The network" },
@@ -820,6 +813,8 @@ export class PyFrame extends HTMLElement {
     this.#slots.chart.hidden = !trains;
     this.#part.model.hidden = !shows;
     this.#part.body.classList.toggle("both-sides", trains && shows);
+    const chart = shown(this.#slots.chart);
+    if (chart?.localName === "pf-chart") chart.spec = { metrics: spec.metrics ?? [] };
     this.#clearRun();
   }
 
@@ -861,7 +856,7 @@ export class PyFrame extends HTMLElement {
     shown(this.#slots.chart)?.clear?.();
     this.#epochs.tBodies[0].replaceChildren();
     this.#epochs.closest("details").hidden = true;
-    for (const name of ["step", "loss", "speed", "accuracy"]) this.#number(name, "–");
+    for (const name of ["speed", "accuracy"]) this.#number(name, "–");
   }
 
   #training(on) {
@@ -873,7 +868,7 @@ export class PyFrame extends HTMLElement {
     this.#part.status.setAttribute("aria-live", on ? "off" : "polite"); // nobody can be read each step
     this.#part.progress.classList.toggle("on", on);
     if (on) this.#part.progress.removeAttribute("value");
-    else if (this.spec) this.#number("device-name", this.spec.device.name);
+    else if (this.spec) this.#settle(this.spec);
   }
 
   #say(text, fraction = null) {

@@ -60,6 +60,7 @@ async function open(app, { config, base, file, source, text: edited, files, pack
     post("end", error); // the next try starts anew
     throw error;
   });
+  if (closed.delete(app)) return null;
   const text = await program;
   const found = await Promise.all(parts);
   await loadPackages(packages, app);
