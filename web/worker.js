@@ -57,7 +57,7 @@ async function open(app, { config, base, file, source, text: edited, files, pack
   const parts = files.map(async ([path, url]) => [path, await get(url, path)]);
   for (const part of [program, ...parts]) part.catch(() => {}); // told below, in its turn
   await ready({ config, base }).catch((error) => {
-    post("end", error); // the next try starts anew
+    post("end", { message: error.message, name: error.name }); // the next try starts anew
     throw error;
   });
   if (closed.delete(app)) return null;
