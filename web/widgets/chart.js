@@ -6,24 +6,34 @@ const MOST = 1024; // points of a curve that are kept and drawn, however many st
 const LINES = 60; // epochs that are marked
 
 const css = sheet(`
-.head { display: flex; gap: .75em; align-items: start; justify-content: space-between; min-height: var(--_target); }
-[part=values] { display: flex; flex-wrap: wrap; gap: .1em 1.4em; padding-top: .25em; }
-.group { display: flex; flex-wrap: wrap; gap: .1em 1.1em; }
+.box { container-type: inline-size; }
+.head { display: grid; grid-template: "step groups log" auto / auto 1fr auto; gap: 0 1.4em; }
+.groups { grid-area: groups; display: flex; flex-wrap: wrap; gap: .1em 1.4em; padding-top: .4em; }
+.step { grid-area: step; padding-top: .4em; min-width: 5.5em; }
+.group { display: flex; flex-wrap: wrap; gap: 0 .8em; }
 .cell { display: flex; gap: .4em; align-items: baseline; white-space: nowrap; }
-dt { color: var(--_muted); font-size: .875em; }
-dd { min-width: 3.4em; font-weight: 600; }
-dt::before {
+@container (max-width: 32rem) {
+  .head { grid-template: "step log" auto "groups groups" auto / 1fr auto; }
+  .groups { padding-top: 0; }
+  .group { gap: 0 .6em; }
+  .cell { gap: .3em; }
+}
+dt { color: var(--_muted); font-size: .8125em; }
+dd { min-width: 3.3em; font-weight: 600; }
+.step dd { min-width: 0; }
+.train dt::before, .val dt::before {
   content: ""; display: inline-block; width: 1em; height: 3px; margin-inline-end: .4em; border-radius: 2px;
   vertical-align: .28em; background: var(--_accent);
 }
-.val dt::before { width: .55em; height: .55em; border-radius: 50%; vertical-align: .05em; background: var(--_class-1); }
-.step dt::before { display: none; }
-[part=log] { min-width: var(--_target); font-size: .875em; padding: .2em .7em; }
+.val dt::before {
+  width: .55em; height: .55em; border-radius: 50%; vertical-align: .05em; background: var(--_class-1);
+}
+[part=log] { grid-area: log; align-self: start; min-width: var(--_target); font-size: .875em; padding: .2em .7em; }
 [part=log][aria-pressed=true] {
   background: var(--_tint); border-color: var(--_accent); color: var(--_accent); font-weight: 600;
 }
 [part=plot] {
-  height: var(--pf-chart-height, 240px); margin-top: .25em; cursor: crosshair; touch-action: pan-y; border-radius: 4px;
+  height: var(--pf-chart-height, 260px); margin-top: .25em; cursor: crosshair; touch-action: pan-y; border-radius: 4px;
 }
 svg { width: 100%; height: 100%; overflow: visible; font-size: 12px; pointer-events: none; }
 text { fill: var(--_muted); }
@@ -50,6 +60,7 @@ class Curve {
   add(step, value) {
     if (!Number.isFinite(value)) return;
     const last = this.points.at(-1);
+    if (last && step < last.step) step = last.step; // a curve does not go back
     if (last && this.#held < this.#each) {
       this.#held++;
       last.mean += (value - last.mean) / this.#held;
@@ -125,7 +136,6 @@ export class Chart extends Part {
     keydown: (event) => this.#key(event),
     blur: () => this.#read(null),
   }, this.#svg);
-  #values = make("dl", { part: "values" });
   #cells = {};
   #button = make("button", {
     type: "button", part: "log", "aria-pressed": "false", title: "Show the loss on a logarithmic scale",
@@ -138,14 +148,15 @@ export class Chart extends Part {
   constructor() {
     super();
     for (const name of ["step", ...CURVES]) {
-      const kind = name === "step" ? "step" : name.startsWith("val_") ? "val" : "";
+      const kind = name === "step" ? "" : name.startsWith("val_") ? "val" : "train";
       this.#cells[name] = make("div", { class: `cell ${kind}` }, make("dt", {}, NAMES[name]), make("dd"));
     }
     const { step, loss, val_loss, accuracy, val_accuracy } = this.#cells;
-    for (const group of [[step], [loss, val_loss], [accuracy, val_accuracy]]) {
-      this.#values.append(make("div", { class: "group" }, ...group));
-    }
-    this.shadowRoot.append(make("div", { class: "head" }, this.#values, this.#button), this.#plot);
+    const group = (...cells) => make("dl", { class: "group" }, ...cells);
+    this.shadowRoot.append(make("div", { class: "box" },
+      make("div", { class: "head", part: "values" }, make("dl", { class: "step" }, step),
+        make("div", { class: "groups" }, group(loss, val_loss), group(accuracy, val_accuracy)), this.#button),
+      this.#plot));
     this.watch(this.#plot);
     this.clear();
   }

@@ -119,7 +119,8 @@ export class Position extends Plane {
     context.lineTo(x, height);
     context.moveTo(0, y);
     context.lineTo(width, y);
-    Object.assign(context, { strokeStyle: this.color("accent"), lineWidth: unit, globalAlpha: .55 });
+    const color = this.#pictures ? "#fff" : this.color("accent");
+    Object.assign(context, { strokeStyle: color, lineWidth: unit, globalAlpha: .5 });
     context.stroke();
     context.globalAlpha = 1;
     context.beginPath();
