@@ -818,7 +818,7 @@ class Engine {
     const player = this.#player;
     const { size, metrics } = this.#plan.train;
     const asked = []; // readings on their way, each of the steps since the one before
-    const meter = new Meter(this.#step, performance.now());
+    const meter = new Meter();
     const sums = metrics.map((name) => `metric:train.${name}`);
     let epoch = { sums: metrics.map(() => 0), samples: 0 };
     let [logs, since, looked] = [null, 0, performance.now()];
@@ -1067,17 +1067,17 @@ class Meter {
   every = 1; // steps between two readings
   speed = 0; // steps a second
   told = false; // of a loss that is no number
-  #first;
-  #last;
+  #first = null; // reading: before it, kernels were made
+  #last = null;
   #due = 0; // before which there is no copy
-
-  constructor(step, now) {
-    this.#first = this.#last = { step, now };
-  }
 
   /** A reading of `step` has come. */
   tick(step) {
     const now = performance.now();
+    if (!this.#first) {
+      this.#first = this.#last = { step, now };
+      return;
+    }
     const each = (now - this.#last.now) / Math.max(1, step - this.#last.step);
     this.every = Math.min(MOST_STEPS, Math.max(1, Math.min(2 * this.every, Math.round(READ_MS / Math.max(each, 0.01)))));
     this.#last = { step, now };
