@@ -78,6 +78,12 @@ def editor_folder() -> Path | None:
     return path.parent if path else None
 
 
+def photo_folder() -> Path | None:
+    """The classifier of photos that scripts/get_photo exports; None when it is not there."""
+    path = find("build/photo/site/program.json")
+    return path.parent if path else None
+
+
 def datasets() -> dict[str, dict[str, Path]]:
     """The files of each data set that is here, by their names beside a program and in a page."""
     found = {}
@@ -285,7 +291,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             return str(file_in(path.parent, [path.name]) or "") if path else ""
         folders = {
             "pyodide/": pyodide_folder(), "editor/": editor_folder(),
-            "examples/": ROOT / "examples", "": WEB,
+            "examples/": ROOT / "examples", "photo/": photo_folder(), "": WEB,
         }  # fmt: skip
         if route == "digits.py":
             folders = {"": ROOT / "examples"}

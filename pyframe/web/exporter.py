@@ -87,8 +87,8 @@ def export(
     """
     job = _job(program, sample, train, data, weights, batch_size, state)
     document, values = job.capture({int(n) for n in sizes}, limits)
-    files = {name: _safetensors(arrays)
-             for name, arrays in {"state.safetensors": _halved(values), **job.files}.items()}  # fmt: skip
+    tensors = {"state.safetensors": _halved(values), **job.files}
+    files = {name: _safetensors(arrays) for name, arrays in tensors.items()}
     document["files"] = {
         name: {"bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
         for name, raw in files.items()

@@ -30,6 +30,14 @@ for (const button of document.querySelectorAll(".photos button")) {
   });
 }
 
+document.querySelector("py-frame").addEventListener("error", ({ detail }) => {
+  if (!detail.message.includes("program.json")) return;
+  const hint = document.createElement("p");
+  hint.className = "notice";
+  hint.textContent = "The network is not here: its 9 MB come with scripts/get_photo, not with pyframe's repository.";
+  document.querySelector("main").prepend(hint);
+}, { once: true });
+
 const pre = document.querySelector("pre[data-source]");
 const response = await fetch(pre.dataset.source);
 pre.replaceChildren(...(response.ok ? coloured(await response.text())
