@@ -258,8 +258,13 @@ export class Part extends HTMLElement {
   #resized(entries) {
     for (const { target, devicePixelContentBoxSize: [exact] = [], contentRect } of entries) {
       if (!this.#watched.get(target)) continue;
-      const width = Math.max(1, exact?.inlineSize ?? Math.round(contentRect.width * devicePixelRatio));
-      const height = Math.max(1, exact?.blockSize ?? Math.round(contentRect.height * devicePixelRatio));
+      // What the browser says is exact, but not where it only plays another screen: then it is far off.
+      const pixels = (side, told) => {
+        const about = side * devicePixelRatio;
+        return Math.max(1, Math.abs(told - about) < 2 ? told : Math.round(about));
+      };
+      const width = pixels(contentRect.width, exact?.inlineSize);
+      const height = pixels(contentRect.height, exact?.blockSize);
       if (target.width !== width || target.height !== height) Object.assign(target, { width, height });
     }
     cancelAnimationFrame(this.#frame);

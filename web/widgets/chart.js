@@ -267,7 +267,7 @@ export class Chart extends Part {
 
   /** Lines and numbers of a vertical axis from `low` to `high`; gives where a value lies. */
   #axis(parts, [low, high], log, top, bottom, right, words) {
-    const to = log ? Math.log10 : (value) => value;
+    const to = (value) => (log ? Math.log10(Math.max(value, low)) : value);
     const y = (value) => bottom - (bottom - top) * clamp((to(value) - to(low)) / (to(high) - to(low)), 0, 1);
     const lines = [];
     const count = clamp(Math.floor((bottom - top) / 34), 2, 5);

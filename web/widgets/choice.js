@@ -12,16 +12,24 @@ const css = sheet(`
   border: solid var(--_muted); border-width: 0 2px 2px 0; rotate: 45deg; pointer-events: none; }
 select { width: 100%; justify-content: start; padding-inline-end: 2.4em; appearance: none; }
 option { background: var(--_surface); color: var(--_text); }
-[role=radiogroup] { display: flex; padding: 2px; gap: 2px; border: 1px solid var(--_border);
-  border-radius: calc(var(--_radius) * .8); background: var(--_field); }
+[role=radiogroup] {
+  display: flex; padding: 0 2px; gap: 2px; border: 1px solid var(--_border);
+  border-radius: calc(var(--_radius) * .8); background: var(--_field);
+}
 [role=radiogroup] label { flex: 1 1 auto; position: relative; cursor: pointer; }
 [role=radiogroup] input { position: absolute; inset: 0; width: 100%; height: 100%; opacity: 0; cursor: inherit; }
-[role=radiogroup] span { display: grid; place-items: center; min-height: calc(var(--_target) - 6px); padding: 0 .8em;
-  border-radius: calc(var(--_radius) * .8 - 2px); white-space: nowrap; }
-input:checked + span { background: var(--_surface); box-shadow: 0 1px 2px rgb(0 0 0 / .18), 0 0 0 1px var(--_border);
-  font-weight: 600; color: var(--_accent); }
+[role=radiogroup] span {
+  display: grid; place-items: center; min-height: calc(var(--_target) - 6px); margin: 2px 0; padding: 0 .8em;
+  border-radius: calc(var(--_radius) * .8 - 2px); white-space: nowrap;
+}
+input:checked + span {
+  background: var(--_surface); box-shadow: 0 1px 2px rgb(0 0 0 / .18), 0 0 0 1px var(--_border);
+  font-weight: 600; color: var(--_accent);
+}
 input:focus-visible + span { outline: 3px solid var(--_accent); outline-offset: 2px; }
-@media (forced-colors: active) { input:checked + span { background: Highlight; color: HighlightText; forced-color-adjust: none; } }
+@media (forced-colors: active) {
+  input:checked + span { background: Highlight; color: HighlightText; forced-color-adjust: none; }
+}
 `);
 
 /** A choice; "change" with { name, value }. */
@@ -79,9 +87,10 @@ export class Choice extends Part {
     const named = text ? { "aria-labelledby": "label" } : { "aria-label": "Choice" };
     this.#body.replaceChildren(beside
       ? make("div", { role: "radiogroup", part: "options", ...named }, ...options.map((option, i) =>
-        make("label", {}, make("input", { type: "radio", name: "choice", value: i }), make("span", {}, String(option)))))
-      : make("div", { class: "menu" }, make("select", { part: "options", ...named }, ...options.map((option, i) =>
-        make("option", { value: i }, String(option))))));
+        make("label", {}, make("input", { type: "radio", name: "choice", value: i }),
+          make("span", {}, String(option)))))
+      : make("div", { class: "menu" }, make("select", { part: "options", ...named },
+        ...options.map((option, i) => make("option", { value: i }, String(option))))));
     this.value = keep ?? (value === "" ? options[0] : value);
   }
 }

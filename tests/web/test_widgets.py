@@ -1,0 +1,803 @@
+"""The widgets: each alone in a page, by mouse, finger and keys, under a strict policy."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyframe import serve
+
+from .conftest import Tab
+
+POLICY = "default-src 'none'; script-src 'self'; style-src 'self'"
+TAGS = {
+    "pf-pad": "",
+    "pf-image": "height=32 width=32",
+    "pf-points": "classes=3",
+    "pf-position": "low=-2 high=2",
+    "pf-text": 'placeholder="Once"',
+    "pf-numbers": """sliders='[{"name": "age", "low": 0, "high": 100, "step": 1}]'""",
+    "pf-bars": 'names="cat, dog, fox"',
+    "pf-picture": "",
+    "pf-values": 'names="price" unit="€"',
+    "pf-chart": "metrics=accuracy",
+    "pf-samples": "",
+    "pf-slider": 'name=lr low=0.0001 high=0.1 value=0.01 log label="Learning rate"',
+    "pf-choice": 'name=data options="moons, circles"',
+    "pf-toggle": "name=noise value=true",
+}
+HTML = """<!doctype html><html lang=en><meta charset=utf-8><title>widgets</title>
+<meta name=viewport content="width=device-width"><meta name=color-scheme content="light dark">
+<script type=module src=widgets.js></script>
+""" + "\n".join(f"<{tag} {attributes}></{tag}>" for tag, attributes in TAGS.items())
+
+
+class Widgets(Tab):
+    """A page with one widget, or all of them, and what they told."""
+
+    def __init__(self, browser: Any, server: serve.Server, **context: Any) -> None:
+        super().__init__(browser, server)
+        if context:
+            self.context.close()
+            self.context = browser.new_context(**context)
+            self.page = self.context.new_page()
+            self.page.on("console", self._console)
+            self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.route("**/widgets-page", self._serve)
+        self.open("widgets-page")
+        self.wait("customElements.get('pf-values')")
+
+    def _serve(self, route: Any) -> None:
+        headers = {"content-security-policy": POLICY}
+        route.fulfill(body=HTML, content_type="text/html", headers=headers)
+
+    def make(self, html: str) -> Any:
+        """One widget in place of all others; its events are noted in `told`."""
+        self.page.evaluate(
+            """html => {
+                document.body.innerHTML = html;
+                self.told = [];
+                self.w = document.body.firstElementChild;
+                for (const name of ["input", "change", "points", "choose", "submit", "error"]) {
+                    w.addEventListener(name, (event) => told.push([name, event.detail ?? null]));
+                }
+                self.$ = (query) => w.shadowRoot.querySelector(query);
+                self.frame = () => new Promise((go) => requestAnimationFrame(() => setTimeout(go)));
+            }""",
+            html,
+        )
+        self.run("frame()")
+        return self.page.locator("body > :first-child")
+
+    def run(self, code: str) -> Any:
+        """What JavaScript gives; `w` is the widget and `$` finds in it."""
+        return self.page.evaluate(code)
+
+    def wait(self, code: str) -> None:
+        """Until JavaScript gives true; the policy forbids Playwright's own way."""
+        self.run(
+            f"""async () => {{
+                const start = performance.now();
+                while (!({code})) {{
+                    if (performance.now() - start > 20_000) throw new Error("stays false: " + {code!r});
+                    await new Promise((go) => setTimeout(go));
+                }}
+            }}"""
+        )
+
+    def value(self) -> Any:
+        """The widget's value as an array, or None."""
+        found = self.run("w.value && [...w.value]")
+        return None if found is None else np.array(found, np.float32)
+
+    def told(self, name: str) -> list[Any]:
+        """The details of the events of this name, the oldest first."""
+        return [detail for event, detail in self.run("told") if event == name]
+
+    def stroke(self, locator: Any, *points: tuple[float, float]) -> None:
+        """Draw with the mouse through points, where 1 is the width."""
+        box = locator.bounding_box()
+        at = [(box["x"] + x * box["width"], box["y"] + y * box["width"]) for x, y in points]
+        self.page.mouse.move(*at[0])
+        self.page.mouse.down()
+        for x, y in at[1:]:
+            self.page.mouse.move(x, y, steps=4)
+        self.page.mouse.up()
+
+
+@pytest.fixture(scope="module")
+def shared(browser: Any, server: serve.Server) -> Iterator[Widgets]:
+    page = Widgets(browser, server)
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def page(shared: Widgets) -> Widgets:
+    shared.page.mouse.move(0, 0)
+    return shared
+
+
+def as_mnist(ink: Any) -> Any:
+    """The ink of a field of 280 by 280 as MNIST's digits are made: its longer side in 20 pixels,
+    the centre of mass in the middle of 28 by 28."""
+    ys, xs = np.nonzero(ink)
+    weights = ink[ys, xs].astype(np.float64)
+    extent = max(np.ptp(xs), np.ptp(ys)) + 1
+    scale = min(20 / extent, 1)
+    columns = np.floor(14 + (xs - np.average(xs, weights=weights)) * scale).astype(int)
+    rows = np.floor(14 + (ys - np.average(ys, weights=weights)) * scale).astype(int)
+    inside = (columns >= 0) & (columns < 28) & (rows >= 0) & (rows < 28)
+    field = np.zeros((28, 28))
+    np.add.at(field, (rows[inside], columns[inside]), weights[inside] * scale**2)
+    return np.minimum(field, 255) / 255
+
+
+def test_each_stands_alone_by_its_attributes(browser: Any, server: serve.Server) -> None:
+    page = Widgets(browser, server)
+    for tag in TAGS:
+        box = page.page.locator(f"body > {tag}").bounding_box()
+        assert box["width"] > 40, tag
+        assert box["height"] > (15 if tag != "pf-samples" else -1), tag
+    assert page.run("customElements.get('pf-pad') === document.querySelector('pf-pad').constructor")
+    page.close()
+
+
+def test_a_drawn_digit_is_centred_as_mnist_has_them(page: Widgets) -> None:
+    page.make("<pf-pad></pf-pad>")
+    assert page.value() is None
+    seven = [(0.2, 0.2), (0.5, 0.2), (0.35, 0.6)]
+    page.stroke(page.page.locator("canvas"), *seven)
+    drawn = page.value().reshape(28, 28)
+    ink = page.run(
+        """() => {  // the same line without a pad
+            const context = Object.assign(document.createElement("canvas"),
+                { width: 280, height: 280 }).getContext("2d");
+            Object.assign(context, { lineWidth: 22, lineCap: "round", lineJoin: "round" });
+            context.moveTo(56, 56); context.lineTo(140, 56); context.lineTo(98, 168);
+            context.stroke();
+            const { data } = context.getImageData(0, 0, 280, 280);
+            return Array.from({ length: 280 * 280 }, (_, i) => data[4 * i + 3]);
+        }"""
+    )
+    expected = as_mnist(np.array(ink).reshape(280, 280))
+    assert np.abs(drawn - expected).mean() < 0.005
+    assert np.abs(drawn - expected).max() < 0.2  # pieces of a line join a little otherwise
+    rows, columns = np.nonzero(drawn > 0.1)
+    assert 18 <= max(np.ptp(rows), np.ptp(columns)) + 1 <= 21
+    middle = [np.average(np.arange(28), weights=drawn.sum(axis)) for axis in (0, 1)]
+    np.testing.assert_allclose(middle, 13.5, atol=0.6)
+    assert page.told("input")
+
+
+def test_a_pad_that_does_not_centre_keeps_the_place(page: Widgets) -> None:
+    page.make('<pf-pad height="20" width="40" centered="false"></pf-pad>')
+    page.stroke(page.page.locator("canvas"), (0.1, 0.1), (0.4, 0.1))
+    drawn = page.value().reshape(20, 40)
+    assert drawn[4, 8] > 0.7
+    assert drawn[10:].max() == 0
+    assert drawn[:, 20:].max() == 0
+
+
+def test_a_pad_is_drawn_on_by_keys(page: Widgets) -> None:
+    page.make("<pf-pad></pf-pad>")
+    page.page.locator("canvas").focus()
+    keys = page.page.keyboard
+    for key in ("Space", *["ArrowDown"] * 12, "Space", *["ArrowRight"] * 5):
+        keys.press(key)
+    drawn = page.value().reshape(28, 28)
+    rows, columns = np.nonzero(drawn > 0.3)
+    assert np.ptp(rows) > 2 * np.ptp(columns)  # a line from above to below; then the pen was up
+    assert len(page.told("input")) == 13
+    keys.press("Backspace")
+    assert page.value() is None
+    assert page.run("$('[part=clear]').disabled")
+
+
+def test_a_pad_takes_a_picture_and_gives_it_back(page: Widgets) -> None:
+    page.make("<pf-pad></pf-pad>")
+    page.run("w.value = Array.from({ length: 784 }, (_, i) => (i % 28) / 27)")
+    picture = page.value()
+    np.testing.assert_array_equal(picture, np.tile(np.arange(28, dtype=np.float32) / 27, 28))
+    page.stroke(page.page.locator("canvas"), (0.1, 0.2), (0.1, 0.8))
+    assert not np.array_equal(page.value(), picture)
+    page.page.locator("[part=undo]").click()
+    np.testing.assert_array_equal(page.value(), picture)
+    page.page.locator("[part=clear]").click()
+    assert page.value() is None
+    with pytest.raises(Exception, match="expected 784 values, got 3"):
+        page.run("w.value = [1, 2, 3]")
+
+
+def png(page: Widgets, code: str, width: int, height: int, kind: str = "png") -> bytes:
+    """A picture that `code` draws with `c`, a canvas's context."""
+    data = page.run(
+        f"""() => {{
+            const canvas = Object.assign(document.createElement("canvas"),
+                {{ width: {width}, height: {height} }});
+            const c = canvas.getContext("2d");
+            {code};
+            return canvas.toDataURL("image/{kind}", 1).split(",")[1];
+        }}"""
+    )
+    return base64.b64decode(data)
+
+
+def choose(page: Widgets, name: str, kind: str, content: bytes, events: int = 1) -> None:
+    """Choose a file as a visitor does, until the widget has told of it."""
+    files = [{"name": name, "mimeType": kind, "buffer": content}]
+    page.page.locator("input[type=file]").set_input_files(files)
+    page.wait(f"told.filter(([name]) => name === 'input' || name === 'error').length >= {events}")
+
+
+def test_a_photo_s_middle_is_taken(page: Widgets) -> None:
+    page.make('<pf-image height="8" width="8"></pf-image>')
+    fill = "c.fillStyle = '#f00'; c.fillRect(0, 0, 400, 100); c.fillStyle = '#0f0'; "
+    fill += "c.fillRect(150, 0, 50, 100); c.fillStyle = '#00f'; c.fillRect(200, 0, 50, 100)"
+    choose(page, "wide.png", "image/png", png(page, fill, 400, 100))
+    red, green, blue = page.value().reshape(3, 8, 8)
+    assert red.max() < 0.02
+    np.testing.assert_allclose(green[:, :3], 1, atol=0.02)
+    np.testing.assert_allclose(blue[:, 5:], 1, atol=0.02)
+    np.testing.assert_allclose(blue[:, :3], 0, atol=0.02)
+    assert page.run("$('[part=name]').textContent") == "wide.png, 400 × 100"
+    page.page.locator("[part=clear]").click()
+    assert page.value() is None
+
+
+def test_a_photo_is_made_smaller_with_all_its_pixels(page: Widgets) -> None:
+    page.make('<pf-image height="4" width="4" channels="1"></pf-image>')
+    stripes = "c.fillStyle = '#fff'; c.fillRect(0, 0, 512, 512); c.fillStyle = '#000'; "
+    stripes += "for (let x = 0; x < 512; x += 2) c.fillRect(x, 0, 1, 512)"
+    choose(page, "stripes.png", "image/png", png(page, stripes, 512, 512))
+    np.testing.assert_allclose(page.value(), 0.5, atol=0.03)
+
+
+def test_a_photo_stands_as_the_camera_was_held(page: Widgets) -> None:
+    page.make('<pf-image height="8" width="8" channels="1"></pf-image>')
+    fill = "c.fillStyle = '#fff'; c.fillRect(0, 0, 64, 64); c.fillStyle = '#000'; "
+    jpeg = png(page, fill + "c.fillRect(0, 0, 32, 64)", 64, 64, "jpeg")  # the left half is black
+    tiff = b"MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"  # turn it right
+    exif = b"\xff\xe1" + (8 + len(tiff)).to_bytes(2, "big") + b"Exif\0\0" + tiff
+    choose(page, "turned.jpg", "image/jpeg", jpeg[:2] + exif + jpeg[2:])
+    grey = page.value().reshape(8, 8)
+    np.testing.assert_allclose(grey[:3], 0, atol=0.05)  # the upper half
+    np.testing.assert_allclose(grey[5:], 1, atol=0.05)
+
+
+def test_what_is_no_picture_is_refused(page: Widgets) -> None:
+    page.make('<pf-image height="8" width="8" most="0.001"></pf-image>')
+    choose(page, "notes.txt", "text/plain", b"hello")
+    choose(page, "big.png", "image/png", bytes(2000), events=2)
+    bad, big = (detail["message"] for detail in page.told("error"))
+    assert bad.startswith("notes.txt can't be read as a picture: expected a PNG")
+    assert big.startswith("big.png has")
+    assert "at most 0.001 MB" in big
+    assert page.page.locator("[role=alert]").inner_text() == big
+    assert page.value() is None
+    assert not page.told("input")
+
+
+def test_a_picture_is_dropped_and_pasted(page: Widgets) -> None:
+    page.make('<pf-image height="4" width="4" channels="1"></pf-image>')
+    page.run(
+        """async () => {
+            const canvas = Object.assign(document.createElement("canvas"), { width: 9, height: 9 });
+            const file = new File([await new Promise((go) => canvas.toBlob(go))], "a.png",
+                { type: "image/png" });
+            self.files = new DataTransfer();
+            files.items.add(file);
+            $("[part=drop]").dispatchEvent(new DragEvent("drop", { dataTransfer: files,
+                bubbles: true, cancelable: true, composed: true }));
+        }"""
+    )
+    page.wait("told.length === 1")
+    np.testing.assert_allclose(page.value(), 1)  # what is transparent lies on white
+    page.run("w.clear(); told.length = 0")
+    page.run(
+        """$("input").dispatchEvent(new ClipboardEvent("paste", { clipboardData: files,
+            bubbles: true, cancelable: true, composed: true }))"""
+    )
+    page.wait("told.length === 1")
+    assert len(page.value()) == 16
+
+
+def test_points_are_put_by_mouse(page: Widgets) -> None:
+    page.make('<pf-points classes="3" low="-2" high="2"></pf-points>')
+    plane = page.page.locator("[part=plane]")
+    page.stroke(plane, (0.25, 0.25))
+    page.page.locator("input[type=radio]").nth(2).check(force=True)
+    page.stroke(plane, (0.5, 0.75))
+    points = np.array(page.run("[...w.points]")).reshape(-1, 3)
+    np.testing.assert_allclose(points, [[-1, 1, 0], [0, -1, 2]], atol=0.03)  # y upwards
+    assert len(page.told("points")) == 2
+    page.stroke(plane, (0.1, 0.9), (0.9, 0.9))  # a row of them, undone at once
+    row = np.array(page.run("[...w.points]")).reshape(-1, 3)[2:]
+    assert len(row) >= 5
+    assert set(row[:, 2]) == {2}
+    page.page.locator("[part=undo]").click()
+    assert len(page.run("[...w.points]")) == 6
+    page.page.locator("[part=clear]").click()
+    assert len(page.run("[...w.points]")) == 0
+    assert page.run("$('[part=undo]').disabled")
+
+
+def test_points_are_put_by_keys(page: Widgets) -> None:
+    page.make("<pf-points></pf-points>")
+    page.page.locator("[part=plane]").focus()
+    keys = page.page.keyboard
+    for key in ("ArrowRight", "ArrowRight", "Enter", "2", "ArrowUp", "Shift+ArrowUp", "Space"):
+        keys.press(key)
+    points = np.array(page.run("[...w.points]")).reshape(-1, 3)
+    np.testing.assert_allclose(points, [[0.1, 0, 0], [0.1, 0.055, 1]], atol=1e-6)
+    np.testing.assert_allclose(page.value(), [0.1, 0.055], atol=1e-6)
+    page.wait("$('[role=status]').textContent.includes('2 points')")
+    keys.press("Backspace")
+    assert len(page.run("[...w.points]")) == 3
+    keys.press("Delete")
+    assert len(page.run("[...w.points]")) == 0
+
+
+def test_a_surface_lies_beneath_the_points(page: Widgets) -> None:
+    page.make("<pf-points></pf-points>")
+    grid = np.array(page.run("[...w.grid(3)]")).reshape(3, 3, 2)
+    np.testing.assert_array_equal(grid[0], [[-1, 1], [0, 1], [1, 1]])
+    np.testing.assert_array_equal(grid[2, 0], [-1, -1])
+    colors = page.run(
+        """async () => {  // the left is the first class's, the right the second's
+            const size = 10, grid = w.grid(size), data = new Float32Array(2 * size * size);
+            for (let i = 0; i < size * size; i++) {
+                data[2 * i + 1] = 1 / (1 + Math.exp(-9 * grid[2 * i]));
+                data[2 * i] = 1 - data[2 * i + 1];
+            }
+            w.surface({ data, shape: [size * size, 2] }, size);
+            await frame();
+            const canvas = $("canvas"), { width, height } = canvas;
+            const at = (x, y) => [...canvas.getContext("2d")
+                .getImageData(Math.floor(x * width), Math.floor(y * height), 1, 1).data];
+            return [at(.1, .3), at(.9, .7), at(.5, .5)];
+        }"""
+    )
+    left, right, border = np.array(colors)[:, :3]
+    assert left[2] > left[0] + 40  # blue
+    assert right[0] > right[2] + 40  # orange
+    assert border.min() > 240  # the line between them
+    with pytest.raises(Exception, match="expected 16 places, got 3"):
+        page.run("w.surface({ data: [1, 0, 0], shape: [3, 1] }, 4)")
+
+
+def test_points_that_are_set_tell_nobody(page: Widgets) -> None:
+    page.make("<pf-points></pf-points>")
+    page.run("w.data = [0, 0, 1, .5, .5, 0]; w.points = new Float32Array([.25, 1, 1])")
+    assert page.run("[...w.points]") == [0.25, 1, 1]
+    assert page.run("w.data.length") == 6
+    assert page.told("points") == []
+    page.run("w.clear()")
+    assert len(page.told("points")) == 1
+    assert page.run("w.data.length") == 6
+
+
+def test_a_position_follows_mouse_and_keys(page: Widgets) -> None:
+    page.make("<pf-position></pf-position>")
+    np.testing.assert_array_equal(page.value(), [0, 0])
+    plane = page.page.locator("[part=plane]")
+    box = plane.bounding_box()
+    page.page.mouse.move(box["x"] + box["width"] / 4, box["y"] + box["height"] / 4)
+    np.testing.assert_allclose(page.value(), [-1.5, 1.5], atol=0.05)
+    assert page.told("input")
+    plane.focus()
+    for key in ("Home", "ArrowLeft", "ArrowDown", "ArrowDown"):
+        page.page.keyboard.press(key)
+    np.testing.assert_allclose(page.value(), [-0.15, -0.3], atol=1e-6)
+    assert plane.get_attribute("aria-valuetext") == "−0.15, −0.3"
+    page.run("w.surface({ data: new Float32Array(4 * 9).fill(1), shape: [4, 1, 3, 3] }, 2)")
+    page.run("frame()")
+    lit = page.run("$('canvas').getContext('2d').getImageData(9, 9, 1, 1).data[0]")
+    assert lit == 255
+
+
+def test_a_prompt_is_written_and_sent(page: Widgets) -> None:
+    page.make('<pf-text placeholder="Once" most="20"></pf-text>')
+    area = page.page.locator("textarea")
+    area.press_sequentially("To be or not to be, that")
+    assert page.run("w.value") == "To be or not to be, "
+    assert page.run("$('#left').textContent") == "0 characters left"
+    assert len(page.told("input")) == 20
+    area.press("Control+Enter")
+    page.page.locator("[part=submit]").click()
+    assert page.told("submit") == [{"value": "To be or not to be, "}] * 2
+    page.run("w.clear()")
+    assert page.run("w.value") == ""
+
+
+def test_written_text_streams(page: Widgets) -> None:
+    page.make('<pf-text mode="output"></pf-text>')
+    for text in ("To b", "To be, <b>or</b>"):
+        page.run(f"w.show({text!r}, false, 'To ')")
+        page.run("frame()")
+    assert page.run("$('output').textContent") == "To be, <b>or</b>"
+    assert page.run("$('.given').textContent") == "To "
+    assert page.run("$('output').ariaBusy") == "true"
+    page.run("w.show('To be, or not')")
+    page.wait("$('[role=status]').textContent.endsWith('To be, or not')")
+    assert page.run("$('output').ariaBusy") == "false"
+
+
+def test_numbers_are_sliders(page: Widgets) -> None:
+    page.make(
+        """<pf-numbers><pf-slider name=age low=0 high=100 step=1></pf-slider>
+        <pf-slider name=size low=1 high=100 value=10 log></pf-slider></pf-numbers>"""
+    )
+    np.testing.assert_array_equal(page.value(), [50, 10])
+    page.page.locator("input").first.press("ArrowRight")
+    np.testing.assert_array_equal(page.value(), [51, 10])
+    assert page.told("input") == [None]
+    page.run("w.clear()")
+    np.testing.assert_array_equal(page.value(), [50, 10])
+    page.run("w.spec = { sliders: [{ name: 'x', low: -1, high: 1, value: .25 }] }")
+    np.testing.assert_array_equal(page.value(), [0.25])
+    page.page.locator("input:visible").press("End")
+    np.testing.assert_array_equal(page.value(), [1])
+
+
+def test_bars_are_meters(page: Widgets) -> None:
+    page.make('<pf-bars names="cat, dog, fox"></pf-bars>')
+    meters = page.page.locator("[role=meter]")
+    assert meters.count() == 3
+    assert meters.first.get_attribute("aria-valuetext") == "not known yet"
+    page.run("w.show({ data: Float32Array.of(.1, .7, .2), shape: [1, 3] })")
+    page.run("frame()")
+    shown = [meter.get_attribute("aria-valuetext") for meter in meters.all()]
+    assert shown == ["10 %", "70 %", "20 %"]
+    assert page.run("$('[part~=best]').ariaLabel") == "dog"
+    page.wait("$('[role=status]').textContent === 'dog, 70 %'")
+    page.run("w.setAttribute('top', 2)")
+    page.run("frame()")
+    assert [m.get_attribute("aria-label") for m in meters.all()] == ["dog", "fox"]
+    page.run("w.clear()")
+    page.run("frame()")
+    assert page.page.locator("[part~=best]").count() == 0
+
+
+def test_a_picture_is_shown_sharply(page: Widgets) -> None:
+    page.make('<pf-picture height="2" width="2" channels="3"></pf-picture>')
+    data = "1,0,0,0, 0,1,0,0, 0,0,1,.5"
+    page.run(f"w.show({{ data: Float32Array.of({data}), shape: [1, 3, 2, 2] }})")
+    page.run("frame()")
+    pixels = page.run("[...$('canvas').getContext('2d').getImageData(0, 0, 2, 2).data]")
+    expected = [[255, 0, 0], [0, 255, 0], [0, 0, 255], [0, 0, 128]]
+    np.testing.assert_allclose(np.array(pixels).reshape(4, 4)[:, :3], expected, atol=1)
+    assert page.run("getComputedStyle($('canvas')).imageRendering") == "pixelated"
+
+
+def test_values_have_names_and_units(page: Widgets) -> None:
+    page.make('<pf-values names="price, area" unit="€"></pf-values>')
+    page.run("w.show({ data: Float32Array.of(1234567, -.031250), shape: [1, 2] })")
+    page.run("frame()")
+    shown = page.page.locator("dl").inner_text().split("\n")
+    assert shown == ["price", "1,234,567 €", "area", "−0.0313 €"]
+
+
+def test_the_chart_keeps_few_points_of_many(page: Widgets) -> None:
+    page.make("<pf-chart></pf-chart>")
+    drawn = page.run(
+        """async () => {
+            let drawn = 0;
+            new MutationObserver(() => drawn++).observe($("svg"), { childList: true });
+            w.planned = 100000;
+            for (let step = 1; step <= 100000; step++) {
+                w.add(step, { loss: 100 / step + (step === 50000 ? 7 : 0) });
+                if (step % 100 === 0) w.epoch(step, { val_loss: 1 / step, val_accuracy: .5 });
+            }
+            await frame();
+            await frame();
+            return drawn;
+        }"""
+    )
+    assert drawn == 1  # one frame, one drawing
+    vertices = page.run("$('.raw').getAttribute('d').match(/[ML]/g).length")
+    assert 500 <= vertices <= 2048
+    assert page.run("w.shadowRoot.querySelectorAll('svg *').length") < 400
+    plot = page.page.locator("[part=plot]")
+    assert plot.get_attribute("aria-valuenow") == "100000"
+    assert plot.get_attribute("aria-valuetext").startswith("step 100,000, loss 0.001")
+    peak = page.run("Math.max(...$('.raw').getAttribute('d').match(/[\\d.]+ [\\d.]+/g)"
+                    ".map((at) => at.split(' ').map(Number))"
+                    ".filter(([x]) => x > 560).map(([, y]) => -y))")  # fmt: skip
+    calm = page.run("-Number($('.smooth').getAttribute('d').match(/[\\d.]+$/)[0])")
+    assert peak > calm + 5  # a single high loss is still seen
+
+
+def test_the_chart_is_read_by_keys_and_mouse(page: Widgets) -> None:
+    page.make("<pf-chart></pf-chart>")
+    page.run(
+        "for (let step = 1; step <= 10; step++) w.add(step, { loss: step, accuracy: step / 20 })"
+    )
+    page.run("w.epoch(10, { val_loss: 3, val_accuracy: .25, loss: 99 })")
+    plot = page.page.locator("[part=plot]")
+    plot.focus()
+    for key in ("Home", "ArrowRight"):
+        page.page.keyboard.press(key)
+        page.run("frame()")
+    text = plot.get_attribute("aria-valuetext")
+    assert text.startswith("step 2, loss")
+    assert "accuracy 10.0 %, validation accuracy 25.0 %" in text
+    page.page.keyboard.press("Escape")
+    box = plot.bounding_box()
+    page.page.mouse.move(box["x"] + box["width"] - 11, box["y"] + 50)
+    page.run("frame()")
+    assert plot.get_attribute("aria-valuetext").startswith("step 10, ")
+    assert page.run("$('.cursor') !== null")
+    page.page.mouse.move(0, 0)
+    page.run("frame()")
+    assert page.run("$('.cursor') === null")
+    label = "[...w.shadowRoot.querySelectorAll('svg text')].map((text) => text.textContent)"
+    assert "10" in page.run(label)
+    page.page.locator("[part=log]").click()
+    page.run("frame()")
+    assert page.run("$('[part=log]').ariaPressed") == "true"
+    assert {"1", "2", "5", "10"} <= set(page.run(label))
+    page.run("w.clear()")
+    page.run("frame()")
+    assert page.run("$('.raw').getAttribute('d')") == ""
+
+
+def test_the_chart_survives_losses_that_are_no_numbers(page: Widgets) -> None:
+    page.make("<pf-chart log></pf-chart>")
+    page.run("[NaN, Infinity, 0, -1, 2].forEach((loss, step) => w.add(step, { loss }))")
+    page.run("frame()")
+    assert "NaN" not in page.run("$('svg').outerHTML")
+    page.run("w.clear(); w.add(1, { loss: NaN })")
+    page.run("frame()")
+    assert "NaN" not in page.run("$('svg').outerHTML")
+
+
+def test_samples_say_what_the_network_sees(page: Widgets) -> None:
+    page.make('<pf-samples height="4" width="4" names="cat, dog"></pf-samples>')
+    page.run("w.samples = [0, 1, null].map((label) => ({ data: Array(16).fill(.5), label }))")
+    page.run("w.show([[.9, .1], [.8, .2], [0, 1]])")
+    buttons = page.page.locator("button")
+    assert [b.inner_text().strip() for b in buttons.all()] == ["cat ✓", "cat ✗", "dog"]
+    assert (
+        buttons.nth(1).get_attribute("aria-label") == "Sample 2, dog: the network says cat, wrong"
+    )
+    assert [b.get_attribute("tabindex") for b in buttons.all()] == ["0", "-1", "-1"]
+    buttons.first.focus()
+    page.page.keyboard.press("ArrowRight")
+    page.page.keyboard.press("Enter")
+    assert page.told("choose") == [{"index": 1, "data": [0.5] * 16, "label": 1}]
+    page.run("w.show({ data: Float32Array.of(0, 1, 0, 1, 1, 0), shape: [3, 2] })")
+    assert [b.inner_text().strip() for b in buttons.all()] == ["dog ✗", "dog ✓", "cat"]
+
+
+def test_a_slider_has_a_log_scale(page: Widgets) -> None:
+    page.make('<pf-slider name="lr" low="0.001" high="10" value="0.0123" log></pf-slider>')
+    assert page.run("w.value") == 0.0123  # as it was given, though no position is there
+    slider = page.page.locator("input")
+    slider.press("ArrowRight")
+    value = page.run("w.value")
+    assert 0.0123 < value < 0.0145
+    assert page.told("change") == [{"name": "lr", "value": value}]
+    assert float(slider.get_attribute("aria-valuetext")) == value
+    slider.press("Home")
+    assert page.run("w.value") == 0.001
+    slider.press("End")
+    assert page.run("w.value") == 10
+    page.run("w.value = 100")
+    assert page.run("w.value") == 10
+    page.run("w.spec = { name: 'n', low: 1, high: 5, value: 2, step: 2, label: 'Layers' }")
+    assert page.run("w.value") == 2
+    slider.press("ArrowRight")
+    assert page.run("w.value") in (3, 5)
+    assert page.run("w.name") == "n"
+
+
+def test_choices_are_words_or_a_menu(page: Widgets) -> None:
+    page.make('<pf-choice name="kind" options="moons, circles"></pf-choice>')
+    assert page.run("w.value") == "moons"
+    page.page.locator("input").first.press("ArrowRight")
+    assert page.told("change") == [{"name": "kind", "value": "circles"}]
+    page.run("w.spec = { name: 'width', options: [4, 8, 16, 32, 64], value: 16 }")
+    assert page.run("w.value") == 16
+    page.page.locator("select").select_option("32")
+    assert page.told("change")[-1] == {"name": "width", "value": 32}
+    page.run("w.value = 4")
+    assert page.page.locator("select").input_value() == "0"
+    page.run("w.spec = { name: 'width', options: [4, 8], value: 9 }")
+    assert page.told("error")[-1]["message"] == "<pf-choice>: expected one of 4, 8, got 9"
+
+
+def test_a_toggle_is_a_switch(page: Widgets) -> None:
+    page.make('<pf-toggle name="noise" label="With noise"></pf-toggle>')
+    assert page.run("w.value") is False
+    page.page.get_by_role("switch", name="With noise").press("Space")
+    assert page.run("w.value") is True
+    assert page.told("change") == [{"name": "noise", "value": True}]
+
+
+@pytest.mark.parametrize(("html", "message"), [
+    ("<pf-pad height=zero></pf-pad>", '<pf-pad height="zero">: expected a number'),
+    ("<pf-pad height=0></pf-pad>", "<pf-pad>: expected a height and width from 1 to 512"),
+    ("<pf-pad centered=maybe></pf-pad>", "expected true or false"),
+    ("<pf-image channels=4></pf-image>", "expected 1 or 3 channels, got 4"),
+    ("<pf-points classes=1></pf-points>", "expected 2 to 10 classes, got 1"),
+    ("<pf-points low=1 high=1></pf-points>", "expected low < high, got 1 and 1"),
+    ("<pf-slider low=0 high=1 log></pf-slider>", "0 < low for log"),
+    ("<pf-slider low=0 high=1 value=2></pf-slider>", "expected a value from 0 to 1, got 2"),
+    ("<pf-choice></pf-choice>", "expected at least one of options"),
+    ("<pf-bars top=-1></pf-bars>", "expected a top from 0"),
+    ("<pf-numbers sliders='[1'></pf-numbers>", "expected a list"),
+    ("<pf-text mode=both></pf-text>", 'expected a mode "input" or "output", got "both"'),
+])  # fmt: skip
+def test_a_bad_attribute_is_told(page: Widgets, html: str, message: str) -> None:
+    widget = page.make(html)
+    shown = widget.locator("[role=alert]").inner_text()
+    assert message in shown
+    page.run("w.remove(); w.setAttribute('label', 'again'); document.body.append(w)")
+    assert page.told("error") == [{"message": shown}]
+
+
+def test_what_was_set_before_the_definition_counts(page: Widgets) -> None:
+    page.make("<p></p>")
+    value = page.run(
+        """async () => {
+            const { Pad } = await import("./widgets.js");
+            const old = document.createElement("pf-late");
+            Object.assign(old, { spec: { height: 2, width: 2 }, value: [1, 0, 0, 1] });
+            document.body.append(old);
+            customElements.define("pf-late", class extends Pad {});
+            return [...old.value];
+        }"""
+    )
+    assert value == [1, 0, 0, 1]
+
+
+def test_values_last_when_a_widget_moves(page: Widgets) -> None:
+    page.make("<pf-pad></pf-pad>")
+    page.stroke(page.page.locator("canvas"), (0.3, 0.2), (0.3, 0.8))
+    before = page.value()
+    page.run(
+        "document.body.append(document.createElement('div')); document.body.lastChild.append(w)"
+    )
+    page.run("frame()")
+    np.testing.assert_array_equal(page.value(), before)
+    inked = page.run("$('canvas').getContext('2d').getImageData(0, 0, 280, 280).data.some(Boolean)")
+    assert inked
+    page.run("w.spec = { height: 28, width: 28, label: 'Another name' }")
+    np.testing.assert_array_equal(page.value(), before)
+
+
+def test_all_have_names(browser: Any, server: serve.Server) -> None:
+    page = Widgets(browser, server)
+    tree = page.page.locator("body").aria_snapshot()
+    for line in (
+        'application "Drawing pad"',
+        'button "Picture: choose a file, drop it here, or paste it"',
+        'application "Plane of points"',
+        'radiogroup "Class of the next point"',
+        'slider "Place in the plane"',
+        'textbox "Text"',
+        'slider "age"',
+        'meter "cat"',
+        'img "Picture of 28 by 28 pixels"',
+        'slider "Loss by step: the arrow keys read it"',
+        'slider "Learning rate"',
+        'radiogroup "data"',
+        'switch "noise" [checked]',
+    ):
+        assert line in tree
+    unnamed = page.run(
+        """[...document.body.children].flatMap((widget) => !widget.shadowRoot ? [] :
+            [...widget.shadowRoot.querySelectorAll("button, input, select, textarea, [tabindex]")]
+            .filter((part) => part.checkVisibility() && !part.ariaLabel && !part.textContent.trim()
+                && !part.labels?.[0]?.textContent.trim()).map((part) => part.outerHTML))"""
+    )
+    assert unnamed == []
+    page.close()
+
+
+def test_a_phone_has_room_and_large_targets(browser: Any, server: serve.Server) -> None:
+    phone = Widgets(browser, server, viewport={"width": 360, "height": 740}, has_touch=True,
+                    is_mobile=True, device_scale_factor=3)  # fmt: skip
+    phone.run(
+        "document.querySelector('pf-samples').samples = [{ data: Array(784).fill(0), label: 1 }]"
+    )
+    assert phone.run("document.documentElement.scrollWidth") == 360
+    small = phone.run(
+        """[...document.body.children].flatMap((widget) => !widget.shadowRoot ? [] :
+            [...widget.shadowRoot.querySelectorAll("button, select, label:has(input), [type=range]")]
+            .filter((part) => part.checkVisibility() && part.getBoundingClientRect().height < 40)
+            .map((part) => part.outerHTML))"""
+    )
+    assert small == []
+    sharp = phone.run(
+        """(({ width, clientWidth }) => width / clientWidth)
+            (document.querySelector("pf-pad").shadowRoot.querySelector("canvas"))"""
+    )
+    assert abs(sharp - 3) < 0.02
+
+    phone.make("<pf-pad></pf-pad>")
+    box = phone.page.locator("canvas").bounding_box()
+    touch = phone.context.new_cdp_session(phone.page)
+    for kind, x, y in [("touchStart", 80, 60), ("touchMove", 80, 120), ("touchMove", 80, 200),
+                       ("touchEnd", 0, 0)]:  # fmt: skip
+        points = [] if kind == "touchEnd" else [{"x": box["x"] + x, "y": box["y"] + y}]
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    drawn = phone.value().reshape(28, 28)
+    rows, columns = np.nonzero(drawn > 0.3)
+    assert np.ptp(rows) > 3 * np.ptp(columns)
+
+    phone.make("<pf-points></pf-points>")
+    phone.page.locator("[part=plane]").tap()
+    points = phone.run("[...w.points]")
+    np.testing.assert_allclose(points, [0, 0, 0], atol=0.02)
+    phone.close()
+
+
+INK = """async () => {
+    await frame();
+    const canvas = $("canvas"), { data } = canvas.getContext("2d")
+        .getImageData(0, 0, canvas.width, canvas.height);
+    let [most, red] = [0, 0];
+    for (let i = 0; i < data.length; i += 4) {
+        if (data[i + 3] > most) [most, red] = [data[i + 3], data[i]];
+    }
+    return red;
+}"""
+
+
+def test_light_and_dark_follow_the_page(page: Widgets) -> None:
+    page.make("<pf-pad></pf-pad>")
+    page.stroke(page.page.locator("canvas"), (0.3, 0.2), (0.3, 0.8))
+    assert page.run(INK) < 60
+    page.run("document.body.style.colorScheme = 'dark'")
+    page.wait(f"await ({INK})() > 200")  # no event tells of it
+    page.run("document.body.style.colorScheme = ''")
+    page.wait(f"await ({INK})() < 60")
+    page.page.emulate_media(color_scheme="dark")
+    page.wait(f"await ({INK})() > 200")
+    page.run("document.body.style.setProperty('--pf-text', 'rgb(9, 90, 9)')")
+    page.wait(f"await ({INK})() === 9")
+    page.run("document.body.removeAttribute('style')")
+    page.page.emulate_media(color_scheme="light")
+
+
+def test_motion_and_colours_are_as_the_visitor_wants_them(page: Widgets) -> None:
+    page.make("<pf-bars names='a, b'></pf-bars>")
+    moves = "getComputedStyle($('[part=fill]')).transitionDuration"
+    assert page.run(moves) == "0.12s"
+    page.page.emulate_media(reduced_motion="reduce")
+    assert page.run(moves) == "0s"
+    page.page.emulate_media(reduced_motion="no-preference", forced_colors="active")
+    page.run("w.show({ data: Float32Array.of(.2, .8), shape: [1, 2] })")
+    page.run("frame()")
+    fill = "getComputedStyle($('[part~=best] [part=fill]')).backgroundColor"
+    page.wait(f"{fill} !== 'rgb(67, 80, 207)'")
+    page.page.emulate_media(forced_colors="none")
+
+
+def test_widgets_that_are_removed_leave_nothing(page: Widgets) -> None:
+    page.make("<p></p>")
+    left = page.run(
+        """async () => {
+            const gone = [];
+            for (let i = 0; i < 50; i++) {
+                const widget = document.createElement(i % 2 ? "pf-points" : "pf-chart");
+                document.body.append(widget);
+                gone.push(new WeakRef(widget));
+                widget.remove();
+            }
+            self.gone = gone;
+            return await new Promise((go) => setTimeout(() => go(gone.length)));
+        }"""
+    )
+    assert left == 50
+    session = page.context.new_cdp_session(page.page)
+    session.send("HeapProfiler.collectGarbage")
+    page.run("frame()")
+    session.send("HeapProfiler.collectGarbage")
+    assert page.run("gone.filter((widget) => widget.deref()).length") <= 1
