@@ -96,7 +96,8 @@ async function tell(app, call, args) {
 
 /** What a URL gives, as bytes; an error tells a visitor what is missing. */
 async function get(url, name) {
-  const response = await fetch(url).catch(() => {
+  const response = await fetch(url).catch((error) => {
+    if (error.name === "IntegrityError") throw error;
     throw new Error(`${name} can't be had from ${url}: the server can't be reached, is another site's that does ` +
       "not let this one read it (CORS), or the page's Content-Security-Policy forbids it (connect-src).");
   });

@@ -29,6 +29,7 @@ from urllib.parse import quote
 from pyframe import serve
 from pyframe.web.source import Program, ProgramError
 
+OTHER_PAGES = ("app.js", "demos/", "editor.js", "program.js")  # what only those need of web/
 PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -93,9 +94,12 @@ def _write(site: Path, program: Program, pyodide: Path | None, cdn: bool) -> str
     missing = [name for name in program.datasets if name not in known]
     if missing:
         raise ProgramError(f"the data set {missing[0]} is not here; it comes with the repository")
-    files = {path.relative_to(serve.WEB).as_posix(): path.read_bytes()
-             for path in serve.WEB.rglob("*") if path.suffix in (".js", ".css", ".svg")
-             and "demos" not in path.relative_to(serve.WEB).parts}  # fmt: skip
+    files = {
+        name: path.read_bytes()
+        for path in sorted(serve.WEB.rglob("*"))
+        if path.suffix in (".js", ".css", ".svg")
+        and not (name := path.relative_to(serve.WEB).as_posix()).startswith(OTHER_PAGES)
+    }
     files["pyframe.zip"], files["pyframe-late.zip"] = package()
     datasets = {name: known[name] for name in program.datasets}
     for name, path in {k: v for each in datasets.values() for k, v in each.items()}.items():
@@ -146,7 +150,7 @@ def _write(site: Path, program: Program, pyodide: Path | None, cdn: bool) -> str
 def _title(path: Path) -> str:
     """The first line of a program's docstring, or its name."""
     text = ast.get_docstring(ast.parse(path.read_bytes()))
-    return text.split("\n")[0] if text else path.name
+    return text.split("\n")[0].removesuffix(".") if text else path.name
 
 
 def _put(folder: Path, files: Mapping[str, bytes]) -> None:
