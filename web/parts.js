@@ -84,9 +84,9 @@ button:disabled, select:disabled, input:disabled, .off { opacity: .5; cursor: de
 @media (prefers-contrast: more) { :host { --_border: var(--_edge); --_muted: var(--_text); } }
 @media (forced-colors: active) {
   :host {
-    --_text: CanvasText; --_muted: CanvasText; --_surface: Canvas; --_border: CanvasText; --_edge: CanvasText;
-    --_accent: Highlight; --_on-accent: HighlightText; --_faint: GrayText; --_tint: Canvas; --_field: Canvas;
-    --_good: CanvasText; --_bad: CanvasText;
+    --_text: CanvasText; --_muted: CanvasText; --_surface: Canvas; --_field: Canvas; --_tint: Canvas;
+    --_border: CanvasText; --_edge: CanvasText; --_accent: Highlight; --_on-accent: HighlightText;
+    --_faint: GrayText; --_good: CanvasText; --_bad: CanvasText;
   }
 }`);
 
@@ -106,6 +106,11 @@ export function make(tag, attributes = {}, ...children) {
   }
   element.append(...children);
   return element;
+}
+
+/** A button that does something to a widget, and is disabled while there is nothing to do. */
+export function act(part, text, click) {
+  return make("button", { type: "button", part, disabled: true, click }, text);
 }
 
 /** Registers an element, once: two copies of a script on a page agree on the first. */
@@ -327,8 +332,10 @@ export const whole = (value, low, high) => Number.isInteger(value) && value >= l
 
 export const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
-/** 0.1234 as "12.3 %". */
-export const percent = (share, digits = 1) => `${(100 * share).toFixed(digits)} %`;
+/** 0.1234 as "12.3 %"; "–" for none. */
+export function percent(share, digits = 1) {
+  return Number.isFinite(share) ? `${(100 * share).toFixed(digits)} %` : "–";
+}
 
 const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 8 });
 

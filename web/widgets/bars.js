@@ -6,9 +6,13 @@ const LONG = 12; // characters: names that stand above their bars
 
 const css = sheet(`
 [part=bars] { display: grid; grid-template-columns: fit-content(45%) minmax(3rem, 1fr) auto; gap: 4px .6em; }
-[part~=bar] { display: grid; grid-column: 1 / -1; grid-template-columns: subgrid; align-items: center; min-height: 1.55em; }
+[part~=bar] {
+  display: grid; grid-column: 1 / -1; grid-template-columns: subgrid; align-items: center; min-height: 1.55em;
+}
 [part=name] { overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
-[part=percent] { min-width: 3.1em; text-align: end; font-size: .875em; color: var(--_muted); white-space: nowrap; }
+[part=percent] {
+  min-width: 3.1em; text-align: end; font-size: .875em; color: var(--_muted); white-space: nowrap;
+}
 [part=track] { height: 12px; border-radius: 6px; background: var(--_field); overflow: hidden; }
 [part=fill] { height: 100%; width: 0; border-radius: 6px; background: var(--_faint); }
 [part~=best] { font-weight: 700; }
@@ -17,10 +21,13 @@ const css = sheet(`
 .above { grid-template-columns: minmax(0, 1fr) auto; row-gap: .55em; }
 .above [part=track] { order: 3; grid-column: 1 / -1; height: 8px; }
 @media (prefers-reduced-motion: no-preference) { [part=fill] { transition: width .12s; } }
-@media (forced-colors: active) { [part=track] { border: 1px solid; } [part=fill] { forced-color-adjust: none; } }
+@media (forced-colors: active) {
+  [part=track] { border: 1px solid; }
+  [part=fill] { forced-color-adjust: none; }
+}
 `);
 
-/** `show({ data, shape })` shows the first sample's probabilities: all in their order, or the `top` highest. */
+/** `show({ data, shape })` shows the first sample's probabilities: all in order, or the `top` highest. */
 export class Bars extends Part {
   static fields = { names: [], top: 0 };
   static sheets = [css];
@@ -68,9 +75,9 @@ export class Bars extends Part {
     const name = (i) => names[i] ?? String(i);
     if (this.#rows.length !== rows) {
       this.#rows = Array.from({ length: rows }, () => {
-        const parts = [make("span", { part: "name" }), make("span", { part: "track" }, make("div", { part: "fill" })),
-          make("span", { part: "percent" })];
-        return make("div", { part: "bar", role: "meter", "aria-valuemin": 0, "aria-valuemax": 1 }, ...parts);
+        const meter = { part: "bar", role: "meter", "aria-valuemin": 0, "aria-valuemax": 1 };
+        return make("div", meter, make("span", { part: "name" }),
+          make("span", { part: "track" }, make("div", { part: "fill" })), make("span", { part: "percent" }));
       });
       this.#list.replaceChildren(...this.#rows);
     }

@@ -28,12 +28,15 @@ dd { min-width: 3.3em; font-weight: 600; }
 .val dt::before {
   width: .55em; height: .55em; border-radius: 50%; vertical-align: .05em; background: var(--_class-1);
 }
-[part=log] { grid-area: log; align-self: start; min-width: var(--_target); font-size: .875em; padding: .2em .7em; }
+[part=log] {
+  grid-area: log; align-self: start; min-width: var(--_target); font-size: .875em; padding: .2em .7em;
+}
 [part=log][aria-pressed=true] {
   background: var(--_tint); border-color: var(--_accent); color: var(--_accent); font-weight: 600;
 }
 [part=plot] {
-  height: var(--pf-chart-height, 260px); margin-top: .25em; cursor: crosshair; touch-action: pan-y; border-radius: 4px;
+  height: var(--pf-chart-height, 260px); margin-top: .25em; border-radius: 4px; cursor: crosshair;
+  touch-action: pan-y;
 }
 svg { width: 100%; height: 100%; overflow: visible; font-size: 12px; pointer-events: none; }
 text { fill: var(--_muted); }
@@ -43,15 +46,20 @@ text { fill: var(--_muted); }
 .grid { stroke: var(--_border); }
 .epoch { stroke: var(--_border); stroke-dasharray: 2 4; }
 .raw { fill: none; stroke: var(--_faint); stroke-width: 1; stroke-linejoin: round; }
-.smooth { fill: none; stroke: var(--_accent); stroke-width: 2.25; stroke-linejoin: round; stroke-linecap: round; }
+.smooth {
+  fill: none; stroke: var(--_accent); stroke-width: 2.25; stroke-linejoin: round; stroke-linecap: round;
+}
 .val-line { fill: none; stroke: var(--_class-1); stroke-width: 1.75; stroke-linejoin: round; }
 .val-dot { fill: var(--_class-1); stroke: var(--_surface); stroke-width: 1.5; }
 .cursor { stroke: var(--_edge); }
 .dot { fill: var(--_accent); stroke: var(--_surface); stroke-width: 2; }
-@media (forced-colors: active) { svg { forced-color-adjust: none; } }
+@media (forced-colors: active) {
+  svg, dt::before { forced-color-adjust: none; }
+  .grid, .epoch { stroke: GrayText; }
+}
 `);
 
-/** A curve of any length in at most MOST points: { step, low, high, mean }, each of as many values as need be. */
+/** A curve of any length in at most MOST points, each of as many values as need be. */
 class Curve {
   points = [];
   #each = 1; // values in a point
@@ -113,8 +121,8 @@ const NAMES = {
 };
 
 /**
- * `add(step, { loss, accuracy, val_loss, val_accuracy })` adds what is known at a step, `epoch(step)` marks one.
- * `planned` is the step at which training will end. With `metrics="accuracy"` its room is kept from the start.
+ * `add(step, { loss, accuracy, val_loss, val_accuracy })` adds what is known at a step, `epoch(step)` marks
+ * one. `planned` is the step at which training will end. `metrics="accuracy"` keeps its room from the start.
  */
 export class Chart extends Part {
   static fields = { log: false, metrics: [] };
@@ -154,8 +162,10 @@ export class Chart extends Part {
     const { step, loss, val_loss, accuracy, val_accuracy } = this.#cells;
     const group = (...cells) => make("dl", { class: "group" }, ...cells);
     this.shadowRoot.append(make("div", { class: "box" },
-      make("div", { class: "head", part: "values" }, make("dl", { class: "step" }, step),
-        make("div", { class: "groups" }, group(loss, val_loss), group(accuracy, val_accuracy)), this.#button),
+      make("div", { class: "head", part: "values" },
+        make("dl", { class: "step" }, step),
+        make("div", { class: "groups" }, group(loss, val_loss), group(accuracy, val_accuracy)),
+        this.#button),
       this.#plot));
     this.watch(this.#plot);
     this.clear();
@@ -178,7 +188,7 @@ export class Chart extends Part {
     this.redraw();
   }
 
-  /** Marks the end of an epoch at a step; what is known then but the loss of its steps may be given, too. */
+  /** Marks the end of an epoch, with what is known then; the loss is that of all its steps, and left out. */
   epoch(step, { loss, ...values } = {}) {
     this.#epochs.push(step);
     if (this.#epochs.length > MOST) this.#epochs = this.#epochs.filter((_, i) => i % 2);
@@ -227,7 +237,8 @@ export class Chart extends Part {
     const { width, height } = this.#plot.getBoundingClientRect();
     if (!width || !height) return;
     const { loss, val_loss, accuracy, val_accuracy } = this.#curves;
-    const both = this.spec.metrics.includes("accuracy") || accuracy.points.length + val_accuracy.points.length > 0;
+    const known = accuracy.points.length + val_accuracy.points.length;
+    const both = known > 0 || this.spec.metrics.includes("accuracy");
     const [left, right, bottom, gap] = [46, 10, 22, 24];
     const end = Math.max(this.#planned, this.#last) || 100;
     this.#scale = { left, width: width - left - right, end };
@@ -247,14 +258,16 @@ export class Chart extends Part {
       .map((step) => `M${x(step).toFixed(1)} ${top}V${(height - bottom).toFixed(1)}`);
     parts.push(make("path", { class: "epoch", d: marks.join("") }));
 
-    const y = this.#axis(parts, lossRange(loss, val_loss, this.#log), this.#log, top, middle, width - right, short);
+    const range = lossRange(loss, val_loss, this.#log);
+    const y = this.#axis(parts, range, this.#log, top, middle, width - right, short);
     parts.push(make("path", { class: "raw", d: band(loss.points, x, y) }));
     parts.push(make("path", { class: "smooth", d: line(loss.points, x, (_, i) => y(smooth[i])) }));
     validation(parts, val_loss.points, x, y);
     parts.push(make("text", { class: "title", x: width - right, y: top + 10, "text-anchor": "end" }, "Loss"));
     let share = null;
     if (both) {
-      share = this.#axis(parts, [0, 1], false, middle + gap, height - bottom, width - right, (p) => percent(p, 0));
+      const whole = (p) => percent(p, 0);
+      share = this.#axis(parts, [0, 1], false, middle + gap, height - bottom, width - right, whole);
       parts.push(make("path", { class: "smooth", d: line(accuracy.points, x, ({ mean }) => share(mean)) }));
       validation(parts, val_accuracy.points, x, share);
       const at = { class: "title", x: width - right, y: middle + gap - 6, "text-anchor": "end" };
@@ -268,7 +281,8 @@ export class Chart extends Part {
   /** Lines and numbers of a vertical axis from `low` to `high`; gives where a value lies. */
   #axis(parts, [low, high], log, top, bottom, right, words) {
     const to = (value) => (log ? Math.log10(Math.max(value, low)) : value);
-    const y = (value) => bottom - (bottom - top) * clamp((to(value) - to(low)) / (to(high) - to(low)), 0, 1);
+    const part = (value) => clamp((to(value) - to(low)) / (to(high) - to(low)), 0, 1);
+    const y = (value) => bottom - (bottom - top) * part(value);
     const lines = [];
     const count = clamp(Math.floor((bottom - top) / 34), 2, 5);
     for (const tick of log ? decades(low, high, count) : ticks(high, count, low)) {
@@ -303,11 +317,12 @@ export class Chart extends Part {
     if (this.#reading !== null && first) {
       const reads = x(first.step);
       parts.push(make("line", { class: "cursor", x1: reads, x2: reads, y1: top, y2: bottom }));
-      if (at.loss >= 0) parts.push(make("circle", { class: "dot", cx: reads, cy: y(smooth[at.loss]), r: 4.5 }));
-      if (share && at.accuracy >= 0) {
-        const point = this.#curves.accuracy.points[at.accuracy];
-        parts.push(make("circle", { class: "dot", cx: x(point.step), cy: share(point.mean), r: 4.5 }));
-      }
+      const dot = (name, cy) => {
+        const cx = x(this.#curves[name].points[at[name]].step);
+        parts.push(make("circle", { class: "dot", cx, cy, r: 4.5 }));
+      };
+      if (at.loss >= 0) dot("loss", y(smooth[at.loss]));
+      if (at.accuracy >= 0) dot("accuracy", share(mean("accuracy")));
     }
     // While it has the focus and training goes on, a screen reader would read every step.
     if (this.#reading === null && this.shadowRoot.activeElement === this.#plot) return;
@@ -328,7 +343,8 @@ function lossRange(loss, validation, log) {
 }
 
 function line(points, x, y) {
-  return points.map((point, i) => `${i ? "L" : "M"}${x(point.step).toFixed(1)} ${y(point, i).toFixed(1)}`).join("");
+  const at = (point, i) => `${x(point.step).toFixed(1)} ${y(point, i).toFixed(1)}`;
+  return points.map((point, i) => `${i ? "L" : "M"}${at(point, i)}`).join("");
 }
 
 /** The raw values: through the lowest and the highest of each point. */

@@ -8,8 +8,10 @@ const SHORT = 30; // characters in all
 const css = sheet(`
 [part=label] { display: block; margin-bottom: .25em; color: var(--_muted); }
 .menu { position: relative; }
-.menu::after { content: ""; position: absolute; right: 1em; top: calc(50% - .4em); width: .5em; height: .5em;
-  border: solid var(--_muted); border-width: 0 2px 2px 0; rotate: 45deg; pointer-events: none; }
+.menu::after {
+  content: ""; position: absolute; right: 1em; top: calc(50% - .4em); width: .5em; height: .5em;
+  border: solid var(--_muted); border-width: 0 2px 2px 0; rotate: 45deg; pointer-events: none;
+}
 select { width: 100%; justify-content: start; padding-inline-end: 2.4em; appearance: none; }
 option { background: var(--_surface); color: var(--_text); }
 [role=radiogroup] {
@@ -17,7 +19,9 @@ option { background: var(--_surface); color: var(--_text); }
   border-radius: calc(var(--_radius) * .8); background: var(--_field);
 }
 [role=radiogroup] label { flex: 1 1 auto; position: relative; cursor: pointer; }
-[role=radiogroup] input { position: absolute; inset: 0; width: 100%; height: 100%; opacity: 0; cursor: inherit; }
+[role=radiogroup] input {
+  position: absolute; inset: 0; width: 100%; height: 100%; opacity: 0; cursor: inherit;
+}
 [role=radiogroup] span {
   display: grid; place-items: center; min-height: calc(var(--_target) - 6px); margin: 2px 0; padding: 0 .8em;
   border-radius: calc(var(--_radius) * .8 - 2px); white-space: nowrap;

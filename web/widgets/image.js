@@ -1,20 +1,26 @@
-// <pf-image height="224" width="224">: a photo that is dropped, chosen or pasted; its value is (channels, height, width).
+// <pf-image height="224" width="224">: a photo that is dropped, chosen or pasted, (channels, height, width).
 
-import { Part, clamp, define, image, make, sheet, whole } from "../parts.js";
+import { Part, act, clamp, define, image, make, sheet, short, whole } from "../parts.js";
 
 const css = sheet(`
 :host { max-width: 320px; }
 [part=drop] {
   position: relative; display: grid; place-items: center; overflow: hidden; border-radius: var(--_radius);
-  border: 2px dashed var(--_edge); background: var(--_field); color: var(--_muted); cursor: pointer; text-align: center;
+  border: 2px dashed var(--_edge); background: var(--_field); color: var(--_muted); cursor: pointer;
+  text-align: center;
 }
 [part=drop]:has(input:focus-visible) { outline: 3px solid var(--_accent); outline-offset: 2px; }
 [part=drop].over { border-color: var(--_accent); background: var(--_tint); color: var(--_accent); }
 [part=drop].full { border-style: solid; border-color: var(--_border); border-width: 1px; background: none; }
 @media (hover: hover) { [part=drop]:hover { border-color: var(--_accent); } }
-[part=drop] input { position: absolute; inset: 0; width: 100%; height: 100%; opacity: 0; cursor: inherit; font-size: 0; }
+[part=drop] input {
+  position: absolute; inset: 0; width: 100%; height: 100%; opacity: 0; cursor: inherit; font-size: 0;
+}
 [part=hint] { display: grid; gap: .4em; justify-items: center; padding: 1em; pointer-events: none; }
-[part=hint] svg { width: 2.5em; height: 2.5em; stroke: currentColor; fill: none; stroke-width: 1.6; stroke-linejoin: round; stroke-linecap: round; }
+[part=hint] svg {
+  width: 2.5em; height: 2.5em; stroke: currentColor; fill: none; stroke-width: 1.6; stroke-linejoin: round;
+  stroke-linecap: round;
+}
 [part=hint] strong { color: var(--_text); font-weight: 600; }
 [part=picture] { position: absolute; inset: 0; width: 100%; height: 100%; pointer-events: none; }
 .crisp { image-rendering: pixelated; }
@@ -27,8 +33,8 @@ const icon = () => make("svg", { viewBox: "0 0 24 24", "aria-hidden": "true" },
   make("path", { d: "m4 18 5.2-5 3.3 3 3.5-4 4.5 5" }));
 
 /**
- * A picture as the network takes it: from 0 to 1, the middle of the photo, as the camera was held. A file that
- * is no picture, or has more than `most` megabytes, gives a message and an event "error".
+ * A picture as the network takes it: from 0 to 1, the middle of the photo, as the camera was held. A file
+ * that is no picture, or has more than `most` megabytes, gives a message and an event "error".
  */
 export class Image extends Part {
   static fields = { height: 224, width: 224, channels: 3, most: 50 };
@@ -48,7 +54,7 @@ export class Image extends Part {
     make("strong", {}, "Drop a photo here"), make("span", {}, "or choose one, or paste it"));
   #picture = make("canvas", { part: "picture", role: "img", hidden: true });
   #name = make("span", { part: "name", class: "quiet" });
-  #clear = make("button", { type: "button", part: "clear", disabled: true, click: () => this.clear() }, "Clear");
+  #clear = act("clear", "Clear", () => this.clear());
   #file = make("input", {
     type: "file", accept: "image/*",
     input: (event) => event.stopPropagation(),
@@ -69,7 +75,8 @@ export class Image extends Part {
 
   constructor() {
     super();
-    this.shadowRoot.append(this.#drop, make("div", { class: "tools", part: "tools" }, this.#name, this.#clear));
+    const tools = make("div", { class: "tools", part: "tools" }, this.#name, this.#clear);
+    this.shadowRoot.append(this.#drop, tools);
     this.addEventListener("paste", (event) => this.#take(event, event.clipboardData));
   }
 
@@ -111,7 +118,8 @@ export class Image extends Part {
     const megabytes = file.size / 1e6;
     const { most } = this.spec;
     if (megabytes > most) {
-      this.fail(`${name} has ${megabytes.toFixed(0)} MB: expected at most ${most} MB. Choose a smaller picture, or save this one smaller.`);
+      this.fail(`${name} has ${short(megabytes)} MB: expected at most ${most} MB. ` +
+        "Choose a smaller picture, or save this one smaller.");
       return false;
     }
     let bitmap;
@@ -119,7 +127,8 @@ export class Image extends Part {
       bitmap = await createImageBitmap(file, { imageOrientation: "from-image" });
     } catch {
       if (asked === this.#asked) {
-        this.fail(`${name} can't be read as a picture: expected a PNG, JPEG, WebP, AVIF or GIF file that is whole.`);
+        this.fail(`${name} can't be read as a picture: ` +
+          "expected a PNG, JPEG, WebP, AVIF or GIF file that is whole.");
       }
       return false;
     }
@@ -136,14 +145,15 @@ export class Image extends Part {
 
   #take(event, transfer) {
     this.#drop.classList.remove("over");
-    const file = [...transfer?.files ?? []].find(({ type }) => type.startsWith("image/")) ?? transfer?.files[0];
+    const files = [...transfer?.files ?? []];
+    const file = files.find(({ type }) => type.startsWith("image/")) ?? files[0];
     if (!file && event.type === "paste") return;
     event.preventDefault();
     if (file) this.open(file);
     else this.fail("What was dropped is no file: save the picture first, then drop or choose its file.");
   }
 
-  /** The middle of the picture in as many pixels as the network takes, halved step by step: each pixel counts. */
+  /** The middle of the picture in the network's pixels, halved step by step: each pixel counts. */
   #read(bitmap) {
     const { width, height, channels } = this.spec;
     const scale = Math.min(bitmap.width / width, bitmap.height / height);

@@ -4,7 +4,9 @@ import { Part, define, make, sheet } from "../parts.js";
 import "./slider.js";
 
 const css = sheet(`
-[part=sliders] { display: grid; gap: .5em 1.5em; grid-template-columns: repeat(auto-fit, minmax(min(100%, 13rem), 1fr)); }
+[part=sliders] {
+  display: grid; gap: .5em 1.5em; grid-template-columns: repeat(auto-fit, minmax(min(100%, 13rem), 1fr));
+}
 `);
 
 /** `spec.sliders` are the specs of sliders; without, the <pf-slider>s that stand in the element. */

@@ -1,6 +1,6 @@
 // <pf-pad height="28" width="28">: a drawing pad. Its value is (1, height, width), ink 1 and paper 0.
 
-import { Part, clamp, define, image, make, sheet, whole } from "../parts.js";
+import { Part, act, clamp, define, image, make, sheet, whole } from "../parts.js";
 
 const PEN = 22 / 280; // of the shorter side
 const PAPER = 280; // pixels of the longer side, about, from which the value is made
@@ -14,7 +14,10 @@ const css = sheet(`
   background: var(--_field); box-shadow: inset 0 0 0 1px var(--_border); -webkit-touch-callout: none;
   user-select: none; -webkit-user-select: none;
 }
-[part=hint] { position: absolute; inset: 0; display: grid; place-items: center; color: var(--_muted); pointer-events: none; }
+[part=hint] {
+  position: absolute; inset: 0; display: grid; place-items: center; pointer-events: none;
+  color: var(--_muted);
+}
 .tools { margin-top: .5em; }
 .tools button { flex: 1; }
 @media (forced-colors: active) { [part=pad] { border: 1px solid; } }
@@ -42,8 +45,8 @@ export class Pad extends Part {
   #pointer = null; // the id of the one that draws
   #shape = ""; // of the paper
   #hint = make("span", { part: "hint", "aria-hidden": "true" }, "Draw here");
-  #undo = make("button", { type: "button", part: "undo", disabled: true, click: () => this.undo() }, "Undo");
-  #clear = make("button", { type: "button", part: "clear", disabled: true, click: () => this.clear() }, "Clear");
+  #undo = act("undo", "Undo", () => this.undo());
+  #clear = act("clear", "Clear", () => this.clear());
   #canvas = make("canvas", {
     part: "pad", tabindex: 0, role: "application", "aria-describedby": "how",
     pointerdown: (event) => this.#press(event),
@@ -63,8 +66,8 @@ export class Pad extends Part {
     super();
     this.shadowRoot.append(
       make("div", { class: "field" }, this.#canvas, this.#hint),
-      make("p", { id: "how", hidden: true }, "Draw with mouse or finger; or with the arrow keys, where Space " +
-        "sets and lifts the pen, Backspace takes the last stroke away, and Delete clears."),
+      make("p", { id: "how", hidden: true }, "Draw with mouse or finger; or with the arrow keys, where " +
+        "Space sets and lifts the pen, Backspace takes the last stroke away, and Delete clears."),
       make("div", { class: "tools", part: "tools" }, this.#undo, this.#clear));
     this.watch(this.#canvas);
   }
@@ -135,7 +138,7 @@ export class Pad extends Part {
     const { width, height } = context.canvas;
     context.clearRect(0, 0, width, height);
     if (this.#beneath) context.drawImage(this.#beneath, 0, 0, width, height);
-    if (this.#beneath && color !== "#000") { // the picture's ink is black, and has the colour of this pen now
+    if (this.#beneath && color !== "#000") { // a picture's ink is black: it takes the colour of the pen
       context.globalCompositeOperation = "source-in";
       context.fillStyle = color;
       context.fillRect(0, 0, width, height);
@@ -156,7 +159,7 @@ export class Pad extends Part {
     const { width } = context.canvas;
     context.beginPath();
     context.moveTo(points[0][0] * width, points[0][1] * width);
-    for (const [x, y] of points.length > 1 ? points : [points[0], points[0]]) context.lineTo(x * width, y * width);
+    for (const [x, y] of points) context.lineTo(x * width, y * width); // a single point is a dot
     context.stroke();
   }
 

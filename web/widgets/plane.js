@@ -6,16 +6,23 @@ const STEP = 40; // arrow keys cross the plane in so many steps, with Shift in t
 
 const css = sheet(`
 :host { max-width: 420px; }
-.axes { display: grid; grid-template-columns: auto minmax(0, 1fr); gap: 3px 6px; font-size: .8125em; color: var(--_muted); }
+.axes {
+  display: grid; grid-template-columns: auto minmax(0, 1fr); gap: 3px 6px; font-size: .8125em;
+  color: var(--_muted);
+}
 .axis { display: flex; justify-content: space-between; line-height: 1; pointer-events: none; }
 .y { flex-direction: column; text-align: end; }
 .x { grid-column: 2; }
 .field { position: relative; }
 [part=plane] {
-  width: 100%; aspect-ratio: 1; border-radius: calc(var(--_radius) * .6); background: var(--_field); cursor: crosshair;
-  touch-action: none; user-select: none; -webkit-user-select: none; -webkit-touch-callout: none;
+  width: 100%; aspect-ratio: 1; border-radius: calc(var(--_radius) * .6); background: var(--_field);
+  cursor: crosshair; touch-action: none; user-select: none; -webkit-user-select: none;
+  -webkit-touch-callout: none;
 }
-.frame { position: absolute; inset: 0; border-radius: calc(var(--_radius) * .6); box-shadow: inset 0 0 0 1px var(--_border); pointer-events: none; }
+.frame {
+  position: absolute; inset: 0; border-radius: calc(var(--_radius) * .6); pointer-events: none;
+  box-shadow: inset 0 0 0 1px var(--_border);
+}
 @media (forced-colors: active) { .frame { border: 1px solid; } }
 `);
 
@@ -65,7 +72,7 @@ export class Plane extends Part {
   /** Where a pointer is, from 0 to 1. */
   at(event) {
     const { clientWidth, clientHeight } = this.canvas;
-    return [clamp(event.offsetX / (clientWidth || 1), 0, 1), clamp(event.offsetY / (clientHeight || 1), 0, 1)];
+    return [event.offsetX / clientWidth, event.offsetY / clientHeight].map((at) => clamp(at, 0, 1));
   }
 
   /** Whether a key moved the cursor; Shift moves it finely. */

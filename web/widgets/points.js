@@ -1,6 +1,6 @@
-// <pf-points classes="2" low="-1" high="1">: points of a plane, each of a class, over what a network makes of it.
+// <pf-points classes="2" low="-1" high="1">: points of a plane, over what a network makes of it.
 
-import { clamp, define, make, rgb, sheet, whole } from "../parts.js";
+import { act, clamp, define, make, rgb, sheet, whole } from "../parts.js";
 import { Plane } from "./plane.js";
 
 const RADIUS = 6; // of a point, in CSS pixels
@@ -26,18 +26,24 @@ const css = sheet(`
 .tools { margin-top: .6em; justify-content: space-between; }
 [role=radiogroup] { display: flex; flex-wrap: wrap; gap: .35em; }
 [role=radiogroup] label { position: relative; cursor: pointer; }
-[role=radiogroup] input { position: absolute; inset: 0; width: 100%; height: 100%; opacity: 0; cursor: inherit; }
-[role=radiogroup] span {
-  display: flex; gap: .45em; align-items: center; min-width: var(--_target); min-height: var(--_target); padding: 0 .6em;
-  justify-content: center; border: 1px solid var(--_border); border-radius: calc(var(--_radius) * .8);
+[role=radiogroup] input {
+  position: absolute; inset: 0; width: 100%; height: 100%; opacity: 0; cursor: inherit;
 }
-input:checked + span { background: var(--_tint); border-color: var(--_accent); box-shadow: inset 0 0 0 1px var(--_accent); }
+[role=radiogroup] span {
+  display: flex; gap: .45em; align-items: center; justify-content: center; padding: 0 .6em;
+  min-width: var(--_target); min-height: var(--_target); border: 1px solid var(--_border);
+  border-radius: calc(var(--_radius) * .8);
+}
+input:checked + span {
+  background: var(--_tint); border-color: var(--_accent); box-shadow: inset 0 0 0 1px var(--_accent);
+}
 input:focus-visible + span { outline: 3px solid var(--_accent); outline-offset: 2px; }
 [role=radiogroup] svg { width: 16px; height: 16px; overflow: visible; }
 ${SHAPES.map((_, i) => `.c${i} { fill: var(--_class-${i}); }`).join(" ")}
 .acts { display: flex; gap: .35em; }
 [part=hint] {
-  position: absolute; inset: 0; display: grid; place-items: center; color: var(--_muted); pointer-events: none; text-align: center;
+  position: absolute; inset: 0; display: grid; place-items: center; pointer-events: none;
+  color: var(--_muted); text-align: center;
 }
 @media (forced-colors: active) { [role=radiogroup] svg { forced-color-adjust: none; } }
 `);
@@ -52,8 +58,9 @@ export class Points extends Plane {
   static sheets = [...Plane.sheets, css];
 
   static check(spec) {
-    if (!whole(spec.classes, 2, SHAPES.length)) return `expected 2 to ${SHAPES.length} classes, got ${spec.classes}`;
-    return Array.isArray(spec.names) ? Plane.check(spec) : "expected a list of names";
+    const { classes, names } = spec;
+    if (!whole(classes, 2, SHAPES.length)) return `expected 2 to ${SHAPES.length} classes, got ${classes}`;
+    return Array.isArray(names) ? Plane.check(spec) : "expected a list of names";
   }
 
   #points = []; // [x, y, class] in the axes' numbers
@@ -70,18 +77,20 @@ export class Points extends Plane {
   #paths = SHAPES.map((shape) => new Path2D(shape));
   #kinds = make("div", { role: "radiogroup", part: "classes", "aria-label": "Class of the next point" });
   #hint = make("span", { part: "hint", "aria-hidden": "true" }, "Click or tap to put points");
-  #undo = make("button", { type: "button", part: "undo", disabled: true, click: () => this.undo() }, "Undo");
-  #clear = make("button", { type: "button", part: "clear", disabled: true, click: () => this.clear() }, "Clear");
+  #undo = act("undo", "Undo", () => this.undo());
+  #clear = act("clear", "Clear", () => this.clear());
 
   constructor() {
     super();
     this.field.append(this.#hint);
     this.shadowRoot.append(
-      make("p", { id: "how", hidden: true }, "Click to put a point, or move the cursor with the arrow keys and put one " +
-        "with Enter or Space. Digits choose the class, Backspace takes the last point away, and Delete clears."),
+      make("p", { id: "how", hidden: true }, "Click to put a point, or move the cursor with the arrow keys " +
+        "and put one with Enter or Space. Digits choose the class, Backspace takes the last point away, and " +
+        "Delete clears."),
       make("div", { class: "tools", part: "tools" }, this.#kinds,
         make("div", { class: "acts" }, this.#undo, this.#clear)));
-    for (const [name, value] of [["role", "application"], ["aria-describedby", "how"]]) this.canvas.setAttribute(name, value);
+    this.canvas.setAttribute("role", "application");
+    this.canvas.setAttribute("aria-describedby", "how");
     this.cursor = [.5, .5];
     this.canvas.addEventListener("pointerdown", (event) => this.#press(event));
     this.canvas.addEventListener("pointermove", (event) => this.#move(event));
@@ -103,10 +112,13 @@ export class Points extends Plane {
     const built = JSON.stringify([classes, names]);
     if (built === this.#classes) return;
     this.#classes = built;
-    this.#kinds.replaceChildren(...Array.from({ length: classes }, (_, i) => make("label", { title: this.#name(i) },
-      make("input", { type: "radio", name: "class", value: i, "aria-label": this.#name(i) }),
-      make("span", {}, make("svg", { viewBox: "-1.4 -1.4 2.8 2.8", "aria-hidden": "true" },
-        make("path", { d: SHAPES[i], class: `c${i}` })), ...names[i] ? [names[i]] : []))));
+    this.#kinds.replaceChildren(...SHAPES.slice(0, classes).map((d, i) => {
+      const shape = make("svg", { viewBox: "-1.4 -1.4 2.8 2.8", "aria-hidden": "true" },
+        make("path", { d, class: `c${i}` }));
+      return make("label", { title: this.#name(i) },
+        make("input", { type: "radio", name: "class", value: i, "aria-label": this.#name(i) }),
+        make("span", {}, shape, names[i] ?? ""));
+    }));
     this.#choose(this.#kind);
   }
 
@@ -139,7 +151,9 @@ export class Points extends Plane {
   #triples(points) {
     const found = Array.from(points ?? []);
     const { classes } = this.spec;
-    if (found.length % 3) throw new Error(`<pf-points>: expected (x, y, class) for each point, got ${found.length} numbers`);
+    if (found.length % 3) {
+      throw new Error(`<pf-points>: expected x, y and class of each point, got ${found.length} numbers`);
+    }
     return Array.from({ length: Math.min(found.length / 3, MOST) }, (_, i) => found.slice(3 * i, 3 * i + 3))
       .map(([x, y, kind]) => [x, y, clamp(Math.round(kind), 0, classes - 1)]);
   }
@@ -185,7 +199,10 @@ export class Points extends Plane {
   }
 
   #put(at, more = false) {
-    if (this.#points.length >= MOST) return this.fail(`There are ${MOST} points, as many as can be: clear them first.`);
+    if (this.#points.length >= MOST) {
+      this.fail(`There are ${MOST} points, as many as can be: clear them first.`);
+      return;
+    }
     this.#points.push([...this.place(at), this.#kind]);
     if (more) this.#groups[this.#groups.length - 1]++;
     else this.#groups.push(1);
@@ -220,14 +237,15 @@ export class Points extends Plane {
 
   #key(event) {
     const digit = Number(event.key);
+    const command = event.ctrlKey || event.metaKey;
     if (this.arrow(event)) {
       this.redraw();
       this.say(this.words());
       this.tell("input");
     } else if (event.key === "Enter" || event.key === " ") this.#put(this.cursor);
-    else if (event.key === "Backspace" || (event.key === "z" && (event.ctrlKey || event.metaKey))) this.undo();
+    else if (event.key === "Backspace" || (event.key === "z" && command)) this.undo();
     else if (event.key === "Delete") this.clear();
-    else if (digit >= 1 && digit <= this.spec.classes && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    else if (whole(digit, 1, this.spec.classes) && !command && !event.altKey) {
       this.#choose(digit - 1);
       this.say(this.#name(digit - 1));
       this.redraw();
@@ -242,7 +260,9 @@ export class Points extends Plane {
     if (!probabilities) this.#surface = null;
     else {
       const { data, shape } = probabilities;
-      if (shape[0] !== size * size) throw new Error(`<pf-points>: expected ${size * size} places, got ${shape[0]}`);
+      if (shape[0] !== size * size) {
+        throw new Error(`<pf-points>: expected ${size * size} places, got ${shape[0]}`);
+      }
       this.#surface = { data: Float32Array.from(data), classes: shape[1], size };
     }
     this.#told();
@@ -307,7 +327,8 @@ export class Points extends Plane {
     const { width: side } = this.#bitmap;
     context.drawImage(this.#bitmap, .5, .5, side - 1, side - 1, 0, 0, width, height);
     context.setTransform(width, 0, 0, height, 0, 0);
-    Object.assign(context, { strokeStyle: this.color("surface"), lineWidth: 2 / this.canvas.clientWidth, lineCap: "round" });
+    const lineWidth = 2 / this.canvas.clientWidth;
+    Object.assign(context, { strokeStyle: this.color("surface"), lineWidth, lineCap: "round" });
     context.stroke(this.#border);
     context.setTransform(1, 0, 0, 1, 0, 0);
   }

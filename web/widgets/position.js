@@ -1,4 +1,4 @@
-// <pf-position low="-3" high="3">: a place in a plane that one moves over, such as the latent one of an autoencoder.
+// <pf-position low="-3" high="3">: a place in a plane, such as an autoencoder's latent one.
 
 import { clamp, define, image, make, sheet } from "../parts.js";
 import { Plane } from "./plane.js";
@@ -7,24 +7,23 @@ const css = sheet(`[part=plane] { cursor: none; } [part=plane]:focus-visible { o
 
 /**
  * Its value is the place, (2,): it follows the mouse, a finger and the arrow keys. `surface({ data, shape },
- * size)` lays pictures, (size * size, channels, height, width), beneath: those of `grid(size)`.
+ * size)` lays the pictures of `grid(size)`, (size * size, channels, height, width), beneath.
  */
 export class Position extends Plane {
   static fields = { low: -3, high: 3 };
   static sheets = [...Plane.sheets, css];
 
   #pictures = null; // a canvas with all pictures
-  #size = 0; // of its side, in pictures
 
   constructor() {
     super();
     this.cursor = [.5, .5];
     const { canvas } = this;
-    for (const [name, value] of [["role", "slider"], ["aria-roledescription", "plane"], ["aria-describedby", "how"]]) {
-      canvas.setAttribute(name, value);
-    }
+    canvas.setAttribute("role", "slider");
+    canvas.setAttribute("aria-roledescription", "plane");
+    canvas.setAttribute("aria-describedby", "how");
     this.shadowRoot.append(make("p", { id: "how", hidden: true },
-      "Move with the mouse, a finger or the arrow keys; with Shift in small steps, with Home to the middle."));
+      "Move with the mouse, a finger or the arrow keys; Shift makes small steps, Home goes to the middle."));
     canvas.addEventListener("pointerdown", (event) => {
       if (event.button) return;
       canvas.setPointerCapture(event.pointerId);
@@ -85,9 +84,11 @@ export class Position extends Plane {
       const { data, shape } = pictures;
       const [count, ...sides] = shape;
       const [channels, height, width] = sides.length === 3 ? sides : [1, ...sides];
-      if (count !== size * size) throw new Error(`<pf-position>: expected ${size * size} pictures, got ${count}`);
-      this.#size = size;
-      this.#pictures = Object.assign(document.createElement("canvas"), { width: size * width, height: size * height });
+      if (count !== size * size) {
+        throw new Error(`<pf-position>: expected ${size * size} pictures, got ${count}`);
+      }
+      const whole = { width: size * width, height: size * height };
+      this.#pictures = Object.assign(document.createElement("canvas"), whole);
       const context = this.#pictures.getContext("2d");
       for (let i = 0; i < count; i++) {
         context.putImageData(image(data, [channels, height, width], i * channels * height * width),

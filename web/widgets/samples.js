@@ -5,9 +5,13 @@ import { Part, define, image, make, rgb, sheet, whole } from "../parts.js";
 const CRISP = 64; // pixels of a side: pictures with fewer are shown with sharp pixels
 
 const css = sheet(`
-ul { display: grid; grid-template-columns: repeat(auto-fill, minmax(max(var(--_target), 3rem), 1fr)); gap: .5em; }
+ul {
+  display: grid; gap: .5em; grid-template-columns: repeat(auto-fill, minmax(max(var(--_target), 3rem), 1fr));
+}
 ul.large { grid-template-columns: repeat(auto-fill, minmax(5.5rem, 1fr)); }
-button { display: block; width: 100%; min-width: 0; padding: 4px 4px 2px; text-align: center; line-height: 1.35; }
+button {
+  display: block; width: 100%; min-width: 0; padding: 4px 4px 2px; text-align: center; line-height: 1.35;
+}
 canvas { width: 100%; border-radius: calc(var(--_radius) * .5); }
 .crisp canvas { image-rendering: pixelated; }
 [part=guess] {
@@ -75,7 +79,7 @@ export class Samples extends Part {
     this.#tell();
   }
 
-  #name(i) { return String(this.spec.names[i] ?? i); }
+  #name(i) { return i < 0 ? "?" : String(this.spec.names[i] ?? i); } // -1: no number is the highest
 
   #build() {
     const { height, width } = this.spec;
@@ -89,21 +93,24 @@ export class Samples extends Part {
   #tell() {
     const buttons = this.#list.querySelectorAll("button");
     this.#samples.forEach(({ label }, i) => {
-      const [said, known] = [this.#guesses[i], label !== null && label !== undefined];
-      const guess = buttons[i].lastChild;
-      const right = said === label;
-      guess.className = said === undefined || !known ? "" : right ? "right" : "wrong";
-      guess.textContent = said === undefined ? "" : `${this.#name(said)}${!known ? "" : right ? " ✓" : " ✗"}`;
-      buttons[i].setAttribute("aria-label", `Sample ${i + 1}${known ? `, ${this.#name(label)}` : ""}` +
-        (said === undefined ? "" : `: the network says ${this.#name(said)}${known ? (right ? ", right" : ", wrong") : ""}`));
+      const [said, guess] = [this.#guesses[i], buttons[i].lastChild];
+      const [known, there] = [label !== null && label !== undefined, said !== undefined];
+      const right = known && there ? (said === label ? "right" : "wrong") : "";
+      guess.className = right;
+      guess.textContent = there ? this.#name(said) + { right: " ✓", wrong: " ✗", "": "" }[right] : "";
+      const words = [`Sample ${i + 1}`, ...known ? [this.#name(label)] : []].join(", ");
+      const says = there ? `: the network says ${this.#name(said)}${right && `, ${right}`}` : "";
+      buttons[i].setAttribute("aria-label", words + says);
     });
   }
 
   draw() {
     const { kind, channels, height, width } = this.spec;
     const shades = kind === "pad" ? [rgb(this.color("field")), rgb(this.color("text"))] : undefined;
-    this.#list.querySelectorAll("canvas").forEach((canvas, i) =>
-      canvas.getContext("2d").putImageData(image(this.#samples[i].data, [channels, height, width], 0, shades), 0, 0));
+    this.#list.querySelectorAll("canvas").forEach((canvas, i) => {
+      const picture = image(this.#samples[i].data, [channels, height, width], 0, shades);
+      canvas.getContext("2d").putImageData(picture, 0, 0);
+    });
   }
 
   #choose({ target }) {
@@ -119,10 +126,13 @@ export class Samples extends Part {
     const items = [...this.#list.children];
     const at = items.indexOf(event.target.closest("li"));
     const row = items.findIndex((item) => item.offsetTop > items[0].offsetTop);
-    const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -row, ArrowDown: row, Home: -at, End: items.length - 1 - at }[event.key];
-    if (step === undefined) return;
+    const to = {
+      ArrowLeft: at - 1, ArrowRight: at + 1, ArrowUp: at - row, ArrowDown: at + row,
+      Home: 0, End: items.length - 1,
+    }[event.key];
+    if (to === undefined) return;
     event.preventDefault();
-    if (items[at + step]) this.#focus(at + step);
+    if (items[to]) this.#focus(to);
   }
 
   #focus(index, move = true) {

@@ -23,12 +23,16 @@ label { display: grid; grid-template-columns: 1fr auto; gap: 0 .75em; align-item
   border: 2px solid var(--_accent); background: var(--_surface); box-shadow: 0 1px 3px rgb(0 0 0 / .25);
 }
 ::-moz-range-thumb {
-  width: 16px; height: 16px; border-radius: 50%; border: 2px solid var(--_accent); background: var(--_surface);
+  width: 16px; height: 16px; border-radius: 50%; border: 2px solid var(--_accent);
+  background: var(--_surface);
 }
 [part=range]:active { --_knob: var(--_accent); }
 [part=range]:active::-webkit-slider-thumb { background: var(--_accent); }
 :host { --_rail: color-mix(in oklab, var(--_text) 18%, var(--_surface)); }
-@media (forced-colors: active) { :host { --_rail: GrayText; } [part=range] { forced-color-adjust: none; } }
+@media (forced-colors: active) {
+  :host { --_rail: GrayText; }
+  [part=range] { forced-color-adjust: none; }
+}
 `);
 
 /** A slider; "input" while it moves, "change" with { name, value } when it rests. */
@@ -37,10 +41,11 @@ export class Slider extends Part {
   static sheets = [css];
 
   static check({ low, high, log, step, value }) {
-    if (!(low < high) || (log && low <= 0)) return `expected low < high${log ? ", and 0 < low for log" : ""}, got ${low} and ${high}`;
+    if (!(low < high)) return `expected low < high, got ${low} and ${high}`;
+    if (log && low <= 0) return `expected 0 < low for log, got ${low}`;
     if (step < 0) return `expected a step above 0, got ${step}`;
-    if (!Number.isNaN(value) && !(value >= low && value <= high)) return `expected a value from ${low} to ${high}, got ${value}`;
-    return null;
+    const inside = Number.isNaN(value) || (value >= low && value <= high);
+    return inside ? null : `expected a value from ${low} to ${high}, got ${value}`;
   }
 
   #value = null;

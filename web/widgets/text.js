@@ -4,18 +4,18 @@ import { Part, define, make, sheet, whole } from "../parts.js";
 
 const css = sheet(`
 [part=text] {
-  display: block; width: 100%; min-height: 5.5em; max-height: 24em; padding: .6em .75em; border-radius: var(--_radius);
-  border: 1px solid var(--_edge); background: var(--_surface); color: var(--_text); line-height: 1.5;
+  display: block; width: 100%; min-height: 5.5em; max-height: 24em; padding: .6em .75em;
+  border: 1px solid var(--_edge); border-radius: var(--_radius); background: var(--_surface);
+  color: var(--_text); line-height: 1.5;
   overflow: auto; overflow-wrap: anywhere; white-space: pre-wrap;
 }
 textarea { resize: vertical; field-sizing: content; }
 textarea::placeholder { color: var(--_muted); opacity: 1; }
 output[part=text] { border-color: var(--_border); background: var(--_field); min-height: 9em; }
 .given { color: var(--_muted); }
-.empty { color: var(--_muted); }
 .writing::after {
-  content: ""; display: inline-block; width: .5em; height: 1.05em; margin-inline-start: 1px; vertical-align: -.15em;
-  background: var(--_accent);
+  content: ""; display: inline-block; width: .5em; height: 1.05em; margin-inline-start: 1px;
+  vertical-align: -.15em; background: var(--_accent);
 }
 .tools { justify-content: space-between; margin-top: .5em; }
 @media (prefers-reduced-motion: no-preference) {
@@ -26,7 +26,7 @@ output[part=text] { border-color: var(--_border); background: var(--_field); min
 
 /**
  * As an input its value is a string; "submit" is dispatched by the button, or by Ctrl and Enter. As an output
- * `show(text, done)` shows all that is written so far; `given` is how much of it the visitor wrote.
+ * `show(text, done, given)` shows all that is written so far; `given` is the start that the visitor wrote.
  */
 export class Text extends Part {
   static fields = { mode: "input", placeholder: "", most: 10_000, button: "Write" };
@@ -101,13 +101,13 @@ export class Text extends Part {
   draw() {
     if (this.spec.mode !== "output") return;
     const output = this.#output;
-    const end = output.scrollTop + output.clientHeight >= output.scrollHeight - 8; // follows who reads the end
+    const below = output.scrollHeight - output.scrollTop - output.clientHeight;
     const known = this.#given && this.#text.startsWith(this.#given) ? this.#given : "";
     const empty = !this.#text && this.#done;
-    output.replaceChildren(make("span", { class: empty ? "empty" : "given" }, empty ? this.spec.placeholder : known),
-      this.#text.slice(known.length));
+    const start = make("span", { class: "given" }, empty ? this.spec.placeholder : known);
+    output.replaceChildren(start, this.#text.slice(known.length));
     output.classList.toggle("writing", !this.#done);
-    if (end) output.scrollTop = output.scrollHeight;
+    if (below < 8) output.scrollTop = output.scrollHeight; // who reads the end goes on reading it
   }
 
   #submit() {
