@@ -10,6 +10,15 @@ from pathlib import Path
 from typing import Any
 
 
+DATA: dict[str, Any] = {
+    "action": "append",
+    "default": [],
+    "metavar": "FOLDER_OR_NAME",
+    "help": "a file or folder that the program reads (it lies beside it in the page), or digits, "
+    "names or tinyshakespeare; may be given again",
+}
+
+
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is no port; expected 0 to 65535")
@@ -51,11 +60,7 @@ def _add_serve(commands: Any) -> None:
         "--weights", type=Path,
         help="weights that the program can start from (the demo of the digits: digits.safetensors)",
     )  # fmt: skip
-    serve.add_argument(
-        "--data", action="append", default=[], metavar="FOLDER_OR_NAME",
-        help="a file or folder that the program reads (it lies beside it in the page), or digits, "
-        "names or tinyshakespeare; may be given again",
-    )  # fmt: skip
+    serve.add_argument("--data", **DATA)
     serve.set_defaults(run=_serve)
 
 
@@ -81,9 +86,9 @@ def _serve(args: argparse.Namespace) -> int:
 def _add_export(commands: Any) -> None:
     export = commands.add_parser(
         "export",
-        help="write a program as a page that needs no Python",
+        help="write a program as a page, by itself with no Python in it",
         description="Write a page in which a program predicts and trains with no Python at all, on "
-        "any device that has WebGPU.",
+        "any device that has WebGPU; or, with --python, as it is on a computer.",
     )
     export.add_argument(
         "program", type=Path, metavar="PROGRAM.py",
@@ -100,10 +105,24 @@ def _add_export(commands: Any) -> None:
     export.add_argument(
         "--single", action="store_true", help="one HTML file, which needs no server"
     )
+    export.add_argument(
+        "--python", action="store_true",
+        help="the program as it is, with Python for the browser, all in one folder",
+    )  # fmt: skip
+    export.add_argument("--data", **DATA)
+    export.add_argument(
+        "--cdn", action="store_true", help="with --python: Pyodide comes from its CDN, 17 MB less"
+    )
     export.set_defaults(run=_export)
 
 
 def _export(args: argparse.Namespace) -> int:
+    if args.python:
+        return _export_python(args)
+    if args.cdn or args.data:
+        what = "--cdn" if args.cdn else "--data"
+        print(f"pyframe export: {what} is for --python", file=sys.stderr)
+        return 1
     from pyframe.web import Demo, exporter
 
     try:
@@ -122,6 +141,26 @@ def _export(args: argparse.Namespace) -> int:
     for name, size in done.files.items():
         print(f"{size:>11,}  {name}")
     print(f"{sum(done.files.values()):>11,}  bytes in {done.path}")
+    return 0
+
+
+def _export_python(args: argparse.Namespace) -> int:
+    from pyframe import serve
+    from pyframe.web import site
+    from pyframe.web.source import Program, ProgramError
+
+    try:
+        for name in ("no_train", "no_data", "single"):
+            if getattr(args, name):
+                raise ProgramError(f"--{name.replace('_', '-')} is for an export without --python")
+        program = Program(args.program, args.data, args.weights, serve.DATASETS)
+        page = site.export(program, args.to, args.cdn)
+    except (ProgramError, OSError) as error:
+        print(f"pyframe export: {error}", file=sys.stderr)
+        return 1
+    size = sum(path.stat().st_size for path in page.parent.rglob("*") if path.is_file())
+    print(f"{page} ({size / 1e6:.1f} MB in its folder); any web server can serve it, as in")
+    print(f"    python3 -m http.server --directory {page.parent}")
     return 0
 
 
