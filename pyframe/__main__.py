@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-
 DATA: dict[str, Any] = {
     "action": "append",
     "default": [],
