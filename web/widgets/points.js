@@ -85,8 +85,8 @@ export class Points extends Plane {
     this.field.append(this.#hint);
     this.shadowRoot.append(
       make("p", { id: "how", hidden: true }, "Click to put a point, or move the cursor with the arrow keys " +
-        "and put one with Enter or Space. Digits choose the class, Backspace takes the last point away, and " +
-        "Delete clears."),
+        "and put one with Enter or Space. Digits choose the class, Backspace takes the last point away, " +
+        "and Delete clears."),
       make("div", { class: "tools", part: "tools" }, this.#kinds,
         make("div", { class: "acts" }, this.#undo, this.#clear)));
     this.canvas.setAttribute("role", "application");
