@@ -59,7 +59,7 @@ class _Files(dict[str, int]):
     def __missing__(self, name: str) -> int:
         if name.startswith(OURS):
             top = name[len(OURS) :].replace("\\", "/").partition("/")[0]
-            found = USER if top == "train" else IMPURE if top == "io" else LIBRARY
+            found = USER if top in ("train", "web") else IMPURE if top == "io" else LIBRARY
         elif name.startswith(_NUMPY):
             found = IMPURE if "npyio" in name else LIBRARY
         elif "site-packages" in name or "dist-packages" in name:

@@ -18,7 +18,8 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -179,13 +180,8 @@ class _Job:
             def step(x: pf.Tensor, y: pf.Tensor) -> None:
                 means.add(model._train(x, y), len(x))
 
-            training = [(m, m.training) for m in model.net.modules()]
-            model.net.train()
-            try:
+            with _training_mode(model, self.optimizers):
                 e.add("train", step, {"x": x, "y": y})
-            finally:
-                for m, was in training:
-                    m.training = was
             plan["train"] = {"size": len(x), "metrics": means.names}
         if model is not None and self.tests and (model.loss is not None or model.metrics):
             names = [*(["loss"] if model.loss else []), *model.metrics]
@@ -223,6 +219,25 @@ class _Job:
         return x.to(p.dtype) if p is not None and x.is_floating_point() else x
 
 
+@contextmanager
+def _training_mode(model: Model, optimizers: Sequence[Optimizer]) -> Iterator[None]:
+    """Within it the net is in training mode, and nothing has a gradient but what is trained: that
+    of another parameter would add up in each step, to no use."""
+    modes = [(m, m.training) for m in model.net.modules()]
+    held = {id(p) for o in optimizers for g in o.param_groups for p in g["params"]}
+    others = [p for p in model.net.parameters() if p.requires_grad and id(p) not in held]
+    try:
+        model.net.train()
+        for p in others:
+            p.requires_grad = False
+        yield
+    finally:
+        for m, was in modes:
+            m.training = was
+        for p in others:
+            p.requires_grad = True
+
+
 def _place(value: Any, device: pf.device) -> pf.Tensor:
     x = value.detach().cpu() if isinstance(value, pf.Tensor) else pf.from_numpy(np.array(value))
     if x.dtype is pf.float64:
@@ -238,7 +253,7 @@ def _job(
         return _of_demo(program, train, data, weights, batch_size)
     if isinstance(program, Model):
         if weights is not None:
-            program.load(weights)
+            _load(program, weights)
         return _of_model(program, sample, train, batch_size)
     if isinstance(program, nn.Module):
         if sample is None:
@@ -296,6 +311,13 @@ def _of_model(model: Model, sample: Any, train: bool, batch_size: int | None) ->
     return job
 
 
+def _load(model: Model, weights: Any) -> None:
+    try:
+        model.load(weights)
+    except RuntimeError as e:
+        raise ExportError(f"{weights} holds the weights of another model: {e}") from e
+
+
 def _modules(model: Model) -> dict[str, nn.Module]:
     loss = {"loss.": model.loss} if isinstance(model.loss, nn.Module) else {}
     return {"": model.net, **loss}
@@ -328,7 +350,7 @@ def _of_demo(
     if not isinstance(model, Model):
         raise TypeError(f"export: the demo's model is {type(model).__name__}, expected a pf.Model")
     if weights is not None:
-        model.load(weights)
+        _load(model, weights)
     job = _Job(_modules(model), [], {**_spec(model), **demo.spec()}, model)
     job.spec["trained"] = weights is not None
     if batch_size is not None:

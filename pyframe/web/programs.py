@@ -36,7 +36,7 @@ class ExportError(RuntimeError):
 
 
 class _UnreadyError(Exception):
-    """A function made something that its next call finds."""
+    """The next call of a function finds something else, maybe what this one made."""
 
 
 class _State:
@@ -178,7 +178,9 @@ class Exporter:
             raise ExportError(f"program {name!r} can't be exported: {compiled.eager}")
         replays = [r for some in compiled.replays.values() for r in some]
         if not replays:
-            raise _UnreadyError(name)
+            raise _UnreadyError(name, "it changes what it reads from Python")
+        if not replays[0].guard.holds():  # the next call would be captured anew
+            raise _UnreadyError(name, replays[0].guard.why)
         odd = [type(x).__name__ for x in results if not isinstance(x, pf.Tensor)]
         if odd:
             raise ExportError(f"program {name!r} gives a {odd[0]}; expected tensors")
@@ -380,10 +382,10 @@ def on_paper(
                     with _moved(modules, optimizers, device):
                         return fn(Exporter(device, modules, optimizers))
                 except _UnreadyError as e:
-                    name = e.args[0]
+                    name, why = e.args
             raise ExportError(
-                f"program {name!r} can't be exported: it changes what it reads from Python in "
-                "every call, as no replay would"
+                f"program {name!r} can't be exported: its calls are not alike, as {why}; Python "
+                "would have to run in between"
             )
 
         yield run

@@ -1,0 +1,578 @@
+"""Programs that need no Python: what is exported, what is refused, and that it computes the same.
+
+A player in a few lines of Python runs what was exported on the native GPU, so that a browser is
+needed only for web/player.js itself (tests/web/test_export.py).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+import re
+import struct
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe import nn, optim
+from pyframe.__main__ import main
+from pyframe.backend.base import Limits
+from pyframe.backend.paper import INDEX
+from pyframe.backend.webgpu import Wire
+from pyframe.data import TensorDataset
+from pyframe.devices import device as Device
+from pyframe.graph.fed import Number, apply, formula, log
+from pyframe.web import Bars, Choice, Demo, ExportError, Numbers, Pad, Plane, Points, Slider, Text
+from pyframe.web.exporter import _table
+
+WORDS: dict[str, Callable[..., Any]] = {
+    "+": lambda a, b=0: a + b, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
+    "**": operator.pow, "neg": operator.neg, "abs": abs, "max": max, "min": min,
+    "log": lambda x: math.log(x) if x else -math.inf, "!=": operator.ne, ">": operator.gt,
+}  # fmt: skip
+KINDS = {"f32": "<f", "i32": "<i", "u32": "<I"}
+
+
+def evaluate(x: Any, options: dict[str, float]) -> Any:
+    if isinstance(x, list):
+        return WORDS[x[0]](*[evaluate(a, options) for a in x[1:]])
+    if isinstance(x, str):
+        return float(x) if x in ("Infinity", "-Infinity", "NaN") else options[x]
+    return x
+
+
+class Played:
+    """What web/player.js does, on the native GPU."""
+
+    def __init__(self, folder: Path) -> None:
+        self.document = d = json.loads((folder / "program.json").read_text())
+        self.backend = b = Device("gpu").backend
+        values = pf.io.safetensors.load_file(folder / "state.safetensors")
+        self.options = d["options"]
+        self.regions = [b.alloc(n) for n in d["regions"]]
+        self.places = {t["name"]: i for i, t in enumerate(d["tensors"])}
+        self.tensors = []
+        for t in d["tensors"]:
+            n = max(4, 4 * math.prod(t["shape"]))
+            whole = "region" in t
+            found = b.slice(self.regions[t["region"]], t["offset"], n) if whole else b.alloc(n)
+            given = values.get(t["name"], pf.zeros(n // 4)).numpy()  # in float16 if it is exact
+            b.write(found, given.astype(np.float32) if given.dtype.kind == "f" else given)
+            self.tensors.append(found)
+        self.loaded: dict[str, Any] = {}
+
+    def load(self, name: str) -> Any:
+        if name in self.loaded:
+            return self.loaded[name]
+        d, b = self.document, self.backend
+        p = d["programs"][name]
+        inputs = [b.alloc(4 * math.prod(i["shape"])) for i in p["inputs"]]
+        make = {
+            "in": lambda i: inputs[i], "state": lambda i: self.tensors[i], "own": b.alloc,
+            "temp": b.alloc, "part": lambda r, at, n: b.slice(self.regions[r], at, n),
+        }  # fmt: skip
+        buffers = [make[kind](*rest) for kind, *rest in p["slots"]]
+        codes, labels = ([d[what][k] for k in p["kernels"]] for what in ("codes", "labels"))
+        wire = Wire(codes, labels, array("i", p["steps"]), len(buffers), p["paramBytes"])
+        self.loaded[name] = p, inputs, buffers, b._load(wire)
+        return self.loaded[name]
+
+    def run(self, name: str, *given: np.ndarray) -> list[np.ndarray]:
+        p, inputs, buffers, loaded = self.load(name)
+        for buffer, x, about in zip(inputs, given, p["inputs"], strict=True):
+            self.backend.write(buffer, x.astype(np.float32 if x.dtype.kind == "f" else np.int32))
+            assert list(x.shape) == about["shape"]
+        params = bytearray(p["paramBytes"])
+        for offset, kind, value in p["params"]:
+            struct.pack_into(KINDS[kind], params, offset, evaluate(value, self.options))
+        self.backend._run(loaded, [buffer.handle for buffer in buffers], bytes(params))
+        for tensor, slot, n in p["back"]:
+            self.backend.copy(self.tensors[tensor], buffers[slot], n)
+        return [self.read(buffers[o["slot"]], o["shape"]) for o in p["outputs"]]
+
+    def read(self, buffer: Any, shape: Any = ()) -> np.ndarray:
+        (raw,) = self.backend.read([(buffer, 4 * math.prod(shape))])
+        return np.frombuffer(raw, np.float32).reshape(shape)
+
+    def take(self, name: str) -> float:
+        """A sum since it was last taken."""
+        buffer = self.tensors[self.places[name]]
+        found = float(self.read(buffer))
+        self.backend.write(buffer, np.zeros(4, np.uint8))
+        return found
+
+
+def mlp(optimizer: Callable[..., Any], seed: int = 0, **options: Any) -> pf.Model:
+    """Smooth, with dropout: what the devices compute stays together."""
+    pf.manual_seed(seed)
+    net = nn.Sequential(nn.Linear(20, 32), nn.Tanh(), nn.Dropout(0.2), nn.BatchNorm1d(32),
+                        nn.Linear(32, 5))  # fmt: skip
+    return pf.Model(net, nn.CrossEntropyLoss(), optimizer(net.parameters(), **options),
+                    metrics=["accuracy"])  # fmt: skip
+
+
+def convolutional(seed: int = 0) -> pf.Model:
+    """As the net of digits.py, without its kinks and ties."""
+    pf.manual_seed(seed)
+    net = nn.Sequential(
+        nn.LayerNorm((1, 12, 12), elementwise_affine=False), nn.Conv2d(1, 4, 3), nn.GELU(),
+        nn.AvgPool2d(2), nn.Conv2d(4, 8, 3), nn.SiLU(), nn.Flatten(), nn.Dropout(0.25),
+        nn.Linear(72, 10),
+    )  # fmt: skip
+    optimizer = optim.AdamW(net.parameters(), lr=3e-3, weight_decay=0.02)
+    return pf.Model(net, nn.CrossEntropyLoss(), optimizer, metrics=["accuracy"])
+
+
+def batches(shape: tuple[int, ...], classes: int, n: int = 8) -> list[Any]:
+    rng = np.random.default_rng(1)
+    return [(rng.normal(size=shape).astype(np.float32), rng.integers(0, classes, shape[0]))
+            for _ in range(n)]  # fmt: skip
+
+
+def rate(step: int) -> float:
+    """A learning rate that is another at each step."""
+    return 0.01 * (0.6 + 0.4 * math.cos(step / 7))
+
+
+def by_python(model: pf.Model, data: list[Any], device: str, steps: int) -> list[float]:
+    model.to(Device(device))
+    model.net.train()
+    step = pf.compile(model._train)
+    out = []
+    for i in range(steps):
+        model.optimizer.param_groups[0]["lr"] = rate(i)
+        x, y = (pf.from_numpy(a).to(device) for a in data[i % len(data)])
+        out.append(step(x, y)[0])
+    return [x.item() for x in out]
+
+
+def by_player(model: pf.Model, data: list[Any], steps: int, folder: Path) -> list[float]:
+    pf.web.export(model, tuple(map(pf.from_numpy, data[0])), to=folder, element=False)
+    played = Played(folder)
+    out = []
+    for i in range(steps):
+        played.options["0.lr"] = rate(i)
+        played.run("train", *data[i % len(data)])
+        out.append(played.take("metric:train.loss") / len(data[0][0]))
+    return out
+
+
+NETS: dict[str, tuple[Callable[[], pf.Model], tuple[int, ...], int]] = {
+    "adam": (lambda: mlp(optim.Adam), (16, 20), 5),
+    "sgd": (lambda: mlp(optim.SGD, momentum=0.9, nesterov=True, weight_decay=1e-3), (16, 20), 5),
+    "radam": (lambda: mlp(optim.RAdam, betas=(0.8, 0.95)), (16, 20), 5),
+    "nadam": (lambda: mlp(optim.NAdam), (16, 20), 5),
+    "convolutional": (convolutional, (16, 1, 12, 12), 10),
+}
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_losses_are_those_of_python(name: str, gpu: str, tmp_path: Path) -> None:
+    make, shape, classes = NETS[name]
+    data, steps = batches(shape, classes), 100 if name in ("adam", "convolutional") else 30
+    exported = by_player(make(), data, steps, tmp_path)
+    assert exported[-1] < exported[0]
+    np.testing.assert_allclose(exported, by_python(make(), data, gpu, steps), atol=1e-4)
+    np.testing.assert_allclose(exported, by_python(make(), data, "cpu", steps), atol=1e-4)
+
+
+def test_an_exported_model_is_as_it_was(tmp_path: Path) -> None:
+    model, (batch, *_) = mlp(optim.Adam), batches((16, 20), 5)
+    x, y = map(pf.from_numpy, batch)
+    model._train(x, y)
+    places = [(p, p._storage, p.grad, p.detach().numpy().copy()) for p in model.net.parameters()]
+    moments = {p: dict(s) for p, s in model.optimizer.state.items()}
+    drawn = pf.random.default_generator.get_state().tolist()
+    pf.web.export(model, (x, y), to=tmp_path, element=False)
+    assert ("gpu", INDEX) not in Device._known
+    for p, storage, grad, values in places:
+        assert p._storage is storage
+        assert p.grad is grad
+        assert p.device.type == "cpu"
+        np.testing.assert_array_equal(p.detach().numpy(), values)
+    for p, entries in moments.items():
+        assert model.optimizer.state[p] == entries
+    assert pf.random.default_generator.get_state().tolist() == drawn
+    assert all(m.training for m in model.net.modules())
+
+
+def test_an_export_goes_on_where_training_is(gpu: str, tmp_path: Path) -> None:
+    """Moments, counters and random numbers are exported as they are."""
+    data = batches((16, 20), 5)
+    model, same = mlp(optim.Adam), mlp(optim.Adam)
+    before = by_python(same, data, gpu, 12)
+    pf.manual_seed(0)
+    model.to(gpu)
+    assert by_python(model, data, gpu, 5) == before[:5]
+    state = pf.random.default_generator._states[Device(gpu)]
+    draws = state.tolist()
+    assert draws[2] == 5
+    pf.web.export(model, tuple(map(pf.from_numpy, data[0])), to=tmp_path, element=False)
+    played = Played(tmp_path)
+    played.backend.write(played.tensors[played.places["random:"]], np.array(draws, np.uint32))
+    for i in range(5, 12):
+        played.options["0.lr"] = rate(i)
+        played.run("train", *data[i % len(data)])
+        assert played.take("metric:train.loss") / 16 == pytest.approx(before[i], abs=1e-5)
+
+
+def test_the_same_twice(tmp_path: Path) -> None:
+    model, (batch, *_) = mlp(optim.Adam), batches((16, 20), 5)
+    for name in ("a", "b"):
+        pf.web.export(model, batch, to=tmp_path / name, element=False)
+    files = sorted(p.relative_to(tmp_path / "a") for p in (tmp_path / "a").rglob("*.*"))
+    assert {"program.json", "state.safetensors", "player.js"} <= {str(f) for f in files}
+    for file in files:
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def test_what_a_program_says(tmp_path: Path) -> None:
+    model, (batch, *_) = mlp(optim.Adam), batches((16, 20), 5)
+    pf.web.export(model, batch, to=tmp_path, element=False)
+    document = json.loads((tmp_path / "program.json").read_text())
+    roles = {t["name"]: t["role"] for t in document["tensors"]}
+    assert {n for n, r in roles.items() if r in ("parameter", "buffer")} == set(
+        model.net.state_dict()
+    )
+    assert set(document["weights"]) == set(model.net.state_dict())
+    assert roles["moment:exp_avg.0.weight"] == "moment"
+    assert roles["step:step.0.weight"] == "step"
+    for name in ("random:", "guard:", "metric:train.loss", "metric:test.accuracy"):
+        assert roles[name] == name.split(":")[0]
+    assert document["options"].keys() == {
+        "0.lr", "0.eps", "0.betas.0", "0.betas.1", "0.weight_decay",
+    }  # fmt: skip
+    assert document["needs"]["features"] == []
+    limits = document["needs"]["limits"]
+    assert limits["maxStorageBuffersPerShaderStage"] <= Limits().storage_buffers
+    assert limits["maxBufferSize"] < 1 << 20
+    assert any("target out of range" in message for message in document["errors"])
+    state = pf.io.safetensors.load_file(tmp_path / "state.safetensors")
+    for name, value in model.net.state_dict().items():
+        if value.numpy().any():
+            np.testing.assert_array_equal(state[name].numpy(), value.numpy())
+    assert not any(n.startswith(("moment", "step", "guard", "metric")) for n in state)  # zeros
+    train = document["programs"]["train"]
+    live = [p[2] for p in train["params"] if isinstance(p[2], str | list)]
+    assert "0.lr" in live
+    assert ["log", "0.betas.1"] in live
+    assert [o["shape"] for o in document["programs"]["predict.1"]["outputs"]] == [[1, 5]]
+
+
+CLASSES = [c for c in vars(optim).values() if isinstance(c, type)]
+EVERY = [c for c in CLASSES if issubclass(c, optim.Optimizer) and c is not optim.Optimizer]
+
+
+@pytest.mark.parametrize("kind", EVERY, ids=lambda c: c.__name__)
+def test_every_optimizer(kind: Any, tmp_path: Path) -> None:
+    """Each is exported, or refused with a reason; each formula is the Number's value."""
+    net = nn.Linear(4, 3)
+    params = [net.weight] if kind is optim.Muon else net.parameters()
+    model = pf.Model(net, nn.MSELoss(), kind(params))
+    batch = np.ones((2, 4), np.float32), np.ones((2, 3), np.float32)
+    if kind is optim.LBFGS:
+        with pytest.raises(TypeError, match="closure"):
+            pf.web.export(model, batch, to=tmp_path, element=False)
+        return
+    pf.web.export(model, batch, to=tmp_path, element=False)
+    document = json.loads((tmp_path / "program.json").read_text())
+    group = model.optimizer.param_groups[0]
+    for key, value in document["options"].items():
+        _, name, *at = key.split(".")
+        assert value == (group[name][int(at[0])] if at else group[name])
+    for offset, kind_, value in document["programs"]["train"]["params"]:
+        assert offset % 4 == 0
+        assert kind_ in KINDS
+        assert isinstance(evaluate(value, document["options"]), int | float)
+
+
+def test_formulas() -> None:
+    x, y = (Number(lambda v=v: v, source=name) for name, v in (("x", 0.25), ("y", -3.0)))
+    some = {
+        Number(operator.sub, 1, x): 0.75,
+        Number(operator.mul, x, Number(operator.truediv, y, 2)): -0.375,
+        Number(operator.pow, Number(operator.add, x, 1), 2): 1.5625,
+        Number(operator.neg, y): 3.0,
+        Number(operator.abs, y): 3.0,
+        apply(log, x): math.log(0.25),
+        apply(log, Number(operator.sub, x, x)): -math.inf,
+        apply(max, x, y, 1.5): 1.5,
+        apply(min, x, y): -3.0,
+    }  # fmt: skip
+    for number, value in some.items():
+        data = json.loads(json.dumps(formula(number, str)))
+        assert evaluate(data, {"x": 0.25, "y": -3.0}) == value
+    for number in (Number(operator.floordiv, x, 2), Number(lambda: 1.0)):
+        with pytest.raises(ValueError, match="no words for"):
+            formula(number, str)
+
+
+# --- what is refused
+
+
+class Refused(nn.Module):
+    def __init__(self, forward: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.line = nn.Linear(3, 3)
+        self.fn = forward
+
+    def forward(self, x: pf.Tensor) -> Any:
+        return self.fn(self.line(x))
+
+
+class Counting:
+    calls = 0
+
+    def __call__(self, x: pf.Tensor) -> pf.Tensor:
+        self.calls += 1
+        return x * self.calls
+
+
+@pytest.mark.parametrize(
+    ("fn", "why"),
+    [
+        (lambda x: x * x.sum().item(), "reads the value of a tensor"),
+        (lambda x: x if (x > 0).any() else -x, "reads the value of a tensor"),
+        (lambda x: x[x[:, 0] > 0], "reads the value of a tensor"),
+        (lambda x: x[: int(pf.randperm(2)[0]) + 1], "draws random numbers|reads the value"),
+        (lambda x: str(x.shape), "gives a str"),
+        (lambda x: x + pf.ones(3, device="cpu"), "device"),
+        (lambda x: x.reshape(-1), "shape"),
+        (Counting(), "calls are not alike"),
+    ],
+    ids=["item", "branch", "shape", "host", "text", "device", "rows", "count"],
+)
+def test_what_needs_python_is_refused(fn: Any, why: str, tmp_path: Path) -> None:
+    net = Refused(fn)
+    with pytest.raises((ExportError, RuntimeError), match=why) as found:
+        pf.web.export(net, np.ones((2, 3), np.float32), to=tmp_path / "out")
+    assert "slot" not in str(found.value)
+    assert not (tmp_path / "out").exists()
+    assert net.line.weight.device.type == "cpu"
+    assert ("gpu", INDEX) not in Device._known
+
+
+def test_a_function_that_makes_something_first(tmp_path: Path) -> None:
+    """What is there from the second call on is state like any other."""
+
+    class Lazy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mask: Any = None
+            self.line = nn.Linear(3, 3)
+
+        def forward(self, x: pf.Tensor) -> pf.Tensor:
+            if self.mask is None:
+                self.mask = pf.arange(3.0, device=x.device)
+            return self.line(x) * self.mask
+
+    pf.web.export(Lazy(), np.ones((1, 3), np.float32), to=tmp_path)
+    document = json.loads((tmp_path / "program.json").read_text())
+    (mask,) = [t["name"] for t in document["tensors"] if t["role"] == "constant"]
+    state = pf.io.safetensors.load_file(tmp_path / "state.safetensors")
+    assert state[mask].tolist() == [0, 1, 2]
+
+
+def test_bad_calls(tmp_path: Path) -> None:
+    net = nn.Linear(2, 1)
+    for given, match in (
+        ((net,), "needs sample="), ((pf.Model(net),), "needs sample="),
+        ((3, None), "expected a Demo"), (({"f": len},), "arguments of each function"),
+        ((net, np.float32(1)), "must be a batch"),
+    ):  # fmt: skip
+        with pytest.raises((TypeError, ValueError), match=match):
+            pf.web.export(*given, to=tmp_path)
+    text = Demo(lambda: pf.Model(net), Text(), Text(), predict=lambda m, t: t)
+    with pytest.raises(ExportError, match="writes text"):
+        pf.web.export(text, to=tmp_path)
+    with pytest.raises(pf.OutOfMemoryError, match="too large for this GPU"):
+        pf.web.export(net, np.ones((99, 2)), to=tmp_path, limits=Limits(buffer_bytes=256))
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- demos, own functions, data
+
+
+def demo(**more: Any) -> Demo:
+    def make_model(width: int = 8) -> pf.Model:
+        pf.manual_seed(0)
+        net = nn.Sequential(nn.Linear(2, width), nn.Tanh(), nn.Linear(width, 3))
+        return pf.Model(net, nn.CrossEntropyLoss(), optim.SGD(net.parameters(), lr=0.1),
+                        metrics=["accuracy"])  # fmt: skip
+
+    return Demo(make_model, Points(3), Plane(5), epochs=2, batch_size=4, **more)
+
+
+def points(n: int = 10) -> tuple[TensorDataset, TensorDataset]:
+    x = pf.linspace(-1, 1, 2 * n).reshape(n, 2)
+    return TensorDataset(x, pf.arange(n) % 3), TensorDataset(x[:7], pf.arange(7) % 3)
+
+
+def test_a_demo(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="the control 'width' is left out: it is an argument"):
+        done = pf.web.export(
+            demo(data=points, controls=(Choice("width", (4, 8)), Slider("lr", 1e-3, 1, 0.2),
+                                        Slider("weight_decay", 0, 0.1, 0))),
+            to=tmp_path,
+        )  # fmt: skip
+    document = json.loads((tmp_path / "program.json").read_text())
+    assert document["plan"] == {
+        "train": {"size": 4, "metrics": ["loss", "accuracy"]},
+        "evaluate": {"sizes": [4, 3], "metrics": ["loss", "accuracy"]},
+        "predict": {"sizes": [1, 25]},
+    }
+    spec = document["spec"]
+    assert [c["name"] for c in spec["controls"]] == ["lr", "weight_decay"]
+    assert (spec["steps_per_epoch"], spec["trains"], spec["engine"]) == (3, True, "program")
+    assert document["options"]["0.lr"] == 0.2
+    assert document["options"]["0.weight_decay"] == 0  # and acts, once it is set
+    train = document["programs"]["train"]["params"]
+    assert {"0.lr", "0.weight_decay"} <= {v for _, _, v in train if isinstance(v, str)}
+    assert document["rules"] == [[["!=", "0.momentum", 0], False],
+                                 [["!=", ["-", 1, "0.dampening"], 1], False]]  # fmt: skip
+    tensors = {f"{name}.safetensors" for name in ("state", "data", "samples")}
+    scripts = {"player.js", "runtime.js", "pyframe.js", "parts.js", "widgets.js"}
+    assert {"program.json", "index.html", *tensors, *scripts} <= set(done.files)
+    assert not {"python.js", "worker.js", "boot.js"} & set(done.files)
+    assert done.files == {str(p.relative_to(tmp_path)): p.stat().st_size
+                          for p in tmp_path.rglob("*") if p.is_file()}  # fmt: skip
+    data = pf.io.safetensors.load_file(tmp_path / "data.safetensors")
+    table = data["train.x.values"].numpy()
+    np.testing.assert_array_equal(table[data["train.x"].numpy()], points()[0].tensors[0].numpy())
+    assert data["train.y"].dtype is pf.uint8
+
+
+def test_a_demo_without_data_or_training(tmp_path: Path) -> None:
+    pf.web.export(demo(), to=tmp_path / "own")  # the visitor's own points
+    document = json.loads((tmp_path / "own" / "program.json").read_text())
+    assert document["spec"]["trains"]
+    assert document["data"] == {}
+    pf.web.export(demo(data=points), to=tmp_path / "predicts", train=False, data=False)
+    document = json.loads((tmp_path / "predicts" / "program.json").read_text())
+    assert not document["spec"]["trains"]
+    assert set(document["programs"]) == {"predict.1", "predict.25"}
+    assert document["options"] == {}
+    assert {t["role"] for t in document["tensors"]} == {"parameter"}
+
+
+def test_functions_of_ones_own(gpu: str, tmp_path: Path) -> None:
+    """Two programs with one state: what the second computes follows from what the first wrote."""
+    pf.manual_seed(0)
+    net = nn.Linear(3, 2)
+    optimizer = optim.Adam(net.parameters(), lr=0.05)
+
+    def learn(x: pf.Tensor, y: pf.Tensor) -> pf.Tensor:
+        optimizer.zero_grad()
+        loss = (net(x) - y).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def ask(x: pf.Tensor) -> tuple[pf.Tensor, pf.Tensor]:
+        y = net(x)
+        return y.T, y.sum(1)
+
+    x, y = np.arange(12, dtype=np.float32).reshape(4, 3) / 12, np.ones((4, 2), np.float32)
+    pf.web.export({"learn": learn, "ask": ask}, {"learn": (x, y), "ask": (x,)}, to=tmp_path,
+                  state=(net, optimizer), element=False)  # fmt: skip
+    played = Played(tmp_path)
+    for _ in range(5):
+        (loss,) = played.run("learn", x, y)
+        assert float(loss) == pytest.approx(learn(*map(pf.from_numpy, (x, y))).item(), abs=1e-6)
+    answers = played.run("ask", x)
+    for found, expected in zip(answers, ask(pf.from_numpy(x)), strict=True):
+        np.testing.assert_allclose(found, expected.detach().numpy(), atol=1e-5)
+
+
+def test_bytes_for_numbers() -> None:
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (20, 20))
+    for x in (
+        (pixels / np.float32(255)).astype(np.float32),
+        (pixels / 255).astype(np.float32),
+        ((pixels / np.float32(255)).astype(np.float32) - np.float32(0.13)) / np.float32(0.31),
+        np.array([-0.5, 2.0, np.inf], np.float32),
+    ):
+        table = _table(x)
+        assert table is not None
+        values, places = table
+        assert places.dtype == np.uint8
+        np.testing.assert_array_equal(values[places], x)
+    for x in (rng.normal(size=1000).astype(np.float32), np.array([np.nan], np.float32)):
+        assert _table(x) is None
+
+
+def test_all_data_forms(tmp_path: Path) -> None:
+    x, y = np.zeros((6, 2), np.float64), np.arange(6) % 3
+    both = TensorDataset(pf.zeros(6, 2), pf.arange(6) % 3)
+    for found in ((x, y), (pf.from_numpy(x), pf.from_numpy(y)), both, (both, both),
+                  pf.data.DataLoader(both, 3), ((x, y), (x, y))):  # fmt: skip
+        pf.web.export(demo(data=lambda found=found: found), to=tmp_path, element=False)
+        document = json.loads((tmp_path / "program.json").read_text())
+        two = isinstance(found, tuple) and not isinstance(found[0], np.ndarray | pf.Tensor)
+        assert ("test" in document["data"]) == two
+    with pytest.raises(ExportError, match="a generator, which Python makes anew"):
+        pf.web.export(demo(data=lambda: (i for i in range(3))), to=tmp_path)
+
+
+def test_one_file(tmp_path: Path) -> None:
+    done = pf.web.export(demo(data=points), to=tmp_path / "one.html", single=True)
+    text = (tmp_path / "one.html").read_text()
+    assert done.files == {"one.html": len(text.encode())}
+    assert not re.search(r"^(import|export) ", text, re.M)
+    assert text.count("</script>") == 2
+
+
+PROGRAM = """
+import helper
+import pyframe as pf
+from pyframe import nn, optim
+
+def make_model():
+    net = nn.Linear(3, helper.CLASSES)
+    return pf.Model(net, nn.CrossEntropyLoss(), optim.Adam(net.parameters()))
+
+def load_data():
+    return pf.rand(10, 3), pf.arange(10) % helper.CLASSES
+"""
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "helper.py").write_text("CLASSES = 4\n")
+    program = tmp_path / "my_program.py"
+    program.write_text(PROGRAM)
+    assert main(["export", str(program), "--to", str(tmp_path / "site")]) == 0
+    assert "program.json" in capsys.readouterr().out
+    assert main(["export", str(program), "--to", str(tmp_path / "a.html"), "--single"]) == 0
+    weights = tmp_path / "other.safetensors"
+    pf.Model(nn.Linear(2, 2)).save(weights)
+    for arguments, why in (
+        (["no.py"], "no.py is no Python file"),
+        ([str(tmp_path / "helper.py")], "defines no model"),
+        ([str(program), "--weights", str(weights)], "weights of another model"),
+    ):
+        assert main(["export", *arguments, "--to", str(tmp_path / "bad")]) == 1
+        error = capsys.readouterr().err
+        assert "Traceback" not in error
+        assert why in error
+    assert not (tmp_path / "bad").exists()
+
+
+def test_widgets_that_need_no_data(tmp_path: Path) -> None:
+    """Other inputs and outputs: a pad, and sliders as inputs."""
+    for inputs in (Pad(4, 4), Numbers((Slider("a", 0, 1), Slider("b", 0, 1)))):
+        net = nn.Sequential(nn.Flatten(), nn.Linear(math.prod(inputs.shape), 3))
+        shown = Demo(lambda net=net: pf.Model(net), inputs, Bars("abc"))
+        pf.web.export(shown, to=tmp_path, element=False)
+        document = json.loads((tmp_path / "program.json").read_text())
+        (about,) = document["programs"]["predict.1"]["inputs"]
+        assert about["shape"] == [1, *inputs.shape]
+        assert not document["spec"]["trains"]
+        assert SimpleNamespace(**document["spec"]).output["names"] == ["a", "b", "c"]
