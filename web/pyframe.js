@@ -17,6 +17,7 @@ const LOADING = ["lazy", "eager", "click"];
 const NAMES = { cpu: "NumPy", gpu: "WebGPU" };
 const SPEEDS = { "Full speed": 0, "10 a second": 10, "3 a second": 3, "1 a second": 1 }; // steps
 const LOOK = 400; // ms between two looks at what the network makes of things, while it is trained
+const PICTURES = 10; // of a side, laid beneath a plane of pictures
 const NEAR = "200px"; // from the screen, a lazy program loads
 const INPUTS = ["pad", "image", "points", "position", "text", "numbers"];
 const OUTPUTS = ["bars", "picture", "values", "text"]; // a plane is drawn beneath the points
@@ -603,6 +604,10 @@ export class PyFrame extends HTMLElement {
     if (output?.kind === "plane" && input?.surface) {
       const found = await engine.predict(input.grid(output.size));
       if (turn === this.#turn) input.surface(found, output.size);
+    }
+    if (output?.kind === "picture" && input?.surface) {
+      const found = await engine.predict(input.grid(PICTURES));
+      if (turn === this.#turn) input.surface(found, PICTURES);
     }
     if (samples?.length && output?.kind === "bars") {
       const size = samples[0].data.length;

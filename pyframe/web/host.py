@@ -99,33 +99,34 @@ sys.modules[NAMES].__path__ = []
 
 
 class Feed:
-    """The batches of a loader, epoch for epoch; one that was left in the middle goes on there."""
+    """The batches of a loader, an epoch a time; one that was `left` in the middle goes on there."""
 
     def __init__(self, loader: Any) -> None:
         self.loader, self.batch = loader, 0  # batches given in this epoch
-        self._live: Iterator[Any] | None = None
-        self._breath = time.monotonic()
+        self.leaving = False  # whether what is now gone through is to be gone on with
+        self._left: Iterator[Any] | None = None
 
     def __len__(self) -> int:
         return len(self.loader)
 
-    def __iter__(self) -> Feed:
-        if self._live is None:
-            self._live, self.batch = iter(self.loader), 0
-        return self
-
-    def __next__(self) -> Any:
-        assert self._live is not None
-        if time.monotonic() - self._breath > BREATH and can_run_sync():
-            run_sync(asyncio.sleep(0))  # slow steps: a page is heard after each
-            self._breath = time.monotonic()
+    def __iter__(self) -> Iterator[Any]:
+        live, self._left = self._left, None
+        if live is None:
+            live, self.batch = iter(self.loader), 0
+        self.leaving = False
+        heard = time.monotonic()
         try:
-            batch = next(self._live)
-        except StopIteration:
-            self._live, self.batch = None, 0
+            for batch in live:
+                self.batch += 1
+                yield batch
+                if time.monotonic() - heard > BREATH and can_run_sync():
+                    run_sync(asyncio.sleep(0))  # slow steps: the page is heard after each
+                    heard = time.monotonic()
+        except GeneratorExit:
+            if self.leaving:
+                self._left = live
             raise
-        self.batch += 1
-        return batch
+        self.batch = 0
 
     @property
     def whole(self) -> bool:
@@ -137,18 +138,20 @@ class Feed:
 
     def end(self) -> None:
         """Begin with the next epoch."""
-        self._live, self.batch = None, 0
+        self._left, self.batch = None, 0
 
     def some(self, count: int) -> Iterator[Any]:
         """The next `count` batches."""
         while count > 0:
-            given = 0
-            for batch in itertools.islice(self, count):
-                given += 1
+            before = count
+            epoch = iter(self)
+            for batch in itertools.islice(epoch, count):
+                count -= 1
                 yield batch
-            if not given and not self.batch:
+            self.leaving = True
+            del epoch
+            if count == before and not self.batch:
                 return  # there is no data
-            count -= given
 
 
 def is_pair(data: Any) -> bool:
@@ -549,6 +552,8 @@ class App:
         self._asked += 1
         if self.training:
             self.stopping = self.model.stop_training = True
+            if self._feed is not None:
+                self._feed[1].leaving = True
 
     async def still(self) -> None:
         """Stop training and wait until it has ended."""
@@ -891,20 +896,14 @@ def failure(app: App | None, error: BaseException) -> dict[str, str]:
     details = {"name": name, "message": str(error), "traceback": ""}
     if app is None:
         return details
-    frames = error.__traceback__
     own = str(app.folder) + "/"
     where = None  # the last line of the program's own
-    start = None
-    for frame in traceback.extract_tb(frames):
+    for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename.startswith(own):
             where = f"{frame.filename.removeprefix(own)}, line {frame.lineno}"
-    at = frames
-    while at is not None and start is None:  # what the host did before is of no use to anybody
-        if at.tb_frame.f_code.co_filename.startswith(own):
-            start = at
-        at = at.tb_next
-    lines = traceback.format_exception(type(error), error, start or frames)
-    text = "".join(lines).replace(own, "").replace(f"{NAMES}.{app.key}.", "")
+    shown = traceback.TracebackException.from_exception(error)
+    _shorten(shown, own)
+    text = "".join(shown.format()).replace(own, "").replace(f"{NAMES}.{app.key}.", "")
     message = str(error).replace(own, "").replace(f"{NAMES}.{app.key}.", "")
     details["traceback"] = text
     if isinstance(error, TroubleError):
@@ -920,6 +919,16 @@ def failure(app: App | None, error: BaseException) -> dict[str, str]:
     else:
         details["message"] = f"{where}: {name}: {message}" if where else f"{name}: {message}"
     return details
+
+
+def _shorten(shown: Any, own: str) -> None:
+    """Leave out what the host did, and what came before the program's own lines."""
+    frames = [f for f in shown.stack if f.filename != __file__ and "<frozen" not in f.filename]
+    first = next((i for i, f in enumerate(frames) if f.filename.startswith(own)), 0)
+    shown.stack = traceback.StackSummary.from_list(frames[first:])
+    for other in (shown.__cause__, shown.__context__):
+        if other is not None:
+            _shorten(other, own)
 
 
 def _missing(where: str, module: str) -> str:

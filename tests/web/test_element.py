@@ -1,0 +1,739 @@
+"""<py-frame>, as pages of a plain static server use it: a strict policy, frames, two at once."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pyframe as pf
+from pyframe import io, serve
+
+POLICY = (
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; "
+    "style-src 'self'; connect-src 'self'; img-src 'self' data: blob:"
+)
+LONG = 240_000  # ms; a busy machine takes its time
+
+HEAD = """<!doctype html><html lang="en"><meta charset="utf-8"><title>A page</title>
+<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">
+<link rel="stylesheet" href="page.css"><script type="module" src="pyframe/pyframe.js"></script>
+"""
+CSS = ":root { color-scheme: light dark; } body { margin: 8px; font-family: sans-serif; }"
+
+POINTS = '''
+"""Points of two colours."""
+import pyframe as pf
+from pyframe import nn, optim
+from pyframe.web import Choice, Demo, Plane, Points, Slider
+from helper import SIZE
+
+print("from the program")
+
+
+def make_model(width=8):
+    pf.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, width), nn.Tanh(), nn.Linear(width, 2))
+    return pf.Model(net, nn.CrossEntropyLoss(), optim.Adam(net.parameters(), lr=0.05), ["accuracy"])
+
+
+def load_data(n=64):
+    pf.manual_seed(1)
+    x = pf.rand(n + 32, 2) * 2 - 1
+    y = (x[:, 0] > x[:, 1]).long()
+    return (x[:n], y[:n]), (x[n:], y[n:])
+
+
+demo = Demo(make_model, Points(2), Plane(size=SIZE), data=load_data, epochs=5, batch_size=16,
+            title="Two colours", description="A line parts them.",
+            controls=(Slider("lr", 1e-4, 0.2, 0.05, log=True), Choice("width", (4, 8, 16), 8),
+                      Slider("n", 32, 96, 64, step=32)))
+'''
+
+# No demo: what the page shows is found from the data.
+PICTURES = """
+import pyframe as pf
+from pyframe import nn, optim
+from helper import LOSE
+import helper
+
+EPOCHS, BATCH_SIZE = 2, 8
+
+
+def make_model():
+    pf.manual_seed(0)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(36, 3))
+    return pf.Model(net, nn.CrossEntropyLoss(), optim.SGD(net.parameters(), lr=0.1), ["accuracy"])
+
+
+class Data(pf.data.Dataset):
+    classes = ["red", "green", "blue"]
+
+    def __len__(self):
+        return 48
+
+    def __getitem__(self, i):
+        helper.made += 1
+        if helper.made == LOSE:
+            import js
+            js.pyframeRuntime.destroy()
+        return pf.full((1, 6, 6), i % 3 / 2), i % 3
+
+
+def load_data():
+    return Data()
+"""
+
+TEXT = """
+import asyncio
+import pyframe as pf
+from pyframe import nn
+from pyframe.web import Demo, Text
+
+
+def make_model():
+    return pf.Model(nn.Linear(1, 1))
+
+
+async def write(model, text):
+    for letter in text:
+        yield letter.upper()
+        if letter == "!":
+            await asyncio.sleep(3600)
+        y = model.net(pf.ones(1, 1, device=model.device))
+        assert await y.item_async() == y.item()  # the page may wait, where the browser can
+
+
+demo = Demo(make_model, Text(), Text(), predict=write)
+"""
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Plain files, all of them under one policy."""
+
+    def end_headers(self) -> None:
+        """As a server with a strict policy has them."""
+        if "loose" not in self.path:
+            self.send_header("Content-Security-Policy", self.policy())
+        self.send_header("Access-Control-Allow-Origin", "*")
+        super().end_headers()
+
+    wasm = True  # whether the policy allows WebAssembly
+
+    def policy(self) -> str:
+        """The same for every file."""
+        return POLICY if self.wasm else POLICY.replace(" 'wasm-unsafe-eval'", "")
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing."""
+
+
+class Site:
+    """A folder that a plain server serves; pyframe lies in a folder of it."""
+
+    def __init__(self, root: Path, url: str) -> None:
+        self.root, self.url = root, url
+
+    def write(self, **files: str) -> None:
+        """Files by their names, with `__` for the dot and `_in_` for the slash."""
+        for name, text in files.items():
+            path = self.root / name.replace("_in_", "/").replace("__", ".")
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory, pyodide_files: None) -> Iterator[Site]:
+    root = tmp_path_factory.mktemp("site")
+    shutil.copytree(serve.WEB, root / "pyframe")
+    folder = serve.pyodide_folder()
+    assert folder is not None
+    (root / "pyframe" / "pyodide").symlink_to(folder)
+    code, late = serve.Package().zips()
+    (root / "pyframe" / "pyframe.zip").write_bytes(code)
+    (root / "pyframe" / "pyframe-late.zip").write_bytes(late)
+    config = {"pyodide": "pyodide/", "package": "pyframe.zip", "late": "pyframe-late.zip",
+              "datasets": {"points": ["data/points.csv"]}}  # fmt: skip
+    (root / "pyframe" / "config.json").write_text(json.dumps(config))
+    handler = functools.partial(Quiet, directory=str(root))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        made = Site(root, f"http://127.0.0.1:{server.server_address[1]}/")
+        made.write(page__css=CSS, page__html=f"{HEAD}<main></main>")
+        made.write(points__py=POINTS, helper__py="SIZE = 10\n")
+        made.write(b_in_pictures__py=PICTURES, b_in_helper__py="LOSE = 0\nmade = 0\n")
+        made.write(lost_in_pictures__py=PICTURES, lost_in_helper__py="LOSE = 60\nmade = 0\n")
+        made.write(text__py=TEXT)
+        yield made
+        server.shutdown()
+        thread.join()
+
+
+class Page:
+    """A page with elements in it, and what went wrong."""
+
+    def __init__(self, browser: Any, site: Site, **options: Any) -> None:
+        self.site, self.errors, self.printed = site, [], []
+        self.context = browser.new_context(viewport={"width": 1100, "height": 900}, **options)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(LONG)
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def _console(self, message: Any) -> None:
+        if message.type in ("error", "warning"):
+            self.errors.append(f"{message.text} ({message.location})")
+        else:
+            self.printed.append(message.text)
+
+    def open(self, path: str = "page.html") -> Page:
+        """Go to a page of the site."""
+        self.page.goto(self.site.url + path)
+        return self
+
+    def add(self, attributes: str, inside: str = "", *, wait: bool = True) -> Any:
+        """A new element in place of all others, once it is ready or has failed."""
+        self.page.evaluate(
+            """async ([attributes, inside, wait]) => {
+                const main = document.querySelector("main");
+                main.innerHTML = `<py-frame ${attributes}>${inside}</py-frame>`;
+                await customElements.whenDefined("py-frame");
+                const el = main.firstChild;
+                el.errors = [];
+                el.addEventListener("error", (event) => el.errors.push(event.detail.message));
+                if (wait) await el.load().catch(() => {});
+            }""",
+            [attributes, inside, wait],
+        )
+        return self.page.locator("py-frame")
+
+    def run(self, code: str, argument: Any = None) -> Any:
+        """What JavaScript gives; `el` is the element."""
+        return self.page.evaluate(
+            f"async (arg) => {{ const el = document.querySelector('py-frame'); {code} }}", argument
+        )
+
+    def close(self) -> None:
+        """Close the page; whatever it complained about fails the test."""
+        self.context.close()
+        assert self.errors == []
+
+
+@pytest.fixture(scope="module")
+def shared(browser: Any, site: Site) -> Iterator[Page]:
+    """One page for most tests, whose first try to load Python failed: it was started by Retry."""
+    page = Page(browser, site)
+    page.page.route("**/pyodide.mjs", lambda route: route.abort())
+    page.open()
+    frame = page.add('src="points.py" files="helper.py" device="cpu"')
+    page.failed = page.run("return el.errors")  # type: ignore[attr-defined]
+    page.page.unroute("**/pyodide.mjs")
+    page.errors.clear()
+    frame.get_by_role("button", name="Retry").click()
+    page.run("await el.ready")
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def page(shared: Page) -> Iterator[Page]:
+    """The page that most tests share; each leaves no error in the console."""
+    yield shared
+    seen, shared.errors = shared.errors, []
+    assert seen == []
+
+
+def test_retry(page: Page) -> None:
+    """Python that did not come is told, and asked for again."""
+    (told,) = page.failed  # type: ignore[attr-defined]
+    assert "Python can't be had from" in told
+    assert page.run("return el.spec.title") == "Two colours"
+    assert page.page.locator("py-frame [part=error]").is_hidden()
+
+
+def test_a_program_trains_and_predicts(page: Page) -> None:
+    frame = page.add('src="points.py" files="helper.py" device="cpu" epochs="4"')
+    spec = page.run("return { ...await el.ready, points: el.spec.points.length }")
+    assert spec["input"]["kind"] == "points"
+    assert spec["output"] == {"kind": "plane", "size": 10}
+    assert spec["parameters"] == 2 * 8 + 8 + 8 * 2 + 2
+    assert spec["steps_per_epoch"] == 4
+    assert spec["device"]["kind"] == "cpu"
+    assert spec["points"] == 3 * 64
+    assert spec["source"] == POINTS
+    assert "from the program" in page.printed
+    assert frame.get_attribute("role") == "group"
+    assert frame.get_attribute("aria-label") == "Two colours"
+    heard = page.run(
+        """const heard = {};
+        for (const name of ["step", "epoch", "trained", "prediction"]) {
+            document.addEventListener(name, ({ detail }) => (heard[name] ??= []).push(detail));
+        }
+        const before = await el.evaluate();
+        heard.result = await el.train();
+        heard.better = (await el.evaluate()).loss < before.loss;
+        heard.history = el.history.length;
+        const { data, shape } = await el.predict([[0.9, -0.9], [-0.9, 0.9]]);
+        return { ...heard, data: [...data], shape };"""
+    )
+    assert heard["result"]["steps"] == 16
+    assert heard["result"]["stopped"] is False
+    assert heard["better"]
+    assert [e["epoch"] for e in heard["epoch"]] == [1, 2, 3, 4]
+    assert set(heard["epoch"][0]) >= {"loss", "accuracy", "val_loss", "val_accuracy", "lr"}
+    assert heard["history"] == 4
+    assert heard["step"][-1]["step"] == heard["step"][-1]["steps"] == 16
+    assert "accuracy" in heard["step"][0]["metrics"]
+    assert len(heard["trained"]) == 1
+    assert heard["shape"] == [2, 2]
+    assert heard["data"][0] < heard["data"][1]
+    assert heard["data"][2] > heard["data"][3]
+    assert "Done after 16 steps" in frame.locator("[part=status]").inner_text()
+    assert page.run("return el.errors") == []
+
+
+def test_two_at_once(page: Page) -> None:
+    """One on the GPU, one on the CPU, in one worker; modules of the same name keep apart."""
+    page.add('src="points.py" files="helper.py" device="gpu"')
+    seen = page.run(
+        """const other = document.createElement("py-frame");
+        Object.assign(other, { src: "b/pictures.py", files: "b/helper.py", device: "cpu" });
+        other.loading = "eager";
+        el.after(other);
+        await Promise.all([el.ready, other.ready]);
+        const order = [];
+        el.addEventListener("step", () => order.push("gpu"));
+        other.addEventListener("step", () => order.push("cpu"));
+        const going = other.train({ epochs: 10000 });
+        await el.train({ epochs: 6 });
+        await other.pause();
+        await going;
+        const spec = { ...other.spec, samples: other.spec.samples.map(({ label }) => label) };
+        const shown = [el, other].map(({ shadowRoot }) =>
+            shadowRoot.querySelector("[part=device-name]").innerText);
+        const found = await other.predict(other.spec.samples[1].data);
+        return { order, spec, shown, kinds: [el.spec.device.kind, other.spec.device.kind],
+                 best: found.data.indexOf(Math.max(...found.data)) };"""
+    )
+    first = seen["order"].index("gpu")
+    assert "cpu" in seen["order"][first:]  # they took turns
+    assert seen["kinds"] == ["gpu", "cpu"]
+    assert "WebGPU" in seen["shown"][0]
+    assert "NumPy" in seen["shown"][1]
+    spec = seen["spec"]
+    assert (spec["input"]["kind"], spec["input"]["height"]) == ("pad", 6)
+    assert spec["output"]["names"] == ["red", "green", "blue"]
+    assert (spec["epochs"], spec["batch_size"]) == (2, 8)
+    assert spec["samples"] == [i % 3 for i in range(21)]
+    assert seen["best"] == 1
+    assert len(page.page.workers) == 1
+
+
+def test_a_lost_device(page: Page) -> None:
+    """Training goes on, and the visitor is told."""
+    frame = page.add('src="lost/pictures.py" files="lost/helper.py" device="gpu"')
+    lost = page.run(
+        """const lost = [];
+        el.addEventListener("devicelost", ({ detail }) => lost.push(detail.text));
+        const result = await el.train({ epochs: 4 });
+        return { lost, steps: result.steps, epochs: el.history.length, loss: result.loss };"""
+    )
+    (told,) = lost["lost"]
+    assert "took the GPU away; training goes on" in told
+    assert (lost["steps"], lost["epochs"]) == (24, 4)
+    assert lost["loss"] < 1
+    notices = frame.locator("[part=notice]").all_inner_texts()
+    assert told in notices
+    assert any(re.match(r"fit: the GPU .* was lost: .* It goes on", text) for text in notices)
+    # and lost while nothing goes on: the next look at it opens it again
+    again = page.run(
+        """await el.set("lose", true).catch(() => {});
+        const before = await el.predict(el.spec.samples[0].data);
+        await el.predict(Float32Array.of(NaN, ...Array(35).fill(0)));
+        const after = await el.predict(el.spec.samples[0].data);
+        return [[...before.data], [...after.data], el.spec.device.kind];"""
+    )
+    assert again[0] == pytest.approx(again[1])
+
+
+def test_controls(page: Page) -> None:
+    """Options of the optimizer, arguments of the model and of the data; while training too."""
+    frame = page.add('src="points.py" files="helper.py" device="cpu"')
+    seen = page.run(
+        """await el.set("lr", 0.1);
+        const first = await el.train({ epochs: 1 });
+        await el.set("n", 32);
+        const fewer = el.spec.steps_per_epoch, kept = el.spec.trained;
+        const going = el.train({ epochs: 40 });
+        await new Promise((done) => el.addEventListener("step", done, { once: true }));
+        await el.set("width", 16);
+        await el.set("lr", 0.02);
+        const last = await going;
+        return { first: first.lr, fewer, kept, parameters: el.spec.parameters, last: last.lr,
+                 shown: el.shadowRoot.querySelector("pf-slider").value };"""
+    )
+    assert seen["first"] == pytest.approx(0.1)
+    assert (seen["fewer"], seen["kept"]) == (2, True)
+    assert seen["parameters"] == 2 * 16 + 16 + 16 * 2 + 2
+    assert seen["last"] == pytest.approx(0.02)
+    assert seen["shown"] == pytest.approx(0.02)
+    # a visitor's own hand
+    frame.locator("pf-slider").first.locator("input").focus()
+    page.page.keyboard.press("Home")
+    page.page.wait_for_function(
+        "() => document.querySelector('py-frame').spec.controls[0].value === 1e-4"
+    )
+    told = page.run("return el.set('depth', 3).catch((error) => error.message)")
+    assert told == "There is no control 'depth'; points.py has 'lr', 'width', 'n'."
+    told = page.run("return el.set('lr', 7).catch((error) => error.message)")
+    assert told == "lr: expected a number from 0.0001 to 0.2, got 7."
+
+
+def test_pause_step_reset(page: Page) -> None:
+    """By the keyboard: Train, Pause, Train goes on; Step; slowly; start over."""
+    frame = page.add('src="points.py" files="helper.py" device="cpu" epochs="400"')
+    train = frame.locator("[part=train]")
+    train.focus()
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_function("() => document.querySelector('py-frame').history.length > 1")
+    assert train.inner_text() == "Pause"
+    assert frame.locator("[part=status]").get_attribute("aria-live") == "off"
+    page.page.keyboard.press("Enter")
+    page.page.wait_for_function("() => !document.querySelector('py-frame').training")
+    assert frame.locator("[part=status]").inner_text().startswith("Paused after ")
+    done = page.run("return el.history.length")
+    assert done < 400
+    left = page.run(
+        """const going = el.train();
+        await new Promise((done) => el.addEventListener("step", done, { once: true }));
+        await el.pause();
+        const { stopped } = await going;
+        return [stopped, el.history.length];"""
+    )
+    assert left[0] is True
+    steps = page.run(
+        """const steps = [];
+        el.addEventListener("step", ({ detail }) => steps.push(detail.step));
+        await el.step();
+        const chooser = el.shadowRoot.querySelector("[part=speed]");
+        chooser.value = "10 a second";
+        await el.train({ steps: 3 });
+        chooser.value = "Full speed";
+        return steps;"""
+    )
+    assert steps == list(range(steps[0], steps[0] + 4))
+    frame.get_by_role("button", name="Start over").click()
+    page.page.wait_for_function("() => !document.querySelector('py-frame').spec.trained")
+    assert page.run("return [el.history.length, el.spec.step]") == [0, 0]
+
+
+def test_points_of_the_visitor(page: Page) -> None:
+    """Training learns from them, and the plane shows what came of it."""
+    frame = page.add('src="points.py" files="helper.py" device="cpu"')
+    field = frame.locator("pf-points canvas").first
+    box = field.bounding_box()
+    frame.get_by_role("radio").nth(3).check(force=True)  # NumPy, WebGPU, then the classes
+    page.page.mouse.click(box["x"] + 20, box["y"] + 20)
+    seen = page.run(
+        """const widget = el.shadowRoot.querySelector("pf-points");
+        widget.points = Float32Array.of(-0.8, 0.8, 1, 0.8, -0.8, 1, -0.8, -0.8, 0, 0.8, 0.8, 0);
+        widget.dispatchEvent(new CustomEvent("points"));
+        await el.train({ epochs: 60 });
+        const { data } = await el.predict([[-0.8, 0.8], [0.8, -0.8], [-0.8, -0.8], [0.8, 0.8]]);
+        return [data[1], data[3], data[5], data[7]].map((p) => p > 0.5);"""
+    )
+    assert seen == [True, True, False, False]
+
+
+def test_text(page: Page) -> None:
+    """Pieces are shown as they come; a question that follows ends the answer before."""
+    frame = page.add('src="text.py" device="gpu"')
+    frame.locator("textarea").first.fill("hello")
+    frame.get_by_role("button", name="Write").click()
+    page.page.wait_for_function(
+        "() => document.querySelector('py-frame').shadowRoot"
+        ".querySelector('[part=output]').value === 'HELLO'"
+    )
+    assert page.run("return el.predict('abc')") == "ABC"
+    assert frame.locator("[part=train]").is_hidden()
+    pieces = page.run(
+        """const pieces = [];
+        el.addEventListener("prediction", ({ detail }) => pieces.push([detail.text, detail.done]));
+        await el.predict("ab");
+        return pieces;"""
+    )
+    assert pieces == [["A", False], ["AB", False], ["AB", True]]
+
+
+def test_weights(page: Page, tmp_path: Path) -> None:
+    """Saved, given back, and those of another model refused."""
+    frame = page.add('src="points.py" files="helper.py" device="cpu"')
+    with page.page.expect_download() as download:
+        frame.get_by_role("button", name="Save weights").click()
+    assert download.value.suggested_filename == "points.safetensors"
+    download.value.save_as(tmp_path / "weights")
+    saved = io.load(tmp_path / "weights")
+    pf.manual_seed(0)
+    assert saved["0.weight"].tolist() == pf.nn.Linear(2, 8).weight.tolist()  # an untrained start
+    io.save({"0.weight": pf.zeros(3)}, page.site.root / "other.safetensors")
+    io.save({k: pf.zeros_like(v) for k, v in saved.items()}, page.site.root / "none.safetensors")
+    page.add('src="points.py" files="helper.py" weights="none.safetensors" device="cpu"')
+    kept = page.run("return [el.spec.trained, (await el.predict([1, 2])).data[0], el.errors]")
+    assert kept == [True, 0.5, []]
+    frame = page.add('src="points.py" files="helper.py" weights="other.safetensors" device="cpu"')
+    (told,) = page.run("await el.ready; return el.errors")
+    assert "other.safetensors holds the weights of another model than points.py makes" in told
+    assert "0.bias" in told
+    assert frame.locator("[part=error-message]").inner_text() == told
+    same = page.run(
+        """const bytes = await el.save();
+        await el.train({ epochs: 1 });
+        await el.load(bytes);
+        const now = await el.save();
+        return bytes.length === now.length && bytes.every((byte, i) => byte === now[i]);"""
+    )
+    assert same
+    (_, told) = page.run("await el.load(new Uint8Array(9)).catch(() => {}); return el.errors")
+    assert "can't be read as weights" in told
+
+
+BAD = {
+    "missing": ('src="nowhere.py"', r"nowhere.py can't be had from http.*: the server says 404"),
+    "syntax": ('src="bad/syntax.py"', r"syntax.py, line 2: .*\n    def make_model\(:"),
+    "model": ('src="bad/empty.py"', r"^empty defines no model: expected `demo = pyframe.web.Demo"),
+    "scipy": ('src="bad/scipy_too.py"', "scipy_too.py, line 1 imports 'scipy', .* packages=.scipy. to"),
+    "file": ('src="points.py"', "points.py, line 6 imports 'helper', .* name it: files=.helper.py"),
+    "net": ('src="bad/net.py"', r"net.py: make_model\(\) gave Linear, expected a pf.Model \("),
+    "raises": ('src="bad/raises.py"', "raises.py, line 4: KeyError: 'wrong'"),
+    "control": ('src="bad/control.py"', "the control 'depth' sets nothing: .* momentum"),
+    "page": ('src="page.html"', "page.html is a web page, not a Python program"),
+    "nothing": ("", "<py-frame> has nothing to run"),
+    "both": ('src="a.py" program="b/"', "<py-frame> has src and program"),
+    "device": ('src="a.py" device="tpu"', '<py-frame device="tpu">: expected auto, gpu or cpu.'),
+    "loading": ('src="a.py" loading="soon"', 'loading="soon">: expected lazy, eager or click'),
+    "epochs": ('src="a.py" epochs="many"', 'epochs="many">: expected a whole number above 0'),
+    "data": ('src="points.py" data="birds"', 'data="birds": there is no such data set .* points'),
+    "packages": ('src="text.py" packages="nonsense"', "nonsense could not be loaded into Pyodide"),
+}  # fmt: skip
+MAKE = "import pyframe as pf\nfrom pyframe import nn, optim\n"
+
+
+@pytest.fixture(scope="module")
+def bad(site: Site) -> None:
+    """Programs with mistakes."""
+    site.write(
+        bad_in_syntax__py=f"import pyframe\ndef make_model(:\n{MAKE}",
+        bad_in_empty__py=MAKE,
+        bad_in_scipy_too__py="import scipy.signal\n",
+        bad_in_net__py=f"{MAKE}def make_model():\n    return nn.Linear(2, 2)\n",
+        bad_in_raises__py="def make_model():\n    return {}\n\nmake_model()['wrong']\n",
+        bad_in_control__py=f"{MAKE}from pyframe.web import Demo, Slider\n"
+        "def make_model():\n    net = nn.Linear(2, 2)\n"
+        "    return pf.Model(net, nn.MSELoss(), optim.SGD(net.parameters(), lr=0.1))\n"
+        "demo = Demo(make_model, controls=[Slider('depth', 0, 1)])\n",
+        bad_in_shape__py=f"{MAKE}def make_model():\n    net = nn.Linear(3, 2)\n"
+        "    return pf.Model(net, nn.CrossEntropyLoss(), optim.SGD(net.parameters(), lr=0.1))\n"
+        "def load_data():\n    return pf.ones(8, 2), pf.zeros(8, 2)\n",
+    )
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_told(page: Page, bad: None, case: str) -> None:
+    """A clear message in the element, an event, a traceback where Python has one, and Retry."""
+    attributes, expected = BAD[case]
+    frame = page.add(attributes)
+    (told,) = page.run("return el.errors")
+    assert re.search(expected, told, re.DOTALL), told
+    assert frame.locator("[part=error-message]").inner_text().strip() == told.strip()
+    assert frame.get_by_role("button", name="Retry").is_visible()
+    if case in ("syntax", "model", "scipy", "raises"):
+        frame.locator("summary", has_text="Traceback").click()
+        trace = frame.locator("[part=traceback-text]").inner_text()
+        assert "Error" in trace
+        assert "host.py" not in trace
+        assert "/home/pyodide" not in trace
+    page.errors[:] = [e for e in page.errors if "Failed to load resource" not in e]
+
+
+def test_mistakes_that_training_finds(page: Page, bad: None) -> None:
+    """Data of the wrong shape, samples of the wrong size, options that are none."""
+    page.add('src="bad/shape.py" device="cpu"')
+    told = page.run("return el.train().catch((error) => error.message)")
+    assert "(8, 2)" in told or "[8, 2]" in told
+    assert page.run("return el.errors") == [told]
+    page.add('src="points.py" files="helper.py" device="cpu"')
+    told = page.run("return el.predict([1, 2, 3]).catch((error) => error.message)")
+    assert told == "predict: expected 2 numbers a sample, of shape [2], got 3."
+    told = page.run("return el.predict('word').catch((error) => error.message)")
+    assert told == "predict: expected numbers of shape [2], got a text."
+    told = page.run("return el.train({ epochs: 0.5 }).catch((error) => error.message)")
+    assert told == "train: expected epochs, a whole number above 0, got 0.5."
+    assert len(page.run("return el.errors")) == 3
+
+
+def test_attributes_that_change(page: Page) -> None:
+    page.add('src="points.py" files="helper.py" device="cpu"')
+    seen = page.run(
+        """const moved = [];
+        el.setAttribute("device", "gpu");
+        await el.set("lr", 0.05); // after it
+        moved.push(el.spec.device.kind);
+        el.setAttribute("device", "tpu");
+        moved.push(el.errors.length, el.spec.device.kind);
+        const ready = new Promise((done) => {
+            el.addEventListener("ready", ({ detail }) => done(detail));
+        });
+        Object.assign(el, { src: "b/pictures.py", files: "b/helper.py", device: "cpu" });
+        moved.push((await ready).input.kind, (await el.ready).input.kind);
+        return moved;"""
+    )
+    assert seen == ["gpu", 1, "gpu", "pad", "pad"]
+
+
+def test_light_until_seen_or_clicked(page: Page) -> None:
+    poster = '<img slot="poster" alt="A preview" src="data:image/gif;base64,R0lGODlhAQABAAAAACw=">'
+    frame = page.add('src="points.py" files="helper.py" loading="click"', poster, wait=False)
+    assert frame.locator("[part=play]").is_visible()
+    assert page.run("return [el.spec, el.engine]") == [None, None]
+    frame.get_by_role("button", name="Run this program").click()
+    page.page.wait_for_function("() => document.querySelector('py-frame').spec")
+    assert frame.locator("[part=play]").is_hidden()
+    page.page.evaluate("document.querySelector('main').style.paddingTop = '300vh'")
+    page.add('src="points.py" files="helper.py"', poster, wait=False)
+    assert page.run("await new Promise(requestAnimationFrame); return el.spec") is None
+    page.page.locator("py-frame").scroll_into_view_if_needed()
+    page.page.wait_for_function("() => document.querySelector('py-frame').spec")
+    page.page.evaluate("document.querySelector('main').style.paddingTop = ''")
+
+
+def test_slots(page: Page) -> None:
+    """A page's own parts in place of the element's."""
+    page.add(
+        'src="points.py" files="helper.py" device="cpu"',
+        '<p slot="before">Read this first</p><button slot="controls">Go</button>'
+        '<p slot="status">Hm</p>',
+    )
+    frame = page.page.locator("py-frame")
+    assert frame.get_by_text("Read this first").is_visible()
+    assert frame.get_by_role("button", name="Go").is_visible()
+    assert frame.locator("[part=train]").is_hidden()
+
+
+def test_a_phone(page: Page) -> None:
+    """Nothing is wider than a phone, whatever is shown."""
+    page.page.set_viewport_size({"width": 320, "height": 640})
+    try:
+        for program in ("points", "b/pictures", "text", "nowhere"):
+            page.add(f'src="{program}.py" files="helper.py b/helper.py" device="cpu"')
+            wide = page.page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= 320, program
+    finally:
+        page.page.set_viewport_size({"width": 1100, "height": 900})
+    page.errors[:] = [e for e in page.errors if "Failed to load resource" not in e]
+
+
+def test_fifty_elements(page: Page) -> None:
+    """Made, shown and removed again and again: no worker, buffer, module or file stays."""
+    count = """const stats = async () => {
+        const probe = document.createElement("py-frame");
+        Object.assign(probe, { src: "count.py", loading: "eager", device: "cpu" });
+        document.body.append(probe);
+        await probe.ready;
+        const found = await probe.predict([0]);
+        probe.remove();
+        return [...found.data];
+    };"""
+    page.site.write(
+        count__py=f"""{MAKE}
+from pyframe.web import Demo, Values, Position
+import gc, os, sys, js
+
+
+def make_model():
+    return pf.Model(nn.Linear(1, 1))
+
+
+def count(model, x):
+    gc.collect()
+    stats = js.pyframeRuntime.stats()
+    modules = [n for n in sys.modules if n.startswith("pyframe_page.")]
+    tensors = sum(isinstance(o, pf.Tensor) for o in gc.get_objects())
+    apps = os.listdir("/home/pyodide/apps")
+    return pf.tensor([[stats.buffers, len(modules), len(apps), tensors]])
+
+
+def load_data():
+    return pf.ones(2, 1), pf.ones(2, 1)
+
+
+demo = Demo(make_model, data=load_data, predict=count)
+"""
+    )
+    page.add('src="points.py" files="helper.py" device="gpu"')
+    grown = page.run(
+        f"""{count}
+        await el.train({{ epochs: 1 }});
+        const main = el.parentNode;
+        el.remove();
+        const one = async () => {{
+            const made = document.createElement("py-frame");
+            Object.assign(made, {{ src: "points.py", files: "helper.py", device: "gpu" }});
+            made.loading = "eager";
+            main.append(made);
+            await made.ready;
+            await made.step();
+            made.remove();
+        }};
+        await one();
+        const before = await stats();
+        for (let i = 0; i < 50; i++) await one();
+        return [before, await stats()];"""
+    )
+    assert grown[0] == grown[1]
+    assert len(page.page.workers) == 1
+
+
+def test_without_webassembly(browser: Any, site: Site) -> None:
+    """A page whose policy forbids it is told at once."""
+    Quiet.wasm = False
+    page = Page(browser, site)
+    try:
+        frame = page.open().add('src="points.py" files="helper.py"')
+        (told,) = page.run("return el.errors")
+        assert "forbids WebAssembly" in told
+        assert "'wasm-unsafe-eval'" in told
+        assert frame.locator("[part=error-message]").inner_text() == told
+        page.errors.clear()
+    finally:
+        Quiet.wasm = True
+        page.close()
+
+
+def test_in_a_frame(browser: Any, site: Site) -> None:
+    """An iframe of the same site; when its element is gone for a while, the worker ends."""
+    site.write(outer_loose__html=f'{HEAD.split("<script")[0]}<iframe src="page.html"></iframe>')
+    page = Page(browser, site)
+    page.page.goto(site.url + "outer_loose.html")
+    frame = page.page.frames[1]
+    frame.evaluate(
+        """async () => {
+            document.querySelector("main").innerHTML =
+                '<py-frame src="points.py" files="helper.py" autotrain epochs="1"></py-frame>';
+            await new Promise((done) => document.addEventListener("trained", done));
+        }"""
+    )
+    assert len(page.page.workers) == 1
+    page.page.clock.install()
+    with page.page.workers[0].expect_event("close"):
+        frame.evaluate("document.querySelector('py-frame').remove()")
+        page.page.clock.fast_forward(60_000)
+    page.close()
