@@ -1,53 +1,295 @@
-// Brings Python into a worker: Pyodide, NumPy, pyframe and the GPU.
+// Brings Python into a worker: Pyodide, NumPy, pyframe and the GPU, all fetched and compiled at the same time.
+// What came is kept, and after the first start Python's memory too (see snapshot.js): the next start takes that.
 //
 //   const { python } = await boot({ config, base }, (event, detail) => …);   // "progress" { text, fraction }
 //
 // `config` is the server's config.json, `base` the URL that its paths are relative to. Afterwards NumPy and
-// pyframe can be imported, and self.pyframeRuntime is the GPU's runtime where the browser has WebGPU.
+// pyframe can be imported, and self.pyframeRuntime is the GPU's runtime where the browser has WebGPU. Nothing that
+// is kept can break a start: if one with it fails, it is forgotten, and the start is made without it.
 
 import { createRuntimeFor } from "./remote.js";
+import { VERSIONS, deserialize, freeze, read, store, thaw } from "./snapshot.js";
+import { Files, canKeep, digestOf, forget, fromHex, keep, kept } from "./store.js";
 
-const BOOT_BYTES = 18e6; // about what Pyodide 0.27, NumPy and pyframe come to
+const FORMAT = 1; // of what is kept; another one makes older ones void
+const IMPORT = 120_000; // ms for a script
+const EMPTY = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0); // the smallest WebAssembly module
+const SITE = "/lib/python3.12/site-packages";
+// What every start imports, and a snapshot has.
+const MODULES = ["numpy", "pyframe", "pyframe.nn", "pyframe.optim", "pyframe.data", "pyframe.vision", "pyframe.web.host"];
+// What must not be the same at each visit, and what Python knows of the files' times.
+const AWAKE = `
+import importlib, random
+import numpy, pyframe
+random.seed()
+numpy.random.seed()
+pyframe.seed()
+importlib.invalidate_caches()
+`;
 
-/** Loads Python: resolves to { python }, Pyodide's API. */
-export async function boot({ config, base }, hear = () => {}) {
-  const at = (path) => new URL(path, base).href;
-  let received = 0;
-  let stage = "";
-  const tell = (text) => {
-    stage = text;
-    hear("progress", { text, fraction: Math.min(received / BOOT_BYTES, 1) });
-  };
-  const plainFetch = self.fetch;
-  self.fetch = countingFetch(plainFetch, (more) => {
-    received += more;
-    tell(stage);
-  });
+let gpu = null; // promise of the Runtime
+let tries = 0;
+
+/**
+ * Loads Python: resolves to { python, report }, with Pyodide's API. The report says which files came over the
+ * network and which were kept, and of the snapshot "used", "made", or why there is none; `stored` is a promise of
+ * whether it was kept for the next time. After an error it can be called again.
+ */
+export async function boot(options, hear = () => {}) {
   try {
-    tell("Looking for a GPU");
-    const runtime = await createRuntimeFor({ reading: config.reading });
-    if (runtime) self.pyframeRuntime = runtime;
-
-    tell("Loading Python");
-    const indexURL = at(config.pyodide);
-    const { loadPyodide } = await import(`${indexURL}pyodide.mjs`).catch(() => {
-      throw new Error(`Python can't be had from ${indexURL}. Without internet, ` +
-        "scripts/get_pyodide puts a copy beside the page once and for all.");
-    });
-    const lockFileURL = config.lock ? await lockFile(at(config.lock)) : undefined;
-    const python = await loadPyodide({ indexURL, ...(lockFileURL && { lockFileURL }) });
-
-    tell("Loading NumPy and pyframe");
-    const quiet = { messageCallback: () => {} };
-    await python.loadPackage("numpy", quiet);
-    if (config.lock) await python.loadPackage("pyframe", quiet);
-    else python.unpackArchive(await bytes(at(config.package)), "zip", { extractDir: sitePackages(python) });
-    // What few programs need comes when they import it.
-    if (config.late) python.pyimport("pyframe.web.late").install(at(config.late), config.integrity?.[config.late]);
-    return { python };
-  } finally {
-    self.fetch = plainFetch;
+    new WebAssembly.Module(EMPTY);
+  } catch {
+    throw new Error("This page's Content-Security-Policy forbids WebAssembly, and Python needs it: add " +
+      "'wasm-unsafe-eval' to script-src.");
   }
+  for (let without = ""; ;) {
+    const start = new Start(options, hear, without);
+    try {
+      return await start.run();
+    } catch (error) {
+      if (error.name === "LoadError" || !await start.forget()) throw error;
+      without = `failed: ${error.message}`;
+    }
+  }
+}
+
+/** One try to start Python. */
+class Start {
+  #at;
+  #config;
+  #hear;
+  #files;
+  #index; // Pyodide's folder
+  #frozen = ""; // the snapshot's address
+  #told = -1;
+  #report;
+
+  /** `without` says why no snapshot is to be used. */
+  constructor({ config, base }, hear, without = "") {
+    this.#at = (path) => new URL(path, base).href;
+    this.#config = config;
+    this.#hear = hear;
+    this.#index = this.#at(config.pyodide);
+    this.#frozen = this.#at("pyframe-snapshot");
+    this.#files = new Files(config.integrity, base, (received, total) => this.#received(received, total));
+    const { network, kept } = this.#files;
+    this.#report = { network, kept, snapshot: without, stored: Promise.resolve(false) };
+  }
+
+  /** Forgets the snapshot, or without one the files, if this start took them from what is kept; whether it did. */
+  async forget() {
+    const used = this.#report.snapshot === "used" ? [this.#frozen] : this.#files.kept;
+    await Promise.all(used.map(forget));
+    return used.length > 0;
+  }
+
+  async run() {
+    const { integrity, late, lock: lockPath, package: packagePath, reading } = this.#config;
+    for (const name of ["pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json"]) this.#files.expect(this.#index + name);
+    this.#say("Loading Python", 0);
+    gpu = this.#openGPU(reading);
+    gpu.catch(() => {});
+    const scripts = Promise.all([this.#import("pyodide.mjs"), this.#import("pyodide.asm.js")]);
+    const pack = lockPath ? null : this.#package(this.#at(packagePath), this.#files.digest(this.#at(packagePath)));
+    for (const promise of [scripts, pack]) promise?.catch(() => {}); // told below, in their turn
+    const [{ loadPyodide, version }] = await scripts;
+
+    const compiled = new Promise((resolve, reject) => {
+      const arrives = (response) => WebAssembly.compileStreaming(response).then(resolve, reject);
+      this.#part("pyodide.asm.wasm", version, arrives).catch(reject);
+    });
+    const stdlib = this.#part("python_stdlib.zip", version);
+    const lockURL = lockPath ? this.#at(lockPath) : `${this.#index}pyodide-lock.json`;
+    const lock = lockPath ? this.#files.get(lockURL) : this.#part("pyodide-lock.json", version);
+    for (const promise of [compiled, stdlib, lock]) promise.catch(() => {});
+    const { packages } = JSON.parse(new TextDecoder().decode(await lock));
+    const wheel = pack ?? this.#package(new URL(packages.pyframe.file_name, lockURL).href, fromHex(packages.pyframe.sha256));
+    wheel.catch(() => {});
+
+    const mark = await this.#mark(version, packages.numpy.sha256, (await wheel).digest);
+    const snapshot = mark && !this.#report.snapshot ? await this.#thawed(mark) : null;
+    const { file_name: numpyName, sha256 } = packages.numpy;
+    const numpy = snapshot ? null
+      : this.#files.get(new URL(numpyName, this.#index).href, { digest: fromHex(sha256) });
+    numpy?.catch(() => {});
+
+    const given = new Map([
+      [`${this.#index}pyodide.asm.wasm`, null],
+      [`${this.#index}python_stdlib.zip`, await stdlib],
+      [lockURL, await lock],
+    ]);
+    const code = await compiled;
+    if (numpy) await numpy;
+    this.#say("Starting Python");
+    const python = await this.#load(loadPyodide, code, given, lockURL, snapshot);
+    if (snapshot) {
+      python.runPython(AWAKE);
+    } else {
+      this.#say("Starting pyframe");
+      python.unpackArchive(await numpy, "wheel", { extractDir: SITE });
+      python.unpackArchive((await wheel).bytes, "zip", { extractDir: SITE });
+      for (const name of MODULES) python.pyimport(name).destroy();
+      if (mark) this.#freeze(python, mark);
+    }
+    Object.assign(python.loadedPackages, { numpy: "default channel", pyframe: "default channel" });
+    // What few programs need comes when it is imported.
+    if (late) python.pyimport("pyframe.web.late").install(this.#at(late), integrity?.[late]);
+    this.#say("Looking for a GPU");
+    await gpu;
+    return { python, report: this.#report };
+  }
+
+  // --- parts
+
+  async #openGPU(reading) {
+    if (self.pyframeRuntime && !self.pyframeRuntime.lost) return self.pyframeRuntime; // of a try before
+    const runtime = await createRuntimeFor({ reading });
+    if (runtime) self.pyframeRuntime = runtime;
+    return runtime;
+  }
+
+  /** A script of Pyodide's. A second try has another address, as modules that failed stay failed. */
+  async #import(name) {
+    const url = this.#index + name;
+    let timer;
+    const late = new Promise((_, reject) => {
+      timer = setTimeout(() => reject(new Error(`nothing came for ${IMPORT / 1000} seconds`)), IMPORT);
+    });
+    try {
+      return await Promise.race([import(tries ? `${url}#${tries}` : url), late]);
+    } catch (error) {
+      tries += 1;
+      throw Object.assign(new Error(`Python can't be had from ${this.#index}: ${name} is missing there, or the page's ` +
+        "Content-Security-Policy forbids it (script-src). Without internet, scripts/get_pyodide puts a copy beside " +
+        `the page once and for all. (${error.message})`), { name: "LoadError" });
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  /** A file of Pyodide's folder, which is the same for a version. */
+  #part(name, version, arrives = null) {
+    const url = this.#index + name;
+    return this.#files.get(url, { mark: this.#files.digest(url) ?? version, arrives });
+  }
+
+  /** pyframe's package, and its digest. */
+  async #package(url, digest) {
+    const bytes = await this.#files.get(url, { digest });
+    return { bytes, digest: digest ?? await digestOf(bytes) };
+  }
+
+  #received(received, total) {
+    const fraction = total ? received / total : 0;
+    if (fraction < 1 && fraction - this.#told < 0.005) return;
+    this.#say(`Loading Python, ${(total / 1e6).toFixed(0)} MB`, fraction);
+    this.#told = fraction;
+  }
+
+  #say(text, fraction = null) {
+    this.#hear("progress", { text, fraction });
+  }
+
+  // --- Pyodide
+
+  /** Pyodide's own start, with what was fetched and compiled already. */
+  async #load(loadPyodide, code, given, lockFileURL, snapshot) {
+    const plain = self.fetch;
+    const create = self._createPyodideModule;
+    let refuse;
+    const refused = new Promise((_, reject) => { refuse = reject; });
+    self.fetch = async (resource, options) => {
+      const url = new URL(resource.url ?? resource, self.location.href).href;
+      return given.has(url) ? new Response(given.get(url)) : plain(resource, options);
+    };
+    self._createPyodideModule = async (settings) => {
+      settings.instantiateWasm = (imports, done) => {
+        WebAssembly.instantiate(code, imports).then((instance) => done(instance, code)).catch(refuse);
+        return {};
+      };
+      const module = await create(settings);
+      if (snapshot) thaw(module, snapshot);
+      return module;
+    };
+    const env = { PYTHONDONTWRITEBYTECODE: "1" }; // to files that nobody reads again
+    const options = { indexURL: this.#index, lockFileURL, env };
+    if (snapshot) Object.assign(options, { _loadSnapshot: snapshot.memory, _snapshotDeserializer: deserialize });
+    try {
+      return await Promise.race([loadPyodide(options), refused]);
+    } finally {
+      self.fetch = plain;
+      self._createPyodideModule = create;
+    }
+  }
+
+  // --- the snapshot
+
+  /** What a snapshot depends on; null where none can be kept. */
+  async #mark(version, numpy, pyframe) {
+    const { reading = "auto" } = this.#config;
+    if (!VERSIONS.includes(version)) this.#report.snapshot ||= `not for Pyodide ${version}`;
+    else if (!pyframe || !await canKeep()) this.#report.snapshot ||= "this page can't keep anything";
+    else {
+      const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
+      const parts = [FORMAT, version, numpy, pyframe, MODULES, AWAKE, reading, "Suspending" in WebAssembly,
+        self.crossOriginIsolated, navigator.userAgent, navigator.language, timeZone, this.#index];
+      return digestOf(new TextEncoder().encode(JSON.stringify(parts)));
+    }
+    return null;
+  }
+
+  /** The snapshot that was kept; null if there is none, or a damaged one. */
+  async #thawed(mark) {
+    const response = await kept(this.#frozen, mark);
+    if (!response) return null;
+    try {
+      const snapshot = await read(response);
+      this.#report.snapshot = "used";
+      return snapshot;
+    } catch (error) {
+      this.#report.snapshot = `damaged: ${error.message}`;
+      await forget(this.#frozen);
+      return null;
+    }
+  }
+
+  /** Keeps Python as it is now for the next start. */
+  #freeze(python, mark) {
+    try {
+      const frozen = freeze(python);
+      this.#report.stored = store(frozen, this.#frozen, mark);
+      this.#report.snapshot ||= "made";
+    } catch (error) {
+      this.#report.snapshot = `none: ${error.message}`;
+    }
+  }
+}
+
+// --- the kernels of a program --------------------------------------------------------------------
+
+/** Keeps the kernels that a program has made, for `prepare` at the next visit. */
+export async function remember(program) {
+  const runtime = await gpu;
+  if (!runtime?.codes || runtime.lost) return false;
+  const { codes, labels } = runtime.codes();
+  if (!codes.length) return false;
+  return keep(program, await adapter(runtime), JSON.stringify({ codes, labels }));
+}
+
+/** Begins to compile the kernels that a program made at the last visit; resolves to their number. */
+export async function prepare(program) {
+  const runtime = await gpu;
+  const response = runtime?.compile && await kept(program, await adapter(runtime));
+  if (!response) return 0;
+  const { codes, labels } = await response.json();
+  await runtime.compile(codes, labels);
+  return codes.length;
+}
+
+/** What kernels depend on beside the program. */
+function adapter({ info: { vendor, architecture, device, description }, features }) {
+  const parts = [FORMAT, vendor, architecture, device, description, features, navigator.userAgent];
+  return digestOf(new TextEncoder().encode(JSON.stringify(parts))).then((digest) => digest ?? "");
 }
 
 /** What a URL gives, as bytes. */
@@ -55,32 +297,4 @@ export async function bytes(url) {
   const response = await fetch(url);
   if (!response.ok) throw new Error(`${url}: the server says ${response.status} ${response.statusText}`);
   return new Uint8Array(await response.arrayBuffer());
-}
-
-/** `fetch` that tells how many bytes have come. */
-function countingFetch(plain, count) {
-  return async (...request) => {
-    const response = await plain(...request);
-    if (!response.ok || !response.body) return response;
-    const counter = new TransformStream({
-      transform(chunk, controller) {
-        count(chunk.byteLength);
-        controller.enqueue(chunk);
-      },
-    });
-    const { status, statusText, headers } = response;
-    return new Response(response.body.pipeThrough(counter), { status, statusText, headers });
-  };
-}
-
-/** The lock file with pyframe's wheel looked up beside it, wherever Pyodide itself comes from. */
-async function lockFile(url) {
-  const lock = JSON.parse(new TextDecoder().decode(await bytes(url)));
-  const { pyframe } = lock.packages;
-  pyframe.file_name = new URL(pyframe.file_name, url).href;
-  return URL.createObjectURL(new Blob([JSON.stringify(lock)], { type: "application/json" }));
-}
-
-function sitePackages(python) {
-  return python.runPython("import sysconfig; sysconfig.get_path('purelib')");
 }
