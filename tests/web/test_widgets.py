@@ -611,6 +611,21 @@ def test_choices_are_words_or_a_menu(page: Widgets) -> None:
     assert page.told("error")[-1]["message"] == "<pf-choice>: expected one of 4, 8, got 9"
 
 
+def test_choices_without_room_are_a_menu(page: Widgets) -> None:
+    page.make('<pf-choice name="kind" options="tanh, ReLU, GELU, sine" value="GELU"></pf-choice>')
+    radios, menu = page.page.locator("[role=radiogroup]"), page.page.locator("select")
+    assert radios.count() == 1
+    page.run("w.style.width = '120px'")
+    menu.wait_for()
+    assert menu.input_value() == "2"
+    assert page.run("w.value") == "GELU"
+    menu.select_option("sine")
+    page.run("w.style.width = '400px'")
+    radios.wait_for()
+    assert page.run("w.value") == "sine"
+    assert page.run("$('input:checked').value") == "3"
+
+
 def test_a_toggle_is_a_switch(page: Widgets) -> None:
     page.make('<pf-toggle name="noise" label="With noise"></pf-toggle>')
     assert page.run("w.value") is False

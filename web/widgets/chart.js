@@ -91,7 +91,7 @@ class Curve {
 
   /** The means, each with those around it, the less the farther: there and back, so that nothing lags. */
   smooth() {
-    const keep = 1 - 1 / clamp(this.points.length / 40, 1.5, 12);
+    const keep = 1 - 1 / clamp(this.points.length / 40, 1, 12);
     const once = (values) => {
       let [sum, weight] = [0, 0];
       return values.map((value) => {

@@ -49,6 +49,7 @@ export class Choice extends Part {
 
   #value = null;
   #first; // the value and options that the spec told last
+  #wide = 0; // CSS pixels that the options need to stand beside each other, once they had too few
   #label = make("span", { part: "label", id: "label" });
   #body = make("div");
 
@@ -61,6 +62,7 @@ export class Choice extends Part {
       this.tell("change", { name: this.name, value: this.#value });
     });
     this.shadowRoot.append(this.#label, this.#body);
+    this.watch(this.#body);
   }
 
   get name() { return this.spec.name; }
@@ -87,15 +89,40 @@ export class Choice extends Part {
     const told = JSON.stringify([options, value]);
     const keep = told === this.#first ? this.#value : null;
     this.#first = told;
-    const beside = options.length <= FEW && options.join("").length <= SHORT;
-    const named = text ? { "aria-labelledby": "label" } : { "aria-label": "Choice" };
+    this.#wide = 0;
+    this.#build(options.length <= FEW && options.join("").length <= SHORT);
+    this.value = keep ?? (value === "" ? options[0] : value);
+  }
+
+  #build(beside) {
+    const { name, label, options } = this.spec;
+    const named = label || name ? { "aria-labelledby": "label" } : { "aria-label": "Choice" };
     this.#body.replaceChildren(beside
       ? make("div", { role: "radiogroup", part: "options", ...named }, ...options.map((option, i) =>
         make("label", {}, make("input", { type: "radio", name: "choice", value: i }),
           make("span", {}, String(option)))))
       : make("div", { class: "menu" }, make("select", { part: "options", ...named },
         ...options.map((option, i) => make("option", { value: i }, String(option))))));
-    this.value = keep ?? (value === "" ? options[0] : value);
+  }
+
+  /** Where there is too little room for options beside each other, they become a menu. */
+  draw() {
+    const group = this.#body.querySelector("[role=radiogroup]");
+    const { clientWidth } = this.#body;
+    if (group && group.scrollWidth > group.clientWidth && clientWidth) {
+      this.#wide = group.scrollWidth + 4;
+      this.#swap(false);
+    } else if (!group && this.#wide && clientWidth >= this.#wide) {
+      this.#swap(true);
+      this.#wide = 0;
+    }
+  }
+
+  #swap(beside) {
+    const focused = this.shadowRoot.activeElement !== null;
+    this.#build(beside);
+    this.value = this.#value;
+    if (focused) this.#body.querySelector("select, input:checked").focus();
   }
 }
 

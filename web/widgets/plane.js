@@ -5,7 +5,7 @@ import { Part, clamp, make, sheet, short } from "../parts.js";
 const STEP = 40; // arrow keys cross the plane in so many steps, with Shift in ten times as many
 
 const css = sheet(`
-:host { max-width: 420px; }
+:host { max-width: 480px; }
 .axes {
   display: grid; grid-template-columns: auto minmax(0, 1fr); gap: 3px 6px; font-size: .8125em;
   color: var(--_muted);

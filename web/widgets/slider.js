@@ -5,7 +5,7 @@ import { Part, clamp, define, make, sheet, short } from "../parts.js";
 const FINE = 200; // positions where no step is given
 
 const css = sheet(`
-label { display: grid; grid-template-columns: 1fr auto; gap: 0 .75em; align-items: baseline; }
+label { display: grid; grid-template-columns: 1fr auto; gap: .25em .75em; align-items: baseline; }
 [part=label] { color: var(--_muted); overflow-wrap: anywhere; }
 [part=value] { font-weight: 600; }
 [part=range] {
