@@ -514,29 +514,34 @@ class WebGPU:
 
     def fetch(self, tensors: Sequence[Tensor]) -> list[np.ndarray]:
         """The tensors' values on the host: one wait for all. Raises what a check found."""
-        nodes = self._stored_nodes(tensors)
-        return self._arrays(tensors, nodes, self.read([(n.data, _read_bytes(n)) for n in nodes]))
+        nodes, checks = self._stored_nodes(tensors), self.local.checks
+        raw = self.read([(n.data, _read_bytes(n)) for n in nodes])
+        return self._arrays(tensors, nodes, raw, checks)
 
     async def fetch_async(self, tensors: Sequence[Tensor]) -> list[np.ndarray]:
         """`fetch` that gives the thread back while it waits."""
-        nodes = self._stored_nodes(tensors)
+        nodes, checks = self._stored_nodes(tensors), self.local.checks
         raw = await self.read_async([(n.data, _read_bytes(n)) for n in nodes])
-        return self._arrays(tensors, nodes, raw)
+        return self._arrays(tensors, nodes, raw, checks)
 
     def fetch_begin(self, tensors: Sequence[Tensor]) -> Callable[[], Awaitable[list[np.ndarray]]]:
         """Queue a `fetch` of what the tensors are now; what it returns waits for it."""
-        nodes = self._stored_nodes(tensors)
+        nodes, checks = self._stored_nodes(tensors), self.local.checks
         self.stats.reads += 1
         with self.lock:
             finish = self._begin([(n.data.handle, _read_bytes(n)) for n in nodes])
 
         async def arrays() -> list[np.ndarray]:
-            return self._arrays(tensors, nodes, await finish())
+            return self._arrays(tensors, nodes, await finish(), checks)
 
         return arrays
 
     def _arrays(
-        self, tensors: Sequence[Tensor], nodes: list[Node], raw: list[bytes]
+        self,
+        tensors: Sequence[Tensor],
+        nodes: list[Node],
+        raw: list[bytes],
+        checks: Checks | None,
     ) -> list[np.ndarray]:
         shapes = [*[t._node.shape for t in tensors], ()]
         arrays = []
@@ -544,9 +549,9 @@ class WebGPU:
             flat = np.frombuffer(data, storage_dtype(n.dtype), math.prod(shape))
             flat = flat != 0 if n.dtype is dt.bool_ else flat.astype(n.dtype.numpy)
             arrays.append(flat.reshape(shape))
-        if len(nodes) > len(tensors):  # the flag of this thread's checks came with them
-            assert self.local.checks is not None
-            self.local.checks.look(int(arrays.pop()))
+        if len(nodes) > len(tensors):  # the flag of the checks of the thread that asked
+            assert checks is not None  # in a page another one may be told
+            checks.look(int(arrays.pop()))
         return arrays
 
 
