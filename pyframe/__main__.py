@@ -56,8 +56,7 @@ def _add_serve(commands: Any) -> None:
     )  # fmt: skip
     serve.add_argument("--open", action="store_true", help="open the page in the browser")
     serve.add_argument(
-        "--weights", type=Path,
-        help="weights that the program can start from (the demo of the digits: digits.safetensors)",
+        "--weights", type=Path, help="what the program starts from, as Model.save wrote it"
     )  # fmt: skip
     serve.add_argument("--data", **DATA)
     serve.set_defaults(run=_serve)
@@ -71,15 +70,13 @@ def _serve(args: argparse.Namespace) -> int:
     try:
         if args.program:
             program = Program(args.program, args.data, args.weights, serve.DATASETS)
-        elif args.data:
-            raise ProgramError("--data is for a program, as in pyframe serve my_model.py --data …")
+        elif args.data or args.weights:
+            what = "--data" if args.data else "--weights"
+            raise ProgramError(f"{what} is for a program, as in pyframe serve my_model.py {what} …")
     except ProgramError as error:
         print(f"pyframe serve: {error}", file=sys.stderr)
         return 1
-    weights = args.weights or serve.WEIGHTS
-    return serve.serve(
-        args.host, args.port, weights, program=program, allow=args.allow, open_browser=args.open
-    )
+    return serve.serve(args.host, args.port, program, allow=args.allow, open_browser=args.open)
 
 
 def _add_export(commands: Any) -> None:

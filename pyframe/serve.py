@@ -31,10 +31,6 @@ DATASETS = {  # what a page may ask for by name, and what to do where it is miss
     "names": "data/names.txt",
     "tinyshakespeare": "data/tinyshakespeare.txt.gz",
 }
-EXAMPLES = {  # programs of the demos that can be edited, and their data sets
-    "digits": ["digits"], "gpt": ["tinyshakespeare"], "playground": [], "vae": ["digits"],
-}  # fmt: skip
-WEIGHTS = Path("digits.safetensors")  # as digits.py saves them
 
 CONNECTIONS = 64  # that are open at the same time; more wait in the system's queue
 HEAD = 10  # seconds for the head of a request; an idle connection has as long
@@ -96,39 +92,16 @@ def datasets() -> dict[str, dict[str, Path]]:
     return found
 
 
-def config(weights: Path | None = None, program: Program | None = None) -> dict[str, Any]:
-    """What a page asks for first: where its parts are, and what is missing, with the fix."""
-    data, missing = {name: list(files) for name, files in datasets().items()}, []
-    if "digits" not in data:
-        missing.append(
-            "The digits are not here. They come with pyframe's repository, not with its wheel: "
-            f"start the server in a checkout, or put MNIST's four .gz files in ./{DATA}."
-        )
+def config(program: Program | None = None) -> dict[str, Any]:
+    """What a page asks for first: where its parts are."""
     return {
         "pyodide": "pyodide/" if pyodide_folder() else PYODIDE_CDN,
         "package": "pyframe.zip",
         "late": "pyframe-late.zip",
-        "datasets": data,
+        "datasets": {name: list(files) for name, files in datasets().items()},
         "editor": "editor/codemirror.js" if editor_folder() else None,
         "program": program and describe(program),
-        "examples": {} if program else examples(),
-        "source": "digits.py",
-        "data": data.get("digits"),
-        "weights": WEIGHTS.name if weights and weights.is_file() else None,
-        "missing": missing,
     }
-
-
-def examples() -> dict[str, Any]:
-    """The demos' programs by name, as `describe` has them."""
-    found = {}
-    for name, data in EXAMPLES.items():
-        weights = f"examples/data/{name}.safetensors"
-        found[name] = {
-            "name": f"{name}.py", "src": f"examples/{name}.py", "files": [], "data": data,
-            "weights": weights if (ROOT / weights).is_file() else None,
-        }  # fmt: skip
-    return found
 
 
 def describe(program: Program) -> dict[str, Any]:
@@ -282,8 +255,6 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         route, program = self._route(), self.server.program
         if not route:
             route = "program.html" if program else "index.html"
-        if route == WEIGHTS.name:
-            return str(self.server.weights) if self.server.weights.is_file() else ""
         if program and route.startswith("program/"):
             return str(program.all_files().get(route.removeprefix("program/"), ""))
         if route.startswith("data/"):
@@ -293,8 +264,6 @@ class Handler(http.server.SimpleHTTPRequestHandler):
             "pyodide/": pyodide_folder(), "editor/": editor_folder(),
             "examples/": ROOT / "examples", "photo/": photo_folder(), "": WEB,
         }  # fmt: skip
-        if route == "digits.py":
-            folders = {"": ROOT / "examples"}
         for prefix, folder in folders.items():
             if folder and route.startswith(prefix):
                 return str(file_in(folder, route.removeprefix(prefix).split("/")) or "")
@@ -304,8 +273,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         """The headers, then the body to send."""
         route = self._route()
         if route == "config.json":
-            parts = config(self.server.weights, self.server.program)
-            return self._made(json.dumps(parts).encode(), ".json")
+            return self._made(json.dumps(config(self.server.program)).encode(), ".json")
         if route in ("pyframe.zip", "pyframe-late.zip"):
             return self._made(self.server.package.zips()[route != "pyframe.zip"], ".zip")
         return super().send_head()
@@ -358,8 +326,7 @@ def is_address(name: str) -> bool:
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """The server of the gallery, or of a program's page; `weights`, which the page of the digits
-    can start from, may come to exist while it runs.
+    """The server of the gallery, or of a program's page.
 
     It answers to the names that lead to it and to those of `allow`, and to no other: a page from
     elsewhere may have the browser take its own name for this computer's (DNS rebinding).
@@ -373,11 +340,10 @@ class Server(http.server.ThreadingHTTPServer):
         self,
         host: str,
         port: int,
-        weights: Path = WEIGHTS,
-        allow: Iterable[str] = (),
         program: Program | None = None,
+        allow: Iterable[str] = (),
     ) -> None:
-        self.weights, self.program = weights, program
+        self.program = program
         self.package = Package()
         self._open: dict[socket.socket, tuple[float, float]] = {}  # since when, and how long it may
         self._closed = threading.Condition()
@@ -465,15 +431,14 @@ class Server(http.server.ThreadingHTTPServer):
 def serve(
     host: str,
     port: int,
-    weights: Path = WEIGHTS,
-    *,
     program: Program | None = None,
+    *,
     allow: Iterable[str] = (),
     open_browser: bool = False,
 ) -> int:
     """Serve until Ctrl+C; gives the exit status: 1 when the address can't be had."""
     try:
-        server = Server(host, port, weights, allow, program)
+        server = Server(host, port, program, allow)
     except OSError as error:
         reason = error.strerror or error
         print(
@@ -483,16 +448,15 @@ def serve(
             file=sys.stderr,
         )
         return 1
-    parts = config(weights, program)
     what = f"{program.path.name} is" if program else "pyframe's demos are"
     print(f"{what} at {server.url} (Ctrl+C stops it)")
-    if parts["pyodide"] == PYODIDE_CDN:
+    if pyodide_folder() is None:
         print(f"  Python comes from {PYODIDE_CDN}; scripts/get_pyodide makes a local copy")
-    if not program:
-        if parts["weights"]:
-            print(f"  the digits can start from the weights in {weights}")
-        for text in parts["missing"]:
-            print(f"  {text}")
+    for name, place in DATASETS.items():
+        if name not in datasets() and (program is None or name in program.datasets):
+            print(f"  The {name} are not here: start the server in a checkout of pyframe, or put")
+            print(f"  them in ./{place} (MNIST's four .gz files)." if name == "digits" else
+                  f"  them in ./{place}.")  # fmt: skip
     sys.stdout.flush()
     if open_browser:
         webbrowser.open(server.url)

@@ -1,17 +1,11 @@
-// The page of `pyframe serve my_model.py`: the program's element, and its source beside it. With
-// ?example=digits in its address it has the program of that demo.
+// The page of `pyframe serve my_model.py`: the program's element, and its source beside it.
 
 const stage = document.getElementById("stage");
 
 try {
   const response = await fetch("config.json");
-  const config = await response.json();
-  const example = new URLSearchParams(location.search).get("example");
-  const program = example === null ? config.program : config.examples?.[example];
-  if (!program) {
-    throw new Error(example === null ? "This server has no program to show: start it as `pyframe serve my_model.py`."
-      : `There is no example "${example}" here; expected one of ${Object.keys(config.examples ?? {}).join(", ")}.`);
-  }
+  const { program } = await response.json();
+  if (!program) throw new Error("This server has no program to show: start it as `pyframe serve my_model.py`.");
   document.title = program.name;
   document.getElementById("name").textContent = program.name;
   const frame = document.createElement("py-frame");

@@ -2,23 +2,22 @@
 //
 // The page sends {id, app, call, args} and gets {id, result} or {id, error, details}; while something goes on
 // it gets {event, app, ...}; without an app it is for all of them. `open` loads a program, and Python before
-// the first; pyframe/web/host.py answers the other calls. `boot` and `python` are for tests and for demo.py.
+// the first; pyframe/web/host.py answers the other calls. `boot` and `python` are for tests.
 
-import { boot as bootPython, bytes } from "./boot.js";
+import { boot, prepare, remember } from "./boot.js";
 import { guard } from "./guard.js";
 
 const HOME = "/home/pyodide/";
-const EMPTY = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0); // the smallest WebAssembly module
 
 let python;
 let host;
-let demo;
 let booting;
+const sources = new Map(); // app -> the program's URL, under which its kernels are kept
 const closed = new Set(); // apps that nobody waits for any more
 
 const post = (event, details, app) => self.postMessage({ event, app, ...details });
 
-const calls = { open, close, load };
+const calls = { open, close, load, train };
 
 self.onmessage = async ({ data: { id, app, call, args = {} } }) => {
   try {
@@ -31,16 +30,10 @@ self.onmessage = async ({ data: { id, app, call, args = {} } }) => {
   }
 };
 
-/** Python, loaded once; a page that forbids WebAssembly is told at once. */
+/** Python, loaded once. */
 function ready(options) {
   booting ??= (async () => {
-    try {
-      new WebAssembly.Module(EMPTY);
-    } catch {
-      throw new Error("This page's Content-Security-Policy forbids WebAssembly, and Python needs it: add " +
-        "'wasm-unsafe-eval' to script-src.");
-    }
-    ({ python } = await bootPython(options, post));
+    ({ python } = await boot(options, post));
     python.setStdout({ batched: (text) => console.log(text) }); // what a program prints is no error
     python.setStderr({ batched: (text) => console.log(text) });
   })();
@@ -56,7 +49,9 @@ async function open(app, { config, base, file, source, text: edited, files, pack
   const program = edited === null ? get(source, file).then(checked(file)) : Promise.resolve(new TextEncoder().encode(edited));
   const parts = files.map(async ([path, url]) => [path, await get(url, path)]);
   for (const part of [program, ...parts]) part.catch(() => {}); // told below, in its turn
-  await ready({ config, base }).catch((error) => {
+  const booted = ready({ config, base });
+  if (device !== "cpu") prepare(source).catch(() => {}); // while Python starts; what is wrong is told on use
+  await booted.catch((error) => {
     post("end", { message: error.message, name: error.name }); // the next try starts anew
     throw error;
   });
@@ -70,6 +65,7 @@ async function open(app, { config, base, file, source, text: edited, files, pack
   for (const [path, data] of [[file, text], ...found]) put(folder + path, data);
   const spec = await tell(app, "open", { file, device });
   if (closed.delete(app)) tell(app, "close", {});
+  else sources.set(app, source);
   return { ...spec, source: new TextDecoder().decode(text) };
 }
 
@@ -78,7 +74,15 @@ async function load(app, { url, name, data }) {
   return tell(app, "load", { ...(name && { name }), data: data ?? await get(url, name) });
 }
 
+/** Trains, and keeps the kernels that it made for the next visit. */
+async function train(app, args) {
+  const result = await tell(app, "train", args);
+  remember(sources.get(app)).catch(() => {});
+  return result;
+}
+
 async function close(app) {
+  sources.delete(app);
   if (await host?.call(app, "close", python.toPy({})).then(({ error }) => error) ?? true) closed.add(app);
 }
 
@@ -127,17 +131,14 @@ async function loadPackages(packages, app) {
   }
 }
 
-// --- for tests and for demo.py -------------------------------------------------------------------
+// --- for tests -----------------------------------------------------------------------------------
 
-function apart(call, args) {
-  if (call === "boot") return boot(args);
-  if (call === "python") return python.runPythonAsync(args.code).then(plain); // what its last line gives
-  return ask(call, args);
-}
-
-/** Calls a function of demo.py: a JavaScript object goes in as its arguments, JSON data comes out. */
-async function ask(name, values) {
-  return plain(await demo.call(name, python.toPy(values)));
+/** Python text, run outside of programs; `boot` comes first, with files as [name, URL]. */
+async function apart(call, { config, base, files = [], code }) {
+  if (call === "python") return plain(await python.runPythonAsync(code)); // what its last line gives
+  await ready({ config, base });
+  for (const [name, url] of files) put(HOME + name, await get(new URL(url, base).href, name));
+  return null;
 }
 
 /** What Python gave, as JavaScript's own kind of data. */
@@ -145,18 +146,4 @@ function plain(result) {
   const data = result?.toJs?.({ dict_converter: Object.fromEntries }) ?? result;
   result?.destroy?.();
   return data;
-}
-
-async function boot({ config, base, device = null }) {
-  const at = (path) => new URL(path, base).href;
-  ({ python } = await bootPython({ config, base }, (_, progress) => post("status", progress)));
-
-  post("status", { text: "Loading the digits", fraction: 1 });
-  for (const path of [config.source, ...(config.data ?? [])]) put(HOME + path, await bytes(at(path)));
-  python.FS.writeFile(`${HOME}demo.py`, await bytes(new URL("demo.py", import.meta.url)));
-
-  post("status", { text: "Starting pyframe", fraction: 1 });
-  self.pyframePost = post;
-  demo = python.pyimport("demo");
-  return await ask("describe", { device });
 }

@@ -29,7 +29,7 @@ from urllib.parse import quote
 from pyframe import serve
 from pyframe.web.source import Program, ProgramError
 
-OTHER_PAGES = ("app.js", "demos/", "editor.js", "program.js")  # what only those need of web/
+OTHER_PAGES = ("demos/", "editor.js", "program.js")  # what only those need of web/
 PAGE = """<!doctype html>
 <html lang="en">
 <head>

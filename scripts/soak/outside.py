@@ -163,8 +163,8 @@ PATHS = [
     b"/", b"/config.json", b"/../../../../etc/passwd", b"/%2e%2e/%2e%2e/etc/passwd", b"*", b"",
     b"//etc/passwd", b"/data/mnist10k/../../pyproject.toml", b"http://evil.example/", b"/%", b"/\0",
     b"http://localhost/config.json", b"/%00", b"/" + b"a" * 70_000, b"/%ff%fe", b"/CON", b"/.",
-    b"/index.html?" + b"&" * 5000, b"/web\\..\\x", b"/pyodide/../digits.py", b"/digits.py",
-    b"/con/nul", b"/runtime.js/", b"file:///etc/passwd",
+    b"/index.html?" + b"&" * 5000, b"/web\\..\\x", b"/pyodide/../digits.py", b"/con/nul",
+    b"/examples/digits.py", b"/runtime.js/", b"file:///etc/passwd",
 ]  # fmt: skip
 STATUS = {200, 301, 304, 400, 403, 404, 408, 414, 431, 501, 505}
 
@@ -181,7 +181,7 @@ class Watched(Server):
 
     def __init__(self) -> None:
         self.errors: list[BaseException | None] = []
-        super().__init__("127.0.0.1", 0, Path("missing.safetensors"))
+        super().__init__("127.0.0.1", 0)
         self.RequestHandlerClass = Quiet
 
     def handle_error(self, request: Any, client_address: Any) -> None:

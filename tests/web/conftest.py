@@ -29,15 +29,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="package")
-def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the server looks for saved weights; no file is there unless a test makes one."""
-    return tmp_path_factory.mktemp("weights") / "digits.safetensors"
-
-
-@pytest.fixture(scope="package")
-def server(weights: Path) -> Iterator[serve.Server]:
-    """The demo's server on a free port."""
-    with serve.Server("127.0.0.1", 0, weights) as running:
+def server() -> Iterator[serve.Server]:
+    """The demos' server on a free port."""
+    with serve.Server("127.0.0.1", 0) as running:
         thread = threading.Thread(target=running.serve_forever)
         thread.start()
         yield running
@@ -111,11 +105,11 @@ def tab(browser: Any, server: serve.Server) -> Iterator[Tab]:
 
 
 class PythonPage:
-    """A blank page with the demo's worker, booted: `run` runs Python text in it."""
+    """A blank page with the worker of programs, booted: `run` runs Python text in it."""
 
     def __init__(self, tab: Tab) -> None:
         self.page = tab.open("blank")
-        self.found = self.page.evaluate(
+        self.page.evaluate(
             """async () => {
                 const worker = new Worker("worker.js", { type: "module" });
                 const waiting = new Map();
@@ -130,7 +124,9 @@ class PythonPage:
                     worker.postMessage({ id: asked, call, args });
                 });
                 const config = await (await fetch("config.json")).json();
-                return await ask("boot", { config, base: location.href });
+                const files = config.datasets.digits.map((path) => [path, path]);
+                files.push(["digits.py", "examples/digits.py"]);
+                await ask("boot", { config, base: location.href, files });
             }"""
         )
 

@@ -47,12 +47,10 @@ def test_the_site_trains(site: Path, tab: Any) -> None:
         thread.start()
         try:
             tab.url = f"http://127.0.0.1:{server.server_port}/"
-            page = tab.open("?epochs=1&limit=64&device=cpu")
-            page.wait_for_selector("#train:enabled")
-            page.click("#train")
-            page.wait_for_function(
-                "() => /^Done after 1 step/.test(document.querySelector('#status').textContent)"
-            )
+            page = tab.open("demos/playground.html")
+            page.evaluate("() => customElements.whenDefined('py-frame')")
+            done = page.evaluate("() => document.querySelector('py-frame').train({ epochs: 1 })")
+            assert done["epochs"] == 1
         finally:
             server.shutdown()
             thread.join()
@@ -64,10 +62,3 @@ def test_another_folder_is_not_replaced(tmp_path: Path) -> None:
     assert result.returncode == 1
     assert "holds something else" in result.stderr
     assert (tmp_path / "thesis.tex").exists()
-
-
-def test_weights_that_are_not_there(tmp_path: Path) -> None:
-    missing = tmp_path / "no.safetensors"
-    result = subprocess.run([*BUILD, f"--weights={missing}"], capture_output=True, text=True)
-    assert result.returncode == 1
-    assert result.stderr == f"build_web: there are no weights in {missing}\n"

@@ -50,9 +50,9 @@ class Isolated(serve.Handler):
 
 
 @pytest.fixture(scope="module")
-def isolated(weights: Path) -> Iterator[serve.Server]:
+def isolated() -> Iterator[serve.Server]:
     """A server whose pages have shared memory."""
-    with serve.Server("127.0.0.1", 0, weights) as running:
+    with serve.Server("127.0.0.1", 0) as running:
         running.RequestHandlerClass = Isolated
         thread = threading.Thread(target=running.serve_forever)
         thread.start()

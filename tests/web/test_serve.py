@@ -22,8 +22,9 @@ import pytest
 
 from pyframe import serve
 from pyframe.__main__ import main
+from pyframe.web.source import Program
 
-from .conftest import Tab
+from .conftest import PythonPage, Tab
 
 WAIT = 60  # seconds for what comes at once, if it comes
 
@@ -76,16 +77,18 @@ def running(server: serve.Server) -> Iterator[serve.Server]:
             thread.join()
 
 
-def local(weights: Path = Path("nothing"), **options: Any) -> AbstractContextManager[serve.Server]:
-    return running(serve.Server("127.0.0.1", 0, weights, **options))
+def local(program: Program | None = None, **options: Any) -> AbstractContextManager[serve.Server]:
+    return running(serve.Server("127.0.0.1", 0, program, **options))
 
 
 def test_everything_that_the_config_names_is_there(server: serve.Server) -> None:
     config = json.loads(body(server, "/config.json"))
-    assert config["missing"] == []
-    assert len(config["data"]) == 4
-    for path in [config["source"], *(p for paths in config["datasets"].values() for p in paths)]:
+    assert {name: len(paths) for name, paths in config["datasets"].items()} == {
+        "digits": 4, "names": 1, "tinyshakespeare": 1,
+    }  # fmt: skip
+    for path in (path for paths in config["datasets"].values() for path in paths):
         assert body(server, f"/{path}") == (serve.ROOT / "examples" / path).read_bytes()
+    assert config["program"] is None
     if not config["pyodide"].startswith("https:"):
         assert get(server, f"/{config['pyodide']}pyodide.mjs").status == 200
 
@@ -112,10 +115,10 @@ def test_the_package_zip_is_what_is_installed(server: serve.Server) -> None:
         ("/", "text/html; charset=utf-8"),
         ("/pyodide/pyodide.mjs", "text/javascript; charset=utf-8"),
         ("/pyodide/pyodide.asm.wasm", "application/wasm"),
-        ("/app.js", "text/javascript; charset=utf-8"),
+        ("/pyframe.js", "text/javascript; charset=utf-8"),
         ("/worker.js", "text/javascript; charset=utf-8"),
         ("/style.css", "text/css; charset=utf-8"),
-        ("/digits.py", "text/plain; charset=utf-8"),
+        ("/examples/digits.py", "text/plain; charset=utf-8"),
         ("/config.json", "application/json"),
         ("/pyframe.zip", "application/zip"),
         ("/data/mnist10k/t10k-labels-idx1-ubyte.gz", "application/gzip"),
@@ -161,11 +164,11 @@ ODD: list[tuple[bytes, int]] = [
     (b"GET /%00 HTTP/1.1\r\n" + OK, 404),
     (b"GET /index.html%00 HTTP/1.1\r\n" + OK, 404),
     (b"GET /index.html/ HTTP/1.1\r\n" + OK, 404),
-    (b"GET /digits.py/ HTTP/1.1\r\n" + OK, 404),
+    (b"GET /examples/digits.py/ HTTP/1.1\r\n" + OK, 404),
     (b"GET /index.html::$DATA HTTP/1.1\r\n" + OK, 404),
     (b"GET /. HTTP/1.1\r\n" + OK, 404),
     (b"GET /..%5cpyproject.toml HTTP/1.1\r\n" + OK, 404),
-    (b"GET /data/mnist10k/%2e%2e/%2e%2e/digits.py HTTP/1.1\r\n" + OK, 404),
+    (b"GET /data/mnist10k/%2e%2e/%2e%2e/examples/digits.py HTTP/1.1\r\n" + OK, 404),
     (b"GET /%ed%a0%80 HTTP/1.1\r\n" + OK, 404),
     (b"GET /%ff%zz% HTTP/1.1\r\n" + OK, 404),
     (b"GET /\xff\xe4 HTTP/1.1\r\n" + OK, 404),
@@ -231,7 +234,9 @@ def test_names_of_this_computer(server: serve.Server, host: str) -> None:
 def test_other_names_are_refused(server: serve.Server, host: str) -> None:
     """A page elsewhere may have its name lead to this computer, and would read what is here."""
     host = host.replace("--", "")
-    answer = raw(server, b"GET /digits.py HTTP/1.1\r\nHost: " + host.encode() + b"\r\n\r\n")
+    answer = raw(
+        server, b"GET /examples/digits.py HTTP/1.1\r\nHost: " + host.encode() + b"\r\n\r\n"
+    )
     assert status(answer) == 403
     assert b"answers to 127.0.0.1, ::1, localhost, not to " in answer
     assert b"start it with --allow and that name" in answer
@@ -256,7 +261,7 @@ def test_names_that_are_allowed() -> None:
 def test_where_everybody_may_come(host: str) -> None:
     """Addresses and the computer's own name lead here, and no other name."""
     try:
-        server = serve.Server(host, 0, Path("nothing"))
+        server = serve.Server(host, 0)
     except OSError as error:
         pytest.skip(f"the system can't listen on {host}: {error}")
     with running(server):
@@ -386,17 +391,17 @@ def test_a_request_that_never_ends(start: bytes, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def large(tmp_path: Path) -> Path:
-    """More than the system keeps for a connection that takes nothing."""
-    weights = tmp_path / "weights"
-    weights.write_bytes(bytes(1 << 26))
-    return weights
+def large(tmp_path: Path) -> Program:
+    """A program with more than the system keeps for a connection that takes nothing."""
+    (tmp_path / "weights").write_bytes(bytes(1 << 26))
+    (tmp_path / "program.py").write_text("def make_model(): ...")
+    return Program(tmp_path / "program.py", weights=tmp_path / "weights")
 
 
-LARGE = b"GET /digits.safetensors HTTP/1.0\r\n" + OK + b"\r\n"
+LARGE = b"GET /program/weights HTTP/1.0\r\n" + OK + b"\r\n"
 
 
-def test_an_answer_that_is_not_taken(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_is_not_taken(large: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "ANSWER", 0)
     ended, close = threading.Event(), serve.Server.close_request
 
@@ -410,7 +415,7 @@ def test_an_answer_that_is_not_taken(large: Path, monkeypatch: pytest.MonkeyPatc
         assert ended.wait(WAIT)
 
 
-def test_who_is_answered_is_not_cut_off(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_is_answered_is_not_cut_off(large: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "CONNECTIONS", 1)
     with local(large) as server, connect(server) as slow:
         slow.sendall(LARGE)
@@ -437,7 +442,7 @@ def test_half_requests_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_many_can_come_at_once() -> None:
     """They wait in the system's queue until the server gets to them."""
-    server = serve.Server("127.0.0.1", 0, Path("nothing"))
+    server = serve.Server("127.0.0.1", 0)
     with contextlib.ExitStack() as stack:
         stack.callback(server.server_close)
         connections = [stack.enter_context(connect(server)) for _ in range(100)]
@@ -481,34 +486,24 @@ def test_python_from_its_cdn(tab: Tab, pyodide_files: None) -> None:
         route.fulfill(path=folder / name, headers=headers)
 
     tab.context.route(f"{serve.PYODIDE_CDN}**", from_here)
-    page = tab.open("")
-    page.wait_for_function(
-        "() => /^Ready|could not/.test(document.querySelector('#status').textContent)"
-    )
-    assert page.inner_text("#status").startswith("Ready")
+    assert PythonPage(tab).run("import pyframe as pf; pf.ones(3).sum().item()") == 3
     assert "pyodide.asm.wasm" in fetched
 
 
-def test_weights_appear_when_they_are_saved(server: serve.Server, weights: Path) -> None:
-    assert json.loads(body(server, "/config.json"))["weights"] is None
-    weights.write_bytes(b"weights")
-    try:
-        path = json.loads(body(server, "/config.json"))["weights"]
-        assert body(server, f"/{path}") == b"weights"
-    finally:
-        weights.unlink()
-
-
 def test_missing_parts_are_named_with_the_fix(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Away from a checkout there are no digits and no local Pyodide."""
     monkeypatch.setattr(serve, "ROOT", tmp_path)
     monkeypatch.chdir(tmp_path)
     config = serve.config()
     assert config["pyodide"] == serve.PYODIDE_CDN
-    assert config["data"] is None
-    assert "start the server in a checkout" in config["missing"][0]
+    assert config["datasets"] == {}
+    monkeypatch.setattr(serve.Server, "serve_forever", lambda self: None)
+    assert main(["serve", "--port=0"]) == 0
+    said = capsys.readouterr().out
+    assert "The digits are not here: start the server in a checkout" in said
+    assert "scripts/get_pyodide makes a local copy" in said
 
 
 def test_a_port_in_use(server: serve.Server, capsys: pytest.CaptureFixture[str]) -> None:
