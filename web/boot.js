@@ -14,6 +14,7 @@ import { Files, canKeep, digestOf, forget, fromHex, keep, kept } from "./store.j
 const FORMAT = 1; // of what is kept; another one makes older ones void
 const IMPORT = 120_000; // ms for a script
 const EMPTY = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0); // the smallest WebAssembly module
+const PARTS = ["pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json"]; // of Pyodide
 const SITE = "/lib/python3.12/site-packages";
 // What every start imports, and a snapshot has.
 const MODULES = ["numpy", "pyframe", "pyframe.nn", "pyframe.optim", "pyframe.data", "pyframe.vision", "pyframe.web.host"];
@@ -27,7 +28,14 @@ pyframe.seed()
 importlib.invalidate_caches()
 `;
 
+/** A promise whose failure is told where it is awaited, later. */
+const quiet = (promise) => {
+  promise.catch(() => {});
+  return promise;
+};
+
 let gpu = null; // promise of the Runtime
+let digest = null; // promise of that of pyframe's package
 let tries = 0;
 
 /**
@@ -47,7 +55,7 @@ export async function boot(options, hear = () => {}) {
     try {
       return await start.run();
     } catch (error) {
-      if (error.name === "LoadError" || !await start.forget()) throw error;
+      if (/^(Load|Integrity)Error$/.test(error.name) || !await start.forget()) throw error;
       without = `failed: ${error.message}`;
     }
   }
@@ -84,55 +92,34 @@ class Start {
   }
 
   async run() {
-    const { integrity, late, lock: lockPath, package: packagePath, reading } = this.#config;
-    for (const name of ["pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json"]) this.#files.expect(this.#index + name);
     this.#say("Loading Python", 0);
-    gpu = this.#openGPU(reading);
-    gpu.catch(() => {});
-    const scripts = Promise.all([this.#import("pyodide.mjs"), this.#import("pyodide.asm.js")]);
-    const pack = lockPath ? null : this.#package(this.#at(packagePath), this.#files.digest(this.#at(packagePath)));
-    for (const promise of [scripts, pack]) promise?.catch(() => {}); // told below, in their turn
-    const [{ loadPyodide, version }] = await scripts;
+    for (const name of PARTS) this.#files.expect(this.#index + name);
+    gpu = quiet(this.#openGPU());
+    const pyframe = quiet(this.#package());
+    digest = quiet(pyframe.then((found) => found.digest));
+    const script = quiet(this.#import("pyodide.asm.js"));
+    const { loadPyodide, version } = await this.#import("pyodide.mjs");
+    const compiled = quiet(this.#compile(version));
+    const [stdlib, lock] = PARTS.slice(1).map((name) => quiet(this.#part(name, version)));
 
-    const compiled = new Promise((resolve, reject) => {
-      const arrives = (response) => WebAssembly.compileStreaming(response).then(resolve, reject);
-      this.#part("pyodide.asm.wasm", version, arrives).catch(reject);
-    });
-    const stdlib = this.#part("python_stdlib.zip", version);
-    const lockURL = lockPath ? this.#at(lockPath) : `${this.#index}pyodide-lock.json`;
-    const lock = lockPath ? this.#files.get(lockURL) : this.#part("pyodide-lock.json", version);
-    for (const promise of [compiled, stdlib, lock]) promise.catch(() => {});
-    const { packages } = JSON.parse(new TextDecoder().decode(await lock));
-    const wheel = pack ?? this.#package(new URL(packages.pyframe.file_name, lockURL).href, fromHex(packages.pyframe.sha256));
-    wheel.catch(() => {});
-
-    const mark = await this.#mark(version, packages.numpy.sha256, (await wheel).digest);
+    const { file_name: wheel, sha256 } = JSON.parse(new TextDecoder().decode(await lock)).packages.numpy;
+    const mark = await this.#mark(version, sha256, await digest);
     const snapshot = mark && !this.#report.snapshot ? await this.#thawed(mark) : null;
-    const { file_name: numpyName, sha256 } = packages.numpy;
-    const numpy = snapshot ? null
-      : this.#files.get(new URL(numpyName, this.#index).href, { digest: fromHex(sha256) });
-    numpy?.catch(() => {});
+    const numpy = snapshot ? null : quiet(this.#files.get(new URL(wheel, this.#index).href, { digest: fromHex(sha256) }));
+    const [code, ...given] = await Promise.all([compiled, stdlib, lock, numpy, script, pyframe]);
 
-    const given = new Map([
-      [`${this.#index}pyodide.asm.wasm`, null],
-      [`${this.#index}python_stdlib.zip`, await stdlib],
-      [lockURL, await lock],
-    ]);
-    const code = await compiled;
-    if (numpy) await numpy;
     this.#say("Starting Python");
-    const python = await this.#load(loadPyodide, code, given, lockURL, snapshot);
-    if (snapshot) {
-      python.runPython(AWAKE);
-    } else {
+    const python = await this.#load(loadPyodide, code, given, snapshot);
+    if (snapshot) python.runPython(AWAKE);
+    else {
       this.#say("Starting pyframe");
       python.unpackArchive(await numpy, "wheel", { extractDir: SITE });
-      python.unpackArchive((await wheel).bytes, "zip", { extractDir: SITE });
+      python.unpackArchive((await pyframe).bytes, "zip", { extractDir: SITE });
       for (const name of MODULES) python.pyimport(name).destroy();
       if (mark) this.#freeze(python, mark);
     }
     Object.assign(python.loadedPackages, { numpy: "default channel", pyframe: "default channel" });
-    // What few programs need comes when it is imported.
+    const { late, integrity } = this.#config; // what few programs need comes when it is imported
     if (late) python.pyimport("pyframe.web.late").install(this.#at(late), integrity?.[late]);
     this.#say("Looking for a GPU");
     await gpu;
@@ -141,9 +128,9 @@ class Start {
 
   // --- parts
 
-  async #openGPU(reading) {
+  async #openGPU() {
     if (self.pyframeRuntime && !self.pyframeRuntime.lost) return self.pyframeRuntime; // of a try before
-    const runtime = await createRuntimeFor({ reading });
+    const runtime = await createRuntimeFor({ reading: this.#config.reading });
     if (runtime) self.pyframeRuntime = runtime;
     return runtime;
   }
@@ -173,10 +160,19 @@ class Start {
     return this.#files.get(url, { mark: this.#files.digest(url) ?? version, arrives });
   }
 
+  /** Pyodide's code, compiled while it comes. */
+  #compile(version) {
+    return new Promise((resolve, reject) => {
+      const arrives = (response) => WebAssembly.compileStreaming(response).then(resolve, reject);
+      this.#part(PARTS[0], version, arrives).catch(reject);
+    });
+  }
+
   /** pyframe's package, and its digest. */
-  async #package(url, digest) {
-    const bytes = await this.#files.get(url, { digest });
-    return { bytes, digest: digest ?? await digestOf(bytes) };
+  async #package() {
+    const url = this.#at(this.#config.package);
+    const bytes = await this.#files.get(url);
+    return { bytes, digest: this.#files.digest(url) ?? await digestOf(bytes) };
   }
 
   #received(received, total) {
@@ -193,14 +189,16 @@ class Start {
   // --- Pyodide
 
   /** Pyodide's own start, with what was fetched and compiled already. */
-  async #load(loadPyodide, code, given, lockFileURL, snapshot) {
+  async #load(loadPyodide, code, given, snapshot) {
+    const files = new Map(PARTS.slice(1).map((name, i) => [this.#index + name, given[i]]));
     const plain = self.fetch;
     const create = self._createPyodideModule;
     let refuse;
     const refused = new Promise((_, reject) => { refuse = reject; });
     self.fetch = async (resource, options) => {
       const url = new URL(resource.url ?? resource, self.location.href).href;
-      return given.has(url) ? new Response(given.get(url)) : plain(resource, options);
+      if (url === this.#index + PARTS[0]) return new Response(); // it is compiled already
+      return files.has(url) ? new Response(files.get(url)) : plain(resource, options);
     };
     self._createPyodideModule = async (settings) => {
       settings.instantiateWasm = (imports, done) => {
@@ -212,7 +210,7 @@ class Start {
       return module;
     };
     const env = { PYTHONDONTWRITEBYTECODE: "1" }; // to files that nobody reads again
-    const options = { indexURL: this.#index, lockFileURL, env };
+    const options = { indexURL: this.#index, env };
     if (snapshot) Object.assign(options, { _loadSnapshot: snapshot.memory, _snapshotDeserializer: deserialize });
     try {
       return await Promise.race([loadPyodide(options), refused]);
@@ -267,29 +265,35 @@ class Start {
 
 // --- the kernels of a program --------------------------------------------------------------------
 
-/** Keeps the kernels that a program has made, for `prepare` at the next visit. */
+const remembered = new Map(); // program -> the number of its kernels that are kept
+
+/** Keeps the kernels that a program (its URL) has made, for `prepare` at the next visit. */
 export async function remember(program) {
-  const runtime = await gpu;
-  if (!runtime?.codes || runtime.lost) return false;
-  const { codes, labels } = runtime.codes();
-  if (!codes.length) return false;
-  return keep(program, await adapter(runtime), JSON.stringify({ codes, labels }));
+  const mark = await kernelsOf();
+  if (!program || !mark) return false;
+  const { codes, labels } = self.pyframeRuntime.codes();
+  if (codes.length === (remembered.get(program) ?? 0)) return true;
+  remembered.set(program, codes.length);
+  return keep(program, mark, JSON.stringify({ codes, labels }));
 }
 
 /** Begins to compile the kernels that a program made at the last visit; resolves to their number. */
 export async function prepare(program) {
-  const runtime = await gpu;
-  const response = runtime?.compile && await kept(program, await adapter(runtime));
+  const mark = await kernelsOf();
+  const response = mark && await kept(program, mark);
   if (!response) return 0;
   const { codes, labels } = await response.json();
-  await runtime.compile(codes, labels);
+  await self.pyframeRuntime.compile(codes, labels);
   return codes.length;
 }
 
-/** What kernels depend on beside the program. */
-function adapter({ info: { vendor, architecture, device, description }, features }) {
-  const parts = [FORMAT, vendor, architecture, device, description, features, navigator.userAgent];
-  return digestOf(new TextEncoder().encode(JSON.stringify(parts))).then((digest) => digest ?? "");
+/** What kernels depend on beside the program; null without a GPU, or where nothing can be kept. */
+async function kernelsOf() {
+  const [runtime, pyframe] = await Promise.all([gpu, digest]);
+  if (!runtime?.codes || self.pyframeRuntime.lost) return null;
+  const { info: { vendor, architecture, device, description }, features } = self.pyframeRuntime;
+  const parts = [FORMAT, pyframe, vendor, architecture, device, description, features, navigator.userAgent];
+  return digestOf(new TextEncoder().encode(JSON.stringify(parts)));
 }
 
 /** What a URL gives, as bytes. */

@@ -82,8 +82,7 @@ export class Files {
 
   /** That a file will be needed, for the sum of all. */
   expect(url) {
-    const name = decodeURIComponent(new URL(url).pathname.split("/").pop());
-    if (!this.#parts.has(url)) this.#parts.set(url, { received: 0, size: SIZES[name] ?? 0 });
+    if (!this.#parts.has(url)) this.#parts.set(url, { received: 0, size: SIZES[nameOf(url)] ?? 0 });
     return this.#parts.get(url);
   }
 
@@ -119,8 +118,9 @@ export class Files {
     if (found) return bytes;
     const seen = digest ? await digestOf(bytes) : null;
     if (seen && seen !== digest) {
-      throw failure(url, `it is another file than the one that belongs here: its SHA-256 is ${seen}, expected ` +
-        `${digest}. Put the right one there, or build the page again`);
+      throw Object.assign(new Error(`${nameOf(url)} is not the file that ${this.digest(url) ? "was exported" : "belongs here"}: ` +
+        `its SHA-256 is another (${url}). ${this.digest(url) ? "Export the page again, and upload all of it." : "Put the right one there."}`),
+      { name: "IntegrityError" });
     }
     if (mark) keep(url, mark, bytes);
     return bytes;
@@ -176,7 +176,8 @@ class Watch {
   }
 }
 
+const nameOf = (url) => decodeURIComponent(new URL(url).pathname.split("/").pop());
+
 function failure(url, why) {
-  const name = decodeURIComponent(url.split(/[?#]/)[0].split("/").pop());
-  return Object.assign(new Error(`${name} can't be had from ${url}: ${why}. Try again.`), { name: "LoadError" });
+  return Object.assign(new Error(`${nameOf(url)} can't be had from ${url}: ${why}. Try again.`), { name: "LoadError" });
 }
