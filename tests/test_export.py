@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from exported import batches, by_python, convolutional, mlp, rate
 
 import pyframe as pf
 from pyframe import nn, optim
@@ -107,50 +108,6 @@ class Played:
         found = float(self.read(buffer))
         self.backend.write(buffer, np.zeros(4, np.uint8))
         return found
-
-
-def mlp(optimizer: Callable[..., Any], seed: int = 0, **options: Any) -> pf.Model:
-    """Smooth, with dropout: what the devices compute stays together."""
-    pf.manual_seed(seed)
-    net = nn.Sequential(nn.Linear(20, 32), nn.Tanh(), nn.Dropout(0.2), nn.BatchNorm1d(32),
-                        nn.Linear(32, 5))  # fmt: skip
-    return pf.Model(net, nn.CrossEntropyLoss(), optimizer(net.parameters(), **options),
-                    metrics=["accuracy"])  # fmt: skip
-
-
-def convolutional(seed: int = 0) -> pf.Model:
-    """As the net of digits.py, without its kinks and ties."""
-    pf.manual_seed(seed)
-    net = nn.Sequential(
-        nn.LayerNorm((1, 12, 12), elementwise_affine=False), nn.Conv2d(1, 4, 3), nn.GELU(),
-        nn.AvgPool2d(2), nn.Conv2d(4, 8, 3), nn.SiLU(), nn.Flatten(), nn.Dropout(0.25),
-        nn.Linear(72, 10),
-    )  # fmt: skip
-    optimizer = optim.AdamW(net.parameters(), lr=3e-3, weight_decay=0.02)
-    return pf.Model(net, nn.CrossEntropyLoss(), optimizer, metrics=["accuracy"])
-
-
-def batches(shape: tuple[int, ...], classes: int, n: int = 8) -> list[Any]:
-    rng = np.random.default_rng(1)
-    return [(rng.normal(size=shape).astype(np.float32), rng.integers(0, classes, shape[0]))
-            for _ in range(n)]  # fmt: skip
-
-
-def rate(step: int) -> float:
-    """A learning rate that is another at each step."""
-    return 0.01 * (0.6 + 0.4 * math.cos(step / 7))
-
-
-def by_python(model: pf.Model, data: list[Any], device: str, steps: int) -> list[float]:
-    model.to(Device(device))
-    model.net.train()
-    step = pf.compile(model._train)
-    out = []
-    for i in range(steps):
-        model.optimizer.param_groups[0]["lr"] = rate(i)
-        x, y = (pf.from_numpy(a).to(device) for a in data[i % len(data)])
-        out.append(step(x, y)[0])
-    return [x.item() for x in out]
 
 
 def by_player(model: pf.Model, data: list[Any], steps: int, folder: Path) -> list[float]:

@@ -366,7 +366,7 @@ def _of_demo(
     if trains and (learn is not None or points):
         _training(job, learn, test)
     if with_data and (learn is not None or test is not None):
-        _ship(job, learn if trains else None, test)
+        _ship(job, learn, test, trains)
     return job
 
 
@@ -380,18 +380,22 @@ def _controls(job: _Job, demo: Demo, model: Model, train: bool) -> None:
     kept = []
     for c in demo.controls:
         options = model.optimizer.param_groups if train and model.optimizer else []
-        if isinstance(c, Slider) and options and all(c.name in g for g in options):
+        if isinstance(c, Slider) and options and _is_option(model, c.name):
             kept.append(c.spec())
             for group in options:
                 group[c.name] = c.value
             job.moving[c.name] = float(c.value or c.high)
-        else:
+        elif train or not _is_option(model, c.name):
             job.left_out.append(
-                f"the control {c.name!r} is left out: "
-                + ("nothing is trained" if not options else
-                   "it is an argument of the program's functions, which run in Python")
-            )  # fmt: skip
+                f"the control {c.name!r} is left out: it is an argument of the program's "
+                "functions, which run in Python"
+            )
     job.spec["controls"] = kept
+
+
+def _is_option(model: Model, name: str) -> bool:
+    groups = model.optimizer.param_groups if model.optimizer else []
+    return bool(groups) and all(name in g for g in groups)
 
 
 def _predictions(job: _Job, demo: Demo, model: Model, learn: Any) -> None:
@@ -430,12 +434,14 @@ def _training(job: _Job, learn: Any, test: Any) -> None:
         job.tests = [(x[:k], y[:k]) for k in (whole, rest) if k]
 
 
-def _ship(job: _Job, learn: Any, test: Any) -> None:
-    """Put the data beside the program, and what the page shows of them."""
-    tensors = job.files.setdefault("data.safetensors", {})
+def _ship(job: _Job, learn: Any, test: Any, trains: bool) -> None:
+    """Put the data beside the program that is trained, and what the page shows of them."""
+    tensors: dict[str, np.ndarray] = {}
     for part, pair in (("train", learn), ("test", test)):
-        if pair is not None:
+        if pair is not None and trains:
             job.data[part] = _packed(part, pair, tensors)
+    if trains:
+        job.files["data.safetensors"] = tensors
     about = job.spec["input"] or {}
     x, y = test if test is not None else learn
     tensors = {}

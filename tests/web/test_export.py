@@ -1,0 +1,523 @@
+"""Exported programs in Chromium, with no Python: web/player.js, and the element that it drives."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import exported
+import numpy as np
+import pytest
+from exported import batches, by_python, letters, rate
+
+import pyframe as pf
+from pyframe import nn, optim
+from pyframe.data import TensorDataset
+from pyframe.web import Demo, Plane, Points, Slider, Values
+
+from .conftest import BLANK, PythonPage
+
+STRICT = (
+    "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src data:"
+)
+STEPS = 100
+NETS: dict[str, tuple[Callable[[], pf.Model], list[Any], int]] = {
+    "mlp": (lambda: exported.mlp(optim.Adam), batches((16, 20), 5), STEPS),
+    "convolutional": (exported.convolutional, batches((16, 1, 12, 12), 10), STEPS),
+    "gpt": (exported.gpt, letters(), 20),
+    "classic": (exported.classic, batches((8, 1, 12, 12), 10), 20),
+}
+
+
+def points(n: int = 60) -> tuple[TensorDataset, TensorDataset]:
+    pf.manual_seed(3)
+    x = pf.rand(n + 22, 2) * 2 - 1
+    y = (x[:, 0] * x[:, 1] > 0).long()
+    return TensorDataset(x[:n], y[:n]), TensorDataset(x[n:], y[n:])
+
+
+def make_model() -> pf.Model:
+    pf.manual_seed(0)
+    net = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Dropout(0.1), nn.Linear(16, 2))
+    optimizer = optim.Adam(net.parameters(), lr=0.01)
+    return pf.Model(net, nn.CrossEntropyLoss(), optimizer, metrics=["accuracy"])
+
+
+DEMO = Demo(make_model, Points(2), Plane(5), data=points, epochs=2, batch_size=16,
+            controls=(Slider("lr", 1e-4, 0.5, 0.02, log=True),), title="Two <kinds>")  # fmt: skip
+
+
+def lean() -> pf.Model:
+    """Few kernels: they are made anew for each page and each device."""
+    pf.manual_seed(0)
+    net = nn.Linear(2, 2)
+    return pf.Model(net, nn.MSELoss(), optim.SGD(net.parameters(), lr=0.1, momentum=0.5))
+
+
+def corners() -> tuple[pf.Tensor, pf.Tensor]:
+    x = pf.arange(40.0).reshape(20, 2) / 40
+    return x, 1 - x
+
+
+LEAN = Demo(lean, Points(2), Values(("a", "b")), data=corners, batch_size=4, title="Two <kinds>")
+
+TRAIN = """async ({ name, xs, ys, rates }) => {
+  const player = await Player.open(`${name}/`, { runtime });
+  const sums = ["metric:train.loss"];
+  const found = [];
+  for (const [i, lr] of rates.entries()) {
+    player.set("lr", lr);
+    player.run("train", xs[i % xs.length], ys[i % ys.length]);
+    found.push(player.tensors(sums));
+    player.write(sums[0], [0]);
+  }
+  const losses = (await Promise.all(found)).map(([[loss]]) => loss);
+  const { dispatches } = runtime.stats();
+  player.run("train", xs[0], ys[0]);
+  const each = runtime.stats().dispatches - dispatches;
+  player.close();
+  return { losses, each };
+}"""
+
+
+class Site:
+    """A plain static server of a folder; what is in strict/ has a strict policy."""
+
+    def __init__(self, folder: Path) -> None:
+        class Handler(http.server.SimpleHTTPRequestHandler):
+            def __init__(self, *args: Any, **kwargs: Any) -> None:
+                super().__init__(*args, directory=str(folder), **kwargs)
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+            def end_headers(self) -> None:
+                if self.path.startswith("/strict"):
+                    self.send_header("Content-Security-Policy", STRICT)
+                super().end_headers()
+
+        self.folder = folder
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """All that the tests export, served."""
+    folder = tmp_path_factory.mktemp("site")
+    for name, (make, data, _) in NETS.items():
+        pf.web.export(make(), data[0], to=folder / name, element=False)
+    pf.web.export(DEMO, to=folder / "points")
+    pf.web.export(LEAN, to=folder / "lean")
+    pf.web.export(LEAN, to=folder / "strict")
+    pf.web.export(LEAN, to=folder / "one.html", single=True)
+    pf.web.export(DEMO, to=folder / "predicts", train=False, element=False)
+    (folder / "blank").mkdir()
+    (folder / "blank" / "index.html").write_text(BLANK)
+    site = Site(folder)
+    thread = threading.Thread(target=site.server.serve_forever)
+    thread.start()
+    yield site
+    site.server.shutdown()
+    thread.join()
+    site.server.server_close()
+
+
+class Watched:
+    """A page that must leave no error in the console, but for those that a test expects."""
+
+    def __init__(self, browser: Any) -> None:
+        self.errors: list[str] = []
+        self.context = browser.new_context(viewport={"width": 1000, "height": 800})
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(240_000)
+        self.page.on("console", lambda m: m.type == "error" and self.errors.append(m.text))
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+
+@pytest.fixture(scope="module")
+def watched(browser: Any, site: Site) -> Iterator[Watched]:
+    """A page with the player, its Runtime, and an engine that a test may open anew."""
+    found = Watched(browser)
+    found.page.goto(f"{site.url}blank/")
+    found.page.evaluate(
+        """async (url) => {
+            const at = new URL("points/", url);
+            Object.assign(self, await import(new URL("player.js", at)));
+            const { createRuntime } = await import(new URL("runtime.js", at));
+            self.runtime = await createRuntime();
+            document.head.append(Object.assign(document.createElement("base"), { href: url }));
+            self.heard = [];
+            self.opened = async (options = {}) => {
+                heard.length = 0;
+                const engine = await open({ program: "points/", runtime, ...options },
+                    (event, detail) => heard.push([event, detail]));
+                return (self.engine = engine);
+            };
+            self.message = (work) => work().then(() => null, (error) => error.message);
+            self.turn = () => new Promise((done) => setTimeout(done));
+        }""",
+        site.url,
+    )
+    yield found
+    found.context.close()
+    assert found.errors == []
+
+
+@pytest.fixture
+def page(watched: Watched) -> Iterator[Any]:
+    """See `watched`; engines are closed when the test is over."""
+    yield watched.page
+    watched.page.evaluate("async () => { await self.engine?.close(); self.engine = null; }")
+
+
+# --- the same numbers
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_losses_are_those_of_python(name: str, page: Any, gpu: str) -> None:
+    make, data, steps = NETS[name]
+    rates = [rate(i) / (1 if name in ("mlp", "convolutional") else 5) for i in range(steps)]
+    xs, ys = ([d[i].reshape(-1).tolist() for d in data] for i in (0, 1))
+    asked = {"name": name, "xs": xs, "ys": ys, "rates": rates}
+    found = page.evaluate(TRAIN, asked)
+    losses = np.array(found["losses"]) / len(data[0][0])
+    assert losses[-4:].mean() < losses[:4].mean()
+    for device in ("cpu", gpu):
+        model = make()
+        np.testing.assert_allclose(losses, by_python(model, data, device, steps, rates), atol=1e-4)
+
+
+def test_losses_are_those_of_python_in_the_page(page: Any, python_page: PythonPage) -> None:
+    _, data, steps = NETS["mlp"]
+    python_page.put("exported.py", Path(exported.__file__).read_text())
+    of_python = python_page.run(
+        "import sys; sys.path.insert(0, '')\nimport exported\nfrom pyframe import optim\n"
+        "exported.by_python(exported.mlp(optim.Adam), exported.batches((16, 20), 5), 'gpu', "
+        f"{steps})"
+    )
+    xs, ys = ([d[i].reshape(-1).tolist() for d in data] for i in (0, 1))
+    rates = [rate(i) for i in range(steps)]
+    found = page.evaluate(TRAIN, {"name": "mlp", "xs": xs, "ys": ys, "rates": rates})
+    np.testing.assert_allclose(np.array(found["losses"]) / 16, of_python, atol=1e-4)
+
+
+def test_formulas_are_those_of_python(page: Any, site: Site) -> None:
+    """What the player makes of each program's scalars, through what they do to a weight."""
+    page.evaluate("opened()")
+    options = page.evaluate("engine.player.options")
+    assert options == {
+        "0.lr": 0.02, "0.eps": 1e-8, "0.betas.0": 0.9, "0.betas.1": 0.999, "0.weight_decay": 0,
+    }  # fmt: skip
+    tell = """([name, value]) => message(async () => engine.player.set(name, value))"""
+    assert page.evaluate(tell, ["betas.0", 0.5]) is None
+    assert page.evaluate("engine.player.options")["0.betas.0"] == 0.5
+    assert "no option size; it has" in page.evaluate(tell, ["size", 1])
+    assert "expected a number" in page.evaluate(tell, ["lr", "much"])
+    assert "weight_decay can't be 0.1 in this program" in page.evaluate(tell, ["weight_decay", 0.1])
+    assert page.evaluate(tell, ["weight_decay", 0]) is None
+
+
+# --- the engine
+
+
+def test_the_engine_trains(page: Any, site: Site, tmp_path: Path) -> None:
+    spec = page.evaluate("opened().then((engine) => engine.spec)")
+    assert spec["steps_per_epoch"] == 4
+    assert spec["device"]["choices"] == ["gpu"]
+    assert (spec["trained"], spec["engine"], spec["parameters"]) == (False, "program", 82)
+    assert len(spec["points"]) == 3 * 60
+    first = page.evaluate("engine.evaluate()")
+    done = page.evaluate("engine.train({ epochs: 30 })")
+    assert (done["steps"], done["stopped"]) == (120, False)
+    assert done["val_loss"] < first["loss"]
+    heard = page.evaluate("heard")
+    epochs = [d for e, d in heard if e == "epoch"]
+    assert [d["epoch"] for d in epochs] == list(range(1, 31))
+    assert epochs[-1] == {k: v for k, v in {"epoch": 30, "step": 120, **done}.items()
+                          if k not in ("steps", "seconds", "stopped")}  # fmt: skip
+    steps = [d for e, d in heard if e == "step"]
+    assert [d["step"] for d in steps] == sorted({d["step"] for d in steps})
+    assert steps[-1]["step"] == steps[-1]["steps"] == 120
+    assert set(steps[0]["metrics"]) == {"accuracy"}
+    # Python's Model takes the weights, and finds the same
+    path = tmp_path / "w.safetensors"
+    path.write_bytes(bytes(page.evaluate("engine.save().then(Array.from)")))
+    model = make_model().load(path)
+    found = model.evaluate(points()[1])
+    assert found["loss"] == pytest.approx(done["val_loss"], abs=1e-5)
+    assert found["accuracy"] == pytest.approx(done["val_accuracy"], abs=1e-6)
+    grid = np.random.default_rng(0).uniform(-1, 1, (30, 2)).astype(np.float32)
+    expected = model.predict(pf.from_numpy(grid)).softmax(1).numpy()
+    for n in (1, 2, 4, 25, 30):
+        said = page.evaluate(
+            """(x) => engine.predict(Float32Array.from(x))
+                .then(({ data, shape }) => ({ data: Array.from(data), shape }))""",
+            grid[:n].reshape(-1).tolist(),
+        )
+        assert said["shape"] == [n, 2]
+        np.testing.assert_allclose(np.reshape(said["data"], (n, 2)), expected[:n], atol=1e-5)
+    # and the engine takes Python's
+    make_model().save(path)
+    page.evaluate("(raw) => engine.load(Uint8Array.from(raw))", list(path.read_bytes()))
+    assert page.evaluate("engine.evaluate()") == pytest.approx(first)
+
+
+def test_steps_epochs_points_and_reset(page: Any) -> None:
+    page.evaluate("opened()")
+    for expected in (1, 2, 3, 4, 5):  # a step at a time goes through the data as a whole epoch does
+        assert page.evaluate("engine.train({ steps: 1 })")["steps"] == 1
+        heard = page.evaluate("heard")
+        assert [d["step"] for e, d in heard if e == "step"][-1] == expected
+    assert [d["epoch"] for e, d in heard if e == "epoch"] == [1]
+    by_one = page.evaluate("engine.save().then(Array.from)")
+    page.evaluate("engine.reset()")
+    assert page.evaluate("engine.train({ steps: 5 })")["steps"] == 5
+    assert page.evaluate("engine.save().then(Array.from)") == by_one
+    assert page.evaluate("engine.train({ epochs: 1 })")["steps"] == 3  # to the end of the epoch
+    # points in place of the data; a learning rate of its own, also while training
+    page.evaluate("engine.reset()")
+    done = page.evaluate(
+        """async () => {
+            const points = Float32Array.of(-0.5, 0.5, 0, 0.5, -0.5, 1, 0.5, 0.5, 1);
+            const training = engine.train({ epochs: 40, points });
+            await engine.set("lr", 0.05);
+            return training;
+        }"""
+    )
+    assert done["accuracy"] == 1
+    assert (done["lr"], done["steps"]) == (0.05, 160)
+    assert "val_loss" not in done
+    (control,) = page.evaluate("engine.spec.controls")
+    assert control["value"] == 0.05
+
+
+def test_stop(page: Any) -> None:
+    done = page.evaluate(
+        """async () => {
+            const engine = await opened();
+            const training = engine.train({ epochs: 100000 });
+            while (!heard.some(([event]) => event === "epoch")) await turn();
+            const other = await message(() => engine.train({}));
+            await engine.predict(Float32Array.of(0, 0)); // meanwhile
+            engine.stop();
+            return { ...await training, other };
+        }"""
+    )
+    assert done["stopped"]
+    assert 4 <= done["steps"] < 400000
+    assert "trained already" in done["other"]
+
+
+def test_a_lost_device(page: Any, site: Site) -> None:
+    """Training goes on from the last copy, and ends as if nothing had happened."""
+    through = """async (after) => {
+        const { createRuntime } = await import(new URL("points/runtime.js", document.baseURI));
+        const own = await createRuntime();
+        const engine = await opened({ runtime: own, program: "lean/" });
+        const training = engine.train({ steps: 150 });
+        const reached = () => heard.some(([event, { step }]) => event === "step" && step >= after);
+        while (after && !reached()) await turn();
+        if (after) own.destroy();
+        const done = await training;
+        const weights = Array.from(await engine.save());
+        await engine.predict(Float32Array.of(0, 0));
+        const rt = engine.player.runtime;
+        rt.destroy(); // once more, while nothing goes on
+        await engine.predict(Float32Array.of(0, 0));
+        const again = Array.from(await engine.save());
+        engine.player.runtime.destroy();
+        return { done, weights, again, told: heard.filter(([event]) => event === "devicelost") };
+    }"""
+    whole = page.evaluate(through, 0)
+    broken = page.evaluate(through, 110)
+    assert broken["done"]["steps"] == 150
+    assert broken["weights"] == whole["weights"] == broken["again"]
+    assert len(whole["told"]) == 1
+    first, last = (detail["text"] for _, detail in broken["told"])
+    assert "goes on from its last copy, after step 1" in first
+    assert "after step 150." in last
+
+
+def test_no_leaks(page: Any) -> None:
+    """2,000 steps make nothing new, and engines that are closed leave nothing behind."""
+    counts = page.evaluate(
+        """async () => {
+            const engine = await opened();
+            await engine.train({ steps: 40 });
+            const before = runtime.stats();
+            await engine.train({ steps: 2000 });
+            const after = runtime.stats();
+            await engine.close();
+            const empty = runtime.stats();
+            for (let i = 0; i < 10; i++) {
+                const other = await opened();
+                await other.train({ steps: 2 });
+                await other.close();
+            }
+            return { before, after, empty, last: runtime.stats() };
+        }"""
+    )
+    for kind in ("buffers", "bytes", "bind_groups", "programs", "pipelines"):
+        assert counts["before"][kind] == counts["after"][kind]
+    for kind in ("buffers", "bytes", "programs"):
+        assert counts["empty"][kind] == counts["last"][kind] == 0
+
+
+def test_functions_and_programs_that_predict_alone(page: Any) -> None:
+    told = page.evaluate(
+        """async () => {
+            const engine = await opened({ program: "predicts/" });
+            const { data } = await engine.predict(Float32Array.of(0.1, 0.2));
+            return {
+                sum: data[0] + data[1], trains: engine.spec.trains, none: await engine.evaluate(),
+                train: await message(() => engine.train({})),
+                move: await message(() => engine.move("cpu")),
+                cpu: await message(() => open({ program: "predicts/", device: "cpu" })),
+            };
+        }"""
+    )
+    assert told["sum"] == pytest.approx(1)
+    assert (told["trains"], told["none"]) == (False, None)
+    assert "exported to predict alone" in told["train"]
+    assert "runs on a GPU alone" in told["move"]
+    assert told["cpu"] == told["move"]
+
+
+# --- bad input
+
+
+def test_bad_arguments(page: Any, tmp_path: Path) -> None:
+    page.evaluate("opened()")
+    tell = "(code) => message(async () => new Function('engine', `return ${code}`)(engine))"
+    for code, why in (
+        ("engine.predict(Float32Array.of(1, 2, 3))", "2 numbers a sample, of shape [2], got 3"),
+        ("engine.predict('hello')", "got a text"),
+        ("engine.train({ points: [] })", "There are no points"),
+        ("engine.player.run('train', [1])", "expected 2 inputs (x, y), got 1"),
+        ("engine.player.run('train', [1], [2])", "x has 1 numbers, expected 32 (16 × 2)"),
+        ("engine.player.run('fly')", "There is no program fly; there are train"),
+        ("engine.player.tensors(['w'])", "no tensor w"),
+        ("engine.load(new Uint8Array(3))", "no whole safetensors file: it has 3 bytes"),
+        ("engine.load(new Uint8Array(40).fill(7))", "no whole safetensors file"),
+        ("engine.load('weights')", "expected the bytes of a file"),
+    ):  # fmt: skip
+        assert why in (page.evaluate(tell, code) or "nothing was thrown"), code
+    for other, why in (
+        (nn.Linear(2, 3), "and 3 more"),
+        (make_model().net[:3], "3.bias is missing"),
+    ):
+        path = tmp_path / "other.safetensors"
+        pf.Model(other).save(path)
+        load = "(raw) => message(() => engine.load(Uint8Array.from(raw)))"
+        told = page.evaluate(load, list(path.read_bytes()))
+        assert "holds the weights of another model" in told
+        assert why in told
+    assert "out of range" in page.evaluate(
+        """async () => {
+            engine.player.run("train", new Float32Array(32), new Int32Array(16).fill(9));
+            return message(() => engine.player.tensors(["metric:train.loss"]));
+        }"""
+    )
+    assert page.evaluate("engine.player.tensors(['guard:']).then(([[flag]]) => flag)") == 0
+
+
+def changed(site: Site, name: str, change: Callable[[Path], None]) -> str:
+    """A copy of an exported folder, with something wrong in it."""
+    folder = site.folder / name
+    folder.mkdir()
+    for path in (site.folder / "predicts").iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    change(folder)
+    return name
+
+
+def test_bad_folders(page: Any, site: Site, watched: Watched) -> None:
+    def edit(**new: Any) -> Callable[[Path], None]:
+        def change(folder: Path) -> None:
+            document = json.loads((folder / "program.json").read_text())
+            document.update(new)
+            (folder / "program.json").write_text(json.dumps(document))
+
+        return change
+
+    def flip(folder: Path) -> None:
+        raw = bytearray((folder / "state.safetensors").read_bytes())
+        raw[-1] ^= 1
+        (folder / "state.safetensors").write_bytes(raw)
+
+    def cut(folder: Path) -> None:
+        (folder / "state.safetensors").write_bytes(b"12345")
+
+    needs = {"features": ["shader-f16", "flying"], "limits": {"maxBufferSize": 1 << 40}}
+    for name, change, why in (
+        ("flipped", flip, "is not the file that was exported with program.json: its content is"),
+        ("cut", cut, "it has 5 bytes, expected"),
+        ("missing", lambda f: (f / "state.safetensors").unlink(), "the server says 404"),
+        ("newer", edit(version=99), "has format 99, and this player.js plays format 1"),
+        ("other", edit(format="x"), "is no program that pyframe exported"),
+        ("text", lambda f: (f / "program.json").write_text("<html>"), "is no program that pyframe"),
+        ("large", edit(needs=needs), "the feature flying, maxBufferSize of 1099511627776"),
+    ):  # fmt: skip
+        program = changed(site, name, change)
+        told = page.evaluate("(program) => message(() => opened({ program }))", f"{program}/")
+        assert why in (told or "nothing was thrown"), name
+    told = page.evaluate("message(() => opened({ program: 'predicts/', weights: 'nowhere' }))")
+    assert "nowhere can't be had: the server says 404" in told
+    assert "There is no element #none" in page.evaluate(
+        "message(() => opened({ program: '#none' }))"
+    )
+    watched.errors[:] = [e for e in watched.errors if "404" not in e]  # the browser's own words
+
+
+# --- pages of all kinds
+
+ELEMENT = """async () => {
+    const element = document.querySelector("py-frame");
+    element.loading = "eager";
+    await element.ready;
+    const done = await element.train({ steps: 2 });
+    return { steps: done.steps, loss: done.loss, title: element.spec.title };
+}"""
+
+
+def test_pages_of_all_kinds(browser: Any, site: Site) -> None:
+    """A plain server, a strict policy, one file, a sandbox, and srcdoc: all train, alike."""
+    one = site.folder / "one.html"
+    found = {}
+    for name, url in (
+        ("plain", f"{site.url}lean/"),
+        ("strict", f"{site.url}strict/"),
+        ("file", one.as_uri()),
+        ("sandbox", f"{site.url}blank/"),
+        ("srcdoc", f"{site.url}blank/"),
+    ):
+        watched = Watched(browser)
+        watched.page.goto(url)
+        frame = watched.page
+        if name in ("sandbox", "srcdoc"):
+            watched.page.evaluate(
+                """([name, text]) => {
+                    const frame = document.createElement("iframe");
+                    if (name === "sandbox") {
+                        frame.sandbox = "allow-scripts";
+                        frame.src = "../one.html";
+                    } else {
+                        frame.srcdoc = text;
+                    }
+                    Object.assign(frame, { width: 900, height: 700 });
+                    document.body.append(frame);
+                }""",
+                [name, one.read_text()],
+            )
+            frame = watched.page.locator("iframe").element_handle().content_frame()
+            frame.wait_for_selector("py-frame", state="attached")
+        found[name] = frame.evaluate(ELEMENT)
+        assert found[name]["title"] == "Two <kinds>"
+        watched.context.close()
+        assert watched.errors == []
+    assert {json.dumps(f) for f in found.values()} == {json.dumps(found["plain"])}
