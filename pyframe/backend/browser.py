@@ -68,6 +68,16 @@ def _ask(runtime: Any, name: str, *args: Any) -> Callable[[], Awaitable[Any]]:
     return answer
 
 
+def _missing() -> str:
+    """Why there is no runtime: what createRuntimeFor() in web/remote.js has found."""
+    why = getattr(js, "pyframeNoGPU", None)
+    if why:
+        return f"this page has no GPU: {why}"
+    return (
+        "this page has not opened its GPU yet; in a notebook `await pf.web.notebook.connect()` does"
+    )
+
+
 def _named(method: Any) -> Any:
     """A hook that tells a lost device and a lack of memory from other errors of JavaScript."""
 
@@ -104,10 +114,7 @@ class BrowserGPU(WebGPU):
     def __init__(self) -> None:
         runtime = _runtime()
         if runtime is None:
-            raise RuntimeError(
-                "device 'gpu': this page has no WebGPU (looked for js.pyframeRuntime, which "
-                "createRuntime() in runtime.js makes); use a browser with WebGPU, or device 'cpu'"
-            )
+            raise RuntimeError(f"device 'gpu': {_missing()}; device 'cpu' works everywhere")
         if runtime.lost:
             if not can_wait():
                 runtime.reopen()
@@ -118,7 +125,7 @@ class BrowserGPU(WebGPU):
             wait(self.reopen())
             runtime = _runtime()
             if runtime.lost:
-                raise RuntimeError("device 'gpu': the browser gives no GPU")
+                raise RuntimeError("device 'gpu': the browser gives no GPU; reload the page")
         self._js = runtime
         self._failed: set[int] = set()  # handles that there was no memory for
         info, limits = runtime.info, runtime.limits

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -27,7 +28,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`export` and what belongs to it, which load when they are first used."""
+    """`export` and what belongs to it, and `notebook`, which load when they are first used."""
+    if name == "notebook":
+        return importlib.import_module("pyframe.web.notebook")
     if name in ("export", "Export", "ExportError"):
         from pyframe.web import exporter
 
