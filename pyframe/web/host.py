@@ -110,8 +110,11 @@ class Feed:
         return len(self.loader)
 
     def __iter__(self) -> Iterator[Any]:
-        live, self._left = self._left, None
-        if live is None:
+        left, self._left = self._left or iter(()), None
+        more = list(itertools.islice(left, 1))  # it may have been left at its very end
+        if more:
+            live: Iterator[Any] = itertools.chain(more, left)
+        else:
             live, self.batch = iter(self.loader), 0
         self.leaving = False
         heard = time.monotonic()
