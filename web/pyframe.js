@@ -71,6 +71,7 @@ dt { color: var(--_muted); font-size: .8125em; }
 dd { font-weight: 600; overflow-wrap: anywhere; line-height: 1.3; }
 h4 { margin: 0 0 .4em; font-size: 1em; font-weight: 600; }
 [part=model] { container-type: inline-size; }
+[part=unseen] > p { margin-bottom: .6em; }
 .both { display: grid; gap: 1em 1.5em; grid-template-columns: minmax(0, 1fr); }
 table { width: 100%; border-collapse: collapse; }
 th { color: var(--_muted); font-weight: 500; font-size: .875em; text-align: start; }
@@ -80,6 +81,7 @@ th, td { padding: .3em .5em .3em 0; border-bottom: 1px solid var(--_border); }
 }
 @container (min-width: 27rem) {
   .both.beside { grid-template-columns: minmax(0, 280px) minmax(0, 1fr); }
+  .both.beside:has(pf-position) { grid-template-columns: minmax(0, 1.5fr) minmax(0, 1fr); }
 }
 @container (max-width: 22rem) { .tools > button { flex: 1 1 auto; } }
 `);
@@ -793,7 +795,8 @@ export class PyFrame extends HTMLElement {
     shownInput?.addEventListener("input", this.#given);
     shownInput?.addEventListener("submit", this.#submitted);
     shownInput?.addEventListener("points", this.#put);
-    this.#slots.input.parentNode.classList.toggle("beside", Boolean(shownInput && shownOutput));
+    const beside = shownInput && shownOutput && spec.input?.kind !== "text"; // texts want the whole width
+    this.#slots.input.parentNode.classList.toggle("beside", Boolean(beside));
     this.#controls.replaceChildren(...(spec.controls ?? []).map((control) => {
       const made = make(`pf-${control.kind}`, { change: (event) => {
         event.stopPropagation();
