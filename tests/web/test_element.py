@@ -705,7 +705,8 @@ demo = Demo(make_model, data=load_data, predict=count)
         for (let i = 0; i < 50; i++) await one();
         return [before, await stats()];"""
     )
-    assert grown[0] == grown[1]
+    assert grown[0][1:] == grown[1][1:]
+    assert grown[1][0] < grown[0][0] + 10  # buffers: a few come and go with what runs just then
     assert page.workers() == 1
 
 

@@ -1,0 +1,247 @@
+// Types of pyframe.js: <py-frame>, its events, and the engines behind it.
+
+export type Device = "cpu" | "gpu";
+
+/** n samples, one after the other, and their shape [n, …]. */
+export interface Batch {
+  data: Float32Array;
+  shape: number[];
+}
+
+/** What the visitor gives: JSON data of one of the inputs of `pyframe.web`. */
+export interface InputSpec {
+  kind: "pad" | "image" | "points" | "position" | "text" | "numbers";
+  /** Of one sample; [] of a text. */
+  shape: number[];
+  [field: string]: unknown;
+}
+
+/** How the answer is shown: JSON data of one of the outputs of `pyframe.web`. */
+export interface OutputSpec {
+  kind: "bars" | "plane" | "picture" | "values" | "text";
+  [field: string]: unknown;
+}
+
+export interface ControlSpec {
+  kind: "slider" | "choice" | "toggle";
+  name: string;
+  value: unknown;
+  [field: string]: unknown;
+}
+
+/** What is known of a program that is open. */
+export interface Spec {
+  title: string;
+  description: string;
+  input: InputSpec | null;
+  output: OutputSpec | null;
+  controls: ControlSpec[];
+  epochs: number;
+  batch_size: number;
+  /** Whether it can be trained here. */
+  trains: boolean;
+  trained: boolean;
+  parameters: number;
+  metrics: string[];
+  device: { kind: Device; name: string; software: boolean; choices: Device[] };
+  steps_per_epoch: number | null;
+  /** Unseen data, of pads and images. */
+  samples?: { data: Float32Array; label: number | null }[];
+  /** The data's own points, (x, y, class) each. */
+  points?: Float32Array;
+  /** The program's text, where there is one. */
+  source: string | null;
+  engine: "python" | "program";
+  /** What the program gives to the page's own scripts. */
+  extra?: Record<string, unknown>;
+}
+
+export interface Progress {
+  text: string;
+  /** From 0 to 1; null where nobody knows. */
+  fraction: number | null;
+}
+
+export interface Step {
+  /** Of the steps since the last news. */
+  loss: number;
+  metrics: Record<string, number>;
+  /** Since the network was new. */
+  step: number;
+  /** At which this training will end. */
+  steps: number;
+  epoch: number;
+  epochs: number;
+  /** Steps a second. */
+  speed: number;
+}
+
+/** What Model.fit logs after an epoch. */
+export interface Epoch {
+  epoch: number;
+  loss: number;
+  accuracy?: number;
+  val_loss?: number;
+  val_accuracy?: number;
+  lr?: number;
+  [quantity: string]: number | undefined;
+}
+
+export interface Trained {
+  loss?: number;
+  accuracy?: number;
+  val_loss?: number;
+  val_accuracy?: number;
+  steps: number;
+  seconds: number;
+  /** Whether it was paused before its end. */
+  stopped: boolean;
+  [quantity: string]: unknown;
+}
+
+export type Prediction =
+  | (Batch & { value: unknown; kind?: InputSpec["kind"] })
+  | { text: string; done: boolean };
+
+export interface Failure {
+  message: string;
+  /** Python's, or "". */
+  traceback: string;
+  error?: unknown;
+}
+
+export interface TrainOptions {
+  /** By default as many as the element or the program says, or as a pause left. */
+  epochs?: number;
+  /** In place of epochs. */
+  steps?: number;
+  /** Only the first samples of the data. */
+  limit?: number;
+}
+
+/** Detail of each event; all bubble, out of shadow trees too. */
+export interface PyFrameEvents {
+  progress: Progress;
+  ready: Spec;
+  step: Step;
+  epoch: Epoch;
+  trained: Trained;
+  prediction: Prediction;
+  error: Failure;
+  notice: { text: string };
+  devicelost: { text: string };
+}
+
+/**
+ * `<py-frame src="model.py">`, or `<py-frame program="model/">` for an exported program.
+ *
+ * Slots: poster, before (and what has no slot), controls, status, chart, input, output. An element in
+ * the slots input and output stands in for the widget: it has `value` and the event "input", or `show`.
+ * CSS parts: head, title, description, before, poster, play, loading, loading-text, loading-progress,
+ * error, error-message, traceback, traceback-text, retry, notices, notice, body, training, controls,
+ * train, step-button, reset, save, devices, speed, settings, status, progress, numbers, device-name,
+ * speed-now, accuracy, chart, epochs-details, epochs, model, input, output, unseen, samples.
+ */
+export class PyFrame extends HTMLElement {
+  src: string;
+  program: string;
+  /** Names of files of the page, which are put beside the program. */
+  files: string;
+  /** Names of data sets that lie beside pyframe.js. */
+  data: string;
+  /** URL of a safetensors file. */
+  weights: string;
+  /** Packages of Pyodide. */
+  packages: string;
+  /** URL of the folder of another Pyodide. */
+  pyodide: string;
+  device: "auto" | Device;
+  loading: "lazy" | "eager" | "click";
+  epochs: number | null;
+  autotrain: boolean;
+
+  /** Resolves once the program is there; rejected with what is wrong. A new one after a change of `src`. */
+  readonly ready: Promise<Spec>;
+  readonly spec: Spec | null;
+  readonly history: Epoch[];
+  readonly engine: Engine | null;
+  readonly training: boolean;
+  /** The program's text; what is set here runs in place of `src`. */
+  source: string | null;
+
+  /** Loads the program, if it is not there yet; after a failure once more. */
+  load(): Promise<Spec>;
+  /** Takes over weights: the bytes of a safetensors file, or its URL. */
+  load(weights: string | Uint8Array | ArrayBuffer): Promise<Spec>;
+  train(options?: TrainOptions): Promise<Trained>;
+  step(): Promise<Trained>;
+  pause(): Promise<void>;
+  /** The same as `pause`. */
+  stop(): Promise<void>;
+  /** What the network makes of samples, one after the other in any nesting. */
+  predict(value: ArrayLike<number> | readonly unknown[]): Promise<Batch>;
+  predict(text: string): Promise<string>;
+  /** Loss and metrics on the test data; null where there is none. */
+  evaluate(): Promise<Record<string, number> | null>;
+  reset(): Promise<void>;
+  /** The weights as the bytes of a safetensors file. */
+  save(): Promise<Uint8Array>;
+  /** `save`; the browser keeps the file too, unless `download` is false. */
+  exportWeights(options?: { name?: string; download?: boolean }): Promise<Uint8Array>;
+  /** Changes a control of the program. */
+  set(name: string, value: unknown): Promise<void>;
+  move(device: "auto" | Device): Promise<void>;
+
+  addEventListener<Name extends keyof PyFrameEvents>(
+    type: Name, listener: (this: PyFrame, event: CustomEvent<PyFrameEvents[Name]>) => unknown,
+    options?: boolean | AddEventListenerOptions,
+  ): void;
+  addEventListener(
+    type: string, listener: EventListenerOrEventListenerObject, options?: boolean | AddEventListenerOptions,
+  ): void;
+}
+
+/** What runs a program: python.js, or player.js for an exported one. Both export `open`. */
+export interface Engine {
+  readonly spec: Spec;
+  train(options?: TrainOptions & { points?: Float32Array }): Promise<Trained>;
+  /** After the step under way; `train` then resolves with `stopped`. */
+  stop(): Promise<void> | void;
+  predict(value: ArrayLike<number> | string): Promise<Batch | string>;
+  evaluate(): Promise<Record<string, number> | null>;
+  reset(): Promise<void>;
+  set(name: string, value: unknown): Promise<void>;
+  move(device: "auto" | Device): Promise<void>;
+  save(): Promise<Uint8Array>;
+  load(weights: string | Uint8Array | ArrayBuffer, name?: string): Promise<void>;
+  close(): Promise<void> | void;
+}
+
+export interface EngineOptions {
+  src?: string | null;
+  program?: string | null;
+  /** The program's text, in place of what lies at `src`. */
+  text?: string | null;
+  files?: string | string[];
+  data?: string | string[];
+  weights?: string | null;
+  packages?: string | string[];
+  pyodide?: string | null;
+  device?: "auto" | Device;
+  /** The folder of pyframe.js. */
+  base: string;
+  /** In place of `base`/config.json. */
+  config?: Record<string, unknown>;
+  signal?: AbortSignal;
+}
+
+export type Hear = (event: "progress" | "step" | "epoch" | "prediction" | "samples" | "notice" | "devicelost" | "error",
+  detail: Record<string, unknown>) => void;
+
+export type Open = (options: EngineOptions, hear: Hear) => Promise<Engine>;
+
+declare global {
+  interface HTMLElementTagNameMap {
+    "py-frame": PyFrame;
+  }
+}
