@@ -1,0 +1,281 @@
+"""web/boot.js: how Python gets into a page, the first time and the next, and what may be amiss."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator
+from io import BytesIO
+from typing import Any
+
+import pytest
+
+from pyframe import serve
+
+from .conftest import BLANK, Tab
+
+WORKER = """
+import { boot, prepare, remember } from "./boot.js";
+const told = [];
+const timer = self.setTimeout;
+let python, report, hurry = false;
+self.setTimeout = (done, time) => timer(done, hurry && time === 30_000 ? 100 : time);
+const calls = {
+  async boot(options) {
+    const hear = (event, { text, fraction }) => told.push([text, fraction]);
+    ({ python, report } = await boot(options, hear));
+    return { ...report, stored: await report.stored, told: told.splice(0) };
+  },
+  python: (code) => python.runPythonAsync(code),
+  hurry: (now) => { hurry = now; }, // half a minute, for who waits for it
+  remember, prepare,
+  compiled: () => self.pyframeRuntime.stats().compiled,
+};
+self.onmessage = async ({ data: { id, call, args } }) => {
+  try {
+    self.postMessage({ id, result: await calls[call](args) });
+  } catch (error) {
+    self.postMessage({ id, error: error.message });
+  }
+};
+"""
+ASK = """(options) => {
+    const worker = new Worker("boot-test.js", { type: "module" });
+    const waiting = new Map();
+    worker.onmessage = ({ data: { id, result, error } }) => {
+        const [resolve, reject] = waiting.get(id);
+        error === undefined ? resolve(result) : reject(new Error(error));
+    };
+    worker.onerror = ({ message }) => waiting.forEach(([_, reject]) => reject(new Error(message)));
+    self.ask = (call, args) => new Promise((resolve, reject) => {
+        waiting.set(waiting.size, [resolve, reject]);
+        worker.postMessage({ id: waiting.size - 1, call, args });
+    });
+}"""
+BOOT = "(config) => ask('boot', { config, base: location.href })"
+WORKS = (
+    "import numpy as np, pyframe as pf\n"
+    "from pyframe import nn\n"
+    "import numpy.fft, numpy.polynomial\n"  # which nobody has imported: the files are there
+    "x = pf.ones(2, 4)\n"
+    "y = nn.Linear(4, 3)(x).sum()\n"
+    "y.backward()\n"
+    "assert np.allclose(np.linalg.inv(np.eye(3) * 2), np.eye(3) / 2)\n"
+    "assert abs(np.fft.rfft(np.ones(8))[0] - 8) < 1e-6\n"
+    "gpu = pf.ones(8, 8, device='gpu')\n"
+    "assert (gpu @ gpu).sum().item() == 512\n"
+    "import random\n"
+    "repr([random.random(), float(np.random.rand()), pf.rand(1).item(), pf.initial_seed()])"
+)
+PYODIDE = {"pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json"}
+
+
+def names(urls: list[str]) -> set[str]:
+    return {url.rsplit("/", 1)[-1].split("-2.0")[0] for url in urls}
+
+
+class Visitor:
+    """Someone whose browser keeps what pages give it; each visit is a page of its own."""
+
+    def __init__(self, browser: Any, server: serve.Server) -> None:
+        self.tab = Tab(browser, server)
+        self.tab.page.close()
+        self.config = serve.config()
+        # The same at each visit, even if somebody changes a source meanwhile.
+        self.package = self.tab.context.request.get(self.tab.url + "pyframe.zip").body()
+        self.page: Any = None
+
+    def visit(self, code: str = "", policy: str | None = None) -> Any:
+        """A new page with a worker, which runs `code` first; nothing is loaded yet."""
+        if self.page is not None:
+            self.page.close()
+        page = self.page = self.tab.context.new_page()
+        headers = {"Content-Type": "text/javascript"}
+        if policy:
+            headers["Content-Security-Policy"] = policy
+        page.route("**/blank", lambda r: r.fulfill(body=BLANK, content_type="text/html"))
+        page.route("**/pyframe.zip", lambda r: r.fulfill(body=self.package))
+        page.route("**/boot-test.js", lambda r: r.fulfill(body=WORKER + code, headers=headers))
+        page.goto(self.tab.url + "blank")
+        page.evaluate(ASK)
+        return page
+
+    def boot(self, code: str = "") -> Any:
+        """The report of a visit."""
+        page = self.visit(code)
+        return page.evaluate(BOOT, self.config)
+
+    def python(self, code: str) -> Any:
+        return self.page.evaluate("(code) => ask('python', code)", code)
+
+    def change(self, code: str) -> Any:
+        """Run JavaScript with `cache`, and `found`, which is what is kept of the snapshot."""
+        return self.page.evaluate(
+            """async (code) => {
+                const cache = await caches.open("pyframe-1");
+                const [found] = (await cache.keys()).filter(({ url }) => url.includes("snapshot"));
+                const work = Object.getPrototypeOf(async () => {}).constructor;
+                return await new work("cache", "found", code)(cache, found);
+            }""",
+            code,
+        )
+
+
+@pytest.fixture(scope="module")
+def visitor(browser: Any, server: serve.Server, pyodide_files: None) -> Iterator[Visitor]:
+    visitor = Visitor(browser, server)
+    yield visitor
+    visitor.tab.context.close()
+
+
+@pytest.fixture(scope="module")
+def first(visitor: Visitor) -> dict[str, Any]:
+    """The report of the first visit, and what its Python drew."""
+    report = visitor.boot()
+    return {**report, "drawn": visitor.python(WORKS)}
+
+
+def test_the_first_start(first: dict[str, Any]) -> None:
+    assert names(first["network"]) == {*PYODIDE, "numpy", "pyframe.zip"}
+    assert first["kept"] == []
+    assert first["snapshot"] == "made"
+    assert first["stored"]
+    stages = list(dict.fromkeys(text.split(",")[0] for text, _ in first["told"]))
+    assert stages == ["Loading Python", "Starting Python", "Starting pyframe", "Looking for a GPU"]
+    texts = [text for text, _ in first["told"]]
+    assert "Loading Python, 16 MB" in texts  # all the bytes there are
+    fractions = [f for text, f in first["told"] if f is not None]
+    assert fractions[0] == 0
+    assert fractions[-1] == 1
+
+
+def test_the_next_start_takes_the_snapshot(visitor: Visitor, first: dict[str, Any]) -> None:
+    report = visitor.boot()
+    assert report["snapshot"] == "used"
+    assert names(report["network"]) == {"pyframe.zip"}  # of which no digest is known before
+    assert names(report["kept"]) == PYODIDE
+    assert "Starting pyframe" not in [text for text, _ in report["told"]]
+    imported = visitor.python("import sys; 'pyframe.web.host' in sys.modules")
+    assert imported
+    drawn = visitor.python(WORKS)
+    for was, now in zip(json.loads(first["drawn"]), json.loads(drawn), strict=True):
+        assert was != now  # no visit's numbers are another's
+
+
+def test_a_known_digest_needs_no_network(visitor: Visitor, first: dict[str, Any]) -> None:
+    """Nor does a file that is another one than its digest says get anywhere."""
+    page = visitor.visit()
+    digest = page.evaluate(
+        """async () => {
+            const bytes = await (await fetch("pyframe.zip")).arrayBuffer();
+            const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+            return `sha256-${btoa(String.fromCharCode(...digest))}`;
+        }"""
+    )
+    wrong = {**visitor.config, "integrity": {"pyframe.zip": f"sha256-{'A' * 43}="}}
+    with pytest.raises(Exception, match=r"pyframe\.zip is not the file that was exported"):
+        page.evaluate(BOOT, wrong)
+    right = {**visitor.config, "integrity": {"pyframe.zip": digest}}
+    assert page.evaluate(BOOT, right)["snapshot"] == "used"
+    report = visitor.visit().evaluate(BOOT, right)
+    assert report["network"] == []
+    assert names(report["kept"]) == {*PYODIDE, "pyframe.zip"}
+    assert report["snapshot"] == "used"
+
+
+def test_kernels_are_compiled_before_they_are_asked_for(
+    visitor: Visitor, first: dict[str, Any]
+) -> None:
+    program = visitor.tab.url + "model.py"
+    visitor.boot()
+    visitor.python("import pyframe as pf\n(pf.ones(8, device='gpu') * 3).sum().item()")
+    made = visitor.page.evaluate("ask('compiled')")
+    assert made > 0
+    assert visitor.page.evaluate("(url) => ask('remember', url)", program)
+    page = visitor.visit()
+    booted = f"Promise.all([({BOOT})(config), ask('prepare', program)])"
+    _, prepared = page.evaluate(f"([config, program]) => {booted}", [visitor.config, program])
+    assert prepared == made
+    assert page.evaluate("ask('compiled')") == made
+    visitor.python("import pyframe as pf\n(pf.ones(8, device='gpu') * 3).sum().item()")
+    assert page.evaluate("ask('compiled')") == made  # there was nothing left to do
+
+
+def test_a_damaged_snapshot(visitor: Visitor, first: dict[str, Any]) -> None:
+    visitor.change(
+        "const bytes = new Uint8Array(await (await cache.match(found)).arrayBuffer());"
+        "bytes[bytes.length >> 1] ^= 1;"
+        "await cache.put(found, new Response(bytes));"
+    )
+    report = visitor.boot()
+    assert report["snapshot"].startswith("damaged: ")
+    assert names(report["kept"]) == {*PYODIDE, "numpy"}
+    assert report["stored"]  # a new one
+    assert visitor.python(WORKS)
+
+
+def test_a_snapshot_that_fails(visitor: Visitor, first: dict[str, Any]) -> None:
+    """It can be read, but is none of Python's memory."""
+    visitor.change(
+        "const head = new TextEncoder().encode(JSON.stringify("
+        "  { libs: [], table: 0, slots: [], folders: [], files: [], memory: 16 }));"
+        "const body = new Blob([Uint32Array.of(head.length), head, new Uint8Array(16)]);"
+        "const packed = body.stream().pipeThrough(new CompressionStream('gzip'));"
+        "await cache.put(found, new Response(packed));"
+    )
+    report = visitor.boot()
+    assert report["snapshot"].startswith("failed: ")
+    assert names(report["network"]) == {"pyframe.zip"}
+    assert report["stored"]
+    assert visitor.boot()["snapshot"] == "used"
+
+
+def test_another_version_drops_it(visitor: Visitor, first: dict[str, Any]) -> None:
+    data = BytesIO(visitor.package)
+    with zipfile.ZipFile(data, "a") as archive:
+        archive.writestr("pyframe/newer.py", "answer = 42")
+    visitor.visit()
+    visitor.page.route("**/pyframe.zip", lambda r: r.fulfill(body=data.getvalue()))
+    (before,) = visitor.change("return [found.url]")
+    report = visitor.page.evaluate(BOOT, visitor.config)
+    assert report["snapshot"] == "made"
+    assert report["stored"]
+    assert visitor.python("from pyframe import newer; newer.answer") == 42
+    snapshots = visitor.change(
+        "const urls = (await cache.keys()).map(({ url }) => url);"
+        "return urls.filter((url) => url.includes('snapshot'));"
+    )
+    assert len(snapshots) == 1
+    assert snapshots != [before]
+
+
+def test_no_storage_and_a_file_that_comes_at_the_second_try(visitor: Visitor) -> None:
+    """As in a frame whose origin is opaque, or with cookies forbidden."""
+    page = visitor.visit(
+        "Object.defineProperty(self, 'caches',"
+        " { get() { throw new DOMException('no', 'SecurityError'); } });"
+    )
+    page.route("**/pyodide.mjs", lambda route: route.abort(), times=1)
+    with pytest.raises(Exception, match=r"Python can't be had from .*scripts/get_pyodide"):
+        page.evaluate(BOOT, visitor.config)
+    page.route("**/*.wasm", lambda route: route.abort(), times=1)
+    with pytest.raises(Exception, match=r"pyodide\.asm\.wasm can't be had from .*Try again\."):
+        page.evaluate(BOOT, visitor.config)
+    page.route("**/python_stdlib.zip", lambda route: None, times=1)  # never answered
+    page.evaluate("ask('hurry', true)")
+    with pytest.raises(Exception, match=r"nothing has come of it for 30 seconds\. Try again\."):
+        page.evaluate(BOOT, visitor.config)
+    page.evaluate("ask('hurry', false)")
+    page.route("**/numpy*", lambda route: route.fulfill(status=404), times=1)
+    with pytest.raises(Exception, match=r"numpy.* can't be had from .*the server says 404"):
+        page.evaluate(BOOT, visitor.config)
+    report = page.evaluate(BOOT, visitor.config)
+    assert report["snapshot"] == "this page can't keep anything"
+    assert report["kept"] == []
+    assert visitor.python(WORKS)
+
+
+def test_a_policy_without_wasm(visitor: Visitor) -> None:
+    page = visitor.visit(policy="script-src 'self'; connect-src 'self'")
+    with pytest.raises(Exception, match="add 'wasm-unsafe-eval' to script-src"):
+        page.evaluate(BOOT, visitor.config)
