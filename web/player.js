@@ -59,7 +59,8 @@ class Files {
       this.#parts = JSON.parse(element.textContent);
     } else {
       const folder = text.replace(/program\.json$/, "");
-      this.#base = new URL(folder.endsWith("/") || !folder ? folder : `${folder}/`, document.baseURI);
+      const whole = folder.endsWith("/") || !folder;
+      this.#base = new URL(whole ? folder : `${folder}/`, document.baseURI);
     }
   }
 
@@ -74,8 +75,8 @@ class Files {
       if (text !== about.sha256) changed = "its content is another";
     }
     if (changed) {
-      throw new Error(`${this.#name(name)} is not the file that was exported with program.json: ${changed}. ` +
-        "Put all files of one export there.");
+      throw new Error(`${this.#name(name)} is not the file that was exported with program.json: ` +
+        `${changed}. Put all files of one export there.`);
     }
     return raw;
   }
@@ -90,8 +91,7 @@ class Files {
       if (error.name === "AbortError") throw error;
       throw new Error(`${url} can't be had: ${error.message}`);
     });
-    if (!response.ok) throw new Error(`${url} can't be had: the server says ${response.status} ${response.statusText}`);
-    return new Uint8Array(await response.arrayBuffer());
+    return took(response, url);
   }
 
   async #embedded(name) {
@@ -100,6 +100,12 @@ class Files {
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
     return new Uint8Array(await new Response(stream).arrayBuffer());
   }
+}
+
+async function took(response, url) {
+  const { ok, status, statusText } = response;
+  if (!ok) throw new Error(`${url} can't be had: the server says ${status} ${statusText}`);
+  return new Uint8Array(await response.arrayBuffer());
 }
 
 /** Programs that run on a device, and the state that they share. */
@@ -179,7 +185,8 @@ export class Player {
       const n = sizeOf(input.shape);
       if (inputs[i]?.length !== n) {
         const seen = inputs[i]?.length ?? typeof inputs[i];
-        throw new Error(`${name}: ${input.name} has ${seen} numbers, expected ${n} (${input.shape.join(" × ") || "one"})`);
+        const shape = input.shape.join(" × ") || "one";
+        throw new Error(`${name}: ${input.name} has ${seen} numbers, expected ${n} (${shape})`);
       }
       this.#rt.write(program.inputs[i], stored(inputs[i], input.dtype));
     });
@@ -196,7 +203,8 @@ export class Player {
   /** What a program's last run gave: by the names of its outputs { data, shape }. */
   async results(name) {
     const { about, ids } = this.#load(name);
-    const found = await this.#read(about.outputs.map(({ slot, shape, dtype }) => ({ id: ids[slot], shape, dtype })));
+    const items = about.outputs.map(({ slot, shape, dtype }) => ({ id: ids[slot], shape, dtype }));
+    const found = await this.#read(items);
     return Object.fromEntries(about.outputs.map(({ name, shape }, i) => [name, { data: found[i], shape }]));
   }
 
@@ -250,7 +258,10 @@ export class Player {
       });
     }
     const values = await this.tensors(names.map(([, i]) => tensors[i].name));
-    return encode(names.map(([name, i], k) => ({ name, dtype: tensors[i].dtype, shape: tensors[i].shape, data: values[k] })));
+    return encode(names.map(([name, i], k) => {
+      const { dtype, shape } = tensors[i];
+      return { name, dtype, shape, data: values[k] };
+    }));
   }
 
   /**
@@ -296,7 +307,8 @@ export class Player {
 
   /** Keeps a copy on the host of all that training changes: what `reopen` goes back to. */
   async keep() {
-    const names = this.#document.tensors.filter(({ role }) => CHANGING.includes(role)).map(({ name }) => name);
+    const changing = this.#document.tensors.filter(({ role }) => CHANGING.includes(role));
+    const names = changing.map(({ name }) => name);
     const values = await this.tensors(names);
     this.#copy = new Map(names.map((name, i) => [name, values[i]]));
   }
@@ -304,7 +316,10 @@ export class Player {
   /** Opens a lost device anew and goes back to the last copy; false where there was none. */
   async reopen() {
     const next = await this.#rt.reopen();
-    if (!next) throw named("DeviceLostError", "The GPU was lost, and the browser gives none any more. Load the page again.");
+    if (!next) {
+      throw named("DeviceLostError", "The GPU was lost, and the browser gives none any more. " +
+        "Load the page again.");
+    }
     this.#rt = next;
     this.#loaded.clear();
     this.#scratch.clear();
@@ -372,7 +387,11 @@ export class Player {
       in: (i) => inputs[i],
       state: (i) => this.#tensors[i],
       own: alloc,
-      part: (region, offset, nbytes) => own[own.push(this.#rt.slice(this.#regions[region], offset, nbytes)) - 1],
+      part: (region, offset, nbytes) => {
+        const id = this.#rt.slice(this.#regions[region], offset, nbytes);
+        own.push(id);
+        return id;
+      },
       temp: (nbytes) => {
         const k = used.get(nbytes) ?? 0;
         used.set(nbytes, k + 1);
@@ -406,7 +425,8 @@ export class Player {
   /** Reads buffers after all work so far; throws what a check of values has found meanwhile. */
   async #read(items) {
     const guard = this.#places.get("guard:");
-    const all = guard === undefined ? items : [...items, { id: this.#tensors[guard], shape: [], dtype: "int32" }];
+    const flag = { id: this.#tensors[guard], shape: [], dtype: "int32" };
+    const all = guard === undefined ? items : [...items, flag];
     const sizes = all.map(({ shape, dtype }) => bytesOf(shape, dtype));
     const bytes = await this.#rt.read(Int32Array.from(all, ({ id }) => id), Int32Array.from(sizes));
     let at = 0;
@@ -438,19 +458,21 @@ function parse(text) {
   }
   if (document?.format !== FORMAT) throw new Error("program.json is no program that pyframe exported.");
   if (document.version !== VERSION) {
-    throw new Error(`program.json has format ${document.version}, and this player.js plays format ${VERSION}: ` +
-      "use the player.js that was exported with it.");
+    throw new Error(`program.json has format ${document.version}, and this player.js plays format ` +
+      `${VERSION}: use the player.js that was exported with it.`);
   }
   return document;
 }
 
 /** Throws where a device lacks what a program needs. */
 function check({ needs }, rt) {
-  const lacks = needs.features.filter((name) => !rt.features.includes(name)).map((name) => `the feature ${name}`);
+  const features = needs.features.filter((name) => !rt.features.includes(name));
+  const lacks = features.map((name) => `the feature ${name}`);
   for (const [name, least] of Object.entries(needs.limits)) {
     if (rt.limits[name] < least) lacks.push(`${name} of ${least} (it has ${rt.limits[name]})`);
   }
-  if (lacks.length) throw named("LimitsError", `This GPU can't run the program, which needs ${lacks.join(", ")}.`);
+  if (!lacks.length) return;
+  throw named("LimitsError", `This GPU can't run the program, which needs ${lacks.join(", ")}.`);
 }
 
 /** The value of a formula: a number, an option's name, or [word, argument, …]. */
@@ -583,11 +605,16 @@ const FORMATS = {
   uint16: "U16", uint32: "U32", bool: "BOOL",
 };
 const WRITERS = {
-  F32: [4, (view, at, v) => view.setFloat32(at, v, true)], F16: [2, (view, at, v) => view.setUint16(at, toHalf(v), true)],
-  I64: [8, (view, at, v) => view.setBigInt64(at, BigInt(v), true)], I32: [4, (view, at, v) => view.setInt32(at, v, true)],
-  I16: [2, (view, at, v) => view.setInt16(at, v, true)], I8: [1, (view, at, v) => view.setInt8(at, v)],
-  U8: [1, (view, at, v) => view.setUint8(at, v)], U16: [2, (view, at, v) => view.setUint16(at, v, true)],
-  U32: [4, (view, at, v) => view.setUint32(at, v, true)], BOOL: [1, (view, at, v) => view.setUint8(at, v ? 1 : 0)],
+  F32: [4, (view, at, v) => view.setFloat32(at, v, true)],
+  F16: [2, (view, at, v) => view.setUint16(at, toHalf(v), true)],
+  I64: [8, (view, at, v) => view.setBigInt64(at, BigInt(v), true)],
+  I32: [4, (view, at, v) => view.setInt32(at, v, true)],
+  I16: [2, (view, at, v) => view.setInt16(at, v, true)],
+  I8: [1, (view, at, v) => view.setInt8(at, v)],
+  U8: [1, (view, at, v) => view.setUint8(at, v)],
+  U16: [2, (view, at, v) => view.setUint16(at, v, true)],
+  U32: [4, (view, at, v) => view.setUint32(at, v, true)],
+  BOOL: [1, (view, at, v) => view.setUint8(at, v ? 1 : 0)],
 };
 
 /** A file of tensors { name, dtype, shape, data }: the widest first, so that all are aligned. */
@@ -703,7 +730,7 @@ class Engine {
 
   /** Trains for some epochs, or `steps`; of the data's first `limit` samples, or of points. */
   async train({ epochs = null, steps = null, limit = null, points = null } = {}) {
-    if (!this.#plan.train) throw new Error("This program was exported to predict alone; export it with train=True.");
+    if (!this.#plan.train) throw new Error("This program was exported to predict alone.");
     if (this.#training) throw new Error("The network is being trained already; stop that first.");
     this.#training = true;
     this.#stopping = false;
@@ -725,7 +752,8 @@ class Engine {
       await this.#look();
       await this.#keep();
       return {
-        ...logs, steps: this.#step - before, seconds: (performance.now() - begun) / 1000, stopped: this.#stopping,
+        ...logs, steps: this.#step - before, stopped: this.#stopping,
+        seconds: (performance.now() - begun) / 1000,
       };
     } finally {
       this.#training = false;
@@ -914,7 +942,8 @@ class Engine {
     this.#feed?.go(at);
     const back = undone ? `, ${undone} step${undone > 1 ? "s" : ""} before` : "";
     this.#hear("devicelost", {
-      text: `The GPU was lost and has been opened again: the network goes on from its last copy, after step ${step}${back}.`,
+      text: "The GPU was lost and has been opened again: the network goes on from its last copy, after " +
+        `step ${step}${back}.`,
     });
   }
 
@@ -988,8 +1017,9 @@ class Engine {
     if (!this.#samples || !this.#plan.predict) return;
     const { data, shape } = await this.predict(this.#samples);
     const row = sizeOf(shape.slice(1));
-    const rows = Array.from({ length: shape[0] }, (_, i) => Array.from(data.subarray(i * row, (i + 1) * row)));
-    this.#hear("samples", { predictions: rows });
+    const predictions = Array.from({ length: shape[0] }, (_, i) => (
+      Array.from(data.subarray(i * row, (i + 1) * row))));
+    this.#hear("samples", { predictions });
   }
 
   async #takeSamples([x, y]) {
@@ -1002,7 +1032,9 @@ class Engine {
     const labels = y.shape.length ? null : new Column(y, file, "int32");
     const all = Array.from({ length: inputs.length }, (_, i) => i);
     this.#samples = inputs.take(all).slice();
-    this.spec.samples = all.map((i) => ({ data: inputs.take([i]).slice(), label: labels ? labels.take([i])[0] : -1 }));
+    this.spec.samples = all.map((i) => ({
+      data: inputs.take([i]).slice(), label: labels ? labels.take([i])[0] : -1,
+    }));
   }
 
   async #file(name) {
@@ -1057,9 +1089,7 @@ function nameOf({ vendor, architecture, device, description }) {
 }
 
 async function fetched(url, signal) {
-  const response = await fetch(url, { signal });
-  if (!response.ok) throw new Error(`${url} can't be had: the server says ${response.status} ${response.statusText}`);
-  return new Uint8Array(await response.arrayBuffer());
+  return took(await fetch(url, { signal }), url);
 }
 
 /** How fast steps are, which says how often losses are read and the model is copied. */
@@ -1079,7 +1109,8 @@ class Meter {
       return;
     }
     const each = (now - this.#last.now) / Math.max(1, step - this.#last.step);
-    this.every = Math.min(MOST_STEPS, Math.max(1, Math.min(2 * this.every, Math.round(READ_MS / Math.max(each, 0.01)))));
+    const fitting = Math.round(READ_MS / Math.max(each, 0.01));
+    this.every = Math.max(1, Math.min(MOST_STEPS, 2 * this.every, fitting));
     this.#last = { step, now };
     this.speed = (1000 * (step - this.#first.step)) / Math.max(now - this.#first.now, 1);
   }
@@ -1146,7 +1177,7 @@ function pointsAs(points, inputs) {
   };
 }
 
-/** Batches in an order that is another in each epoch. The last one is filled up with the first samples. */
+/** Batches in an order that is another in each epoch. The last is filled up with the first samples. */
 class Feed {
   batch = 0; // of this epoch, that comes next
   #data;

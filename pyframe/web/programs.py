@@ -168,6 +168,7 @@ class Exporter:
         def step(*xs: pf.Tensor) -> Any:
             found = fn(*xs)
             some = found if isinstance(found, tuple | list) else [found]
+            # in memory of its own, where a copy is one with the kernel that computes it
             return [el.copy(x) if isinstance(x, pf.Tensor) else x for x in some if x is not None]
 
         compiled = pf.compile(step)

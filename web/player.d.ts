@@ -1,0 +1,139 @@
+// Types of player.js: exported programs in a page, with no Python.
+
+/** Numbers with their shape. */
+export interface Batch {
+  data: Float32Array | Int32Array | Uint32Array;
+  shape: number[];
+}
+
+/** What an input or output of a program is, or a tensor that stays between runs. */
+export interface TensorInfo {
+  name: string;
+  shape: number[];
+  dtype: string;
+}
+
+/** program.json, as far as a page asks for it. */
+export interface ProgramDocument {
+  format: "pyframe-program";
+  version: number;
+  needs: { features: string[]; limits: Record<string, number> };
+  options: Record<string, number>;
+  tensors: (TensorInfo & {
+    role: "parameter" | "buffer" | "moment" | "step" | "random" | "guard" | "metric" | "constant";
+  })[];
+  programs: Record<string, { inputs: TensorInfo[]; outputs: TensorInfo[] }>;
+  spec: Record<string, unknown>;
+}
+
+/** What runtime.js makes; players of a page share one where none is given. */
+export interface Runtime {
+  readonly limits: Record<string, number>;
+  readonly features: string[];
+  readonly lost: string | null;
+}
+
+/** Programs on a device, and the state that they share. */
+export class Player {
+  /**
+   * Opens a folder that pf.web.export wrote (its URL), or a page's element that holds one ("#id").
+   * Rejects where a file is missing or changed, or where the device lacks what the program needs.
+   */
+  static open(program: string | URL, options?: {
+    runtime?: Runtime | null;
+    signal?: AbortSignal | null;
+    progress?: (detail: { text: string; fraction: number | null }) => void;
+  }): Promise<Player>;
+
+  readonly document: ProgramDocument;
+  readonly runtime: Runtime;
+  /** The optimizer's options that programs ask for: "0.lr" is the learning rate of the first group. */
+  readonly options: Record<string, number>;
+  /** The names of the programs: "train", "predict.1", or those given to pf.web.export. */
+  readonly programs: string[];
+
+  /** Makes kernels before they are needed, beside other work; `progress` gets the share done. */
+  compile(names?: string[], progress?: (share: number) => void): Promise<void>;
+  /** Runs a program on its inputs, in the order of `document.programs[name].inputs`; reads nothing. */
+  run(name: string, ...inputs: ArrayLike<number>[]): void;
+  /** The outputs of a program's last run, by their names. */
+  results(name: string): Promise<Record<string, Batch>>;
+  /** The values of tensors by their names in `document.tensors`. */
+  tensors(names: string[]): Promise<(Float32Array | Int32Array | Uint32Array)[]>;
+  /** Writes a tensor. */
+  write(name: string, values: ArrayLike<number>): void;
+  /** Changes an option from the next run on: "lr" in all groups, "0.lr" in the first. */
+  set(name: string, value: number): void;
+  /** The weights as a safetensors file, which Model.load reads; `all`: with the optimizer's state. */
+  save(options?: { all?: boolean }): Promise<Uint8Array>;
+  /** Takes over weights of `save`, or of Model.save. `name`: what an error calls them. */
+  load(bytes: Uint8Array, name?: string): void;
+  /** All as it was exported. */
+  reset(): void;
+  /** Keeps a copy of the state on the host, for `reopen`. */
+  keep(): Promise<void>;
+  /** Opens a lost device anew with the last copy; false where that is the exported state. */
+  reopen(): Promise<boolean>;
+  /** Gives back what it holds of the device. */
+  close(): void;
+}
+
+/** What an engine tells while it loads and trains, by the event's name. */
+export interface EngineEvents {
+  progress: { text: string; fraction: number | null };
+  step: {
+    loss: number; step: number; steps: number; epoch: number; epochs: number; speed: number;
+    metrics: Record<string, number>;
+  };
+  epoch: { epoch: number; step: number; loss: number; lr?: number; [metric: string]: number | undefined };
+  samples: { predictions: number[][] };
+  notice: { text: string };
+  devicelost: { text: string };
+}
+
+/** How training went: the last means, and how far it came. */
+export interface Trained {
+  loss?: number;
+  steps: number;
+  seconds: number;
+  stopped: boolean;
+  [metric: string]: number | boolean | undefined;
+}
+
+/** An exported program with its data, as `<py-frame program="…">` drives it. */
+export interface Engine {
+  readonly spec: Record<string, unknown>;
+  /** The Player beneath. */
+  readonly player: Player;
+  /** Trains on the data that were exported (their first `limit`), or on (x, y, class) triples. */
+  train(options?: {
+    epochs?: number | null; steps?: number | null; limit?: number | null;
+    points?: Float32Array | null;
+  }): Promise<Trained>;
+  /** Ends training after the step under way. */
+  stop(): void;
+  /** What the network gives for n samples, one after the other. */
+  predict(value: Float32Array): Promise<{ data: Float32Array; shape: number[] }>;
+  /** Loss and metrics on the test data; null where none were exported. */
+  evaluate(): Promise<Record<string, number> | null>;
+  /** The network as it was exported. */
+  reset(): Promise<Record<string, unknown>>;
+  /** Changes an option of the optimizer, from the next step on. */
+  set(name: string, value: number): Promise<Record<string, unknown>>;
+  move(device: "gpu" | "cpu"): Promise<Record<string, unknown>>;
+  save(): Promise<Uint8Array>;
+  load(bytes: Uint8Array, name?: string): Promise<Record<string, unknown>>;
+  close(): Promise<void>;
+}
+
+/** Opens an exported program to train and to predict with. */
+export function open(
+  options: {
+    program: string | URL;
+    weights?: string | URL | null;
+    device?: "auto" | "gpu" | "cpu";
+    signal?: AbortSignal | null;
+    runtime?: Runtime | null;
+  },
+  hear?: <Name extends keyof EngineEvents>(event: Name, detail: EngineEvents[Name]) => void,
+): Promise<Engine>;
