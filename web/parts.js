@@ -171,7 +171,7 @@ export class Part extends HTMLElement {
   attributeChangedCallback(name, before, now) {
     if (before === now) return;
     this.#spec = null;
-    if (this.isConnected) this.settle();
+    if (this.#sizes) this.settle(); // else when it is in a document, with all its attributes
   }
 
   connectedCallback() {

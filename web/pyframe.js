@@ -795,6 +795,7 @@ export class PyFrame extends HTMLElement {
     shownInput?.addEventListener("input", this.#given);
     shownInput?.addEventListener("submit", this.#submitted);
     shownInput?.addEventListener("points", this.#put);
+    shownInput?.addEventListener("error", this.#refused);
     const beside = shownInput && shownOutput && spec.input?.kind !== "text"; // texts want the whole width
     this.#slots.input.parentNode.classList.toggle("beside", Boolean(beside));
     this.#controls.replaceChildren(...(spec.controls ?? []).map((control) => {
@@ -829,6 +830,11 @@ export class PyFrame extends HTMLElement {
   #given = () => { this.#ask(); };
 
   #submitted = ({ detail }) => { this.#write(detail.value); };
+
+  /** What the input does not take, such as a file too large, it shows itself. */
+  #refused = ({ detail }) => {
+    if (detail?.message) this.#tell("error", { message: detail.message, traceback: "", error: new Error(detail.message) });
+  };
 
   #put = ({ currentTarget: { points } }) => {
     this.#points = points.length ? points : null;

@@ -282,6 +282,33 @@ def test_what_is_no_picture_is_refused(page: Widgets) -> None:
     assert not page.told("input")
 
 
+ENGINE = """export const open = async () => ({
+    spec: { title: "", epochs: 1, parameters: 1, metrics: [], trains: false, trained: false,
+        controls: [],
+        input: { kind: "image", height: 4, width: 4, channels: 1, shape: [1, 4, 4] },
+        output: { kind: "values", names: ["sum"], unit: "" },
+        device: { kind: "cpu", name: "NumPy", software: false, choices: ["cpu"] } },
+    predict: async (x) => ({ data: Float32Array.of(x.reduce((a, b) => a + b)), shape: [1, 1] }),
+    close: async () => {},
+});"""
+
+
+def test_the_element_tells_what_its_input_refuses(browser: Any, server: serve.Server) -> None:
+    page = Widgets(browser, server)
+    page.page.route("**/python.js", lambda route: route.fulfill(
+        body=ENGINE, content_type="text/javascript"))  # fmt: skip
+    page.run("import('./pyframe.js')")
+    page.make("<py-frame src=x.py loading=eager></py-frame>")
+    page.run("w.ready")
+    choose(page, "notes.txt", "text/plain", b"hello")
+    (detail,) = page.told("error")
+    assert detail["message"].startswith("notes.txt can't be read as a picture")
+    assert page.page.get_by_role("alert").inner_text() == detail["message"]  # once
+    choose(page, "black.png", "image/png", png(page, "c.fillRect(0, 0, 8, 8)", 8, 8), events=2)
+    page.page.locator("dd").filter(has_text="0").first.wait_for()
+    page.close()
+
+
 def test_a_picture_is_dropped_and_pasted(page: Widgets) -> None:
     page.make('<pf-image height="4" width="4" channels="1"></pf-image>')
     page.run(

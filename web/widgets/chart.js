@@ -243,7 +243,7 @@ export class Chart extends Part {
     const end = Math.max(this.#planned, this.#last) || 100;
     this.#scale = { left, width: width - left - right, end };
     const x = (step) => left + this.#scale.width * step / end;
-    const top = 8;
+    const top = 18;
     const room = height - top - bottom - (both ? gap : 0);
     const middle = top + room * (both ? .6 : 1); // where the loss ends
     const smooth = loss.smooth();
@@ -263,7 +263,7 @@ export class Chart extends Part {
     parts.push(make("path", { class: "raw", d: band(loss.points, x, y) }));
     parts.push(make("path", { class: "smooth", d: line(loss.points, x, (_, i) => y(smooth[i])) }));
     validation(parts, val_loss.points, x, y);
-    parts.push(make("text", { class: "title", x: width - right, y: top + 10, "text-anchor": "end" }, "Loss"));
+    parts.push(make("text", { class: "title", x: width - right, y: top - 6, "text-anchor": "end" }, "Loss"));
     let share = null;
     if (both) {
       const whole = (p) => percent(p, 0);
