@@ -493,11 +493,11 @@ import pyframe as pf
 from pyframe import nn, optim
 
 def make_model():
-    net = nn.Linear(3, helper.CLASSES)
+    net = nn.Sequential(nn.Flatten(), nn.Linear(6, helper.CLASSES))
     return pf.Model(net, nn.CrossEntropyLoss(), optim.Adam(net.parameters()))
 
 def load_data():
-    return pf.rand(10, 3), pf.arange(10) % helper.CLASSES
+    return pf.rand(10, 1, 3, 2), pf.arange(10) % helper.CLASSES
 """
 
 
@@ -507,6 +507,12 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     program.write_text(PROGRAM)
     assert main(["export", str(program), "--to", str(tmp_path / "site")]) == 0
     assert "program.json" in capsys.readouterr().out
+    document = json.loads((tmp_path / "site" / "program.json").read_text())
+    spec = document["spec"]  # found from the data
+    assert spec["input"] == {"kind": "pad", "height": 3, "width": 2, "centered": True,
+                             "shape": [1, 3, 2]}  # fmt: skip
+    assert (spec["output"]["kind"], spec["output"]["names"]) == ("bars", ["0", "1", "2", "3"])
+    assert document["plan"]["predict"]["sizes"] == [1, 10]
     assert main(["export", str(program), "--to", str(tmp_path / "a.html"), "--single"]) == 0
     weights = tmp_path / "other.safetensors"
     pf.Model(nn.Linear(2, 2)).save(weights)

@@ -20,7 +20,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,7 +37,7 @@ from pyframe.nn.modules.module import Evaluation
 from pyframe.optim import Optimizer
 from pyframe.train import Model
 from pyframe.train.model import _Means
-from pyframe.web import Demo, Image, Pad, Plane, Points, Slider, Text
+from pyframe.web import Demo, Image, Pad, Plane, Points, Slider, Text, guess
 from pyframe.web.bundle import bundle, modules_of
 from pyframe.web.programs import Exporter, ExportError, on_paper
 
@@ -356,8 +356,11 @@ def _of_demo(
     if batch_size is not None:
         job.spec["batch_size"] = batch_size
     learn = test = None
-    if demo.data is not None and (train or with_data):
-        learn, test = _split(demo.data(**_arguments(demo.data, values)))
+    if demo.data is not None:
+        found = demo.data(**_arguments(demo.data, values))
+        learn, test = _split(found)
+        demo = _completed(demo, model, learn, test, found)
+        job.spec.update(demo.spec())
     _controls(job, demo, model, train)
     _predictions(job, demo, model, learn)
     trains = train and model.loss is not None and model.optimizer is not None
@@ -368,6 +371,19 @@ def _of_demo(
     if with_data and (learn is not None or test is not None):
         _ship(job, learn, test, trains)
     return job
+
+
+def _completed(demo: Demo, model: Model, learn: Any, test: Any, found: Any) -> Demo:
+    """The demo with what fits its data where it names no input or output."""
+    x, y = test or learn
+    names = [getattr(d, "classes", None) for d in (found if isinstance(found, tuple) else [found])]
+    inputs, outputs = guess.widgets(
+        demo, pf.from_numpy(x[0]), y[0],
+        lambda x: Evaluation(model.net)(model.net, _place(x, model.device)),
+        lambda: float(np.abs(learn[0].reshape(len(learn[0]), -1)[:, :2]).max(initial=0.0)),
+        next(filter(None, names), None),
+    )  # fmt: skip
+    return replace(demo, inputs=inputs, outputs=outputs)
 
 
 def _arguments(fn: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:

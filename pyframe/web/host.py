@@ -40,7 +40,7 @@ from pyframe.io import safetensors
 from pyframe.nn.modules.module import Evaluation
 from pyframe.tensor import gather_async
 from pyframe.train import recovery
-from pyframe.web import Bars, Demo, Image, Input, Output, Pad, Plane, Points, Text, Values
+from pyframe.web import Demo, Image, Input, Output, Pad, Points, Text, guess
 
 HOME = Path("/home/pyodide/apps")  # a folder for each app
 NAMES = "pyframe_page"  # the package in which the modules of apps lie
@@ -347,44 +347,15 @@ class App:
     def _complete(self) -> None:
         """Find the inputs and outputs that the demo does not name from one sample."""
         x, y = self._sample()
-        self.shape = self.inputs.shape if self.inputs else None if x is None else tuple(x.shape)
-        if x is None or self.demo.predict is not None or isinstance(self.inputs, Text):
-            return
-        target = pf.as_tensor(y)
-        classes = 0
-        if not target.is_floating_point() and not target.ndim and not x.is_floating_point():
-            return  # words or the like
-        if not target.is_floating_point() and not target.ndim:
-            out = self._forward(x.reshape(1, *x.shape))
-            classes = max(2, out.shape[-1]) if out.ndim == 2 else 0
-        if self.inputs is None and x.is_floating_point():
-            match tuple(x.shape):
-                case (1, h, w) if h <= 512 and w <= 512:
-                    self.inputs = Pad(h, w)
-                case (3, h, w) if h <= 4096 and w <= 4096:
-                    self.inputs = Image(h, w)
-                case (2,) if 2 <= classes <= 10:
-                    self.inputs = Points(classes, *self._bounds())
-        if self.outputs is None and self.inputs is not None:
-            if isinstance(self.inputs, Points) and classes:
-                self.outputs = Plane()
-            elif classes:
-                self.outputs = Bars(tuple(self._class_names(classes)))
-            elif target.is_floating_point() and target.numel() <= 16:
-                self.outputs = Values()
-
-    def _class_names(self, classes: int) -> list[str]:
         names = getattr(self.test_data or self.train_data, "classes", None)
-        if isinstance(names, (list, tuple)) and len(names) == classes:
-            return [str(n) for n in names]
-        return [str(i) for i in range(classes)]
+        self.inputs, self.outputs = guess.widgets(self.demo, x, y, self._forward, self._far, names)
+        self.shape = self.demo.inputs.shape if self.demo.inputs else None
+        if self.shape is None and x is not None:
+            self.shape = tuple(x.shape)
 
-    def _bounds(self) -> tuple[float, float]:
-        """Between which round numbers the points of the data lie."""
-        far = float(np.abs(self._points().reshape(-1, 3)[:, :2]).max(initial=1e-6))
-        power = 10.0 ** math.floor(math.log10(far))
-        high = power * next(f for f in (1, 2, 5, 10) if f * power >= far)
-        return -high, high
+    def _far(self) -> float:
+        """The largest coordinate of the data's points."""
+        return float(np.abs(self._points().reshape(-1, 3)[:, :2]).max(initial=0.0))
 
     def _points(self) -> np.ndarray:
         """(x, y, class) of points of the data, one after the other; what lies on the CPU."""
