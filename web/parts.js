@@ -12,32 +12,29 @@ export function sheet(css) {
   return made;
 }
 
-// The colours of classes, for light and for dark: told apart by those who see few colours, too.
-const CLASSES = [
-  ["#2f6fde", "#6ea3ff"], ["#e8710a", "#ffa04d"], ["#12855d", "#3fcf9a"], ["#c2337f", "#ff7dbd"],
-  ["#a67c00", "#e5c04a"], ["#7350cf", "#b399ff"], ["#8a5a36", "#cf9c74"], ["#0d8fad", "#4fd0ec"],
-  ["#666d7c", "#a9b1c2"], ["#c4302b", "#ff8a80"],
-];
-const forClasses = (each) => CLASSES.map(([light, dark], i) => each(i, light, dark)).join("");
+// For light and for dark. Classes are told apart by those who see few colours, too.
+const COLORS = {
+  text: ["#1c2130", "#e8eaf1"], muted: ["#5d6474", "#a2a9ba"], surface: ["#ffffff", "#1b1e27"],
+  border: ["#dfe0e6", "#363b49"], accent: ["#4350cf", "#98a3ff"], "on-accent": ["#ffffff", "#12141a"],
+  good: ["#137a48", "#62d39b"], bad: ["#b3261e", "#ff8f86"],
+  "class-0": ["#2f6fde", "#6ea3ff"], "class-1": ["#e8710a", "#ffa04d"], "class-2": ["#12855d", "#3fcf9a"],
+  "class-3": ["#c2337f", "#ff7dbd"], "class-4": ["#a67c00", "#e5c04a"], "class-5": ["#7350cf", "#b399ff"],
+  "class-6": ["#8a5a36", "#cf9c74"], "class-7": ["#0d8fad", "#4fd0ec"], "class-8": ["#666d7c", "#a9b1c2"],
+  "class-9": ["#c4302b", "#ff8a80"],
+};
+const colors = (of) => Object.entries(COLORS)
+  .map(([name, [light, dark]]) => `--_${name}: var(--pf-${name}, ${of(light, dark)});`).join("\n  ");
 
 /** The shared look: variables with a leading underscore, and the controls that all parts use. */
 export const look = sheet(`
 :host {
-  --_text: var(--pf-text, light-dark(#1c2130, #e8eaf1));
-  --_muted: var(--pf-muted, light-dark(#5d6474, #a2a9ba));
-  --_surface: var(--pf-surface, light-dark(#ffffff, #1b1e27));
-  --_border: var(--pf-border, light-dark(#dfe0e6, #363b49));
-  --_accent: var(--pf-accent, light-dark(#4350cf, #98a3ff));
-  --_on-accent: var(--pf-on-accent, light-dark(#ffffff, #12141a));
-  --_good: var(--pf-good, light-dark(#137a48, #62d39b));
-  --_bad: var(--pf-bad, light-dark(#b3261e, #ff8f86));
+  ${colors((light, dark) => `light-dark(${light}, ${dark})`)}
   --_radius: var(--pf-radius, 10px);
   --_field: color-mix(in oklab, var(--_text) 6%, var(--_surface));
   --_edge: color-mix(in oklab, var(--_text) 45%, var(--_surface));
   --_faint: color-mix(in oklab, var(--_accent) 38%, var(--_surface));
   --_tint: color-mix(in oklab, var(--_accent) 10%, var(--_surface));
   --_target: 36px;
-  ${forClasses((i, light, dark) => `--_class-${i}: var(--pf-class-${i}, light-dark(${light}, ${dark}));`)}
   display: block; position: relative; box-sizing: border-box; min-width: 0; color: var(--_text);
   font: 400 .9375rem/1.45
     var(--pf-font, system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif);
@@ -80,6 +77,7 @@ button:disabled, select:disabled, input:disabled, .off { opacity: .5; cursor: de
   background-color: var(--_surface); outline-color: var(--_text); border-top-color: var(--_accent);
   transition: background-color 1ms, outline-color 1ms, border-top-color 1ms; forced-color-adjust: none;
 }
+@supports not (color: light-dark(#fff, #000)) { :host { ${colors((light) => light)} } }
 @media (any-pointer: coarse) { :host { --_target: 44px; } }
 @media (prefers-contrast: more) { :host { --_border: var(--_edge); --_muted: var(--_text); } }
 @media (forced-colors: active) {

@@ -100,7 +100,7 @@ export class Samples extends Part {
       guess.textContent = there ? this.#name(said) + { right: " ✓", wrong: " ✗", "": "" }[right] : "";
       const words = [`Sample ${i + 1}`, ...known ? [this.#name(label)] : []].join(", ");
       const says = there ? `: the network says ${this.#name(said)}${right && `, ${right}`}` : "";
-      buttons[i].setAttribute("aria-label", words + says);
+      if (buttons[i].ariaLabel !== words + says) buttons[i].setAttribute("aria-label", words + says);
     });
   }
 
