@@ -134,7 +134,7 @@ class PyEditor extends HTMLElement {
     const lines = [...(traceback ?? "").matchAll(/File "([^"\n]*)", line (\d+)/g)]
       .filter(([, file]) => file.split("/").pop() === name).map(([, , line]) => Number(line));
     const line = lines.at(-1) ?? null;
-    this.#say(line === null ? message : `Line ${line}: ${message}`);
+    this.#say(line === null || message.includes(`line ${line}`) ? message : `Line ${line}: ${message}`);
     this.#editor.mark(line, message);
   }
 
@@ -147,11 +147,7 @@ class PyEditor extends HTMLElement {
       this.#saved = text;
       this.text = text;
       sessionStorage.removeItem(key(url));
-      this.#ran = null; // the element has loaded what was there before
-      this.#say(null);
-      this.#ran = text;
-      this.#frame.source = text;
-      this.#show();
+      this.run();
     };
     const edited = this.text !== this.#saved;
     this.#news.replaceChildren(

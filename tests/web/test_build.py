@@ -50,7 +50,7 @@ def test_the_site_trains(site: Path, tab: Any) -> None:
             page = tab.open("demos/playground.html")
             page.evaluate("() => customElements.whenDefined('py-frame')")
             done = page.evaluate("() => document.querySelector('py-frame').train({ epochs: 1 })")
-            assert done["epochs"] == 1
+            assert done["steps"] > 0
         finally:
             server.shutdown()
             thread.join()
