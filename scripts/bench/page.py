@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""What a page with pyframe costs its visitor: bytes, time until it is ready, and to the first step.
+
+    .venv/bin/python scripts/bench/page.py --out page.md
+
+Each case is visited by a browser that knows nothing of it (cold), and again once that has kept what
+it keeps (warm): a page with <py-frame src="digits.py">, which runs Python, on both devices, and the
+same program exported, which needs none. Times are seconds since the page was asked for, the median
+of the visits; they are worth what the machine's load, which stands below the table, allows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gzip
+import http.server
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))  # this checkout's pyframe
+from pyframe import serve  # noqa: E402
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "chrome")
+FLAGS = ("--no-sandbox", "--enable-unsafe-webgpu", "--no-first-run", "--disable-component-update")
+PAGE = (
+    '<!doctype html><title>pyframe</title><link rel="icon" href="data:,">'
+    '<script type="module" src="pyframe.js"></script>'
+    '<py-frame src="examples/digits.py" data="digits" device="{device}"></py-frame>'
+)
+MEASURE = """async () => {
+    const element = document.querySelector("py-frame");
+    await customElements.whenDefined("py-frame");
+    await element.ready;
+    const ready = performance.now() / 1000;
+    await element.train({ steps: 1 });
+    return { ready, first: performance.now() / 1000 };
+}"""
+KEPT = """async () => {
+    const cache = await caches.open("pyframe-1");
+    const found = (await cache.keys()).find(({ url }) => url.includes("pyframe-snapshot"));
+    return found ? (await (await cache.match(found)).blob()).size : 0;
+}"""
+WAIT = 600_000  # ms; only a page that does not work takes so long
+
+
+class Visit(NamedTuple):
+    """What was seen of one visit."""
+
+    ready: float
+    first: float
+    sent: dict[str, bytes]  # what the server has sent, by path
+    kept: int  # bytes of the snapshot afterwards
+
+
+def kind(path: str) -> str:
+    """Whose file it is: Python's and NumPy's, the data, or pyframe's own."""
+    if "pyodide" in path or "numpy" in path:
+        return "Python"
+    if path.startswith(("/data/", "/examples/")) or path.endswith(".safetensors"):
+        return "program and data"
+    return "pyframe"
+
+
+def listening(handler: Any, sent: dict[str, bytes]) -> Any:
+    """A server's handler that also notes the bytes that it sends."""
+
+    class Listening(handler):  # type: ignore[misc]
+        def setup(self) -> None:
+            super().setup()
+            plain = self.wfile.write
+
+            def write(data: Any) -> Any:
+                path = urlsplit(getattr(self, "path", "")).path
+                sent[path] = sent.get(path, b"") + bytes(data)
+                return plain(data)
+
+            self.wfile.write = write
+
+        def log_message(self, *args: Any) -> None:
+            """Nobody reads it."""
+
+    return Listening
+
+
+@contextlib.contextmanager
+def running(server: Any, sent: dict[str, bytes]) -> Iterator[str]:
+    """A server that answers; gives its URL."""
+    server.RequestHandlerClass = listening(server.RequestHandlerClass, sent)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def visit(context: Any, url: str, body: str | None, sent: dict[str, bytes]) -> Visit:
+    """Open a page, wait for it, and train one step."""
+    page = context.new_page()
+    page.set_default_timeout(WAIT)
+    if body is not None:
+        page.route(f"{url}measured", lambda r: r.fulfill(body=body, content_type="text/html"))
+    sent.clear()
+    page.goto(url if body is None else f"{url}measured")
+    times = page.evaluate(MEASURE)
+    seen = dict(sent)
+    if body is not None:  # the snapshot is compressed beside the training
+        page.wait_for_function(f"async () => await ({KEPT})() > 0")
+    kept = page.evaluate(KEPT)
+    page.close()
+    return Visit(times["ready"], times["first"], seen, kept)
+
+
+def measured(browser: Any, url: str, body: str | None, sent: dict[str, bytes], repeats: int
+             ) -> dict[str, list[Visit]]:  # fmt: skip
+    """Cold and warm visits."""
+    found: dict[str, list[Visit]] = {"cold": [], "warm": []}
+    for _ in range(repeats):
+        context = browser.new_context()
+        for how in found:
+            found[how].append(visit(context, url, body, sent))
+        context.close()
+    return found
+
+
+def rows(name: str, visits: dict[str, list[Visit]]) -> list[str]:
+    """The lines of the table for one case."""
+    lines = []
+    for how, each in visits.items():
+        sizes, packed = Counter[str](), Counter[str]()
+        for path, data in each[-1].sent.items():
+            sizes[kind(path)] += len(data)
+            packed[kind(path)] += len(gzip.compress(data, 6))
+        total = sum(sizes.values())
+        share = f"{100 * sizes['pyframe'] / total:.0f} %" if total else "-"
+        cells = [
+            name, how, f"{total / 1e6:.2f}", f"{sum(packed.values()) / 1e6:.2f}",
+            f"{sizes['pyframe'] / 1e6:.2f} ({packed['pyframe'] / 1e6:.2f})", share,
+            f"{statistics.median(v.ready for v in each):.1f}",
+            f"{statistics.median(v.first for v in each):.1f}",
+            f"{each[-1].kept / 1e6:.1f}",
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def report(browser: Any, repeats: int, devices: Sequence[str], export: bool) -> str:
+    """The table, as Markdown."""
+    head = ["page", "visit", "MB sent", "as gzip", "pyframe's MB (gzip)", "share", "ready s",
+            "first step s", "snapshot MB"]  # fmt: skip
+    lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
+    sent: dict[str, bytes] = {}
+    for device in devices:
+        with running(serve.Server("127.0.0.1", 0), sent) as url:
+            visits = measured(browser, url, PAGE.format(device=device), sent, repeats)
+            lines += rows(f"`<py-frame src>`, {device}", visits)
+    if export:
+        with tempfile.TemporaryDirectory() as folder:
+            command = [
+                sys.executable,
+                "-m",
+                "pyframe",
+                "export",
+                "examples/digits.py",
+                "--to",
+                folder,
+            ]
+            subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+            Static.folder = folder
+            with running(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Static), sent) as url:
+                visits = measured(browser, url, None, sent, repeats)
+                lines += rows("exported, no Python", visits)
+    load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
+    lines += ["", f"{os.cpu_count()} CPUs; load average {load}; {repeats} visits each."]
+    return "\n".join(lines) + "\n"
+
+
+class Static(http.server.SimpleHTTPRequestHandler):
+    """The files of an exported page."""
+
+    protocol_version = "HTTP/1.1"
+    folder = "."
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, directory=self.folder, **kwargs)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Measure, and print or write the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repeats", type=int, default=3, help="visits of each kind (3)")
+    parser.add_argument("--device", choices=["cpu", "gpu"], help="only this one")
+    parser.add_argument("--quick", action="store_true", help="one visit, without Python")
+    parser.add_argument("--out", type=Path, metavar="FILE.md")
+    args = parser.parse_args(argv)
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        sys.exit("page.py drives a browser by playwright: pip install playwright")
+    path = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if path is None:
+        sys.exit(f"page.py: none of {', '.join(CHROMIUM)} is installed")
+    devices = [] if args.quick else [args.device] if args.device else ["cpu", "gpu"]
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        text = report(browser, 1 if args.quick else args.repeats, devices, not args.device)
+        browser.close()
+    if args.out:
+        args.out.write_text(text)
+    print(text, end="")
+
+
+if __name__ == "__main__":
+    main()
