@@ -84,8 +84,9 @@ button:disabled, select:disabled, input:disabled, .off { opacity: .5; cursor: de
   :host {
     --_text: CanvasText; --_muted: CanvasText; --_surface: Canvas; --_field: Canvas; --_tint: Canvas;
     --_border: CanvasText; --_edge: CanvasText; --_accent: Highlight; --_on-accent: HighlightText;
-    --_faint: GrayText; --_good: CanvasText; --_bad: CanvasText;
+    --_faint: color-mix(in oklab, Highlight 40%, Canvas); --_good: CanvasText; --_bad: CanvasText;
   }
+  button.primary { forced-color-adjust: none; }
 }`);
 
 const SVG = new Set(["svg", "g", "path", "line", "rect", "circle", "text", "polyline", "title"]);

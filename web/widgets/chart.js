@@ -55,7 +55,7 @@ text { fill: var(--_muted); }
 .dot { fill: var(--_accent); stroke: var(--_surface); stroke-width: 2; }
 @media (forced-colors: active) {
   svg, dt::before { forced-color-adjust: none; }
-  .grid, .epoch { stroke: GrayText; }
+  .grid, .epoch { stroke: color-mix(in oklab, CanvasText 35%, Canvas); }
 }
 `);
 

@@ -40,12 +40,15 @@ input:checked + span {
 input:focus-visible + span { outline: 3px solid var(--_accent); outline-offset: 2px; }
 [role=radiogroup] svg { width: 16px; height: 16px; overflow: visible; }
 ${SHAPES.map((_, i) => `.c${i} { fill: var(--_class-${i}); }`).join(" ")}
-.acts { display: flex; gap: .35em; }
+.acts { display: flex; gap: .35em; margin-inline-start: auto; }
 [part=hint] {
   position: absolute; inset: 0; display: grid; place-items: center; pointer-events: none;
   color: var(--_muted); text-align: center;
 }
-@media (forced-colors: active) { [role=radiogroup] svg { forced-color-adjust: none; } }
+@media (forced-colors: active) {
+  [role=radiogroup] svg { forced-color-adjust: none; }
+  input:checked + span { outline: 3px solid Highlight; outline-offset: -3px; }
+}
 `);
 
 /**

@@ -28,11 +28,8 @@ label { display: grid; grid-template-columns: 1fr auto; gap: .25em .75em; align-
 }
 [part=range]:active { --_knob: var(--_accent); }
 [part=range]:active::-webkit-slider-thumb { background: var(--_accent); }
-:host { --_rail: color-mix(in oklab, var(--_text) 18%, var(--_surface)); }
-@media (forced-colors: active) {
-  :host { --_rail: GrayText; }
-  [part=range] { forced-color-adjust: none; }
-}
+:host { --_rail: color-mix(in oklab, var(--_text) 20%, var(--_surface)); }
+@media (forced-colors: active) { [part=range] { forced-color-adjust: none; } }
 `);
 
 /** A slider; "input" while it moves, "change" with { name, value } when it rests. */
