@@ -29,7 +29,7 @@ STATIC = Path(__file__).parent / "static"  # of a wheel
 PAGE = """<!doctype html>
 <meta charset="utf-8">
 <meta name="color-scheme" content="light dark">
-<body>
+<body style="margin: 0">
 <script type="module">
 import {script};
 const frame = document.createElement("py-frame");

@@ -172,6 +172,7 @@ def test_a_step_is_one_message(shared: PythonPage) -> None:
 
 
 def test_what_is_wrong_is_told_through_shared_memory(shared: PythonPage) -> None:
+    shared.run("x = pf.arange(4.0, device='gpu') * 2")
     with pytest.raises(Exception, match="RuntimeError: buffer 12345678 does not exist"):
         shared.run(
             "backend = pf.device('gpu').backend\n"
@@ -187,7 +188,8 @@ def test_what_is_wrong_is_told_through_shared_memory(shared: PythonPage) -> None
     )
     with pytest.raises(Exception, match="(?s)WGSL kernel 'bad': .*nonsense"):
         shared.run(f"{bad}backend._run(loaded, [], b'')\nx.tolist()")
-    shared.run("backend._unload(loaded)")
+    shared.run("backend._unload(loaded)\ntry:\n    x.tolist()\nexcept RuntimeError:\n    pass")
+    assert shared.run("x.tolist()") == [0, 2, 4, 6]
 
 
 def test_fit_through_shared_memory(shared: PythonPage, python_page: PythonPage) -> None:
