@@ -1,5 +1,6 @@
 // y[b, m, n] = sum over k of a[b, m, k] * b[b, k, n]. TX x TY threads compute 4 x 4 results each;
 // tiles of both operands pass through workgroup memory as vec4s, so that one load feeds 4 products.
+// A CPU that plays a GPU has no use for them, and Chromium's takes a second to compile their zeroing.
 const M = 64;
 const N = 64;
 const K = 64;
@@ -8,6 +9,7 @@ const TY = 16;
 const BK = 16;
 const BM = 4 * TY;
 const BN = 4 * TX;
+const TILED = true; // false on software adapters
 
 alias Vec = vec4<Acc>;
 var<workgroup> tile_a: array<Vec, BK * TY>;
@@ -20,6 +22,12 @@ fn a_at(batch: i32, m: i32, k: i32) -> Acc {
 fn b_at(batch: i32, k: i32, n: i32) -> Acc {
   if ((n < N) & (k < K)) { return load_b(batch, k, n); }
   return Acc(0);
+}
+fn rows(batch: i32, m: i32, k: i32) -> Vec {
+  return Vec(a_at(batch, m, k), a_at(batch, m + 1, k), a_at(batch, m + 2, k), a_at(batch, m + 3, k));
+}
+fn columns(batch: i32, k: i32, n: i32) -> Vec {
+  return Vec(b_at(batch, k, n), b_at(batch, k, n + 1), b_at(batch, k, n + 2), b_at(batch, k, n + 3));
 }
 fn put(batch: i32, m: i32, n: i32, v: Vec) {
   if (m >= M) { return; }
@@ -42,29 +50,38 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_id) l
   var acc1 = Vec();
   var acc2 = Vec();
   var acc3 = Vec();
-  for (var k0 = 0; k0 < K; k0 += BK) {
-    for (var i = t; i < BK * TY; i += TX * TY) {
-      let k = k0 + i % BK;
-      let m = m0 + 4 * (i / BK);
-      tile_a[(i % BK) * TY + i / BK] =
-        Vec(a_at(batch, m, k), a_at(batch, m + 1, k), a_at(batch, m + 2, k), a_at(batch, m + 3, k));
+  if (TILED) {
+    for (var k0 = 0; k0 < K; k0 += BK) {
+      for (var i = t; i < BK * TY; i += TX * TY) {
+        let k = k0 + i % BK;
+        let m = m0 + 4 * (i / BK);
+        tile_a[(i % BK) * TY + i / BK] = rows(batch, m, k);
+      }
+      for (var i = t; i < BK * TX; i += TX * TY) {
+        let k = k0 + i / TX;
+        let n = n0 + 4 * (i % TX);
+        tile_b[i] = columns(batch, k, n);
+      }
+      workgroupBarrier();
+      for (var k = 0; k < BK; k++) {
+        let a = tile_a[k * TY + ty];
+        let b = tile_b[k * TX + tx];
+        acc0 += a.x * b;
+        acc1 += a.y * b;
+        acc2 += a.z * b;
+        acc3 += a.w * b;
+      }
+      workgroupBarrier();
     }
-    for (var i = t; i < BK * TX; i += TX * TY) {
-      let k = k0 + i / TX;
-      let n = n0 + 4 * (i % TX);
-      tile_b[i] =
-        Vec(b_at(batch, k, n), b_at(batch, k, n + 1), b_at(batch, k, n + 2), b_at(batch, k, n + 3));
-    }
-    workgroupBarrier();
-    for (var k = 0; k < BK; k++) {
-      let a = tile_a[k * TY + ty];
-      let b = tile_b[k * TX + tx];
+  } else {
+    for (var k = 0; k < K; k++) {
+      let b = columns(batch, k, n0 + 4 * tx);
+      let a = rows(batch, m0 + 4 * ty, k);
       acc0 += a.x * b;
       acc1 += a.y * b;
       acc2 += a.z * b;
       acc3 += a.w * b;
     }
-    workgroupBarrier();
   }
   let m = m0 + 4 * ty;
   let n = n0 + 4 * tx;

@@ -25,6 +25,8 @@ const STEP_HEAD = 7; // kernel, grid x, y, z, params offset, params size, number
 const PAUSES = [0, 100, 1000]; // ms before each try to open a lost GPU again
 const MOST_WAITING = 4096; // commands that wait for pipelines, and
 const MOST_BYTES = 64 << 20; // what they hold to be written; more blocks until the pipelines are there
+// A constant of a text that another value suits better where a CPU plays the GPU (see matmul.wgsl).
+const ON_SOFTWARE = /^(const \w+ = )\w+; \/\/ (\w+) on software adapters$/gm;
 const BINDING = /@binding\((\d+)\)\s*var<\s*(\w+)\s*(?:,\s*(\w+)\s*)?>/g;
 
 let nextId = 1; // ids are never used twice, by no Runtime, so a stale one can't name a newer buffer
@@ -560,7 +562,8 @@ class Runtime {
     this.#use();
     const device = this.#device;
     device.pushErrorScope("validation");
-    const module = device.createShaderModule({ label, code });
+    const text = this.info.software ? code.replace(ON_SOFTWARE, "$1$2;") : code;
+    const module = device.createShaderModule({ label, code: text });
     const layout = this.#layout(code);
     const compute = { module, entryPoint: "main" };
     const descriptor = { label, layout: layout.pipeline, compute };

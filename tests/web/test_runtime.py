@@ -692,6 +692,23 @@ def test_what_waits_has_a_bound(js: Snippets, much: str) -> None:
     assert out == [[["createComputePipeline", at], ["submit", at]], [6, 0]]
 
 
+def test_a_text_has_other_constants_for_software_adapters(js: Snippets) -> None:
+    out = js(
+        """
+        const times = SCALE.replace("p.scale", "p.scale * f32(TIMES)");
+        const code = `const TIMES = 2; // 10 on software adapters\\n${times}`;
+        const [x, y] = [buffer(3), rt.alloc(4)];
+        const scale = rt.load([code], ["scale"], i32(0, 1, 1, 1, 0, 8, 2, 0, 1), 2, 256);
+        rt.run(scale, i32(x, y), params(1, 1));
+        const { software } = rt.info;
+        return [software, floats(await rt.read(i32(y), i32(4))), rt.codes().codes[0] === code];
+        """
+    )
+    software, seen, kept = out
+    assert seen == [30 if software else 6]
+    assert kept
+
+
 def test_a_browser_without_asynchronous_pipelines(js: Snippets) -> None:
     out = js(
         """
