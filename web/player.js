@@ -755,6 +755,11 @@ class Engine {
         ...logs, steps: this.#step - before, stopped: this.#stopping,
         seconds: (performance.now() - begun) / 1000,
       };
+    } catch (error) {
+      if (error.name !== "OutOfMemoryError") throw error;
+      const { size } = this.#plan.train;
+      throw named(error.name, `The GPU has no memory left to train with batches of ${size} samples: ` +
+        `${error.message}. Export it with a smaller batch_size, such as ${Math.max(1, size >> 2)}.`);
     } finally {
       this.#training = false;
     }

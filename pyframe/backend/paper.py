@@ -24,7 +24,7 @@ class PaperGPU(WebGPU):
     All else, such as the zeros that an optimizer begins with, NumPy computes at once."""
 
     name = "paper"
-    adapter = "a GPU on paper"
+    adapter = "on paper, with what WebGPU promises everywhere"
 
     def __init__(self, limits: Limits | None = None) -> None:
         super().__init__(limits or Limits())

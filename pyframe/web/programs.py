@@ -19,6 +19,7 @@ import pyframe as pf
 from pyframe import nn, random
 from pyframe.backend.base import Limits
 from pyframe.backend.paper import PaperGPU, paper_device
+from pyframe.devices import OutOfMemoryError
 from pyframe.dtypes import dtype as DType
 from pyframe.graph.fed import formula
 from pyframe.graph.interpret import storage_dtype
@@ -384,6 +385,10 @@ def on_paper(
                         return fn(Exporter(device, modules, optimizers))
                 except _UnreadyError as e:
                     name, why = e.args
+                except OutOfMemoryError as e:
+                    raise ExportError(
+                        f"{str(e).partition(';')[0]}; try a smaller batch_size"
+                    ) from e
             raise ExportError(
                 f"program {name!r} can't be exported: its calls are not alike, as {why}; Python "
                 "would have to run in between"

@@ -343,6 +343,23 @@ def test_a_lost_device(page: Any, site: Site) -> None:
     assert "after step 150." in last
 
 
+def test_a_full_device(page: Any) -> None:
+    told = page.evaluate(
+        """async () => {
+            const engine = await opened({ program: "lean/" });
+            const { popErrorScope } = GPUDevice.prototype;
+            GPUDevice.prototype.popErrorScope = async function () {
+                GPUDevice.prototype.popErrorScope = popErrorScope;
+                await popErrorScope.call(this);
+                return new GPUOutOfMemoryError("full");
+            };
+            return message(() => engine.train({ steps: 1 }));
+        }"""
+    )
+    assert "no memory left to train with batches of 4 samples" in told
+    assert "a smaller batch_size, such as 1" in told
+
+
 def test_no_leaks(page: Any) -> None:
     """2,000 steps make nothing new, and engines that are closed leave nothing behind."""
     counts = page.evaluate(
