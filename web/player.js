@@ -537,11 +537,12 @@ function roundEven(x) {
 }
 
 function fromHalf(bits) {
-  const sign = bits & 0x8000 ? -1 : 1;
+  const sign = (bits & 0x8000) << 16;
   const exponent = (bits >>> 10) & 31;
   const rest = bits & 1023;
-  if (exponent === 31) return rest ? NaN : sign * Infinity;
-  return sign * (exponent ? 2 ** (exponent - 15) * (1 + rest / 1024) : 2 ** -14 * (rest / 1024));
+  if (!exponent) return (sign ? -1 : 1) * rest / 2 ** 24;
+  BITS[0] = sign | ((exponent === 31 ? 255 : exponent + 112) << 23) | (rest << 13);
+  return F32[0];
 }
 
 /** An error whose name tells programs what it is. */
@@ -581,19 +582,24 @@ function decode(bytes, name) {
     throw bad("its header can't be read");
   }
   const tensors = new Map();
-  for (const [key, { dtype, shape, data_offsets: [from, to] = [] }] of Object.entries(header)) {
+  for (const [key, about] of Object.entries(header ?? {})) {
     if (key === "__metadata__") continue;
+    const { dtype, shape, data_offsets: offsets } = about ?? {};
     const [width, get, Kind] = READERS[dtype] ?? [];
     if (!width) throw bad(`${key} has the unknown dtype ${dtype}`);
+    if (!Array.isArray(shape) || !Array.isArray(offsets)) throw bad(`${key} has no shape or no place`);
+    const [from, to] = offsets;
     const n = sizeOf(shape);
-    if (to - from !== n * width || start + to > bytes.length) throw bad(`${key} is not there in full`);
+    const whole = from >= 0 && to - from === n * width && start + to <= bytes.length;
+    if (!whole) throw bad(`${key} is not there in full`);
     const at = bytes.byteOffset + start + from;
     let data;
     if (Kind && at % width === 0) {
       data = new Kind(bytes.buffer, at, n);
     } else {
       const part = new DataView(bytes.buffer, at, n * width);
-      data = Float64Array.from({ length: n }, (_, i) => get(part, i));
+      data = new Float64Array(n);
+      for (let i = 0; i < n; i++) data[i] = get(part, i);
     }
     tensors.set(key, { data, shape });
   }

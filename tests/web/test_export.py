@@ -343,6 +343,27 @@ def test_a_lost_device(page: Any, site: Site) -> None:
     assert "after step 150." in last
 
 
+def test_half_precision(page: Any, tmp_path: Path) -> None:
+    """Weights in float16 are taken with their values, also the smallest, and written again."""
+    page.evaluate("opened()")
+    half = np.array([1, -2.5, 65504, 6e-8, -6e-5, 0.333, np.inf, -0.0] * 4, np.float16)
+    model = make_model()
+    state = {k: pf.from_numpy(np.resize(half, v.shape)) for k, v in model.net.state_dict().items()}
+    pf.io.safetensors.save_file(state, tmp_path / "half")
+    raw = list((tmp_path / "half").read_bytes())
+    saved = page.evaluate(
+        """async (raw) => {
+            await engine.load(Uint8Array.from(raw));
+            return Array.from(await engine.save());
+        }""",
+        raw,
+    )
+    found = pf.io.safetensors.load(bytes(saved))
+    for name, value in state.items():
+        assert found[name].dtype is pf.float32
+        np.testing.assert_array_equal(found[name].numpy(), value.numpy().astype(np.float32))
+
+
 def test_a_full_device(page: Any) -> None:
     told = page.evaluate(
         """async () => {
