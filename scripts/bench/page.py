@@ -47,11 +47,16 @@ MEASURE = """async () => {
     await element.train({ steps: 1 });
     return { ready, first: performance.now() / 1000 };
 }"""
-KEPT = """async () => {
-    const cache = await caches.open("pyframe-1");
-    const found = (await cache.keys()).find(({ url }) => url.includes("pyframe-snapshot"));
-    return found ? (await (await cache.match(found)).blob()).size : 0;
+KEPT = """async (wanted) => {
+    for (;;) { // a snapshot is compressed beside the training
+        const cache = await caches.open("pyframe-1");
+        const found = (await cache.keys()).find(({ url }) => url.includes("pyframe-snapshot"));
+        if (found) return (await (await cache.match(found)).blob()).size;
+        if (!wanted) return 0;
+        await new Promise((resolve) => setTimeout(resolve, 100));
+    }
 }"""
+MEASURED = "/measured"
 WAIT = 600_000  # ms; only a page that does not work takes so long
 
 
@@ -73,8 +78,11 @@ def kind(path: str) -> str:
     return "pyframe"
 
 
-def listening(handler: Any, sent: dict[str, bytes]) -> Any:
-    """A server's handler that also notes the bytes that it sends."""
+def listening(handler: Any, sent: dict[str, bytes], body: str) -> Any:
+    """A server's handler that also notes the bytes that it sends, and has the page to measure.
+
+    That is not left to playwright, whose routes have browsers forget their caches.
+    """
 
     class Listening(handler):  # type: ignore[misc]
         def setup(self) -> None:
@@ -88,6 +96,16 @@ def listening(handler: Any, sent: dict[str, bytes]) -> Any:
 
             self.wfile.write = write
 
+        def do_GET(self) -> None:  # noqa: N802
+            if self.path != MEASURED:
+                super().do_GET()
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
         def log_message(self, *args: Any) -> None:
             """Nobody reads it."""
 
@@ -95,44 +113,41 @@ def listening(handler: Any, sent: dict[str, bytes]) -> Any:
 
 
 @contextlib.contextmanager
-def running(server: Any, sent: dict[str, bytes]) -> Iterator[str]:
-    """A server that answers; gives its URL."""
-    server.RequestHandlerClass = listening(server.RequestHandlerClass, sent)
+def running(server: Any, sent: dict[str, bytes], body: str = "") -> Iterator[str]:
+    """A server that answers; gives the URL of the page to measure: `body`, or the first."""
+    server.RequestHandlerClass = listening(server.RequestHandlerClass, sent, body)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/"
+        yield f"http://127.0.0.1:{server.server_address[1]}{MEASURED if body else '/'}"
     finally:
         server.shutdown()
         thread.join()
         server.server_close()
 
 
-def visit(context: Any, url: str, body: str | None, sent: dict[str, bytes]) -> Visit:
+def visit(context: Any, url: str, sent: dict[str, bytes]) -> Visit:
     """Open a page, wait for it, and train one step."""
     page = context.new_page()
     page.set_default_timeout(WAIT)
-    if body is not None:
-        page.route(f"{url}measured", lambda r: r.fulfill(body=body, content_type="text/html"))
     sent.clear()
-    page.goto(url if body is None else f"{url}measured")
+    page.goto(url)
     times = page.evaluate(MEASURE)
     seen = dict(sent)
-    if body is not None:  # the snapshot is compressed beside the training
-        page.wait_for_function(f"async () => await ({KEPT})() > 0")
-    kept = page.evaluate(KEPT)
+    kept = page.evaluate(KEPT, url.endswith(MEASURED))
     page.close()
     return Visit(times["ready"], times["first"], seen, kept)
 
 
-def measured(browser: Any, url: str, body: str | None, sent: dict[str, bytes], repeats: int
-             ) -> dict[str, list[Visit]]:  # fmt: skip
+def measured(
+    browser: Any, url: str, sent: dict[str, bytes], repeats: int
+) -> dict[str, list[Visit]]:
     """Cold and warm visits."""
     found: dict[str, list[Visit]] = {"cold": [], "warm": []}
     for _ in range(repeats):
         context = browser.new_context()
         for how in found:
-            found[how].append(visit(context, url, body, sent))
+            found[how].append(visit(context, url, sent))
         context.close()
     return found
 
@@ -165,8 +180,8 @@ def report(browser: Any, repeats: int, devices: Sequence[str], export: bool) -> 
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     sent: dict[str, bytes] = {}
     for device in devices:
-        with running(serve.Server("127.0.0.1", 0), sent) as url:
-            visits = measured(browser, url, PAGE.format(device=device), sent, repeats)
+        with running(serve.Server("127.0.0.1", 0), sent, PAGE.format(device=device)) as url:
+            visits = measured(browser, url, sent, repeats)
             lines += rows(f"`<py-frame src>`, {device}", visits)
     if export:
         with tempfile.TemporaryDirectory() as folder:
@@ -182,7 +197,7 @@ def report(browser: Any, repeats: int, devices: Sequence[str], export: bool) -> 
             subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
             Static.folder = folder
             with running(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Static), sent) as url:
-                visits = measured(browser, url, None, sent, repeats)
+                visits = measured(browser, url, sent, repeats)
                 lines += rows("exported, no Python", visits)
     load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
     lines += ["", f"{os.cpu_count()} CPUs; load average {load}; {repeats} visits each."]
