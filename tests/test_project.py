@@ -90,6 +90,32 @@ def test_wheel_runs_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
     assert out == ["6.0", str(tmp_path / "pyframe" / "__init__.py"), "True", "True"]
 
 
+def test_an_installed_wheel_serves_and_exports(wheel: Path, tmp_path: Path) -> None:
+    installed = tmp_path / "installed"
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*command, f"--target={installed}", str(wheel)], check=True, capture_output=True)
+    code = """
+import http.client, json, sys, threading
+sys.path.insert(0, "installed")
+from pathlib import Path
+from pyframe import __main__, serve
+assert Path(serve.__file__).is_relative_to(Path.cwd() / "installed")
+server = serve.Server("127.0.0.1", 0)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+for path in ("", "pyframe.js", "widgets/pad.js", "worker.js", "style.css", "demos/digits.html",
+             "demos/pictures/gpt.webp", "examples/digits.py", "pyframe.zip", "pyframe-late.zip"):
+    connection = http.client.HTTPConnection(*server.server_address[:2])
+    connection.request("GET", f"/{path}")
+    assert connection.getresponse().status == 200, path
+    connection.close()
+Path("mine.py").write_text("def make_model(): ...")
+print(__main__.main(["export", "mine.py", "--python", "--cdn", "--to", "site"]))
+"""
+    assert run_python(code, tmp_path).splitlines()[-1] == "0"
+    (folder,) = (tmp_path / "site").glob("pyframe-*")
+    assert {"pyframe.js", "pyframe.zip", "config.json"} <= {path.name for path in folder.iterdir()}
+
+
 def run_python(code: str, cwd: Path = ROOT) -> str:
     """What Python prints for `code`; the folder it runs in comes first on its path."""
     done = subprocess.run(

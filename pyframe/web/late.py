@@ -20,8 +20,8 @@ MODULES = (
     "pyframe.graph.draw", "pyframe.graph.layers", "pyframe.masked", "pyframe.profiler",
     "pyframe.serve", "pyframe.signal", "pyframe.torch", "pyframe.vision.models",
     "pyframe.vision.ops", "pyframe.vision.transforms", "pyframe.vision.utils",
-    "pyframe.web.bundle", "pyframe.web.export", "pyframe.web.exporter", "pyframe.web.notebook",
-    "pyframe.web.programs", "pyframe.web.site", "pyframe.web.source",
+    "pyframe.web.bundle", "pyframe.web.exporter", "pyframe.web.notebook", "pyframe.web.programs",
+    "pyframe.web.site", "pyframe.web.source",
 )  # fmt: skip
 
 

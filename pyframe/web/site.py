@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import functools
 import hashlib
 import html
 import io
@@ -181,6 +182,7 @@ def package() -> tuple[bytes, bytes]:
     )  # fmt: skip
 
 
+@functools.cache  # of the same files for several sites
 def plain(source: bytes) -> bytes:
     """Python text without docstrings and comments; the rest stays in its lines, for tracebacks."""
     text = source.decode()

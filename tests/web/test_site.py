@@ -1,0 +1,247 @@
+"""`pyframe export --python`: a program and its Python as a static site; its files are checked."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import re
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyframe import serve
+from pyframe.__main__ import main
+from pyframe.web import late, site as sites
+
+from .conftest import Tab
+
+LONG = 240_000  # ms; a busy machine takes its time
+PROGRAM = '''"""Numbers to learn."""
+
+from pathlib import Path
+
+import pyframe as pf
+from helper import WIDTH
+from pyframe import nn, optim
+
+
+def make_model():
+    net = nn.Sequential(nn.Linear(2, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1))
+    return pf.Model(net, nn.MSELoss(), optim.SGD(net.parameters(), lr=0.01))
+
+
+def load_data():
+    from pyframe.distributions import Normal  # which is late
+
+    count = int((Path(__file__).parent / "numbers.txt").read_text())
+    x = Normal(pf.zeros(count, 2), pf.ones(count, 2)).sample()
+    return x, x.sum(1, keepdim=True)
+'''
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory, pyodide_files: None) -> Path:
+    """A site, with weights and data."""
+    folder = tmp_path_factory.mktemp("exported")
+    (folder / "my_model.py").write_text(PROGRAM)
+    (folder / "helper.py").write_text("WIDTH = 4\n")
+    (folder / "numbers.txt").write_text("64")
+    arguments = f"--to {folder / 'site'} --data {folder / 'numbers.txt'}".split()
+    assert main(["export", str(folder / "my_model.py"), "--python", *arguments]) == 0
+    return folder / "site"
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A folder behind the standard library's plain server, and its address."""
+    folder = tmp_path_factory.mktemp("host")
+    handler = functools.partial(Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield folder, f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def place(exported: Path, host: tuple[Path, str]) -> Callable[[str], tuple[Path, str]]:
+    """Puts a copy of the site behind the server: its folder of code, and its address."""
+
+    def make(name: str) -> tuple[Path, str]:
+        folder, url = host
+        shutil.copytree(exported, folder / name, copy_function=shutil.copy)
+        (code,) = (folder / name).glob("pyframe-*")
+        return code, f"{url}{name}/"
+
+    return make
+
+
+def test_a_site_trains(place: Any, tab: Tab) -> None:
+    """From a plain server, with all that it asks for from its own folders."""
+    _, url = place("good")
+    asked: list[str] = []
+    tab.page.on("request", lambda request: asked.append(request.url))
+    tab.page.set_default_timeout(LONG)
+    tab.page.goto(url)
+    assert tab.page.title() == "Numbers to learn"
+    tab.page.wait_for_function("() => customElements.get('py-frame')")
+    done = tab.page.evaluate("() => document.querySelector('py-frame').train({ steps: 2 })")
+    assert done["steps"] == 2
+    assert tab.page.locator("#checking").count() == 0
+    named = re.compile(rf"{url}(py(frame|odide)-[0-9a-f]{{16}}/[^#]+)?")
+    assert [url for url in asked if not named.fullmatch(url)] == []
+    assert any(url.endswith("pyframe-late.zip") for url in asked)
+
+
+DAMAGES = [  # a file, whether it is gone, and what the page says
+    ("start.js", False, "start.js, is missing or was changed; export the page again"),
+    ("config.json", False, "config.json is missing or not the file that was exported"),
+    ("widgets.js", False, "widgets.js is not the file that was exported: its SHA-256 is another"),
+    ("widgets/pad.js", True, "pad.js is missing: for http"),
+]
+
+
+@pytest.mark.parametrize(("name", "gone", "said"), DAMAGES, ids=[name for name, _, _ in DAMAGES])
+def test_other_code_is_refused(place: Any, tab: Tab, name: str, gone: bool, said: str) -> None:
+    code, url = place(name.replace("/", "-"))
+    if gone:
+        (code / name).unlink()
+    else:
+        (code / name).write_bytes((code / name).read_bytes() + b"\n")
+    tab.page.goto(url)
+    tab.page.wait_for_function("said => document.body.innerText.includes(said)", arg=said)
+    assert not tab.page.evaluate("() => Boolean(customElements.get('py-frame'))")
+    tab.errors.clear()
+
+
+@pytest.mark.parametrize(
+    ("name", "gone", "said"),
+    [
+        ("program/my_model.py", False, "my_model.py is not the file that was exported"),
+        ("program/helper.py", True, "helper.py can't be had from http"),
+        ("pyframe.zip", False, "pyframe.zip"),
+        ("pyframe-late.zip", False, "pyframe-late.zip is not the file that was exported"),
+    ],
+)
+def test_other_parts_are_refused(place: Any, tab: Tab, name: str, gone: bool, said: str) -> None:
+    """Shown in the element, and told by its event."""
+    code, url = place(name.replace("/", "-"))
+    if gone:
+        (code / name).unlink()
+    else:
+        (code / name).write_bytes((code / name).read_bytes() + b"\n")
+    tab.page.set_default_timeout(LONG)
+    tab.page.goto(url)
+    tab.page.wait_for_function("() => customElements.get('py-frame')")
+    told = tab.page.evaluate(
+        "() => document.querySelector('py-frame').load().then(() => '', (error) => error.message)"
+    )
+    assert said in told
+    assert said in tab.page.locator("py-frame [part=error-message]").inner_text()
+    tab.errors.clear()
+
+
+def test_names_tell_what_is_in_them(exported: Path, tmp_path: Path) -> None:
+    """Each file has its digest; another program gives another folder, and Python's stays."""
+    (code,), (python,) = exported.glob("pyframe-*"), exported.glob("pyodide-*")
+    digests = json.loads((code / "config.json").read_text())["integrity"]
+    for path in (path for folder in (code, python) for path in folder.rglob("*")):
+        if path.is_file() and path.name != "config.json":
+            inside = path.is_relative_to(code)
+            name = path.relative_to(code) if inside else f"../{python.name}/{path.name}"
+            assert digests[str(name)] == sites.integrity(path.read_bytes())
+    (tmp_path / "other.py").write_text("def make_model(): ...")
+    for _ in range(2):  # it may replace itself
+        assert main(["export", f"{tmp_path}/other.py", "--python", "--to", f"{tmp_path}/site"]) == 0
+    (other,), (same,) = (tmp_path / "site").glob("pyframe-*"), (tmp_path / "site").glob("pyodide-*")
+    assert other.name != code.name
+    assert same.name == python.name
+
+
+def test_from_the_cdn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serve, "pyodide_folder", lambda: None)
+    (tmp_path / "a.py").write_text("def make_model(): ...")
+    command = ["export", f"{tmp_path}/a.py", "--python", "--to", f"{tmp_path}/site"]
+    assert main(command) == 1
+    assert "there is no local Pyodide to put into the site" in capsys.readouterr().err
+    assert main([*command, "--cdn"]) == 0
+    (code,) = (tmp_path / "site").glob("py*-*")
+    assert json.loads((code / "config.json").read_text())["pyodide"] == serve.PYODIDE_CDN
+
+
+def test_what_can_not_be_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    program = tmp_path / "a.py"
+    program.write_text("def make_model(): ...")
+    assert main(["export", str(program), "--python", "--to", str(tmp_path)]) == 1
+    assert "holds something else; name a folder that may be replaced" in capsys.readouterr().err
+    to = ["--to", str(tmp_path / "site")]
+    assert main(["export", str(program), "--python", "--single", *to]) == 1
+    assert "--single is for an export without --python" in capsys.readouterr().err
+    assert main(["export", str(program), "--cdn", *to]) == 1
+    assert "--cdn is for --python" in capsys.readouterr().err
+    assert not (tmp_path / "site").exists()
+
+
+# --- the package's two archives
+
+
+def test_what_is_late_exists_and_is_in_one_archive() -> None:
+    names = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+             for name in serve.sources()}  # fmt: skip
+    assert not [module for module in late.MODULES if module not in names]
+    assert not late.is_late("pyframe.web.late")
+    assert late.is_late("pyframe.torch.names")
+    assert not late.is_late("pyframe.torchlike")
+
+
+def test_plain_text_keeps_code_and_lines() -> None:
+    text = '''"""Doc
+of two lines."""
+import x  # why
+
+
+class A:
+    """Only this."""
+
+
+def f(a="# no comment"):
+    """What
+    it does."""
+    # a comment
+    return a, """no docstring"""  # é
+
+
+def g(): "in its line"
+'''
+    wanted = '''
+
+import x
+
+
+class A:
+    pass
+
+
+def f(a="# no comment"):
+
+
+
+    return a, """no docstring"""
+
+
+def g(): "in its line"
+'''
+    assert sites.plain(text.encode()).decode() == wanted
