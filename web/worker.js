@@ -40,6 +40,11 @@ function ready(options) {
   return booting;
 }
 
+/** A first step waits for its kernels. */
+function compiling({ done, total }) {
+  post("progress", { text: `Compiling kernels: ${done} of ${total}`, fraction: done / total });
+}
+
 // --- programs ------------------------------------------------------------------------------------
 
 /** Loads a program and what it needs: the files come while Python does. */
