@@ -1,0 +1,195 @@
+"""The pages of demos, as a visitor finds them: each is opened, trained or tried, and edited."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe import serve
+
+from .conftest import Tab
+
+EXAMPLES = serve.ROOT / "examples"
+LONG = 240_000  # ms; a busy machine takes its time
+
+
+@pytest.fixture(scope="module")
+def pages(browser: Any, server: serve.Server, pyodide_files: None) -> Iterator[Any]:
+    """Opens a demo's page; all of them must leave no error in the console."""
+    tab = Tab(browser, server)
+    tab.page.set_default_timeout(LONG)
+
+    def show(name: str) -> Any:
+        page = tab.open(f"demos/{name}.html")
+        page.evaluate("() => customElements.whenDefined('py-frame')")
+        page.evaluate("() => document.querySelector('py-frame').ready.then(() => {})")
+        return page
+
+    show.page = tab.page  # type: ignore[attr-defined]
+    yield show
+    tab.close()
+
+
+def call(page: Any, method: str, *arguments: Any) -> Any:
+    """What a method of the page's element gives."""
+    return page.evaluate(
+        "([method, given]) => document.querySelector('py-frame')[method](...given)",
+        [method, arguments],
+    )
+
+
+def predict(page: Any, values: np.ndarray) -> np.ndarray:
+    """What the element makes of samples."""
+    data, shape = page.evaluate(
+        """async (values) => {
+            const element = document.querySelector("py-frame");
+            const { data, shape } = await element.predict(Float32Array.from(values));
+            return [[...data], shape];
+        }""",
+        values.reshape(-1).tolist(),
+    )
+    return np.array(data, np.float32).reshape(shape)
+
+
+def wait_for_best(page: Any, name: str) -> None:
+    """Until the longest bar is that of `name`."""
+    page.wait_for_function(
+        """(name) => {
+            const { shadowRoot } = document.querySelector("py-frame");
+            const inside = shadowRoot.querySelector("pf-bars").shadowRoot;
+            const bars = [...inside.querySelectorAll("[part~=bar]")];
+            const most = Math.max(...bars.map((bar) => bar.ariaValueNow));
+            return most > 0 && bars.find((bar) => bar.ariaValueNow == most).ariaLabel === name;
+        }""",
+        arg=name,
+    )
+
+
+def example(name: str) -> dict[str, Any]:
+    return runpy.run_path(str(EXAMPLES / f"{name}.py"))
+
+
+def test_digits_are_read(pages: Any) -> None:
+    """On the CPU 97 % of the unseen digits, after two epochs; then one that is drawn."""
+    page = pages("digits")
+    assert (
+        page.evaluate("() => document.querySelector('py-editor').text")
+        == (EXAMPLES / "digits.py").read_text()
+    )
+    call(page, "move", "cpu")
+    logs = call(page, "train", {"epochs": 2})
+    assert logs["steps"] == 282
+    assert logs["val_accuracy"] >= 0.97
+    page.locator("pf-pad").scroll_into_view_if_needed()
+    box = page.locator("pf-pad canvas").first.bounding_box()
+    page.mouse.move(box["x"] + 0.55 * box["width"], box["y"] + 0.2 * box["height"])
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.48 * box["width"], box["y"] + 0.8 * box["height"], steps=8)
+    page.mouse.up()
+    wait_for_best(page, "1")
+
+
+def test_the_playground_is_trained_and_edited(pages: Any) -> None:
+    page = pages("playground")
+    before = page.evaluate("() => [...document.querySelector('py-frame').spec.points]")
+    call(page, "set", "shape", "blobs")
+    call(page, "set", "layers", 2)
+    spec = page.evaluate(
+        "() => { const { parameters, points } = document.querySelector('py-frame').spec;"
+        " return { parameters, points: [...points] }; }"
+    )
+    assert spec["parameters"] == 354  # of two layers
+    assert spec["points"] != before
+    logs = call(page, "train", {"epochs": 12})
+    assert logs["val_accuracy"] > 0.95
+    corners = predict(page, np.array([[0.5, 0.5], [-0.5, -0.5]]))
+    assert corners.argmax(1).tolist() == [1, 0]
+
+    page.evaluate(
+        """async () => {
+            const editor = document.querySelector("py-editor");
+            editor.text = editor.text.replace("EPOCHS = 60", "EPOCHS = 7");
+            const frame = document.querySelector("py-frame");
+            const ready = new Promise((resolve) => frame.addEventListener("ready", resolve));
+            editor.run();
+            await ready;
+        }"""
+    )
+    assert page.evaluate("() => document.querySelector('py-frame').spec.epochs") == 7
+    page.evaluate("() => document.querySelector('py-editor').revert()")
+
+
+def test_the_gpt_writes_and_learns(pages: Any) -> None:
+    """Most of its words are Shakespeare's; a step on the CPU makes its loss."""
+    page = pages("gpt")
+    call(page, "move", "cpu")
+    written = page.evaluate(
+        """async () => {
+            const frame = document.querySelector("py-frame");
+            frame.addEventListener("prediction", ({ detail }) => {
+                if (detail.text.length === 50) frame.engine.stop();
+            });
+            return await frame.predict("ROMEO:");
+        }"""
+    )
+    assert 50 <= len(written) < 400
+    gpt = example("gpt")
+    assert set(written) <= set(gpt["LETTERS"])
+    known = set(re.findall(r"\w+", gzip.decompress(gpt["TEXT"].read_bytes()).decode()))
+    words = re.findall(r"\w+", written)[:-1]  # the last one may be cut
+    assert sum(word in known for word in words) > len(words) / 2
+    assert call(page, "train", {"steps": 1})["loss"] < 1.7
+
+
+def test_the_plane_of_digits_is_drawn(pages: Any) -> None:
+    """As the same weights draw it natively, and where the mouse goes."""
+    page = pages("vae")
+    call(page, "move", "cpu")
+    places = np.array([[0, 0], [-1.5, -1.5], [1.5, 0.5]], np.float32)
+    drawn = predict(page, places)
+    vae = example("vae")
+    model = vae["make_model"]().load(EXAMPLES / "data" / "vae.safetensors")
+    with pf.no_grad():
+        wanted = vae["draw"](model, pf.from_numpy(places)).numpy()
+    assert drawn.shape == (3, 1, 28, 28)
+    np.testing.assert_allclose(drawn, wanted, atol=1e-4)
+    page.evaluate(
+        """() => document.querySelector("py-frame").addEventListener("prediction",
+            ({ detail }) => { self.seen = [...detail.value]; })"""
+    )
+    page.locator("pf-position").scroll_into_view_if_needed()
+    box = page.locator("pf-position").bounding_box()
+    page.mouse.move(box["x"] + 0.8 * box["width"], box["y"] + 0.2 * box["height"], steps=4)
+    page.wait_for_function("() => self.seen?.[0] > 0.5 && self.seen[1] > 0.5")
+
+
+def test_a_photo_is_named_without_python(pages: Any, tmp_path: Path) -> None:
+    weights = serve.find("build/photo/photo.safetensors")
+    if weights is None:
+        pytest.skip("the weights of photo.py are missing: run scripts/get_photo")
+    photo = example("photo")
+    pf.web.export(photo["demo"], to=tmp_path, weights=weights, train=False, element=False)
+    asked = []
+
+    def answer(route: Any) -> None:
+        name = route.request.url.rpartition("/")[2]
+        asked.append(name)
+        route.fulfill(path=tmp_path / name)
+
+    pages.page.route("**/photo/*", answer)
+    page = pages("photo")
+    page.locator(".photos button").nth(1).click()
+    wait_for_best(page, "espresso")
+    assert {"program.json", "state.safetensors"} <= set(asked)
+    assert not page.evaluate(
+        "() => performance.getEntriesByType('resource').some(({ name }) => /pyodide/.test(name))"
+    )
+    assert "class Block" in page.inner_text("pre")
