@@ -15,10 +15,11 @@ const css = sheet(`
 header { display: flex; flex-wrap: wrap; gap: .5em; align-items: center; padding: .5em .5em .5em .9em;
   border-bottom: 1px solid var(--_border); }
 header b { overflow-wrap: anywhere; }
-header .quiet { flex: 1; min-width: 6em; }
+header .quiet { flex: 1 1 0; min-width: 0; }
 .place { flex: 1; min-height: 12em; display: flex; flex-direction: column;
   font: .84rem/1.55 ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
 .place > * { flex: 1; min-height: 0; }
+@media (any-pointer: coarse) { .place { font-size: 1rem; } } /* phones would zoom into smaller text */
 .place:focus-within { box-shadow: inset 0 0 0 2px var(--_accent); }
 textarea { display: block; width: 100%; min-height: 20em; padding: .6em .9em; border: 0; resize: none; outline: none;
   font: inherit; tab-size: 4; white-space: pre; overflow: auto; background: transparent; color: inherit; }
