@@ -23,6 +23,9 @@ const STAGING = 4; // staging buffers kept for the next read
 const IDLE = 256; // pipelines that are kept though no program uses them any more
 const STEP_HEAD = 7; // kernel, grid x, y, z, params offset, params size, number of slots
 const PAUSES = [0, 100, 1000]; // ms before each try to open a lost GPU again
+const TOLD = 5000; // ms in which a browser says that a device is gone whose memory it gave up
+const STOPPED = "the browser or the graphics driver stopped it, as happens where memory runs out or a " +
+  "step takes too long"; // for people; what browsers say is for their makers
 const MOST_WAITING = 4096; // commands that wait for pipelines, and
 const MOST_BYTES = 64 << 20; // what they hold to be written; more blocks until the pipelines are there
 // A constant of a text that another value suits better where a CPU plays the GPU (see matmul.wgsl).
@@ -80,7 +83,7 @@ class Runtime {
     this.features = [...device.features];
     this.lost = null; // why the device is gone, once it is
     device.lost.then(({ message, reason }) => {
-      this.lost = message || reason;
+      this.lost = reason === "destroyed" ? message || reason : STOPPED;
       this.#goOn(); // reads that wait tell it
     });
     device.addEventListener("uncapturederror", (event) => { // internal errors
@@ -185,7 +188,8 @@ class Runtime {
     const failure = await mapped;
     if (failure) {
       this.#errors.push(new Error(String(failure)));
-      const told = new Promise((done) => setTimeout(done, 100));
+      const wait = failure.name === "AbortError" ? TOLD : 100; // nothing but a loss aborts it
+      const told = new Promise((done) => setTimeout(done, wait));
       await Promise.race([this.#device.lost, told]); // which may be known a little later
     }
     if (!this.lost) await checks;

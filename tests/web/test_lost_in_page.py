@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
+from typing import Any
 
 import pytest
 
-from .conftest import PythonPage, Tab
+from pyframe import serve
+
+from .conftest import CHROMIUM, FLAGS, PythonPage, Tab
 
 LOST = "DeviceLostError: the GPU .* was lost: Device was destroyed"
 
@@ -21,6 +25,47 @@ self.fill = () => {
   };
 };
 """
+
+
+def test_a_browser_whose_gpu_process_ends(browser: Any, server: serve.Server) -> None:
+    """The read under way tells the loss in plain words, and the GPU is opened again."""
+    path = next(filter(None, map(shutil.which, CHROMIUM)))
+    own = browser.browser_type.launch(executable_path=path, args=FLAGS)
+    try:
+        tab = Tab(own, server)
+        page = tab.open("blank")
+        seen = page.evaluate(
+            """async () => {
+                const { createRuntime } = await import("./runtime.js");
+                self.rt = await createRuntime();
+                self.id = rt.alloc(16);
+                self.ask = async () => {
+                    try {
+                        for (;;) await rt.read([id], [16]);
+                    } catch ({ name, message }) {
+                        return [name, message, rt.lost];
+                    }
+                };
+                self.told = ask();
+                return rt.lost;
+            }"""
+        )
+        assert seen is None
+        own.new_browser_cdp_session().send("Browser.crashGpuProcess")
+        name, message, why = page.evaluate("() => told")
+        assert name == "DeviceLostError"
+        assert message == f"the GPU device was lost: {why}"
+        assert why.startswith("the browser or the graphics driver stopped it")
+        again = page.evaluate(
+            """async () => {
+                const next = await rt.reopen();
+                return [...await next.read([next.alloc(4)], [4])];
+            }"""
+        )
+        assert again == [0, 0, 0, 0]
+        tab.context.close()
+    finally:
+        own.close()
 
 
 @pytest.fixture
