@@ -68,7 +68,8 @@ class Start {
   #hear;
   #files;
   #index; // Pyodide's folder
-  #frozen = ""; // the snapshot's address
+  #frozen; // the snapshot's address
+  #trial; // that of a note that a start with it is under way
   #told = -1;
   #report;
 
@@ -79,6 +80,7 @@ class Start {
     this.#hear = hear;
     this.#index = this.#at(config.pyodide);
     this.#frozen = this.#at("pyframe-snapshot");
+    this.#trial = this.#at("pyframe-trial");
     this.#files = new Files(config.integrity, base, (received, total) => this.#received(received, total));
     const { network, kept } = this.#files;
     this.#report = { network, kept, snapshot: without, stored: Promise.resolve(false) };
@@ -86,7 +88,7 @@ class Start {
 
   /** Forgets the snapshot, or without one the files, if this start took them from what is kept; whether it did. */
   async forget() {
-    const used = this.#report.snapshot === "used" ? [this.#frozen] : this.#files.kept;
+    const used = this.#report.snapshot === "used" ? [this.#frozen, this.#trial] : this.#files.kept;
     await Promise.all(used.map(forget));
     return used.length > 0;
   }
@@ -110,8 +112,10 @@ class Start {
 
     this.#say("Starting Python");
     const python = await this.#load(loadPyodide, code, given, snapshot);
-    if (snapshot) python.runPython(AWAKE);
-    else {
+    if (snapshot) {
+      python.runPython(AWAKE);
+      forget(this.#trial);
+    } else {
       this.#say("Starting pyframe");
       python.unpackArchive(await numpy, "wheel", { extractDir: SITE });
       python.unpackArchive((await pyframe).bytes, "zip", { extractDir: SITE });
@@ -240,13 +244,19 @@ class Start {
   async #thawed(mark) {
     const response = await kept(this.#frozen, mark);
     if (!response) return null;
+    if (await kept(this.#trial, mark)) { // a browser may have crashed over it
+      this.#report.snapshot = "skipped: the last start with it did not end";
+      await forget(this.#trial);
+      return null;
+    }
+    await keep(this.#trial, mark, "");
     try {
       const snapshot = await read(response);
       this.#report.snapshot = "used";
       return snapshot;
     } catch (error) {
       this.#report.snapshot = `damaged: ${error.message}`;
-      await forget(this.#frozen);
+      await Promise.all([this.#frozen, this.#trial].map(forget));
       return null;
     }
   }

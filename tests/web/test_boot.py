@@ -230,15 +230,27 @@ def test_a_snapshot_that_fails(visitor: Visitor, first: dict[str, Any]) -> None:
     assert visitor.boot()["snapshot"] == "used"
 
 
-def test_another_version_drops_it(visitor: Visitor, first: dict[str, Any]) -> None:
+def test_a_start_that_did_not_end(visitor: Visitor, first: dict[str, Any]) -> None:
+    """As when the browser crashes over a snapshot: the next start makes another."""
+    visitor.change("await cache.put(found.url.replace('snapshot', 'trial'), new Response())")
+    assert visitor.boot()["snapshot"].startswith("skipped: ")
+
+
+def test_another_version_and_a_damaged_file(visitor: Visitor, first: dict[str, Any]) -> None:
+    """The snapshot is dropped, and a kept file that is not Pyodide's code is fetched."""
     data = BytesIO(visitor.package)
     with zipfile.ZipFile(data, "a") as archive:
         archive.writestr("pyframe/newer.py", "answer = 42")
     visitor.visit()
     visitor.page.route("**/pyframe.zip", lambda r: r.fulfill(body=data.getvalue()))
-    (before,) = visitor.change("return [found.url]")
+    before = visitor.change(
+        "const [wasm] = (await cache.keys()).filter(({ url }) => url.includes('.wasm'));"
+        "await cache.put(wasm, new Response(Uint8Array.of(0, 97, 115, 109)));"
+        "return found.url"
+    )
     report = visitor.page.evaluate(BOOT, visitor.config)
-    assert report["snapshot"] == "made"
+    assert report["snapshot"].startswith("failed: ")
+    assert "pyodide.asm.wasm" in names(report["network"])
     assert report["stored"]
     assert visitor.python("from pyframe import newer; newer.answer") == 42
     snapshots = visitor.change(
