@@ -140,7 +140,7 @@ export interface PyFrameEvents {
  * CSS parts: head, title, description, before, poster, play, loading, loading-text, loading-progress,
  * error, error-message, traceback, traceback-text, retry, notices, notice, body, training, controls,
  * train, step-button, reset, save, devices, speed, settings, status, progress, numbers, device-name,
- * speed-now, accuracy, chart, epochs-details, epochs, model, input, output, unseen, samples.
+ * speed-now, chart, epochs-details, epochs, model, input, output, unseen, samples.
  */
 export class PyFrame extends HTMLElement {
   src: string;

@@ -65,8 +65,7 @@ pre { margin: .25em 0 0; padding: .6em .75em; overflow: auto; max-height: 22em; 
 .doing { display: grid; gap: .35em; }
 .doing progress { visibility: hidden; }
 .doing progress.on { visibility: visible; }
-[part=numbers] { display: grid; grid-template-columns: repeat(auto-fit, minmax(6.2em, 1fr)); gap: .5em 1em; }
-[part=numbers] div:first-child { grid-column: 1 / -1; }
+[part=numbers] { display: flex; flex-wrap: wrap; gap: .5em 2em; }
 dt { color: var(--_muted); font-size: .8125em; }
 dd { font-weight: 600; overflow-wrap: anywhere; line-height: 1.3; }
 h4 { margin: 0 0 .4em; font-size: 1em; font-weight: 600; }
@@ -562,8 +561,6 @@ export class PyFrame extends HTMLElement {
     const chart = shown(this.#slots.chart);
     chart?.epoch?.(step);
     if (val_loss !== undefined) chart?.add?.(step, { val_loss, val_accuracy: unseen });
-    if (unseen !== undefined) this.#number("accuracy", `${percent(unseen)} right`);
-    else if (val_loss !== undefined) this.#number("accuracy", `loss ${short(val_loss)}`);
     const row = this.#epochs.tBodies[0].insertRow();
     const cells = [detail.epoch, short(loss), accuracy === undefined ? "–" : percent(accuracy),
       unseen === undefined ? short(val_loss) : percent(unseen)];
@@ -740,7 +737,7 @@ export class PyFrame extends HTMLElement {
           make("div", { class: "doing" },
             slot("status", part("status", "p", { role: "status", id: "status" })),
             part("progress", "progress", { max: 1, value: 0, "aria-labelledby": "status" })),
-          part("numbers", "dl", {}, number("device-name", "Device", "not known yet"), number("speed-now", "Speed"), number("accuracy", "Unseen data")),
+          part("numbers", "dl", {}, number("device-name", "Device", "not known yet"), number("speed-now", "Speed")),
           slot("chart", make("pf-chart", { part: "chart" })),
           make("details", { hidden: true, part: "epochs-details" }, make("summary", {}, "Each epoch"), this.#epochs)),
         part("model", "section", { "aria-label": "The network" },
@@ -768,6 +765,7 @@ export class PyFrame extends HTMLElement {
   }
 
   #progress(text, fraction) {
+    if (this.#state === "ready") return this.#run && this.#say(text, fraction); // kernels that a step waits for
     this.#part["loading-text"].textContent = text;
     const { "loading-progress": bar } = this.#part;
     if (fraction === null || fraction === undefined) bar.removeAttribute("value");
@@ -870,7 +868,7 @@ export class PyFrame extends HTMLElement {
     shown(this.#slots.chart)?.clear?.();
     this.#epochs.tBodies[0].replaceChildren();
     this.#epochs.closest("details").hidden = true;
-    for (const name of ["speed", "accuracy"]) this.#number(name, "–");
+    this.#number("speed", "–");
   }
 
   #training(on) {

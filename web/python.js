@@ -96,7 +96,7 @@ class Link {
 
   #worker;
   #asked = 0;
-  #waiting = new Map(); // id -> { app, resolve, reject }
+  #waiting = new Map(); // id -> { app, call, resolve, reject }
   #hearers = new Map(); // app -> hear
   #timer = 0;
   #dead = null; // why the worker ended
@@ -139,7 +139,7 @@ class Link {
     if (!this.#hearers.has(app)) return Promise.reject(new DOMException("The program was closed.", "AbortError"));
     const id = ++this.#asked;
     this.#worker.postMessage({ id, app, call, args });
-    return new Promise((resolve, reject) => this.#waiting.set(id, { app, resolve, reject }));
+    return new Promise((resolve, reject) => this.#waiting.set(id, { app, call, resolve, reject }));
   }
 
   #heard({ id, app, event, result, error, details, ...rest }) {
@@ -165,9 +165,10 @@ class Link {
     this.#waiting.clear();
     this.#hearers.clear();
     for (const { reject } of waiting) reject(why);
-    for (const [app, hear] of hearers) {
-      if (!waiting.some((asked) => asked.app === app)) hear("error", { message: why.message, ended: true });
-    }
+    why.told = true; // by the event; only who still opens a program tells it himself
+    const opens = ({ app, call }) => call === "open" && app;
+    const opening = new Set(waiting.map(opens));
+    for (const [app, hear] of hearers) if (!opening.has(app)) hear("error", { message: why.message, ended: true });
   }
 }
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import http.server
 import json
 import re
 import shutil
 import threading
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -150,13 +152,36 @@ class Site:
             path.write_text(text)
 
 
+def add_package(folder: Path) -> None:
+    """A package `tiny` more than Pyodide has."""
+    wheel = folder / "tiny-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("tiny.py", "SIZE = 3")
+        archive.writestr(
+            "tiny-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1"
+        )
+        archive.writestr("tiny-1.dist-info/RECORD", "")
+    path = folder / "pyodide-lock.json"
+    lock = json.loads(path.read_text())
+    lock["packages"]["tiny"] = {
+        "name": "tiny", "version": "1", "file_name": wheel.name, "install_dir": "site",
+        "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest(), "package_type": "package",
+        "imports": ["tiny"], "depends": [], "unvendored_tests": False,
+    }  # fmt: skip
+    path.unlink()
+    path.write_text(json.dumps(lock))
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, pyodide_files: None) -> Iterator[Site]:
     root = tmp_path_factory.mktemp("site")
     shutil.copytree(serve.WEB, root / "pyframe")
     folder = serve.pyodide_folder()
     assert folder is not None
-    (root / "pyframe" / "pyodide").symlink_to(folder)
+    (root / "pyframe" / "pyodide").mkdir()
+    for path in folder.iterdir():
+        (root / "pyframe" / "pyodide" / path.name).symlink_to(path)
+    add_package(root / "pyframe" / "pyodide")
     code, late = serve.Package().zips()
     (root / "pyframe" / "pyframe.zip").write_bytes(code)
     (root / "pyframe" / "pyframe-late.zip").write_bytes(late)
@@ -172,7 +197,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, pyodide_files: None) -> Itera
         made.write(points__py=POINTS, helper__py="SIZE = 10\n")
         made.write(b_in_pictures__py=PICTURES, b_in_helper__py="LOSE = 0\nmade = 0\n")
         made.write(lost_in_pictures__py=PICTURES, lost_in_helper__py="LOSE = 60\nmade = 0\n")
-        made.write(text__py=TEXT)
+        made.write(text__py=TEXT, package__py=POINTS.replace("from helper", "from tiny"))
         yield made
         server.shutdown()
         thread.join()
@@ -522,6 +547,7 @@ BAD = {
     "net": ('src="bad/net.py"', r"net.py: make_model\(\) gave Linear, expected a pf.Model \("),
     "raises": ('src="bad/raises.py"', "raises.py, line 4: KeyError: 'wrong'"),
     "control": ('src="bad/control.py"', "the control 'depth' sets nothing: .* momentum"),
+    "package": ('src="package.py"', "line 6 imports 'tiny', .* add packages=.tiny. to"),
     "page": ('src="page.html"', "page.html is a web page, not a Python program"),
     "nothing": ("", "<py-frame> has nothing to run"),
     "both": ('src="a.py" program="b/"', "<py-frame> has src and program"),
@@ -550,6 +576,10 @@ def bad(site: Site) -> None:
         bad_in_shape__py=f"{MAKE}def make_model():\n    net = nn.Linear(3, 2)\n"
         "    return pf.Model(net, nn.CrossEntropyLoss(), optim.SGD(net.parameters(), lr=0.1))\n"
         "def load_data():\n    return pf.ones(8, 2), pf.zeros(8, 2)\n",
+        bad_in_memory__py=f"{MAKE}BATCH_SIZE = 32\ndef loss(output, target):\n"
+        "    raise MemoryError('no room')\ndef make_model():\n    net = nn.Linear(2, 2)\n"
+        "    return pf.Model(net, loss, optim.SGD(net.parameters(), lr=0.1))\n"
+        "def load_data():\n    return pf.ones(8, 2), pf.zeros(8, 2)\n",
     )
 
 
@@ -571,12 +601,21 @@ def test_bad_input_is_told(page: Page, bad: None, case: str) -> None:
     page.errors[:] = [e for e in page.errors if "Failed to load resource" not in e]
 
 
+def test_packages(page: Page) -> None:
+    """Those of Pyodide are loaded where an element names them."""
+    page.add('src="package.py" packages="tiny" device="cpu"')
+    assert page.run("return [el.spec.output.size, el.errors]") == [3, []]
+
+
 def test_mistakes_that_training_finds(page: Page, bad: None) -> None:
     """Data of the wrong shape, samples of the wrong size, options that are none."""
     page.add('src="bad/shape.py" device="cpu"')
     told = page.run("return el.train().catch((error) => error.message)")
     assert "(8, 2)" in told or "[8, 2]" in told
     assert page.run("return el.errors") == [told]
+    page.add('src="bad/memory.py" device="cpu"')
+    told = page.run("return el.train().catch((error) => error.message)")
+    assert "no memory left to train with batches of 32 samples: no room. Try batch_size=8" in told
     page.add('src="points.py" files="helper.py" device="cpu"')
     told = page.run("return el.predict([1, 2, 3]).catch((error) => error.message)")
     assert told == "predict: expected 2 numbers a sample, of shape [2], got 3."
@@ -620,6 +659,32 @@ def test_light_until_seen_or_clicked(page: Page) -> None:
     page.page.locator("py-frame").scroll_into_view_if_needed()
     page.page.wait_for_function("() => document.querySelector('py-frame').spec")
     page.page.evaluate("document.querySelector('main').style.paddingTop = ''")
+
+
+def test_a_hidden_tab(page: Page) -> None:
+    """Training goes on, and nothing is asked of the network for the screen."""
+    page.add('src="points.py" files="helper.py" device="cpu"')
+    looks = page.run(
+        """let looks = 0;
+        const { predict } = el.engine;
+        el.engine.predict = function (value) { looks++; return predict.call(this, value); };
+        await el.train({ epochs: 1 });
+        await new Promise(requestAnimationFrame);
+        const seen = looks;
+        const hide = { get: () => "hidden", configurable: true };
+        Object.defineProperty(document, "visibilityState", hide);
+        document.dispatchEvent(new Event("visibilitychange"));
+        looks = 0;
+        await el.train({ epochs: 40 });
+        const hidden = looks;
+        delete document.visibilityState;
+        const looked = new Promise((done) => {
+            el.engine.predict = function (value) { done(1); return predict.call(this, value); };
+        });
+        document.dispatchEvent(new Event("visibilitychange"));
+        return [seen > 0, hidden, await looked, el.history.length];"""
+    )
+    assert looks == [True, 0, 1, 41]
 
 
 def test_slots(page: Page) -> None:
@@ -691,18 +756,18 @@ demo = Demo(make_model, data=load_data, predict=count)
         await el.train({{ epochs: 1 }});
         const main = el.parentNode;
         el.remove();
-        const one = async () => {{
+        const one = async (waits = true) => {{
             const made = document.createElement("py-frame");
             Object.assign(made, {{ src: "points.py", files: "helper.py", device: "gpu" }});
             made.loading = "eager";
             main.append(made);
-            await made.ready;
-            await made.step();
+            if (waits) await made.ready;
+            if (waits) await made.step();
             made.remove();
         }};
         await one();
         const before = await stats();
-        for (let i = 0; i < 50; i++) await one();
+        for (let i = 0; i < 50; i++) await one(i % 5);
         return [before, await stats()];"""
     )
     assert grown[0][1:] == grown[1][1:]
@@ -727,7 +792,8 @@ def test_without_webassembly(browser: Any, site: Site) -> None:
 
 
 def test_in_a_frame(browser: Any, site: Site) -> None:
-    """An iframe of the same site; when its element is gone for a while, the worker ends."""
+    """An iframe of the same site. A worker that falls over is started again; when its element is
+    gone for a while, it ends."""
     site.write(outer_loose__html=f'{HEAD.split("<script")[0]}<iframe src="page.html"></iframe>')
     page = Page(browser, site)
     page.page.goto(site.url + "outer_loose.html")
@@ -742,7 +808,45 @@ def test_in_a_frame(browser: Any, site: Site) -> None:
     assert page.workers() == 1
     page.page.clock.install()
     (worker,) = [w for w in page.page.workers if w.url.endswith("/worker.js")]
+    worker.evaluate("() => setTimeout(() => { throw new Error('it fell over'); })")
+    element = page.page.frame_locator("iframe").locator("py-frame")
+    element.get_by_text("The page's worker stopped: Uncaught Error: it fell over").wait_for()
+    element.get_by_role("button", name="Retry").click()
+    frame.evaluate("async () => { await document.querySelector('py-frame').ready; }")
+    assert page.workers() == 1
+    (worker,) = [w for w in page.page.workers if w.url.endswith("/worker.js")]
     with worker.expect_event("close"):
         frame.evaluate("document.querySelector('py-frame').remove()")
         page.page.clock.fast_forward(60_000)
+    page.close()
+
+
+@pytest.mark.parametrize("sandbox", ["", 'sandbox="allow-scripts"'])
+def test_from_another_site(browser: Any, site: Site, sandbox: str) -> None:
+    """pyframe.js of another origin, in a frame; in one without an origin there is no WebGPU."""
+    other = site.url.replace("127.0.0.1", "localhost")
+    inner = HEAD.replace('"pyframe/pyframe.js"', f'"{site.url}pyframe/pyframe.js"')
+    site.write(
+        inner_loose__html=f"{inner}<main></main>",
+        outer_loose__html=f'<!doctype html><link rel="icon" href="data:,">'
+        f'<iframe {sandbox} src="inner_loose.html"></iframe>',
+    )
+    page = Page(browser, site)
+    page.page.goto(f"{other}outer_loose.html")
+    kind, notices, done = page.page.frames[1].evaluate(
+        """async () => {
+            document.querySelector("main").innerHTML =
+                '<py-frame src="points.py" files="helper.py" device="gpu"></py-frame>';
+            await customElements.whenDefined("py-frame");
+            const el = document.querySelector("py-frame");
+            const notices = [];
+            el.addEventListener("notice", ({ detail }) => notices.push(detail.text));
+            await el.load();
+            const { steps } = await el.train({ epochs: 1 });
+            return [el.spec.device.kind, notices, steps];
+        }"""
+    )
+    assert done == 4
+    assert kind == ("cpu" if sandbox else "gpu")
+    assert any("its origin is opaque" in text for text in notices) == (kind == "cpu")
     page.close()
