@@ -470,6 +470,26 @@ def test_the_policy_holds_in_a_browser(tab: Tab) -> None:
     tab.errors.clear()
 
 
+@pytest.mark.parametrize("width", [1200, 360])
+def test_the_gallery(server: serve.Server, tab: Tab, width: int) -> None:
+    """All that it links and shows is there, in light and dark, and fits a phone."""
+    tab.page.set_viewport_size({"width": width, "height": 800})
+    page = tab.open("")
+    links = page.evaluate(
+        """() => [...document.querySelectorAll("a")].map((a) => a.getAttribute("href")).concat(
+            [...document.querySelectorAll("source")].map((s) => s.getAttribute("srcset")))"""
+    )
+    assert len(links) == 15
+    for link in links:
+        assert get(server, f"/{link}").status == 200, link
+    page.wait_for_function(
+        "() => [...document.images].every((image) => image.complete && image.naturalWidth === 640)"
+    )
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    heights = "() => [...document.querySelectorAll('.links a')].map((a) => a.offsetHeight)"
+    assert min(page.evaluate(heights)) >= 44
+
+
 def test_python_from_its_cdn(tab: Tab, pyodide_files: None) -> None:
     """Where there is no local copy the page's policy lets Pyodide come from elsewhere."""
     folder = serve.pyodide_folder()

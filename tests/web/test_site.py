@@ -182,6 +182,17 @@ def test_from_the_cdn(
     assert json.loads((code / "config.json").read_text())["pyodide"] == serve.PYODIDE_CDN
 
 
+def test_files_from_the_cdn_are_checked_too(tmp_path: Path, pyodide_files: None) -> None:
+    (tmp_path / "a.py").write_text("def make_model(): ...")
+    assert main(["export", f"{tmp_path}/a.py", "--python", "--cdn", f"--to={tmp_path}/site"]) == 0
+    (code,) = (tmp_path / "site").glob("py*-*")
+    digests = json.loads((code / "config.json").read_text())["integrity"]
+    folder = serve.pyodide_folder()
+    assert folder is not None
+    wanted = sites.integrity((folder / "pyodide.asm.wasm").read_bytes())
+    assert digests[f"{serve.PYODIDE_CDN}pyodide.asm.wasm"] == wanted
+
+
 def test_what_can_not_be_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program = tmp_path / "a.py"
     program.write_text("def make_model(): ...")
