@@ -21,7 +21,22 @@ function* coloured(text) {
   yield text.slice(last);
 }
 
+const frame = document.querySelector("py-frame");
 const input = document.querySelector("pf-image");
+const looking = document.querySelector(".looking");
+
+// A slow GPU takes its time: what stands there meanwhile is of the photo before.
+input.addEventListener("input", () => {
+  frame.classList.toggle("looks", input.value !== null);
+  looking.textContent = input.value ? "Looking at the photo …" : "";
+});
+for (const end of ["prediction", "error"]) {
+  frame.addEventListener(end, () => {
+    frame.classList.remove("looks");
+    looking.textContent = "";
+  });
+}
+
 for (const button of document.querySelectorAll(".photos button")) {
   button.addEventListener("click", async () => {
     const { src } = button.querySelector("img");
@@ -30,8 +45,8 @@ for (const button of document.querySelectorAll(".photos button")) {
   });
 }
 
-document.querySelector("py-frame").addEventListener("error", ({ detail }) => {
-  if (!detail.message.includes("program.json")) return;
+frame.addEventListener("error", ({ detail }) => {
+  if (!detail?.message?.includes("program.json")) return;
   const hint = document.createElement("p");
   hint.className = "notice";
   hint.textContent = "The network is not here: its 9 MB come with scripts/get_photo, not with pyframe's repository.";
