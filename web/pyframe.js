@@ -476,7 +476,7 @@ export class PyFrame extends HTMLElement {
   async #train({ epochs, steps, limit }) {
     const { spec } = this.#engine;
     const run = {
-      steps, limit, stopping: false, took: 0, seconds: 0, last: {}, wake: null,
+      steps, limit, stopping: false, stepped: false, took: 0, seconds: 0, last: {}, wake: null,
       epochs: steps ? 0 : epochs ?? (this.#left || (this.epochs ?? spec.epochs)),
     };
     this.#run = run;
@@ -548,6 +548,7 @@ export class PyFrame extends HTMLElement {
     }
     this.#number("speed", speed ? `${short(speed)} steps/s` : "–");
     if (this.#run && !this.#run.stopping) {
+      this.#run.stepped = true;
       const from = `step ${short(step)}${steps > step ? ` of ${short(steps)}` : ""}`;
       this.#say(`Training: epoch ${epoch} of ${Math.max(epoch, epochs)}, ${from}`, steps ? step / steps : null);
     }
@@ -770,6 +771,7 @@ export class PyFrame extends HTMLElement {
     const { "loading-progress": bar } = this.#part;
     if (fraction === null || fraction === undefined) bar.removeAttribute("value");
     else bar.value = fraction;
+    if (this.#run && !this.#run.stepped && !this.#run.stopping) this.#say(text, fraction); // kernels are made
   }
 
   /** The widgets that the program names. */

@@ -34,6 +34,7 @@ self.onmessage = async ({ data: { id, app, call, args = {} } }) => {
 function ready(options) {
   booting ??= (async () => {
     ({ python } = await boot(options, post));
+    if (self.pyframeRuntime) self.pyframeRuntime.oncompile = compiling;
     python.setStdout({ batched: (text) => console.log(text) }); // what a program prints is no error
     python.setStderr({ batched: (text) => console.log(text) });
   })();

@@ -342,7 +342,8 @@ def test_two_at_once(page: Page) -> None:
         other.loading = "eager";
         el.after(other);
         await Promise.all([el.ready, other.ready]);
-        const order = [];
+        const order = [], told = [];
+        el.addEventListener("progress", ({ detail }) => told.push(detail.text));
         el.addEventListener("step", () => order.push("gpu"));
         other.addEventListener("step", () => order.push("cpu"));
         const going = other.train({ epochs: 10000 });
@@ -353,11 +354,12 @@ def test_two_at_once(page: Page) -> None:
         const shown = [el, other].map(({ shadowRoot }) =>
             shadowRoot.querySelector("[part=device-name]").innerText);
         const found = await other.predict(other.spec.samples[1].data);
-        return { order, spec, shown, kinds: [el.spec.device.kind, other.spec.device.kind],
+        return { order, told, spec, shown, kinds: [el.spec.device.kind, other.spec.device.kind],
                  best: found.data.indexOf(Math.max(...found.data)) };"""
     )
     first = seen["order"].index("gpu")
     assert "cpu" in seen["order"][first:]  # they took turns
+    assert any(re.fullmatch(r"Compiling kernels: \d+ of \d+", text) for text in seen["told"])
     assert seen["kinds"] == ["gpu", "cpu"]
     assert "WebGPU" in seen["shown"][0]
     assert "NumPy" in seen["shown"][1]
