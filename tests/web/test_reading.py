@@ -199,6 +199,57 @@ def test_fit_through_shared_memory(shared: PythonPage, python_page: PythonPage) 
     assert shared.run(FIT) == python_page.run(FIT)
 
 
+def test_kernels_are_made_and_timed_through_shared_memory(shared: PythonPage) -> None:
+    """The rest of what a Runtime does: pipelines before they are needed, with progress; clocks."""
+    before, after, told, kinds = shared.run(
+        "from pyodide.ffi import create_proxy\n"
+        "runtime = js.pyframeRuntime\n"
+        "z = pf.arange(6.0, device='gpu').sum()\n"
+        "z.item()\n"
+        "made = runtime.codes()\n"
+        "before, told = runtime.stats().pipelines, []\n"
+        "hear = create_proxy(lambda progress: told.append([progress.done, progress.total]))\n"
+        "runtime.oncompile = hear\n"
+        "await runtime.compile(made.codes, made.labels)\n"
+        "after = runtime.stats().pipelines\n"
+        "code = '@compute @workgroup_size(1) fn main() {}'\n"
+        "from pyodide.ffi import to_js\n"
+        "await runtime.compile(to_js([code]), to_js(['empty']))\n"
+        "runtime.oncompile = None\n"
+        "hear.destroy()\n"
+        "with pf.profiler.profile() as prof:\n"
+        "    z = (pf.arange(6.0, device='gpu') * 3).sum().item()\n"
+        "[before, after, told[-1], [e.kind for e in prof.events]]"
+    )
+    assert before == after
+    assert told[0] == told[1] > 0
+    assert set(kinds) in ({"kernel"}, {"program"})
+
+
+def test_fit_goes_on_through_shared_memory(shared: PythonPage) -> None:
+    """A GPU that is lost in the middle is opened again while Python waits."""
+    want = shared.run(TRAIN + FIT)
+    told, seen = shared.run(
+        "import warnings\n"
+        "from pyframe.train import Callback\n"
+        "class Lose(Callback):\n"
+        "    lost = False\n"
+        "    def on_epoch(self, model, epoch, logs):\n"
+        "        if not self.lost:\n"
+        "            self.lost = True\n"
+        "            js.pyframeRuntime.destroy()\n"
+        "with warnings.catch_warnings(record=True) as told:\n"
+        "    warnings.simplefilter('always')\n"
+        "    m = make('gpu')\n"
+        "    h = m.fit(x, y, epochs=3, batch_size=16, device='gpu', callbacks=[Lose()])\n"
+        "[[str(w.message) for w in told],\n"
+        " [h.history['loss'], m.evaluate(x, y), list(m.predict(x).shape), str(m.device)]]"
+    )
+    assert seen == want
+    assert len(told) == 1
+    assert "was lost" in told[0]
+
+
 def test_a_loss_is_told_through_shared_memory(shared: PythonPage) -> None:
     shared.run("x = pf.arange(4.0, device='gpu')\ny = x + 1\npf.flush()")
     shared.run("js.pyframeRuntime.destroy()")
@@ -236,3 +287,26 @@ def test_fit_without_waiting(awaiting: PythonPage, python_page: PythonPage) -> N
     assert awaiting.run(twins) == python_page.run(FIT)
     cpu = FIT.replace("'gpu'", "'cpu'")
     assert awaiting.run(cpu) == python_page.run(cpu)
+
+
+def test_why_there_is_no_gpu(tab: Tab) -> None:
+    """What a visitor reads of a browser without WebGPU, without an adapter, or that refuses it."""
+    tell = """async (gpu) => {
+        const { createRuntimeFor } = await import("./remote.js");
+        const adapter = { limits: {}, features: new Set(), info: {}, requestDevice: () => {
+            throw new Error("too many devices");
+        } };
+        const found = { missing: undefined, none: { requestAdapter: async () => null },
+            refused: { requestAdapter: async () => adapter } }[gpu];
+        Object.defineProperty(navigator, "gpu", { value: found, configurable: true });
+        return [await createRuntimeFor(), self.pyframeNoGPU];
+    }"""
+    page = tab.open("blank")
+    for gpu, why in (
+        ("missing", "this browser has no WebGPU; "),
+        ("none", "the browser offers no GPU: it may be switched off in its settings"),
+        ("refused", "the browser refuses its GPU (too many devices); reload the page"),
+    ):
+        runtime, told = page.evaluate(tell, gpu)
+        assert runtime is None
+        assert told.startswith(why)
