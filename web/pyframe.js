@@ -446,6 +446,7 @@ export class PyFrame extends HTMLElement {
       : "Ready: the network knows nothing yet. Press Train.");
     this.#ready.resolve(spec);
     this.#tell("ready", spec);
+    this.#look(true); // an untrained network guesses, too
     if (this.autotrain && spec.trains) this.#train({}).catch(() => {}); // told
   }
 
