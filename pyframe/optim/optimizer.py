@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import math
 import warnings
 import weakref
 from collections import defaultdict
