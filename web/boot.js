@@ -9,7 +9,7 @@
 
 import { createRuntimeFor } from "./remote.js";
 import { VERSIONS, deserialize, freeze, read, store, thaw } from "./snapshot.js";
-import { Files, canKeep, digestOf, forget, fromHex, keep, kept } from "./store.js";
+import { Files, canKeep, digestOf, forget, fromHex, keep, kept, newest } from "./store.js";
 
 const FORMAT = 1; // of what is kept; another one makes older ones void
 const IMPORT = 120_000; // ms for a script
@@ -20,12 +20,15 @@ const SITE = "/lib/python3.12/site-packages";
 const MODULES = ["numpy", "pyframe", "pyframe.nn", "pyframe.optim", "pyframe.data", "pyframe.vision", "pyframe.web.host"];
 // What must not be the same at each visit, and what Python knows of the files' times.
 const AWAKE = `
-import importlib, random
+import random, sys
+from importlib.machinery import FileFinder
 import numpy, pyframe
 random.seed()
 numpy.random.seed()
 pyframe.seed()
-importlib.invalidate_caches()
+for finder in sys.path_importer_cache.values():
+    if isinstance(finder, FileFinder):
+        finder.invalidate_caches()
 `;
 
 /** A promise whose failure is told where it is awaited, later. */
@@ -70,6 +73,7 @@ class Start {
   #index; // Pyodide's folder
   #frozen; // the snapshot's address
   #trial; // that of a note that a start with it is under way
+  #early; // promise of the snapshot that is there, which may be too old
   #told = -1;
   #report;
 
@@ -97,6 +101,7 @@ class Start {
     this.#say("Loading Python", 0);
     for (const name of PARTS) this.#files.expect(this.#index + name);
     gpu = quiet(this.#openGPU());
+    this.#early = quiet(this.#read());
     const pyframe = quiet(this.#package());
     digest = quiet(pyframe.then((found) => found.digest));
     const script = quiet(this.#import("pyodide.asm.js"));
@@ -240,25 +245,31 @@ class Start {
     return null;
   }
 
-  /** The snapshot that was kept; null if there is none, or a damaged one. */
+  /** What is kept as a snapshot: { mark, parts }, or { mark, damage }; null where there is nothing. */
+  async #read() {
+    const found = this.#report.snapshot ? null : await newest(this.#frozen);
+    if (!found) return null;
+    const { mark, response } = found;
+    return read(response).then((parts) => ({ mark, parts }), ({ message }) => ({ mark, damage: message }));
+  }
+
+  /** The snapshot that fits; null if there is none, or it can't be used. */
   async #thawed(mark) {
-    const response = await kept(this.#frozen, mark);
-    if (!response) return null;
+    const found = await this.#early;
+    if (found?.mark !== mark) return null;
     if (await kept(this.#trial, mark)) { // a browser may have crashed over it
       this.#report.snapshot = "skipped: the last start with it did not end";
       await forget(this.#trial);
       return null;
     }
-    await keep(this.#trial, mark, "");
-    try {
-      const snapshot = await read(response);
-      this.#report.snapshot = "used";
-      return snapshot;
-    } catch (error) {
-      this.#report.snapshot = `damaged: ${error.message}`;
-      await Promise.all([this.#frozen, this.#trial].map(forget));
+    if (!found.parts) {
+      this.#report.snapshot = `damaged: ${found.damage}`;
+      await forget(this.#frozen);
       return null;
     }
+    await keep(this.#trial, mark, "");
+    this.#report.snapshot = "used";
+    return found.parts;
   }
 
   /** Keeps Python as it is now for the next start. */

@@ -28,6 +28,14 @@ export async function kept(url, mark) {
   return await store?.match(keyOf(url, mark)).catch(() => null) ?? null;
 }
 
+/** What is kept for an address, whatever its mark: { mark, response }; null if that is nothing. */
+export async function newest(url) {
+  const store = await cache();
+  const [key] = await store?.keys(keyOf(url, ""), { ignoreSearch: true }).catch(() => []) ?? [];
+  const response = key && await store.match(key).catch(() => null);
+  return response ? { mark: new URL(key.url).searchParams.get("pyframe"), response } : null;
+}
+
 /** Keeps a body in the place of all others for that address; whether that could be done. */
 export async function keep(url, mark, body) {
   const store = await cache();
