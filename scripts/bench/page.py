@@ -39,12 +39,12 @@ PAGE = (
     '<script type="module" src="pyframe.js"></script>'
     '<py-frame src="examples/digits.py" data="digits" device="{device}"></py-frame>'
 )
-MEASURE = """async () => {
+MEASURE = """async (steps) => {
     const element = document.querySelector("py-frame");
     await customElements.whenDefined("py-frame");
     await element.ready;
     const ready = performance.now() / 1000;
-    await element.train({ steps: 1 });
+    if (steps) await element.train({ steps });
     return { ready, first: performance.now() / 1000 };
 }"""
 KEPT = """async (wanted) => {
@@ -126,13 +126,13 @@ def running(server: Any, sent: dict[str, bytes], body: str = "") -> Iterator[str
         server.server_close()
 
 
-def visit(context: Any, url: str, sent: dict[str, bytes]) -> Visit:
-    """Open a page, wait for it, and train one step."""
+def visit(context: Any, url: str, sent: dict[str, bytes], steps: int) -> Visit:
+    """Open a page, wait for it, and train so many steps."""
     page = context.new_page()
     page.set_default_timeout(WAIT)
     sent.clear()
     page.goto(url)
-    times = page.evaluate(MEASURE)
+    times = page.evaluate(MEASURE, steps)
     seen = dict(sent)
     kept = page.evaluate(KEPT, url.endswith(MEASURED))
     page.close()
@@ -140,14 +140,14 @@ def visit(context: Any, url: str, sent: dict[str, bytes]) -> Visit:
 
 
 def measured(
-    browser: Any, url: str, sent: dict[str, bytes], repeats: int
+    browser: Any, url: str, sent: dict[str, bytes], repeats: int, steps: int
 ) -> dict[str, list[Visit]]:
     """Cold and warm visits."""
     found: dict[str, list[Visit]] = {"cold": [], "warm": []}
     for _ in range(repeats):
         context = browser.new_context()
         for how in found:
-            found[how].append(visit(context, url, sent))
+            found[how].append(visit(context, url, sent, steps))
         context.close()
     return found
 
@@ -173,7 +173,7 @@ def rows(name: str, visits: dict[str, list[Visit]]) -> list[str]:
     return lines
 
 
-def report(browser: Any, repeats: int, devices: Sequence[str], export: bool) -> str:
+def report(browser: Any, repeats: int, devices: Sequence[str], export: bool, steps: int = 1) -> str:
     """The table, as Markdown."""
     head = ["page", "visit", "MB sent", "as gzip", "pyframe's MB (gzip)", "share", "ready s",
             "first step s", "snapshot MB"]  # fmt: skip
@@ -181,7 +181,7 @@ def report(browser: Any, repeats: int, devices: Sequence[str], export: bool) -> 
     sent: dict[str, bytes] = {}
     for device in devices:
         with running(serve.Server("127.0.0.1", 0), sent, PAGE.format(device=device)) as url:
-            visits = measured(browser, url, sent, repeats)
+            visits = measured(browser, url, sent, repeats, steps)
             lines += rows(f"`<py-frame src>`, {device}", visits)
     if export:
         with tempfile.TemporaryDirectory() as folder:
@@ -197,7 +197,7 @@ def report(browser: Any, repeats: int, devices: Sequence[str], export: bool) -> 
             subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
             Static.folder = folder
             with running(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Static), sent) as url:
-                visits = measured(browser, url, sent, repeats)
+                visits = measured(browser, url, sent, repeats, steps)
                 lines += rows("exported, no Python", visits)
     load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
     lines += ["", f"{os.cpu_count()} CPUs; load average {load}; {repeats} visits each."]
@@ -221,7 +221,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--repeats", type=int, default=3, help="visits of each kind (3)")
     parser.add_argument("--device", choices=["cpu", "gpu"], help="only this one")
-    parser.add_argument("--quick", action="store_true", help="one visit, without Python")
+    parser.add_argument(
+        "--quick", action="store_true", help="one visit, without Python or training"
+    )
     parser.add_argument("--out", type=Path, metavar="FILE.md")
     args = parser.parse_args(argv)
     try:
@@ -234,7 +236,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     devices = [] if args.quick else [args.device] if args.device else ["cpu", "gpu"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
-        text = report(browser, 1 if args.quick else args.repeats, devices, not args.device)
+        repeats, steps = (1, 0) if args.quick else (args.repeats, 1)
+        text = report(browser, repeats, devices, not args.device, steps)
         browser.close()
     if args.out:
         args.out.write_text(text)

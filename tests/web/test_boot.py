@@ -291,3 +291,15 @@ def test_a_policy_without_wasm(visitor: Visitor) -> None:
     page = visitor.visit(policy="script-src 'self'; connect-src 'self'")
     with pytest.raises(Exception, match="add 'wasm-unsafe-eval' to script-src"):
         page.evaluate(BOOT, visitor.config)
+
+
+def test_what_a_page_costs(browser: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """scripts/bench/page.py with the page that needs no Python, visited once and once more."""
+    monkeypatch.syspath_prepend(serve.ROOT / "scripts" / "bench")
+    import page
+
+    lines = page.report(browser, 1, [], True, steps=0).splitlines()
+    cold, warm = ([cell.strip() for cell in line.split("|")[1:-1]] for line in lines[2:4])
+    assert [cold[1], warm[1]] == ["cold", "warm"]
+    assert float(cold[2]) > float(warm[2])  # megabytes
+    assert 0 < float(cold[6]) <= float(cold[7])  # ready, and the first step after that
