@@ -256,7 +256,6 @@ def test_data_from_elsewhere_lies_beside_the_program(tmp_path: Path) -> None:
         (["nothing.py"], "nothing.py defines no model: expected `demo = pyframe.web.Demo"),
         (["good.py", "--data", "nowhere"], "--data nowhere: expected a file or folder that exists"),
         (["good.py", "--weights", "no.safetensors"], "there are no weights in no.safetensors"),
-        (["--data", "digits"], "--data is for a program, as in pyframe serve my_model.py --data"),
     ],
 )
 @pytest.mark.parametrize("command", ["serve", "export --python --to site"])
@@ -277,7 +276,11 @@ def test_what_is_no_program_is_told(
     }
     for name, text in texts.items():
         Path(name).write_text(text)
-    if command != "serve" and not arguments[0].endswith(("py", "txt", ".")):
-        pytest.skip("export always has a program")
     assert main([*command.split(), *arguments]) == 1
     assert said in capsys.readouterr().err
+
+
+def test_data_without_a_program(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--data", "digits"]) == 1
+    said = capsys.readouterr().err
+    assert "--data is for a program, as in pyframe serve my_model.py --data" in said

@@ -56,14 +56,24 @@ def exported(tmp_path_factory: pytest.TempPathFactory, pyodide_files: None) -> P
     return folder / "site"
 
 
+POLICY = (  # the least that a site needs
+    "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; "
+    "connect-src 'self'; style-src 'self'; img-src 'self'"
+)
+
+
 class Quiet(http.server.SimpleHTTPRequestHandler):
+    def end_headers(self) -> None:
+        self.send_header("Content-Security-Policy", POLICY)
+        super().end_headers()
+
     def log_message(self, format: str, *args: Any) -> None:
         pass
 
 
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """A folder behind the standard library's plain server, and its address."""
+    """A folder behind a plain server with a strict policy, and its address."""
     folder = tmp_path_factory.mktemp("host")
     handler = functools.partial(Quiet, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
