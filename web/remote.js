@@ -38,7 +38,8 @@ export async function createRuntimeFor({ reading = "auto", ...options } = {}) {
     if (!runtime) self.pyframeNoGPU = missing();
     return runtime;
   } catch (error) {
-    self.pyframeNoGPU = `the browser refuses its GPU (${error.message}); reload the page, or restart the browser`;
+    self.pyframeNoGPU = `the browser refuses its GPU (${error.message}); ` +
+      "reload the page, or restart the browser";
     return null;
   }
 }
@@ -46,8 +47,11 @@ export async function createRuntimeFor({ reading = "auto", ...options } = {}) {
 /** Why there is no adapter, and what to do. */
 function missing() {
   if (!self.isSecureContext) return "browsers give the GPU to pages from https:// and localhost alone";
-  if (!navigator.gpu) return "this browser has no WebGPU; Chrome, Edge, Firefox and Safari have it in their newest versions";
-  return "the browser offers no GPU: it may be switched off in its settings (hardware acceleration), or its driver is too old";
+  if (!navigator.gpu) {
+    return "this browser has no WebGPU; the newest Chrome, Edge, Firefox and Safari have it";
+  }
+  return "the browser offers no GPU: it may be switched off in its settings (hardware acceleration), " +
+    "or its driver is too old";
 }
 
 /** The way from Python's worker to the GPU's: what is asked goes in messages, and answers come by
