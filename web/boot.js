@@ -222,7 +222,9 @@ class Start {
     const options = { indexURL: this.#index, env };
     if (snapshot) Object.assign(options, { _loadSnapshot: snapshot.memory, _snapshotDeserializer: deserialize });
     try {
-      return await Promise.race([loadPyodide(options), refused]);
+      const python = await Promise.race([loadPyodide(options), refused]);
+      delete python._api?.config._loadSnapshot; // megabytes that nobody needs any more
+      return python;
     } finally {
       self.fetch = plain;
       self._createPyodideModule = create;
