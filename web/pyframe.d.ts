@@ -235,8 +235,10 @@ export interface EngineOptions {
   signal?: AbortSignal;
 }
 
-export type Hear = (event: "progress" | "step" | "epoch" | "prediction" | "samples" | "notice" | "devicelost" | "error",
-  detail: Record<string, unknown>) => void;
+export type Hear = (
+  event: "progress" | "step" | "epoch" | "prediction" | "samples" | "notice" | "devicelost" | "error",
+  detail: Record<string, unknown>,
+) => void;
 
 export type Open = (options: EngineOptions, hear: Hear) => Promise<Engine>;
 

@@ -31,7 +31,9 @@ const css = sheet(`
 .head, .before { margin-bottom: 1em; }
 [part=poster] { display: grid; justify-items: start; gap: .75em; }
 [part=poster].used { position: relative; justify-items: stretch; }
-[part=poster].used [part=play] { position: absolute; inset: 0; margin: auto; width: fit-content; height: fit-content; }
+[part=poster].used [part=play] {
+  position: absolute; inset: 0; margin: auto; width: fit-content; height: fit-content;
+}
 ::slotted([slot=poster]) { max-width: 100%; height: auto; }
 [part=loading] { display: grid; gap: .5em; min-height: 4.2em; align-content: center; }
 progress {
@@ -42,23 +44,33 @@ progress::-webkit-progress-bar { background: var(--_field); }
 progress::-webkit-progress-value { background: var(--_accent); }
 progress::-moz-progress-bar { background: var(--_accent); }
 [part=error] {
-  display: grid; gap: .6em; justify-items: start; padding: .7em .9em; margin-bottom: 1em; border: 1px solid var(--_bad);
+  display: grid; gap: .6em; justify-items: start; padding: .7em .9em; margin-bottom: 1em;
+  border: 1px solid var(--_bad);
   border-radius: var(--_radius); background: color-mix(in oklab, var(--_bad) 7%, var(--_surface));
 }
 [part=error-message] { white-space: pre-wrap; overflow-wrap: anywhere; min-width: 0; max-width: 100%; }
 details { width: 100%; min-width: 0; }
-summary { min-height: var(--_target); display: flex; align-items: center; cursor: pointer; color: var(--_muted); width: fit-content; }
+summary {
+  min-height: var(--_target); display: flex; align-items: center; width: fit-content; cursor: pointer;
+  color: var(--_muted);
+}
 summary::before { content: "▸"; margin-inline-end: .4em; }
 details[open] > summary::before { content: "▾"; }
-pre { margin: .25em 0 0; padding: .6em .75em; overflow: auto; max-height: 22em; border-radius: calc(var(--_radius) * .8);
-  background: var(--_field); font: .8125rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace; }
+pre {
+  margin: .25em 0 0; padding: .6em .75em; overflow: auto; max-height: 22em; background: var(--_field);
+  border-radius: calc(var(--_radius) * .8);
+  font: .8125rem/1.5 ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
+}
 [part=notices] { display: grid; gap: .4em; margin-bottom: 1em; }
 [part=notices]:empty { display: none; }
 [part=notice] { padding: .5em .8em; border-radius: calc(var(--_radius) * .8); font-size: .9375em;
   background: light-dark(#fff4d6, #3a3017); color: light-dark(#5c4300, #ffe2a0); }
 [part=body] { display: grid; gap: 1.25rem 1.75rem; grid-template-columns: minmax(0, 1fr); align-items: start; }
 [part=training], [part=model] { display: grid; gap: .9em; min-width: 0; }
-.settings { display: grid; gap: .5em 1.25em; grid-template-columns: repeat(auto-fit, minmax(min(100%, 11rem), 1fr)); align-items: end; }
+.settings {
+  display: grid; gap: .5em 1.25em; align-items: end;
+  grid-template-columns: repeat(auto-fit, minmax(min(100%, 11rem), 1fr));
+}
 .tools > [part=train] { min-width: 6.5em; }
 .tools > pf-choice { flex: 0 1 auto; }
 [part=status] { min-height: 1.45em; }
@@ -91,7 +103,9 @@ const shown = (slot) => slot.assignedElements()[0] ?? slot.firstElementChild;
 const list = (text) => (text ?? "").split(/[\s,]+/).filter(Boolean);
 
 export class PyFrame extends HTMLElement {
-  static observedAttributes = ["src", "files", "data", "weights", "program", "packages", "pyodide", "device", "loading", "title"];
+  static observedAttributes = [
+    "src", "files", "data", "weights", "program", "packages", "pyodide", "device", "loading", "title",
+  ];
 
   #state = "idle"; // "loading", "ready" or "failed"
   #engine = null;
@@ -122,7 +136,7 @@ export class PyFrame extends HTMLElement {
   // --- attributes ------------------------------------------------------------------------------
 
   connectedCallback() {
-    for (const name of ["src", "files", "data", "weights", "program", "device", "loading", "epochs", "autotrain"]) {
+    for (const name of [...PyFrame.observedAttributes, "epochs", "autotrain"]) {
       if (!Object.hasOwn(this, name)) continue; // set before the element was defined
       const value = this[name];
       delete this[name];
@@ -192,8 +206,8 @@ export class PyFrame extends HTMLElement {
     const [src, program] = [this.getAttribute("src"), this.getAttribute("program")];
     if (src && program) throw new Error("<py-frame> has src and program: expected one of them.");
     if (!src && !program) {
-      throw new Error("<py-frame> has nothing to run: expected src=\"model.py\", or program=\"model/\" for an " +
-        "exported program.");
+      throw new Error("<py-frame> has nothing to run: expected src=\"model.py\", or program=\"model/\" for " +
+        "an exported program.");
     }
     const device = this.getAttribute("device") ?? "auto";
     if (!DEVICES.includes(device)) throw new Error(this.#bad("device", DEVICES));
@@ -212,7 +226,8 @@ export class PyFrame extends HTMLElement {
   }
 
   #bad(name, expected) {
-    return `<py-frame ${name}="${this.getAttribute(name)}">: expected ${expected.join(", ").replace(/, ([^,]*)$/, " or $1")}.`;
+    const words = expected.join(", ").replace(/, ([^,]*)$/, " or $1");
+    return `<py-frame ${name}="${this.getAttribute(name)}">: expected ${words}.`;
   }
 
   get epochs() { return Number(this.getAttribute("epochs")) || null; }
@@ -227,7 +242,8 @@ export class PyFrame extends HTMLElement {
 
   static {
     for (const [name, fallback] of Object.entries({
-      src: "", files: "", data: "", weights: "", program: "", packages: "", pyodide: "", device: "auto", loading: "lazy",
+      src: "", files: "", data: "", weights: "", program: "", packages: "", pyodide: "",
+      device: "auto", loading: "lazy",
     })) {
       Object.defineProperty(this.prototype, name, {
         get() { return this.getAttribute(name) ?? fallback; },
@@ -331,7 +347,8 @@ export class PyFrame extends HTMLElement {
   async exportWeights({ name, download = true } = {}) {
     const data = await this.save();
     if (!download) return data;
-    const file = name ?? `${(this.src || this.program).split("/").filter(Boolean).at(-1).replace(/\.\w+$/, "")}.safetensors`;
+    const program = (this.src || this.program).split("/").filter(Boolean).at(-1).replace(/\.\w+$/, "");
+    const file = name ?? `${program}.safetensors`;
     const url = URL.createObjectURL(new Blob([data]));
     make("a", { href: url, download: file }).click();
     setTimeout(() => URL.revokeObjectURL(url), 60_000);
@@ -397,7 +414,8 @@ export class PyFrame extends HTMLElement {
     try {
       const options = this.#options();
       const { open } = await import(options.program ? "./player.js" : "./python.js").catch(() => {
-        throw new Error(`A part of pyframe can't be had from ${BASE}: is everything beside pyframe.js that belongs there?`);
+        throw new Error(`A part of pyframe can't be had from ${BASE}: is everything beside pyframe.js that ` +
+          "belongs there?");
       });
       const engine = await open({ ...options, signal }, (event, detail) => {
         if (turn === this.#turn) this.#heard(event, detail);
@@ -442,7 +460,8 @@ export class PyFrame extends HTMLElement {
     this.#furnish(spec);
     this.#settle(null);
     this.#show("ready");
-    this.#say(!spec.trains ? "Ready." : spec.trained ? "Ready: the network has saved weights. Try it, or train it further."
+    this.#say(!spec.trains ? "Ready."
+      : spec.trained ? "Ready: the network has saved weights. Try it, or train it further."
       : "Ready: the network knows nothing yet. Press Train.");
     this.#ready.resolve(spec);
     this.#tell("ready", spec);
@@ -492,7 +511,7 @@ export class PyFrame extends HTMLElement {
       const seconds = `in ${result.seconds.toFixed(1)} s`;
       this.#say(result.stopped ? `Paused ${after}. Train goes on from here.`
         : steps ? `Done ${after}.`
-          : `Done ${after} ${seconds}${share === null ? "." : `: ${percent(share)} of the unseen data are right.`}`);
+          : `Done ${after} ${seconds}${share === null ? "." : `: ${percent(share)} of unseen data are right.`}`);
       this.#tell("trained", result);
       return result;
     } catch (error) {
@@ -513,16 +532,13 @@ export class PyFrame extends HTMLElement {
       await this.#changes;
       if (turn !== this.#turn || run.stopping) break;
       const slow = SPEEDS[this.#speed.value] ?? 0;
-      const [epochs, asked] = [run.epochs, run.steps === undefined ? { epochs: run.epochs } : { steps: run.steps }];
-      const points = this.#points ?? undefined;
-      const given = { ...(slow ? { steps: 1 } : asked), limit: run.limit, points };
-      const result = await this.#engine.train(given);
+      const much = slow ? { steps: 1 } : run.steps === undefined ? { epochs: run.epochs } : { steps: run.steps };
+      const result = await this.#engine.train({ ...much, limit: run.limit, points: this.#points ?? undefined });
       run.took += result.steps;
       run.seconds += result.seconds;
       run.last = result;
       if (run.steps !== undefined) run.steps -= result.steps;
-      else if (!slow && !result.stopped && run.epochs === epochs) run.epochs = 0; // an engine that tells no epochs
-      else if (!slow && !result.stopped) run.epochs = 0;
+      else if (!slow && !result.stopped) run.epochs = 0; // else the event "epoch" counts them
       if (slow && left() > 0 && !run.stopping) {
         await new Promise((done) => {
           run.wake = done;
@@ -686,9 +702,10 @@ export class PyFrame extends HTMLElement {
       this.#part[name] = make(tag, { part: name, ...attributes }, ...children));
     const slot = (name, ...children) => (this.#slots[name] = make("slot", { name }, ...children));
     const button = (name, text, act, attributes = {}) => part(name, "button", {
-      type: "button", click: () => { Promise.resolve(act()).catch(() => {}); }, ...attributes, // told by the event
+      type: "button", click: () => { Promise.resolve(act()).catch(() => {}); }, ...attributes, // told
     }, text);
-    const number = (name, label, first = "–") => make("div", {}, make("dt", {}, label), part(name, "dd", {}, first));
+    const number = (name, label, first = "–") => (
+      make("div", {}, make("dt", {}, label), part(name, "dd", {}, first)));
 
     this.#notices = part("notices", "div", { role: "status" });
     this.#controls = make("div", { class: "settings", part: "settings" });
@@ -697,13 +714,14 @@ export class PyFrame extends HTMLElement {
       this.#again();
     } });
     this.#speed.spec = { name: "speed", label: "Steps", options: Object.keys(SPEEDS) };
-    this.#device = make("pf-choice", { name: "device", label: "Arithmetic by", part: "devices", change: (event) => {
+    this.#device = make("pf-choice", { name: "device", part: "devices", change: (event) => {
       event.stopPropagation();
       const kind = Object.keys(NAMES).find((key) => NAMES[key] === event.detail.value);
       this.move(kind).catch(() => this.#settle(this.spec));
     } });
     this.#epochs = make("table", { part: "epochs" },
-      make("thead", {}, make("tr", {}, ...["Epoch", "Loss", "Learning", "Unseen"].map((text) => make("th", { scope: "col" }, text)))),
+      make("thead", {}, make("tr", {},
+        ...["Epoch", "Loss", "Learning", "Unseen"].map((text) => make("th", { scope: "col" }, text)))),
       make("tbody"));
 
     const before = [make("slot", { name: "before" }), make("slot")];
@@ -719,13 +737,16 @@ export class PyFrame extends HTMLElement {
 
     this.shadowRoot.append(
       around,
-      make("div", { class: "head", part: "head" }, part("title", "h3", { hidden: true }), part("description", "p", { hidden: true })),
+      make("div", { class: "head", part: "head" },
+        part("title", "h3", { hidden: true }), part("description", "p", { hidden: true })),
       poster,
       part("loading", "div", {},
-        part("loading-text", "p", { role: "status", id: "loading" }), part("loading-progress", "progress", { max: 1, value: 0, "aria-labelledby": "loading" })),
+        part("loading-text", "p", { role: "status", id: "loading" }),
+        part("loading-progress", "progress", { max: 1, value: 0, "aria-labelledby": "loading" })),
       part("error", "div", { role: "alert", hidden: true },
         part("error-message", "p"),
-        part("traceback", "details", { hidden: true }, make("summary", {}, "Traceback"), part("traceback-text", "pre", { tabindex: 0 })),
+        part("traceback", "details", { hidden: true },
+          make("summary", {}, "Traceback"), part("traceback-text", "pre", { tabindex: 0 })),
         button("retry", "Retry", () => this.load())),
       this.#notices,
       part("body", "div", {},
@@ -739,9 +760,10 @@ export class PyFrame extends HTMLElement {
           make("div", { class: "doing" },
             slot("status", part("status", "p", { role: "status", id: "status" })),
             part("progress", "progress", { max: 1, value: 0, "aria-labelledby": "status" })),
-          part("numbers", "dl", {}, number("device-name", "Device", "not known yet"), number("speed-now", "Speed")),
+          part("numbers", "dl", {}, number("device-name", "Device"), number("speed-now", "Speed")),
           slot("chart", make("pf-chart", { part: "chart" })),
-          make("details", { hidden: true, part: "epochs-details" }, make("summary", {}, "Each epoch"), this.#epochs)),
+          make("details", { hidden: true, part: "epochs-details" },
+            make("summary", {}, "Each epoch"), this.#epochs)),
         part("model", "section", { "aria-label": "The network" },
           make("div", { class: "both" }, slot("input"), slot("output")), part("unseen"))),
     );
@@ -767,12 +789,14 @@ export class PyFrame extends HTMLElement {
   }
 
   #progress(text, fraction) {
-    if (this.#state === "ready") return this.#run && this.#say(text, fraction); // kernels that a step waits for
+    if (this.#state === "ready") { // kernels that the first step waits for
+      if (this.#run && !this.#run.stepped && !this.#run.stopping) this.#say(text, fraction);
+      return;
+    }
     this.#part["loading-text"].textContent = text;
     const { "loading-progress": bar } = this.#part;
     if (fraction === null || fraction === undefined) bar.removeAttribute("value");
     else bar.value = fraction;
-    if (this.#run && !this.#run.stepped && !this.#run.stopping) this.#say(text, fraction); // kernels are made
   }
 
   /** The widgets that the program names. */
@@ -809,10 +833,14 @@ export class PyFrame extends HTMLElement {
     }));
     this.#controls.hidden = !spec.controls?.length;
     this.#samples = spec.samples?.length && spec.output?.kind === "bars" ? make("pf-samples", {
-      part: "samples", choose: ({ detail }) => { shown(this.#slots.input).value = Float32Array.from(detail.data); },
+      part: "samples",
+      choose: ({ detail }) => { shown(this.#slots.input).value = Float32Array.from(detail.data); },
     }) : null;
     this.#part.unseen.replaceChildren(...(this.#samples
-      ? [make("h4", {}, "Unseen samples"), make("p", { class: "quiet" }, "What the network makes of them now. Choose one to try it."), this.#samples] : []));
+      ? [make("h4", {}, "Unseen samples"),
+        make("p", { class: "quiet" }, "What the network makes of them now. Choose one to try it."),
+        this.#samples]
+      : []));
     if (this.#samples) {
       const { kind, channels = 1, height, width } = spec.input;
       this.#samples.spec = { kind, channels, height, width, names: spec.output.names ?? [] };
@@ -834,7 +862,8 @@ export class PyFrame extends HTMLElement {
 
   /** What the input does not take, such as a file too large, it shows itself. */
   #refused = ({ detail }) => {
-    if (detail?.message) this.#tell("error", { message: detail.message, traceback: "", error: new Error(detail.message) });
+    const message = detail?.message;
+    if (message) this.#tell("error", { message, traceback: "", error: new Error(message) });
   };
 
   #put = ({ currentTarget: { points } }) => {
@@ -847,7 +876,8 @@ export class PyFrame extends HTMLElement {
     const { spec } = this.#engine;
     const { device } = spec;
     this.#device.spec = {
-      name: "device", label: "Arithmetic by", options: device.choices.map((kind) => NAMES[kind]), value: NAMES[device.kind],
+      name: "device", label: "Arithmetic by", value: NAMES[device.kind],
+      options: device.choices.map((kind) => NAMES[kind]),
     };
     this.#device.value = NAMES[device.kind];
     this.#device.hidden = device.choices.length < 2;

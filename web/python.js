@@ -45,8 +45,8 @@ export async function open(options, hear) {
     });
     const engine = new PythonEngine(link, app, found);
     if (link.poor) {
-      hear("notice", { text: "This frame is closed off from its site (its origin is opaque), so its Python has no " +
-        "WebGPU and NumPy does the arithmetic. sandbox=\"allow-scripts allow-same-origin\" opens it." });
+      hear("notice", { text: "This frame is closed off from its site (its origin is opaque), so its Python has " +
+        "no WebGPU and NumPy does the arithmetic. sandbox=\"allow-scripts allow-same-origin\" opens it." });
     }
     if (weights) {
       const name = weights.split("/").at(-1);
@@ -75,7 +75,8 @@ async function configOf(base) {
 /** [the path beside the program, the URL] of one of its files. */
 function beside(url, program, page) {
   for (const root of [new URL(".", program), new URL(".", page)]) {
-    if (url.href.startsWith(root.href)) return [decodeURIComponent(url.pathname.slice(root.pathname.length)), url.href];
+    if (!url.href.startsWith(root.href)) continue;
+    return [decodeURIComponent(url.pathname.slice(root.pathname.length)), url.href];
   }
   return [decodeURIComponent(url.pathname.split("/").at(-1)), url.href];
 }
@@ -83,7 +84,7 @@ function beside(url, program, page) {
 function dataset(name, { datasets }) {
   if (datasets[name]) return datasets[name];
   throw new Error(`data="${name}": there is no such data set here; expected ` +
-    `${Object.keys(datasets).join(", ") || "none, as none is there"}. Files of your own are named by files="…".`);
+    `${Object.keys(datasets).join(", ") || "none, as none is there"}. Files of your own: files="…".`);
 }
 
 /** The worker that all programs of the page share. */
@@ -127,16 +128,17 @@ class Link {
     for (const [id, { app: of, reject }] of this.#waiting) {
       if (of !== app) continue;
       this.#waiting.delete(id);
-      reject(new DOMException("The program was closed.", "AbortError"));
+      reject(left());
     }
     this.#worker.postMessage({ id: 0, app, call: "close", args: {} });
-    if (!this.#hearers.size) this.#timer = setTimeout(() => this.#end(new Error("The worker has ended.")), LINGER);
+    if (this.#hearers.size) return;
+    this.#timer = setTimeout(() => this.#end(new Error("The worker has ended.")), LINGER);
   }
 
   /** Has the worker do something; the promise gives its answer. */
   ask(app, call, args = {}) {
     if (this.#dead) return Promise.reject(this.#dead);
-    if (!this.#hearers.has(app)) return Promise.reject(new DOMException("The program was closed.", "AbortError"));
+    if (!this.#hearers.has(app)) return Promise.reject(left());
     const id = ++this.#asked;
     this.#worker.postMessage({ id, app, call, args });
     return new Promise((resolve, reject) => this.#waiting.set(id, { app, call, resolve, reject }));
@@ -168,9 +170,13 @@ class Link {
     why.told = true; // by the event; only who still opens a program tells it himself
     const opens = ({ app, call }) => call === "open" && app;
     const opening = new Set(waiting.map(opens));
-    for (const [app, hear] of hearers) if (!opening.has(app)) hear("error", { message: why.message, ended: true });
+    for (const [app, hear] of hearers) {
+      if (!opening.has(app)) hear("error", { message: why.message, ended: true });
+    }
   }
 }
+
+const left = () => new DOMException("The program was closed.", "AbortError");
 
 /** A worker whose script lies on another origin: one of this page's own that imports it. */
 function elsewhere(url, opaque) {
@@ -214,7 +220,7 @@ class PythonEngine {
 
   async train({ epochs, steps, limit, points } = {}) {
     const given = { epochs, steps, limit, points: points && Float32Array.from(points) };
-    const asked = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined && value !== null));
+    const asked = Object.fromEntries(Object.entries(given).filter(([, value]) => (value ?? null) !== null));
     const { json, ...result } = await this.#ask("train", asked);
     this.#take({ json });
     return result;

@@ -52,7 +52,8 @@ function compiling({ done, total }) {
 async function open(app, { config, base, file, source, text: edited, files, packages, device }) {
   guard(config.integrity, base);
   const folder = `${HOME}apps/${app}/`;
-  const program = edited === null ? get(source, file).then(checked(file)) : Promise.resolve(new TextEncoder().encode(edited));
+  const program = edited === null ? get(source, file).then(checked(file))
+    : Promise.resolve(new TextEncoder().encode(edited));
   const parts = files.map(async ([path, url]) => [path, await get(url, path)]);
   for (const part of [program, ...parts]) part.catch(() => {}); // told below, in its turn
   const booted = ready({ config, base });
@@ -108,11 +109,12 @@ async function tell(app, call, args) {
 async function get(url, name) {
   const response = await fetch(url).catch((error) => {
     if (error.name === "IntegrityError") throw error;
-    throw new Error(`${name} can't be had from ${url}: the server can't be reached, is another site's that does ` +
-      "not let this one read it (CORS), or the page's Content-Security-Policy forbids it (connect-src).");
+    throw new Error(`${name} can't be had from ${url}: the server can't be reached, is another site's that ` +
+      "does not let this one read it (CORS), or the page's Content-Security-Policy forbids it (connect-src).");
   });
   if (response.ok) return new Uint8Array(await response.arrayBuffer());
-  throw new Error(`${name} can't be had from ${url}: the server says ${response.status} ${response.statusText}`.trim());
+  const { status, statusText } = response;
+  throw new Error(`${name} can't be had from ${url}: the server says ${status} ${statusText}`.trim());
 }
 
 /** Some servers answer with a web page where a file is missing. */
@@ -132,8 +134,8 @@ async function loadPackages(packages, app) {
     .catch(({ message }) => told.push(message));
   const still = missing.filter((name) => !(name in python.loadedPackages));
   if (still.length) {
-    throw new Error(`packages="${packages.join(" ")}": ${still.join(", ")} could not be loaded into Pyodide ` +
-      `${python.version}. ${told.join(" ")}`.trim());
+    throw new Error(`packages="${packages.join(" ")}": ${still.join(", ")} could not be loaded into ` +
+      `Pyodide ${python.version}. ${told.join(" ")}`.trim());
   }
 }
 

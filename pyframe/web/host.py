@@ -897,7 +897,8 @@ def failure(app: App | None, error: BaseException) -> dict[str, str]:
 
 def _shorten(shown: Any, own: str) -> None:
     """Leave out what the host did, and what came before the program's own lines."""
-    frames = [f for f in shown.stack if f.filename != __file__ and "<frozen" not in f.filename]
+    out = (__file__, "<frozen", "/importlib/")
+    frames = [f for f in shown.stack if not any(name in f.filename for name in out)]
     first = next((i for i, f in enumerate(frames) if f.filename.startswith(own)), 0)
     shown.stack = traceback.StackSummary.from_list(frames[first:])
     for other in (shown.__cause__, shown.__context__):
