@@ -152,6 +152,15 @@ def test_the_gpt_writes_and_learns(pages: Any) -> None:
 def test_the_plane_of_digits_is_drawn(pages: Any) -> None:
     """As the same weights draw it natively, and where the mouse goes."""
     page = pages("vae")
+    page.wait_for_function(  # ink, before anything was moved
+        """() => {
+            const inside = document.querySelector("py-frame").shadowRoot;
+            const canvas = inside.querySelector("pf-picture").shadowRoot.querySelector("canvas");
+            const { width, height } = canvas;
+            const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+            return data.some((value, i) => i % 4 === 0 && value > 128);
+        }"""
+    )
     call(page, "move", "cpu")
     places = np.array([[0, 0], [-1.5, -1.5], [1.5, 0.5]], np.float32)
     drawn = predict(page, places)
