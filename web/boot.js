@@ -119,7 +119,7 @@ class Start {
     const python = await this.#load(loadPyodide, code, given, snapshot);
     if (snapshot) {
       python.runPython(AWAKE);
-      forget(this.#trial);
+      await forget(this.#trial);
     } else {
       this.#say("Starting pyframe");
       python.unpackArchive(await numpy, "wheel", { extractDir: SITE });
