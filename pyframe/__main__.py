@@ -87,8 +87,9 @@ def _add_export(commands: Any) -> None:
         "any device that has WebGPU; or, with --python, as it is on a computer.",
     )
     export.add_argument(
-        "program", type=Path, metavar="PROGRAM.py",
-        help="defines `demo`, or make_model() and load_data()",
+        "program", type=Path, nargs="?", metavar="PROGRAM.py",
+        help="defines `demo`, or make_model() and load_data(); without one, --python writes what "
+        "pages of your own need beside them: pyframe.js, pyframe and Python for the browser",
     )  # fmt: skip
     export.add_argument(
         "--to", type=Path, required=True, metavar="FOLDER", help="where the page's files go"
@@ -121,6 +122,11 @@ def _export(args: argparse.Namespace) -> int:
         return 1
     from pyframe.web import Demo, exporter
 
+    if args.program is None:
+        print(
+            "pyframe export: expected a program, as in pyframe export my_model.py", file=sys.stderr
+        )
+        return 1
     try:
         demo = Demo.of(exporter.load_program(args.program))
         with warnings.catch_warnings():
@@ -149,14 +155,26 @@ def _export_python(args: argparse.Namespace) -> int:
         for name in ("no_train", "no_data", "single"):
             if getattr(args, name):
                 raise ProgramError(f"--{name.replace('_', '-')} is for an export without --python")
-        program = Program(args.program, args.data, args.weights, serve.DATASETS)
-        page = site.export(program, args.to, args.cdn)
+        if args.program is None:
+            if args.data or args.weights:
+                what = "--data" if args.data else "--weights"
+                raise ProgramError(f"{what} is for a program, as in pyframe export my_model.py")
+            page = site.embed(args.to, args.cdn)
+        else:
+            program = Program(args.program, args.data, args.weights, serve.DATASETS)
+            page = site.export(program, args.to, args.cdn)
     except (ProgramError, OSError) as error:
         print(f"pyframe export: {error}", file=sys.stderr)
         return 1
     size = sum(path.stat().st_size for path in page.parent.rglob("*") if path.is_file())
     print(f"{page} ({size / 1e6:.1f} MB in its folder); any web server can serve it, as in")
-    print(f"    python3 -m http.server --directory {page.parent}")
+    if args.program is None:
+        print(f"    python3 -m http.server --directory {page.parent.parent}")
+        print("with pages that say, beside a program of yours:")
+        print(f'    <script type="module" src="{page.parent.name}/pyframe.js"></script>')
+        print('    <py-frame src="my_model.py"></py-frame>')
+    else:
+        print(f"    python3 -m http.server --directory {page.parent}")
     return 0
 
 

@@ -17,6 +17,8 @@ export function guard(integrity, base) {
     } catch (error) { // the browser does not say what it was
       const response = await plain(resource, { ...options, cache: "reload", integrity: "" });
       if (!response.ok) return response;
+      const fresh = await plain(resource, { ...options, integrity: digest }).catch(() => null); // an older one was cached
+      if (fresh) return fresh;
       throw Object.assign(new Error(`${url.pathname.split("/").pop()} is not the file that was exported: its SHA-256 ` +
         `is another (${url}). Export the page again, and upload all of it.`), { name: "IntegrityError", cause: error });
     }

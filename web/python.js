@@ -65,7 +65,7 @@ export async function open(options, hear) {
 /** What the server says about its pyframe; {} where it says nothing. */
 async function configOf(base) {
   const url = new URL("config.json", base);
-  const response = await fetch(url).catch(() => {
+  const response = await fetch(url, { cache: "no-cache" }).catch(() => {
     throw new Error(`${url} can't be reached: is the server still there, and does the page's ` +
       "Content-Security-Policy allow it (connect-src)?");
   });

@@ -1,4 +1,6 @@
-"""A program as a static site that needs nothing from elsewhere: `pyframe export model.py --python`.
+"""Static sites that need nothing from elsewhere.
+
+`pyframe export model.py --python` writes the site of a program:
 
     index.html                 the page; it knows the digest of config.json
     pyframe-<digest>/          pyframe.js and what belongs to it, pyframe's package, the program,
@@ -8,6 +10,9 @@
 A folder's name has the digest of what is in it: what a visitor has once loaded is never asked for
 again, and never mixed with files of another export. Each file is checked before it is used
 (web/start.js, web/guard.js).
+
+`pyframe export --python` without a program writes pyframe.js and what belongs to it into one folder
+with names that stay, for pages of one's own. It is checked by the digests in config.json.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ import json
 import shutil
 import tempfile
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -63,38 +68,63 @@ def export(program: Program, to: Path, cdn: bool = False) -> Path:
     With `cdn` Python comes from Pyodide's CDN. Raises ProgramError where there is no local Pyodide
     without it, and where `to` holds something else.
     """
-    if to.exists() and not _is_ours(to):
-        raise ProgramError(f"{to} holds something else; name a folder that may be replaced")
+    return _replace(to, lambda site: _write(site, program, _pyodide(cdn), cdn)) / "index.html"
+
+
+def embed(to: Path, cdn: bool = False) -> Path:
+    """Write what pages with `<py-frame>` need beside them into the folder `to`, the data sets that
+    come with pyframe included; gives its pyframe.js. Raises ProgramError as `export` does.
+    """
+
+    def write(site: Path) -> None:
+        files, config = _files(serve.datasets())
+        digests = {quote(name): integrity(data) for name, data in files.items()}
+        pyodide = _pyodide(cdn)
+        if pyodide is not None:
+            digests |= _add_pyodide(site, pyodide, config, "" if cdn else "pyodide")
+        config["integrity"] = digests
+        files["config.json"] = json.dumps(config, indent=1).encode()
+        _put(site, files)
+
+    return _replace(to, write) / "pyframe.js"
+
+
+def _pyodide(cdn: bool) -> Path | None:
     pyodide = serve.pyodide_folder()
     if pyodide is None and not cdn:
         raise ProgramError(
             "there is no local Pyodide to put into the site (scripts/get_pyodide makes one); "
             f"with --cdn the page loads it from {serve.PYODIDE_CDN}"
         )
+    return pyodide
+
+
+def _replace(to: Path, write: Callable[[Path], None]) -> Path:
+    """Put what `write` makes of a new folder in the place of `to`, all at once."""
+    if to.exists() and not _is_ours(to):
+        raise ProgramError(f"{to} holds something else; name a folder that may be replaced")
     to.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=to.parent) as work:
         site = Path(work) / "site"
-        page = _write(site, program, pyodide, cdn)
-        (site / "index.html").write_text(page, encoding="utf-8")
+        site.mkdir()
+        write(site)
         if to.exists():
             shutil.rmtree(to)
         shutil.move(site, to)
-    return to / "index.html"
+    return to
 
 
 def _is_ours(folder: Path) -> bool:
     page = folder / "index.html"
     if not folder.is_dir() or not any(folder.iterdir()):
         return folder.is_dir()
+    if not page.exists():
+        return all((folder / name).is_file() for name in ("config.json", "pyframe.js"))
     return page.is_file() and 'name="pyframe-config"' in page.read_text(errors="replace")
 
 
-def _write(site: Path, program: Program, pyodide: Path | None, cdn: bool) -> str:
-    """All files but the page, which is the result."""
-    known = serve.datasets()
-    missing = [name for name in program.datasets if name not in known]
-    if missing:
-        raise ProgramError(f"the data set {missing[0]} is not here; it comes with the repository")
+def _files(datasets: Mapping[str, Mapping[str, Path]]) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """pyframe.js and what belongs to it, by name, and what config.json says of it."""
     files = {
         name: path.read_bytes()
         for path in sorted(serve.WEB.rglob("*"))
@@ -102,28 +132,38 @@ def _write(site: Path, program: Program, pyodide: Path | None, cdn: bool) -> str
         and not (name := path.relative_to(serve.WEB).as_posix()).startswith(OTHER_PAGES)
     }
     files["pyframe.zip"], files["pyframe-late.zip"] = package()
-    datasets = {name: known[name] for name in program.datasets}
     for name, path in {k: v for each in datasets.values() for k, v in each.items()}.items():
         files[name] = path.read_bytes()
-    for name, path in program.all_files().items():
-        files[f"program/{name}"] = path.read_bytes()
-
-    digests = {quote(name): integrity(data) for name, data in files.items()}
-    config: dict[str, Any] = {
+    return files, {
         "pyodide": serve.PYODIDE_CDN,
         "package": "pyframe.zip",
         "late": "pyframe-late.zip",
         "datasets": {name: list(each) for name, each in datasets.items()},
         "editor": None,
     }
+
+
+def _add_pyodide(site: Path, pyodide: Path, config: dict[str, Any], folder: str) -> dict[str, str]:
+    """Put Pyodide into a folder below `site`, unless that is ""; gives the digests of its files."""
+    parts = {path.name: path.read_bytes() for path in pyodide.iterdir() if path.is_file()}
+    if folder:
+        _put(site / folder.removeprefix("../").format(digest=_digest(parts)), parts)
+        config["pyodide"] = f"{folder.format(digest=_digest(parts))}/"
+    at = config["pyodide"]
+    return {f"{at}{quote(name)}": integrity(data) for name, data in parts.items()}
+
+
+def _write(site: Path, program: Program, pyodide: Path | None, cdn: bool) -> None:
+    known = serve.datasets()
+    missing = [name for name in program.datasets if name not in known]
+    if missing:
+        raise ProgramError(f"the data set {missing[0]} is not here; it comes with the repository")
+    files, config = _files({name: known[name] for name in program.datasets})
+    for name, path in program.all_files().items():
+        files[f"program/{name}"] = path.read_bytes()
+    digests = {quote(name): integrity(data) for name, data in files.items()}
     if pyodide is not None:
-        parts = {path.name: path.read_bytes() for path in pyodide.iterdir() if path.is_file()}
-        if not cdn:
-            folder = f"pyodide-{_digest(parts)}"
-            _put(site / folder, parts)
-            config["pyodide"] = f"../{folder}/"
-        at = config["pyodide"]
-        digests |= {f"{at}{quote(name)}": integrity(data) for name, data in parts.items()}
+        digests |= _add_pyodide(site, pyodide, config, "" if cdn else "../pyodide-{digest}")
     config["integrity"] = digests
     files["config.json"] = json.dumps(config, indent=1).encode()
     folder = f"pyframe-{_digest(files)}"
@@ -136,7 +176,7 @@ def _write(site: Path, program: Program, pyodide: Path | None, cdn: bool) -> str
         "data": " ".join(described["data"]),
         "weights": f"{folder}/{described['weights']}" if program.weights else "",
     }
-    return PAGE.format(
+    page = PAGE.format(
         folder=folder,
         config=f"{folder}/config.json",
         integrity=integrity(files["config.json"]),
@@ -146,6 +186,7 @@ def _write(site: Path, program: Program, pyodide: Path | None, cdn: bool) -> str
         title=html.escape(_title(program.path)),
         attributes=" ".join(f'{k}="{html.escape(v)}"' for k, v in attributes.items() if v),
     )
+    (site / "index.html").write_text(page, encoding="utf-8")
 
 
 def _title(path: Path) -> str:

@@ -114,6 +114,40 @@ def test_a_site_trains(place: Any, tab: Tab) -> None:
     assert any(url.endswith("pyframe-late.zip") for url in asked)
 
 
+def test_a_page_of_ones_own(
+    host: tuple[Path, str], tab: Tab, pyodide_files: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The README's program and its two lines of HTML, beside a folder that is written once."""
+    folder, url = host
+    own = folder / "own"
+    own.mkdir()
+    for _ in range(2):  # it may be replaced
+        assert main(["export", "--python", "--to", str(own / "pyframe")]) == 0
+    assert '<script type="module" src="pyframe/pyframe.js"></script>' in capsys.readouterr().out
+    blocks = re.findall(r"```(\w+)\n(.*?)```", (serve.ROOT / "README.md").read_text(), re.DOTALL)
+    (program,) = (text for kind, text in blocks if kind == "python" and "demo = Demo(" in text)
+    (tags,) = (text for kind, text in blocks if kind == "html" and "moons.py" in text)
+    (own / "moons.py").write_text(program)
+    (own / "index.html").write_text(
+        f'<!doctype html><link rel="icon" href="pyframe/icon.svg">{tags}'
+    )
+    tab.page.set_default_timeout(LONG)
+    tab.page.goto(f"{url}own/")
+    found = tab.page.evaluate(
+        """async () => {
+            const el = document.querySelector("py-frame");
+            const { input, output, parameters } = await el.load();
+            const { steps } = await el.train({ steps: 3 });
+            const { data, shape } = await el.predict(Float32Array.of(0.5, -0.2));
+            const sum = data[0] + data[1];
+            return { input: input.kind, output: output.kind, parameters, steps, shape, sum };
+        }"""
+    )
+    assert found.pop("sum") == pytest.approx(1)
+    wanted = {"input": "points", "output": "plane", "parameters": 1218, "steps": 3, "shape": [1, 2]}
+    assert found == wanted
+
+
 DAMAGES = [  # a file, whether it is gone, and what the page says
     ("start.js", False, "start.js, is missing or was changed; export the page again"),
     ("config.json", False, "config.json is missing or not the file that was exported"),
@@ -211,6 +245,10 @@ def test_what_can_not_be_exported(tmp_path: Path, capsys: pytest.CaptureFixture[
     to = ["--to", str(tmp_path / "site")]
     assert main(["export", str(program), "--python", "--single", *to]) == 1
     assert "--single is for an export without --python" in capsys.readouterr().err
+    assert main(["export", *to]) == 1
+    assert "expected a program, as in pyframe export my_model.py" in capsys.readouterr().err
+    assert main(["export", "--python", "--data", "digits", *to]) == 1
+    assert "--data is for a program" in capsys.readouterr().err
     assert main(["export", str(program), "--cdn", *to]) == 1
     assert "--cdn is for --python" in capsys.readouterr().err
     assert not (tmp_path / "site").exists()
