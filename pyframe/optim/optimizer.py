@@ -119,7 +119,7 @@ class State:
 
     Entries of a complex parameter are seen as pairs of real numbers, as the parameter is."""
 
-    __slots__ = ("_complex", "_entries", "_made", "_rebinds", "of")
+    __slots__ = ("_at_once", "_complex", "_entries", "_made", "_rebinds", "of")
 
     def __init__(
         self, entries: dict[str, Any], of: Tensor, made: Callable[[], Any], rebinds: bool = False
@@ -131,6 +131,7 @@ class State:
         self._made = made
         self._rebinds = rebinds
         self._complex = of.dtype.is_complex
+        self._at_once = mode.capture is None and not of.device.always_lazy
 
     def get(self, name: str, make: Callable[[Tensor], Tensor]) -> Tensor:
         """An entry, at first what `make` gives for the parameter."""
@@ -163,7 +164,12 @@ class State:
         step = x - old
         if self._rebinds:
             return self.put(name, old + step * rest)
-        return old.add_(step.mul_(rest))
+        return old.add_(self._scaled(step, rest))
+
+    def _scaled(self, x: Tensor, by: Any) -> Tensor:
+        """x * by, in the memory of `x`, which nobody else needs, where ops run at once; what is
+        recorded fuses better without writes."""
+        return x.mul_(by) if self._at_once else x * by
 
     def squares(self, name: str, x: Tensor, keep: Any, rest: Any) -> Tensor:
         """An entry that is the mean square of `x`: keep * entry + rest * x^2."""
@@ -172,7 +178,7 @@ class State:
             old = self.zeros(name)
         if self._rebinds:
             return self.put(name, old * keep + x * x * rest)
-        return old.mul_(keep).add_((x * x).mul_(rest))
+        return old.mul_(keep).add_(self._scaled(x * x, rest))
 
     def sum_up(self, name: str, x: Tensor, keep: Any, rest: Any = None) -> Tensor:
         """An entry that sums up `x`: keep * entry + rest * x, or + x alone."""

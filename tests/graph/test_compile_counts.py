@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import importlib
 import importlib.util
@@ -50,6 +51,21 @@ def test_a_step_makes_nothing_and_uploads_nothing(gpu: str, cases: Any, key: str
     assert stats.bytes_uploaded == 0, "the batches lie on the device"
     assert stats.dispatches / steps <= case.dispatches
     assert stats.submits / steps <= max(8, 1 + case.dispatches // 16)
+
+
+@pytest.mark.parametrize(("key", "most"), [("W1", 15), ("W2", 26), ("W3", 146)])
+def test_steps_of_browsers_are_short(
+    gpu: str, cases: Any, key: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ten storage buffers a kernel, as Chromium has them; planned, not run."""
+    backend = pf.device(gpu).backend
+    monkeypatch.setattr(backend, "limits", dataclasses.replace(backend.limits, storage_buffers=10))
+    monkeypatch.setattr(backend, "_run", lambda *_: None)
+    before = set(backend.programs)
+    run = cases[key].make(pf, gpu, pf.compile, **cases[key].sizes)
+    run()
+    new = [p for k, p in backend.programs.items() if k not in before]
+    assert len(new[-1].steps) <= most
 
 
 @pytest.mark.parametrize("key", ["W1", "W2", "W3"])
