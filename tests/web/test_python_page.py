@@ -39,7 +39,5 @@ def test_a_page_without_webgpu(tab: Tab, pyodide_files: None) -> None:
     tab.add_to_worker("Object.defineProperty(navigator, 'gpu', { value: undefined });")
     page = PythonPage(tab)
     assert page.run("import pyframe as pf; str(pf.device('auto'))") == "cpu"
-    with pytest.raises(
-        Exception, match="device .gpu.: .* no GPU: this browser has no WebGPU"
-    ):
+    with pytest.raises(Exception, match="device .gpu.: .* no GPU: this browser has no WebGPU"):
         page.run("pf.ones(2, device='gpu').sum().item()")
