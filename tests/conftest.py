@@ -27,10 +27,10 @@ TESTS = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker of pytest-xdist runs all tests in the browser: it starts once."""
+    """One worker of pytest-xdist runs all tests of a file that share a page; each has a browser."""
     for item in items:
         if item.path.is_relative_to(TESTS / "web"):
-            item.add_marker(pytest.mark.xdist_group("web"))
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @functools.cache

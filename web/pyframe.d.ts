@@ -205,8 +205,9 @@ export class PyFrame extends HTMLElement {
 export interface Engine {
   readonly spec: Spec;
   train(options?: TrainOptions & { points?: Float32Array }): Promise<Trained>;
-  /** After the step under way; `train` then resolves with `stopped`. */
-  stop(): Promise<void> | void;
+  /** After the step under way; `train` then resolves with `stopped`. Python's engine stops writing, too, or
+   *  only what is named. */
+  stop(what?: "training" | "writing"): Promise<void> | void;
   predict(value: ArrayLike<number> | string): Promise<Batch | string>;
   evaluate(): Promise<Record<string, number> | null>;
   reset(): Promise<void>;

@@ -94,7 +94,10 @@ th, td { padding: .3em .5em .3em 0; border-bottom: 1px solid var(--_border); }
   .both.beside { grid-template-columns: minmax(0, 280px) minmax(0, 1fr); }
   .both.beside:has(pf-position) { grid-template-columns: minmax(0, 1.5fr) minmax(0, 1fr); }
 }
-@container (max-width: 22rem) { .tools > button { flex: 1 1 auto; } }
+@container (max-width: 22rem) {
+  .tools > button { flex: 1 1 auto; }
+  .settings { grid-template-columns: repeat(auto-fit, minmax(min(100%, 8.5rem), 1fr)); }
+}
 `);
 
 /** What of a part of the page's own, or of the element, is now shown in a slot. */
@@ -123,6 +126,7 @@ export class PyFrame extends HTMLElement {
   #observer = null;
   #looking = { busy: false, again: false, last: 0, timer: 0 };
   #asking = { busy: false, next: undefined };
+  #writing = null; // the text, as { given }, that is written on now
   #queued = false;
   #said = new Set(); // notices
 
@@ -304,7 +308,7 @@ export class PyFrame extends HTMLElement {
     this.#run.wake?.();
     this.#say("Pausing after this step");
     const { done } = this.#run;
-    await this.#engine?.stop();
+    await this.#engine?.stop("training");
     await done.catch(() => {});
   }
 
@@ -313,6 +317,7 @@ export class PyFrame extends HTMLElement {
   /** What the network makes of samples, one after the other in `value`: { data, shape }; of a text, a text. */
   async predict(value) {
     await this.load();
+    if (this.spec.input?.kind === "text" && typeof value === "string") return this.#write(value);
     try {
       const found = await this.#engine.predict(value);
       this.#output(found, value);
@@ -370,7 +375,8 @@ export class PyFrame extends HTMLElement {
     }
     await this.load();
     await this.#change("Moving the network", (engine) => engine.move(device));
-    if (!this.#run) this.#say(`The network is on ${this.spec.device.name} now.`);
+    const now = `The network is on ${this.spec.device.name} now.`;
+    if (!this.#run) this.#say(this.spec.trains && !this.spec.trained ? `${now} Press Train.` : now);
   }
 
   async #take(weights) {
@@ -446,6 +452,7 @@ export class PyFrame extends HTMLElement {
       this.#ready.promise.catch(() => {});
     }
     clearTimeout(this.#looking.timer);
+    this.#writing = null;
     this.#history = [];
     this.#left = 0;
     this.#points = null;
@@ -460,13 +467,19 @@ export class PyFrame extends HTMLElement {
     this.#furnish(spec);
     this.#settle(null);
     this.#show("ready");
-    this.#say(!spec.trains ? "Ready."
-      : spec.trained ? "Ready: the network has saved weights. Try it, or train it further."
-      : "Ready: the network knows nothing yet. Press Train.");
+    this.#say(this.#rest());
     this.#ready.resolve(spec);
     this.#tell("ready", spec);
     this.#look(true); // an untrained network guesses, too
     if (this.autotrain && spec.trains) this.#train({}).catch(() => {}); // told
+  }
+
+  /** What the status says while nothing is done. */
+  #rest() {
+    const { trains, trained, step } = this.spec;
+    if (!trains) return "Ready.";
+    if (!trained) return "Ready: the network knows nothing yet. Press Train.";
+    return `Ready${step ? "" : ": the network has saved weights"}. Try it, or train it further.`;
   }
 
   #tell(name, detail) {
@@ -500,6 +513,7 @@ export class PyFrame extends HTMLElement {
       epochs: steps ? 0 : epochs ?? (this.#left || (this.epochs ?? spec.epochs)),
     };
     this.#run = run;
+    this.#clearError(); // of what was tried before
     run.done = this.#steps(run);
     this.#training(true);
     this.#say("Preparing the first step");
@@ -553,7 +567,7 @@ export class PyFrame extends HTMLElement {
   /** Has training go on with what is now wanted: the speed, or the visitor's points. */
   #again() {
     this.#run?.wake?.();
-    if (this.#run) this.#engine?.stop();
+    if (this.#run) this.#engine?.stop("training");
   }
 
   #step({ loss, step, steps, epoch, epochs, speed, metrics = {} }) {
@@ -667,7 +681,7 @@ export class PyFrame extends HTMLElement {
     const widget = shown(this.#slots.output);
     const { input } = this.spec;
     if (typeof found === "string") {
-      widget?.show?.(found, true, typeof value === "string" ? value : "");
+      widget?.show?.(found, true);
       this.#tell("prediction", { text: found, done: true });
       return;
     }
@@ -676,14 +690,33 @@ export class PyFrame extends HTMLElement {
   }
 
   #written(text, done) {
-    const given = shown(this.#slots.input)?.value ?? "";
-    if (typeof text === "string") shown(this.#slots.output)?.show?.(text, done, given);
+    if (typeof text === "string") shown(this.#slots.output)?.show?.(text, done, this.#writing?.given ?? "");
   }
 
-  async #write(text) {
-    this.#say("Writing");
-    await this.predict(text).catch(() => {}); // told
-    this.#say("");
+  /** What the program writes of a text; another text, or Stop, ends it. */
+  async #write(given) {
+    const writing = this.#writing = { given };
+    const [engine, input, output] = [this.#engine, shown(this.#slots.input), shown(this.#slots.output)];
+    if (input) input.busy = true;
+    if (!this.#run) this.#say("Writing");
+    output?.show?.("", false);
+    try {
+      const text = await engine.predict(given);
+      if (writing === this.#writing) {
+        output?.show?.(text, true, given);
+        this.#tell("prediction", { text, done: true });
+      }
+      return text;
+    } catch (error) {
+      if (writing === this.#writing) output?.show?.(output.value ?? "", true, given);
+      throw this.#told(error);
+    } finally {
+      if (writing === this.#writing) {
+        this.#writing = null;
+        if (input) input.busy = false;
+        if (!this.#run && engine === this.#engine) this.#say(this.#rest());
+      }
+    }
   }
 
   // --- the shadow tree -------------------------------------------------------------------------
@@ -819,6 +852,7 @@ export class PyFrame extends HTMLElement {
     const [shownInput, shownOutput] = [shown(this.#slots.input), shown(this.#slots.output)];
     shownInput?.addEventListener("input", this.#given);
     shownInput?.addEventListener("submit", this.#submitted);
+    shownInput?.addEventListener("stop", this.#stopped);
     shownInput?.addEventListener("points", this.#put);
     shownInput?.addEventListener("error", this.#refused);
     const beside = shownInput && shownOutput && spec.input?.kind !== "text"; // texts want the whole width
@@ -845,6 +879,9 @@ export class PyFrame extends HTMLElement {
       const { kind, channels = 1, height, width } = spec.input;
       this.#samples.spec = { kind, channels, height, width, names: spec.output.names ?? [] };
     }
+    const { body, model } = this.#part;
+    if (spec.trained) body.prepend(model); // what has been learnt already is tried first
+    else body.append(model);
     const [trains, shows] = [spec.trains, Boolean(shownInput || shownOutput)];
     for (const name of ["train", "step-button", "reset", "save", "numbers"]) this.#part[name].hidden = !trains;
     this.#speed.hidden = !trains;
@@ -858,7 +895,9 @@ export class PyFrame extends HTMLElement {
 
   #given = () => { this.#ask(); };
 
-  #submitted = ({ detail }) => { this.#write(detail.value); };
+  #submitted = ({ detail }) => { this.predict(detail.value).catch(() => {}); }; // told
+
+  #stopped = () => { this.#engine?.stop("writing"); };
 
   /** What the input does not take, such as a file too large, it shows itself. */
   #refused = ({ detail }) => {

@@ -226,7 +226,8 @@ class PythonEngine {
     return result;
   }
 
-  stop() { return this.#ask("stop"); }
+  /** Ends training or writing; `what` is "training" or "writing" where the other goes on. */
+  stop(what) { return this.#ask("stop", what ? { what } : {}); }
 
   async predict(value) {
     const { text, data, shape } = await this.#ask("predict", { value: numbers(value) });

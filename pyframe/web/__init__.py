@@ -40,7 +40,16 @@ def __getattr__(name: str) -> Any:
 
 def _need(what: str, holds: bool, expected: str, seen: object) -> None:
     if not holds:
-        raise ValueError(f"{what}: expected {expected}, got {seen!r}")
+        shown = repr(seen)
+        if len(shown) > 200 or "\n" in shown:  # tensors, networks
+            shown = f"{type(seen).__name__} {' '.join(shown.split())[:40]}…"
+        raise ValueError(f"{what}: expected {expected}, got {shown}")
+
+
+def _listed(what: str, expected: str, given: Any) -> tuple[Any, ...]:
+    """A list or the like as a tuple; of a string, each letter would be one."""
+    _need(what, not isinstance(given, str) and hasattr(given, "__iter__"), expected, given)
+    return tuple(given)
 
 
 def _finite(x: object) -> bool:
@@ -194,7 +203,8 @@ class Bars(Part):
     top: int = 0  # 0: all, in their order
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(map(str, self.names)))
+        names = _listed("Bars", "a list of names", self.names)
+        object.__setattr__(self, "names", tuple(map(str, names)))
 
     def show(self, y: Tensor) -> Tensor:
         """(N, classes) scores -> (N, classes) probabilities; of one score, sigmoid's."""
@@ -226,7 +236,8 @@ class Values(Part):
     unit: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "names", tuple(map(str, self.names)))
+        names = _listed("Values", "a list of names", self.names)
+        object.__setattr__(self, "names", tuple(map(str, names)))
 
     def show(self, y: Tensor) -> Tensor:
         """(N, …) -> (N, numbers)."""
@@ -284,7 +295,8 @@ class Choice(Part):
     label: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "options", tuple(self.options))
+        options = _listed(f"Choice {self.name!r}", "a list of options", self.options)
+        object.__setattr__(self, "options", options)
         _need(f"Choice {self.name!r}", len(self.options) > 0, "at least one option", self.options)
         if self.value is None:
             object.__setattr__(self, "value", self.options[0])
@@ -304,15 +316,16 @@ class Toggle(Part):
 
 @dataclass(frozen=True)
 class Numbers(Input):
-    """Several sliders, whose values are the sample: (sliders,)."""
+    """A list of sliders, whose values are the sample: (sliders,)."""
 
     kind = "numbers"
     sliders: tuple[Slider, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "sliders", tuple(self.sliders))
+        expected = 'a list of Sliders, such as [Slider("x", -1, 1)]'
+        object.__setattr__(self, "sliders", _listed("Numbers", expected, self.sliders))
         _need("Numbers", len(self.sliders) > 0 and all(isinstance(s, Slider) for s in self.sliders),
-              "Sliders", self.sliders)  # fmt: skip
+              expected, self.sliders)  # fmt: skip
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -353,7 +366,9 @@ class Demo:
     extra: Mapping[str, Any] = field(default_factory=dict)  # JSON data for the page's own scripts
 
     def __post_init__(self) -> None:
-        _need("Demo: model", callable(self.model), "a function that makes a pf.Model", self.model)
+        made = hasattr(self.model, "parameters") or hasattr(self.model, "fit")  # though callable
+        _need("Demo: model", callable(self.model) and not made, "a function that makes a pf.Model",
+              self.model)  # fmt: skip
         _need("Demo: inputs", self.inputs is None or isinstance(self.inputs, Input),
               "an input such as Pad() or Points()", self.inputs)  # fmt: skip
         _need("Demo: outputs", self.outputs is None or isinstance(self.outputs, Output),
@@ -406,7 +421,7 @@ class Demo:
                 return found
 
         if not callable(make):
-            name = getattr(module, "__name__", "the program")
+            name = Path(getattr(module, "__file__", None) or module.__name__).name
             raise TypeError(
                 f"{name} defines no model: expected `demo = pyframe.web.Demo(...)`, or a function "
                 "`make_model()` that returns a pf.Model"

@@ -521,10 +521,11 @@ class App:
             f"batch_size={max(1, size // 4)} in the Demo (or BATCH_SIZE) of {self.file}."
         )
 
-    async def stop(self) -> None:
-        """End training, or writing, after what is under way."""
-        self._asked += 1
-        if self.training:
+    async def stop(self, what: str | None = None) -> None:
+        """End training and writing, or one of them, after what is under way."""
+        if what != "training":
+            self._asked += 1
+        if self.training and what != "writing":
             self.stopping = self.model.stop_training = True
             if self._feed is not None:
                 self._feed[1].leaving = True

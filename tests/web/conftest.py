@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,14 +17,6 @@ FLAGS = (
     "--disable-background-networking --disable-component-update --disable-sync"
 ).split()
 BLANK = '<!doctype html><title>test</title><link rel="icon" href="data:,">'
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """One process runs all tests of this folder: they share the browser."""
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            if Path(__file__).parent in item.path.parents:
-                item.add_marker(pytest.mark.xdist_group("web"))
 
 
 @pytest.fixture(scope="package")

@@ -508,6 +508,28 @@ def test_text(page: Page) -> None:
     assert pieces == [["A", False], ["AB", False], ["AB", True]]
 
 
+def test_writing_is_stopped(page: Page) -> None:
+    """By its button, or by the next text, whose answer alone is then shown."""
+    frame = page.add('src="text.py" device="cpu"')
+    said = frame.locator("[part=status]")
+    before = said.inner_text()
+    frame.locator("textarea").first.fill("to be or not to be " * 100)
+    button = frame.locator("pf-text[part=input] [part=submit]")
+    page.run("self.first = el.predict('a'.repeat(2000)); await null;")
+    frame.get_by_role("button", name="Stop").wait_for()
+    assert said.inner_text() == "Writing"
+    page.run("self.second = el.predict('b'.repeat(2000)); await self.first;")
+    frame.get_by_text("BBB").wait_for()
+    button.click()
+    written = page.run("return [await self.first, await self.second]")
+    assert 0 < len(written[0]) < 2000
+    assert 2 < len(written[1]) < 2000
+    assert set(written[0]) == {"A"} and set(written[1]) == {"B"}
+    assert button.inner_text() == "Write"
+    assert said.inner_text() == before
+    assert frame.locator("[part=output] output").inner_text() == written[1]
+
+
 def test_weights(page: Page, tmp_path: Path) -> None:
     """Saved, given back, and those of another model refused."""
     frame = page.add('src="points.py" files="helper.py" device="cpu"')

@@ -97,16 +97,17 @@ def kernel(
     subprocess.run(build, check=True, capture_output=True, cwd=serve.ROOT)
     (wheel,) = folder.glob("*.whl")
     tab = Tab(browser, server)
-    yield Kernel(tab, wheel)
-    tab.close()
-
-
-def test_a_kernel_gets_the_gpu(kernel: Kernel) -> None:
+    kernel = Kernel(tab, wheel)
     kernel.run("import pyframe as pf\nfrom pyframe import nn")
     with pytest.raises(
         Exception, match=r"not opened its GPU.*await pf\.web\.notebook\.connect\(\)"
     ):
         kernel.run("pf.ones(2, device='gpu')")
+    yield kernel
+    tab.close()
+
+
+def test_a_kernel_gets_the_gpu(kernel: Kernel) -> None:
     auto = kernel.run("await pf.web.notebook.connect()")
     software = kernel.run("pf.device('gpu').backend.software")
     assert auto == ("cpu" if software else "gpu")

@@ -437,6 +437,13 @@ def test_a_prompt_is_written_and_sent(page: Widgets) -> None:
     area.press("Control+Enter")
     page.page.locator("[part=submit]").click()
     assert page.told("submit") == [{"value": "To be or not to be, "}] * 2
+    page.run("w.busy = true")
+    stop = page.page.get_by_role("button", name="Stop")
+    stop.click()
+    assert len(page.told("stop")) == 1
+    assert len(page.told("submit")) == 2
+    page.run("w.busy = false")
+    assert stop.count() == 0
     page.run("w.clear()")
     assert page.run("w.value") == ""
 

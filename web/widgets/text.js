@@ -25,7 +25,8 @@ output[part=text] { border-color: var(--_border); background: var(--_field); min
 `);
 
 /**
- * As an input its value is a string; "submit" is dispatched by the button, or by Ctrl and Enter. As an output
+ * As an input its value is a string; "submit" is dispatched by the button, or by Ctrl and Enter. While `busy`
+ * is true the button says Stop, and dispatches "stop". As an output
  * `show(text, done, given)` shows all that is written so far; `given` is the start that the visitor wrote.
  */
 export class Text extends Part {
@@ -54,7 +55,11 @@ export class Text extends Part {
     },
   });
   #left = make("span", { id: "left", class: "quiet" });
-  #button = make("button", { type: "button", class: "primary", part: "submit", click: () => this.#submit() });
+  #busy = false;
+  #button = make("button", { type: "button", class: "primary", part: "submit", click: () => {
+    if (this.#busy) this.tell("stop");
+    else this.#submit();
+  } });
   #output = make("output", { part: "text", "aria-live": "off", tabindex: 0 });
   #input = make("div", {}, this.#area, make("div", { class: "tools" }, this.#left, this.#button));
 
@@ -69,9 +74,18 @@ export class Text extends Part {
     Object.assign(this.#area, { placeholder, maxLength: most });
     this.#area.setAttribute("aria-label", label || "Text");
     this.#output.setAttribute("aria-label", label || "What is written");
-    this.#button.textContent = button;
+    this.#button.textContent = this.#busy ? "Stop" : button;
     this.#button.hidden = !button;
     this.#count();
+  }
+
+  /** Whether a text is being written of this one: the button then stops that. */
+  get busy() { return this.#busy; }
+
+  set busy(busy) {
+    this.#busy = Boolean(busy);
+    this.settle();
+    this.#button.textContent = this.#busy ? "Stop" : this.spec.button;
   }
 
   /** A string; "" when nothing is written. */
