@@ -126,7 +126,7 @@ export class PyFrame extends HTMLElement {
   #observer = null;
   #looking = { busy: false, again: false, last: 0, timer: 0 };
   #asking = { busy: false, next: undefined };
-  #writing = null; // the text, as { given }, that is written on now
+  #writing = null; // the text that is written on now: { given, ending }
   #queued = false;
   #said = new Set(); // notices
 
@@ -690,12 +690,13 @@ export class PyFrame extends HTMLElement {
   }
 
   #written(text, done) {
-    if (typeof text === "string") shown(this.#slots.output)?.show?.(text, done, this.#writing?.given ?? "");
+    const { given, ending } = this.#writing ?? { given: "", ending: false };
+    if (typeof text === "string") shown(this.#slots.output)?.show?.(text, done || ending, given);
   }
 
   /** What the program writes of a text; another text, or Stop, ends it. */
   async #write(given) {
-    const writing = this.#writing = { given };
+    const writing = this.#writing = { given, ending: false };
     const [engine, input, output] = [this.#engine, shown(this.#slots.input), shown(this.#slots.output)];
     if (input) input.busy = true;
     if (!this.#run) this.#say("Writing");
@@ -871,7 +872,7 @@ export class PyFrame extends HTMLElement {
       choose: ({ detail }) => { shown(this.#slots.input).value = Float32Array.from(detail.data); },
     }) : null;
     this.#part.unseen.replaceChildren(...(this.#samples
-      ? [make("h4", {}, "Unseen samples"),
+      ? [make("h4", {}, spec.tests ? "Unseen samples" : "Samples"),
         make("p", { class: "quiet" }, "What the network makes of them now. Choose one to try it."),
         this.#samples]
       : []));
@@ -897,7 +898,13 @@ export class PyFrame extends HTMLElement {
 
   #submitted = ({ detail }) => { this.predict(detail.value).catch(() => {}); }; // told
 
-  #stopped = () => { this.#engine?.stop("writing"); };
+  #stopped = () => {
+    if (!this.#writing) return;
+    this.#writing.ending = true; // training may keep the last piece waiting
+    shown(this.#slots.input).busy = false;
+    shown(this.#slots.output)?.show?.(shown(this.#slots.output).value, true, this.#writing.given);
+    this.#engine.stop("writing");
+  };
 
   /** What the input does not take, such as a file too large, it shows itself. */
   #refused = ({ detail }) => {

@@ -187,6 +187,7 @@ class App:
         self.model: Any = None
         self.train_data: Any = None
         self.test_data: Any = None
+        self.lacks = ""  # why there are no data, if they could not be read
         self.values: dict[str, Any] = {}  # of the controls, by name
         self.step = self.epochs = 0  # that the model was trained for
         self.trained = self.training = self.stopping = False
@@ -316,6 +317,7 @@ class App:
 
     def _load_data(self) -> None:
         self.train_data = self.test_data = self._feed = None
+        self.lacks = ""
         if self.demo.data is None:
             return
         os.chdir(self.folder)
@@ -324,10 +326,11 @@ class App:
         except (OSError, RuntimeError) as error:
             if not _about_files(error):
                 raise
-            self.notice(
+            self.lacks = (
                 f"There is nothing to learn from: {_last_line(error)}. The program's files are "
                 'named by the attribute files="…" (or data="…" for pyframe\'s own data sets).'
             )
+            self.notice(self.lacks)
             return
         if isinstance(found, (tuple, list)) and len(found) == 2 and not is_pair(found):
             self.train_data, self.test_data = map(as_dataset, found)
@@ -390,6 +393,7 @@ class App:
             "input": self.inputs.spec() if self.inputs else None,
             "output": self.outputs.spec() if self.outputs else None,
             "trains": self._trains(),
+            "tests": self.test_data is not None,
             "parameters": sum(p.numel() for p in self.model.net.parameters()),
             "metrics": list(self.model.metrics),
             "device": {
@@ -443,7 +447,9 @@ class App:
         data = first(self.train_data, limit) if points is None else self._of_points(points)
         if data is None:
             raise TroubleError(
-                f"{self.file} names no data to learn from: give Demo(…, data=load_data)."
+                self.lacks
+                or f"{self.file} names no data to learn from: write a function load_data(), and "
+                "Demo(…, data=load_data) where there is a Demo."
             )
         if isinstance(data, Dataset) or not hasattr(data, "__iter__"):
             shuffle = not isinstance(data, IterableDataset)
@@ -634,11 +640,11 @@ class App:
         written = ""
         pieces = given if hasattr(given, "__aiter__") else _slowly(given)
         async for piece in pieces:
+            if asked != self._asked:
+                break
             written += str(piece)
             self.post("prediction", text=written, done=False)
             await asyncio.sleep(0)
-            if asked != self._asked:
-                break
         return written
 
     async def evaluate(self) -> dict[str, float] | None:
@@ -914,6 +920,12 @@ def _missing(where: str, module: str) -> str:
     top = module.removeprefix(f"{NAMES}.").split(".")[0]
     package = pyodide_js._api._import_name_to_package_name.get(top)
     said = f"{where} imports {top!r}, which this page does not have. "
+    if top in ("torch", "torchvision"):
+        name = "pyframe.vision" if top == "torchvision" else "pyframe"
+        return said + (
+            f"pyframe stands for it: write `import {name} as {top}`, and `from {name} import …` "
+            f"for `from {top} import …`."
+        )
     if package:
         return said + f'Pyodide has it: add packages="{package}" to the <py-frame> element.'
     return said + (

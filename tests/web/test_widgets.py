@@ -62,7 +62,7 @@ class Widgets(Tab):
                 document.body.innerHTML = html;
                 self.told = [];
                 self.w = document.body.firstElementChild;
-                for (const name of ["input", "change", "points", "choose", "submit", "error"]) {
+                for (const name of ["input", "change", "points", "choose", "submit", "stop", "error"]) {
                     w.addEventListener(name, (event) => told.push([name, event.detail ?? null]));
                 }
                 self.$ = (query) => w.shadowRoot.querySelector(query);
