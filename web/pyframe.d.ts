@@ -45,7 +45,9 @@ export interface Spec {
   metrics: string[];
   device: { kind: Device; name: string; software: boolean; choices: Device[] };
   steps_per_epoch: number | null;
-  /** Unseen data, of pads and images. */
+  /** Whether there are data that it does not learn from. */
+  tests?: boolean;
+  /** Of those, or else of what it learns from: samples for pads and images. */
   samples?: { data: Float32Array; label: number | null }[];
   /** The data's own points, (x, y, class) each. */
   points?: Float32Array;

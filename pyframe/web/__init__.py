@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import os.path
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -366,7 +367,9 @@ class Demo:
     extra: Mapping[str, Any] = field(default_factory=dict)  # JSON data for the page's own scripts
 
     def __post_init__(self) -> None:
-        made = hasattr(self.model, "parameters") or hasattr(self.model, "fit")  # though callable
+        made = not isinstance(self.model, type) and (
+            hasattr(self.model, "parameters") or hasattr(self.model, "fit")
+        )  # a network or a pf.Model, which are callable, too
         _need("Demo: model", callable(self.model) and not made, "a function that makes a pf.Model",
               self.model)  # fmt: skip
         _need("Demo: inputs", self.inputs is None or isinstance(self.inputs, Input),
@@ -421,7 +424,7 @@ class Demo:
                 return found
 
         if not callable(make):
-            name = Path(getattr(module, "__file__", None) or module.__name__).name
+            name = os.path.basename(getattr(module, "__file__", None) or module.__name__)
             raise TypeError(
                 f"{name} defines no model: expected `demo = pyframe.web.Demo(...)`, or a function "
                 "`make_model()` that returns a pf.Model"

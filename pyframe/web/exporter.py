@@ -365,6 +365,7 @@ def _of_demo(
     _predictions(job, demo, model, learn)
     trains = train and model.loss is not None and model.optimizer is not None
     points = isinstance(demo.inputs, Points)
+    job.spec["tests"] = test is not None
     job.spec["trains"] = trains and ((learn is not None and with_data) or points)
     if trains and (learn is not None or points):
         _training(job, learn, test)
@@ -376,7 +377,8 @@ def _of_demo(
 def _completed(demo: Demo, model: Model, learn: Any, test: Any, found: Any) -> Demo:
     """The demo with what fits its data where it names no input or output."""
     x, y = test or learn
-    names = [getattr(d, "classes", None) for d in (found if isinstance(found, tuple) else [found])]
+    both = found if isinstance(found, tuple | list) else [found]
+    names = [getattr(d, "classes", None) for d in both]
     inputs, outputs = guess.widgets(
         demo, pf.from_numpy(x[0]), y[0],
         lambda x: Evaluation(model.net)(model.net, _place(x, model.device)),

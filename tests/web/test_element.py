@@ -565,9 +565,10 @@ def test_weights(page: Page, tmp_path: Path) -> None:
 BAD = {
     "missing": ('src="nowhere.py"', r"nowhere.py can't be had from http.*: the server says 404"),
     "syntax": ('src="bad/syntax.py"', r"syntax.py, line 2: .*\n    def make_model\(:"),
-    "model": ('src="bad/empty.py"', r"^empty defines no model: expected `demo = pyframe.web.Demo"),
+    "model": ('src="bad/empty.py"', "^empty.py defines no model: expected `demo = pyframe.web"),
     "scipy": ('src="bad/scipy_too.py"', "_too.py, line 1 imports 'scipy', .* packages=.scipy. to"),
     "file": ('src="points.py"', "points.py, line 6 imports 'helper', .* name it: files=.helper.py"),
+    "torch": ('src="bad/torch_too.py"', "imports 'torch', .* write `import pyframe as torch`, and"),
     "net": ('src="bad/net.py"', r"net.py: make_model\(\) gave Linear, expected a pf.Model \("),
     "raises": ('src="bad/raises.py"', "raises.py, line 4: KeyError: 'wrong'"),
     "control": ('src="bad/control.py"', "the control 'depth' sets nothing: .* momentum"),
@@ -591,6 +592,7 @@ def bad(site: Site) -> None:
         bad_in_syntax__py=f"import pyframe\ndef make_model(:\n{MAKE}",
         bad_in_empty__py=MAKE,
         bad_in_scipy_too__py="import scipy.signal\n",
+        bad_in_torch_too__py="from torch import nn\n",
         bad_in_net__py=f"{MAKE}def make_model():\n    return nn.Linear(2, 2)\n",
         bad_in_raises__py="def make_model():\n    return {}\n\nmake_model()['wrong']\n",
         bad_in_control__py=f"{MAKE}from pyframe.web import Demo, Slider\n"

@@ -1,4 +1,4 @@
-// <pf-samples height="28" width="28">: pictures that the network has not seen, and what it makes of them.
+// <pf-samples height="28" width="28">: pictures of the data, and what it makes of them.
 
 import { Part, define, image, make, rgb, sheet, whole } from "../parts.js";
 
@@ -57,7 +57,7 @@ export class Samples extends Part {
   }
 
   update({ label, height, width }) {
-    this.#list.setAttribute("aria-label", label || "Samples that the network has not seen");
+    this.#list.setAttribute("aria-label", label || "Samples of the data");
     this.#list.classList.toggle("crisp", Math.max(height, width) < CRISP);
     this.#list.classList.toggle("large", Math.max(height, width) >= CRISP);
     this.#build();
