@@ -48,7 +48,7 @@ def _need(what: str, holds: bool, expected: str, seen: object) -> None:
 
 
 def _listed(what: str, expected: str, given: Any) -> tuple[Any, ...]:
-    """A list or the like as a tuple; of a string, each letter would be one."""
+    """A list or the like as a tuple; no string, of which each letter would be one."""
     _need(what, not isinstance(given, str) and hasattr(given, "__iter__"), expected, given)
     return tuple(given)
 
@@ -197,15 +197,15 @@ class Picture(Part):
 
 @dataclass(frozen=True)
 class Bars(Part):
-    """What the network gives are scores of classes, shown as probabilities, the `top` highest."""
+    """What the network gives are scores of classes, shown as probabilities, the `top` highest.
+    `names` is a list, or a string with a letter for each class."""
 
     kind = "bars"
     names: tuple[str, ...] = ()
     top: int = 0  # 0: all, in their order
 
     def __post_init__(self) -> None:
-        names = _listed("Bars", "a list of names", self.names)
-        object.__setattr__(self, "names", tuple(map(str, names)))
+        object.__setattr__(self, "names", tuple(map(str, self.names)))
 
     def show(self, y: Tensor) -> Tensor:
         """(N, classes) scores -> (N, classes) probabilities; of one score, sigmoid's."""
