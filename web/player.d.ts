@@ -122,7 +122,8 @@ export interface Engine {
   set(name: string, value: number): Promise<Record<string, unknown>>;
   move(device: "gpu" | "cpu"): Promise<Record<string, unknown>>;
   save(): Promise<Uint8Array>;
-  load(bytes: Uint8Array, name?: string): Promise<Record<string, unknown>>;
+  /** Takes over weights: the bytes of a file, or its URL. */
+  load(weights: string | Uint8Array | ArrayBuffer, name?: string): Promise<Record<string, unknown>>;
   close(): Promise<void>;
 }
 

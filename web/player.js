@@ -36,12 +36,18 @@ async function runtimeOfPage() {
     shared = null;
     throw error;
   }));
-  if (!rt) shared = null;
-  else if (rt.lost) shared = rt.reopen();
+  if (rt?.lost) shared = inPlaceOf(rt);
   const found = rt?.lost ? await shared : rt;
   if (found) return found;
+  shared = null;
   throw named("NoGPUError", "This browser offers no WebGPU, which this program needs. Recent versions of " +
     "Chrome, Edge, Safari and Firefox have it, if the system's graphics driver does.");
+}
+
+/** The Runtime in the place of one whose device was lost, maybe more than once; null where there is none. */
+async function inPlaceOf(rt) {
+  while (rt?.lost) rt = await rt.reopen();
+  return rt;
 }
 
 /** The files of an exported program: in a folder, or in an element of the page ("#id"). */
@@ -315,7 +321,8 @@ export class Player {
 
   /** Opens a lost device anew and goes back to the last copy; false where there was none. */
   async reopen() {
-    const next = await this.#rt.reopen();
+    const next = await inPlaceOf(this.#rt);
+    if (this.#closed) throw named("AbortError", "The program was closed.");
     if (!next) {
       throw named("DeviceLostError", "The GPU was lost, and the browser gives none any more. " +
         "Load the page again.");
@@ -748,10 +755,11 @@ class Engine {
       this.spec.trained = true;
       let logs = {};
       for (let lost = 0; this.#step < end && !this.#stopping;) {
+        const { runtime } = this.#player; // which a look at the samples may have mended meanwhile
         try {
           logs = await this.#run(feed, end, steps === null, points === null) ?? logs;
         } catch (error) {
-          if (!this.#player.runtime.lost || ++lost > LOSSES) throw error;
+          if (!runtime.lost || ++lost > LOSSES) throw error;
           await this.#mend();
         }
       }
@@ -824,10 +832,12 @@ class Engine {
     return this.#whole(() => this.#player.save());
   }
 
-  /** Takes over weights of `save`, or of Model.save. */
-  async load(bytes, name = "The file") {
+  /** Takes over weights of `save`, or of Model.save: the bytes of a file, or its URL. */
+  async load(weights, name) {
+    const url = typeof weights === "string" ? new URL(weights, document.baseURI).href : null;
+    const bytes = url ? await fetched(url) : weights instanceof ArrayBuffer ? new Uint8Array(weights) : weights;
     await this.#still();
-    this.#player.load(bytes, name);
+    this.#player.load(bytes, name ?? url ?? undefined);
     this.spec.trained = true;
     await this.#keep();
     return this.#told();
@@ -861,6 +871,7 @@ class Engine {
     const sums = metrics.map((name) => `metric:train.${name}`);
     let epoch = { sums: metrics.map(() => 0), samples: 0 };
     let [logs, since, looked] = [null, 0, performance.now()];
+    for (const name of sums) player.write(name, [0]); // what failed before may have left something
     const tell = async () => {
       const { values, steps, step, number } = await asked.shift();
       meter.tick(step);
@@ -905,7 +916,7 @@ class Engine {
           if (lr) [, logs.lr] = lr;
           this.#hear("epoch", { epoch: this.#epochs, step: this.#step, ...logs });
         }
-        if (meter.copies(this.#step - this.#mark.step)) {
+        if (!since && meter.copies(this.#step - this.#mark.step)) { // all sums are read: it may end here
           const start = performance.now();
           await this.#keep();
           meter.copied(performance.now() - start);
@@ -928,10 +939,11 @@ class Engine {
 
   /** What `work` gives, once more where the device was lost meanwhile. */
   async #whole(work) {
+    const { runtime } = this.#player; // training may mend it before this hears of the loss
     try {
       return await work();
     } catch (error) {
-      if (!this.#player.runtime.lost) throw error;
+      if (!runtime.lost) throw error;
       if (this.#training) await new Promise((done) => setTimeout(done)); // which mends it
       await this.#mend();
       return work();
@@ -947,10 +959,10 @@ class Engine {
   async #reopened() {
     if (!this.#player.runtime.lost) return;
     await this.#player.reopen();
-    const { step, epochs, at } = this.#mark;
+    const { step, epochs, feed, at } = this.#mark;
     const undone = this.#step - step;
     [this.#step, this.#epochs] = [step, epochs];
-    this.#feed?.go(at);
+    this.#feed?.go(this.#feed === feed ? at : undefined); // other data begin anew
     const back = undone ? `, ${undone} step${undone > 1 ? "s" : ""} before` : "";
     this.#hear("devicelost", {
       text: "The GPU was lost and has been opened again: the network goes on from its last copy, after " +
@@ -960,7 +972,7 @@ class Engine {
 
   /** Keeps a copy of the model on the host; of one that is as it was exported there is one already. */
   async #keep(changed = true) {
-    const mark = { step: this.#step, epochs: this.#epochs, at: this.#feed?.at() };
+    const mark = { step: this.#step, epochs: this.#epochs, feed: this.#feed, at: this.#feed?.at() };
     if (changed) await this.#player.keep();
     this.#mark = mark;
   }
