@@ -76,10 +76,13 @@ class Link {
     }
     const link = new Link(worker);
     const broken = new Promise((resolve) => { worker.onerror = () => resolve(null); });
-    const what = await Promise.race([link.promise("open", options, link.#control.buffer), broken]);
-    if (what) return new Remote(link, what, 0);
-    worker.terminate();
-    return null;
+    let what = null;
+    try {
+      what = await Promise.race([link.promise("open", options, link.#control.buffer), broken]);
+    } finally {
+      if (!what) worker.terminate();
+    }
+    return what && new Remote(link, what, 0);
   }
 
   constructor(worker) {

@@ -90,7 +90,7 @@ async function train(app, args) {
 
 async function close(app) {
   sources.delete(app);
-  if (await host?.call(app, "close", python.toPy({})).then(({ error }) => error) ?? true) closed.add(app);
+  if (!host || await tell(app, "close", {}).then(() => false, () => true)) closed.add(app);
 }
 
 function put(path, data) {
@@ -100,7 +100,8 @@ function put(path, data) {
 
 /** Calls a program of host.py. */
 async function tell(app, call, args) {
-  const { result, error } = await host.call(app, call, python.toPy(args));
+  const given = python.toPy(args); // a browser may never know how much memory this holds
+  const { result, error } = await host.call(app, call, given).finally(() => given.destroy());
   if (error) throw Object.assign(new Error(error.message), error);
   return result ?? null;
 }
