@@ -25,7 +25,7 @@ import pyframe as pf
 from pyframe import nn, optim
 from pyframe.__main__ import main
 from pyframe.backend.base import Limits
-from pyframe.backend.paper import INDEX
+from pyframe.backend.paper import INDEX, PaperGPU
 from pyframe.backend.webgpu import Wire
 from pyframe.data import TensorDataset
 from pyframe.devices import device as Device
@@ -539,3 +539,16 @@ def test_widgets_that_need_no_data(tmp_path: Path) -> None:
         assert about["shape"] == [1, *inputs.shape]
         assert not document["spec"]["trains"]
         assert SimpleNamespace(**document["spec"]).output["names"] == ["a", "b", "c"]
+
+
+def test_memory_that_is_known_again() -> None:
+    """What a planned Program would have written is unknown until something else is put there."""
+    gpu = PaperGPU()
+    data, used, other = (gpu._create(4) for _ in range(3))
+    gpu._write(data, memoryview(bytes([1, 2, 3, 4])))
+    gpu._unknown.add(used)
+    gpu._copy(other, used, 4)
+    assert gpu.content(other).tolist() == [0, 0, 0, 0]
+    gpu._copy(used, data, 4)
+    gpu._copy(other, used, 4)
+    assert gpu.content(other).tolist() == [1, 2, 3, 4]

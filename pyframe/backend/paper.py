@@ -47,6 +47,7 @@ class PaperGPU(WebGPU):
 
     def _destroy(self, handle: int) -> None:
         self._memory.pop(handle, None)
+        self._unknown.discard(handle)
 
     def _write(self, handle: int, data: memoryview) -> None:
         self._memory[handle][: len(data)] = np.frombuffer(data, np.uint8)
@@ -70,6 +71,7 @@ class PaperGPU(WebGPU):
         if source not in self._unknown:
             size = -(-nbytes // 4) * 4
             self._memory[target][:size] = self._memory[source][:size].copy()
+            self._unknown.discard(target)
 
     def loaded(self, program: Program) -> Any:
         """See WebGPU: here the Program itself."""
@@ -84,6 +86,9 @@ class PaperGPU(WebGPU):
         arrays = [self._memory[b.handle] for b in buffers]
         for step in program.steps:
             run_step(program, step, arrays, params)
+        self._unknown.difference_update(
+            b.handle for slot, b in zip(program.slots, buffers, strict=True) if slot.kind == OUTPUT
+        )
 
     def _run(self, program: Program, handles: list[Any], params: bytes) -> None:
         """Where a captured Program would run."""
