@@ -14,6 +14,9 @@ from pyframe import devices
 from pyframe.backend.base import Limits
 from pyframe.backend.webgpu import Buffer, WebGPU, Wire
 
+# What calls into JavaScript raise. Pyodide may drop an exception of a call: then CPython says so.
+ERRORS = (JsException, SystemError)
+
 
 def _runtime() -> Any:
     """The runtime that the page made before Python started, or the one in the place of a lost one;
@@ -85,7 +88,7 @@ def _named(method: Any) -> Any:
     def wrapped(self: BrowserGPU, *args: Any) -> Any:
         try:
             return method(self, *args)
-        except JsException as error:
+        except ERRORS as error:
             self._fail(error)
 
     return wrapped
@@ -156,6 +159,8 @@ class BrowserGPU(WebGPU):
         if self._js.lost:
             self._js.reopen()
             raise devices.lose(self, self._js.lost) from None
+        if isinstance(error, SystemError):
+            raise error
         if error.name == "DeviceLostError":
             raise devices.lost_error() from None
         if error.name == "OutOfMemoryError":  # told after the work that it was for
@@ -240,7 +245,7 @@ class BrowserGPU(WebGPU):
         arguments = self._arguments(loaded, handles, params)
         try:
             built, submits = self._js.run(*arguments).to_py()
-        except JsException as error:
+        except ERRORS as error:
             self._fail(error)
         self._sent(loaded, params)
         self.stats.bind_groups += built

@@ -30,6 +30,11 @@ const calls = {
   hurry: (now) => { hurry = now; }, // half a minute, for who waits for it
   remember, prepare,
   compiled: () => self.pyframeRuntime.stats().compiled,
+  async missing() { // why no kernels may be found
+    const urls = (await (await caches.open("pyframe-1")).keys()).map(({ url }) => url);
+    const { lost = null } = self.pyframeRuntime ?? {};
+    return { gpu: self.pyframeNoGPU, lost, urls, snapshot: report?.snapshot };
+  },
 };
 self.onmessage = async ({ data: { id, call, args } }) => {
   try {
@@ -195,7 +200,7 @@ def test_kernels_are_compiled_before_they_are_asked_for(
     page = visitor.visit()
     booted = f"Promise.all([({BOOT})(config), ask('prepare', program)])"
     _, prepared = page.evaluate(f"([config, program]) => {booted}", [visitor.config, program])
-    assert prepared == made
+    assert prepared == made, page.evaluate("ask('missing')")
     assert page.evaluate("ask('compiled')") == made
     visitor.python("import pyframe as pf\n(pf.ones(8, device='gpu') * 3).sum().item()")
     assert page.evaluate("ask('compiled')") == made  # there was nothing left to do
