@@ -465,7 +465,8 @@ def _ship(job: _Job, learn: Any, test: Any, trains: bool) -> None:
     tensors = {}
     if about.get("kind") in (Pad.kind, Image.kind) and list(x.shape[1:]) == about["shape"]:
         n = min(SAMPLES, len(x), SAMPLE_NUMBERS // math.prod(x.shape[1:]))
-        job.data["samples"] = _packed("samples", (x[:n], y[:n]), tensors)
+        some = np.arange(n) * len(x) // n  # of all: they may be ordered by class
+        job.data["samples"] = _packed("samples", (x[some], y[some]), tensors)
         job.sizes.add(n)
     elif about.get("kind") == Points.kind and learn is not None:
         x, y = (a[:: max(1, math.ceil(len(learn[0]) / POINTS))] for a in learn)

@@ -424,14 +424,16 @@ class App:
             return None
 
     def _samples(self) -> list[dict[str, Any]]:
-        """Samples of unseen data: their numbers and their classes."""
+        """Samples of unseen data, if there are any: their numbers and their classes. They come from
+        all of it, as it may be ordered by class."""
         data = self.test_data if self.test_data is not None else self.train_data
         data = getattr(data, "dataset", data)
         if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__") or not self.shape:
             return []
         found = []
-        for i in range(min(SAMPLES, len(data), SAMPLE_NUMBERS // math.prod(self.shape))):
-            x, y = data[i]
+        n = min(SAMPLES, len(data), SAMPLE_NUMBERS // math.prod(self.shape))
+        for i in range(n):
+            x, y = data[i * len(data) // n]
             x = np.ascontiguousarray(x, np.float32)
             if x.shape != self.shape:
                 return []
@@ -597,10 +599,10 @@ class App:
             gone = await recovery.lost(recovery._tensors(self.model))
             await safe.put_back(self.model, gone)
             return
-        step, epochs = self.step, self.epochs
+        before = self.step, self.epochs, self.trained
         self._make_model()
         self.model.net.load_state_dict({k: pf.from_numpy(a) for k, a in self._kept.items()})
-        self.step, self.epochs = step, epochs
+        self.step, self.epochs, self.trained = before
         await devices.reopen(pf.device(kind))
         await self._to(kind)
 
