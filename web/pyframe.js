@@ -30,7 +30,9 @@ const css = sheet(`
 .head:not(:has(:not([hidden]))), .before:not(.used) { display: none; }
 .head, .before { margin-bottom: 1em; }
 [part=poster] { display: grid; justify-items: start; gap: .75em; }
-[part=poster].used { position: relative; justify-items: stretch; }
+[part=poster].used {
+  position: relative; justify-items: stretch; width: fit-content; min-width: min(100%, 12em); max-width: 100%;
+}
 [part=poster].used [part=play] {
   position: absolute; inset: 0; margin: auto; width: fit-content; height: fit-content;
 }
@@ -581,7 +583,10 @@ export class PyFrame extends HTMLElement {
     if (this.#run && !this.#run.stopping) {
       this.#run.stepped = true;
       const from = `step ${short(step)}${steps > step ? ` of ${short(steps)}` : ""}`;
-      this.#say(`Training: epoch ${epoch} of ${Math.max(epoch, epochs)}, ${from}`, steps ? step / steps : null);
+      const { epochs: left, steps: some } = this.#run;
+      const of = some === undefined ? ` of ${Math.max(epochs, epoch - 1 + left)}` : ""; // slowly, a step is a run
+      const doing = this.#points ? "Training on your points" : "Training";
+      this.#say(`${doing}: epoch ${epoch}${of}, ${from}`, steps ? step / steps : null);
     }
     this.#look();
   }
@@ -774,7 +779,7 @@ export class PyFrame extends HTMLElement {
       make("div", { class: "head", part: "head" },
         part("title", "h3", { hidden: true }), part("description", "p", { hidden: true })),
       poster,
-      part("loading", "div", {},
+      part("loading", "div", { tabindex: -1 },
         part("loading-text", "p", { role: "status", id: "loading" }),
         part("loading-progress", "progress", { max: 1, value: 0, "aria-labelledby": "loading" })),
       part("error", "div", { role: "alert", hidden: true },
@@ -815,10 +820,15 @@ export class PyFrame extends HTMLElement {
   /** Which of the views is shown: the poster, loading, what is wrong, or the program. */
   #show(state) {
     this.#state = state;
+    const held = this.shadowRoot.activeElement;
     this.#part.poster.hidden = state !== "idle";
     this.#part.loading.hidden = state !== "loading";
     this.#part.body.hidden = state !== "ready";
     this.#part.retry.hidden = state !== "failed";
+    if (held?.closest("[hidden]")) { // who came here by the keyboard goes on from here
+      const { loading, retry, train, play } = this.#part;
+      ({ loading, failed: retry, ready: train, idle: play })[state].focus({ preventScroll: true });
+    }
     if (this.isConnected) this.setAttribute("aria-busy", state === "loading"); // a constructor may set none
   }
 

@@ -283,6 +283,7 @@ export class Points extends Plane {
     const colors = SHAPES.map((_, i) => this.color(`class-${i}`));
     const radius = RADIUS * unit * clamp(canvas.clientWidth / 320, .75, 1);
     for (const [points, share] of [[this.#data, .7], [this.#points, 1]]) {
+      context.globalAlpha = share < 1 && this.#points.length ? .25 : 1; // nothing learns from the data then
       context.strokeStyle = this.#surface ? this.color("surface") : field;
       context.lineWidth = 1.5 / RADIUS / share;
       for (const [x, y, kind] of points) {
@@ -294,6 +295,7 @@ export class Points extends Plane {
       }
     }
     context.setTransform(1, 0, 0, 1, 0, 0);
+    context.globalAlpha = 1;
     if (canvas.matches(":focus-visible")) this.#cross(context, unit, colors[this.#kind]);
   }
 
