@@ -62,7 +62,8 @@ class Widgets(Tab):
                 document.body.innerHTML = html;
                 self.told = [];
                 self.w = document.body.firstElementChild;
-                for (const name of ["input", "change", "points", "choose", "submit", "stop", "error"]) {
+                const names = ["input", "change", "points", "choose", "submit", "stop", "error"];
+                for (const name of names) {
                     w.addEventListener(name, (event) => told.push([name, event.detail ?? null]));
                 }
                 self.$ = (query) => w.shadowRoot.querySelector(query);
@@ -606,6 +607,11 @@ def test_samples_say_what_the_network_sees(page: Widgets) -> None:
     assert page.told("choose") == [{"index": 1, "data": [0.5] * 16, "label": 1}]
     page.run("w.show({ data: Float32Array.of(0, 1, 0, 1, 1, 0), shape: [3, 2] })")
     assert [b.inner_text().strip() for b in buttons.all()] == ["dog ✗", "dog ✓", "cat"]
+    page.run("w.setAttribute('names', 'lying, standing')")
+    page.run("frame()")
+    guesses = "[...w.shadowRoot.querySelectorAll('[part=guess]')]"
+    assert page.run(f"{guesses}[0].textContent") == "standing ✗"
+    assert not page.run(f"{guesses}.some((e) => e.scrollWidth > e.clientWidth)")
 
 
 def test_a_slider_has_a_log_scale(page: Widgets) -> None:

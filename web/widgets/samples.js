@@ -56,10 +56,11 @@ export class Samples extends Part {
     this.#build();
   }
 
-  update({ label, height, width }) {
+  update({ label, height, width, names }) {
     this.#list.setAttribute("aria-label", label || "Samples of the data");
     this.#list.classList.toggle("crisp", Math.max(height, width) < CRISP);
-    this.#list.classList.toggle("large", Math.max(height, width) >= CRISP);
+    const words = names.some((name) => String(name).length > 3); // with a mark behind
+    this.#list.classList.toggle("large", words || Math.max(height, width) >= CRISP);
     this.#build();
   }
 
