@@ -25,10 +25,15 @@ const frame = document.querySelector("py-frame");
 const input = document.querySelector("pf-image");
 const looking = document.querySelector(".looking");
 
-// A slow GPU takes its time: what stands there meanwhile is of the photo before.
+// A slow GPU takes its time: what stands there meanwhile is of the photo before. Nothing looks where the
+// network could not be loaded.
+let failed = false;
+frame.addEventListener("error", () => { failed = !frame.spec; });
+frame.addEventListener("ready", () => { failed = false; });
 input.addEventListener("input", () => {
-  frame.classList.toggle("looks", input.value !== null);
-  looking.textContent = input.value ? "Looking at the photo …" : "";
+  const looks = Boolean(input.value) && !failed;
+  frame.classList.toggle("looks", looks);
+  looking.textContent = looks ? "Looking at the photo …" : "";
 });
 for (const end of ["prediction", "error"]) {
   frame.addEventListener(end, () => {
