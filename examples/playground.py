@@ -36,7 +36,7 @@ def make_model(layers: int = 3, width: int = 16, activation: str = "tanh") -> pf
     for before in [2, *[width] * (layers - 1)]:
         hidden += [nn.Linear(before, width), ACTIVATIONS[activation]()]
     net = nn.Sequential(*hidden, nn.Linear(width, 2))
-    optimizer = optim.Adam(net.parameters(), lr=0.01)
+    optimizer = optim.Adam(net.parameters(), lr=0.03)
     return pf.Model(net, nn.CrossEntropyLoss(), optimizer, metrics=["accuracy"])
 
 
@@ -97,7 +97,7 @@ demo = Demo(
         Choice("layers", (1, 2, 3, 4), 3, label="Layers"),
         Choice("width", (2, 4, 8, 16, 32), 16, label="Width"),
         Choice("activation", tuple(ACTIVATIONS), label="Activation"),
-        Slider("lr", 1e-4, 0.1, 0.01, log=True, label="Learning rate"),
+        Slider("lr", 1e-4, 0.1, 0.03, log=True, label="Learning rate"),
     ),
     title="A network to play with",
     description="Press Train and see how the network parts the plane. Or put points of your own.",
