@@ -82,6 +82,7 @@ class Runtime {
     this.limits = Object.fromEntries(LIMITS.map((name) => [name, device.limits[name]]));
     this.features = [...device.features];
     this.lost = null; // why the device is gone, once it is
+    this.thrown = null; // what the last run threw
     device.lost.then(({ message, reason }) => {
       this.lost = reason === "destroyed" ? message || reason : STOPPED;
       this.#goOn(); // reads that wait tell it
@@ -287,6 +288,16 @@ class Runtime {
    * they are as before. Gives the number of bind groups that had to be made, and of submits.
    */
   run(id, ids, params) {
+    this.thrown = null;
+    try {
+      return this.#run(id, ids, params);
+    } catch (error) {
+      this.thrown = error; // for Python: on its way through Pyodide an error is lost now and then
+      throw error;
+    }
+  }
+
+  #run(id, ids, params) {
     const before = this.#counts.bind_groups;
     const program = this.#prepare(id, ids, params);
     const { pieces, steps, describe } = program;

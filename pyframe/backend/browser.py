@@ -159,6 +159,8 @@ class BrowserGPU(WebGPU):
         if self._js.lost:
             self._js.reopen()
             raise devices.lose(self, self._js.lost) from None
+        if isinstance(error, SystemError):  # Pyodide has lost the error on the way
+            error = getattr(self._js, "thrown", None) or error
         if isinstance(error, SystemError):
             raise error
         if error.name == "DeviceLostError":

@@ -113,6 +113,25 @@ def test_a_page_that_cannot_wait(tab: Tab, pyodide_files: None) -> None:
     ) == [4, True]
 
 
+DROPPED = """
+class Dropped:
+    def __init__(self, js):
+        self.js = js
+
+    def __getattr__(self, name):
+        return getattr(self.js, name)
+
+    def run(self, *args):
+        try:
+            return self.js.run(*args)
+        except Exception:
+            raise SystemError("error return without exception set") from None
+
+backend = pf.device("gpu").backend
+backend._js = Dropped(backend._js)
+"""
+
+
 def test_no_memory_left(page: PythonPage) -> None:
     """The read after it tells; what had no memory is not used again, and the rest goes on."""
     page.run("js.fill()\nbig = pf.full((3 << 18,), 2.0, device='gpu')\npf.flush()")
@@ -120,6 +139,10 @@ def test_no_memory_left(page: PythonPage) -> None:
     for _ in range(2):
         with pytest.raises(Exception, match=told):
             page.run("big.sum().item()")
+    page.run(DROPPED)  # and where the error is lost on its way to Python
+    with pytest.raises(Exception, match=told):
+        page.run("big.sum().item()")
+    page.run("backend._js = backend._js.js")
     assert page.run("(x + 1).tolist()") == [1, 2, 3, 4]
     failed = "js.pyframeRuntime.failed().length"
     assert page.run(failed) == 1
