@@ -80,7 +80,7 @@ class Runtime {
     this.oncompile = null; // called with { done, total } as pipelines are made
     this.info = info;
     this.limits = Object.fromEntries(LIMITS.map((name) => [name, device.limits[name]]));
-    this.features = [...device.features];
+    this.features = [...device.features].sort(); // browsers give them in any order
     this.lost = null; // why the device is gone, once it is
     this.thrown = null; // what the last run threw
     device.lost.then(({ message, reason }) => {
