@@ -226,7 +226,6 @@ class Exporter:
         if part.flag >= 0:
             flag = self.backend.local.checks.flag  # type: ignore[union-attr]
             slots[part.flag] = ["state", self.keep(flag)]
-        made = {id(x._storage): i for i, x in enumerate(results)}
         made = {id(storage): slot for storage, slot in part.fresh}
         out = [made[id(x._storage)] for x in results]
         for slot in out:

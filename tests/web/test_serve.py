@@ -436,7 +436,13 @@ def test_half_requests_keep_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
             half.sendall(b"GET / HTTP/1.1\r\nHost: local")
         answers = (raw(server, b"GET / HTTP/1.1\r\n" + OK + b"\r\n") for _ in range(100))
         assert any(status(answer) == 200 for answer in answers)
-        assert len(server._open) <= 3  # a thread that has closed its own may just be ending
+        assert len(server._open) <= 3
+        threads = [t for t in threading.enumerate()
+                   if getattr(t, "_target", None) == server.process_request_thread]  # fmt: skip
+        ending = [t for t in threads if getattr(t, "_args", (None,))[0] not in server._open]
+        for thread in ending:
+            thread.join(WAIT)
+        assert not any(thread.is_alive() for thread in ending)
 
 
 def test_many_can_come_at_once() -> None:
