@@ -741,19 +741,17 @@ def test_a_phone(page: Page) -> None:
     page.errors[:] = [e for e in page.errors if "Failed to load resource" not in e]
 
 
-def test_fifty_elements(page: Page) -> None:
-    """Made, shown and removed again and again: no worker, buffer, module or file stays."""
-    count = """const stats = async () => {
-        const probe = document.createElement("py-frame");
-        Object.assign(probe, { src: "count.py", loading: "eager", device: "cpu" });
-        document.body.append(probe);
-        await probe.ready;
-        const found = await probe.predict([0]);
-        probe.remove();
-        return [...found.data];
-    };"""
-    page.site.write(
-        count__py=f"""{MAKE}
+# What is held by a page's Python: an element that counts, and is removed.
+STATS = """const stats = async () => {
+    const probe = document.createElement("py-frame");
+    Object.assign(probe, { src: "count.py", loading: "eager", device: "cpu" });
+    document.body.append(probe);
+    await probe.ready;
+    const found = await probe.predict([0]);
+    probe.remove();
+    return [...found.data];
+};"""
+COUNT = f"""{MAKE}
 from pyframe.web import Demo, Values, Position
 import gc, os, sys, js
 
@@ -777,10 +775,29 @@ def load_data():
 
 demo = Demo(make_model, data=load_data, predict=count)
 """
+
+
+def test_two_thousand_steps(page: Page) -> None:
+    """They make nothing that stays."""
+    page.site.write(count__py=COUNT)
+    page.add('src="points.py" files="helper.py" device="gpu"')
+    before, after = page.run(
+        f"""{STATS}
+        await el.train({{ steps: 100 }});
+        const before = await stats();
+        await el.train({{ steps: 2000 }});
+        return [before, await stats()];"""
     )
+    assert before[1:] == after[1:]
+    assert after[0] < before[0] + 10  # buffers: a few come and go with what runs just then
+
+
+def test_fifty_elements(page: Page) -> None:
+    """Made, shown and removed again and again: no worker, buffer, module or file stays."""
+    page.site.write(count__py=COUNT)
     page.add('src="points.py" files="helper.py" device="gpu"')
     grown = page.run(
-        f"""{count}
+        f"""{STATS}
         await el.train({{ epochs: 1 }});
         const main = el.parentNode;
         el.remove();
