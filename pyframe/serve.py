@@ -80,8 +80,16 @@ def photo_folder() -> Path | None:
     return path.parent if path else None
 
 
+def examples() -> dict[str, Path]:
+    """The programs that come with pyframe, by name: a checkout has them beside the package, a wheel
+    in it. Each finds its data and weights in `data` beside itself, also when it is run from there.
+    """
+    return {path.stem: path for path in sorted((ROOT / "examples").glob("*.py"))}
+
+
 def datasets() -> dict[str, dict[str, Path]]:
-    """The files of each data set that is here, by their names beside a program and in a page."""
+    """The files of each data set that is here, by their names beside a program and in a page. They
+    come with the examples, or lie in ./data where a distribution leaves those out."""
     found = {}
     for name, place in DATASETS.items():
         path = find(f"examples/{place}", place)
@@ -454,9 +462,9 @@ def serve(
         print(f"  Python comes from {PYODIDE_CDN}; scripts/get_pyodide makes a local copy")
     for name, place in DATASETS.items():
         if name not in datasets() and (program is None or name in program.datasets):
-            print(f"  The {name} are not here: start the server in a checkout of pyframe, or put")
-            print(f"  them in ./{place} (MNIST's four .gz files)." if name == "digits" else
-                  f"  them in ./{place}.")  # fmt: skip
+            what = " (MNIST's four .gz files)" if name == "digits" else ""
+            print(f"  The {name} are not here: this pyframe came without its examples' data. Put")
+            print(f"  them in ./{place}{what}.")
     sys.stdout.flush()
     if open_browser:
         webbrowser.open(server.url)

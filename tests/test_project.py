@@ -55,16 +55,19 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_wheel_holds_the_package_and_its_parts(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    places = {"pyframe": "pyframe", "shaders": "pyframe/shaders", "web": "pyframe/web/static"}
+    places = {
+        "pyframe": "pyframe", "shaders": "pyframe/shaders", "web": "pyframe/web/static",
+        "examples": "pyframe/examples",
+    }  # fmt: skip
     for folder, place in places.items():
         for path in (ROOT / folder).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 assert f"{place}/{path.relative_to(ROOT / folder).as_posix()}" in names
     assert "pyframe/py.typed" in names
-    assert "pyframe/examples/digits.py" in names
     outside = {n for n in names if not n.startswith(("pyframe/", "pyframe-"))}
     assert not outside
-    assert not {n for n in names if n.endswith((".gz", ".pyc"))}, "data and caches stay out"
+    assert not {n for n in names if n.endswith(".pyc")}, "caches stay out"
+    assert wheel.stat().st_size < 5e6, "the examples' data is 3 MB of it"
 
 
 def test_wheel_has_one_version(wheel: Path) -> None:
@@ -84,10 +87,11 @@ def test_wheel_runs_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
     code = (
         "import pyframe as pf; from pyframe import serve; print(pf.ones(2, 3).sum().item());"
         "print(pf.__file__); print((serve.WEB / 'runtime.js').is_file());"
-        "print((serve.ROOT / 'examples' / 'digits.py').is_file())"
+        "print(*serve.examples())"
     )
-    out = run_python(code, tmp_path).split()
-    assert out == ["6.0", str(tmp_path / "pyframe" / "__init__.py"), "True", "True"]
+    out = run_python(code, tmp_path).splitlines()
+    there = " ".join(sorted(path.stem for path in (ROOT / "examples").glob("*.py")))
+    assert out == ["6.0", str(tmp_path / "pyframe" / "__init__.py"), "True", there]
 
 
 def test_an_installed_wheel_serves_and_exports(wheel: Path, tmp_path: Path) -> None:
@@ -95,7 +99,7 @@ def test_an_installed_wheel_serves_and_exports(wheel: Path, tmp_path: Path) -> N
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
     subprocess.run([*command, f"--target={installed}", str(wheel)], check=True, capture_output=True)
     code = """
-import http.client, json, sys, threading
+import http.client, json, runpy, sys, threading
 sys.path.insert(0, "installed")
 from pathlib import Path
 from pyframe import __main__, serve
@@ -103,11 +107,16 @@ assert Path(serve.__file__).is_relative_to(Path.cwd() / "installed")
 server = serve.Server("127.0.0.1", 0)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 for path in ("", "pyframe.js", "widgets/pad.js", "worker.js", "style.css", "demos/digits.html",
-             "demos/pictures/gpt.webp", "examples/digits.py", "pyframe.zip", "pyframe-late.zip"):
+             "demos/pictures/gpt.webp", "examples/digits.py", "pyframe.zip", "pyframe-late.zip",
+             "examples/data/gpt.safetensors", "data/names.txt"):
     connection = http.client.HTTPConnection(*server.server_address[:2])
     connection.request("GET", f"/{path}")
     assert connection.getresponse().status == 200, path
     connection.close()
+assert {name: len(files) for name, files in serve.datasets().items()} == {
+    "digits": 4, "names": 1, "tinyshakespeare": 1}
+programs = [runpy.run_path(str(path)) for path in serve.examples().values()]
+assert all(len(p["load_data"]()) == 2 for p in programs if "load_data" in p)
 Path("mine.py").write_text("def make_model(): ...")
 print(__main__.main(["export", "mine.py", "--python", "--cdn", "--to", "site"]))
 """

@@ -157,7 +157,9 @@ def _write(site: Path, program: Program, pyodide: Path | None, cdn: bool) -> Non
     known = serve.datasets()
     missing = [name for name in program.datasets if name not in known]
     if missing:
-        raise ProgramError(f"the data set {missing[0]} is not here; it comes with the repository")
+        raise ProgramError(
+            f"the data set {missing[0]} is not here; it comes with pyframe's examples"
+        )
     files, config = _files({name: known[name] for name in program.datasets})
     for name, path in program.all_files().items():
         files[f"program/{name}"] = path.read_bytes()

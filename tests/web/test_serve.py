@@ -518,7 +518,7 @@ def test_python_from_its_cdn(tab: Tab, pyodide_files: None) -> None:
 def test_missing_parts_are_named_with_the_fix(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Away from a checkout there are no digits and no local Pyodide."""
+    """Where the examples' data was left out there are no digits; a wheel has no local Pyodide."""
     monkeypatch.setattr(serve, "ROOT", tmp_path)
     monkeypatch.chdir(tmp_path)
     config = serve.config()
@@ -527,7 +527,7 @@ def test_missing_parts_are_named_with_the_fix(
     monkeypatch.setattr(serve.Server, "serve_forever", lambda self: None)
     assert main(["serve", "--port=0"]) == 0
     said = capsys.readouterr().out
-    assert "The digits are not here: start the server in a checkout" in said
+    assert "The digits are not here: this pyframe came without" in said
     assert "scripts/get_pyodide makes a local copy" in said
 
 
