@@ -15,6 +15,8 @@ import pytest
 
 import pyframe as pf
 from pyframe.bench import roofline
+from pyframe.bench.measure import Side
+from pyframe.bench.workloads import CASES, Run
 
 
 @pytest.fixture
@@ -44,8 +46,6 @@ def test_comparison(bench: ModuleType, torch: Any, tmp_path: Path) -> None:
     assert bench.main(["--quick", "--repeats=1", f"--threads={threads}", f"--out={out}"]) == 0
     text = out.read_text()
     (rows,) = tables(text)
-    from workloads import CASES
-
     names = [f"{case.key} {case.name}" for case in CASES]
     assert [row[0] for row in rows] == [name for name in names for _ in range(2)]
     assert [row[1] for row in rows] == ["eager", "compiled"] * len(CASES)
@@ -81,9 +81,7 @@ def test_ops_one_by_one(bench: ModuleType, torch: Any, tmp_path: Path) -> None:
 
 
 def test_skipped_work_is_found(bench: ModuleType) -> None:
-    from workloads import Run
-
-    honest, lazy = (bench.Side(n, Run(pf, f, [(pf.ones(3),)]))
+    honest, lazy = (Side(n, Run(pf, f, [(pf.ones(3),)]))
                     for n, f in (("PyTorch", lambda x: x * 2), ("eager", lambda x: x)))  # fmt: skip
     case = type("Case", (), {"name": "twice"})
     assert bench.agree(case, [honest, honest]) == ""

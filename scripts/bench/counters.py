@@ -8,10 +8,9 @@ import time
 from argparse import Namespace
 from typing import Any, NamedTuple
 
-from run import about, table
-from workloads import BATCHES, CASES, Case, wait
-
 import pyframe as pf
+from pyframe.bench.measure import about, table
+from pyframe.bench.workloads import BATCHES, CASES, Case, wait
 from pyframe.graph.program import INPUT, Load, Program
 
 WARM_UP = 2 * BATCHES
@@ -111,5 +110,5 @@ def report(args: Namespace) -> list[str]:
             run = case.make(pf, "gpu", wrap, **sizes)
             counts = count(run, "gpu")
             rows.append(row(case, mode, counts, getattr(run.step, "programs", [])))
-    head = ["# What a step does on the GPU", "", *about(args.threads, "gpu"), ""]
+    head = ["# What a step does on the GPU", "", *about(args.threads, ["gpu"]), ""]
     return [*head, *table(HEAD, rows)]

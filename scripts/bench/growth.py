@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
 import numpy as np
-from run import Side, about, digits, in_turns, table
-from workloads import mlp
 
 import pyframe as pf
+from pyframe.bench.measure import Side, about, digits, in_turns, table
+from pyframe.bench.workloads import mlp
 
 BASE = {"batch": 64, "width": 256, "depth": 4}
 SWEEPS = {
@@ -58,7 +58,7 @@ def exponent(points: list[Point], field: str) -> float:
 
 def report(args: Namespace) -> list[str]:
     """The sweeps and their exponents, as Markdown; the plot goes beside `--out`."""
-    lines = ["# How the cost of a step grows", "", *about(args.threads, "cpu"), ""]
+    lines = ["# How the cost of a step grows", "", *about(args.threads, ["cpu"]), ""]
     base = dict.fromkeys(BASE, 4) if args.quick else BASE
     found: dict[str, list[Point]] = {}
     for name, sizes in (QUICK if args.quick else SWEEPS).items():

@@ -8,10 +8,9 @@ import time
 from argparse import Namespace
 from typing import Any
 
-from run import about, digits, seconds, table
-from workloads import CASES
-
 import pyframe as pf
+from pyframe.bench.measure import about, digits, seconds, table
+from pyframe.bench.workloads import CASES
 
 HEAD = ["step", "values", "check (µs)", "target", "of a replay", "capture (ms)", "eager step (ms)"]
 TARGETS = {"W1": 15, "W3": 60}  # microseconds
@@ -50,5 +49,5 @@ def row(case: Any, args: Namespace) -> list[Any]:
 def report(args: Namespace) -> list[str]:
     """The costs of guards, as Markdown."""
     cases = [c for c in CASES if c.dispatches is not None and (not args.only or c.key in args.only)]
-    head = ["# What guards cost", "", *about(args.threads, args.device), ""]
+    head = ["# What guards cost", "", *about(args.threads, [args.device]), ""]
     return [*head, *table(HEAD, [row(c, args) for c in cases])]

@@ -9,9 +9,10 @@ from argparse import Namespace
 from typing import Any
 
 import numpy as np
-from run import Side, about, digits, import_torch, in_turns, table
+from run import import_torch
 
 import pyframe as pf
+from pyframe.bench.measure import Side, about, digits, in_turns, table
 from tests.samples.row import Row, bools, ints, make, normal, positive
 
 IMAGES, VECTOR, MATRIX, SIGNAL = (8, 32, 64, 64), (1_000_000,), (1000, 1000), (8, 64, 1000)
@@ -342,6 +343,6 @@ def report(args: Namespace) -> list[str]:
             line += [digits(us), digits(them), f"{us / them:.2f}"]
         lines.append(line + [""] * (7 - len(line)))
     mean = math.exp(statistics.fmean(math.log(us / them) for *_, ms in found for us, them in ms))
-    head = ["# Ops of pyframe and PyTorch, eager", "", *about(args.threads, "cpu", torch), ""]
+    head = ["# Ops of pyframe and PyTorch, eager", "", *about(args.threads, ["cpu"], torch), ""]
     names = ["forward, ms", "PyTorch", "ratio", "with gradients, ms", "PyTorch", "ratio"]
     return [*head, *table(["op", *names], lines), "", f"Geometric mean of the ratios: {mean:.2f}"]

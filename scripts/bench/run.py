@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import gc
-import math
 import os
-import platform
 import statistics
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this checkout's pyframe
 TOLERANCE = 1e-3
@@ -65,88 +61,10 @@ def import_torch(threads: int) -> ModuleType:
     return torch
 
 
-def about(threads: int, device: str, torch: ModuleType | None = None) -> list[str]:
-    """What the numbers depend on."""
-    import numpy as np
-
-    import pyframe as pf
-
-    blas = np.show_config(mode="dicts")["Build Dependencies"]["blas"]
-    versions = [f"pyframe {pf.__version__}", f"NumPy {np.__version__}"]
-    versions.append(f"{blas['name']} {blas['version']}")
-    if torch is not None:
-        versions.insert(1, f"PyTorch {torch.__version__}")
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else math.nan
-    busy = " (others are at work here: mistrust the numbers)" if load > 0.5 else ""
-    return [
-        f"- {cpu_model()}, {threads} thread{'s' * (threads > 1)}; load average {load:.2f}{busy}",
-        f"- {', '.join(versions)}; Python {platform.python_version()}",
-        f"- device {device}: {pf.device_name(device)}",
-    ]
-
-
-def cpu_model() -> str:
-    """The CPU's name."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
-    """The lines of a Markdown table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return ["| " + " | ".join(map(str, line)) + " |" for line in lines]
-
-
-def digits(x: float, n: int = 3) -> str:
-    """A number with n significant digits, without an exponent."""
-    x = float(f"{x:.{n}g}")
-    return f"{x:.{max(n - 1 - math.floor(math.log10(x)), 0)}f}" if x > 0 else "0"
-
-
-# --- timing
-
-
-class Side(NamedTuple):
-    """One of those that a case compares."""
-
-    name: str
-    run: Any  # a workloads.Run
-
-
-def seconds(run: Callable[[], Any], count: int) -> float:
-    """Of one of `count` runs, to the end of the last."""
-    from workloads import wait
-
-    start = time.perf_counter()
-    for _ in range(count):
-        out = run()
-    wait(out)
-    return (time.perf_counter() - start) / count
-
-
-def in_turns(sides: Sequence[Side], repeats: int, sample: float) -> dict[str, list[float]]:
-    """Seconds of a run of each side: rounds in which everyone has a turn of `sample` seconds."""
-    counts = {}
-    for side in sides:
-        seconds(side.run, 2)
-        counts[side.name] = max(1, round(sample / seconds(side.run, 2)))
-    times: dict[str, list[float]] = {side.name: [] for side in sides}
-    for turn in range(repeats):
-        first = turn % len(sides)
-        for side in (*sides[first:], *sides[:first]):
-            if sample:
-                gc.collect()
-            count = counts[side.name]
-            seconds(side.run, -(-count // 5))  # caches, and threads of the side before, settle
-            times[side.name].append(seconds(side.run, count))
-    return times
-
-
-def make_sides(case: Any, device: str, torch: ModuleType, quick: bool) -> list[Side]:
+def make_sides(case: Any, device: str, torch: ModuleType, quick: bool) -> list[Any]:
     """PyTorch, and pyframe both ways."""
     import pyframe as pf
+    from pyframe.bench.measure import Side
 
     sizes = case.quick if quick else case.sizes
     there = "cuda" if device == "gpu" and torch.cuda.is_available() else "cpu"
@@ -157,10 +75,11 @@ def make_sides(case: Any, device: str, torch: ModuleType, quick: bool) -> list[S
     ]
 
 
-def agree(case: Any, sides: Sequence[Side]) -> str:
+def agree(case: Any, sides: Sequence[Any]) -> str:
     """What the third run gives on each side; SystemExit where it differs."""
     import numpy as np
-    from workloads import value
+
+    from pyframe.bench.workloads import value
 
     results = {}
     for side in sides:
@@ -186,11 +105,11 @@ HEAD = [
 def compare(args: argparse.Namespace) -> list[str]:
     """The comparison with PyTorch, as Markdown."""
     torch = import_torch(args.threads)
-    from workloads import CASES
-
     from pyframe.bench import roofline
+    from pyframe.bench.measure import about, in_turns, table
+    from pyframe.bench.workloads import CASES
 
-    out = ["# pyframe and PyTorch", "", *about(args.threads, args.device, torch)]
+    out = ["# pyframe and PyTorch", "", *about(args.threads, [args.device], torch)]
     roof = roofline(args.device)
     results, checks = [], []
     for case in CASES:
@@ -210,6 +129,8 @@ def row(
     case: Any, mode: str, ours: list[float], theirs: list[float], work: float, roof: Any
 ) -> list[str]:
     """A line of the table."""
+    from pyframe.bench.measure import digits
+
     ratio = statistics.median(ours) / statistics.median(theirs)
     target = case.target if mode == "compiled" else None
     share = work / statistics.median(ours) / getattr(roof, case.roof) if work else None

@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 import gc
 import importlib
-import importlib.util
 import re
 from collections import deque
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,22 +14,15 @@ import pytest
 
 import pyframe as pf
 from pyframe import nn, optim
+from pyframe.bench.workloads import CASES
 from pyframe.nn import functional as F
 from pyframe.wgsl import generate, library
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
 def cases() -> dict[str, Any]:
     """The training steps that the benchmarks measure, in small."""
-    path = ROOT / "scripts" / "bench" / "workloads.py"
-    spec = importlib.util.spec_from_file_location("workloads_in_small", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return {case.key: case for case in module.CASES if case.dispatches is not None}
+    return {case.key: case for case in CASES if case.dispatches is not None}
 
 
 @pytest.mark.parametrize("key", ["W1", "W2", "W3"])
