@@ -71,7 +71,8 @@ SMALL = 1 << 16  # bytes of an array that a replay may compare
 
 # --- what is where
 
-_HIGH = ("nn", "optim", "data", "vision", "train", "io", "utils")  # of ours, objects as users' are
+# Of ours, objects as users' are
+_HIGH = ("nn", "optim", "data", "vision", "train", "bench", "examples", "io", "utils")
 _ATOMS = (
     int, float, complex, str, bytes, type(None), type(Ellipsis), slice, range, np.generic, np.dtype,
     np.ufunc, dt.dtype, Device, types.CodeType, enum.Enum, property,
@@ -832,7 +833,8 @@ def _top(module: str) -> str:
 def _is_library(module: str | None) -> bool:
     top = _top(module or "")
     return top in DEPENDENCIES or top in sys.stdlib_module_names or (
-        top == "pyframe" and not (module or "").startswith("pyframe.train")
+        top == "pyframe"
+        and not (module or "").startswith(("pyframe.train", "pyframe.bench", "pyframe.examples"))
     )  # fmt: skip
 
 

@@ -63,6 +63,7 @@ def test_steps_of_browsers_are_short(
 def test_no_condition_of_a_step_is_a_branch(gpu: str, cases: Any, key: str) -> None:
     """Of a loop with 65 `&&` in W2 Chromium's software adapter made so many paths that it died."""
     case = cases[key]
+    gc.collect()  # Programs of steps that other tests left
     run = case.make(pf, gpu, pf.compile, **case.quick)
     before = set(pf.device(gpu).backend.programs)
     for _ in range(2):
