@@ -1,48 +1,14 @@
-"""What looks on while a Model trains: Callback, History, and the progress bar."""
+"""What shows how far a fit has come: a bar in a terminal, a live plot in a notebook."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Any
 
+from pyframe.train.callbacks.base import Callback, Logs
+
 if TYPE_CHECKING:
     from pyframe.train.model import Model
-
-Logs = dict[str, float]
-
-
-class Callback:
-    """Override what you need; each method may be `async`. `model.stop_training = True` stops."""
-
-    def on_fit_begin(self, model: Model) -> Any:
-        """Before the first step."""
-
-    def on_step(self, model: Model, step: int, logs: Logs) -> Any:
-        """After losses were read: `logs` are the epoch's means so far, `step` counts all steps."""
-
-    def on_epoch(self, model: Model, epoch: int, logs: Logs) -> Any:
-        """After an epoch and its validation."""
-
-    def on_fit_end(self, model: Model) -> Any:
-        """After the last step, also when stopped early."""
-
-
-class History(Callback):
-    """What `fit` returns: `history` holds a list a quantity, with one number an epoch."""
-
-    def __init__(self) -> None:
-        self.history: dict[str, list[float]] = {}
-        self.epoch: list[int] = []
-
-    def on_epoch(self, model: Model, epoch: int, logs: Logs) -> None:
-        """Keep the epoch's numbers."""
-        self.epoch.append(epoch)
-        for k, v in logs.items():
-            self.history.setdefault(k, []).append(v)
-
-    def __repr__(self) -> str:
-        last = ", ".join(f"{k}={v[-1]:.4g}" for k, v in self.history.items())
-        return f"History({len(self.epoch)} epochs, {last})"
 
 
 class ProgressBar(Callback):

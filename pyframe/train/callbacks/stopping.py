@@ -1,0 +1,192 @@
+"""Which quantity is looked at, and stopping when it gets no better."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pyframe as pf
+from pyframe.train import check
+from pyframe.train.callbacks.base import Callback, Logs
+
+if TYPE_CHECKING:
+    from pyframe.train.model import Model
+
+# Words in the names of quantities that are better the higher they are; all others are losses.
+_HIGHER = re.compile(
+    r"(^|_)(acc\d*|accuracy|auc|auroc|ap|map|precision|recall|f1|f\d?beta|r2|iou|miou|jaccard|dice"
+    r"|score|similarity|correlation|specificity|sensitivity|mcc|kappa|bleu|rouge|psnr|ssim|top\d+)"
+    r"(_|\d|$)"
+)
+
+
+def higher_is_better(name: str, model: Model | None = None) -> bool:
+    """Whether more of a quantity is better: as its metric says, else as its name tells."""
+    name = name.removeprefix("val_")
+    metric = getattr(model, "metrics", {}).get(name)
+    says = getattr(metric, "higher_is_better", None)
+    if says is not None:
+        return bool(says)
+    return _HIGHER.search(re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", name).lower()) is not None
+
+
+class Monitor:
+    """The quantity in the logs that says how good an epoch was.
+
+    `name` None is "val_loss" where there is validation, else "loss". `mode` is "min", "max" or
+    "auto": "max" for what is better the higher it is. ValueError for another mode; where the name
+    is not among the logs, one that lists them.
+    """
+
+    def __init__(self, who: str, name: str | None, mode: str = "auto") -> None:
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"{who}: monitor must be a name such as 'val_loss', got {name!r}")
+        if mode not in ("auto", "min", "max"):
+            raise ValueError(f"{who}: mode must be 'auto', 'min' or 'max', got {mode!r}")
+        self.who, self.given, self.mode = who, name, mode
+        self.name = name
+        self.higher = mode == "max"
+        self._seen = False
+
+    def begin(self, model: Model) -> None:
+        """Before a fit."""
+        self.name, self._seen = self.given, False
+        if known := getattr(model, "log_names", ()):
+            self.choose(model, known)
+
+    def choose(self, model: Model | None, known: Any) -> None:
+        """Find the quantity among the `known` ones."""
+        if self.name is None:
+            self.name = "val_loss" if "val_loss" in known else "loss"
+        if self.name not in known:
+            near = difflib.get_close_matches(self.name, known, 1, 0.5)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            if self.name.startswith("val_") and self.name.removeprefix("val_") in known:
+                hint = "; without validation_data there is only {!r}".format(
+                    self.name.removeprefix("val_")
+                )
+            raise ValueError(
+                f"{self.who}: there is no {self.name!r} to monitor; expected one of "
+                f"{', '.join(map(repr, known))}{hint}"
+            )
+        self._seen = True
+        if self.mode == "auto":
+            self.higher = higher_is_better(self.name, model)
+
+    def value(self, model: Model, logs: Logs) -> float | None:
+        """The quantity; None in an epoch that does not have it."""
+        if not self._seen:
+            if model.stop_training:
+                return None  # it ended before its validation
+            self.choose(model, list(logs))
+        assert self.name is not None
+        found = logs.get(self.name)
+        return None if found is None else float(found)
+
+    def better(self, value: float, than: float | None, by: float = 0.0) -> bool:
+        """Whether a value is better than another, or than none; NaN never is."""
+        if than is None or math.isnan(value):
+            return not math.isnan(value)
+        return value > than + by if self.higher else value < than - by
+
+
+class EarlyStopping(Callback):
+    """Stops a fit when a quantity was not better than its best one for `patience` epochs.
+
+    `monitor` and `mode`: see `Monitor`. What is better by no more than `min_delta` is not counted
+    as better; nor is, with a `baseline`, what is not better than it. `restore_best` keeps the
+    weights of the best epoch, on their device, and gives the net these at the end of the fit,
+    however it ends.
+    """
+
+    def __init__(
+        self,
+        monitor: str | None = None,
+        patience: int = 5,
+        mode: str = "auto",
+        *,
+        min_delta: float = 0.0,
+        baseline: float | None = None,
+        restore_best: bool = True,
+    ) -> None:
+        self.monitor = Monitor("EarlyStopping", monitor, mode)
+        self.patience = check.count("EarlyStopping", "patience", patience, 1)
+        self.min_delta, self.baseline, self.restore_best = abs(min_delta), baseline, restore_best
+        self._resumed = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self.best: float | None = None
+        self.best_epoch: int | None = None
+        self.stopped_epoch: int | None = None
+        self.since: set[int] = set()  # epochs without progress; one that is told of again is one
+        self.weights: dict[str, pf.Tensor] = {}
+
+    def on_fit_begin(self, model: Model) -> None:
+        """Forget the fit before."""
+        if not self._resumed:
+            self._reset()
+        self.monitor.begin(model)
+
+    def on_epoch(self, model: Model, epoch: int, logs: Logs) -> None:
+        """Keep the weights of the best epoch, or count one that was none."""
+        value = self.monitor.value(model, logs)
+        if value is None:
+            return
+        self.since.add(epoch)
+        if self.monitor.better(value, self.best, self.min_delta):
+            self.best, self.best_epoch = value, epoch
+            if self.restore_best:
+                self.weights = _copies(model)
+            if self.baseline is None or self.monitor.better(value, self.baseline):
+                self.since = set()
+        if len(self.since) >= self.patience:
+            self.stopped_epoch, model.stop_training = epoch, True
+
+    def on_fit_end(self, model: Model) -> None:
+        """Give the net its best weights."""
+        self._resumed = False
+        weights, self.weights = self.weights, {}
+        if not weights:
+            return
+        try:
+            _write_back(model, weights)
+        except pf.DeviceLostError:
+            warnings.warn(
+                f"EarlyStopping: the weights of epoch {self.best_epoch}, the best one, were lost "
+                "with the GPU; the net has its last ones",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def state_dict(self) -> dict[str, Any]:
+        """The best value, when it was, and its weights."""
+        return {
+            "best": self.best,
+            "best_epoch": self.best_epoch,
+            "since": sorted(self.since),
+            "weights": dict(self.weights),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a `state_dict()`."""
+        self.best, self.best_epoch = state["best"], state["best_epoch"]
+        self.since, self.weights = set(state["since"]), dict(state["weights"])
+        self._resumed = True
+
+
+@pf.no_grad()
+def _copies(model: Model) -> dict[str, pf.Tensor]:
+    """The net's state_dict, as it is now: copies that lie where it lies."""
+    return {name: x.detach().clone() for name, x in model.net.state_dict().items()}
+
+
+@pf.no_grad()
+def _write_back(model: Model, weights: dict[str, pf.Tensor]) -> None:
+    """Write copies to where the net has its tensors, so that steps which are compiled stay so."""
+    for name, x in model.net.state_dict().items():
+        x.copy_(weights[name])
+    pf.flush()

@@ -1,0 +1,158 @@
+"""History: what `fit` returns, a table of an epoch's numbers."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, KeysView
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyframe.train.callbacks.base import Callback, Logs
+
+if TYPE_CHECKING:
+    from pyframe.train.model import Model
+
+ROWS = 10  # of a table that is shown; of more, the first and the last ones
+NAN = float("nan")
+
+
+class Best(NamedTuple):
+    """The best value of a quantity, and the epoch that had it."""
+
+    epoch: int
+    value: float
+
+
+class History(Callback):
+    """The numbers of each epoch: `history["loss"]` is a list, with one number an epoch.
+
+    `history.history` is the dict of these lists, `history.epoch` the list of the epochs' numbers.
+    A quantity that an epoch did not have, as without validation, is nan there. `interrupted` says
+    that Ctrl-C ended the fit.
+    """
+
+    def __init__(self) -> None:
+        self.history: dict[str, list[float]] = {}
+        self.epoch: list[int] = []
+        self.interrupted = False
+
+    def on_epoch(self, model: Model, epoch: int, logs: Logs) -> None:
+        """Keep the epoch's numbers."""
+        before = len(self.epoch)
+        self.epoch.append(epoch)
+        for name, value in logs.items():
+            self.history.setdefault(name, [NAN] * before).append(value)
+        for values in self.history.values():
+            if len(values) == before:
+                values.append(NAN)
+
+    # --- as a table
+
+    def __getitem__(self, name: str) -> list[float]:
+        """A quantity's numbers; KeyError lists the known."""
+        try:
+            return self.history[name]
+        except KeyError:
+            known = ", ".join(map(repr, self.history)) or "nothing yet"
+            raise KeyError(f"History has no {name!r}; it has {known}") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.history
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.history)
+
+    def keys(self) -> KeysView[str]:
+        """The names of the quantities, so that dict(history) is the dict of lists."""
+        return self.history.keys()
+
+    def best(self, name: str, mode: str = "auto") -> Best:
+        """(epoch, value) of a quantity where it was best: lowest, or highest for what is better
+        the higher it is ("max"; "auto" tells by the name).
+
+        KeyError for a quantity that there is not, ValueError where it has no number at all."""
+        from pyframe.train.callbacks.stopping import Monitor
+
+        monitor = Monitor("History.best", name, mode)
+        values = self[name]
+        monitor.choose(None, self.history)
+        found: Best | None = None
+        for epoch, value in zip(self.epoch, values, strict=True):
+            if monitor.better(value, None if found is None else found.value):
+                found = Best(epoch, value)
+        if found is None:
+            raise ValueError(f"History.best: {name!r} has no number that is not nan: {values}")
+        return found
+
+    def to_pandas(self) -> Any:
+        """A DataFrame with a column a quantity and a row an epoch. ImportError without pandas."""
+        try:
+            import pandas  # type: ignore[import-untyped, unused-ignore]
+        except ImportError:
+            raise ImportError(
+                "History.to_pandas needs pandas: pip install pandas; history.history is the same "
+                "as a dict of lists"
+            ) from None
+        return pandas.DataFrame(self.history, index=pandas.Index(self.epoch, name="epoch"))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the curves: `pf.plot.history(self, ax)`."""
+        from pyframe import plot
+
+        return plot.history(self, ax)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The whole table."""
+        lists = {name: list(values) for name, values in self.history.items()}
+        return {"history": lists, "epoch": list(self.epoch)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a `state_dict()`."""
+        self.history = {name: list(values) for name, values in state["history"].items()}
+        self.epoch = list(state["epoch"])
+
+    # --- for people
+
+    def _rows(self) -> tuple[list[str], list[list[str]]]:
+        """The texts of a table: its head, and its rows."""
+        names = list(self.history)
+        shown = list(range(len(self.epoch)))
+        if len(shown) > ROWS:
+            shown[ROWS // 2 : -ROWS // 2] = [-1]
+        rows = [
+            ["…"] * (len(names) + 1)
+            if i < 0
+            else [str(self.epoch[i]), *[number(self.history[n][i]) for n in names]]
+            for i in shown
+        ]
+        return ["epoch", *names], rows
+
+    def __repr__(self) -> str:
+        head, rows = self._rows()
+        count = len(self.epoch)
+        first = f"History of {count} epoch{'' if count == 1 else 's'}"
+        first += " (interrupted)" if self.interrupted else ""
+        if not rows:
+            return first
+        widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+        lines = ["  ".join(map(str.rjust, row, widths)).rstrip() for row in [head, *rows]]
+        return "\n".join([f"{first}:", *lines])
+
+    def _repr_html_(self) -> str:
+        head, rows = self._rows()
+        return table(head, rows)
+
+
+def number(value: float) -> str:
+    """A number in a table; nothing for nan, which stands for none."""
+    if value != value:
+        return ""
+    return f"{value:.4f}" if 0.001 <= abs(value) < 10000 or not value else f"{value:.3g}"
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A table in HTML."""
+    cells = "".join(f"<th>{html.escape(text)}</th>" for text in head)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,96 @@
+"""History: a table of an epoch's numbers."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+import pyframe as pf
+from pyframe.train import History
+
+MODEL: Any = None
+
+
+def told(epochs: int, every: int = 1) -> History:
+    """Epochs whose losses fall, with a validation in every n-th."""
+    history = History()
+    for epoch in range(epochs):
+        logs = {"loss": 1 / (epoch + 1), "accuracy": epoch / epochs, "lr": 1e-5}
+        if epoch % every == every - 1:
+            logs["val_loss"] = abs(epoch - 3.5)
+        history.on_epoch(MODEL, epoch, logs)
+    return history
+
+
+def test_it_is_a_mapping_of_lists() -> None:
+    history = told(4, every=2)
+    assert history.epoch == [0, 1, 2, 3]
+    assert list(history) == list(history.history) == ["loss", "accuracy", "lr", "val_loss"]
+    assert dict(history) == history.history
+    assert "loss" in history
+    assert "auc" not in history
+    assert history["loss"] == [1, 1 / 2, 1 / 3, 1 / 4]
+    assert history["val_loss"] == pytest.approx([float("nan"), 2.5, float("nan"), 0.5], nan_ok=True)
+    with pytest.raises(KeyError, match="no 'auc'; it has 'loss', 'accuracy', 'lr', 'val_loss'"):
+        history["auc"]
+
+
+def test_best() -> None:
+    history = told(7, every=2)
+    assert history.best("val_loss") == (3, 0.5)
+    assert history.best("val_loss", "max").epoch == 1
+    assert history.best("accuracy") == (6, 6 / 7)  # more of it is better
+    with pytest.raises(KeyError, match="History has no 'val_los'; it has 'loss',"):
+        history.best("val_los")
+    with pytest.raises(ValueError, match="mode must be 'auto', 'min' or 'max', got 'up'"):
+        history.best("loss", "up")
+    history.history["val_loss"] = [float("nan")] * 7
+    with pytest.raises(ValueError, match="'val_loss' has no number that is not nan"):
+        history.best("val_loss")
+
+
+def test_as_text() -> None:
+    lines = repr(told(12, every=3)).splitlines()
+    assert lines[0] == "History of 12 epochs:"
+    assert lines[1].split() == ["epoch", "loss", "accuracy", "lr", "val_loss"]
+    assert lines[2] == "    0  1.0000    0.0000  1e-05"  # nothing where there is no number
+    assert [line.split()[0] for line in lines[2:]] == [*"01234", "…", *"789", "10", "11"]
+    assert repr(History()) == "History of 0 epochs"
+    history = told(1)
+    history.interrupted = True
+    assert repr(history).startswith("History of 1 epoch (interrupted):\n")
+    shown = told(2, every=2)._repr_html_()
+    assert "<th>val_loss</th>" in shown
+    assert "<tr><td>0</td><td>1.0000</td><td>0.0000</td><td>1e-05</td><td></td></tr>" in shown
+
+
+def test_to_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pandas", reason="pandas is missing (scripts/test)")
+    frame = told(4, every=2).to_pandas()
+    assert list(frame.columns) == ["loss", "accuracy", "lr", "val_loss"]
+    assert frame.index.name == "epoch"
+    assert frame.loc[3, "val_loss"] == 0.5
+    assert frame["val_loss"].count() == 2
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        told(1).to_pandas()
+
+
+def test_it_goes_on_from_its_state() -> None:
+    history, again = told(4, every=2), History()
+    again.load_state_dict(history.state_dict())
+    history.on_epoch(MODEL, 4, {"loss": 0.1})
+    again.on_epoch(MODEL, 4, {"loss": 0.1})
+    assert repr(again) == repr(history)
+    assert again.epoch == [0, 1, 2, 3, 4]
+
+
+def test_of_a_fit() -> None:
+    net = pf.nn.Linear(2, 1)
+    model = pf.Model(net, pf.nn.MSELoss(), pf.optim.SGD(net.parameters(), lr=0.1))
+    history = model.fit((pf.ones(8, 2), pf.zeros(8, 1)), epochs=3, device="cpu", verbose=0)
+    assert list(history) == ["loss", "lr"]
+    assert history.best("loss").epoch == 2
+    assert not history.interrupted
