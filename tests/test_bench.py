@@ -84,9 +84,9 @@ def test_skipped_work_is_found(bench: ModuleType) -> None:
     honest, lazy = (Side(n, Run(pf, f, [(pf.ones(3),)]))
                     for n, f in (("PyTorch", lambda x: x * 2), ("eager", lambda x: x)))  # fmt: skip
     case = type("Case", (), {"name": "twice"})
-    assert bench.agree(case, [honest, honest]) == ""
+    assert bench.agreed(case, [honest, honest]) == ""
     with pytest.raises(SystemExit, match="twice: eager differs from PyTorch by 1"):
-        bench.agree(case, [honest, lazy])
+        bench.agreed(case, [honest, lazy])
 
 
 def test_missing_pytorch_is_said(bench: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

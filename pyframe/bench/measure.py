@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.bench.workloads import wait
+from pyframe.bench.workloads import value, wait
 from pyframe.devices import device_name
+
+TOLERANCE = 1e-3
 
 
 class Side(NamedTuple):
@@ -50,6 +52,21 @@ def in_turns(sides: Sequence[Side], repeats: int, sample: float) -> dict[str, li
             seconds(side.run, -(-count // 5))  # caches, and threads of the side before, settle
             times[side.name].append(seconds(side.run, count))
     return times
+
+
+def agree(what: str, sides: Sequence[Side]) -> dict[str, np.ndarray]:
+    """What the third run gives on each side. RuntimeError where one differs from the first."""
+    results: dict[str, np.ndarray] = {}
+    for side in sides:
+        for _ in range(3):
+            out = side.run()
+        results[side.name] = value(out)
+    first = results[sides[0].name]
+    for name, result in results.items():
+        off = float(np.abs(result - first).max())
+        if not off <= TOLERANCE * max(1.0, float(np.abs(first).max())):
+            raise RuntimeError(f"{what}: {name} differs from {sides[0].name} by {off} after 3 runs")
+    return results
 
 
 def about(threads: int, devices: Sequence[str], torch: ModuleType | None = None) -> list[str]:

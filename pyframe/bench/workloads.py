@@ -71,7 +71,8 @@ def cnn_net(fw: Any, channels: int, hidden: int) -> Any:
 
 def gpt_net(fw: Any, vocabulary: int, tokens: int, width: int, layers: int, heads: int) -> Any:
     """A decoder-only transformer: pre-norm, exact GELU, learned positions."""
-    nn, F = fw.nn, fw.nn.functional
+    F = fw.nn.functional
+    nn: Any = fw.nn
 
     class Block(nn.Module):
         def __init__(self) -> None:
@@ -165,9 +166,7 @@ def gpt(fw: Any, device: str, wrap: Wrap, batch: int, vocabulary: int, tokens: i
 # --- single ops
 
 
-def op(
-    function: Callable[[Any], Callable[..., Any]], inputs: int
-) -> Callable[[Any, str, Wrap, int], Run]:
+def op(function: Callable[[Any], Callable[..., Any]], inputs: int) -> Callable[..., Run]:
     """The maker of one op, `function(fw)`, on so many tensors of n (or n x n) elements."""
 
     def make(fw: Any, device: str, wrap: Wrap, **size: int) -> Run:

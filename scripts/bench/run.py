@@ -12,7 +12,6 @@ from types import ModuleType
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this checkout's pyframe
-TOLERANCE = 1e-3
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -75,21 +74,14 @@ def make_sides(case: Any, device: str, torch: ModuleType, quick: bool) -> list[A
     ]
 
 
-def agree(case: Any, sides: Sequence[Any]) -> str:
+def agreed(case: Any, sides: Sequence[Any]) -> str:
     """What the third run gives on each side; SystemExit where it differs."""
-    import numpy as np
+    from pyframe.bench.measure import agree
 
-    from pyframe.bench.workloads import value
-
-    results = {}
-    for side in sides:
-        for _ in range(3):
-            out = side.run()
-        results[side.name] = value(out)
-    for name, result in results.items():
-        off = float(np.abs(result - results["PyTorch"]).max())
-        if not off <= TOLERANCE * max(1.0, float(np.abs(results["PyTorch"]).max())):
-            raise SystemExit(f"{case.name}: {name} differs from PyTorch by {off} after 3 runs")
+    try:
+        results = agree(case.name, sides)
+    except RuntimeError as error:
+        raise SystemExit(str(error)) from None
     if results["PyTorch"].ndim:
         return ""
     losses = ", ".join(f"{name} {float(result):.5f}" for name, result in results.items())
@@ -116,7 +108,7 @@ def compare(args: argparse.Namespace) -> list[str]:
         if args.only and case.key not in args.only:
             continue
         sides = make_sides(case, args.device, torch, args.quick)
-        checks.append(agree(case, sides))
+        checks.append(agreed(case, sides))
         times = in_turns(sides, args.repeats, 0.0 if args.quick else 0.1)
         work = case.work(case.quick if args.quick else case.sizes) if case.work else 0.0
         results += [(case, s.name, times[s.name], times["PyTorch"], work) for s in sides[1:]]

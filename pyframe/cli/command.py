@@ -1,0 +1,60 @@
+"""What the commands share: how one is declared, how it says that it can't, how it writes."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+WIDTH = 90  # of the texts of --help
+
+
+class CommandError(Exception):
+    """What the user is to know, in a line: printed without a traceback."""
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps the lines of descriptions and of examples, and lets options have their room."""
+
+    def __init__(self, prog: str, **options: Any) -> None:
+        super().__init__(prog, max_help_position=28, **options)
+
+
+def add_command(
+    commands: Any, name: str, run: Callable[[argparse.Namespace], int], *, help: str,
+    description: str, examples: dict[str, str],
+) -> argparse.ArgumentParser:  # fmt: skip
+    """Declare a command; `examples` are command lines and what each does."""
+    longest = max(map(len, examples))
+    lines = [f"  {line:<{longest}}  {what}".rstrip() for line, what in examples.items()]
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=help, formatter_class=Formatter,
+        description="\n\n".join(textwrap.fill(p, WIDTH) for p in description.split("\n\n")),
+        epilog="\n".join(["examples:", *lines]),
+    )  # fmt: skip
+    parser.set_defaults(run=run)
+    return parser
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 on."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+    return int(text)
+
+
+def check_free(path: Path, force: bool) -> None:
+    """CommandError where a file would be lost that nobody said may be."""
+    if path.exists() and not force:
+        raise CommandError(f"{path} is there already; --force replaces it")
+
+
+def size_text(nbytes: float) -> str:
+    """Bytes for people: 512 B, 1.5 kB, 20 MB; a kB is 1000 bytes."""
+    if nbytes < 1000:
+        return f"{nbytes:.0f} B"
+    power = min(int(math.log10(nbytes * 1.0005)) // 3, 4)  # 999.9 kB is 1 MB
+    return f"{nbytes / 1000**power:.3g} {' kMGT'[power]}B"

@@ -1,0 +1,190 @@
+"""`pyframe serve` and `pyframe export`: pages, served from here or written for elsewhere."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+from pyframe.cli.command import add_command
+
+DATA: dict[str, Any] = {
+    "action": "append",
+    "default": [],
+    "metavar": "FOLDER_OR_NAME",
+    "help": "a file or folder that the program reads (it lies beside it in the page), or digits, "
+    "names or tinyshakespeare; may be given again (default: none)",
+}
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; expected 0 to 65535")
+    return int(text)
+
+
+def add(commands: Any) -> None:
+    """Declare the commands."""
+    _add_serve(commands)
+    _add_export(commands)
+
+
+def _add_serve(commands: Any) -> None:
+    serve = add_command(
+        commands, "serve", _serve,
+        help="serve a program, or the demos, as a page",
+        description="Serve a page in which a program trains in the browser, with its source to "
+        "edit; without a program, the demos. Ctrl+C stops it.",
+        examples={
+            "pyframe serve --open": "the demos, in the browser",
+            "pyframe serve my_model.py": "a program as a page",
+            "pyframe serve my_model.py --weights my.safetensors": "which begins with weights",
+            "pyframe serve my_model.py --data digits": "which reads a data set",
+            "pyframe serve --host 0.0.0.0 --port 80": "for other computers too",
+        },
+    )  # fmt: skip
+    serve.add_argument(
+        "program", type=Path, nargs="?", metavar="PROGRAM.py",
+        help="defines `demo`, or make_model() and load_data() (default: the demos)",
+    )  # fmt: skip
+    serve.add_argument(
+        "--port", type=_port, default=8000, help="0 takes any free port (default: %(default)s)"
+    )
+    serve.add_argument(
+        "--host", default="127.0.0.1",
+        help="0.0.0.0 lets other computers in (default: %(default)s)",
+    )  # fmt: skip
+    serve.add_argument(
+        "--allow", action="append", default=[], metavar="NAME",
+        help="answer to this name of the computer too, as behind a proxy; may be given again "
+        "(default: its own names)",
+    )  # fmt: skip
+    serve.add_argument(
+        "--open", action="store_true", help="open the page in the browser (default: no)"
+    )
+    serve.add_argument(
+        "--weights", type=Path, metavar="FILE",
+        help="what the program starts from, as Model.save wrote it (default: its own start)",
+    )  # fmt: skip
+    serve.add_argument("--data", **DATA)
+
+
+def _serve(args: argparse.Namespace) -> int:
+    from pyframe import serve
+    from pyframe.web.source import Program, ProgramError
+
+    program = None
+    try:
+        if args.program:
+            program = Program(args.program, args.data, args.weights, serve.DATASETS)
+        elif args.data or args.weights:
+            what = "--data" if args.data else "--weights"
+            raise ProgramError(f"{what} is for a program, as in pyframe serve my_model.py {what} …")
+    except ProgramError as error:
+        print(f"pyframe serve: {error}", file=sys.stderr)
+        return 1
+    return serve.serve(args.host, args.port, program, allow=args.allow, open_browser=args.open)
+
+
+def _add_export(commands: Any) -> None:
+    export = add_command(
+        commands, "export", _export,
+        help="write a program as a page, by itself with no Python in it",
+        description="Write a page in which a program predicts and trains with no Python at all, on "
+        "any device that has WebGPU; or, with --python, as it is on a computer.",
+        examples={
+            "pyframe export my_model.py --to site": "a page without Python",
+            "pyframe export my_model.py --to my.html --single": "all of it in one file",
+            "pyframe export my_model.py --to site --python": "with Python for the browser",
+            "pyframe export --to site --python": "what pages of your own need beside them",
+        },
+    )  # fmt: skip
+    export.add_argument(
+        "program", type=Path, nargs="?", metavar="PROGRAM.py",
+        help="defines `demo`, or make_model() and load_data(); without one, --python writes what "
+        "pages of your own need beside them: pyframe.js, pyframe and Python for the browser",
+    )  # fmt: skip
+    export.add_argument(
+        "--to", type=Path, required=True, metavar="FOLDER", help="where the page's files go"
+    )
+    export.add_argument(
+        "--weights", type=Path, metavar="FILE",
+        help="what it starts from, as Model.save wrote it (default: the program's own start)",
+    )  # fmt: skip
+    for name, help in {
+        "--no-train": "a page that predicts alone (default: it trains too)",
+        "--no-data": "without the data that the program learns from (default: with them)",
+        "--single": "one HTML file, which needs no server (default: a folder)",
+        "--python": "the program as it is, with Python for the browser, all in one folder "
+        "(default: no Python)",
+        "--cdn": "with --python: Pyodide comes from its CDN, 17 MB less (default: it is copied)",
+    }.items():
+        export.add_argument(name, action="store_true", help=help)
+    export.add_argument("--data", **DATA)
+
+
+def _export(args: argparse.Namespace) -> int:
+    if args.python:
+        return _export_python(args)
+    if args.cdn or args.data:
+        what = "--cdn" if args.cdn else "--data"
+        print(f"pyframe export: {what} is for --python", file=sys.stderr)
+        return 1
+    from pyframe.web import Demo, exporter
+
+    if args.program is None:
+        print(
+            "pyframe export: expected a program, as in pyframe export my_model.py", file=sys.stderr
+        )
+        return 1
+    try:
+        demo = Demo.of(exporter.load_program(args.program))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # they are told below
+            done = exporter.export(
+                demo, to=args.to, train=not args.no_train, data=not args.no_data,
+                weights=args.weights, single=args.single,
+            )  # fmt: skip
+    except (exporter.ExportError, TypeError, ValueError, OSError) as error:
+        print(f"pyframe export: {error}", file=sys.stderr)
+        return 1
+    for why in done.left_out:
+        print(f"pyframe export: {why}", file=sys.stderr)
+    for name, size in done.files.items():
+        print(f"{size:>11,}  {name}")
+    print(f"{sum(done.files.values()):>11,}  bytes in {done.path}")
+    return 0
+
+
+def _export_python(args: argparse.Namespace) -> int:
+    from pyframe import serve
+    from pyframe.web import site
+    from pyframe.web.source import Program, ProgramError
+
+    try:
+        for name in ("no_train", "no_data", "single"):
+            if getattr(args, name):
+                raise ProgramError(f"--{name.replace('_', '-')} is for an export without --python")
+        if args.program is None:
+            if args.data or args.weights:
+                what = "--data" if args.data else "--weights"
+                raise ProgramError(f"{what} is for a program, as in pyframe export my_model.py")
+            page = site.embed(args.to, args.cdn)
+        else:
+            program = Program(args.program, args.data, args.weights, serve.DATASETS)
+            page = site.export(program, args.to, args.cdn)
+    except (ProgramError, OSError) as error:
+        print(f"pyframe export: {error}", file=sys.stderr)
+        return 1
+    size = sum(path.stat().st_size for path in page.parent.rglob("*") if path.is_file())
+    print(f"{page} ({size / 1e6:.1f} MB in its folder); any web server can serve it, as in")
+    if args.program is None:
+        print(f"    python3 -m http.server --directory {page.parent.parent}")
+        print("with pages that say, beside a program of yours:")
+        print(f'    <script type="module" src="{page.parent.name}/pyframe.js"></script>')
+        print('    <py-frame src="my_model.py"></py-frame>')
+    else:
+        print(f"    python3 -m http.server --directory {page.parent}")
+    return 0
