@@ -6,6 +6,7 @@ import functools
 import inspect
 import operator
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -23,10 +24,28 @@ RESERVED = ("loss", "lr")  # quantities that logs have besides the metrics
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
+def is_pandas(value: Any) -> bool:
+    """Whether `value` is a DataFrame, a Series or an Index; pandas is not imported for it."""
+    return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "to_numpy")
+
+
+def is_image(value: Any) -> bool:
+    """Whether `value` is an image of Pillow, which is not imported for it."""
+    image = sys.modules.get("PIL.Image")
+    return image is not None and isinstance(value, image.Image)
+
+
+def is_array(value: Any) -> bool:
+    """Whether `value` is a tensor, or something that NumPy takes as an array."""
+    return isinstance(value, pf.Tensor) or (
+        hasattr(value, "__array__") and not is_image(value) and not isinstance(value, type)
+    )
+
+
 def seen(value: Any) -> str:
     """A value in an error's text."""
     kind = type(value).__name__
-    if isinstance(value, pf.Tensor | np.ndarray):
+    if isinstance(value, pf.Tensor | np.ndarray) or is_pandas(value):
         return f"{kind} of shape {list(value.shape)}"
     if isinstance(value, list | tuple | set | dict):
         keys = f" with the keys {list(value)}" if isinstance(value, dict) and len(value) < 9 else ""
@@ -145,11 +164,16 @@ def optimizes(what: str, optimizer: Any, net: nn.Module, loss: Any) -> None:
 
 
 def targets_too(method: _F) -> _F:
-    """Let `method(x, y, …)` be `method((x, y), …)`."""
+    """Let `method(x, y, …)` be `method((x, y), …)`: of two tuples it is not, which would rather be
+    data for training and data for validation."""
+
+    def in_memory(value: Any) -> bool:
+        return isinstance(value, list | tuple | dict) or is_array(value) or is_pandas(value)
 
     @functools.wraps(method)
     def run(self: Any, data: Any, *args: Any, **options: Any) -> Any:
-        if args and all(isinstance(a, pf.Tensor | np.ndarray | list) for a in (data, args[0])):
+        two = bool(args) and in_memory(data) and in_memory(args[0])
+        if two and not (isinstance(data, tuple) and isinstance(args[0], tuple)):
             data, args = (data, args[0]), args[1:]
         return method(self, data, *args, **options)
 
@@ -272,10 +296,11 @@ def length(data: Any) -> int | None:
 
 def batches(what: str, data: Any) -> None:
     """TypeError for what are no batches of (x, y), ValueError for none."""
-    if isinstance(data, pf.Tensor | np.ndarray):
+    if isinstance(data, pf.Tensor | np.ndarray) or is_pandas(data):
+        fix = "; give (table[columns], table[column])" if is_pandas(data) else ""
         raise TypeError(
             f"{what}: expected a DataLoader, a Dataset or (x, y) tensors, got one "
-            f"{seen(data)}: the targets are missing"
+            f"{seen(data)}: the targets are missing{fix}"
         )
     odd = isinstance(data, str | bytes | dict | type)
     if odd or not (hasattr(data, "__iter__") or hasattr(data, "__getitem__")):
