@@ -963,6 +963,11 @@ def from_numpy(array: np.ndarray) -> Tensor:
     return _new(Node(None, (), (), array.shape, d, _device.cpu, array))
 
 
+def from_host(array: np.ndarray, d: dt.dtype) -> Tensor:
+    """`from_numpy` of an array in which values of dtype `d` are held (bfloat16 in a float32)."""
+    return _new(Node(None, (), (), array.shape, d, _device.cpu, array))
+
+
 def _feed(x: Tensor, make: Callable[[], np.ndarray], shares: bool = False) -> None:
     """Within a capture: each replay reads again the array that `x` was made of."""
     capture = recording()
@@ -1145,6 +1150,17 @@ def gather_begin(tensors: Sequence[Tensor]) -> Callable[[], Awaitable[list[np.nd
         return values
 
     return finish
+
+
+def gather(tensors: Sequence[Tensor]) -> list[np.ndarray]:
+    """The values of several tensors, with one wait for those on the GPU; those of the CPU are
+    their memory."""
+    lazy = [t for t in tensors if t.device.always_lazy]
+    if mode.capture is not None:
+        for t in lazy:
+            mode.capture.read(t)
+    arrays = iter(lazy[0].device.backend.fetch(lazy) if lazy else ())
+    return [next(arrays) if t.device.always_lazy else t._host() for t in tensors]
 
 
 async def gather_async(tensors: Sequence[Tensor]) -> list[np.ndarray]:

@@ -1,7 +1,7 @@
 """Files: weights and checkpoints, data sets in the IDX format, downloads.
 
-`save` writes what PyTorch's `torch.save` does, or the safetensors format under a name that says so;
-`load` reads both.
+`save` writes what PyTorch's `torch.save` does, or under a name that says so safetensors or NumPy's
+.npz; `load` reads all of them.
 """
 
 from __future__ import annotations
@@ -9,23 +9,49 @@ from __future__ import annotations
 import os
 from typing import IO, Any
 
-from pyframe.io import pt, safetensors
+from pyframe.io import safetensors
 from pyframe.io.download import download as download
 from pyframe.io.idx import read_idx as read_idx
 from pyframe.io.safetensors import (
     SafetensorError as SafetensorError,
+    describe as describe,
+    safe_open as safe_open,
     save_file_async as save_async,
 )
 
-__all__ = ["SafetensorError", "download", "load", "read_idx", "save", "save_async"]
+__all__ = [
+    "SafetensorError", "describe", "download", "load", "read_idx", "safe_open", "save",
+    "save_async",
+]  # fmt: skip
 
 
-def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], pickle_protocol: int = 2) -> None:
-    """Write an object with the tensors in it, as `torch.save`; tensors by name as safetensors where
-    the path ends in .safetensors. The file holds all of it or what it held before."""
-    if isinstance(f, (str, os.PathLike)) and os.fspath(f).endswith(".safetensors"):
-        safetensors.save_file(obj, f)
+def save(
+    obj: Any, f: str | os.PathLike[str] | IO[bytes], pickle_protocol: int = 2, *,
+    max_shard_size: int | str | None = None,
+) -> None:  # fmt: skip
+    """Write an object with the tensors in it, as `torch.save`; tensors by name as safetensors or
+    NumPy's arrays where the path ends in .safetensors or .npz. The file holds all of it or what it
+    held before.
+
+    `max_shard_size` (bytes, or "2GB") makes several .safetensors files and their index of what is
+    larger: see `safetensors.save_file`.
+    """
+    name = os.fspath(f) if isinstance(f, (str, os.PathLike)) else ""
+    if name.endswith(".safetensors"):
+        safetensors.save_file(obj, name, max_shard_size=max_shard_size)
+        return
+    if max_shard_size is not None:
+        raise ValueError(
+            f"save: max_shard_size makes a set of .safetensors files, got {name or f!r}: give a "
+            "path that ends in .safetensors"
+        )
+    if name.endswith(".npz"):
+        from pyframe.io import npz
+
+        npz.save(obj, name)
     else:
+        from pyframe.io import pt
+
         pt.save(obj, f, pickle_protocol)
 
 
@@ -33,9 +59,26 @@ def load(
     f: str | os.PathLike[str] | IO[bytes], map_location: Any = None, pickle_module: Any = None, *,
     weights_only: bool = True, mmap: bool | None = None, encoding: str = "utf-8",
 ) -> Any:  # fmt: skip
-    """Read what `save` or `torch.save` wrote, or a safetensors file: see `pt.load`."""
+    """Read what `save` or `torch.save` wrote: a .pt, .safetensors or .npz file, a set of
+    safetensors files by its index or its folder. See `pt.load`; with `mmap` tensors are the pages
+    of a file on the disk."""
     if isinstance(f, (str, os.PathLike)):
-        named = os.fspath(f).endswith(".safetensors")
-        if named or not pt.is_pickled(f):
-            return safetensors.load_file(f, "cpu" if map_location is None else map_location)
-    return pt.load(f, map_location, weights_only=weights_only, encoding=encoding)
+        device = "cpu" if map_location is None else map_location
+        if os.fspath(f).endswith(".npz"):
+            from pyframe.io import npz
+
+            return npz.load(f, device)
+        if not _is_pickled(f):
+            return safetensors.load_file(f, device, mmap=bool(mmap))
+    from pyframe.io import pt
+
+    return pt.load(f, map_location, weights_only=weights_only, mmap=mmap, encoding=encoding)
+
+
+def _is_pickled(path: str | os.PathLike[str]) -> bool:
+    """Whether a file begins as PyTorch's do: a zip, or a bare pickle of before 1.6."""
+    name = os.fspath(path)
+    if name.endswith(".safetensors") or not os.path.isfile(path):
+        return False
+    with open(path, "rb") as file:
+        return file.read(2) in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")

@@ -2,12 +2,16 @@
 
     uint64 n | n bytes of JSON: {name: {"dtype", "shape", "data_offsets": [begin, end]}} | the data
 
+A set of such files has an index, NAME.safetensors.index.json, as Hugging Face's:
+{"metadata": {"total_size": bytes}, "weight_map": {tensor: file beside the index}}.
+
 A reader and writer of our own, because a web page has no compiled wheel of the reference package.
 The files are the reference's, byte for byte: https://github.com/huggingface/safetensors#format
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import itertools
 import json
@@ -15,36 +19,45 @@ import math
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any, BinaryIO, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import IO, Any, BinaryIO, NamedTuple, Self
 
 import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.devices import device as Device
+from pyframe.io import raw
 from pyframe.io.files import replacing
-from pyframe.tensor import Tensor, from_numpy, gather_async
+from pyframe.tensor import Tensor, from_host, gather_async
 
-# What a file calls a dtype, what its bytes are, and ours. BOOL is a byte; BF16 has its own case.
-_FORMATS = {
-    "I64": ("<i8", dt.int64),
-    "F64": ("<f8", dt.float64),
-    "F32": ("<f4", dt.float32),
-    "U32": ("<u4", dt.uint32),
-    "I32": ("<i4", dt.int32),
-    "BF16": ("<u2", dt.float32),
-    "F16": ("<f2", dt.float16),
-    "I16": ("<i2", dt.int16),
-    "I8": ("|i1", dt.int8),
-    "U8": ("|u1", dt.uint8),
-    "BOOL": ("|u1", dt.bool_),
+_FORMATS = {  # what a file calls our dtypes, in the order of the tensors in a file
+    "U64": dt.uint64,
+    "I64": dt.int64,
+    "F64": dt.float64,
+    "C64": dt.complex64,
+    "F32": dt.float32,
+    "U32": dt.uint32,
+    "I32": dt.int32,
+    "BF16": dt.bfloat16,
+    "F16": dt.float16,
+    "U16": dt.uint16,
+    "I16": dt.int16,
+    "I8": dt.int8,
+    "U8": dt.uint8,
+    "BOOL": dt.bool_,
 }
-_NAMES = {d: name for name, (_, d) in _FORMATS.items() if name != "BF16"}
-_ORDER = {name: i for i, name in enumerate(_FORMATS)}  # of the tensors in a file, as the reference
+_FOREIGN = dict.fromkeys(  # of one byte each; their tensors are described and not loaded
+    ["F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0"], 1
+)
+_NAMES = {d: name for name, d in _FORMATS.items()}
+_ORDER = {name: i for i, name in enumerate(_FORMATS)}
 _MAX_HEADER = 100_000_000  # the reference's bound
 _MAX_DIMS = 32  # NumPy 1's bound
 # All but brackets: strings (the last may lack its end), and what is between; in linear time.
 _NO_BRACKETS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[^][{}"]++', re.DOTALL)
+_INDEX = ".index.json"
+_UNITS = {"B": 1, **{f"{p}B": 1000**i for i, p in enumerate("KMGT", 1)},
+          **{f"{p}IB": 1024**i for i, p in enumerate("KMGT", 1)}}  # fmt: skip
 
 
 class SafetensorError(ValueError):
@@ -58,67 +71,247 @@ class _Entry(NamedTuple):
     end: int
 
 
+class _File(NamedTuple):
+    """A file whose header was read and checked."""
+
+    path: str
+    data: int  # where the bytes of the tensors begin
+    entries: dict[str, _Entry]
+    metadata: dict[str, str]
+
+
+class TensorInfo(NamedTuple):
+    """What a header says about one tensor."""
+
+    dtype: str  # as the file calls it: "F32", "BF16"
+    shape: tuple[int, ...]
+    nbytes: int
+    file: str  # its name
+
+
+class Description(NamedTuple):
+    """What the headers of a file, or of a set of files, say."""
+
+    tensors: dict[str, TensorInfo]
+    metadata: dict[str, str]
+    files: dict[str, int]  # bytes of each
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tensors."""
+        return sum(info.nbytes for info in self.tensors.values())
+
+    @property
+    def numel(self) -> int:
+        """The number of all tensors' elements."""
+        return sum(math.prod(info.shape) for info in self.tensors.values())
+
+
 def save_file(
     tensors: Mapping[str, Tensor],
     path: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
+    max_shard_size: int | str | None = None,
 ) -> None:
     """Write tensors (a state dict) to `path`, which holds all of them or what it held before.
 
-    Views and tied weights are written out in full. TypeError for what is no tensor.
+    Views and tied weights are written out in full. With `max_shard_size` (bytes, or "2GB") more
+    than that becomes files NAME-00001-of-00003.safetensors, each of at least one tensor, and then
+    their index, NAME.safetensors.index.json: until it is there, what was saved before is whole;
+    its files are removed afterwards. TypeError for what is no tensor.
     """
-    _write(path, _chunks(_hosts(tensors), metadata))
+    _check_tensors(tensors)
+    _write_set(path, tensors, lambda names: raw.hosts(tensors[n] for n in names), metadata,
+               max_shard_size)  # fmt: skip
 
 
 async def save_file_async(
     tensors: Mapping[str, Tensor],
     path: str | os.PathLike[str],
     metadata: Mapping[str, str] | None = None,
+    max_shard_size: int | str | None = None,
 ) -> None:
-    """`save_file` that gives the thread back while it waits for the GPU."""
-    _write(path, _chunks(await _hosts_async(tensors), metadata))
+    """`save_file` of the values of this moment that gives the thread back while it waits for the
+    GPU."""
+    arrays = await _hosts_async(tensors)
+    _write_set(path, tensors, lambda names: (arrays[n] for n in names), metadata, max_shard_size)
 
 
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
     """The bytes that `save_file` writes."""
-    return b"".join(_chunks(_hosts(tensors), metadata))
+    _check_tensors(tensors)
+    return _joined(_chunks(tensors, lambda names: raw.hosts(tensors[n] for n in names), metadata))
 
 
 async def save_async(
     tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None
 ) -> bytes:
     """`save` that gives the thread back while it waits for the GPU."""
-    return b"".join(_chunks(await _hosts_async(tensors), metadata))
+    arrays = await _hosts_async(tensors)
+    return _joined(_chunks(tensors, lambda names: (arrays[n] for n in names), metadata))
 
 
-def load_file(path: str | os.PathLike[str], device: str | Device = "cpu") -> dict[str, Tensor]:
-    """All tensors of a file, on `device`; BF16 is widened to float32.
+def save_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """`save` of NumPy arrays."""
+    return save({name: from_host(a, dt.dtype.from_numpy(a.dtype)) for name, a in arrays.items()})
+
+
+def load_file(
+    path: str | os.PathLike[str], device: str | Device = "cpu", mmap: bool = False
+) -> dict[str, Tensor]:
+    """All tensors of a file, of a set of files by its index, or of a folder with one of them, on
+    `device`. Where there is no NAME.safetensors but NAME.safetensors.index.json, it is read.
+
+    With `mmap` tensors of the CPU are the file's own pages, which are read when they are used and
+    copied when they are written to, so that loading takes neither time nor memory (BF16, BOOL and
+    what is not aligned are read). Replacing the file, as `save_file` does, is harmless; a file
+    that another program shortens in its place ends this one when missing pages are used.
 
     Raises SafetensorError, before any tensor is made, for a file that is truncated or corrupt.
     """
     target = Device(device)
-    with open(path, "rb") as file:
-        return {name: t.to(target) for name, t in _read(file, os.fspath(path)).items()}
+    with safe_open(path, mmap=mmap) as file:
+        file.check()
+        return {name: file.get_tensor(name).to(target) for name in file.offset_keys()}
 
 
 def load(data: bytes, device: str | Device = "cpu") -> dict[str, Tensor]:
     """`load_file` from the bytes of a file."""
     target = Device(device)
-    return {name: t.to(target) for name, t in _read(io.BytesIO(data), "the data").items()}
+    file = io.BytesIO(data)
+    header = _read_header(file, "the data")
+    _check_known(header)
+    return {name: _read(file, header, name).to(target) for name in header.entries}
 
 
 def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     """The texts that were given to `save_file` as `metadata`."""
-    with open(path, "rb") as file:
-        return _read_header(file, os.fspath(path))[1]
+    return _found(path)[1]
+
+
+def describe(path: str | os.PathLike[str]) -> Description:
+    """What a file, a set of files or a folder with one holds, from its headers alone: `path` as
+    `load_file` takes it. SafetensorError for a file that is truncated or corrupt."""
+    files, metadata = _found(path)
+    tensors = {
+        name: TensorInfo(e.format, e.shape, e.end - e.begin, os.path.basename(file.path))
+        for file in files
+        for name, e in file.entries.items()
+    }
+    sizes = {os.path.basename(f.path): os.path.getsize(f.path) for f in files}
+    return Description(tensors, metadata, sizes)
+
+
+class safe_open:  # noqa: N801  (the reference's name)
+    """A file, or a set of files, whose tensors are read one by one, in a `with` block.
+
+    Args:
+        filename: as `load_file` takes it.
+        framework: accepted for the reference's programs; tensors are pyframe's.
+        device: where the tensors go.
+        mmap: tensors of the CPU are the file's own pages, see `load_file`.
+    """
+
+    def __init__(
+        self, filename: str | os.PathLike[str], framework: str = "pt",
+        device: str | Device = "cpu", *, mmap: bool = False,
+    ) -> None:  # fmt: skip
+        self._device, self._mmap = Device(device), mmap
+        self._all, self._metadata = _found(filename)
+        self._home = {name: file for file in self._all for name in file.entries}
+        self._open: dict[str, BinaryIO] = {}
+        self._memory: dict[str, np.ndarray] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the files; tensors of mapped files keep their pages."""
+        for file in self._open.values():
+            file.close()
+        self._open, self._memory = {}, {}
+
+    def keys(self) -> list[str]:
+        """The names of the tensors, sorted."""
+        return sorted(self._home)
+
+    def offset_keys(self) -> list[str]:
+        """The names of the tensors, in the order of their bytes."""
+        return list(self._home)
+
+    def metadata(self) -> dict[str, str] | None:
+        """The texts that were saved with the tensors."""
+        return self._metadata or None
+
+    def check(self) -> None:
+        """SafetensorError where a tensor has a dtype that pyframe lacks."""
+        for file in self._all:
+            _check_known(file)
+
+    def get_tensor(self, name: str) -> Tensor:
+        """One tensor. SafetensorError for a name that is not there."""
+        file, entry = self._entry(name)
+        _check_known(file, name)
+        if self._mmap:
+            part = self._mapped(file, entry)
+            return raw.mapped(part, _FORMATS[entry.format], entry.shape).to(self._device)
+        return _read(self._file(file), file, name).to(self._device)
+
+    def get_slice(self, name: str) -> TensorSlice:
+        """One tensor, of which only the part that is asked for is read: `get_slice("w")[:10]`."""
+        file, entry = self._entry(name)
+        _check_known(file, name)
+        return TensorSlice(self._mapped(file, entry), entry, self._device)
+
+    def _entry(self, name: str) -> tuple[_File, _Entry]:
+        if name not in self._home:
+            known = ", ".join(itertools.islice(self._home, 8))
+            raise SafetensorError(
+                f"{self._all[0].path if self._all else 'the set'}: there is no {_short(name)}, "
+                f"but {known}{', …' if len(self._home) > 8 else ''}"
+            )
+        return self._home[name], self._home[name].entries[name]
+
+    def _file(self, file: _File) -> BinaryIO:
+        if file.path not in self._open:
+            self._open[file.path] = open(file.path, "rb")  # noqa: SIM115  (__exit__ closes it)
+        return self._open[file.path]
+
+    def _mapped(self, file: _File, entry: _Entry) -> np.ndarray:
+        """The bytes of a tensor, as the file has them: written to, they are a copy."""
+        if file.path not in self._memory:
+            self._memory[file.path] = raw.pages(self._file(file))
+        part = self._memory[file.path][file.data + entry.begin : file.data + entry.end]
+        if part.size != entry.end - entry.begin:
+            raise SafetensorError(
+                f"{file.path}: cut to {part.size} of {entry.end - entry.begin} bytes"
+            )
+        return part
+
+
+class TensorSlice:
+    """A tensor in a file: index it, and that part is read."""
+
+    def __init__(self, memory: np.ndarray, entry: _Entry, device: Device) -> None:
+        self._memory, self._info, self._device = memory, entry, device
+
+    def get_shape(self) -> list[int]:
+        """The sizes of its dims."""
+        return list(self._info.shape)
+
+    def get_dtype(self) -> str:
+        """Its dtype as the file calls it."""
+        return self._info.format
+
+    def __getitem__(self, key: Any) -> Tensor:
+        d = _FORMATS[self._info.format]
+        stored = np.dtype("<u2" if d.narrow else "u1" if d is dt.bool_ else d.numpy)
+        whole = self._memory.view(stored.newbyteorder("<")).reshape(self._info.shape)
+        part = np.array(whole[key], order="C")
+        return raw.mapped(part.reshape(-1).view(np.uint8), d, part.shape).to(self._device)
 
 
 # --- writing
-
-
-def _hosts(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
-    _check_tensors(tensors)
-    return {name: t.detach().cpu().numpy() for name, t in tensors.items()}
 
 
 async def _hosts_async(tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
@@ -142,10 +335,17 @@ def _check_tensors(tensors: Mapping[str, Tensor]) -> None:
         if name == "__metadata__":
             raise ValueError("save: '__metadata__' is the format's own name; rename the tensor")
         _check_text("save: the name", name)
+        if tensor.dtype not in _NAMES:
+            raise TypeError(
+                f"save: safetensors has no {tensor.dtype.name}, the dtype of {name!r}; save it as "
+                "pf.view_as_real(x), or with pf.save under another name than .safetensors"
+            )
 
 
 def _chunks(
-    arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str] | None
+    tensors: Mapping[str, Tensor],
+    values: Callable[[list[str]], Iterable[np.ndarray]],
+    metadata: Mapping[str, str] | None,
 ) -> Iterator[bytes]:
     """The header, then the bytes of each tensor: the widest dtypes first, so all are aligned."""
     header: dict[str, Any] = {}
@@ -156,53 +356,202 @@ def _chunks(
             _check_text("save: the name", key)
             _check_text("save: the metadata", text)
         header["__metadata__"] = dict(metadata)
-    formats = {name: _NAMES[dt.dtype.from_numpy(a.dtype)] for name, a in arrays.items()}
-    names = sorted(arrays, key=lambda name: (_ORDER[formats[name]], name))
+    names = sorted(tensors, key=lambda name: (_ORDER[_NAMES[tensors[name].dtype]], name))
     begin = 0
     for name in names:
-        end = begin + arrays[name].nbytes
+        x = tensors[name]
+        end = begin + x.nbytes
         header[name] = {
-            "dtype": formats[name],
-            "shape": list(arrays[name].shape),
+            "dtype": _NAMES[x.dtype],
+            "shape": list(x.shape),
             "data_offsets": [begin, end],
         }
         begin = end
     packed = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     packed += b" " * (-len(packed) % 8)
     yield len(packed).to_bytes(8, "little") + packed
-    for name in names:
-        yield arrays[name].astype(_FORMATS[formats[name]][0], copy=False).tobytes()
+    for name, array in zip(names, values(names), strict=True):
+        yield from raw.pieces(array, tensors[name].dtype)
 
 
-def _write(path: str | os.PathLike[str], chunks: Iterator[bytes]) -> None:
-    with replacing(path) as file:
-        file.writelines(chunks)
+def _joined(chunks: Iterator[bytes]) -> bytes:
+    file = io.BytesIO()
+    file.writelines(chunks)
+    return file.getvalue()
+
+
+def _write_set(
+    path: str | os.PathLike[str],
+    tensors: Mapping[str, Tensor],
+    values: Callable[[list[str]], Iterable[np.ndarray]],
+    metadata: Mapping[str, str] | None,
+    max_shard_size: int | str | None,
+) -> None:
+    if max_shard_size is None:
+        with replacing(path) as file:
+            file.writelines(_chunks(tensors, values, metadata))
+        return
+    shards = _shards(tensors, _bytes_of(max_shard_size))
+    whole = os.fspath(path)
+    if not whole.endswith(".safetensors"):
+        raise ValueError(f"save: files of a set end in .safetensors, got {whole!r}")
+    folder, stem = os.path.split(whole.removesuffix(".safetensors"))
+    index = whole + _INDEX
+    before: set[str] = set()
+    with contextlib.suppress(FileNotFoundError, SafetensorError):  # a damaged index has no files
+        before = set(_read_index(index)[0].values())
+    if len(shards) == 1:
+        with replacing(path) as file:
+            file.writelines(_chunks(tensors, values, metadata))
+        _remove(index, *(os.path.join(folder, name) for name in sorted(before)))
+        return
+    # No file of the set that the present index names is touched: names take turns.
+    for mark in ("", "-b"):
+        names = [
+            f"{stem}{mark}-{i:05}-of-{len(shards):05}.safetensors"
+            for i in range(1, len(shards) + 1)
+        ]
+        if before.isdisjoint(names):
+            break
+    weight_map = {}
+    for name, shard in zip(names, shards, strict=True):
+        with replacing(os.path.join(folder, name)) as file:
+            file.writelines(_chunks({n: tensors[n] for n in shard}, values, metadata))
+        weight_map.update(dict.fromkeys(shard, name))
+    total = sum(x.nbytes for x in tensors.values())
+    content = {"metadata": {**(metadata or {}), "total_size": total}, "weight_map": weight_map}
+    with replacing(index) as file:
+        file.write((json.dumps(content, indent=2, sort_keys=True) + "\n").encode())
+    _remove(whole, *(os.path.join(folder, name) for name in sorted(before.difference(names))))
+
+
+def _remove(*paths: str) -> None:
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+def _bytes_of(size: int | str) -> int:
+    """2_000_000_000 of "2GB", as Hugging Face's max_shard_size."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?I?B)\s*", str(size).upper())
+    n = size if isinstance(size, int) else 0
+    if found and found[2] in _UNITS:
+        n = int(float(found[1]) * _UNITS[found[2]])
+    if isinstance(n, bool) or n < 1:
+        raise ValueError(f"save: max_shard_size is bytes or a text such as '2GB', got {size!r}")
+    return n
+
+
+def _shards(tensors: Mapping[str, Tensor], most: int) -> list[list[str]]:
+    """The names in groups of at most `most` bytes, in their order; a larger tensor is alone."""
+    shards: list[list[str]] = [[]]
+    size = 0
+    for name, x in tensors.items():
+        if shards[-1] and size + x.nbytes > most:
+            shards.append([])
+            size = 0
+        shards[-1].append(name)
+        size += x.nbytes
+    return shards
 
 
 # --- reading
 
 
-def _read(file: BinaryIO, name: str) -> dict[str, Tensor]:
-    entries, _ = _read_header(file, name)
-    return {
-        key: from_numpy(_read_array(file, entry, f"{name}: {_short(key)}"))
-        for key, entry in entries.items()
-    }
+def _found(path: str | os.PathLike[str]) -> tuple[list[_File], dict[str, str]]:
+    """The files behind a path, their headers checked, and the metadata of all."""
+    name = os.fspath(path)
+    if os.path.isdir(name):
+        name = _only_one(name)
+    if not name.endswith(_INDEX) and not os.path.exists(name) and os.path.exists(name + _INDEX):
+        name += _INDEX
+    if not name.endswith(_INDEX):
+        with open(name, "rb") as file:
+            header = _read_header(file, name)
+        return [header], header.metadata
+    where, texts = _read_index(name)
+    files = []
+    for part in dict.fromkeys(where.values()):
+        place = os.path.join(os.path.dirname(name), part)
+        try:
+            with open(place, "rb") as file:
+                header = _read_header(file, place)
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                2, f"{name} names it and it is missing: get the whole set", place
+            ) from None
+        wanted = [key for key, home in where.items() if home == part]
+        missing = next((key for key in wanted if key not in header.entries), None)
+        if missing is not None:
+            raise SafetensorError(
+                f"{name}: {_short(missing)} is to be in {part}, which does not have it: the files "
+                "are not of one set"
+            )
+        named = set(wanted)
+        entries = {key: entry for key, entry in header.entries.items() if key in named}
+        files.append(header._replace(entries=entries))
+    for header in reversed(files):
+        texts = {**header.metadata, **texts}
+    return files, texts
 
 
-def _read_array(file: BinaryIO, entry: _Entry, what: str) -> np.ndarray:
-    stored, d = _FORMATS[entry.format]
-    raw = np.empty(entry.end - entry.begin, np.uint8)
-    got = file.readinto(raw.data) if raw.size else 0  # type: ignore[attr-defined]
-    if got != raw.size:  # the file was cut after its size was looked up
-        raise SafetensorError(f"{what}: the data ends after {got} bytes, expected {raw.size}")
-    array = raw.view(stored)
-    if entry.format == "BF16":  # the upper half of a float32
-        array = (array.astype(np.uint32) << 16).view(np.float32)
-    return array.astype(d.numpy, copy=False).reshape(entry.shape)
+def _only_one(folder: str) -> str:
+    """The file of weights in a folder, or the index of a set of them."""
+    names = sorted(os.listdir(folder))
+    found = {n.removesuffix(_INDEX) for n in names if n.endswith(f".safetensors{_INDEX}")}
+    found |= {
+        n for n in names
+        if n.endswith(".safetensors") and not re.search(r"-\d{5}-of-\d{5}\.safetensors$", n)
+    }  # fmt: skip
+    if len(found) != 1:
+        raise FileNotFoundError(
+            2, f"expected one .safetensors or .safetensors.index.json here, found "
+            f"{', '.join(sorted(found)) or 'none'}: give its path", folder
+        )  # fmt: skip
+    return os.path.join(folder, found.pop())
 
 
-def _read_header(file: BinaryIO, name: str) -> tuple[dict[str, _Entry], dict[str, str]]:
+def _read_index(path: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The file of each tensor, and the texts of the metadata."""
+    with open(path, "rb") as file:
+        text = file.read(_MAX_HEADER + 1)
+    if len(text) > _MAX_HEADER:
+        raise SafetensorError(f"{path}: an index of more than {_MAX_HEADER} bytes")
+    found = _parse(text, path, "the index")
+    where, metadata = found.get("weight_map"), found.get("metadata", {})
+    if not isinstance(where, dict) or not isinstance(metadata, dict):
+        raise SafetensorError(
+            f"{path}: expected an object with weight_map (and metadata), got {_short(found)}"
+        )
+    for key, name in where.items():
+        plain = isinstance(name, str) and not re.search(r"[/\\:\0]|^\.*$", name)
+        if not plain or not name.endswith(".safetensors"):
+            raise SafetensorError(
+                f"{path}: {_short(key)} is to be in {_short(name)}: expected the name of a "
+                ".safetensors beside the index; nothing was read"
+            )
+    return where, {k: v for k, v in metadata.items() if isinstance(v, str)}
+
+
+def _read(file: IO[bytes], header: _File, name: str) -> Tensor:
+    entry = header.entries[name]
+    file.seek(header.data + entry.begin)
+    try:
+        return raw.read(file, _FORMATS[entry.format], entry.shape)
+    except EOFError as error:  # the file was cut after its size was looked up
+        raise SafetensorError(f"{header.path}: {_short(name)}: {error}") from None
+
+
+def _check_known(header: _File, name: str | None = None) -> None:
+    for key in header.entries if name is None else (name,):
+        if header.entries[key].format not in _FORMATS:
+            raise SafetensorError(
+                f"{header.path}: {_short(key)} has dtype {header.entries[key].format}, which "
+                "pyframe lacks; convert it to BF16 where PyTorch is: x.bfloat16()"
+            )
+
+
+def _read_header(file: IO[bytes], name: str) -> _File:
     """The entries in the order of their bytes, each checked, and the metadata."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
@@ -210,6 +559,11 @@ def _read_header(file: BinaryIO, name: str) -> tuple[dict[str, _Entry], dict[str
     if len(start) < 8:
         raise SafetensorError(
             f"{name}: truncated: {len(start)} bytes, expected the 8 bytes of the header's length"
+        )
+    if start.startswith(b"\x93NUMPY"):
+        raise SafetensorError(
+            f"{name}: an array of NumPy's, expected safetensors; read it with "
+            "pf.from_numpy(numpy.load(path))"
         )
     if start.startswith(b"PK\x03\x04"):
         raise SafetensorError(
@@ -223,7 +577,7 @@ def _read_header(file: BinaryIO, name: str) -> tuple[dict[str, _Entry], dict[str
             f"{min(size - 8, _MAX_HEADER)} in {size} bytes: the file is truncated or is not "
             "safetensors"
         )
-    header = _parse(file.read(length), name)
+    header = _parse(file.read(length), name, "the header")
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise SafetensorError(f"{name}: __metadata__ is not text by name: {_short(metadata)}")
@@ -242,10 +596,10 @@ def _read_header(file: BinaryIO, name: str) -> tuple[dict[str, _Entry], dict[str
             f"{name}: {size - 8 - length} bytes of data, expected {at}: the file is "
             + ("truncated" if at > size - 8 - length else "longer than its tensors")
         )
-    return entries, metadata
+    return _File(name, 8 + length, entries, metadata)
 
 
-def _parse(text: bytes, name: str) -> dict[str, Any]:
+def _parse(text: bytes, name: str, what: str) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
@@ -267,7 +621,7 @@ def _parse(text: bytes, name: str) -> dict[str, Any]:
             raise ValueError("it is nested more than 3 levels deep")
         return json.loads(text.decode(), object_pairs_hook=unique, parse_constant=no_constant)
     except ValueError as error:
-        raise SafetensorError(f"{name}: the header is not valid JSON: {error}") from None
+        raise SafetensorError(f"{name}: {what} is not valid JSON: {error}") from None
 
 
 def _entry(info: Any, what: str) -> _Entry:
@@ -277,7 +631,7 @@ def _entry(info: Any, what: str) -> _Entry:
             f"{what}: expected an object with dtype, shape and data_offsets, got {_short(info)}"
         )
     name, shape, offsets = info["dtype"], info["shape"], info["data_offsets"]
-    if not isinstance(name, str) or name not in _FORMATS:
+    if not isinstance(name, str) or (name not in _FORMATS and name not in _FOREIGN):
         raise SafetensorError(
             f"{what}: unknown dtype {_short(name)}, expected one of {', '.join(_FORMATS)}"
         )
@@ -288,7 +642,7 @@ def _entry(info: Any, what: str) -> _Entry:
     if not _is_sizes(offsets) or len(offsets) != 2:
         raise SafetensorError(f"{what}: data_offsets {_short(offsets)}, expected [begin, end]")
     begin, end = offsets
-    itemsize = np.dtype(_FORMATS[name][0]).itemsize
+    itemsize = _FORMATS[name].itemsize if name in _FORMATS else _FOREIGN[name]
     if math.prod(n or 1 for n in shape) * itemsize > sys.maxsize:  # NumPy's bound, [0, huge] too
         raise SafetensorError(f"{what}: shape {_short(shape)} is too large for this machine")
     expected_bytes = math.prod(shape) * itemsize

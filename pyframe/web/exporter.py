@@ -89,7 +89,7 @@ def export(
     job = _job(program, sample, train, data, weights, batch_size, state)
     document, values = job.capture({int(n) for n in sizes}, limits)
     tensors = {"state.safetensors": _halved(values), **job.files}
-    files = {name: _safetensors(arrays) for name, arrays in tensors.items()}
+    files = {name: safetensors.save_arrays(arrays) for name, arrays in tensors.items()}
     document["files"] = {
         name: {"bytes": len(raw), "sha256": hashlib.sha256(raw).hexdigest()}
         for name, raw in files.items()
@@ -569,10 +569,6 @@ def _halved(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             if np.array_equal(half, x):
                 found[name] = half
     return found
-
-
-def _safetensors(arrays: Mapping[str, np.ndarray]) -> bytes:
-    return b"".join(safetensors._chunks(arrays, None))
 
 
 def _write(to: Path, files: dict[str, bytes], job: _Job, single: bool, element: bool) -> Export:

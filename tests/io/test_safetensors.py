@@ -14,7 +14,9 @@ import pytest
 import pyframe as pf
 from pyframe.io import SafetensorError, safetensors as ours
 
-DTYPES = "float64 float32 float16 int64 uint32 int32 int16 int8 uint8 bool".split()
+DTYPES = (
+    "float64 float32 float16 int64 uint64 uint32 uint16 int32 int16 int8 uint8 bool complex64"
+).split()
 
 
 @pytest.fixture
@@ -101,13 +103,16 @@ def test_reads_the_references(reference: Any, tmp_path: Path) -> None:
     same(ours.load_file(path), arrays())
 
 
-def test_bfloat16_is_widened(reference: Any, torch: Any) -> None:
-    from safetensors.torch import save
+def test_bfloat16_both_ways(reference: Any, torch: Any) -> None:
+    from safetensors.torch import load, save
 
     x = torch.randn(3, 4).bfloat16()
     (y,) = ours.load(save({"x": x})).values()
-    assert y.dtype is pf.float32
-    np.testing.assert_array_equal(y.numpy(), x.float().numpy())
+    assert y.dtype is pf.bfloat16
+    np.testing.assert_array_equal(y.float().numpy(), x.float().numpy())
+    (z,) = load(ours.save({"x": y.t()})).values()
+    assert z.dtype is torch.bfloat16
+    assert torch.equal(z, x.t())
 
 
 def test_data_starts_aligned() -> None:
@@ -244,7 +249,8 @@ BAD: list[tuple[bytes, str]] = [
     (packed({"x": 3}), "'x': expected an object with dtype, shape and data_offsets, got 3"),
     (packed({"x": {"dtype": "F32"}}), "'x': expected an object with dtype, shape and data_offsets"),
     (packed({"x": {**X, "more": 1}}, b"1234"), "expected an object with dtype, shape and"),
-    (packed({"x": entry(0, 4, dtype="C64")}, b"1234"), "unknown dtype 'C64', expected one of I64"),
+    (packed({"x": entry(0, 4, dtype="F4")}, b"1234"), "unknown dtype 'F4', expected one of U64"),
+    (packed({"x": entry(0, 4, dtype="F8_E4M3")}, b"1234"), "dtype F8_E4M3, which pyframe lacks"),
     (packed({"x": entry(0, 4, dtype=[])}, b"1234"), r"unknown dtype \[\], expected one of"),
     (packed({"x": entry(0, 4, [-4])}, b"1234"), r"shape \[-4\], expected a list of"),
     (packed({"x": entry(0, 4, [4.0])}, b"1234"), r"shape \[4.0\], expected a list of"),

@@ -1,0 +1,118 @@
+"""NumPy's archives: arrays by name, both ways with `numpy.savez` and `numpy.load`.
+
+NAME.npy in a zip: "\\x93NUMPY", version, a header with dtype and shape, the elements
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Mapping
+from typing import IO, Any
+
+import numpy as np
+
+from pyframe import dtypes as dt
+from pyframe.devices import device as Device
+from pyframe.io import raw
+from pyframe.io.files import replacing
+from pyframe.tensor import Tensor
+
+_GROWS = 1100  # zip's compression makes at most this much of a byte
+
+
+def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
+    """Write tensors (and NumPy arrays) by name to an .npz file, which holds all of them or what it
+    held before. TypeError for what is neither, and for bfloat16, which NumPy lacks."""
+    if not isinstance(tensors, Mapping):
+        raise TypeError(f"save: expected a dict of tensors by name, got {type(tensors).__name__}")
+    values = {name: _tensor(name, value) for name, value in tensors.items()}
+    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for (name, x), array in zip(values.items(), raw.hosts(values.values()), strict=True):
+            info = {
+                "descr": x.dtype.numpy.newbyteorder("<").str, "fortran_order": False,
+                "shape": tuple(x.shape),
+            }  # fmt: skip
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as part:
+                np.lib.format.write_array_header_1_0(part, info)
+                for piece in raw.pieces(array, x.dtype):
+                    part.write(piece)
+
+
+def _tensor(name: Any, value: Any) -> Tensor:
+    from pyframe.tensor import from_numpy
+
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        value = from_numpy(value.astype(value.dtype.newbyteorder("="), copy=False))
+    if not isinstance(name, str) or not isinstance(value, Tensor):
+        raise TypeError(
+            f"save: expected a dict of tensors by name, got {type(value).__name__} at {name!r}; "
+            "make it a tensor"
+        )
+    if value.dtype is dt.bfloat16:
+        raise TypeError(
+            f"save: NumPy has no bfloat16, the dtype of {name!r}; save x.float(), or under a name "
+            "that ends in .safetensors"
+        )
+    return value
+
+
+def load(path: str | os.PathLike[str], device: str | Device = "cpu") -> dict[str, Tensor]:
+    """All arrays of an .npz file, as tensors on `device`. ValueError for one that is damaged or
+    that holds objects: nothing in it is run."""
+    target = Device(device)
+    with open(path, "rb") as file:
+        try:
+            with zipfile.ZipFile(file) as archive:
+                return {
+                    info.filename.removesuffix(".npy"): _read(archive, info).to(target)
+                    for info in archive.infolist()
+                }
+        except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+            raise ValueError(f"load: {os.fspath(path)} is damaged: {error}") from error
+        except ValueError as error:
+            raise ValueError(f"load: {os.fspath(path)}: {error}") from None
+
+
+def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Tensor:
+    name = info.filename
+    if not name.endswith(".npy"):
+        raise ValueError(f"{name!r:.80} is no array: expected NAME.npy")
+    with archive.open(info) as part:
+        shape, fortran, stored = _header(part, name)
+        if stored.hasobject:
+            raise ValueError(
+                f"{name!r:.80} holds Python objects, which are a pickle: it was not read. Save "
+                "numbers: array.astype(float)"
+            )
+        try:
+            d = dt.dtype.from_numpy(stored.newbyteorder("="))
+        except TypeError as error:
+            raise ValueError(f"{name!r:.80}: {error}") from None
+        size = d.itemsize
+        for n in shape:
+            size *= n
+        # what is announced is read only if the file is long enough to hold it
+        if size > info.file_size or info.file_size > _GROWS * max(info.compress_size, 1):
+            raise ValueError(
+                f"{name!r:.80} announces {size} bytes for {stored} of shape {shape}, and the file "
+                f"has {info.compress_size}: it is truncated or not honest"
+            )
+        order = ">" if stored.str[0] == ">" else "<"
+        x = raw.read(part, d, shape[::-1] if fortran else shape, order)
+        if part.read(1):
+            raise ValueError(f"{name!r:.80} is longer than its array of {size} bytes")
+        return x.permute(*range(len(shape))[::-1]).contiguous() if fortran else x
+
+
+def _header(part: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    version = np.lib.format.read_magic(part)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0
+    }.get(version)  # fmt: skip
+    if read is None:
+        raise ValueError(f"{name!r:.80} has format {version}, expected (1, 0) or (2, 0)")
+    shape, fortran, stored = read(part)
+    if any(type(n) is not int or n < 0 for n in shape):
+        raise ValueError(f"{name!r:.80} has shape {shape!r:.80}, expected sizes")
+    return shape, fortran, stored
