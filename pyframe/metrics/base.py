@@ -1,0 +1,210 @@
+"""What every metric is: state on the device, and three methods."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyframe as pf
+from pyframe.graph.capture import outside
+from pyframe.nn import Module
+from pyframe.nn.parameter import UninitializedBuffer, is_lazy
+from pyframe.tensor import Tensor
+
+LIMB = 30  # bits of a count's lower half
+
+
+class Metric(Module):
+    """A quantity over all the batches that it saw since `reset`: the base of every metric.
+
+    Its state are registered buffers, so that it moves, is captured by pf.compile and is saved as
+    that of a layer. One of your own registers them with the values that they begin with, changes
+    them in `update` in place and by device operations alone (no `.item()`, no shape that depends
+    on values), and makes its value of them in `compute`::
+
+        class Largest(pf.metrics.Metric):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("top", pf.tensor(-math.inf))
+
+            def update(self, output, target):
+                self.top.copy_(pf.maximum(self.top, output.max()))
+
+            def compute(self):
+                return self.top
+
+    Sum and count, and divide in `compute`: means of means are wrong where batches differ in size.
+    Neither of the two methods records gradients.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._first: dict[str, Tensor] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name in ("update", "compute"):
+            if name in cls.__dict__:
+                setattr(cls, name, pf.no_grad()(cls.__dict__[name]))
+
+    @property
+    def name(self) -> str:
+        """What logs call it: "average_precision" for AveragePrecision."""
+        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", type(self).__name__)
+        return words.lower()
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """As Module.register_buffer; `reset` puts the value of now back."""
+        super().register_buffer(name, tensor, persistent)
+        if tensor is not None and not is_lazy(tensor):
+            self._first[name] = tensor.detach().clone()
+
+    def reset(self) -> None:
+        """Forget what was seen: every buffer gets its first value back, in place."""
+        with pf.no_grad():
+            for name, buffer in self._buffers.items():
+                if buffer is None or is_lazy(buffer):
+                    continue
+                if name in self._first:
+                    buffer.copy_(self._first[name])
+                else:  # of a state whose shape the first batch gave
+                    buffer.zero_()
+        for child in self.children():
+            if isinstance(child, Metric):
+                child.reset()
+
+    def update(self, output: Any, target: Any) -> None:
+        """Take a batch in. A subclass says how."""
+        raise NotImplementedError(f"{type(self).__name__} is missing the method update")
+
+    def compute(self) -> Tensor:
+        """The value over all that was seen since `reset`, on the device. A subclass says how."""
+        raise NotImplementedError(f"{type(self).__name__} is missing the method compute")
+
+    def forward(self, output: Any, target: Any) -> Tensor:
+        """Take a batch in and give the value so far."""
+        self.update(output, target)
+        return self.compute()
+
+    # --- state whose shape the first batch gives
+
+    def later(self, *names: str, dtype: Any = None) -> None:
+        """Register buffers that begin as zeros of the shape that `begin` gives them."""
+        for name in names:
+            self.register_buffer(name, UninitializedBuffer(dtype=dtype))
+
+    def begin(self, like: Tensor, **shapes: tuple[int, ...]) -> None:
+        """Make the buffers of `later` that are not yet made, where `like` is.
+
+        ValueError where one has another shape already: classes or outputs changed in number."""
+        for name, shape in shapes.items():
+            buffer: Any = self._buffers[name]
+            if is_lazy(buffer):
+                with outside():
+                    buffer.materialize(shape, device=like.device)
+                    buffer.zero_()
+            elif buffer.shape != shape:
+                raise ValueError(
+                    f"{self.name}: the outputs are of another kind than those before: {name} has "
+                    f"the shape {[*buffer.shape]}, these would need {[*shape]}; use a new "
+                    f"{type(self).__name__} for them"
+                )
+
+    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
+        for name, buffer in self._buffers.items():
+            new = state_dict.get(prefix + name)
+            if is_lazy(buffer) and isinstance(new, Tensor) and not is_lazy(new):
+                buffer.materialize(new.shape)  # type: ignore[union-attr]
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def seen(self, buffer: Tensor) -> Tensor:
+        """`buffer` itself; RuntimeError before there was a batch."""
+        if is_lazy(buffer):
+            raise RuntimeError(f"{self.name}: there is no value before the first update")
+        return buffer
+
+
+def tally(counts: Tensor, more: Tensor) -> None:
+    """Add ints (*) to `counts` (2, *), which never overflow: int64 has 32 bits on a GPU, so row 0
+    has the lower 30 bits and row 1 the rest. A batch must have less than 2**30 elements."""
+    low = counts[0] + more
+    counts.copy_(pf.stack([low & ((1 << LIMB) - 1), counts[1] + low.bitwise_right_shift(LIMB)]))
+
+
+def total(counts: Tensor) -> Tensor:
+    """What `tally` counted, as float32."""
+    return counts[1].float() * float(1 << LIMB) + counts[0].float()
+
+
+def ratio(a: Tensor, b: Tensor, otherwise: float = 0.0) -> Tensor:
+    """a / b, and `otherwise` where b is 0."""
+    none = b == 0
+    return (a / b.masked_fill(none, 1)).masked_fill(none, otherwise)
+
+
+def described(value: Any) -> str:
+    """A value in an error's text."""
+    kind = type(value).__name__
+    return f"{kind} of shape {[*value.shape]}" if isinstance(value, Tensor) else kind
+
+
+def first_tensor(value: Any) -> Tensor:
+    """The first tensor of a batch of any nesting."""
+    while not isinstance(value, Tensor):
+        if isinstance(value, Mapping) and value:
+            value = next(iter(value.values()))
+        elif isinstance(value, list | tuple) and value:
+            value = value[0]
+        else:
+            raise TypeError(f"expected a batch of tensors, got {described(value)}")
+    return value
+
+
+class Mean(Metric):
+    """The mean of `fn(output, target)`, a number for each batch, weighted by batch size."""
+
+    sum: Tensor
+    count: Tensor
+
+    def __init__(self, fn: Callable[[Any, Any], Any]) -> None:
+        super().__init__()
+        self.fn = fn
+        self.later("sum")
+        self.later("count", dtype=pf.int64)
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        fn = self.fn.func if isinstance(self.fn, functools.partial) else self.fn
+        return str(getattr(fn, "__name__", type(fn).__name__))
+
+    def update(self, output: Any, target: Any) -> None:
+        """Call the function. TypeError if it does not give one number."""
+        value = self.fn(output, target)
+        like = first_tensor(output)
+        self.begin(like, sum=(), count=())
+        n = like.shape[0] if like.ndim else 1
+        try:
+            one = pf.as_tensor(value, device=like.device).detach()
+            self.sum.add_((one.reshape(()) if one.ndim else one) * n)
+        except Exception:
+            self._refuse(value)
+            raise
+        self.count.add_(n)
+
+    def _refuse(self, value: Any) -> None:
+        """TypeError for what is not one number."""
+        hint = "is `return` missing?" if value is None else "give a tensor of one element"
+        if isinstance(value, Tensor):
+            if value.numel() == 1:
+                return
+            hint = "reduce it, for example by .mean()"
+        raise TypeError(
+            f"the metric {self.name!r} must give one number, got {described(value)}; {hint}"
+        )
+
+    def compute(self) -> Tensor:
+        """(): nan where nothing was seen."""
+        return self.seen(self.sum) / self.count

@@ -1,0 +1,359 @@
+"""How often classes are right: counts of classes, on the device."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pyframe as pf
+from pyframe.metrics.base import LIMB, Metric, described, ratio, tally, total
+from pyframe.nn import functional as F
+from pyframe.ops import check
+from pyframe.tensor import Tensor
+
+AVERAGES = ("macro", "micro", "weighted", None)
+
+
+def task_of(name: str, output: Any, target: Any, task: str | None = None) -> str:
+    """Whether outputs and targets are "binary" or "multiclass". ValueError for what is neither."""
+    for what, value in (("outputs", output), ("targets", target)):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{name}: expected {what} that are a tensor, got {described(value)}")
+    shape, labels = tuple(output.shape), tuple(target.shape)
+    classes = shape[1] if len(shape) > 1 else 1
+    if task != "binary" and classes > 1 and labels == (*shape[:1], *shape[2:]):
+        return "multiclass"
+    one = _without_one(shape) == _without_one(labels)
+    if one and (task == "binary" or (task is None and classes == 1 and shape)):
+        return "binary"
+    if task == "binary":
+        raise ValueError(
+            f"{name}: expected a score and a target of 0 or 1 for each sample, both of one shape, "
+            f"got outputs {[*shape]} and targets {[*labels]}; of two outputs for each sample "
+            'give the second less the first, or leave task="binary" out'
+        )
+    hint = "for other tasks pass a function of (output, target)"
+    if classes > 1:
+        if labels == shape:
+            hint = "of one-hot targets make class numbers, by .argmax(1)"
+            if task is None:
+                hint += '; of several yes-or-no answers for each sample say task="binary"'
+        elif len(shape) == 3 and labels == shape[:2]:
+            hint = "where the classes are the last dim, as in language models, pass output.mT"
+        else:
+            hint = "of another shape make class numbers, by .argmax(1) or .squeeze(1)"
+    raise ValueError(
+        f"{name}: expected outputs (N, C, *) for C > 1 classes and class numbers (N, *), or scores "
+        f"(N,) or (N, 1) and targets of 0 or 1, got outputs {[*shape]} and targets {[*labels]}; "
+        f"{hint}"
+    )
+
+
+def _without_one(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (*shape[:1], *shape[2:]) if len(shape) > 1 and shape[1] == 1 else shape
+
+
+def kept_of(target: Tensor, ignore_index: int | None) -> Tensor:
+    """Which targets count."""
+    if ignore_index is None:
+        return pf.ones_like(target, dtype=pf.bool)
+    return target != ignore_index
+
+
+def truths(name: str, target: Tensor, ignore_index: int | None) -> tuple[Tensor, Tensor]:
+    """Which targets are 1, and which count. ValueError for other values than 0 and 1."""
+    kept = kept_of(target, ignore_index)
+    check.refuse(
+        kept & (target != 0) & (target != 1),
+        f"{name}: expected targets that are 0 or 1, or class numbers (N, *) for outputs (N, C, *); "
+        "for other tasks pass a function of (output, target)",
+        ValueError,
+    )
+    return kept & (target != 0), kept
+
+
+class Classifying(Metric):
+    """What metrics of classes share: what their outputs mean.
+
+    Multiclass: outputs (N, C, *), class numbers (N, *). The largest output counts, so that logits,
+    probabilities and their logarithms do. Binary: scores (N,), (N, 1) or (N, 1, *) and as many
+    targets of 0 or 1. Scores are logits if `probabilities` is False and probabilities if it is
+    True; by default they are taken for probabilities if all that were seen since `reset` lie within
+    0 and 1 (both ways are counted until the value is asked for). A score counts as "yes" above
+    `threshold`, a probability; the logit of 0.5 is 0. `task` ("binary", "multiclass") says which it
+    is where shapes leave it open: of outputs and targets that are both (N, L) for L yes-or-no
+    answers. Targets that equal `ignore_index` count nowhere.
+    """
+
+    def __init__(
+        self, *, task: str | None = None, threshold: float = 0.5,
+        probabilities: bool | None = None, ignore_index: int | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if task not in (None, "binary", "multiclass"):
+            raise ValueError(
+                f"{self.name}: task must be 'binary', 'multiclass' or None, got {task!r}"
+            )
+        if not 0 < threshold < 1:
+            raise ValueError(
+                f"{self.name}: threshold must be a probability between 0 and 1, got {threshold!r}"
+            )
+        self.task, self.probabilities, self.ignore_index = task, probabilities, ignore_index
+        logit = math.log(threshold / (1 - threshold))
+        # what scores must exceed; of two the first holds if all are probabilities
+        both = {None: (threshold, logit), True: (threshold,), False: (logit,)}
+        self.threshold, self._limits = threshold, both[probabilities]
+
+
+class _Counts(Classifying):
+    """Counts of binary answers, or for each of C classes: how often it was predicted and is the
+    target (true positives), was predicted, is the target."""
+
+    counts: Tensor
+    outside: Tensor
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.later("counts", "outside", dtype=pf.int64)
+
+    def update(self, output: Tensor, target: Tensor) -> None:
+        """Take outputs and targets in: see Classifying."""
+        if task_of(self.name, output, target, self.task) == "binary":
+            self.binary(output, target)
+        else:
+            self.multiclass(output, target)
+
+    def binary(self, output: Tensor, target: Tensor) -> None:
+        """Count (H, 4): for each limit true positives, predicted, actual, all."""
+        output, target = output.reshape(-1), target.reshape(-1)
+        actual, kept = truths(self.name, target, self.ignore_index)
+        rows = []
+        for limit in self._limits:
+            yes = kept & (output > limit)
+            rows += [yes & actual, yes, actual, kept]
+        self.begin(output, counts=(2, len(self._limits), 4), outside=())
+        found = pf.stack(rows).sum(1)
+        tally(self.counts, found.reshape(-1, 4))
+        if len(self._limits) == 2:
+            self.outside.add_((kept & ((output < 0) | (output > 1))).any())
+
+    def multiclass(self, output: Tensor, target: Tensor) -> None:
+        """Count (3, C): for each class true positives, predicted, actual."""
+        n = output.shape[1]
+        predicted, target = output.argmax(1).reshape(-1, 1), target.reshape(-1, 1)
+        classes = pf.arange(n, device=output.device)
+        kept = kept_of(target, self.ignore_index)
+        actual, said = kept & (target == classes), kept & (predicted == classes)
+        self.begin(output, counts=(2, 3, n), outside=())
+        tally(self.counts, pf.stack([actual & said, said, actual]).sum(1))
+
+    def found(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """True positives, predicted, actual and all: () each if binary, else (C,)."""
+        counts = total(self.seen(self.counts))
+        if self.is_binary:
+            logits = counts[-1]
+            tp, predicted, actual, every = logits.where(self.outside > 0, counts[0])
+        else:
+            tp, predicted, actual = counts
+            every = actual.sum()
+        return tp, predicted, actual, every
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether what was seen are binary answers."""
+        return self.counts.shape[-1] == 4 and self.counts.shape[1] < 3
+
+
+class Accuracy(_Counts):
+    """The share of targets that the outputs name: see Classifying for what they may be.
+
+    With `top_k` a class counts as named if it is among the k largest outputs; of equal ones the
+    first are.
+    """
+
+    def __init__(self, top_k: int = 1, **options: Any) -> None:
+        if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
+            raise ValueError(f"accuracy: top_k must be a positive int, got {top_k!r}")
+        self.top_k = 1
+        super().__init__(**options)
+        self.top_k = top_k
+
+    @property
+    def name(self) -> str:
+        """accuracy, or top5_accuracy."""
+        return "accuracy" if self.top_k == 1 else f"top{self.top_k}_accuracy"
+
+    def multiclass(self, output: Tensor, target: Tensor) -> None:
+        """Count (2,): hits, all."""
+        kept = kept_of(target, self.ignore_index)
+        if self.top_k == 1:
+            hits = output.argmax(1) == target
+        else:
+            hits = self._among(output, target.unsqueeze(1))
+        self.begin(output, counts=(2, 2), outside=())
+        tally(self.counts, pf.stack([hits & kept, kept]).reshape(2, -1).sum(1))
+
+    def _among(self, output: Tensor, target: Tensor) -> Tensor:
+        """Whether fewer than k others stand before the target's output; nan never is."""
+        shape = (-1, *(1,) * (output.ndim - 2))
+        classes = pf.arange(output.shape[1], device=output.device).reshape(shape)
+        own = output.masked_fill(classes != target, -math.inf).amax(1, keepdim=True)
+        after = (output < own) | ((output == own) & (classes >= target))
+        return (~after).sum(1) < self.top_k
+
+    def compute(self) -> Tensor:
+        """(): nan where nothing was seen."""
+        if self.is_binary:
+            tp, predicted, actual, every = self.found()
+            return (every - predicted - actual + 2 * tp) / every
+        hits, every = total(self.seen(self.counts))
+        return hits / every
+
+
+class _Averaged(_Counts):
+    """A quotient of counts; of classes the average."""
+
+    def __init__(self, average: str | None = "macro", **options: Any) -> None:
+        super().__init__(**options)
+        if average not in AVERAGES:
+            raise ValueError(
+                f"{self.name}: average must be 'macro', 'micro', 'weighted' or None, got "
+                f"{average!r}"
+            )
+        self.average = average
+
+    def of(self, tp: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
+        """The quotient."""
+        raise NotImplementedError
+
+    def compute(self) -> Tensor:
+        """(), or (C,) for average=None; 0 where it would be 0 / 0."""
+        tp, predicted, actual, _ = self.found()
+        if self.is_binary:
+            return self.of(tp, predicted, actual)
+        if self.average == "micro":
+            return self.of(tp.sum(), predicted.sum(), actual.sum())
+        found = self.of(tp, predicted, actual)
+        if self.average is None:
+            return found
+        weights = actual if self.average == "weighted" else (predicted + actual > 0).float()
+        return ratio((found * weights).sum(), weights.sum())
+
+
+class Precision(_Averaged):
+    """True positives / predicted positives: see Classifying for what outputs may be.
+
+    Of C classes each has its own; `average` "macro" is their mean over the classes that occur in
+    targets or outputs, "weighted" the mean weighted by how often they are targets, "micro" that of
+    all counts together, None gives all (C,). As scikit-learn's, with 0 for 0 / 0.
+    """
+
+    def of(self, tp: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
+        """See the class."""
+        return ratio(tp, predicted)
+
+
+class Recall(_Averaged):
+    """True positives / actual positives; averages as Precision's."""
+
+    def of(self, tp: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
+        """See the class."""
+        return ratio(tp, actual)
+
+
+class F1(_Averaged):
+    """2 · true positives / (predicted + actual positives), the harmonic mean of precision and
+    recall; averages as Precision's."""
+
+    def of(self, tp: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
+        """See the class."""
+        return ratio(2 * tp, predicted + actual)
+
+
+class IoU(_Averaged):
+    """Intersection over union, true positives / (predicted or actual), also called the Jaccard
+    index: of masks, with outputs (N, C, H, W) and class numbers (N, H, W), or (N, 1, H, W) and
+    masks of 0 and 1. Averages as Precision's."""
+
+    def of(self, tp: Tensor, predicted: Tensor, actual: Tensor) -> Tensor:
+        """See the class."""
+        return ratio(tp, predicted + actual - tp)
+
+
+class ConfusionMatrix(_Counts):
+    """How often each class (row) was taken for each (column): (C, C), or (2, 2) if binary.
+
+    Outputs and targets: see Classifying. `normalize` "true" makes each row shares of its targets,
+    "pred" each column shares of the predictions, "all" all of them shares; else they are int64.
+    """
+
+    def __init__(self, normalize: str | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        if normalize not in (None, "true", "pred", "all"):
+            raise ValueError(
+                f"{self.name}: normalize must be 'true', 'pred', 'all' or None, got {normalize!r}"
+            )
+        self.normalize = normalize
+
+    def multiclass(self, output: Tensor, target: Tensor) -> None:
+        """Count (C, C)."""
+        n = output.shape[1]
+        predicted, target = output.argmax(1).reshape(-1), target.reshape(-1)
+        place = (target * n + predicted).where(kept_of(target, self.ignore_index), n * n)
+        found = pf.zeros(n * n + 1, dtype=pf.int64, device=output.device)
+        found = found.index_add(0, place, pf.ones_like(place))
+        self.begin(output, counts=(2, n, n), outside=())
+        tally(self.counts, found[:-1].reshape(n, n))
+
+    def compute(self) -> Tensor:
+        """(C, C)."""
+        if self.normalize is None:
+            return self._whole()
+        counts = self._whole().float()
+        dims = {"true": (1,), "pred": (0,), "all": (0, 1)}[self.normalize]
+        return ratio(counts, counts.sum(dims, keepdim=True))
+
+    def _whole(self) -> Tensor:
+        counts = self.seen(self.counts)
+        whole = counts[1].bitwise_left_shift(LIMB) + counts[0]
+        if not self.is_binary:
+            return whole
+        tp, predicted, actual, every = whole[-1].where(self.outside > 0, whole[0])
+        return pf.stack([every - predicted - actual + tp, predicted - tp, actual - tp, tp]).reshape(
+            2, 2
+        )
+
+
+class Perplexity(Metric):
+    """exp of the mean cross entropy: outputs (N, C, *), logits, and class numbers (N, *).
+
+    Targets that equal `ignore_index` count nowhere.
+    """
+
+    sum: Tensor
+    count: Tensor
+
+    def __init__(self, ignore_index: int = -100) -> None:
+        super().__init__()
+        self.ignore_index = ignore_index
+        self.later("sum")
+        self.later("count", dtype=pf.int64)
+
+    def update(self, output: Tensor, target: Tensor) -> None:
+        """Take logits and class numbers in."""
+        task_of(self.name, output, target, "multiclass")
+        found = F.cross_entropy(
+            output.float(), target, ignore_index=self.ignore_index, reduction="sum"
+        )
+        self.begin(output, sum=(), count=(2,))
+        self.sum.add_(found)
+        tally(self.count, (target != self.ignore_index).sum())
+
+    def compute(self) -> Tensor:
+        """(): nan where nothing was seen."""
+        return (self.seen(self.sum) / total(self.count)).exp()
+
+
+__all__ = [
+    "F1", "Accuracy", "Classifying", "ConfusionMatrix", "IoU", "Perplexity", "Precision", "Recall",
+]  # fmt: skip

@@ -1,0 +1,136 @@
+"""How far numbers are from their targets, and vectors from theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyframe as pf
+from pyframe.metrics.base import Metric, tally, total
+from pyframe.nn import functional as F
+from pyframe.tensor import Tensor
+
+
+def same_shape(name: str, output: Any, target: Any) -> None:
+    """Raise for what are not two tensors of one shape."""
+    for what, value in (("outputs", output), ("targets", target)):
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"{name}: expected {what} that are a tensor, got {type(value).__name__}"
+            )
+    if output.shape == target.shape:
+        return
+    hint = "give the network as many outputs as there are numbers in a target"
+    if output.numel() == target.numel():
+        hint = "make them alike, for example by output.squeeze(1) or target.unsqueeze(1)"
+    raise ValueError(
+        f"{name}: expected outputs and targets of one shape, got outputs {[*output.shape]} and "
+        f"targets {[*target.shape]}; {hint}"
+    )
+
+
+class _Sums(Metric):
+    """The mean over all elements of what `of` gives for each."""
+
+    sum: Tensor
+    count: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.later("sum")
+        self.later("count", dtype=pf.int64)
+
+    def of(self, output: Tensor, target: Tensor) -> Tensor:
+        """What is averaged."""
+        raise NotImplementedError
+
+    def update(self, output: Tensor, target: Tensor) -> None:
+        """Take numbers and their targets in, both (N, *)."""
+        same_shape(self.name, output, target)
+        values = self.of(output.float(), target.float())
+        self.begin(output, sum=(), count=(2,))
+        self.sum.add_(values.sum())
+        tally(self.count, values.new_full((), values.numel(), dtype=pf.int64))
+
+    def compute(self) -> Tensor:
+        """(): nan where nothing was seen."""
+        return self.seen(self.sum) / total(self.count)
+
+
+class MAE(_Sums):
+    """Mean absolute error of outputs and targets (N, *)."""
+
+    def of(self, output: Tensor, target: Tensor) -> Tensor:
+        """|output - target|."""
+        return (output - target).abs()
+
+
+class MSE(_Sums):
+    """Mean squared error of outputs and targets (N, *)."""
+
+    def of(self, output: Tensor, target: Tensor) -> Tensor:
+        """(output - target)²."""
+        return (output - target).square()
+
+
+class RMSE(MSE):
+    """Root of the mean squared error of outputs and targets (N, *)."""
+
+    def compute(self) -> Tensor:
+        """(): nan where nothing was seen."""
+        return super().compute().sqrt()
+
+
+class CosineSimilarity(_Sums):
+    """The mean of the cosine between outputs and targets, vectors along `dim` of (N, D, *)."""
+
+    def __init__(self, dim: int = 1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def of(self, output: Tensor, target: Tensor) -> Tensor:
+        """The cosines, as F.cosine_similarity."""
+        return F.cosine_similarity(output, target, dim=self.dim)
+
+
+class R2(Metric):
+    """Coefficient of determination, 1 - Σ(target - output)² / Σ(target - mean)²: of (N,) or, as the
+    mean over its D outputs, of (N, D).
+
+    The deviations of batches are joined by the formula of Chan, Golub and LeVeque (1979), which
+    stays exact where the mean is far from 0. Where targets are all the same it is 1 if the outputs
+    are too, else 0, as scikit-learn's r2_score.
+    """
+
+    count: Tensor
+    mean: Tensor
+    deviation: Tensor
+    residual: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.later("count", "mean", "deviation", "residual")
+
+    def update(self, output: Tensor, target: Tensor) -> None:
+        """Take outputs and targets (N, *) in."""
+        same_shape(self.name, output, target)
+        n = output.shape[0]
+        output, target = (x.float().reshape(n, -1) for x in (output, target))
+        shape = (output.shape[1],)
+        self.begin(output, count=(), mean=shape, deviation=shape, residual=shape)
+        self.residual.add_((target - output).square().sum(0))
+        mean = target.mean(0)
+        apart = mean - self.mean
+        count = self.count + n
+        weight = n / count
+        self.deviation.add_((target - mean).square().sum(0) + apart.square() * self.count * weight)
+        self.mean.add_(apart * weight)
+        self.count.copy_(count)
+
+    def compute(self) -> Tensor:
+        """(): at most 1; nan where nothing was seen."""
+        exact = (self.seen(self.residual) == 0).float()
+        found = 1 - self.residual / self.deviation.masked_fill(self.deviation == 0, 1)
+        return found.where(self.deviation != 0, exact).mean() + 0 / self.count
+
+
+__all__ = ["MAE", "MSE", "R2", "RMSE", "CosineSimilarity"]
