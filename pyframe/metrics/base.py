@@ -13,7 +13,8 @@ from pyframe.nn import Module
 from pyframe.nn.parameter import UninitializedBuffer, is_lazy
 from pyframe.tensor import Tensor
 
-LIMB = 30  # bits of a count's lower half
+BITS = 30  # of a count that its first buffer has
+HIGH = "_high"  # what the name of its second one ends in
 
 
 class Metric(Module):
@@ -90,27 +91,54 @@ class Metric(Module):
 
     # --- state whose shape the first batch gives
 
-    def later(self, *names: str, dtype: Any = None) -> None:
-        """Register buffers that begin as zeros of the shape that `begin` gives them."""
+    def later(self, *names: str) -> None:
+        """Register float32 sums, which begin as zeros of the shape that `begin` gives them."""
         for name in names:
-            self.register_buffer(name, UninitializedBuffer(dtype=dtype))
+            self.register_buffer(name, UninitializedBuffer())
+
+    def later_counts(self, *names: str) -> None:
+        """Register counts likewise. int64 has 32 bits on a GPU, so that each has a second buffer
+        for what is beyond its lower 30 bits: counts never overflow."""
+        for name in names:
+            for half in (name, name + HIGH):
+                self.register_buffer(half, UninitializedBuffer(dtype=pf.int64))
 
     def begin(self, like: Tensor, **shapes: tuple[int, ...]) -> None:
-        """Make the buffers of `later` that are not yet made, where `like` is.
+        """Make these buffers, where they are not yet made, on the device of `like`.
 
         ValueError where one has another shape already: classes or outputs changed in number."""
         for name, shape in shapes.items():
-            buffer: Any = self._buffers[name]
-            if is_lazy(buffer):
-                with outside():
-                    buffer.materialize(shape, device=like.device)
-                    buffer.zero_()
-            elif buffer.shape != shape:
-                raise ValueError(
-                    f"{self.name}: the outputs are of another kind than those before: {name} has "
-                    f"the shape {[*buffer.shape]}, these would need {[*shape]}; use a new "
-                    f"{type(self).__name__} for them"
-                )
+            for half in (name, name + HIGH):
+                buffer: Any = self._buffers.get(half)
+                if is_lazy(buffer):
+                    with outside():
+                        buffer.materialize(shape, device=like.device)
+                        buffer.zero_()
+                elif buffer is not None and buffer.shape != shape:
+                    raise ValueError(
+                        f"{self.name}: the outputs are of another kind than those before: {name} "
+                        f"has the shape {[*buffer.shape]}, these need {[*shape]}; use a new "
+                        f"{type(self).__name__} for them"
+                    )
+
+    def count(self, name: str, more: Tensor | int) -> None:
+        """Add ints below 2**30 to counts."""
+        low, high = getattr(self, name), getattr(self, name + HIGH)
+        new = low + more
+        high.add_(new.bitwise_right_shift(BITS))
+        low.copy_(new.bitwise_and((1 << BITS) - 1))
+
+    def total(self, name: str) -> Tensor:
+        """Counts as float32. RuntimeError before the first update."""
+        low, high = self.seen(name), self.seen(name + HIGH)
+        return high.float() * float(1 << BITS) + low.float()
+
+    def seen(self, name: str) -> Tensor:
+        """The buffer of this name. RuntimeError before the first update."""
+        buffer: Any = self._buffers[name]
+        if is_lazy(buffer):
+            raise RuntimeError(f"{self.name}: there is no value before the first update")
+        return buffer  # type: ignore[no-any-return]
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
         for name, buffer in self._buffers.items():
@@ -118,24 +146,6 @@ class Metric(Module):
             if is_lazy(buffer) and isinstance(new, Tensor) and not is_lazy(new):
                 buffer.materialize(new.shape)  # type: ignore[union-attr]
         super()._load_from_state_dict(state_dict, prefix, *rest)
-
-    def seen(self, buffer: Tensor) -> Tensor:
-        """`buffer` itself; RuntimeError before there was a batch."""
-        if is_lazy(buffer):
-            raise RuntimeError(f"{self.name}: there is no value before the first update")
-        return buffer
-
-
-def tally(counts: Tensor, more: Tensor) -> None:
-    """Add ints (*) to `counts` (2, *), which never overflow: int64 has 32 bits on a GPU, so row 0
-    has the lower 30 bits and row 1 the rest. A batch must have less than 2**30 elements."""
-    low = counts[0] + more
-    counts.copy_(pf.stack([low & ((1 << LIMB) - 1), counts[1] + low.bitwise_right_shift(LIMB)]))
-
-
-def total(counts: Tensor) -> Tensor:
-    """What `tally` counted, as float32."""
-    return counts[1].float() * float(1 << LIMB) + counts[0].float()
 
 
 def ratio(a: Tensor, b: Tensor, otherwise: float = 0.0) -> Tensor:
@@ -166,13 +176,12 @@ class Mean(Metric):
     """The mean of `fn(output, target)`, a number for each batch, weighted by batch size."""
 
     sum: Tensor
-    count: Tensor
 
     def __init__(self, fn: Callable[[Any, Any], Any]) -> None:
         super().__init__()
         self.fn = fn
         self.later("sum")
-        self.later("count", dtype=pf.int64)
+        self.later_counts("samples")
 
     @property
     def name(self) -> str:
@@ -184,7 +193,7 @@ class Mean(Metric):
         """Call the function. TypeError if it does not give one number."""
         value = self.fn(output, target)
         like = first_tensor(output)
-        self.begin(like, sum=(), count=())
+        self.begin(like, sum=(), samples=())
         n = like.shape[0] if like.ndim else 1
         try:
             one = pf.as_tensor(value, device=like.device).detach()
@@ -192,7 +201,7 @@ class Mean(Metric):
         except Exception:
             self._refuse(value)
             raise
-        self.count.add_(n)
+        self.count("samples", n)
 
     def _refuse(self, value: Any) -> None:
         """TypeError for what is not one number."""
@@ -207,4 +216,4 @@ class Mean(Metric):
 
     def compute(self) -> Tensor:
         """(): nan where nothing was seen."""
-        return self.seen(self.sum) / self.count
+        return self.seen("sum") / self.total("samples")

@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 import pyframe as pf
-from pyframe.metrics.base import LIMB, Metric, described, ratio, tally, total
+from pyframe.metrics.base import BITS, Metric, described, ratio
 from pyframe.nn import functional as F
+from pyframe.nn.parameter import is_lazy
 from pyframe.ops import check
 from pyframe.tensor import Tensor
 
@@ -110,11 +111,10 @@ class _Counts(Classifying):
     target (true positives), was predicted, is the target."""
 
     counts: Tensor
-    outside: Tensor
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.later("counts", "outside", dtype=pf.int64)
+        self.later_counts("counts")
 
     def update(self, output: Tensor, target: Tensor) -> None:
         """Take outputs and targets in: see Classifying."""
@@ -124,44 +124,37 @@ class _Counts(Classifying):
             self.multiclass(output, target)
 
     def binary(self, output: Tensor, target: Tensor) -> None:
-        """Count (H, 4): for each limit true positives, predicted, actual, all."""
+        """Count actual, all, those outside 0 and 1, and for each limit true positives and
+        predicted."""
         output, target = output.reshape(-1), target.reshape(-1)
         actual, kept = truths(self.name, target, self.ignore_index)
-        rows = []
+        rows = [actual, kept, kept & ((output < 0) | (output > 1))]
         for limit in self._limits:
             yes = kept & (output > limit)
-            rows += [yes & actual, yes, actual, kept]
-        self.begin(output, counts=(2, len(self._limits), 4), outside=())
-        found = pf.stack(rows).sum(1)
-        tally(self.counts, found.reshape(-1, 4))
-        if len(self._limits) == 2:
-            self.outside.add_((kept & ((output < 0) | (output > 1))).any())
+            rows += [yes & actual, yes]
+        self.begin(output, counts=(len(rows),))
+        self.count("counts", pf.stack(rows).sum(1))
 
     def multiclass(self, output: Tensor, target: Tensor) -> None:
-        """Count (3, C): for each class true positives, predicted, actual."""
+        """Count for each class true positives, predicted and actual."""
         n = output.shape[1]
         predicted, target = output.argmax(1).reshape(-1, 1), target.reshape(-1, 1)
         classes = pf.arange(n, device=output.device)
         kept = kept_of(target, self.ignore_index)
         actual, said = kept & (target == classes), kept & (predicted == classes)
-        self.begin(output, counts=(2, 3, n), outside=())
-        tally(self.counts, pf.stack([actual & said, said, actual]).sum(1))
-
-    def found(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """True positives, predicted, actual and all: () each if binary, else (C,)."""
-        counts = total(self.seen(self.counts))
-        if self.is_binary:
-            logits = counts[-1]
-            tp, predicted, actual, every = logits.where(self.outside > 0, counts[0])
-        else:
-            tp, predicted, actual = counts
-            every = actual.sum()
-        return tp, predicted, actual, every
+        self.begin(output, counts=(3, n))
+        self.count("counts", pf.stack([actual & said, said, actual]).sum(1))
 
     @property
     def is_binary(self) -> bool:
         """Whether what was seen are binary answers."""
-        return self.counts.shape[-1] == 4 and self.counts.shape[1] < 3
+        return self.seen("counts").ndim == 1
+
+    def answers(self, counts: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """True positives, predicted, actual and all, each (), of binary counts."""
+        actual, every, outside = counts[:3]
+        tp, predicted = counts[-2:].where(outside > 0, counts[3:5])
+        return tp, predicted, actual, every
 
 
 class Accuracy(_Counts):
@@ -174,24 +167,29 @@ class Accuracy(_Counts):
     def __init__(self, top_k: int = 1, **options: Any) -> None:
         if isinstance(top_k, bool) or not isinstance(top_k, int) or top_k < 1:
             raise ValueError(f"accuracy: top_k must be a positive int, got {top_k!r}")
-        self.top_k = 1
         super().__init__(**options)
         self.top_k = top_k
+        self.later_counts("hits", "targets")
 
     @property
     def name(self) -> str:
         """accuracy, or top5_accuracy."""
-        return "accuracy" if self.top_k == 1 else f"top{self.top_k}_accuracy"
+        return "accuracy" if self.__dict__.get("top_k", 1) == 1 else f"top{self.top_k}_accuracy"
 
     def multiclass(self, output: Tensor, target: Tensor) -> None:
-        """Count (2,): hits, all."""
-        kept = kept_of(target, self.ignore_index)
+        """Count hits and all."""
         if self.top_k == 1:
             hits = output.argmax(1) == target
         else:
             hits = self._among(output, target.unsqueeze(1))
-        self.begin(output, counts=(2, 2), outside=())
-        tally(self.counts, pf.stack([hits & kept, kept]).reshape(2, -1).sum(1))
+        self.begin(output, hits=(), targets=())
+        if self.ignore_index is None:
+            self.count("hits", hits.sum())
+            self.count("targets", target.numel())
+        else:
+            kept = target != self.ignore_index
+            self.count("hits", (hits & kept).sum())
+            self.count("targets", kept.sum())
 
     def _among(self, output: Tensor, target: Tensor) -> Tensor:
         """Whether fewer than k others stand before the target's output; nan never is."""
@@ -203,11 +201,10 @@ class Accuracy(_Counts):
 
     def compute(self) -> Tensor:
         """(): nan where nothing was seen."""
-        if self.is_binary:
-            tp, predicted, actual, every = self.found()
-            return (every - predicted - actual + 2 * tp) / every
-        hits, every = total(self.seen(self.counts))
-        return hits / every
+        if is_lazy(self.counts):
+            return self.total("hits") / self.total("targets")
+        tp, predicted, actual, every = self.answers(self.total("counts"))
+        return (every - predicted - actual + 2 * tp) / every
 
 
 class _Averaged(_Counts):
@@ -228,9 +225,10 @@ class _Averaged(_Counts):
 
     def compute(self) -> Tensor:
         """(), or (C,) for average=None; 0 where it would be 0 / 0."""
-        tp, predicted, actual, _ = self.found()
+        counts = self.total("counts")
         if self.is_binary:
-            return self.of(tp, predicted, actual)
+            return self.of(*self.answers(counts)[:3])
+        tp, predicted, actual = counts
         if self.average == "micro":
             return self.of(tp.sum(), predicted.sum(), actual.sum())
         found = self.of(tp, predicted, actual)
@@ -302,8 +300,8 @@ class ConfusionMatrix(_Counts):
         place = (target * n + predicted).where(kept_of(target, self.ignore_index), n * n)
         found = pf.zeros(n * n + 1, dtype=pf.int64, device=output.device)
         found = found.index_add(0, place, pf.ones_like(place))
-        self.begin(output, counts=(2, n, n), outside=())
-        tally(self.counts, found[:-1].reshape(n, n))
+        self.begin(output, counts=(n, n))
+        self.count("counts", found[:-1].reshape(n, n))
 
     def compute(self) -> Tensor:
         """(C, C)."""
@@ -314,14 +312,12 @@ class ConfusionMatrix(_Counts):
         return ratio(counts, counts.sum(dims, keepdim=True))
 
     def _whole(self) -> Tensor:
-        counts = self.seen(self.counts)
-        whole = counts[1].bitwise_left_shift(LIMB) + counts[0]
+        counts = self.seen("counts") + self.seen("counts_high").bitwise_left_shift(BITS)
         if not self.is_binary:
-            return whole
-        tp, predicted, actual, every = whole[-1].where(self.outside > 0, whole[0])
-        return pf.stack([every - predicted - actual + tp, predicted - tp, actual - tp, tp]).reshape(
-            2, 2
-        )
+            return counts
+        tp, predicted, actual, every = self.answers(counts)
+        no = every - predicted - actual + tp
+        return pf.stack([no, predicted - tp, actual - tp, tp]).reshape(2, 2)
 
 
 class Perplexity(Metric):
@@ -331,13 +327,12 @@ class Perplexity(Metric):
     """
 
     sum: Tensor
-    count: Tensor
 
     def __init__(self, ignore_index: int = -100) -> None:
         super().__init__()
         self.ignore_index = ignore_index
         self.later("sum")
-        self.later("count", dtype=pf.int64)
+        self.later_counts("targets")
 
     def update(self, output: Tensor, target: Tensor) -> None:
         """Take logits and class numbers in."""
@@ -345,13 +340,13 @@ class Perplexity(Metric):
         found = F.cross_entropy(
             output.float(), target, ignore_index=self.ignore_index, reduction="sum"
         )
-        self.begin(output, sum=(), count=(2,))
+        self.begin(output, sum=(), targets=())
         self.sum.add_(found)
-        tally(self.count, (target != self.ignore_index).sum())
+        self.count("targets", (target != self.ignore_index).sum())
 
     def compute(self) -> Tensor:
         """(): nan where nothing was seen."""
-        return (self.seen(self.sum) / total(self.count)).exp()
+        return (self.seen("sum") / self.total("targets")).exp()
 
 
 __all__ = [

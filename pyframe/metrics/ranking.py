@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pyframe as pf
 from pyframe.devices import mode
-from pyframe.metrics.base import Metric, ratio, tally, total
+from pyframe.metrics.base import Metric, ratio
 from pyframe.metrics.classification import kept_of, task_of, truths
 from pyframe.nn import functional as F
 from pyframe.tensor import Tensor
@@ -49,7 +49,7 @@ class _Ranking(Metric):
         self.thresholds, self.average = thresholds, average
         self.task, self.ignore_index = task, ignore_index
         self._scores: list[tuple[Tensor, Tensor, Tensor]] = []  # all of them, where they are kept
-        self.later("counts", dtype=pf.int64)
+        self.later_counts("counts")
 
     def reset(self) -> None:
         """Forget what was seen."""
@@ -80,8 +80,8 @@ class _Ranking(Metric):
         columns = (place % LOW).unsqueeze(-1) == pf.arange(LOW, device=scores.device)
         found = rows.float() @ columns.float()
         shape = scores.shape[0], 2, high * LOW
-        self.begin(scores, counts=(2, *shape))
-        tally(self.counts, found.round().long().reshape(shape))
+        self.begin(scores, counts=shape)
+        self.count("counts", found.round().long().reshape(shape))
 
     def _keep(self, scores: Tensor, yes: Tensor, kept: Tensor) -> None:
         if mode.capture is not None:
@@ -111,7 +111,7 @@ class _Ranking(Metric):
         return ratio((found.masked_fill(~known, 0) * weights).sum(), weights.sum(), math.nan)
 
     def _binned(self) -> _Groups:
-        no, yes = total(self.seen(self.counts)).unbind(1)
+        no, yes = self.total("counts").unbind(1)
         above_yes, above_no = (x.flip(1).cumsum(1).flip(1) for x in (yes, no))
         return _Groups(yes, above_yes, above_no, no)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyframe as pf
-from pyframe.metrics.base import Metric, tally, total
+from pyframe.metrics.base import Metric
 from pyframe.nn import functional as F
 from pyframe.tensor import Tensor
 
@@ -32,12 +31,11 @@ class _Sums(Metric):
     """The mean over all elements of what `of` gives for each."""
 
     sum: Tensor
-    count: Tensor
 
     def __init__(self) -> None:
         super().__init__()
         self.later("sum")
-        self.later("count", dtype=pf.int64)
+        self.later_counts("elements")
 
     def of(self, output: Tensor, target: Tensor) -> Tensor:
         """What is averaged."""
@@ -47,13 +45,13 @@ class _Sums(Metric):
         """Take numbers and their targets in, both (N, *)."""
         same_shape(self.name, output, target)
         values = self.of(output.float(), target.float())
-        self.begin(output, sum=(), count=(2,))
+        self.begin(output, sum=(), elements=())
         self.sum.add_(values.sum())
-        tally(self.count, values.new_full((), values.numel(), dtype=pf.int64))
+        self.count("elements", values.numel())
 
     def compute(self) -> Tensor:
         """(): nan where nothing was seen."""
-        return self.seen(self.sum) / total(self.count)
+        return self.seen("sum") / self.total("elements")
 
 
 class MAE(_Sums):
@@ -101,14 +99,14 @@ class R2(Metric):
     are too, else 0, as scikit-learn's r2_score.
     """
 
-    count: Tensor
+    samples: Tensor
     mean: Tensor
     deviation: Tensor
     residual: Tensor
 
     def __init__(self) -> None:
         super().__init__()
-        self.later("count", "mean", "deviation", "residual")
+        self.later("samples", "mean", "deviation", "residual")
 
     def update(self, output: Tensor, target: Tensor) -> None:
         """Take outputs and targets (N, *) in."""
@@ -116,21 +114,23 @@ class R2(Metric):
         n = output.shape[0]
         output, target = (x.float().reshape(n, -1) for x in (output, target))
         shape = (output.shape[1],)
-        self.begin(output, count=(), mean=shape, deviation=shape, residual=shape)
+        self.begin(output, samples=(), mean=shape, deviation=shape, residual=shape)
         self.residual.add_((target - output).square().sum(0))
         mean = target.mean(0)
         apart = mean - self.mean
-        count = self.count + n
-        weight = n / count
-        self.deviation.add_((target - mean).square().sum(0) + apart.square() * self.count * weight)
+        samples = self.samples + n
+        weight = n / samples
+        self.deviation.add_(
+            (target - mean).square().sum(0) + apart.square() * self.samples * weight
+        )
         self.mean.add_(apart * weight)
-        self.count.copy_(count)
+        self.samples.copy_(samples)
 
     def compute(self) -> Tensor:
         """(): at most 1; nan where nothing was seen."""
-        exact = (self.seen(self.residual) == 0).float()
+        exact = (self.seen("residual") == 0).float()
         found = 1 - self.residual / self.deviation.masked_fill(self.deviation == 0, 1)
-        return found.where(self.deviation != 0, exact).mean() + 0 / self.count
+        return found.where(self.deviation != 0, exact).mean() + 0 / self.samples
 
 
 __all__ = ["MAE", "MSE", "R2", "RMSE", "CosineSimilarity"]
