@@ -105,7 +105,7 @@ globals().update(  # methods that torch has as functions too
 # Names of the layers above, which load when they are first used: modules, and what is in them
 _MODULES = set(
     """nn optim data vision train web io profiler bench linalg fft special masked signal func
-    utils distributions metrics plot""".split()
+    gpu utils distributions metrics plot""".split()
 )
 _ELSEWHERE = {
     name: (module, other or name)

@@ -8,7 +8,7 @@ import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 GPU_ALIASES = ("gpu", "webgpu", "cuda", "mps", "xpu")
@@ -42,6 +42,7 @@ class _Mode(threading.local):
     inference = False  # what is made is an inference tensor
     saved_hooks: tuple[Any, ...] = ()  # (pack, unpack), the innermost last
     training: Any = None  # {id of a module: its mode} in this thread alone: nn's Evaluation
+    autocast: Any = None  # within pf.autocast: the dtypes that it casts to, see ops/autocast.py
     capture: Any = None  # while one runs, every device is lazy and it keeps what is recorded
 
 
@@ -69,12 +70,13 @@ class device:  # noqa: N801  (PyTorch's name)
 
     "webgpu", "cuda", "mps" and "xpu" are aliases of "gpu", for ported scripts; "auto" is a real
     GPU if there is one (never a software adapter), else the CPU. Raises RuntimeError for an
-    unknown name.
+    unknown name. "gpu" is the first GPU, or the one that `pf.gpu.set_device` says.
     """
 
     type: str
     index: int
     always_lazy: bool  # ops record and run later, instead of at once
+    current = 0  # the index of "gpu"
     _known: dict[tuple[str, int], device] = {}  # noqa: RUF012
 
     def __new__(cls, name: str | device = "cpu", index: int | None = None) -> device:
@@ -82,13 +84,19 @@ class device:  # noqa: N801  (PyTorch's name)
             return name
         kind, _, number = str(name).partition(":")
         if kind == "auto" and not number:
-            return _auto()
+            kind = "gpu" if _auto() else "cpu"
         if (number and not number.isdigit()) or kind not in ("cpu", *GPU_ALIASES):
             raise RuntimeError(
                 f"device: unknown device {name!r}; expected 'cpu', 'gpu', 'gpu:1' or 'auto'"
             )
         kind = "cpu" if kind == "cpu" else "gpu"
-        key = (kind, int(number) if number else index or 0)
+        if number:
+            index = int(number)
+        elif index is None and kind == "gpu":
+            index = cls.current
+            if mode.capture is not None:
+                mode.capture.watch(lambda: cls.current, index)
+        key = kind, index or 0
         if key not in cls._known:
             self = super().__new__(cls)
             self.type, self.index = key
@@ -103,6 +111,11 @@ class device:  # noqa: N801  (PyTorch's name)
 
     backend: Any = _Opened()
 
+    @property
+    def opened(self) -> Any:
+        """The Backend if it has been used, else None."""
+        return self.__dict__.get("backend")
+
     def __enter__(self) -> device:
         """Within `with device("gpu"):` it is the default device."""
         _outer.append(_DEFAULT[0])
@@ -113,13 +126,14 @@ class device:  # noqa: N801  (PyTorch's name)
         _DEFAULT[0] = _outer.pop()
 
     def __str__(self) -> str:
-        return self.type if self.index == 0 else f"{self.type}:{self.index}"
+        plain = self.index == 0 and not (device.current and self.type == "gpu")
+        return self.type if plain else f"{self.type}:{self.index}"
 
     def __repr__(self) -> str:
         return f"device(type='{self.type}', index={self.index})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return device, (str(self),)
+        return device, (self.type, self.index)
 
 
 cpu = device("cpu")
@@ -143,21 +157,47 @@ def _open(d: device) -> Any:
         raise lost_error(f"{_lost[d]}, and it can't be opened again ({error})") from error
 
 
-def _open_gpu(index: int) -> Any:
+def gpu_backend() -> Any:
+    """The class of GPUs here: BrowserGPU in a page, else NativeGPU. ImportError where its library
+    is missing."""
     if in_browser():
         from pyframe.backend.browser import BrowserGPU
 
-        return BrowserGPU()
+        return BrowserGPU
     from pyframe.backend.native import NativeGPU
 
-    backend = NativeGPU(index, os.environ.get("PYFRAME_ADAPTER", ""))
-    if backend.software and os.environ.get("PYFRAME_ADAPTER") != "software":
+    return NativeGPU
+
+
+def software_wanted() -> bool:
+    """Whether PYFRAME_ADAPTER=software asks for a CPU that plays a GPU."""
+    return os.environ.get("PYFRAME_ADAPTER") == "software"
+
+
+def no_such_gpu(index: int, there: Sequence[str], none: str) -> RuntimeError:
+    """The error for a GPU that is not among those that are there; `none` says what to do where
+    there is none at all."""
+    what = f"device 'gpu{f':{index}' if index else ''}': no such GPU"
+    if not there:
+        return RuntimeError(f"{what}; {none}, or use device='cpu'")
+    listed = ", ".join(f"'gpu:{i}' ({name})" for i, name in enumerate(there))
+    return RuntimeError(f"{what}; there {'is' if len(there) == 1 else 'are'} {listed}")
+
+
+def _open_gpu(index: int) -> Any:
+    backend = gpu_backend()(index, os.environ.get("PYFRAME_ADAPTER", ""))
+    if backend.software and not in_browser() and not software_wanted():
         warnings.warn(
             f"device 'gpu' is {backend.adapter}, a software adapter: NumPy (device 'cpu') is "
             "faster. PYFRAME_ADAPTER=software silences this.",
             stacklevel=3,
         )
     return backend
+
+
+def opened_gpus() -> list[device]:
+    """The GPUs that have been used."""
+    return [d for d in list(device._known.values()) if d.type != "cpu" and d.opened is not None]
 
 
 # --- the end of a GPU
@@ -248,21 +288,16 @@ if hasattr(os, "register_at_fork"):
 
 
 @functools.cache
-def _auto() -> device:
+def _auto() -> bool:
     try:
-        if in_browser():
-            from pyframe.backend.browser import BrowserGPU as GPU
-        else:
-            from pyframe.backend.native import NativeGPU as GPU  # type: ignore[assignment]
-        real = GPU.available()
+        return bool(gpu_backend().available())
     except (ImportError, RuntimeError):
-        real = False
-    return device("gpu") if real else cpu
+        return False
 
 
 def is_available() -> bool:
     """Whether there is a real GPU (what `device("auto")` would pick)."""
-    return _auto().type == "gpu"
+    return _auto()
 
 
 def device_name(d: str | device | None = None) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.devices import device as Device, in_browser
+from pyframe.devices import device as Device, gpu_backend
 from pyframe.graph.cost import Row, columns, op_flops, si
 from pyframe.graph.program import Program
 from pyframe.io.files import replacing
@@ -144,7 +144,7 @@ class profile:  # noqa: N801  (PyTorch's name)
 
         run = Plan.run
         self._patch(Plan, "run", lambda plan, values=(): self._plan(run, plan, values))
-        gpu = _gpu_class()
+        gpu = gpu_backend()
         replay = gpu._run
         self._patch(gpu, "_run", lambda backend, *args: self._gpu(replay, backend, *args))
 
@@ -309,16 +309,6 @@ class _Timed:
         out = self.inner.run(fn, *args)
         self.prof._op(fn, args, out, start, time.perf_counter_ns())
         return out
-
-
-def _gpu_class() -> Any:
-    if in_browser():
-        from pyframe.backend.browser import BrowserGPU
-
-        return BrowserGPU
-    from pyframe.backend.native import NativeGPU
-
-    return NativeGPU
 
 
 def _flush() -> None:

@@ -58,6 +58,7 @@ class Generator:
     def __init__(self, device: Any = "cpu") -> None:
         self.device = Device(device)
         self._states: dict[Device, Tensor] = {}
+        self._seeds: dict[Device, int] = {}  # of devices that have a seed of their own
         _alive.add(self)
         self.manual_seed(int.from_bytes(os.urandom(8), "little"))
 
@@ -66,13 +67,31 @@ class Generator:
         with _alone():
             self._seed = int(seed) & (2**64 - 1)
             self._host_draws = 0
-            for state in list(self._states.values()):  # the same tensors, as replays know them
-                with contextlib.suppress(_device.DeviceLostError):  # a lost GPU's starts over
-                    state._overwrite(upload(self._start(), state.device))
+            self._seeds.clear()
+            for device in list(self._states):
+                self._restart(device)
         return self
 
-    def _start(self) -> np.ndarray:
-        return np.array([self._seed & 0xFFFFFFFF, self._seed >> 32, 0], np.uint32)
+    def seed_device(self, seed: int, device: Device) -> None:
+        """Start the stream of one device over from a seed of its own, until the next manual_seed.
+        It is not opened for that."""
+        with _alone():
+            self._seeds[device] = int(seed) & (2**64 - 1)
+            if device in self._states:
+                self._restart(device)
+
+    def device_seed(self, device: Device) -> int:
+        """The seed that the stream of a device started from."""
+        return self._seeds.get(device, self._seed)
+
+    def _restart(self, device: Device) -> None:
+        with contextlib.suppress(_device.DeviceLostError):  # a lost GPU's starts over
+            # the same tensor, as replays know it
+            self._states[device]._overwrite(upload(self._start(device), device))
+
+    def _start(self, device: Device = _device.cpu) -> np.ndarray:
+        seed = self.device_seed(device)
+        return np.array([seed & 0xFFFFFFFF, seed >> 32, 0], np.uint32)
 
     def seed(self) -> int:
         """Start over from a seed of the operating system's; returns it."""
@@ -125,7 +144,7 @@ class Generator:
         state = self._states.get(device)
         if state is None:
             with outside():
-                state = self._states[device] = upload(self._start(), device)
+                state = self._states[device] = upload(self._start(device), device)
         if not device.lazy:  # the same, without an op for each step
             words = state._node.data
             bits = mathfn.philox_bits(words[0], words[1], words[2], shape)
@@ -248,16 +267,16 @@ def fork_rng(devices: Any = None, enabled: bool = True, **kwargs: Any) -> Iterat
         yield
         return
     g = default_generator
-    seed, host = g._seed, g._host_draws
+    seed, host, seeds = g._seed, g._host_draws, dict(g._seeds)
     with no_grad():
         kept = {d: x.clone() for d, x in g._states.items()}
     try:
         yield
     finally:
-        g._seed, g._host_draws = seed, host
+        g._seed, g._host_draws, g._seeds = seed, host, seeds
         with no_grad():
             for d, x in g._states.items():
-                x._overwrite(kept[d] if d in kept else upload(g._start(), d))
+                x._overwrite(kept[d] if d in kept else upload(g._start(d), d))
 
 
 # --- draws in place

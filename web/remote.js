@@ -256,6 +256,11 @@ class Remote {
     return this.#link.promise("read", ids, sizes);
   }
 
+  mark(id) {
+    this.#use();
+    this.#link.later("mark", id);
+  }
+
   profile(id, ids, params) {
     return this.#link.promise("profile", id, ids, params);
   }
@@ -362,6 +367,10 @@ class Host {
 
   write(id, data) {
     this.#runtime.write(this.#number(id), data);
+  }
+
+  mark(id) {
+    this.#runtime.mark(this.#number(id));
   }
 
   copy(target, source, nbytes) {

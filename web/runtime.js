@@ -19,6 +19,7 @@ const FEATURES = ["shader-f16", "subgroups", "timestamp-query"];
 const BIND_GROUPS = 16; // kept for a step
 const ONE_SUBMIT = 32; // dispatches that go to the device together; longer runs in 4 to 8 pieces
 const QUERIES = 4096; // in one set: what WebGPU allows
+const NOTHING = "@compute @workgroup_size(1) fn main() {}";
 const STAGING = 4; // staging buffers kept for the next read
 const IDLE = 256; // pipelines that are kept though no program uses them any more
 const STEP_HEAD = 7; // kernel, grid x, y, z, params offset, params size, number of slots
@@ -64,6 +65,7 @@ class Runtime {
   #held = 0; // bytes that it holds to be written
   #making = { done: 0, total: 0 }; // pipelines, since none was being made
   #staging = []; // mappable buffers that no read uses now
+  #clock = null; // a query, the buffer that it is resolved to, and a kernel
   #checks = new Set(); // promises of compilations and buffers not yet known to be good
   #errors = []; // what the next read throws, the cause first
   #failed = new Map(); // GPUBuffers that there was no memory for -> the error that says so
@@ -342,6 +344,16 @@ class Runtime {
     }
   }
 
+  /** Notes the device's clock, in nanoseconds, in the first 8 bytes of a buffer, after all work so
+   * far. For devices that have "timestamp-query". */
+  mark(id) {
+    this.#use();
+    const { buffer, offset } = this.#buffer(id, 8);
+    if (this.#later) this.#wait(null, () => this.#mark(buffer, offset));
+    else this.#mark(buffer, offset);
+    this.#counts.submits++;
+  }
+
   /** What was done so far, and what is held. */
   stats() {
     return {
@@ -358,6 +370,26 @@ class Runtime {
   /** Throws if the device is gone. Without this it would take all work, and do nothing. */
   #use() {
     if (this.lost) throw named("DeviceLostError", `the GPU device was lost: ${this.lost}`);
+  }
+
+  #mark(buffer, offset) {
+    this.#clock ??= {
+      querySet: this.#device.createQuerySet({ type: "timestamp", count: 1 }),
+      ticks: this.#create(8, GPUBufferUsage.QUERY_RESOLVE | GPUBufferUsage.COPY_SRC),
+      pipeline: this.#device.createComputePipeline({
+        layout: "auto", compute: { module: this.#device.createShaderModule({ code: NOTHING }) },
+      }),
+    };
+    const { querySet, ticks, pipeline } = this.#clock;
+    const encoder = this.#device.createCommandEncoder();
+    const timestampWrites = { querySet, beginningOfPassWriteIndex: 0 };
+    const pass = encoder.beginComputePass({ timestampWrites });
+    pass.setPipeline(pipeline); // some drivers pass over what has no work
+    pass.dispatchWorkgroups(1);
+    pass.end();
+    encoder.resolveQuerySet(querySet, 0, 1, ticks, 0);
+    encoder.copyBufferToBuffer(ticks, 0, buffer, offset, 8);
+    this.#device.queue.submit([encoder.finish()]);
   }
 
   #alloc(nbytes, usage) {

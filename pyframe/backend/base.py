@@ -37,11 +37,22 @@ class Stats:
     bytes_uploaded: int = 0
     bytes_live: int = field(default=0)  # bytes of the buffers in use
     bytes_pooled: int = field(default=0)  # bytes kept for reuse
+    peak_live: int = 0  # the most that were in use, and
+    peak_reserved: int = 0  # in use or kept, at one time
 
     def reset(self) -> None:
-        """Set the event counters to zero; the byte gauges stay."""
+        """Set the event counters to zero; the byte gauges and their peaks stay."""
         self.dispatches = self.submits = self.pipelines = self.bind_groups = 0
         self.buffers = self.reads = self.bytes_uploaded = 0
+
+    @property
+    def bytes_reserved(self) -> int:
+        """Bytes in use or kept for reuse: what the system has given."""
+        return self.bytes_live + self.bytes_pooled
+
+    def reset_peaks(self) -> None:
+        """Let the peaks be what is held now."""
+        self.peak_live, self.peak_reserved = self.bytes_live, self.bytes_reserved
 
 
 class Backend(Protocol):

@@ -12,6 +12,7 @@ from pyodide.ffi import JsException, can_run_sync, run_sync, to_js
 
 from pyframe import devices
 from pyframe.backend.base import Limits
+from pyframe.backend.properties import DeviceProperties
 from pyframe.backend.webgpu import Buffer, WebGPU, Wire
 
 # What calls into JavaScript raise. Pyodide may drop an exception of a call: then CPython says so.
@@ -81,6 +82,28 @@ def _missing() -> str:
     )
 
 
+def _describe(runtime: Any) -> DeviceProperties:
+    info, limits, features = runtime.info, runtime.limits, runtime.features.to_py()
+    names = [n for n in (info.vendor, info.architecture, info.description) if n]
+    return DeviceProperties(
+        name=" ".join(names) or "a GPU",
+        vendor=info.vendor or "unknown",
+        type="software" if info.software else "unknown",
+        api="the browser's WebGPU",
+        driver="",
+        limits=Limits(
+            storage_buffers=limits.maxStorageBuffersPerShaderStage,
+            binding_bytes=limits.maxStorageBufferBindingSize,
+            buffer_bytes=limits.maxBufferSize,
+            workgroups=limits.maxComputeWorkgroupsPerDimension,
+            workgroup_size=limits.maxComputeInvocationsPerWorkgroup,
+            workgroup_bytes=limits.maxComputeWorkgroupStorageSize,
+            float16="shader-f16" in features,
+        ),
+        features=tuple(features),
+    )
+
+
 def _named(method: Any) -> Any:
     """A hook that tells a lost device and a lack of memory from other errors of JavaScript."""
 
@@ -114,10 +137,19 @@ class BrowserGPU(WebGPU):
         runtime = _runtime()
         return runtime is not None and not runtime.info.software
 
-    def __init__(self) -> None:
+    @staticmethod
+    def adapters(software: bool) -> list[DeviceProperties]:
+        """What 'gpu' is: a browser gives one GPU. RuntimeError where the page has none."""
         runtime = _runtime()
         if runtime is None:
             raise RuntimeError(f"device 'gpu': {_missing()}; device 'cpu' works everywhere")
+        return [_describe(runtime)]
+
+    def __init__(self, index: int = 0, kind: str = "") -> None:
+        about = self.adapters(kind == "software")
+        if index >= len(about):
+            raise devices.no_such_gpu(index, [str(about[0])], "")
+        runtime = _runtime()
         if runtime.lost:
             if not can_wait():
                 runtime.reopen()
@@ -131,21 +163,11 @@ class BrowserGPU(WebGPU):
                 raise RuntimeError("device 'gpu': the browser gives no GPU; reload the page")
         self._js = runtime
         self._failed: set[int] = set()  # handles that there was no memory for
-        info, limits = runtime.info, runtime.limits
-        names = [n for n in (info.vendor, info.architecture, info.description) if n]
-        self.adapter = f"{' '.join(names) or 'a GPU'} through the browser's WebGPU"
-        self.software = bool(info.software)
-        super().__init__(
-            Limits(
-                storage_buffers=limits.maxStorageBuffersPerShaderStage,
-                binding_bytes=limits.maxStorageBufferBindingSize,
-                buffer_bytes=limits.maxBufferSize,
-                workgroups=limits.maxComputeWorkgroupsPerDimension,
-                workgroup_size=limits.maxComputeInvocationsPerWorkgroup,
-                workgroup_bytes=limits.maxComputeWorkgroupStorageSize,
-                float16=runtime.features.includes("shader-f16"),
-            )
-        )
+        about = self.adapters(False)
+        self.adapter = str(about[0])
+        self.software = about[0].software
+        self._timestamps = about[0].timestamps
+        super().__init__(about[0].limits)
 
     @staticmethod
     async def reopen() -> None:
@@ -196,6 +218,13 @@ class BrowserGPU(WebGPU):
     def _copy(self, target: int, source: int, nbytes: int) -> None:
         self._js.copy(target, source, nbytes)
         self.stats.submits += 1
+
+    @_named
+    def _mark(self, handle: int) -> bool:
+        if self._timestamps:
+            self._js.mark(handle)
+            self.stats.submits += 1
+        return self._timestamps
 
     @_named
     def _write(self, handle: int, data: memoryview) -> None:

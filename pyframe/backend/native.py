@@ -20,12 +20,14 @@ from typing import Any
 
 from pyframe import devices
 from pyframe.backend.base import Limits
+from pyframe.backend.properties import DeviceProperties
 from pyframe.backend.webgpu import WebGPU, Wire
 
 BIND_GROUPS = 16  # kept for a step
 LATEST = 256  # pipelines that are kept, also when no Program has them any more
 ONE_SUBMIT = 32  # dispatches that go to the device together; longer runs in 4 to 8 pieces
 QUERIES = 4096  # in one set: what WebGPU allows
+NOTHING = "@compute @workgroup_size(1) fn main() {}"
 _handles = itertools.count(1)  # of all GPUs, so that one of a lost GPU is not another's
 
 _used = False  # the driver, in this process or in one that it was forked from
@@ -76,6 +78,59 @@ def _adapters() -> list[Any]:
     found = [a for a in wgpu.gpu.enumerate_adapters_sync() if a.info["backend_type"] != "OpenGL"]
     order = {"DiscreteGPU": 0, "IntegratedGPU": 1, "VirtualGPU": 2, "Unknown": 3, "CPU": 9}
     return sorted(found, key=lambda a: order.get(a.info["adapter_type"], 3))
+
+
+def _choose(software: bool) -> list[Any]:
+    """The adapters that 'gpu:0', 'gpu:1', … are, the best first: real GPUs, each through one API
+    and driver; those of a CPU where they are asked for or there is nothing else."""
+    found = _adapters()
+    cpus = [a for a in found if a.info["adapter_type"] == "CPU"]
+    real = [a for a in found if a.info["adapter_type"] != "CPU"]
+    through: dict[tuple[int, int], tuple[str, str]] = {}
+    out = []
+    for a in cpus if software else real or cpus:
+        way = a.info["backend_type"], a.info["description"]
+        if through.setdefault(_ids(a), way) == way:
+            out.append(a)
+    return out
+
+
+def _ids(adapter: Any) -> tuple[int, int]:
+    return int(adapter.info["vendor_id"]), int(adapter.info["device_id"])
+
+
+VENDORS = {
+    0x1002: "AMD", 0x1010: "Imagination", 0x106B: "Apple", 0x10DE: "NVIDIA", 0x13B5: "Arm",
+    0x1414: "Microsoft", 0x5143: "Qualcomm", 0x8086: "Intel", 0x10005: "Mesa",
+}  # fmt: skip
+
+
+def _limits(adapter: Any) -> Limits:
+    has = adapter.limits
+    return Limits(
+        storage_buffers=min(has["max-storage-buffers-per-shader-stage"], 32),
+        binding_bytes=has["max-storage-buffer-binding-size"],
+        buffer_bytes=has["max-buffer-size"],
+        workgroup_size=has["max-compute-invocations-per-workgroup"],
+        workgroup_bytes=has["max-compute-workgroup-storage-size"],
+        float16="shader-f16" in adapter.features,
+    )
+
+
+def _describe(adapter: Any) -> DeviceProperties:
+    info, ids = adapter.info, _ids(adapter)
+    kind = info["adapter_type"]
+    driver = dict.fromkeys(t for t in (info["vendor"], info["description"]) if t)
+    return DeviceProperties(
+        name=info["device"],
+        vendor=VENDORS.get(ids[0]) or info["vendor"] or "unknown",
+        type="software" if kind == "CPU" else kind.removesuffix("GPU").lower(),
+        api=info["backend_type"],
+        driver=" ".join(driver),
+        limits=_limits(adapter),
+        features=tuple(sorted(adapter.features)),
+        ids=ids,
+    )
 
 
 class _Pipeline:
@@ -266,22 +321,19 @@ class NativeGPU(WebGPU):
     """A GPU through Vulkan, Metal or D3D12."""
 
     name = "native"
+    none = (  # what to say where there is no GPU
+        "looked for Vulkan, Metal and D3D12 adapters through wgpu and found none. Install the "
+        "GPU's driver (on Debian, mesa-vulkan-drivers has a software one)"
+    )
 
     def __init__(self, index: int = 0, kind: str = "") -> None:
-        adapters = _adapters()
-        if kind == "software":
-            adapters = [a for a in adapters if a.info["adapter_type"] == "CPU"]
+        adapters = _choose(kind == "software")
         if index >= len(adapters):
-            seen = ", ".join(a.info["device"] for a in adapters) or "none"
-            raise RuntimeError(
-                f"device 'gpu{f':{index}' if index else ''}': no such GPU; looked for Vulkan, "
-                f"Metal and D3D12 adapters through wgpu and found {seen}. Install the GPU's driver "
-                "(on Debian, mesa-vulkan-drivers has a software one), or use device='cpu'"
-            )
+            raise devices.no_such_gpu(index, [str(_describe(a)) for a in adapters], self.none)
         adapter = adapters[index]
-        info, has = adapter.info, adapter.limits
-        self.software = info["adapter_type"] == "CPU"
-        self.adapter = f"{info['device']} through {info['backend_type']}"
+        about, has = _describe(adapter), adapter.limits
+        self.software = about.software
+        self.adapter = str(about)
         features = [f for f in ("shader-f16", "timestamp-query") if f in adapter.features]
         names = (
             "max-buffer-size", "max-storage-buffer-binding-size",
@@ -292,16 +344,7 @@ class NativeGPU(WebGPU):
         self._device = adapter.request_device_sync(
             required_features=features, required_limits={n: has[n] for n in names}
         )
-        super().__init__(
-            Limits(
-                storage_buffers=min(has["max-storage-buffers-per-shader-stage"], 32),
-                binding_bytes=has["max-storage-buffer-binding-size"],
-                buffer_bytes=has["max-buffer-size"],
-                workgroup_size=has["max-compute-invocations-per-workgroup"],
-                workgroup_bytes=has["max-compute-workgroup-storage-size"],
-                float16="shader-f16" in features,
-            )
-        )
+        super().__init__(about.limits)
         import wgpu
 
         self._usage = (
@@ -313,7 +356,9 @@ class NativeGPU(WebGPU):
         self._queue = self._device.queue
         self._submitter = _submitter(self._device)
         atexit.register(_finish, weakref.ref(self))
-        self._timestamps = "timestamp-query" in features
+        self._timestamps = about.timestamps
+        self.period = _period(self._queue) if about.timestamps else 1.0
+        self._clock: Any = None  # a query, the buffer that it is resolved to, and a kernel
         # by their WGSL: those of loaded Programs, and of the latest ones
         self._pipelines: weakref.WeakValueDictionary[str, _Pipeline] = weakref.WeakValueDictionary()
         self._latest: deque[_Pipeline] = deque(maxlen=LATEST)
@@ -329,6 +374,12 @@ class NativeGPU(WebGPU):
     def available() -> bool:
         """Whether there is a real GPU, not a CPU that plays one."""
         return any(a.info["adapter_type"] != "CPU" for a in _adapters())
+
+    @staticmethod
+    def adapters(software: bool) -> list[DeviceProperties]:
+        """What 'gpu:0', 'gpu:1', … are: real GPUs; software adapters where they are asked for, or
+        there is nothing else. RuntimeError where they can't be had."""
+        return [_describe(a) for a in _choose(software)]
 
     def _fail(self, error: Exception) -> None:
         """Raise what an error of wgpu's means. Every call on a lost device fails."""
@@ -603,8 +654,32 @@ class NativeGPU(WebGPU):
         ticks = memoryview(self._read([(times, 8 * n)])[0]).cast("Q")
         self._destroy(times)
         queries.destroy()
-        period = _period(self._queue)
-        return [max(0, round((ticks[i + 1] - ticks[i]) * period)) for i in range(0, n, 2)]
+        return [max(0, round((ticks[i + 1] - ticks[i]) * self.period)) for i in range(0, n, 2)]
+
+    @_named
+    def _mark(self, handle: int) -> bool:
+        if not self._timestamps:
+            return False
+        if self._clock is None:
+            import wgpu
+
+            usage = wgpu.BufferUsage.QUERY_RESOLVE | wgpu.BufferUsage.COPY_SRC
+            query = self._device.create_query_set(type="timestamp", count=1)
+            ticks = self._device.create_buffer(size=8, usage=usage)
+            self._clock = query, ticks, self._pipeline(NOTHING, "mark").pipeline
+        query, ticks, pipeline = self._clock
+        found = self._range(handle, 8)
+        encoder = self._device.create_command_encoder()
+        when = {"query_set": query, "beginning_of_pass_write_index": 0}
+        compute = encoder.begin_compute_pass(timestamp_writes=when)
+        compute.set_pipeline(pipeline)  # some drivers pass over what has no work
+        compute.dispatch_workgroups(1)
+        compute.end()
+        encoder.resolve_query_set(query, 0, 1, ticks, 0)
+        encoder.copy_buffer_to_buffer(ticks, 0, found.buffer, found.offset, 8)
+        self._queue.submit([encoder.finish()])
+        self.stats.submits += 1
+        return True
 
 
 def _period(queue: Any) -> float:

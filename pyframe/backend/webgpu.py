@@ -90,6 +90,7 @@ class WebGPU:
     software = False
     lost = ""  # why, once the device is gone
     fixed: Collection[Any] = ()  # handles of what no Program may move beside other tensors
+    period = 1.0  # nanoseconds of a tick of `mark`
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -131,6 +132,10 @@ class WebGPU:
     def _copy(self, target: Any, source: Any, nbytes: int) -> None:
         raise NotImplementedError
 
+    def _mark(self, handle: Any) -> bool:
+        """See `mark`; False where there is no clock."""
+        return False
+
     def _unload(self, program: Any) -> None:
         raise NotImplementedError
 
@@ -157,8 +162,11 @@ class WebGPU:
                 if shelf:  # equal steps then find equal buffers
                     return self._take(min(shelf), size, shelf)
         handle = self.with_room(self._create, size)
-        self.stats.buffers += 1
-        self.stats.bytes_live += size
+        stats = self.stats
+        stats.buffers += 1
+        stats.bytes_live += size
+        stats.peak_live = max(stats.peak_live, stats.bytes_live)
+        stats.peak_reserved = max(stats.peak_reserved, stats.bytes_reserved)
         return Buffer(handle, size, self, shelf)
 
     def with_room(self, make: Callable[[int], Any], nbytes: int) -> Any:
@@ -201,8 +209,11 @@ class WebGPU:
 
     def _take(self, handle: Any, size: int, shelf: set[Any]) -> Buffer:
         shelf.remove(handle)
-        self.stats.bytes_pooled -= size
-        self.stats.bytes_live += size
+        stats = self.stats
+        stats.bytes_pooled -= size
+        live = stats.bytes_live = stats.bytes_live + size
+        if live > stats.peak_live:
+            stats.peak_live = live
         return Buffer(handle, size, self, shelf)
 
     def _alloc_as_before(self, sizes: list[int], used: list[list[Any]]) -> list[Buffer]:
@@ -266,6 +277,13 @@ class WebGPU:
         buffer = self.alloc(data.nbytes, "upload")
         self.write(buffer, data.reshape(-1).view(np.uint8))
         return buffer
+
+    def mark(self) -> Buffer | None:
+        """Queue a look at the device's clock, after all work so far: the buffer that begins with
+        its ticks (uint64) then. None where the device has no clock."""
+        buffer = self.alloc(8)
+        with self.lock:
+            return buffer if self._mark(buffer.handle) else None
 
     def read(self, buffers: Sequence[tuple[Buffer, int]]) -> list[bytes]:
         """See Backend."""
@@ -470,6 +488,11 @@ class WebGPU:
             self.scratch([s.nbytes for s in program.slots if s.kind == TEMP]),
             [],
         )
+
+    @property
+    def scratch_bytes(self) -> int:
+        """What the temporaries take that all Programs share."""
+        return sum(size * len(shelf) for size, shelf in list(self._scratch.items()))
 
     def scratch(self, sizes: Sequence[int]) -> list[Buffer]:
         """Buffers for the temporaries of a Program. All Programs have the same ones, as what one

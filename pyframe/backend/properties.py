@@ -1,0 +1,62 @@
+"""What a GPU says of itself before it is opened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyframe.backend.base import Limits
+
+
+@dataclass(frozen=True)
+class DeviceProperties:
+    """A GPU that can be opened, as it describes itself."""
+
+    name: str
+    vendor: str
+    type: str  # 'discrete', 'integrated', 'virtual', 'software' or 'unknown'
+    api: str  # 'Vulkan', 'Metal', 'D3D12' or 'the browser's WebGPU'
+    driver: str
+    limits: Limits
+    features: tuple[str, ...]  # as WebGPU calls them
+    ids: tuple[int, int] = (0, 0)  # of the vendor and of the device; (0, 0): not told
+    total_memory: int | None = None  # bytes of its own memory; None: not told
+
+    @property
+    def software(self) -> bool:
+        """Whether it is a CPU that plays a GPU."""
+        return self.type == "software"
+
+    @property
+    def float16(self) -> bool:
+        """Whether its kernels compute with float16."""
+        return self.limits.float16
+
+    @property
+    def subgroups(self) -> bool:
+        """Whether the threads of a subgroup can share values."""
+        return bool({"subgroups", "subgroup"} & {*self.features})
+
+    @property
+    def timestamps(self) -> bool:
+        """Whether it has a clock that `pf.gpu.Event` and the profiler read."""
+        return "timestamp-query" in self.features
+
+    def __str__(self) -> str:
+        return f"{self.name} through {self.api}"
+
+    def __repr__(self) -> str:
+        has = ("float16", "subgroups", "timestamps")
+        shown: dict[str, Any] = {
+            "name": self.name, "vendor": self.vendor, "type": self.type, "api": self.api,
+            "driver": self.driver, "total_memory": _mib(self.total_memory),
+            "features": [name for name in has if getattr(self, name)],
+            "buffer": _mib(self.limits.buffer_bytes), "binding": _mib(self.limits.binding_bytes),
+            "bindings": self.limits.storage_buffers, "workgroup": self.limits.workgroup_size,
+            "workgroup_memory": self.limits.workgroup_bytes,
+        }  # fmt: skip
+        return f"DeviceProperties({', '.join(f'{k}={v!r}' for k, v in shown.items())})"
+
+
+def _mib(nbytes: int | None) -> str | None:
+    return None if nbytes is None else f"{nbytes / 2**20:.0f} MiB"
