@@ -13,8 +13,11 @@ from pyframe.nn import Module
 from pyframe.nn.parameter import UninitializedBuffer, is_lazy
 from pyframe.tensor import Tensor
 
-BITS = 30  # of a count that its first buffer has
-HIGH = "_high"  # what the name of its second one ends in
+BITS = 30  # of a count that its lower tensor has
+MASK = (1 << BITS) - 1
+HIGH = "_high"  # what the name of a single count's upper tensor ends in
+MANY = 1 << 14  # samples from which on a kernel more costs nothing
+WORK = 1 << 25  # comparisons of a kernel, beyond which places are sorted instead
 
 
 class Metric(Module):
@@ -89,7 +92,7 @@ class Metric(Module):
         self.update(output, target)
         return self.compute()
 
-    # --- state whose shape the first batch gives
+    # --- state whose shape and device the first batch gives
 
     def later(self, *names: str) -> None:
         """Register float32 sums, which begin as zeros of the shape that `begin` gives them."""
@@ -97,48 +100,90 @@ class Metric(Module):
             self.register_buffer(name, UninitializedBuffer())
 
     def later_counts(self, *names: str) -> None:
-        """Register counts likewise. int64 has 32 bits on a GPU, so that each has a second buffer
-        for what is beyond its lower 30 bits: counts never overflow."""
+        """Register counts likewise. They never overflow, though int64 has 32 bits on a GPU: of each
+        there are two tensors, side by side or, of a single count, on their own."""
         for name in names:
-            for half in (name, name + HIGH):
-                self.register_buffer(half, UninitializedBuffer(dtype=pf.int64))
+            self.register_buffer(name, UninitializedBuffer(dtype=pf.int64))
 
     def begin(self, like: Tensor, **shapes: tuple[int, ...]) -> None:
         """Make these buffers, where they are not yet made, on the device of `like`.
 
         ValueError where one has another shape already: classes or outputs changed in number."""
         for name, shape in shapes.items():
-            for half in (name, name + HIGH):
-                buffer: Any = self._buffers.get(half)
-                if is_lazy(buffer):
-                    with outside():
-                        buffer.materialize(shape, device=like.device)
-                        buffer.zero_()
-                elif buffer is not None and buffer.shape != shape:
-                    raise ValueError(
-                        f"{self.name}: the outputs are of another kind than those before: {name} "
-                        f"has the shape {[*buffer.shape]}, these need {[*shape]}; use a new "
-                        f"{type(self).__name__} for them"
-                    )
+            buffer: Any = self._buffers[name]
+            if is_lazy(buffer):
+                with outside():
+                    buffer.materialize(shape, device=like.device)
+                    buffer.zero_()
+            elif buffer.shape != shape:
+                raise ValueError(
+                    f"{self.name}: the outputs are of another kind than those before: {name} has "
+                    f"the shape {[*buffer.shape]}, these need {[*shape]}; use a new "
+                    f"{type(self).__name__} for them"
+                )
 
-    def count(self, name: str, more: Tensor | int) -> None:
-        """Add ints below 2**30 to counts."""
+    def count(self, name: str, more: Tensor | int, like: Tensor) -> None:
+        """Add one int below 2**30 to a count, NAME and NAME_high, which are scalars so that this
+        joins what a step does with other scalars."""
+        self.begin(like, **{name: (), name + HIGH: ()})
         low, high = getattr(self, name), getattr(self, name + HIGH)
         new = low + more
         high.add_(new.bitwise_right_shift(BITS))
-        low.copy_(new.bitwise_and((1 << BITS) - 1))
+        low.copy_(new.bitwise_and(MASK))
 
-    def total(self, name: str) -> Tensor:
-        """Counts as float32. RuntimeError before the first update."""
-        low, high = self.seen(name), self.seen(name + HIGH)
-        return high.float() * float(1 << BITS) + low.float()
+    def count_each(self, name: str, hits: Tensor) -> None:
+        """Add to counts (2, *) how many of `hits` (*, M) are true."""
+        self.begin(hits, **{name: (2, *hits.shape[:-1])})
+        state = getattr(self, name)
+        if hits.device.type == "cpu" or hits.shape[-1] > MANY:
+            self._add(state, hits.sum(-1))
+            return
+        # what was counted is one more term of the sum, so that one kernel does all
+        before = pf.stack([state[0].bitwise_and(MASK), self._carried(state[0], state[1])])
+        ones = hits.long()
+        terms = pf.stack([ones, pf.zeros_like(ones)])
+        state.copy_(pf.cat([terms, before.unsqueeze(-1)], -1).sum(-1))
+
+    def count_places(self, name: str, places: Tensor, size: int) -> None:
+        """Add to counts (2, K, size) how often each of 0 to size - 1 stands in a row of `places`
+        (K, M); other numbers count nowhere."""
+        rows, m = places.shape
+        on_gpu = places.device.type != "cpu"
+        if on_gpu and m <= MANY and rows * m * size <= WORK:
+            self.count_each(
+                name, places.unsqueeze(1) == pf.arange(size, device=places.device)[:, None]
+            )
+            return
+        self.begin(places, **{name: (2, rows, size)})
+        index = places + size * pf.arange(rows, device=places.device)[:, None]
+        index = index.where((places >= 0) & (places < size), rows * size).reshape(-1)
+        found = pf.zeros(rows * size + 1, dtype=pf.int64, device=places.device)
+        found = found.index_add(0, index, pf.ones_like(index))
+        self._add(getattr(self, name), found[:-1].reshape(rows, size))
+
+    @staticmethod
+    def _carried(low: Tensor, high: Tensor) -> Tensor:
+        return high + low.bitwise_right_shift(BITS)
+
+    @classmethod
+    def _add(cls, state: Tensor, more: Tensor) -> None:
+        new = state[0] + more
+        state.copy_(pf.stack([new.bitwise_and(MASK), cls._carried(new, state[1])]))
+
+    def total(self, name: str, dtype: Any = None) -> Tensor:
+        """Counts, as float32. RuntimeError before the first update."""
+        high: Any = self._buffers.get(name + HIGH)
+        low = self.seen(name)
+        low, high = low if high is None else (low, high)
+        dtype = dtype or pf.float32
+        return high.to(dtype) * (1 << BITS) + low.to(dtype)
 
     def seen(self, name: str) -> Tensor:
         """The buffer of this name. RuntimeError before the first update."""
         buffer: Any = self._buffers[name]
         if is_lazy(buffer):
             raise RuntimeError(f"{self.name}: there is no value before the first update")
-        return buffer  # type: ignore[no-any-return]
+        return buffer
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
         for name, buffer in self._buffers.items():
@@ -181,7 +226,7 @@ class Mean(Metric):
         super().__init__()
         self.fn = fn
         self.later("sum")
-        self.later_counts("samples")
+        self.later_counts("samples", "samples_high")
 
     @property
     def name(self) -> str:
@@ -193,7 +238,7 @@ class Mean(Metric):
         """Call the function. TypeError if it does not give one number."""
         value = self.fn(output, target)
         like = first_tensor(output)
-        self.begin(like, sum=(), samples=())
+        self.begin(like, sum=())
         n = like.shape[0] if like.ndim else 1
         try:
             one = pf.as_tensor(value, device=like.device).detach()
@@ -201,7 +246,7 @@ class Mean(Metric):
         except Exception:
             self._refuse(value)
             raise
-        self.count("samples", n)
+        self.count("samples", n, like)
 
     def _refuse(self, value: Any) -> None:
         """TypeError for what is not one number."""

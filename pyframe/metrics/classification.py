@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pyframe as pf
-from pyframe.metrics.base import BITS, Metric, described, ratio
+from pyframe.metrics.base import Metric, described, ratio
 from pyframe.nn import functional as F
 from pyframe.nn.parameter import is_lazy
 from pyframe.ops import check
@@ -132,23 +132,20 @@ class _Counts(Classifying):
         for limit in self._limits:
             yes = kept & (output > limit)
             rows += [yes & actual, yes]
-        self.begin(output, counts=(len(rows),))
-        self.count("counts", pf.stack(rows).sum(1))
+        self.count_each("counts", pf.stack(rows))
 
     def multiclass(self, output: Tensor, target: Tensor) -> None:
         """Count for each class true positives, predicted and actual."""
-        n = output.shape[1]
-        predicted, target = output.argmax(1).reshape(-1, 1), target.reshape(-1, 1)
-        classes = pf.arange(n, device=output.device)
+        predicted, target = output.argmax(1).reshape(-1), target.reshape(-1)
         kept = kept_of(target, self.ignore_index)
-        actual, said = kept & (target == classes), kept & (predicted == classes)
-        self.begin(output, counts=(3, n))
-        self.count("counts", pf.stack([actual & said, said, actual]).sum(1))
+        hits = target.where(kept & (predicted == target), -1)
+        places = pf.stack([hits, predicted.where(kept, -1), target.where(kept, -1)])
+        self.count_places("counts", places, output.shape[1])
 
     @property
     def is_binary(self) -> bool:
         """Whether what was seen are binary answers."""
-        return self.seen("counts").ndim == 1
+        return self.seen("counts").ndim == 2
 
     def answers(self, counts: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """True positives, predicted, actual and all, each (), of binary counts."""
@@ -169,7 +166,7 @@ class Accuracy(_Counts):
             raise ValueError(f"accuracy: top_k must be a positive int, got {top_k!r}")
         super().__init__(**options)
         self.top_k = top_k
-        self.later_counts("hits", "targets")
+        self.later_counts("hits", "hits_high", "targets", "targets_high")
 
     @property
     def name(self) -> str:
@@ -182,14 +179,13 @@ class Accuracy(_Counts):
             hits = output.argmax(1) == target
         else:
             hits = self._among(output, target.unsqueeze(1))
-        self.begin(output, hits=(), targets=())
         if self.ignore_index is None:
-            self.count("hits", hits.sum())
-            self.count("targets", target.numel())
+            self.count("hits", hits.sum(), output)
+            self.count("targets", target.numel(), output)
         else:
             kept = target != self.ignore_index
-            self.count("hits", (hits & kept).sum())
-            self.count("targets", kept.sum())
+            self.count("hits", (hits & kept).sum(), output)
+            self.count("targets", kept.sum(), output)
 
     def _among(self, output: Tensor, target: Tensor) -> Tensor:
         """Whether fewer than k others stand before the target's output; nan never is."""
@@ -297,11 +293,8 @@ class ConfusionMatrix(_Counts):
         """Count (C, C)."""
         n = output.shape[1]
         predicted, target = output.argmax(1).reshape(-1), target.reshape(-1)
-        place = (target * n + predicted).where(kept_of(target, self.ignore_index), n * n)
-        found = pf.zeros(n * n + 1, dtype=pf.int64, device=output.device)
-        found = found.index_add(0, place, pf.ones_like(place))
-        self.begin(output, counts=(n, n))
-        self.count("counts", found[:-1].reshape(n, n))
+        place = (target * n + predicted).where(kept_of(target, self.ignore_index), -1)
+        self.count_places("counts", place.unsqueeze(0), n * n)
 
     def compute(self) -> Tensor:
         """(C, C)."""
@@ -312,9 +305,10 @@ class ConfusionMatrix(_Counts):
         return ratio(counts, counts.sum(dims, keepdim=True))
 
     def _whole(self) -> Tensor:
-        counts = self.seen("counts") + self.seen("counts_high").bitwise_left_shift(BITS)
+        counts = self.total("counts", pf.int64)
         if not self.is_binary:
-            return counts
+            n = math.isqrt(counts.shape[1])
+            return counts.reshape(n, n)
         tp, predicted, actual, every = self.answers(counts)
         no = every - predicted - actual + tp
         return pf.stack([no, predicted - tp, actual - tp, tp]).reshape(2, 2)
@@ -332,7 +326,7 @@ class Perplexity(Metric):
         super().__init__()
         self.ignore_index = ignore_index
         self.later("sum")
-        self.later_counts("targets")
+        self.later_counts("targets", "targets_high")
 
     def update(self, output: Tensor, target: Tensor) -> None:
         """Take logits and class numbers in."""
@@ -340,9 +334,9 @@ class Perplexity(Metric):
         found = F.cross_entropy(
             output.float(), target, ignore_index=self.ignore_index, reduction="sum"
         )
-        self.begin(output, sum=(), targets=())
+        self.begin(output, sum=())
         self.sum.add_(found)
-        self.count("targets", (target != self.ignore_index).sum())
+        self.count("targets", (target != self.ignore_index).sum(), output)
 
     def compute(self) -> Tensor:
         """(): nan where nothing was seen."""

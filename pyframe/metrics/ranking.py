@@ -12,8 +12,6 @@ from pyframe.metrics.classification import kept_of, task_of, truths
 from pyframe.nn import functional as F
 from pyframe.tensor import Tensor
 
-LOW = 32  # a bin is HIGH * LOW + low: counting is a product of one-hot matrices
-
 
 def spread(scores: Tensor) -> Tensor:
     """Scores of any scale, in their order, over 0 to 1: those between 0 and 1, which may be
@@ -73,15 +71,8 @@ class _Ranking(Metric):
             self._count(scores, yes, kept, self.thresholds)
 
     def _count(self, scores: Tensor, yes: Tensor, kept: Tensor, bins: int) -> None:
-        high = -(-bins // LOW)
         place = (spread(scores) * bins).long().clamp(max=bins - 1)
-        row = (yes.long() * high + place // LOW).where(kept, -1)
-        rows = pf.arange(2 * high, device=scores.device).reshape(-1, 1) == row.unsqueeze(1)
-        columns = (place % LOW).unsqueeze(-1) == pf.arange(LOW, device=scores.device)
-        found = rows.float() @ columns.float()
-        shape = scores.shape[0], 2, high * LOW
-        self.begin(scores, counts=shape)
-        self.count("counts", found.round().long().reshape(shape))
+        self.count_places("counts", (place + yes.long() * bins).where(kept, -1), 2 * bins)
 
     def _keep(self, scores: Tensor, yes: Tensor, kept: Tensor) -> None:
         if mode.capture is not None:
@@ -102,7 +93,7 @@ class _Ranking(Metric):
 
     def compute(self) -> Tensor:
         """(), or (C,) for average=None; nan where no "yes" or no "no" was seen."""
-        groups = self._binned() if self.thresholds is not None else self._sorted()
+        groups = self._sorted() if self.thresholds is None else self._binned(self.thresholds)
         found = self.of(groups)
         if self.average is None:
             return found.squeeze(0) if len(found) == 1 else found
@@ -110,8 +101,8 @@ class _Ranking(Metric):
         weights = known.float() * (groups.yes.sum(1) if self.average == "weighted" else 1.0)
         return ratio((found.masked_fill(~known, 0) * weights).sum(), weights.sum(), math.nan)
 
-    def _binned(self) -> _Groups:
-        no, yes = self.total("counts").unbind(1)
+    def _binned(self, bins: int) -> _Groups:
+        no, yes = self.total("counts").split(bins, 1)
         above_yes, above_no = (x.flip(1).cumsum(1).flip(1) for x in (yes, no))
         return _Groups(yes, above_yes, above_no, no)
 

@@ -35,7 +35,7 @@ class _Sums(Metric):
     def __init__(self) -> None:
         super().__init__()
         self.later("sum")
-        self.later_counts("elements")
+        self.later_counts("elements", "elements_high")
 
     def of(self, output: Tensor, target: Tensor) -> Tensor:
         """What is averaged."""
@@ -45,9 +45,9 @@ class _Sums(Metric):
         """Take numbers and their targets in, both (N, *)."""
         same_shape(self.name, output, target)
         values = self.of(output.float(), target.float())
-        self.begin(output, sum=(), elements=())
+        self.begin(output, sum=())
         self.sum.add_(values.sum())
-        self.count("elements", values.numel())
+        self.count("elements", values.numel(), values)
 
     def compute(self) -> Tensor:
         """(): nan where nothing was seen."""
