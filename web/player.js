@@ -447,7 +447,8 @@ export class Player {
       const [[failed]] = found.splice(-1);
       if (failed) {
         this.#fill(guard, null);
-        throw new Error(this.#document.errors[failed - 1] ?? "a check of values failed");
+        const message = this.#document.errors[(failed & 4095) - 1] ?? "a check of values failed";
+        throw new Error(message.replace("; got {}", `; got ${failed >> 12}`)); // see graph/checks.py
       }
     }
     return found;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pyframe import dtypes as dt
 from pyframe.devices import device as Device, mode
@@ -11,9 +11,15 @@ if TYPE_CHECKING:
     from pyframe.tensor import Tensor
 
 
+_CODES = 4096  # how many checks a flag can tell apart
+_SEEN = "; got {}"  # ends the message of a check that tells a value
+_FAR = 1 << 18  # values beyond it are told as this one
+
+
 class Checks:
-    """A flag: 0, or the number of the first check that failed. On a GPU each thread has its own,
-    so that an error is raised where it was made; on the CPU each capture has one."""
+    """A flag: 0, or the number of the first check that failed in its low 12 bits, and above them
+    the value at which it did where its message ends with one. On a GPU each thread has its own, so
+    that an error is raised where it was made; on the CPU each capture has one."""
 
     def __init__(self, device: Device) -> None:
         from pyframe.ops.creation import zeros
@@ -21,24 +27,37 @@ class Checks:
         self.flag = zeros((), dtype=dt.int32, device=device)
         self.errors: list[tuple[type[Exception], str]] = device.backend.errors
 
-    def check(self, bad: Tensor, message: str, error: type[Exception]) -> None:
-        """Note `error(message)` for the next look if any element of `bad` is true by then."""
+    def check(
+        self, bad: Tensor, message: str, error: type[Exception], values: Tensor | None = None
+    ) -> None:
+        """Note `error(message)` for the next look if any element of `bad` is true by then; with
+        `values`, ints, the message ends with the one at which it is."""
         from pyframe.ops import elementwise as el
+        from pyframe.ops.reduce import amax
         from pyframe.tensor import no_grad
 
         with no_grad():
+            message += "" if values is None else _SEEN
             if (error, message) not in self.errors:
                 self.errors.append((error, message))
-            code = self.errors.index((error, message)) + 1
-            hit = el.logical_and(el.eq(self.flag, 0), bad.any())
+            code: Any = self.errors.index((error, message)) + 1
+            if values is None:
+                hit = bad.any()
+            else:
+                code = el.clamp(values, -_FAR, _FAR - 1).to(dt.int32) * _CODES + code
+                code = amax(el.where(bad, code, -_FAR * _CODES))
+                hit = el.ne(code, -_FAR * _CODES)
+            hit = el.logical_and(el.eq(self.flag, 0), hit)
             self.flag._overwrite(el.where(hit, code, self.flag).to(dt.int32))
 
     def look(self, failed: int) -> None:
         """Raise the error of the check that `failed`, the flag's value, names; start over then."""
         if failed:
             self.flag.zero_()
-            error, message = self.errors[failed - 1]
-            raise error(message)
+            error, message = self.errors[failed % _CODES - 1]
+            value = failed // _CODES
+            far = " or beyond" if value in (-_FAR, _FAR - 1) else ""
+            raise error(message.replace(_SEEN, _SEEN.format(f"{value}{far}")))
 
 
 def of(device: Device) -> Checks:

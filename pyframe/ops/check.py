@@ -141,12 +141,13 @@ def no_overlap(name: str, written: Tensor, *read: Any, same: bool = True) -> Non
 # --- what only the values show
 
 
-def later(bad: Tensor, message: str, error: type[Exception]) -> None:
-    """On a lazy device: raise error(message) at the next read if any of `bad` is true."""
+def later(bad: Tensor, message: str, error: type[Exception], values: Tensor | None = None) -> None:
+    """On a lazy device: raise error(message) at the next read if any of `bad` is true. With
+    `values`, ints, the message ends with the one at which it is, where the device can keep it."""
     if mode.capture is not None and mode.capture.batches:
         mode.capture.check(bad, message, error)
     elif bad.device.lazy:
-        checks.of(bad.device).check(bad, message, error)
+        checks.of(bad.device).check(bad, message, error, values if bad.device.always_lazy else None)
 
 
 def refuse(bad: Tensor, message: str, error: type[Exception] = RuntimeError) -> None:

@@ -196,7 +196,7 @@ def checked_classes(
         bad = el.logical_or(el.lt(index, 0), el.ge(index, n))
         if ignore is not None and not 0 <= ignore < n:
             bad = el.logical_and(bad, el.ne(index, ignore))
-        check.later(bad, message + of, error)
+        check.later(bad, message + of, error, index)
         return index
     data = index._node.data
     if ignore is not None:
