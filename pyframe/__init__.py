@@ -104,7 +104,7 @@ globals().update(  # methods that torch has as functions too
 
 # Names of the layers above, which load when they are first used: modules, and what is in them
 _MODULES = set(
-    """nn optim data vision train web io profiler bench linalg fft special masked signal func
+    """amp nn optim data vision train web io profiler bench linalg fft special masked signal func
     gpu utils distributions metrics plot""".split()
 )
 _ELSEWHERE = {
@@ -112,6 +112,8 @@ _ELSEWHERE = {
     for module, names in {
         "train": "Model Callback History",
         "io": "save load",
+        "amp": """GradScaler autocast clear_autocast_cache get_autocast_dtype
+            is_autocast_cache_enabled is_autocast_enabled set_autocast_dtype""",
         "func": "vmap",
         "nn.functional": """adaptive_avg_pool1d
             adaptive_max_pool1d=adaptive_max_pool1d_with_indices avg_pool1d bilinear celu celu_

@@ -43,6 +43,7 @@ class _Mode(threading.local):
     saved_hooks: tuple[Any, ...] = ()  # (pack, unpack), the innermost last
     training: Any = None  # {id of a module: its mode} in this thread alone: nn's Evaluation
     autocast: Any = None  # within pf.autocast: the dtypes that it casts to, see ops/autocast.py
+    autocast: Any = None  # within pf.autocast: the dtypes that it casts to, see ops/autocast.py
     capture: Any = None  # while one runs, every device is lazy and it keeps what is recorded
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from pyframe import dtypes as dt
 from pyframe.devices import resolve
 from pyframe.ops import arrange, check, complex as cx, elementwise as el, movement as mv
+from pyframe.ops.autocast import autocast
 from pyframe.ops.creation import ones
 from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.public import as_functions, public
@@ -395,6 +396,11 @@ def istft(
     return out if input.ndim == 3 else mv.squeeze(out, 0)
 
 
+autocast(
+    globals(),
+    float32="""fft ifft rfft irfft hfft ihfft fftn ifftn rfftn irfftn hfftn ihfftn fft2 ifft2 rfft2
+    irfft2 hfft2 ihfft2 stft""",
+)
 PUBLIC = public(globals(), both="stft istft")
 globals().update(
     as_functions(

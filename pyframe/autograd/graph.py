@@ -313,9 +313,11 @@ class Walk:
     def __enter__(self) -> Walk:
         running = self._running.__dict__.setdefault("walks", [])
         running.append(self)
+        self._casting, mode.autocast = mode.autocast, None  # gradients have the dtypes of forward
         return self
 
     def __exit__(self, *exc: object) -> None:
+        mode.autocast = self._casting
         self._running.walks.pop()
 
     @classmethod

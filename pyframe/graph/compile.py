@@ -765,7 +765,8 @@ class Compiled:
         ids = [id(x._storage) for x in tensors]
         if len(set(ids)) < len(ids):
             key.append([ids.index(i) for i in ids].__repr__())
-        modes = mode.grad, mode.inference, mode.training is None
+        casting = None if mode.autocast is None else mode.autocast.key
+        modes = mode.grad, mode.inference, mode.training is None, casting
         picture = *modes, dt.get_default_dtype(), get_default_device(), *key
         fed = self.fed.get(picture, ())
         return (picture, *[None if i in fed else _exact(v) for i, v in enumerate(numbers)]), numbers

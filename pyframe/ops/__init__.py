@@ -180,6 +180,13 @@ def _mT(self: Tensor) -> Tensor:  # noqa: N802  (PyTorch's name)
     return movement.transpose(self, -1, -2)
 
 
+def _matmul(self: Tensor, other: Tensor) -> Tensor:
+    if mode.autocast is None:
+        return matmul.matmul(self, other)
+    product: Tensor = Tensor.matmul(self, other)  # type: ignore[attr-defined]
+    return product
+
+
 def _reflected(fn: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, other: fn(other, self)
 
@@ -236,8 +243,7 @@ def _attach() -> None:
         setattr(t, f"__r{name}__", _guarded(_reflected(op)))
         setattr(t, f"__i{name}__", _inplace(f"__i{name}__", op))
     t.__div__, t.__rdiv__, t.__idiv__ = t.__truediv__, t.__rtruediv__, t.__itruediv__
-    t.__matmul__ = matmul.matmul
-    t.__rmatmul__ = _reflected(matmul.matmul)
+    t.__matmul__, t.__rmatmul__ = _matmul, _reflected(_matmul)
     t.__neg__, t.__abs__, t.__invert__ = el.neg, el.abs, el.bitwise_not
     t.__pos__ = arrange.positive
     t.__eq__, t.__ne__ = _guarded(el.eq), _guarded(el.ne)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pyframe.ops import check, elementwise as el, movement as mv
+from pyframe.ops.autocast import autocast
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
 
@@ -40,3 +41,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 
 PUBLIC = public(globals(), both="hardshrink prelu")
+autocast(
+    globals(),
+    lower="prelu",
+)

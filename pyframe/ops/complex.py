@@ -12,6 +12,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.ops import check, elementwise as el, op as _op
+from pyframe.ops.autocast import autocast
 from pyframe.ops.elementwise import conj, conj_op
 from pyframe.ops.op import ELEMENTWISE, MOVEMENT, Op, apply
 from pyframe.ops.public import public
@@ -153,4 +154,8 @@ PUBLIC = public(
     adjoint""",
     functions="real imag complex polar view_as_real view_as_complex",
     inplace="conj_physical",
+)
+autocast(
+    globals(),
+    cpu_float32="polar view_as_complex",
 )

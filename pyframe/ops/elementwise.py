@@ -15,6 +15,7 @@ from pyframe.devices import get_default_device, mode
 from pyframe.graph import fed
 from pyframe.graph.node import Node
 from pyframe.ops import bound, check, mathfn, op as _op
+from pyframe.ops.autocast import autocast, casted
 from pyframe.ops.op import ELEMENTWISE, GradNode, Op, apply, const, const_for_ufunc, record
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
@@ -118,6 +119,8 @@ class Elementwise(Op):
         xs = list(operands)
         if len(xs) != len(self.inputs):
             raise TypeError(f"{self.name}() takes {len(self.inputs)} operands, got {len(xs)}")
+        if self.autocast is not None and mode.autocast is not None:
+            xs = list(casted(self.autocast, xs, {})[0])
         start = self.promoted_from
         common, device, same = None, None, True
         for x in xs[start:]:
@@ -899,4 +902,9 @@ PUBLIC = public(
     fix relu copysign nextafter clamp clip addcmul addcdiv lerp eq ne lt le gt ge greater less
     greater_equal less_equal not_equal logical_and logical_or logical_not logical_xor bitwise_and
     bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift gcd""",
+)
+autocast(
+    globals(),
+    gpu_float32="acos asin cosh exp expm1 log log10 log1p log2 pow reciprocal rsqrt sinh tan",
+    gpu_widest="addcdiv addcmul",
 )

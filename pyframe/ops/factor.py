@@ -17,6 +17,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.ops import check, elementwise as el, index, movement as mv
+from pyframe.ops.autocast import autocast
 from pyframe.ops.complex import adjoint, real
 from pyframe.ops.matmul import matmul
 from pyframe.ops.op import ROUTINE, Op, apply
@@ -847,4 +848,9 @@ PUBLIC = public(
     globals(),
     both="""cholesky cholesky_solve cholesky_inverse lu lu_solve inverse triangular_solve""",
     functions="lu_unpack",
+)
+autocast(
+    globals(),
+    float32="""cholesky cholesky_ex cholesky_inverse cholesky_solve inv inv_ex inverse
+    linalg_cholesky lu_solve solve triangular_solve""",
 )

@@ -13,6 +13,7 @@ from pyframe import dtypes as dt
 from pyframe.devices import device as Device
 from pyframe.graph import view as views
 from pyframe.ops import check, elementwise as el, movement as mv
+from pyframe.ops.autocast import autocast
 from pyframe.ops.op import ROUTINE, Op, Shader, apply, in_a_line
 from pyframe.ops.public import public
 from pyframe.ops.reduce import amax, amin, limit_of, prod, sum as sum_
@@ -1255,4 +1256,9 @@ PUBLIC = public(
     functions="tril_indices triu_indices unravel_index segment_reduce",
     inplace="""masked_fill masked_scatter tril triu scatter scatter_add scatter_reduce index_add
     index_copy index_fill index_reduce index_put put""",
+)
+autocast(
+    globals(),
+    cpu_widest="index_copy",
+    gpu_widest="index_put scatter_add",
 )

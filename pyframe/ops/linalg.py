@@ -9,6 +9,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.ops import check, creation, elementwise as el, movement as mv, reduce
+from pyframe.ops.autocast import autocast
 from pyframe.ops.complex import adjoint, conj, imag, real
 from pyframe.ops.factor import (
     Array,
@@ -445,4 +446,10 @@ PUBLIC = public(
     globals(),
     both="matrix_power det slogdet logdet matrix_exp dist",
     functions="cdist vander",
+)
+autocast(
+    globals(),
+    lower="matrix_power",
+    float32="cdist cond tensorinv tensorsolve",
+    gpu_float32="dist norm vector_norm matrix_norm",
 )

@@ -14,6 +14,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.ops import arrange, bound_routines, check, elementwise as el, movement as mv
+from pyframe.ops.autocast import autocast
 from pyframe.ops.complex import adjoint, conj
 from pyframe.ops.elementwise import broadcast, mul
 from pyframe.ops.index import index_select
@@ -682,4 +683,12 @@ PUBLIC = public(
     functions="""tensordot einsum chain_matmul block_diag cartesian_prod combinations spmm=mm""",
     methods="addbmm_",
     inplace="addmm addmv addr baddbmm",
+)
+autocast(
+    globals(),
+    lower="matmul mm bmm addmm addbmm baddbmm chain_matmul multi_dot einsum vecdot",
+    cpu_lower="inner tensordot",
+    gpu_lower="mv_ addmv addr",
+    cpu_float32="trace",
+    gpu_widest="inner tensordot dot vdot cross linalg_cross",
 )

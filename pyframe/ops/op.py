@@ -49,6 +49,8 @@ def in_a_line(groups: int) -> tuple[int, int, int]:
 class Op:
     """An operation; `kind` is one of elementwise, reduction, movement (a view) and routine."""
 
+    autocast: dict[str, str] | None = None  # its dtypes in mixed precision, see autocast.py
+
     def __init__(
         self,
         name: str,

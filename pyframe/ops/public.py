@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyframe import dtypes as dt
-from pyframe.ops import check
+from pyframe.ops import autocast, check
 from pyframe.ops.op import mode
 from pyframe.tensor import Tensor
 
@@ -71,6 +71,7 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     renamed = {a: b for a, b in _NUMPY_NAMES.items() if b in known and a not in known}
     checked = any(_kinds(p.annotation) for p in known.values())
     good: set[tuple[Any, ...]] = set()  # the types of arguments that were looked at
+    rules = None if name.endswith("_") else getattr(fn, "autocast", None)
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -85,7 +86,14 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
                     key += (*kwargs, *map(type, kwargs.values()))
                 if key not in good and _check(name, fn, args, kwargs):
                     good.add(key)
-            return fn(*args, **kwargs)
+            if rules is None or mode.autocast is None:
+                return fn(*args, **kwargs)
+            args, kwargs = autocast.casted(rules, args, kwargs)
+            casting, mode.autocast = mode.autocast, None
+            try:
+                return fn(*args, **kwargs)
+            finally:
+                mode.autocast = casting
         except Exception as e:
             better = _blame(name, fn, args, kwargs, e)
             if better is e:
@@ -207,9 +215,13 @@ def _with_out(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     fn = as_public(name, fn)
 
     def run(*args: Any, out: Any = None, **kwargs: Any) -> Any:
-        result = fn(*args, **kwargs)
         if out is None:
-            return result
+            return fn(*args, **kwargs)
+        casting, mode.autocast = mode.autocast, None  # what is written keeps its dtype
+        try:
+            result = fn(*args, **kwargs)
+        finally:
+            mode.autocast = casting
         return _store(name, result, out, [*args, *kwargs.values()], 3)
 
     functools.update_wrapper(run, fn, assigned=("__doc__",), updated=())

@@ -19,6 +19,7 @@ from pyframe.ops import (
     movement as mv,
     op as _op,
 )
+from pyframe.ops.autocast import autocast
 from pyframe.ops.bound_routines import ALONE, BLOCK, FEW, ONES, TERMS, sum_calls
 from pyframe.ops.op import REDUCTION, ROUTINE, Op, apply
 from pyframe.ops.public import public, results
@@ -743,4 +744,10 @@ PUBLIC = public(
     methods="sum_to_size",
     functions="var_mean std_mean norm_except_dim",
     inplace="renorm",
+)
+autocast(
+    globals(),
+    lower="cov corrcoef",
+    float32="prod",
+    gpu_float32="sum softmax log_softmax logsumexp norm vector_norm renorm",
 )

@@ -10,6 +10,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.ops import check, elementwise as el, movement as mv
+from pyframe.ops.autocast import autocast
 from pyframe.ops.index import index_select, take_rows
 from pyframe.ops.matmul import matmul
 from pyframe.ops.op import apply
@@ -362,4 +363,9 @@ PUBLIC = public(
     globals(),
     functions="""affine_grid_generator constant_pad_nd grid_sampler grid_sampler_2d
     grid_sampler_3d""",
+)
+autocast(
+    globals(),
+    cpu_float32="grid_sampler grid_sampler_2d grid_sampler_3d",
+    gpu_widest="grid_sampler grid_sampler_2d grid_sampler_3d",
 )

@@ -11,6 +11,7 @@ import numpy as np
 from pyframe import dtypes as dt
 from pyframe.devices import mode
 from pyframe.ops import check, elementwise as el, movement as mv
+from pyframe.ops.autocast import autocast
 from pyframe.ops.index import gathered
 from pyframe.ops.op import ROUTINE, Op, Shader, apply, in_a_line
 from pyframe.ops.public import public, results
@@ -373,4 +374,8 @@ PUBLIC = public(
     both="cumsum cumprod logcumsumexp cummax cummin diff",
     functions="trapezoid trapz=trapezoid cumulative_trapezoid gradient",
     inplace="cumsum cumprod",
+)
+autocast(
+    globals(),
+    gpu_float32="cumsum cumprod",
 )

@@ -13,6 +13,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.ops import check, elementwise as el, movement as mv
+from pyframe.ops.autocast import autocast
 from pyframe.ops.index import (
     add_rows,
     gather,
@@ -842,4 +843,8 @@ PUBLIC = public(
     both="""sort argsort msort topk kthvalue median nanmedian mode quantile nanquantile unique
     unique_consecutive bincount histc histogram""",
     functions="searchsorted bucketize isin histogramdd",
+)
+autocast(
+    globals(),
+    cpu_float32="quantile nanquantile",
 )

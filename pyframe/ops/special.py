@@ -9,6 +9,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.ops import check, elementwise as el, movement as mv, reduce, specialfn
+from pyframe.ops.autocast import autocast
 from pyframe.ops.elementwise import FLOAT
 from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.public import public
@@ -310,4 +311,8 @@ PUBLIC = public(
     functions="polygamma",
     inplace="""lgamma digamma mvlgamma erfc erfinv i0 sinc logit xlogy igamma igammac
     polygamma""",
+)
+autocast(
+    globals(),
+    gpu_float32="erfinv",
 )

@@ -14,6 +14,7 @@ import numpy as np
 from pyframe import dtypes as dt
 from pyframe.devices import mode
 from pyframe.ops import check, creation, elementwise as el, index, movement as mv, reduce
+from pyframe.ops.autocast import autocast
 from pyframe.ops.complex import adjoint, conj, real
 from pyframe.ops.factor import (
     Array,
@@ -563,4 +564,9 @@ PUBLIC = public(
     globals(),
     both="qr geqrf orgqr=householder_product ormqr svd pinverse",
     functions="svd_lowrank pca_lowrank",
+)
+autocast(
+    globals(),
+    float32="""eig eigh eigvals eigvalsh geqrf householder_product linalg_qr linalg_svd lstsq
+    matrix_rank ormqr pinverse qr svd svdvals""",
 )

@@ -119,13 +119,15 @@ class State:
 
     Entries of a complex parameter are seen as pairs of real numbers, as the parameter is."""
 
-    __slots__ = ("_at_once", "_complex", "_entries", "_made", "_rebinds", "of")
+    __slots__ = ("_at_once", "_before", "_complex", "_entries", "_made", "_rebinds", "of")
 
     def __init__(
-        self, entries: dict[str, Any], of: Tensor, made: Callable[[], Any], rebinds: bool = False
-    ) -> None:
+        self, entries: dict[str, Any], of: Tensor, made: Callable[[], Any], rebinds: bool = False,
+        before: _Before | None = None,
+    ) -> None:  # fmt: skip
         """`made`: what entries are made within. `rebinds`: an update makes a new tensor, which
-        autograd can follow."""
+        autograd can follow. `before`: where new entries are kept as they begin."""
+        self._before = before
         self._entries = entries
         self.of = of
         self._made = made
@@ -139,6 +141,8 @@ class State:
         if found is None:
             with self._made(), no_grad():
                 found = self._entries[name] = make(self.of)
+            if self._before is not None:
+                self._before.keep(found)
         return pf.view_as_real(found) if self._complex and found.is_complex() else found
 
     def zeros(self, name: str) -> Tensor:
@@ -190,6 +194,36 @@ class State:
         return self.put(name, old * keep + x) if self._rebinds else old.mul_(keep).add_(x)
 
 
+class _Before:
+    """What a step writes to, with its values before it."""
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self._kept: list[tuple[Tensor, Tensor]] = []
+        self._ids: set[int] = set()
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    self.keep(p)
+                    for value in optimizer.state.get(p, {}).values():
+                        self.keep(value)
+
+    def keep(self, x: Any) -> None:
+        """Remember a tensor; a counter is shared by many parameters."""
+        if isinstance(x, Tensor) and id(x) not in self._ids:
+            self._ids.add(id(x))
+            self._kept.append((x, x.detach().clone()))
+
+    def again(self, found: Tensor) -> None:
+        """Unless `found` is 0, let everything be as it was: computed with the step, not read."""
+        skip = found != 0
+        at = {found.device: skip}
+        for x, old in self._kept:
+            d = x.device
+            if d not in at:
+                at[d] = skip.to(d)
+            x.copy_(pf.where(at[d], old, x))
+
+
 class Optimizer:
     """Base of all optimizers: parameter groups, state, and the walk over them.
 
@@ -201,6 +235,11 @@ class Optimizer:
     _decays = True  # the option weight_decay is taken care of here
     _capture: Callable[[], Any] = staticmethod(lambda: None)  # in which it was made
     _opt_called = False  # whether `step` was called: a scheduler warns where it was not
+    _before: _Before | None = None  # of the step that runs
+
+    # A tensor, set by GradScaler while `step` runs: unless it is 0 the step changes nothing. It is
+    # not read, so this works within pf.compile.
+    found_inf: Tensor | None = None
 
     _optimizer_step_pre_hooks: list[Callable[..., Any]]
     _optimizer_step_post_hooks: list[Callable[..., Any]]
@@ -373,6 +412,9 @@ class Optimizer:
         if differentiable and capture is not None and not self._is_made_here():
             capture.give_up("differentiates through the state of an optimizer")
         with pf.enable_grad() if differentiable else no_grad():
+            found = self.found_inf
+            if found is not None:
+                self._before = _Before(self)
             for i, group in enumerate(self.param_groups):
                 params = [p for p in group["params"] if p.grad is not None]
                 if len(params) < len(group["params"]):
@@ -389,8 +431,16 @@ class Optimizer:
                     except TypeError:
                         self._check_options(group)
                         raise
+            if found is not None and self._before is not None:
+                before, self._before = self._before, None
+                before.again(found)
         pf.flush()
         return loss
+
+    @property
+    def skips_on_device(self) -> bool:
+        """Whether `step` heeds `found_inf`: a subclass with a step of its own does not."""
+        return type(self).step is Optimizer.step and not self.defaults.get("differentiable")
 
     def _is_made_here(self) -> bool:
         """Whether it was made in the capture that runs: its options are what they are, and a
@@ -421,9 +471,9 @@ class Optimizer:
         shrink = None
         if decays and group.get("decoupled_weight_decay"):
             shrink = 1 - scalar(group["lr"]) * decay
-        states, making = self.state, self._making
+        states, making, before = self.state, self._making, self._before
         for p in params:
-            state = State(states[p], p, making, rebinds)
+            state = State(states[p], p, making, rebinds, before)
             g = p.grad
             assert g is not None
             if state._complex:
@@ -494,6 +544,9 @@ class Optimizer:
                         name: pf.full((), float(first.get(name, 0)), dtype=dtype, device=p.device)
                         for name in self._counters
                     }
+                if self._before is not None:
+                    for counter in fresh[kind].values():
+                        self._before.keep(counter)
             self.state[p].update(fresh[kind])
 
     def _part(self, group: list[Tensor], present: list[Tensor]) -> None:

@@ -17,6 +17,7 @@ from pyframe.ops import (
     reduce as rd,
 )
 from pyframe.ops.activation import hardshrink as hardshrink, prelu as prelu
+from pyframe.ops.autocast import autocast
 from pyframe.ops.creation import rand
 from pyframe.ops.elementwise import softplus as _softplus
 from pyframe.tensor import Tensor, normalize_dim
@@ -282,3 +283,7 @@ def gumbel_softmax(
 relu_, threshold_, hardtanh_ = _twin(relu), _twin(threshold), _twin(hardtanh)
 leaky_relu_, rrelu_ = _twin(leaky_relu), _twin(rrelu)
 elu_, selu_, celu_ = _twin(elu), _twin(selu), _twin(celu)
+autocast(
+    globals(),
+    gpu_float32="softmax log_softmax softmin softplus gumbel_softmax",
+)

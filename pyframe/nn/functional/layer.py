@@ -20,6 +20,7 @@ from pyframe.ops import (
     movement as mv,
     reduce as rd,
 )
+from pyframe.ops.autocast import autocast
 from pyframe.ops.creation import rand
 from pyframe.ops.index import add_rows, take_rows
 from pyframe.ops.matmul import linear as _linear, matmul
@@ -926,3 +927,13 @@ def _added(name: str, mask: Tensor | None, dtype: dt.dtype) -> Tensor | None:
         return mask
     _expect(mask.dtype is dt.bool_, f"only bool and floating types of {name} are supported")
     return el.where(mask, -math.inf, mask.new_zeros((), dtype=dtype))
+
+
+autocast(
+    globals(),
+    lower="linear scaled_dot_product_attention multi_head_attention_forward",
+    float32="local_response_norm",
+    gpu_float32="""layer_norm native_layer_norm group_norm native_group_norm rms_norm normalize
+    cosine_similarity pairwise_distance pdist""",
+    gpu_widest="bilinear",
+)

@@ -22,6 +22,7 @@ from pyframe.ops import (
     movement as mv,
     reduce as rd,
 )
+from pyframe.ops.autocast import autocast
 from pyframe.ops.elementwise import softplus as _softplus
 from pyframe.ops.matmul import matmul
 from pyframe.ops.op import ROUTINE, Op, apply
@@ -979,3 +980,13 @@ ctc_op = Op(
     "ctc_loss", ROUTINE, "lp labels", "t_len s_len blank",
     infer=lambda lp, labels, *_: ((lp.shape[1],), lp.dtype), fallback=_ctc_by_ops, lp=_ctc_grad,
 )  # fmt: skip
+autocast(
+    globals(),
+    float32="""cosine_embedding_loss cross_entropy ctc_loss hinge_embedding_loss huber_loss kl_div
+    l1_loss linear_cross_entropy margin_ranking_loss mse_loss multi_margin_loss
+    multilabel_margin_loss nll_loss poisson_nll_loss smooth_l1_loss soft_margin_loss
+    triplet_margin_loss binary_cross_entropy_with_logits""",
+    cpu_float32="binary_cross_entropy",
+    gpu_float32="gaussian_nll_loss triplet_margin_with_distance_loss",
+    gpu_refused="binary_cross_entropy",
+)

@@ -13,6 +13,7 @@ from pyframe.nn.functional.layer import (
     native_layer_norm as native_layer_norm,
 )
 from pyframe.ops import elementwise as el
+from pyframe.ops.autocast import autocast
 from pyframe.ops.creation import rand
 from pyframe.ops.public import publish
 from pyframe.tensor import Tensor
@@ -122,4 +123,9 @@ def instance_norm(
     )
 
 
-publish(globals(), [n for n, v in vars().items() if inspect.isfunction(v) and n != "publish"])
+autocast(
+    globals(),
+    gpu_float32="layer_norm group_norm",
+)
+_MADE_WITH = (publish, autocast)
+publish(globals(), [n for n, v in vars().items() if inspect.isfunction(v) and v not in _MADE_WITH])

@@ -18,6 +18,7 @@ from pyframe.autograd.function import Function
 from pyframe.grad_mode import is_grad_enabled
 from pyframe.nn.functional.layer import dropout as _dropout, linear
 from pyframe.ops import elementwise as el, movement as mv, reduce as rd
+from pyframe.ops.autocast import autocast
 from pyframe.ops.matmul import matmul
 from pyframe.ops.public import publish
 from pyframe.tensor import Tensor
@@ -452,4 +453,8 @@ def rnn_relu_cell(
     return _one_step(_RELU, input, hx, None, w_ih, w_hh, b_ih, b_hh)[1]
 
 
+autocast(
+    globals(),
+    lower="lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell",
+)
 publish(globals(), __all__)

@@ -8,6 +8,7 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.ops import pool as _pool, resample as _resample
+from pyframe.ops.autocast import autocast
 from pyframe.ops.conv import each
 from pyframe.tensor import Tensor
 
@@ -182,3 +183,12 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     if min(size) <= 0:
         raise ValueError(f"affine_grid: Expected non-zero, positive output size. Got {tuple(size)}")
     return _resample.affine_grid_generator(theta, size, bool(align_corners))
+
+
+autocast(
+    globals(),
+    lower="affine_grid",
+    cpu_float32="grid_sample",
+    gpu_widest="grid_sample",
+    gpu_float32="interpolate upsample upsample_nearest upsample_bilinear",
+)

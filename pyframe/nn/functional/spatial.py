@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from pyframe.ops import conv as _conv, movement as mv, pool as _pool
+from pyframe.ops.autocast import autocast
 from pyframe.tensor import Tensor
 
 __all__ = [
@@ -343,3 +344,11 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 
 native_channel_shuffle = channel_shuffle
+autocast(
+    globals(),
+    lower="conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d",
+    cpu_float32="""avg_pool3d max_pool3d max_pool3d_with_indices adaptive_avg_pool3d
+    adaptive_max_pool3d adaptive_max_pool3d_with_indices fractional_max_pool2d
+    fractional_max_pool2d_with_indices fractional_max_pool3d fractional_max_pool3d_with_indices
+    max_unpool1d max_unpool2d max_unpool3d""",
+)

@@ -1,0 +1,133 @@
+"""Mixed precision: in which dtype a function computes within `pf.autocast`.
+
+A family says so beside its `PUBLIC`, with `autocast`: in the context's float16 or bfloat16
+(products of matrices, convolutions), in float32 (sums, norms, losses), or in the widest dtype of
+its arguments. What has no rule computes in the dtypes of its operands. PyTorch's lists differ
+between CPU and CUDA, and so do these between 'cpu' and 'gpu':
+https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any
+
+from pyframe import dtypes as dt
+from pyframe.devices import device as Device, mode
+from pyframe.ops import op as _op
+from pyframe.tensor import Tensor
+
+LOWER, FLOAT32, WIDEST, REFUSED = "lower", "float32", "widest", "refused"
+DTYPES = {"cpu": dt.bfloat16, "gpu": dt.float16}  # what contexts take by default
+NARROW = frozenset((dt.float16, dt.bfloat16))
+
+
+class Casting:
+    """What `mode.autocast` is within an autocast context: the dtype of each device type that has
+    one, and the casts of parameters that were made so far."""
+
+    __slots__ = ("cache", "capture", "dtypes", "key")
+
+    def __init__(self, dtypes: dict[str, dt.dtype], cache: dict[Any, Any] | None) -> None:
+        self.dtypes = dtypes
+        self.cache = cache
+        self.capture = mode.capture  # casts that are recorded in another one are not kept
+        self.key = tuple(sorted((kind, d.name) for kind, d in dtypes.items()))
+
+    def dtype_on(self, device: Device) -> dt.dtype | None:
+        """The narrow dtype of a device; None where autocast is off."""
+        d = self.dtypes.get(device.type)
+        if d is dt.float16 and device.always_lazy and not device.backend.limits.float16:
+            _warn_of(str(device), device.backend.adapter)
+            return dt.bfloat16
+        return d
+
+    def lowered(self, x: Tensor, dtype: dt.dtype) -> Tensor:
+        """`x` in a narrow dtype; a parameter is cast once within the context."""
+        if (
+            self.cache is None or not x._needs_grad or x._base is not None
+            or mode.capture is not self.capture or mode.inference
+        ):  # fmt: skip
+            return _op.CAST(x, dtype)
+        key = id(x), dtype, mode.grad
+        kept, version, out = self.cache.get(key, (None, 0, None))
+        if kept is not x or version != x._storage.version:
+            out = _op.CAST(x, dtype)
+            self.cache[key] = x, x._storage.version, out
+        return out
+
+
+@functools.cache
+def _warn_of(device: str, adapter: str) -> None:
+    warnings.warn(
+        f"autocast: device '{device}' ({adapter}) has no float16; bfloat16 is used instead, which "
+        "is rounded and saves no memory there. pf.autocast(enabled=False) stays in float32",
+        stacklevel=2,
+    )
+
+
+def autocast(scope: dict[str, Any], **rules: str) -> None:
+    """Give functions of a family their rules: `lower=`, `float32=` and `widest=` name those of all
+    devices, `cpu_lower=`, `gpu_float32=` and so on those of one."""
+    for what, names in rules.items():
+        where, _, rule = what.rpartition("_")
+        for name in names.split():
+            fn = scope[name]
+            of = {kind: rule for kind in ("cpu", "gpu") if where in ("", kind)}
+            fn.autocast = {**(getattr(fn, "autocast", None) or {}), **of}
+            if hasattr(fn, "plain"):
+                fn.plain -= NARROW  # they go the way that asks for the rule
+
+
+def casted(rules: dict[str, str], args: Any, kwargs: Any) -> Any:
+    """The arguments of a function with these rules (by device type) in the dtypes that they have
+    within the context that is on."""
+    casting: Casting = mode.autocast
+    widest = None
+    if WIDEST in rules.values():
+        found = [
+            x for x in _tensors((args, tuple(kwargs.values())))
+            if _counts(x, casting) and rules.get(x._node.device.type) == WIDEST
+        ]  # fmt: skip
+        if found:
+            widest = found[0]._node.dtype
+            for x in found:
+                widest = dt.promote_types(widest, x._node.dtype)
+
+    def one(x: Any) -> Any:
+        if isinstance(x, Tensor):
+            rule = rules.get(x._node.device.type)
+            if rule is None or not _counts(x, casting):
+                return x
+            d = x._node.dtype
+            if rule == REFUSED:
+                raise RuntimeError(
+                    "binary_cross_entropy (nn.BCELoss) is unsafe to autocast: the logarithm of a "
+                    "probability in float16 overflows. Use binary_cross_entropy_with_logits "
+                    "(nn.BCEWithLogitsLoss) without the sigmoid before it, or compute the loss "
+                    "within pf.autocast(enabled=False), in float32"
+                )
+            if rule == LOWER:
+                to = casting.dtype_on(x._node.device)
+                return x if d is to else casting.lowered(x, to)  # type: ignore[arg-type]
+            wide = dt.float32 if rule == FLOAT32 else widest
+            return x if d is wide else _op.CAST(x, wide)
+        if type(x) is list or type(x) is tuple:
+            return type(x)([one(y) for y in x])
+        return x
+
+    return tuple([one(x) for x in args]), {k: one(v) for k, v in kwargs.items()}
+
+
+def _counts(x: Tensor, casting: Casting) -> bool:
+    d = x._node.dtype
+    return d.category == dt.FLOAT and d is not dt.float64 and x._node.device.type in casting.dtypes
+
+
+def _tensors(given: Any) -> list[Tensor]:
+    if isinstance(given, Tensor):
+        return [given]
+    if isinstance(given, (list, tuple)):
+        return [x for part in given for x in _tensors(part)]
+    return []
