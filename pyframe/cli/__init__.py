@@ -9,15 +9,17 @@ import sys
 from collections.abc import Sequence
 
 import pyframe
-from pyframe.cli import bench, pages, train
+from pyframe.cli import bench, convert, info, pages, summary, train
 from pyframe.cli.command import CommandError, Formatter
 
 INTERRUPTED, PIPE_CLOSED = 130, 141  # 128 and the signal's number, as shells have it
 
 EXAMPLES = """examples:
-  pyframe train digits      train an example
-  pyframe serve             the demos, in the browser
-  pyframe COMMAND --help    what a command takes"""
+  pyframe info                          what this computer computes on
+  pyframe train digits                  train an example
+  pyframe serve                         the demos, in the browser
+  pyframe summary digits.safetensors    what a file of weights holds
+  pyframe COMMAND --help                what a command takes"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="print the version and exit",
     )  # fmt: skip
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (train, pages, bench):
+    for module in (info, train, pages, summary, convert, bench):
         module.add(commands)
     command = "pyframe"
     try:
@@ -50,6 +52,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return PIPE_CLOSED
     except KeyboardInterrupt:
         return INTERRUPTED
-    except (CommandError, OSError) as error:
-        print(f"{command}: {error}", file=sys.stderr)
-        return 1
+    except OSError as error:
+        named = error.filename is not None and error.strerror
+        return failed(command, f"{error.filename}: {error.strerror}" if named else str(error))
+    except CommandError as error:
+        return failed(command, str(error))
+
+
+def failed(command: str, why: str) -> int:
+    """Say why a command can't be done."""
+    print(f"{command}: {why}", file=sys.stderr)
+    return 1

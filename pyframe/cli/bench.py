@@ -112,10 +112,10 @@ def report(args: argparse.Namespace) -> list[str]:
 
 
 def available() -> list[str]:
-    """The CPU, and every GPU that is one."""
-    import pyframe as pf
+    """The CPU, and every GPU."""
+    from pyframe import gpu
 
-    return ["cpu", "gpu"] if pf.is_available() else ["cpu"]
+    return ["cpu", *(f"gpu:{i}" for i in range(gpu.device_count()))]
 
 
 def measure(case: Any, devices: list[str], repeats: int, quick: bool) -> list[list[str]]:

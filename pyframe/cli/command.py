@@ -6,7 +6,6 @@ import argparse
 import math
 import textwrap
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 WIDTH = 90  # of the texts of --help
@@ -44,12 +43,6 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
     return int(text)
-
-
-def check_free(path: Path, force: bool) -> None:
-    """CommandError where a file would be lost that nobody said may be."""
-    if path.exists() and not force:
-        raise CommandError(f"{path} is there already; --force replaces it")
 
 
 def size_text(nbytes: float) -> str:

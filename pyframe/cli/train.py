@@ -57,9 +57,9 @@ def run(args: argparse.Namespace) -> int:
     options = args.options[1:] if args.options[:1] == ["--"] else args.options
     try:
         execute(found[name], f"pyframe train {name}", options)
+    except BrokenPipeError:
+        raise
     except (OSError, RuntimeError, ValueError, ImportError) as error:
-        if isinstance(error, BrokenPipeError):
-            raise
         raise CommandError(f"{name}: {error}") from error
     return 0
 

@@ -1,0 +1,248 @@
+"""`pyframe summary`: what a file of weights holds."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import math
+import os
+import pickle
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from pyframe.cli.command import CommandError, add_command, positive, size_text
+
+DTYPES = {"F": "float", "BF": "bfloat", "I": "int", "U": "uint", "C": "complex"}  # safetensors'
+
+MOST = 20  # values that are listed
+
+
+def add(commands: Any) -> None:
+    """Declare the command."""
+    parser = add_command(
+        commands, "summary", run,
+        help="list the tensors in a file: names, shapes, dtypes, sizes",
+        description="List the tensors in a file as a tree of their names, with the number of "
+        "parameters (buffers, such as running means, count too), bytes and metadata. Tensors are "
+        "not read, only what is said about them.\n\n"
+        "FILE is a .safetensors, an index or a folder of several, a .pt or .pth of PyTorch or "
+        "pyframe, or an .npz of NumPy. Nothing in a file is run.",
+        examples={
+            "pyframe summary digits.safetensors": "all tensors",
+            "pyframe summary gpt2/": "those of a set of files",
+            "pyframe summary model.pt --depth 2": "layers, with what is below them in sums",
+            "pyframe summary model.pt --json": "for programs",
+        },
+    )  # fmt: skip
+    parser.add_argument("file", metavar="FILE", help="what to look into")
+    parser.add_argument(
+        "--depth", type=positive, metavar="N", help="levels of names to show (default: all)"
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON (default: for people)")
+
+
+class Entry(NamedTuple):
+    """A tensor in a file."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    nbytes: int
+    file: str  # the one of several that it is in
+
+    @property
+    def numel(self) -> int:
+        return math.prod(self.shape)
+
+
+class Contents(NamedTuple):
+    """What a file, or a set of them, holds."""
+
+    format: str
+    files: dict[str, int]  # bytes of each
+    entries: list[Entry]
+    metadata: dict[str, str]
+    others: dict[str, str]  # what is no tensor, as it shows itself
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print it."""
+    with reading(args.file):
+        found = contents(args.file)
+    print(json.dumps(as_json(args.file, found), indent=2) if args.json else
+          "\n".join(lines(args.file, found, args.depth)))  # fmt: skip
+    return 0
+
+
+@contextlib.contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Within it, what is wrong with a file is told in a line."""
+    try:
+        yield
+    except pickle.UnpicklingError as error:  # what to do about it is another's than a program's
+        what = str(error).removeprefix("load: ").partition(": nothing was run")[0]
+        raise CommandError(
+            f"{path}: {what}; nothing was run. Save the state_dict() alone where it was made"
+        ) from error
+    except (ValueError, RuntimeError, TypeError) as error:
+        raise CommandError(str(error)) from error
+
+
+def contents(path: str) -> Contents:
+    """What is there, from the headers alone. OSError, or ValueError or RuntimeError for a file
+    that is damaged or something else."""
+    import pyframe as pf
+    from pyframe.io import safetensors
+
+    if kind(path) == "safetensors":
+        d = safetensors.describe(path)
+        entries = [Entry(name, t.shape, dtype_name(t.dtype), t.nbytes, t.file)
+                   for name, t in d.tensors.items()]  # fmt: skip
+        return Contents("safetensors", d.files, entries, d.metadata, {})
+    name, size = os.path.basename(path), os.path.getsize(path)
+    entries, others = [], {}
+    for key, value in leaves(pf.load(path, map_location="cpu", mmap=True)):
+        if isinstance(value, pf.Tensor):
+            entries.append(Entry(key, tuple(value.shape), value.dtype.name, value.nbytes, name))
+        else:
+            others[key] = f"{value!r:.60}"
+    return Contents(kind(path), {name: size}, entries, {}, others)
+
+
+def kind(path: str) -> str:
+    """The format of a file: by its name, or where that says nothing by its first bytes."""
+    if os.path.isdir(path) or path.endswith((".safetensors", ".safetensors.index.json")):
+        return "safetensors"
+    if path.endswith(".npz"):
+        return "npz"
+    if path.endswith((".pt", ".pth")):
+        return "pt"
+    if not os.path.exists(path):  # of a set its index alone may be there
+        return "safetensors"
+    with open(path, "rb") as file:
+        start = file.read(2)
+    return "pt" if start == b"PK" or start[:1] == b"\x80" else "safetensors"
+
+
+def dtype_name(stored: str) -> str:
+    """float32 for safetensors' F32."""
+    found = re.fullmatch(r"(BF|[FIUC])(\d+)(.*)", stored)
+    return f"{DTYPES[found[1]]}{found[2]}{found[3].lower()}" if found else stored.lower()
+
+
+def leaves(obj: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """What dicts, lists and tuples hold, with the way there."""
+    items = obj.items() if isinstance(obj, dict) else enumerate(obj) if isinstance(
+        obj, (list, tuple)) else None  # fmt: skip
+    if items is None or not obj:
+        yield name, obj
+        return
+    for key, value in items:
+        yield from leaves(value, f"{name}.{key}" if name else str(key))
+
+
+def by_dtype(entries: list[Entry]) -> dict[str, dict[str, int]]:
+    """Tensors, parameters and bytes of each dtype, the most bytes first."""
+    found: dict[str, dict[str, int]] = {}
+    for e in entries:
+        sums = found.setdefault(e.dtype, {"tensors": 0, "parameters": 0, "bytes": 0})
+        for key, value in zip(sums, (1, e.numel, e.nbytes), strict=True):
+            sums[key] += value
+    return dict(sorted(found.items(), key=lambda item: -item[1]["bytes"]))
+
+
+def as_json(path: str, found: Contents) -> dict[str, Any]:
+    """All of it."""
+    return {
+        "path": path,
+        "format": found.format,
+        "files": found.files,
+        "parameters": sum(e.numel for e in found.entries),
+        "bytes": sum(e.nbytes for e in found.entries),
+        "dtypes": by_dtype(found.entries),
+        "metadata": found.metadata,
+        "others": found.others,
+        "tensors": [
+            {"name": e.name, "shape": list(e.shape), "dtype": e.dtype, "parameters": e.numel,
+             "bytes": e.nbytes, "file": e.file}
+            for e in found.entries
+        ],
+    }  # fmt: skip
+
+
+# --- for people
+
+
+class Node(NamedTuple):
+    """A level of the names."""
+
+    children: dict[str, Node]
+    entries: list[Entry]  # of it and of all below
+
+    @property
+    def is_tensor(self) -> bool:
+        return not self.children
+
+
+def tree(entries: list[Entry]) -> Node:
+    """The tensors by the parts of their names, each level in the order of the file."""
+    root = Node({}, [])
+    for e in entries:
+        node = root
+        node.entries.append(e)
+        for part in e.name.split("."):
+            node = node.children.setdefault(part, Node({}, []))
+            node.entries.append(e)
+    return root
+
+
+def rows(node: Node, depth: int | None, level: int = 0) -> Iterator[tuple[str, str, str, int, int]]:
+    """Name, shape, dtype, parameters and bytes of all below a node."""
+    for name, child in node.children.items():
+        es = child.entries
+        sums = sum(e.numel for e in es), sum(e.nbytes for e in es)
+        shape = str(list(es[0].shape)) if child.is_tensor else ""
+        dtypes = ", ".join(dict.fromkeys(e.dtype for e in es))
+        yield "  " * level + name, shape, dtypes if shape or level + 1 == depth else "", *sums
+        if depth is None or level + 1 < depth:
+            yield from rows(child, depth, level + 1)
+
+
+def lines(path: str, found: Contents, depth: int | None) -> list[str]:
+    """The tree, sums, and what else there is."""
+    entries = sorted(found.entries, key=lambda e: natural(e.name))
+    parts = f" in {len(found.files)} files" if len(found.files) > 1 else ""
+    count = f"{len(entries)} tensor{'s' * (len(entries) != 1)}"
+    size = size_text(sum(found.files.values()))
+    out = [f"{path}: {found.format}, {size}{parts}, {count}", ""]
+    total = sum(e.numel for e in entries), sum(e.nbytes for e in entries)
+    table = [("name", "shape", "dtype", "parameters", "bytes")]
+    table += [(*row[:3], f"{row[3]:,}", size_text(row[4])) for row in rows(tree(entries), depth)]
+    sums = [("total", "", "", f"{total[0]:,}", size_text(total[1]))]
+    dtypes = by_dtype(entries)
+    if len(dtypes) > 1:
+        sums += [("", "", name, f"{s['parameters']:,}", size_text(s["bytes"]))
+                 for name, s in dtypes.items()]  # fmt: skip
+    widths = [max(map(len, column)) for column in zip(*table, *sums, strict=True)]
+    made = [
+        "  ".join((*(c.ljust(w) for c, w in zip(row[:3], widths, strict=False)),
+                   *(c.rjust(w) for c, w in zip(row[3:], widths[3:], strict=True)))).rstrip()
+        for row in table + sums
+    ]  # fmt: skip
+    line = "-" * (sum(widths) + 8)
+    out += [made[0], line, *made[1 : len(table)], line, *made[len(table) :]]
+    if len(found.files) > 1:
+        out += ["", "files:", *(f"  {name}  {size_text(s)}" for name, s in found.files.items())]
+    for title, texts in (("metadata", found.metadata), ("other values", found.others)):
+        if texts:
+            shown = [f"  {key}: {text}" for key, text in texts.items()]
+            more = f"  … {len(shown) - MOST} more, which --json lists"
+            out += ["", f"{title}:", *shown[:MOST], *([more] if len(shown) > MOST else [])]
+    return out
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """A key that sorts layer 10 behind layer 9."""
+    return [(0, int(p), "") if p.isdecimal() else (1, 0, p) for p in name.split(".")]
