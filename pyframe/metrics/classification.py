@@ -10,6 +10,7 @@ from pyframe.metrics.base import Metric, described, ratio
 from pyframe.nn import functional as F
 from pyframe.nn.parameter import is_lazy
 from pyframe.ops import check
+from pyframe.ops.index import checked_classes
 from pyframe.tensor import Tensor
 
 AVERAGES = ("macro", "micro", "weighted", None)
@@ -61,6 +62,13 @@ def kept_of(target: Tensor, ignore_index: int | None) -> Tensor:
     return target != ignore_index
 
 
+def class_numbers(name: str, target: Tensor, classes: int, ignore_index: int | None) -> Tensor:
+    """Which targets count. IndexError for class numbers that the outputs don't have."""
+    hint = f" classes of the outputs; of targets that shall not count say {name}'s ignore_index"
+    checked_classes(f"{name}: target", target, classes, ignore_index, of=hint)
+    return kept_of(target, ignore_index)
+
+
 def truths(name: str, target: Tensor, ignore_index: int | None) -> tuple[Tensor, Tensor]:
     """Which targets are 1, and which count. ValueError for other values than 0 and 1."""
     kept = kept_of(target, ignore_index)
@@ -83,12 +91,12 @@ class Classifying(Metric):
     0 and 1 (both ways are counted until the value is asked for). A score counts as "yes" above
     `threshold`, a probability; the logit of 0.5 is 0. `task` ("binary", "multiclass") says which it
     is where shapes leave it open: of outputs and targets that are both (N, L) for L yes-or-no
-    answers. Targets that equal `ignore_index` count nowhere.
+    answers. Targets that equal `ignore_index` count nowhere; it begins as nn.CrossEntropyLoss's.
     """
 
     def __init__(
         self, *, task: str | None = None, threshold: float = 0.5,
-        probabilities: bool | None = None, ignore_index: int | None = None,
+        probabilities: bool | None = None, ignore_index: int | None = -100,
     ) -> None:  # fmt: skip
         super().__init__()
         if task not in (None, "binary", "multiclass"):
@@ -136,11 +144,12 @@ class _Counts(Classifying):
 
     def multiclass(self, output: Tensor, target: Tensor) -> None:
         """Count for each class true positives, predicted and actual."""
+        n = output.shape[1]
         predicted, target = output.argmax(1).reshape(-1), target.reshape(-1)
-        kept = kept_of(target, self.ignore_index)
+        kept = class_numbers(self.name, target, n, self.ignore_index)
         hits = target.where(kept & (predicted == target), -1)
         places = pf.stack([hits, predicted.where(kept, -1), target.where(kept, -1)])
-        self.count_places("counts", places, output.shape[1])
+        self.count_places("counts", places, n)
 
     @property
     def is_binary(self) -> bool:
@@ -179,13 +188,9 @@ class Accuracy(_Counts):
             hits = output.argmax(1) == target
         else:
             hits = self._among(output, target.unsqueeze(1))
-        if self.ignore_index is None:
-            self.count("hits", hits.sum(), output)
-            self.count("targets", target.numel(), output)
-        else:
-            kept = target != self.ignore_index
-            self.count("hits", (hits & kept).sum(), output)
-            self.count("targets", kept.sum(), output)
+        kept = class_numbers(self.name, target, output.shape[1], self.ignore_index)
+        self.count("hits", (hits & kept).sum(), output)
+        self.count("targets", kept.sum(), output)
 
     def _among(self, output: Tensor, target: Tensor) -> Tensor:
         """Whether fewer than k others stand before the target's output; nan never is."""
@@ -293,7 +298,8 @@ class ConfusionMatrix(_Counts):
         """Count (C, C)."""
         n = output.shape[1]
         predicted, target = output.argmax(1).reshape(-1), target.reshape(-1)
-        place = (target * n + predicted).where(kept_of(target, self.ignore_index), -1)
+        kept = class_numbers(self.name, target, n, self.ignore_index)
+        place = (target * n + predicted).where(kept, -1)
         self.count_places("counts", place.unsqueeze(0), n * n)
 
     def compute(self) -> Tensor:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pyframe as pf
 from pyframe.devices import mode
 from pyframe.metrics.base import Metric, ratio
-from pyframe.metrics.classification import kept_of, task_of, truths
+from pyframe.metrics.classification import class_numbers, task_of, truths
 from pyframe.nn import functional as F
 from pyframe.tensor import Tensor
 
@@ -32,7 +32,7 @@ class _Ranking(Metric):
 
     def __init__(
         self, thresholds: int | None = 2048, average: str | None = "macro", *,
-        task: str | None = None, ignore_index: int | None = None,
+        task: str | None = None, ignore_index: int | None = -100,
     ) -> None:  # fmt: skip
         super().__init__()
         if thresholds is not None and (not isinstance(thresholds, int) or thresholds < 2):
@@ -57,24 +57,23 @@ class _Ranking(Metric):
     def update(self, output: Tensor, target: Tensor) -> None:
         """Take outputs and targets in. RuntimeError in a compiled step if all scores are kept."""
         if task_of(self.name, output, target, self.task) == "binary":
-            scores, target = output.reshape(1, -1).float(), target.reshape(1, -1)
+            scores, target = output.reshape(-1, 1).float(), target.reshape(-1, 1)
             yes, kept = truths(self.name, target, self.ignore_index)
         else:
             n = output.shape[1]
-            scores = _shares(output.float()).transpose(0, 1).reshape(n, -1)
-            target = target.reshape(1, -1)
-            yes = target == pf.arange(n, device=output.device).reshape(-1, 1)
-            kept = kept_of(target, self.ignore_index)
+            scores, target = _shares(output.float()), target.unsqueeze(1)
+            classes = pf.arange(n, device=output.device)
+            kept = class_numbers(self.name, target, n, self.ignore_index)
+            yes = kept & (target == classes.reshape(-1, *(1,) * (output.ndim - 2)))
         if self.thresholds is None:
-            self._keep(scores, yes, kept)
+            self._keep(*map(_by_class, (scores, yes, ~yes & kept)))
         else:
-            self._count(scores, yes, kept, self.thresholds)
+            bins = self.thresholds
+            place = (spread(scores) * bins).long().clamp(max=bins - 1)
+            place = (place + yes.long() * bins).where(kept, -1)
+            self.count_places("counts", _by_class(place), 2 * bins)
 
-    def _count(self, scores: Tensor, yes: Tensor, kept: Tensor, bins: int) -> None:
-        place = (spread(scores) * bins).long().clamp(max=bins - 1)
-        self.count_places("counts", (place + yes.long() * bins).where(kept, -1), 2 * bins)
-
-    def _keep(self, scores: Tensor, yes: Tensor, kept: Tensor) -> None:
+    def _keep(self, scores: Tensor, yes: Tensor, no: Tensor) -> None:
         if mode.capture is not None:
             raise RuntimeError(
                 f"{self.name}: thresholds=None keeps every score, which a compiled step can't; "
@@ -84,8 +83,7 @@ class _Ranking(Metric):
             raise ValueError(
                 f"{self.name}: got {len(scores)} classes after {len(self._scores[0][0])} before"
             )
-        no = ~yes & kept
-        self._scores.append((scores.detach().clone(), (yes & kept).float(), no.float()))
+        self._scores.append((scores.detach().clone(), yes.float(), no.float()))
 
     def of(self, found: _Groups) -> Tensor:
         """The area (C,)."""
@@ -111,7 +109,7 @@ class _Ranking(Metric):
         if not self._scores:
             raise RuntimeError(f"{self.name}: there is no value before the first update")
         parts = zip(*self._scores, strict=True)
-        scores, yes, no = (pf.cat([x.expand(len(p[0]), -1) for x in p], 1) for p in parts)
+        scores, yes, no = (pf.cat(p, 1) for p in parts)
         scores, order = scores.sort(1)
         yes, no = yes.gather(1, order), no.gather(1, order)
         below_yes, below_no = (F.pad(x.cumsum(1), (1, 0)) for x in (yes, no))
@@ -165,6 +163,11 @@ class AveragePrecision(_Ranking):
         """The mean over "yes" of the precision at its score."""
         precision = ratio(found.above_yes, found.above_yes + found.above_no)
         return ratio((found.yes * precision).sum(1), found.yes.sum(1), math.nan)
+
+
+def _by_class(x: Tensor) -> Tensor:
+    """(N, C, *) -> (C, M)."""
+    return x.transpose(0, 1).reshape(x.shape[1], -1)
 
 
 def _shares(output: Tensor) -> Tensor:
