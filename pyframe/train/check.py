@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 import operator
 import os
+import re
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -17,6 +20,7 @@ from pyframe import nn
 from pyframe.data import Subset, TensorDataset
 from pyframe.tensor import gather_async
 from pyframe.train.callbacks import Callback
+from pyframe.train.labels import labels as labels
 
 EVENTS = ("on_fit_begin", "on_step", "on_epoch", "on_fit_end")
 RESERVED = ("loss", "lr")  # quantities that logs have besides the metrics
@@ -256,6 +260,166 @@ def sample_shape(what: str, value: Any) -> Sequence[int]:
             f"{seen(value)}"
         )
     return value
+
+
+def near(value: Any, known: Iterable[Any]) -> str:
+    """'; did you mean …?' where one of the known names is near."""
+    found = difflib.get_close_matches(str(value), list(map(str, known)), 1)
+    return f"; did you mean {found[0]!r}?" if found else ""
+
+
+def above_zero(what: str, name: str, value: Any) -> float | None:
+    """`value`, a number above 0 or None; TypeError or ValueError if not."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise TypeError(f"{what}: {name} must be a number above 0 or None, got {seen(value)}")
+    if not value > 0:  # nor is NaN
+        raise ValueError(f"{what}: {name} must be above 0, got {seen(value)}; None switches it off")
+    return float(value)
+
+
+def fit_options(
+    what: str,
+    *,
+    patience: Any = None,
+    monitor: Any = None,
+    mode: Any = "auto",
+    clip_norm: Any = None,
+    clip_value: Any = None,
+    accumulate: Any = 1,
+    resume: Any = None,
+    known: Sequence[str] = (),
+) -> None:
+    """TypeError or ValueError for options of fit that are of the wrong type or out of range.
+
+    `known`: the names that the logs will have; () where a custom step decides."""
+    if patience is not None:
+        count(what, "patience", patience, 1)
+    if monitor is not None and not isinstance(monitor, str):
+        raise TypeError(f"{what}: monitor must be a name such as 'val_loss', got {seen(monitor)}")
+    if monitor is not None and known and monitor not in known:
+        hint = near(monitor, known)
+        if monitor.startswith("val_") and monitor.removeprefix("val_") in known:
+            hint = "; quantities of validation need validation_data"
+        raise ValueError(
+            f"{what}: there is no {monitor!r} to monitor; expected one of "
+            f"{', '.join(map(repr, known))}{hint}"
+        )
+    if mode not in ("auto", "min", "max"):
+        raise ValueError(f"{what}: mode must be 'auto', 'min' or 'max', got {seen(mode)}")
+    above_zero(what, "clip_norm", clip_norm)
+    above_zero(what, "clip_value", clip_value)
+    count(what, "accumulate", accumulate, 1)
+    if not (resume is None or isinstance(resume, bool | str | os.PathLike)):
+        raise TypeError(
+            f"{what}: resume must be the path of a checkpoint, True or None, got {seen(resume)}"
+        )
+
+
+def class_weight(what: str, given: Any, classes: int | None = None) -> np.ndarray | None:
+    """The weights of classes as float32, by class number: of a dict {class: weight}, a list or an
+    array. TypeError or ValueError for another thing, or for not as many as `classes`."""
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        keys = [k for k in given if isinstance(k, int | np.integer) and not isinstance(k, bool)]
+        if len(keys) < len(given) or sorted(keys) != list(range(len(given))):
+            raise ValueError(
+                f"{what}: class_weight must have a weight for each class from 0 on, got the keys "
+                f"{list(given)}; expected {list(range(classes or max(len(given), 1)))}"
+            )
+        given = [given[k] for k in range(len(given))]
+    try:
+        table = np.asarray(given.tolist() if isinstance(given, pf.Tensor) else given, np.float32)
+    except (TypeError, ValueError):
+        table = np.zeros(())
+    if table.ndim != 1:
+        raise TypeError(
+            f"{what}: class_weight must be a dict such as {{0: 1.0, 1: 5.0}} or a list with a "
+            f"number for each class, got {seen(given)}"
+        )
+    if classes is not None and len(table) != classes:
+        raise ValueError(
+            f"{what}: class_weight has {len(table)} weights, and the net gives {classes} classes; "
+            "expected one for each"
+        )
+    bad = ~np.isfinite(table) | (table < 0)
+    if bad.any():
+        i = int(bad.argmax())
+        raise ValueError(
+            f"{what}: weights must be finite and not negative, class_weight has {table[i]} for "
+            f"class {i}"
+        )
+    return table
+
+
+def one_device(what: str, net: nn.Module) -> None:
+    """ValueError for a net whose parameters and buffers lie on several devices."""
+    places: dict[str, str] = {}
+    for name, x in (*net.named_parameters(), *net.named_buffers()):
+        places.setdefault(str(x.device), name)
+    if len(places) > 1:
+        lies = ", ".join(f"{name} on {place}" for place, name in places.items())
+        raise ValueError(
+            f"{what}: the net lies on several devices, {lies}; model.to({next(iter(places))!r}) "
+            "moves all of it"
+        )
+
+
+def ended_early(what: str, epoch: int, batches: int, before: int) -> None:
+    """Warn that the data gave fewer batches in an epoch than in the first one."""
+    warnings.warn(
+        f"{what}: the data gave {batches} batches in epoch {epoch + 1}, and {before} in the first; "
+        "what can be iterated over only once, such as a generator, goes on from where it was: a "
+        "Dataset or a DataLoader gives all of it in each epoch",
+        stacklevel=2,
+    )
+
+
+def state_dict(what: str, net: nn.Module, state: Any) -> None:
+    """RuntimeError that lists the keys that a net lacks or has beside those of `state`, and the
+    shapes that differ: before anything is loaded. TypeError for what is no dict."""
+    if not isinstance(state, Mapping):
+        raise TypeError(f"{what}: expected the dict of a network's tensors, got {seen(state)}")
+    own = net.state_dict()
+    lists = {
+        "missing": [k for k in own if k not in state],
+        "unexpected": [k for k in state if k not in own],
+        "of another shape": [
+            f"{k} {list(state[k].shape)}, which is {list(x.shape)} in the net"
+            for k, x in own.items()
+            if k in state and hasattr(state[k], "shape") and tuple(state[k].shape) != tuple(x.shape)
+        ],
+    }
+    wrong = [f"{_some(keys)} {kind}" for kind, keys in lists.items() if keys]
+    if wrong:
+        raise RuntimeError(
+            f"{what}: the file is of another architecture than {type(net).__name__}: "
+            f"{'; '.join(wrong)}. Nothing was loaded"
+        )
+
+
+def _some(names: list[str], most: int = 8) -> str:
+    """Names in an error's text."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if names[most:] else "")
+
+
+def where_class(error: IndexError, loader: Any) -> None:
+    """Add to the error of a class out of range which targets of the data have it, where the data
+    lies in tensors on the CPU."""
+    text = str(error)
+    got = re.search(r"target out of range.*got (-?\d+)", text)
+    if got is None:
+        return
+    rows = zip(("inputs", "targets"), _rows(getattr(loader, "dataset", None)), strict=False)
+    for name, t in rows:
+        if name.startswith("targets") and t.device.type == "cpu" and not t.is_floating_point():
+            hits = (t.numpy() == int(got[1])).reshape(len(t), -1).any(1)
+            if hits.any():
+                n, first = int(hits.sum()), int(hits.argmax())
+                text += f". {n} of the {len(t)} {name} hold it, the first is number {first}"
+                error.args = (text,)
 
 
 # --- data
