@@ -2,7 +2,11 @@
 
     archive/data.pkl   the object; a tensor is (its storage's number, offset, sizes, strides)
     archive/data/0 …   the storages, as raw bytes
+    archive/byteorder  little
     archive/version    3
+
+Before PyTorch 1.6 a file was pickles one after the other (a magic number, the protocol, the system,
+the object, the storages' names), and then the storages: how many elements, and raw bytes.
 
 The pickle is read by an unpickler that finds no functions but its own: a file can run nothing.
 https://docs.pytorch.org/docs/stable/notes/serialization.html
@@ -10,12 +14,13 @@ https://docs.pytorch.org/docs/stable/notes/serialization.html
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import io
 import math
 import os
 import pickle
+import struct
+import sys
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -25,26 +30,31 @@ import numpy as np
 
 from pyframe import dtypes as dt
 from pyframe.devices import device as Device, is_available
+from pyframe.io import raw
 from pyframe.io.files import replacing
-from pyframe.tensor import Size, Tensor, from_numpy
+from pyframe.io.unpickler import Unpickler, shown
+from pyframe.storage import strided
+from pyframe.tensor import Size, Tensor, from_host, gather
 
 _STORAGES = {
     "Float": dt.float32, "Double": dt.float64, "Half": dt.float16, "BFloat16": dt.bfloat16,
     "Long": dt.int64, "Int": dt.int32, "Short": dt.int16, "Char": dt.int8, "Byte": dt.uint8,
     "Bool": dt.bool_, "ComplexFloat": dt.complex64, "ComplexDouble": dt.complex128,
 }  # fmt: skip
-_DTYPES = {f"{kind}Storage": dtype for kind, dtype in _STORAGES.items()}
-_KINDS = {dtype: name for name, dtype in _DTYPES.items()}
-_BY_NAME = {
-    d.name: d for d in (*_STORAGES.values(), dt.uint16, dt.uint32, dt.uint64)
-}  # as torch.float32
-_SAFE = {  # what else a file may make
-    ("collections", "OrderedDict"): OrderedDict,
-    ("collections", "Counter"): collections.Counter,
-    ("collections", "defaultdict"): collections.defaultdict,
-    ("torch", "Size"): Size,
-    **{("builtins", t.__name__): t for t in (set, frozenset, bytearray, complex, list, dict)},
-}
+_KINDS = {dtype: f"{kind}Storage" for kind, dtype in _STORAGES.items()}
+_LATE = (dt.uint16, dt.uint32, dt.uint64)  # dtypes without a storage type: theirs is untyped
+_VERSION = 10  # the newest that PyTorch's own reader takes; it writes 3
+_ALIGN = 64  # of a storage in a file, as PyTorch's: its pages can be used as they are
+_MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # of the files before 1.6
+_MAX_DIMS = 64
+_ERRORS = (
+    zipfile.BadZipFile, EOFError, ValueError, KeyError, IndexError, TypeError, AttributeError,
+    OverflowError, NotImplementedError, RecursionError, struct.error,
+)  # fmt: skip
+_ALLOW = (
+    "weights_only=False reads it, and runs whatever it says: only for files that you trust; "
+    "torch.serialization.add_safe_globals lets single classes through"
+)
 
 
 _trusted: dict[tuple[str, str], Any] = {}  # what the program adds
@@ -94,6 +104,7 @@ class _Global:
 
 
 _REBUILD = _Global("torch._utils", "_rebuild_tensor_v2")
+_REBUILD_LATE = _Global("torch._utils", "_rebuild_tensor_v3")
 _REBUILD_PARAMETER = _Global("torch._utils", "_rebuild_parameter")
 
 
@@ -110,7 +121,7 @@ _PurePickler: Any = pickle._Pickler  # the C one takes no names of modules that 
 class _Pickler(_PurePickler):
     def __init__(self, file: IO[bytes], protocol: int) -> None:
         super().__init__(file, protocol)
-        self.stored: dict[Any, tuple[_Stored, np.ndarray, Any]] = {}
+        self.stored: dict[Any, tuple[_Stored, Tensor, Any]] = {}
         self.globals: dict[tuple[str, str], _Global] = {}
 
     def save(self, obj: Any, save_persistent_id: bool = True) -> None:
@@ -118,6 +129,14 @@ class _Pickler(_PurePickler):
             obj = self._global("torch", obj.name)
         elif type(obj) is Size:
             self.save_reduce(self._global("torch", "Size"), (tuple(obj),), obj=obj)
+            return
+        elif type(obj) is Device:
+            place = ("cpu",) if obj.type == "cpu" else ("cuda", obj.index)
+            self.save_reduce(self._global("torch", "device"), place, obj=obj)
+            return
+        elif obj is strided:
+            made = self._global("torch.serialization", "_get_layout")
+            self.save_reduce(made, ("torch.strided",), obj=obj)
             return
         if type(obj) is not _Global:
             super().save(obj, save_persistent_id)
@@ -140,40 +159,39 @@ class _Pickler(_PurePickler):
         if type(obj).__name__ == "Parameter":
             data = obj.detach()
             return _REBUILD_PARAMETER, (data, obj.requires_grad, OrderedDict())
-        if obj.dtype not in _KINDS:
-            raise TypeError(f"save: PyTorch's files have no {obj.dtype}; save x.to(pf.int64)")
         stored, offset, strides = self._storage(obj.detach())
-        return _REBUILD, (
-            stored, offset, tuple(obj.shape), strides, obj.requires_grad, OrderedDict(),
-        )  # fmt: skip
+        how: tuple[Any, ...] = (
+            stored,
+            offset,
+            tuple(obj.shape),
+            strides,
+            obj.requires_grad,
+            OrderedDict(),
+        )
+        return (_REBUILD_LATE, (*how, obj.dtype)) if obj.dtype in _LATE else (_REBUILD, how)
 
     def _storage(self, x: Tensor) -> tuple[_Stored, int, tuple[int, ...]]:
-        """The memory of `x`, once for all tensors that share it, and how `x` lies in it."""
+        """The memory of `x`, once for all tensors of one dtype that share it, and how `x` lies in
+        it."""
         memory = x._storage.node
         array = memory.data
         whole = not isinstance(array, np.ndarray) or array.flags.c_contiguous
-        key: Any = id(x._storage) if whole else (id(x), "alone")
+        key: Any = (id(x._storage), x.dtype) if whole else (id(x), "alone")
         if key not in self.stored:
             base = x
             if whole:
                 base = Tensor.__new__(Tensor)
                 base._node, base._storage = memory, x._storage
-            array = _bytes_of(base)
             location = "cpu" if x.device.type == "cpu" else f"cuda:{x.device.index}"
-            kind = self._global("torch", _KINDS[x.dtype])
-            count = array.nbytes // x.dtype.itemsize
-            found = _Stored(str(len(self.stored)), kind, location, count)
-            self.stored[key] = found, array, x  # x keeps the ids its own
+            size = base.nbytes
+            if x.dtype in _LATE:
+                kind = self._global("torch.storage", "UntypedStorage")
+            else:
+                kind, size = self._global("torch", _KINDS[x.dtype]), size // x.dtype.itemsize
+            found = _Stored(str(len(self.stored)), kind, location, size)
+            self.stored[key] = found, base, x  # x keeps the ids its own
         strides = x.stride() if whole else x.contiguous().stride()
         return self.stored[key][0], x.storage_offset() if whole else 0, tuple(strides)
-
-
-def _bytes_of(x: Tensor) -> np.ndarray:
-    """The elements in a row, little-endian, in the dtype's own width."""
-    if x.dtype is dt.bfloat16:  # the upper half of a float32
-        return (x.float().cpu().numpy().view("<u4") >> np.uint32(16)).astype("<u2")
-    array = np.ascontiguousarray(x.cpu().numpy())
-    return array.astype(array.dtype.newbyteorder("<"), copy=False)
 
 
 def save(obj: Any, f: str | os.PathLike[str] | IO[bytes], pickle_protocol: int = 2) -> None:
@@ -194,83 +212,219 @@ def _write(obj: Any, file: IO[bytes], protocol: int) -> None:
     text = io.BytesIO()
     pickler = _Pickler(text, protocol)
     pickler.dump(obj)
+    stored = list(pickler.stored.values())
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("archive/data.pkl", text.getvalue())
-        archive.writestr("archive/byteorder", "little")
-        for stored, array, _ in pickler.stored.values():
-            with archive.open(f"archive/data/{stored.id[2]}", "w", force_zip64=True) as part:
-                part.write(memoryview(array.reshape(-1)).cast("B") if array.size else b"")
-        archive.writestr("archive/version", "3\n")
+        archive.writestr(zipfile.ZipInfo("archive/data.pkl"), text.getvalue())
+        archive.writestr(zipfile.ZipInfo("archive/byteorder"), "little")
+        arrays = raw.hosts(base for _, base, _ in stored)
+        for (found, base, _), array in zip(stored, arrays, strict=True):
+            info = zipfile.ZipInfo(f"archive/data/{found.id[2]}")
+            # after the fixed header, the name, zip64's 20 bytes and the head of this field
+            start = archive.start_dir + 30 + len(info.filename) + 20 + 4
+            info.extra = struct.pack("<2sH", b"FB", -start % _ALIGN) + b"Z" * (-start % _ALIGN)
+            with archive.open(info, "w", force_zip64=True) as part:
+                for piece in raw.pieces(array, base.dtype):
+                    part.write(piece)
+        archive.writestr(zipfile.ZipInfo("archive/version"), "3\n")
 
 
-class _Unpickler(pickle.Unpickler):
-    def __init__(
-        self, file: IO[bytes], storage: Callable[..., Any], weights_only: bool, encoding: str
-    ) -> None:
-        super().__init__(file, encoding=encoding)
-        self.storage, self.weights_only = storage, weights_only
-        self.made = _makers()
-
-    def persistent_load(self, saved: Any) -> Any:
-        if not isinstance(saved, tuple) or len(saved) != 5 or saved[0] != "storage":
-            raise pickle.UnpicklingError(f"load: a reference that is no storage: {saved!r:.80}")
-        return self.storage(*saved[1:])
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module == "__builtin__":
-            module = "builtins"
-        if module == "torch" and name in _DTYPES:
-            return _DTYPES[name]
-        if module == "torch" and name in _BY_NAME:
-            return _BY_NAME[name]
-        found = self.made.get((module, name)) or _SAFE.get((module, name))
-        if found is not None:
-            return found
-        added = _trusted.get((module, name))
-        if added is not None:
-            return added[0] if isinstance(added, tuple) else added
-        if not self.weights_only:
-            return super().find_class(module, name)
-        raise pickle.UnpicklingError(
-            f"load: the file names {module}.{name}, which is no part of weights: nothing was run. "
-            "weights_only=False reads it, and runs whatever it says: only for files that you "
-            "trust; torch.serialization.add_safe_globals lets single classes through"
-        )
+# --- reading
 
 
-def _makers() -> dict[tuple[str, str], Callable[..., Any]]:
-    """What makes tensors: functions of one reading, so that a file can alter no other's."""
+class _Reading:
+    """What one file may name and call, and the storages that it has.
 
-    def rebuild(
-        memory: Tensor, offset: int, size: Any, stride: Any, requires_grad: bool = False, *_: Any
-    ) -> Tensor:
-        reach = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
-        fits = all(isinstance(n, int) and n >= 0 for n in (offset, *size, *stride))
-        if not fits or (math.prod(size) and reach >= memory.numel()):
+    `fetch(key, dtype, count)` gives the elements of a storage on the CPU.
+    """
+
+    def __init__(self, where: Any, fetch: Callable[[str, dt.dtype, int], Tensor]) -> None:
+        self.where, self.fetch = where, fetch
+        self.read: dict[str, tuple[dt.dtype, Tensor]] = {}
+        self.untyped: dict[int, tuple[Tensor, str, dict[str, Tensor]]] = {}
+        rebuild = {
+            "_rebuild_tensor": self.tensor, "_rebuild_tensor_v2": self.tensor,
+            "_rebuild_tensor_v3": self.late, "_rebuild_parameter": self.parameter,
+            "_rebuild_parameter_with_state": self.parameter_with_state,
+        }  # fmt: skip
+        functions = {("torch._utils", name): make for name, make in rebuild.items()} | {
+            ("torch._tensor", "_rebuild_from_type_v2"): self.of_type,
+            ("torch", "device"): self.device, ("torch.serialization", "_get_layout"): self.layout,
+            ("torch", "Size"): Size,
+        }  # fmt: skip
+        self.calls: dict[int, Any] = {id(make): make for make in functions.values()} | {
+            id(Size): self.size
+        }
+        self.rebuild = [functions["torch._utils", name] for name in rebuild]
+        kinds: dict[tuple[str, str], Any] = {
+            ("torch", f"{kind}Storage"): dtype for kind, dtype in _STORAGES.items()
+        }
+        dtypes: dict[tuple[str, str], Any] = {
+            ("torch", d.name): d for d in (*_STORAGES.values(), *_LATE)
+        }
+        self.names = {
+            **kinds, **dtypes, **functions, ("torch", "Tensor"): Tensor,
+            ("torch.nn.parameter", "Parameter"): _parameter(), ("torch", "UntypedStorage"): None,
+            ("torch.storage", "UntypedStorage"): None,
+        }  # fmt: skip
+
+    def storage(self, saved: Any) -> Tensor:
+        """The memory that a pickle refers to: ("storage", kind, key, location, count)."""
+        if type(saved) is not tuple or len(saved) not in (5, 6) or _text(saved[0]) != "storage":
             raise pickle.UnpicklingError(
-                f"load: a tensor of sizes {tuple(size)} and strides {tuple(stride)} at {offset} "
-                f"does not fit its storage of {memory.numel()} elements"
+                f"load: a reference to a {type(saved).__name__} that is no storage"
             )
-        x = memory.as_strided(tuple(size), tuple(stride), offset)
-        return x.requires_grad_(requires_grad)
+        kind, key, location, count = saved[1], _text(saved[2]), _text(saved[3]), saved[4]
+        typed = type(kind) is dt.dtype or kind is None
+        if not typed or type(count) is not int or count < 0 or any(saved[5:]):
+            raise pickle.UnpicklingError(f"load: storage {key!r:.80} is of no known kind and size")
+        dtype = dt.uint8 if kind is None else kind
+        if key not in self.read:
+            memory = self.fetch(key, dtype, count)
+            if kind is not None:
+                memory = memory.to(_place(self.where, location, memory))
+            self.read[key] = dtype, memory
+            if kind is None:
+                self.untyped[id(memory)] = memory, location, {}
+        known, memory = self.read[key]
+        if known is not dtype:
+            raise pickle.UnpicklingError(
+                f"load: storage {key!r:.80} is of {known.name} and of {dtype.name}"
+            )
+        return memory
 
-    def rebuild_parameter(data: Tensor, requires_grad: bool = True, *_: Any) -> Any:
-        from pyframe.nn.parameter import Parameter
+    def tensor(
+        self, memory: Any, offset: Any, size: Any, stride: Any, requires_grad: Any = False,
+        hooks: Any = None, metadata: Any = None,
+    ) -> Tensor:  # fmt: skip
+        sizes = type(size) in (tuple, Size, list) and type(stride) in (tuple, list)
+        if not isinstance(memory, Tensor) or not sizes or len(size) > _MAX_DIMS:
+            raise pickle.UnpicklingError("load: a tensor of no storage, sizes and strides")
+        fits = len(size) == len(stride) and all(
+            type(n) is int and n >= 0 for n in (offset, *size, *stride)
+        )
+        empty = fits and 0 in size
+        reach = fits and offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+        huge = fits and math.prod(n or 1 for n in size) * memory.itemsize > sys.maxsize
+        if not fits or huge or (not empty and reach >= memory.numel()):
+            how = f"{size!s:.80} and strides {stride!s:.80} at {offset!s:.40}" if fits else "none"
+            raise pickle.UnpicklingError(
+                f"load: a tensor of sizes {how} does not fit its storage of {memory.numel()} "
+                "elements"
+            )
+        x = memory.as_strided(tuple(size), tuple(stride), 0 if empty else offset)
+        if metadata is not None:
+            if type(metadata) is not dict or not metadata.keys() <= {"conj", "neg"}:
+                raise pickle.UnpicklingError("load: a tensor with unknown metadata")
+            x = x.conj() if metadata.get("conj") else x
+            x = -x if metadata.get("neg") else x
+        return x.requires_grad_(requires_grad is True)
 
-        return Parameter(data, requires_grad)
+    def late(
+        self, memory: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any,
+        dtype: Any, metadata: Any = None,
+    ) -> Tensor:  # fmt: skip
+        """A tensor of a dtype that has no storage type of its own: of the bytes of an untyped."""
+        if type(dtype) is not dt.dtype or id(memory) not in self.untyped or dtype.narrow:
+            raise pickle.UnpicklingError("load: a tensor of no untyped storage and a dtype")
+        memory, location, made = self.untyped[id(memory)]
+        if dtype.name not in made:
+            data = gather([memory])[0]
+            data = data[: data.size // dtype.itemsize * dtype.itemsize]
+            x = raw.mapped(data, dtype, (data.size // dtype.itemsize,))
+            made[dtype.name] = x.to(_place(self.where, location, x))
+        return self.tensor(made[dtype.name], offset, size, stride, requires_grad, hooks, metadata)
 
-    def rebuild_with_state(data: Tensor, requires_grad: bool, _: Any, state: Any) -> Any:
-        return rebuild_parameter(data, requires_grad)
+    def parameter(self, data: Any, requires_grad: Any = True, hooks: Any = None) -> Tensor:
+        if not isinstance(data, Tensor):
+            raise pickle.UnpicklingError("load: a parameter of no tensor")
+        made: Tensor = _parameter()(data, requires_grad is True)
+        return made
 
-    def device(kind: str, index: int | None = None) -> Device:
+    def parameter_with_state(self, data: Any, requires_grad: Any, hooks: Any, state: Any) -> Tensor:
+        return _with_attributes(self.parameter(data, requires_grad), state)
+
+    def of_type(self, make: Any, kind: Any, args: Any, state: Any) -> Tensor:
+        """A tensor with attributes of the user's."""
+        if (
+            make not in self.rebuild
+            or kind not in (Tensor, _parameter())
+            or type(args) is not tuple
+        ):
+            raise pickle.UnpicklingError("load: a tensor that is made by no function of PyTorch's")
+        return _with_attributes(make(*args), state)
+
+    def device(self, kind: Any, index: Any = None) -> Device:
+        if type(kind) is not str or type(index) not in (int, type(None)):
+            raise pickle.UnpicklingError("load: a device without a name and an index")
         return Device("cpu" if kind == "cpu" else "gpu", index or 0)
 
-    return {
-        ("torch._utils", "_rebuild_tensor_v2"): rebuild,
-        ("torch._utils", "_rebuild_parameter"): rebuild_parameter,
-        ("torch._utils", "_rebuild_parameter_with_state"): rebuild_with_state,
-        ("torch", "device"): device,
-    }
+    def layout(self, name: Any) -> Any:
+        if name != "torch.strided":
+            raise pickle.UnpicklingError(f"load: layout {shown(name)}: tensors are strided here")
+        return strided
+
+    def size(self, sizes: Any = ()) -> Size:
+        if type(sizes) not in (tuple, list) or not all(type(n) is int for n in sizes):
+            raise pickle.UnpicklingError("load: a torch.Size of no sizes")
+        return Size(sizes)
+
+    def unpickle(self, file: Any, room: int, weights_only: bool, encoding: str) -> Any:
+        if not weights_only:
+            return _Anything(file, self, encoding).load()
+        return Unpickler(
+            file, names=self.names, calls=self.calls, trusted=_allowed(), storage=self.storage,
+            room=room, encoding=encoding, refused=_ALLOW,
+        ).load()  # fmt: skip
+
+
+def _parameter() -> Any:
+    from pyframe.nn.parameter import Parameter
+
+    return Parameter
+
+
+def _with_attributes(x: Tensor, state: Any) -> Tensor:
+    """`x` with attributes of a file, which are none that a tensor has."""
+    for part in state if type(state) is tuple else (state,):
+        if part is None:
+            continue
+        if type(part) not in (dict, OrderedDict):
+            raise pickle.UnpicklingError("load: a tensor whose attributes are no dict")
+        for name, value in part.items():
+            if type(name) is not str or hasattr(type(x), name):
+                raise pickle.UnpicklingError(f"load: a tensor whose {shown(name)} is replaced")
+            setattr(x, name, value)
+    return x
+
+
+def _text(x: Any) -> str:
+    """A text, which Python 2 wrote as bytes."""
+    if type(x) is bytes:
+        x = x.decode("latin1")
+    if type(x) is not str:
+        raise pickle.UnpicklingError(f"load: a storage is known by a {type(x).__name__}, no text")
+    return x
+
+
+def _allowed() -> dict[tuple[str, str], Any]:
+    return {k: v[0] if isinstance(v, tuple) else v for k, v in _trusted.items()}
+
+
+class _Anything(pickle.Unpickler):
+    """Reads whatever Python can pickle, and runs what it says."""
+
+    def __init__(self, file: IO[bytes], reading: _Reading, encoding: str) -> None:
+        super().__init__(file, encoding=encoding)
+        self.reading = reading
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = _allowed() | self.reading.names
+        return found[module, name] if (module, name) in found else super().find_class(module, name)
+
+    def persistent_load(self, saved: Any) -> Any:
+        if type(saved) is tuple and saved[:1] == ("module",):  # of before 1.6: a class, its source
+            return saved[1]
+        return self.reading.storage(saved)
 
 
 def load(
@@ -280,79 +434,203 @@ def load(
     """Read what `save` or `torch.save` wrote: the same object, with tensors of pyframe.
 
     Args:
-        map_location: the device of the tensors; None is where they were, or the CPU without a GPU.
+        map_location: the device of the tensors, or where to put what was where: a dict by name, or
+            a function of (elements on the CPU, name) that gives a tensor or None. None is where
+            they were, or the CPU without a GPU.
         weights_only: tensors, numbers, texts and containers alone; a file can run nothing. False
             reads whatever Python can pickle and runs what it says.
-        mmap, pickle_module: accepted, without effect.
+        mmap: tensors on the CPU are the file's own pages, which are read when they are used and
+            copied when they are written to: loading takes neither time nor memory, and nothing is
+            checked for damage (bfloat16, bools and what is not aligned are read). Replacing the
+            file, as `save` does, is harmless; a file that another program shortens in its place
+            ends this one when missing pages are used.
+        pickle_module: accepted, without effect.
 
     Raises RuntimeError for a file that is none or damaged, pickle.UnpicklingError for what weights
     are not.
     """
     if isinstance(f, (str, os.PathLike)):
         with open(f, "rb") as file:
-            return _read(file, os.fspath(f), map_location, weights_only, encoding)
+            return _read(file, os.fspath(f), map_location, weights_only, encoding, bool(mmap))
     if not hasattr(f, "read"):
         raise AttributeError(f"load: expected a path or a file open for reading, got {f!r}")
-    return _read(f, "the file", map_location, weights_only, encoding)
+    if mmap:
+        raise ValueError("load: mmap is for files on the disk: give the path, not an open file")
+    return _read(f, "the file", map_location, weights_only, encoding, False)
 
 
-def is_pickled(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as PyTorch's do: a zip, or a bare pickle of before 1.6."""
-    with open(path, "rb") as file:
-        return file.read(4)[:2] in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04")
-
-
-def _read(file: IO[bytes], name: Any, where: Any, weights_only: bool, encoding: str) -> Any:
+def _read(
+    file: IO[bytes], name: Any, where: Any, weights_only: bool, encoding: str, mmap: bool
+) -> Any:
+    begin = file.tell()
+    length = file.seek(0, os.SEEK_END)
+    file.seek(begin)
+    start = file.read(4)
+    file.seek(begin)
     try:
-        archive = zipfile.ZipFile(file)
-    except zipfile.BadZipFile:
+        if start[:1] == b"\x80":
+            if mmap:
+                raise RuntimeError(
+                    f"load: {name} is of before PyTorch 1.6, whose files are not mapped: save it "
+                    "once more, or leave mmap out"
+                )
+            return _read_old(file, name, length, where, weights_only, encoding)
+        with zipfile.ZipFile(file) as archive:
+            pages = raw.pages(file) if mmap else None
+            return _read_zip(archive, pages, name, length, where, weights_only, encoding)
+    except _ERRORS as error:
+        if start[:2] == b"PK" or start[:1] == b"\x80":
+            said = str(error) or type(error).__name__
+            raise RuntimeError(f"load: {name} is damaged: {said:.200}") from error
         raise RuntimeError(
-            f"load: {name} is no file of torch.save's (or of before PyTorch 1.6: load and save it "
-            "once more with PyTorch); weights as .safetensors are read by pf.load"
+            f"load: {name} is no file of torch.save's (or a tar of before PyTorch 0.2: load and "
+            "save it once more with PyTorch); weights as .safetensors are read by pf.load"
         ) from None
-    with archive:
-        entries = {i.filename: i for i in archive.infolist()}
-        folder = next((n.partition("/")[0] for n in entries if n.endswith("/data.pkl")), None)
-        if folder is None:
-            raise RuntimeError(f"load: {name} has no data.pkl: it is no file of torch.save's")
-        order = f"{folder}/byteorder"
-        big = order in entries and archive.read(order) == b"big"
-        read: dict[str, Tensor] = {}
-
-        def storage(kind: Any, key: str, location: str, count: int) -> Tensor:
-            if key not in read:
-                entry = entries.get(f"{folder}/data/{key}")
-                dtype = kind if type(kind) is dt.dtype else dt.uint8
-                size = -1 if entry is None else entry.file_size
-                stored = entry is not None and entry.compress_type == zipfile.ZIP_STORED
-                if entry is None or not stored or size != count * dtype.itemsize:
-                    raise RuntimeError(
-                        f"load: {name} is damaged: storage {key} of {count} {dtype} has "
-                        f"{size if stored else 'no'} bytes"
-                    )
-                made = _tensor(archive.read(entry), dtype, ">" if big else "<")
-                read[key] = made.to(_place(where, location))
-            return read[key]
-
-        try:
-            text = io.BytesIO(archive.read(f"{folder}/data.pkl"))
-            return _Unpickler(text, storage, weights_only, encoding).load()
-        except (zipfile.BadZipFile, EOFError, ValueError, KeyError, IndexError) as error:
-            raise RuntimeError(f"load: {name} is damaged: {error}") from error
 
 
-def _tensor(data: bytes, dtype: dt.dtype, order: str) -> Tensor:
-    if dtype is dt.bfloat16:
-        upper = np.frombuffer(data, f"{order}u2").astype(np.uint32) << np.uint32(16)
-        return from_numpy(upper.view(np.float32)).to(dtype)
-    array = np.frombuffer(bytearray(data), dtype.numpy.newbyteorder(order))
-    return from_numpy(array.astype(dtype.numpy, copy=False))
+def _read_zip(
+    archive: zipfile.ZipFile, pages: np.ndarray | None, name: Any, length: int, where: Any,
+    weights_only: bool, encoding: str,
+) -> Any:  # fmt: skip
+    entries = {i.filename: i for i in archive.infolist()}
+    folder = next((n.partition("/")[0] for n in entries if n.endswith("/data.pkl")), None)
+    if folder is None:
+        hint = " but NumPy's: name it .npz" if any(n.endswith(".npy") for n in entries) else ""
+        raise RuntimeError(f"load: {name} has no data.pkl: it is no file of torch.save's{hint}")
+    if f"{folder}/constants.pkl" in entries:
+        raise RuntimeError(
+            f"load: {name} is a program of TorchScript; save its weights where PyTorch is: "
+            "torch.save(torch.jit.load(old).state_dict(), new)"
+        )
+    if sum(i.file_size for i in entries.values()) > length:
+        raise RuntimeError(f"load: {name} is damaged: its parts are larger than the file")
+
+    def entry(part: str) -> zipfile.ZipInfo:
+        found = entries[f"{folder}/{part}"]
+        if found.compress_type != zipfile.ZIP_STORED:
+            raise RuntimeError(
+                f"load: {name} has a compressed {part!r:.80}, as torch.save writes none: load and "
+                "save it once more with PyTorch"
+            )
+        return found
+
+    def small(part: str, default: bytes) -> bytes:
+        return archive.read(entry(part)) if f"{folder}/{part}" in entries else default
+
+    version = small("version", b"3").strip()
+    if not version.isdigit() or int(version) > _VERSION:
+        raise RuntimeError(
+            f"load: {name} has version {version!r:.40} of the format, expected at most {_VERSION}: "
+            "it is of a newer PyTorch. Save its weights as .safetensors there"
+        )
+    order = small("byteorder", b"little")
+    if order not in (b"little", b"big"):
+        raise RuntimeError(f"load: {name} is damaged: byte order {order!r:.40}")
+
+    def fetch(key: str, dtype: dt.dtype, count: int) -> Tensor:
+        found = entries.get(f"{folder}/data/{key}")
+        size = count * dtype.itemsize
+        if found is None or entry(f"data/{key}").file_size != size:
+            raise RuntimeError(
+                f"load: {name} is damaged: storage {key:.80} of {count} {dtype} has "
+                f"{'no' if found is None else found.file_size} bytes"
+            )
+        sign = ">" if order == b"big" else "<"
+        if pages is not None:
+            return raw.mapped(_lies(pages, found, name), dtype, (count,), sign)
+        with archive.open(found) as part:
+            x = raw.read(part, dtype, (count,), sign)
+            if part.read(1):  # at the end the checksum is compared
+                raise EOFError(f"storage {key:.80} is longer than {size} bytes")
+            return x
+
+    text = archive.read(entry("data.pkl"))
+    reading = _Reading(where, fetch)
+    return reading.unpickle(io.BytesIO(text), len(text), weights_only, encoding)
 
 
-def _place(where: Any, location: str) -> Device:
+def _lies(pages: np.ndarray, info: zipfile.ZipInfo, name: Any) -> np.ndarray:
+    """The bytes of an entry of a zip."""
+    head = pages[info.header_offset : info.header_offset + 30].tobytes()
+    if len(head) < 30 or not head.startswith(b"PK\x03\x04"):
+        raise RuntimeError(f"load: {name} is damaged: no {info.filename:.80} where it is to be")
+    start = info.header_offset + 30 + sum(struct.unpack("<HH", head[26:]))
+    part = pages[start : start + info.file_size]
+    if part.size != info.file_size:
+        raise RuntimeError(f"load: {name} is damaged: {info.filename:.80} is cut off")
+    return part
+
+
+def _read_old(
+    file: IO[bytes], name: Any, length: int, where: Any, weights_only: bool, encoding: str
+) -> Any:
+    """A file of before 1.6. Its storages come last, so the object is read twice: first to find
+    what they are, then with them."""
+
+    bounded: Any = _Bounded(file, length)
+
+    def no_storage(saved: Any) -> Any:
+        raise pickle.UnpicklingError("load: a storage where there is none")
+
+    def plain() -> Any:
+        return Unpickler(
+            bounded, names={}, calls={}, trusted={}, storage=no_storage,
+            room=length, encoding=encoding, refused=_ALLOW,
+        ).load()  # fmt: skip
+
+    magic = plain()
+    if magic != _MAGIC or type(magic) is not int:
+        raise RuntimeError(
+            f"load: {name} is a pickle, and no file of torch.save's: nothing was run"
+        )
+    protocol = plain()
+    if protocol != _PROTOCOL:
+        raise RuntimeError(f"load: {name} has protocol {shown(protocol)}, expected {_PROTOCOL}")
+    plain()  # the system; numbers are little-endian on all
+    start, claimed = file.tell(), 0
+    kinds: dict[str, tuple[dt.dtype, int]] = {}
+
+    def announced(key: str, dtype: dt.dtype, count: int) -> Tensor:
+        nonlocal claimed
+        claimed += count * dtype.itemsize
+        if claimed > length:
+            raise EOFError(f"storages of {claimed} bytes in a file of {length}")
+        kinds[key] = dtype, count
+        return from_host(np.empty(count, dtype.numpy), dtype)
+
+    _Reading("cpu", announced).unpickle(bounded, length, weights_only, encoding)
+    read: dict[str, Tensor] = {}
+    for key in plain():
+        dtype, count = kinds[_text(key)]
+        (size,) = struct.unpack("<q", file.read(8))
+        if size != count:
+            raise EOFError(f"storage {key!r:.80} has {size} elements, expected {count}")
+        read[_text(key)] = raw.read(file, dtype, (count,))
+    file.seek(start)
+    reading = _Reading(where, lambda key, dtype, count: read[key])
+    return reading.unpickle(bounded, length, weights_only, encoding)
+
+
+class _Bounded:
+    """A file of which no more is asked than it has, and no more than is needed."""
+
+    def __init__(self, file: IO[bytes], length: int) -> None:
+        self.file, self.length = file, length
+
+    def read(self, n: int) -> bytes:
+        return self.file.read(min(n, max(self.length - self.file.tell(), 0)))
+
+    def readline(self) -> bytes:
+        return self.file.readline()
+
+
+def _place(where: Any, location: str, memory: Tensor) -> Device:
     """The device for what was saved at `location`, as PyTorch names it."""
     if isinstance(where, dict):
         where = where.get(location)
-    if where is not None and not callable(where):
+    elif callable(where):
+        found = where(memory, location)
+        where = None if found is None else found.device
+    if where is not None:
         return Device(where)
     return Device("cpu" if location == "cpu" or not is_available() else "gpu")
