@@ -97,9 +97,11 @@ def _collate(batch: Sequence[Any], functions: Collates | None) -> Any:
 
 
 def _unknown(kind: Any, where: str = "") -> TypeError:
+    image = getattr(kind, "__module__", "").partition(".")[0] == "PIL"
+    fix = "let the data set give tensors: vision.transforms.ToTensor() makes one of an image, or "
     return TypeError(
         "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found "
-        f"{kind}{where}; pass DataLoader a collate_fn"
+        f"{kind}{where}; {fix if image else ''}pass DataLoader a collate_fn"
     )
 
 

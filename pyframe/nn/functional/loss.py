@@ -113,6 +113,8 @@ def _picked(
             f"{name}: expected target of dtype int64, got {target.dtype.name}; class indices are "
             "ints (use .long()), class probabilities have the shape of input"
         )
+    if target.dtype is dt.uint8:
+        target = target.to(dt.int64)
     if weight is not None and weight._node.shape != (n,):
         raise RuntimeError(
             f"{name}: weight tensor should be defined either for all {n} classes or no classes but "
