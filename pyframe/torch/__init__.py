@@ -25,6 +25,7 @@ __all__ = ["install"]
 # below follows it: torch.utils.data.sampler is pyframe.data.sampler.
 _COUNTERPARTS: dict[str, tuple[str, ...]] = {
     "torch": ("pyframe.torch.names", "pyframe"),
+    "torch.amp": ("pyframe.amp",),
     "torch.autograd": ("pyframe.torch.autograd", "pyframe.autograd"),
     "torch.cuda.amp": ("pyframe.torch.amp",),
     "torch.multiprocessing": ("pyframe.torch.processes", "multiprocessing"),
@@ -47,11 +48,7 @@ _MISSING = {
     "torch.quantization": "there is no quantization",
     "torch.sparse": "tensors are dense",
     "torch.utils.cpp_extension": "kernels are WGSL",
-    "torch.utils.tensorboard": "write the numbers to a file",
 }
-_OPTIONAL = (
-    "torch.utils.tensorboard",
-)  # which not all have with PyTorch: programs catch ImportError
 _PROGRAM = "PYFRAME_TORCH_PROGRAM"  # what worker processes import as their main module
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 
@@ -97,7 +94,7 @@ class Alias(ModuleType):
                     raise
         if not _imports(sys._getframe(1)):
             raise AttributeError(_missing(self, name), name=name)
-        if why is None or self.__name__ in _OPTIONAL:
+        if why is None:
             raise ImportError(_missing(self, name), name=name)
         return _Absent(name, (), {"said": _missing(self, name)})
 
@@ -151,7 +148,7 @@ class _Finder:
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name.partition(".")[0] not in ("torch", "torchvision"):
             return None
-        if _sources(name) or name in _MISSING or (_why(name) and not name.startswith(_OPTIONAL)):
+        if _sources(name) or name in _MISSING or _why(name):
             return ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
         parent, _, last = name.rpartition(".")
         module = importlib.import_module(parent)
