@@ -69,13 +69,18 @@ def class_numbers(name: str, target: Tensor, classes: int, ignore_index: int | N
     return kept_of(target, ignore_index)
 
 
-def truths(name: str, target: Tensor, ignore_index: int | None) -> tuple[Tensor, Tensor]:
-    """Which targets are 1, and which count. ValueError for other values than 0 and 1."""
+def truths(
+    name: str, output: Tensor, target: Tensor, ignore_index: int | None
+) -> tuple[Tensor, Tensor]:
+    """Which targets are 1, and which count, both (N * …,). ValueError for other values than 0, 1
+    and `ignore_index`."""
+    said = f"got others for outputs {[*output.shape]} and targets {[*target.shape]}"
+    target = target.reshape(-1)
     kept = kept_of(target, ignore_index)
     check.refuse(
         kept & (target != 0) & (target != 1),
-        f"{name}: expected targets that are 0 or 1, or class numbers (N, *) for outputs (N, C, *); "
-        "for other tasks pass a function of (output, target)",
+        f"{name}: expected targets that are 0 or 1, {said}; numbers are measured by 'mae', 'mse' "
+        "or 'r2', for other tasks pass a function of (output, target)",
         ValueError,
     )
     return kept & (target != 0), kept
@@ -134,8 +139,8 @@ class _Counts(Classifying):
     def binary(self, output: Tensor, target: Tensor) -> None:
         """Count actual, all, those outside 0 and 1, and for each limit true positives and
         predicted."""
-        output, target = output.reshape(-1), target.reshape(-1)
-        actual, kept = truths(self.name, target, self.ignore_index)
+        actual, kept = truths(self.name, output, target, self.ignore_index)
+        output = output.reshape(-1)
         rows = [actual, kept, kept & ((output < 0) | (output > 1))]
         for limit in self._limits:
             yes = kept & (output > limit)

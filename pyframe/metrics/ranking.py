@@ -15,14 +15,12 @@ from pyframe.tensor import Tensor
 
 def spread(scores: Tensor) -> Tensor:
     """Scores of any scale, in their order, over 0 to 1: those between 0 and 1, which may be
-    probabilities, by their logit over the middle half. nan goes to 0."""
-    scores = scores.clamp(-1e30, 1e30)
-    inside = scores.clamp(1e-30, 1 - 6e-8)
-    logit = (inside / (1 - inside)).log()
-    far = logit.where((scores > 0) & (scores < 1), scores.clamp(max=0) + (scores - 1).clamp(min=0))
-    place = 0.25 * far / (4 + far.abs())
-    place = place + 0.25 + 0.25 * (scores > 0).float() + 0.25 * (scores >= 1).float()
-    return place.nan_to_num(0.0, 1.0, 0.0)
+    probabilities, have the middle half, most of it where they are near 0 or 1. nan goes to 0."""
+    scores = scores.nan_to_num(-1e30, 1e30, -1e30)
+    inside = scores.clamp(0, 1)
+    far = scores - inside
+    yes, no = inside.sqrt().sqrt(), (1 - inside).sqrt().sqrt()
+    return 0.25 + 0.5 * yes / (yes + no) + 0.25 * far / (4 + far.abs())
 
 
 class _Ranking(Metric):
@@ -57,8 +55,9 @@ class _Ranking(Metric):
     def update(self, output: Tensor, target: Tensor) -> None:
         """Take outputs and targets in. RuntimeError in a compiled step if all scores are kept."""
         if task_of(self.name, output, target, self.task) == "binary":
-            scores, target = output.reshape(-1, 1).float(), target.reshape(-1, 1)
-            yes, kept = truths(self.name, target, self.ignore_index)
+            scores = output.reshape(-1, 1).float()
+            yes, kept = truths(self.name, output, target, self.ignore_index)
+            yes, kept = yes.unsqueeze(1), kept.unsqueeze(1)
         else:
             n = output.shape[1]
             scores, target = _shares(output.float()), target.unsqueeze(1)
@@ -137,8 +136,7 @@ class AUROC(_Ranking):
     against the others; `average` "macro" is the mean over the classes, "weighted" that weighted by
     how often they are targets, None gives all (C,).
 
-    Scores are counted in `thresholds` bins, half of them for scores within 0 and 1, by their
-    logits. Scores of a bin count as equal, so that the value is off by at most half the sum over
+    Scores are counted in `thresholds` bins, half of them for scores within 0 and 1. Scores of a bin count as equal, so that the value is off by at most half the sum over
     bins of (share of "yes" in it) · (share of "no" in it): 1 / 2000 where scores fill 1000 bins
     evenly, and in practice far less. `thresholds=None` keeps every score and is exact; memory
     grows then, and it can't run in a compiled step.
