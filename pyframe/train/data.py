@@ -236,16 +236,22 @@ def _is_pair(data: Any) -> bool:
     return isinstance(data, tuple) and len(data) in (2, 3)
 
 
-def _known_rows(value: Any) -> int | None:
-    """How many samples a tree has, where it says so without doubt; else None."""
-    if is_array(value) or is_pandas(value):
-        return _rows_of(value)
-    if isinstance(value, Mapping):
-        return next((n for v in value.values() if (n := _known_rows(v)) is not None), None)
-    if not _is_list(value) or not value:
-        return None
-    if isinstance(value[0], int | float | np.number | bool) or is_image(value[0]):
-        return len(value)
+def _known_rows(*values: Any) -> int | None:
+    """How many samples the first of some trees has that says so without doubt; None if none does:
+    a list of arrays may be samples or several inputs."""
+    for value in values:
+        n = None
+        if is_array(value) or is_pandas(value):
+            n = _rows_of(value)
+        elif isinstance(value, Mapping):
+            n = _known_rows(*value.values())
+        elif _is_list(value) and value:
+            if isinstance(value[0], int | float | np.number | bool) or is_image(value[0]):
+                n = len(value)
+            elif isinstance(value, tuple):
+                n = _known_rows(*value)
+        if n is not None:
+            return n
     return None
 
 
@@ -257,9 +263,8 @@ def _pair(what: str, data: Any, sample_weight: Any) -> Rows:
         )
     x, y = data[0], data[1]
     weights = data[2] if len(data) == 3 else sample_weight
-    n = _known_rows(y)
-    x = tree(what, "inputs", x, n)
-    y = tree(what, "targets", y, n if n is not None else _known_rows(data[0]), ints=True)
+    n = _known_rows(y, x)
+    x, y = tree(what, "inputs", x, n), tree(what, "targets", y, n, ints=True)
     n = _agree(what, (("inputs", x), ("targets", y)))
     if n == 0:
         raise ValueError(f"{what}: the data is empty: inputs and targets have no samples")
