@@ -43,21 +43,19 @@ class Metric(Module):
     Neither of the two methods records gradients.
     """
 
+    name: str  # what logs call it: "average_precision" of AveragePrecision, unless it is set
+
     def __init__(self) -> None:
         super().__init__()
         self._first: dict[str, Tensor] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if "name" not in cls.__dict__:
+            cls.name = re.sub("(?<=[a-z0-9])(?=[A-Z][a-z])", "_", cls.__name__).lower()
         for name in ("update", "compute"):
             if name in cls.__dict__:
                 setattr(cls, name, pf.no_grad()(cls.__dict__[name]))
-
-    @property
-    def name(self) -> str:
-        """What logs call it: "average_precision" for AveragePrecision."""
-        words = re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", type(self).__name__)
-        return words.lower()
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """As Module.register_buffer; `reset` puts the value of now back."""
@@ -92,7 +90,9 @@ class Metric(Module):
         self.update(output, target)
         return self.compute()
 
-    # --- state whose shape and device the first batch gives
+
+class Streaming(Metric):
+    """A Metric whose state gets its shapes and its device from the first batch."""
 
     def later(self, *names: str) -> None:
         """Register float32 sums, which begin as zeros of the shape that `begin` gives them."""
@@ -217,7 +217,7 @@ def first_tensor(value: Any) -> Tensor:
     return value
 
 
-class Mean(Metric):
+class Mean(Streaming):
     """The mean of `fn(output, target)`, a number for each batch, weighted by batch size."""
 
     sum: Tensor
@@ -225,14 +225,10 @@ class Mean(Metric):
     def __init__(self, fn: Callable[[Any, Any], Any]) -> None:
         super().__init__()
         self.fn = fn
+        named = fn.func if isinstance(fn, functools.partial) else fn
+        self.name = getattr(named, "__name__", type(named).__name__)
         self.later("sum")
         self.later_counts("samples", "samples_high")
-
-    @property
-    def name(self) -> str:
-        """The name of the function."""
-        fn = self.fn.func if isinstance(self.fn, functools.partial) else self.fn
-        return str(getattr(fn, "__name__", type(fn).__name__))
 
     def update(self, output: Any, target: Any) -> None:
         """Call the function. TypeError if it does not give one number."""

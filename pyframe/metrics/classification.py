@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pyframe as pf
-from pyframe.metrics.base import Metric, described, ratio
+from pyframe.metrics.base import Streaming, described, ratio
 from pyframe.nn import functional as F
 from pyframe.nn.parameter import is_lazy
 from pyframe.ops import check
@@ -55,18 +55,14 @@ def _without_one(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (*shape[:1], *shape[2:]) if len(shape) > 1 and shape[1] == 1 else shape
 
 
-def kept_of(target: Tensor, ignore_index: int | None) -> Tensor:
-    """Which targets count."""
-    if ignore_index is None:
-        return pf.ones_like(target, dtype=pf.bool)
-    return target != ignore_index
-
-
-def class_numbers(name: str, target: Tensor, classes: int, ignore_index: int | None) -> Tensor:
-    """Which targets count. IndexError for class numbers that the outputs don't have."""
+def class_numbers(
+    name: str, target: Tensor, classes: int, ignore_index: int | None
+) -> tuple[Tensor, Tensor]:
+    """The targets as int64, and which of them count. IndexError for class numbers that the outputs
+    don't have."""
     hint = f" classes of the outputs; of targets that shall not count say {name}'s ignore_index"
-    checked_classes(f"{name}: target", target, classes, ignore_index, of=hint)
-    return kept_of(target, ignore_index)
+    target = checked_classes(f"{name}: target", target.long(), classes, ignore_index, of=hint)
+    return target, _kept(target, ignore_index)
 
 
 def truths(
@@ -76,7 +72,9 @@ def truths(
     and `ignore_index`."""
     said = f"got others for outputs {[*output.shape]} and targets {[*target.shape]}"
     target = target.reshape(-1)
-    kept = kept_of(target, ignore_index)
+    if not target.is_floating_point():
+        target = target.long()
+    kept = _kept(target, ignore_index)
     check.refuse(
         kept & (target != 0) & (target != 1),
         f"{name}: expected targets that are 0 or 1, {said}; numbers are measured by 'mae', 'mse' "
@@ -86,7 +84,13 @@ def truths(
     return kept & (target != 0), kept
 
 
-class Classifying(Metric):
+def _kept(target: Tensor, ignore_index: int | None) -> Tensor:
+    if ignore_index is None:
+        return pf.ones_like(target, dtype=pf.bool)
+    return target != ignore_index
+
+
+class Classifying(Streaming):
     """What metrics of classes share: what their outputs mean.
 
     Multiclass: outputs (N, C, *), class numbers (N, *). The largest output counts, so that logits,
@@ -150,8 +154,8 @@ class _Counts(Classifying):
     def multiclass(self, output: Tensor, target: Tensor) -> None:
         """Count for each class true positives, predicted and actual."""
         n = output.shape[1]
-        predicted, target = output.argmax(1).reshape(-1), target.reshape(-1)
-        kept = class_numbers(self.name, target, n, self.ignore_index)
+        target, kept = class_numbers(self.name, target.reshape(-1), n, self.ignore_index)
+        predicted = output.argmax(1).reshape(-1)
         hits = target.where(kept & (predicted == target), -1)
         places = pf.stack([hits, predicted.where(kept, -1), target.where(kept, -1)])
         self.count_places("counts", places, n)
@@ -180,20 +184,17 @@ class Accuracy(_Counts):
             raise ValueError(f"accuracy: top_k must be a positive int, got {top_k!r}")
         super().__init__(**options)
         self.top_k = top_k
+        if top_k > 1:
+            self.name = f"top{top_k}_accuracy"
         self.later_counts("hits", "hits_high", "targets", "targets_high")
-
-    @property
-    def name(self) -> str:
-        """accuracy, or top5_accuracy."""
-        return "accuracy" if self.__dict__.get("top_k", 1) == 1 else f"top{self.top_k}_accuracy"
 
     def multiclass(self, output: Tensor, target: Tensor) -> None:
         """Count hits and all."""
+        target, kept = class_numbers(self.name, target, output.shape[1], self.ignore_index)
         if self.top_k == 1:
             hits = output.argmax(1) == target
         else:
             hits = self._among(output, target.unsqueeze(1))
-        kept = class_numbers(self.name, target, output.shape[1], self.ignore_index)
         self.count("hits", (hits & kept).sum(), output)
         self.count("targets", kept.sum(), output)
 
@@ -302,8 +303,8 @@ class ConfusionMatrix(_Counts):
     def multiclass(self, output: Tensor, target: Tensor) -> None:
         """Count (C, C)."""
         n = output.shape[1]
-        predicted, target = output.argmax(1).reshape(-1), target.reshape(-1)
-        kept = class_numbers(self.name, target, n, self.ignore_index)
+        target, kept = class_numbers(self.name, target.reshape(-1), n, self.ignore_index)
+        predicted = output.argmax(1).reshape(-1)
         place = (target * n + predicted).where(kept, -1)
         self.count_places("counts", place.unsqueeze(0), n * n)
 
@@ -325,7 +326,7 @@ class ConfusionMatrix(_Counts):
         return pf.stack([no, predicted - tp, actual - tp, tp]).reshape(2, 2)
 
 
-class Perplexity(Metric):
+class Perplexity(Streaming):
     """exp of the mean cross entropy: outputs (N, C, *), logits, and class numbers (N, *).
 
     Targets that equal `ignore_index` count nowhere.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pyframe as pf
 from pyframe.devices import mode
-from pyframe.metrics.base import Metric, ratio
+from pyframe.metrics.base import Streaming, ratio
 from pyframe.metrics.classification import class_numbers, task_of, truths
 from pyframe.nn import functional as F
 from pyframe.tensor import Tensor
@@ -23,7 +23,7 @@ def spread(scores: Tensor) -> Tensor:
     return 0.25 + 0.5 * yes / (yes + no) + 0.25 * far / (4 + far.abs())
 
 
-class _Ranking(Metric):
+class _Ranking(Streaming):
     """Scores of the samples that are "yes" and of those that are "no": counts of both in bins."""
 
     counts: Tensor
@@ -60,9 +60,9 @@ class _Ranking(Metric):
             yes, kept = yes.unsqueeze(1), kept.unsqueeze(1)
         else:
             n = output.shape[1]
-            scores, target = _shares(output.float()), target.unsqueeze(1)
+            scores = _shares(output.float())
             classes = pf.arange(n, device=output.device)
-            kept = class_numbers(self.name, target, n, self.ignore_index)
+            target, kept = class_numbers(self.name, target.unsqueeze(1), n, self.ignore_index)
             yes = kept & (target == classes.reshape(-1, *(1,) * (output.ndim - 2)))
         if self.thresholds is None:
             self._keep(*map(_by_class, (scores, yes, ~yes & kept)))
@@ -136,10 +136,11 @@ class AUROC(_Ranking):
     against the others; `average` "macro" is the mean over the classes, "weighted" that weighted by
     how often they are targets, None gives all (C,).
 
-    Scores are counted in `thresholds` bins, half of them for scores within 0 and 1. Scores of a bin count as equal, so that the value is off by at most half the sum over
-    bins of (share of "yes" in it) · (share of "no" in it): 1 / 2000 where scores fill 1000 bins
-    evenly, and in practice far less. `thresholds=None` keeps every score and is exact; memory
-    grows then, and it can't run in a compiled step.
+    Scores are counted in `thresholds` bins, half of them for scores within 0 and 1. Those of a bin
+    count as equal, so that the value is off by at most half the sum over bins of (share of "yes" in
+    it) · (share of "no" in it): 1 / 2000 where scores fill 1000 bins evenly, and in practice far
+    less. `thresholds=None` keeps every score and is exact; memory grows then, and it can't run in a
+    compiled step.
     """
 
     def of(self, found: _Groups) -> Tensor:

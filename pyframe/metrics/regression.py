@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyframe.metrics.base import Metric
+from pyframe.metrics.base import Streaming, described
 from pyframe.nn import functional as F
 from pyframe.tensor import Tensor
 
@@ -13,9 +13,7 @@ def same_shape(name: str, output: Any, target: Any) -> None:
     """Raise for what are not two tensors of one shape."""
     for what, value in (("outputs", output), ("targets", target)):
         if not isinstance(value, Tensor):
-            raise TypeError(
-                f"{name}: expected {what} that are a tensor, got {type(value).__name__}"
-            )
+            raise TypeError(f"{name}: expected {what} that are a tensor, got {described(value)}")
     if output.shape == target.shape:
         return
     hint = "give the network as many outputs as there are numbers in a target"
@@ -27,7 +25,7 @@ def same_shape(name: str, output: Any, target: Any) -> None:
     )
 
 
-class _Sums(Metric):
+class _Sums(Streaming):
     """The mean over all elements of what `of` gives for each."""
 
     sum: Tensor
@@ -90,7 +88,7 @@ class CosineSimilarity(_Sums):
         return F.cosine_similarity(output, target, dim=self.dim)
 
 
-class R2(Metric):
+class R2(Streaming):
     """Coefficient of determination, 1 - Σ(target - output)² / Σ(target - mean)²: of (N,) or, as the
     mean over its D outputs, of (N, D).
 
