@@ -201,7 +201,7 @@ def test_fit_through_shared_memory(shared: PythonPage, python_page: PythonPage) 
 
 def test_kernels_are_made_and_timed_through_shared_memory(shared: PythonPage) -> None:
     """The rest of what a Runtime does: pipelines before they are needed, with progress; clocks."""
-    before, after, told, kinds = shared.run(
+    before, after, told, kinds, took = shared.run(
         "from pyodide.ffi import create_proxy\n"
         "runtime = js.pyframeRuntime\n"
         "z = pf.arange(6.0, device='gpu').sum()\n"
@@ -219,11 +219,16 @@ def test_kernels_are_made_and_timed_through_shared_memory(shared: PythonPage) ->
         "hear.destroy()\n"
         "with pf.profiler.profile() as prof:\n"
         "    z = (pf.arange(6.0, device='gpu') * 3).sum().item()\n"
-        "[before, after, told[-1], [e.kind for e in prof.events]]"
+        "start, end = pf.gpu.Event(enable_timing=True), pf.gpu.Event(enable_timing=True)\n"
+        "start.record()\n"
+        "z = (pf.arange(6.0, device='gpu') * 4).sum().item()\n"
+        "end.record()\n"
+        "[before, after, told[-1], [e.kind for e in prof.events], start.elapsed_time(end)]"
     )
     assert before == after
     assert told[0] == told[1] > 0
     assert set(kinds) in ({"kernel"}, {"program"})
+    assert took >= 0
 
 
 def test_fit_goes_on_through_shared_memory(shared: PythonPage) -> None:

@@ -274,6 +274,25 @@ def test_a_profile_has_the_time_of_each_step(js: Snippets) -> None:
     assert out["z"] == [18]
 
 
+def test_marks_have_the_time_of_their_place_in_the_work(js: Snippets) -> None:
+    out = js(
+        """
+        if (!rt.features.includes("timestamp-query")) return null;
+        const program = rt.load([SCALE], ["scale"], i32(0, 1, 1, 1, 0, 8, 2, 0, 1), 2, 256);
+        const ids = i32(buffer(2), rt.alloc(4)), marks = i32(rt.alloc(8), rt.alloc(8));
+        rt.mark(marks[0]); // waits in order: the pipeline is still made
+        rt.run(program, ids, params(3, 1));
+        rt.mark(marks[1]);
+        const times = new BigInt64Array((await rt.read(marks, i32(8, 8))).buffer);
+        return { took: Number(times[1] - times[0]), z: floats(await rt.read(ids.slice(1), i32(4))) };
+        """
+    )
+    if out is None:
+        pytest.skip("this adapter has no timestamp-query")
+    assert 0 <= out["took"] < 10**11
+    assert out["z"] == [6]
+
+
 def test_an_unloaded_program_is_gone_and_its_buffers_stay(js: Snippets) -> None:
     out = js(
         """
