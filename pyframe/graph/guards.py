@@ -223,7 +223,8 @@ def shown(x: Any) -> str:
     if isinstance(x, Words):
         return str(x)
     if isinstance(x, Tensor):
-        return f"a tensor of shape {list(x.shape)}"
+        known = not hasattr(type(x), "cls_to_become")  # one of a lazy module has no shape yet
+        return f"a tensor of shape {list(x.shape)}" if known else "a tensor without a shape yet"
     if isinstance(x, (int, float, complex, str, bytes, type(None), np.generic)) or x is MISSING:
         text = repr(x)
         return text if len(text) <= 60 else f"{text[:57]}..."
