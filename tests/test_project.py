@@ -125,6 +125,22 @@ print(__main__.main(["export", "mine.py", "--python", "--cdn", "--to", "site"]))
     assert {"pyframe.js", "pyframe.zip", "config.json"} <= {path.name for path in folder.iterdir()}
 
 
+def test_a_wheel_trains_the_digits(wheel: Path, tmp_path: Path) -> None:
+    """The command line in a folder that has nothing, from a package that lies elsewhere."""
+    there, here = tmp_path / "there", tmp_path / "here"
+    here.mkdir()
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(there)
+    done = subprocess.run(
+        [sys.executable, "-m", "pyframe", "train", "digits", "--epochs", "1", "--device", "cpu"],
+        cwd=here, env={**os.environ, "PYTHONPATH": str(there)}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.partition("%")[0]) > 90
+    assert [path.name for path in here.iterdir()] == ["digits.safetensors"]
+
+
 def run_python(code: str, cwd: Path = ROOT) -> str:
     """What Python prints for `code`; the folder it runs in comes first on its path."""
     done = subprocess.run(

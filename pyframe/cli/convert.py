@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +108,7 @@ def read(source: str, key: str | None) -> tuple[dict[str, Any], dict[str, str]]:
             say(f"takes {found!r} of {what}" + (f", and leaves out {rest}" if rest else ""))
             loaded = loaded[found]
     if not is_weights(loaded):
-        raise CommandError(f"{what}: {refusal(loaded)}")
+        raise CommandError(f"{what}: {refusal(loaded, key or '')}")
     return {name: x.detach() for name, x in loaded.items()}, metadata
 
 
@@ -121,22 +121,29 @@ def is_weights(obj: Any) -> bool:
     )  # fmt: skip
 
 
-def refusal(obj: Any) -> str:
-    """Why something is no state dict."""
-    expected = "expected tensors by name"
-    if not isinstance(obj, Mapping):
-        return f"{expected}, got {type(obj).__name__}"
-    if not obj:
-        return f"{expected}, got none"
+def refusal(obj: Any, at: str) -> str:
+    """Why something is no state dict, and where there are some within it."""
     import pyframe as pf
 
+    expected = "expected tensors by name"
+    if not isinstance(obj, Mapping) or not obj:
+        return f"{expected}, got {'none' if isinstance(obj, Mapping) else type(obj).__name__}"
     key, value = next(
         (k, v) for k, v in obj.items() if not isinstance(k, str) or not isinstance(v, pf.Tensor)
     )
-    return (
-        f"{expected}, got {type(value).__name__} at {key!r}; --key says where the weights lie, "
-        f"among {names(obj)}"
-    )
+    there = ", ".join(within(obj, at))
+    hint = f"; take --key with one of {there}" if there else ""
+    return f"{expected}, got {type(value).__name__} at {key!r}{hint}"
+
+
+def within(obj: Any, at: str = "") -> Iterator[str]:
+    """The ways to the state dicts in a checkpoint, with dots."""
+    for key, value in obj.items() if isinstance(obj, Mapping) else ():
+        way = f"{at}.{key}" if at else str(key)
+        if is_weights(value):
+            yield way
+        else:
+            yield from within(value, way)
 
 
 def names(obj: Mapping[Any, Any]) -> str:

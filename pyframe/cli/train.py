@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     """Train, or list."""
     found = examples()
     if not found:
-        raise CommandError(f"the examples are missing; they belong into {folder()}")
+        raise CommandError(f"the examples are missing: expected them in {serve.ROOT / 'examples'}")
     if args.name is None:
         width = max(map(len, found))
         for name, path in found.items():
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         return 0
     name = args.name.removesuffix(".py")
     if name not in found:
-        near = difflib.get_close_matches(name, found, 1, 0.5)
+        near = difflib.get_close_matches(name, found, 1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise CommandError(f"no example {args.name!r}: {hint}the examples are {', '.join(found)}")
     options = args.options[1:] if args.options[:1] == ["--"] else args.options
@@ -64,16 +64,11 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def folder() -> Path:
-    """Where the examples lie: beside the package in a checkout, within it in a wheel."""
-    return serve.ROOT / "examples"
-
-
 def examples() -> dict[str, Path]:
     """The examples that train, by name: those that take how long to."""
     return {
-        path.stem: path
-        for path in sorted(folder().glob("*.py"))
+        name: path
+        for name, path in serve.examples().items()
         if any(f'"{option}"' in path.read_text("utf-8") for option in ("--epochs", "--steps"))
     }
 
