@@ -118,7 +118,7 @@ def save_file(
     Views and tied weights are written out in full. With `max_shard_size` (bytes, or "2GB") more
     than that becomes files NAME-00001-of-00003.safetensors, each of at least one tensor, and then
     their index, NAME.safetensors.index.json: until it is there, what was saved before is whole;
-    its files are removed afterwards. TypeError for what is no tensor.
+    other files NAME-…-of-… are removed afterwards. TypeError for what is no tensor.
     """
     _check_tensors(tensors)
     _write_set(path, tensors, lambda names: raw.hosts(tensors[n] for n in names), metadata,
@@ -397,38 +397,46 @@ def _write_set(
         raise ValueError(f"save: files of a set end in .safetensors, got {whole!r}")
     folder, stem = os.path.split(whole.removesuffix(".safetensors"))
     index = whole + _INDEX
-    before: set[str] = set()
-    with contextlib.suppress(FileNotFoundError, SafetensorError):  # a damaged index has no files
-        before = set(_read_index(index)[0].values())
+    of_model = re.compile(re.escape(stem) + r"(-\d+)?-\d{5}-of-\d{5}\.safetensors")
+
+    def remove(*names: str) -> None:
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(folder, name))
+
+    def tidy(*keep: str) -> None:
+        there = (name for name in os.listdir(folder or ".") if of_model.fullmatch(name))
+        remove(*sorted(set(there).difference(keep)))
+
     if len(shards) == 1:
         with replacing(path) as file:
             file.writelines(_chunks(tensors, values, metadata))
-        _remove(index, *(os.path.join(folder, name) for name in sorted(before)))
+        remove(os.path.basename(index))
+        tidy()
         return
-    # No file of the set that the present index names is touched: names take turns.
-    for mark in ("", "-b"):
-        names = [
-            f"{stem}{mark}-{i:05}-of-{len(shards):05}.safetensors"
-            for i in range(1, len(shards) + 1)
-        ]
-        if before.isdisjoint(names):
-            break
-    weight_map = {}
-    for name, shard in zip(names, shards, strict=True):
-        with replacing(os.path.join(folder, name)) as file:
-            file.writelines(_chunks({n: tensors[n] for n in shard}, values, metadata))
-        weight_map.update(dict.fromkeys(shard, name))
-    total = sum(x.nbytes for x in tensors.values())
-    content = {"metadata": {**(metadata or {}), "total_size": total}, "weight_map": weight_map}
-    with replacing(index) as file:
-        file.write((json.dumps(content, indent=2, sort_keys=True) + "\n").encode())
-    _remove(whole, *(os.path.join(folder, name) for name in sorted(before.difference(names))))
-
-
-def _remove(*paths: str) -> None:
-    for path in paths:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
+    before: set[str] = set()
+    with contextlib.suppress(FileNotFoundError, SafetensorError):  # a damaged index has no files
+        before = set(_read_index(index)[0].values())
+    # No file of the set that the present index names is touched: its successors have other names.
+    marks = itertools.chain([""], (f"-{i}" for i in itertools.count(2)))
+    of_set = f"-of-{len(shards):05}.safetensors"
+    sets = ([f"{stem}{mark}-{i:05}{of_set}" for i in range(1, len(shards) + 1)] for mark in marks)
+    names = next(names for names in sets if before.isdisjoint(names))
+    weight_map: dict[str, str] = {}
+    try:
+        for name, shard in zip(names, shards, strict=True):
+            with replacing(os.path.join(folder, name)) as file:
+                file.writelines(_chunks({n: tensors[n] for n in shard}, values, metadata))
+            weight_map.update(dict.fromkeys(shard, name))
+        total = sum(x.nbytes for x in tensors.values())
+        content = {"metadata": {**(metadata or {}), "total_size": total}, "weight_map": weight_map}
+        with replacing(index) as file:
+            file.write((json.dumps(content, indent=2, sort_keys=True) + "\n").encode())
+    except BaseException:
+        remove(*set(weight_map.values()))
+        raise
+    remove(os.path.basename(whole))
+    tidy(*names)
 
 
 def _bytes_of(size: int | str) -> int:
