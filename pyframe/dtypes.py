@@ -56,7 +56,7 @@ class dtype:  # noqa: N801  (PyTorch's name)
     @property
     def on_plans(self) -> bool:
         """Whether compiled plans of the CPU know it."""
-        return self.category != COMPLEX and self.narrow is None
+        return self.category != COMPLEX
 
     def to_real(self) -> dtype:
         """The dtype of the parts of a complex dtype; any other dtype itself."""

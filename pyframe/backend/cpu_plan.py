@@ -367,6 +367,8 @@ class _Builder:
             result = self.flat(target.binding, dtype)[target.tracker[0].offset :]
             result = result[: math.prod(shape)]
         self.stages.extend(routine_stages(self.plan, op, inputs, attrs, result.reshape(shape)))
+        if dtype.narrow is not None:
+            self.stages.append(Stage([[(_narrow, (dtype.narrow, result))]]))
         home = None if target is None else self.keys[target.binding]
         if target is None or target.value != 0 or len(kernel.stores) > 1:
             _Body(self, kernel.code, kernel.space, kernel.stores, (result, home)).build()
@@ -615,6 +617,8 @@ class _Body:
             calls += sum_calls(partial, (0,), out[None], np.empty)
         else:
             calls.append((FOLDS[i.op].reduce, (partial, 0, partial.dtype, out)))
+        if i.dtype.narrow is not None:
+            calls.append((_narrow, (i.dtype.narrow, out)))
         if out.dtype != i.dtype.numpy:
             narrow = np.empty(out.shape, i.dtype.numpy)
             calls.append((np.copyto, (narrow, out)))
@@ -722,6 +726,8 @@ class _Block:
                     if out is None:
                         out = self.take(n, shape, i.dtype.numpy)
                     self.reduce(i, xs[0], out, ranges)
+                    if i.dtype.narrow is not None:
+                        self.calls.append((_narrow, (i.dtype.narrow, out)))
                 else:
                     if out is None:
                         out = self.in_place(n, i, args, xs, shape)
@@ -972,10 +978,16 @@ def op_calls(i: Apply, xs: Sequence[Array], out: Array, scratch: Any) -> list[Ca
     one ufunc call."""
     op = REGISTRY[i.op]
     if is_plain(i, xs):
-        return [ufunc_call(op.numpy, xs, out)]
-    calls = op.calls
-    found = calls and calls(xs, i.attrs, out, scratch)
-    return found or [(_copy_result, (op.numpy, out, *xs, *i.attrs))]
+        calls = [ufunc_call(op.numpy, xs, out)]
+    else:
+        found = op.calls and op.calls(xs, i.attrs, out, scratch)
+        calls = found or [(_copy_result, (op.numpy, out, *xs, *i.attrs))]
+    return calls if i.dtype.narrow is None else [*calls, (_narrow, (i.dtype.narrow, out))]
+
+
+def _narrow(fn: Any, x: Array) -> None:
+    """Round what a wider type of NumPy's holds to its dtype."""
+    np.copyto(x, fn(x))
 
 
 def _copy_result(fn: Any, out: Array, *args: Any) -> None:

@@ -230,7 +230,8 @@ def _value(n: Node) -> Any:
         return dt.rounded(seen(n.attrs[0]), n.dtype)
     fn: Any = n.op.numpy  # type: ignore[union-attr]
     data = np.asarray(fn(*[i.data for i in n.inputs], *n.attrs))
-    return data if data.dtype == n.dtype.numpy else data.astype(n.dtype.numpy)
+    data = data if data.dtype == n.dtype.numpy else data.astype(n.dtype.numpy)
+    return data if n.dtype.narrow is None else n.dtype.narrow(data)
 
 
 def _put_back(storage: Storage, before: Node, data: np.ndarray) -> None:

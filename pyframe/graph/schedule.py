@@ -378,7 +378,7 @@ _KINDS = (INPUT, OUTPUT, TEMP)
 
 
 def _nbytes(n: Node, host: bool) -> int:
-    size = n.dtype.itemsize if host else n.dtype.device_itemsize
+    size = n.dtype.numpy.itemsize if host else n.dtype.device_itemsize
     return max(-(-math.prod(n.shape) * size // 4) * 4, size, 4)
 
 

@@ -81,48 +81,41 @@ def autocast(scope: dict[str, Any], **rules: str) -> None:
 
 
 def casted(rules: dict[str, str], args: Any, kwargs: Any) -> Any:
-    """The arguments of a function with these rules (by device type) in the dtypes that they have
-    within the context that is on."""
+    """(args, kwargs) of a function with these rules, by device type, in the dtypes that they have
+    within the context that is on; None where it has none for their devices."""
     casting: Casting = mode.autocast
-    widest = None
-    if WIDEST in rules.values():
-        found = [
-            x for x in _tensors((args, tuple(kwargs.values())))
-            if _counts(x, casting) and rules.get(x._node.device.type) == WIDEST
-        ]  # fmt: skip
-        if found:
-            widest = found[0]._node.dtype
-            for x in found:
-                widest = dt.promote_types(widest, x._node.dtype)
+    xs = [x for x in _tensors((*args, *kwargs.values())) if casting.dtypes.keys() & {x.device.type}]
+    rule = next((rules[x.device.type] for x in xs if x.device.type in rules), None)
+    if rule is None:
+        return None
+    if rule == REFUSED:
+        raise RuntimeError(
+            "binary_cross_entropy (nn.BCELoss) is unsafe to autocast: the logarithm of a "
+            "probability in float16 overflows. Use binary_cross_entropy_with_logits "
+            "(nn.BCEWithLogitsLoss) without the sigmoid before it, or compute the loss within "
+            "pf.autocast(enabled=False), in float32"
+        )
+    wide = dt.float32
+    if rule == WIDEST:
+        dtypes = {x._node.dtype for x in xs if _is_cast(x._node.dtype)}
+        wide = functools.reduce(dt.promote_types, dtypes) if dtypes else wide
 
     def one(x: Any) -> Any:
         if isinstance(x, Tensor):
-            rule = rules.get(x._node.device.type)
-            if rule is None or not _counts(x, casting):
+            node = x._node
+            if not _is_cast(node.dtype):
                 return x
-            d = x._node.dtype
-            if rule == REFUSED:
-                raise RuntimeError(
-                    "binary_cross_entropy (nn.BCELoss) is unsafe to autocast: the logarithm of a "
-                    "probability in float16 overflows. Use binary_cross_entropy_with_logits "
-                    "(nn.BCEWithLogitsLoss) without the sigmoid before it, or compute the loss "
-                    "within pf.autocast(enabled=False), in float32"
-                )
-            if rule == LOWER:
-                to = casting.dtype_on(x._node.device)
-                return x if d is to else casting.lowered(x, to)  # type: ignore[arg-type]
-            wide = dt.float32 if rule == FLOAT32 else widest
-            return x if d is wide else _op.CAST(x, wide)
-        if type(x) is list or type(x) is tuple:
-            return type(x)([one(y) for y in x])
-        return x
+            to = casting.dtype_on(node.device) if rule == LOWER else wide
+            if to is None or to is node.dtype or node.device.type not in casting.dtypes:
+                return x
+            return casting.lowered(x, to) if rule == LOWER else _op.CAST(x, to)
+        return type(x)([one(y) for y in x]) if type(x) in (list, tuple) else x
 
     return tuple([one(x) for x in args]), {k: one(v) for k, v in kwargs.items()}
 
 
-def _counts(x: Tensor, casting: Casting) -> bool:
-    d = x._node.dtype
-    return d.category == dt.FLOAT and d is not dt.float64 and x._node.device.type in casting.dtypes
+def _is_cast(d: dt.dtype) -> bool:
+    return d.category == dt.FLOAT and d is not dt.float64
 
 
 def _tensors(given: Any) -> list[Tensor]:

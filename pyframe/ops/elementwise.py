@@ -120,7 +120,8 @@ class Elementwise(Op):
         if len(xs) != len(self.inputs):
             raise TypeError(f"{self.name}() takes {len(self.inputs)} operands, got {len(xs)}")
         if self.autocast is not None and mode.autocast is not None:
-            xs = list(casted(self.autocast, xs, {})[0])
+            cast = casted(self.autocast, xs, {})
+            xs = list(cast[0]) if cast else xs
         start = self.promoted_from
         common, device, same = None, None, True
         for x in xs[start:]:

@@ -86,10 +86,12 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
                     key += (*kwargs, *map(type, kwargs.values()))
                 if key not in good and _check(name, fn, args, kwargs):
                     good.add(key)
-            if rules is None or mode.autocast is None:
+            casting = None if rules is None else mode.autocast
+            cast = casting and autocast.casted(rules, args, kwargs)  # type: ignore[arg-type]
+            if not cast:
                 return fn(*args, **kwargs)
-            args, kwargs = autocast.casted(rules, args, kwargs)
-            casting, mode.autocast = mode.autocast, None
+            args, kwargs = cast
+            mode.autocast = None  # what it is made of computes in these dtypes
             try:
                 return fn(*args, **kwargs)
             finally:

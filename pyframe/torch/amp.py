@@ -1,81 +1,39 @@
-"""torch.amp and torch.cuda.amp: accepted; computation stays in the tensors' own dtypes."""
+"""torch.cuda.amp: the names of pf.amp as PyTorch had them before they took a device."""
 
 from __future__ import annotations
 
-import functools
-import warnings
-from collections.abc import Callable
 from typing import Any
 
-__all__ = ["GradScaler", "autocast"]
+import pyframe as pf
+from pyframe.amp import custom_bwd as _custom_bwd, custom_fwd as _custom_fwd
+
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
 
-@functools.cache
-def _notice() -> None:
-    warnings.warn(
-        "torch.amp.autocast has no effect on pyframe yet: all is computed in the tensors' own "
-        "dtypes, float32 by default",
-        stacklevel=3,
-    )
-
-
-class autocast:  # noqa: N801  (PyTorch's name)
-    """A context or a decorator without effect; the first one that is enabled says so."""
+class autocast(pf.autocast):  # noqa: N801  (PyTorch's name)
+    """`pf.autocast("gpu")`."""
 
     def __init__(
-        self, device_type: Any = "cuda", dtype: Any = None, enabled: bool = True,
-        cache_enabled: bool | None = None,
+        self, enabled: bool = True, dtype: Any = pf.float16, cache_enabled: bool = True
+    ) -> None:
+        super().__init__("gpu", dtype, enabled, cache_enabled)
+
+
+class GradScaler(pf.GradScaler):
+    """`pf.GradScaler` without a device as its first argument."""
+
+    def __init__(
+        self, init_scale: float = 2.0**16, growth_factor: float = 2.0, backoff_factor: float = 0.5,
+        growth_interval: int = 2000, enabled: bool = True,
     ) -> None:  # fmt: skip
-        self.enabled = device_type if isinstance(device_type, bool) else enabled
-
-    def __enter__(self) -> autocast:
-        if self.enabled:
-            _notice()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        pass
-
-    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(fn)
-        def within(*args: Any, **kwargs: Any) -> Any:
-            with self:
-                return fn(*args, **kwargs)
-
-        return within
+        super().__init__("gpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
 
 
-class GradScaler:
-    """Scales by 1, as a disabled scaler of PyTorch's: float32 needs no other."""
+def custom_fwd(fwd: Any = None, *, cast_inputs: Any = None) -> Any:
+    """`pf.amp.custom_fwd` for the GPU."""
+    return _custom_fwd(fwd, device_type="gpu", cast_inputs=cast_inputs)
 
-    def __init__(self, device: Any = "cuda", *args: Any, **kwargs: Any) -> None:
-        pass
 
-    def scale(self, outputs: Any) -> Any:
-        """The outputs."""
-        return outputs
-
-    def unscale_(self, optimizer: Any) -> None:
-        """Nothing to do."""
-
-    def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """`optimizer.step()`."""
-        return optimizer.step(*args, **kwargs)
-
-    def update(self, new_scale: Any = None) -> None:
-        """Nothing to do."""
-
-    def get_scale(self) -> float:
-        """1."""
-        return 1.0
-
-    def is_enabled(self) -> bool:
-        """False."""
-        return False
-
-    def state_dict(self) -> dict[str, Any]:
-        """Empty, as a disabled scaler's."""
-        return {}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Nothing to do."""
+def custom_bwd(bwd: Any) -> Any:
+    """`pf.amp.custom_bwd` for the GPU."""
+    return _custom_bwd(bwd, device_type="gpu")

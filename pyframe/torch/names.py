@@ -6,7 +6,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pyframe as pf
-from pyframe.torch.amp import GradScaler as GradScaler, autocast as autocast
 
 __version__ = "2.13.0+pyframe"  # of the API
 version = SimpleNamespace(__version__=__version__, cuda=None, hip=None, git_version=pf.__version__)
@@ -58,6 +57,16 @@ def set_flush_denormal(mode: bool) -> bool:
     return False
 
 
-def is_autocast_enabled(device_type: Any = None) -> bool:
-    """False: `autocast` has no effect yet."""
-    return False
+def is_autocast_cpu_enabled() -> bool:
+    """pf.is_autocast_enabled of the CPU."""
+    return bool(pf.is_autocast_enabled("cpu"))
+
+
+def get_autocast_gpu_dtype() -> Any:
+    """pf.get_autocast_dtype of the GPU."""
+    return pf.get_autocast_dtype("gpu")
+
+
+def get_autocast_cpu_dtype() -> Any:
+    """pf.get_autocast_dtype of the CPU."""
+    return pf.get_autocast_dtype("cpu")

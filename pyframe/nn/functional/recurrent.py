@@ -20,7 +20,7 @@ from pyframe.nn.functional.layer import dropout as _dropout, linear
 from pyframe.ops import elementwise as el, movement as mv, reduce as rd
 from pyframe.ops.autocast import autocast
 from pyframe.ops.matmul import matmul
-from pyframe.ops.public import publish
+from pyframe.ops.public import as_public, publish
 from pyframe.tensor import Tensor
 
 __all__ = [
@@ -399,6 +399,8 @@ def rnn_relu(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
 
 # --- cells
 
+_autocast_linear = as_public("linear", linear)  # which has a rule for mixed precision
+
 
 def _one_step(
     cell: _Cell, input: Tensor, h: Tensor, c: Any, w_ih: Tensor, w_hh: Tensor, b_ih: Any, b_hh: Any
@@ -417,7 +419,7 @@ def _one_step(
             raise RuntimeError(
                 f"hidden{i} has inconsistent hidden_size: got {x.shape[1]}, expected {size}"
             )
-    return cell.step(linear(input, w_ih, b_ih), linear(h, w_hh, b_hh), h, c)
+    return cell.step(_autocast_linear(input, w_ih, b_ih), _autocast_linear(h, w_hh, b_hh), h, c)
 
 
 def lstm_cell(
@@ -455,6 +457,7 @@ def rnn_relu_cell(
 
 autocast(
     globals(),
-    lower="lstm gru rnn_tanh rnn_relu lstm_cell gru_cell rnn_tanh_cell rnn_relu_cell",
+    lower="lstm gru rnn_tanh rnn_relu rnn_tanh_cell rnn_relu_cell",
+    gpu_lower="lstm_cell gru_cell",
 )
 publish(globals(), __all__)

@@ -7,6 +7,7 @@ import numbers
 import warnings
 from typing import Any
 
+from pyframe.devices import mode
 from pyframe.nn import init
 from pyframe.nn.functional import recurrent
 from pyframe.nn.modules.module import Module
@@ -142,9 +143,10 @@ class RNNBase(Module):
     # --- what is given
 
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
-        """ValueError for another dtype than the weights', RuntimeError for another shape."""
+        """ValueError for another dtype than the weights', unless autocast is on; RuntimeError for
+        another shape."""
         dtype = getattr(self, self._all_weights[0][0]).dtype
-        if input.dtype is not dtype:
+        if input.dtype is not dtype and mode.autocast is None:
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). "
                 f"Convert input: input.to({dtype}), or convert model: model.to({input.dtype})"
