@@ -45,6 +45,12 @@ class History(Callback):
             if len(values) == before:
                 values.append(NAN)
 
+    def add(self, epoch: int, numbers: Logs) -> None:
+        """More numbers of the latest epoch, from a callback; before it is over, nothing."""
+        if self.epoch[-1:] == [epoch]:
+            for name, value in numbers.items():
+                self.history.setdefault(name, [NAN] * len(self.epoch))[-1] = value
+
     # --- as a table
 
     def __getitem__(self, name: str) -> list[float]:
@@ -143,9 +149,7 @@ class History(Callback):
 
 
 def number(value: float) -> str:
-    """A number in a table; nothing for nan, which stands for none."""
-    if value != value:
-        return ""
+    """A number in a table."""
     return f"{value:.4f}" if 0.001 <= abs(value) < 10000 or not value else f"{value:.3g}"
 
 

@@ -10,20 +10,34 @@ from pyframe.train.callbacks.base import (
     LambdaCallback as LambdaCallback,
     Logs as Logs,
 )
-
-from pyframe.train.callbacks.stopping import EarlyStopping as EarlyStopping  # isort: skip
+from pyframe.train.callbacks.stopping import EarlyStopping as EarlyStopping
 from pyframe.train.history import History as History
+from pyframe.train.interrupts import interrupts as interrupts
 
 if TYPE_CHECKING:
+    from pyframe.train.callbacks.checkpoints import ModelCheckpoint as ModelCheckpoint
+    from pyframe.train.callbacks.gradients import GradientWatch as GradientWatch
+    from pyframe.train.callbacks.loggers import (
+        CSVLogger as CSVLogger,
+        TensorBoard as TensorBoard,
+        Timer as Timer,
+    )
+    from pyframe.train.lr_finder import LearningRateFinder as LearningRateFinder
     from pyframe.train.progress import ProgressBar as ProgressBar
 
 # What few programs need is loaded when it is asked for.
 LATE = {
-    "ProgressBar": "pyframe.train.progress",
+    "CSVLogger": "callbacks.loggers",
+    "GradientWatch": "callbacks.gradients",
+    "LearningRateFinder": "lr_finder",
+    "ModelCheckpoint": "callbacks.checkpoints",
+    "ProgressBar": "progress",
+    "TensorBoard": "callbacks.loggers",
+    "Timer": "callbacks.loggers",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name in LATE:
-        return getattr(importlib.import_module(LATE[name]), name)
+        return getattr(importlib.import_module(f"pyframe.train.{LATE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

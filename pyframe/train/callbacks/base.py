@@ -34,7 +34,8 @@ class Callback:
         `logs` are the epoch's means so far; `step` counts all steps."""
 
     def on_epoch(self, model: Model, epoch: int, logs: Logs) -> Any:
-        """After an epoch and its validation; what it adds to `logs` is a part of the History."""
+        """After an epoch and its validation; `model.history.add(epoch, {name: number})` adds to the
+        History."""
 
     def on_fit_end(self, model: Model) -> Any:
         """After the last step, also when stopped early, by an error or by Ctrl-C."""

@@ -21,16 +21,18 @@ _HIGHER = re.compile(
     r"|score|similarity|correlation|specificity|sensitivity|mcc|kappa|bleu|rouge|psnr|ssim|top\d+)"
     r"(_|\d|$)"
 )
+_CASE = re.compile(r"(?<=[a-z\d])(?=[A-Z])")
 
 
 def higher_is_better(name: str, model: Model | None = None) -> bool:
     """Whether more of a quantity is better: as its metric says, else as its name tells."""
     name = name.removeprefix("val_")
-    metric = getattr(model, "metrics", {}).get(name)
+    metric = None if model is None else model.metrics.get(name)
     says = getattr(metric, "higher_is_better", None)
     if says is not None:
         return bool(says)
-    return _HIGHER.search(re.sub(r"(?<=[a-z\d])(?=[A-Z])", "_", name).lower()) is not None
+    names = [name] if metric is None else [name, str(getattr(metric, "name", ""))]
+    return any(_HIGHER.search(_CASE.sub("_", n).lower()) for n in names)
 
 
 class Monitor:
