@@ -43,7 +43,6 @@ class _Mode(threading.local):
     saved_hooks: tuple[Any, ...] = ()  # (pack, unpack), the innermost last
     training: Any = None  # {id of a module: its mode} in this thread alone: nn's Evaluation
     autocast: Any = None  # within pf.autocast: the dtypes that it casts to, see ops/autocast.py
-    autocast: Any = None  # within pf.autocast: the dtypes that it casts to, see ops/autocast.py
     capture: Any = None  # while one runs, every device is lazy and it keeps what is recorded
 
 
@@ -67,7 +66,7 @@ class _Opened:
 
 
 class device:  # noqa: N801  (PyTorch's name)
-    """Where a tensor lives: `device("cpu")`, `device("gpu")`, `device("gpu:1")`.
+    """Where a tensor lives: `device("cpu")`, `device("gpu")`, `device("gpu:1")` or `device(1)`.
 
     "webgpu", "cuda", "mps" and "xpu" are aliases of "gpu", for ported scripts; "auto" is a real
     GPU if there is one (never a software adapter), else the CPU. Raises RuntimeError for an
@@ -80,15 +79,17 @@ class device:  # noqa: N801  (PyTorch's name)
     current = 0  # the index of "gpu"
     _known: dict[tuple[str, int], device] = {}  # noqa: RUF012
 
-    def __new__(cls, name: str | device = "cpu", index: int | None = None) -> device:
-        if isinstance(name, device):
-            return name
-        kind, _, number = str(name).partition(":")
+    def __new__(cls, type: str | int | device = "cpu", index: int | None = None) -> device:
+        if isinstance(type, device):
+            return type
+        kind, _, number = str(type).partition(":")
         if kind == "auto" and not number:
             kind = "gpu" if _auto() else "cpu"
         if (number and not number.isdigit()) or kind not in ("cpu", *GPU_ALIASES):
+            if kind.isdigit() and isinstance(type, int):
+                return cls("gpu", type)
             raise RuntimeError(
-                f"device: unknown device {name!r}; expected 'cpu', 'gpu', 'gpu:1' or 'auto'"
+                f"device: unknown device {type!r}; expected 'cpu', 'gpu', 'gpu:1' or 'auto'"
             )
         kind = "cpu" if kind == "cpu" else "gpu"
         if number:

@@ -816,9 +816,9 @@ class Tensor:
                 dtype = a
             elif isinstance(a, Tensor):
                 device, dtype = a.device, a.dtype
-            elif isinstance(a, (str, Device)):
-                device = a
-            elif not isinstance(a, bool):
+            elif isinstance(a, (str, Device, int)):
+                device = device if isinstance(a, bool) else a  # a bool is PyTorch's non_blocking
+            else:
                 raise TypeError(f"to() takes a device, a dtype or a Tensor, got {type(a).__name__}")
         out = self
         target = self.device if device is None else Device(device)
@@ -836,9 +836,9 @@ class Tensor:
         """On the CPU."""
         return self.to(_device.cpu)
 
-    def gpu(self) -> Tensor:
-        """On the GPU."""
-        return self.to(Device("gpu"))
+    def gpu(self, device: Any = None, non_blocking: bool = False) -> Tensor:
+        """On the GPU, or on the one of this number or name."""
+        return self.to(Device("gpu") if device is None else device)
 
     cuda = gpu
 

@@ -244,6 +244,26 @@ def test_each_number_is_its_own_gpu(two: None) -> None:
         pf.ones(1, device="gpu:2").tolist()
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: pf.device(1),
+        lambda: pf.device(type="cuda", index=1),
+        lambda: pf.ones(2, device=1).device,
+        lambda: pf.ones(2).to(1, non_blocking=True).device,
+        lambda: pf.ones(2).cuda(1, non_blocking=True).device,
+        lambda: pf.ones(2).cuda(device="cuda:1").device,
+        lambda: pf.nn.Linear(2, 2).to(1).weight.device,
+        lambda: pf.nn.Linear(2, 2).cuda(1).weight.device,
+    ],
+)
+def test_a_number_names_a_gpu(ask: Callable[[], Any], two: None) -> None:
+    assert ask() is pf.device("gpu:1")
+    assert pf.ones(2).to(pf.float32, True).device is pf.device("cpu")
+    with pytest.raises(RuntimeError, match="device: unknown device -1; expected 'cpu'"):
+        pf.device(-1)
+
+
 def test_a_compiled_function_asks_for_the_current_gpu(two: None) -> None:
     f = pf.compile(lambda n: pf.ones(n, device="gpu") + 1)
     for _ in range(2):

@@ -1008,9 +1008,9 @@ class Module:
                 dtype = a
             elif isinstance(a, Tensor):
                 device, dtype = a.device, a.dtype
-            elif isinstance(a, (str, Device)):
-                device = a
-            elif a is not None and not isinstance(a, bool):
+            elif isinstance(a, (str, Device, int)):
+                device = device if isinstance(a, bool) else a  # a bool is PyTorch's non_blocking
+            elif a is not None:
                 raise TypeError(f"Module.to takes a device or a dtype, got {type(a).__name__}")
         if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
             raise TypeError(
@@ -1034,7 +1034,7 @@ class Module:
 
     def gpu(self, device: Any = None) -> Self:
         """Move to the GPU, or to the one of this number or name."""
-        return self.to(f"gpu:{device}" if isinstance(device, int) else device or "gpu")
+        return self.to("gpu" if device is None else device)
 
     def cuda(self, device: Any = None) -> Self:
         """As gpu."""
