@@ -132,7 +132,14 @@ class Cool(Callback):
         print(f"epoch {epoch + 1}: loss {logs['loss']:.3f}", flush=True)
 
 
-async def main() -> None:
+async def show(model: pf.Model, count: int) -> None:
+    """Print what it writes as it comes."""
+    async for character in write(model, "", count):
+        print(character, end="", flush=True)
+    print()
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--pieces", type=int, default=None, help="of the plays to learn from")
@@ -147,12 +154,10 @@ async def main() -> None:
         x, y, epochs=args.epochs, batch_size=BATCH_SIZE, device=args.device,
         callbacks=[Cool(model.optimizer, args.epochs)],
     )  # fmt: skip
-    async for character in write(model, "", args.characters):
-        print(character, end="", flush=True)
-    print()
+    asyncio.run(show(model, args.characters))
     model.net.half()  # half the bytes
     model.save("gpt.safetensors")
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()
