@@ -103,9 +103,9 @@ def leaf(what: str, name: str, value: Any, ints: bool = False) -> pf.Tensor:
             f"{at}: expected numbers, got an array of Python objects (dtype=object); "
             "where its rows have different lengths, pad them, else use .astype(np.float32)"
         )
-    if is_array(value) and not isinstance(value, pf.Tensor | np.ndarray | np.generic):
-        value = np.asarray(value)
     try:
+        if is_array(value) and not isinstance(value, pf.Tensor | np.ndarray | np.generic):
+            value = np.asarray(value)
         return pf.as_tensor(value, device="cpu")
     except (TypeError, ValueError, RuntimeError) as e:
         raise type(e)(f"{at}: got {check.seen(value)}: {e}") from None
@@ -126,6 +126,12 @@ def _of_pandas(at: str, value: Any, ints: bool) -> np.ndarray:
         )
     whole = all(d.kind in "iu" for _, d in kinds)
     if whole and (ints or not table):
+        gaps = int(value.isna().to_numpy().reshape(len(value), -1).any(1).sum())
+        if gaps:
+            raise ValueError(
+                f"{at}: {gaps} of the {len(value)} rows of the {type(value).__name__} have missing "
+                "values where ints are expected; use .dropna() or .fillna(…)"
+            )
         return np.ascontiguousarray(value.to_numpy(np.int64))
     if not table and kinds[0][1].kind == "b":
         return np.ascontiguousarray(value.to_numpy(bool))
