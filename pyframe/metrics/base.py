@@ -58,9 +58,10 @@ class Metric(Module):
                 setattr(cls, name, pf.no_grad()(cls.__dict__[name]))
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """As Module.register_buffer; `reset` puts the value of now back."""
+        """As Module.register_buffer; `reset` puts the value of the first time back."""
         super().register_buffer(name, tensor, persistent)
-        if tensor is not None and not is_lazy(tensor):
+        known = name in self._first  # `self.total += …` registers it again
+        if tensor is not None and not is_lazy(tensor) and not known:
             self._first[name] = tensor.detach().clone()
 
     def reset(self) -> None:

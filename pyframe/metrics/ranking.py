@@ -19,8 +19,9 @@ def spread(scores: Tensor) -> Tensor:
     scores = scores.nan_to_num(-1e30, 1e30, -1e30)
     inside = scores.clamp(0, 1)
     far = scores - inside
+    size = (1 + far.abs()).log()
     yes, no = inside.sqrt().sqrt(), (1 - inside).sqrt().sqrt()
-    return 0.25 + 0.5 * yes / (yes + no) + 0.25 * far / (4 + far.abs())
+    return 0.25 + 0.5 * yes / (yes + no) + 0.25 * far.sign() * size / (2 + size)
 
 
 class _Ranking(Streaming):

@@ -1,0 +1,445 @@
+"""Metrics against scikit-learn, over batches of unequal size, on each device, captured or not."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe import metrics as M, nn, optim
+from pyframe.nn import functional as F
+
+Array = Any
+BOUNDS = (0, 16, 32, 48, 53, 58, 63)  # of the batches
+
+
+@pytest.fixture(scope="module")
+def sk() -> Any:
+    """The oracle."""
+    reason = "scikit-learn, the oracle, is missing (scripts/test)"
+    return pytest.importorskip("sklearn.metrics", reason=reason)
+
+
+def softmax(x: Array) -> Array:
+    e = np.exp(x - x.max(1, keepdims=True))
+    return e / e.sum(1, keepdims=True)
+
+
+def sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def data() -> dict[str, tuple[Array, Array]]:
+    """Outputs and targets of each kind."""
+    rng = np.random.default_rng(0)
+    n = BOUNDS[-1]
+    classes = rng.integers(0, 4, n)  # of five classes the last is no target
+    logits = rng.normal(size=(n, 5)) + 1.5 * np.eye(5)[classes]
+    pixels = rng.integers(0, 3, (n, 2, 3))
+    maps = rng.normal(size=(n, 3, 2, 3))
+    yes = rng.integers(0, 2, n)
+    scores = rng.normal(size=n) + yes
+    numbers = rng.normal(size=n) + 1000  # far from 0, where Σx² - n·mean² is all rounding
+    several = rng.normal(size=(n, 3)) * [1, 5, 0.1] + [0, -3, 7]
+    some = np.where(np.arange(n) % 3 == 0, -100, classes)
+    return {
+        "logits": (logits, classes),
+        "probabilities": (softmax(logits), classes),
+        "ignored": (logits, some),
+        "pixels": (maps, pixels),
+        "yes": (scores, yes),
+        "yes, columns": (scores[:, None], yes.astype(np.float32)),
+        "yes, probabilities": (sigmoid(scores)[:, None], yes[:, None]),
+        "yes, ignored": (scores, np.where(np.arange(n) % 3 == 0, -100, yes)),
+        "masks": (maps[:, :1], (pixels[:, None] > 0)),
+        "labels": (maps[:, 0].reshape(n, 6), (pixels > 1).reshape(n, 6)),
+        "numbers": (numbers + 0.3 * rng.normal(size=n), numbers),
+        "several": (several + rng.normal(size=(n, 3)), several),
+    }
+
+
+def flat(o: Array, t: Array) -> tuple[Array, Array]:
+    """Rows of class outputs, and class numbers that are not to be ignored."""
+    o = np.moveaxis(o, 1, -1).reshape(-1, o.shape[1])
+    return o[t.reshape(-1) >= 0], t[t >= 0]
+
+
+def of_classes(name: str, **options: Any) -> Callable[[Any, Array, Array], Any]:
+    """A function of scikit-learn of (targets, predictions)."""
+
+    def run(sk: Any, o: Array, t: Array) -> Any:
+        o, t = flat(o, t)
+        return getattr(sk, name)(t, o.argmax(1), **options)
+
+    return run
+
+
+def of_answers(name: str, limit: float = 0.0, **options: Any) -> Callable[[Any, Array, Array], Any]:
+    def run(sk: Any, o: Array, t: Array) -> Any:
+        o, t = o.reshape(-1), t.reshape(-1)
+        return getattr(sk, name)(t[t >= 0], o[t >= 0] > limit, **options)
+
+    return run
+
+
+def of_scores(name: str) -> Callable[[Any, Array, Array], Any]:
+    """Of several classes the mean over those that are among the targets."""
+
+    def run(sk: Any, o: Array, t: Array) -> Any:
+        fn = getattr(sk, name)
+        if o.ndim == 2 and o.shape[1] > 1:
+            return np.mean([fn(t == c, o[:, c]) for c in np.unique(t)])
+        o, t = o.reshape(-1), t.reshape(-1)
+        return fn(t[t >= 0], o[t >= 0])
+
+    return run
+
+
+def of_numbers(name: str, **options: Any) -> Callable[[Any, Array, Array], Any]:
+    return lambda sk, o, t: getattr(sk, name)(t, o, **options)
+
+
+def top(k: int) -> Callable[[Any, Array, Array], Any]:
+    return lambda sk, o, t: sk.top_k_accuracy_score(t, o, k=k, labels=range(o.shape[1]))
+
+
+def perplexity(sk: Any, o: Array, t: Array) -> Any:
+    o, t = flat(o, t)
+    return np.exp(sk.log_loss(t, softmax(o), labels=range(o.shape[1])))
+
+
+def cosines(sk: Any, o: Array, t: Array) -> Any:
+    return np.diag(sk.pairwise.cosine_similarity(o, t)).mean()
+
+
+ROWS: list[tuple[Callable[[], M.Metric], str, Callable[[Any, Array, Array], Any], float]] = [
+    (M.Accuracy, "logits", of_classes("accuracy_score"), 1e-6),
+    (M.Accuracy, "pixels", of_classes("accuracy_score"), 1e-6),
+    (M.Accuracy, "ignored", of_classes("accuracy_score"), 1e-6),
+    (lambda: M.Accuracy(2), "logits", top(2), 1e-6),
+    (lambda: M.Accuracy(3), "logits", top(3), 1e-6),
+    (M.Accuracy, "yes", of_answers("accuracy_score"), 1e-6),
+    (M.Accuracy, "yes, columns", of_answers("accuracy_score"), 1e-6),
+    (M.Accuracy, "yes, ignored", of_answers("accuracy_score"), 1e-6),
+    (M.Accuracy, "yes, probabilities", of_answers("accuracy_score", 0.5), 1e-6),
+    (lambda: M.Accuracy(threshold=0.7), "yes", of_answers("accuracy_score", math.log(7 / 3)), 1e-6),
+    (lambda: M.Accuracy(threshold=0.7, probabilities=True), "yes, probabilities",
+     of_answers("accuracy_score", 0.7), 1e-6),
+    (lambda: M.Accuracy(probabilities=False), "yes, probabilities",
+     of_answers("accuracy_score"), 1e-6),
+    (lambda: M.Accuracy(task="binary"), "labels", of_answers("accuracy_score"), 1e-6),
+    (M.Precision, "logits", of_classes("precision_score", average="macro", zero_division=0), 1e-6),
+    (M.Precision, "yes", of_answers("precision_score"), 1e-6),
+    (lambda: M.Recall("weighted"), "logits",
+     of_classes("recall_score", average="weighted", zero_division=0), 1e-6),
+    (lambda: M.Recall("micro"), "ignored", of_classes("recall_score", average="micro"), 1e-6),
+    (M.F1, "logits", of_classes("f1_score", average="macro"), 1e-6),
+    (M.F1, "yes, probabilities", of_answers("f1_score", 0.5), 1e-6),
+    (lambda: M.F1(None), "pixels", of_classes("f1_score", average=None), 1e-6),
+    (lambda: M.F1("weighted"), "ignored", of_classes("f1_score", average="weighted"), 1e-6),
+    (M.IoU, "pixels", of_classes("jaccard_score", average="macro"), 1e-6),
+    (M.IoU, "masks", of_answers("jaccard_score"), 1e-6),
+    (M.ConfusionMatrix, "logits", of_classes("confusion_matrix", labels=range(5)), 0),
+    (lambda: M.ConfusionMatrix("pred"), "pixels",
+     of_classes("confusion_matrix", normalize="pred"), 1e-6),
+    (M.ConfusionMatrix, "yes", of_answers("confusion_matrix"), 0),
+    (lambda: M.ConfusionMatrix("true"), "masks",
+     of_answers("confusion_matrix", normalize="true"), 1e-6),
+    (M.AUROC, "yes", of_scores("roc_auc_score"), 2e-3),
+    (M.AUROC, "yes, probabilities", of_scores("roc_auc_score"), 2e-3),
+    (M.AUROC, "yes, ignored", of_scores("roc_auc_score"), 2e-3),
+    (M.AUROC, "probabilities", of_scores("roc_auc_score"), 2e-3),
+    (M.AveragePrecision, "yes", of_scores("average_precision_score"), 5e-3),
+    (M.AveragePrecision, "probabilities", of_scores("average_precision_score"), 5e-3),
+    (lambda: M.AUROC(None), "yes, columns", of_scores("roc_auc_score"), 1e-6),
+    (lambda: M.AUROC(None), "probabilities", of_scores("roc_auc_score"), 1e-6),
+    (lambda: M.AveragePrecision(None), "yes, ignored", of_scores("average_precision_score"), 1e-6),
+    (lambda: M.AveragePrecision(None), "probabilities", of_scores("average_precision_score"), 1e-6),
+    (M.MAE, "numbers", of_numbers("mean_absolute_error"), 1e-4),
+    (M.MSE, "several", of_numbers("mean_squared_error"), 1e-6),
+    (M.RMSE, "several", lambda sk, o, t: sk.mean_squared_error(t, o) ** 0.5, 1e-6),
+    (M.R2, "numbers", of_numbers("r2_score"), 1e-3),
+    (M.R2, "several", of_numbers("r2_score"), 1e-5),
+    (M.Perplexity, "logits", perplexity, 1e-6),
+    (M.Perplexity, "ignored", perplexity, 1e-6),
+    (M.CosineSimilarity, "several", cosines, 1e-5),
+]  # fmt: skip
+
+
+def streamed(metric: M.Metric, kind: str, device: str, run: Callable[..., Any]) -> Array:
+    output, target = (
+        pf.from_numpy(x.astype(np.float32) if x.dtype == np.float64 else x).to(device)
+        for x in data()[kind]
+    )
+    for start, end in itertools.pairwise(BOUNDS):
+        run(output[start:end], target[start:end])
+    return metric.compute().cpu().numpy()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]().name}-{row[1]}")
+def test_values_are_those_of_scikit_learn(row: Any, device: str, sk: Any) -> None:
+    make, kind, oracle, close = row
+    want = oracle(sk, *data()[kind])
+    metric = make()
+    captured = [] if getattr(metric, "thresholds", 0) is None else [pf.compile(metric.update)]
+    eager = [metric.update] if device == "cpu" or not captured else []
+    for run in (*eager, *captured):
+        metric.reset()
+        found = streamed(metric, kind, device, run)
+        assert found.shape == np.shape(want)
+        np.testing.assert_allclose(found, want, rtol=close, atol=close)
+
+
+def test_equal_scores_and_scores_of_any_scale(device: str, sk: Any) -> None:
+    """Equal ones count half; neither saturated probabilities nor infinite logits are lost."""
+    rng = np.random.default_rng(1)
+    t = rng.integers(0, 2, 300)
+    for scores in (
+        rng.integers(0, 4, 300) + t,
+        1 - 10.0 ** (-2 - t - rng.random(300) * 4),  # most beyond 0.99
+        1e4 * (rng.normal(size=300) + t),
+        np.where(rng.random(300) < 0.1, np.inf, rng.normal(size=300)),
+    ):
+        o = scores.astype(np.float32)
+        finite = np.minimum(o, 3e38)
+        for metric in (M.AUROC(), M.AUROC(None)):
+            metric.update(pf.from_numpy(o).to(device), pf.from_numpy(t).to(device))
+            want = sk.roc_auc_score(t, finite)
+            assert float(metric.compute()) == pytest.approx(want, abs=4e-3)
+    assert math.isnan(M.AUROC()(pf.ones(3), pf.ones(3)).item())  # there is no "no"
+
+
+# --- what a step costs
+
+
+class Counts:
+    """Kernels of a compiled step, planned and not run."""
+
+    def __init__(self, out: int, loss: Callable[..., Any], target: Any, batch: int = 64) -> None:
+        self.out, self.loss = out, loss
+        self.x, self.target = pf.ones(batch, 20, device="gpu"), target.to("gpu")
+
+    def kernels(self, *metrics: M.Metric) -> int:
+        net = nn.Sequential(nn.Linear(20, 16), nn.ReLU(), nn.Linear(16, self.out)).to("gpu")
+        optimizer = optim.Adam(net.parameters())
+        total = pf.zeros((), device="gpu")
+
+        @pf.compile
+        def step(x: Any, y: Any) -> None:
+            optimizer.zero_grad()
+            output = net(x)
+            loss = self.loss(output, y)
+            loss.backward()
+            optimizer.step()
+            total.add_(loss.detach() * len(y))
+            for m in metrics:
+                m.update(output, y)
+
+        for _ in range(2):
+            step(self.x, self.target)
+        return len(step.programs[-1].steps)
+
+
+COSTS: list[tuple[str, int, list[tuple[Callable[[], M.Metric], int]]]] = [
+    ("classes", 10, [
+        (M.Accuracy, 0), (lambda: M.Accuracy(3), 0), (M.Perplexity, 0), (M.F1, 1), (M.IoU, 1),
+        (M.ConfusionMatrix, 1), (M.AUROC, 1),
+    ]),
+    ("answers", 1, [(M.Accuracy, 1), (M.F1, 1), (M.AUROC, 1)]),
+    ("numbers", 8, [(M.MAE, 1), (M.RMSE, 1), (M.CosineSimilarity, 1)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", COSTS, ids=lambda row: row[0])
+def test_a_metric_adds_at_most_one_kernel_to_a_step(
+    gpu: str, row: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pf.device(gpu).backend, "_run", lambda *_: None)
+    kind, out, metrics = row
+    loss: dict[str, tuple[Callable[..., Any], Any]] = {
+        "classes": (F.cross_entropy, pf.arange(64) % 10),
+        "answers": (
+            lambda o, t: F.binary_cross_entropy_with_logits(o, t.float()), pf.ones(64, 1),
+        ),
+        "numbers": (F.mse_loss, pf.ones(64, 8)),
+    }  # fmt: skip
+    step = Counts(out, *loss[kind])
+    bare = step.kernels()
+    for make, most in metrics:
+        assert step.kernels(make()) - bare <= most, make().name
+
+
+# --- state
+
+
+def test_metrics_have_three_methods_and_no_gradients(device: str) -> None:
+    class Largest(M.Metric):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("top", pf.tensor(-math.inf))
+            self.register_buffer("count", pf.tensor(7))
+            self.register_buffer("total", None)
+
+        def update(self, output: pf.Tensor, target: pf.Tensor) -> None:
+            self.top.copy_(pf.maximum(self.top, (output - target).max()))
+            self.count += len(output)
+
+        def compute(self) -> pf.Tensor:
+            return self.top * self.count
+
+    metric = Largest().to(device)
+    assert metric.name == "largest"
+    step = pf.compile(metric.update)
+    x = pf.tensor([1.0, 5.0, 2.0], device=device, requires_grad=True)
+    for _ in range(2):  # once more after a reset
+        for part in (x, x[:1], x * 2):
+            step(part, pf.zeros_like(part))
+        found = metric.compute()
+        assert not found.requires_grad
+        assert float(found) == 10.0 * (7 + 3 + 1 + 3)
+        metric.reset()
+        assert metric.top.item() == -math.inf
+        assert metric.count.item() == 7
+    with pytest.raises(NotImplementedError, match="Unfinished is missing the method compute"):
+        type("Unfinished", (M.Metric,), {"update": lambda *_: None})()(x, x)
+
+
+@pytest.mark.parametrize("make", [M.Accuracy, M.F1, M.ConfusionMatrix, M.MAE, M.R2, M.AUROC])
+def test_state_is_a_modules(make: Any) -> None:
+    """It is copied, saved into a metric that saw nothing yet, and it goes on there."""
+    kind = "several" if make in (M.MAE, M.R2) else "logits"
+    o, t = (pf.from_numpy(x) for x in data()[kind])
+    o = o.float()
+    one = make()
+    want = one(o, t).tolist()
+    half = make()
+    half.update(o[:20], t[:20])
+    other = make()
+    other.load_state_dict(half.state_dict())
+    for metric in (copy.deepcopy(half), other, half):
+        metric.update(o[20:], t[20:])
+        np.testing.assert_allclose(metric.compute().tolist(), want, rtol=1e-5)
+        metric.reset()
+        np.testing.assert_allclose(metric(o, t).tolist(), want, rtol=1e-5)
+
+
+def test_counts_do_not_overflow(device: str) -> None:
+    """A GPU's ints have 32 bits; what is beyond 30 is counted apart."""
+    output, target = pf.eye(2, device=device).repeat(8, 1), pf.arange(16, device=device) % 2
+    target[0] = 1  # one is wrong
+    rows = [(M.Accuracy(), ("hits", "targets")), (M.F1("micro"), ("counts",))]
+    for metric, names in (*rows, (M.ConfusionMatrix("all"), ("counts",))):
+        metric.update(output, target)
+        for _ in range(40):  # doubles what was counted, as 2**40 batches would have
+            for name in names:
+                state = dict(metric.named_buffers())
+                low, high = (
+                    (state[name][0], state[name][1])
+                    if len(state[name].shape)
+                    else (state[name], state[f"{name}_high"])
+                )
+                carry = low.bitwise_right_shift(29)
+                low.copy_((low * 2) & ((1 << 30) - 1))
+                high.copy_(high * 2 + carry)
+        metric.update(output, target)
+        found = metric.compute()
+        if found.ndim:
+            np.testing.assert_allclose(found.cpu(), np.array([[7, 0], [1, 8]]) / 16, rtol=1e-5)
+        else:
+            assert float(found) == pytest.approx(15 / 16, rel=1e-5)
+
+
+def test_means_of_functions(device: str) -> None:
+    def largest(output: Any, target: pf.Tensor) -> pf.Tensor:
+        return output["a"].max() + 0 * target.sum()
+
+    metric = pf.metrics.get(largest)
+    assert metric.name == "largest"
+    step = pf.compile(metric.update)
+    for n, value in ((4, 1.0), (4, 3.0), (1, 9.0)):
+        step({"a": pf.full((n, 2), value, device=device)}, pf.ones(n, device=device))
+    assert float(metric.compute()) == pytest.approx((4 + 12 + 9) / 9)
+    assert pf.metrics.get(lambda o, t: 2.5)(pf.ones(3), pf.ones(3)).item() == 2.5
+
+
+# --- names and errors
+
+
+def test_names() -> None:
+    assert sorted(pf.metrics.known()) == [
+        "accuracy", "auroc", "average_precision", "confusion_matrix", "cosine_similarity", "f1",
+        "iou", "mae", "mse", "perplexity", "precision", "r2", "recall", "rmse",
+    ]  # fmt: skip
+    for name, kind in pf.metrics.known().items():
+        assert type(pf.metrics.get(name)) is kind
+        assert pf.metrics.get(name).name == name
+    metric = M.Accuracy(top_k=5)
+    assert pf.metrics.get(metric) is metric
+    assert metric.name == "top5_accuracy"
+
+
+LOGITS, CLASSES = pf.zeros(8, 4), pf.arange(8) % 4
+
+
+def changing(metric: M.Metric) -> None:
+    for n in (4, 3):
+        metric.update(LOGITS[:, :n], CLASSES % n)
+
+
+ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: M.get("acuracy"), ValueError,
+     r"unknown metric 'acuracy'; expected 'accuracy', .*'mae'.* function of \(output, target\)"),
+    (lambda: M.get(M.F1), TypeError, r"got the class F1; make one: F1\(…\)"),
+    (lambda: M.get(3), TypeError, "got 3"),
+    (lambda: M.F1(average="mean"), ValueError, "f1: average must be 'macro', .* got 'mean'"),
+    (lambda: M.Accuracy(0), ValueError, "accuracy: top_k must be a positive int, got 0"),
+    (lambda: M.Accuracy(threshold=2), ValueError, "threshold must be a probability .* got 2"),
+    (lambda: M.Accuracy(task="multi"), ValueError, "task must be .* got 'multi'"),
+    (lambda: M.AUROC(1), ValueError, "auroc: thresholds must be an int of at least 2"),
+    (lambda: M.AUROC(average="micro"), ValueError, "auroc: average must be .* got 'micro'"),
+    (lambda: M.ConfusionMatrix("rows"), ValueError, "normalize must be .* got 'rows'"),
+    (lambda: M.F1().compute(), RuntimeError, "f1: there is no value before the first update"),
+    (lambda: M.AUROC(None).compute(), RuntimeError, "no value before the first update"),
+    (lambda: M.Accuracy().update(LOGITS, pf.eye(4)[CLASSES]), ValueError,
+     r"outputs \[8, 4\] and targets \[8, 4\]; of one-hot targets .* by \.argmax\(1\); .*binary"),
+    (lambda: M.F1().update(LOGITS, CLASSES[:, None]), ValueError,
+     r"f1: .*targets \[8, 1\]; of another shape make class numbers, .*\.squeeze\(1\)"),
+    (lambda: M.Accuracy().update(pf.zeros(8, 5, 4), pf.zeros(8, 5)), ValueError,
+     r"where the classes are the last dim, as in language models, pass output\.mT"),
+    (lambda: M.Accuracy().update(LOGITS, CLASSES.numpy()), TypeError, "targets .* got ndarray"),
+    (lambda: M.IoU(task="binary").update(LOGITS, CLASSES), ValueError, "got outputs .8, 4. and"),
+    (lambda: M.F1().update(LOGITS, CLASSES + 1), IndexError,
+     "f1: target out of range: expected 0 to 3, got 4 .*f1's ignore_index"),
+    (lambda: M.AUROC().update(LOGITS[:, 0], CLASSES), ValueError,
+     r"auroc: expected targets that are 0 or 1, got others for outputs \[8\] and targets \[8\]"),
+    (lambda: M.Accuracy().update(LOGITS[:, :1], pf.full((8, 1), 0.3)), ValueError,
+     "'mae', 'mse' or 'r2', for other tasks pass a function"),
+    (lambda: changing(M.F1()), ValueError,
+     r"f1: the outputs are of another kind than those before: counts has the shape \[2, 3, 4\]"),
+    (lambda: changing(M.AUROC(None)), ValueError,
+     "auroc: got 3 classes after 4"),
+    (lambda: pf.compile(M.AUROC(None).update)(LOGITS, CLASSES), RuntimeError,
+     "auroc: thresholds=None keeps every score, .*compile=False"),
+    (lambda: M.MAE().update(LOGITS[:, :1], pf.zeros(8)), ValueError,
+     r"mae: .*outputs \[8, 1\] and targets \[8\]; .*output\.squeeze\(1\)"),
+    (lambda: M.R2().update(LOGITS, CLASSES), ValueError, "r2: .*as many outputs as"),
+    (lambda: M.Perplexity().update(LOGITS, pf.eye(4)[CLASSES]), ValueError, "perplexity: "),
+    (lambda: M.Mean(lambda o, t: o).update(LOGITS, CLASSES), TypeError,
+     r"'<lambda>' must give one number, got Tensor of shape \[8, 4\]; .*\.mean\(\)"),
+    (lambda: M.Mean(lambda o, t: None).update(LOGITS, CLASSES), TypeError, "`return` missing"),
+    (lambda: M.Mean(lambda o, t: 1.0).update([], CLASSES), TypeError,
+     "expected a batch of tensors, got list"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ERRORS, ids=lambda row: row[2][:30])
+def test_errors(row: Any) -> None:
+    call, kind, message = row
+    with pytest.raises(kind, match=message):
+        call()
