@@ -18,6 +18,9 @@ import pytest
 
 import pyframe as pf
 from pyframe import nn, serve
+from pyframe.backend.base import Limits
+from pyframe.backend.native import NativeGPU
+from pyframe.backend.properties import DeviceProperties
 from pyframe.bench import workloads
 from pyframe.cli import drivers, main
 from pyframe.cli.command import size_text
@@ -82,7 +85,8 @@ def hostile() -> bytes:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_is_enough(command: str) -> None:
+def test_help_is_enough(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     done = Done(command, "--help")
     assert done.status == 0
     assert done.err == ""
@@ -371,13 +375,31 @@ def test_info_tells_the_gpu(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["numpy"] == np.__version__
     assert bool(found["advice"]) == (found["auto"] == "cpu")
     told = Done("info", "--all").out
-    for text in (first["name"], "3 threads", found["why"], f"'auto' takes {found['auto']}",
-                 *first["features"][:3]):  # fmt: skip
+    for text in (first["name"], "3 threads", found["why"], f"is {found['auto']}: ",
+                 f"made on {pf.get_default_device()}", *first["features"][:3]):  # fmt: skip
         assert text in told
+
+
+def test_info_takes_a_real_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    about = DeviceProperties(
+        name="Radeon", vendor="AMD", type="discrete", api="Vulkan", driver="RADV 25",
+        limits=Limits(storage_buffers=16, buffer_bytes=1 << 32, float16=True),
+        features=("shader-f16", "timestamp-query"), total_memory=16 << 30,
+    )  # fmt: skip
+    monkeypatch.setattr(NativeGPU, "adapters", lambda software: [about])
+    monkeypatch.setattr(pf.gpu, "get_device_properties", lambda index: about)
+    monkeypatch.setattr("pyframe.devices._auto", lambda: True)
+    told = Done("info").out
+    for text in ("gpu:0    Radeon (AMD, 17.2 GB)", "discrete, Vulkan, driver RADV 25",
+                 "float16: yes, subgroups: no, timestamps: yes", "4.29 GB", ", 16 in a kernel",
+                 "is gpu: Radeon is the first real GPU."):  # fmt: skip
+        assert text in told, told
+    assert "To compute on a GPU" not in told
 
 
 def test_info_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wgpu", None)
+    monkeypatch.setattr("pyframe.devices._auto", lambda: False)
     found = json.loads(Done("info", "--json").out)
     assert found["gpus"] == []
     assert found["auto"] == "cpu"

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-WIDTH = 90  # of the texts of --help
+WIDTH = 80  # of the texts of --help
 
 
 class CommandError(Exception):

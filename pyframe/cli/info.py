@@ -52,13 +52,16 @@ def facts() -> dict[str, Any]:
     from pyframe.bench.measure import blas, cpu_model
 
     gpus, problem = adapters()
-    real = any(gpu["type"] != "software" for gpu in gpus)
-    if real:
-        why = "it is the first real GPU"
-    elif gpus:
-        why = "the only GPU is a software adapter, and NumPy is faster"
-    else:
+    auto = pf.device("auto").type
+    software = [gpu["name"] for gpu in gpus if gpu["type"] == "software"]
+    if auto == "cpu" and software:
+        why = f"{software[0]} is a software adapter, and NumPy is faster"
+    elif auto == "cpu":
         why = f"no GPU was found{f' ({problem})' if problem else ''}"
+    elif software:  # PYFRAME_ADAPTER asks for it
+        why = f"there is a real GPU, and PYFRAME_ADAPTER puts {software[0]} in its place"
+    else:
+        why = f"{gpus[0]['name']} is the first real GPU"
     return {
         "pyframe": pf.__version__,
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
@@ -69,10 +72,11 @@ def facts() -> dict[str, Any]:
         "extras": {name: version(name) for name in EXTRAS},
         "cpu": {"name": cpu_model(), "threads": default_threads()},
         "gpus": gpus,
-        "auto": "gpu" if real else "cpu",
+        "default": str(pf.get_default_device()),
+        "auto": auto,
         "why": why,
         "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
-        "advice": [] if real else drivers.advice(drivers.look()),
+        "advice": drivers.advice(drivers.look()) if auto == "cpu" else [],
     }
 
 
@@ -127,7 +131,11 @@ def lines(found: dict[str, Any], every: bool) -> list[str]:
     out += ["", f"cpu      {cpu['name']}, {threads(cpu['threads'])}"]
     for gpu in found["gpus"]:
         out += ["", *told(gpu, every)]
-    out += ["", f"'auto' takes {found['auto']}: {found['why']}."]
+    out += [
+        "",
+        f"'auto', which Model.fit takes, is {found['auto']}: {found['why']}.",
+        f"New tensors are made on {found['default']}; PYFRAME_DEVICE=auto changes it.",
+    ]
     if found["advice"]:
         out += ["", "To compute on a GPU:"]
         for item in found["advice"]:
