@@ -9,8 +9,10 @@ https://docs.pytorch.org/docs/stable/amp.html#autocast-op-reference
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 from pyframe import dtypes as dt
@@ -56,6 +58,17 @@ class Casting:
             out = _op.CAST(x, dtype)
             self.cache[key] = x, x._storage.version, out
         return out
+
+
+@contextlib.contextmanager
+def as_in(casting: Casting | None) -> Iterator[None]:
+    """With the dtypes of an earlier context, whose casts are made anew."""
+    before = mode.autocast
+    mode.autocast = casting and Casting(casting.dtypes, None if casting.cache is None else {})
+    try:
+        yield
+    finally:
+        mode.autocast = before
 
 
 @functools.cache

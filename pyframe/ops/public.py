@@ -86,16 +86,17 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
                     key += (*kwargs, *map(type, kwargs.values()))
                 if key not in good and _check(name, fn, args, kwargs):
                     good.add(key)
-            casting = None if rules is None else mode.autocast
-            cast = casting and autocast.casted(rules, args, kwargs)  # type: ignore[arg-type]
-            if not cast:
-                return fn(*args, **kwargs)
-            args, kwargs = cast
-            mode.autocast = None  # what it is made of computes in these dtypes
-            try:
-                return fn(*args, **kwargs)
-            finally:
-                mode.autocast = casting
+            if rules is not None and mode.autocast is not None:
+                cast = autocast.casted(rules, args, kwargs)
+                if cast is not None:
+                    args, kwargs = cast
+                    # what the function is made of computes in these dtypes
+                    casting, mode.autocast = mode.autocast, None
+                    try:
+                        return fn(*args, **kwargs)
+                    finally:
+                        mode.autocast = casting
+            return fn(*args, **kwargs)
         except Exception as e:
             better = _blame(name, fn, args, kwargs, e)
             if better is e:

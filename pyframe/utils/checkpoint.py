@@ -19,6 +19,7 @@ from pyframe.devices import device as Device
 from pyframe.grad_mode import enable_grad, no_grad
 from pyframe.graph.capture import outside
 from pyframe.graph.compile import tree_map
+from pyframe.ops.autocast import Casting, as_in
 from pyframe.ops.op import Packed, mode
 from pyframe.random import default_generator
 from pyframe.tensor import Tensor, upload
@@ -56,17 +57,21 @@ class RandomState:
 
 
 @contextlib.contextmanager
-def _again(state: RandomState | None, devices: list[Device]) -> Iterator[None]:
-    """With the random numbers that followed `state`; those drawn meanwhile do not count."""
-    if state is None:
-        yield
-        return
-    now = RandomState(devices)
-    state.restore()
-    try:
-        yield
-    finally:
-        now.restore()
+def _again(
+    state: RandomState | None, devices: list[Device], casting: Casting | None
+) -> Iterator[None]:
+    """With autocast as it was, and the random numbers that followed `state`; those drawn meanwhile
+    do not count."""
+    with as_in(casting):
+        if state is None:
+            yield
+            return
+        now = RandomState(devices)
+        state.restore()
+        try:
+            yield
+        finally:
+            now.restore()
 
 
 def checkpoint(
@@ -138,7 +143,7 @@ class _Reentrant(Function):
 
     @staticmethod
     def forward(ctx: Any, function: Any, preserve: bool, *args: Any) -> Any:
-        ctx.function = function
+        ctx.function, ctx.casting = function, mode.autocast
         ctx.devices = [a.device for a in args if isinstance(a, Tensor)]
         ctx.state = RandomState(ctx.devices) if preserve else None
         ctx.args = [None if isinstance(a, Tensor) else a for a in args]
@@ -158,7 +163,7 @@ class _Reentrant(Function):
             args[i] = x.detach()
             if x.requires_grad:
                 args[i].requires_grad_()
-        with _again(ctx.state, ctx.devices), enable_grad():
+        with _again(ctx.state, ctx.devices, ctx.casting), enable_grad():
             out = ctx.function(*args)
         outs = out if isinstance(out, tuple) else (out,)
         pairs = [
@@ -199,6 +204,7 @@ class _Frame:
         tensors = leaves((args, kwargs))
         self.devices = [x.device for x in tensors]
         self.state = RandomState(self.devices) if preserve else None
+        self.casting: Casting | None = mode.autocast
         # arguments are saved tensors too: of a checkpoint around this one, if there is one
         hooks = mode.saved_hooks[-1] if mode.saved_hooks else None
         self.kept: list[tuple[Any, bool]] = [
@@ -253,7 +259,7 @@ class _Frame:
 
         args, kwargs = unflatten([self.argument(*k) for k in self.kept], self.tree)
         with (
-            _again(self.state, self.devices), enable_grad(), self.context,
+            _again(self.state, self.devices, self.casting), enable_grad(), self.context,
             saved_tensors_hooks(pack, lambda x: x), contextlib.suppress(_Stop),
         ):  # fmt: skip
             self.function(*args, **kwargs)
