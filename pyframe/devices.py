@@ -96,8 +96,6 @@ class device:  # noqa: N801  (PyTorch's name)
             index = int(number)
         elif index is None and kind == "gpu":
             index = cls.current
-            if mode.capture is not None:
-                mode.capture.watch(lambda: cls.current, index)
         key = kind, index or 0
         if key not in cls._known:
             self = super().__new__(cls)

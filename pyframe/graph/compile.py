@@ -767,7 +767,7 @@ class Compiled:
             key.append([ids.index(i) for i in ids].__repr__())
         casting = None if mode.autocast is None else mode.autocast.key
         modes = mode.grad, mode.inference, mode.training is None, casting
-        picture = *modes, dt.get_default_dtype(), get_default_device(), *key
+        picture = *modes, dt.get_default_dtype(), get_default_device(), Device.current, *key
         fed = self.fed.get(picture, ())
         return (picture, *[None if i in fed else _exact(v) for i, v in enumerate(numbers)]), numbers
 
