@@ -110,6 +110,7 @@ _MODULES = set(
 _ELSEWHERE = {
     name: (module, other or name)
     for module, names in {
+        "utils.draw": "draw",
         "train": "Model Callback History",
         "io": "save load",
         "amp": """GradScaler autocast clear_autocast_cache get_autocast_dtype

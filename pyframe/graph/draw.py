@@ -1,7 +1,7 @@
 """Pictures of a graph: its ops, the kernels that they are fused into, and the buffers between.
 
 `show` records a function without computing it, plans it as its device would, and draws the plan:
-DOT for Graphviz, and SVG by a layered layout of its own (`layers.py`).
+DOT for Graphviz, and SVG by a layered layout of its own (`picture.py`, `layers.py`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +21,8 @@ from pyframe.dtypes import dtype as DType
 from pyframe.graph import capture as capturing, compile as compiling, parts
 from pyframe.graph.cost import Row, si
 from pyframe.graph.fuse import Grouping, Values, toposort
-from pyframe.graph.layers import Layout, Point, arrange
 from pyframe.graph.node import Node
+from pyframe.graph.picture import LINE, PAD, Box, Group, Link, Nest, page, wide
 from pyframe.graph.schedule import schedule
 from pyframe.io.files import replacing
 from pyframe.ops.op import CONST, REDUCTION, ROUTINE
@@ -396,157 +395,39 @@ def _quoted(s: str) -> str:
 
 COLORS = {ROUTINE: ("#fff3e0", "#e09b3d"), REDUCTION: ("#e8f5ea", "#58a066"),
           "map": ("#e8f1fc", "#5b8ecf")}  # fmt: skip
-STYLE = (
-    "text{font-family:Helvetica,Arial,sans-serif;fill:#1f2933;font-size:12px}"
-    ".b{font-weight:600}.s{font-size:10px;fill:#52606d}.m{text-anchor:middle}"
-    ".e{fill:none;stroke:#7b8794;stroke-width:1.2}"
-    ".k{stroke-width:1.2}.o{fill:#fff;stroke:#9aa5b1}"
-    ".input{fill:#eef0f3;stroke:#9aa5b1}.temp{fill:#fff;stroke:#9aa5b1;stroke-dasharray:4 3}"
-    ".result{fill:#3e4c59;stroke:#3e4c59}.w{fill:#fff}"
-)
-PAD, LINE = 12, 14  # pixels
-
-
-def _wide(s: str, size: int = 12) -> float:
-    """About how wide a text is."""
-    return 0.6 * size * len(s)
 
 
 def _svg(plan: _Plan) -> str:
     buffers = _Buffers(plan)
-    boxes = [_Box(plan, k, buffers) for k in range(len(plan.kernels))]
-    keys = list(buffers.found)
-    place = {key: len(boxes) + i for i, key in enumerate(keys)}
-    sizes = [(b.width, b.height) for b in boxes]
-    for key in keys:
-        lines = buffers.lines(key)
-        sizes.append((max(map(_wide, lines)) + 2 * PAD, LINE * len(lines) + 10.0))
-    edges = []
-    for key, k in dict.fromkeys((a, b[0]) for a, b in buffers.edges if a in buffers.found):
-        edges.append((place[key], k, 0.0, boxes[k].port(key, True)))
-    for a, b in buffers.edges:
-        if b in buffers.found:
-            edges.append((a[0], place[b], boxes[a[0]].port(b, False), 0.0))
-    whole = arrange(sizes, edges, gap=(26, 34))
-    out = [_lines(route) for route in whole.routes]
-    for box, (x, y) in zip(boxes, whole.centres, strict=False):
-        out.append(box.svg(x - box.width / 2, y - box.height / 2))
-    for key, (w, h), (x, y) in zip(
-        keys, sizes[len(boxes) :], whole.centres[len(boxes) :], strict=True
-    ):
-        kind = buffers.found[key][1]
-        out.append(_rect(x - w / 2, y - h / 2, w, h, kind, min(h / 2, 12)))
-        out += _texts(x, y, buffers.lines(key), "w" if kind == "result" else "")
-    width, height = whole.width + 2 * PAD, whole.height + 2 * PAD
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="{-PAD} {-PAD} {width:.0f} {height:.0f}">\n<style>{STYLE}</style>\n'
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
-        'markerHeight="7" orient="auto"><path d="M0 0.5 8 4 0 7.5z" fill="#7b8794"/></marker>'
-        f'</defs>\n<rect x="{-PAD}" y="{-PAD}" width="100%" height="100%" fill="#fff"/>\n'
-        + "\n".join(out)
-        + "\n</svg>\n"
-    )
+    boxes: dict[Any, Any] = {k: _group(plan, k, buffers) for k in range(len(plan.kernels))}
+    for key, (_, kind) in buffers.found.items():
+        text = buffers.lines(key)
+        size = max(map(wide, text)) + 2 * PAD, LINE * len(text) + 10.0
+        mark = "w" if kind == "result" else ""
+        boxes[key] = Box(text, kind, size, min(size[1] / 2, 12), mark)
+    read = dict.fromkeys((a, b[0]) for a, b in buffers.edges if a in buffers.found)
+    links = [Link(key, k, key) for key, k in read]
+    links += [Link(a[0], b, b) for a, b in buffers.edges if b in buffers.found]
+    whole = Nest(boxes, links, gap=(26, 34), framed=False)
+    return page(whole.width, whole.height, whole.svg(0, 0, (0, whole.height)))
 
 
-class _Box:
+def _group(plan: _Plan, number: int, buffers: _Buffers) -> Group:
     """A kernel's part of the picture: on the left what it is, on the right its ops."""
-
-    def __init__(self, plan: _Plan, number: int, buffers: _Buffers) -> None:
-        self.kernel = kernel = plan.kernels[number]
-        reads = {(a, b[1]): 0 for a, b in buffers.edges if a in buffers.found and b[0] == number}
-        writes = [b for a, b in buffers.edges if b in buffers.found and a[0] == number]
-        ins: list[Any] = list(dict.fromkeys(a for a, _ in reads)) or [None]
-        self.place: dict[Any, int] = {}
-        for key in [*[("in", a) for a in ins], *[id(n) for n in kernel.ops],
-                    *[("out", b) for b in writes]]:  # fmt: skip
-            self.place[key] = len(self.place)
-        sizes = [(10.0, 0.0)] * len(ins)
-        for n in kernel.ops:
-            wide = max(_wide(_name(n), 13), _wide(_attrs(n), 10), 34)
-            sizes.append((wide + PAD, LINE * (1 + bool(_attrs(n))) + 8.0))
-        sizes += [(10.0, 0.0)] * len(writes)
-        edges = [(self.place["in", a], self.place[n], 0.0, 0.0) for a, n in reads]
-        self.labels: list[tuple[int, str]] = []  # of the edges that begin at an op
-        for n in kernel.ops:
-            for i, here in kernel.reads(n):
-                if here:
-                    self.labels.append((len(edges), _type(i)))
-                    edges.append((self.place[id(i)], self.place[id(n)], 0.0, 0.0))
-        edges += [(self.place[b[0]], self.place["out", b], 0.0, 0.0) for b in writes]
-        last = set(range(len(sizes) - len(writes), len(sizes)))
-        first = set(range(len(ins)))
-        self.sizes = sizes
-        self.inner: Layout = arrange(sizes, edges, gap=(16, 32), first=first, last=last)
-        self.title = [f"{number} · {kernel.row.kernel}", *_notes(kernel)]
-        self.left = max(_wide(t, 12 if i == 0 else 10) for i, t in enumerate(self.title)) + 2 * PAD
-        self.width = self.left + self.inner.width + 2 * PAD
-        self.height = max(self.inner.height, LINE * len(self.title) + PAD)
-
-    def port(self, key: Any, entering: bool) -> float:
-        """How far from the middle of the box the line from or to a buffer goes through."""
-        x, _ = self.inner.centres[self.place["in" if entering else "out", key]]
-        return self.left + x - self.width / 2
-
-    def svg(self, x: float, y: float) -> str:
-        fill, line = COLORS[self.kernel.kind]
-        style = f' fill="{fill}" stroke="{line}"'
-        out = [_rect(x, y, self.width, self.height, "k", 10, style)]
-        for i, t in enumerate(self.title):
-            kind = "s" if i else "b"
-            at = y + LINE * (i + 1) + 4
-            out.append(f'<text x="{x + PAD:.1f}" y="{at:.1f}" class="{kind}">{escape(t)}</text>')
-        left, top = x + self.left, y + (self.height - self.inner.height) / 2
-        for route in self.inner.routes:
-            whole = [(left + a, top + b) for a, b in route]
-            ends = [(whole[0][0], y)] if route[0][1] == 0 else []
-            after = [(whole[-1][0], y + self.height)] if route[-1][1] >= self.inner.height else []
-            out.append(_lines([*ends, *whole, *after], tip=not after))
-        seen = set()
-        for edge, label in self.labels:
-            a, b = self.inner.routes[edge][0]
-            if (a, b) not in seen:  # each value once
-                seen.add((a, b))
-                out.append(
-                    f'<text x="{left + a:.1f}" y="{top + b + 15:.1f}" class="s m" '
-                    f'style="paint-order:stroke;stroke:{fill};stroke-width:4px">'
-                    f"{escape(label)}</text>"
-                )
-        for n in self.kernel.ops:
-            (a, b), (w, h) = self.inner.centres[self.place[id(n)]], self.sizes[self.place[id(n)]]
-            out.append(_rect(left + a - w / 2, top + b - h / 2, w, h, "o", 6))
-            out += _texts(left + a, top + b, [_name(n), *([_attrs(n)] if _attrs(n) else [])])
-        return "\n".join(out)
-
-
-def _rect(x: float, y: float, w: float, h: float, kind: str, r: float, style: str = "") -> str:
-    return (
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" rx="{r:g}" '
-        f'class="{kind}"{style}/>'
-    )
-
-
-def _texts(x: float, y: float, lines: Sequence[str], style: str = "") -> list[str]:
-    """Centred lines: the first large, the others small; a single one is small if a type."""
-    out = []
-    y -= LINE * (len(lines) - 1) / 2 - 4
-    for i, t in enumerate(lines):
-        kind = f"{'s' if i or '·' in t else 'b'} m"
-        mark = ' style="fill:#fff"' if style else ""
-        out.append(
-            f'<text x="{x:.1f}" y="{y + LINE * i:.1f}" class="{kind}"{mark}>{escape(t)}</text>'
-        )
-    return out
-
-
-def _lines(points: Sequence[Point], tip: bool = True) -> str:
-    """A smooth line through the points, downwards at each."""
-    (x, y), *rest = points
-    d = [f"M{x:.1f} {y:.1f}"]
-    for a, b in rest:
-        middle = (y + b) / 2
-        curve = f"C{x:.1f} {middle:.1f} {a:.1f} {middle:.1f} {a:.1f} {b:.1f}"
-        d.append(f"L{a:.1f} {b:.1f}" if abs(a - x) < 0.1 else curve)
-        x, y = a, b
-    end = ' marker-end="url(#tip)"' if tip else ""
-    return f'<path d="{" ".join(d)}" class="e"{end}/>'
+    kernel = plan.kernels[number]
+    boxes = {}
+    for n in kernel.ops:
+        size = max(wide(_name(n), 13), wide(_attrs(n), 10), 34) + PAD
+        text = [_name(n), *([_attrs(n)] if _attrs(n) else [])]
+        boxes[id(n)] = Box(text, "o", (size, LINE * len(text) + 8.0))
+    read = dict.fromkeys((a, b[1]) for a, b in buffers.edges
+                         if a in buffers.found and b[0] == number)  # fmt: skip
+    links = [Link(None, n, a) for a, n in read]
+    for n in kernel.ops:
+        for i, here in kernel.reads(n):
+            if here:
+                links.append(Link(id(i), id(n), id(i), _type(i)))
+    links += [Link(a[1], None, b) for a, b in buffers.edges
+              if b in buffers.found and a[0] == number]  # fmt: skip
+    title = [f"{number} · {kernel.row.kernel}", *_notes(kernel)]
+    return Group(Nest(boxes, links, gap=(16, 32)), title, COLORS[kernel.kind], beside=True)

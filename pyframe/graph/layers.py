@@ -90,10 +90,16 @@ class _Arranged:
         routes = []
         for chain, (du, dv) in zip(self.chains, self.ends, strict=True):
             u, v = chain[0], chain[-1]
-            points = [(x[u] + du, middle[u] + self.sizes[u][1] / 2)]
+            out, into = x[u] + du, x[v] + dv
+            ends = middle[u] + self.sizes[u][1] / 2, middle[v] - self.sizes[v][1] / 2
+            points = [(out, ends[0])]
+            if at[self.layer[u]][1] > ends[0]:  # straight on beside higher boxes
+                points.append((out, at[self.layer[u]][1]))
             for w in chain[1:-1]:
                 points += [(x[w], edge) for edge in at[self.layer[w]]]
-            points.append((x[v] + dv, middle[v] - self.sizes[v][1] / 2))
+            if at[self.layer[v]][0] < ends[1]:
+                points.append((into, at[self.layer[v]][0]))
+            points.append((into, ends[1]))
             routes.append(points)
         centres = list(zip(x[: self.boxes], middle[: self.boxes], strict=True))
         return Layout(centres, routes, right - left, at[-1][1])

@@ -42,6 +42,7 @@ class Call:
         self.sources: list[Call] = []  # whose results it takes; only boxes have some
         self.shapes: list[tuple[int, ...]] = []  # of its results
         self.inside: Call | None = None  # the box that it turned out to be a part of
+        self.count, self.last = 1, name  # calls that it stands for, and the name of the last
 
     def __repr__(self) -> str:
         return f"<{self.kind} {self.name or type(self.module).__name__}>"
@@ -63,7 +64,7 @@ class Call:
             return tuple(self.name.split(".")) if self.name else ()
         if self.kind == OP and self.parent is not None:
             return (*self.parent.path, self.name)
-        return (self.kind, self.name) if self.name != self.kind else (self.kind,)
+        return (OUTPUT,) if self.name == OUTPUT == self.kind else (self.kind, self.name)
 
     def boxes(self) -> Iterator[Call]:
         """The calls that nothing lies in, in their order."""
@@ -234,7 +235,10 @@ def _name(frame: Any, op: str) -> str:
         found = names.get("name") or getattr(fn, "__name__", "")
     if not isinstance(found, str) or "<" in found:
         found = ""
-    return found.strip("_") or op
+    name = found.strip("_")
+    if found.startswith("__") and name[0] in "ir" and hasattr(Tensor, f"__{name[1:]}__"):
+        name = name[1:]  # in place, or reflected
+    return name or op
 
 
 # --- the net and its inputs
@@ -337,7 +341,18 @@ def trace(model: Any, inputs: Any, what: str = "trace") -> Call:
         for source in tracer.of(x):
             call.take(source)
         whole.calls.append(call)
+    _prune(whole)
     return whole
+
+
+def _prune(whole: Call) -> None:
+    """Leave out functions whose results go nowhere: what they gave was looked at."""
+    used: set[Call] = set()
+    for box in reversed(list(whole.boxes())):
+        if box.kind == OP and box not in used:
+            box.parent.calls.remove(box)  # type: ignore[union-attr]
+        else:
+            used.update(box.sources)
 
 
 def _watched(tracer: _Tracer, net: Module, args: Any, kwargs: Any) -> Any:

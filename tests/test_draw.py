@@ -1,0 +1,273 @@
+"""pf.draw: the boxes, frames and lines of a picture are what the net is and does."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+import pyframe.nn.functional as F
+from pyframe import nn
+from pyframe.utils.flow import trace
+
+SVG = "{http://www.w3.org/2000/svg}"
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def words(drawing: Any) -> list[str]:
+    """The texts of a picture, which must be well-formed and need nothing from elsewhere."""
+    root = ElementTree.fromstring(drawing.svg)
+    tags = {e.tag.removeprefix(SVG) for e in root.iter()}
+    assert tags <= {"svg", "style", "defs", "marker", "path", "rect", "text", "g", "title"}
+    assert "http" not in drawing.svg.replace('xmlns="http://www.w3.org/2000/svg"', "")
+    return ["".join(t.itertext()) for t in root.iter(f"{SVG}text")]
+
+
+def edges(call: Any) -> set[tuple[str, str]]:
+    """The lines of a trace, by names."""
+
+    def name(c: Any) -> str:
+        return "/".join(c.path)
+
+    return {(name(s), name(b)) for b in call.boxes() for s in b.sources}
+
+
+def chain(*names: str) -> set[tuple[str, str]]:
+    return set(itertools.pairwise(names))
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv1, self.bn, self.conv2 = (
+            nn.Conv2d(4, 4, 3, 1, 1),
+            nn.BatchNorm2d(4),
+            nn.Conv2d(4, 4, 1),
+        )
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x: pf.Tensor) -> pf.Tensor:
+        out = self.conv2(self.relu(self.bn(self.conv1(x))))
+        out += x
+        return self.relu(out)
+
+
+class Two(nn.Module):
+    """Two inputs, two outputs, a layer that is used twice, a part without gradients."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(3, 4), nn.Linear(2, 4)
+        self.drop, self.head = nn.Dropout(), nn.Linear(8, 2)
+
+    def forward(self, image: pf.Tensor, text: pf.Tensor, scale: float = 1.0) -> Any:
+        a = F.relu(self.left(image))
+        with pf.no_grad():
+            b = self.right(text)
+        if b.sum().item() > 1e9:  # reads a value on the way
+            return None
+        joined = pf.cat([self.drop(a), b], 1).view(-1, 8)
+        parts = pf.zeros(len(joined), 2, device=joined.device)
+        parts[:, :1] = self.head(joined)[:, :1]
+        return {"parts": parts, "again": self.head(joined.flip(1)) * scale}
+
+
+def test_chain_and_its_picture(device: str) -> None:
+    net = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Flatten(), nn.Linear(5, 1)).to(device)
+    weights = {k: v.numpy(force=True).copy() for k, v in net.state_dict().items()}
+    state = pf.default_generator.get_state().numpy().copy()
+    assert edges(trace(net, (6,))) == chain("input/input", "0", "1", "2", "3", "output")
+    drawing = pf.draw(net, pf.ones(2, 6))
+    seen = words(drawing)
+    assert seen[:2] == ["Sequential", "41 parameters"]
+    assert {"Linear", "0 · 35 parameters", "ReLU", "3 · 6 parameters", "output"} <= set(seen)
+    assert Counter(t for t in seen if "×" in t) == {"2×6": 1, "2×5": 3, "2×1": 1}
+    assert drawing.svg.count('marker-end="url(#tip)"') == 5
+    assert drawing._repr_svg_() == drawing.svg == str(drawing)
+    for k, v in net.state_dict().items():
+        np.testing.assert_array_equal(v.numpy(force=True), weights[k])
+    np.testing.assert_array_equal(pf.default_generator.get_state().numpy(), state)
+    assert net.training
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in net.modules())
+
+
+def test_a_skip_connection(device: str) -> None:
+    net = Block().to(device)
+    assert edges(trace(net, pf.ones(1, 4, 6, 6, device=device))) == {
+        *chain("input/x", "conv1", "bn", "relu", "conv2", "add", "relu", "output"),
+        ("input/x", "add"),
+    }
+    tracked = net.bn.running_mean.tolist()
+    assert "+" in words(pf.draw(net, (4, 6, 6)))
+    assert net.bn.running_mean.tolist() == tracked
+
+
+def test_several_inputs_and_outputs(device: str) -> None:
+    net = Two().to(device)
+    want = {
+        *chain("input/image", "left", "relu", "drop", "cat", "head", "output/parts"),
+        *chain("input/text", "right", "cat", "head", "mul", "output/again"),
+    }
+    given = (pf.ones(5, 3), pf.ones(5, 2))
+    for inputs in (
+        given,
+        [x.numpy() for x in given],
+        dict(zip(("image", "text"), given, strict=True)),
+    ):
+        assert edges(trace(net, inputs)) == want
+    assert {"image", "text", "parts", "again", "5×3", "5×2"} <= set(words(pf.draw(net, given)))
+
+
+def test_what_a_layer_hides_and_what_it_passes_on() -> None:
+    class Leaf(nn.Module):
+        def forward(self, x: pf.Tensor) -> tuple[pf.Tensor, pf.Tensor]:
+            self.kept = x.exp()
+            return self.kept + 1, x.mean()
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.leaf, self.same = Leaf(), nn.Identity()
+            self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+
+        def forward(self, x: pf.Tensor) -> pf.Tensor:
+            y, mean = self.leaf(x)
+            z, _ = self.attention(y, y, y)
+            return (self.same(z) + z).sum() + mean * self.leaf.kept.sum()
+
+    found = trace(Net(), pf.ones(1, 3, 4))
+    assert edges(found) == {
+        *chain("input/x", "leaf", "attention", "same", "add, sum, add"),
+        ("attention", "add, sum, add"), ("add, sum, add", "output"),
+        ("leaf", "sum, mul, add, sum, add"),
+    } or edges(found) == {
+        *chain("input/x", "leaf", "attention", "same"), ("same", "add, sum, sum, mul, add"),
+        ("attention", "add, sum, sum, mul, add"), ("leaf", "add, sum, sum, mul, add"),
+        ("add, sum, sum, mul, add", "output"),
+    }  # fmt: skip
+
+
+def test_equal_blocks_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    monkeypatch.delitem(sys.modules, "gpt", raising=False)
+    import gpt
+
+    model, x = gpt.make_model(), pf.zeros(1, 8, dtype=pf.int64)
+    inside = {
+        *chain("norm1", "qkv", "scaled_dot_product_attention", "out", "add", "norm2", "mlp/0",
+               "mlp/1", "mlp/2", "add"), ("add", "add"),
+    }  # fmt: skip
+    lines = edges(trace(model, x))
+    for i in range(4):
+        own = {tuple(n.removeprefix(f"blocks/{i}/") for n in e) for e in lines
+               if all(n.startswith(f"blocks/{i}/") for n in e)}  # fmt: skip
+        assert own == inside
+    assert {("add", "blocks/0/norm1"), ("add", "blocks/0/add"), ("blocks/3/add", "blocks/4"),
+            ("blocks/4", "head"), ("place", "add"), ("input/x", "embed")} <= lines  # fmt: skip
+    seen = words(pf.draw(model, x))
+    assert seen.count("0–3: Block × 4") == 1
+    assert seen.count("LayerNorm") == 3
+    assert {"blocks: Sequential", "mlp: Sequential", "49,984 parameters each"} <= set(seen)
+    assert {"0–3: Block × 4", "49,984 parameters each"} <= set(words(pf.draw(model)))
+
+
+def test_unequal_blocks_stay_apart() -> None:
+    seen = words(pf.draw(nn.Sequential(Block(), Block(), nn.ReLU()), (4, 6, 6)))
+    assert "0–1: Block × 2" in seen
+
+    class Dense(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b, self.c = (nn.Linear(4, 4) for _ in "abc")
+
+        def forward(self, x: pf.Tensor) -> pf.Tensor:
+            y = self.b(self.a(x))
+            return self.c(y) + y
+
+    seen = words(pf.draw(Dense(), (4,)))  # what b gives is used twice
+    assert seen.count("Linear") == 3
+    chain_of_five = nn.Sequential(*[nn.Linear(4, 4) for _ in range(5)])
+    assert {"Linear × 5", "0–4 · 20 parameters each"} <= set(words(pf.draw(chain_of_five, (4,))))
+    same = nn.Linear(4, 4)
+    seen = words(pf.draw(nn.Sequential(same, same, same), (4,)))
+    assert {"Linear × 3", "0 · 20 parameters each"} <= set(seen)
+
+
+def test_resnet18() -> None:
+    net = pf.vision.models.resnet18()
+    whole = trace(net, (3, 32, 32))
+    kinds = Counter(b.type for b in whole.boxes())
+    assert kinds == {
+        "x": 1, "Conv2d": 20, "BatchNorm2d": 20, "ReLU": 17, "MaxPool2d": 1, "add": 8,
+        "AdaptiveAvgPool2d": 1, "Linear": 1, "output": 1,
+    }  # fmt: skip
+    assert ("layer1/1/relu", "layer2/0/downsample/0") in edges(whole)
+    assert ("layer2/0/downsample/1", "layer2/0/add") in edges(whole)
+    seen = words(pf.draw(net, (3, 32, 32)))
+    assert {"layer1: Sequential", "0–1: BasicBlock × 2", "11,689,512 parameters"} <= set(seen)
+    assert seen.count("Conv2d") == 18  # one block stands for two
+    closed = words(pf.draw(net, (3, 32, 32), depth=0))
+    assert "layer4 · 8,393,728 parameters" in closed
+    assert "BasicBlock" not in " ".join(closed)
+    assert {"BasicBlock", "downsample: Sequential"} & set(words(pf.draw(net, depth=1))) == set()
+
+
+def test_frames_hold_their_boxes_and_lines_stay_within() -> None:
+    root = ElementTree.fromstring(pf.draw(nn.Sequential(Block(), nn.ReLU()), (4, 6, 6)).svg)
+    size = [float(root.get(k, "0")) for k in ("width", "height")]
+    rects = [[float(r.get(k, "0")) for k in ("x", "y", "width", "height")]
+             for r in [*root.iter(f"{SVG}rect")][1:]]  # fmt: skip
+    frame = next(r for r in rects if r[2] == max(q[2] for q in rects))
+    within = [r for r in rects if frame[1] < r[1] < frame[1] + frame[3]]
+    assert len(within) == 6
+    for x, y, w, h in within:
+        assert frame[0] <= x
+        assert x + w <= frame[0] + frame[2]
+        assert y + h <= frame[1] + frame[3]
+    for path in root.iter(f"{SVG}path"):
+        numbers = [float(n) for n in re.findall(r"-?[\d.]+", path.get("d", ""))]
+        assert all(-12 <= n <= max(size) for n in numbers)
+
+
+def test_the_tree_and_texts_from_outside() -> None:
+    class Evil(nn.Identity):
+        def extra_repr(self) -> str:
+            return "<script>alert('&')</script>"
+
+    net = nn.Sequential()
+    net.add_module("a<b>&", Evil())
+    net.add_module("lin", nn.Linear(2, 3, bias=False))
+    seen = words(pf.draw(net))
+    assert seen[0] == "Sequential"
+    assert {"a<b>&: Evil", "<script>alert('&')</script>", "lin: Linear", "6 parameters"} <= set(
+        seen
+    )
+    assert "<script>" not in pf.draw(net).svg
+    assert "<script>" not in pf.draw(net, (2,)).svg
+
+
+def test_files_and_errors(tmp_path: Path) -> None:
+    net = nn.Linear(2, 3)
+    drawing = pf.draw(net, (2,), tmp_path / "net.svg")
+    assert (tmp_path / "net.svg").read_text(encoding="utf-8") == drawing.svg
+    for path, error, said in (
+        ("a.png", ValueError, "an SVG file"),
+        (3, TypeError, "a path such as"),
+    ):
+        with pytest.raises(error, match=said):
+            pf.draw(net, path=path)
+    with pytest.raises(TypeError, match="draw: expected a Module or a Model, got int"):
+        pf.draw(3)
+    with pytest.raises(RuntimeError, match="linear"):
+        pf.draw(net, (5,))
+    assert not net._forward_hooks  # after an error, too
+    assert pf.ones(2).sum().item() == 2
+    assert edges(trace(pf.compile(net), (2,))) == chain("input/input", "Linear", "output")
