@@ -1,138 +1,118 @@
-"""Model: fit, evaluate, predict, summary, save, load."""
+"""Model: a network with what it takes to train it, and fit, evaluate, predict, save, load."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
-import math
-import warnings
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+import contextlib
+import copy
+import functools
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 import pyframe as pf
-from pyframe import devices, nn
-from pyframe.data import DataLoader, Dataset, IterableDataset, TensorDataset
-from pyframe.devices import DeviceLostError, in_browser
+from pyframe import devices, metrics as _metrics, nn
+from pyframe.devices import DeviceLostError
 from pyframe.nn.modules.module import Evaluation
-from pyframe.tensor import gather_async, gather_begin
-from pyframe.train import check
-from pyframe.train.callbacks import Callback, History, ProgressBar
-from pyframe.train.recovery import Place, Recovery, puts_back
+from pyframe.tensor import gather_async
+from pyframe.train import check, data as _data
+from pyframe.train.callbacks import Callback, History
+from pyframe.train.loop import Loop
+from pyframe.train.recovery import Recovery, puts_back
+from pyframe.train.steps import PLAIN, Options, Steps, numbers, parameters_of
+
+Loss = Callable[..., pf.Tensor]
 
 
-def accuracy(output: pf.Tensor, target: pf.Tensor) -> pf.Tensor:
-    """The share of samples whose largest output is at the target class."""
-    shape = output.shape
-    if output.ndim < 2 or shape[1] < 2 or target.shape != (*shape[:1], *shape[2:]):
-        hint = "for other tasks pass a function of (output, target)"
-        if output.ndim > 1 and shape[1] > 1:
-            hint = "of one-hot targets" if target.shape == shape else "of another shape"
-            hint = f"{hint} make class numbers, by .argmax(1) or .squeeze(1)"
-        raise ValueError(
-            "accuracy: expected outputs (N, C, *) for C > 1 classes and class numbers (N, *), got "
-            f"outputs {[*shape]} and targets {[*target.shape]}; {hint}"
-        )
-    hit = output.argmax(1) == target
-    return hit.float().mean()
+class _Now(threading.local):
+    """The step that runs in a thread."""
 
-
-METRICS: dict[str, Callable[[pf.Tensor, pf.Tensor], pf.Tensor]] = {"accuracy": accuracy}
-
-
-def _is_pair(data: Any) -> bool:
-    """Whether `data` is (x, y) and no list of batches."""
-    if isinstance(data, list):
-        return len(data) == 2 and all(isinstance(d, pf.Tensor | np.ndarray) for d in data)
-    return isinstance(data, tuple) and len(data) == 2
-
-
-class _Means:
-    """Means over steps, weighted by batch size, summed on the device and read together."""
-
-    def __init__(self, names: Sequence[str], device: pf.device) -> None:
-        self.names = names
-        self.sums = [pf.zeros((), device=device) for _ in names]
-        self.count = 0
-
-    def add(self, values: Sequence[Any], size: int) -> None:
-        """Add what a step found; `size` samples are counted by the caller, as this is captured."""
-        with pf.no_grad():
-            for total, v in zip(self.sums, values, strict=True):
-                try:
-                    one = pf.as_tensor(v, device=total.device).detach()
-                    total.add_((one.reshape(()) if one.ndim else one) * size)
-                except Exception:
-                    self.refuse(values)
-                    raise
-
-    def refuse(self, values: Sequence[Any]) -> None:
-        """TypeError that names what is not one number."""
-        for name, value in zip(self.names, values, strict=True):
-            check.scalar("the loss" if name == "loss" else f"the metric {name!r}", value)
-
-    def start(self, sums: Sequence[float] = (), count: int = 0) -> None:
-        """Begin again, or go on from what they were."""
-        for total in self.sums:
-            total.zero_()
-        for total, value in zip(self.sums, sums, strict=False):
-            total.fill_(value)
-        self.count = count
-
-    def begin(
-        self, more: Sequence[pf.Tensor] = (), keep: Callable[..., None] | None = None
-    ) -> Callable[[], Coroutine[Any, Any, dict[str, float]]]:
-        """Ask for the means so far; what it returns waits for them. `keep` gets them, and the
-        values of the sums and of `more` tensors."""
-        count = self.count
-        finish = gather_begin([*self.sums, *more])
-
-        async def means() -> dict[str, float]:
-            arrays = await finish()
-            found = {n: float(a) / count for n, a in zip(self.names, arrays, strict=False)}
-            if keep is not None:
-                keep(found, arrays)
-            return found
-
-        return means
-
-
-class _Steps:
-    """What `fit` and `evaluate` do with a batch, captured by pf.compile, and the means of what
-    `fn(x, y)` gives. `key` tells of what: it is kept for as long as it is of the same things."""
-
-    def __init__(self, key: tuple[Any, ...], means: _Means, fn: Callable[..., Any]) -> None:
-        self.key, self.means = key, means
-
-        def step(x: pf.Tensor, y: pf.Tensor) -> None:
-            means.add(fn(x, y), len(x))
-
-        self.eager, self.compiled = step, pf.compile(step)
+    def __init__(self) -> None:
+        self.steps: Steps | None = None
+        self.share: float | None = None
+        self.scale: float | None = 1.0
+        self.minimized: tuple[Any, ...] = ()  # the optimizers that stepped
 
 
 class Model:
     """A network with what it takes to train it.
 
-    `loss(output, target)` gives a scalar; `metrics` are "accuracy" or functions of (output,
-    target) that give one. Batches are (x, y) pairs: a DataLoader, a Dataset, or tensors.
+    Args:
+        net: a module. A tuple or list of inputs becomes its positional arguments, a dict of them
+            its keywords.
+        loss: a module or function of (output, target) that gives one number, the mean over a
+            batch. A dict or list of them for a net that gives a dict or tuple of outputs: each
+            gets the output and the target of its name or place, and their sum is minimized.
+        optimizer: an Optimizer, or a dict or list of them: all of them step.
+        metrics: names ("accuracy", "f1", …), Metrics of `pf.metrics`, functions of (output,
+            target) that give a batch's mean, or a dict of them by the names that they shall have.
+            Where losses are a dict, a dict with the same keys says whose output they are of.
+        lr_scheduler: a scheduler of `optim.lr_scheduler`, or a dict or list of them, stepped by
+            fit; ReduceLROnPlateau gets what `monitor` names.
+        loss_weights: numbers by which several losses are multiplied, as `loss` is arranged.
+        lr_interval: when schedulers step, "epoch" or "step" (of the optimizer). By default each
+            epoch, and OneCycleLR and CyclicLR each step.
+
+    Batches are (inputs, targets) or (inputs, targets, weights of the samples). Override
+    `training_step` and `validation_step` for other ones, or for other ways to train.
     """
 
     def __init__(
         self,
         net: nn.Module,
-        loss: Callable[..., pf.Tensor] | None = None,
-        optimizer: pf.optim.Optimizer | None = None,
-        metrics: Sequence[str | Callable[..., pf.Tensor]] = (),
+        loss: Loss | Mapping[str, Loss] | Sequence[Loss] | None = None,
+        optimizer: Any = None,
+        metrics: Sequence[Any] | Mapping[str, Any] = (),
+        lr_scheduler: Any = None,
+        *,
+        loss_weights: Mapping[str, float] | Sequence[float] | None = None,
+        lr_interval: str | None = None,
     ) -> None:
         self.net, self.loss, self.optimizer = net, loss, optimizer
+        self.lr_scheduler, self.loss_weights = lr_scheduler, loss_weights
+        self.lr_interval = lr_interval
         check.parts(net, loss, optimizer)
-        self.metrics = check.metrics(metrics, METRICS)
+        check.schedules(lr_scheduler, lr_interval, self.optimizers)
+        check.loss_weights(loss, loss_weights)
+        # As new: what counts beside an evaluation does with copies, and a GPU may be lost.
+        self._new: dict[int, tuple[Any, Any]] = {}
+        self._outputs: dict[str, Any] = {}  # of which output a metric is, where there are several
+        self.metrics: dict[str, Any] = {}
+        for key, given in check.metric_list(metrics, loss):
+            metric = _metrics.get(given)
+            name = metric.name if key is None else key
+            if isinstance(loss, Mapping) and key is not None:
+                name = f"{key}_{metric.name}"
+                self._outputs[name] = key
+            self.metrics[check.metric_name(name, self.metrics)] = metric
+            self._new[id(metric)] = metric, copy.deepcopy(metric)
+        self.scaler: Any = None  # of mixed precision in float16
+        self.history = History()  # of the last fit
         self.stop_training = False
-        self.epoch = 0
-        self._lost = False  # whether the loss was not finite
+        self.epoch = self.epochs = self.step = self.samples = 0
+        self.steps_per_epoch: int | None = None
+        self.log_names: tuple[str, ...] = ()
+        self._now = _Now()
+        self._loop: Loop | None = None  # the fit that runs
         self._safe: Recovery | None = None  # the copies of the last fit
-        self._free: dict[str, list[_Steps]] = {"train": [], "test": []}  # that nobody uses now
+        self._own: weakref.ref[Steps] | None = None  # those that count with the user's metrics
+        self._free: dict[str, list[Steps]] = {"train": [], "test": []}  # that nobody uses now
+
+    # --- what it is made of
+
+    @property
+    def optimizers(self) -> list[Any]:
+        """The optimizers, in order."""
+        return _listed(self.optimizer)
+
+    @property
+    def schedulers(self) -> list[Any]:
+        """The learning-rate schedulers, in order."""
+        return _listed(self.lr_scheduler)
 
     @property
     def device(self) -> pf.device:
@@ -145,52 +125,24 @@ class Model:
         """The hardware that it runs on, for people."""
         return f"{self.device} ({pf.device_name(self.device)})"
 
+    def modules(self) -> list[nn.Module]:
+        """The net, and the losses and metrics that are modules: what moves and is kept with it."""
+        found = [self.net, *_listed(self.loss), *self.metrics.values()]
+        return [m for m in found if isinstance(m, nn.Module)]
+
     def to(self, device: Any) -> Model:
-        """Move the network, the loss's tensors and the optimizer's state."""
-        self.net.to(device)
-        if isinstance(self.loss, nn.Module):
-            self.loss.to(device)
-        if self.optimizer is not None:
-            for p, state in self.optimizer.state.items():
+        """Move the network, the losses' and metrics' tensors and the optimizers' state."""
+        for module in self.modules():
+            module.to(device)
+        for optimizer in self.optimizers:
+            for p, state in optimizer.state.items():
                 for x in state.values():
                     if isinstance(x, pf.Tensor):
                         x.data = x.to(p.device)
         return self
 
-    def __call__(self, *args: Any) -> Any:
-        return self.net(*args)
-
-    # --- data
-
-    def _batches(self, data: Any, batch_size: int, shuffle: bool, what: str) -> Any:
-        if _is_pair(data):
-            x, y = check.tensor(f"{what}: x", data[0]), check.tensor(f"{what}: y", data[1])
-            if not x.ndim or not y.ndim or len(x) != len(y):
-                n, m = (f"{len(t)} samples" if t.ndim else "no first dim" for t in (x, y))
-                raise ValueError(f"{what}: x has {n} and y has {m}; expected as many of both")
-            data = TensorDataset(x, y)
-        check.batches(what, data)
-        if isinstance(data, Dataset) or not hasattr(data, "__iter__"):
-            shuffle = shuffle and not isinstance(data, IterableDataset)
-            data = DataLoader(data, batch_size=check.batch_size(what, batch_size), shuffle=shuffle)
-        return data
-
-    def _pair(self, batch: Any, what: str) -> tuple[pf.Tensor, pf.Tensor, int]:
-        if not isinstance(batch, tuple | list) or len(batch) != 2:
-            check.pair(what, batch)
-        x, y = self._place(batch[0], what), self._place(batch[1], what)
-        try:
-            return x, y, len(x)
-        except TypeError:
-            raise ValueError(f"{what}: expected batches of samples, got x without dims") from None
-
-    def _place(self, data: Any, what: str) -> pf.Tensor:
-        """`data` where the network is; floats take its dtype, as NumPy's own are float64."""
-        x = check.tensor(what, data)
-        p = next(self.net.parameters(), None)
-        if p is None:
-            return x
-        return x.to(p.device, p.dtype) if x.is_floating_point() else x.to(p.device)
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.net(*args, **kwargs)
 
     def _need(self, name: str, what: str) -> Any:
         found = getattr(self, name)
@@ -200,42 +152,188 @@ class Model:
             )
         return found
 
+    # --- a step, which a subclass may write anew
+
+    def training_step(self, batch: Any) -> Any:
+        """Train on a batch, which lies on the device; gives the loss, or numbers by name to log.
+
+        It is compiled with all that it calls. One of your own returns a loss, which is then
+        minimized, or calls `minimize` itself, as often as it likes, and returns a dict.
+        """
+        inputs, targets, weights = _data.split("fit", batch)
+        output = _data.call(self.net, inputs)
+        losses = self._losses(output, targets, weights)
+        self.minimize(losses["loss"])
+        self.update_metrics(output, targets)
+        return losses
+
+    def validation_step(self, batch: Any) -> Any:
+        """Look at a batch in evaluation mode, without gradients; gives what `training_step` does.
+
+        `update_metrics(output, targets)` lets the metrics count it."""
+        inputs, targets, weights = _data.split("evaluate", batch)
+        output = _data.call(self.net, inputs)
+        self.update_metrics(output, targets)
+        return self._losses(output, targets, weights) if self.loss is not None else {}
+
+    def compute_loss(self, output: Any, targets: Any, weights: pf.Tensor | None = None) -> Any:
+        """The loss, or the weighted sum of the losses; `weights` (N,) are of the samples, whose
+        losses are then summed up and divided by N."""
+        return self._losses(output, targets, weights)["loss"]
+
+    def update_metrics(self, output: Any, targets: Any) -> None:
+        """Let the metrics count a batch."""
+        steps = self._now.steps
+        with pf.no_grad():
+            for name, metric in (self.metrics if steps is None else steps.metrics).items():
+                key = self._outputs.get(name)
+                if key is None:
+                    metric.update(output, targets)
+                else:
+                    metric.update(output[key], targets[key])
+
+    def minimize(self, loss: pf.Tensor, optimizer: Any = None) -> None:
+        """Take a step of `optimizer`, or of all: gradients, clipping and mixed precision as fit
+        was asked for. With one of several, gradients are of its parameters alone."""
+        now = self._now
+        chosen = self.optimizers if optimizer is None else [optimizer]
+        options = PLAIN if now.steps is None else now.steps.options
+        for one in chosen:
+            if now.steps is None or any(one is o for o in now.minimized):
+                one.zero_grad()
+        now.minimized += (*chosen,)
+        if now.share is not None:
+            loss = loss * now.share
+        with pf.autocast(enabled=False) if options.precision else contextlib.nullcontext():
+            try:
+                scaled = loss if self.scaler is None else self.scaler.scale(loss)
+                if optimizer is None or len(self.optimizers) == 1:
+                    scaled.backward()
+                else:
+                    scaled.backward(inputs=self._parameters(optimizer))
+            except Exception:
+                check.trains(check.scalar("the loss", loss), self.net)
+                raise
+            if now.scale is not None:
+                for one in chosen:
+                    self._update(one)
+
+    def _update(self, optimizer: Any) -> None:
+        """Let an optimizer step with the gradients that there are."""
+        now = self._now
+        options = PLAIN if now.steps is None else now.steps.options
+        if self.scaler is not None:
+            self.scaler.unscale_(optimizer)
+        if now.scale not in (None, 1.0):
+            with pf.no_grad():
+                for p in self._parameters(optimizer):
+                    if p.grad is not None:
+                        p.grad.mul_(now.scale)
+        for watcher in options.watchers:
+            watcher.on_gradients(self)
+        if options.clip_value is not None:
+            nn.utils.clip_grad_value_(self._parameters(optimizer), options.clip_value)
+        if options.clip_norm is not None:
+            nn.utils.clip_grad_norm_(self._parameters(optimizer), options.clip_norm)
+        if self.scaler is not None:
+            self.scaler.step(optimizer)
+        else:
+            optimizer.step()
+
+    def _parameters(self, optimizer: Any) -> list[pf.Tensor]:
+        """What an optimizer trains: within a step, which is captured, no group is looked at."""
+        steps = self._now.steps
+        if steps is not None:
+            for own, found in steps.parameters:
+                if own is optimizer:
+                    return found
+        return parameters_of(optimizer)
+
+    @contextlib.contextmanager
+    def _within(
+        self, steps: Steps, share: float | None = None, scale: float | None = 1.0
+    ) -> Iterator[None]:
+        """Within it, `minimize` and `update_metrics` are of `steps`."""
+        now = self._now
+        before = now.steps, now.share, now.scale, now.minimized
+        now.steps, now.share, now.scale, now.minimized = steps, share, scale, ()
+        try:
+            yield
+        finally:
+            now.steps, now.share, now.scale, now.minimized = before
+
+    def _losses(self, output: Any, targets: Any, weights: Any) -> dict[str, pf.Tensor]:
+        """The loss, and where there are several, what it is the sum of."""
+        if not isinstance(self.loss, Mapping | list | tuple):
+            return {"loss": self._one_loss(self.loss, output, targets, weights)}
+        keys = check.several(self.loss, output, targets)
+        parts, total = {}, None
+        for key in keys:
+            mine = weights[key] if isinstance(weights, Mapping | list | tuple) else weights
+            part = self._one_loss(self.loss[key], output[key], targets[key], mine)
+            parts[f"{key}_loss" if isinstance(key, str) else f"loss_{key}"] = part
+            factor = 1.0 if self.loss_weights is None else self.loss_weights[key]
+            weighted = part if factor == 1 else part * factor
+            total = weighted if total is None else total + weighted
+        assert total is not None
+        return {"loss": total, **parts}
+
+    def _one_loss(self, loss: Any, output: Any, target: Any, weights: Any) -> pf.Tensor:
+        check.labels(loss, output, target)
+        steps = self._now.steps
+        classes = None if steps is None else steps.weights
+        if classes is not None:
+            mine = classes[target]
+            mine = mine.reshape(len(mine), -1).mean(1) if mine.ndim > 1 else mine
+            weights = mine if weights is None else weights * mine
+        if weights is None:
+            return loss(output, target)
+        each = _unreduced(loss)(output, target)
+        each = check.per_sample(loss, each, weights)
+        return (each.reshape(len(weights), -1).mean(1) * weights).mean()
+
     # --- training
 
-    def _take_steps(self, kind: str, fn: Callable[..., Any], names: list[str]) -> _Steps:
+    def _new_metric(self, given: Any) -> _metrics.Metric:
+        """A metric of the same kind that has seen nothing; `given` may be a function too."""
+        found = self._new.get(id(given))
+        return copy.deepcopy(_metrics.get(given) if found is None else found[1])
+
+    def _is_default(self, step: str) -> bool:
+        """Whether a step is Model's own, which takes (inputs, targets)."""
+        return getattr(type(self), step) is getattr(Model, step)
+
+    def _ready(self, batch: Any, what: str, pair: bool = True) -> tuple[Any, int]:
+        """A batch on the device, and how many samples it has. Inputs of a `pair` that are images
+        of uint8 become floats."""
+        p = next(self.net.parameters(), None)
+        device, dtype = (self.device, None) if p is None else (p.device, p.dtype)
+        if not pair:
+            batch = _data.place(what, batch, device, dtype)
+            return batch, _data.count(what, batch)
+        x, *rest = (part for part in _data.split(what, batch) if part is not None)
+        x = _data.place(what, x, device, dtype, images=True)
+        return (x, *_data.place(what, rest, device, dtype)), _data.count(what, x)
+
+    def _take_steps(self, kind: str, options: Options = PLAIN) -> Steps:
         """Steps that nobody else uses until they are given back: what runs beside has others."""
-        key = (self.device, self.loss, self.optimizer, *self.metrics.values())
+        trained = [[id(p) for p in parameters_of(o)] for o in self.optimizers]
+        key: tuple[Any, ...] = (
+            self.device, self.loss, self.loss_weights, self.optimizers, trained, self.metrics,
+            options, self.scaler,
+        )  # fmt: skip
+        key = tuple(copy.copy(k) if isinstance(k, dict | list) else k for k in key)
         try:
             steps = self._free[kind].pop()
         except IndexError:
             steps = None
         if steps is None or steps.key != key:
-            steps = _Steps(key, _Means(names, self.device), fn)
-        steps.means.start()
+            own = kind == "test" and (self._own is None or self._own() is None)
+            steps = Steps(self, kind, key, options, own)
+            if own:  # whoever evaluates beside it counts with copies
+                self._own = weakref.ref(steps)
+        steps.start()
         return steps
-
-    def _train(self, x: pf.Tensor, y: pf.Tensor) -> list[Any]:
-        self.optimizer.zero_grad()  # type: ignore[union-attr]
-        output = self.net(x)
-        loss = self.loss(output, y)  # type: ignore[misc]
-        try:
-            loss.backward()
-        except Exception:
-            self._refuse(loss)
-            raise
-        with pf.no_grad():
-            values = [loss, *[m(output, y) for m in self.metrics.values()]]
-        self.optimizer.step()  # type: ignore[union-attr]
-        return values
-
-    def _refuse(self, loss: Any) -> None:
-        """An error that says what is wrong with a loss that has no backward pass."""
-        check.trains(check.scalar("the loss", loss), self.net)
-
-    def _test(self, x: pf.Tensor, y: pf.Tensor) -> list[Any]:
-        output = self.net(x)
-        values = [m(output, y) for m in self.metrics.values()]
-        return [self.loss(output, y), *values] if self.loss else values
 
     @check.targets_too
     def fit(self, data: Any, epochs: int = 1, **options: Any) -> History:
@@ -255,137 +353,149 @@ class Model:
         batch_size: int = 64,
         shuffle: bool = True,
         validation_data: Any = None,
-        device: Any = "auto",
         callbacks: Sequence[Callback] = (),
+        monitor: str | None = None,
+        mode: str = "auto",
+        patience: int | None = None,
+        clip_norm: float | None = None,
+        clip_value: float | None = None,
+        accumulate: int = 1,
+        mixed_precision: Any = None,
+        class_weight: Any = None,
+        sample_weight: Any = None,
+        resume: Any = None,
+        device: Any = "auto",
         verbose: int = 1,
         read_every: int = 16,
         compile: bool = True,
     ) -> History:
         """Train for some epochs: `fit` that gives the thread back while it waits.
 
-        `batch_size` and `shuffle` are for tensors and Datasets; a DataLoader has its own.
-        `device` "auto" is a real GPU if there is one; None stays where the network is. Losses and
-        metrics stay on the device; every `read_every` steps they are asked for, and callbacks told:
-        at once on the CPU, on a GPU while it is busy with the steps after.
-        `compile` replays the step (see pf.compile); without it, Python code in the network runs at
-        every step.
-        If the GPU is lost, a warning says so and training goes on, as if nothing had happened, from
-        a copy on the host, which is made now and then, of weights, optimizer, random numbers and
-        the place in the data; after the third time on the CPU. Of what is done again callbacks are
-        told again.
+        Args:
+            data: a DataLoader, a Dataset, (x, y) or (x, y, sample weights) of tensors, arrays or
+                data frames, or batches; inputs and targets may be tuples or dicts.
+            batch_size, shuffle: for tensors and Datasets; a DataLoader has its own.
+            validation_data: what is evaluated after each epoch; its numbers are called val_….
+            monitor: the number that `patience`, the best weights and ReduceLROnPlateau go by:
+                "val_loss", or "loss" without validation. mode: whether it shall be "min" or "max".
+            patience: stop after so many epochs without a better one, with the best one's weights.
+            clip_norm: the largest norm of all gradients together; clip_value: of each element.
+            accumulate: batches whose gradients make one update, as one large batch would.
+            mixed_precision: "float16" or "bfloat16", True for the device's own (pf.autocast).
+            class_weight: factors of the loss by class; sample_weight: by sample, for tensors.
+            resume: a folder. Training is kept there after each epoch, and every few minutes, and
+                goes on from there where it was stopped or killed, with the same numbers. Of a file
+                that `save_checkpoint` or ModelCheckpoint wrote it goes on; True is the folder of
+                the ModelCheckpoint among the callbacks.
+            device: "auto" is a real GPU if there is one; None stays where the network is.
+            verbose: 0 tells nothing, 1 shows progress, 2 prints a line an epoch.
+            read_every: steps after which losses and metrics, which stay on the device, are asked
+                for and callbacks told: at once on the CPU, on a GPU while it is busy with the
+                steps after.
+            compile: replay the step (see pf.compile); without it, Python code in the network runs
+                at every step.
+
+        Ctrl-C ends it cleanly after the step that runs, with the best weights if they are kept; a
+        second one at once. If the GPU is lost, a warning says so and training goes on, as if
+        nothing had happened, from a copy on the host, which is made now and then, of weights,
+        optimizer, random numbers and the place in the data; after the third time on the CPU. Of
+        what is done again callbacks are told again.
+
         Raises RuntimeError without loss or optimizer, ValueError for data that can't be used.
         """
-        self._need("loss", "fit")
-        optimizer = self._need("optimizer", "fit")
+        if self._is_default("training_step"):
+            self._need("loss", "fit")
+        self._need("optimizer", "fit")
         epochs = check.count("fit", "epochs", epochs, 0)
         read_every = check.count("fit", "read_every", read_every, 1)
         check.flags("fit", shuffle=shuffle, verbose=verbose, compile=compile)
-        check.optimizes("fit", optimizer, self.net, self.loss)
+        for optimizer in self.optimizers:
+            check.optimizes("fit", optimizer, self.net, self.loss)
         watchers: list[Callback] = check.callbacks(callbacks)
-        loader = self._batches(data, batch_size, shuffle, "fit")
+        loader = _data.as_loader(
+            "fit", data, batch_size=batch_size, shuffle=shuffle, sample_weight=sample_weight,
+            labelled=self._is_default("training_step"),
+        )  # fmt: skip
         if validation_data is not None:
-            validation_data = self._batches(
-                validation_data, batch_size, False, "fit: validation_data"
-            )
+            validation_data = _data.as_loader(
+                "fit: validation_data", validation_data, batch_size=batch_size, shuffle=False,
+                labelled=self._is_default("validation_step"),
+            )  # fmt: skip
+        self.epochs, self.steps_per_epoch = epochs, check.length(loader)
+        self.log_names = self._names(validation_data is not None)
+        check.fit_options(
+            "fit", patience=patience, clip_norm=clip_norm, clip_value=clip_value,
+            accumulate=accumulate, monitor=monitor, mode=mode, resume=resume, known=self.log_names,
+        )  # fmt: skip
+        classes = check.class_weight("fit", class_weight)
         self._safe = safe = Recovery(self, self._safe)
         if device is not None:
             await safe.move(self, pf.device(device))
-        history = History()
-        steps = check.length(loader)
-        bars = [ProgressBar(epochs, steps)] if verbose and not in_browser() else []
-        watchers = [history, *bars, *watchers]
-        self.stop_training = False
-        self._lost = False
+        precision = self._precision(mixed_precision)
+        options = Options(
+            clip_norm, clip_value, accumulate, precision,
+            None if classes is None else tuple(classes.tolist()),
+            tuple(w for w in watchers if _looks_at_gradients(w)),
+        )  # fmt: skip
+        check.one_device("fit", self.net)
+        loop = Loop(
+            self, loader, options, validation_data, watchers, safe,
+            monitor=monitor, mode=mode, patience=patience, resume=resume, verbose=verbose,
+            read_every=read_every, compile=compile,
+        )  # fmt: skip
+        return await loop.run()
 
-        async def train(taken: _Steps, at: Place) -> None:
-            x = y = None
+    def _precision(self, given: Any) -> pf.dtype | None:
+        """The dtype of autocast, and the scaler that float16 needs."""
+        dtype = check.precision(given, self.device)
+        if dtype is not pf.float16:
+            self.scaler = None
+        elif self.scaler is None:
+            self.scaler = pf.GradScaler(self.device.type)
+        return dtype
 
-            async def look(means: Callable[[], Any], step: int) -> dict[str, float]:
-                return await self._look(means, step, watchers, (loader, x, y))
+    def _sum_names(self, kind: str) -> list[str]:
+        """What a step gives to sum up, as far as it is known before."""
+        default = self._is_default("training_step" if kind == "train" else "validation_step")
+        if not default or self.loss is None:
+            return []
+        if isinstance(self.loss, Mapping):
+            return ["loss", *[f"{key}_loss" for key in self.loss]]
+        several = len(self.loss) if isinstance(self.loss, list | tuple) else 0
+        return ["loss", *[f"loss_{i}" for i in range(several)]]
 
-            means, run = taken.means, taken.compiled if compile else taken.eager
-            step, told = at.step, at.told
-            for epoch in range(at.epoch, epochs):
-                self.epoch = epoch
-                self.net.train()
-                means.start(at.sums, at.count)
-                logs, asked = at.logs, at.asked
-                if asked and not at.later:
-                    logs, asked = await look(*asked), None
-                for batch in safe.batches(loader, at):
-                    x, y, size = self._pair(batch, "fit")
-                    run(x, y)
-                    means.count += size
-                    step += 1
-                    if step == 1 or step % read_every == 0:
-                        told = step
-                        if step == 1 or self.device.type == "cpu":
-                            logs = await look(await safe.ask(self, means, step), step)
-                        else:  # told of when the GPU has more to do already
-                            if asked:
-                                logs = await look(*asked)
-                            asked = await safe.ask(self, means, step, True), step
-                    if self.stop_training:
-                        break
-                if means.count == 0:
-                    raise ValueError(
-                        f"fit: the data gave no batch in epoch {epoch + 1}; what can be iterated "
-                        "over only once does for one epoch, a DataLoader for any number"
-                    )
-                if asked:
-                    logs = await look(*asked)
-                if told != step:
-                    logs = await look(await safe.ask(self, means, step), step)
-                if validation_data is not None and not self.stop_training:
-                    found = await self.evaluate_async(validation_data, compile=compile)
-                    logs.update({f"val_{k}": v for k, v in found.items()})
-                logs["lr"] = float(optimizer.param_groups[0]["lr"])
-                await self._tell(watchers, "on_epoch", self, epoch, logs)
-                if self.stop_training:
-                    break
-                at = Place(epoch + 1)
+    def _names(self, validates: bool) -> tuple[str, ...]:
+        """What logs will hold; () where steps of one's own say it."""
+        own = self._sum_names("train")
+        if not own:
+            return ()
+        own += list(self.metrics)
+        return (*own, *[f"val_{n}" for n in own if validates], "lr")
 
-        await self._tell(watchers, "on_fit_begin", self)
-        place: Place | None = safe.begin(self, history)
+    @check.targets_too
+    def train_on_batch(self, batch: Any, **options: Any) -> dict[str, float]:
+        """One training step on a batch (inputs, targets): its loss and metrics."""
+        check.options("train_on_batch", self.train_on_batch_async, options)
+        coroutine = self.train_on_batch_async(batch, **options)
+        return devices.wait(coroutine, self.device, "model.train_on_batch_async(…)")
+
+    @check.targets_too
+    @puts_back
+    async def train_on_batch_async(self, batch: Any, *, compile: bool = True) -> dict[str, float]:
+        """`train_on_batch` that gives the thread back while it waits."""
+        self._need("optimizer", "train_on_batch")
+        taken = self._take_steps("train")
         try:
-            while place is not None:
-                taken = None
-                try:
-                    taken = self._take_steps("train", self._train, ["loss", *self.metrics])
-                    await train(taken, place)
-                    place = None
-                except DeviceLostError as error:
-                    place = await safe.restore(self, error)
-                finally:
-                    if taken is not None:
-                        self._free["train"].append(taken)
+            self.net.train()
+            pair = self._is_default("training_step")
+            batch, size = self._ready(batch, "train_on_batch", pair)
+            (taken.compiled if compile else taken.step)(batch)
+            taken.count += size
+            return numbers(await taken.begin()())
         finally:
-            safe.running, safe.live = False, None  # the worker processes of its loader end
-            await self._tell(watchers, "on_fit_end", self)
-        return history
+            self._free["train"].append(taken)
 
-    async def _look(
-        self, means: Callable[[], Any], step: int, watchers: Sequence[Callback], data: Any
-    ) -> dict[str, float]:
-        """Wait for the epoch's means up to a step, tell the callbacks, and let a page be heard.
-
-        `data`: the loader and the batch at hand, looked at if the loss is lost."""
-        logs: dict[str, float] = await means()
-        if not math.isfinite(logs["loss"]) and not self._lost:
-            self._lost = True
-            why = await check.not_finite(*data)
-            text = f"the loss became {logs['loss']} by step {step}; {why}"
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
-        await self._tell(watchers, "on_step", self, step, logs)
-        await asyncio.sleep(0)  # a page delivers its messages now
-        return logs
-
-    @staticmethod
-    async def _tell(watchers: Sequence[Callback], event: str, *args: Any) -> None:
-        for w in watchers:
-            answer = getattr(w, event)(*args)
-            if inspect.isawaitable(answer):
-                await answer
+    # --- looking
 
     @check.targets_too
     def evaluate(self, data: Any, **options: Any) -> dict[str, float]:
@@ -398,64 +508,75 @@ class Model:
     @check.targets_too
     @puts_back
     async def evaluate_async(
-        self, data: Any, *, batch_size: int = 256, device: Any = None, compile: bool = True
+        self,
+        data: Any,
+        *,
+        batch_size: int = 256,
+        sample_weight: Any = None,
+        device: Any = None,
+        compile: bool = True,
     ) -> dict[str, float]:
-        """{"loss": …, "accuracy": …}: `evaluate` that gives the thread back while it waits."""
-        if self.loss is None and not self.metrics:
+        """{"loss": …, "accuracy": …}: `evaluate` that gives the thread back while it waits.
+
+        What is no single number, such as a matrix of confusions, is an array."""
+        if self.loss is None and not self.metrics and self._is_default("validation_step"):
             self._need("loss", "evaluate")
         check.flags("evaluate", compile=compile)
         if device is not None:
             self.to(pf.device(device))
-        names = [*(["loss"] if self.loss else []), *self.metrics]
-        taken = self._take_steps("test", self._test, names)
-        means, run = taken.means, taken.compiled if compile else taken.eager
+        loader = _data.as_loader(
+            "evaluate", data, batch_size=batch_size, shuffle=False, sample_weight=sample_weight,
+            labelled=self._is_default("validation_step"),
+        )  # fmt: skip
+        return await self._evaluate(loader, PLAIN, compile)
+
+    async def _evaluate(
+        self, loader: Any, options: Options, compile: bool, what: str = "evaluate"
+    ) -> dict[str, Any]:
+        taken = self._take_steps("test", options)
+        run = taken.compiled if compile else taken.step
         try:
-            evaluation = Evaluation(self.net)
-            for batch in self._batches(data, batch_size, False, "evaluate"):
-                x, y, size = self._pair(batch, "evaluate")
-                evaluation(run, x, y)
-                means.count += size
+            evaluation, pair = Evaluation(self.net), self._is_default("validation_step")
+            for batch in loader:
+                ready, size = self._ready(batch, what, pair)
+                evaluation(run, ready)
+                taken.count += size
                 pf.flush()
                 await asyncio.sleep(0)  # a page delivers its messages now
-            if means.count == 0:
-                raise ValueError("evaluate: the data gave no batch")
-            return await means.begin()()
+            if taken.count == 0:
+                raise ValueError(f"{what}: the data gave no batch")
+            return await taken.begin()()
         finally:
             self._free["test"].append(taken)
 
-    def predict(self, x: Any, **options: Any) -> pf.Tensor:
+    def predict(self, x: Any, **options: Any) -> Any:
         """The network's outputs for x, on the CPU; the options are those of `predict_async`."""
         check.options("predict", self.predict_async, options)
         coroutine = self.predict_async(x, **options)
         return devices.wait(coroutine, self.device, "model.predict_async(…)")
 
     @puts_back
-    async def predict_async(self, x: Any, *, batch_size: int = 256) -> pf.Tensor:
-        """`predict` that gives the thread back while it waits: (N, …) -> (N, …).
+    async def predict_async(self, x: Any, *, batch_size: int = 256) -> Any:
+        """`predict` that gives the thread back while it waits: (N, …) -> (N, …), or a tuple or
+        dict of such where the network gives one.
 
-        x may be a Dataset or a DataLoader too; of batches that are tuples or lists, as (x, y) is,
-        the network gets what stands first."""
+        x may be inputs of any nesting, a Dataset or a DataLoader; of batches that are tuples or
+        lists, as (x, y) is, the network gets what stands first."""
         batch_size = check.batch_size("predict", batch_size)
         outputs, evaluation = [], Evaluation(self.net)
-        for part in self._inputs(x, batch_size):
-            output = evaluation(self.net, self._place(part, "predict"))
-            outputs.append(check.output(self.net, output))
+        p = next(self.net.parameters(), None)
+        device, dtype = (self.device, None) if p is None else (p.device, p.dtype)
+        for part in _data.inputs_of("predict", x, batch_size=batch_size, net=self.net):
+            ready = _data.place("predict", part, device, dtype, images=True)
+            outputs.append(check.output(self.net, evaluation(_data.call, self.net, ready)))
             pf.flush()
             await asyncio.sleep(0)
-        arrays = await gather_async(outputs)
-        return pf.cat([pf.from_numpy(a) for a in arrays])
-
-    @staticmethod
-    def _inputs(x: Any, batch_size: int) -> Iterable[Any]:
-        """Batches of inputs."""
-        if isinstance(x, Dataset):
-            x = DataLoader(x, batch_size)
-        if isinstance(x, DataLoader):
-            check.batches("predict", x)
-            return (b[0] if isinstance(b, tuple | list) else b for b in x)
-        return check.inputs(x).split(batch_size)
-
-    # --- looking and keeping
+        tensors: list[pf.Tensor] = []
+        for output in outputs:
+            _leaves(output, tensors)
+        arrays = iter(await gather_async(tensors))
+        parts = [_filled(output, arrays) for output in outputs]
+        return _joined(parts)
 
     def summary(
         self, input_size: Sequence[int] | None = None, dtype: pf.dtype | None = None
@@ -506,6 +627,8 @@ class Model:
         print(text)
         return text
 
+    # --- keeping
+
     def save(self, path: Any) -> None:
         """Write the network's weights as a safetensors file."""
         from pyframe.io.safetensors import save_file
@@ -523,9 +646,77 @@ class Model:
         await save_file_async(self.net.state_dict(), check.path("Model.save", path))
 
     def load(self, path: Any) -> Model:
-        """Read weights that `save` wrote. Nothing is loaded if any name or shape differs."""
+        """Read weights that `save` wrote, or a checkpoint's. Nothing is loaded if any name or shape
+        differs."""
         from pyframe.io import load
+        from pyframe.train.checkpoint import weights_of
 
-        self.net.load_state_dict(load(check.path("Model.load", path)))
+        state = weights_of(load(check.path("Model.load", path)))
+        check.state_dict(f"Model.load: {os.fspath(path)}", self.net, state)
+        self.net.load_state_dict(state)
         self._safe = None  # its copies are of other weights
         return self
+
+    def save_checkpoint(self, path: Any) -> None:
+        """Write all that training needs to go on from here: `fit(…, resume=path)` takes it."""
+        coroutine = self.save_checkpoint_async(path)
+        devices.wait(coroutine, self.device, "model.save_checkpoint_async(…)")
+
+    @puts_back
+    async def save_checkpoint_async(self, path: Any) -> None:
+        """`save_checkpoint` that gives the thread back while it waits for the GPU."""
+        from pyframe.train.checkpoint import write
+
+        await write(self, check.path("Model.save_checkpoint", path))
+
+
+def _listed(given: Any) -> list[Any]:
+    """What is given as one thing, a dict or a list, as a list."""
+    if given is None:
+        return []
+    if isinstance(given, Mapping):
+        return list(given.values())
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _looks_at_gradients(watcher: Any) -> bool:
+    own = getattr(watcher, "on_gradients", None)
+    return own is not None and getattr(own, "__func__", None) is not Callback.on_gradients
+
+
+def _unreduced(loss: Any) -> Any:
+    """A loss that gives a number for each sample."""
+    if isinstance(loss, nn.Module) and hasattr(loss, "reduction"):
+        twin = copy.copy(loss)
+        twin.reduction = "none"
+        return twin
+    return functools.partial(loss, reduction="none")
+
+
+def _leaves(tree: Any, to: list[pf.Tensor]) -> None:
+    if isinstance(tree, pf.Tensor):
+        to.append(tree)
+    else:
+        for part in tree.values() if isinstance(tree, Mapping) else tree:
+            _leaves(part, to)
+
+
+def _filled(tree: Any, arrays: Iterator[np.ndarray]) -> Any:
+    """A tree of tensors with arrays in their places."""
+    if isinstance(tree, pf.Tensor):
+        return next(arrays)
+    if isinstance(tree, Mapping):
+        return {k: _filled(v, arrays) for k, v in tree.items()}
+    parts = [_filled(v, arrays) for v in tree]
+    return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """The batches' outputs as one."""
+    first = parts[0]
+    if isinstance(first, np.ndarray):
+        return pf.cat([pf.from_numpy(a) for a in parts])
+    if isinstance(first, Mapping):
+        return {k: _joined([p[k] for p in parts]) for k in first}
+    joined = [_joined(column) for column in zip(*parts, strict=True)]
+    return type(first)(*joined) if hasattr(first, "_fields") else type(first)(joined)

@@ -17,11 +17,13 @@ import numpy as np
 import pyframe as pf
 from pyframe import devices, nn
 from pyframe.devices import DeviceLostError
-from pyframe.random import Generator, go_on, gpu_streams, rewind
+from pyframe.nn.parameter import is_lazy
+from pyframe.random import Generator, default_generator, go_on, gpu_streams, rewind
 from pyframe.tensor import gather_async
 
 if TYPE_CHECKING:
     from pyframe.train.callbacks import History
+    from pyframe.train.loop import Loop
     from pyframe.train.model import Model
 
 LOSSES = 3  # of the GPU in one fit; after the next one it goes on on the CPU
@@ -45,35 +47,57 @@ class Place:
     logs: dict[str, float] = field(default_factory=dict)
     asked: tuple[Any, int] | None = None  # losses on their way, and of which step
     later: bool = True  # callbacks are told of them only after more steps
-    sums: list[float] = field(default_factory=list)  # of the epoch's means, and of how many samples
-    count: int = 0
+    sums: dict[str, Any] = field(default_factory=dict)  # what the epoch's means are counted with
+    count: int = 0  # samples in them
+    samples: int = 0  # of the whole fit
+    group: list[float] = field(default_factory=list)  # batches that wait for their update
+    first: int = 0
 
 
-def _streams() -> Callable[[], None]:
-    """What takes the host's random numbers back to where they are now."""
-    ours, python, numpy = rewind(), python_random.getstate(), np.random.get_state()
+class Streams:
+    """Where the host's random numbers are now."""
 
-    def back() -> None:
-        ours()
-        python_random.setstate(python)
-        np.random.set_state(numpy)
+    def __init__(self, loader: Any = None) -> None:
+        self._ours = rewind()
+        self.python, self.numpy = python_random.getstate(), np.random.get_state()
+        self.states = [g.get_state() for g in generators(loader)]
 
-    return back
+    def back(self) -> None:
+        """Let all of them go on from here again."""
+        self._ours()
+        python_random.setstate(self.python)
+        np.random.set_state(self.numpy)
+
+
+def generators(loader: Any) -> list[Generator]:
+    """The default generator, and those of a loader and its samplers, which no place but a program
+    knows."""
+    found, sampler = [default_generator, getattr(loader, "generator", None)], loader
+    for name in ("batch_sampler", "sampler"):
+        sampler = getattr(sampler, name, None) or getattr(loader, name, None)
+        found.append(getattr(sampler, "generator", None))
+    return list({id(g): g for g in found if isinstance(g, Generator)}.values())
 
 
 class _Copy:
     """All that training changes, on the host, but for the values of tensors: those are read."""
 
-    def __init__(self, model: Model, place: Place, epoch: Callable[[], None]) -> None:
-        self.place, self.epoch, self.streams = place, epoch, _streams()
+    def __init__(self, model: Model, place: Place, epoch: Streams) -> None:
+        self.place, self.epoch, self.streams = place, epoch, Streams()
         self.made = f"after step {place.step}"
         self.earlier = False  # made by the fit before
         self.values: list[tuple[pf.Tensor, Any]] = []
         self.draws: list[tuple[Generator, Any]] = []  # of the streams on the GPU
-        optimizer: Any = model.optimizer
         self.buffers = [(m, k, b) for m in _modules(model) for k, b in m.named_buffers("", False)]
-        self.groups = [_options(g) for g in optimizer.param_groups]
-        self.state = {p: _options(s) for p, s in optimizer.state.items()}
+        self.optimizers = [
+            (
+                o,
+                [_options(g) for g in o.param_groups],
+                {p: _options(s) for p, s in o.state.items()},
+            )
+            for o in model.optimizers
+        ]
+        self.schedulers = [(s, copy.deepcopy(s.state_dict())) for s in model.schedulers]
 
     def put(self, some: Collection[int], device: Any) -> None:
         """Give tensors, by their ids, their values, on `device` what was on the GPU."""
@@ -92,15 +116,17 @@ class _Copy:
             if getattr(m, name, None) is not b:
                 setattr(m, name, b)
         self.put({id(x) for x, _ in self.values}, device)
-        optimizer: Any = model.optimizer
-        for group, options in zip(optimizer.param_groups, self.groups, strict=False):
-            group.update(_options(options))
-        optimizer.state.clear()
-        optimizer.state.update({p: _options(s) for p, s in self.state.items()})
+        for optimizer, groups, state in self.optimizers:
+            for group, options in zip(optimizer.param_groups, groups, strict=False):
+                group.update(_options(options))
+            optimizer.state.clear()
+            optimizer.state.update({p: _options(s) for p, s in state.items()})
+        for scheduler, state in self.schedulers:
+            scheduler.load_state_dict(copy.deepcopy(state))
 
     def rewind(self, device: Any) -> None:
         """Let random numbers go on from where they were, those of the GPU on `device`."""
-        self.streams()
+        self.streams.back()
         for generator, words in self.draws:
             go_on(generator, words, device)
 
@@ -115,18 +141,19 @@ def _options(d: Any) -> dict[str, Any]:
 
 
 def _modules(model: Model) -> list[nn.Module]:
-    parts = model.net, model.loss, *model.metrics.values()
-    return [m for part in parts if isinstance(part, nn.Module) for m in part.modules()]
+    return [m for part in model.modules() for m in part.modules()]
 
 
 def _held(model: Model) -> list[pf.Tensor]:
-    return [x for m in _modules(model) for x in (*m.parameters(False), *m.buffers(False))]
+    found = [x for m in _modules(model) for x in (*m.parameters(False), *m.buffers(False))]
+    return [x for x in found if not is_lazy(x)]
 
 
 def _tensors(model: Model) -> list[pf.Tensor]:
     """The tensors that training changes: parameters, buffers, the optimizer's state and options."""
-    optimizer: Any = model.optimizer
-    own = [] if optimizer is None else [*optimizer.param_groups, *optimizer.state.values()]
+    own = [d for o in model.optimizers for d in (*o.param_groups, *o.state.values())]
+    if model.scaler is not None:
+        own.append(vars(model.scaler))
     found = [*_held(model), *[x for d in own for x in d.values() if isinstance(x, pf.Tensor)]]
     return list({id(x): x for x in found}.values())
 
@@ -190,47 +217,53 @@ class Recovery:
                 self.tell(model, error)
             model.to(device)
 
-    def begin(self, model: Model, history: History) -> Place:
+    def begin(self, model: Model, history: History, loader: Any) -> Place:
         """Where the fit begins; the model is on its device."""
-        self.running, self.history = True, history
+        self.running, self.history, self.loader = True, history, loader
         self.on_gpu = model.device.type != "cpu"
         values, self.values = self.values, []
         earlier, self.copy = self.copy, None
         if self.on_gpu and (values or earlier):
-            self.copy = _Copy(model, Place(), _streams())
+            self.copy = _Copy(model, Place(), Streams())
             self.copy.values = values
             if earlier:
                 self.copy.values = earlier.values
                 self.copy.made, self.copy.earlier = f"{earlier.made} of the fit before", True
         return Place()
 
+    def resume_epoch(self, begin: Callable[[], None], back: Callable[[], None]) -> None:
+        """Let the next `batches` begin with random numbers as `begin` puts them; after those that
+        are trained on already, `back` takes them to where they were."""
+        self.resumed, self.begin_epoch, self.back = True, begin, back
+
     def batches(self, loader: Any, at: Place) -> Iterator[Any]:
         """The batches of an epoch from a place on, the same ones in the same order."""
         self.batch = at.batch
         if not self.resumed:
-            if self.on_gpu:
-                self.epoch = _streams()
+            self.epoch = Streams(loader)
             self.live = iter(loader)
-        elif self.copy is not None:
+        else:
             if self.live is not loader:  # what can be gone through only once goes on
-                self.epoch = self.copy.epoch
-                self.epoch()
+                self.begin_epoch()
+                self.epoch = Streams(loader)
                 self.live = iter(loader)
                 for _ in range(at.batch):
                     next(self.live, None)
-            self.copy.rewind(self.device)
+            self.back()
         self.resumed = False
         for batch in self.live:
             self.batch += 1
             yield batch
 
-    async def ask(self, model: Model, means: Any, step: int, later: bool = False) -> Any:
-        """`means.begin()`: what it asks for has a copy with it where one is due. `later` says that
-        the callbacks are told of the losses only after more steps."""
-        now = time.monotonic()
-        if not self.on_gpu or (step > 1 and now < self.due):
+    async def ask(self, loop: Loop, step: int, later: bool = False) -> Any:
+        """`begin()` of the steps that run: what it asks for has a copy with it where one is due.
+        `later` says that the callbacks are told of the losses only after more steps."""
+        now, means, model = time.monotonic(), loop.taken, loop.model
+        assert means is not None
+        due = step == 1 or now >= self.due
+        if not self.on_gpu or not due or loop.group:  # gradients that wait are in no copy
             return means.begin()
-        place = Place(model.epoch, self.batch, step, step, later=later, count=means.count)
+        place = loop.place(logs={}, later=later, step=step)
         new = _Copy(model, place, self.epoch)
         streams, tensors, device = gpu_streams(), _tensors(model), model.device
         new.values = [(x, x.detach().clone()) for x in tensors if not x.is_cuda]
@@ -242,13 +275,12 @@ class Recovery:
         nbytes = sum(x.nbytes for x in tensors)
         self.due = now + _seconds(len(tensors), nbytes) / SHARE
 
-        def keep(logs: dict[str, float], found: list[np.ndarray]) -> None:
+        def keep(logs: dict[str, float], sums: dict[str, Any], found: list[np.ndarray]) -> None:
             async def told() -> dict[str, float]:
                 return dict(logs)
 
-            place.logs, place.asked = logs, (told, step)
-            place.sums = [float(a) for a in found[: -len(last)]]
-            arrays.extend(found[-len(last) :])
+            place.logs, place.asked, place.sums = logs, (told, step), sums
+            arrays.extend(found)
             new.values += zip(tensors, arrays, strict=False)
             owners = [g for g, x in streams if x.device is device]
             new.draws = list(zip(owners, arrays[len(tensors) :], strict=True))
@@ -264,7 +296,8 @@ class Recovery:
         self.losses += 1
         await self.put_back(model, gone if self.copy.earlier else None, self.losses <= LOSSES)
         self.device = model.device
-        self.on_gpu, self.resumed = self.device.type != "cpu", True
+        self.on_gpu = self.device.type != "cpu"
+        self.resume_epoch(self.copy.epoch.back, functools.partial(self.copy.rewind, self.device))
         self.tell(model, error)
         place = self.copy.place
         lists: list[list[Any]] = [self.history.epoch, *self.history.history.values()]

@@ -8,6 +8,7 @@ WebGPU: it is planned for the limits that WebGPU promises everywhere.
 from __future__ import annotations
 
 import base64
+import functools
 import gzip
 import hashlib
 import html
@@ -33,10 +34,11 @@ from pyframe.backend.base import Limits
 from pyframe.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from pyframe.io import safetensors
 from pyframe.io.files import replacing
+from pyframe.metrics import Metric
 from pyframe.nn.modules.module import Evaluation
 from pyframe.optim import Optimizer
 from pyframe.train import Model
-from pyframe.train.model import _Means
+from pyframe.train.steps import PLAIN, Steps
 from pyframe.web import Demo, Image, Pad, Plane, Points, Slider, Text, guess
 from pyframe.web.bundle import bundle, modules_of
 from pyframe.web.programs import Exporter, ExportError, on_paper
@@ -171,27 +173,24 @@ class _Job:
         plan: dict[str, Any] = {}
         model = self.model
         if model is not None and self.batch is not None:
-            means = _Means(["loss", *model.metrics], e.device)
-            e.metrics.update(
-                {f"train.{n}": x for n, x in zip(means.names, means.sums, strict=True)}
-            )
+            steps = _Summed(model, "train")
+            e.metrics.update({f"train.{n}": x for n, x in steps.sums.items()})
             x, y = (self._to(v, e.device) for v in self.batch)
 
             def step(x: pf.Tensor, y: pf.Tensor) -> None:
-                means.add(model._train(x, y), len(x))
+                steps.step((x, y))
 
             with _training_mode(model, self.optimizers):
                 e.add("train", step, {"x": x, "y": y})
-            plan["train"] = {"size": len(x), "metrics": means.names}
+            plan["train"] = {"size": len(x), "metrics": list(steps.sums)}
         if model is not None and self.tests and (model.loss is not None or model.metrics):
-            names = [*(["loss"] if model.loss else []), *model.metrics]
-            totals = _Means(names, e.device)
-            e.metrics.update({f"test.{n}": x for n, x in zip(names, totals.sums, strict=True)})
+            totals = _Summed(model, "test")
+            e.metrics.update({f"test.{n}": x for n, x in totals.sums.items()})
 
             def test(x: pf.Tensor, y: pf.Tensor) -> None:
-                totals.add(model._test(x, y), len(x))
+                totals.step((x, y))
 
-            plan["evaluate"] = {"sizes": [], "metrics": names}
+            plan["evaluate"] = {"sizes": [], "metrics": list(totals.sums)}
             for pair in self.tests:
                 x, y = (self._to(v, e.device) for v in pair)
                 Evaluation(model.net)(e.add, f"evaluate.{len(x)}", test, {"x": x, "y": y})
@@ -217,6 +216,35 @@ class _Job:
         x = _place(value, device)
         p = next(self.modules[""].parameters(), None)
         return x.to(p.dtype) if p is not None and x.is_floating_point() else x
+
+
+class _Summed(Steps):
+    """Steps whose metrics are sums too, of a batch's value for each of its samples: a page divides
+    them by the samples."""
+
+    def __init__(self, model: Model, kind: str) -> None:
+        super().__init__(model, kind, (), PLAIN, own=False)
+        for name, metric in model.metrics.items():
+            total = self.sums[name] = pf.zeros((), device=model.device)
+            self.metrics[name] = _OfBatch(functools.partial(model._new_metric, metric), total)
+
+
+class _OfBatch(Metric):
+    """Adds up what a metric is for each batch by itself."""
+
+    def __init__(self, make: Callable[[], Metric], total: pf.Tensor) -> None:
+        super().__init__()
+        self.make, self.sum = make, total
+
+    def update(self, output: Any, target: Any) -> None:
+        """Add the value of a batch."""
+        one = self.make().to(self.sum.device)
+        one.update(output, target)
+        self.sum.add_(one.compute() * len(target))
+
+    def compute(self) -> pf.Tensor:
+        """The sum."""
+        return self.sum
 
 
 @contextmanager

@@ -40,6 +40,7 @@ from pyframe.io import safetensors
 from pyframe.nn.modules.module import Evaluation
 from pyframe.tensor import gather_async
 from pyframe.train import recovery
+from pyframe.train.data import place
 from pyframe.web import Demo, Image, Input, Output, Pad, Points, Text, guess
 
 HOME = Path("/home/pyodide/apps")  # a folder for each app
@@ -548,7 +549,7 @@ class App:
 
     def _forward(self, x: pf.Tensor) -> pf.Tensor:
         """The network's output, as when it is used. Training may go on before it is read."""
-        y = Evaluation(self.model.net)(self.model.net, self.model._place(x, "predict"))
+        y = Evaluation(self.model.net)(self.model.net, self._placed(x))
         if not isinstance(y, pf.Tensor):
             raise TroubleError(
                 f"{self.file}: the network gave {type(y).__name__}, expected a tensor; Demo(…, "
@@ -561,9 +562,7 @@ class App:
             y: Any = self._forward(x)
         else:
             os.chdir(self.folder)
-            y = Evaluation(self.model.net)(
-                self.demo.predict, self.model, self.model._place(x, "predict")
-            )
+            y = Evaluation(self.model.net)(self.demo.predict, self.model, self._placed(x))
             if inspect.isawaitable(y):
                 y = await y
         if self.outputs is None or isinstance(self.outputs, Text):
@@ -590,6 +589,11 @@ class App:
                 raise
             await self._mend()
             return np.asarray(await (await self._output(x)).detach().numpy_async())
+
+    def _placed(self, x: Any) -> Any:
+        """Inputs where the network is."""
+        p = next(self.model.net.parameters(), None)
+        return place("predict", x, self.model.device, None if p is None else p.dtype, images=True)
 
     async def _mend(self) -> None:
         """Give a model that was on a lost GPU its last values again."""

@@ -390,7 +390,7 @@ def test_a_callback_that_waits_for_a_loop_says_so() -> None:
 def test_a_page_draws_its_own_progress(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("pyframe.train.model.in_browser", lambda: True)
+    monkeypatch.setattr("pyframe.train.progress.in_browser", lambda: True)
     make().fit(task(64), device="cpu")
     assert capsys.readouterr().err == ""
 
@@ -421,7 +421,7 @@ def test_save_and_load(tmp_path: Path, device: str) -> None:
     assert (tmp_path / "v.safetensors").read_bytes() == (tmp_path / "w.safetensors").read_bytes()
     wrong = pf.Model(nn.Sequential(nn.Linear(2, 3)))
     before = wrong.net[0].weight.tolist()
-    with pytest.raises(RuntimeError, match=r"size mismatch for 0.weight"):
+    with pytest.raises(RuntimeError, match=r"0.weight \[16, 2\], which is \[3, 2\]"):
         wrong.load(tmp_path / "w.safetensors")
     assert wrong.net[0].weight.tolist() == before
 
@@ -469,7 +469,7 @@ def test_errors() -> None:
         (lambda: pf.Model(net, optimizer=optim.Adam), TypeError,
          r"optimizer must be an Optimizer, got <class .*Adam'>; for example optim\.Adam\(net"),
         (lambda: make().fit((x[:0], y[:0]), verbose=0), ValueError, "fit: the data is empty"),
-        (lambda: make().fit((x, y[:3]), verbose=0), ValueError, "x has 8 samples and y has 3"),
+        (lambda: make().fit((x, y[:3]), verbose=0), ValueError, "inputs has 8 samples, targets 3"),
         (lambda: make().fit(3, verbose=0), TypeError, "expected a DataLoader, a Dataset"),
         (lambda: make().fit(DataLoader(TensorDataset(pf.from_numpy(x)))), ValueError,
          r"fit: expected batches of \(x, y\), got 1 parts"),

@@ -1,0 +1,290 @@
+"""Files from which a fit goes on: all that training changes, and how far it has come.
+
+A checkpoint is a file as `pf.save` writes them, of plain values and tensors alone, so that reading
+one can run nothing:
+
+    pyframe_checkpoint  the format's number
+    net, losses, metrics, optimizers, schedulers, scaler    their state_dicts
+    place               epoch, batch, step, and what the epoch's means are counted with
+    random              the streams of random numbers: now, and when the epoch began
+    grads               of batches that wait for their update
+    history, callbacks  what they keep of themselves
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random as python_random
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import pyframe as pf
+from pyframe.random import go_on, gpu_streams
+from pyframe.tensor import gather_async
+from pyframe.train import check
+from pyframe.train.callbacks import Callback
+from pyframe.train.recovery import Place, Streams, generators
+
+if TYPE_CHECKING:
+    from pyframe.train.loop import Loop
+    from pyframe.train.model import Model
+
+FORMAT = 1
+SECONDS = 300  # between checkpoints within an epoch, at least
+KEPT = 2  # of a folder that fit goes on from: one may be damaged
+_MARK = "pyframe_checkpoint"
+_NAME = re.compile(r"step-(\d{8,})\.pt")
+
+
+class CheckpointError(ValueError):
+    """A file is no checkpoint, is damaged, or is of something else."""
+
+
+def weights_of(found: Any) -> Any:
+    """The network's weights in a checkpoint; what is none is given back."""
+    return found["net"] if isinstance(found, Mapping) and _MARK in found else found
+
+
+# --- writing
+
+
+def _collect(model: Model) -> dict[str, Any]:
+    """The tree of a checkpoint, with tensors where they lie."""
+    loop = model._loop
+    place = (
+        Place(model.epochs, step=model.step, told=model.step)
+        if loop is None
+        else loop.place(told=0)
+    )
+    if loop is not None and loop.ended:
+        place = Place(model.epoch + 1, step=model.step, told=model.step, samples=model.samples)
+    where = {k: v for k, v in asdict(place).items() if k not in ("asked", "later", "logs")}
+    if loop is not None and not loop.ended and loop.taken is not None:
+        where["sums"] = loop.taken.tensors()
+    loader = None if loop is None else loop.loader
+    words = [[x for g, x in gpu_streams() if g is one] for one in generators(loader)]
+    parameters = [p for o in model.optimizers for g in o.param_groups for p in g["params"]]
+    return {
+        _MARK: FORMAT,
+        "net": dict(model.net.state_dict()),
+        "others": [dict(m.state_dict()) for m in model.modules()[1:]],
+        "optimizers": [o.state_dict() for o in model.optimizers],
+        "schedulers": [_plain(s.state_dict()) for s in model.schedulers],
+        "scaler": None if model.scaler is None else model.scaler.state_dict(),
+        "place": where,
+        "random": {
+            "now": _streams(Streams(loader)),
+            "epoch": None if loop is None or loop.ended else _streams(loop.safe.epoch),
+            "gpu": words,
+        },
+        "grads": [p.grad for p in parameters] if where["group"] else None,
+        "history": model.history.state_dict(),
+        "callbacks": [] if loop is None else loop.states(),
+    }
+
+
+def _streams(streams: Streams) -> dict[str, Any]:
+    version, words, gauss = streams.python
+    name, keys, *rest = streams.numpy
+    return {
+        "python": [version, list(words), gauss],
+        "numpy": [name, pf.from_numpy(np.asarray(keys).astype(np.int64)), *map(_plain, rest)],
+        "pyframe": streams.states,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Values of NumPy's as Python's own, which a file may hold."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    return value
+
+
+def _tensors(tree: Any) -> Iterator[pf.Tensor]:
+    if isinstance(tree, pf.Tensor):
+        yield tree
+    elif isinstance(tree, Mapping):
+        for v in tree.values():
+            yield from _tensors(v)
+    elif isinstance(tree, list | tuple):
+        for v in tree:
+            yield from _tensors(v)
+
+
+def _on_host(tree: Any, values: Mapping[int, pf.Tensor]) -> Any:
+    if isinstance(tree, pf.Tensor):
+        return values[id(tree)]
+    if isinstance(tree, Mapping):
+        return {k: _on_host(v, values) for k, v in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [_on_host(v, values) for v in tree]
+    return tree
+
+
+async def write(model: Model, path: str | os.PathLike[str]) -> None:
+    """Write a checkpoint: the file holds all of it, or what it held before."""
+    tree = _collect(model)
+    tensors = list({id(x): x for x in _tensors(tree)}.values())
+    arrays = await gather_async(tensors)
+    values = {
+        id(x): pf.from_numpy(np.array(a)).to(x.dtype) for x, a in zip(tensors, arrays, strict=True)
+    }
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    pf.save(_on_host(tree, values), path)
+
+
+# --- reading
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """A checkpoint's tree, on the CPU. CheckpointError for what is none."""
+    try:
+        found = pf.load(path, map_location="cpu")
+    except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
+        raise CheckpointError(f"{os.fspath(path)} is damaged or no checkpoint: {error}") from error
+    if not isinstance(found, dict) or _MARK not in found:
+        raise CheckpointError(
+            f"{os.fspath(path)} is no checkpoint of a fit, so nothing can be resumed from it; "
+            "weights alone are read by model.load(path)"
+        )
+    if found[_MARK] != FORMAT:
+        raise CheckpointError(
+            f"{os.fspath(path)} is a checkpoint of format {found[_MARK]}, expected {FORMAT}: it "
+            "was written by a newer pyframe; update this one (pip install --upgrade pyframe)"
+        )
+    return found
+
+
+def newest(folder: Path) -> tuple[Path, dict[str, Any]] | None:
+    """The newest checkpoint in a folder that is whole; a damaged one is passed over with a warning.
+
+    Files that are something else, such as weights, are left alone."""
+
+    def age(path: Path) -> tuple[int, int]:
+        stat = path.stat()
+        return stat.st_mtime_ns, int(m[1]) if (m := _NAME.fullmatch(path.name)) else 0
+
+    paths = [p for p in folder.glob("*.pt") if p.is_file()] if folder.is_dir() else []
+    for path in sorted(paths, key=age, reverse=True):
+        try:
+            return path, read(path)
+        except CheckpointError as error:
+            if isinstance(error.__cause__, Exception):
+                warnings.warn(f"fit: passed over: {error}", RuntimeWarning, stacklevel=2)
+            elif "format" in str(error):
+                raise
+    return None
+
+
+def restore(model: Model, found: dict[str, Any], path: Any, loop: Loop) -> Place:
+    """Let all be as it was: the place to go on from. Nothing is changed where anything differs."""
+    what = f"fit: resume: {os.fspath(path)}"
+    check.state_dict(what, model.net, found["net"])
+    for name, mine in (("optimizers", model.optimizers), ("schedulers", model.schedulers),
+                       ("others", model.modules()[1:])):  # fmt: skip
+        if len(found[name]) != len(mine):
+            word = "losses and metrics" if name == "others" else name
+            raise CheckpointError(f"{what} has {len(found[name])} {word}, the model {len(mine)}")
+    if (found["scaler"] is None) != (model.scaler is None):
+        raise CheckpointError(f"{what}: mixed_precision was another one")
+    for module, state in zip(model.modules()[1:], found["others"], strict=True):
+        check.state_dict(what, module, state)
+    for optimizer, state in zip(model.optimizers, found["optimizers"], strict=True):
+        optimizer.load_state_dict(state)  # which checks it first
+    model.net.load_state_dict(found["net"])
+    for module, state in zip(model.modules()[1:], found["others"], strict=True):
+        module.load_state_dict(state)
+    for scheduler, state in zip(model.schedulers, found["schedulers"], strict=True):
+        scheduler.load_state_dict(state)
+    if model.scaler is not None:
+        model.scaler.load_state_dict(found["scaler"])
+    parameters = [p for o in model.optimizers for g in o.param_groups for p in g["params"]]
+    for p, grad in zip(parameters, found["grads"] or [], strict=False):
+        p.grad = None if grad is None else grad.to(p.device)
+    model.history.load_state_dict(found["history"])
+    for watcher, state in zip(loop.watchers, found["callbacks"], strict=False):
+        if state:
+            watcher.load_state_dict(state)
+    _go_on(model, found["random"], loop)
+    return Place(**found["place"])
+
+
+def _go_on(model: Model, random: dict[str, Any], loop: Loop) -> None:
+    """Let random numbers go on from where they were."""
+    now = _back(random["now"], loop.loader)
+
+    def back() -> None:
+        now()
+        for generator, words in zip(generators(loop.loader), random["gpu"], strict=False):
+            for one in words:
+                go_on(generator, one.numpy(), model.device)
+
+    if random["epoch"] is None:
+        back()
+    else:
+        loop.safe.resume_epoch(_back(random["epoch"], loop.loader), back)
+
+
+def _back(streams: dict[str, Any], loader: Any) -> Callable[[], None]:
+    version, words, gauss = streams["python"]
+    name, keys, *rest = streams["numpy"]
+
+    def back() -> None:
+        python_random.setstate((version, tuple(words), gauss))
+        np.random.set_state((name, keys.numpy().astype(np.uint32), *rest))
+        for generator, state in zip(generators(loader), streams["pyframe"], strict=False):
+            generator.set_state(state)
+
+    return back
+
+
+# --- a folder that fit keeps training in
+
+
+class Resume(Callback):
+    """Keeps a fit in a folder, and goes on from what it finds there; of a file, goes on alone."""
+
+    def __init__(self, path: Any, loop: Loop) -> None:
+        self.path, self.loop = Path(path), loop
+        self.keeps = not self.path.is_file()
+        self.due = time.monotonic() + SECONDS
+
+    async def start(self, place: Place) -> Place:
+        """Where the fit begins."""
+        found = newest(self.path) if self.keeps else (self.path, read(self.path))
+        if found is None:
+            return place
+        path, tree = found
+        place = restore(self.loop.model, tree, path, self.loop)
+        self.loop.model.step = place.step
+        return place
+
+    async def on_step(self, model: Model, step: int, logs: Any) -> None:
+        """Keep it now and then."""
+        if self.keeps and time.monotonic() > self.due:
+            await self._keep(model)
+
+    async def on_epoch(self, model: Model, epoch: int, logs: Any) -> None:
+        """Keep it after each epoch."""
+        if self.keeps:
+            await self._keep(model)
+
+    async def _keep(self, model: Model) -> None:
+        path = self.path / f"step-{model.step:08d}.pt"
+        await write(model, path)
+        self.due = time.monotonic() + SECONDS
+        mine = sorted(p for p in self.path.iterdir() if _NAME.fullmatch(p.name))
+        for old in mine[:-KEPT]:
+            old.unlink(missing_ok=True)

@@ -1,0 +1,259 @@
+"""The loop of `fit`: epochs of steps, what is read of them, who is told, and what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyframe as pf
+from pyframe.devices import DeviceLostError
+from pyframe.train import check, checkpoint, data
+from pyframe.train.callbacks import Callback, EarlyStopping, History
+from pyframe.train.interrupts import interrupts
+from pyframe.train.progress import progress
+from pyframe.train.recovery import Place, Recovery
+from pyframe.train.steps import Options, Steps, numbers
+
+if TYPE_CHECKING:
+    from pyframe.train.model import Model
+
+# Schedulers whose numbers are of steps, not of epochs.
+_BY_STEP = (pf.optim.lr_scheduler.OneCycleLR, pf.optim.lr_scheduler.CyclicLR)
+
+
+class Loop:
+    """One call of `fit`."""
+
+    def __init__(
+        self, model: Model, loader: Any, options: Options, validation: Any,
+        callbacks: Sequence[Callback], safe: Recovery, *, monitor: str | None, mode: str,
+        patience: int | None, resume: Any, verbose: int, read_every: int, compile: bool,
+    ) -> None:  # fmt: skip
+        self.model, self.loader, self.options, self.validation = model, loader, options, validation
+        self.safe, self.read_every, self.compile = safe, read_every, compile
+        self.monitor = monitor or ("val_loss" if validation is not None else "loss")
+        self.history = History()
+        self.group: list[float] = []  # weights of the batches that wait for their update
+        self.first = 0  # samples of the first of them
+        self.taken: Steps | None = None  # the steps that run
+        self.batches: int | None = None  # of the first epoch
+        self.ended = False  # whether the epoch did: what is kept now goes on with the next one
+        self.lost = False  # whether the loss was not finite
+        self.tells = bool(verbose)
+        self.pairs = model._is_default("training_step")
+        own: list[Callback] = [self.history]
+        if patience is not None:
+            own.append(EarlyStopping(monitor, patience=patience, mode=mode))
+        own += progress(verbose)
+        self.watchers = [*own, *callbacks]
+        self.resume = checkpoint.Resume(resume, self) if resume is not None else None
+        if self.resume is not None:
+            self.watchers.append(self.resume)
+        self.by_step = [s for s in model.schedulers if self._is_by_step(s)]
+        self.by_epoch = [s for s in model.schedulers if not self._is_by_step(s)]
+
+    def _is_by_step(self, scheduler: Any) -> bool:
+        interval = self.model.lr_interval
+        return interval == "step" if interval else isinstance(scheduler, _BY_STEP)
+
+    async def run(self) -> History:
+        """Train, and go on after a GPU was lost."""
+        model, safe = self.model, self.safe
+        model.stop_training, model.history, model._loop = False, self.history, self
+        model.epoch = model.step = model.samples = 0
+        begin = safe.begin(model, self.history, self.loader)
+        try:
+            if self.resume is not None:
+                begin = await self.resume.start(begin)
+            place: Place | None = begin
+            await self.tell("on_fit_begin", model)
+            with interrupts(model):
+                while place is not None:
+                    try:
+                        self.taken = model._take_steps("train", self.options)
+                        await self._train(self.taken, place)
+                        place = None
+                    except DeviceLostError as error:
+                        place = await safe.restore(model, error)
+                    except IndexError as error:
+                        check.where_class(error, self.loader)
+                        raise
+                    finally:
+                        if self.taken is not None:
+                            model._free["train"].append(self.taken)
+                            self.taken = None
+        finally:
+            safe.running, safe.live = False, None  # the worker processes of its loader end
+            await self.tell("on_fit_end", model)
+            model._loop = None
+        return self.history
+
+    async def _train(self, taken: Steps, at: Place) -> None:
+        model, safe, loader = self.model, self.safe, self.loader
+        x: Any = None
+        run = taken.compiled if self.compile else taken.step
+        grouped = self.options.accumulate > 1
+
+        async def look(means: Callable[[], Any], step: int) -> dict[str, float]:
+            return await self._look(means, step, x)
+
+        step = model.step = at.step
+        model.samples = at.samples
+        for epoch in range(at.epoch, model.epochs):
+            model.epoch, self.ended = epoch, False
+            model.net.train()
+            taken.start(at.sums, at.count)
+            self.group, self.first = list(at.group), at.first
+            logs, asked = at.logs, at.asked
+            if not at.batch:
+                await self.tell("on_epoch_begin", model, epoch)
+            told = at.told
+            if asked and not at.later:
+                logs, asked = await look(*asked), None
+            for batch in safe.batches(loader, at):
+                if self.tells:
+                    self._say_conversions(batch)
+                x, size = model._ready(batch, "fit", self.pairs)
+                if grouped:
+                    self._accumulate(run, x, size)
+                else:
+                    run(x)
+                    for scheduler in self.by_step:
+                        scheduler.step()
+                taken.count += size
+                model.samples += size
+                step += 1
+                model.step = step
+                if step == 1 or step % self.read_every == 0:
+                    told = step
+                    if step == 1 or model.device.type == "cpu":
+                        logs = await look(await safe.ask(self, step), step)
+                    else:  # told of when the GPU has more to do already
+                        if asked:
+                            logs = await look(*asked)
+                        asked = await safe.ask(self, step, True), step
+                if model.stop_training:
+                    break
+            if taken.count == 0:
+                raise ValueError(
+                    f"fit: the data gave no batch in epoch {epoch + 1}; what can be iterated "
+                    "over only once does for one epoch, a DataLoader for any number"
+                )
+            if self.group:
+                self._end_group(taken)
+            self._count_batches(epoch, safe.batch)
+            if asked:
+                logs = await look(*asked)
+            if told != step:
+                told = step
+                logs = await look(await safe.ask(self, step), step)
+            await self._end_epoch(epoch, logs)
+            if model.stop_training:
+                break
+            at = Place(epoch + 1, step=step, told=told, samples=model.samples)
+
+    async def _end_epoch(self, epoch: int, logs: dict[str, float]) -> None:
+        """Validate, let schedulers step, and tell."""
+        model = self.model
+        if self.validation is not None and not model.stop_training:
+            what = "fit: validation_data"
+            found = await model._evaluate(self.validation, self.options, self.compile, what)
+            logs.update({f"val_{k}": v for k, v in numbers(found).items()})
+        for scheduler in self.by_epoch:
+            if isinstance(scheduler, pf.optim.lr_scheduler.ReduceLROnPlateau):
+                scheduler.step(check.monitored("ReduceLROnPlateau", self.monitor, logs))
+            else:
+                scheduler.step()
+        for name, optimizer in self._rates():
+            logs[name] = float(optimizer.param_groups[0]["lr"])
+        self.ended = True
+        await self.tell("on_epoch", model, epoch, logs)
+
+    def _count_batches(self, epoch: int, batches: int) -> None:
+        """Tell of data that gave fewer than in the first epoch, where nobody knew how many."""
+        if self.batches is None:
+            self.batches = batches
+        known = self.model.steps_per_epoch is not None
+        if batches < self.batches and not known and not self.model.stop_training:
+            check.ended_early("fit", epoch, batches, self.batches)
+
+    def _say_conversions(self, batch: Any) -> None:
+        """Of the first batch, which inputs become something else."""
+        self.tells = False
+        p = next(self.model.net.parameters(), None)
+        if self.pairs and p is not None and isinstance(batch, list | tuple) and batch:
+            data.tell_conversions("fit", batch[0], p.dtype)
+
+    def _rates(self) -> list[tuple[str, Any]]:
+        """What the learning rates are called in the logs."""
+        optimizers = self.model.optimizers
+        if len(optimizers) == 1:
+            return [("lr", optimizers[0])]
+        named = self.model.optimizer
+        keys = list(named) if isinstance(named, dict) else range(len(optimizers))
+        return [(f"lr_{key}", o) for key, o in zip(keys, optimizers, strict=True)]
+
+    def place(self, **more: Any) -> Place:
+        """How far it has come."""
+        model, taken = self.model, self.taken
+        count = 0 if taken is None else taken.count
+        own = {"step": model.step, "told": model.step, "logs": {}, **more}
+        return Place(
+            model.epoch, self.safe.batch, count=count, samples=model.samples,
+            group=list(self.group), first=self.first, **own,
+        )  # fmt: skip
+
+    def states(self) -> list[dict[str, Any]]:
+        """What the callbacks keep of themselves."""
+        return [w.state_dict() if hasattr(w, "state_dict") else {} for w in self.watchers]
+
+    # --- several batches to an update
+
+    def _accumulate(self, run: Callable[..., None], batch: Any, size: int) -> None:
+        """A batch of a group. Each loss counts as its samples do, so that the gradients are those
+        of one large batch."""
+        first = not self.group
+        if first:
+            self.first = size
+        self.group.append(size / self.first)
+        ends = len(self.group) == self.options.accumulate
+        share = self.group[-1]
+        run(batch, None if share == 1 else share, first, 1 / sum(self.group) if ends else None)
+        if ends:
+            self.group = []
+            for scheduler in self.by_step:
+                scheduler.step()
+
+    def _end_group(self, taken: Steps) -> None:
+        """The update of a group that the end of the epoch cut short."""
+        (taken.apply if self.compile else taken._apply)(1 / sum(self.group))
+        self.group = []
+        for scheduler in self.by_step:
+            scheduler.step()
+
+    # --- telling
+
+    async def _look(self, means: Callable[[], Any], step: int, batch: Any) -> dict[str, float]:
+        """Wait for the epoch's means up to a step, tell the callbacks, and let a page be heard.
+
+        `batch`, the one at hand, and the data are looked at if the loss is lost."""
+        logs: dict[str, float] = numbers(await means())
+        if not math.isfinite(logs.get("loss", 0.0)) and not self.lost:
+            self.lost = True
+            why = await check.not_finite(self.loader, batch)
+            text = f"the loss became {logs['loss']} by step {step}; {why}"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
+        await self.tell("on_step", self.model, step, logs)
+        await asyncio.sleep(0)  # a page delivers its messages now
+        return logs
+
+    async def tell(self, event: str, *args: Any) -> None:
+        """Call a method of every callback, and wait for those that are async."""
+        for w in self.watchers:
+            answer = getattr(w, event)(*args)
+            if inspect.isawaitable(answer):
+                await answer
