@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from pyframe import dtypes as dt
 from pyframe.devices import device as Device
 from pyframe.io import raw
 from pyframe.io.files import replacing
-from pyframe.tensor import Tensor
+from pyframe.tensor import Tensor, from_host
 
 _GROWS = 1100  # zip's compression makes at most this much of a byte
 
@@ -40,8 +40,6 @@ def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
 
 
 def _tensor(name: Any, value: Any) -> Tensor:
-    from pyframe.tensor import from_numpy
-
     if isinstance(value, np.ndarray) and value.dtype != object:
         value = from_numpy(value.astype(value.dtype.newbyteorder("="), copy=False))
     if not isinstance(name, str) or not isinstance(value, Tensor):
@@ -61,20 +59,27 @@ def load(path: str | os.PathLike[str], device: str | Device = "cpu") -> dict[str
     """All arrays of an .npz file, as tensors on `device`. ValueError for one that is damaged or
     that holds objects: nothing in it is run."""
     target = Device(device)
+    return {name: x.to(target) for name, x in _arrays(path, True)}
+
+
+def outline(path: str | os.PathLike[str]) -> dict[str, Tensor]:
+    """What `load` gives, with tensors that have shapes and dtypes and no values: none is read."""
+    return dict(_arrays(path, False))
+
+
+def _arrays(path: str | os.PathLike[str], values: bool) -> Iterator[tuple[str, Tensor]]:
     with open(path, "rb") as file:
         try:
             with zipfile.ZipFile(file) as archive:
-                return {
-                    info.filename.removesuffix(".npy"): _read(archive, info).to(target)
-                    for info in archive.infolist()
-                }
+                for info in archive.infolist():
+                    yield info.filename.removesuffix(".npy"), _read(archive, info, values)
         except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
             raise ValueError(f"load: {os.fspath(path)} is damaged: {error}") from error
         except ValueError as error:
             raise ValueError(f"load: {os.fspath(path)}: {error}") from None
 
 
-def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Tensor:
+def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, values: bool) -> Tensor:
     name = info.filename
     if not name.endswith(".npy"):
         raise ValueError(f"{name!r:.80} is no array: expected NAME.npy")
@@ -98,11 +103,13 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Tensor:
                 f"{name!r:.80} announces {size} bytes for {stored} of shape {shape}, and the file "
                 f"has {info.compress_size}: it is truncated or not honest"
             )
+        if not values:  # memory that nobody looks at is none
+            return from_host(np.empty(shape, d.numpy), d)
         order = ">" if stored.str[0] == ">" else "<"
         x = raw.read(part, d, shape[::-1] if fortran else shape, order)
         if part.read(1):
             raise ValueError(f"{name!r:.80} is longer than its array of {size} bytes")
-        return x.permute(*range(len(shape))[::-1]).contiguous() if fortran else x
+        return x.permute(*range(len(shape))[::-1]) if fortran else x
 
 
 def _header(part: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:

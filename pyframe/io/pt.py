@@ -459,9 +459,16 @@ def load(
     return _read(f, "the file", map_location, weights_only, encoding, False)
 
 
+def outline(path: str | os.PathLike[str]) -> Any:
+    """What `load` gives, with tensors that have shapes and dtypes and no values: none is read."""
+    with open(path, "rb") as file:
+        return _read(file, os.fspath(path), "cpu", True, "utf-8", False, values=False)
+
+
 def _read(
-    file: IO[bytes], name: Any, where: Any, weights_only: bool, encoding: str, mmap: bool
-) -> Any:
+    file: IO[bytes], name: Any, where: Any, weights_only: bool, encoding: str, mmap: bool,
+    values: bool = True,
+) -> Any:  # fmt: skip
     begin = file.tell()
     length = file.seek(0, os.SEEK_END)
     file.seek(begin)
@@ -474,10 +481,10 @@ def _read(
                     f"load: {name} is of before PyTorch 1.6, whose files are not mapped: save it "
                     "once more, or leave mmap out"
                 )
-            return _read_old(file, name, length, where, weights_only, encoding)
+            return _read_old(file, name, length, where, weights_only, encoding, values)
         with zipfile.ZipFile(file) as archive:
             pages = raw.pages(file) if mmap else None
-            return _read_zip(archive, pages, name, length, where, weights_only, encoding)
+            return _read_zip(archive, pages, name, length, where, weights_only, encoding, values)
     except _ERRORS as error:
         if start[:2] == b"PK" or start[:1] == b"\x80":
             said = str(error) or type(error).__name__
@@ -490,7 +497,7 @@ def _read(
 
 def _read_zip(
     archive: zipfile.ZipFile, pages: np.ndarray | None, name: Any, length: int, where: Any,
-    weights_only: bool, encoding: str,
+    weights_only: bool, encoding: str, values: bool,
 ) -> Any:  # fmt: skip
     entries = {i.filename: i for i in archive.infolist()}
     folder = next((n.partition("/")[0] for n in entries if n.endswith("/data.pkl")), None)
@@ -535,6 +542,8 @@ def _read_zip(
                 f"load: {name} is damaged: storage {key:.80} of {count} {dtype} has "
                 f"{'no' if found is None else found.file_size} bytes"
             )
+        if not values:
+            return _blank(dtype, count)
         sign = ">" if order == b"big" else "<"
         if pages is not None:
             return raw.mapped(_lies(pages, found, name), dtype, (count,), sign)
@@ -561,9 +570,15 @@ def _lies(pages: np.ndarray, info: zipfile.ZipInfo, name: Any) -> np.ndarray:
     return part
 
 
+def _blank(dtype: dt.dtype, count: int) -> Tensor:
+    """Elements that take no memory as long as nobody looks at them."""
+    return from_host(np.empty(count, dtype.numpy), dtype)
+
+
 def _read_old(
-    file: IO[bytes], name: Any, length: int, where: Any, weights_only: bool, encoding: str
-) -> Any:
+    file: IO[bytes], name: Any, length: int, where: Any, weights_only: bool, encoding: str,
+    values: bool,
+) -> Any:  # fmt: skip
     """A file of before 1.6. Its storages come last, so the object is read twice: first to find
     what they are, then with them."""
 
@@ -596,9 +611,11 @@ def _read_old(
         if claimed > length:
             raise EOFError(f"storages of {claimed} bytes in a file of {length}")
         kinds[key] = dtype, count
-        return from_host(np.empty(count, dtype.numpy), dtype)
+        return _blank(dtype, count)
 
-    _Reading("cpu", announced).unpickle(bounded, length, weights_only, encoding)
+    found = _Reading("cpu", announced).unpickle(bounded, length, weights_only, encoding)
+    if not values:
+        return found
     read: dict[str, Tensor] = {}
     for key in plain():
         dtype, count = kinds[_text(key)]

@@ -1,5 +1,5 @@
 """The elements of arrays as the bytes of files, a piece at a time: what is read or written takes
-its own size in memory and a few megabytes."""
+its own size in memory and some megabytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from pyframe import dtypes as dt
 from pyframe.tensor import Tensor, from_host, gather
 
-PIECE = 1 << 22  # bytes that are read or written at once
+PIECE = 1 << 20  # bytes that are read or written at once
 GROUP = 1 << 26  # bytes that are fetched from a GPU with one wait
 _NATIVE = "<" if sys.byteorder == "little" else ">"
 

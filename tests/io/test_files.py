@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import io
 import os
 import stat
 import subprocess
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 
 import pyframe as pf
-from pyframe.io import files
+from pyframe.io import files, npz
 from pyframe.io.files import replacing
 
 posix = pytest.mark.skipif(os.name == "nt", reason="permissions and links are POSIX's")
@@ -36,6 +37,7 @@ def trace(path: Path) -> None:
 
 WRITERS: dict[str, Callable[[Path], Any]] = {
     "pf.save": lambda path: pf.save({"x": pf.ones(2)}, path),
+    "io.npz.save": lambda path: npz.save({"x": pf.ones(2)}, path),
     "io.save_async": lambda path: asyncio.run(pf.io.save_async({"x": pf.ones(2)}, path)),
     "Model.save": lambda path: model().save(path),
     "Drawing.save": lambda path: pf.graph.show(lambda x: x + 1, pf.ones(2)).save(path),
@@ -216,6 +218,40 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, error: type[BaseEx
         interrupted()
     assert path.read_bytes() == b"old"
     assert names(tmp_path) == ["file"]
+
+
+KINDS: dict[str, dict[str, Any]] = {
+    "x.pt": {}, "x.safetensors": {}, "x.npz": {}, "set.safetensors": {"max_shard_size": 4000},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_full_disk(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever the room ends, the old file stays whole and no other is left."""
+    path, room = tmp_path / name, 1 << 20
+
+    class Full(io.FileIO):
+        def write(self, data: Any) -> int:
+            nonlocal room
+            if len(memoryview(data).cast("B")) > room:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            written = super().write(data)
+            room -= written
+            return written
+
+    monkeypatch.setattr(os, "fdopen", lambda fd, mode: io.BufferedWriter(Full(fd, mode)))
+    pf.save({str(i): pf.zeros(500) for i in range(5)}, path, **KINDS[name])
+    before = {p.name: p.read_bytes() for p in tmp_path.iterdir()}
+    refused = 0
+    for room in range(0, 20_000, 1500):  # noqa: B007  (Full uses it)
+        try:
+            pf.save({str(i): pf.ones(500) for i in range(5)}, path, **KINDS[name])
+        except OSError as error:
+            assert error.errno == errno.ENOSPC  # noqa: PT017  (not each save fails)
+            refused += 1
+            assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == before
+    assert refused >= 7
+    assert {x.sum().item() for x in pf.load(path).values()} == {500.0}
 
 
 # --- what is there already
