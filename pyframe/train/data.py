@@ -41,9 +41,10 @@ def _is_list(value: Any) -> bool:
 def _are_samples(value: Sequence[Any], n: int | None = -1) -> bool:
     """Whether a list or tuple holds the samples of one leaf, and not several trees.
 
-    Numbers, texts and images are samples, and arrays are trees. But where a user's own lists are
-    taken, those of arrays of equal shapes are samples if there are `n` of them, the number of
-    samples elsewhere (None: not known)."""
+    Numbers, texts and images are samples, and arrays are trees. But where a user's own data is
+    taken, arrays of equal shapes in a list are samples if there are `n` of them, the number of
+    samples elsewhere (None: not known). Of lists of numbers in a tuple each is a tree too, if it is
+    a batch itself."""
     if not value:
         return True
     first = value[0]
@@ -55,6 +56,10 @@ def _are_samples(value: Sequence[Any], n: int | None = -1) -> bool:
         shapes = {tuple(v.shape) if is_array(v) else None for v in value}
         return isinstance(value, list) and len(shapes) == 1 and n in (None, len(value))
     if _is_list(first):
+        if n is not None and n >= 0 and len(value) != n and all(_rows_of(v) == n for v in value):
+            return False
+        if isinstance(value, tuple) and isinstance(first, list) and first and _is_list(first[0]):
+            return len(value) == n
         return _are_samples(first)
     return True
 
@@ -279,9 +284,13 @@ def _pair(what: str, data: Any, sample_weight: Any) -> Rows:
     return Rows([x, y, sample_weights(what, weights, n)], n)
 
 
-def sample_weights(what: str, given: Any, n: int) -> pf.Tensor:
-    """`given` as the weights of n samples, floats (n,); ValueError for what can be none."""
-    w = leaf(what, "sample_weight", given)
+def sample_weights(what: str, given: Any, n: int) -> Any:
+    """`given` as weights of n samples, floats (n,), or as a tree of them where there are several
+    losses; ValueError for what can be none."""
+    return map_tree(lambda w: _weights(what, w, n), tree(what, "sample_weight", given, n))
+
+
+def _weights(what: str, w: pf.Tensor, n: int) -> pf.Tensor:
     if w.ndim == 2 and w.shape[1] == 1:
         w = w[:, 0]
     if w.ndim != 1 or len(w) != n:
@@ -347,14 +356,14 @@ def inputs_of(what: str, data: Any, *, batch_size: Any, net: Any = None) -> Any:
     A tuple or dict of arrays is several inputs, a list of arrays of equal shape is samples. A `net`
     of one input says that (x, y) is not taken. TypeError or ValueError for what can't be used."""
     size = check.batch_size(what, batch_size)
-    if isinstance(data, Dataset):
-        data = DataLoader(data, size)
-    streams = hasattr(data, "__iter__") and not (
-        is_array(data) or is_pandas(data) or is_image(data) or isinstance(data, Mapping | str)
-    )
-    if isinstance(data, DataLoader) or (streams and not _is_list(data)):
-        check.batches(what, data)
-        return _FirstParts(data)
+    in_memory = _is_list(data) or is_array(data) or is_pandas(data) or is_image(data)
+    if not in_memory and not isinstance(data, Mapping | str | bytes | type):
+        streams = hasattr(data, "__iter__")
+        if isinstance(data, Dataset) or (hasattr(data, "__getitem__") and not streams):
+            data = DataLoader(data, size)
+        if hasattr(data, "__iter__"):
+            check.batches(what, data)
+            return _FirstParts(data)
     if _is_list(data) and net is not None and not _are_samples(data, None) and takes_one(net):
         shapes = [list(x.shape) for _, x in leaves("", data) if is_array(x)]
         raise TypeError(
@@ -415,17 +424,17 @@ def split(what: str, batch: Any) -> tuple[Any, Any, Any]:
                 return x, y, None
         _agree(what, (("inputs", x), ("targets", y)), flat=True)
         return x, y, None
-    w = batch[2]
     n = _agree(what, (("inputs", x), ("targets", y)), flat=True)
-    floats = is_array(w) and "float" in str(w.dtype)
-    if not floats or tuple(w.shape) not in ((n,), (n, 1)):
-        got = f"{w.dtype} of shape {list(w.shape)}" if is_array(w) else check.seen(w)
-        raise ValueError(
-            f"{what}: expected batches of (x, y), got 3 parts; let the Dataset's __getitem__ (or "
-            "the loader's collate_fn) give an input and a target. A third part would be weights, "
-            f"floats of shape [{n}], and is {got}; several inputs go as ((a, b), y)"
-        )
-    return x, y, w
+    for _, w in leaves("", batch[2]):
+        floats = is_array(w) and "float" in str(w.dtype)
+        if not floats or tuple(w.shape) != (n,):
+            got = f"{w.dtype} of shape {list(w.shape)}" if is_array(w) else check.seen(w)
+            raise ValueError(
+                f"{what}: expected batches of (x, y), got 3 parts; let the Dataset's __getitem__ "
+                "(or the loader's collate_fn) give an input and a target. A third part would be "
+                f"weights, floats of shape [{n}], and is {got}; several inputs go as ((a, b), y)"
+            )
+    return x, y, batch[2]
 
 
 def count(what: str, tree: Any) -> int:
