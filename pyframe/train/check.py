@@ -73,23 +73,35 @@ def parts(net: Any, loss: Any, optimizer: Any) -> None:
     """TypeError for what a Model can't be made of."""
     if not isinstance(net, nn.Module):
         _not_a_net(net)
-    if loss is not None and (isinstance(loss, type) or not callable(loss)):
-        swapped = isinstance(loss, pf.optim.Optimizer)
-        hint = (
-            "the order is Model(net, loss, optimizer)"
-            if swapped
-            else _made(loss, "nn.CrossEntropyLoss()")
-        )
-        raise TypeError(
-            f"Model: loss must be a function of (output, target), got {seen(loss)}; {hint}"
-        )
-    if loss is not None:
-        _takes_two("the loss", loss)
-    if optimizer is not None and not isinstance(optimizer, pf.optim.Optimizer):
-        raise TypeError(
-            f"Model: optimizer must be an Optimizer, got {seen(optimizer)}; for example "
-            "optim.Adam(net.parameters())"
-        )
+    for name, one in each("loss", loss):
+        if isinstance(one, type) or not callable(one):
+            swapped = isinstance(one, pf.optim.Optimizer)
+            hint = (
+                "the order is Model(net, loss, optimizer)"
+                if swapped
+                else _made(one, "nn.CrossEntropyLoss()")
+            )
+            raise TypeError(
+                f"Model: {name} must be a function of (output, target), got {seen(one)}; {hint}"
+            )
+        _takes_two(f"the {name}", one)
+    for name, one in each("optimizer", optimizer):
+        if not isinstance(one, pf.optim.Optimizer):
+            raise TypeError(
+                f"Model: {name} must be an Optimizer, got {seen(one)}; for example "
+                "optim.Adam(net.parameters())"
+            )
+
+
+def each(name: str, given: Any) -> list[tuple[str, Any]]:
+    """What is given as one thing, a dict or a list, with names for errors."""
+    if given is None:
+        return []
+    if isinstance(given, Mapping):
+        return [(f"{name}[{k!r}]", v) for k, v in given.items()]
+    if isinstance(given, list | tuple):
+        return [(f"{name}[{i}]", v) for i, v in enumerate(given)]
+    return [(name, given)]
 
 
 def _takes_two(what: str, fn: Any) -> None:
@@ -392,7 +404,7 @@ def state_dict(what: str, net: nn.Module, state: Any) -> None:
             if k in state and hasattr(state[k], "shape") and tuple(state[k].shape) != tuple(x.shape)
         ],
     }
-    wrong = [f"{_some(keys)} {kind}" for kind, keys in lists.items() if keys]
+    wrong = [f"{kind}: {_some(keys)}" for kind, keys in lists.items() if keys]
     if wrong:
         raise RuntimeError(
             f"{what}: the file is of another architecture than {type(net).__name__}: "
@@ -412,8 +424,7 @@ def where_class(error: IndexError, loader: Any) -> None:
     got = re.search(r"target out of range.*got (-?\d+)", text)
     if got is None:
         return
-    rows = zip(("inputs", "targets"), _rows(getattr(loader, "dataset", None)), strict=False)
-    for name, t in rows:
+    for name, t in _rows(getattr(loader, "dataset", None)):
         if name.startswith("targets") and t.device.type == "cpu" and not t.is_floating_point():
             hits = (t.numpy() == int(got[1])).reshape(len(t), -1).any(1)
             if hits.any():
@@ -468,8 +479,10 @@ def batches(what: str, data: Any) -> None:
         )
     odd = isinstance(data, str | bytes | dict | type)
     if odd or not (hasattr(data, "__iter__") or hasattr(data, "__getitem__")):
+        name = getattr(data, "__name__", "")
+        fix = f"; call it: {name}()" if inspect.isroutine(data) and name.isidentifier() else ""
         raise TypeError(
-            f"{what}: expected a DataLoader, a Dataset or (x, y) tensors, got {seen(data)}"
+            f"{what}: expected a DataLoader, a Dataset or (x, y) tensors, got {seen(data)}{fix}"
         )
     if isinstance(data, tuple | list) and data:
         arrays = [d for d in data if isinstance(d, pf.Tensor | np.ndarray)]
@@ -501,18 +514,32 @@ def pair(what: str, batch: Any) -> None:
     )
 
 
-def _rows(dataset: Any) -> tuple[pf.Tensor, ...]:
-    """All inputs and targets of a data set that lie in tensors; () of others."""
+def _rows(dataset: Any) -> list[tuple[str, Any]]:
+    """All inputs and targets of a data set that lie in tensors, by name; [] of others."""
     if isinstance(dataset, Subset):
-        return tuple(t[dataset.indices] for t in _rows(dataset.dataset))
-    return dataset.tensors[:2] if isinstance(dataset, TensorDataset) else ()
+        return [(name, t[dataset.indices]) for name, t in _rows(dataset.dataset)]
+    if isinstance(dataset, TensorDataset):
+        return list(zip(("inputs", "targets"), dataset.tensors, strict=False))
+    return _named(getattr(dataset, "tree", None))
 
 
-async def not_finite(loader: Any, x: pf.Tensor, y: pf.Tensor) -> str:
+def _named(batch: Any) -> list[tuple[str, Any]]:
+    """The tensors of a batch, by the names that errors call them by."""
+    from pyframe.train.data import leaves
+
+    if isinstance(batch, tuple | list) and len(batch) in (2, 3):
+        parts = zip(("inputs", "targets", "sample weights"), batch, strict=False)
+    else:
+        parts = zip(("batch",), (batch,), strict=True)
+    found = [leaf for name, part in parts for leaf in leaves(name, part)]
+    return [(name, t) for name, t in found if isinstance(t, pf.Tensor)]
+
+
+async def not_finite(loader: Any, batch: Any) -> str:
     """Why a loss may be nan or inf: looks for such values in the data, as far as it is at hand."""
     rows = _rows(getattr(loader, "dataset", None))
-    for of, data in (("data", rows), ("batch at hand", (x, y))):
-        for name, t in zip(("inputs", "targets"), data, strict=False):
+    for of, data in (("data", rows), ("batch at hand", _named(batch))):
+        for name, t in data:
             if not t.is_floating_point():
                 continue
             (bad,) = await gather_async([~pf.isfinite(t.detach()).reshape(len(t), -1).all(1)])
@@ -529,15 +556,19 @@ async def not_finite(loader: Any, x: pf.Tensor, y: pf.Tensor) -> str:
 # --- what networks, losses and metrics give
 
 
-def output(net: nn.Module, value: Any) -> pf.Tensor:
-    """`value`, which a net gave; TypeError if it is not one output for each sample."""
+def output(net: nn.Module, value: Any) -> Any:
+    """`value`, which a net gave; TypeError if it is not an output for each sample, or several."""
     if isinstance(value, pf.Tensor) and value.ndim:
+        return value
+    if value and isinstance(value, Mapping | list | tuple):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            output(net, part)
         return value
     hint = "call model.net itself for other results"
     if value is None:
         hint = f"is `return` missing in the forward of {type(net).__name__} or of a part of it?"
     raise TypeError(
-        "predict: expected the net to give one tensor, with an output for each sample, got "
+        "predict: expected the net to give tensors, with an output for each sample, got "
         f"{seen(value)}; {hint}"
     )
 
@@ -570,3 +601,142 @@ def trains(loss: Any, net: nn.Module) -> None:
         if not any(p.requires_grad for p in net.parameters()):
             why = "all parameters of the net are frozen (net.requires_grad_() thaws them)"
         raise RuntimeError(f"fit: the loss does not require grad, so nothing can be trained: {why}")
+
+
+# --- what a Model with several losses, optimizers and steps of its own is made of
+
+
+def schedules(given: Any, interval: Any, optimizers: Sequence[Any]) -> None:
+    """TypeError or ValueError for learning-rate schedulers that don't fit the optimizers."""
+    if interval not in (None, "epoch", "step"):
+        raise ValueError(f"Model: lr_interval must be 'epoch' or 'step', got {seen(interval)}")
+    several = given.values() if isinstance(given, Mapping) else given
+    for one in several if isinstance(given, Mapping | list | tuple) else [given]:
+        if one is None:
+            continue
+        if isinstance(one, type) or not (hasattr(one, "step") and hasattr(one, "state_dict")):
+            raise TypeError(
+                f"Model: lr_scheduler must be a scheduler, got {seen(one)}; for example "
+                "optim.lr_scheduler.StepLR(optimizer, 10)"
+            )
+        if not any(getattr(one, "optimizer", None) is o for o in optimizers):
+            raise ValueError(
+                f"Model: {type(one).__name__} is of another optimizer than the model's, so it "
+                "would change nothing here; make it of the same one"
+            )
+
+
+def loss_weights(loss: Any, given: Any) -> None:
+    """ValueError for weights of losses that are not as the losses are."""
+    if given is None:
+        return
+    if isinstance(loss, Mapping):
+        fits = isinstance(given, Mapping) and set(given) == set(loss)
+        expected = f"numbers by the names {list(loss)}"
+    elif isinstance(loss, list | tuple):
+        fits = isinstance(given, list | tuple) and len(given) == len(loss)
+        expected = f"a list of {len(loss)} numbers"
+    else:
+        fits, expected = False, "several losses: Model(net, loss={…}, loss_weights={…})"
+    if not fits:
+        raise ValueError(f"Model: loss_weights: expected {expected}, got {seen(given)}")
+
+
+def metric_list(given: Any, loss: Any) -> list[tuple[str | None, Any]]:
+    """(key, metric) of what a user gives; TypeError for what is no list or dict."""
+    if isinstance(given, Mapping):
+        pairs = []
+        for key, value in given.items():
+            if isinstance(loss, Mapping) and key not in loss:
+                raise ValueError(
+                    f"Model: metrics: {key!r} is no output; the losses are of {list(loss)}"
+                )
+            pairs += [(key, m) for m in (value if isinstance(value, list | tuple) else [value])]
+        return pairs
+    if not isinstance(given, list | tuple):
+        raise TypeError(
+            f"Model: metrics must be a list, got {seen(given)}; for example metrics=['accuracy']"
+        )
+    return [(None, m) for m in given]
+
+
+def metric_name(name: str, taken: Iterable[str]) -> str:
+    """`name`; ValueError where another metric, or the logs, have it."""
+    if name in taken or name in RESERVED:
+        why = "two metrics are called" if name in taken else "the logs have another"
+        raise ValueError(
+            f"Model: {why} {name!r}; a metric is called by the name of its function, so give "
+            "it another (def name(output, target): …), or give a dict of metrics by their names"
+        )
+    return name
+
+
+def logs(what: str, found: Any) -> dict[str, Any]:
+    """What a step returned, as numbers by name; TypeError for what is none."""
+    if isinstance(found, Mapping):
+        return dict(found)
+    if isinstance(found, pf.Tensor | int | float | np.number):
+        return {"loss": found}
+    hint = "is `return` missing?" if found is None else "return the loss or {'loss': loss}"
+    raise TypeError(f"{what}: expected the loss, or numbers by name, got {seen(found)}; {hint}")
+
+
+def minimized(found: Mapping[str, Any]) -> Any:
+    """The loss among what a training_step returned that did not call minimize itself."""
+    if "loss" not in found:
+        raise ValueError(
+            f"training_step: it returned {list(found)}, with no 'loss' to minimize; return "
+            "{'loss': loss, …}, or call self.minimize(loss) in it"
+        )
+    return found["loss"]
+
+
+def several(loss: Any, output: Any, targets: Any) -> list[Any]:
+    """The names or places of several losses; ValueError where outputs or targets lack one."""
+    keys = list(loss) if isinstance(loss, Mapping) else list(range(len(loss)))
+    for what, given in (("the net's outputs", output), ("the targets", targets)):
+        if isinstance(loss, Mapping):
+            have = list(given) if isinstance(given, Mapping) else None
+        else:
+            have = list(range(len(given))) if isinstance(given, list | tuple) else None
+        lacking = keys if have is None else [k for k in keys if k not in have]
+        if lacking:
+            raise ValueError(
+                f"Model: the losses are of {keys}, and {what} lack {lacking}: got {seen(given)}"
+            )
+    return keys
+
+
+def per_sample(loss: Any, each: Any, weights: pf.Tensor) -> pf.Tensor:
+    """A loss without reduction; TypeError where it is no number for each sample."""
+    if isinstance(each, pf.Tensor) and each.ndim and len(each) == len(weights):
+        return each
+    raise TypeError(
+        f"Model: with weights of samples or classes the loss must give a number for each sample: "
+        f"{seen(loss)} gave {seen(each)} with reduction='none' for {len(weights)} samples"
+    )
+
+
+def monitored(what: str, name: str, found: Mapping[str, float]) -> float:
+    """A number of the logs; ValueError lists the known."""
+    if name not in found:
+        known = ", ".join(map(repr, found))
+        near = difflib.get_close_matches(name, found, 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"{what}: there is no {name!r} in the logs; they have {known}{hint}")
+    return found[name]
+
+
+def precision(given: Any, device: pf.device) -> Any:
+    """The dtype of mixed precision, or None; ValueError for another one."""
+    if given is None or given is False:
+        return None
+    if given is True:
+        return pf.float16 if device.type == "gpu" else pf.bfloat16
+    known = {"float16": pf.float16, "fp16": pf.float16, "bfloat16": pf.bfloat16,
+             "bf16": pf.bfloat16, pf.float16: pf.float16, pf.bfloat16: pf.bfloat16}  # fmt: skip
+    if not isinstance(given, str | pf.dtype) or given not in known:
+        raise ValueError(
+            f"fit: mixed_precision must be True, 'float16' or 'bfloat16', got {seen(given)}"
+        )
+    return known[given]
