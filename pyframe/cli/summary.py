@@ -94,7 +94,7 @@ def contents(path: str) -> Contents:
     """What is there, from the headers alone. OSError, or ValueError or RuntimeError for a file
     that is damaged or something else."""
     import pyframe as pf
-    from pyframe.io import safetensors
+    from pyframe.io import npz, pt, safetensors
 
     if kind(path) == "safetensors":
         d = safetensors.describe(path)
@@ -103,7 +103,8 @@ def contents(path: str) -> Contents:
         return Contents("safetensors", d.files, entries, d.metadata, {})
     name, size = os.path.basename(path), os.path.getsize(path)
     entries, others = [], {}
-    for key, value in leaves(pf.load(path, map_location="cpu", mmap=True)):
+    read = npz.outline if kind(path) == "npz" else pt.outline
+    for key, value in leaves(read(path)):
         if isinstance(value, pf.Tensor):
             entries.append(Entry(key, tuple(value.shape), value.dtype.name, value.nbytes, name))
         else:

@@ -16,7 +16,7 @@ from pyframe import dtypes as dt
 from pyframe.devices import device as Device
 from pyframe.io import raw
 from pyframe.io.files import replacing
-from pyframe.tensor import Tensor, from_host
+from pyframe.tensor import Tensor, from_host, from_numpy
 
 _GROWS = 1100  # zip's compression makes at most this much of a byte
 
