@@ -258,7 +258,7 @@ def test_summary_of_a_checkpoint_and_of_a_set(files: Any) -> None:
 
 
 def test_summary_reads_no_tensor(files: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of 8 GB that has nothing but its header on the disk."""
+    """Of a file of 8 GB neither, that has nothing but its header on the disk."""
     info = {"dtype": "BF16", "shape": [2**16, 2**16], "data_offsets": [0, 2**33]}
     header = json.dumps({"w": info}).encode()
     with open("huge.safetensors", "wb") as file:
@@ -266,6 +266,18 @@ def test_summary_reads_no_tensor(files: Any, monkeypatch: pytest.MonkeyPatch) ->
         file.truncate(8 + len(header) + 2**33)
     found = json.loads(Done("summary", "huge.safetensors", "--json").out)
     assert found["dtypes"] == {"bfloat16": {"tensors": 1, "parameters": 2**32, "bytes": 2**33}}
+    monkeypatch.delattr("pyframe.io.raw.read")
+    monkeypatch.delattr("pyframe.io.raw.pages")
+    for name in ("net.safetensors", "net.pt", "net.npz"):
+        assert Done("summary", name).status == 0
+
+
+def test_files_of_before_pytorch_1_6(files: dict[str, pf.Tensor], torch: Any) -> None:
+    weights = {name: torch.from_numpy(x.numpy()) for name, x in files.items()}
+    torch.save(weights, "old.pt", _use_new_zipfile_serialization=False)
+    assert json.loads(Done("summary", "old.pt", "--json").out)["parameters"] == 3303
+    assert Done("convert", "old.pt", "a.safetensors").status == 0
+    same("a.safetensors", files)
 
 
 # --- convert
