@@ -10,8 +10,9 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -82,10 +83,11 @@ class Call:
             self.sources.append(source)
 
 
-class _Watch(Batch):
-    """Sees every op of a thread and every write, and lets them run as they would."""
+class Watch(Batch):
+    """Sees every op of a thread and every write, and lets them run as they would: calls
+    `tracer.op(op, inputs, out)` and `tracer.write(x, value)`."""
 
-    def __init__(self, tracer: _Tracer) -> None:
+    def __init__(self, tracer: Any) -> None:
         super().__init__(1, "same")
         self.tracer = tracer
 
@@ -326,7 +328,7 @@ def trace(model: Any, inputs: Any, what: str = "trace") -> Call:
             hooks.callback(before.remove)
             after = m.register_forward_hook(tracer.end, with_kwargs=True)
             hooks.callback(after.remove)
-        out = Evaluation(net)(_watched, tracer, net, args, kwargs)
+        out = Evaluation(net)(partial(watched, tracer, net, *args, **kwargs))
     outer, whole.calls = whole.calls.pop(), whole.calls
     if outer.calls:  # the net's own call is the whole
         for c in outer.calls:
@@ -355,9 +357,10 @@ def _prune(whole: Call) -> None:
             used.update(box.sources)
 
 
-def _watched(tracer: _Tracer, net: Module, args: Any, kwargs: Any) -> Any:
-    mode.capture, before = _Watch(tracer), mode.capture
+def watched(tracer: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What `fn` gives; `tracer` is told of its ops and writes, see Watch."""
+    mode.capture, before = Watch(tracer), mode.capture
     try:
-        return net(*args, **kwargs)
+        return fn(*args, **kwargs)
     finally:
         mode.capture = before
