@@ -164,48 +164,59 @@ class _TensorType(type):
     """`pf.FloatTensor([1, 2])` makes a tensor, `isinstance(x, pf.FloatTensor)` asks for it."""
 
     dtype: dt.dtype
+    where: str  # 'cpu' or 'gpu'
 
     def __call__(cls, *args: Any, device: Any = None) -> Any:
         if args and all(isinstance(a, int) for a in args):
             from pyframe.ops.creation import empty
 
-            return empty(*args, dtype=cls.dtype, device=device or "cpu")
+            return empty(*args, dtype=cls.dtype, device=device or cls.where)
         if len(args) > 1:
             raise TypeError(f"{cls.__name__}: expected sizes or one sequence, got {len(args)} args")
         if args and isinstance(args[0], Tensor):
             if args[0].dtype is not cls.dtype:
                 raise TypeError(f"expected {cls.__name__}, got a tensor of {args[0].dtype.name}")
             return args[0].detach()
-        return tensor(args[0] if args else [], dtype=cls.dtype, device=device or "cpu")
+        return tensor(args[0] if args else [], dtype=cls.dtype, device=device or cls.where)
 
     def __instancecheck__(cls, obj: Any) -> bool:
-        return isinstance(obj, Tensor) and obj.dtype is cls.dtype and not obj.is_cuda
+        is_cuda = cls.where == "gpu"
+        return isinstance(obj, Tensor) and obj.dtype is cls.dtype and obj.is_cuda is is_cuda
 
     def __repr__(cls) -> str:
-        return f"<class 'pyframe.{cls.__name__}'>"
+        return f"<class '{dt.dtype.home}.{'cuda.' * (cls.where == 'gpu')}{cls.__name__}'>"
 
 
-TYPES: dict[str, Any] = {
-    f"{name}Tensor": _TensorType(
-        f"{name}Tensor", (), {"dtype": d, "__doc__": f"Tensors of {d.name} on the CPU."}
-    )
-    for name, d in {
-        "Float": dt.float32, "Double": dt.float64, "Half": dt.float16, "BFloat16": dt.bfloat16,
-        "Byte": dt.uint8, "Char": dt.int8, "Short": dt.int16, "Int": dt.int32, "Long": dt.int64,
-        "Bool": dt.bool_, "ComplexFloat": dt.complex64, "ComplexDouble": dt.complex128,
-    }.items()
-}  # fmt: skip
+def _types(where: str) -> dict[str, Any]:
+    return {
+        f"{name}Tensor": _TensorType(
+            f"{name}Tensor", (),
+            {"dtype": d, "where": where, "__doc__": f"Tensors of {d.name} on the {where.upper()}."},
+        )
+        for name, d in {
+            "Float": dt.float32, "Double": dt.float64, "Half": dt.float16, "BFloat16": dt.bfloat16,
+            "Byte": dt.uint8, "Char": dt.int8, "Short": dt.int16, "Int": dt.int32, "Long": dt.int64,
+            "Bool": dt.bool_, "ComplexFloat": dt.complex64, "ComplexDouble": dt.complex128,
+        }.items()
+    }  # fmt: skip
+
+
+TYPES = _types("cpu")
+GPU_TYPES = _types("gpu")  # PyTorch's torch.cuda.FloatTensor and its kin
 
 
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """The name of this tensor's type; with `dtype` (a dtype, type or name), converted to it."""
+    """The name of this tensor's type; with `dtype` (a dtype, type or name), converted to it. A
+    type is of the CPU or of the GPU, and the tensor goes there."""
     if dtype is None:
         name = next(n for n, t in TYPES.items() if t.dtype is self.dtype)
-        return f"pyframe.{'cuda.' if self.is_cuda else ''}{name}"
+        return f"{dt.dtype.home}.{'cuda.' if self.is_cuda else ''}{name}"
     if isinstance(dtype, str):
-        dtype = TYPES.get(dtype.rpartition(".")[2], dtype)
+        types = GPU_TYPES if ".cuda." in dtype else TYPES
+        dtype = types.get(dtype.rpartition(".")[2], dtype)
     if isinstance(dtype, _TensorType):
-        dtype = dtype.dtype
+        there = self.is_cuda is (dtype.where == "gpu")
+        return self.to(self.device if there else dtype.where, dtype.dtype)
     if not isinstance(dtype, dt.dtype):
         raise TypeError(f"type: expected a dtype, a tensor type or its name, got {dtype!r}")
     return self.to(dtype)

@@ -523,6 +523,12 @@ assert len(torch.cuda.get_rng_state()) == 16
 assert torch.accelerator.current_accelerator().type == "gpu"
 assert torch.accelerator.memory_allocated() == torch.cuda.memory_allocated()
 torch.accelerator.synchronize()
+x = torch.cuda.FloatTensor([1, 2])
+assert isinstance(x, torch.cuda.FloatTensor) and not isinstance(x, torch.FloatTensor)
+assert x.type() == "torch.cuda.FloatTensor" == torch.ones(2).type("torch.cuda.FloatTensor").type()
+assert x.type(torch.cuda.LongTensor).tolist() == [1, 2] and x.type(torch.LongTensor).is_cpu
+torch.set_default_tensor_type("torch.cuda.FloatTensor")
+assert torch.ones(2).is_cuda
 assert not hasattr(torch.cuda, "get_device_capability")  # there is no such number
 print("done")
 """

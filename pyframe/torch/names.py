@@ -14,8 +14,12 @@ _settings: dict[str, Any] = {"precision": "highest", "deterministic": False, "th
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """The dtype of new tensors, by a type such as torch.DoubleTensor."""
-    pf.set_default_dtype(pf.ones(0).type(t).dtype)
+    """The dtype of new tensors, by a type such as torch.DoubleTensor; with torch.cuda.FloatTensor
+    they are on the GPU."""
+    made = pf.ones(0).type(t)
+    pf.set_default_dtype(made.dtype)
+    if made.is_cuda:
+        pf.set_default_device(made.device)
 
 
 def get_float32_matmul_precision() -> str:
