@@ -57,6 +57,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, pf.Tenso
     pf.save({"w": pf.tensor([1.0, 1e9]), "n": pf.arange(3)}, "big.pt")
     pf.save({"a": pf.ones(2), "lr": 0.1}, "mixed.pt")
     pf.save([pf.ones(2)], "list.pt")
+    Path("other.pt").write_bytes(Path("net.safetensors").read_bytes())  # as Model.save
     Path("hostile.pt").write_bytes(hostile())
     Path("cut.safetensors").write_bytes(Path("net.safetensors").read_bytes()[:-1])
     Path("cut.pt").write_bytes(Path("net.pt").read_bytes()[:200])
@@ -222,10 +223,10 @@ def test_an_example_trains_where_one_is(tmp_path: Path, monkeypatch: pytest.Monk
 # --- summary
 
 
-@pytest.mark.parametrize("name", ["net.safetensors", "net.pt", "net.npz"])
+@pytest.mark.parametrize("name", ["net.safetensors", "net.pt", "net.npz", "other.pt"])
 def test_summary(files: dict[str, pf.Tensor], name: str) -> None:
     found = json.loads(Done("summary", name, "--json").out)
-    assert found["format"] == name.partition(".")[2]
+    assert found["format"] == {"other.pt": "safetensors"}.get(name, name.partition(".")[2])
     assert found["files"] == {name: os.path.getsize(name)}
     assert found["metadata"] == (
         {"author": "me", "format": "pt"} if found["format"] == "safetensors" else {}
@@ -294,6 +295,7 @@ def same(path: str, weights: dict[str, pf.Tensor]) -> None:
 CONVERTED = [  # from, to, options, what is said on stderr, what is told in the end
     ("net.pt", "a.safetensors", "", "", "9 tensors, 3,303 parameters, 13.2 kB (float32, int64)"),
     ("net.npz", "a.pth", "", "", "9 tensors"),
+    ("other.pt", "other.pt", "--force", ".pt has no place for metadata: left out author", ""),
     ("net.safetensors", "a.npz", "", ".npz has no place for metadata: left out author", ""),
     ("net.safetensors", "a.safetensors", "", "", "9 tensors"),
     ("net.safetensors", "a.safetensors", "--shard-size 5kB", "", "9 tensors"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pyframe.cli.command import CommandError, add_command, size_text
-from pyframe.cli.summary import kind, reading
+from pyframe.cli.summary import beginning, kind, reading
 
 FORMATS = (".safetensors", ".pt", ".pth", ".npz")
 # Where programs put the weights within what they save, in this order.
@@ -88,7 +88,7 @@ def read(source: str, key: str | None) -> tuple[dict[str, Any], dict[str, str]]:
     import pyframe as pf
     from pyframe.io import safetensors
 
-    loaded = pf.load(source, map_location="cpu", mmap=not of_old(source))
+    loaded = pf.load(source, map_location="cpu", mmap=beginning(source) != "pickle")
     metadata: dict[str, str] = {}
     if kind(source) == "safetensors":
         metadata = safetensors.load_metadata(source)
@@ -110,14 +110,6 @@ def read(source: str, key: str | None) -> tuple[dict[str, Any], dict[str, str]]:
     if not is_weights(loaded):
         raise CommandError(f"{what}: {refusal(loaded, key or '')}")
     return {name: x.detach() for name, x in loaded.items()}, metadata
-
-
-def of_old(path: str) -> bool:
-    """Whether a file is of before PyTorch 1.6, which is no zip and can't be mapped."""
-    if not os.path.isfile(path):
-        return False
-    with open(path, "rb") as file:
-        return file.read(1) == b"\x80" and not path.endswith(".safetensors")
 
 
 def is_weights(obj: Any) -> bool:

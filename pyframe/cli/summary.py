@@ -16,6 +16,7 @@ from pyframe.cli.command import CommandError, add_command, positive, size_text
 
 DTYPES = {"F": "float", "BF": "bfloat", "I": "int", "U": "uint", "C": "complex"}  # safetensors'
 
+PICKLES = [b"\x80" + bytes([protocol]) for protocol in range(2, 6)]
 MOST = 20  # values that are listed
 
 
@@ -113,18 +114,23 @@ def contents(path: str) -> Contents:
 
 
 def kind(path: str) -> str:
-    """The format of a file: by its name, or where that says nothing by its first bytes."""
-    if os.path.isdir(path) or path.endswith((".safetensors", ".safetensors.index.json")):
-        return "safetensors"
+    """The format of a file: "safetensors", "npz" or "pt", as `pf.load` sees it."""
     if path.endswith(".npz"):
         return "npz"
-    if path.endswith((".pt", ".pth")):
-        return "pt"
-    if not os.path.exists(path):  # of a set its index alone may be there
-        return "safetensors"
-    with open(path, "rb") as file:
-        start = file.read(2)
-    return "pt" if start == b"PK" or start[:1] == b"\x80" else "safetensors"
+    return "pt" if beginning(path) in ("zip", "pickle") else "safetensors"
+
+
+def beginning(path: str) -> str:
+    """What a file begins as, whatever it is called: "zip", "pickle" (of PyTorch before 1.6), or
+    neither, ""."""
+    if path.endswith(".safetensors") or os.path.isdir(path):
+        return ""
+    try:
+        with open(path, "rb") as file:
+            start = file.read(2)
+    except FileNotFoundError:  # of a set there may be the index alone
+        return ""
+    return {b"PK": "zip"}.get(start, "pickle" if start in PICKLES else "")
 
 
 def dtype_name(stored: str) -> str:
