@@ -87,11 +87,12 @@ def test_wheel_runs_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
     code = (
         "import pyframe as pf; from pyframe import serve; print(pf.ones(2, 3).sum().item());"
         "print(pf.__file__); print((serve.WEB / 'runtime.js').is_file());"
-        "print(*serve.examples())"
+        "print(*serve.examples()); pf.gpu.synchronize();"
+        "print(pf.gpu.is_available() is (pf.gpu.device_count() > 0))"
     )
     out = run_python(code, tmp_path).splitlines()
     there = " ".join(sorted(path.stem for path in (ROOT / "examples").glob("*.py")))
-    assert out == ["6.0", str(tmp_path / "pyframe" / "__init__.py"), "True", there]
+    assert out == ["6.0", str(tmp_path / "pyframe" / "__init__.py"), "True", there, "True"]
 
 
 def test_an_installed_wheel_serves_and_exports(wheel: Path, tmp_path: Path) -> None:
