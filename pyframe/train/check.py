@@ -18,6 +18,7 @@ import numpy as np
 import pyframe as pf
 from pyframe import nn
 from pyframe.data import Subset, TensorDataset
+from pyframe.metrics import Metric
 from pyframe.tensor import gather_async
 from pyframe.train.callbacks import Callback
 from pyframe.train.labels import labels as labels
@@ -73,7 +74,7 @@ def parts(net: Any, loss: Any, optimizer: Any) -> None:
     """TypeError for what a Model can't be made of."""
     if not isinstance(net, nn.Module):
         _not_a_net(net)
-    for name, one in each("loss", loss):
+    for name, one in _entries("loss", loss):
         if isinstance(one, type) or not callable(one):
             swapped = isinstance(one, pf.optim.Optimizer)
             hint = (
@@ -85,7 +86,7 @@ def parts(net: Any, loss: Any, optimizer: Any) -> None:
                 f"Model: {name} must be a function of (output, target), got {seen(one)}; {hint}"
             )
         _takes_two(f"the {name}", one)
-    for name, one in each("optimizer", optimizer):
+    for name, one in _entries("optimizer", optimizer):
         if not isinstance(one, pf.optim.Optimizer):
             raise TypeError(
                 f"Model: {name} must be an Optimizer, got {seen(one)}; for example "
@@ -93,15 +94,16 @@ def parts(net: Any, loss: Any, optimizer: Any) -> None:
             )
 
 
-def each(name: str, given: Any) -> list[tuple[str, Any]]:
-    """What is given as one thing, a dict or a list, with names for errors."""
+def _entries(name: str, given: Any) -> list[tuple[str, Any]]:
+    """What is given as one thing, a dict or a list, with names; ValueError for an empty one."""
     if given is None:
         return []
-    if isinstance(given, Mapping):
-        return [(f"{name}[{k!r}]", v) for k, v in given.items()]
-    if isinstance(given, list | tuple):
-        return [(f"{name}[{i}]", v) for i, v in enumerate(given)]
-    return [(name, given)]
+    if not isinstance(given, Mapping | list | tuple):
+        return [(name, given)]
+    if not given:
+        raise ValueError(f"Model: {name} is an empty {type(given).__name__}; expected at least one")
+    pairs = given.items() if isinstance(given, Mapping) else enumerate(given)
+    return [(f"{name}[{key!r}]", one) for key, one in pairs]
 
 
 def _takes_two(what: str, fn: Any) -> None:
@@ -129,38 +131,6 @@ def _not_a_net(value: Any) -> None:
     got = f"{type(value).__module__}." if type(value).__name__ in dir(nn) else ""
     got = f"the class {value.__name__}" if isinstance(value, type) else got + type(value).__name__
     raise TypeError(f"Model: net must be an nn.Module, got {got}{hint}")
-
-
-def metrics(given: Any, known: Mapping[str, Any]) -> dict[str, Callable[..., Any]]:
-    """Metrics by their names. TypeError or ValueError for what is none, or for a name that two
-    have or that the logs need."""
-    if not isinstance(given, list | tuple):
-        raise TypeError(
-            f"Model: metrics must be a list, got {seen(given)}; for example metrics=['accuracy']"
-        )
-    out: dict[str, Callable[..., Any]] = {}
-    for m in given:
-        if isinstance(m, str) and m not in known:
-            raise ValueError(
-                f"Model: unknown metric {m!r}; expected {', '.join(map(repr, known))} or "
-                "a function of (output, target)"
-            )
-        if isinstance(m, type) or not (isinstance(m, str) or callable(m)):
-            hint = f"; make one: {m.__name__}(…)" if isinstance(m, type) else ""
-            raise TypeError(
-                f"Model: a metric must be {', '.join(map(repr, known))} or a function of (output, "
-                f"target), got {seen(m)}{hint}"
-            )
-        name = m if isinstance(m, str) else getattr(m, "__name__", type(m).__name__)
-        _takes_two(f"the metric {name!r}", known.get(name, m))
-        if name in out or name in RESERVED:
-            why = "two metrics are called" if name in out else "the logs have another"
-            raise ValueError(
-                f"Model: {why} {name!r}; a metric is called by the name of its function, so give "
-                "it another (def name(output, target): …)"
-            )
-        out[name] = known[m] if isinstance(m, str) else m
-    return out
 
 
 def optimizes(what: str, optimizer: Any, net: nn.Module, loss: Any) -> None:
@@ -329,9 +299,9 @@ def fit_options(
         )
 
 
-def class_weight(what: str, given: Any, classes: int | None = None) -> np.ndarray | None:
+def class_weight(what: str, given: Any) -> np.ndarray | None:
     """The weights of classes as float32, by class number: of a dict {class: weight}, a list or an
-    array. TypeError or ValueError for another thing, or for not as many as `classes`."""
+    array. TypeError or ValueError for another thing."""
     if given is None:
         return None
     if isinstance(given, Mapping):
@@ -339,7 +309,7 @@ def class_weight(what: str, given: Any, classes: int | None = None) -> np.ndarra
         if len(keys) < len(given) or sorted(keys) != list(range(len(given))):
             raise ValueError(
                 f"{what}: class_weight must have a weight for each class from 0 on, got the keys "
-                f"{list(given)}; expected {list(range(classes or max(len(given), 1)))}"
+                f"{list(given)}; expected {list(range(max(len(given), 1)))}"
             )
         given = [given[k] for k in range(len(given))]
     try:
@@ -351,11 +321,6 @@ def class_weight(what: str, given: Any, classes: int | None = None) -> np.ndarra
             f"{what}: class_weight must be a dict such as {{0: 1.0, 1: 5.0}} or a list with a "
             f"number for each class, got {seen(given)}"
         )
-    if classes is not None and len(table) != classes:
-        raise ValueError(
-            f"{what}: class_weight has {len(table)} weights, and the net gives {classes} classes; "
-            "expected one for each"
-        )
     bad = ~np.isfinite(table) | (table < 0)
     if bad.any():
         i = int(bad.argmax())
@@ -364,6 +329,26 @@ def class_weight(what: str, given: Any, classes: int | None = None) -> np.ndarra
             f"class {i}"
         )
     return table
+
+
+def weighs_classes(weights: pf.Tensor, output: Any, target: Any) -> None:
+    """ValueError where weights of classes don't fit the classes of an output and its targets."""
+    if not isinstance(output, pf.Tensor) or not isinstance(target, pf.Tensor):
+        raise ValueError(
+            "fit: class_weight is for a tensor of outputs and one of class numbers, got "
+            f"{seen(output)} and {seen(target)}"
+        )
+    if target.is_floating_point():
+        raise ValueError(
+            f"fit: class_weight is for class numbers, which are ints, got {target.dtype.name} "
+            f"targets of shape {list(target.shape)}; sample_weight takes a weight for each sample"
+        )
+    classes = output.shape[1] if output.ndim > 1 else 1
+    if target.ndim < output.ndim and len(weights) != classes:
+        raise ValueError(
+            f"fit: class_weight has {len(weights)} weights, and the net gives {classes} classes; "
+            "expected one for each"
+        )
 
 
 def one_device(what: str, net: nn.Module) -> None:
@@ -434,31 +419,6 @@ def where_class(error: IndexError, loader: Any) -> None:
 
 
 # --- data
-
-
-def inputs(data: Any) -> pf.Tensor:
-    """What predict is given, as a tensor; TypeError for (x, y), ValueError for no samples."""
-    if isinstance(data, tuple | list):
-        shapes = [list(d.shape) for d in data if isinstance(d, pf.Tensor | np.ndarray)]
-        if any(shape != shapes[0] for shape in shapes):
-            raise TypeError(
-                f"predict: expected the inputs alone, got {len(data)} tensors of the shapes "
-                f"{', '.join(map(str, shapes))}; of (x, y) give x"
-            )
-    x = tensor("predict", data)
-    if x.ndim == 0 or len(x) == 0:
-        raise ValueError(f"predict: expected a batch of samples, got shape {list(x.shape)}")
-    return x
-
-
-def tensor(what: str, data: Any) -> pf.Tensor:
-    """`data` as a tensor; what it raises names `what`."""
-    if isinstance(data, pf.Tensor):
-        return data
-    try:
-        return pf.as_tensor(data, device="cpu")
-    except (TypeError, ValueError, RuntimeError) as e:
-        raise type(e)(f"{what}: got {seen(data)}: {e}") from None
 
 
 def length(data: Any) -> int | None:
@@ -643,21 +603,26 @@ def loss_weights(loss: Any, given: Any) -> None:
 
 
 def metric_list(given: Any, loss: Any) -> list[tuple[str | None, Any]]:
-    """(key, metric) of what a user gives; TypeError for what is no list or dict."""
+    """(key, metric) of what a user gives; TypeError for what is no list or dict, or for functions
+    that are not of (output, target)."""
+    pairs: list[tuple[str | None, Any]] = []
     if isinstance(given, Mapping):
-        pairs = []
         for key, value in given.items():
             if isinstance(loss, Mapping) and key not in loss:
                 raise ValueError(
                     f"Model: metrics: {key!r} is no output; the losses are of {list(loss)}"
                 )
             pairs += [(key, m) for m in (value if isinstance(value, list | tuple) else [value])]
-        return pairs
-    if not isinstance(given, list | tuple):
+    elif isinstance(given, list | tuple):
+        pairs = [(None, m) for m in given]
+    else:
         raise TypeError(
             f"Model: metrics must be a list, got {seen(given)}; for example metrics=['accuracy']"
         )
-    return [(None, m) for m in given]
+    for _, metric in pairs:
+        if callable(metric) and not isinstance(metric, type | Metric):
+            _takes_two(f"the metric {getattr(metric, '__name__', type(metric).__name__)!r}", metric)
+    return pairs
 
 
 def metric_name(name: str, taken: Iterable[str]) -> str:

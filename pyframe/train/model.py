@@ -127,8 +127,12 @@ class Model:
 
     def modules(self) -> list[nn.Module]:
         """The net, and the losses and metrics that are modules: what moves and is kept with it."""
-        found = [self.net, *_listed(self.loss), *self.metrics.values()]
-        return [m for m in found if isinstance(m, nn.Module)]
+        metrics = [m for m in self.metrics.values() if isinstance(m, nn.Module)]
+        return [self.net, *self.loss_modules(), *metrics]
+
+    def loss_modules(self) -> list[nn.Module]:
+        """The losses that are modules."""
+        return [m for m in _listed(self.loss) if isinstance(m, nn.Module)]
 
     def to(self, device: Any) -> Model:
         """Move the network, the losses' and metrics' tensors and the optimizers' state."""
@@ -283,6 +287,7 @@ class Model:
         steps = self._now.steps
         classes = None if steps is None else steps.weights
         if classes is not None:
+            check.weighs_classes(classes, output, target)
             mine = classes[target]
             mine = mine.reshape(len(mine), -1).mean(1) if mine.ndim > 1 else mine
             weights = mine if weights is None else weights * mine
@@ -313,7 +318,8 @@ class Model:
             return batch, _data.count(what, batch)
         x, *rest = (part for part in _data.split(what, batch) if part is not None)
         x = _data.place(what, x, device, dtype, images=True)
-        return (x, *_data.place(what, rest, device, dtype)), _data.count(what, x)
+        rest = [_data.place(what, part, device, dtype) for part in rest]
+        return (x, *rest), _data.count(what, x)
 
     def _take_steps(self, kind: str, options: Options = PLAIN) -> Steps:
         """Steps that nobody else uses until they are given back: what runs beside has others."""
@@ -528,6 +534,7 @@ class Model:
             "evaluate", data, batch_size=batch_size, shuffle=False, sample_weight=sample_weight,
             labelled=self._is_default("validation_step"),
         )  # fmt: skip
+        check.one_device("evaluate", self.net)
         return await self._evaluate(loader, PLAIN, compile)
 
     async def _evaluate(
@@ -546,6 +553,9 @@ class Model:
             if taken.count == 0:
                 raise ValueError(f"{what}: the data gave no batch")
             return await taken.begin()()
+        except IndexError as error:
+            check.where_class(error, loader)
+            raise
         finally:
             self._free["test"].append(taken)
 

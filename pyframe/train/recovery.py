@@ -74,7 +74,8 @@ def generators(loader: Any) -> list[Generator]:
     knows."""
     found, sampler = [default_generator, getattr(loader, "generator", None)], loader
     for name in ("batch_sampler", "sampler"):
-        sampler = getattr(sampler, name, None) or getattr(loader, name, None)
+        inner = getattr(sampler, name, None)
+        sampler = getattr(loader, name, None) if inner is None else inner  # one may have no length
         found.append(getattr(sampler, "generator", None))
     return list({id(g): g for g in found if isinstance(g, Generator)}.values())
 

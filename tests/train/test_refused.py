@@ -1,0 +1,293 @@
+"""What Model refuses: each error says what was seen, what was expected, and the nearest fix."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+import pyframe.nn.functional as F
+from pyframe import data, nn, optim
+from pyframe.data import Dataset
+from pyframe.optim import lr_scheduler
+
+X, Y, W = pf.ones(8, 2), pf.tensor([0, 1, 2, 3, 0, 1, 2, 3]), pf.ones(8)
+ONE_HOT = pf.eye(4)[Y]
+
+
+def net(outputs: int = 4) -> nn.Module:
+    return nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, outputs))
+
+
+def model(loss: Any = None, part: Any = None, **options: Any) -> pf.Model:
+    whole = part or net()
+    optimizer = options.pop("optimizer", None) or optim.SGD(whole.parameters(), lr=0.1)
+    return pf.Model(whole, loss or nn.CrossEntropyLoss(), optimizer, **options)
+
+
+def fit(data: Any = (X, Y), by: pf.Model | None = None, **options: Any) -> Any:
+    return (by or model()).fit(data, **{"verbose": 0, "device": None, **options})
+
+
+class Sum(nn.Module):
+    """A network of two inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(2, 4)
+
+    def forward(self, image: pf.Tensor, mask: pf.Tensor) -> pf.Tensor:
+        return self.linear(image) + mask
+
+
+class Rest(nn.Linear):
+    """One whose outputs lose their dim of 1."""
+
+    def forward(self, input: pf.Tensor) -> pf.Tensor:
+        return super().forward(input).squeeze(1)
+
+
+class Words(nn.Linear):
+    """Classes in the last dim, as of sequences."""
+
+    def forward(self, input: pf.Tensor) -> pf.Tensor:
+        return super().forward(input[:, None, :]).expand(-1, 5, -1)
+
+
+class Samples(Dataset[Any]):
+    """Eight samples that are what `of` makes of a number."""
+
+    def __init__(self, of: Callable[[int], Any]) -> None:
+        self.of = of
+
+    def __getitem__(self, i: int) -> Any:
+        return self.of(i)
+
+    def __len__(self) -> int:
+        return 8
+
+
+def table(**columns: Any) -> Any:
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame({"a": np.ones(8), "b": np.arange(8), **columns})
+
+
+def pictures(*sizes: tuple[int, int], mode: str = "RGB") -> Any:
+    image = pytest.importorskip("PIL.Image")
+    return [image.new(mode, size) for size in sizes]
+
+
+def by(loss: Any, outputs: int = 1, part: Any = None) -> pf.Model:
+    return model(loss, part or net(outputs))
+
+
+def once() -> Iterator[Any]:
+    yield X, Y
+
+
+WRONG: list[tuple[str, type[Exception], str]] = [
+    # data
+    ("fit((X, Y[:3]))", ValueError, "fit: inputs has 8 samples, targets 3; expected as many"),
+    ("fit(({'image': X}, Y[:3]))", ValueError, "fit: inputs['image'] has 8 samples, targets 3"),
+    ("fit(((X, X[:5]), Y))", ValueError, "fit: inputs[0] has 8 samples, inputs[1] 5"),
+    ("fit([(X, Y[:3])])", ValueError, "fit: inputs has 8 samples, targets 3"),
+    ("fit([({'image': X}, Y[:3])])", ValueError, "fit: inputs['image'] has 8 samples, targets 3"),
+    ("fit([(X, pf.tensor(1))])", ValueError, "fit: targets has no first dim … Tensor of shape []"),
+    ("fit(DataLoader(TensorDataset(X, Y), None))", ValueError, "fit: targets has no first dim"),
+    ("fit([(X, Y, Y)])", ValueError,
+     "batches of (x, y), got 3 parts … weights, floats of shape [8], … int64 … ((a, b), y)"),
+    ("fit([(X, Y, W[:3])])", ValueError, "got 3 parts … of shape [3]"),
+    ("fit([X])", ValueError, "fit: expected (x, y), got 1 tensor"),
+    ("fit((X, ['a'] * 8))", ValueError, "fit: targets: expected numbers, got text 'a' … np.unique"),
+    ("fit((X, np.array(['a'] * 8)))", ValueError, "fit: targets: … texts (<U1) … np.unique"),
+    ("fit((X, np.array([[1], None] * 4, object)))", TypeError,
+     "fit: targets: … Python objects … pad them"),
+    ("fit(([[1], [1, 2]] * 4, Y))", ValueError, "fit: inputs: got list of 8: … of equal length"),
+    ("fit(table())", TypeError, "DataFrame of shape [8, 2]: the targets … (table[columns], table"),
+    ("fit((table(c=['x'] * 8), Y))", TypeError,
+     "fit: inputs: expected a DataFrame of numbers, got the column 'c' … get_dummies"),
+    ("fit((table(c=['x'] * 8, d=[None] * 8), Y))", TypeError, "columns 'c' … , 'd' (object)"),
+    ("fit((X, table(c=[1, None] * 4)['c'].astype('Int64')))", ValueError,
+     "fit: targets: 4 of the 8 rows of the Series have missing values … .fillna(…)"),
+    ("fit((X, table(c=['x'] * 8)['c']))", TypeError, "fit: targets: … Series … the column 'c'"),
+    ("fit((pictures((3, 3)) * 7 + pictures((3, 4)), Y))", ValueError,
+     "images of one size and mode, got RGB (3, 3) first and RGB (3, 4) as number 7 … ToTensor()"),
+    ("fit((pictures(*[(3, 3)] * 8, mode='P'), Y))", TypeError, "mode P … .convert('RGB')"),
+    ("fit((pictures((3, 3))[0], Y))", TypeError, "fit: inputs: … a list of images, got one image"),
+    ("fit(Samples(lambda i: (pictures((3, 3))[0], i)))", TypeError,
+     "default_collate: … PIL … at batch[0]; … vision.transforms.ToTensor()"),
+    ("fit(once)", TypeError, "fit: expected a DataLoader … got function once; call it: once()"),
+    ("fit(once(), epochs=2)", ValueError, "the data gave no batch in epoch 2 … only once"),
+    ("fit(validation_data=(X[:0], Y[:0]))", ValueError, "fit: validation_data: the data is empty"),
+    ("fit(validation_data=TensorDataset(X[:0], Y[:0]))", ValueError,
+     "fit: validation_data: the data is empty: TensorDataset has no samples"),
+    ("fit(validation_data=iter([]))", ValueError, "validation_data: the data gave no batch"),
+    ("fit(validation_data=(X, Y[:3]))", ValueError, "fit: validation_data: inputs has 8 … 3"),
+    ("model().evaluate(iter([]))", ValueError, "evaluate: the data gave no batch"),
+    # inputs and the network's forward
+    ("fit((X[:, :1], Y))", RuntimeError, "linear: … 1 features … expects 2"),
+    ("fit(((X, X), Y))", TypeError, "Sequential: got inputs that are 2 in a row, … takes one"),
+    ("fit(({'x': X}, Y))", TypeError, "Sequential: … the keys ['x'] … one input by position"),
+    ("fit((X, Y), model(part=Sum()))", TypeError, "mask"),
+    ("fit(((X,), Y), model(part=Sum()))", TypeError, "Sum: … 1 in a row, … takes 2"),
+    ("fit(({'image': X, 'msk': W}, Y), model(part=Sum()))", TypeError,
+     "Sum: … ['image', 'msk'], but forward(image … needs ['mask'] and does not know ['msk']"),
+    ("model().predict((X, Y))", TypeError,
+     "predict: expected the inputs alone, got 2 tensors of the shapes [8, 2], [8]; of (x, y) give"),
+    ("model().predict(['a'])", ValueError, "predict: expected numbers, got text 'a'"),
+    ("model().predict({'x': X})", TypeError, "Sequential: … the keys ['x']"),
+    ("model(part=Sum()).predict({'image': X, 'mask': X[:3]})", ValueError,
+     "predict: inputs['image'] has 8 samples, inputs['mask'] 3"),
+    # labels
+    ("fit((X, ONE_HOT.long()))", ValueError,
+     "CrossEntropyLoss: … targets int64 [8, 4]; expected class numbers, int64 [8], or probabilit"),
+    ("fit((X, ONE_HOT.long()))", ValueError,
+     "got outputs float32 [8, 4] … of one-hot targets take targets.argmax(1), or targets.float()"),
+    ("fit((X, Y.float()))", ValueError, "CrossEntropyLoss: … targets float32 [8] … targets.long()"),
+    ("fit((X, Y > 1))", ValueError, "CrossEntropyLoss: … targets bool [8] … targets.long()"),
+    ("fit((X, Y[:, None]))", ValueError, "CrossEntropyLoss: … [8, 1] … targets.squeeze(1)"),
+    ("fit((X, Y[:, None].float()))", ValueError, "[8, 1] … targets.squeeze(1).long()"),
+    ("fit((X, ONE_HOT[:, :3]))", ValueError, "targets float32 [8, 3]; … floats [8, 4]"),
+    ("fit((X, Y), by(nn.CrossEntropyLoss()))", ValueError,
+     "float32 [8, 1] … one output is one class … two outputs, or take BCEWithLogitsLoss"),
+    ("fit((X, pf.zeros(8, 5).long()), by(None, part=Words(2, 4)))", ValueError,
+     "outputs float32 [8, 5, 4] … the classes lie in dim 1 … movedim(-1, 1)"),
+    ("fit((X, Y), by(F.nll_loss, 1))", ValueError, "nll_loss: got outputs float32 [8, 1]"),
+    ("fit((X, ONE_HOT), by(nn.NLLLoss(), 4))", ValueError, "NLLLoss: … int64 [8]; … argmax(1)"),
+    ("fit((X, Y.float()), by(nn.MultiMarginLoss(), 4))", ValueError, "MultiMarginLoss: … .long()"),
+    ("fit((X, Y.clamp(max=1)), by(nn.BCEWithLogitsLoss()))", ValueError,
+     "BCEWithLogitsLoss: … int64 [8]; expected a float from 0 to 1 for each output, [8, 1]; take"),
+    ("fit((X, Y.clamp(max=1)), by(nn.BCEWithLogitsLoss()))", ValueError,
+     "take targets.unsqueeze(-1), … and then .float()"),
+    ("fit((X, Y.clamp(max=1)[:, None]), by(nn.BCELoss()))", ValueError,
+     "BCELoss: … int64 [8, 1] … take targets.float()"),
+    ("fit((X, Y), by(nn.BCEWithLogitsLoss(), 4))", ValueError,
+     "class numbers go with CrossEntropyLoss, … F.one_hot(targets, 4).float()"),
+    ("fit((X, W), by(nn.MSELoss()))", ValueError,
+     "MSELoss: got outputs float32 [8, 1] and targets float32 [8]; … would broadcast to [8, 8]"),
+    ("fit((X, W[:, None]), by(F.l1_loss, part=Rest(2, 1)))", ValueError,
+     "l1_loss: got outputs float32 [8] … would broadcast to [8, 8]); take targets.squeeze(-1)"),
+    ("fit((X, Y[:, None]), by(nn.HuberLoss()))", ValueError, "HuberLoss: … take targets.float()"),
+    ("fit((X, Y), by(nn.MSELoss(), 4))", ValueError, "MSELoss: … class numbers … CrossEntropyL"),
+    ("fit((X, pf.ones(8, 3)), by(nn.SmoothL1Loss(), 4))", ValueError, "SmoothL1Loss: … [8, 4]"),
+    ("fit((X, Y), by(nn.KLDivLoss(reduction='batchmean'), 4))", ValueError,
+     "KLDivLoss: … probabilities, floats [8, 4]; class numbers go with NLLLoss"),
+    ("model().evaluate((X, Y.float()))", ValueError, "CrossEntropyLoss: … targets.long()"),
+    # weights
+    ("fit((X, Y, W[:3]))", ValueError, "as many sample weights as samples, 8, got shape [3]"),
+    ("fit((X, Y), sample_weight=-W)", ValueError, "not negative, got -1.0 for sample 0"),
+    ("fit((X, Y), sample_weight=W / 0)", ValueError, "finite and not negative, got inf"),
+    ("fit((X, Y), sample_weight=W * 0)", ValueError, "all sample weights are 0"),
+    ("fit((X, Y, W), sample_weight=W)", ValueError, "sample_weight= and weights as third part"),
+    ("fit([(X, Y)], sample_weight=W)", ValueError, "sample_weight goes with (x, y) in memory"),
+    ("fit(class_weight={0: 1.0, 3: 2.0})", ValueError, "class_weight … the keys [0, 3]"),
+    ("fit(class_weight={'a': 1.0})", ValueError, "class_weight … the keys ['a']"),
+    ("fit(class_weight=[1, 2, 3])", ValueError, "class_weight has 3 weights … 4 classes"),
+    ("fit(class_weight=3)", TypeError, "class_weight must be a dict … got 3"),
+    ("fit(class_weight=[1, 1, 1, -2])", ValueError, "class_weight has -2.0 for class 3"),
+    # options
+    ("fit(patience=0)", ValueError, "fit: patience must be at least 1, got 0"),
+    ("fit(patience=1.5)", TypeError, "fit: patience must be an int, got 1.5"),
+    ("fit(accumulate=0)", ValueError, "fit: accumulate must be at least 1, got 0"),
+    ("fit(accumulate='2')", TypeError, "fit: accumulate must be an int, got '2'"),
+    ("fit(clip_norm=-1)", ValueError, "fit: clip_norm must be above 0, got -1; None"),
+    ("fit(clip_norm='1')", TypeError, "fit: clip_norm must be a number above 0 or None, got '1'"),
+    ("fit(clip_value=0.0)", ValueError, "fit: clip_value must be above 0, got 0.0"),
+    ("fit(monitor='los', patience=1)", ValueError,
+     "there is no 'los' to monitor; expected one of 'loss' … did you mean 'loss'?"),
+    ("fit(monitor='val_loss', patience=1)", ValueError, "no 'val_loss' … validation_data"),
+    ("fit(monitor=3, patience=1)", TypeError, "monitor must be a name such as 'val_loss', got 3"),
+    ("fit(mode='up', patience=1)", ValueError, "mode must be 'auto', 'min' or 'max', got 'up'"),
+    ("fit(mixed_precision='float64')", ValueError, "mixed_precision … 'bfloat16', got 'float64'"),
+    ("fit(resume=3)", TypeError, "fit: resume must be … got 3"),
+    # what a Model is made of
+    ("model(metrics=['acuracy'])", ValueError, "unknown metric 'acuracy' … 'accuracy'"),
+    ("model({'a': nn.MSELoss(), 'b': 'mse'})", TypeError, "loss … 'mse'"),
+    ("fit((X, {'a': Y, 'b': Y}), model({'a': nn.MSELoss(), 'b': nn.MSELoss()}))", ValueError,
+     "the losses are of ['a', 'b'], and the net's outputs lack ['a', 'b']"),
+    ("model(optimizer={'a': optim.SGD})", TypeError, "optimizer … SGD"),
+    ("model(lr_scheduler=lr_scheduler.StepLR(optim.SGD([X], 0.1), 3))", ValueError,
+     "StepLR is of another optimizer than the model's"),
+    ("model(loss_weights=[1, 2])", ValueError, "loss_weights: expected several losses"),
+]  # fmt: skip
+
+
+NAMES = {"F": F, "lr_scheduler": lr_scheduler, **vars(data), **globals()}
+
+
+@pytest.mark.parametrize(("code", "kind", "words"), WRONG, ids=[row[0] for row in WRONG])
+def test_a_wrong_call_is_explained(code: str, kind: type[Exception], words: str) -> None:
+    text = ".*".join(map(re.escape, words.split(" … ")))
+    with pytest.raises(kind, match=f"(?s){text}") as seen:
+        eval(code, NAMES)
+    assert seen.type is kind
+
+
+def test_a_class_out_of_range_is_named(device: str) -> None:
+    """With the number of the classes, and where it is in data that lies in tensors."""
+    y = Y.clone()
+    y[5] = 12
+    words = "cross_entropy: target out of range: expected 0 to 3.* 4 classes.*"
+    for rows, more in (
+        ((X, y), "1 of the 8 targets hold it, the first is number 5"),
+        ([(X, Y), (X, y)], ""),
+    ):
+        for whole in (fit, lambda rows, **o: model().evaluate(rows, **o)):
+            with pytest.raises(IndexError, match=words + more) as seen:
+                whole(rows, device=device)
+            assert "got 12" in str(seen.value)
+
+
+class Shrinking:
+    """Data that is used up."""
+
+    def __init__(self) -> None:
+        self.left = 6
+
+    def __iter__(self) -> Iterator[Any]:
+        for _ in range(min(self.left, 4)):
+            self.left -= 1
+            yield X, Y
+
+
+def test_data_that_ends_early() -> None:
+    words = "the data gave 2 batches in epoch 2, and 4 in the first"
+    with pytest.warns(UserWarning, match=words) as seen:
+        fit(Shrinking(), epochs=2)
+    assert len(seen) == 1
+
+
+def test_a_file_of_another_architecture(tmp_path: Path) -> None:
+    """All that differs is listed, and nothing is loaded."""
+    path = tmp_path / "other.safetensors"
+    other = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 5), nn.Linear(5, 4))
+    pf.Model(other).save(path)
+    mine = model()
+    before = [p.tolist() for p in mine.net.parameters()]
+    with pytest.raises(RuntimeError, match=r"unexpected: 3\.bias, .*: 2\.weight \[5, 16\], which"):
+        mine.load(path)
+    assert [p.tolist() for p in mine.net.parameters()] == before
+
+
+def test_a_net_on_two_devices(gpu: str) -> None:
+    parts = net()
+    parts[0].to(gpu)
+    for call in (fit, lambda *a, **o: model(part=parts).evaluate((X, Y))):
+        with pytest.raises(ValueError, match=r"devices, 0\.weight on gpu, 2\.weight on cpu"):
+            call((X, Y), model(part=parts))
+    fit((X, Y), model(part=parts), device="cpu")  # moves all of it
+
+
+def test_nan_in_nested_inputs_is_told() -> None:
+    nested = ({"image": X / 0 * 0, "mask": pf.ones(8, 4)}, Y)
+    with (
+        warnings.catch_warnings(),
+        pytest.warns(RuntimeWarning, match=r"the inputs\['image'\] hold nan or inf: 8 of the 8"),
+    ):
+        fit(nested, model(part=Sum()))
