@@ -106,7 +106,7 @@ def _adapter(d: Device) -> tuple[DeviceProperties, int]:
     found = _adapters()
     if d.index >= len(found):
         none = getattr(devices.gpu_backend(), "none", "")
-        raise devices.no_such_gpu(d.index, [str(each) for each in found], none)
+        raise devices.no_such_gpu(d.index, [each.adapter for each in found], none)
     about = found[d.index]
     return about, sum(each.ids == about.ids for each in found[: d.index])
 
@@ -283,7 +283,7 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
     memory = _memory(about, nth)
     if memory is None or memory[1] is None:
         raise RuntimeError(
-            f"mem_get_info: {about} does not tell what is free; memory_reserved() says what this "
+            f"mem_get_info: {about.adapter} does not tell what is free; memory_reserved() says what this "
             "process has taken, get_device_properties() what there is, as far as it is known"
         )
     return memory[1], memory[0]

@@ -127,7 +127,7 @@ def test_properties(there: Settings) -> None:
 
 def test_properties_of_the_real_one(gpu: str) -> None:
     about, backend = pf.gpu.get_device_properties(), pf.device(gpu).backend
-    assert str(about) == backend.adapter == pf.device_name(gpu)
+    assert about.adapter == backend.adapter == pf.device_name(gpu)
     assert about.limits == backend.limits
     assert about.software == backend.software
     assert pf.gpu.get_device_name(gpu) == about.name
@@ -523,6 +523,8 @@ assert len(torch.cuda.get_rng_state()) == 16
 assert torch.accelerator.current_accelerator().type == "gpu"
 assert torch.accelerator.memory_allocated() == torch.cuda.memory_allocated()
 torch.accelerator.synchronize()
+assert torch.mps.is_available() is torch.backends.mps.is_available()
+assert torch.mps.current_allocated_memory() == torch.cuda.memory_allocated()
 x = torch.cuda.FloatTensor([1, 2])
 assert isinstance(x, torch.cuda.FloatTensor) and not isinstance(x, torch.FloatTensor)
 assert x.type() == "torch.cuda.FloatTensor" == torch.ones(2).type("torch.cuda.FloatTensor").type()

@@ -148,7 +148,7 @@ class BrowserGPU(WebGPU):
     def __init__(self, index: int = 0, kind: str = "") -> None:
         about = self.adapters(kind == "software")
         if index >= len(about):
-            raise devices.no_such_gpu(index, [str(about[0])], "")
+            raise devices.no_such_gpu(index, [about[0].adapter], "")
         runtime = _runtime()
         if runtime.lost:
             if not can_wait():
@@ -164,7 +164,7 @@ class BrowserGPU(WebGPU):
         self._js = runtime
         self._failed: set[int] = set()  # handles that there was no memory for
         about = self.adapters(False)
-        self.adapter = str(about[0])
+        self.adapter = about[0].adapter
         self.software = about[0].software
         self._timestamps = about[0].timestamps
         super().__init__(about[0].limits)

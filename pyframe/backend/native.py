@@ -329,11 +329,11 @@ class NativeGPU(WebGPU):
     def __init__(self, index: int = 0, kind: str = "") -> None:
         adapters = _choose(kind == "software")
         if index >= len(adapters):
-            raise devices.no_such_gpu(index, [str(_describe(a)) for a in adapters], self.none)
+            raise devices.no_such_gpu(index, [_describe(a).adapter for a in adapters], self.none)
         adapter = adapters[index]
         about, has = _describe(adapter), adapter.limits
         self.software = about.software
-        self.adapter = str(about)
+        self.adapter = about.adapter
         features = [f for f in ("shader-f16", "timestamp-query") if f in adapter.features]
         names = (
             "max-buffer-size", "max-storage-buffer-binding-size",

@@ -42,7 +42,9 @@ class DeviceProperties:
         """Whether it has a clock that `pf.gpu.Event` and the profiler read."""
         return "timestamp-query" in self.features
 
-    def __str__(self) -> str:
+    @property
+    def adapter(self) -> str:
+        """The hardware and its API, for people: a Backend's `adapter`."""
         return f"{self.name} through {self.api}"
 
     def __repr__(self) -> str:

@@ -47,7 +47,7 @@ try:
 except RuntimeError as error:
     missing = str(error)
 [took, start.clock == ("gpu" if about.timestamps else "host"), about.total_memory,
- str(about) == pf.device_name("gpu"), pf.gpu.memory_allocated() >= 64 * 64 * 4, missing,
+ about.adapter == pf.device_name("gpu"), pf.gpu.memory_allocated() >= 64 * 64 * 4, missing,
  pf.gpu.device_count() == int(not about.software), "in use" in pf.gpu.memory_summary()]
 """
     )
