@@ -283,8 +283,8 @@ def mem_get_info(device: Any = None) -> tuple[int, int]:
     memory = _memory(about, nth)
     if memory is None or memory[1] is None:
         raise RuntimeError(
-            f"mem_get_info: {about.adapter} does not tell what is free; memory_reserved() says what this "
-            "process has taken, get_device_properties() what there is, as far as it is known"
+            f"mem_get_info: {about.adapter} does not tell what is free; memory_reserved() says "
+            "what this process has taken, get_device_properties() what there is, where it is known"
         )
     return memory[1], memory[0]
 
