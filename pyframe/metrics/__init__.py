@@ -6,6 +6,7 @@ Each has `update(output, target)`, which takes a batch in, `compute()`, the valu
 
 from __future__ import annotations
 
+import difflib
 from typing import Any
 
 from pyframe.metrics.base import Mean as Mean, Metric as Metric
@@ -49,9 +50,10 @@ def get(metric: Any) -> Metric:
     names = known()
     if isinstance(metric, str):
         if metric not in names:
+            near = difflib.get_close_matches(metric, names, 1, 0.5)
             raise ValueError(
                 f"unknown metric {metric!r}; expected {', '.join(map(repr, names))}, a Metric or a "
-                "function of (output, target)"
+                "function of (output, target)" + "".join(f"; did you mean {n!r}?" for n in near)
             )
         return names[metric]()
     if isinstance(metric, type) or not callable(metric):

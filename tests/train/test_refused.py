@@ -207,7 +207,7 @@ WRONG: list[tuple[str, type[Exception], str]] = [
     ("fit(mixed_precision='float64')", ValueError, "mixed_precision … 'bfloat16', got 'float64'"),
     ("fit(resume=3)", TypeError, "fit: resume must be … got 3"),
     # what a Model is made of
-    ("model(metrics=['acuracy'])", ValueError, "unknown metric 'acuracy' … 'accuracy'"),
+    ("model(metrics=['acuracy'])", ValueError, "unknown metric 'acuracy'; … did you mean 'accuracy'?"),
     ("model({'a': nn.MSELoss(), 'b': 'mse'})", TypeError, "loss … 'mse'"),
     ("fit((X, {'a': Y, 'b': Y}), model({'a': nn.MSELoss(), 'b': nn.MSELoss()}))", ValueError,
      "the losses are of ['a', 'b'], and the net's outputs lack ['a', 'b']"),
