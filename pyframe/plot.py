@@ -117,7 +117,7 @@ def history(history: Any, ax: Any = None) -> Any:
     panels: dict[str, list[str]] = {}
     for name in table:
         panels.setdefault(name.removeprefix("val_"), []).append(name)
-    names = sorted(panels, key=lambda n: (n == "lr", n != "loss"))  # else in their order
+    names = sorted(panels, key=lambda n: (n.startswith("lr"), n != "loss"))  # else in their order
     if ax is None:
         columns = min(len(names), 3)
         rows = -(-len(names) // columns)
@@ -141,12 +141,14 @@ def _quantity(ax: Any, x: np.ndarray, name: str, lines: dict[str, np.ndarray]) -
         label = ("validation" if validation else "training") if alone else n
         color = COLORS[len(ax.lines) % len(COLORS)] if not alone else COLORS[int(validation)]
         at = x[-len(values) :]  # what came later has the last epochs
+        known = np.isfinite(values)  # an epoch may be without validation
+        at, values = at[known], values[known]
         ax.plot(
             at, values, color=color, label=label, linewidth=1.8, clip_on=False, zorder=3,
             marker="o" if len(at) <= 25 else None, markersize=3.5,
         )  # fmt: skip
-        if n == "val_loss" and len(values) > 1 and np.isfinite(values).any():
-            best = int(np.nanargmin(values))
+        if n == "val_loss" and len(values) > 1:
+            best = int(values.argmin())
             ax.plot(at[best], values[best], "o", color=color, markersize=8, markerfacecolor="none",
                     zorder=4, label=f"least: {values[best]:.4g} in epoch {at[best]}")  # fmt: skip
     _plain(ax)
@@ -155,9 +157,8 @@ def _quantity(ax: Any, x: np.ndarray, name: str, lines: dict[str, np.ndarray]) -
     title = {"lr": "learning rate"}.get(name, name.replace("_", " "))
     if alone:
         _title(ax, title)
-        everything = np.concatenate(list(lines.values()))
-        positive = everything[everything > 0]
-        if name == "lr" and len(positive) == len(everything) and np.ptp(np.log(positive)) > 2.3:
+        numbers = np.concatenate(list(lines.values()))
+        if name.startswith("lr") and (numbers > 0).all() and numbers.max() > 10 * numbers.min():
             ax.set_yscale("log")
     if len(ax.lines) > 1 or not alone:
         ax.legend(frameon=False, fontsize=9, labelcolor=INK)

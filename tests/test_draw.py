@@ -216,6 +216,20 @@ def test_resnet18() -> None:
     assert {"BasicBlock", "downsample: Sequential"} & set(words(pf.draw(net, depth=1))) == set()
 
 
+def test_large_nets_are_not_opened_all_the_way() -> None:
+    def wide(n: int) -> nn.Sequential:
+        layers = [nn.Sequential(nn.Linear(k, k + 1), nn.ReLU()) for k in range(1, n)]
+        return nn.Sequential(nn.Sequential(*layers), nn.Linear(n, 1))
+
+    assert words(pf.draw(wide(20), (1,))).count("ReLU") == 19
+    large = wide(70)
+    seen = words(pf.draw(large, (1,)))
+    assert seen.count("ReLU") == 0
+    assert seen.count("Sequential") == 70  # the title, and each of the inner ones as a box
+    assert "1×70" in seen  # what the last of them gives
+    assert words(pf.draw(large, (1,), depth=2)).count("ReLU") == 69
+
+
 def test_frames_hold_their_boxes_and_lines_stay_within() -> None:
     root = ElementTree.fromstring(pf.draw(nn.Sequential(Block(), nn.ReLU()), (4, 6, 6)).svg)
     size = [float(root.get(k, "0")) for k in ("width", "height")]

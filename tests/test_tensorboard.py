@@ -134,6 +134,23 @@ def test_pictures_texts_and_points(tmp_path: Path) -> None:
     assert labels[1] == "a\t1"
 
 
+@pytest.mark.parametrize(
+    ("method", "module", "package"),
+    [
+        ("add_video", "moviepy", "moviepy"),
+        ("add_audio", "soundfile", "soundfile"),
+        ("add_image", "PIL", "pillow"),
+    ],
+)
+def test_other_packages(
+    method: str, module: str, package: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    said = f"{method} needs {package}: pip install {package}"
+    with SummaryWriter(tmp_path) as writer, pytest.raises(ImportError, match=said):
+        getattr(writer, method)("tag", pf.zeros(1, 1, 3, 2, 2))
+
+
 def test_figures(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is missing")
     figure = pf.plot.lr_find([1e-3, 1e-2, 1e-1], [2.0, 1.0, 3.0])

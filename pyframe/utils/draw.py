@@ -31,6 +31,7 @@ FRAMES = (("#fafbfc", "#c3cbd6"), ("#f1f4f7", "#b3bdca"))  # of groups, in turns
 SIGNS = {"add": "+", "mul": "×", "sub": "−", "div": "÷", "truediv": "÷", "matmul": "@"}
 BOLD = 13  # as wide as texts of this size are bold ones of 12
 MOST = 6  # names of functions in a box
+LARGE = 120  # boxes of a picture
 GAP = 24, 30
 
 
@@ -59,7 +60,8 @@ def draw(net: Any, x: Any = None, path: Any = None, *, depth: int | None = None)
     evaluation mode, without gradients) and the lines are what flows: shapes where values begin,
     modules as frames around what they call, functions between as dashed boxes, equal modules one
     after the other as one with their number. Without it, all modules with their parameters.
-    Modules more than `depth` levels down are not opened. `path` is where the picture goes.
+    Modules more than `depth` levels down are not opened; by default those of large nets, so that
+    there are at most 120 boxes. `path` is where the picture goes.
     """
     if path is not None and not isinstance(path, str | os.PathLike):
         raise TypeError(f"draw: expected a path such as 'net.svg', got {type(path).__name__}")
@@ -70,9 +72,8 @@ def draw(net: Any, x: Any = None, path: Any = None, *, depth: int | None = None)
         svg = _tree(found, depth)
     else:
         whole = trace(net, x, "draw")
-        if depth is not None:
-            _close(whole, depth)
         _fold(whole)
+        _close(whole, _levels(whole) if depth is None else depth)
         svg = _flow(whole)
     drawing = Drawing(svg)
     if path is not None:
@@ -103,26 +104,34 @@ def _note(module: Module) -> str:
 
 
 def _close(call: Call, depth: int) -> None:
-    """Make boxes of the modules that lie too deep."""
+    """Make boxes of the modules that lie more than `depth` levels down."""
     for c in call.calls:
-        if not c.calls:
-            continue
-        if depth > 0:
+        if c.calls and depth > 0:
             _close(c, depth - 1)
-            continue
-        inner = list(c.boxes())
-        for b in inner:
-            b.inside = c
-        for b in inner:
-            for s in b.sources:
-                c.take(s)
-        c.shapes = inner[-1].shapes
-        c.calls.clear()
+        elif c.calls:
+            inner = list(c.boxes())
+            for b in inner:
+                b.inside = c
+            for b in inner:
+                for s in b.sources:
+                    c.take(s)
+            c.calls.clear()
     if call.parent is None:
         for b in call.boxes():
             sources, b.sources = b.sources, []
             for s in sources:
                 b.take(s)
+
+
+def _levels(call: Call) -> int:
+    """How many levels to open by default: all, unless that makes more than LARGE boxes."""
+    depth, shown = 0, call.calls
+    while any(c.calls for c in shown):
+        shown = [inner for c in shown for inner in c.calls or (c,)]
+        if len(shown) > LARGE:
+            break
+        depth += 1
+    return depth
 
 
 class _Form:

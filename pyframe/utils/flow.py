@@ -31,7 +31,10 @@ from pyframe.tensor import Tensor
 MODULE, OP, INPUT, OUTPUT = "module", "op", "input", "output"
 _HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 # where functions are made of ops: what calls into these is a net's own forward
-_FUNCTIONS = tuple(f"{_HERE}{d}{os.sep}" for d in ("ops", "autograd", "graph", "nn/functional"))
+_FUNCTIONS = tuple(
+    os.path.join(_HERE, *folder, "")
+    for folder in (["ops"], ["autograd"], ["graph"], ["nn", "functional"])
+)
 
 
 class Call:
@@ -174,6 +177,7 @@ class _Tracer:
     def end(self, module: Module, args: Any, kwargs: Any, out: Any) -> Any:
         call = self.stack.pop()
         self.function = None
+        call.shapes = [tuple(x.shape) for x in leaves(out)]
         if any(c.kind == MODULE for c in call.calls):
             call.sources.clear()
             _join(call)
@@ -188,7 +192,6 @@ class _Tracer:
         if isinstance(out, Tensor) and id(out) in given:  # passed on: the argument stays what it is
             out = out.detach()
         for x in leaves(out):
-            call.shapes.append(tuple(x.shape))
             if self.of(x) and self.of(x)[0].inside is call:
                 self.memory[x._storage] = (call,)
             self.give(x, (call,))

@@ -336,6 +336,7 @@ class SummaryWriter:
         dataformats: str = "CHW",
     ) -> None:
         """An image of 1, 3 or 4 channels: floats from 0 to 1, or uint8. Needs Pillow."""
+        _need("add_image", "PIL", "pillow")
         found = summary.image(tag, _pixels(img_tensor), dataformats=dataformats)
         self._add(found, global_step, walltime)
 
@@ -409,6 +410,7 @@ class SummaryWriter:
         walltime: float | None = None,
     ) -> None:
         """A film (N, T, C, H, W) of floats from 0 to 1, or uint8. Needs moviepy."""
+        _need("add_video", "moviepy")
         self._add(summary.video(tag, _pixels(vid_tensor), fps), global_step, walltime)
 
     def add_audio(
@@ -420,6 +422,7 @@ class SummaryWriter:
         walltime: float | None = None,
     ) -> None:
         """Sound (samples,), or (samples, channels), from -1 to 1. Needs soundfile."""
+        _need("add_audio", "soundfile")
         found = summary.audio(tag, _array(snd_tensor), sample_rate)
         self._add(found, global_step, walltime)
 
@@ -563,6 +566,15 @@ class SummaryWriter:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _need(what: str, module: str, package: str = "") -> None:
+    """ImportError for a package that tensorboardX needs for one kind of thing only."""
+    try:
+        import_module(module)
+    except ImportError as error:
+        package = package or module
+        raise ImportError(f"{what} needs {package}: pip install {package}") from error
 
 
 def _pixels(x: Any) -> np.ndarray:
