@@ -220,6 +220,17 @@ def test_an_example_trains_where_one_is(tmp_path: Path, monkeypatch: pytest.Monk
     assert "usage: pyframe train vae [-h] [--epochs" in Done("train", "vae.py", "--help").out
 
 
+def test_an_example_of_a_wheel_is_never_stale() -> None:
+    """Its code lies within the package, and what it reads is looked at as users' code is."""
+    text = "import pyframe as pf\nscale = 2\n@pf.compile\ndef f(x):\n    return x * scale\n"
+    space: dict[str, Any] = {"__name__": "__main__"}
+    exec(compile(text, str(serve.PACKAGE / "examples" / "mine.py"), "exec"), space)
+    x = pf.ones(2)
+    assert [space["f"](x).tolist() for _ in range(3)] == [[2, 2]] * 3
+    space["scale"] = 3
+    assert space["f"](x).tolist() == [3, 3]
+
+
 # --- summary
 
 
