@@ -79,7 +79,25 @@ def tensor_repr(x: Tensor) -> str:
     return text + ")"
 
 
-def _body(array: np.ndarray) -> str:
+def tensor_html(x: Tensor) -> str:
+    """For notebooks: shape, dtype and device, what range the values have, and the values."""
+    array = x._host()
+    said = [str(list(x.shape)), x.dtype.name, str(x.device)]
+    if x.grad_fn is not None:
+        said.append(f"grad_fn=&lt;{x.grad_fn.name()}&gt;")
+    elif x.requires_grad:
+        said.append("requires grad")
+    if array.size > 1 and array.dtype.kind in "fiu":
+        known = array[np.isfinite(array)].astype(np.float64)
+        if known.size:
+            said.append(f"{known.min():.4g} to {known.max():.4g}, mean {known.mean():.4g}")
+        if known.size < array.size:
+            said.append(f"<b>{array.size - known.size:,} nan or inf</b>")
+    body = _body(array, 0) if array.size else "[]"
+    return f"<div><b>{type(x).__name__}</b> {' · '.join(said)}<pre>{body}</pre></div>"
+
+
+def _body(array: np.ndarray, indent: int = 7) -> str:
     short = array.size > _options.threshold
     shown = _edges(array) if short else array
     if array.dtype.kind == "c":
@@ -96,7 +114,7 @@ def _body(array: np.ndarray) -> str:
     else:
         width = max(len(str(v)) for v in shown.flat)
         write = functools.partial(_padded, width)
-    return _nested(array, 7, short, write, width)
+    return _nested(array, indent, short, write, width)
 
 
 def _padded(width: int, v: Any) -> str:

@@ -755,6 +755,11 @@ class Tensor:
 
         return tensor_repr(self)
 
+    def _repr_html_(self) -> str | None:
+        from pyframe.printing import tensor_html
+
+        return tensor_html(self)
+
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if not self._node.shape else object.__format__(self, spec)
 

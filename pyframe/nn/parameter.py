@@ -171,6 +171,9 @@ class UninitializedTensorMixin:
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
+    def _repr_html_(self) -> None:
+        """None: notebooks show the text."""
+
 
 def _in_dtype(name: str) -> Any:
     def method(self: UninitializedTensorMixin) -> Any:

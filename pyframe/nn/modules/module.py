@@ -1149,6 +1149,23 @@ class Module:
             return f"{self._get_name()}({''.join(extra)})"
         return f"{self._get_name()}(\n  " + "\n  ".join(extra + children) + "\n)"
 
+    def _repr_html_(self) -> str:
+        return _tree(self, "", True)
+
+
+def _tree(m: Module, name: str, opened: bool) -> str:
+    """For notebooks: a module with the number of its parameters; what is in it opens by a click."""
+    from html import escape
+
+    count = sum(p.numel() for p in m.parameters() if not is_lazy(p))
+    title = f"{name}{m._get_name()}({', '.join(m.extra_repr().splitlines())})"
+    title = f"{escape(title)} <small>{count:,} parameters</small>"
+    children = [_tree(c, f"({k}): ", False) for k, c in m._modules.items() if c is not None]
+    if not children:
+        return f"<div>{title}</div>"
+    inner = f'<div style="margin-left: 1.5em">{"".join(children)}</div>'
+    return f"<details{' open' * opened}><summary>{title}</summary>{inner}</details>"
+
 
 def indented(text: str) -> str:
     """A text whose lines after the first stand two columns further in."""
