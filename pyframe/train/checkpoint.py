@@ -4,7 +4,7 @@ A checkpoint is a file as `pf.save` writes them, of plain values and tensors alo
 one can run nothing:
 
     pyframe_checkpoint  the format's number
-    net, losses, metrics, optimizers, schedulers, scaler    their state_dicts
+    net, losses, optimizers, schedulers, scaler    their state_dicts
     place               epoch, batch, step, and what the epoch's means are counted with
     random              the streams of random numbers: now, and when the epoch began
     grads               of batches that wait for their update
@@ -75,7 +75,7 @@ def _collect(model: Model) -> dict[str, Any]:
     return {
         _MARK: FORMAT,
         "net": dict(model.net.state_dict()),
-        "others": [dict(m.state_dict()) for m in model.modules()[1:]],
+        "losses": [dict(m.state_dict()) for m in model.loss_modules()],
         "optimizers": [o.state_dict() for o in model.optimizers],
         "schedulers": [_plain(s.state_dict()) for s in model.schedulers],
         "scaler": None if model.scaler is None else model.scaler.state_dict(),
@@ -193,18 +193,17 @@ def restore(model: Model, found: dict[str, Any], path: Any, loop: Loop) -> Place
     what = f"fit: resume: {os.fspath(path)}"
     check.state_dict(what, model.net, found["net"])
     for name, mine in (("optimizers", model.optimizers), ("schedulers", model.schedulers),
-                       ("others", model.modules()[1:])):  # fmt: skip
+                       ("losses", model.loss_modules())):  # fmt: skip
         if len(found[name]) != len(mine):
-            word = "losses and metrics" if name == "others" else name
-            raise CheckpointError(f"{what} has {len(found[name])} {word}, the model {len(mine)}")
+            raise CheckpointError(f"{what} has {len(found[name])} {name}, the model {len(mine)}")
     if (found["scaler"] is None) != (model.scaler is None):
         raise CheckpointError(f"{what}: mixed_precision was another one")
-    for module, state in zip(model.modules()[1:], found["others"], strict=True):
+    for module, state in zip(model.loss_modules(), found["losses"], strict=True):
         check.state_dict(what, module, state)
     for optimizer, state in zip(model.optimizers, found["optimizers"], strict=True):
         optimizer.load_state_dict(state)  # which checks it first
     model.net.load_state_dict(found["net"])
-    for module, state in zip(model.modules()[1:], found["others"], strict=True):
+    for module, state in zip(model.loss_modules(), found["losses"], strict=True):
         module.load_state_dict(state)
     for scheduler, state in zip(model.schedulers, found["schedulers"], strict=True):
         scheduler.load_state_dict(state)

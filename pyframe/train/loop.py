@@ -163,13 +163,12 @@ class Loop:
             what = "fit: validation_data"
             found = await model._evaluate(self.validation, self.options, self.compile, what)
             logs.update({f"val_{k}": v for k, v in numbers(found).items()})
+        logs.update({name: float(o.param_groups[0]["lr"]) for name, o in self._rates()})
         for scheduler in self.by_epoch:
             if isinstance(scheduler, pf.optim.lr_scheduler.ReduceLROnPlateau):
                 scheduler.step(check.monitored("ReduceLROnPlateau", self.monitor, logs))
             else:
                 scheduler.step()
-        for name, optimizer in self._rates():
-            logs[name] = float(optimizer.param_groups[0]["lr"])
         self.ended = True
         await self.tell("on_epoch", model, epoch, logs)
 

@@ -1,0 +1,281 @@
+"""A fit that was killed or stopped goes on as if nothing had happened, from a checkpoint that is
+whole; what is none is refused before anything is changed."""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe import nn, optim
+from pyframe.data import DataLoader, Dataset
+from pyframe.io import files
+from pyframe.train import Callback, checkpoint
+from pyframe.train.callbacks import EarlyStopping
+
+EPOCHS = 3
+
+
+class Noisy(Dataset):
+    """Samples with noise of every stream of the host."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(0)
+        self.x, self.y = rng.normal(size=(50, 6)).astype(np.float32), rng.integers(0, 3, 50)
+
+    def __len__(self) -> int:
+        return 50
+
+    def __getitem__(self, i: int) -> Any:
+        noise = np.random.normal() + random.random() + pf.rand(1).item()
+        return self.x[i] + np.float32(0.1 * noise), self.y[i]
+
+
+class Stop(Callback):
+    """Ends a fit at a step in some way."""
+
+    def __init__(self, step: int | None = None, how: Any = None) -> None:
+        self.at, self.how, self.seen = step, how, 0
+
+    def on_step(self, model: pf.Model, step: int, logs: Any) -> None:
+        self.seen += 1
+        if step == self.at:
+            self.how(model)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seen": self.seen}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.seen = state["seen"]
+
+
+def make(width: int = 8) -> pf.Model:
+    pf.manual_seed(3)
+    np.random.seed(1)
+    random.seed(2)
+    net = nn.Sequential(
+        nn.Linear(6, width), nn.BatchNorm1d(width), nn.ReLU(), nn.Dropout(0.3), nn.Linear(width, 3)
+    )
+    adam = optim.Adam(net.parameters(), lr=0.01)
+    schedule = optim.lr_scheduler.CosineAnnealingLR(adam, EPOCHS)
+    return pf.Model(net, nn.CrossEntropyLoss(), adam, ["accuracy", "f1"], schedule)
+
+
+def fit(model: pf.Model, resume: Any = None, *callbacks: Any, **options: Any) -> pf.Model:
+    loader = DataLoader(Noisy(), 8, shuffle=True, generator=pf.Generator().manual_seed(5))
+    model.fit(loader, EPOCHS, resume=resume, callbacks=callbacks, verbose=0, device="cpu",
+              read_every=3, **options)  # fmt: skip
+    return model
+
+
+def outcome(model: pf.Model) -> Any:
+    """All that training leaves behind, to the last bit."""
+    states = [model.net.state_dict(), *model.optimizer.state.values()]
+    tensors = [t.numpy().tobytes() for s in states for t in s.values()]
+    return tensors, model.history.history, model.optimizer.param_groups[0]["lr"]
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "plain": {}, "eager": {"compile": False}, "in groups": {"accumulate": 4},
+    "in half precision": {"mixed_precision": "float16"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_it_goes_on_from_any_step(
+    variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped by an error within an epoch, within a group, at an epoch's end, and again."""
+    monkeypatch.setattr(checkpoint, "SECONDS", 0)
+    options = VARIANTS[variant]
+    whole = Stop()
+    want = outcome(fit(make(), None, whole, **options))
+
+    def fail(model: pf.Model) -> None:
+        raise KeyError("stop")
+
+    for step in (3, 6, 7, 12):
+        with pytest.raises(KeyError, match="stop"):
+            fit(make(), tmp_path, Stop(step, fail), **options)
+    last = Stop()
+    assert outcome(fit(make(), tmp_path, last, **options)) == want
+    assert last.seen >= whole.seen  # the last losses are told once more
+    assert len(list(tmp_path.iterdir())) == checkpoint.KEPT
+    assert outcome(fit(make(), tmp_path, Stop(), **options)) == want  # there is nothing to do
+
+
+def test_a_kill_at_any_moment(tmp_path: Path) -> None:
+    """SIGKILL in the middle of a checkpoint's bytes, and between two of them."""
+    if not hasattr(signal, "SIGKILL"):
+        pytest.skip("this system has no SIGKILL")
+    code = f"""
+import os, signal, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+import test_checkpoint as t
+from pyframe.train import checkpoint
+checkpoint.SECONDS = 0
+write, left = os.fsync, [int(sys.argv[1])]
+def fsync(fd):
+    left[0] -= 1
+    if not left[0]:
+        os.kill(os.getpid(), signal.SIGKILL)
+    write(fd)
+os.fsync = fsync
+t.fit(t.make(), "runs")
+"""
+    killed = 0
+    for count in (4, 3, 0):  # files and their folder are synced in turns
+        done = subprocess.run([sys.executable, "-c", code, str(count)], cwd=tmp_path, check=False)
+        killed += done.returncode == -signal.SIGKILL
+    assert killed == 2
+    assert done.returncode == 0
+    assert outcome(fit(make(), tmp_path / "runs")) == outcome(fit(make()))
+
+
+def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
+    want = outcome(fit(make()))
+    fit(make(), tmp_path, Stop(10, lambda model: setattr(model, "stop_training", True)))
+    newest = max(tmp_path.iterdir())
+    for size in (newest.stat().st_size // 2, 0):
+        with open(newest, "r+b") as file:
+            file.truncate(size)
+        with pytest.warns(RuntimeWarning, match=f"passed over: .*{newest.name} is damaged"):
+            found = checkpoint.newest(tmp_path)
+        assert found is not None
+        assert found[0] == min(tmp_path.iterdir())
+    with pytest.warns(RuntimeWarning, match="passed over"):
+        model = fit(make(), tmp_path)
+    assert outcome(model) == want
+
+
+def test_a_bit_that_flipped(tmp_path: Path) -> None:
+    fit(make(), tmp_path)
+    path = max(tmp_path.iterdir())
+    data = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        entry = archive.getinfo("archive/data/0")
+    data[entry.header_offset + 200] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(checkpoint.CheckpointError, match="damaged"):
+        checkpoint.read(path)
+
+
+def test_a_file_goes_on_too(tmp_path: Path) -> None:
+    """One that save_checkpoint wrote; no other is written beside it, and its weights are read."""
+    want = outcome(fit(make()))
+    path = tmp_path / "middle.pt"
+
+    def keep(model: pf.Model) -> None:
+        model.save_checkpoint(path)
+        model.stop_training = True
+
+    fit(make(), None, Stop(9, keep))
+    assert outcome(fit(make(), path)) == want
+    assert [*tmp_path.iterdir()] == [path]
+    model = make().load(path)
+    np.testing.assert_array_equal(
+        model.net[0].weight.detach().numpy(), checkpoint.read(path)["net"]["0.weight"].numpy()
+    )
+
+
+def test_early_stopping_goes_on(tmp_path: Path) -> None:
+    """It remembers the best epoch, and its weights."""
+    stops = [EarlyStopping("accuracy", patience=5) for _ in range(3)]
+    want = outcome(fit(make(), None, stops[0]))
+
+    def fail(model: pf.Model) -> None:
+        raise KeyError("stop")
+
+    with pytest.raises(KeyError):
+        fit(make(), tmp_path, stops[1], Stop(18, fail))
+    assert outcome(fit(make(), tmp_path, stops[2], Stop())) == want
+
+
+def test_on_a_gpu(gpu: str, tmp_path: Path) -> None:
+    """With dropout's stream, which lies there."""
+    runs = []
+    for resume in (None, tmp_path, tmp_path):
+        model = make()
+        epochs = 1 if len(runs) == 1 else 2
+        loader = DataLoader(Noisy(), 8, shuffle=True, generator=pf.Generator().manual_seed(5))
+        model.fit(loader, epochs, resume=resume, verbose=0, device=gpu)
+        runs.append(model.history["loss"])
+    assert runs[2] == pytest.approx(runs[0], rel=1e-6)
+
+
+def test_refused(tmp_path: Path) -> None:
+    """Nothing of the model is changed."""
+    fit(make(), tmp_path)
+    path = max(tmp_path.iterdir())
+    tree = pf.load(path)
+    newer, weights, hostile = (tmp_path / n for n in ("newer.pt", "weights.pt", "hostile.pt"))
+    pf.save({**tree, "pyframe_checkpoint": 99}, newer)
+    pf.save(tree["net"], weights)
+
+    class Evil:
+        def __reduce__(self) -> Any:
+            return os.system, ("echo run > ran",)
+
+    with zipfile.ZipFile(hostile, "w") as archive:
+        archive.writestr("archive/data.pkl", pickle.dumps(Evil(), 2))
+    other = make(width=9)
+    before = outcome(other)[0]
+    cases = [
+        (other, path, RuntimeError, r"0.weight \[8, 6\], which is \[9, 6\]"),
+        (make(), newer, checkpoint.CheckpointError, "of format 99, expected 1: .* newer pyframe"),
+        (make(), weights, checkpoint.CheckpointError, "no checkpoint of a fit.*model.load"),
+        (make(), hostile, checkpoint.CheckpointError, r"posix.system|nt.system"),
+        (make(), tmp_path / "none.pt" / "x", OSError, "none.pt"),
+    ]
+    (tmp_path / "none.pt").write_text("text")
+    for model, file, kind, words in cases:
+        with pytest.raises(kind, match=words):
+            fit(model, file)
+    assert outcome(other)[0] == before
+    assert not Path("ran").exists()
+    model = make()
+    model.lr_scheduler = None
+    with pytest.raises(checkpoint.CheckpointError, match="has 1 schedulers, the model 0"):
+        fit(model, path)
+
+
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old checkpoint stays whole, and the error says what happened."""
+    fit(make(), tmp_path, Stop(7, lambda model: setattr(model, "stop_training", True)))
+    before = {p: p.read_bytes() for p in tmp_path.iterdir()}
+    opened = files._open_part
+
+    def full(*args: Any) -> Any:
+        part, file = opened(*args)
+
+        class Full:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(file, name)
+
+            def __enter__(self) -> Any:
+                return self
+
+            def __exit__(self, *exc: object) -> None:
+                file.close()
+
+            def write(self, data: Any) -> int:
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        return part, Full()
+
+    monkeypatch.setattr(files, "_open_part", full)
+    with pytest.raises(builtins.OSError, match="No space left"):
+        fit(make(), tmp_path)
+    assert {p: p.read_bytes() for p in tmp_path.iterdir()} == before

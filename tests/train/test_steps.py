@@ -1,0 +1,334 @@
+"""What fit does with a batch: steps of one's own, several losses and optimizers, accumulation,
+clipping, weights, schedulers and mixed precision; compiled as eager, and with few kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe import nn, optim
+from pyframe.nn import functional as F
+from pyframe.optim import lr_scheduler
+from pyframe.train import Callback
+
+N = 70
+RNG = np.random.default_rng(5)
+Y = RNG.integers(0, 4, N)
+CORNERS = np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]])
+X = (CORNERS[Y] + RNG.normal(0, 0.3, (N, 2))).astype(np.float32)
+REAL = RNG.normal(size=(N, 1)).astype(np.float32)
+
+
+def make(lr: float = 0.1, **parts: Any) -> pf.Model:
+    pf.manual_seed(1)
+    net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 4))
+    return pf.Model(net, nn.CrossEntropyLoss(), optim.SGD(net.parameters(), lr=lr), **parts)
+
+
+def fit(model: pf.Model, data: Any = (X, Y), **options: Any) -> dict[str, list[float]]:
+    given = {"device": "cpu", "verbose": 0, "shuffle": False, "batch_size": 32, "epochs": 2}
+    return model.fit(data, **{**given, **options}).history
+
+
+def weights(model: pf.Model) -> np.ndarray:
+    return np.concatenate([p.detach().cpu().numpy().ravel() for p in model.net.parameters()])
+
+
+class Gan(pf.Model):
+    """Two networks against each other, each with its optimizer."""
+
+    def __init__(self) -> None:
+        pf.manual_seed(2)
+        g, d = nn.Linear(4, 2), nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
+        adams = {
+            name: optim.Adam(net.parameters(), lr=0.01) for name, net in {"d": d, "g": g}.items()
+        }
+        super().__init__(nn.ModuleDict({"g": g, "d": d}), optimizer=adams)
+
+    def training_step(self, batch: Any) -> Any:
+        g, d = self.net["g"], self.net["d"]
+        fake = g(pf.randn(len(batch), 4, device=batch.device))
+        real = pf.ones(len(batch), 1, device=batch.device)
+        told = F.binary_cross_entropy_with_logits(d(batch), real)
+        d_loss = told + F.binary_cross_entropy_with_logits(d(fake.detach()), real * 0)
+        self.minimize(d_loss, self.optimizer["d"])
+        g_loss = F.binary_cross_entropy_with_logits(d(fake), real)
+        self.minimize(g_loss, self.optimizer["g"])
+        return {"d_loss": d_loss, "g_loss": g_loss}
+
+
+def by_hand() -> tuple[list[float], np.ndarray]:
+    """What Gan does, as PyTorch's users write it."""
+    model = Gan()
+    g, d, adams = model.net["g"], model.net["d"], model.optimizer
+    pf.manual_seed(3)
+    sums = []
+    for _ in range(2):
+        total = 0.0
+        for start in range(0, N, 32):
+            batch = pf.from_numpy(X[start : start + 32])
+            fake, real = g(pf.randn(len(batch), 4)), pf.ones(len(batch), 1)
+            adams["d"].zero_grad()
+            d_loss = F.binary_cross_entropy_with_logits(d(batch), real)
+            d_loss = d_loss + F.binary_cross_entropy_with_logits(d(fake.detach()), real * 0)
+            d_loss.backward()
+            adams["d"].step()
+            adams["g"].zero_grad()
+            F.binary_cross_entropy_with_logits(d(fake), real).backward()
+            adams["g"].step()
+            total += d_loss.item() * len(batch)
+        sums.append(total / N)
+    return sums, weights(model)
+
+
+@pytest.mark.parametrize("compile", [True, False])
+def test_a_gan(compile: bool) -> None:
+    model = Gan()
+    pf.manual_seed(3)
+    found = fit(model, X, compile=compile)
+    losses, want = by_hand()
+    assert list(found) == ["d_loss", "g_loss", "lr_d", "lr_g"]
+    np.testing.assert_allclose(found["d_loss"], losses, rtol=1e-5)
+    np.testing.assert_allclose(weights(model), want, rtol=1e-4, atol=1e-6)
+    if compile:
+        (steps,) = model._free["train"]
+        assert steps.compiled.captured == 3  # sums are made; then batches of 32 and of 6 samples
+        assert not steps.compiled.eager
+
+
+def test_a_gan_on_a_gpu(gpu: str) -> None:
+    found = []
+    for device in ("cpu", gpu):
+        model = Gan()
+        pf.manual_seed(3)
+        found.append(fit(model, X, device=device)["g_loss"])
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-3)
+
+
+class Returning(pf.Model):
+    """A step that gives the loss, which fit then minimizes, and one that looks at more."""
+
+    def training_step(self, batch: Any) -> Any:
+        x, y = batch
+        return F.cross_entropy(self.net(x), y)
+
+    def validation_step(self, batch: Any) -> Any:
+        x, y = batch
+        out = self.net(x)
+        return {"loss": F.cross_entropy(out, y), "largest": out.max()}
+
+
+def test_a_step_that_returns_the_loss() -> None:
+    plain = make()
+    pf.manual_seed(1)
+    net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 4))
+    own = Returning(net, optimizer=optim.SGD(net.parameters(), lr=0.1))
+    assert fit(own, validation_data=(X, Y))["loss"] == pytest.approx(fit(plain)["loss"], rel=1e-6)
+    np.testing.assert_allclose(weights(own), weights(plain), atol=1e-6)
+    assert list(own.history) == ["loss", "val_loss", "val_largest", "lr"]
+    assert own.evaluate((X, Y))["loss"] == pytest.approx(own.history["val_loss"][-1])
+
+
+class Two(nn.Module):
+    """Two inputs by name, two outputs by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right = nn.Linear(2, 4), nn.Linear(3, 1)
+
+    def forward(self, point: pf.Tensor, others: pf.Tensor) -> dict[str, pf.Tensor]:
+        return {"corner": self.left(point), "size": self.right(others)}
+
+
+def test_several_losses() -> None:
+    pf.manual_seed(0)
+    net = Two()
+    model = pf.Model(
+        net, {"corner": nn.CrossEntropyLoss(), "size": nn.MSELoss()}, optim.Adam(net.parameters()),
+        {"corner": ["accuracy"], "size": "mae"}, loss_weights={"corner": 1.0, "size": 0.5},
+    )  # fmt: skip
+    inputs = {"point": X, "others": RNG.normal(size=(N, 3)).astype(np.float32)}
+    targets = {"corner": Y, "size": REAL}
+    model.fit((inputs, targets), epochs=2, validation_data=(inputs, targets), verbose=0)
+    own = ["loss", "corner_loss", "size_loss", "corner_accuracy", "size_mae"]
+    assert list(model.history) == [*own, *[f"val_{n}" for n in own], "lr"]
+    found, out = model.evaluate((inputs, targets)), model.predict(inputs, batch_size=32)
+    corner = F.cross_entropy(out["corner"], pf.from_numpy(Y)).item()
+    size = F.mse_loss(out["size"], pf.from_numpy(REAL)).item()
+    assert found["corner_loss"] == pytest.approx(corner, rel=1e-5)
+    assert found["loss"] == pytest.approx(corner + 0.5 * size, rel=1e-5)
+    assert found["size_mae"] == pytest.approx(np.abs(out["size"].numpy() - REAL).mean(), rel=1e-5)
+    assert model.history["val_loss"][-1] == pytest.approx(found["loss"], rel=1e-5)
+
+
+def test_losses_by_place() -> None:
+    class Pair(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Linear(2, 4), nn.Linear(2, 1)
+
+        def forward(self, x: pf.Tensor) -> tuple[pf.Tensor, pf.Tensor]:
+            return self.a(x), self.b(x)
+
+    net = Pair()
+    losses = [nn.CrossEntropyLoss(), nn.MSELoss()]
+    model = pf.Model(net, losses, optim.SGD(net.parameters(), lr=0.1), loss_weights=[1, 2])
+    found = fit(model, (X, (Y, REAL)))
+    assert list(found) == ["loss", "loss_0", "loss_1", "lr"]
+    total = np.add(found["loss_0"], np.multiply(2, found["loss_1"]))
+    np.testing.assert_allclose(found["loss"], total, rtol=1e-5)
+    assert [o.shape for o in model.predict(X)] == [(N, 4), (N, 1)]
+
+
+@pytest.mark.parametrize("compile", [True, False])
+@pytest.mark.parametrize("size", [8, 7])
+def test_accumulated_gradients_are_those_of_one_large_batch(size: int, compile: bool) -> None:
+    """Also where the last group has fewer batches, and the last batch fewer samples."""
+    large, small = make(), make()
+    fit(large, batch_size=4 * size)
+    fit(small, batch_size=size, accumulate=4, compile=compile)
+    np.testing.assert_allclose(weights(small), weights(large), atol=1e-6)
+    assert small.history["loss"][0] == pytest.approx(large.history["loss"][0], rel=1e-5)
+
+
+def test_gradients_are_clipped() -> None:
+    """A step of SGD moves the weights by lr times the clipped gradient."""
+    before = weights(make())
+    for options, size in (({"clip_norm": 0.01}, np.linalg.norm), ({"clip_value": 0.01}, np.max)):
+        model = make()
+        fit(model, epochs=1, batch_size=N, **options)
+        assert size(np.abs(weights(model) - before)) == pytest.approx(0.001, rel=1e-3)
+
+
+def test_weights_of_samples_and_classes() -> None:
+    """Factors of each sample's loss; a class's weight is that of its samples."""
+    by_class = np.array([1.0, 2.0, 0.0, 4.0], np.float32)
+    a, b, c = make(), make(), make()
+    fit(a, class_weight={0: 1, 1: 2, 2: 0, 3: 4})
+    fit(b, sample_weight=by_class[Y])
+    fit(c, (X, Y, by_class[Y]))
+    assert a.history["loss"] == pytest.approx(b.history["loss"], rel=1e-5)
+    assert np.array_equal(weights(b), weights(c))
+    each = F.cross_entropy(a.predict(X), pf.from_numpy(Y), reduction="none").numpy()
+    got = a.evaluate((X, Y), sample_weight=by_class[Y])["loss"]
+    assert got == pytest.approx((each * by_class[Y]).mean(), rel=1e-5)
+
+
+def _onecycle(o: Any) -> Any:
+    return lr_scheduler.OneCycleLR(o, 1.0, total_steps=6)
+
+
+SCHEDULES: dict[str, tuple[Callable[[Any], Any], dict[str, Any], str]] = {
+    "by epoch": (lambda o: lr_scheduler.StepLR(o, 1, 0.5), {}, "epoch"),
+    "by step, of itself": (_onecycle, {}, "step"),
+    "by step, as asked": (
+        lambda o: lr_scheduler.LinearLR(o, total_iters=6), {"lr_interval": "step"}, "step"),
+    "by the loss": (lambda o: lr_scheduler.ReduceLROnPlateau(o, patience=0, threshold=9), {}, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedulers(name: str) -> None:
+    """Rates are those of a loop by hand, and never captured anew."""
+    schedule, options, when = SCHEDULES[name]
+    model = make(**options)
+    model.lr_scheduler = schedule(model.optimizer)
+    found = fit(model, epochs=3, batch_size=35)["lr"]
+    twin = optim.SGD([pf.zeros(1, requires_grad=True)], lr=0.1)
+    by_hand, rates = schedule(twin), []
+    for epoch in range(3):
+        for _ in range(2):
+            twin.step()
+            if when == "step":
+                by_hand.step()
+        rates.append(twin.param_groups[0]["lr"])
+        if when == "epoch":
+            by_hand.step()
+        elif not when:
+            by_hand.step(model.history["loss"][epoch])
+    assert found == pytest.approx(rates)
+    assert len({*found}) == 3
+    assert model._free["train"][0].compiled.captured == 1
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_mixed_precision(dtype: str) -> None:
+    """It learns as in float32, parameters stay float32, and the step is one Program."""
+    model, plain = make(), make()
+    found = fit(model, epochs=5, mixed_precision=dtype, batch_size=35)
+    want = fit(plain, epochs=5, batch_size=35)
+    np.testing.assert_allclose(found["loss"], want["loss"], rtol=0.02)
+    assert {p.dtype for p in model.net.parameters()} == {pf.float32}
+    assert (model.scaler is not None) is (dtype == "float16")
+    (steps,) = model._free["train"]
+    assert steps.compiled.captured == 1
+    assert not steps.compiled.eager
+
+
+def test_an_overflow_is_skipped() -> None:
+    model = make()
+    fit(model, epochs=1, mixed_precision="float16")
+    before, scale = weights(model), model.scaler.get_scale()
+    fit(model, (X * 1e4, Y), epochs=1, batch_size=N, mixed_precision="float16")
+    assert model.scaler.get_scale() == scale / 2
+    assert np.array_equal(weights(model), before)
+
+
+class Norms(Callback):
+    """Keeps the size of the gradients on the device."""
+
+    def __init__(self) -> None:
+        self.total = pf.zeros(())
+
+    def on_gradients(self, model: pf.Model) -> None:
+        self.total += sum(p.grad.square().sum() for p in model.net.parameters())
+
+
+def test_gradients_are_shown_within_the_step() -> None:
+    sums = []
+    for compile in (True, False):
+        model, norms = make(), Norms()
+        fit(model, callbacks=[norms], compile=compile)
+        sums.append(norms.total.item())
+        if compile:
+            assert not model._free["train"][0].compiled.eager
+    assert sums[0] == pytest.approx(sums[1], rel=1e-5)
+    assert sums[0] > 0
+
+
+def test_metrics_and_callbacks_add_one_kernel_at_most(gpu: str) -> None:
+    """Of a step on a GPU: the mean of the loss and any of the usual metrics are fused."""
+    counts = []
+    for metrics in ([], ["accuracy"], ["accuracy", "f1"]):
+        model = make(metrics=metrics)
+        fit(model, epochs=2, batch_size=35, device=gpu)
+        counts.append(len(model._free["train"][0].compiled.programs[-1].steps))
+    assert max(counts) - counts[0] <= 1, counts
+    pf.manual_seed(1)
+    net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 4)).to(gpu)
+    sgd = optim.SGD(net.parameters(), lr=0.1)
+
+    @pf.compile
+    def step(x: pf.Tensor, y: pf.Tensor) -> pf.Tensor:
+        sgd.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        sgd.step()
+        return loss
+
+    for _ in range(2):
+        step(pf.from_numpy(X[:35]).to(gpu), pf.from_numpy(Y[:35]).to(gpu))
+    assert counts[0] <= len(step.programs[-1].steps) + 1
+
+
+def test_one_batch() -> None:
+    model, loop = make(metrics=["accuracy"]), make()
+    logs = [model.train_on_batch(X, Y) for _ in range(3)]
+    assert logs[-1]["loss"] < logs[0]["loss"]
+    assert set(logs[0]) == {"loss", "accuracy"}
+    fit(loop, epochs=3, batch_size=N)
+    np.testing.assert_allclose(weights(model), weights(loop), atol=1e-6)
