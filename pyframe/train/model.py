@@ -589,53 +589,16 @@ class Model:
         return _joined(parts)
 
     def summary(
-        self, input_size: Sequence[int] | None = None, dtype: pf.dtype | None = None
-    ) -> str:
-        """Print and return a table of layers, parameters and, for an `input_size` without its
-        batch dim, the shapes of their outputs for an input of `dtype` (float32)."""
-        leaves = [
-            (name, m)
-            for name, m in self.net.named_modules()
-            if next(m.children(), None) is None
-            or next(m.parameters(recurse=False), None) is not None
-        ]
-        shapes: dict[int, list[int]] = {}
+        self, input_size: Any = None, dtype: pf.dtype | None = None, *, input_data: Any = None
+    ) -> Any:
+        """Print and return a table of the layers: parameters and, for an `input_size` without its
+        batch dim (of inputs of `dtype`, float32; several in a list or dict) or for `input_data`,
+        output shapes, FLOPs and memory of a forward pass."""
+        from pyframe.train.summary import summarize
 
-        def note(module: nn.Module, args: Any, out: Any) -> None:
-            if isinstance(out, pf.Tensor):
-                shapes[id(module)] = list(out.shape)
-
-        if input_size is not None:
-            input_size = check.sample_shape("summary", input_size)
-            handles = [m.register_forward_hook(note) for _, m in leaves]
-            try:
-                Evaluation(self.net)(
-                    self.net, pf.zeros(1, *input_size, dtype=dtype, device=self.device)
-                )
-            finally:
-                for h in handles:
-                    h.remove()
-        rows = [("layer", "output", "parameters")]
-        for name, m in leaves:
-            shape = shapes.get(id(m))
-            text = "" if shape is None else str(["N", *shape[1:]]).replace("'", "")
-            count = sum(p.numel() for p in m.parameters(recurse=False))
-            rows.append((f"{name + ': ' if name else ''}{type(m).__name__}", text, f"{count:,}"))
-        widths = [max(len(r[i]) for r in rows) for i in range(3)]
-        lines = [
-            f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c:>{widths[2]}}".rstrip() for a, b, c in rows
-        ]
-        rule = "-" * max(map(len, lines))
-        params = list(self.net.parameters())
-        total = sum(p.numel() for p in params)
-        trained = sum(p.numel() for p in params if p.requires_grad)
-        size = sum(p.nbytes for p in params)
-        text = "\n".join([
-            lines[0], rule, *lines[1:], rule,
-            f"{total:,} parameters ({trained:,} trained), {size / 1024:,.1f} KiB",
-        ])  # fmt: skip
-        print(text)
-        return text
+        found = summarize(self.net, input_size, dtype, input_data)
+        print(found)
+        return found
 
     # --- keeping
 

@@ -446,11 +446,12 @@ def test_summary_counts_what_lies_between_the_layers() -> None:
             return self.head(self.table(x).mean(1) + self.shift)
 
     lines = pf.Model(Bag()).summary((7,), dtype=pf.int64).splitlines()
-    assert [line.split() for line in lines[2:-2]] == [
+    rows = [line.split() for line in lines if "[N" in line]
+    assert [row[:-1] for row in rows] == [  # the last column has FLOPs
         ["Bag", "[N,", "2]", "4"], ["table:", "Embedding", "[N,", "7,", "4]", "40"],
         ["head:", "Linear", "[N,", "2]", "10"],
     ]  # fmt: skip
-    assert lines[-1] == "54 parameters (44 trained), 0.2 KiB"
+    assert "54 parameters (44 trained), 0.2 KiB" in "\n".join(lines)
 
 
 def test_errors() -> None:
