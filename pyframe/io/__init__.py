@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from typing import IO, Any
 
@@ -18,6 +19,8 @@ from pyframe.io.safetensors import (
     safe_open as safe_open,
     save_file_async as save_async,
 )
+
+_LATER = ("npz", "pt")  # modules that few programs need, and pages fetch when one does
 
 __all__ = [
     "SafetensorError", "describe", "download", "load", "read_idx", "safe_open", "save",
@@ -73,6 +76,12 @@ def load(
     from pyframe.io import pt
 
     return pt.load(f, map_location, weights_only=weights_only, mmap=mmap, encoding=encoding)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return importlib.import_module(f"pyframe.io.{name}")
+    raise AttributeError(f"module 'pyframe.io' has no attribute {name!r}")
 
 
 def _is_pickled(path: str | os.PathLike[str]) -> bool:

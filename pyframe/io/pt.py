@@ -53,7 +53,7 @@ _ERRORS = (
 )  # fmt: skip
 _ALLOW = (
     "weights_only=False reads it, and runs whatever it says: only for files that you trust; "
-    "torch.serialization.add_safe_globals lets single classes through"
+    "pf.io.pt.add_safe_globals (torch.serialization's) lets single classes through"
 )
 
 
@@ -486,6 +486,8 @@ def _read(
             pages = raw.pages(file) if mmap else None
             return _read_zip(archive, pages, name, length, where, weights_only, encoding, values)
     except _ERRORS as error:
+        if not weights_only and isinstance(error, (TypeError, AttributeError)):
+            raise  # of a class of the user's
         if start[:2] == b"PK" or start[:1] == b"\x80":
             said = str(error) or type(error).__name__
             raise RuntimeError(f"load: {name} is damaged: {said:.200}") from error

@@ -65,9 +65,12 @@ class Unpickler(_PURE):
                 return table[module, name]
         if (module, name) in self._trusted and module not in _NEVER:
             return self._trusted[module, name]
+        numpy = module == "numpy" or module.startswith("numpy.")
         raise pickle.UnpicklingError(
             f"load: the file names {module:.100}.{name:.100}, which is no part of weights: "
-            f"nothing was run. {self._refused}"
+            "nothing was run. "
+            + ("Of NumPy's values save x.item() and pf.from_numpy(x). " if numpy else "")
+            + self._refused
         )
 
     def _call(self, found: Any, args: Any, new: bool = False) -> Any:

@@ -458,7 +458,7 @@ HOSTILE: list[tuple[bytes, str]] = [
     (b"ccollections\nCounter\nK\x05\x85R.", "items of a int"),
     (b"\x8d" + (1 << 40).to_bytes(8, "little") + b"x.", "damaged"),
     (b"\x8b\xff\xff\xff\x7fx.", "damaged"), (b"\x80\xc8K\x01.", "unsupported pickle protocol"),
-    (b"]" * 20_000 + b"a" * 19_999 + b".", None), (b"K\x01r\xff\xff\xff\xff.", None),
+    (b"]" * 9000 + b"a" * 8999 + b".", None), (b"K\x01r\xff\xff\xff\xff.", None),
 ]  # fmt: skip
 
 
@@ -503,7 +503,9 @@ def test_hostile_pickles(text: bytes, said: str | None, traced: Any) -> None:
 def test_what_a_program_lets_through() -> None:
     """NumPy's values, as PyTorch: by name. Modules that run programs: never."""
     x = {"loss": np.float64(2.5), "all": np.arange(3.0)}
-    with pytest.raises(pickle.UnpicklingError, match=r"names numpy\.\w+\.multiarray.*add_safe"):
+    with pytest.raises(
+        pickle.UnpicklingError, match=r"names numpy\.\w+\.multiarray.*x\.item\(\).*add_safe"
+    ):
         pf.load(archive(pickle.dumps(x, 2)))
     multiarray = np.zeros(1).__reduce__()[0].__module__
     core = sys.modules[multiarray]
