@@ -73,23 +73,26 @@ class autocast:  # noqa: N801  (PyTorch's name)
             enabled = False
         self.device, self.fast_dtype, self._enabled = device_type, dtype, bool(enabled)
         self._cache_enabled = cache_enabled
-        self._kinds = kinds
+        self._dtypes = {kind: dtype or get_autocast_dtype(kind) for kind in kinds}
         self._before: list[Casting | None] = []
 
     def __enter__(self) -> autocast:
         before: Casting | None = mode.autocast
         self._before.append(before)
-        dtypes = {} if before is None else dict(before.dtypes)
-        for kind in self._kinds:
+        if before is None and not self._enabled:
+            return self
+        on = {} if before is None else dict(before.dtypes)
+        known = self._dtypes if before is None else {**before.known, **self._dtypes}
+        for kind, dtype in self._dtypes.items():
             if self._enabled:
-                dtypes[kind] = self.fast_dtype or get_autocast_dtype(kind)
+                on[kind] = dtype
             else:
-                dtypes.pop(kind, None)
+                on.pop(kind, None)
         keeps = is_autocast_cache_enabled() if self._cache_enabled is None else self._cache_enabled
         cache: dict[Any, Any] | None = {} if keeps else None
         if keeps and before is not None and before.capture is mode.capture:
             cache = cache if before.cache is None else before.cache
-        mode.autocast = Casting(dtypes, cache) if dtypes else None
+        mode.autocast = Casting(on, known, cache)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -124,10 +127,10 @@ def is_autocast_available(device_type: str | Device) -> bool:
 
 
 def get_autocast_dtype(device_type: str | Device) -> pf.dtype:
-    """The narrow dtype of a device type: that of the context, or else what is set."""
+    """The narrow dtype of a device type: that of the context around, or else what is set."""
     kind = _kind("get_autocast_dtype", device_type)
-    if mode.autocast is not None and kind in mode.autocast.dtypes:
-        return mode.autocast.dtypes[kind]
+    if mode.autocast is not None and kind in mode.autocast.known:
+        return mode.autocast.known[kind]
     if mode.capture is not None:
         mode.capture.watch(lambda: DTYPES[kind])
     return DTYPES[kind]

@@ -187,6 +187,13 @@ def _matmul(self: Tensor, other: Tensor) -> Tensor:
     return product
 
 
+def _divided_into(self: Tensor, other: Any) -> Tensor:
+    """other / self; with autocast by `reciprocal`, which has a rule, as PyTorch does."""
+    if mode.autocast is None:
+        return el.true_divide(other, self)
+    return el.reciprocal(self) * other
+
+
 def _reflected(fn: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, other: fn(other, self)
 
@@ -242,6 +249,7 @@ def _attach() -> None:
         setattr(t, f"__{name}__", _guarded(op))
         setattr(t, f"__r{name}__", _guarded(_reflected(op)))
         setattr(t, f"__i{name}__", _inplace(f"__i{name}__", op))
+    t.__rtruediv__ = _guarded(_divided_into)
     t.__div__, t.__rdiv__, t.__idiv__ = t.__truediv__, t.__rtruediv__, t.__itruediv__
     t.__matmul__, t.__rmatmul__ = _matmul, _reflected(_matmul)
     t.__neg__, t.__abs__, t.__invert__ = el.neg, el.abs, el.bitwise_not

@@ -26,16 +26,18 @@ NARROW = frozenset((dt.float16, dt.bfloat16))
 
 
 class Casting:
-    """What `mode.autocast` is within an autocast context: the dtype of each device type that has
-    one, and the casts of parameters that were made so far."""
+    """What `mode.autocast` is within an autocast context: the dtype of each device type for which
+    it is on, those that a context said last, and the casts of parameters that were made so far."""
 
-    __slots__ = ("cache", "capture", "dtypes", "key")
+    __slots__ = ("cache", "capture", "dtypes", "key", "known")
 
-    def __init__(self, dtypes: dict[str, dt.dtype], cache: dict[Any, Any] | None) -> None:
-        self.dtypes = dtypes
+    def __init__(
+        self, dtypes: dict[str, dt.dtype], known: dict[str, dt.dtype], cache: dict[Any, Any] | None
+    ) -> None:
+        self.dtypes, self.known = dtypes, known
         self.cache = cache
         self.capture = mode.capture  # casts that are recorded in another one are not kept
-        self.key = tuple(sorted((kind, d.name) for kind, d in dtypes.items()))
+        self.key = (*sorted((k, d.name) for k, d in known.items()), *sorted(dtypes))
 
     def dtype_on(self, device: Device) -> dt.dtype | None:
         """The narrow dtype of a device; None where autocast is off."""
@@ -64,7 +66,9 @@ class Casting:
 def as_in(casting: Casting | None) -> Iterator[None]:
     """With the dtypes of an earlier context, whose casts are made anew."""
     before = mode.autocast
-    mode.autocast = casting and Casting(casting.dtypes, None if casting.cache is None else {})
+    mode.autocast = casting and Casting(
+        casting.dtypes, casting.known, None if casting.cache is None else {}
+    )
     try:
         yield
     finally:

@@ -458,7 +458,7 @@ def record(
             data = np.asarray(data)
         if not op.alias:
             if data.dtype is not dtype.numpy and data.dtype != dtype.numpy:
-                data = data.astype(dtype.numpy)
+                data = _quiet.run(data.astype, dtype.numpy)  # float16 may overflow
             if dtype.narrow is not None:
                 data = dtype.narrow(data)
         out = new(Node(None, (), (), shape, dtype, device, data))

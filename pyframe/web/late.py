@@ -15,7 +15,8 @@ from types import ModuleType
 
 # Modules, with all below them, that no page needs before a program asks for them.
 MODULES = (
-    "pyframe.__main__", "pyframe.backend.native", "pyframe.backend.paper", "pyframe.backend.vulkan",
+    "pyframe.__main__", "pyframe.amp", "pyframe.backend.native", "pyframe.backend.paper",
+    "pyframe.backend.vulkan",
     "pyframe.bench", "pyframe.cli", "pyframe.data.processes", "pyframe.data.share",
     "pyframe.distributions", "pyframe.gpu", "pyframe.graph.cost", "pyframe.graph.draw",
     "pyframe.graph.layers", "pyframe.graph.picture", "pyframe.io.npz", "pyframe.io.pt",

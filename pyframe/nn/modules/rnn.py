@@ -146,7 +146,7 @@ class RNNBase(Module):
         """ValueError for another dtype than the weights', unless autocast is on; RuntimeError for
         another shape."""
         dtype = getattr(self, self._all_weights[0][0]).dtype
-        if input.dtype is not dtype and mode.autocast is None:
+        if input.dtype is not dtype and not (mode.autocast and mode.autocast.dtypes):
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({dtype}). "
                 f"Convert input: input.to({dtype}), or convert model: model.to({input.dtype})"

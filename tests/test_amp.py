@@ -1,0 +1,645 @@
+"""Mixed precision: autocast's dtypes and GradScaler's steps, against PyTorch's."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import math
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+import pyframe.nn.functional as F
+from pyframe import nn, optim
+from pyframe.utils.checkpoint import checkpoint
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    yield
+    assert not pf.is_autocast_enabled("cpu")
+    assert not pf.is_autocast_enabled("gpu")
+
+
+# --- which function computes in which dtype
+
+V, M, B = (6,), (6, 6), (3, 6, 6)  # a vector, a matrix and a batch of them
+X1, X2, X3 = (2, 4, 10), (2, 4, 8, 8), (2, 4, 6, 6, 6)
+
+# Calls that hold for `t` (torch or pyframe) and its `F`, with the shapes of a, b and c: float32 and
+# bfloat16 in turn. The labels are `y`.
+ON_CPU: list[tuple[str, tuple[Any, ...]]] = [
+    *[(f"t.{f}(a, b)", (M, M)) for f in "matmul mm chain_matmul inner".split()],
+    *[(f"t.{f}(a, b)", (M, M)) for f in "add mul atan2 kron dist cosine_similarity cdist".split()],
+    *[(f"t.{f}(a, b)", (V, V)) for f in "dot vdot outer".split()],
+    *[(f"t.{f}(a)", (M,)) for f in "exp log tan acos sinh expm1 rsqrt reciprocal sqrt".split()],
+    *[(f"t.{f}(a)", (M,)) for f in "sum mean prod norm var median trace erfinv cov".split()],
+    *[(f"t.{f}(a, 1)", (M,)) for f in "softmax log_softmax cumsum cumprod logsumexp".split()],
+    *[(f"t.linalg.{f}(a)", (M,)) for f in "inv svdvals cond vector_norm matrix_norm".split()],
+    *[(f"F.{f}(a)", (M,)) for f in "relu gelu silu softplus sigmoid tanh normalize".split()],
+    *[(f"F.{f}(a, b)", (M, M)) for f in "mse_loss l1_loss smooth_l1_loss huber_loss".split()],
+    *[(f"F.{f}(a, b)", (M, M)) for f in "binary_cross_entropy poisson_nll_loss kl_div".split()],
+    *[(f"F.{f}(a, y)", (M,)) for f in "cross_entropy nll_loss multi_margin_loss".split()],
+    *[(f"F.{f}(a, 2)", (X3,)) for f in "avg_pool3d max_pool3d adaptive_avg_pool3d".split()],
+    *[(f"F.{f}(a, 2)", (X2,)) for f in "avg_pool2d max_pool2d adaptive_max_pool2d".split()],
+    ("a @ b", (M, M)),
+    ("a**2.5", (M,)),
+    ("1 / a", (M,)),
+    ("t.bmm(a, b)", (B, B)),
+    ("t.mv(a, b)", (M, V)),
+    ("t.addmm(a, b, c)", (M, M, M)),
+    ("t.addmv(a, b, c)", (V, M, V)),
+    ("t.addbmm(a, b, c)", (M, B, B)),
+    ("t.baddbmm(a, b, c)", (B, B, B)),
+    ("t.addcmul(a, b, c)", (V, V, V)),
+    ("t.tensordot(a, b, 1)", (M, M)),
+    ("t.einsum('ij,jk->ik', a, b)", (M, M)),
+    ("t.linalg.multi_dot([a, b, c])", (M, M, M)),
+    ("t.linalg.vecdot(a, b)", (M, M)),
+    ("t.matrix_power(a, 2)", (M,)),
+    ("t.quantile(a, 0.5)", (V,)),
+    ("t.cholesky(a @ a.T + 9 * t.eye(6))", (M,)),
+    ("t.linalg.solve(a + 3 * t.eye(6), b)", (M, M)),
+    ("t.polar(a, b)", (V, V)),
+    ("t.fft.fft(a)", (V,)),
+    ("t.cat([a, b.float()])", (M, M)),
+    ("t.stack([a, b.float()])", (M, M)),
+    ("t.index_copy(a, 0, y[:1], b[:1].float())", (M, M)),
+    ("t.prelu(a, b)", (M, (1,))),
+    ("t.exp(t.mm(a, b))", (M, M)),
+    ("t.mm(a, b, out=t.empty(6, 6, dtype=a.dtype))", (M, M)),
+    ("a.clone().addmm_(b, c)", (M, M, M)),
+    ("t.mm(a.double(), b.double())", (M, M)),
+    ("F.linear(a, b, c)", (M, M, V)),
+    ("F.bilinear(a, b, c)", (M, M, (2, 6, 6))),
+    ("F.conv1d(a, b)", (X1, (5, 4, 3))),
+    ("F.conv2d(a, b, c, padding=1)", (X2, (5, 4, 3, 3), (5,))),
+    ("F.conv3d(a, b)", (X3, (5, 4, 3, 3, 3))),
+    ("F.conv_transpose2d(a, b)", (X2, (4, 5, 3, 3))),
+    ("F.scaled_dot_product_attention(a, b, c)", ((2, 3, 5, 4),) * 3),
+    ("F.layer_norm(a, (6,), b, c)", (M, V, V)),
+    ("F.group_norm(a, 2)", (M,)),
+    ("F.batch_norm(a, None, None, b, c, training=True)", (M, V, V)),
+    ("F.local_response_norm(a, 2)", (X2,)),
+    ("F.grid_sample(a, b, align_corners=False)", (X2, (2, 3, 3, 2))),
+    ("F.interpolate(a, scale_factor=2)", (X1,)),
+    ("F.embedding(y, a)", (M,)),
+    ("F.binary_cross_entropy_with_logits(a, b)", (M, M)),
+    ("F.cosine_embedding_loss(a, b, t.ones(6))", (M, M)),
+    ("F.triplet_margin_loss(a, b, c)", (M, M, M)),
+    ("F.multilabel_soft_margin_loss(a, b)", (M, M)),
+    ("t.lstm_cell(a, (b, b), c, c)", (M, M, (24, 6))),
+    ("t.rnn_tanh_cell(a, b, c, c)", (M, M, M)),
+    ("net(t.nn.Linear(6, 6))(a)", (M,)),
+    ("net(t.nn.MultiheadAttention(6, 2))(a, a, a)", (B,)),
+    ("net(t.nn.LSTM(6, 4))(a)[0]", (B,)),
+    ("net(t.nn.LSTM(6, 4))(t.nn.functional.linear(a, b))[0]", (B, M)),
+    ("net(t.nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0))(a)", (B,)),
+]
+
+
+def filled(shape: tuple[int, ...]) -> np.ndarray:
+    return np.random.rand(*shape).astype(np.float32) * 0.8 + 0.1
+
+
+def with_weights(net: Any) -> Any:
+    """A net of either library with the same weights."""
+    rng = np.random.default_rng(3)
+    for p in net.parameters():
+        t = pf if isinstance(p, pf.Tensor) else sys.modules["torch"]
+        p.data = t.tensor(rng.normal(0, 0.4, tuple(p.shape)).astype(np.float32))
+    return net
+
+
+def leaves(out: Any) -> list[Any]:
+    return [y for x in out for y in leaves(x)] if isinstance(out, (tuple, list)) else [out]
+
+
+@pytest.mark.filterwarnings("ignore")  # deprecations, which both libraries tell of
+def test_dtypes_are_pytorchs(torch: Any) -> None:
+    wrong = []
+    for code, shapes in ON_CPU:
+        arrays = [filled(s) for s in shapes]
+        for dtype in ("float32", "bfloat16"):
+            results = []
+            for t, f in ((torch, torch.nn.functional), (pf, F)):
+                a = [t.tensor(x).to(getattr(t, dtype)) for x in arrays]
+                names = dict(zip("abc", a, strict=False)) | {"t": t, "F": f, "net": with_weights}
+                names["y"] = t.arange(6)
+                try:
+                    with t.autocast("cpu"):
+                        results.append([x.detach() for x in leaves(eval(code, names))])
+                except (RuntimeError, NotImplementedError) as error:
+                    results.append([error])
+            theirs, ours = results
+            if isinstance(theirs[0], Exception):  # there is no such kernel for bfloat16
+                assert dtype == "bfloat16", (code, theirs)
+                continue
+            kinds = [[str(x.dtype).rpartition(".")[2] for x in r] for r in results]
+            if kinds[0] != kinds[1]:
+                wrong.append(f"{code} of {dtype}: {kinds[1]}, expected {kinds[0]}")
+                continue
+            for x, y in zip(ours, theirs, strict=True):
+                y = (y if y.is_complex() else y.double()).numpy()
+                x = (x if x.is_complex() else x.double()).numpy()
+                np.testing.assert_allclose(x, y, rtol=0.05, atol=0.03, err_msg=code)
+    assert not wrong, "\n".join(wrong)
+
+
+# What CUDA's autocast gives of float16 and of float32 operands, by its op reference (no such device
+# is needed to know: on a lazy one nothing is computed for a dtype).
+LOWER, WIDE, SAME = (pf.float16, pf.float16), (pf.float32, pf.float32), (pf.float16, pf.float32)
+ON_GPU: list[tuple[tuple[Any, Any], str, tuple[Any, ...]]] = [
+    *[(LOWER, f"t.{f}(a, b)", (M, M)) for f in "matmul mm chain_matmul".split()],
+    *[(LOWER, code, shapes) for code, shapes in ON_CPU if "F.conv" in code or "t.addm" in code],
+    (LOWER, "a @ b", (M, M)),
+    (LOWER, "t.mv(a, b)", (M, V)),
+    (LOWER, "t.addr(a, b, c)", (M, V, V)),
+    (LOWER, "t.einsum('ij,jk->ik', a, b)", (M, M)),
+    (LOWER, "t.prelu(a, b)", (M, (1,))),
+    (LOWER, "t.linalg.vecdot(a, b)", (M, M)),
+    (LOWER, "F.linear(a, b, c)", (M, M, V)),
+    (LOWER, "F.scaled_dot_product_attention(a, b, c)", ((2, 3, 5, 4),) * 3),
+    (LOWER, "t.lstm_cell(a, (b, b), c, c)", (M, M, (24, 6))),
+    (LOWER, "t.gru_cell(a, b, c, c)", (M, M, (18, 6))),
+    (LOWER, "nn.LSTM(6, 4).to('gpu')(a)[0]", (B,)),
+    *[(WIDE, f"t.{f}(a)", (M,)) for f in "acos asin cosh exp expm1 log log10 log1p log2".split()],
+    *[(WIDE, f"a.{f}()", (M,)) for f in "reciprocal rsqrt sinh tan erfinv sum prod norm".split()],
+    *[(WIDE, f"t.{f}(a, 1)", (M,)) for f in "softmax log_softmax cumsum cumprod logsumexp".split()],
+    *[(WIDE, f"t.{f}(a, b)", (M, M)) for f in "dist cdist cosine_similarity".split()],
+    *[(WIDE, f"F.{f}(a)", (M,)) for f in "softplus normalize pdist".split()],
+    *[(WIDE, f"F.{f}(a, b)", (M, M)) for f in "mse_loss l1_loss smooth_l1_loss huber_loss".split()],
+    *[(WIDE, f"F.{f}(a, y)", (M,)) for f in "cross_entropy nll_loss multi_margin_loss".split()],
+    (WIDE, "F.softmin(a, 1)", (M,)),
+    (WIDE, "a**2.5", (M,)),
+    (WIDE, "2**a", (M,)),
+    (WIDE, "1 / a", (M,)),
+    (WIDE, "t.renorm(a, 2, 0, 1.0)", (M,)),
+    (WIDE, "t.linalg.vector_norm(a)", (M,)),
+    (WIDE, "F.layer_norm(a, (6,))", (M,)),
+    (WIDE, "nn.LayerNorm(6).to('gpu')(a)", (M,)),
+    (WIDE, "t.layer_norm(a, (6,))", (M,)),
+    (WIDE, "F.rms_norm(a, (6,))", (M,)),
+    (WIDE, "F.group_norm(a, 1)", (M,)),
+    (WIDE, "F.binary_cross_entropy_with_logits(a, b)", (M, M)),
+    (WIDE, "F.interpolate(a, scale_factor=2)", (X1,)),
+    *[(WIDE, f"t.{f}(a, b.float())", (M, M)) for f in "add mul atan2".split()],
+    *[(WIDE, f"t.{f}(a, b.float())", (V, V)) for f in "dot vdot".split()],
+    (WIDE, "t.tensordot(a, b.float(), 1)", (M, M)),
+    (WIDE, "t.addcmul(a, b.float(), c)", (V, V, V)),
+    (WIDE, "t.cat([a, b.float()])", (M, M)),
+    (WIDE, "F.bilinear(a, b.float(), c)", (M, M, (2, 6, 6))),
+    (WIDE, "t.scatter_add(a, 0, y.reshape(1, 6), b.float())", (M, M)),
+    (WIDE, "F.grid_sample(a, b.float(), align_corners=False)", (X2, (2, 3, 3, 2))),
+    *[(SAME, f"t.{f}(a)", (M,)) for f in "relu sigmoid tanh mean var sqrt sin abs".split()],
+    *[(SAME, f"t.{f}(a, b)", (M, M)) for f in "add mul atan2 maximum".split()],
+    (SAME, "F.gelu(a)", (M,)),
+    (SAME, "F.max_pool2d(a, 2)", (X2,)),
+    (SAME, "F.batch_norm(a, None, None, training=True)", (M,)),
+    (SAME, "t.tensordot(a, b, 1)", (M, M)),
+    (SAME, "a.exp_()", (M,)),
+    (SAME, "F.embedding(y, a)", (M,)),
+]
+
+
+def test_dtypes_on_gpu(gpu: str) -> None:
+    wrong = []
+    y = pf.arange(6, device=gpu)
+    for kinds, code, shapes in ON_GPU:
+        for given, kind in zip((pf.float16, pf.float32), kinds, strict=True):
+            a = [pf.ones(s, dtype=given, device=gpu) for s in shapes]
+            names = dict(zip("abc", a, strict=False)) | {"t": pf, "F": F, "nn": nn, "y": y}
+            with pf.autocast("cuda"):
+                found = {x.dtype for x in leaves(eval(code, names))}
+            if found != {kind}:
+                wrong.append(f"{code} of {given}: {found}, expected {kind}")
+    assert not wrong, "\n".join(wrong)
+    with pf.autocast(gpu), pytest.raises(RuntimeError, match="_with_logits"):
+        F.binary_cross_entropy(a[0], a[0])
+    with pf.autocast("cpu"):  # that lie elsewhere
+        assert (pf.ones(2, 2, device=gpu) @ pf.ones(2, 2, device=gpu)).dtype is pf.float32
+
+
+def test_contexts() -> None:
+    a = pf.ones(2, 2)
+    seen = []
+
+    def kind() -> None:
+        seen.append((a @ a).dtype)
+
+    with pf.autocast(dtype=pf.float16):
+        kind()
+        with pf.autocast("cpu", pf.bfloat16):
+            kind()
+            with pf.autocast("cpu", enabled=False):
+                kind()
+                assert pf.is_autocast_enabled("gpu")
+                assert not pf.is_autocast_enabled("cpu")
+                with pf.autocast("cpu"):
+                    kind()
+            other = threading.Thread(target=kind)  # a thread has its own
+            other.start()
+            other.join()
+            kind()
+    kind()
+    pf.autocast("cpu", pf.float16)(kind)()
+    f16, bf16, f32 = pf.float16, pf.bfloat16, pf.float32
+    assert seen == [f16, bf16, f32, bf16, f32, bf16, f32, f16]
+    f16_around = pf.autocast("cpu", f16)
+    with f16_around, pf.autocast(), pf.autocast("cpu", enabled=False), pf.autocast("cpu"):
+        assert (a @ a).dtype is pf.get_autocast_dtype("cpu") is f16
+
+    with (
+        pytest.warns(UserWarning, match="float64 is not supported"),
+        pf.autocast("cpu", pf.float64),
+    ):
+        assert (a @ a).dtype is pf.float32
+    assert (pf.get_autocast_dtype("cuda"), pf.get_autocast_dtype("cpu")) == (f16, bf16)
+    pf.set_autocast_dtype("cpu", f16)
+    try:
+        with pf.autocast("cpu"):
+            assert (a @ a).dtype is pf.get_autocast_dtype("cpu") is f16
+    finally:
+        pf.set_autocast_dtype("cpu", bf16)
+    assert pf.amp.is_autocast_available("cuda")
+    assert not pf.amp.is_autocast_available("tpu")
+    for wrong, error in (("tpu", RuntimeError), (3, ValueError)):
+        with pytest.raises(error):
+            pf.autocast(wrong)
+    with pytest.raises(TypeError, match="expected float16 or bfloat16"):
+        pf.set_autocast_dtype("cpu", f32)
+
+
+def test_parameters_are_cast_once() -> None:
+    net, x = nn.Linear(4, 4), pf.ones(2, 4)
+
+    def casts(**options: Any) -> int:
+        with pf.profiler.profile() as prof, pf.autocast("cpu", **options):
+            for _ in range(3):
+                net(x)
+        return sum(e.count for e in prof.key_averages() if e.key == "cast")
+
+    assert (casts(), casts(cache_enabled=False)) == (5, 9)  # x each time, and its parameters
+    with pf.autocast("cpu"):
+        first = net(x)
+        with pf.no_grad():
+            net.weight.add_(1.0)
+        assert not (net(x) == first).any()  # which has another value now
+        pf.clear_autocast_cache()
+        assert pf.is_autocast_cache_enabled()
+        with pf.no_grad():
+            net(x)
+        net(x).float().sum().backward()  # the casts of no_grad have no history
+    assert net.weight.grad is not None
+    assert net.weight.grad.dtype is pf.float32
+
+
+class Doubled(pf.autograd.Function):
+    """x @ x in forward, and its gradient with what backward's own product gives."""
+
+    seen: list[Any] = []  # noqa: RUF012
+
+    @staticmethod
+    @pf.amp.custom_fwd(device_type="cpu")
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x @ x
+
+    @staticmethod
+    @pf.amp.custom_bwd(device_type="cpu")
+    def backward(ctx: Any, g: Any) -> Any:
+        Doubled.seen.append((ctx.saved_tensors[0] @ g.float()).dtype)
+        return g.float()
+
+
+def test_functions_and_checkpoints() -> None:
+    x = pf.ones(2, 2, requires_grad=True)
+    with pf.autocast("cpu"):
+        y = Doubled.apply(x)
+    y.float().sum().backward()
+    Doubled.apply(x).sum().backward()
+    assert y.dtype is pf.bfloat16
+    assert Doubled.seen == [pf.bfloat16, pf.float32]
+    cast = pf.amp.custom_fwd(lambda ctx, x: x @ x, device_type="cpu", cast_inputs=pf.float32)
+    with pf.autocast("cpu"):
+        assert cast(nn.Module(), x.bfloat16()).dtype is pf.float32
+
+    net = with_weights(nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 4)))
+    rows = pf.randn(3, 4, requires_grad=True)
+    grads = []
+    for call in (net, *(lambda x, r=r: checkpoint(net, x, use_reentrant=r) for r in (True, False))):
+        net.zero_grad()
+        with pf.autocast("cpu"):
+            loss = F.mse_loss(call(rows), rows.detach())
+        loss.backward()
+        grads.append([p.grad.numpy() for p in net.parameters()])
+    for other in grads[1:]:
+        for g, h in zip(grads[0], other, strict=True):
+            np.testing.assert_array_equal(g, h)
+
+
+def test_a_gpu_without_float16(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = pf.device(gpu).backend
+    monkeypatch.setattr(backend, "limits", dataclasses.replace(backend.limits, float16=False))
+    a = pf.ones(2, 2, device=gpu)
+    with pf.autocast(gpu), pytest.warns(UserWarning, match="has no float16; bfloat16 is used"):
+        assert (a @ a).dtype is pf.bfloat16
+
+
+# --- the scale of the loss
+
+
+def run(
+    t: Any,
+    optimizer: Any,
+    p: Any,
+    scaler: Any,
+    bad: Any,
+    compile: bool = False,
+    device: str = "cpu",
+) -> list[tuple[float, list[float]]]:
+    """The scale and the parameter after each step; the gradient overflows in those of `bad`."""
+
+    def step(factor: Any) -> None:
+        optimizer.zero_grad()
+        loss = (p * p * factor).sum()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    if compile:
+        step = pf.compile(step)
+    out = []
+    for i in range(6):
+        factor = t.tensor([math.inf if i in bad else 1.0, 1.0, 0.5]).to(device)
+        step(factor)
+        out.append((scaler.get_scale(), p.detach().cpu().reshape(-1).tolist()))
+    if compile:
+        assert (step.captured, step.replayed) == (1, 5), step.explain()  # type: ignore[attr-defined]
+    return out
+
+
+OPTIMIZERS: list[tuple[str, dict[str, Any]]] = [
+    ("SGD", {"lr": 0.1}),
+    ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
+    ("Adam", {"lr": 0.1, "weight_decay": 0.1}),
+    ("Adam", {"lr": 0.1, "amsgrad": True}),
+    ("AdamW", {"lr": 0.1}),
+    ("NAdam", {"lr": 0.1}),
+    ("RAdam", {"lr": 0.1}),
+    ("Adamax", {"lr": 0.1}),
+    ("Adadelta", {"lr": 1.0}),
+    ("Adagrad", {"lr": 0.1}),
+    ("RMSprop", {"lr": 0.1, "momentum": 0.5, "centered": True}),
+    ("Rprop", {"lr": 0.1}),
+    ("ASGD", {"lr": 0.1}),
+    ("Adafactor", {"lr": 0.1}),
+]
+
+
+@pytest.mark.parametrize("way", ["eager", "compiled", "gpu"])
+def test_every_optimizer_skips(way: str, torch: Any, request: pytest.FixtureRequest) -> None:
+    device = request.getfixturevalue("gpu") if way == "gpu" else "cpu"
+    settings = {"init_scale": 1024.0, "growth_interval": 2}
+    for name, options in OPTIMIZERS[:: 1 if way != "gpu" else 3]:
+        for bad in ((0, 3), (1, 2)):
+            p = torch.tensor([1.0, -2.0, 3.0], requires_grad=True)
+            scaler = torch.amp.GradScaler("cpu", **settings)
+            theirs = run(torch, getattr(torch.optim, name)([p], **options), p, scaler, bad)
+            q = pf.tensor([1.0, -2.0, 3.0], device=device, requires_grad=True)
+            optimizer = getattr(optim, name)([q], **options)
+            ours = run(
+                pf, optimizer, q, pf.GradScaler(**settings), bad, way != "eager", device
+            )  # fmt: skip
+            assert [s for s, _ in ours] == [s for s, _ in theirs], (name, bad)
+            np.testing.assert_allclose(
+                [x for _, x in ours], [x for _, x in theirs], rtol=2e-4, atol=2e-5,
+                err_msg=f"{name} {options} {bad}",
+            )  # fmt: skip
+            steps = [s["step"] for s in optimizer.state.values() if "step" in s]
+            assert all(s.item() == 4 for s in steps), name
+
+
+def test_scaler_against_pytorchs(torch: Any) -> None:
+    """Two optimizers with one scaler, gradients clipped between, and the state on its way."""
+    sides = []
+    for t in (torch, pf):
+        a, b = (t.tensor(x, requires_grad=True) for x in ([1.0, 2.0], [3.0, -1.0, 0.5]))
+        optimizers = t.optim.SGD([a], lr=0.5), t.optim.Adam([b], lr=0.5)
+        make = t.amp.GradScaler if t is torch else pf.GradScaler
+        scaler = make("cpu", init_scale=8.0, growth_interval=3, growth_factor=4.0)
+        seen: list[Any] = []
+        for i in range(9):
+            for o in optimizers:
+                o.zero_grad()
+            factor = math.nan if i == 4 else 1.0
+            losses = [(a * a).sum(), (b * b).sum() * factor]
+            scaled = scaler.scale(losses)
+            scaled[0].backward()
+            scaled[1].backward()
+            for o, p in zip(optimizers, (a, b), strict=True):
+                scaler.unscale_(o)
+                t.nn.utils.clip_grad_norm_([p], 0.5)
+                scaler.step(o)
+            scaler.update()
+            seen.append((scaler.get_scale(), scaler.state_dict()["_growth_tracker"]))
+            if i == 6:  # goes on from a file
+                kept = scaler.state_dict()
+                scaler = make("cpu")
+                scaler.load_state_dict(kept)
+        seen.append(scaler.state_dict())
+        sides.append((seen, a.tolist() + b.tolist()))
+    assert sides[0][0] == sides[1][0]
+    np.testing.assert_allclose(sides[1][1], sides[0][1], rtol=1e-5)
+    ours, theirs = pf.GradScaler(), torch.amp.GradScaler("cpu", init_scale=2.0)
+    ours.load_state_dict(theirs.state_dict())
+    theirs.load_state_dict(ours.state_dict())
+    assert ours.state_dict() == theirs.state_dict()
+    assert ours.get_scale() == 2.0
+
+
+def used() -> tuple[Any, Any]:
+    p = pf.ones(2, requires_grad=True)
+    return pf.GradScaler(init_scale=4.0), optim.SGD([p], lr=0.1)
+
+
+def test_scaler_is_used_in_order() -> None:
+    """The errors of PyTorch's."""
+    scaler, optimizer = used()
+    p = optimizer.param_groups[0]["params"][0]
+    for call in (scaler.unscale_, scaler.step):
+        with pytest.raises(AssertionError, match="did not use scaler.scale"):
+            call(optimizer)
+    with pytest.raises(AssertionError, match="_scale is None"):
+        scaler.update()
+    with pytest.raises(ValueError, match="an iterable of Tensors, got int"):
+        scaler.scale(3)
+    scaler.scale(p.sum())
+    with pytest.raises(AssertionError, match="No inf checks were recorded for this optimizer"):
+        scaler.step(optimizer)
+    scaler, optimizer = used()
+    p = optimizer.param_groups[0]["params"][0]
+    scaler.scale(p.sum()).backward()
+    with pytest.raises(RuntimeError, match="Closure use is not currently supported"):
+        scaler.step(optimizer, closure=lambda: p.sum())
+    with pytest.raises(AssertionError, match="prior to update"):
+        scaler.update()
+    scaler.unscale_(optimizer)
+    with pytest.raises(RuntimeError, match="already been called on this optimizer since the last"):
+        scaler.unscale_(optimizer)
+    scaler.step(optimizer)
+    np.testing.assert_allclose(p.tolist(), [0.9, 0.9])
+    with pytest.raises(RuntimeError, match="called after step"):
+        scaler.unscale_(optimizer)
+    with pytest.raises(RuntimeError, match="step\\(\\) has already been called"):
+        scaler.step(optimizer)
+    scaler.update()
+    scaler.unscale_(optimizer)  # may be done again
+    scaler.update(3.0)
+    assert scaler.get_scale() == 3.0
+    scaler.update(pf.tensor([5.0]))
+    assert scaler.get_scale() == 5.0
+    half = pf.ones(2, dtype=pf.float16, requires_grad=True)
+    half.sum().backward()
+    with pytest.raises(ValueError, match="Attempting to unscale FP16 gradients"):
+        scaler.unscale_(optim.SGD([half], lr=0.1))
+    for wrong in ({"growth_factor": 1.0}, {"backoff_factor": 1.0}):
+        with pytest.raises(AssertionError, match="factor must be"):
+            pf.GradScaler(**wrong)
+    with pytest.raises(RuntimeError, match="The source state dict is empty"):
+        scaler.load_state_dict({})
+
+    off = pf.GradScaler(enabled=False)
+    loss = p.sum()
+    assert off.scale(loss) is loss
+    assert off.get_scale() == 1.0
+    assert off.state_dict() == {}
+    off.unscale_(optimizer)
+    off.step(optimizer)
+    off.update()
+    off.load_state_dict({})
+    assert not off.is_enabled()
+    assert scaler.is_enabled()
+
+
+def test_setters_and_twins() -> None:
+    scaler = pf.GradScaler(init_scale=2.0)
+    scaler.set_growth_factor(3.0)
+    scaler.set_backoff_factor(0.25)
+    scaler.set_growth_interval(7)
+    found = scaler.get_growth_factor(), scaler.get_backoff_factor(), scaler.get_growth_interval()
+    assert found == (3.0, 0.25, 7)
+    for _ in range(2):
+        assert asyncio.run(scaler.get_scale_async()) == scaler.get_scale() == 2.0
+        assert asyncio.run(scaler.state_dict_async()) == scaler.state_dict()
+        scaler.scale(pf.ones(()))
+
+
+class Own(optim.SGD):
+    """An optimizer with a step of its own, which knows nothing of a scaler."""
+
+    def step(self, closure: Any = None) -> Any:
+        return super().step(closure)
+
+
+def test_a_step_of_its_own_is_left_out(device: str) -> None:
+    p = pf.ones(2, device=device, requires_grad=True)
+    optimizer, scaler = Own([p], lr=0.5), pf.GradScaler(init_scale=4.0)
+    for factor, expected in ((math.inf, [1.0, 1.0]), (1.0, [0.5, 0.5])):
+        optimizer.zero_grad()
+        scaler.scale((p * factor).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        assert p.tolist() == expected
+    assert scaler.get_scale() == 2.0
+
+
+# --- whole steps
+
+
+def mlp(device: str) -> Any:
+    net = nn.Sequential(
+        nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 128), nn.ReLU(), nn.Linear(128, 10)
+    )  # fmt: skip
+    return with_weights(net).to(device)
+
+
+def stepper(device: str, cast: Any, scaler: Any, net: Any, lr: float = 1e-3) -> Callable[..., Any]:
+    optimizer = optim.Adam(net.parameters(), lr=lr)
+
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        with pf.autocast(device, cast, enabled=cast is not None):
+            loss = F.cross_entropy(net(x), y)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return loss
+
+    return step
+
+
+def test_a_step_is_one_program(gpu: str) -> None:
+    """784-256-128-10, batch 64, Adam: what mixed precision adds in kernels are the sums that look
+    for overflows, in each layer, and the scale."""
+    x, y = pf.randn(64, 784, device=gpu), pf.randint(0, 10, (64,), device=gpu)
+    stats, counts = pf.device(gpu).backend.stats, []
+    for cast, enabled in ((None, False), (pf.float16, True)):
+        scaler = pf.GradScaler(enabled=enabled)
+        step = pf.compile(stepper(gpu, cast, scaler, mlp(gpu)))
+        for _ in range(3):
+            loss = step(x, y)
+        loss.item()
+        before = stats.dispatches, stats.submits
+        step(x, y)
+        pf.flush()
+        counts.append((stats.dispatches - before[0], stats.submits - before[1]))
+        assert (step.captured, step.replayed) == (1, 3)
+        assert math.isfinite(loss.item())
+    plain, mixed = counts
+    assert plain[1] == mixed[1] == 1
+    assert mixed[0] <= plain[0] + 4, counts
+
+
+@pytest.mark.parametrize("where", ["cpu float16", "cpu bfloat16", "gpu float16", "gpu bfloat16"])
+def test_mixed_precision_trains(where: str, request: pytest.FixtureRequest) -> None:
+    """As float32 does, nearly, and compiled as it is eagerly; a scale that is too large for float16
+    falls first."""
+    device, _, name = where.partition(" ")
+    if device == "gpu":
+        request.getfixturevalue("gpu")
+    x, dtype = pf.randn(32, 8), getattr(pf, name)
+    y = ((x[:, 0] > 0).long() + (x[:, 1] > 0).long()).to(device)
+    x, first, ends = x.to(device), 2.0**20, []
+    ways = [(None, True), (dtype, True), (dtype, False)]
+    for cast, compiled in ways[: 2 if device == "gpu" else 3]:
+        net = nn.Sequential(nn.Linear(8, 16), nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, 3))
+        net, scaler = with_weights(net).to(device), pf.GradScaler(init_scale=first)
+        step = stepper(device, cast, scaler, net, lr=0.05)
+        step = pf.compile(step) if compiled else step
+        losses = [step(x, y).item() for _ in range(30)]
+        ends.append(losses[-1])
+        fell = cast is pf.float16
+        assert (scaler.get_scale() < first) is fell, scaler.get_scale()
+        assert losses[-1] < 0.3 * losses[0], losses
+    assert abs(ends[1] - ends[0]) < 0.3, ends
+    assert abs(ends[-1] - ends[1]) < 0.01 or device == "gpu", ends
+
+
+def test_a_replay_knows_the_context(device: str) -> None:
+    net, x = with_weights(nn.Linear(4, 4)).to(device), pf.ones(2, 4, device=device)
+    compiled = pf.compile(lambda x: net(x))
+    for _ in range(2):
+        assert compiled(x).dtype is pf.float32
+        for dtype in (pf.float16, pf.bfloat16):
+            with pf.autocast(dtype=dtype):
+                out = compiled(x)
+                assert out.dtype is dtype
+                assert pf.allclose(out, net(x), rtol=0.01, atol=0.001)
+    assert compiled.captured == 3
+    assert compiled.replayed == 3
