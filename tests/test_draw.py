@@ -92,6 +92,9 @@ def test_chain_and_its_picture(device: str) -> None:
     assert Counter(t for t in seen if "×" in t) == {"2×6": 1, "2×5": 3, "2×1": 1}
     assert drawing.svg.count('marker-end="url(#tip)"') == 5
     assert drawing._repr_svg_() == drawing.svg == str(drawing)
+    assert repr(drawing) == "<Drawing of Sequential>"
+    style = drawing.svg.partition("<style>")[2].partition("</style>")[0]
+    assert all(rule.startswith(".pyframe ") for rule in style.split("}")[:-1])
     for k, v in net.state_dict().items():
         np.testing.assert_array_equal(v.numpy(force=True), weights[k])
     np.testing.assert_array_equal(pf.default_generator.get_state().numpy(), state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
@@ -163,9 +164,12 @@ class Group:
 def page(width: float, height: float, content: str, style: str = "") -> str:
     """A whole SVG file, with PAD around what is drawn; it needs nothing from elsewhere."""
     width, height = width + 2 * PAD, height + 2 * PAD
+    # a notebook may put it into its own page, whose other elements it must leave as they are
+    style = re.sub(r"([^{}]+){", r".pyframe \1{", STYLE + style)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="{-PAD} {-PAD} {width:.0f} {height:.0f}">\n<style>{STYLE}{style}</style>\n'
+        f'viewBox="{-PAD} {-PAD} {width:.0f} {height:.0f}" class="pyframe">\n'
+        f"<style>{style}</style>\n"
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" '
         'markerHeight="7" orient="auto"><path d="M0 0.5 8 4 0 7.5z" fill="#7b8794"/></marker>'
         f'</defs>\n<rect x="{-PAD}" y="{-PAD}" width="100%" height="100%" fill="#fff"/>\n'

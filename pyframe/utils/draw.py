@@ -38,14 +38,17 @@ GAP = 24, 30
 class Drawing:
     """A picture of a net's layers; notebooks show it."""
 
-    def __init__(self, svg: str) -> None:
-        self.svg = svg
+    def __init__(self, svg: str, of: str) -> None:
+        self.svg, self.of = svg, of
 
     def _repr_svg_(self) -> str:
         return self.svg
 
     def __str__(self) -> str:
         return self.svg
+
+    def __repr__(self) -> str:
+        return f"<Drawing of {self.of}>"
 
     def save(self, path: Any) -> None:
         """Write the SVG file."""
@@ -75,7 +78,7 @@ def draw(net: Any, x: Any = None, path: Any = None, *, depth: int | None = None)
         _fold(whole)
         _close(whole, _levels(whole) if depth is None else depth)
         svg = _flow(whole)
-    drawing = Drawing(svg)
+    drawing = Drawing(svg, type(found).__name__)
     if path is not None:
         drawing.save(path)
     return drawing
