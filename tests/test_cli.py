@@ -439,8 +439,8 @@ DEBIAN, FEDORA = ("debian",), ("rocky", "rhel", "centos", "fedora")
 HAS = {"nodes": ("/dev/dri/renderD128",), "icds": ("radeon_icd.json", "lvp_icd.json")}
 ADVICE: list[tuple[System, str]] = [
     (System("Linux", wgpu="No module named 'wgpu'"), "No module named 'wgpu'.*pip install wgpu"),
-    (System("Darwin", "arm64"), "Metal comes with macOS"),
-    (System("Windows", "AMD64"), "newest graphics driver"),
+    (System("Darwin"), "Metal comes with macOS"),
+    (System("Windows"), "newest graphics driver"),
     (System("FreeBSD"), "Vulkan driver"),
     (System("Linux", wsl=True, nodes=("/dev/dxg",)), "^This is WSL.*D3D12[^\n]*$"),
     (System("Linux", wsl=True), "/dev/dxg is missing.*wsl --update"),
@@ -453,7 +453,11 @@ ADVICE: list[tuple[System, str]] = [
     (System("Linux", distributions=DEBIAN, nodes=HAS["nodes"], vendors=("Intel",), loader=False),
      "^Vulkan's loader[^\n]*apt install libvulkan1 mesa-vulkan-drivers.$"),
     (System("Linux", distributions=("linuxmint", "ubuntu"), nodes=HAS["nodes"], vendors=("AMD",)),
-     "^Mesa's Vulkan drivers[^\n]*apt install[^\n]*$"),
+     "^Mesa's Vulkan drivers for AMD[^\n]*apt install[^\n]*$"),
+    (System("Linux", distributions=DEBIAN, nodes=HAS["nodes"], icds=("lvp_icd.json",)),
+     "^Mesa's Vulkan drivers are missing[^\n]*$"),
+    (System("Linux", distributions=DEBIAN, nodes=HAS["nodes"], icds=("broadcom_icd.json",)),
+     "^The parts of Vulkan are there[^\n]*$"),
     (System("Linux", distributions=FEDORA, nodes=HAS["nodes"], vendors=("AMD",)), "dnf install"),
     (System("Linux", distributions=("arch",), nodes=HAS["nodes"], vendors=("Intel",)), "pacman -S"),
     (System("Linux", distributions=("opensuse-leap", "suse"), nodes=HAS["nodes"],

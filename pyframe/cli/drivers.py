@@ -80,7 +80,6 @@ class System(NamedTuple):
     """What was seen of the system that Python runs on."""
 
     name: str  # "Linux", "Darwin" or "Windows"
-    machine: str = ""
     wgpu: str = ""  # why it can't be used; '' where it can
     distributions: tuple[str, ...] = ()  # the own name, then those that it is like
     wsl: bool = False
@@ -94,7 +93,7 @@ class System(NamedTuple):
 
 def look() -> System:
     """This system."""
-    name, machine = platform.system(), platform.machine()
+    name = platform.system()
     try:
         import wgpu  # noqa: F401
 
@@ -102,9 +101,9 @@ def look() -> System:
     except (ImportError, OSError) as error:
         why = str(error)
     if name != "Linux":
-        return System(name, machine, why)
+        return System(name, why)
     nodes = [str(p) for p in Path("/dev/dri").glob("renderD*")] if os.path.isdir("/dev/dri") else []
-    nodes += [p for p in ("/dev/nvidia0", "/dev/kfd", "/dev/dxg") if os.path.exists(p)]
+    nodes += [p for p in ("/dev/nvidia0", "/dev/dxg") if os.path.exists(p)]
     release = platform.uname().release.lower()
     found = {text(p).strip() for p in Path("/sys/class/drm").glob("card*/device/vendor")}
     given = os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES")
@@ -112,7 +111,7 @@ def look() -> System:
         str(path) for folder in ICDS for path in sorted(Path(folder).expanduser().glob("*.json"))
     ]  # fmt: skip
     return System(
-        name, machine, why,
+        name, why,
         distributions=distributions(text(Path("/etc/os-release"))),
         wsl="microsoft" in release or "wsl" in release,
         container=os.path.exists("/.dockerenv") or os.path.exists("/run/.containerenv")
@@ -197,9 +196,14 @@ def linux(s: System) -> list[str]:
             + ("start the container with -e NVIDIA_DRIVER_CAPABILITIES=all." if s.container
                else f"{nvidia}.")
         )  # fmt: skip
-    others = set(s.vendors) - {"NVIDIA"} or (not s.vendors and not has_nvidia)
-    if others and s.loader and not any(n in icd for icd in s.icds for n in ("radeon", "intel")):
-        out.append(f"Mesa's Vulkan drivers for AMD and Intel are missing: {mesa}.")
+    mesas = [vendor for vendor in s.vendors if vendor != "NVIDIA"]
+    there = [icd for icd in s.icds if not icd.startswith("lvp")]  # that one is software
+    if mesas:
+        there = [icd for icd in there if "radeon" in icd or "intel" in icd]
+    if s.loader and not there and (mesas or not has_nvidia):
+        out.append(
+            f"Mesa's Vulkan drivers{f' for {mesas[0]}' if mesas else ''} are missing: {mesa}."
+        )
     if not out:
         out.append(
             "The parts of Vulkan are there: vulkaninfo --summary (package vulkan-tools) says what "
