@@ -1,4 +1,31 @@
-"""Model: a network with its loss, optimizer and metrics, trained by `fit`."""
+"""Model: a network with its loss, optimizer and metrics, trained by `fit`; and its callbacks."""
 
-from pyframe.train.callbacks import Callback as Callback, History as History
+from typing import TYPE_CHECKING, Any
+
+from pyframe.train.callbacks import (
+    LATE,
+    Callback as Callback,
+    EarlyStopping as EarlyStopping,
+    History as History,
+    LambdaCallback as LambdaCallback,
+)
 from pyframe.train.model import Model as Model
+
+if TYPE_CHECKING:
+    from pyframe.train.callbacks import (
+        CSVLogger as CSVLogger,
+        GradientWatch as GradientWatch,
+        LearningRateFinder as LearningRateFinder,
+        ModelCheckpoint as ModelCheckpoint,
+        ProgressBar as ProgressBar,
+        TensorBoard as TensorBoard,
+        Timer as Timer,
+    )
+
+
+def __getattr__(name: str) -> Any:
+    if name in LATE:
+        from pyframe.train import callbacks
+
+        return getattr(callbacks, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyframe.devices import in_browser
 
+if TYPE_CHECKING:
+    from pyframe.train.model import Model
+
 
 @contextlib.contextmanager
-def interrupts(model: Any) -> Iterator[None]:
+def interrupts(model: Model) -> Iterator[None]:
     """Let the first Ctrl-C within the block end the fit of `model` after the step that runs, and
     the second one raise KeyboardInterrupt at once.
 

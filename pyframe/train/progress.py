@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import importlib
 import math
 import sys
 import time
@@ -42,28 +43,23 @@ def in_notebook() -> bool:
 class ProgressBar(Callback):
     """A tqdm bar for each epoch."""
 
-    def __init__(self, epochs: int | None = None, steps: int | None = None) -> None:
-        self.epochs, self.steps = epochs, steps
-        self.bar: Any = None
-        self.done = 0
+    bar: Any = None
 
     def on_fit_begin(self, model: Model) -> None:
         """Name the device."""
         print(f"Training on {model.device_name}", file=sys.stderr)
-        self.bar, self.done = None, getattr(model, "step", 0)
+        self.bar, self.done = None, model.step
 
     def on_epoch_begin(self, model: Model, epoch: int) -> None:
         """Open the epoch's bar."""
         from tqdm import tqdm
 
-        epochs = self.epochs or getattr(model, "epochs", None)
-        steps = self.steps or getattr(model, "steps_per_epoch", None)
-        self.bar = tqdm(total=steps, desc=f"epoch {epoch + 1}/{epochs}", unit="step",
-                        dynamic_ncols=True)  # fmt: skip
+        self.bar = tqdm(total=model.steps_per_epoch, desc=f"epoch {epoch + 1}/{model.epochs}",
+                        unit="step", dynamic_ncols=True)  # fmt: skip
 
     def on_step(self, model: Model, step: int, logs: Logs) -> None:
         """Move the bar."""
-        if self.bar is None or self.bar.disable:
+        if self.bar is None:  # a fit that is resumed within an epoch
             self.on_epoch_begin(model, model.epoch)
         self.bar.update(step - self.done)
         self.done = step
@@ -86,6 +82,7 @@ class EpochLines(Callback):
     def on_fit_begin(self, model: Model) -> None:
         """Name the device."""
         print(f"Training on {model.device_name}", file=sys.stderr)
+        self.began = time.monotonic()  # for a fit that is resumed within an epoch
 
     def on_epoch_begin(self, model: Model, epoch: int) -> None:
         """The clock starts."""
@@ -103,11 +100,13 @@ class NotebookProgress(Callback):
     """A bar, curves of the loss and of the first metric, and a table, in a cell's output; they are
     drawn anew in their place as training goes on."""
 
+    handle: Any = None
+
     def on_fit_begin(self, model: Model) -> None:
         """Begin with an empty picture."""
         self.table = History()
         self.table.load_state_dict(model.history.state_dict())  # of a fit that is resumed
-        self.handle: Any = None
+        self.handle = None
         self.began = time.monotonic()
         self.first_step = self.epoch_step = model.step
         self.due = 0.0
@@ -129,6 +128,8 @@ class NotebookProgress(Callback):
 
     def on_fit_end(self, model: Model) -> None:
         """Say how long it took."""
+        if self.handle is None:
+            return
         done, seconds = len(self.table.epoch), time.monotonic() - self.began
         text = f"{done} of {model.epochs} epochs" if done < model.epochs else f"{done} epochs"
         self._show(f"<div>{text} in {clock(seconds)} on {html.escape(model.device_name)}</div>")
@@ -153,13 +154,12 @@ class NotebookProgress(Callback):
 
     def _show(self, first: str) -> None:
         """Draw it all anew."""
-        from IPython.display import HTML, display
-
+        shows: Any = importlib.import_module("IPython.display")
         text = f"{first}{charts(self.table)}{self.table._repr_html_() if self.table.epoch else ''}"
         if self.handle is None:
-            self.handle = display(HTML(text), display_id=True)
+            self.handle = shows.display(shows.HTML(text), display_id=True)
         else:
-            self.handle.update(HTML(text))
+            self.handle.update(shows.HTML(text))
         self.due = time.monotonic() + PAUSE
 
 
@@ -203,18 +203,21 @@ def chart(title: str, epochs: Sequence[int], lines: dict[str, list[float]]) -> s
             f'<text x="{left - 4}" y="{y + 3:.1f}" text-anchor="end">{number(value)}</text>'
         )
     for epoch, anchor in ((first, "start"), (last, "end")):
-        x, y = at(epoch, low)[0], height - 6
-        parts.append(f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}">{epoch + 1}</text>')
-    x = left
+        x = at(epoch, low)[0]
+        parts.append(
+            f'<text x="{x:.1f}" y="{height - 6}" text-anchor="{anchor}">{epoch + 1}</text>'
+        )
+    indent = left
     for (name, values), color in zip(lines.items(), COLORS, strict=False):
         points = [at(e, v) for e, v in zip(epochs, values, strict=True) if math.isfinite(v)]
         if not points:
             continue
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        x, y = points[-1]
         parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>')
-        parts.append('<circle cx="{:.1f}" cy="{:.1f}" r="3" fill="{}"/>'.format(*points[-1], color))
-        parts.append(f'<text x="{x}" y="12" fill="{color}">{html.escape(name)}</text>')
-        x += 7 * len(name) + 16
+        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{color}"/>')
+        parts.append(f'<text x="{indent}" y="12" fill="{color}">{html.escape(name)}</text>')
+        indent += 7 * len(name) + 16
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" role="img" '
         f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11" '

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import signal
+import sys
+import threading
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -10,8 +16,18 @@ import pytest
 import pyframe as pf
 from pyframe import nn, optim
 from pyframe.train import Callback
-from pyframe.train.callbacks import EarlyStopping, LambdaCallback
+from pyframe.train.callbacks import (
+    CSVLogger,
+    EarlyStopping,
+    GradientWatch,
+    LambdaCallback,
+    LearningRateFinder,
+    ModelCheckpoint,
+    TensorBoard,
+    Timer,
+)
 from pyframe.train.callbacks.stopping import higher_is_better
+from pyframe.train.progress import progress
 
 NAN = float("nan")
 
@@ -48,7 +64,7 @@ class Says(Callback):
 
 
 def weights(model: pf.Model) -> list[np.ndarray]:
-    return [x.numpy().copy() for x in model.net.state_dict().values()]
+    return [x.numpy(force=True).copy() for x in model.net.state_dict().values()]
 
 
 # --- EarlyStopping
@@ -169,3 +185,417 @@ def test_stopping_goes_on_from_its_state() -> None:
     assert (again.best, again.best_epoch, again.stopped_epoch) == (1, 1, 1)
     for found, kept in zip(weights(other), weights(model), strict=True):
         np.testing.assert_array_equal(found, kept)
+
+
+# --- ModelCheckpoint
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir())
+
+
+# (options, files after four epochs that are worth 3, 1, nan and 2)
+CHECKPOINTS: list[tuple[dict[str, Any], list[str]]] = [
+    ({}, ["epoch-002-loss-1.pt", "last.pt"]),
+    ({"top_k": 2, "save_last": False}, ["epoch-002-loss-1.pt", "epoch-004-loss-2.pt"]),
+    ({"mode": "max", "weights_only": True}, ["epoch-001-loss-3.safetensors", "last.safetensors"]),
+    ({"top_k": 0}, ["last.pt"]),
+    ({"top_k": 0, "every_epochs": 3}, ["last.pt"]),
+    ({"every_epochs": 4}, ["epoch-004-loss-2.pt", "last.pt"]),
+    (
+        {"top_k": None, "every_steps": 3, "weights_only": True, "save_last": False},
+        [
+            *(
+                f"epoch-00{i}-loss-{v}.safetensors"
+                for i, v in zip("1234", (3, 1, NAN, 2), strict=True)
+            ),
+            *(f"step-0000000{i}.safetensors" for i in "36"),
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "files"), CHECKPOINTS)
+def test_checkpoints(options: dict[str, Any], files: list[str], tmp_path: Path) -> None:
+    keep = ModelCheckpoint(tmp_path / "runs", "loss", **options)
+    fit(Says("loss", 3, 1, NAN, 2), keep, epochs=4, read_every=1)
+    assert names(tmp_path / "runs") == files
+
+
+def test_the_best_file_holds_the_best_weights(tmp_path: Path) -> None:
+    says, keep, model = Says("loss", 3, 1, 2), ModelCheckpoint(tmp_path, "loss"), make()
+    one = ModelCheckpoint(tmp_path / "deep" / "best.safetensors", "loss")
+    fit(says, keep, one, model=model)
+    assert (keep.best, keep.best_path) == (1, tmp_path / "epoch-002-loss-1.pt")
+    assert names(tmp_path / "deep") == ["best.safetensors"]
+    for path, epoch in ((keep.best_path, 1), (one.best_path, 1), (keep.last_path, 2)):
+        other = make(lr=0.5).load(path)
+        np.testing.assert_array_equal(weights(other)[0], says.weights[epoch][0])
+
+
+def test_a_better_file_that_could_not_be_written_costs_no_good_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, keep = make(), ModelCheckpoint(tmp_path, "loss", weights_only=True, save_last=False)
+    save = model.save_async
+
+    async def full(path: Path) -> None:
+        if "epoch-002" in path.name:
+            raise OSError("No space left on device")
+        await save(path)
+
+    monkeypatch.setattr(model, "save_async", full)
+    with pytest.raises(OSError, match="No space left"):
+        fit(Says("loss", 3, 1, 2), keep, model=model)
+    assert names(tmp_path) == [keep.best_path.name] == ["epoch-001-loss-3.safetensors"]
+
+
+def test_checkpoints_go_on_from_their_state(tmp_path: Path) -> None:
+    """A fit that is resumed knows which of the files that are there are the best."""
+    settings: Any = {"top_k": 2, "weights_only": True, "save_last": False}
+    first = ModelCheckpoint(tmp_path, "loss", **settings)
+    fit(Says("loss", 3, 1), first, epochs=2)
+    again = ModelCheckpoint(tmp_path, "loss", **settings)
+    again.load_state_dict(first.state_dict())
+    fit(Says("loss", 2, 4), again, epochs=2)
+    assert names(tmp_path) == ["epoch-001-loss-2.safetensors", "epoch-002-loss-1.safetensors"]
+    assert again.best == 1
+
+
+def test_a_checkpoint_is_resumed_from(tmp_path: Path) -> None:
+    """A fit that goes on from a file ends as the one that ran through, callbacks included."""
+
+    def train(epochs: int, lr: float = 0.1, **options: Any) -> tuple[pf.Model, EarlyStopping]:
+        model, stop = make(lr), EarlyStopping("loss", 9)
+        keep = ModelCheckpoint(tmp_path, "loss", top_k=2)
+        fit(stop, keep, model=model, epochs=epochs, **options)
+        return model, stop
+
+    whole, stop = train(4)
+    files = names(tmp_path)
+    train(2)
+    parts, again = train(4, lr=0.5, resume=tmp_path / "last.pt")
+    assert parts.history.history == whole.history.history
+    assert (again.best, again.best_epoch) == (stop.best, stop.best_epoch)
+    assert names(tmp_path) == files
+    for found, wanted in zip(weights(parts), weights(whole), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
+# --- CSVLogger, TensorBoard, Timer
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    return list(csv.DictReader(path.read_text().splitlines()))
+
+
+def test_csv(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "log.csv"
+    history = fit(CSVLogger(path))
+    rows = table(path)
+    assert list(rows[0]) == ["epoch", "loss", "lr"]
+    assert [float(row["loss"]) for row in rows] == history["loss"]
+    fit(CSVLogger(path, append=True), Says("late", None, 1), epochs=2, validation_data=task())
+    rows = table(path)
+    assert list(rows[0]) == ["epoch", "loss", "lr", "val_loss"]
+    assert [row["epoch"] for row in rows] == ["0", "1", "2", "0", "1"]
+    assert rows[0]["val_loss"] == ""
+    fit(Says("late", None, 1), CSVLogger(path), epochs=2)
+    assert path.read_text().splitlines()[0] == "epoch,loss,lr,late"  # a name that came later
+
+
+def test_csv_goes_on_where_a_fit_is_resumed(tmp_path: Path) -> None:
+    """Rows of epochs after the checkpoint are written again, and no other ones."""
+    path, model = tmp_path / "log.csv", make()
+    fit(CSVLogger(path), model=model, epochs=3)
+    again = CSVLogger(path)
+    again.load_state_dict(CSVLogger(path).state_dict())
+    again.on_fit_begin(model)
+    again.on_epoch(model, 2, {"loss": 5.0})
+    again.on_epoch(model, 3, {"loss": 6.0})
+    again.on_epoch(model, 3, {"loss": 7.0})  # once more, as after a lost GPU
+    rows = table(path)
+    assert [(row["epoch"], row["loss"]) for row in rows[2:]] == [("2", "5.0"), ("3", "7.0")]
+    assert len(rows) == 4
+
+
+def test_tensorboard(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX", reason="tensorboardX is missing (scripts/test)")
+    reader = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator",
+        reason="TensorBoard, the oracle, is missing (scripts/test)",
+    )
+    board = TensorBoard(tmp_path, histograms_every=2, graph=pf.ones(1, 2))
+    history = fit(board, epochs=2, validation_data=task(), read_every=1)
+    events = reader.EventAccumulator(str(tmp_path))
+    events.Reload()
+    tags = events.Tags()
+    assert {"loss/train", "loss/val", "loss/steps", "lr"} <= set(tags["scalars"])
+    assert [e.step for e in events.Scalars("loss/steps")] == [1, 2, 3, 4]
+    seen = [(e.step, e.value) for e in events.Scalars("loss/val")]
+    assert seen == [(1, pytest.approx(history["val_loss"][0])),
+                    (2, pytest.approx(history["val_loss"][1]))]  # fmt: skip
+    assert {"0.weight", "2.bias"} <= set(tags["histograms"])
+    assert [e.step for e in events.Histograms("0.weight")] == [2]
+    assert tags["graph"]
+    below = reader.EventAccumulator(str(tmp_path / "hparams"))
+    below.Reload()
+    found = below.Scalars("best/loss")[0].value
+    assert found == pytest.approx(history.best("loss").value)
+
+
+def test_a_timer_adds_to_the_history_and_reads_nothing(device: str) -> None:
+    stats = pf.device(device).backend.stats
+    counts = []
+    for timers in ([], [Timer()]):
+        model = make()
+        stats.reset()
+        history = fit(*timers, model=model, device=device, epochs=2)
+        counts.append((stats.reads, stats.dispatches))
+    assert counts[0] == counts[1]
+    assert list(history) == ["loss", "lr", "seconds", "steps_per_second", "samples_per_second"]
+    for steps, samples in zip(*list(history.history.values())[-2:], strict=True):
+        assert samples == pytest.approx(16 * steps)
+    assert timers[0].total >= sum(history["seconds"]) > 0
+
+
+# --- GradientWatch
+
+
+def failing(what: str) -> tuple[pf.Model, tuple[np.ndarray, np.ndarray]]:
+    """A model, and data, whose values are lost in the third step."""
+    x, y = task(64)
+    model = make(lr=0.01)
+    if what == "data":
+        x[40, 1] = np.nan
+    elif what == "layer":
+        x[40] = 1e30
+
+        class Power(nn.Module):
+            def forward(self, x: pf.Tensor) -> pf.Tensor:
+                return x**3
+
+        model.net[1] = Power()
+    else:
+        x[40:41] = 0
+        y[40:41] = 0
+
+        def distance(output: pf.Tensor, target: pf.Tensor) -> pf.Tensor:
+            return ((output - target) * target).abs().sqrt().mean()
+
+        model.loss = distance
+    return model, (x, y)
+
+
+LOST = [
+    ("data", "inputs", "what net (Sequential) was given", "clean or scale the data"),
+    ("layer", "output", "1 (Power)", "a lower learning rate, clip_norm=1.0"),
+    ("loss", "gradient", "2.bias", "look for sqrt"),
+]
+
+
+@pytest.mark.parametrize(("what", "kind", "name", "advice"), LOST)
+def test_the_first_layer_with_nan_is_named(
+    what: str, kind: str, name: str, advice: str, device: str
+) -> None:
+    model, data = failing(what)
+    watch = GradientWatch()
+    with pytest.warns(RuntimeWarning) as caught:
+        model.fit(
+            data, epochs=3, batch_size=16, shuffle=False, callbacks=[watch], device=device,
+            verbose=0, validation_data=task(),
+        )  # fmt: skip
+    assert watch.found == (3, kind, name)
+    text = next(str(w.message) for w in caught if "GradientWatch" in str(w.message))
+    assert name in text
+    assert "at step 3 " in text
+    assert advice in text
+    assert len(model.history.epoch) == 1
+    assert not model.net[0]._forward_hooks  # it looks no more
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_the_watch_lets_a_step_be_one_program(gpu: str, accumulate: int) -> None:
+    """A step that is watched is captured, and has few kernels more; nothing else is read."""
+    stats, counts = pf.device(gpu).backend.stats, []
+    for watches in ([], [GradientWatch()]):
+        model = make()
+        for epochs in (2, 1):
+            stats.reset()
+            fit(*watches, model=model, device=gpu, epochs=epochs, accumulate=accumulate)
+        counts.append((stats.dispatches, stats.reads))
+    more = counts[1][0] - counts[0][0]
+    assert 0 < more <= 2 * 6, counts
+    assert counts[1][1] <= counts[0][1] + 2
+    assert not model._free["train"][0].compiled.explain().count("runs eagerly")
+
+
+# --- progress
+
+
+def test_a_bar_and_lines_in_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    fit(verbose=1, epochs=2, validation_data=task())
+    shown = capsys.readouterr().err
+    assert "Training on cpu (" in shown
+    assert "epoch 2/2: 100%" in shown
+    assert "val_loss=" in shown
+    fit(verbose=2, epochs=2)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("Training on cpu (")
+    assert [line.split(" - ")[0] for line in lines[1:]] == ["epoch 1/2", "epoch 2/2"]
+    assert " - loss: " in lines[1]
+    fit(verbose=0)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_live_plot_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is shown once and then drawn anew in its place, without a library."""
+    pages: list[str] = []
+
+    class Handle:
+        def update(self, page: str) -> None:
+            pages.append(page)
+
+    def display(page: str, display_id: bool) -> Handle:
+        pages.append(page)
+        return Handle()
+
+    shell = SimpleNamespace(kernel=object())
+    ipython = SimpleNamespace(get_ipython=lambda: shell)
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    shows = SimpleNamespace(HTML=str, display=display)
+    monkeypatch.setitem(sys.modules, "IPython.display", shows)
+    monkeypatch.setattr("pyframe.train.progress.PAUSE", 0.0)
+    fit(verbose=1, epochs=2, validation_data=task(), read_every=1)
+    assert '<progress max="2" value="0.5000"' in pages[1]
+    assert "epoch 1/2 · step 1/2 · " in pages[1]
+    assert "steps/s" in pages[1]
+    assert "<polyline" in pages[-1]
+    assert "val_loss</text>" in pages[-1]
+    assert "<th>val_loss</th>" in pages[-1]
+    assert pages[-1].count("<tr>") == 3
+    assert "2 epochs in 0:0" in pages[-1]
+    shell.kernel = None
+    assert type(progress(1)[0]).__name__ == "ProgressBar"
+
+
+# --- Ctrl-C
+
+
+class Interrupts(Callback):
+    """Ctrl-C in a step of the second epoch, so many times."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+
+    def on_step(self, model: pf.Model, step: int, logs: dict[str, float]) -> None:
+        if model.epoch == 1:
+            for _ in range(self.times):
+                signal.raise_signal(signal.SIGINT)
+
+
+def test_ctrl_c_ends_a_fit_with_the_best_weights(capsys: pytest.CaptureFixture[str]) -> None:
+    model, says = make(), Says("loss", 1, 2, 3)
+    history = fit(says, EarlyStopping("loss"), Interrupts(1), model=model, read_every=1)
+    assert history.interrupted
+    assert history.epoch == [0, 1]
+    assert model.step == 3  # the first of two steps of the second epoch
+    shown = capsys.readouterr().err
+    assert shown.count("Stopping after this step; Ctrl-C again stops at once") == 1
+    np.testing.assert_array_equal(weights(model)[0], says.weights[0][0])
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_second_ctrl_c_stops_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    model, says = make(), Says("loss", 1, 2, 3)
+    with pytest.raises(KeyboardInterrupt):
+        fit(says, EarlyStopping("loss"), Interrupts(2), model=model, read_every=1)
+    np.testing.assert_array_equal(weights(model)[0], says.weights[0][0])
+    assert model.history.interrupted
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_belongs_to_whoever_handles_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program's own handler stays, and in a thread there is nothing to handle."""
+    seen: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    try:
+        history = fit(Interrupts(1), read_every=1)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [signal.SIGINT] * 2
+    assert not history.interrupted
+    assert len(history.epoch) == 3
+    found: list[pf.train.History] = []
+    thread = threading.Thread(target=lambda: found.append(fit()))
+    thread.start()
+    thread.join()
+    assert len(found[0].epoch) == 3
+
+
+# --- LearningRateFinder
+
+
+def test_learning_rates(device: str) -> None:
+    """The suggested rate is one at which the loss falls, and all is as it was before."""
+    model = make(lr=0.3)
+    model.to(device)
+    model.net[1].register_forward_hook(lambda m, x, out: nn.functional.dropout(out, 0.1))
+    model.train_on_batch((pf.from_numpy(task()[0]), pf.from_numpy(task()[1])))
+    before = weights(model), model.optimizer.state_dict(), pf.random.get_rng_state()
+    steps = [float(s["step"]) for s in before[1]["state"].values()]
+    draw = pf.randn(3, device=device).numpy() if device == "cpu" else None
+    if draw is not None:
+        pf.random.set_rng_state(before[2])
+    found = LearningRateFinder(steps=100, batch_size=16).find(model, task())
+    assert found.rates[0] == 1e-7
+    assert np.allclose(np.diff(np.log(found.rates)), np.log(10 / 1e-7) / 99)
+    assert found.suggestion is not None
+    assert 1e-4 < found.suggestion < 10
+    assert f"{found.suggestion:.3g} is suggested, of {len(found.rates)} learning" in repr(found)
+    for now, then in zip(weights(model), before[0], strict=True):
+        np.testing.assert_array_equal(now, then)
+    after = model.optimizer.state_dict()
+    assert after["param_groups"] == before[1]["param_groups"]
+    assert [float(s["step"]) for s in after["state"].values()] == steps
+    np.testing.assert_array_equal(pf.random.get_rng_state().numpy(), before[2].numpy())
+    if draw is not None:
+        np.testing.assert_array_equal(pf.randn(3, device=device).numpy(), draw)
+
+
+def test_a_new_model_is_new_after_the_rates_were_tried() -> None:
+    """A fit after the finder is the fit without it, and with an error nothing else is left."""
+    fresh, tried = make(), make()
+    wanted = fit(model=fresh)["loss"]
+    pf.manual_seed(1)
+    tried = make()
+    LearningRateFinder(steps=5).find(tried, task())
+    assert not tried.optimizer.state
+    with pytest.raises(ValueError, match="fit|batch"):
+        LearningRateFinder(steps=5).find(tried, [task(4), task(4)[0]])
+    assert not tried.optimizer.state
+    assert fit(model=tried)["loss"] == wanted
+    with pytest.raises(ValueError, match="gone through only once"):
+        LearningRateFinder().find(tried, iter([task(4)]))
+
+
+def test_a_fit_takes_the_rate_that_is_suggested() -> None:
+    net = nn.Linear(2, 1)
+    groups: Any = [{"params": [net.weight]}, {"params": [net.bias], "lr": 0.02}]
+    optimizer = optim.SGD(groups, lr=0.01)
+    scheduler = optim.lr_scheduler.StepLR(optimizer, 1, 0.1)
+    model = pf.Model(net, nn.MSELoss(), optimizer, lr_scheduler=scheduler)
+    finder = LearningRateFinder(steps=30)
+    history = fit(finder, model=model, epochs=2)
+    assert finder.found is not None
+    rate = finder.found.suggestion
+    assert history["lr"] == pytest.approx([rate, rate / 10])
+    assert optimizer.param_groups[1]["lr"] == pytest.approx(2 * rate / 100)
+
+
+def test_plots(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib is missing (scripts/test)")
+    history = fit(validation_data=task())
+    assert len(history.plot().axes) >= 2
+    found = LearningRateFinder(steps=30).find(make(), task())
+    assert found.plot().axes[0].get_xscale() == "log"

@@ -24,6 +24,9 @@ ADVICE = {
 }
 
 
+NONE = 2**31 - 1  # where all values are finite
+
+
 class Found(NamedTuple):
     """Where the first value that is not finite was: `kind` is "inputs", "output" or "gradient"."""
 
@@ -44,8 +47,8 @@ class GradientWatch(Callback):
 
     def __init__(self) -> None:
         self.found: Found | None = None
-        self._numbers: dict[tuple[str, str], int] = {}  # in the order of the computation
-        self._outputs: list[tuple[int, pf.Tensor]] = []  # of the forward pass that runs
+        self._keys: list[tuple[str, str]] = []  # (kind, name) of all that is looked at
+        self._outputs: list[tuple[int, pf.Tensor]] = []  # key and value, of the pass that runs
         self._depth = 0  # modules that it is in
         self._handles: list[Any] = []
 
@@ -53,30 +56,45 @@ class GradientWatch(Callback):
         """Look at all layers from now on."""
         self.on_fit_end(model)  # one that failed when it began had no end
         self.found = None
+        self._keys = []
         device = model.device
-        self._step = pf.zeros((), device=device)  # counted on the device: the step is captured
-        self._least = pf.full((), math.inf, device=device)  # number of the first in this step
-        self._first = pf.zeros((), device=device)  # step that had the first one; 0: none so far
-        self._which = pf.zeros((), device=device)  # its number
+        # Of all steps: what is counted lies on the device, as a step is captured.
+        self._step = pf.zeros((), dtype=pf.int32, device=device)
+        self._code = pf.full((), NONE, dtype=pf.int32, device=device)  # of the first in this step
+        self._first = pf.zeros((), dtype=pf.int32, device=device)  # step with the first; 0: none
+        self._which = pf.zeros((), dtype=pf.int32, device=device)  # its code
+        # A pass and its gradients are looked at together where each pass has some.
+        loop, whole = model._loop, model._is_default("training_step")
+        self._at_once = whole and (loop is None or loop.options.accumulate == 1)
         for name, layer in model.net.named_modules():
             self._watch(name, layer)
+        self._parameters = [
+            (self._key("gradient", name), p)
+            for name, p in reversed(list(model.net.named_parameters()))
+        ]
+
+    def _key(self, kind: str, name: str) -> int:
+        self._keys.append((kind, name))
+        return len(self._keys) - 1
 
     def _watch(self, name: str, layer: nn.Module) -> None:
         text = f"{name or 'net'} ({type(layer).__name__})"
+        given = self._key("inputs", f"what {text} was given")
+        gave = self._key("output", text)
         holds = next(layer.children(), None) is not None and not list(layer.parameters(False))
 
         def enter(layer: nn.Module, args: Any, kwargs: Any) -> None:
             if pf.is_grad_enabled():
                 if not self._depth:
-                    self._note(("inputs", f"what {text} was given"), [args, kwargs])
+                    self._note(given, [args, kwargs])
                 self._depth += 1
 
         def leave(layer: nn.Module, args: Any, output: Any) -> None:
             if pf.is_grad_enabled():
                 if not holds:  # what only holds other layers gives what one of them gave
-                    self._note(("output", text), output)
+                    self._note(gave, output)
                 self._depth -= 1
-                if not self._depth:
+                if not self._depth and not self._at_once:
                     self._fold(self._outputs)
 
         self._handles += [
@@ -84,42 +102,44 @@ class GradientWatch(Callback):
             layer.register_forward_hook(leave),
         ]
 
-    def _note(self, key: tuple[str, str], value: Any) -> None:
-        """Remember what a layer gave."""
+    def _note(self, key: int, value: Any) -> None:
+        """Remember what a layer was given or gave."""
         if isinstance(value, pf.Tensor):
             if value.is_floating_point():
-                self._outputs.append((self._number(key), value.detach()))
+                self._outputs.append((key, value.detach()))
         elif isinstance(value, tuple | list):
             for v in value:
                 self._note(key, v)
         elif isinstance(value, dict):
             self._note(key, list(value.values()))
 
-    def _number(self, key: tuple[str, str]) -> int:
-        return self._numbers.setdefault(key, len(self._numbers))
-
     @pf.no_grad()
     def _fold(self, seen: list[tuple[int, pf.Tensor]]) -> None:
-        """Keep the least number of what is not finite; the list is then as before the step."""
-        if seen:
-            marks = [pf.where(pf.isfinite(x), math.inf, float(n)).reshape(-1) for n, x in seen]
-            self._least.copy_(pf.minimum(self._least, pf.cat(marks).amin()))
-            seen.clear()
+        """Keep which of these is the first that is not finite, where none before was: its place
+        among them, and its key. The list is empty again, as it was before the step."""
+        if not seen:
+            return
+        count = len(self._keys)
+        marks = [
+            pf.where(pf.isfinite(x), NONE, place * count + key).reshape(-1)
+            for place, (key, x) in enumerate(seen)
+        ]
+        seen.clear()
+        least = pf.cat(marks).amin()
+        self._code.copy_(pf.where(self._code == NONE, least, self._code))
 
     @pf.no_grad()
     def on_gradients(self, model: Model) -> None:
-        """Keep which step and number were first."""
-        if getattr(model, "scaler", None) is None:
-            named = reversed(list(model.net.named_parameters()))
-            self._fold([
-                (self._number(("gradient", name)), p.grad) for name, p in named
-                if p.grad is not None
-            ])  # fmt: skip
+        """Keep which step was the first with a value that is not finite, and which value it was."""
+        seen = self._outputs
+        if model.scaler is None:
+            seen += [(key, p.grad) for key, p in self._parameters if p.grad is not None]
+        self._fold(seen)
         self._step += 1
-        new = (self._first == 0) & (self._least < math.inf)
-        self._which.copy_(pf.where(new, self._least, self._which))
+        new = (self._first == 0) & (self._code != NONE)
+        self._which.copy_(pf.where(new, self._code, self._which))
         self._first.copy_(pf.where(new, self._step, self._first))
-        self._least.fill_(math.inf)
+        self._code.fill_(NONE)
 
     async def on_step(self, model: Model, step: int, logs: Logs) -> None:
         """Look at what was found, if the loss is not finite."""
@@ -136,7 +156,7 @@ class GradientWatch(Callback):
         first, which = await gather_async([self._first, self._which])
         if not first:
             return
-        kind, name = list(self._numbers)[int(which)]
+        kind, name = self._keys[int(which) % len(self._keys)]
         self.found = Found(int(first), kind, name)
         model.stop_training = True
         of = "" if kind == "inputs" else f"the {kind} of "
@@ -152,5 +172,4 @@ class GradientWatch(Callback):
             handle.remove()
         self._handles.clear()
         self._outputs.clear()
-        self._numbers.clear()
         self._depth = 0
