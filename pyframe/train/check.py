@@ -672,6 +672,21 @@ def several(loss: Any, output: Any, targets: Any) -> list[Any]:
     return keys
 
 
+def reduces(loss: Any) -> None:
+    """TypeError for a loss that can't give a number for each sample, as weights need it."""
+    try:
+        signature = inspect.signature(loss.forward if isinstance(loss, nn.Module) else loss)
+    except (TypeError, ValueError):  # of what is written in C
+        return
+    params = signature.parameters.values()
+    if not any(p.name == "reduction" or p.kind is p.VAR_KEYWORD for p in params):
+        raise TypeError(
+            f"Model: with weights of samples or classes the loss must give a number for each "
+            f"sample, and {getattr(loss, '__name__', type(loss).__name__)}{signature} has no "
+            "reduction; write it as (output, target, reduction='mean'), or take one of pyframe.nn"
+        )
+
+
 def per_sample(loss: Any, each: Any, weights: pf.Tensor) -> pf.Tensor:
     """A loss without reduction; TypeError where it is no number for each sample."""
     if isinstance(each, pf.Tensor) and each.ndim and len(each) == len(weights):

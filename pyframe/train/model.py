@@ -663,6 +663,7 @@ def _unreduced(loss: Any) -> Any:
         twin = copy.copy(loss)
         twin.reduction = "none"
         return twin
+    check.reduces(loss)
     return functools.partial(loss, reduction="none")
 
 

@@ -169,12 +169,50 @@ def test_a_dict_may_be_one_input(device: str) -> None:
     """Of a forward whose only parameter has another name; and predictions of it."""
     x, y = xy()
     inputs = {"a": x, "b": x[:, :1]}
-    want = losses((inputs, y), made(Sum()))
+    want = losses((inputs, y), made(Sum()), batch_size=N)
     model = made(Whole())
-    assert losses((inputs, y), model, device=device) == pytest.approx(want, rel=1e-4)
-    whole = model.predict(inputs)
-    assert whole.shape == (N, 2)
-    np.testing.assert_allclose(model.predict(inputs, batch_size=7), whole, rtol=1e-4, atol=1e-5)
+    assert losses((inputs, y), model, batch_size=N, device=device) == pytest.approx(want, rel=1e-4)
+    whole = model.predict(inputs, batch_size=30)
+    assert (whole.shape, str(whole.device)) == ((N, 2), "cpu")
+    np.testing.assert_allclose(whole, model.to("cpu").predict(inputs), rtol=1e-4, atol=1e-5)
+
+
+def test_inputs_and_targets_side_by_side() -> None:
+    """As arrays were before: fit(x, y) is fit((x, y)), for tables and several inputs too."""
+    x, y = xy()
+    options: Any = {"device": "cpu", "verbose": 0, "shuffle": False, "batch_size": 16}
+    want = losses((x, y))
+    assert made().fit(*frames(x, y), **options).history["loss"][0] == pytest.approx(want[0])
+    both = losses(((x, x[:, :1]), y), made(Sum()))
+    for inputs in ((x, x[:, :1]), [x, x[:, :1]], {"a": x, "b": x[:, :1]}):
+        model = made(Sum())
+        assert model.fit(inputs, y, **options).history["loss"][0] == pytest.approx(both[0])
+        assert model.evaluate(inputs, y)["loss"] == pytest.approx(both[1])
+
+
+class Copies(pf.Model):
+    """One with a step of its own, that needs no targets."""
+
+    def training_step(self, batch: Any) -> pf.Tensor:
+        while not isinstance(batch, pf.Tensor):
+            batch = batch["x"] if isinstance(batch, dict) else batch[0]
+        return (self.net(batch) - batch).square().mean()
+
+
+def test_a_step_of_ones_own_takes_data_without_targets() -> None:
+    x, y = xy()
+    whole = pf.tensor(x)
+    found = []
+    for data in (
+        whole, x, x.tolist(), {"x": x}, (x,), (x, y), frames(x, y)[0], TensorDataset(whole),
+        [(x[:16],), (x[16:32],), (x[32:],)], DataLoader(x, 16),
+    ):  # fmt: skip
+        pf.manual_seed(1)
+        net = nn.Linear(3, 3)
+        model = Copies(net, optimizer=optim.SGD(net.parameters(), lr=0.001))
+        options: Any = {"device": "cpu", "verbose": 0, "shuffle": False, "batch_size": 16}
+        found += model.fit(data, **options).history["loss"]
+    assert found == pytest.approx([found[0]] * len(found), rel=1e-5)
 
 
 def test_nested_targets() -> None:
