@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
+import pickle
+import zipfile
+from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
@@ -77,6 +81,45 @@ def test_header_cut_out_and_put_in(place: int, removed: int, added: bytes) -> No
 @given(st.binary(max_size=200))
 def test_any_bytes(data: bytes) -> None:
     agrees_with_the_reference(data)
+
+
+def torchs() -> tuple[bytes, bytes]:
+    """A file as PyTorch's, and the pickle in it."""
+    file = io.BytesIO()
+    x = pf.arange(6.0).reshape(2, 3)
+    pf.save({"x": x, "t": x.t(), "p": pf.nn.Parameter(pf.ones(2)), "n": [1, 2.5, None, (True,)],
+             "o": OrderedDict(a={1}), "b": b"abc", "d": pf.float16}, file)  # fmt: skip
+    with zipfile.ZipFile(file) as z:
+        return file.getvalue(), z.read("archive/data.pkl")
+
+
+FILE, PICKLE = torchs()
+
+
+@fuzz
+@given(
+    st.booleans(),
+    st.lists(
+        st.tuples(
+            st.integers(0, len(FILE)), st.integers(0, 9), st.binary(max_size=3)
+            | st.sampled_from([bytes([b]) for b in b"().]}tRQbsuae012hjqr\x81\x85\x86\x90\x93"])
+        ), min_size=1, max_size=4,
+    ),
+)  # fmt: skip
+def test_pickles_and_zips(pickled: bool, changes: list[tuple[int, int, bytes]]) -> None:
+    data = bytearray(PICKLE if pickled else FILE)
+    for place, removed, added in changes:
+        place %= len(data) + 1
+        data[place : place + removed] = added
+    file = io.BytesIO(bytes(data))
+    if pickled:
+        file = io.BytesIO()
+        with zipfile.ZipFile(io.BytesIO(FILE)) as good, zipfile.ZipFile(file, "w") as z:
+            for name in good.namelist():
+                z.writestr(name, data if name.endswith(".pkl") else good.read(name))
+        file.seek(0)
+    with contextlib.suppress(RuntimeError, pickle.UnpicklingError):
+        pf.load(file)
 
 
 @fuzz
