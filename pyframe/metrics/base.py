@@ -101,8 +101,8 @@ class Streaming(Metric):
             self.register_buffer(name, UninitializedBuffer())
 
     def later_counts(self, *names: str) -> None:
-        """Register counts likewise. They never overflow, though int64 has 32 bits on a GPU: of each
-        there are two tensors, side by side or, of a single count, on their own."""
+        """Register counts likewise. They never overflow, though int64 has 32 bits on a GPU: what is
+        beyond 30 bits has a tensor of its own, beside the other's or, of a single count, apart."""
         for name in names:
             self.register_buffer(name, UninitializedBuffer(dtype=pf.int64))
 
@@ -128,6 +128,9 @@ class Streaming(Metric):
         joins what a step does with other scalars."""
         self.begin(like, **{name: (), name + HIGH: ()})
         low, high = getattr(self, name), getattr(self, name + HIGH)
+        if low.device.type == "cpu":
+            low.add_(more)
+            return
         new = low + more
         high.add_(new.bitwise_right_shift(BITS))
         low.copy_(new.bitwise_and(MASK))
@@ -168,6 +171,9 @@ class Streaming(Metric):
 
     @classmethod
     def _add(cls, state: Tensor, more: Tensor) -> None:
+        if state.device.type == "cpu":
+            state[0].add_(more)
+            return
         new = state[0] + more
         state.copy_(pf.stack([new.bitwise_and(MASK), cls._carried(new, state[1])]))
 
