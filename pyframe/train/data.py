@@ -25,9 +25,14 @@ _said: set[str] = set()  # kinds of notices that this process has given
 
 
 def notice(kind: str, text: str) -> None:
-    """Say something of this kind on stderr, once in a process."""
-    if kind not in _said:
-        _said.add(kind)
+    """Say something of this kind on stderr, once in a process, beside bars of progress."""
+    if kind in _said:
+        return
+    _said.add(kind)
+    bars = getattr(sys.modules.get("tqdm"), "tqdm", None)
+    if bars is not None:
+        bars.write(text, file=sys.stderr)
+    else:
         print(text, file=sys.stderr)
 
 
@@ -332,7 +337,7 @@ def as_loader(
             "batches be (inputs, targets, weights)"
         )
     elif not labelled and _is_tree(data):
-        data = tree(what, "data", data)
+        data = tree(what, "data", data, -1 if _is_pair(data) else None)
         data = Rows(data, _agree(what, (("data", data),)))
     check.batches(what, data)
     if isinstance(data, Dataset) or not hasattr(data, "__iter__"):
