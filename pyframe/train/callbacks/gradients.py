@@ -25,6 +25,9 @@ ADVICE = {
 
 
 NONE = 2**31 - 1  # where all values are finite
+# What is counted lies on the device, as a step is captured: the optimizer's steps, the code of what
+# was first in this step, and which step (0: none) had the very first one, with its code.
+BEGIN = {"_watch_step": 0, "_watch_code": NONE, "_watch_first": 0, "_watch_which": 0}
 
 
 class Found(NamedTuple):
@@ -57,17 +60,15 @@ class GradientWatch(Callback):
         self.on_fit_end(model)  # one that failed when it began had no end
         self.found = None
         self._keys = []
-        device = model.device
-        # Of all steps: what is counted lies on the device, as a step is captured.
-        self._step = pf.zeros((), dtype=pf.int32, device=device)
-        self._code = pf.full((), NONE, dtype=pf.int32, device=device)  # of the first in this step
-        self._first = pf.zeros((), dtype=pf.int32, device=device)  # step with the first; 0: none
-        self._which = pf.zeros((), dtype=pf.int32, device=device)  # its code
+        # As buffers of the net they move with it, and come back with it when a GPU is lost.
+        for name, value in BEGIN.items():
+            first = pf.tensor(value, dtype=pf.int32, device=model.device)
+            model.net.register_buffer(name, first, persistent=False)
         # A pass and its gradients are looked at together where each pass has some.
         loop, whole = model._loop, model._is_default("training_step")
         self._at_once = whole and (loop is None or loop.options.accumulate == 1)
         for name, layer in model.net.named_modules():
-            self._watch(name, layer)
+            self._watch(model, name, layer)
         self._parameters = [
             (self._key("gradient", name), p)
             for name, p in reversed(list(model.net.named_parameters()))
@@ -77,30 +78,35 @@ class GradientWatch(Callback):
         self._keys.append((kind, name))
         return len(self._keys) - 1
 
-    def _watch(self, name: str, layer: nn.Module) -> None:
+    def _watch(self, model: Model, name: str, layer: nn.Module) -> None:
         text = f"{name or 'net'} ({type(layer).__name__})"
         given = self._key("inputs", f"what {text} was given")
         gave = self._key("output", text)
         holds = next(layer.children(), None) is not None and not list(layer.parameters(False))
 
         def enter(layer: nn.Module, args: Any, kwargs: Any) -> None:
-            if pf.is_grad_enabled():
+            if self._looks(model):
                 if not self._depth:
                     self._note(given, [args, kwargs])
                 self._depth += 1
 
         def leave(layer: nn.Module, args: Any, output: Any) -> None:
-            if pf.is_grad_enabled():
+            if self._looks(model):
                 if not holds:  # what only holds other layers gives what one of them gave
                     self._note(gave, output)
                 self._depth -= 1
                 if not self._depth and not self._at_once:
-                    self._fold(self._outputs)
+                    self._fold(model.net, self._outputs)
 
         self._handles += [
             layer.register_forward_pre_hook(enter, with_kwargs=True),
             layer.register_forward_hook(leave),
         ]
+
+    def _looks(self, model: Model) -> bool:
+        """Whether this is a training step of the fit, and no other use of the net meanwhile."""
+        steps = model._now.steps
+        return steps is not None and self in steps.options.watchers and pf.is_grad_enabled()
 
     def _note(self, key: int, value: Any) -> None:
         """Remember what a layer was given or gave."""
@@ -114,7 +120,7 @@ class GradientWatch(Callback):
             self._note(key, list(value.values()))
 
     @pf.no_grad()
-    def _fold(self, seen: list[tuple[int, pf.Tensor]]) -> None:
+    def _fold(self, net: Any, seen: list[tuple[int, pf.Tensor]]) -> None:
         """Keep which of these is the first that is not finite, where none before was: its place
         among them, and its key. The list is empty again, as it was before the step."""
         if not seen:
@@ -125,21 +131,23 @@ class GradientWatch(Callback):
             for place, (key, x) in enumerate(seen)
         ]
         seen.clear()
-        least = pf.cat(marks).amin()
-        self._code.copy_(pf.where(self._code == NONE, least, self._code))
+        least, code = pf.cat(marks).amin(), net._watch_code
+        code.copy_(pf.where(code == NONE, least, code))
 
     @pf.no_grad()
     def on_gradients(self, model: Model) -> None:
         """Keep which step was the first with a value that is not finite, and which value it was."""
-        seen = self._outputs
+        seen, net = self._outputs, model.net
         if model.scaler is None:
             seen += [(key, p.grad) for key, p in self._parameters if p.grad is not None]
-        self._fold(seen)
-        self._step += 1
-        new = (self._first == 0) & (self._code != NONE)
-        self._which.copy_(pf.where(new, self._code, self._which))
-        self._first.copy_(pf.where(new, self._step, self._first))
-        self._code.fill_(NONE)
+        self._fold(net, seen)
+        step, code = net._watch_step, net._watch_code
+        first, which = net._watch_first, net._watch_which
+        step += 1
+        new = (first == 0) & (code != NONE)
+        which.copy_(pf.where(new, code, which))
+        first.copy_(pf.where(new, step, first))
+        code.fill_(NONE)
 
     async def on_step(self, model: Model, step: int, logs: Logs) -> None:
         """Look at what was found, if the loss is not finite."""
@@ -153,7 +161,8 @@ class GradientWatch(Callback):
     async def _look(self, model: Model) -> None:
         if self.found is not None:
             return
-        first, which = await gather_async([self._first, self._which])
+        net: Any = model.net
+        first, which = await gather_async([net._watch_first, net._watch_which])
         if not first:
             return
         kind, name = self._keys[int(which) % len(self._keys)]
@@ -170,6 +179,8 @@ class GradientWatch(Callback):
         """Look no more."""
         for handle in self._handles:
             handle.remove()
+        for name in BEGIN:
+            model.net._buffers.pop(name, None)
         self._handles.clear()
         self._outputs.clear()
         self._depth = 0

@@ -9,6 +9,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import pyframe as pf
+from pyframe.tensor import gather_async
 from pyframe.train import check
 from pyframe.train.callbacks.base import Callback, Logs
 
@@ -148,14 +149,14 @@ class EarlyStopping(Callback):
         if len(self.since) >= self.patience:
             self.stopped_epoch, model.stop_training = epoch, True
 
-    def on_fit_end(self, model: Model) -> None:
+    async def on_fit_end(self, model: Model) -> None:
         """Give the net its best weights."""
         self._resumed = False
         weights, self.weights = self.weights, {}
         if not weights:
             return
-        try:
-            _write_back(model, weights)
+        try:  # the smallest one tells whether they are still there
+            await gather_async([min(weights.values(), key=lambda x: x.nbytes)])
         except pf.DeviceLostError:
             warnings.warn(
                 f"EarlyStopping: the weights of epoch {self.best_epoch}, the best one, were lost "
@@ -163,6 +164,11 @@ class EarlyStopping(Callback):
                 RuntimeWarning,
                 stacklevel=2,
             )
+            return
+        with pf.no_grad():  # in their places, so that steps which are compiled stay so
+            for name, x in model.net.state_dict().items():
+                x.copy_(weights[name])
+        pf.flush()
 
     def state_dict(self) -> dict[str, Any]:
         """The best value, when it was, and its weights."""
@@ -184,11 +190,3 @@ class EarlyStopping(Callback):
 def _copies(model: Model) -> dict[str, pf.Tensor]:
     """The net's state_dict, as it is now: copies that lie where it lies."""
     return {name: x.detach().clone() for name, x in model.net.state_dict().items()}
-
-
-@pf.no_grad()
-def _write_back(model: Model, weights: dict[str, pf.Tensor]) -> None:
-    """Write copies to where the net has its tensors, so that steps which are compiled stay so."""
-    for name, x in model.net.state_dict().items():
-        x.copy_(weights[name])
-    pf.flush()
