@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyframe as pf
 from pyframe.metrics.base import Streaming, described
 from pyframe.nn import functional as F
 from pyframe.tensor import Tensor
@@ -92,43 +93,44 @@ class R2(Streaming):
     """Coefficient of determination, 1 - Σ(target - output)² / Σ(target - mean)²: of (N,) or, as the
     mean over its D outputs, of (N, D).
 
-    The deviations of batches are joined by the formula of Chan, Golub and LeVeque (1979), which
-    stays exact where the mean is far from 0. Where targets are all the same it is 1 if the outputs
-    are too, else 0, as scikit-learn's r2_score.
+    Deviations are taken from the mean of the batches before, so that nothing is lost where it is
+    far from 0. Where targets are all the same it is 1 if the outputs are too, else 0, as
+    scikit-learn's r2_score.
     """
 
-    samples: Tensor
-    mean: Tensor
-    deviation: Tensor
-    residual: Tensor
+    sums: Tensor
 
     def __init__(self) -> None:
         super().__init__()
-        self.later("samples", "mean", "deviation", "residual")
+        self.later_counts("samples", "samples_high")
+        # (4, D): Σ(target - shift), Σ(target - shift)², Σ(target - output)², shift
+        self.later("sums")
 
     def update(self, output: Tensor, target: Tensor) -> None:
         """Take outputs and targets (N, *) in."""
         same_shape(self.name, output, target)
         n = output.shape[0]
-        output, target = (x.float().reshape(n, -1) for x in (output, target))
-        shape = (output.shape[1],)
-        self.begin(output, samples=(), mean=shape, deviation=shape, residual=shape)
-        self.residual.add_((target - output).square().sum(0))
-        mean = target.mean(0)
-        apart = mean - self.mean
-        samples = self.samples + n
-        weight = n / samples
-        self.deviation.add_(
-            (target - mean).square().sum(0) + apart.square() * self.samples * weight
-        )
-        self.mean.add_(apart * weight)
-        self.samples.copy_(samples)
+        output, target = (x.float().reshape(n, -1).T for x in (output, target))
+        self.begin(output, sums=(4, output.shape[0]), samples=(), samples_high=())
+        first, squares, residual, shift = self.sums
+        before = self.total("samples")
+        step = first / before.clamp(min=1)
+        shift = (shift + step).where(before > 0, target[:, 0])
+        apart = target - shift.unsqueeze(1)
+        terms = [apart, apart.square(), (target - output).square(), pf.zeros_like(apart)]
+        # what was summed is one more term, so that one kernel does all
+        last = pf.stack([pf.zeros_like(shift), squares - first * step, residual, shift])
+        self.sums.copy_(pf.cat([pf.stack(terms), last.unsqueeze(-1)], -1).sum(-1))
+        self.count("samples", n, output)
 
     def compute(self) -> Tensor:
         """(): at most 1; nan where nothing was seen."""
-        exact = (self.seen("residual") == 0).float()
-        found = 1 - self.residual / self.deviation.masked_fill(self.deviation == 0, 1)
-        return found.where(self.deviation != 0, exact).mean() + 0 / self.samples
+        first, squares, residual, _ = self.seen("sums")
+        samples = self.total("samples")
+        deviation = squares - first.square() / samples
+        exact = (residual == 0).float()
+        found = 1 - residual / deviation.masked_fill(deviation == 0, 1)
+        return found.where(deviation != 0, exact).mean() + 0 / samples
 
 
 __all__ = ["MAE", "MSE", "R2", "RMSE", "CosineSimilarity"]

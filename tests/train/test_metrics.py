@@ -253,6 +253,7 @@ COSTS: list[tuple[str, int, list[tuple[Callable[[], M.Metric], int]]]] = [
     ]),
     ("answers", 1, [(M.Accuracy, 1), (M.F1, 1), (M.AUROC, 1)]),
     ("numbers", 8, [(M.MAE, 1), (M.RMSE, 1), (M.CosineSimilarity, 1)]),
+    ("one number", 1, [(M.MAE, 1), (M.R2, 1)]),
 ]  # fmt: skip
 
 
@@ -268,6 +269,7 @@ def test_a_metric_adds_at_most_one_kernel_to_a_step(
             lambda o, t: F.binary_cross_entropy_with_logits(o, t.float()), pf.ones(64, 1),
         ),
         "numbers": (F.mse_loss, pf.ones(64, 8)),
+        "one number": (F.mse_loss, pf.ones(64, 1)),
     }  # fmt: skip
     step = Counts(out, *loss[kind])
     bare = step.kernels()
@@ -353,6 +355,16 @@ def test_counts_do_not_overflow(device: str) -> None:
             np.testing.assert_allclose(found.cpu(), np.array([[7, 0], [1, 8]]) / 16, rtol=1e-5)
         else:
             assert float(found) == pytest.approx(15 / 16, rel=1e-5)
+
+
+def test_r2_of_targets_that_are_all_the_same() -> None:
+    same = pf.full((5, 1), 3.0)
+    assert M.R2()(same, same).item() == 1
+    assert M.R2()(same + 1, same).item() == 0
+    metric = M.R2()
+    metric.update(same, same)
+    metric.reset()
+    assert math.isnan(metric.compute().item()), "nothing was seen"
 
 
 def test_means_of_functions(device: str) -> None:
