@@ -12,9 +12,10 @@ from pyframe import nn
 _Check = Callable[[str, pf.Tensor, pf.Tensor], "str | None"]
 
 
-def labels(loss: Any, output: Any, target: Any) -> None:
+def labels(loss: Any, output: Any, target: Any, key: Any = None) -> None:
     """ValueError for targets of the wrong kind for a loss of pyframe.nn; it names the fix.
 
+    `key`: the name or place of the output, where there are several.
     Other losses, and outputs or targets that are no tensors, are not looked at."""
     try:
         look = _LOOKS.get(type(loss)) or _LOOKS.get(loss)
@@ -25,7 +26,10 @@ def labels(loss: Any, output: Any, target: Any) -> None:
     name = getattr(loss, "__name__", type(loss).__name__)
     wrong = look(name, output, target)
     if wrong is not None:
-        raise ValueError(f"{name}: got outputs {_of(output)} and targets {_of(target)}; {wrong}")
+        where = "" if key is None else f" of output {key!r}"
+        raise ValueError(
+            f"{name}{where}: got outputs {_of(output)} and targets {_of(target)}; {wrong}"
+        )
 
 
 def _of(x: pf.Tensor) -> str:

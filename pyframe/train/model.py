@@ -274,7 +274,7 @@ class Model:
         parts, total = {}, None
         for key in keys:
             mine = weights[key] if isinstance(weights, Mapping | list | tuple) else weights
-            part = self._one_loss(self.loss[key], output[key], targets[key], mine)
+            part = self._one_loss(self.loss[key], output[key], targets[key], mine, key)
             parts[f"{key}_loss" if isinstance(key, str) else f"loss_{key}"] = part
             factor = 1.0 if self.loss_weights is None else self.loss_weights[key]
             weighted = part if factor == 1 else part * factor
@@ -282,8 +282,10 @@ class Model:
         assert total is not None
         return {"loss": total, **parts}
 
-    def _one_loss(self, loss: Any, output: Any, target: Any, weights: Any) -> pf.Tensor:
-        check.labels(loss, output, target)
+    def _one_loss(
+        self, loss: Any, output: Any, target: Any, weights: Any, key: Any = None
+    ) -> pf.Tensor:
+        check.labels(loss, output, target, key)
         steps = self._now.steps
         classes = None if steps is None else steps.weights
         if classes is not None:

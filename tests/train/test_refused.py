@@ -19,6 +19,7 @@ from pyframe.optim import lr_scheduler
 
 X, Y, W = pf.ones(8, 2), pf.tensor([0, 1, 2, 3, 0, 1, 2, 3]), pf.ones(8)
 ONE_HOT = pf.eye(4)[Y]
+BOTH = {"kind": nn.CrossEntropyLoss(), "more": nn.MSELoss()}
 
 
 def net(outputs: int = 4) -> nn.Module:
@@ -28,7 +29,8 @@ def net(outputs: int = 4) -> nn.Module:
 def model(loss: Any = None, part: Any = None, **options: Any) -> pf.Model:
     whole = part or net()
     optimizer = options.pop("optimizer", None) or optim.SGD(whole.parameters(), lr=0.1)
-    return pf.Model(whole, loss or nn.CrossEntropyLoss(), optimizer, **options)
+    loss = nn.CrossEntropyLoss() if loss is None else loss
+    return pf.Model(whole, loss, optimizer, **options)
 
 
 def fit(data: Any = (X, Y), by: pf.Model | None = None, **options: Any) -> Any:
@@ -58,6 +60,14 @@ class Words(nn.Linear):
 
     def forward(self, input: pf.Tensor) -> pf.Tensor:
         return super().forward(input[:, None, :]).expand(-1, 5, -1)
+
+
+class Both(nn.Linear):
+    """Two outputs, by name."""
+
+    def forward(self, input: pf.Tensor) -> dict[str, pf.Tensor]:  # type: ignore[override]
+        y = super().forward(input)
+        return {"kind": y, "more": y[:, :1]}
 
 
 class Samples(Dataset[Any]):
@@ -215,6 +225,10 @@ WRONG: list[tuple[str, type[Exception], str]] = [
     ("model({'a': nn.MSELoss(), 'b': 'mse'})", TypeError, "loss … 'mse'"),
     ("fit((X, {'a': Y, 'b': Y}), model({'a': nn.MSELoss(), 'b': nn.MSELoss()}))", ValueError,
      "the losses are of ['a', 'b'], and the net's outputs lack ['a', 'b']"),
+    ("fit((X, {'kind': Y, 'more': Y[:, None]}), model(BOTH, Both(2, 4)))", ValueError,
+     "MSELoss of output 'more': … targets int64 [8, 1]; … targets.float()"),
+    ("fit((X, {'kind': Y}), model(BOTH, Both(2, 4)))", ValueError, "the targets lack ['more']"),
+    ("model([])", ValueError, "Model: loss is an empty list"),
     ("model(optimizer={'a': optim.SGD})", TypeError, "optimizer … SGD"),
     ("model(lr_scheduler=lr_scheduler.StepLR(optim.SGD([X], 0.1), 3))", ValueError,
      "StepLR is of another optimizer than the model's"),
