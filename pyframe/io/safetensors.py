@@ -20,7 +20,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import IO, Any, BinaryIO, NamedTuple, Self
+from typing import IO, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -74,6 +74,7 @@ class _Entry(NamedTuple):
 class _File(NamedTuple):
     """A file whose header was read and checked."""
 
+    file: IO[bytes]  # open, so that its bytes are the header's though it be replaced
     path: str
     data: int  # where the bytes of the tensors begin
     entries: dict[str, _Entry]
@@ -181,25 +182,27 @@ def load(data: bytes, device: str | Device = "cpu") -> dict[str, Tensor]:
     file = io.BytesIO(data)
     header = _read_header(file, "the data")
     _check_known(header)
-    return {name: _read(file, header, name).to(target) for name in header.entries}
+    return {name: _read(header, name).to(target) for name in header.entries}
 
 
 def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     """The texts that were given to `save_file` as `metadata`."""
-    return _found(path)[1]
+    with safe_open(path) as file:
+        return file.metadata() or {}
 
 
 def describe(path: str | os.PathLike[str]) -> Description:
     """What a file, a set of files or a folder with one holds, from its headers alone: `path` as
     `load_file` takes it. SafetensorError for a file that is truncated or corrupt."""
-    files, metadata = _found(path)
-    tensors = {
-        name: TensorInfo(e.format, e.shape, e.end - e.begin, os.path.basename(file.path))
-        for file in files
-        for name, e in file.entries.items()
-    }
-    sizes = {os.path.basename(f.path): os.path.getsize(f.path) for f in files}
-    return Description(tensors, metadata, sizes)
+    with contextlib.ExitStack() as stack:
+        files, metadata = _found(path, stack)
+        tensors = {
+            name: TensorInfo(e.format, e.shape, e.end - e.begin, os.path.basename(file.path))
+            for file in files
+            for name, e in file.entries.items()
+        }
+        sizes = {os.path.basename(f.path): os.fstat(f.file.fileno()).st_size for f in files}
+        return Description(tensors, metadata, sizes)
 
 
 class safe_open:  # noqa: N801  (the reference's name)
@@ -217,9 +220,10 @@ class safe_open:  # noqa: N801  (the reference's name)
         device: str | Device = "cpu", *, mmap: bool = False,
     ) -> None:  # fmt: skip
         self._device, self._mmap = Device(device), mmap
-        self._all, self._metadata = _found(filename)
+        with contextlib.ExitStack() as stack:
+            self._all, self._metadata = _found(filename, stack)
+            self._stack = stack.pop_all()
         self._home = {name: file for file in self._all for name in file.entries}
-        self._open: dict[str, BinaryIO] = {}
         self._memory: dict[str, np.ndarray] = {}
 
     def __enter__(self) -> Self:
@@ -227,9 +231,8 @@ class safe_open:  # noqa: N801  (the reference's name)
 
     def __exit__(self, *_: object) -> None:
         """Close the files; tensors of mapped files keep their pages."""
-        for file in self._open.values():
-            file.close()
-        self._open, self._memory = {}, {}
+        self._stack.close()
+        self._memory.clear()
 
     def keys(self) -> list[str]:
         """The names of the tensors, sorted."""
@@ -255,7 +258,7 @@ class safe_open:  # noqa: N801  (the reference's name)
         if self._mmap:
             part = self._mapped(file, entry)
             return raw.mapped(part, _FORMATS[entry.format], entry.shape).to(self._device)
-        return _read(self._file(file), file, name).to(self._device)
+        return _read(file, name).to(self._device)
 
     def get_slice(self, name: str) -> TensorSlice:
         """One tensor, of which only the part that is asked for is read: `get_slice("w")[:10]`."""
@@ -272,15 +275,10 @@ class safe_open:  # noqa: N801  (the reference's name)
             )
         return self._home[name], self._home[name].entries[name]
 
-    def _file(self, file: _File) -> BinaryIO:
-        if file.path not in self._open:
-            self._open[file.path] = open(file.path, "rb")  # noqa: SIM115  (__exit__ closes it)
-        return self._open[file.path]
-
     def _mapped(self, file: _File, entry: _Entry) -> np.ndarray:
         """The bytes of a tensor, as the file has them: written to, they are a copy."""
         if file.path not in self._memory:
-            self._memory[file.path] = raw.pages(self._file(file))
+            self._memory[file.path] = raw.pages(file.file)
         part = self._memory[file.path][file.data + entry.begin : file.data + entry.end]
         if part.size != entry.end - entry.begin:
             raise SafetensorError(
@@ -466,36 +464,50 @@ def _shards(tensors: Mapping[str, Tensor], most: int) -> list[list[str]]:
 # --- reading
 
 
-def _found(path: str | os.PathLike[str]) -> tuple[list[_File], dict[str, str]]:
-    """The files behind a path, their headers checked, and the metadata of all."""
+def _found(
+    path: str | os.PathLike[str], stack: contextlib.ExitStack
+) -> tuple[list[_File], dict[str, str]]:
+    """The files behind a path, open and their headers checked, and the metadata of all."""
     name = os.fspath(path)
     if os.path.isdir(name):
         name = _only_one(name)
     if not name.endswith(_INDEX) and not os.path.exists(name) and os.path.exists(name + _INDEX):
         name += _INDEX
     if not name.endswith(_INDEX):
-        with open(name, "rb") as file:
-            header = _read_header(file, name)
+        header = _read_header(stack.enter_context(open(name, "rb")), name)  # noqa: SIM115
         return [header], header.metadata
-    where, texts = _read_index(name)
+    while True:
+        index = _read_index(name)
+        try:
+            return _of_index(name, *index, stack)
+        except FileNotFoundError:
+            if _read_index(name) == index:  # else another set took its place meanwhile
+                raise
+
+
+def _of_index(
+    name: str, where: dict[str, str], texts: dict[str, str], stack: contextlib.ExitStack
+) -> tuple[list[_File], dict[str, str]]:
+    wanted: dict[str, list[str]] = {}
+    for key, part in where.items():
+        wanted.setdefault(part, []).append(key)
     files = []
-    for part in dict.fromkeys(where.values()):
+    for part, keys in wanted.items():
         place = os.path.join(os.path.dirname(name), part)
         try:
-            with open(place, "rb") as file:
-                header = _read_header(file, place)
+            file = stack.enter_context(open(place, "rb"))  # noqa: SIM115
+            header = _read_header(file, place)
         except FileNotFoundError:
             raise FileNotFoundError(
                 2, f"{name} names it and it is missing: get the whole set", place
             ) from None
-        wanted = [key for key, home in where.items() if home == part]
-        missing = next((key for key in wanted if key not in header.entries), None)
+        missing = next((key for key in keys if key not in header.entries), None)
         if missing is not None:
             raise SafetensorError(
                 f"{name}: {_short(missing)} is to be in {part}, which does not have it: the files "
                 "are not of one set"
             )
-        named = set(wanted)
+        named = set(keys)
         entries = {key: entry for key, entry in header.entries.items() if key in named}
         files.append(header._replace(entries=entries))
     for header in reversed(files):
@@ -541,11 +553,11 @@ def _read_index(path: str) -> tuple[dict[str, str], dict[str, str]]:
     return where, {k: v for k, v in metadata.items() if isinstance(v, str)}
 
 
-def _read(file: IO[bytes], header: _File, name: str) -> Tensor:
+def _read(header: _File, name: str) -> Tensor:
     entry = header.entries[name]
-    file.seek(header.data + entry.begin)
+    header.file.seek(header.data + entry.begin)
     try:
-        return raw.read(file, _FORMATS[entry.format], entry.shape)
+        return raw.read(header.file, _FORMATS[entry.format], entry.shape)
     except EOFError as error:  # the file was cut after its size was looked up
         raise SafetensorError(f"{header.path}: {_short(name)}: {error}") from None
 
@@ -604,7 +616,7 @@ def _read_header(file: IO[bytes], name: str) -> _File:
             f"{name}: {size - 8 - length} bytes of data, expected {at}: the file is "
             + ("truncated" if at > size - 8 - length else "longer than its tensors")
         )
-    return _File(name, 8 + length, entries, metadata)
+    return _File(file, name, 8 + length, entries, metadata)
 
 
 def _parse(text: bytes, name: str, what: str) -> dict[str, Any]:

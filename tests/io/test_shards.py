@@ -171,6 +171,32 @@ def test_mapped_tensors_are_copied_when_written_to(tmp_path: Path) -> None:
     assert pf.load(path)["w"].tolist() == [2, 2, 2]
 
 
+def test_a_file_that_is_replaced_while_it_is_read(tmp_path: Path) -> None:
+    """What is read is what was opened."""
+    save(tmp_path, 1, 1)
+    with safe_open(tmp_path / NAME) as file:
+        pf.save({"layer.5": pf.ones(7), "other": pf.ones(3)}, tmp_path / NAME)
+        assert values({n: file.get_tensor(n) for n in file.offset_keys()}) == values(weights(1, 6))
+    assert sorted(pf.load(tmp_path / NAME)) == ["layer.5", "other"]
+
+
+def test_a_set_that_is_replaced_while_it_is_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, 1, 3)
+    read, seen = ours._read_index, []
+
+    def late(path: str) -> Any:
+        found = read(path)
+        if not seen:
+            seen.append(path)
+            save(tmp_path, 2, 2)
+        return found
+
+    monkeypatch.setattr(ours, "_read_index", late)
+    assert values(pf.load(tmp_path)) == values(weights(2, 6))
+
+
 # --- bad input
 
 
