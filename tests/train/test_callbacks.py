@@ -430,6 +430,56 @@ def test_the_watch_lets_a_step_be_one_program(gpu: str, accumulate: int) -> None
     assert not model._free["train"][0].compiled.explain().count("runs eagerly")
 
 
+def test_the_watch_looks_at_steps_of_ones_own(device: str) -> None:
+    """Several passes and updates a step, and a finder before, whose steps are not those of the fit:
+    it goes on to where the loss diverges."""
+
+    class Twice(pf.Model):
+        def training_step(self, batch: Any) -> Any:
+            x, y = batch
+            self.minimize(nn.functional.mse_loss(self.net(x), y))
+            loss = nn.functional.mse_loss(self.net(x * 2), y)
+            self.minimize(loss)
+            self.net(x)  # a pass without an update
+            return {"loss": loss}
+
+    first = make()
+    model, watch = Twice(first.net, first.loss, first.optimizer), GradientWatch()
+    finder = LearningRateFinder(low=1e-3, high=1e6, steps=30, diverged=np.inf)
+    fit(watch, finder, model=model, device=device)
+    assert finder.found is not None
+    assert watch.found is None
+    (x, y), late = task(), finder.found.suggestion
+    assert late is not None
+    x[20] = np.inf
+    with pytest.warns(RuntimeWarning):
+        model.fit((x, y), batch_size=16, shuffle=False, callbacks=[watch], device=device, verbose=0)
+    assert watch.found == (3, "inputs", "what net (Sequential) was given")  # 2 updates a step
+
+
+def test_callbacks_of_a_fit_that_loses_its_gpu(gpu: str) -> None:
+    """The watch goes on; best weights that are gone are told of, and the last ones are whole."""
+    lost = [False]
+
+    def lose(model: pf.Model, epoch: int) -> None:
+        if epoch == 1 and not lost[0]:
+            lost[0] = True
+            backend = pf.device(gpu).backend
+            with backend.lock:
+                backend._device.destroy()
+
+    stop, watch = EarlyStopping("loss"), GradientWatch()
+    with pytest.warns(RuntimeWarning) as caught:
+        history = fit(
+            Says("loss", 1, 2, 3), stop, watch, LambdaCallback(on_epoch_begin=lose), device=gpu
+        )
+    texts = [str(w.message) for w in caught]
+    assert [t.partition(":")[0] for t in texts] == ["fit", "EarlyStopping"], texts
+    assert "weights of epoch 0, the best one, were lost with the GPU" in texts[1]
+    assert len(history.epoch) == 3
+    assert watch.found is None
+
+
 # --- progress
 
 
