@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import re
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -152,6 +154,34 @@ def test_what_a_layer_hides_and_what_it_passes_on() -> None:
         ("attention", joined),
         ("leaf", joined),
     }
+
+
+FUNCTIONS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "relu": (lambda x: x.relu(), F.relu, lambda x: x.clone().relu_()),
+    "add": (lambda x: x + 1, lambda x: pf.add(x, x), lambda x: operator.iadd(x.clone(), 1)),
+    "sub": (lambda x: 1 - x,),
+    "matmul": (lambda x: x @ x.T,),
+    "einsum": (lambda x: pf.einsum("ij,kj->ik", x, x),),
+    "layer_norm": (lambda x: F.layer_norm(x, (3,)),),
+    "svd": (lambda x: pf.linalg.svd(x)[1],),
+    "getitem": (lambda x: x[x > 0],),
+    "interpolate": (lambda x: F.interpolate(x[None], scale_factor=2.0),),
+    "gt, where, mean": (lambda x: pf.where(x > 0, x, 0).mean(),),
+    "": (lambda x: x, lambda x: x.T.reshape(-1)[1:].double().contiguous()),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_have_their_public_names(name: str) -> None:
+    class Net(nn.Module):
+        def forward(self, x: pf.Tensor, fn: Any) -> Any:
+            return fn(self.same(x))
+
+    net = Net()
+    net.same = nn.Identity()
+    for fn in FUNCTIONS[name]:
+        names = ("input/x", "same", name, "output") if name else ("input/x", "same", "output")
+        assert edges(trace(net, (pf.ones(2, 3), fn))) == chain(*names)
 
 
 def test_equal_blocks_are_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from pyframe.graph.compile import Compiled, tree_map
 from pyframe.graph.cost import FREE
 from pyframe.graph.node import Node
 from pyframe.nn.modules.module import Evaluation, Module
-from pyframe.ops.op import MOVEMENT
+from pyframe.ops.op import MOVEMENT, Op
 from pyframe.tensor import Tensor
 
 MODULE, OP, INPUT, OUTPUT = "module", "op", "input", "output"
@@ -144,11 +144,11 @@ class _Tracer:
         found = dict.fromkeys(s for x in inputs for s in self.of(x))
         if not found:
             return
-        moves = op.kind == MOVEMENT or op.name in FREE or op.name == "to_device"
-        if moves:
-            self.give(out, tuple(found))
-            return
         frame = _function()
+        moves = op.kind == MOVEMENT or op.name in FREE or op.name == "to_device"
+        if moves and not _module(frame).startswith("pyframe.nn.functional"):
+            self.give(out, tuple(found))  # views, slices and copies are no boxes
+            return
         if self.function is None or self.function[0] is not frame:
             call = Call(OP, _name(frame, op.name), self.stack[-1])
             self.stack[-1].calls.append(call)
@@ -157,7 +157,10 @@ class _Tracer:
         for source in found:
             call.take(source)
         call.shapes = [tuple(out.shape)]
-        self.memory[out._storage] = (call,)
+        if moves:
+            self.give(out, (call,))
+        else:
+            self.memory[out._storage] = (call,)
 
     def write(self, x: Tensor, value: Tensor) -> None:
         new, old = self.of(value), self.of(x)
@@ -231,11 +234,19 @@ def _function() -> Any:
     return found
 
 
+def _module(frame: Any) -> str:
+    """The module of a function by its frame, which may be that of a wrapper around it."""
+    fn = frame.f_locals.get("fn")
+    return str(getattr(fn, "__module__", frame.f_globals.get("__name__")))
+
+
 def _name(frame: Any, op: str) -> str:
     """The public name of a function by its frame, which may be that of a wrapper around it."""
     code, names = frame.f_code, frame.f_locals
     found = code.co_name
-    if "<locals>" in code.co_qualname:
+    if isinstance(names.get("self"), Op):
+        found = names["self"].name
+    elif "<locals>" in code.co_qualname:
         fn = names.get("fn", names.get("op"))
         found = names.get("name") or getattr(fn, "__name__", "")
     if not isinstance(found, str) or "<" in found:
