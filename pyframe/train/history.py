@@ -25,7 +25,8 @@ class Best(NamedTuple):
 class History(Callback):
     """The numbers of each epoch: `history["loss"]` is a list, with one number an epoch.
 
-    `history.history` is the dict of these lists, `history.epoch` the list of the epochs' numbers.
+    `history.history` is the dict of these lists, `history.epoch` the list of the epochs' numbers,
+    from 0; tables and plots of it count from 1, as the progress bar does.
     A quantity that an epoch did not have, as without validation, is nan there. `interrupted` says
     that Ctrl-C ended the fit.
     """
@@ -119,7 +120,7 @@ class History(Callback):
     # --- for people
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
-        """The texts of a table: its head, and its rows."""
+        """The texts of a table, its head and its rows, which counts epochs from 1 as plots do."""
         names = list(self.history)
         shown = list(range(len(self.epoch)))
         if len(shown) > ROWS:
@@ -127,7 +128,7 @@ class History(Callback):
         rows = [
             ["…"] * (len(names) + 1)
             if i < 0
-            else [str(self.epoch[i]), *[number(self.history[n][i]) for n in names]]
+            else [str(self.epoch[i] + 1), *[number(self.history[n][i]) for n in names]]
             for i in shown
         ]
         return ["epoch", *names], rows
@@ -150,7 +151,7 @@ class History(Callback):
 
 def number(value: float) -> str:
     """A number in a table."""
-    return f"{value:.4f}" if 0.001 <= abs(value) < 10000 or not value else f"{value:.3g}"
+    return f"{value:.4f}" if 0.01 <= abs(value) < 10000 or not value else f"{value:.3g}"
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

@@ -475,7 +475,7 @@ def test_callbacks_of_a_fit_that_loses_its_gpu(gpu: str) -> None:
         )
     texts = [str(w.message) for w in caught]
     assert [t.partition(":")[0] for t in texts] == ["fit", "EarlyStopping"], texts
-    assert "weights of epoch 0, the best one, were lost with the GPU" in texts[1]
+    assert "weights of epoch 1, the best one, were lost with the GPU" in texts[1]
     assert len(history.epoch) == 3
     assert watch.found is None
 

@@ -55,15 +55,15 @@ def test_as_text() -> None:
     lines = repr(told(12, every=3)).splitlines()
     assert lines[0] == "History of 12 epochs:"
     assert lines[1].split() == ["epoch", "loss", "accuracy", "lr", "val_loss"]
-    assert lines[2] == "    0  1.0000    0.0000  1e-05       nan"
-    assert [line.split()[0] for line in lines[2:]] == [*"01234", "…", *"789", "10", "11"]
+    assert lines[2] == "    1  1.0000    0.0000  1e-05       nan"
+    assert [line.split()[0] for line in lines[2:]] == [*"12345", "…", "8", "9", "10", "11", "12"]
     assert repr(History()) == "History of 0 epochs"
     history = told(1)
     history.interrupted = True
     assert repr(history).startswith("History of 1 epoch (interrupted):\n")
     shown = told(2, every=2)._repr_html_()
     assert "<th>val_loss</th>" in shown
-    assert "<tr><td>0</td><td>1.0000</td><td>0.0000</td><td>1e-05</td><td>nan</td></tr>" in shown
+    assert "<tr><td>1</td><td>1.0000</td><td>0.0000</td><td>1e-05</td><td>nan</td></tr>" in shown
 
 
 def test_to_pandas(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,9 +158,10 @@ class EarlyStopping(Callback):
         try:  # the smallest one tells whether they are still there
             await gather_async([min(weights.values(), key=lambda x: x.nbytes)])
         except pf.DeviceLostError:
+            assert self.best_epoch is not None
             warnings.warn(
-                f"EarlyStopping: the weights of epoch {self.best_epoch}, the best one, were lost "
-                "with the GPU; the net has its last ones",
+                f"EarlyStopping: the weights of epoch {self.best_epoch + 1}, the best one, were "
+                "lost with the GPU; the net has its last ones",
                 RuntimeWarning,
                 stacklevel=2,
             )
