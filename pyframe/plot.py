@@ -94,7 +94,8 @@ def _title(ax: Any, text: str) -> None:
 def history(history: Any, ax: Any = None) -> Any:
     """The quantities of a History (or of a Model, or a dict of lists) over the epochs.
 
-    Training and validation of one quantity share a panel; the least validation loss is marked.
+    Training and validation of one quantity share a panel; the least validation loss is marked. A
+    learning rate that never changes is left out.
     With `ax`, one Axes or several, the quantities are drawn there, all that are left in the last.
     ValueError if there is nothing to draw.
     """
@@ -117,6 +118,9 @@ def history(history: Any, ax: Any = None) -> Any:
     panels: dict[str, list[str]] = {}
     for name in table:
         panels.setdefault(name.removeprefix("val_"), []).append(name)
+    for name in [n for n in panels if n.startswith("lr") and np.ptp(table[n]) == 0]:
+        if len(panels) > 1:  # a rate that stays the same says nothing
+            del panels[name]
     names = sorted(panels, key=lambda n: (n.startswith("lr"), n != "loss"))  # else in their order
     if ax is None:
         columns = min(len(names), 3)

@@ -74,6 +74,9 @@ def test_history_takes_what_fit_gives() -> None:
     model = pf.Model(net, nn.MSELoss(), pf.optim.SGD(net.parameters(), 0.1))
     found = model.fit(pf.ones(4, 2), pf.ones(4, 1), epochs=2, device=None, verbose=0)
     assert lines(pf.plot.history(found).axes[0])["training"] == ([1, 2], found.history["loss"])
+    constant = {"loss": [2.0, 1.0], "lr": [0.1, 0.1]}
+    assert len(pf.plot.history(constant).axes) == 1
+    assert len(pf.plot.history({"lr": [0.1, 0.1]}).axes) == 1
     gaps = {"loss": [1.0, 2.0, 3.0], "val_loss": [float("nan"), 4.0, float("nan")]}
     assert lines(pf.plot.history(gaps).axes[0])["validation"] == ([2], [4])
     for wrong, error in (({}, ValueError), ({"loss": []}, ValueError), (3, TypeError)):
