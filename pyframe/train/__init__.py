@@ -29,3 +29,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(callbacks, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *LATE])
