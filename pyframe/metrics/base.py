@@ -17,7 +17,7 @@ BITS = 30  # of a count that its lower tensor has
 MASK = (1 << BITS) - 1
 HIGH = "_high"  # what the name of a single count's upper tensor ends in
 MANY = 1 << 14  # samples from which on a kernel more costs nothing
-WORK = 1 << 25  # comparisons of a kernel, beyond which places are sorted instead
+WORK = 1 << 27  # comparisons of a kernel, beyond which places are sorted instead
 
 
 class Metric(Module):
@@ -151,9 +151,8 @@ class Streaming(Metric):
     def count_places(self, name: str, places: Tensor, size: int) -> None:
         """Add to counts (2, K, size) how often each of 0 to size - 1 stands in a row of `places`
         (K, M); other numbers count nowhere."""
-        rows, m = places.shape
-        on_gpu = places.device.type != "cpu"
-        if on_gpu and m <= MANY and rows * m * size <= WORK:
+        rows = places.shape[0]
+        if places.device.type != "cpu" and places.numel() * size <= WORK:
             self.count_each(
                 name, places.unsqueeze(1) == pf.arange(size, device=places.device)[:, None]
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import itertools
 import math
 from collections.abc import Callable
@@ -213,6 +214,17 @@ def test_equal_scores_and_scores_of_any_scale(device: str, sk: Any) -> None:
             want = sk.roc_auc_score(t, finite)
             assert float(metric.compute()) == pytest.approx(want, abs=4e-3)
     assert math.isnan(M.AUROC()(pf.ones(3), pf.ones(3)).item())  # there is no "no"
+
+
+@pytest.mark.parametrize("limit", ["MANY", "WORK"])
+def test_large_batches_are_counted_otherwise(
+    gpu: str, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.import_module("pyframe.metrics.base"), limit, 4)
+    for make, kind in ((M.F1, "pixels"), (M.ConfusionMatrix, "logits"), (M.AUROC, "yes")):
+        want, found = make(), make()
+        values = [streamed(m, kind, d, m.update) for m, d in ((want, "cpu"), (found, gpu))]
+        np.testing.assert_allclose(*values, rtol=1e-6)
 
 
 # --- what a step costs
