@@ -143,7 +143,7 @@ def test_losses_are_those_of_python(name: str, gpu: str, tmp_path: Path) -> None
 def test_an_exported_model_is_as_it_was(tmp_path: Path) -> None:
     model, (batch, *_) = mlp(optim.Adam), batches((16, 20), 5)
     x, y = map(pf.from_numpy, batch)
-    model._train(x, y)
+    model.train_on_batch((x, y))
     places = [(p, p._storage, p.grad, p.detach().numpy().copy()) for p in model.net.parameters()]
     moments = {p: dict(s) for p, s in model.optimizer.state.items()}
     drawn = pf.random.default_generator.get_state().tolist()

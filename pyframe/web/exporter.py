@@ -8,7 +8,6 @@ WebGPU: it is planned for the limits that WebGPU promises everywhere.
 from __future__ import annotations
 
 import base64
-import functools
 import gzip
 import hashlib
 import html
@@ -36,6 +35,7 @@ from pyframe.io import safetensors
 from pyframe.io.files import replacing
 from pyframe.metrics import Metric
 from pyframe.nn.modules.module import Evaluation
+from pyframe.nn.parameter import is_lazy
 from pyframe.optim import Optimizer
 from pyframe.train import Model
 from pyframe.train.steps import PLAIN, Steps
@@ -226,21 +226,23 @@ class _Summed(Steps):
         super().__init__(model, kind, (), PLAIN, own=False)
         for name, metric in model.metrics.items():
             total = self.sums[name] = pf.zeros((), device=model.device)
-            self.metrics[name] = _OfBatch(functools.partial(model._new_metric, metric), total)
+            self.metrics[name] = _OfBatch(model._new_metric(metric).to(model.device), total)
 
 
 class _OfBatch(Metric):
     """Adds up what a metric is for each batch by itself."""
 
-    def __init__(self, make: Callable[[], Metric], total: pf.Tensor) -> None:
+    def __init__(self, metric: Metric, total: pf.Tensor) -> None:
         super().__init__()
-        self.make, self.sum = make, total
+        self.metric, self.sum = metric, total
 
     def update(self, output: Any, target: Any) -> None:
         """Add the value of a batch."""
-        one = self.make().to(self.sum.device)
-        one.update(output, target)
-        self.sum.add_(one.compute() * len(target))
+        if any(map(is_lazy, self.metric.buffers())):  # they get their shapes, which reset needs
+            self.metric.update(output, target)
+        self.metric.reset()
+        self.metric.update(output, target)
+        self.sum.add_(self.metric.compute() * len(target))
 
     def compute(self) -> pf.Tensor:
         """The sum."""
