@@ -148,6 +148,28 @@ class Model:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.net(*args, **kwargs)
 
+    def _told(self) -> dict[str, str]:
+        """What it is made of, besides the net, in words."""
+        parts = {
+            "loss": _words(self.loss),
+            "optimizer": _words(self.optimizer),
+            "metrics": ", ".join(self.metrics),
+            "lr_scheduler": _words(self.lr_scheduler),
+            "device": str(self.device),
+        }
+        return {name: words for name, words in parts.items() if words}
+
+    def __repr__(self) -> str:
+        net = repr(self.net).replace("\n", "\n  ")
+        lines = [f"net: {net}", *[f"{name}: {words}" for name, words in self._told().items()]]
+        return f"{type(self).__name__}(\n  " + "\n  ".join(lines) + "\n)"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        words = " · ".join(f"{name}: <b>{escape(w)}</b>" for name, w in self._told().items())
+        return f"<div>{type(self).__name__} · {words}</div>{self.net._repr_html_()}"
+
     def _need(self, name: str, what: str) -> Any:
         found = getattr(self, name)
         if found is None:
@@ -652,6 +674,17 @@ def _listed(given: Any) -> list[Any]:
     if isinstance(given, Mapping):
         return list(given.values())
     return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _words(given: Any) -> str:
+    """The kinds of losses, optimizers or schedulers."""
+
+    def name(one: Any) -> str:
+        return str(getattr(one, "__name__", type(one).__name__))
+
+    if isinstance(given, Mapping):
+        return ", ".join(f"{key}: {name(one)}" for key, one in given.items())
+    return ", ".join(map(name, _listed(given)))
 
 
 def _looks_at_gradients(watcher: Any) -> bool:

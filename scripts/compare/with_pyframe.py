@@ -33,7 +33,7 @@ history = model.fit(
     patience=2,
     callbacks=[ModelCheckpoint("pyframe.safetensors")],
 )
-history.plot().figure.savefig("pyframe.png")
+history.plot().savefig("pyframe.png")
 print(history)
 
 print(model.evaluate((x_test, y_test)))
