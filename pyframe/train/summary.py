@@ -109,6 +109,8 @@ def _text(rows: Sequence[Sequence[str]], foot: Sequence[str]) -> str:
 
 def _size(n: int) -> str:
     """Bytes as '0.5 KiB'."""
+    if n < 100:
+        return f"{n} B"
     size = n / 1024
     for unit in ("KiB", "MiB", "GiB"):
         if size < 1024 or unit == "GiB":

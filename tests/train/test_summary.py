@@ -93,7 +93,7 @@ def test_a_table_of_layers(device: str) -> None:
     assert found.flops is not None
     assert lines[-3] == f"for a sample: {found.flops / 1000:.2f} k FLOPs, 0.6 KiB of outputs"
     assert found.buffer_bytes == 4 * 8 + pf.tensor(0).nbytes
-    assert lines[-2] == "0.0 KiB of buffers"
+    assert lines[-2] == f"{found.buffer_bytes} B of buffers"
     page = found._repr_html_()
     assert page.count("<tr>") == 7
     assert '<td style="text-align:left">0: Conv2d</td>' in page
