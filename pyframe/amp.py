@@ -252,9 +252,9 @@ class GradScaler:
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
-            if self._scale is None:
+            if self.__dict__["_scale"] is None:  # unseen by a capture: it is made once
                 self._begin(outputs.device)
-            return outputs * self._scale.to(outputs.device)  # type: ignore[union-attr]
+            return outputs * self._ready("scale").to(outputs.device)
         if isinstance(outputs, Iterable):
             scaled = map(self.scale, outputs)
             return type(outputs)(scaled) if isinstance(outputs, (list, tuple)) else scaled
@@ -265,8 +265,10 @@ class GradScaler:
     def _begin(self, device: Device) -> None:
         scale, steps = self._first
         with outside():
-            self._scale = pf.full((), scale, dtype=pf.float32, device=device)
-            self._growth_tracker = pf.full((), steps, dtype=pf.int32, device=device)
+            self.__dict__.update(
+                _scale=pf.full((), scale, dtype=pf.float32, device=device),
+                _growth_tracker=pf.full((), steps, dtype=pf.int32, device=device),
+            )
 
     def _ready(self, what: str) -> Tensor:
         """The scale; AssertionError where nothing was scaled yet."""

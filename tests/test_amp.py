@@ -643,3 +643,105 @@ def test_a_replay_knows_the_context(device: str) -> None:
                 assert pf.allclose(out, net(x), rtol=0.01, atol=0.001)
     assert compiled.captured == 3
     assert compiled.replayed == 3
+
+
+def test_a_replay_knows_the_scaler(device: str) -> None:
+    """What is changed of it between calls holds in the next; what a call alone would leave undone
+    runs eagerly."""
+    p = pf.ones(2, device=device, requires_grad=True)
+    good, bad = (pf.tensor([x, 1.0], device=device) for x in (1.0, math.inf))
+    optimizer, scaler = optim.SGD([p], lr=0.1), pf.GradScaler(init_scale=1024.0)
+
+    def backward(factor: Any) -> None:
+        optimizer.zero_grad()
+        scaler.scale((p * factor).sum()).backward()
+
+    @pf.compile
+    def step(factor: Any) -> None:
+        backward(factor)
+        scaler.step(optimizer)
+        scaler.update()
+
+    for factor in (good, bad):
+        step(factor)
+    assert (scaler.get_scale(), step.captured) == (512.0, 1)
+    scaler.set_backoff_factor(0.25)
+    step(bad)
+    assert scaler.get_scale() == 128.0
+    state = {"growth_factor": 4.0, "backoff_factor": 0.5, "growth_interval": 1}
+    scaler.load_state_dict({"scale": 64.0, "_growth_tracker": 0, **state})
+    step(good)
+    assert scaler.get_scale() == 256.0
+    scaler.update(8.0)
+    step(good)
+    assert (scaler.get_scale(), step.captured) == (32.0, 3)
+
+    @pf.compile
+    def without_update(factor: Any) -> None:
+        backward(factor)
+        scaler.step(optimizer)
+
+    without_update(good)
+    scaler.update()
+    with pytest.warns(RuntimeWarning, match="it changes `scaler._seen`"):
+        without_update(bad)
+    for factor, expected in ((None, 64.0), (good, 256.0), (bad, 128.0)):
+        if factor is not None:
+            without_update(factor)
+        scaler.update()
+        assert scaler.get_scale() == expected
+
+
+def test_contexts_within_a_capture(device: str) -> None:
+    a, on = pf.full((2, 2), 3.0, device=device), True
+    context = pf.autocast(device, pf.float16)
+
+    @pf.autocast(device, pf.bfloat16)
+    def decorated(x: Any) -> Any:
+        return x @ x
+
+    @pf.compile
+    def both(x: Any) -> Any:
+        with context:
+            first = x @ x
+        with pf.autocast(device, pf.float16, enabled=on):
+            return first, decorated(x), x @ x
+
+    for on in (True, True, False, False):
+        kinds = [y.dtype for y in both(a)]
+        assert kinds == [pf.float16, pf.bfloat16, pf.float16 if on else pf.float32]
+    assert (both.captured, both.replayed) == (2, 2)
+
+
+def test_sums_are_float32(device: str) -> None:
+    """Of float16 numbers, of which one alone could not count beyond 2048."""
+    a = pf.ones(2, 4096, dtype=pf.float16, device=device)
+    w = pf.full((3, 4096), 0.75, dtype=pf.float16, device=device)
+    image = pf.ones(1, 9, 16, 16, dtype=pf.float16, device=device)
+    with pf.autocast(device, pf.float16):
+        found = {
+            "linear": F.linear(a, w), "sum": a.sum(1), "mean": a.mean(1),
+            "conv": F.conv2d(image, pf.ones(1, 9, 16, 16, device=device)),
+            "softmax": F.softmax(a, 1).sum(1), "norm": a.norm(dim=1) ** 2,
+            "mse_loss": F.mse_loss(a[0] * 64, w[0], reduction="sum"),
+            "cross_entropy": F.cross_entropy(a, pf.zeros(2, dtype=pf.int64, device=device)),
+        }  # fmt: skip
+        together = pf.cat([x.float().reshape(-1)[:1] for x in found.values()]).cpu().numpy()
+    expected = {
+        "linear": 3072, "sum": 4096, "mean": 1, "conv": 2304, "softmax": 1, "norm": 4096,
+        "mse_loss": 4096 * 63.25**2, "cross_entropy": math.log(4096),
+    }  # fmt: skip
+    np.testing.assert_allclose(together, [expected[name] for name in found], 2e-3)
+
+
+def test_an_argument_is_cast_once(gpu: str) -> None:
+    """Attention to itself stays one product for query, key and value."""
+    layer, x = nn.MultiheadAttention(8, 2).to(gpu), pf.randn(3, 2, 8, device=gpu)
+    stats, counts = pf.device(gpu).backend.stats, []
+    for on in (False, True):
+        run = pf.compile(pf.no_grad(pf.autocast(gpu, enabled=on)(lambda x: layer(x, x, x)[0])))
+        run(x)
+        before = stats.dispatches
+        run(x)
+        counts.append(stats.dispatches - before)
+    assert counts[0] == counts[1], counts

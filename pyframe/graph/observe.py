@@ -72,7 +72,7 @@ SMALL = 1 << 16  # bytes of an array that a replay may compare
 # --- what is where
 
 # Of ours, objects as users' are
-_HIGH = ("nn", "optim", "data", "vision", "train", "bench", "examples", "io", "utils")
+_HIGH = ("amp", "nn", "optim", "data", "vision", "train", "bench", "examples", "io", "utils")
 _ATOMS = (
     int, float, complex, str, bytes, type(None), type(Ellipsis), slice, range, np.generic, np.dtype,
     np.ufunc, dt.dtype, Device, types.CodeType, enum.Enum, property,

@@ -101,7 +101,7 @@ def casted(rules: dict[str, str], args: Any, kwargs: Any) -> Any:
     """(args, kwargs) of a function with these rules, by device type, in the dtypes that they have
     within the context that is on; None where it has none for their devices."""
     casting: Casting = mode.autocast
-    xs = [x for x in _tensors((*args, *kwargs.values())) if casting.dtypes.keys() & {x.device.type}]
+    xs = [x for x in _tensors((*args, *kwargs.values())) if x.device.type in casting.dtypes]
     rule = next((rules[x.device.type] for x in xs if x.device.type in rules), None)
     if rule is None:
         return None
@@ -117,15 +117,21 @@ def casted(rules: dict[str, str], args: Any, kwargs: Any) -> Any:
         dtypes = {x._node.dtype for x in xs if _is_cast(x._node.dtype)}
         wide = functools.reduce(dt.promote_types, dtypes) if dtypes else wide
 
+    made: dict[int, Tensor] = {}  # an argument that is given twice is cast once
+
     def one(x: Any) -> Any:
         if isinstance(x, Tensor):
+            if id(x) in made:
+                return made[id(x)]
             node = x._node
             if not _is_cast(node.dtype):
                 return x
             to = casting.dtype_on(node.device) if rule == LOWER else wide
             if to is None or to is node.dtype or node.device.type not in casting.dtypes:
                 return x
-            return casting.lowered(x, to) if rule == LOWER else _op.CAST(x, to)
+            out = casting.lowered(x, to) if rule == LOWER else _op.CAST(x, to)
+            made[id(x)] = out
+            return out
         return type(x)([one(y) for y in x]) if type(x) in (list, tuple) else x
 
     return tuple([one(x) for x in args]), {k: one(v) for k, v in kwargs.items()}
