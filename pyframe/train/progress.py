@@ -61,9 +61,10 @@ class ProgressBar(Callback):
         """Move the bar."""
         if self.bar is None:  # a fit that is resumed within an epoch
             self.on_epoch_begin(model, model.epoch)
+        # What is drawn is drawn by update, and only where some time has passed since.
+        self.bar.set_postfix({name: number(v) for name, v in logs.items()}, refresh=False)
         self.bar.update(step - self.done)
         self.done = step
-        self.bar.set_postfix({name: number(v) for name, v in logs.items()})
 
     def on_epoch(self, model: Model, epoch: int, logs: Logs) -> None:
         """Show the epoch's numbers and close its bar."""

@@ -26,7 +26,7 @@ class ModelCheckpoint(Callback):
         save_last: whether "last.pt" is written too; by default in a folder.
         every_epochs: epochs from one to the next.
         every_steps: steps after which "last.pt" is written also within an epoch, and with `top_k`
-            None "step-00001000.pt"; looked at when losses were read.
+            None "epoch-003-step-00001000.pt"; looked at when losses were read.
         weights_only: files of the net's weights, .safetensors, which `model.load` takes. Else they
             are checkpoints, from which `fit(resume=…)` goes on, too. By default as the file in
             `path` ends.
@@ -116,7 +116,8 @@ class ModelCheckpoint(Callback):
         if every is not None and step // every > self.step // every:
             self.step = step
             if self.top_k is None:
-                await self._write(model, self.folder / f"step-{model.step:08d}{self._suffix}")
+                name = f"epoch-{model.epoch + 1:03d}-step-{model.step:08d}{self._suffix}"
+                await self._write(model, self.folder / name)
             if self.save_last:
                 await self._write(model, self.last_path)
 
