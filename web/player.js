@@ -447,8 +447,8 @@ export class Player {
       const [[failed]] = found.splice(-1);
       if (failed) {
         this.#fill(guard, null);
-        const message = this.#document.errors[(failed & 4095) - 1] ?? "a check of values failed";
-        throw new Error(message.replace("; got {}", `; got ${failed >> 12}`)); // see graph/checks.py
+        const message = this.#document.errors[(failed & 16383) - 1] ?? "a check of values failed";
+        throw new Error(message.replace("; got {}", `; got ${failed >> 14}`)); // see graph/checks.py
       }
     }
     return found;

@@ -11,13 +11,14 @@ if TYPE_CHECKING:
     from pyframe.tensor import Tensor
 
 
-_CODES = 4096  # how many checks a flag can tell apart
+_CODES = 1 << 14  # how many checks a flag can tell apart
 _SEEN = "; got {}"  # ends the message of a check that tells a value
-_FAR = 1 << 18  # values beyond it are told as this one
+_FAR = 1 << 17  # values beyond it are told as this one
+_NONE = -(2**31) + 1  # stands for values that did not fail
 
 
 class Checks:
-    """A flag: 0, or the number of the first check that failed in its low 12 bits, and above them
+    """A flag: 0, or the number of the first check that failed in its low 14 bits, and above them
     the value at which it did where its message ends with one. On a GPU each thread has its own, so
     that an error is raised where it was made; on the CPU each capture has one."""
 
@@ -44,9 +45,9 @@ class Checks:
             if values is None:
                 hit = bad.any()
             else:
-                code = el.clamp(values, -_FAR, _FAR - 1).to(dt.int32) * _CODES + code
-                code = amax(el.where(bad, code, -_FAR * _CODES))
-                hit = el.ne(code, -_FAR * _CODES)
+                worst = amax(el.where(bad, values.to(dt.int32), _NONE))
+                hit = el.ne(worst, _NONE)
+                code = el.clamp(worst, -_FAR, _FAR - 1) * _CODES + code
             hit = el.logical_and(el.eq(self.flag, 0), hit)
             self.flag._overwrite(el.where(hit, code, self.flag).to(dt.int32))
 
