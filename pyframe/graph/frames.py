@@ -32,7 +32,7 @@ _NUMPY = os.path.dirname(np.__file__) + os.sep
 DEPENDENCIES = {"numpy", "scipy", "wgpu", "rendercanvas", "cffi", "threadpoolctl", "tqdm"}
 USER, LIBRARY, IMPURE = 1, 0, -1
 USERS = ("train", "web", "bench", "examples")  # folders of ours whose code is as users' is
-CHECKS = ("check.py", "data.py", "labels.py")  # in these: what looks at arguments alone, and keeps nothing
+CHECKS = ("check.py", "data.py", "labels.py")  # but for what looks at arguments alone
 
 # Of the standard library and ours: files and functions whose results no replay would renew.
 _IMPURE = {
