@@ -37,7 +37,10 @@ class History(Callback):
         self.interrupted = False
 
     def on_epoch(self, model: Model, epoch: int, logs: Logs) -> None:
-        """Keep the epoch's numbers."""
+        """Keep the epoch's numbers; of one that was cut short and is gone on with, the new ones."""
+        if self.epoch[-1:] == [epoch]:
+            for values in (self.epoch, *self.history.values()):
+                del values[-1]
         before = len(self.epoch)
         self.epoch.append(epoch)
         for name, value in logs.items():

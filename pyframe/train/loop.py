@@ -114,6 +114,7 @@ class Loop:
             told = at.told
             if asked and not at.later:
                 logs, asked = await look(*asked), None
+            cut = False
             for batch in safe.batches(loader, at):
                 if self.tells:
                     self._say_conversions(batch)
@@ -137,13 +138,14 @@ class Loop:
                             logs = await look(*asked)
                         asked = await safe.ask(self, step, True), step
                 if model.stop_training:
+                    cut = True
                     break
             if taken.count == 0:
                 raise ValueError(
                     f"fit: the data gave no batch in epoch {epoch + 1}; what can be iterated "
                     "over only once does for one epoch, a DataLoader for any number"
                 )
-            if self.group:
+            if self.group and not cut:
                 self._end_group(taken)
             self._count_batches(epoch, safe.batch)
             if asked:
@@ -151,25 +153,25 @@ class Loop:
             if told != step:
                 told = step
                 logs = await look(await safe.ask(self, step), step)
-            await self._end_epoch(epoch, logs)
+            await self._end_epoch(epoch, logs, cut)
             if model.stop_training:
                 break
             at = Place(epoch + 1, step=step, told=told, samples=model.samples)
 
-    async def _end_epoch(self, epoch: int, logs: dict[str, float]) -> None:
-        """Validate, let schedulers step, and tell."""
+    async def _end_epoch(self, epoch: int, logs: dict[str, float], cut: bool) -> None:
+        """Validate, let schedulers step, and tell. One that is cut short can be gone on with."""
         model = self.model
         if self.validation is not None and not model.stop_training:
             what = "fit: validation_data"
             found = await model._evaluate(self.validation, self.options, self.compile, what)
             logs.update({f"val_{k}": v for k, v in numbers(found).items()})
         logs.update({name: float(o.param_groups[0]["lr"]) for name, o in self._rates()})
-        for scheduler in self.by_epoch:
+        for scheduler in () if cut else self.by_epoch:
             if isinstance(scheduler, pf.optim.lr_scheduler.ReduceLROnPlateau):
                 scheduler.step(check.monitored("ReduceLROnPlateau", self.monitor, logs))
             else:
                 scheduler.step()
-        self.ended = True
+        self.ended = not cut
         await self.tell("on_epoch", model, epoch, logs)
 
     def _count_batches(self, epoch: int, batches: int) -> None:

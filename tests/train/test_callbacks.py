@@ -564,6 +564,28 @@ def test_ctrl_c_ends_a_fit_with_the_best_weights(capsys: pytest.CaptureFixture[s
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@pytest.mark.parametrize("accumulate", [1, 3])
+def test_a_fit_goes_on_after_ctrl_c(accumulate: int, tmp_path: Path) -> None:
+    """Within an epoch: the rest of it is trained, as if nothing had been."""
+
+    def train(*callbacks: Callback, **options: Any) -> pf.Model:
+        model = make()
+        model.lr_scheduler = optim.lr_scheduler.ReduceLROnPlateau(model.optimizer, patience=0)
+        fit(
+            *callbacks, model=model, epochs=3, batch_size=4, accumulate=accumulate, read_every=1,
+            validation_data=task(), **options,
+        )  # fmt: skip
+        return model
+
+    whole = train()
+    assert train(Interrupts(1), resume=tmp_path).history.interrupted
+    again = train(resume=tmp_path)
+    assert again.history.history == whole.history.history
+    assert again.history.epoch == [0, 1, 2]
+    for found, wanted in zip(weights(again), weights(whole), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 def test_a_second_ctrl_c_stops_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     model, says = make(), Says("loss", 1, 2, 3)
     with pytest.raises(KeyboardInterrupt):
