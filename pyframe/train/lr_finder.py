@@ -17,6 +17,7 @@ import numpy as np
 
 import pyframe as pf
 from pyframe import devices
+from pyframe.nn.parameter import is_lazy
 from pyframe.random import fork_rng, rewind
 from pyframe.train import check, data as _data
 from pyframe.train.callbacks.base import Callback
@@ -206,6 +207,7 @@ def _puts_back(model: Model) -> Callable[[], None]:
     modules = [m for top in model.modules() for m in top.modules()]
     modes = [(m, m.training) for m in modules]
     held = {id(x): x for m in modules for x in (*m.parameters(False), *m.buffers(False))}
+    held = {key: x for key, x in held.items() if not is_lazy(x)}  # metrics that saw nothing yet
     grads = [(p, p.grad) for group in _groups(model) for p in group["params"]]
     states = [(o, {p: dict(state) for p, state in o.state.items()}) for o in model.optimizers]
     groups = [{k: v for k, v in g.items() if k != "params"} for g in _groups(model)]

@@ -162,7 +162,7 @@ class Steps:
         count, names = self.count, list(self.sums)
         state = self.tensors() if keep is not None else {}
         with pf.no_grad():
-            values = {name: m.compute() for name, m in self.metrics.items()}
+            values = {name: m.compute() for name, m in self.metrics.items() if _counted(m)}
         finish = gather_begin([*self.sums.values(), *values.values(), *state.values(), *more])
 
         async def means() -> Logs:
@@ -177,6 +177,11 @@ class Steps:
             return found
 
         return means
+
+
+def _counted(metric: Metric) -> bool:
+    """Whether a metric has seen a batch: a step of one's own may leave them out."""
+    return not any(is_lazy(b) for b in metric.buffers())
 
 
 def parameters_of(optimizer: Any) -> list[pf.Tensor]:

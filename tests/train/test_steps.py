@@ -126,11 +126,18 @@ def test_a_step_that_returns_the_loss() -> None:
     plain = make()
     pf.manual_seed(1)
     net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 4))
-    own = Returning(net, optimizer=optim.SGD(net.parameters(), lr=0.1))
+    own = Returning(net, optimizer=optim.SGD(net.parameters(), lr=0.1), metrics=["accuracy"])
     assert fit(own, validation_data=(X, Y))["loss"] == pytest.approx(fit(plain)["loss"], rel=1e-6)
     np.testing.assert_allclose(weights(own), weights(plain), atol=1e-6)
+    # the steps leave the metric out: it saw nothing, and is in no logs
     assert list(own.history) == ["loss", "val_loss", "val_largest", "lr"]
     assert own.evaluate((X, Y))["loss"] == pytest.approx(own.history["val_loss"][-1])
+
+
+def test_a_rate_is_found_before_metrics_saw_anything() -> None:
+    model = make(metrics=["accuracy", "f1"])
+    assert pf.train.LearningRateFinder(low=1e-4, steps=5).find(model, (X, Y)).rates
+    assert len(fit(model)["f1"]) == len(model.history.epoch)
 
 
 class Two(nn.Module):
