@@ -112,9 +112,16 @@ def _round_bfloat16(x: np.ndarray) -> np.ndarray:
     """float32 rounded to the nearest number with 8 bits of mantissa, ties to even."""
     flat = np.asarray(x, np.float32).reshape(-1)
     bits = flat.view(np.uint32)
-    odd = (bits >> np.uint32(16)) & np.uint32(1)
-    bits = (bits + np.uint32(0x7FFF) + odd) & np.uint32(0xFFFF0000)
-    return np.where(np.isnan(flat), flat, bits.view(np.float32)).reshape(np.shape(x))
+    out = bits >> np.uint32(16)
+    out &= np.uint32(1)
+    out += np.uint32(0x7FFF)
+    out += bits
+    out &= np.uint32(0xFFFF0000)
+    rounded = out.view(np.float32)
+    nan = np.isnan(flat)
+    if nan.any():
+        rounded[nan] = flat[nan]
+    return rounded.reshape(np.shape(x))
 
 
 # NumPy has no bfloat16: float32 arrays hold its values.
