@@ -181,7 +181,7 @@ class Steps:
 
 def _counted(metric: Metric) -> bool:
     """Whether a metric has seen a batch: a step of one's own may leave them out."""
-    return not any(is_lazy(b) for b in metric.buffers())
+    return not (lazy := [is_lazy(b) for b in metric.buffers()]) or not all(lazy)
 
 
 def parameters_of(optimizer: Any) -> list[pf.Tensor]:
