@@ -17,6 +17,8 @@ class Callback:
     `model.stop_training = True` stops the fit after the step that runs.
     """
 
+    keeps = False  # whether it writes down what other callbacks hold, and is told after them
+
     def on_fit_begin(self, model: Model) -> Any:
         """Before the first step; `model.log_names` are known, but for those of custom steps."""
 

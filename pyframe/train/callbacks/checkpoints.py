@@ -35,6 +35,8 @@ class ModelCheckpoint(Callback):
     written. `best_path` and `best` are the best file and its value.
     """
 
+    keeps = True
+
     def __init__(
         self,
         path: str | os.PathLike[str],

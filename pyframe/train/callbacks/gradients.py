@@ -22,8 +22,6 @@ ADVICE = {
     "loss or of what follows this layer: look for sqrt, log, division and norms at 0, and try "
     "clip_norm=1.0 in fit",
 }
-
-
 NONE = 2**31 - 1  # where all values are finite
 # What is counted lies on the device, as a step is captured: the optimizer's steps, the code of what
 # was first in this step, and which step (0: none) had the very first one, with its code.
@@ -86,6 +84,9 @@ class GradientWatch(Callback):
 
         def enter(layer: nn.Module, args: Any, kwargs: Any) -> None:
             if self._looks(model):
+                if layer is model.net:  # an error may have left the pass before unfinished
+                    self._depth = 0
+                    self._outputs.clear()
                 if not self._depth:
                     self._note(given, [args, kwargs])
                 self._depth += 1
