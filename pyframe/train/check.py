@@ -227,6 +227,20 @@ def callbacks(given: Any) -> list[Callback]:
     return out
 
 
+def folder(resume: Any, given: Iterable[Any]) -> Any:
+    """Where fit goes on from; for True the folder of the ModelCheckpoint among the callbacks.
+    ValueError where there is none of whole checkpoints."""
+    if resume is not True:
+        return resume
+    for c in given:
+        if getattr(c, "keeps", False) and not getattr(c, "weights_only", False):
+            return c.folder
+    raise ValueError(
+        "fit: resume=True goes on from the folder of a ModelCheckpoint, and there is none that "
+        "writes whole checkpoints among the callbacks; give the folder: resume='runs/first'"
+    )
+
+
 def path(what: str, value: Any) -> Any:
     """`value`, which is a path; TypeError if not."""
     if not isinstance(value, str | os.PathLike):

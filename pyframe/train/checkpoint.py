@@ -213,9 +213,7 @@ def restore(model: Model, found: dict[str, Any], path: Any, loop: Loop) -> Place
     for p, grad in zip(parameters, found["grads"] or [], strict=False):
         p.grad = None if grad is None else grad.to(p.device)
     model.history.load_state_dict(found["history"])
-    for watcher, state in zip(loop.watchers, found["callbacks"], strict=False):
-        if state:
-            watcher.load_state_dict(state)
+    loop.load_states(found["callbacks"])
     _go_on(model, found["random"], loop)
     return Place(**found["place"])
 
@@ -255,14 +253,15 @@ def _back(streams: dict[str, Any], loader: Any) -> Callable[[], None]:
 class Resume(Callback):
     """Keeps a fit in a folder, and goes on from what it finds there; of a file, goes on alone."""
 
-    def __init__(self, path: Any, loop: Loop) -> None:
+    def __init__(self, path: Any, loop: Loop, writes: bool) -> None:
         self.path, self.loop = Path(path), loop
-        self.keeps = not self.path.is_file()
+        self.folder = not self.path.is_file()
+        self.writes = writes and self.folder
         self.due = time.monotonic() + SECONDS
 
     async def start(self, place: Place) -> Place:
         """Where the fit begins."""
-        found = newest(self.path) if self.keeps else (self.path, read(self.path))
+        found = newest(self.path) if self.folder else (self.path, read(self.path))
         if found is None:
             return place
         path, tree = found
@@ -272,12 +271,12 @@ class Resume(Callback):
 
     async def on_step(self, model: Model, step: int, logs: Any) -> None:
         """Keep it now and then."""
-        if self.keeps and time.monotonic() > self.due:
+        if self.writes and time.monotonic() > self.due:
             await self._keep(model)
 
     async def on_epoch(self, model: Model, epoch: int, logs: Any) -> None:
         """Keep it after each epoch."""
-        if self.keeps:
+        if self.writes:
             await self._keep(model)
 
     async def _keep(self, model: Model) -> None:

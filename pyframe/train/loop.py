@@ -49,8 +49,13 @@ class Loop:
         if patience is not None:
             own.append(EarlyStopping(monitor, patience=patience, mode=mode))
         own += progress(verbose)
-        self.watchers = [*own, *callbacks]
-        self.resume = checkpoint.Resume(resume, self) if resume is not None else None
+        # those that write down what the others hold are told last
+        self.watchers = sorted([*own, *callbacks], key=lambda w: getattr(w, "keeps", False))
+        self.resume = None
+        if resume not in (None, False):
+            self.resume = checkpoint.Resume(
+                check.folder(resume, callbacks), self, resume is not True
+            )
         if self.resume is not None:
             self.watchers.append(self.resume)
         self.by_step = [s for s in model.schedulers if self._is_by_step(s)]
@@ -208,9 +213,19 @@ class Loop:
             group=list(self.group), first=self.first, **own,
         )  # fmt: skip
 
-    def states(self) -> list[dict[str, Any]]:
-        """What the callbacks keep of themselves."""
-        return [w.state_dict() if hasattr(w, "state_dict") else {} for w in self.watchers]
+    def states(self) -> list[list[Any]]:
+        """What the callbacks keep of themselves, with the names of their types."""
+        found: list[tuple[Any, dict[str, Any]]]
+        found = [(w, getattr(w, "state_dict", dict)()) for w in self.watchers]
+        return [[type(w).__name__, state] for w, state in found if state]
+
+    def load_states(self, states: Sequence[Any]) -> None:
+        """Let each callback go on from the state of one of its type, in order."""
+        left = list(states)
+        for w in self.watchers:
+            at = next((i for i, (name, _) in enumerate(left) if name == type(w).__name__), None)
+            if at is not None:
+                w.load_state_dict(left.pop(at)[1])
 
     # --- several batches to an update
 

@@ -23,7 +23,7 @@ from pyframe import nn, optim
 from pyframe.data import DataLoader, Dataset
 from pyframe.io import files
 from pyframe.train import Callback, checkpoint
-from pyframe.train.callbacks import EarlyStopping
+from pyframe.train.callbacks import EarlyStopping, ModelCheckpoint
 
 EPOCHS = 3
 
@@ -201,6 +201,29 @@ def test_early_stopping_goes_on(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
         fit(make(), tmp_path, stops[1], Stop(18, fail))
     assert outcome(fit(make(), tmp_path, stops[2], Stop())) == want
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_files_of_a_model_checkpoint(order: int, tmp_path: Path) -> None:
+    """Whatever the order of callbacks, its files hold what all of them know after the epoch."""
+
+    def callbacks() -> Any:
+        return [EarlyStopping("loss", patience=1), ModelCheckpoint(tmp_path)][::order]
+
+    whole = outcome(fit(make(), None, *callbacks()))
+    for path in tmp_path.iterdir():
+        path.unlink()
+
+    def fail(model: pf.Model) -> None:
+        raise KeyError("stop")
+
+    with pytest.raises(KeyError):
+        fit(make(), True, *callbacks(), Stop(9, fail))
+    assert {p.name for p in tmp_path.iterdir()} >= {"last.pt"}
+    assert outcome(fit(make(), True, *callbacks(), Stop())) == whole
+    assert not [*tmp_path.glob("step-*")]
+    with pytest.raises(ValueError, match="resume=True goes on from the folder of a ModelCheckp"):
+        fit(make(), True)
 
 
 def test_on_a_gpu(gpu: str, tmp_path: Path) -> None:
