@@ -62,7 +62,7 @@ def run_step(program: Program, step: Step, buffers: Sequence[np.ndarray], params
             for e in operands
         ]
         fn: Any = REGISTRY[name].numpy
-        result = np.asarray(fn(*values, *attrs)).astype(dtype.numpy).reshape(kernel.space)
+        result = _rounded(fn(*values, *attrs), dtype).reshape(kernel.space)
     found = _evaluate(kernel.code, arrays, params, step.param_offset, kernel.space, result)
     for binding, value, tracker, dtype in kernel.stores:
         view = tracker[0]
@@ -114,7 +114,7 @@ def _reduce(i: Reduce, x: Any, space: tuple[int, ...]) -> Any:
     whole = np.broadcast_to(
         x, [n if d in i.axes else m for d, (n, m) in enumerate(zip(space, sizes, strict=True))]
     )
-    return np.asarray(fn(whole, i.axes, True)).astype(i.dtype.numpy)
+    return _rounded(fn(whole, i.axes, True), i.dtype)
 
 
 def _extent(tracker: views.Tracker, n: int) -> int:
@@ -129,4 +129,9 @@ def _apply(i: Apply, args: list[Any]) -> Any:
         n = max(_extent(i.index, 1), math.prod(v.shape))
         values = fn(*[np.ravel(a)[0] for a in args], (n,))
         return views.read(np.ascontiguousarray(values), i.index)
-    return np.asarray(fn(*args, *i.attrs)).astype(i.dtype.numpy, copy=False)
+    return _rounded(fn(*args, *i.attrs), i.dtype)
+
+
+def _rounded(x: Any, dtype: dt.dtype) -> np.ndarray:
+    x = np.asarray(x).astype(dtype.numpy, copy=False)
+    return x if dtype.narrow is None else dtype.narrow(x)
