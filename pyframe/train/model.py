@@ -125,6 +125,12 @@ class Model:
         """The hardware that it runs on, for people."""
         return f"{self.device} ({pf.device_name(self.device)})"
 
+    @property
+    def trainable(self) -> bool:
+        """Whether it has what `fit` needs: an optimizer, and a loss or a training_step."""
+        has_step = self.loss is not None or not self._is_default("training_step")
+        return has_step and self.optimizer is not None
+
     def modules(self) -> list[nn.Module]:
         """The net, and the losses and metrics that are modules: what moves and is kept with it."""
         metrics = [m for m in self.metrics.values() if isinstance(m, nn.Module)]
@@ -615,13 +621,15 @@ class Model:
     def summary(
         self, input_size: Any = None, dtype: pf.dtype | None = None, *, input_data: Any = None
     ) -> Any:
-        """Print and return a table of the layers: parameters and, for an `input_size` without its
+        """Print (but in a notebook, which shows it) and return a table of the layers: parameters and, for an `input_size` without its
         batch dim (of inputs of `dtype`, float32; several in a list or dict) or for `input_data`,
         output shapes, FLOPs and memory of a forward pass."""
+        from pyframe.train.progress import in_notebook
         from pyframe.train.summary import summarize
 
         found = summarize(self.net, input_size, dtype, input_data)
-        print(found)
+        if not in_notebook():
+            print(found)
         return found
 
     # --- keeping
