@@ -68,6 +68,8 @@ class ProgressBar(Callback):
 
     def on_epoch(self, model: Model, epoch: int, logs: Logs) -> None:
         """Show the epoch's numbers and close its bar."""
+        if self.bar is None:  # one that was resumed at its end
+            self.on_epoch_begin(model, epoch)
         self.bar.set_postfix({name: number(v) for name, v in logs.items()})
         self.bar.close()
 
