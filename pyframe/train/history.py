@@ -39,15 +39,16 @@ class History(Callback):
     def on_epoch(self, model: Model, epoch: int, logs: Logs) -> None:
         """Keep the epoch's numbers; of one that was cut short and is gone on with, the new ones."""
         if self.epoch[-1:] == [epoch]:
-            for values in (self.epoch, *self.history.values()):
+            lists: list[list[Any]] = [self.epoch, *self.history.values()]
+            for values in lists:
                 del values[-1]
         before = len(self.epoch)
         self.epoch.append(epoch)
         for name, value in logs.items():
             self.history.setdefault(name, [NAN] * before).append(value)
-        for values in self.history.values():
-            if len(values) == before:
-                values.append(NAN)
+        for numbers in self.history.values():
+            if len(numbers) == before:
+                numbers.append(NAN)
 
     def add(self, epoch: int, numbers: Logs) -> None:
         """More numbers of the latest epoch, from a callback; before it is over, nothing."""
