@@ -67,6 +67,7 @@ export interface Progress {
 export interface Step {
   /** Of the steps since the last news. */
   loss: number;
+  /** Of the epoch so far. */
   metrics: Record<string, number>;
   /** Since the network was new. */
   step: number;

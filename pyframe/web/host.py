@@ -41,6 +41,7 @@ from pyframe.nn.modules.module import Evaluation
 from pyframe.tensor import gather_async
 from pyframe.train import recovery
 from pyframe.train.data import place
+from pyframe.train.steps import numbers
 from pyframe.web import Demo, Image, Input, Output, Pad, Points, Text, guess
 
 HOME = Path("/home/pyodide/apps")  # a folder for each app
@@ -291,14 +292,16 @@ class App:
                 self._set_option(name, value)
 
     def _is_option(self, name: str) -> bool:
-        """Whether the optimizer has an option of that name."""
-        return self.model.optimizer is not None and name != "params" and all(
-            name in group for group in self.model.optimizer.param_groups
-        )  # fmt: skip
+        """Whether all groups of the optimizers have an option of that name."""
+        groups = self._groups()
+        return bool(groups) and name != "params" and all(name in group for group in groups)
 
     def _set_option(self, name: str, value: Any) -> None:
-        for group in self.model.optimizer.param_groups:
+        for group in self._groups():
             group[name] = value
+
+    def _groups(self) -> list[dict[str, Any]]:
+        return [group for o in self.model.optimizers for group in o.param_groups]
 
     def _place(self, name: str) -> str:
         """Where a control of this name acts: "optimizer", or "model", "data" or both."""
@@ -308,8 +311,7 @@ class App:
             return " ".join(parts)
         if self._is_option(name):
             return "optimizer"
-        optimizer = self.model.optimizer
-        options = [k for k in optimizer.param_groups[0] if k != "params"] if optimizer else []
+        options = [k for group in self._groups()[:1] for k in group if k != "params"]
         raise TroubleError(
             f"{self.file}: the control {name!r} sets nothing: expected an argument of "
             "make_model or load_data, or an option of the optimizer "
@@ -413,8 +415,8 @@ class App:
         return json.dumps(spec, default=str)
 
     def _trains(self) -> bool:
-        can = self.model.loss is not None and self.model.optimizer is not None
-        return can and (self.train_data is not None or isinstance(self.inputs, Points))
+        has_data = self.train_data is not None or isinstance(self.inputs, Points)
+        return self.model.trainable and has_data
 
     def _steps(self) -> int | None:
         if self.train_data is None:
@@ -498,7 +500,7 @@ class App:
             if steps:
                 await self._fit(feed.some(steps), 1, watch)
                 if feed.whole and not self.stopping:
-                    found = {} if test is None else await self.model.evaluate_async(test)
+                    found = {} if test is None else await self._evaluated(test)
                     watch.tell_epoch({**watch.logs, **{f"val_{k}": v for k, v in found.items()}})
                     feed.end()
             else:
@@ -654,10 +656,13 @@ class App:
         return written
 
     async def evaluate(self) -> dict[str, float] | None:
-        """Loss and metrics on the test data; None without."""
+        """Loss and metrics on the test data, those that are one number each; None without."""
         if self.test_data is None:
             return None
-        return dict(await self.model.evaluate_async(self.test_data))
+        return await self._evaluated(self.test_data)
+
+    async def _evaluated(self, data: Any) -> dict[str, float]:
+        return numbers(await self.model.evaluate_async(data))
 
     # --- changing it
 
@@ -732,14 +737,13 @@ class App:
         path.write_bytes(bytes(data))
         try:
             self.model.load(path)
-        except RuntimeError as error:
-            if "state_dict" not in str(error):
-                raise TroubleError(f"{name} can't be read as weights: {error}") from error
-            raise TroubleError(
-                f"{name} holds the weights of another model than {self.file} makes: {error}"
-            ) from error
-        except (ValueError, OSError) as error:
-            raise TroubleError(f"{name} can't be read as weights: {error}") from error
+        except (RuntimeError, ValueError, OSError) as error:
+            why = f"{error}".replace(f"Model.load: {path}: ", "").replace(f"{path}", name)
+            if "another architecture" in why:
+                raise TroubleError(
+                    f"{name} holds the weights of another model than {self.file} makes: {why}"
+                ) from error
+            raise TroubleError(f"{name} can't be read as weights: {why}") from error
         finally:
             path.unlink()
         self.trained = True
@@ -823,15 +827,16 @@ class Watch(train.Callback):
         self.since: tuple[float, int] | None = None  # the time of the first news, and its step
 
     def on_step(self, model: pf.Model, step: int, logs: dict[str, float]) -> None:
-        """`logs` has the epoch's means so far; the page wants those since the last time."""
+        """`logs` has what the epoch came to so far. Of means the page wants those since the last
+        time; a metric, which may be no mean, stays what it is of the epoch."""
         if step <= self.last:
             return  # an epoch's last step is told twice, and what a lost GPU did again
         if model.epoch != self.epoch:
             self.epoch, self.seen, self.sums, self.began = model.epoch, 0, {}, self.last
         seen = step - self.began
-        sums = {k: v * seen for k, v in logs.items() if k != "lr"}
+        sums = {k: v * seen for k, v in logs.items() if k not in model.metrics}
         share = max(seen - self.seen, 1)
-        news = {k: (v - self.sums.get(k, 0.0)) / share for k, v in sums.items()}
+        news = logs | {k: (v - self.sums.get(k, 0.0)) / share for k, v in sums.items()}
         self.seen, self.sums, self.last = seen, sums, step
         self.logs = dict(logs)
         self.app.step = self.before + step
@@ -841,7 +846,7 @@ class Watch(train.Callback):
         passed = now - self.since[0]
         self.app.post(
             "step",
-            loss=news.pop("loss"),
+            loss=news.pop("loss", next(iter(news.values()), math.nan)),  # a GAN's has two
             step=self.app.step,
             steps=self.planned or self.app.step,
             epoch=self.epoch0 + model.epoch + 1,
