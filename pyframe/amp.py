@@ -107,14 +107,9 @@ class autocast:  # noqa: N801  (PyTorch's name)
         return within
 
 
-def _asked(what: str, device_type: Any) -> str:
-    """The kind that a question is about, by default that of a ported script: 'gpu'."""
-    return "gpu" if device_type is None else _kind(what, device_type)
-
-
 def is_autocast_enabled(device_type: str | Device | None = None) -> bool:
     """Whether tensors of a device type ('gpu' by default) are cast now."""
-    kind = _asked("is_autocast_enabled", device_type)
+    kind = "gpu" if device_type is None else _kind("is_autocast_enabled", device_type)
     return mode.autocast is not None and kind in mode.autocast.dtypes
 
 
