@@ -31,7 +31,7 @@ from pyframe.random import go_on, gpu_streams
 from pyframe.tensor import gather_async
 from pyframe.train import check
 from pyframe.train.callbacks import Callback
-from pyframe.train.recovery import Place, Streams, generators
+from pyframe.train.recovery import MARK, Place, Streams, generators
 
 if TYPE_CHECKING:
     from pyframe.train.loop import Loop
@@ -40,17 +40,11 @@ if TYPE_CHECKING:
 FORMAT = 1
 SECONDS = 300  # between checkpoints within an epoch, at least
 KEPT = 2  # of a folder that fit goes on from: one may be damaged
-_MARK = "pyframe_checkpoint"
 _NAME = re.compile(r"step-(\d{8,})\.pt")
 
 
 class CheckpointError(ValueError):
     """A file is no checkpoint, is damaged, or is of something else."""
-
-
-def weights_of(found: Any) -> Any:
-    """The network's weights in a checkpoint; what is none is given back."""
-    return found["net"] if isinstance(found, Mapping) and _MARK in found else found
 
 
 # --- writing
@@ -73,7 +67,7 @@ def _collect(model: Model) -> dict[str, Any]:
     words = [[x for g, x in gpu_streams() if g is one] for one in generators(loader)]
     parameters = [p for o in model.optimizers for g in o.param_groups for p in g["params"]]
     return {
-        _MARK: FORMAT,
+        MARK: FORMAT,
         "net": dict(model.net.state_dict()),
         "losses": [dict(m.state_dict()) for m in model.loss_modules()],
         "optimizers": [o.state_dict() for o in model.optimizers],
@@ -154,14 +148,14 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
         found = pf.load(path, map_location="cpu")
     except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
         raise CheckpointError(f"{os.fspath(path)} is damaged or no checkpoint: {error}") from error
-    if not isinstance(found, dict) or _MARK not in found:
+    if not isinstance(found, dict) or MARK not in found:
         raise CheckpointError(
             f"{os.fspath(path)} is no checkpoint of a fit, so nothing can be resumed from it; "
             "weights alone are read by model.load(path)"
         )
-    if found[_MARK] != FORMAT:
+    if found[MARK] != FORMAT:
         raise CheckpointError(
-            f"{os.fspath(path)} is a checkpoint of format {found[_MARK]}, expected {FORMAT}: it "
+            f"{os.fspath(path)} is a checkpoint of format {found[MARK]}, expected {FORMAT}: it "
             "was written by a newer pyframe; update this one (pip install --upgrade pyframe)"
         )
     return found

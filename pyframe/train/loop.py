@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyframe as pf
 from pyframe.devices import DeviceLostError
-from pyframe.train import check, checkpoint, data
+from pyframe.train import check, data
 from pyframe.train.callbacks import Callback, EarlyStopping, History
 from pyframe.train.interrupts import interrupts
 from pyframe.train.progress import progress
@@ -53,9 +53,9 @@ class Loop:
         self.watchers = sorted([*own, *callbacks], key=lambda w: getattr(w, "keeps", False))
         self.resume = None
         if resume not in (None, False):
-            self.resume = checkpoint.Resume(
-                check.folder(resume, callbacks), self, resume is not True
-            )
+            from pyframe.train.checkpoint import Resume
+
+            self.resume = Resume(check.folder(resume, callbacks), self, resume is not True)
         if self.resume is not None:
             self.watchers.append(self.resume)
         self.by_step = [s for s in model.schedulers if self._is_by_step(s)]
@@ -169,7 +169,7 @@ class Loop:
         if self.validation is not None and not model.stop_training:
             what = "fit: validation_data"
             found = await model._evaluate(self.validation, self.options, self.compile, what)
-            logs.update({f"val_{k}": v for k, v in numbers(found).items()})
+            logs |= {f"val_{k.removeprefix('val_')}": v for k, v in numbers(found).items()}
         logs.update({name: float(o.param_groups[0]["lr"]) for name, o in self._rates()})
         for scheduler in () if cut else self.by_epoch:
             if isinstance(scheduler, pf.optim.lr_scheduler.ReduceLROnPlateau):

@@ -22,7 +22,7 @@ from pyframe.tensor import gather_async
 from pyframe.train import check, data as _data
 from pyframe.train.callbacks import Callback, History
 from pyframe.train.loop import Loop
-from pyframe.train.recovery import Recovery, puts_back
+from pyframe.train.recovery import MARK, Recovery, puts_back
 from pyframe.train.steps import PLAIN, Options, Steps, numbers, parameters_of
 
 Loss = Callable[..., pf.Tensor]
@@ -654,9 +654,10 @@ class Model:
         """Read weights that `save` wrote, or a checkpoint's. Nothing is loaded if any name or shape
         differs."""
         from pyframe.io import load
-        from pyframe.train.checkpoint import weights_of
 
-        state = weights_of(load(check.path("Model.load", path)))
+        state = load(check.path("Model.load", path))
+        if isinstance(state, Mapping) and MARK in state:
+            state = state["net"]
         check.state_dict(f"Model.load: {os.fspath(path)}", self.net, state)
         self.net.load_state_dict(state)
         self._safe = None  # its copies are of other weights

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 LOSSES = 3  # of the GPU in one fit; after the next one it goes on on the CPU
 SHARE = 0.01  # of the time that copies may take
 CHUNK = 32 << 20  # bytes that are read together
+MARK = "pyframe_checkpoint"  # the key of a checkpoint that has its format
 
 
 def _seconds(tensors: int, nbytes: int) -> float:

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
-from pyframe.utils import checkpoint as checkpoint, data as data
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from pyframe.utils import data as data
+
+if TYPE_CHECKING:
+    from pyframe.utils import checkpoint as checkpoint
 
 __all__ = ["checkpoint", "data"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "checkpoint":  # few programs need it
+        return importlib.import_module("pyframe.utils.checkpoint")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
