@@ -43,6 +43,8 @@ class Metric(Module):
     Neither of the two methods records gradients.
     """
 
+    higher_is_better: bool | None = None  # None: whoever asks goes by the name
+
     name: str  # what logs call it: "average_precision" of AveragePrecision, unless it is set
 
     def __init__(self) -> None:
@@ -223,6 +225,11 @@ def first_tensor(value: Any) -> Tensor:
     return value
 
 
+def _detached(output: Any) -> Any:
+    """An output that NumPy and scikit-learn take, too: a training step's has gradients."""
+    return output.detach() if isinstance(output, Tensor) else output
+
+
 class Mean(Streaming):
     """The mean of `fn(output, target)`, a number for each batch, weighted by batch size."""
 
@@ -238,7 +245,7 @@ class Mean(Streaming):
 
     def update(self, output: Any, target: Any) -> None:
         """Call the function. TypeError if it does not give one number."""
-        value = self.fn(output, target)
+        value = self.fn(_detached(output), target)
         like = first_tensor(output)
         self.begin(like, sum=())
         n = like.shape[0] if like.ndim else 1

@@ -103,6 +103,8 @@ class Classifying(Streaming):
     answers. Targets that equal `ignore_index` count nowhere; it begins as nn.CrossEntropyLoss's.
     """
 
+    higher_is_better: bool | None = True
+
     def __init__(
         self, *, task: str | None = None, threshold: float = 0.5,
         probabilities: bool | None = None, ignore_index: int | None = -100,
@@ -292,6 +294,8 @@ class ConfusionMatrix(_Counts):
     "pred" each column shares of the predictions, "all" all of them shares; else they are int64.
     """
 
+    higher_is_better = None
+
     def __init__(self, normalize: str | None = None, **options: Any) -> None:
         super().__init__(**options)
         if normalize not in (None, "true", "pred", "all"):
@@ -331,6 +335,8 @@ class Perplexity(Streaming):
 
     Targets that equal `ignore_index` count nowhere.
     """
+
+    higher_is_better = False
 
     sum: Tensor
 

@@ -27,6 +27,8 @@ def spread(scores: Tensor) -> Tensor:
 class _Ranking(Streaming):
     """Scores of the samples that are "yes" and of those that are "no": counts of both in bins."""
 
+    higher_is_better = True
+
     counts: Tensor
 
     def __init__(

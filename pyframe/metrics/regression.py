@@ -29,6 +29,8 @@ def same_shape(name: str, output: Any, target: Any) -> None:
 class _Sums(Streaming):
     """The mean over all elements of what `of` gives for each."""
 
+    higher_is_better = False
+
     sum: Tensor
 
     def __init__(self) -> None:
@@ -80,6 +82,8 @@ class RMSE(MSE):
 class CosineSimilarity(_Sums):
     """The mean of the cosine between outputs and targets, vectors along `dim` of (N, D, *)."""
 
+    higher_is_better = True
+
     def __init__(self, dim: int = 1) -> None:
         super().__init__()
         self.dim = dim
@@ -97,6 +101,8 @@ class R2(Streaming):
     far from 0. Where targets are all the same it is 1 if the outputs are too, else 0, as
     scikit-learn's r2_score.
     """
+
+    higher_is_better = True
 
     sums: Tensor
 

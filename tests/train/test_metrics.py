@@ -467,3 +467,11 @@ def test_errors(row: Any) -> None:
     call, kind, message = row
     with pytest.raises(kind, match=message):
         call()
+
+
+def test_which_way_is_better() -> None:
+    """Stopping and best weights go by it, whatever the metric is called."""
+    lower = {"mae", "mse", "rmse", "perplexity"}
+    for name, cls in M.known().items():
+        want = None if name == "confusion_matrix" else name not in lower
+        assert cls().higher_is_better is want, name
