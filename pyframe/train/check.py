@@ -20,11 +20,64 @@ from pyframe import nn
 from pyframe.data import Subset, TensorDataset
 from pyframe.metrics import Metric
 from pyframe.tensor import gather_async
-from pyframe.train.callbacks import Callback
+from pyframe.train.callbacks import Callback, LambdaCallback
 from pyframe.train.labels import labels as labels
 
 EVENTS = ("on_fit_begin", "on_step", "on_epoch", "on_fit_end")
 RESERVED = ("loss", "lr")  # quantities that logs have besides the metrics
+
+# What Keras, Lightning and torchkeras call what is called otherwise here.
+_OPTIONS = {
+    "accumulate_grad_batches": "accumulate=",
+    "ckpt_path": "resume=, and callbacks=[pf.train.ModelCheckpoint(path)]",
+    "early_stopping": "patience=",
+    "gradient_accumulation_steps": "accumulate=",
+    "gradient_clip_val": "clip_norm=",
+    "initial_epoch": "resume=, which goes on from a checkpoint",
+    "lr": "the optimizer: optim.Adam(net.parameters(), lr=…)",
+    "max_epochs": "epochs=",
+    "precision": "mixed_precision=",
+    "sample_weights": "sample_weight=",
+    "steps_per_epoch": "a DataLoader with a sampler of fewer samples",
+    "train_data": "the first argument",
+    "val_data": "validation_data=",
+    "val_dataloaders": "validation_data=",
+    "validation_split": "data.random_split(dataset, [0.8, 0.2]) and validation_data=",
+}
+_MEMBERS = {
+    "compile": "Model(net, loss, optimizer, metrics) is ready, and its steps are compiled",
+    "configure_optimizers": "give Model(net, loss, optimizer, lr_scheduler=…)",
+    "eval": "evaluate and predict switch the modes of model.net themselves",
+    "get_weights": "model.net.state_dict() has them",
+    "load_state_dict": "it is model.net.load_state_dict, or model.load(path)",
+    "load_weights": "it is model.load(path)",
+    "log": "return what is to be logged from the step: {'loss': loss, 'name': number}",
+    "log_dict": "return what is to be logged from the step: {'loss': loss, 'name': number}",
+    "loss_fn": "it is model.loss",
+    "manual_backward": "it is model.minimize(loss, optimizer)",
+    "named_parameters": "it is model.net.named_parameters",
+    "parameters": "it is model.net.parameters",
+    "predict_on_batch": "it is model.predict(x)",
+    "save_weights": "it is model.save(path)",
+    "set_weights": "it is model.net.load_state_dict",
+    "state_dict": "it is model.net.state_dict, or model.save_checkpoint(path) for all of it",
+    "test_on_batch": "it is model.evaluate(batch)",
+    "train": "fit and train_on_batch switch the modes of model.net themselves",
+    "train_step": "it is model.train_on_batch(batch)",
+}
+_STEPS = {
+    "train_step": "training_step",
+    "test_step": "validation_step",
+    "val_step": "validation_step",
+    "configure_optimizers": "the arguments of Model(net, loss, optimizer, lr_scheduler=…)",
+}
+_EVENTS = {
+    r"on_(train|fit)_(begin|start)": "on_fit_begin",
+    r"on_(train|fit)_end": "on_fit_end",
+    r"on_(\w+_)?epoch_start": "on_epoch_begin",
+    r"on_(\w+_)?epoch_end": "on_epoch",
+    r"on_(\w+_)?(batch|step)_end": "on_step",
+}
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -171,8 +224,38 @@ def options(what: str, twin: Callable[..., Any], given: Mapping[str, Any]) -> No
     known = inspect.signature(twin).parameters
     wrong = [name for name in given if name not in known]
     if wrong:
-        expected = ", ".join(n for n, p in known.items() if p.kind is p.KEYWORD_ONLY)
-        raise TypeError(f"{what}: unexpected option {wrong[0]!r}; expected {expected}")
+        expected = [n for n, p in known.items() if p.kind is p.KEYWORD_ONLY]
+        hint = near(wrong[0], [*expected, *(n for n in ("epochs",) if n in known)])
+        if wrong[0] in _OPTIONS and what == "fit":
+            hint = f"; here it is {_OPTIONS[wrong[0]]}"
+        raise TypeError(
+            f"{what}: unexpected option {wrong[0]!r}; expected {', '.join(expected)}{hint}"
+        )
+
+
+def no_member(model: Any, name: str) -> AttributeError:
+    """The error of an attribute that a Model does not have."""
+    hint = f"; {_MEMBERS[name]}" if name in _MEMBERS else ""
+    return AttributeError(f"{type(model).__name__!r} object has no attribute {name!r}{hint}")
+
+
+def steps(cls: type, base: type) -> None:
+    """TypeError for a subclass of Model whose steps fit would not call, or not so."""
+    own = vars(cls)
+    for name, here in _STEPS.items():
+        if name in own and getattr(cls, here, None) is getattr(base, here, None):
+            raise TypeError(f"{cls.__name__}: Model never calls {name}; here it is {here}")
+    for name in ("training_step", "validation_step"):
+        step = own.get(name)
+        if not inspect.isfunction(step):
+            continue
+        try:
+            inspect.signature(step).bind(None, None)
+        except TypeError:
+            raise TypeError(
+                f"{cls.__name__}.{name}{inspect.signature(step)}: it is called with the batch "
+                f"alone; expected {name}(self, batch)"
+            ) from None
 
 
 def count(what: str, name: str, value: Any, least: int) -> int:
@@ -224,7 +307,21 @@ def callbacks(given: Any) -> list[Callback]:
                 "on_epoch"
             )  # fmt: skip
             raise TypeError(f"fit: expected instances of Callback, got {seen(c)}; {hint}")
+        if isinstance(c, Callback):
+            _called(c)
     return out
+
+
+def _called(callback: Callback) -> None:
+    """TypeError for a method that is called as an event of other libraries, which is never told."""
+    for name in dir(type(callback)):
+        if name.startswith("on_") and name not in LambdaCallback.EVENTS:
+            here = next((h for other, h in _EVENTS.items() if re.fullmatch(other, name)), "")
+            hint = f"; here it is {here}" if here else near(name, LambdaCallback.EVENTS)
+            raise TypeError(
+                f"fit: {type(callback).__name__} has {name}, which is never called; expected "
+                f"{', '.join(LambdaCallback.EVENTS)}{hint}"
+            )
 
 
 def folder(resume: Any, given: Iterable[Any]) -> Any:
@@ -547,6 +644,15 @@ def output(net: nn.Module, value: Any) -> Any:
     )
 
 
+def once(error: Exception) -> None:
+    """Tell what to write where a training_step went backward itself and gave its loss, too."""
+    if isinstance(error, RuntimeError) and "a second time" in str(error):
+        error.add_note(
+            "the 'loss' that a training_step returns is minimized by fit; a step that does it "
+            "itself calls self.minimize(loss), in place of loss.backward() and optimizer.step()"
+        )
+
+
 def scalar(name: str, value: Any) -> Any:
     """`value`, which is one number; TypeError if not."""
     if isinstance(value, pf.Tensor):
@@ -731,6 +837,6 @@ def precision(given: Any, device: pf.device) -> Any:
              "bf16": pf.bfloat16, pf.float16: pf.float16, pf.bfloat16: pf.bfloat16}  # fmt: skip
     if not isinstance(given, str | pf.dtype) or given not in known:
         raise ValueError(
-            f"fit: mixed_precision must be True, 'float16' or 'bfloat16', got {seen(given)}"
+            f"fit: mixed_precision must be True, False, 'float16' or 'bfloat16', got {seen(given)}"
         )
     return known[given]

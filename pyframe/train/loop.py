@@ -166,10 +166,14 @@ class Loop:
     async def _end_epoch(self, epoch: int, logs: dict[str, float], cut: bool) -> None:
         """Validate, let schedulers step, and tell. One that is cut short can be gone on with."""
         model = self.model
-        if self.validation is not None and not model.stop_training:
+        if self.validation is not None and model.stop_training:
+            cut = True  # its validation is missing
+        elif self.validation is not None:
             what = "fit: validation_data"
             found = await model._evaluate(self.validation, self.options, self.compile, what)
-            logs |= {f"val_{k.removeprefix('val_')}": v for k, v in numbers(found).items()}
+            for name, v in numbers(found).items():  # a validation_step may call them so itself
+                own = name.startswith("val_") and name not in logs
+                logs[name if own else f"val_{name}"] = v
         logs.update({name: float(o.param_groups[0]["lr"]) for name, o in self._rates()})
         for scheduler in () if cut else self.by_epoch:
             if isinstance(scheduler, pf.optim.lr_scheduler.ReduceLROnPlateau):

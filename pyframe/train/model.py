@@ -151,6 +151,13 @@ class Model:
                         x.data = x.to(p.device)
         return self
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        check.steps(cls, Model)
+
+    def __getattr__(self, name: str) -> Any:
+        raise check.no_member(self, name)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.net(*args, **kwargs)
 
@@ -183,6 +190,14 @@ class Model:
                 f"{what} needs {'an' if name == 'optimizer' else 'a'} {name}: Model(net, {name}=…)"
             )
         return found
+
+    def _need_results(self, what: str) -> None:
+        """RuntimeError where an evaluation would give no number."""
+        if self.loss is None and not self.metrics and self._is_default("validation_step"):
+            raise RuntimeError(
+                f"{what} needs a loss, metrics or a validation_step of the model's own: "
+                "Model(net, loss=…)"
+            )
 
     # --- a step, which a subclass may write anew
 
@@ -243,8 +258,9 @@ class Model:
                     scaled.backward()
                 else:
                     scaled.backward(inputs=self._parameters(optimizer))
-            except Exception:
+            except Exception as error:
                 check.trains(check.scalar("the loss", loss), self.net)
+                check.once(error)
                 raise
             if now.scale is not None:
                 for one in chosen:
@@ -453,6 +469,7 @@ class Model:
             labelled=self._is_default("training_step"),
         )  # fmt: skip
         if validation_data is not None:
+            self._need_results("fit: validation_data")
             validation_data = _data.as_loader(
                 "fit: validation_data", validation_data, batch_size=batch_size, shuffle=False,
                 labelled=self._is_default("validation_step"),
@@ -555,8 +572,7 @@ class Model:
         """{"loss": …, "accuracy": …}: `evaluate` that gives the thread back while it waits.
 
         What is no single number, such as a matrix of confusions, is an array."""
-        if self.loss is None and not self.metrics and self._is_default("validation_step"):
-            self._need("loss", "evaluate")
+        self._need_results("evaluate")
         check.flags("evaluate", compile=compile)
         if device is not None:
             self.to(pf.device(device))

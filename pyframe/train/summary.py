@@ -81,6 +81,9 @@ class Summary(str):
         self._rows, self._foot = rows, foot
         return self
 
+    def __repr__(self) -> str:  # a prompt shows it after the table was printed
+        return f"<Summary of {len(self.layers)} layers, {self.parameters:,} parameters>"
+
     def _repr_html_(self) -> str:
         def row(cells: Sequence[str], tag: str) -> str:
             sides = ("left", "left", "right", "right")

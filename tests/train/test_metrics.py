@@ -462,6 +462,15 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
 ]  # fmt: skip
 
 
+def test_a_function_of_arrays_is_a_metric() -> None:
+    """scikit-learn's are, though the outputs of a training step have gradients."""
+    metric = M.Mean(lambda o, t: (o.numpy().argmax(1) == t.numpy()).mean())
+    metric.update(LOGITS.clone().requires_grad_() * 1, CLASSES)
+    assert metric.compute().item() == pytest.approx(
+        (LOGITS.argmax(1) == CLASSES).float().mean().item()
+    )
+
+
 @pytest.mark.parametrize("row", ERRORS, ids=lambda row: row[2][:30])
 def test_errors(row: Any) -> None:
     call, kind, message = row

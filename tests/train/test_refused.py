@@ -30,7 +30,7 @@ def model(loss: Any = None, part: Any = None, **options: Any) -> pf.Model:
     whole = part or net()
     optimizer = options.pop("optimizer", None) or optim.SGD(whole.parameters(), lr=0.1)
     loss = nn.CrossEntropyLoss() if loss is None else loss
-    return pf.Model(whole, loss, optimizer, **options)
+    return options.pop("of", pf.Model)(whole, loss, optimizer, **options)
 
 
 def fit(data: Any = (X, Y), by: pf.Model | None = None, **options: Any) -> Any:
@@ -95,6 +95,22 @@ def pictures(*sizes: tuple[int, int], mode: str = "RGB") -> Any:
 
 def by(loss: Any, outputs: int = 1, part: Any = None) -> pf.Model:
     return model(loss, part or net(outputs))
+
+
+def unjudged() -> pf.Model:
+    part = net()
+    return sub(pf.Model, training_step=twice)(part, optimizer=optim.SGD(part.parameters(), lr=0.1))
+
+
+def sub(base: type, **members: Any) -> type:
+    return type("Sub", (base,), members)
+
+
+def twice(self: pf.Model, batch: Any) -> Any:
+    """A training_step that goes backward itself and returns a 'loss' to minimize, too."""
+    loss = F.cross_entropy(self.net(batch[0]), batch[1])
+    loss.backward()
+    return {"loss": loss}
 
 
 def once() -> Iterator[Any]:
@@ -219,8 +235,32 @@ WRONG: list[tuple[str, type[Exception], str]] = [
     ("fit(monitor=3, patience=1)", TypeError, "monitor must be a name such as 'val_loss', got 3"),
     ("fit(mode='up', patience=1)", ValueError, "mode must be 'auto', 'min' or 'max', got 'up'"),
     ("fit(mixed_precision='float64')", ValueError, "mixed_precision … 'bfloat16', got 'float64'"),
+    ("fit(mixed_precision='no')", ValueError, "mixed_precision must be True, False, … got 'no'"),
+    ("fit(max_epochs=3)", TypeError, "unexpected option 'max_epochs'; … ; here it is epochs="),
+    ("fit(val_data=(X, Y))", TypeError, "'val_data'; … ; here it is validation_data="),
+    ("fit(validation_split=0.2)", TypeError, "'validation_split'; … random_split"),
+    ("fit(class_weights=[1, 1])", TypeError, "'class_weights'; … ; did you mean 'class_weight'?"),
+    ("fit(callbacks=[sub(pf.Callback, on_epoch_end=print)()])", TypeError,
+     "fit: Sub has on_epoch_end, which is never called; … ; here it is on_epoch"),
+    ("fit(callbacks=[sub(pf.Callback, on_train_start=print)()])", TypeError, "on_fit_begin"),
+    ("fit(callbacks=[sub(pf.Callback, on_batch_end=print)()])", TypeError, "it is on_step"),
+    ("fit(callbacks=[sub(pf.Callback, on_gradient=print)()])", TypeError,
+     "did you mean 'on_gradients'?"),
     ("fit(resume=3)", TypeError, "fit: resume must be … got 3"),
     # what a Model is made of
+    ("sub(pf.Model, train_step=print)", TypeError,
+     "Sub: Model never calls train_step; here it is training_step"),
+    ("sub(pf.Model, configure_optimizers=print)", TypeError, "Model(net, loss, optimizer, lr_sche"),
+    ("sub(pf.Model, training_step=lambda self, batch, index: None)", TypeError,
+     "Sub.training_step(self, batch, index): … the batch alone; expected training_step(self"),
+    ("fit(by=model(of=sub(pf.Model, training_step=twice)))", RuntimeError,
+     "a second time … self.minimize(loss), in place of loss.backward() and optimizer.step()"),
+    ("fit(by=unjudged(), validation_data=(X, Y))", RuntimeError,
+     "fit: validation_data needs a loss, metrics or a validation_step of the model's own"),
+    ("unjudged().evaluate((X, Y))", RuntimeError, "evaluate needs a loss, metrics or a validatio"),
+    ("model().parameters()", AttributeError, "no attribute 'parameters'; it is model.net.paramete"),
+    ("model().compile", AttributeError, "'Model' object has no attribute 'compile'; Model(net, lo"),
+    ("model().nothing", AttributeError, "'Model' object has no attribute 'nothing'"),
     ("model(metrics=['acuracy'])", ValueError, "'acuracy'; … did you mean 'accuracy'?"),
     ("model({'a': nn.MSELoss(), 'b': 'mse'})", TypeError, "loss … 'mse'"),
     ("fit((X, {'a': Y, 'b': Y}), model({'a': nn.MSELoss(), 'b': nn.MSELoss()}))", ValueError,

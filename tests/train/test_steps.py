@@ -134,6 +134,18 @@ def test_a_step_that_returns_the_loss() -> None:
     assert own.evaluate((X, Y))["loss"] == pytest.approx(own.history["val_loss"][-1])
 
 
+def test_a_step_may_name_what_it_gives_of_validation() -> None:
+    class Named(Returning):
+        def validation_step(self, batch: Any) -> Any:
+            return {f"val_{name}": v for name, v in super().validation_step(batch).items()}
+
+    part = nn.Linear(2, 4)
+    model = Named(part, optimizer=optim.SGD(part.parameters(), lr=0.1))
+    found = fit(model, validation_data=(X, Y))
+    assert list(found) == ["loss", "val_loss", "val_largest", "lr"]
+    assert model.evaluate((X, Y)).keys() == {"val_loss", "val_largest"}
+
+
 def test_a_rate_is_found_before_metrics_saw_anything() -> None:
     model = make(metrics=["accuracy", "f1"])
     assert pf.train.LearningRateFinder(low=1e-4, steps=5).find(model, (X, Y)).rates

@@ -111,6 +111,7 @@ def test_without_an_input_nothing_runs() -> None:
 
     found = summarize(nn.Sequential(Fails(2, 3), nn.LazyLinear(4)))
     assert found.flops is None
+    assert repr(found) == "<Summary of 2 layers, 9 parameters>"  # a prompt has its table already
     assert found.activation_bytes is None
     assert found.splitlines()[0].split() == ["layer", "output", "parameters"]
     assert [row[2] for row in rows(found)] == ["9", "0"]
