@@ -28,7 +28,7 @@ class Recorder:
     def flush(self) -> None:
         self.pending.clear()
 
-    def check(self, bad: Tensor, message: str, error: type[Exception] = IndexError) -> None:
+    def check(self, bad: Tensor, message: str, error: type[Exception], values: Any = None) -> None:
         """Of the checks: no index is bad."""
 
 
