@@ -43,7 +43,8 @@ def _need(what: str, holds: bool, expected: str, seen: object) -> None:
     if not holds:
         shown = repr(seen)
         if len(shown) > 200 or "\n" in shown:  # tensors, networks
-            shown = f"{type(seen).__name__} {' '.join(shown.split())[:40]}…"
+            kind, shown = type(seen).__name__, f"{' '.join(shown.split())[:40]}…"
+            shown = shown if shown.startswith(kind) else f"{kind} {shown}"
         raise ValueError(f"{what}: expected {expected}, got {shown}")
 
 
