@@ -18,7 +18,6 @@ import pickle
 import random as python_random
 import re
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -61,7 +60,7 @@ def _collect(model: Model) -> dict[str, Any]:
     if loop is not None and loop.ended:
         place = Place(model.epoch + 1, step=model.step, told=model.step, samples=model.samples)
     where = {k: v for k, v in asdict(place).items() if k not in ("asked", "later", "logs")}
-    if loop is not None and not loop.ended and loop.taken is not None:
+    if loop is not None and loop.taken is not None:
         where["sums"] = loop.taken.tensors()
     loader = None if loop is None else loop.loader
     words = [[x for g, x in gpu_streams() if g is one] for one in generators(loader)]
@@ -176,7 +175,7 @@ def newest(folder: Path) -> tuple[Path, dict[str, Any]] | None:
             return path, read(path)
         except CheckpointError as error:
             if isinstance(error.__cause__, Exception):
-                warnings.warn(f"fit: passed over: {error}", RuntimeWarning, stacklevel=2)
+                check.warn(f"fit: passed over: {error}")
             elif "format" in str(error):
                 raise
     return None

@@ -134,25 +134,34 @@ class Steps:
         return out
 
     def start(self, state: Mapping[str, Any] | None = None, count: int = 0) -> None:
-        """Begin again, or go on from what `tensors` were."""
+        """Begin again, or go on from what `tensors` were; where they count no samples they are only
+        made, as a step that finds them there computes the same bits each time."""
         with pf.no_grad():
             for total in self.sums.values():
                 total.zero_()
             for metric in self.metrics.values():
                 metric.reset()
             for key, value in (state or {}).items():
-                kind, _, name = key.partition(":")
-                if kind == "sum":
-                    mine: Any = self.sums.get(name)
-                    if mine is None:
-                        mine = self.sums[name] = pf.zeros((), device=self.model.device)
-                else:
-                    name, _, buffer = name.partition(".")
-                    mine = self.metrics[name].get_buffer(buffer)
-                    if is_lazy(mine):
-                        mine.materialize(value.shape, device=self.model.device)
-                mine.copy_(pf.as_tensor(value, dtype=mine.dtype, device=mine.device))
+                mine = self._made(key, value.shape)
+                if count and mine is not None:
+                    mine.copy_(pf.as_tensor(value, dtype=mine.dtype, device=mine.device))
         self.count = count
+
+    def _made(self, key: str, shape: Any) -> pf.Tensor | None:
+        """One of `tensors`, made if it is not there; None of a metric that is no more."""
+        kind, _, name = key.partition(":")
+        if kind == "sum":
+            if name not in self.sums:
+                self.sums[name] = pf.zeros((), device=self.model.device)
+            return self.sums[name]
+        name, _, buffer = name.partition(".")
+        if name not in self.metrics:
+            return None
+        found: Any = self.metrics[name].get_buffer(buffer)
+        if is_lazy(found):
+            found.materialize(shape, device=self.model.device)
+            found.zero_()
+        return found
 
     def begin(
         self, more: Sequence[pf.Tensor] = (), keep: Callable[..., None] | None = None
@@ -162,7 +171,7 @@ class Steps:
         count, names = self.count, list(self.sums)
         state = self.tensors() if keep is not None else {}
         with pf.no_grad():
-            values = {name: m.compute() for name, m in self.metrics.items() if _counted(m)}
+            values = {name: m.compute() for name, m in self.metrics.items() if counted(m)}
         finish = gather_begin([*self.sums.values(), *values.values(), *state.values(), *more])
 
         async def means() -> Logs:
@@ -179,7 +188,7 @@ class Steps:
         return means
 
 
-def _counted(metric: Metric) -> bool:
+def counted(metric: Metric) -> bool:
     """Whether a metric has seen a batch: a step of one's own may leave them out."""
     return not (lazy := [is_lazy(b) for b in metric.buffers()]) or not all(lazy)
 
