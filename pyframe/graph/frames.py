@@ -31,8 +31,7 @@ _STANDARD = _folder(contextlib.contextmanager, 1)
 _NUMPY = os.path.dirname(np.__file__) + os.sep
 DEPENDENCIES = {"numpy", "scipy", "wgpu", "rendercanvas", "cffi", "threadpoolctl", "tqdm"}
 USER, LIBRARY, IMPURE = 1, 0, -1
-USERS = ("train", "web", "bench", "examples")  # folders of ours whose code is as users' is
-CHECKS = ("check.py", "data.py", "labels.py")  # but for what looks at arguments alone
+USERS = ("web", "bench", "examples")  # folders of ours whose code is as users' is
 
 # Of the standard library and ours: files and functions whose results no replay would renew.
 _IMPURE = {
@@ -60,9 +59,8 @@ class _Files(dict[str, int]):
 
     def __missing__(self, name: str) -> int:
         if name.startswith(OURS):
-            top, _, rest = name[len(OURS) :].replace("\\", "/").partition("/")
-            user = top in USERS and rest not in CHECKS
-            found = USER if user else IMPURE if top == "io" else LIBRARY
+            top = name[len(OURS) :].replace("\\", "/").partition("/")[0]
+            found = USER if top in USERS else IMPURE if top == "io" else LIBRARY
         elif name.startswith(_NUMPY):
             found = IMPURE if "npyio" in name else LIBRARY
         elif "site-packages" in name or "dist-packages" in name:

@@ -834,7 +834,7 @@ def _is_library(module: str | None) -> bool:
     top = _top(module or "")
     return top in DEPENDENCIES or top in sys.stdlib_module_names or (
         top == "pyframe"
-        and not (module or "").startswith(("pyframe.train", "pyframe.bench", "pyframe.examples"))
+        and not (module or "").startswith(("pyframe.bench", "pyframe.examples"))
     )  # fmt: skip
 
 
