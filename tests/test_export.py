@@ -201,7 +201,7 @@ def test_what_a_program_says(tmp_path: Path) -> None:
     assert set(document["weights"]) == set(model.net.state_dict())
     assert roles["moment:exp_avg.0.weight"] == "moment"
     assert roles["step:step.0.weight"] == "step"
-    for name in ("random:", "guard:", "metric:train.loss", "metric:test.accuracy"):
+    for name in ("random:", "guard:", "metric:train.loss", "metric:test.accuracy.hits"):
         assert roles[name] == name.split(":")[0]
     assert document["options"].keys() == {
         "0.lr", "0.eps", "0.betas.0", "0.betas.1", "0.weight_decay",
@@ -221,6 +221,129 @@ def test_what_a_program_says(tmp_path: Path) -> None:
     assert "0.lr" in live
     assert ["log", "0.betas.1"] in live
     assert [o["shape"] for o in document["programs"]["predict.1"]["outputs"]] == [[1, 5]]
+
+
+def metric_model(outputs: int, loss: nn.Module, metrics: list[Any]) -> pf.Model:
+    pf.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, outputs))
+    return pf.Model(net, loss, optim.SGD(net.parameters(), lr=0.1), metrics)
+
+
+class Smallest(pf.metrics.Metric):
+    """One whose state begins with another number than 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("bottom", pf.tensor(7.0))
+
+    def update(self, output: Any, target: Any) -> None:
+        self.bottom.copy_(pf.minimum(self.bottom, output.min()))
+
+    def compute(self) -> pf.Tensor:
+        return self.bottom
+
+
+SCORES = "accuracy", "precision", "recall", "f1", "auroc", "average_precision", "perplexity", "iou"
+DISTANCES = "mae", "mse", "rmse", "r2", "cosine_similarity"
+
+
+@pytest.mark.parametrize("what", ["scores", "distances"])
+def test_metrics_are_computed_from_their_state(what: str, gpu: str, tmp_path: Path) -> None:
+    """Over batches of two sizes, of which no mean would be right; one without a single number
+    stays behind."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(11, 4)).astype(np.float32)
+    if what == "scores":
+        y: Any = rng.integers(0, 3, 11)
+        model = metric_model(3, nn.CrossEntropyLoss(), [*SCORES, Smallest(), "confusion_matrix"])
+    else:
+        y = rng.normal(size=(11, 3)).astype(np.float32)
+        model = metric_model(3, nn.MSELoss(), [*DISTANCES])
+    want = model.evaluate((x, y), batch_size=4)
+    if what == "scores":
+        with pytest.warns(UserWarning, match="'confusion_matrix' is left out: .* one number"):
+            pf.web.export(model, (x[:4], y[:4]), to=tmp_path, element=False)
+        assert want.pop("confusion_matrix").shape == (3, 3)
+    else:
+        pf.web.export(model, (x[:4], y[:4]), to=tmp_path, element=False)
+    played = Played(tmp_path)
+    assert played.document["plan"]["evaluate"] == {
+        "sizes": [4, 1], "metrics": ["loss"], "values": [name for name in want if name != "loss"],
+    }  # fmt: skip
+    for rows in (slice(0, 4), slice(4, 8), slice(8, 9), slice(9, 10), slice(10, 11)):
+        played.run(f"evaluate.{rows.stop - rows.start}", x[rows], y[rows])
+    found = dict(zip([*want][1:], played.run("evaluate.metrics"), strict=False))
+    found["loss"] = played.take("metric:test.loss") / 11
+    assert {name: float(v) for name, v in found.items()} == pytest.approx(want, rel=1e-4)
+
+
+class Gan(pf.Model):
+    """Two networks with an optimizer each."""
+
+    def training_step(self, batch: Any) -> Any:
+        real, noise = batch
+        make, judge = self.net["make"], self.net["judge"]
+        fake = make(noise)
+        loss = nn.functional.softplus
+        judged = loss(-judge(real)).mean() + loss(judge(fake.detach())).mean()
+        self.minimize(judged, self.optimizer["judge"])
+        made = loss(-judge(fake)).mean()
+        self.minimize(made, self.optimizer["make"])
+        return {"judge_loss": judged, "make_loss": made}
+
+    def validation_step(self, batch: Any) -> Any:
+        return {"score": self.net["judge"](batch[0]).mean()}
+
+
+class Both(nn.ModuleDict):
+    def forward(self, x: pf.Tensor) -> pf.Tensor:
+        return self["judge"](x)
+
+
+def gan() -> Gan:
+    pf.manual_seed(0)
+    net = Both({"make": nn.Linear(2, 3), "judge": nn.Linear(3, 1)})
+    optimizers = {
+        "make": optim.Adam(net["make"].parameters(), lr=0.02),
+        "judge": optim.SGD(net["judge"].parameters(), lr=0.1, momentum=0.5),
+    }
+    return Gan(net, optimizer=optimizers)
+
+
+def test_a_step_of_ones_own_with_two_optimizers(gpu: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    data = [
+        (rng.normal(size=(6, 3)).astype(np.float32), rng.normal(size=(6, 2)).astype(np.float32))
+        for _ in range(5)
+    ]
+    pf.web.export(gan(), data[0], to=tmp_path, element=False)
+    played, model = Played(tmp_path), gan()
+    assert {"0.0.lr": 0.02, "1.0.lr": 0.1}.items() <= played.options.items()
+    roles = {t["name"]: t["role"] for t in played.document["tensors"]}
+    assert roles["moment:0.exp_avg.make.weight"] == "moment"
+    assert roles["moment:1.momentum_buffer.judge.weight"] == "moment"
+    for batch in data:
+        played.run("train", *batch)
+        seen = {n: played.take(f"metric:train.{n}") / 6 for n in ("judge_loss", "make_loss")}
+        assert model.train_on_batch(batch) == pytest.approx(seen, abs=1e-4)
+    played.run("evaluate.6", *data[0])
+    score = played.take("metric:test.score") / 6
+    assert model.evaluate([data[0]])["score"] == pytest.approx(score, abs=1e-4)
+
+
+def test_what_is_asked_of_fit_stays_behind(tmp_path: Path) -> None:
+    """A scheduler is named; the scaler of an earlier fit scales nothing."""
+    model = mlp(optim.Adam)
+    batch, *_ = batches((16, 20), 5)
+    pf.web.export(model, batch, to=tmp_path / "plain", element=False)
+    model.lr_scheduler = optim.lr_scheduler.StepLR(model.optimizer, 1)
+    model.scaler = scaler = pf.GradScaler("cpu")
+    with pytest.warns(UserWarning, match="StepLR is left out, as Python steps it: learning rates"):
+        done = pf.web.export(model, batch, to=tmp_path / "more", element=False)
+    assert len(done.left_out) == 1
+    assert model.scaler is scaler
+    plain, more = (tmp_path / name / "program.json" for name in ("plain", "more"))
+    assert plain.read_bytes() == more.read_bytes()
 
 
 CLASSES = [c for c in vars(optim).values() if isinstance(c, type)]
@@ -342,9 +465,11 @@ def test_bad_calls(tmp_path: Path) -> None:
     for given, match in (
         ((net,), "needs sample="), ((pf.Model(net),), "needs sample="),
         ((3, None), "expected a Demo"), (({"f": len},), "arguments of each function"),
-        ((net, np.float32(1)), "must be a batch"),
+        ((net, np.float32(1)), "must be a batch"), ((net, {"a": 1}), "dict of 1 in a batch"),
+        ((pf.Model(net), ({"a": 1}, 2)), "dict of 1 in a batch"),
+        ((pf.Model(net), (1, 2, 3)), r"sample= is a tuple of 3; expected a batch \(x, y\)"),
     ):  # fmt: skip
-        with pytest.raises((TypeError, ValueError), match=match):
+        with pytest.raises((TypeError, ValueError, ExportError), match=match):
             pf.web.export(*given, to=tmp_path)
     text = Demo(lambda: pf.Model(net), Text(), Text(), predict=lambda m, t: t)
     with pytest.raises(ExportError, match="writes text"):
@@ -381,8 +506,8 @@ def test_a_demo(tmp_path: Path) -> None:
         )  # fmt: skip
     document = json.loads((tmp_path / "program.json").read_text())
     assert document["plan"] == {
-        "train": {"size": 4, "metrics": ["loss", "accuracy"]},
-        "evaluate": {"sizes": [4, 3], "metrics": ["loss", "accuracy"]},
+        "train": {"size": 4, "metrics": ["loss"], "values": ["accuracy"]},
+        "evaluate": {"sizes": [4, 3], "metrics": ["loss"], "values": ["accuracy"]},
         "predict": {"sizes": [1, 25]},
     }
     spec = document["spec"]

@@ -62,6 +62,8 @@ export class Player {
   tensors(names: string[]): Promise<(Float32Array | Int32Array | Uint32Array)[]>;
   /** Writes a tensor. */
   write(name: string, values: ArrayLike<number>): void;
+  /** Gives the tensors whose names begin so the values that they were exported with. */
+  restore(prefix: string): void;
   /** Changes an option from the next run on: "lr" in all groups, "0.lr" in the first. */
   set(name: string, value: number): void;
   /** The weights as a safetensors file, which Model.load reads; `all`: with the optimizer's state. */
@@ -81,6 +83,7 @@ export class Player {
 /** What an engine tells while it loads and trains, by the event's name. */
 export interface EngineEvents {
   progress: { text: string; fraction: number | null };
+  /** `loss` is of the steps since the last news, a Model's metrics are of the epoch so far. */
   step: {
     loss: number; step: number; steps: number; epoch: number; epochs: number; speed: number;
     metrics: Record<string, number>;

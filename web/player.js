@@ -232,6 +232,13 @@ export class Player {
     this.#rt.write(this.#tensors[i], stored(values, dtype));
   }
 
+  /** Gives the tensors whose names begin so the values that they were exported with. */
+  restore(prefix) {
+    this.#document.tensors.forEach(({ name }, i) => {
+      if (name.startsWith(prefix)) this.#fill(i, this.#exported.get(name)?.data);
+    });
+  }
+
   /** Changes an option of the optimizer from the next run on: "lr" in all groups, "0.lr" in one. */
   set(name, value) {
     const keys = Object.keys(this.#options).filter((key) => key === name || tail(key) === name);
@@ -867,21 +874,28 @@ class Engine {
   async #run(feed, end, whole, tests) {
     const player = this.#player;
     const { size, metrics } = this.#plan.train;
+    const main = Math.max(0, metrics.indexOf("loss")); // which of them is shown as the loss
     const asked = []; // readings on their way, each of the steps since the one before
     const meter = new Meter();
+    const rest = metrics.filter((_, i) => i !== main);
     const sums = metrics.map((name) => `metric:train.${name}`);
-    let epoch = { sums: metrics.map(() => 0), samples: 0 };
+    let epoch = { sums: metrics.map(() => 0), samples: 0, values: {} };
+    const told = () => ({
+      ...Object.fromEntries(metrics.map((name, i) => [name, epoch.sums[i] / epoch.samples])), ...epoch.values,
+    });
     let [logs, since, looked] = [null, 0, performance.now()];
-    for (const name of sums) player.write(name, [0]); // what failed before may have left something
+    player.restore("metric:train."); // what failed before may have left something
     const tell = async () => {
-      const { values, steps, step, number } = await asked.shift();
+      const { totals, values, steps, step, number } = await asked.shift();
       meter.tick(step);
-      values.forEach(([v], i) => { epoch.sums[i] += v; });
+      totals.forEach(([v], i) => { epoch.sums[i] += v; });
       epoch.samples += steps * size;
-      const [loss, ...rest] = values.map(([v]) => v / (steps * size));
+      epoch.values = values;
+      const means = totals.map(([v]) => v / (steps * size));
+      const [loss] = means.splice(main, 1);
       this.#hear("step", {
         loss, step, steps: end, epoch: number + 1, epochs: this.#epochsOf(feed, end), speed: meter.speed,
-        metrics: Object.fromEntries(rest.map((v, i) => [metrics[i + 1], v])),
+        metrics: { ...Object.fromEntries(rest.map((name, i) => [name, means[i]])), ...values },
       });
       if (!Number.isFinite(loss) && !meter.told) {
         meter.told = true;
@@ -897,9 +911,10 @@ class Engine {
         const ended = feed.batch === 0;
         if (ended || this.#step === end || since >= meter.every) {
           const [steps, step] = [since, this.#step];
-          asked.push(player.tensors(sums).then((values) => ({ values, steps, step, number })));
+          asked.push(this.#counted("train", sums).then((found) => ({ ...found, steps, step, number })));
           asked.at(-1).catch(() => {}); // it is awaited, or another error tells of it
-          for (const name of sums) player.write(name, [0]); // after the reading
+          if (ended) player.restore("metric:train."); // after the reading
+          else for (const name of sums) player.write(name, [0]);
           since = 0;
           while (asked.length > (ended || this.#step === end ? 0 : IN_FLIGHT)) await tell();
           if (performance.now() - looked > LOOK_MS) {
@@ -909,8 +924,8 @@ class Engine {
         }
         if (ended) {
           this.#epochs++;
-          logs = Object.fromEntries(metrics.map((name, i) => [name, epoch.sums[i] / epoch.samples]));
-          epoch = { sums: metrics.map(() => 0), samples: 0 };
+          logs = told();
+          epoch = { sums: metrics.map(() => 0), samples: 0, values: {} };
           const found = tests && !this.#stopping ? await this.#evaluate(feed.limit) : null;
           for (const [name, v] of Object.entries(found ?? {})) logs[`val_${name}`] = v;
           const lr = Object.entries(player.options).find(([name]) => tail(name) === "lr");
@@ -924,14 +939,25 @@ class Engine {
         }
       }
       while (asked.length) await tell();
-      if (epoch.samples && !whole) {
-        logs = Object.fromEntries(metrics.map((name, i) => [name, epoch.sums[i] / epoch.samples]));
-      }
+      if (epoch.samples && !whole) logs = told();
       return logs;
     } catch (error) {
       while (asked.length) await asked.shift().catch(() => {});
       throw error;
     }
+  }
+
+  /** What the steps of "train" or "evaluate" came to: sums over samples, and metrics by their names. */
+  async #counted(program, sums) {
+    const player = this.#player;
+    const { values = [] } = this.#plan[program];
+    const asked = [player.tensors(sums)];
+    if (values.length) {
+      player.run(`${program}.metrics`);
+      asked.push(player.results(`${program}.metrics`));
+    }
+    const [totals, found] = await Promise.all(asked);
+    return { totals, values: Object.fromEntries(values.map((name) => [name, found[name].data[0]])) };
   }
 
   #epochsOf(feed, end) {
@@ -1022,7 +1048,7 @@ class Engine {
     if (!evaluate || !test) return null;
     const player = this.#player;
     const sums = evaluate.metrics.map((name) => `metric:test.${name}`);
-    for (const name of sums) player.write(name, [0]);
+    player.restore("metric:test.");
     const count = Math.min(limit ?? test.length, test.length);
     const sizes = [...evaluate.sizes].sort((a, b) => b - a);
     let at = 0;
@@ -1032,8 +1058,8 @@ class Engine {
       at += size;
     }
     if (!at) return null; // fewer than it was exported for
-    const values = await player.tensors(sums);
-    return Object.fromEntries(evaluate.metrics.map((name, i) => [name, values[i][0] / at]));
+    const { totals, values } = await this.#counted("evaluate", sums);
+    return { ...Object.fromEntries(evaluate.metrics.map((name, i) => [name, totals[i][0] / at])), ...values };
   }
 
   /** Tells what the network makes of the samples. */

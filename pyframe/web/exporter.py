@@ -3,6 +3,12 @@
 What is written: program.json (see programs.py), state.safetensors, the data to learn from, and the
 page's own scripts, which are copied as they are. No GPU is needed, and what is exported runs on any
 WebGPU: it is planned for the limits that WebGPU promises everywhere.
+
+A page's step is the Model's `training_step` in float32, one batch to an update, with all of its
+losses, optimizers and metrics. What is asked of `fit` is no part of it: clipping, accumulate, mixed
+precision, weights of classes and callbacks; one's own training_step can do such things, as by
+nn.utils.clip_grad_norm_ or pf.autocast. Nor are schedulers, which Python steps. A page computes
+metrics from their state over a whole epoch, as Python does, whatever kind they are of.
 """
 
 from __future__ import annotations
@@ -33,12 +39,11 @@ from pyframe.backend.base import Limits
 from pyframe.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from pyframe.io import safetensors
 from pyframe.io.files import replacing
-from pyframe.metrics import Metric
 from pyframe.nn.modules.module import Evaluation
 from pyframe.nn.parameter import is_lazy
 from pyframe.optim import Optimizer
 from pyframe.train import Model
-from pyframe.train.steps import PLAIN, Steps
+from pyframe.train.steps import PLAIN, Steps, counted
 from pyframe.web import Demo, Image, Pad, Plane, Points, Slider, Text, guess
 from pyframe.web.bundle import bundle, modules_of
 from pyframe.web.programs import Exporter, ExportError, on_paper
@@ -143,6 +148,7 @@ class _Job:
     data: dict[str, Any] = field(default_factory=dict)
     files: dict[str, dict[str, np.ndarray]] = field(default_factory=dict)  # tensors of the data
     moving: dict[str, float] = field(default_factory=dict)  # options that must act, if 0 at first
+    steps: dict[str, Steps] = field(default_factory=dict)  # what is captured, by "train" and "test"
     left_out: list[str] = field(default_factory=list)
 
     def capture(self, sizes: set[int], limits: Limits | None) -> Any:
@@ -150,6 +156,7 @@ class _Job:
         with on_paper(
             self.modules, self.optimizers, limits or (Limits(float16=True) if half else None)
         ) as run:
+            self.steps = {}
             groups = [g for o in self.optimizers for g in o.param_groups]
             before = [{k: g[k] for k in self.moving if k in g} for g in groups]
             try:
@@ -161,10 +168,11 @@ class _Job:
                     group.update(old)
         document, values = found
         for key in document["options"]:  # those that had to act
-            name = key.split(".")[-1]
-            at = int(key.split(".")[0])
-            if name in before[at] and len(self.optimizers) == 1:
-                document["options"][key] = float(before[at][name])
+            *at, name = key.split(".")
+            if name in self.moving:
+                one, group = map(int, at if len(at) == 2 else ("0", *at))
+                first = sum(len(o.param_groups) for o in self.optimizers[:one])
+                document["options"][key] = float(before[first + group][name])
         return document, values
 
     def _capture(self, e: Exporter, sizes: set[int]) -> Any:
@@ -173,28 +181,18 @@ class _Job:
         plan: dict[str, Any] = {}
         model = self.model
         if model is not None and self.batch is not None:
-            steps = _Summed(model, "train")
-            e.metrics.update({f"train.{n}": x for n, x in steps.sums.items()})
             x, y = (self._to(v, e.device) for v in self.batch)
-
-            def step(x: pf.Tensor, y: pf.Tensor) -> None:
-                steps.step((x, y))
-
             with _training_mode(model, self.optimizers):
-                e.add("train", step, {"x": x, "y": y})
-            plan["train"] = {"size": len(x), "metrics": list(steps.sums)}
-        if model is not None and self.tests and (model.loss is not None or model.metrics):
-            totals = _Summed(model, "test")
-            e.metrics.update({f"test.{n}": x for n, x in totals.sums.items()})
-
-            def test(x: pf.Tensor, y: pf.Tensor) -> None:
-                totals.step((x, y))
-
-            plan["evaluate"] = {"sizes": [], "metrics": list(totals.sums)}
+                e.add("train", self._step(model, "train"), {"x": x, "y": y})
+            plan["train"] = {"size": len(x), **self._told(e, "train", "train")}
+        if model is not None and self.tests and _evaluates(model):
+            sizes_of = []
             for pair in self.tests:
                 x, y = (self._to(v, e.device) for v in pair)
-                Evaluation(model.net)(e.add, f"evaluate.{len(x)}", test, {"x": x, "y": y})
-                plan["evaluate"]["sizes"].append(len(x))
+                run = self._step(model, "test")
+                Evaluation(model.net)(e.add, f"evaluate.{len(x)}", run, {"x": x, "y": y})
+                sizes_of.append(len(x))
+            plan["evaluate"] = {"sizes": sizes_of, **self._told(e, "evaluate", "test")}
         if self.predict is not None:
             plan["predict"] = {"sizes": sorted(sizes)}
             net = self.modules[""]
@@ -211,6 +209,41 @@ class _Job:
         document, values = e.document()
         return {**document, "plan": plan, "spec": self.spec, "data": self.data}, values
 
+    def _step(self, model: Model, kind: str) -> Callable[[pf.Tensor, pf.Tensor], None]:
+        """What a batch is given to. It is kept from try to try, as it makes what it counts with."""
+        if kind not in self.steps:
+            self.steps[kind] = Steps(model, kind, (), PLAIN, own=False)
+        self.steps[kind].start()  # a try that failed may have counted
+        run = self.steps[kind].step
+
+        def step(x: pf.Tensor, y: pf.Tensor) -> None:
+            run((x, y))
+
+        return step
+
+    def _told(self, e: Exporter, program: str, kind: str) -> dict[str, list[str]]:
+        """What a page reads of steps: sums, which it divides by the samples, and metrics, which a
+        program of their own computes from their state."""
+        steps = self.steps[kind]
+        e.metrics.update({f"{kind}.{name}": x for name, x in steps.sums.items()})
+        names = [name for name, metric in steps.metrics.items() if counted(metric)]
+        for name in names:
+            state = steps.metrics[name].named_buffers()
+            e.metrics.update({f"{kind}.{name}.{k}": x for k, x in state if not is_lazy(x)})
+        values: list[str] = []
+        if names:
+
+            def compute() -> list[pf.Tensor]:
+                return [steps.metrics[name].compute() for name in names]
+
+            entry = e.add(f"{program}.metrics", compute, {}, names)
+            values = [o["name"] for o in entry["outputs"] if math.prod(o["shape"]) == 1]
+            for name in names:
+                text = f"the metric {name!r} is left out: a page shows metrics of one number"
+                if name not in values and text not in self.left_out:
+                    self.left_out.append(text)
+        return {"metrics": list(steps.sums), "values": values}
+
     def _to(self, value: Any, device: pf.device) -> pf.Tensor:
         """A batch where the network is, with its dtype."""
         x = _place(value, device)
@@ -218,41 +251,17 @@ class _Job:
         return x.to(p.dtype) if p is not None and x.is_floating_point() else x
 
 
-class _Summed(Steps):
-    """Steps whose metrics are sums too, of a batch's value for each of its samples: a page divides
-    them by the samples."""
-
-    def __init__(self, model: Model, kind: str) -> None:
-        super().__init__(model, kind, (), PLAIN, own=False)
-        for name, metric in model.metrics.items():
-            total = self.sums[name] = pf.zeros((), device=model.device)
-            self.metrics[name] = _OfBatch(model._new_metric(metric).to(model.device), total)
-
-
-class _OfBatch(Metric):
-    """Adds up what a metric is for each batch by itself."""
-
-    def __init__(self, metric: Metric, total: pf.Tensor) -> None:
-        super().__init__()
-        self.metric, self.sum = metric, total
-
-    def update(self, output: Any, target: Any) -> None:
-        """Add the value of a batch."""
-        if any(map(is_lazy, self.metric.buffers())):  # they get their shapes, which reset needs
-            self.metric.update(output, target)
-        self.metric.reset()
-        self.metric.update(output, target)
-        self.sum.add_(self.metric.compute() * len(target))
-
-    def compute(self) -> pf.Tensor:
-        """The sum."""
-        return self.sum
+def _evaluates(model: Model) -> bool:
+    """Whether an evaluation gives any number."""
+    own = type(model).validation_step is not Model.validation_step
+    return own or model.loss is not None or bool(model.metrics)
 
 
 @contextmanager
 def _training_mode(model: Model, optimizers: Sequence[Optimizer]) -> Iterator[None]:
     """Within it the net is in training mode, and nothing has a gradient but what is trained: that
-    of another parameter would add up in each step, to no use."""
+    of another parameter would add up in each step, to no use. A scaler is of a fit's precision."""
+    scaler, model.scaler = model.scaler, None
     modes = [(m, m.training) for m in model.net.modules()]
     held = {id(p) for o in optimizers for g in o.param_groups for p in g["params"]}
     others = [p for p in model.net.parameters() if p.requires_grad and id(p) not in held]
@@ -262,6 +271,7 @@ def _training_mode(model: Model, optimizers: Sequence[Optimizer]) -> Iterator[No
             p.requires_grad = False
         yield
     finally:
+        model.scaler = scaler
         for m, was in modes:
             m.training = was
         for p in others:
@@ -315,7 +325,7 @@ def _of_functions(functions: Mapping[str, Any], sample: Any, state: Sequence[Any
 
 def _with_inputs(job: _Job, x: Any) -> _Job:
     """The job with samples like those of a batch."""
-    x = x if isinstance(x, pf.Tensor) else pf.from_numpy(np.asarray(x))
+    x = x if isinstance(x, pf.Tensor) else pf.from_numpy(_array("sample=", x))
     if not x.ndim or not len(x):
         raise ValueError("export: sample= must be a batch: (samples, …)")
     job.inputs = x[0].detach().cpu().numpy()
@@ -327,16 +337,21 @@ def _of_model(model: Model, sample: Any, train: bool, batch_size: int | None) ->
     if sample is None:
         raise TypeError("export: a Model needs sample=, a batch (x, y), or x to predict from alone")
     pair = isinstance(sample, tuple | list) and len(sample) == 2
+    if isinstance(sample, tuple | list) and not pair:
+        raise ExportError(
+            f"sample= is a {type(sample).__name__} of {len(sample)}; expected a batch (x, y), as a "
+            "program takes inputs and targets alone, or x"
+        )
     x, y = sample if pair else (sample, None)
     job = _Job(_modules(model), [], _spec(model), model, predict=model.net)
     _with_inputs(job, x)
-    if train and pair and model.loss is not None and model.optimizer is not None:
+    if train and pair and model.trainable:
         x, y = _arrays_of((x, y))
         n = batch_size or len(x)
         job.sizes = {1}
         job.batch, job.tests = (_filled(x, n), _filled(y, n)), [(x[:n], y[:n]), (x[:1], y[:1])]
         job.tests = job.tests[: 1 if len(x) == 1 else 2]
-        job.optimizers.append(model.optimizer)
+        _optimizers(job, model)
         job.spec.update(trains=True, batch_size=n)
     return job
 
@@ -349,8 +364,19 @@ def _load(model: Model, weights: Any) -> None:
 
 
 def _modules(model: Model) -> dict[str, nn.Module]:
-    loss = {"loss.": model.loss} if isinstance(model.loss, nn.Module) else {}
-    return {"": model.net, **loss}
+    losses = model.loss_modules()
+    names = ["loss."] if len(losses) == 1 else [f"loss.{i}." for i in range(len(losses))]
+    return {"": model.net, **dict(zip(names, losses, strict=True))}
+
+
+def _optimizers(job: _Job, model: Model) -> None:
+    """Let the optimizers be part of the program; schedulers are not."""
+    job.optimizers += model.optimizers
+    for scheduler in model.schedulers:
+        job.left_out.append(
+            f"the scheduler {type(scheduler).__name__} is left out, as Python steps it: learning "
+            "rates stay what they are now, or what the page sets"
+        )
 
 
 def _spec(model: Model) -> dict[str, Any]:
@@ -359,7 +385,7 @@ def _spec(model: Model) -> dict[str, Any]:
         "title": type(model.net).__name__, "description": "", "input": None, "output": None,
         "controls": [], "epochs": 5, "batch_size": 64, "trains": False, "extra": {},
         "parameters": sum(p.numel() for p in model.net.parameters()),
-        "metrics": list(model.metrics), "trained": bool(model.optimizer and model.optimizer.state),
+        "metrics": list(model.metrics), "trained": any(o.state for o in model.optimizers),
         "source": None, "engine": "program",
     }  # fmt: skip
 
@@ -393,7 +419,7 @@ def _of_demo(
         job.spec.update(demo.spec())
     _controls(job, demo, model, train)
     _predictions(job, demo, model, learn)
-    trains = train and model.loss is not None and model.optimizer is not None
+    trains = train and model.trainable
     points = isinstance(demo.inputs, Points)
     job.spec["tests"] = test is not None
     job.spec["trains"] = trains and ((learn is not None and with_data) or points)
@@ -427,7 +453,7 @@ def _controls(job: _Job, demo: Demo, model: Model, train: bool) -> None:
     """Keep the controls of options of the optimizer: others need Python."""
     kept = []
     for c in demo.controls:
-        options = model.optimizer.param_groups if train and model.optimizer else []
+        options = _groups(model) if train else []
         if isinstance(c, Slider) and options and _is_option(model, c.name):
             kept.append(c.spec())
             for group in options:
@@ -442,8 +468,12 @@ def _controls(job: _Job, demo: Demo, model: Model, train: bool) -> None:
 
 
 def _is_option(model: Model, name: str) -> bool:
-    groups = model.optimizer.param_groups if model.optimizer else []
+    groups = _groups(model)
     return bool(groups) and all(name in g for g in groups)
+
+
+def _groups(model: Model) -> list[dict[str, Any]]:
+    return [g for o in model.optimizers for g in o.param_groups]
 
 
 def _predictions(job: _Job, demo: Demo, model: Model, learn: Any) -> None:
@@ -472,8 +502,7 @@ def _training(job: _Job, learn: Any, test: Any) -> None:
     x, y = learn if learn is not None else (np.zeros((1, 2), np.float32), np.zeros(1, np.int64))
     job.batch = _filled(x, n), _filled(y, n)
     assert job.model is not None
-    assert job.model.optimizer is not None
-    job.optimizers.append(job.model.optimizer)
+    _optimizers(job, job.model)
     if learn is not None:
         job.spec["steps_per_epoch"] = math.ceil(len(x) / n)
     if test is not None:
@@ -564,18 +593,33 @@ def _split(found: Any) -> tuple[Any, Any]:
     return _arrays_of(found), None
 
 
+def _array(what: str, value: Any) -> np.ndarray:
+    """Inputs or targets. ExportError for several ones."""
+    if isinstance(value, Mapping | tuple):
+        raise ExportError(
+            f"{what} have a {type(value).__name__} of {len(value)} in a batch; a program takes one "
+            "tensor of inputs and one of targets"
+        )
+    return np.asarray(value)
+
+
 def _arrays_of(data: Any) -> tuple[np.ndarray, np.ndarray]:
     """All of a data set: (x, y)."""
     if isinstance(data, DataLoader):
         data = data.dataset
     if isinstance(data, tuple | list) and len(data) == 2:
-        x, y = (v.detach().cpu().numpy() if isinstance(v, pf.Tensor) else np.asarray(v)
+        x, y = (v.detach().cpu().numpy() if isinstance(v, pf.Tensor) else _array("the data", v)
                 for v in data)  # fmt: skip
     elif isinstance(data, TensorDataset) and len(data.tensors) == 2:
         x, y = (t.detach().cpu().numpy() for t in data.tensors)
     elif isinstance(data, Dataset) and not isinstance(data, IterableDataset):
-        rows = [(x, y) for x, y in DataLoader(data, 512)]
-        x, y = (np.concatenate([np.asarray(r[i].numpy()) for r in rows]) for i in (0, 1))
+        rows = list(DataLoader(data, 512))
+        if len(rows[0]) != 2:
+            raise ExportError(
+                f"samples of the data are {len(rows[0])} things; a program takes an input and a "
+                "target"
+            )
+        x, y = (np.concatenate([_array("the data", r[i]) for r in rows]) for i in (0, 1))
     else:
         raise ExportError(
             f"the data are a {type(data).__name__}, which Python makes anew in every epoch; "

@@ -44,7 +44,7 @@ def make_model() -> pf.Model:
     pf.manual_seed(0)
     net = nn.Sequential(nn.Linear(2, 16), nn.Tanh(), nn.Dropout(0.1), nn.Linear(16, 2))
     optimizer = optim.Adam(net.parameters(), lr=0.01)
-    return pf.Model(net, nn.CrossEntropyLoss(), optimizer, metrics=["accuracy"])
+    return pf.Model(net, nn.CrossEntropyLoss(), optimizer, metrics=["accuracy", "f1"])
 
 
 DEMO = Demo(make_model, Points(2), Plane(5), data=points, epochs=2, batch_size=16,
@@ -243,14 +243,17 @@ def test_the_engine_trains(page: Any, site: Site, tmp_path: Path) -> None:
     steps = [d for e, d in heard if e == "step"]
     assert [d["step"] for d in steps] == sorted({d["step"] for d in steps})
     assert steps[-1]["step"] == steps[-1]["steps"] == 120
-    assert set(steps[0]["metrics"]) == {"accuracy"}
+    assert set(steps[0]["metrics"]) == {"accuracy", "f1"}
+    for name in ("accuracy", "f1"):  # of the epoch so far, which ends with the epoch's
+        assert steps[-1]["metrics"][name] == done[name]
     # Python's Model takes the weights, and finds the same
     path = tmp_path / "w.safetensors"
     path.write_bytes(bytes(page.evaluate("engine.save().then(Array.from)")))
     model = make_model().load(path)
     found = model.evaluate(points()[1])
     assert found["loss"] == pytest.approx(done["val_loss"], abs=1e-5)
-    assert found["accuracy"] == pytest.approx(done["val_accuracy"], abs=1e-6)
+    for name in ("accuracy", "f1"):  # which is no mean of the batches'
+        assert found[name] == pytest.approx(done[f"val_{name}"], abs=1e-6)
     grid = np.random.default_rng(0).uniform(-1, 1, (30, 2)).astype(np.float32)
     expected = model.predict(pf.from_numpy(grid)).softmax(1).numpy()
     for n in (1, 2, 4, 25, 30):

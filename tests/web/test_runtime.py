@@ -284,7 +284,8 @@ def test_marks_have_the_time_of_their_place_in_the_work(js: Snippets) -> None:
         rt.run(program, ids, params(3, 1));
         rt.mark(marks[1]);
         const times = new BigInt64Array((await rt.read(marks, i32(8, 8))).buffer);
-        return { took: Number(times[1] - times[0]), z: floats(await rt.read(ids.slice(1), i32(4))) };
+        const z = floats(await rt.read(ids.slice(1), i32(4)));
+        return { took: Number(times[1] - times[0]), z };
         """
     )
     if out is None:
