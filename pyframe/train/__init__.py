@@ -22,6 +22,11 @@ if TYPE_CHECKING:
         Timer as Timer,
     )
 
+__all__ = [
+    "CSVLogger", "Callback", "EarlyStopping", "GradientWatch", "History", "LambdaCallback",
+    "LearningRateFinder", "Model", "ModelCheckpoint", "ProgressBar", "TensorBoard", "Timer",
+]  # fmt: skip
+
 
 def __getattr__(name: str) -> Any:
     if name in LATE:

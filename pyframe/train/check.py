@@ -82,6 +82,22 @@ _EVENTS = {
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
+def warn(text: str, category: type[Warning] = RuntimeWarning) -> None:
+    """Warn at the line that called fit, and each time: Python tells a text only once for a line,
+    so that of a second fit of a notebook would be left out."""
+    frame = found = sys._getframe(1)
+    while found.f_back is not None and _is_between(found):
+        found = found.f_back
+    frame = frame if _is_between(found) else found
+    warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno, registry={})
+
+
+def _is_between(frame: Any) -> bool:
+    """Whether a frame is pyframe's, or of what runs its coroutines."""
+    name = str(frame.f_globals.get("__name__", ""))
+    return name.partition(".")[0] in ("pyframe", "asyncio", "threading", "concurrent")
+
+
 def is_pandas(value: Any) -> bool:
     """Whether `value` is a DataFrame, a Series or an Index; pandas is not imported for it."""
     return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "to_numpy")
@@ -326,8 +342,15 @@ def _called(callback: Callback) -> None:
 
 def folder(resume: Any, given: Iterable[Any]) -> Any:
     """Where fit goes on from; for True the folder of the ModelCheckpoint among the callbacks.
-    ValueError where there is none of whole checkpoints."""
+    ValueError where there is none of whole checkpoints, FileNotFoundError for a file that there
+    is not."""
     if resume is not True:
+        suffix = os.path.splitext(resume)[1]
+        if suffix in (".pt", ".pth", ".ckpt", ".safetensors") and not os.path.exists(resume):
+            raise FileNotFoundError(
+                f"fit: resume: there is no file {os.fspath(resume)!r}; give one that there is, or "
+                "a folder, which is made if there is none"
+            )
         return resume
     for c in given:
         if getattr(c, "keeps", False) and not getattr(c, "weights_only", False):
@@ -477,11 +500,11 @@ def one_device(what: str, net: nn.Module) -> None:
 
 def ended_early(what: str, epoch: int, batches: int, before: int) -> None:
     """Warn that the data gave fewer batches in an epoch than in the first one."""
-    warnings.warn(
+    warn(
         f"{what}: the data gave {batches} batches in epoch {epoch + 1}, and {before} in the first; "
         "what can be iterated over only once, such as a generator, goes on from where it was: a "
         "Dataset or a DataLoader gives all of it in each epoch",
-        stacklevel=2,
+        UserWarning,
     )
 
 
@@ -650,6 +673,15 @@ def once(error: Exception) -> None:
         error.add_note(
             "the 'loss' that a training_step returns is minimized by fit; a step that does it "
             "itself calls self.minimize(loss), in place of loss.backward() and optimizer.step()"
+        )
+
+
+def of_one_output(error: TypeError, loss: Any, name: str) -> None:
+    """Tell how a metric is given for one of several outputs."""
+    if isinstance(loss, Mapping):
+        error.add_note(
+            f"a metric of a list gets all outputs, {list(loss)}; a dict says of which it is: "
+            f"metrics={{{next(iter(loss))!r}: {name!r}}}"
         )
 
 

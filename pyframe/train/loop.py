@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +47,7 @@ class Loop:
         own: list[Callback] = [self.history]
         if patience is not None:
             own.append(EarlyStopping(monitor, patience=patience, mode=mode))
-        own += progress(verbose)
+        own += progress(verbose, callbacks)
         # those that write down what the others hold are told last
         self.watchers = sorted([*own, *callbacks], key=lambda w: getattr(w, "keeps", False))
         self.resume = None
@@ -265,8 +264,7 @@ class Loop:
         if not math.isfinite(logs.get("loss", 0.0)) and not self.lost:
             self.lost = True
             why = await check.not_finite(self.loader, batch)
-            text = f"the loss became {logs['loss']} by step {step}; {why}"
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
+            check.warn(f"the loss became {logs['loss']} by step {step}; {why}")
         await self.tell("on_step", self.model, step, logs)
         await asyncio.sleep(0)  # a page delivers its messages now
         return logs

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import math
 import random as python_random
-import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -130,10 +129,8 @@ class LearningRateFinder(Callback):
         assert model._loop is not None
         self.found = await self.find_async(model, model._loop.loader)
         if self.found.suggestion is None:
-            warnings.warn(
-                "LearningRateFinder: the loss fell at no rate, so the optimizer keeps its own",
-                RuntimeWarning,
-                stacklevel=2,
+            check.warn(
+                "LearningRateFinder: the loss fell at no rate, so the optimizer keeps its own"
             )
         else:
             set_rate(model, self.found.suggestion)

@@ -235,7 +235,11 @@ class Model:
             for name, metric in (self.metrics if steps is None else steps.metrics).items():
                 key = self._outputs.get(name)
                 if key is None:
-                    metric.update(output, targets)
+                    try:
+                        metric.update(output, targets)
+                    except TypeError as error:
+                        check.of_one_output(error, self.loss, name)
+                        raise
                 else:
                     metric.update(output[key], targets[key])
 
@@ -637,9 +641,9 @@ class Model:
     def summary(
         self, input_size: Any = None, dtype: pf.dtype | None = None, *, input_data: Any = None
     ) -> Any:
-        """Print (but in a notebook, which shows it) and return a table of the layers: parameters and, for an `input_size` without its
-        batch dim (of inputs of `dtype`, float32; several in a list or dict) or for `input_data`,
-        output shapes, FLOPs and memory of a forward pass."""
+        """Print (but in a notebook, which shows it) and return a table of the layers: parameters
+        and, for an `input_size` without its batch dim (of inputs of `dtype`, float32; several in a
+        list or dict) or for `input_data`, output shapes, FLOPs and memory of a forward pass."""
         from pyframe.train.progress import in_notebook
         from pyframe.train.summary import summarize
 

@@ -21,10 +21,10 @@ PAUSE = 0.2  # seconds between two pictures of a notebook, but at the ends of ep
 COLORS = ("#3b82f6", "#f97316")  # of training and validation, to be seen on white and on black
 
 
-def progress(verbose: int = 1) -> list[Callback]:
+def progress(verbose: int = 1, given: Sequence[Callback] = ()) -> list[Callback]:
     """What shows a fit here: for `verbose` 1 a live plot in a notebook and a bar in a terminal, for
-    2 a line an epoch, for 0 nothing, as in a page, which has its own."""
-    if not verbose:
+    2 a line an epoch, for 0 nothing, as in a page, which has its own, or where one is `given`."""
+    if not verbose or any(isinstance(c, ProgressBar) for c in given):
         return []
     if in_notebook() and verbose == 1:
         return [NotebookProgress()]

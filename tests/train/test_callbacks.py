@@ -28,7 +28,7 @@ from pyframe.train.callbacks import (
     Timer,
 )
 from pyframe.train.callbacks.stopping import higher_is_better
-from pyframe.train.progress import progress
+from pyframe.train.progress import ProgressBar, progress
 
 NAN = float("nan")
 
@@ -536,6 +536,7 @@ def test_a_live_plot_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "2 epochs in 0:0" in pages[-1]
     shell.kernel = None
     assert type(progress(1)[0]).__name__ == "ProgressBar"
+    assert progress(1, [ProgressBar()]) == []  # one is enough
 
 
 # --- Ctrl-C

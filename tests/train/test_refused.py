@@ -246,6 +246,8 @@ WRONG: list[tuple[str, type[Exception], str]] = [
     ("fit(callbacks=[sub(pf.Callback, on_batch_end=print)()])", TypeError, "it is on_step"),
     ("fit(callbacks=[sub(pf.Callback, on_gradient=print)()])", TypeError,
      "did you mean 'on_gradients'?"),
+    ("fit(resume='no/last.pt')", FileNotFoundError,
+     "fit: resume: there is no file 'no/last.pt'; give one that there is, or a folder"),
     ("fit(resume=3)", TypeError, "fit: resume must be … got 3"),
     # what a Model is made of
     ("sub(pf.Model, train_step=print)", TypeError,
@@ -268,6 +270,10 @@ WRONG: list[tuple[str, type[Exception], str]] = [
     ("fit((X, {'kind': Y, 'more': Y[:, None]}), model(BOTH, Both(2, 4)))", ValueError,
      "MSELoss of output 'more': … targets int64 [8, 1]; … targets.float()"),
     ("fit((X, {'kind': Y}), model(BOTH, Both(2, 4)))", ValueError, "the targets lack ['more']"),
+    ("fit((X, {'kind': Y, 'more': W[:, None]}), model(BOTH, Both(2, 4), metrics=['accuracy']))",
+     TypeError, "got dict … all outputs, ['kind', 'more']; … metrics={'kind': 'accuracy'}"),
+    ("pf.train.ModelCheckpoint('best.h5')", ValueError, "a folder, … or one .pt or .safetensors file, got"),
+    ("pf.train.ModelCheckpoint('epoch-{epoch:02d}.pt')", ValueError, "whose files get names"),
     ("model([])", ValueError, "Model: loss is an empty list"),
     ("model(optimizer={'a': optim.SGD})", TypeError, "optimizer … SGD"),
     ("model(lr_scheduler=lr_scheduler.StepLR(optim.SGD([X], 0.1), 3))", ValueError,
@@ -319,6 +325,15 @@ def test_data_that_ends_early() -> None:
     with pytest.warns(UserWarning, match=words) as seen:
         fit(Shrinking(), epochs=2)
     assert len(seen) == 1
+
+
+def test_warnings_are_told_each_time_and_where_fit_was_called() -> None:
+    """Python tells the same text at one place only once: a second fit would be silent."""
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("default")
+            fit((X / 0, Y))
+        assert [(w.category, w.filename) for w in seen] == [(RuntimeWarning, __file__)]
 
 
 def test_a_file_of_another_architecture(tmp_path: Path) -> None:

@@ -52,6 +52,12 @@ class ModelCheckpoint(Callback):
         what = "ModelCheckpoint"
         self.path = Path(check.path(what, path))
         self.one = self.path.suffix in (".pt", ".pth", ".ckpt", ".safetensors")
+        if self.path.suffix in (".h5", ".hdf5", ".keras", ".npz", ".onnx") or "{" in str(path):
+            raise ValueError(
+                f"{what}: expected a folder, whose files get names such as "
+                "'epoch-003-val_loss-0.1234.pt', or one .pt or .safetensors file, got "
+                f"{str(path)!r}"
+            )
         self.monitor = Monitor(what, monitor, mode)
         self.top_k = None if top_k is None else check.count(what, "top_k", top_k, 0)
         if self.one and self.top_k != 1:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyframe as pf
 from pyframe import nn
 from pyframe.tensor import gather_async
+from pyframe.train import check
 from pyframe.train.callbacks.base import Callback, Logs
 
 if TYPE_CHECKING:
@@ -170,10 +170,8 @@ class GradientWatch(Callback):
         self.found = Found(int(first), kind, name)
         model.stop_training = True
         of = "" if kind == "inputs" else f"the {kind} of "
-        warnings.warn(
-            f"GradientWatch: at step {int(first)} {of}{name} held nan or inf first; {ADVICE[kind]}",
-            RuntimeWarning,
-            stacklevel=2,
+        check.warn(
+            f"GradientWatch: at step {int(first)} {of}{name} held nan or inf first; {ADVICE[kind]}"
         )
 
     def on_fit_end(self, model: Model) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import math
 import re
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import pyframe as pf
@@ -159,11 +158,9 @@ class EarlyStopping(Callback):
             await gather_async([min(weights.values(), key=lambda x: x.nbytes)])
         except pf.DeviceLostError:
             assert self.best_epoch is not None
-            warnings.warn(
+            check.warn(
                 f"EarlyStopping: the weights of epoch {self.best_epoch + 1}, the best one, were "
-                "lost with the GPU; the net has its last ones",
-                RuntimeWarning,
-                stacklevel=2,
+                "lost with the GPU; the net has its last ones"
             )
             return
         with pf.no_grad():  # in their places, so that steps which are compiled stay so
