@@ -272,7 +272,7 @@ WRONG: list[tuple[str, type[Exception], str]] = [
     ("fit((X, {'kind': Y}), model(BOTH, Both(2, 4)))", ValueError, "the targets lack ['more']"),
     ("fit((X, {'kind': Y, 'more': W[:, None]}), model(BOTH, Both(2, 4), metrics=['accuracy']))",
      TypeError, "got dict … all outputs, ['kind', 'more']; … metrics={'kind': 'accuracy'}"),
-    ("pf.train.ModelCheckpoint('best.h5')", ValueError, "a folder, … or one .pt or .safetensors file, got"),
+    ("pf.train.ModelCheckpoint('best.h5')", ValueError, "a folder, … or one .pt or .safetens"),
     ("pf.train.ModelCheckpoint('epoch-{epoch:02d}.pt')", ValueError, "whose files get names"),
     ("model([])", ValueError, "Model: loss is an empty list"),
     ("model(optimizer={'a': optim.SGD})", TypeError, "optimizer … SGD"),
