@@ -1,0 +1,67 @@
+"""The same program in four frameworks: what the README says of it."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / "scripts" / "compare"
+SIDE = runpy.run_path(str(FOLDER / "side_by_side.py"))
+NEEDS = {
+    "pyframe": ["matplotlib"],
+    "torchkeras": ["torchkeras", "torchmetrics"],
+    "keras": ["keras", "pandas", "matplotlib"],
+    "lightning": ["lightning", "pandas", "matplotlib"],
+}
+
+
+def test_lines_are_counted() -> None:
+    readme = (ROOT / "README.md").read_text()
+    told = re.findall(r"^\| \[\w+\]\(scripts/compare/with_(\w+)\.py\) \| (\d+) \|", readme, re.M)
+    assert {name: int(n) for name, n in told} == {n: SIDE["lines"](n) for n in SIDE["NAMES"]}
+    assert (FOLDER / "README.md").read_text() == SIDE["page"]()
+
+
+def test_they_train_alike() -> None:
+    """The same layers, the same numbers: what is compared is the same."""
+    for name in ("torchkeras", "lightning"):
+        layers = [
+            re.findall(r"^ *(nn\.\w+\([\d., ]*\)),$", SIDE["path"](n).read_text(), re.M)
+            for n in ("pyframe", name)
+        ]
+        assert layers[0] == layers[1]
+        assert len(layers[0]) == 9
+    for name in SIDE["NAMES"]:
+        text = SIDE["path"](name).read_text()
+        ast.parse(text)
+        assert "3e-3" in text
+        assert re.search(r"epochs=3\b", text)
+        assert "batch_size=64" in text
+        assert re.search(r"patience=2\b", text)
+
+
+@pytest.mark.parametrize("name", NEEDS)
+def test_it_learns(name: str, tmp_path: Path) -> None:
+    for module in NEEDS[name]:
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed")
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "MPLBACKEND": "agg", "PYFRAME_DEVICE": "cpu"}
+    done = subprocess.run(
+        [sys.executable, str(SIDE["path"](name))], cwd=tmp_path, env=env, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (found,) = re.findall(r"^\{.*'(?:val_)?accuracy': ([\d.]+)", done.stdout, re.M)
+    assert 0.95 < float(found) < 1
+    read, labels = re.findall(r"\[([\d, ]+)\]", done.stdout.splitlines()[-1])
+    assert sum(a == b for a, b in zip(read.split(), labels.split(), strict=True)) >= 8
+    assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
