@@ -15,7 +15,6 @@ import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe import Tensor, nn, optim
 from pyframe.data import TensorDataset
-from pyframe.train import Callback
 from pyframe.web import Demo, Slider, Text
 
 TEXT = Path(__file__).parent / "data" / "tinyshakespeare.txt.gz"
@@ -120,18 +119,6 @@ demo = Demo(
 )
 
 
-class Cool(Callback):
-    """The learning rate falls to nothing towards the end."""
-
-    def __init__(self, optimizer: optim.Optimizer, epochs: int) -> None:
-        self.schedule = optim.lr_scheduler.CosineAnnealingLR(optimizer, epochs)
-
-    def on_epoch(self, model: pf.Model, epoch: int, logs: dict[str, float]) -> None:
-        """After an epoch."""
-        self.schedule.step()
-        print(f"epoch {epoch + 1}: loss {logs['loss']:.3f}", flush=True)
-
-
 async def show(model: pf.Model, count: int) -> None:
     """Print what it writes as it comes."""
     async for character in write(model, "", count):
@@ -150,10 +137,8 @@ def main() -> None:
     model = make_model()
     train, _ = load_data()
     x, y = train[: args.pieces]
-    model.fit(
-        x, y, epochs=args.epochs, batch_size=BATCH_SIZE, device=args.device,
-        callbacks=[Cool(model.optimizer, args.epochs)],
-    )  # fmt: skip
+    model.lr_scheduler = optim.lr_scheduler.CosineAnnealingLR(model.optimizer, args.epochs)
+    print(model.fit(x, y, epochs=args.epochs, batch_size=BATCH_SIZE, device=args.device))
     asyncio.run(show(model, args.characters))
     model.net.half()  # half the bytes
     model.save("gpt.safetensors")

@@ -96,7 +96,7 @@ def main() -> None:
     train, _ = load_data()
     x, y = train[: args.images]
     history = model.fit(x, y, epochs=args.epochs, batch_size=BATCH_SIZE, device=args.device)
-    print("loss of each epoch:", " ".join(f"{loss:.1f}" for loss in history.history["loss"]))
+    print("loss of each epoch:", " ".join(f"{loss:.1f}" for loss in history["loss"]))
 
     from pyframe.vision.utils import save_image  # a page does without
 
