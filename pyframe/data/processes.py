@@ -52,8 +52,7 @@ class ProcessIterator(LoaderIterator):
                 f"DataLoader: prefetch_factor={loader.prefetch_factor}, but workers need at least "
                 "1 batch to make"
             )
-        draw = empty((), dtype=dt.int64, device="cpu").random_(generator=loader.generator)
-        self.seed = int(draw.item())
+        self.seed = _seed(loader)
         self.iterable = fetching.iterable
         self.timeout, self.in_order = loader.timeout, loader.in_order
         self.persistent = loader.persistent_workers
@@ -92,11 +91,15 @@ class ProcessIterator(LoaderIterator):
             self.workers.append(Worker(i, process, ours, Receiver(ours)))
 
     def again(self, loader: Any) -> None:
-        """Begin another epoch with the same workers; what is left of the last is not waited for."""
+        """Begin another epoch with the same workers; what is left of the last is not waited for.
+
+        They are seeded as new ones would be, so that a fit which goes on from a file, where they
+        are new, has the same numbers."""
         self._rewind(loader)
+        self.seed = _seed(loader)
         self.first = self.next
         for w in self.workers:
-            self._send(w)
+            self._send(w, self.seed)
         self._begin()
 
     def _begin(self) -> None:
@@ -126,7 +129,8 @@ class ProcessIterator(LoaderIterator):
         self.next += 1
         self.due.append(to)
 
-    def _send(self, w: Worker, index: bytes | None = None) -> None:
+    def _send(self, w: Worker, index: bytes | int) -> None:
+        """What to fetch, or the seed of an epoch that begins."""
         message = pickle.dumps((self.first, self.next, w.box.take_freed(), index), 5)
         with contextlib.suppress(OSError):  # a worker that died is reported in its turn
             w.conn.send_bytes(message)
@@ -207,6 +211,12 @@ class ProcessIterator(LoaderIterator):
             if -code == getattr(signal, "SIGKILL", 0):
                 why = "the system does that where memory is short"
         raise RuntimeError(f"DataLoader: worker process {w.id} (pid {pid}) {how}; {why}")
+
+
+def _seed(loader: Any) -> int:
+    """What the workers' streams of an epoch begin with."""
+    draw = empty((), dtype=dt.int64, device="cpu").random_(generator=loader.generator)
+    return int(draw.item())
 
 
 @contextlib.contextmanager

@@ -114,7 +114,12 @@ def work(
     while (task := inbox.tasks.get()) is not None:
         first, number, freed, index = task
         sender.release(freed)
-        if number < inbox.first or index is None:
+        if isinstance(index, int):
+            if init is None:  # which may have seeded them itself
+                seed(index, worker)
+                _info = WorkerInfo(worker, workers, index + worker, fetching.dataset)
+            continue
+        if number < inbox.first:
             continue  # nobody waits for it any more
         reply: Any = failed
         file = None

@@ -808,6 +808,16 @@ def minimized(found: Mapping[str, Any]) -> Any:
     return found["loss"]
 
 
+def minimized_again(accumulate: int) -> None:
+    """RuntimeError for two updates of an optimizer in a step of a group that makes one."""
+    if accumulate > 1:
+        raise RuntimeError(
+            f"training_step: minimize was called twice for an optimizer, and accumulate="
+            f"{accumulate} makes one update of so many batches; minimize the sum of the losses, or "
+            "leave accumulate out"
+        )
+
+
 def several(loss: Any, output: Any, targets: Any) -> list[Any]:
     """The names or places of several losses; ValueError where outputs or targets lack one."""
     keys = list(loss) if isinstance(loss, Mapping) else list(range(len(loss)))

@@ -248,11 +248,17 @@ class Model:
         was asked for. With one of several, gradients are of its parameters alone."""
         now = self._now
         chosen = self.optimizers if optimizer is None else [optimizer]
+        by_hand = now.steps is None  # in no step of fit
         options = PLAIN if now.steps is None else now.steps.options
-        for one in chosen:
-            if now.steps is None or any(one is o for o in now.minimized):
-                one.zero_grad()
-        now.minimized += (*chosen,)
+        again = [one for one in chosen if any(one is o for o in now.minimized)]
+        for one in chosen if by_hand else again:
+            one.zero_grad()
+        if again:
+            check.minimized_again(options.accumulate)
+            if self.scaler is not None:
+                self.scaler.update()
+        if not by_hand:
+            now.minimized += (*chosen,)
         if now.share is not None:
             loss = loss * now.share
         with pf.autocast(enabled=False) if options.precision else contextlib.nullcontext():
@@ -269,6 +275,8 @@ class Model:
             if now.scale is not None:
                 for one in chosen:
                     self._update(one)
+            if by_hand and self.scaler is not None:
+                self.scaler.update()
 
     def _update(self, optimizer: Any) -> None:
         """Let an optimizer step with the gradients that there are."""

@@ -107,6 +107,11 @@ def maps() -> str:
     return path.read_text() if path.exists() else ""
 
 
+def numbers(i: int) -> float:
+    """Of every stream of a worker."""
+    return i + random.random() + float(np.random.random()) + pf.rand(1).item()
+
+
 def plain(value: Any) -> Any:
     if isinstance(value, pf.Tensor):
         return str(value.dtype), value.shape, value.tolist()
@@ -168,6 +173,17 @@ def test_epochs_with_workers_that_persist() -> None:
     for wanted in (3, 1, 10):  # what is left of an epoch does not show in the next
         found = [b.tolist() for b, _ in zip(loader, range(wanted), strict=False)]
         assert found == [[2 * i, 2 * i + 1] for i in range(wanted)]
+
+
+def test_persistent_workers_draw_as_new_ones() -> None:
+    """An epoch's numbers do not depend on how old its workers are, nor does what is drawn here."""
+    found = []
+    for persistent in (True, False):
+        pf.manual_seed(3)
+        loader = DataLoader(Do(numbers), 3, True, num_workers=2, persistent_workers=persistent)
+        found.append([*[[b.tolist() for b in loader] for _ in range(2)], pf.rand(2).tolist()])
+    assert found[0] == found[1]
+    assert found[0][0] != found[0][1]
 
 
 @pytest.mark.parametrize("persistent", [False, True])

@@ -4,6 +4,7 @@ whole; what is none is refused before anything is changed."""
 from __future__ import annotations
 
 import builtins
+import contextlib
 import errno
 import os
 import pickle
@@ -114,6 +115,43 @@ def test_it_goes_on_from_any_step(
     assert last.seen >= whole.seen  # the last losses are told once more
     assert len(list(tmp_path.iterdir())) == checkpoint.KEPT
     assert outcome(fit(make(), tmp_path, Stop(), **options)) == want  # there is nothing to do
+
+
+class Own(pf.Model):
+    """A step of one's own, whose sums are made when it runs first."""
+
+    def training_step(self, batch: Any) -> Any:
+        x, y = batch
+        output = self.net(x)
+        return nn.functional.cross_entropy(output, y) + 0.01 * output.square().mean()
+
+
+@pytest.mark.parametrize("way", ["error", "asked"])
+def test_stopped_as_an_epoch_ends(way: str, tmp_path: Path) -> None:
+    """After the next one began, and before the validation: the bits are those of an epoch that
+    went on, and the validation is made up for."""
+
+    def own() -> pf.Model:
+        model = make()
+        return Own(model.net, model.loss, model.optimizer, (), model.lr_scheduler)
+
+    def stop(model: pf.Model) -> None:
+        model.stop_training = True
+        if way == "error":
+            raise KeyError("stop")
+
+    data = Noisy()
+    validation = data.x, data.y
+    options = {"read_every": 100, "validation_data": validation}
+    runs = []
+    for resume, *callbacks in ((None,), (tmp_path, Stop(14, stop)), (tmp_path,)):
+        model = own()
+        loader = DataLoader(data, 8, shuffle=True)
+        with contextlib.suppress(KeyError):
+            model.fit(loader, EPOCHS, resume=resume, callbacks=callbacks, verbose=0, device="cpu",
+                      **options)  # fmt: skip
+        runs.append(outcome(model))
+    assert runs[0] == runs[2] != runs[1]
 
 
 def test_a_kill_at_any_moment(tmp_path: Path) -> None:

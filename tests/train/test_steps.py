@@ -109,6 +109,33 @@ def test_a_gan_on_a_gpu(gpu: str) -> None:
     np.testing.assert_allclose(found[0], found[1], rtol=1e-3)
 
 
+class Twice(pf.Model):
+    """Two updates of one optimizer in a step."""
+
+    def training_step(self, batch: Any) -> Any:
+        x, y = batch
+        for _ in range(2):
+            loss = F.cross_entropy(self.net(x), y)
+            self.minimize(loss)
+        return loss
+
+
+@pytest.mark.parametrize("precision", [None, "float16"])
+def test_two_updates_of_an_optimizer_in_a_step(precision: str | None) -> None:
+    plain = make()
+    model = Twice(plain.net, None, plain.optimizer)
+    fit(model, mixed_precision=precision, epochs=1)
+    other = make()
+    for i in range(0, N, 32):
+        for _ in range(2):
+            other.train_on_batch((X[i : i + 32], Y[i : i + 32]))
+    np.testing.assert_allclose(weights(model), weights(other), rtol=2e-2, atol=2e-3)
+    with pytest.raises(RuntimeError, match="minimize was called twice .* accumulate=2 makes one"):
+        fit(model, mixed_precision=precision, accumulate=2)
+    for _ in range(2):  # by hand too
+        model.training_step((pf.tensor(X), pf.tensor(Y)))
+
+
 class Returning(pf.Model):
     """A step that gives the loss, which fit then minimizes, and one that looks at more."""
 
