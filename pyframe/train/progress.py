@@ -70,7 +70,8 @@ class ProgressBar(Callback):
         """Show the epoch's numbers and close its bar."""
         if self.bar is None:  # one that was resumed at its end
             self.on_epoch_begin(model, epoch)
-        self.bar.set_postfix({name: number(v) for name, v in logs.items()})
+        self.bar.set_postfix({name: number(v) for name, v in logs.items()}, refresh=False)
+        self.bar.dynamic_ncols = self.bar.ncols = None  # nothing is cut off: a long line wraps
         self.bar.close()
 
     def on_fit_end(self, model: Model) -> None:

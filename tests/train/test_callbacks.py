@@ -492,7 +492,11 @@ def test_callbacks_of_a_fit_that_loses_its_gpu(gpu: str) -> None:
 # --- progress
 
 
-def test_a_bar_and_lines_in_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bar_and_lines_in_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # a terminal that an epoch's numbers are too long for
+    monkeypatch.setattr("tqdm.std._screen_shape_wrapper", lambda: lambda file: (40, 20))
     fit(verbose=1, epochs=2, validation_data=task())
     shown = capsys.readouterr().err
     assert "Training on cpu (" in shown
