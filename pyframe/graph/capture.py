@@ -46,6 +46,7 @@ class Capture:
         self.places = False  # whether it was asked where in its memory a view begins
         self.born: set[int] = set()  # the ids of tensors that were made here
         self.checks: Checks | None = None  # on the CPU
+        self.checked: set[tuple[Any, ...]] = set()  # (node, …) of what was checked already
         self.locks: list[Any] = []  # held until what the run has written is settled
         self.watching = contextlib.ExitStack()  # what the run is observed by
         self.broken = ""  # why it cannot be replayed

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyframe as pf
 from pyframe.graph.capture import outside
-from pyframe.nn import Module
+from pyframe.nn import Module, functional as F
 from pyframe.nn.parameter import UninitializedBuffer, is_lazy
 from pyframe.tensor import Tensor
 
@@ -18,6 +18,7 @@ MASK = (1 << BITS) - 1
 HIGH = "_high"  # what the name of a single count's upper tensor ends in
 MANY = 1 << 14  # samples from which on a kernel more costs nothing
 WORK = 1 << 27  # comparisons of a kernel, beyond which places are sorted instead
+FEW = 1 << 13  # on the CPU
 
 
 class Metric(Module):
@@ -154,7 +155,7 @@ class Streaming(Metric):
         """Add to counts (2, K, size) how often each of 0 to size - 1 stands in a row of `places`
         (K, M); other numbers count nowhere."""
         rows = places.shape[0]
-        if places.device.type != "cpu" and places.numel() * size <= WORK:
+        if places.numel() * size <= (FEW if places.device.type == "cpu" else WORK):
             self.count_each(
                 name, places.unsqueeze(1) == pf.arange(size, device=places.device)[:, None]
             )
@@ -173,7 +174,7 @@ class Streaming(Metric):
     @classmethod
     def _add(cls, state: Tensor, more: Tensor) -> None:
         if state.device.type == "cpu":
-            state[0].add_(more)
+            state.add_(F.pad(more.unsqueeze(0), (0, 0) * more.ndim + (0, 1)))
             return
         new = state[0] + more
         state.copy_(pf.stack([new.bitwise_and(MASK), cls._carried(new, state[1])]))
@@ -202,9 +203,9 @@ class Streaming(Metric):
 
 
 def ratio(a: Tensor, b: Tensor, otherwise: float = 0.0) -> Tensor:
-    """a / b, and `otherwise` where b is 0."""
-    none = b == 0
-    return (a / b.masked_fill(none, 1)).masked_fill(none, otherwise)
+    """a / b of counts, and `otherwise` where b is 0, as a is there too."""
+    found = a / b.clamp_min(1)
+    return found.masked_fill(b == 0, otherwise) if otherwise != 0 else found
 
 
 def described(value: Any) -> str:

@@ -124,6 +124,10 @@ class Classifying(Streaming):
         both = {None: (threshold, logit), True: (threshold,), False: (logit,)}
         self.threshold, self._limits = threshold, both[probabilities]
 
+    def _ignores(self, classes: int) -> bool:
+        """Whether the targets that do not count are one of the classes."""
+        return self.ignore_index is not None and 0 <= self.ignore_index < classes
+
 
 class _Counts(Classifying):
     """Counts of binary answers, or for each of C classes: how often it was predicted and is the
@@ -156,11 +160,13 @@ class _Counts(Classifying):
     def multiclass(self, output: Tensor, target: Tensor) -> None:
         """Count for each class true positives, predicted and actual."""
         n = output.shape[1]
-        target, kept = class_numbers(self.name, target.reshape(-1), n, self.ignore_index)
-        predicted = output.argmax(1).reshape(-1)
-        hits = target.where(kept & (predicted == target), -1)
-        places = pf.stack([hits, predicted.where(kept, -1), target.where(kept, -1)])
-        self.count_places("counts", places, n)
+        target, kept = class_numbers(self.name, target, n, self.ignore_index)
+        if self._ignores(n):
+            target = target.where(kept, -1)
+        predicted = output.argmax(1).where(kept, -1).reshape(-1)
+        target = target.reshape(-1)
+        hits = target.where(predicted == target, -1)
+        self.count_places("counts", pf.stack([hits, predicted, target]), n)
 
     @property
     def is_binary(self) -> bool:
@@ -197,7 +203,9 @@ class Accuracy(_Counts):
             hits = output.argmax(1) == target
         else:
             hits = self._among(output, target.unsqueeze(1))
-        self.count("hits", (hits & kept).sum(), output)
+        if self._ignores(output.shape[1]):
+            hits = hits & kept
+        self.count("hits", hits.sum(), output)
         self.count("targets", kept.sum(), output)
 
     def _among(self, output: Tensor, target: Tensor) -> Tensor:
@@ -307,10 +315,9 @@ class ConfusionMatrix(_Counts):
     def multiclass(self, output: Tensor, target: Tensor) -> None:
         """Count (C, C)."""
         n = output.shape[1]
-        target, kept = class_numbers(self.name, target.reshape(-1), n, self.ignore_index)
-        predicted = output.argmax(1).reshape(-1)
-        place = (target * n + predicted).where(kept, -1)
-        self.count_places("counts", place.unsqueeze(0), n * n)
+        target, kept = class_numbers(self.name, target, n, self.ignore_index)
+        place = (target * n + output.argmax(1)).where(kept, -1)
+        self.count_places("counts", place.reshape(1, -1), n * n)
 
     def compute(self) -> Tensor:
         """(C, C)."""

@@ -150,6 +150,18 @@ def later(bad: Tensor, message: str, error: type[Exception], values: Tensor | No
         checks.of(bad.device).check(bad, message, error, values if bad.device.always_lazy else None)
 
 
+def is_new(x: Tensor, *what: Any) -> bool:
+    """Whether this is the first check of its kind of a value: the others in a capture would find
+    the same."""
+    capture = mode.capture
+    if capture is None or capture.batches:
+        return True
+    key = (x._value(), *what)
+    known = key in capture.checked
+    capture.checked.add(key)
+    return not known
+
+
 def refuse(bad: Tensor, message: str, error: type[Exception] = RuntimeError) -> None:
     """error(message) if any of `bad` is true: at once on the CPU, else at the next read."""
     if bad.device.lazy:

@@ -289,6 +289,41 @@ def test_a_metric_adds_at_most_one_kernel_to_a_step(
         assert step.kernels(make()) - bare <= most, make().name
 
 
+@pytest.mark.parametrize("ignored", [-100, -1, 1])
+def test_targets_that_do_not_count(device: str, ignored: int) -> None:
+    """Many samples and few take other ways on the CPU; a class may be what does not count."""
+    for n in (40, 4000):
+        rng = np.random.default_rng(n)
+        output, target = rng.normal(size=(n, 4)).astype(np.float32), rng.integers(0, 4, n)
+        target[::3] = ignored
+        kept = target != ignored
+        for make in (M.Accuracy, M.F1, M.ConfusionMatrix):
+            mine = make(ignore_index=ignored)(
+                pf.tensor(output).to(device), pf.tensor(target).to(device)
+            )
+            want = make()(pf.tensor(output[kept]), pf.tensor(target[kept]))
+            np.testing.assert_allclose(mine.cpu().numpy(), want.numpy(), rtol=1e-5)
+
+
+def test_a_loss_and_metrics_check_their_targets_once() -> None:
+    def checks(*metrics: M.Metric) -> int:
+        @pf.compile
+        def step(x: pf.Tensor, y: pf.Tensor) -> pf.Tensor:
+            for m in metrics:
+                m.update(x, y)
+            return F.cross_entropy(x, y)
+
+        x, y = pf.ones(6, 4), pf.arange(6) % 4
+        for _ in range(2):
+            step(x, y)
+        with pytest.raises(IndexError, match="expected 0 to 3"):
+            step(x, y + 1)
+        kernels = [k for p in step.programs for k in p.kernels]
+        return sum(getattr(i, "op", "") in ("ge", "lt") for k in kernels for i in k.code)
+
+    assert checks(M.Accuracy(), M.F1()) == checks() > 0
+
+
 # --- state
 
 
