@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+import pyframe as pf
+from pyframe.train import callbacks
+
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "scripts" / "compare"
 SIDE = runpy.run_path(str(FOLDER / "side_by_side.py"))
@@ -47,6 +50,17 @@ def test_they_train_alike() -> None:
         assert re.search(r"epochs=3\b", text)
         assert "batch_size=64" in text
         assert re.search(r"patience=2\b", text)
+
+
+def test_the_readme_names_all_that_there_is() -> None:
+    readme = (ROOT / "README.md").read_text()
+    section = readme.partition("## Training with `Model`")[2].partition("\n## ")[0]
+    metrics = [cls.__name__ for cls in pf.metrics.known().values()]
+    for name in (*metrics, *callbacks.LATE, "Callback", "EarlyStopping", "LambdaCallback"):
+        assert f"`{name}`" in section or name == "ProgressBar", name
+    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    assert {line.count(" |") for line in rows} == {2, 5}
+    assert len(rows) > 45
 
 
 @pytest.mark.parametrize("name", NEEDS)
