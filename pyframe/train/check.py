@@ -141,6 +141,8 @@ def _made(value: Any, example: str) -> str:
 
 def parts(net: Any, loss: Any, optimizer: Any) -> None:
     """TypeError for what a Model can't be made of."""
+    for name, one in (("net", net), *_entries("loss", loss), *_entries("optimizer", optimizer)):
+        _of_torch(name, one)
     if not isinstance(net, nn.Module):
         _not_a_net(net)
     for name, one in _entries("loss", loss):
@@ -173,6 +175,16 @@ def _entries(name: str, given: Any) -> list[tuple[str, Any]]:
         raise ValueError(f"Model: {name} is an empty {type(given).__name__}; expected at least one")
     pairs = given.items() if isinstance(given, Mapping) else enumerate(given)
     return [(f"{name}[{key!r}]", one) for key, one in pairs]
+
+
+def _of_torch(name: str, value: Any) -> None:
+    """TypeError for what is PyTorch's, or a library's on top of it."""
+    kind = value if isinstance(value, type) else type(value)
+    if kind.__module__.partition(".")[0] in ("torch", "torchmetrics"):
+        raise TypeError(
+            f"Model: {name} is {kind.__module__}.{kind.__name__}, which computes with PyTorch's "
+            "tensors; pyframe has nn, optim and metrics of its own, by PyTorch's names"
+        )
 
 
 def _takes_two(what: str, fn: Any) -> None:
@@ -772,6 +784,7 @@ def metric_list(given: Any, loss: Any) -> list[tuple[str | None, Any]]:
             f"Model: metrics must be a list, got {seen(given)}; for example metrics=['accuracy']"
         )
     for _, metric in pairs:
+        _of_torch("a metric", metric)
         if callable(metric) and not isinstance(metric, type | Metric):
             _takes_two(f"the metric {getattr(metric, '__name__', type(metric).__name__)!r}", metric)
     return pairs

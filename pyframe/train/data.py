@@ -212,7 +212,8 @@ def _agree(what: str, parts: Sequence[tuple[str, Any]], flat: bool = False) -> i
             if m is None:
                 raise ValueError(
                     f"{what}: {name} has no first dim, which counts the samples; expected a batch "
-                    f"of them, got {check.seen(x)}"
+                    f"of them, got {check.seen(x)}; of single samples a DataLoader makes batches: "
+                    "data.DataLoader(samples, batch_size=64, shuffle=True)"
                 )
             if n < 0:
                 first, n = name, m

@@ -113,6 +113,10 @@ def twice(self: pf.Model, batch: Any) -> Any:
     return {"loss": loss}
 
 
+def torch() -> Any:
+    return pytest.importorskip("torch")
+
+
 def once() -> Iterator[Any]:
     yield X, Y
 
@@ -129,6 +133,8 @@ WRONG: list[tuple[str, type[Exception], str]] = [
     ("fit([(X, Y, Y)])", ValueError,
      "batches of (x, y), got 3 parts … weights, floats of shape [8], … int64 … ((a, b), y)"),
     ("fit([(X, Y, W[:3])])", ValueError, "got 3 parts … of shape [3]"),
+    ("fit([(x, int(y)) for x, y in zip(X, Y)])", ValueError,
+     "targets has no first dim … single samples a DataLoader makes batches: data.DataLoader(sam"),
     ("fit([X])", ValueError, "fit: expected (x, y), got 1 tensor"),
     ("fit((X, ['a'] * 8))", ValueError, "fit: targets: expected numbers, got text 'a' … np.unique"),
     ("fit((X, np.array(['a'] * 8)))", ValueError, "fit: targets: … texts (<U1) … np.unique"),
@@ -274,6 +280,11 @@ WRONG: list[tuple[str, type[Exception], str]] = [
      TypeError, "got dict … all outputs, ['kind', 'more']; … metrics={'kind': 'accuracy'}"),
     ("pf.train.ModelCheckpoint('best.h5')", ValueError, "a folder, … or one .pt or .safetens"),
     ("pf.train.ModelCheckpoint('epoch-{epoch:02d}.pt')", ValueError, "whose files get names"),
+    ("model(torch().nn.CrossEntropyLoss())", TypeError,
+     "loss is torch.nn.modules.loss.CrossEntropyLoss, which computes with PyTorch's tensors"),
+    ("pf.Model(torch().nn.Linear(2, 3))", TypeError, "net is torch.nn.modules.linear.Linear"),
+    ("model(optimizer=torch().optim.SGD([torch().ones(2)]))", TypeError, "optimizer is torch.opt"),
+    ("model(metrics=[torch().nn.L1Loss()])", TypeError, "a metric is torch.nn.modules.loss.L1L"),
     ("model([])", ValueError, "Model: loss is an empty list"),
     ("model(optimizer={'a': optim.SGD})", TypeError, "optimizer … SGD"),
     ("model(lr_scheduler=lr_scheduler.StepLR(optim.SGD([X], 0.1), 3))", ValueError,
