@@ -69,6 +69,18 @@ def test_guards(bench: ModuleType, tmp_path: Path) -> None:
         assert all(float(row[i].rstrip("%")) >= 0 for i in (2, 4, 5, 6))
 
 
+def test_fit(bench: ModuleType, tmp_path: Path) -> None:
+    out = tmp_path / "out.md"
+    assert bench.main(["--fit", "--quick", f"--out={out}"]) == 0
+    ((hand, *rows),) = tables(out.read_text())
+    assert hand[2:5] == ["1.000", "", ""]
+    assert [row[0] for row in rows] == [
+        "fit", "fit, accuracy", "fit, accuracy and f1", "fit, accuracy, callbacks"
+    ]  # fmt: skip
+    for row in rows:
+        assert row[4] == ("yes" if float(row[2]) <= 1.05 else "no")
+
+
 def test_ops_one_by_one(bench: ModuleType, torch: Any, tmp_path: Path) -> None:
     out = tmp_path / "out.md"
     threads = f"--threads={torch.get_num_threads()}"

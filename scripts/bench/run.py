@@ -27,6 +27,7 @@ def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--counters", action="store_true", help="what a step does on the GPU")
     parser.add_argument("--growth", action="store_true", help="how cost grows with the work")
     parser.add_argument("--guards", action="store_true", help="what looking before a replay costs")
+    parser.add_argument("--fit", action="store_true", help="Model.fit beside a loop by hand")
     parser.add_argument("--ops", action="store_true", help="one op at a time, worst first")
     parser.add_argument("--out", type=Path, metavar="FILE.md", help="(growth: with FILE.svg)")
     return parser.parse_args(argv)
@@ -54,7 +55,7 @@ def import_torch(threads: int) -> ModuleType:
     except ImportError:
         raise SystemExit(
             "The comparison needs PyTorch, which pyframe does not: bash scripts/test installs it "
-            "in .venv, or pip install torch. Without it: --counters, --growth, --guards."
+            "in .venv, or pip install torch. Without it: --counters, --fit, --growth, --guards."
         ) from None
     torch.set_num_threads(threads)
     return torch
@@ -150,6 +151,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         from growth import report
     elif args.guards:
         from guards import report
+    elif args.fit:
+        from fit import report
     elif args.ops:
         from ops import report
     else:
