@@ -87,8 +87,9 @@ class LearningRateFinder(Callback):
     async def find_async(self, model: Model, data: Any) -> Rates:
         """`find` that gives the thread back while it waits."""
         loader = _data.as_loader(
-            "LearningRateFinder", data, batch_size=self.batch_size, shuffle=True
-        )
+            "LearningRateFinder", data, batch_size=self.batch_size, shuffle=True,
+            labelled=model._is_default("training_step"),
+        )  # fmt: skip
         if iter(loader) is loader:
             raise ValueError(
                 "LearningRateFinder: the data can be gone through only once, and the batches would "

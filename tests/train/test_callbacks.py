@@ -659,6 +659,17 @@ def test_learning_rates(device: str) -> None:
         np.testing.assert_array_equal(pf.randn(3, device=device).numpy(), draw)
 
 
+def test_a_rate_is_found_for_steps_of_ones_own_without_targets() -> None:
+    class Coder(pf.Model):
+        def training_step(self, batch: pf.Tensor) -> pf.Tensor:
+            return (self.net(batch) - batch).square().mean()
+
+    net = nn.Linear(2, 2)
+    coder = Coder(net, optimizer=optim.SGD(net.parameters(), lr=0.1))
+    found = LearningRateFinder(steps=30, batch_size=16).find(coder, task()[0])
+    assert found.suggestion is not None
+
+
 def test_a_new_model_is_new_after_the_rates_were_tried() -> None:
     """A fit after the finder is the fit without it, and with an error nothing else is left."""
     fresh, tried = make(), make()
