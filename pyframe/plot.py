@@ -192,11 +192,12 @@ def lr_find(rates: Any, losses: Any, suggestion: float | None = None, ax: Any = 
         value = np.interp(math.log(suggestion), np.log(x), y)
         ax.axvline(suggestion, color=COLORS[1], linewidth=1, linestyle="--")
         ax.plot(suggestion, value, "o", color=COLORS[1], markersize=7)
-        right = math.log(suggestion) > np.log(x).mean()
+        right = math.log(suggestion) > np.log(x).mean()  # the loss is high before it and low after
         ax.annotate(
-            f"suggested: {suggestion:.2g}", (suggestion, 0.94), (-8 if right else 8, 0),
-            xycoords=("data", "axes fraction"), textcoords="offset points", color=COLORS[1],
-            ha="right" if right else "left", va="top",
+            f"suggested: {suggestion:.2g}", (suggestion, 0.06 if right else 0.94),
+            (-8 if right else 8, 0), xycoords=("data", "axes fraction"),
+            textcoords="offset points", color=COLORS[1], ha="right" if right else "left",
+            va="bottom" if right else "top",
         )  # fmt: skip
     ax.set_xlabel("learning rate", color=INK)
     ax.set_ylabel("loss", color=INK)
