@@ -27,6 +27,8 @@ from pyframe.train.steps import PLAIN, Options, Steps, numbers, parameters_of
 
 Loss = Callable[..., pf.Tensor]
 
+_ITS_OWN = ("_now", "_loop", "_safe", "_own", "_free")  # which copies don't share
+
 
 class _Now(threading.local):
     """The step that runs in a thread."""
@@ -96,11 +98,23 @@ class Model:
         self.epoch = self.epochs = self.step = self.samples = 0
         self.steps_per_epoch: int | None = None
         self.log_names: tuple[str, ...] = ()
+        self._begin()
+
+    def _begin(self) -> None:
+        """What a model has for itself, and a copy of it anew."""
         self._now = _Now()
         self._loop: Loop | None = None  # the fit that runs
         self._safe: Recovery | None = None  # the copies of the last fit
         self._own: weakref.ref[Steps] | None = None  # those that count with the user's metrics
         self._free: dict[str, list[Steps]] = {"train": [], "test": []}  # that nobody uses now
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in vars(self).items() if k not in _ITS_OWN}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._new = {id(metric): (metric, new) for metric, new in self._new.values()}
+        self._begin()
 
     # --- what it is made of
 

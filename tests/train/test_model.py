@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
 import subprocess
 import sys
 import threading
@@ -53,6 +55,20 @@ def test_fit_learns(device: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert str(scores.device) == "cpu"
     right = (scores.argmax(1).numpy() == y).mean()
     assert right == pytest.approx(result["accuracy"])
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_a_copy_trains_as_the_model_would(copied: Any) -> None:
+    """With an optimizer and a scheduler of its own, and metrics that have seen nothing."""
+    model = make()
+    model.lr_scheduler = optim.lr_scheduler.StepLR(model.optimizer, 1)
+    options: Any = {"epochs": 2, "shuffle": False, "device": None, "verbose": 0}
+    model.fit(task(), **options)
+    twin, before = copied(model), model.net[0].weight.tolist()
+    assert twin.optimizer.param_groups[0]["params"][0] is twin.net[0].weight
+    found = twin.fit(task(), **options).history
+    assert model.net[0].weight.tolist() == before
+    assert found == model.fit(task(), **options).history
 
 
 def test_means_are_weighted_by_batch() -> None:
