@@ -225,6 +225,23 @@ def optimizes(what: str, optimizer: Any, net: nn.Module, loss: Any) -> None:
             f"nothing would be trained; make it of the net's own: "
             f"optim.{type(optimizer).__name__}(net.parameters())"
         )
+    try:
+        inspect.signature(optimizer.step).bind()
+    except TypeError:
+        name = type(optimizer).__name__
+        raise TypeError(
+            f"{what}: {name} computes the loss several times in a step, by a closure, as steps of "
+            f"a Model do not; write a loop of your own with optimizer.step(closure), or take Adam"
+        ) from None
+
+
+def free(what: str, model: Any) -> None:
+    """RuntimeError where a model is in a fit already."""
+    if model._loop is not None:
+        raise RuntimeError(
+            f"{what}: the model is in a fit already, whose callback or another thread calls this; "
+            "train a copy (copy.deepcopy(model)), or go on when that fit has ended"
+        )
 
 
 # --- options

@@ -5,6 +5,7 @@ one can run nothing:
 
     pyframe_checkpoint  the format's number
     net, losses, optimizers, schedulers, scaler    their state_dicts
+    kinds               the names of the types of optimizers and schedulers
     place               epoch, batch, step, and what the epoch's means are counted with
     random              the streams of random numbers: now, and when the epoch began
     grads               of batches that wait for their update
@@ -72,7 +73,9 @@ def _collect(model: Model) -> dict[str, Any]:
         "optimizers": [o.state_dict() for o in model.optimizers],
         "schedulers": [_plain(s.state_dict()) for s in model.schedulers],
         "scaler": None if model.scaler is None else model.scaler.state_dict(),
+        "kinds": _kinds(model),
         "place": where,
+        "steps_per_epoch": model.steps_per_epoch,
         "random": {
             "now": _streams(Streams(loader)),
             "epoch": None if loop is None or loop.ended else _streams(loop.safe.epoch),
@@ -82,6 +85,11 @@ def _collect(model: Model) -> dict[str, Any]:
         "history": model.history.state_dict(),
         "callbacks": [] if loop is None else loop.states(),
     }
+
+
+def _kinds(model: Model) -> list[str]:
+    """Of which types what a state_dict is loaded into is: another one takes it for its own."""
+    return [type(x).__name__ for x in (*model.optimizers, *model.schedulers)]
 
 
 def _streams(streams: Streams) -> dict[str, Any]:
@@ -189,6 +197,9 @@ def restore(model: Model, found: dict[str, Any], path: Any, loop: Loop) -> Place
                        ("losses", model.loss_modules())):  # fmt: skip
         if len(found[name]) != len(mine):
             raise CheckpointError(f"{what} has {len(found[name])} {name}, the model {len(mine)}")
+    if found.get("kinds", _kinds(model)) != _kinds(model):
+        theirs, own = ", ".join(found["kinds"]), ", ".join(_kinds(model))
+        raise CheckpointError(f"{what} is of {theirs}, the model has {own}; use the same ones")
     if (found["scaler"] is None) != (model.scaler is None):
         raise CheckpointError(f"{what}: mixed_precision was another one")
     for module, state in zip(model.loss_modules(), found["losses"], strict=True):
@@ -208,7 +219,14 @@ def restore(model: Model, found: dict[str, Any], path: Any, loop: Loop) -> Place
     model.history.load_state_dict(found["history"])
     loop.load_states(found["callbacks"])
     _go_on(model, found["random"], loop)
-    return Place(**found["place"])
+    place, before = Place(**found["place"]), found.get("steps_per_epoch")
+    if place.batch and before != model.steps_per_epoch:
+        check.warn(
+            f"{what} was written after {place.batch} of {before} batches of an epoch, which has "
+            f"{model.steps_per_epoch} now: of data or a batch_size that are others it can't go on "
+            "as it would have"
+        )
+    return place
 
 
 def _go_on(model: Model, random: dict[str, Any], loop: Loop) -> None:

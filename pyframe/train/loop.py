@@ -67,10 +67,12 @@ class Loop:
     async def run(self) -> History:
         """Train, and go on after a GPU was lost."""
         model, safe = self.model, self.safe
-        model.stop_training, model.history, model._loop = False, self.history, self
-        model.epoch = model.step = model.samples = 0
-        begin = safe.begin(model, self.history, self.loader)
+        check.free("fit", model)
         try:
+            model._loop = self
+            model.stop_training, model.history = False, self.history
+            model.epoch = model.step = model.samples = 0
+            begin = safe.begin(model, self.history, self.loader)
             if self.resume is not None:
                 begin = await self.resume.start(begin)
             place: Place | None = begin
@@ -91,9 +93,11 @@ class Loop:
                             model._free["train"].append(self.taken)
                             self.taken = None
         finally:
-            safe.running, safe.live = False, None  # the worker processes of its loader end
-            await self.tell("on_fit_end", model)
-            model._loop = None
+            try:
+                safe.running, safe.live = False, None  # the worker processes of its loader end
+                await self._end()
+            finally:
+                model._loop = None
         return self.history
 
     async def _train(self, taken: Steps, at: Place) -> None:
@@ -108,6 +112,8 @@ class Loop:
         step = model.step = at.step
         model.samples = at.samples
         for epoch in range(at.epoch, model.epochs):
+            if model.stop_training:  # as it begins
+                break
             model.epoch, self.ended = epoch, False
             model.net.train()
             taken.start(at.sums, at.count)
@@ -275,3 +281,16 @@ class Loop:
             answer = getattr(w, event)(*args)
             if inspect.isawaitable(answer):
                 await answer
+
+    async def _end(self) -> None:
+        """Tell every callback of the end, though another one fails there."""
+        errors = []
+        for w in self.watchers:
+            try:
+                answer: Any = w.on_fit_end(self.model)
+                if inspect.isawaitable(answer):
+                    await answer
+            except Exception as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]

@@ -481,6 +481,7 @@ class Model:
 
         Raises RuntimeError without loss or optimizer, ValueError for data that can't be used.
         """
+        check.free("fit", self)
         if self._is_default("training_step"):
             self._need("loss", "fit")
         self._need("optimizer", "fit")

@@ -241,6 +241,30 @@ def test_early_stopping_goes_on(tmp_path: Path) -> None:
     assert outcome(fit(make(), tmp_path, stops[2], Stop())) == want
 
 
+def test_a_fit_that_was_stopped_early_stays_so(tmp_path: Path) -> None:
+    def stop() -> EarlyStopping:
+        return EarlyStopping("loss", mode="max", patience=1)
+
+    stops = [stop(), stop()]
+    want = outcome(fit(make(), tmp_path, stops[0]))
+    assert stops[0].stopped_epoch == 1
+    model = fit(make(), tmp_path, stops[1])
+    assert outcome(model) == want
+    assert stops[1].stopped_epoch == 1
+
+
+def test_what_is_another_now_is_told(tmp_path: Path) -> None:
+    """Data within an epoch, or an optimizer."""
+    fit(make(), tmp_path, Stop(3, lambda model: setattr(model, "stop_training", True)))
+    with pytest.warns(RuntimeWarning, match="after 3 of 7 batches of an epoch, which has 5 now"):
+        make().fit(DataLoader(Noisy(), 10), 1, resume=tmp_path, verbose=0, device="cpu")
+    model = make()
+    model.optimizer = optim.SGD(model.net.parameters())
+    model.lr_scheduler = optim.lr_scheduler.StepLR(model.optimizer, 1)
+    with pytest.raises(checkpoint.CheckpointError, match="is of Adam, Cosine.*, the model has SGD"):
+        fit(model, tmp_path)
+
+
 @pytest.mark.parametrize("order", [1, -1])
 def test_the_files_of_a_model_checkpoint(order: int, tmp_path: Path) -> None:
     """Whatever the order of callbacks, its files hold what all of them know after the epoch."""

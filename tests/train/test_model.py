@@ -619,3 +619,45 @@ def test_a_loss_that_is_lost_warns_once() -> None:
     with pytest.warns(RuntimeWarning, match="the loss became nan by step 1") as seen:
         make().fit((x * np.nan, y), epochs=2, verbose=0, batch_size=16)
     assert len(seen) == 1
+
+
+def test_a_fit_within_a_fit() -> None:
+    """Of the same model it is refused; all callbacks are told of the end, and the model is free."""
+    x, y = task(64)
+    told: list[str] = []
+
+    class Again(Callback):
+        def on_epoch(self, model: pf.Model, epoch: int, logs: Any) -> None:
+            make().fit(x, y, verbose=0, device="cpu")
+            model.fit(x, y, verbose=0, device="cpu")
+
+        def on_fit_end(self, model: pf.Model) -> None:
+            told.append("end")
+            raise ValueError("no end")
+
+    model = make()
+    with pytest.raises(ValueError, match="no end") as caught:
+        model.fit(x, y, callbacks=[Again(), Again()], verbose=0, device="cpu")
+    assert "in a fit already" in str(caught.value.__context__)
+    assert told == ["end", "end"]
+    model.fit(x, y, verbose=0, device="cpu")
+
+
+def test_copies_of_a_model() -> None:
+    """They train apart, and their metrics count for themselves."""
+    x, y = task(64)
+    model = make()
+    model.fit(x, y, verbose=0, device="cpu")
+    twin = copy.deepcopy(model)
+    before = [p.tolist() for p in model.net.parameters()]
+    twin.fit(x, y, verbose=0, device="cpu")
+    assert [p.tolist() for p in model.net.parameters()] == before
+    assert [p.tolist() for p in twin.net.parameters()] != before
+    assert pickle.loads(pickle.dumps(model)).evaluate((x, y)) == model.evaluate((x, y))
+
+
+def test_an_optimizer_that_needs_a_closure_is_refused() -> None:
+    model = make()
+    model.optimizer = optim.LBFGS(model.net.parameters())
+    with pytest.raises(TypeError, match=r"fit: LBFGS .* loop of your own .*step\(closure\)"):
+        model.fit(task(64))

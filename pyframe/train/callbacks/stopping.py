@@ -131,6 +131,8 @@ class EarlyStopping(Callback):
         """Forget the fit before."""
         if not self._resumed:
             self._reset()
+        elif len(self.since) >= self.patience:  # the fit was stopped already
+            self.stopped_epoch, model.stop_training = max(self.since), True
         self.monitor.begin(model)
 
     def on_epoch(self, model: Model, epoch: int, logs: Logs) -> None:
