@@ -658,7 +658,7 @@ def _named(batch: Any) -> list[tuple[str, Any]]:
     return [(name, t) for name, t in found if isinstance(t, pf.Tensor)]
 
 
-async def not_finite(loader: Any, batch: Any) -> str:
+async def not_finite(loader: Any, batch: Any, step: int) -> str:
     """Why a loss may be nan or inf: looks for such values in the data, as far as it is at hand."""
     rows = _rows(getattr(loader, "dataset", None))
     for of, data in (("data", rows), ("batch at hand", _named(batch))):
@@ -673,7 +673,8 @@ async def not_finite(loader: Any, batch: Any) -> str:
                     "mends it"
                 )
     known = "the data is" if rows else "the other batches were not looked at, this one is"
-    return f"{known} finite: a lower learning rate or scaled inputs often help"
+    left = "; where a fit before left nan in the weights, begin with new ones" if step == 1 else ""
+    return f"{known} finite: a lower learning rate or scaled inputs often help{left}"
 
 
 # --- what networks, losses and metrics give

@@ -269,7 +269,7 @@ class Loop:
         logs: dict[str, float] = numbers(await means())
         if not math.isfinite(logs.get("loss", 0.0)) and not self.lost:
             self.lost = True
-            why = await check.not_finite(self.loader, batch)
+            why = await check.not_finite(self.loader, batch, step)
             check.warn(f"the loss became {logs['loss']} by step {step}; {why}")
         await self.tell("on_step", self.model, step, logs)
         await asyncio.sleep(0)  # a page delivers its messages now

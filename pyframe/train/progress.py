@@ -135,7 +135,8 @@ class NotebookProgress(Callback):
         if self.handle is None:
             return
         done, seconds = len(self.table.epoch), time.monotonic() - self.began
-        text = f"{done} of {model.epochs} epochs" if done < model.epochs else f"{done} epochs"
+        text = f"{done} of {model.epochs}" if done < model.epochs else str(done)
+        text += f" epoch{'' if model.epochs == 1 else 's'}"
         self._show(f"<div>{text} in {clock(seconds)} on {html.escape(model.device_name)}</div>")
 
     def _bar(self, model: Model, step: int, logs: Logs) -> str:

@@ -538,6 +538,8 @@ def test_a_live_plot_in_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "<th>val_loss</th>" in pages[-1]
     assert pages[-1].count("<tr>") == 3
     assert "2 epochs in 0:0" in pages[-1]
+    fit(verbose=1, epochs=1)
+    assert "<div>1 epoch in 0:0" in pages[-1]
     shell.kernel = None
     assert type(progress(1)[0]).__name__ == "ProgressBar"
     assert progress(1, [ProgressBar()]) == []  # one is enough
