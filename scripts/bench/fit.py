@@ -19,7 +19,7 @@ from pyframe.nn import functional as F
 from pyframe.train import CSVLogger, EarlyStopping, Timer
 
 TARGET = 1.05
-STEPS, READ_EVERY = 256, 16  # of an epoch; the loss is read after the first one too
+STEPS, READ_EVERY = 128, 16  # of an epoch; the loss is read after the first one too
 HEAD = ["", "µs a step: min / median / max", "ratio", "target", "met", "first step (ms)"]
 
 Epoch = Callable[[], pf.Tensor]  # trains for one, and gives a loss
