@@ -117,6 +117,7 @@ class Observer:
         self.entries: dict[Any, _Entry] = {}
         self.steady: list[_Entry] = []  # at the end: those that were read and are as they were
         self.dicts: dict[int, tuple[Any, dict[str, Any]]] = {}  # of objects, as they were
+        self.set_elsewhere: set[tuple[int, str]] = set()  # (object, name) by other threads
         self.outside: dict[int, Any] = {}
         self.names: dict[int, str] = {}
         self.lines: dict[int, Any] = {}  # of containers among the arguments
@@ -551,7 +552,9 @@ class Observer:
             return get(x, name)
 
         def __setattr__(x: Any, name: str, value: Any) -> None:  # noqa: N807
-            if threading.get_ident() == me and not self.busy:
+            if threading.get_ident() != me:
+                self.set_elsewhere.add((id(x), name))
+            elif not self.busy:
                 self.attribute(x, name, False)
             set_(x, name, value)
 
@@ -702,6 +705,8 @@ class Observer:
         for x, own in self.dicts.values():  # what was set without its class being told
             after = attributes(x)
             for n in own.keys() | after.keys():
+                if (id(x), n) in self.set_elsewhere:
+                    continue
                 place = Place(ATTR, x, n, f"{self.names[id(x)]}.{n}")
                 value = after.get(n, MISSING)
                 if value is not own.get(n, MISSING) and place.id() not in known | self.fed.keys():

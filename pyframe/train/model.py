@@ -297,6 +297,8 @@ class Model:
         now = self._now
         options = PLAIN if now.steps is None else now.steps.options
         if self.scaler is not None:
+            if not any(p.requires_grad for p in self._parameters(optimizer)):
+                return  # all of it is frozen; a scaler takes no step without gradients
             self.scaler.unscale_(optimizer)
         if now.scale not in (None, 1.0):
             with pf.no_grad():
