@@ -171,7 +171,8 @@ class Steps:
         count, names = self.count, list(self.sums)
         state = self.tensors() if keep is not None else {}
         with pf.no_grad():
-            values = {name: m.compute() for name, m in self.metrics.items() if counted(m)}
+            seen = {name: m for name, m in self.metrics.items() if counted(m)}
+            values = {name: pf.as_tensor(m.compute()) for name, m in seen.items()}
         finish = gather_begin([*self.sums.values(), *values.values(), *state.values(), *more])
 
         async def means() -> Logs:

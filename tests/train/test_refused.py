@@ -239,6 +239,8 @@ WRONG: list[tuple[str, type[Exception], str]] = [
      "there is no 'los' to monitor; expected one of 'loss' … did you mean 'loss'?"),
     ("fit(monitor='val_loss', patience=1)", ValueError, "no 'val_loss' … validation_data"),
     ("fit(monitor=3, patience=1)", TypeError, "monitor must be a name such as 'val_loss', got 3"),
+    ("fit(monitor='confusion_matrix', patience=1, by=model(metrics=['confusion_matrix']))",
+     ValueError, "'confusion_matrix' is no single number, … ; expected one of 'loss', 'lr'"),
     ("fit(mode='up', patience=1)", ValueError, "mode must be 'auto', 'min' or 'max', got 'up'"),
     ("fit(mixed_precision='float64')", ValueError, "mixed_precision … 'bfloat16', got 'float64'"),
     ("fit(mixed_precision='no')", ValueError, "mixed_precision must be True, False, … got 'no'"),

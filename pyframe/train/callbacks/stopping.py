@@ -86,6 +86,12 @@ class Monitor:
             self.choose(model, list(logs))
         assert self.name is not None
         found = logs.get(self.name)
+        is_metric = self.name.removeprefix("val_") in model.metrics
+        if found is None and is_metric and self.name in model.log_names and not model.stop_training:
+            raise ValueError(
+                f"{self.who}: {self.name!r} is no single number, so that no epoch is better by it; "
+                f"expected one of {', '.join(map(repr, logs))}"
+            )
         return None if found is None else float(found)
 
     def better(self, value: float, than: float | None, by: float = 0.0) -> bool:
