@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import os
 import re
@@ -58,6 +59,9 @@ def test_the_readme_names_all_that_there_is() -> None:
     metrics = [cls.__name__ for cls in pf.metrics.known().values()]
     for name in (*metrics, *callbacks.LATE, "Callback", "EarlyStopping", "LambdaCallback"):
         assert f"`{name}`" in section or name == "ProgressBar", name
+    for path in re.findall(r"`pf\.([\w.]+)", section):
+        if "tensorboard" not in path or importlib.util.find_spec("tensorboardX"):
+            assert functools.reduce(getattr, path.split("."), pf), path
     rows = [line for line in section.splitlines() if line.startswith("| ")]
     assert {line.count(" |") for line in rows} == {2, 5}
     assert len(rows) > 45

@@ -14,6 +14,6 @@ __all__ = ["checkpoint", "data"]
 
 
 def __getattr__(name: str) -> Any:
-    if name == "checkpoint":  # few programs need it
-        return importlib.import_module("pyframe.utils.checkpoint")
+    if name in ("checkpoint", "tensorboard"):  # few programs need them
+        return importlib.import_module(f"pyframe.utils.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
