@@ -35,6 +35,7 @@ class Capture:
         self.tensors: dict[
             int, tuple[Tensor, Storage, bool | None]
         ] = {}  # from outside, as they were used
+        self.viewed: dict[int, Storage] = {}  # of views, whose memory may have no other handle
         self.constants: dict[int, Storage] = {}  # of tensors made from host data on the way
         self.grads: dict[int, tuple[Tensor, Tensor | None, bool]] = {}  # leaf, before, was read
         self.asked: list[tuple[Callable[[], Any], Any, str]] = []  # get, its answer, line
@@ -71,6 +72,8 @@ class Capture:
 
     def saw(self, x: Tensor) -> None:
         """`x`, which has its value, is an operand."""
+        if x._steps:
+            self.viewed[id(x._storage)] = x._storage
         made = x._steps or x._grad_fn is not None or id(x._storage) in self.constants
         if not made:
             self.tensors.setdefault(id(x), (x, x._storage, x._needs_grad))

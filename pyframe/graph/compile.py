@@ -229,6 +229,10 @@ class _Replay:
         for k, i in self.overwritten:
             self.overwrite(self.made[k], nodes[i][1], self.made[k].node.data)
         self.written = [s for s, _ in capture.replaced() if id(s) not in position]
+        known = {id(s) for s in self.written}
+        for _, g in grads:  # made anew in the same memory, of which a view may know the old value
+            if g is not None and g._steps and id(g._storage) not in known:
+                self.written.append(g._storage)
         place = {id(s): k for k, s in enumerate(self.made)}
 
         number = {id(n): k for k, n in enumerate(history)}
@@ -279,6 +283,7 @@ class _Replay:
         inputs = {id(st.node) for part in self.parts for st in part.states}
         was = {id(s): n for s, n in capture.written.values()}
         capture.tensors.clear()
+        capture.viewed.clear()
         capture.grads.clear()
         del tensors
         alive = [x for x in (r() for r in dying) if x is not None]

@@ -66,7 +66,8 @@ class _Part:
         before = {id(s): n for s, n in capture.replaced()}
         owner = {id(n): s for s, n in capture.replaced()}
         made = [s for s in capture.constants.values() if id(s) not in capture.written]
-        for s in [*[s for _, s, _ in capture.tensors.values()], *made]:
+        read = [s for _, s, _ in capture.tensors.values()]
+        for s in [*read, *capture.viewed.values(), *made]:
             owner.setdefault(id(before.get(id(s), s.node)), s)
         nodes = list({id(s.node): s.node for s in roots}.values())
         order = toposort(nodes)
@@ -262,6 +263,11 @@ class DevicePart(_Part):
             for s, slot in self.fixed
             if slots[slot].kind == OUTPUT and id(s.node) not in elsewhere
         ]
+        flag = self.flag_data if self.flag >= 0 else None
+        back = {id(n): data for data, _, n in self.back if data is not flag}
+        self.homes = [  # and those that are copied to where they were
+            (s, back[id(s.node)]) for s, _ in self.fixed if id(s.node) in back
+        ]
         for n, data in others.values():
             n.data = data
 
@@ -335,6 +341,10 @@ class DevicePart(_Part):
             if flag is not None and data is self.buffers[self.flag]:
                 data = flag
             backend.copy(data, self.buffers[slot], self.program.slots[slot].nbytes)
+        for s, data in self.homes:
+            n = s.node
+            if n.data is not data and n.data is not None:
+                s.node = Node(None, (), (), n.shape, n.dtype, n.device, data)
         for s, slot in self.own:
             n = s.node
             if n.data is not self.buffers[slot] and n.data is not None:  # another has moved it

@@ -1330,6 +1330,48 @@ def an_attribute_of_a_tensor(c: Any, x: Any) -> Any:
 
 
 @pattern
+def a_view_that_alone_has_its_memory(c: Any, x: Any) -> Iterator[Any]:
+    t = pf.arange(6.0, device=x.device).reshape(2, 3)
+    f = c(lambda x: x * t)
+    yield from turns(f, x, change=lambda i: t.add_(i))
+
+
+def _a_step_in_parts(c: Any, x: Any, set_to_none: bool) -> Iterator[Any]:
+    """Gradients of two batches, or of one, with an update that is a function of its own."""
+    pf.manual_seed(0)
+    net = nn.Linear(3, 2).to(x.device)  # whose gradients are views
+    opt = optim.Adam(net.parameters(), lr=0.1)
+
+    def step(x: Any, first: bool, last: bool) -> Any:
+        if first:
+            opt.zero_grad(set_to_none)
+        net(x).square().mean().backward()
+        if last:
+            opt.step()
+
+    step, update = c(step), c(lambda: opt.step())
+    for i in range(4):
+        step(x + i, True, False)
+        if i == 2:
+            net.weight.grad.mul_(2)
+        step(x - i, False, True)
+        yield net.weight.grad
+        step(x * i, True, False)
+        update() if i != 1 else opt.step()
+        yield net.weight.detach(), net.bias.grad
+
+
+@pattern
+def new_gradients_for_another_function(c: Any, x: Any) -> Iterator[Any]:
+    yield from _a_step_in_parts(c, x, True)
+
+
+@pattern
+def the_same_gradients_for_another_function(c: Any, x: Any) -> Iterator[Any]:
+    yield from _a_step_in_parts(c, x, False)
+
+
+@pattern
 def whether_a_tensor_needs_a_gradient(c: Any, x: Any) -> Any:
     w = pf.ones(3, device=x.device)
     f = c(lambda x: x * (2 if w.requires_grad else 3))
