@@ -99,7 +99,10 @@ def report(args: argparse.Namespace) -> list[str]:
     first = f"over {devices[0]}"
     head = ["device", "copy, GB/s", "multiply-add, GFLOP/s", "dispatch, µs", "read-back, µs"]
     lines = ["# pyframe on this computer", "", *machine]
-    lines += [f"- {args.repeats} rounds; times are medians of a training step", ""]
+    lines += [
+        f"- {args.repeats} round{'s' * (args.repeats != 1)}; times are medians of a training step",
+        "",
+    ]
     lines += [*table(head, roofs), ""]
     lines += table(
         ["step", "device", "eager, ms", "compiled, ms", "speedup", "steps/s", first], rows

@@ -577,9 +577,8 @@ def _read_header(file: IO[bytes], name: str) -> _File:
     file.seek(0)
     start = file.read(8)
     if len(start) < 8:
-        raise SafetensorError(
-            f"{name}: truncated: {len(start)} bytes, expected the 8 bytes of the header's length"
-        )
+        got = f"truncated: {len(start)} bytes" if start else "the file is empty"
+        raise SafetensorError(f"{name}: {got}, expected the 8 bytes of the header's length")
     if start.startswith(b"\x93NUMPY"):
         raise SafetensorError(
             f"{name}: an array of NumPy's, expected safetensors; read it with "
@@ -587,8 +586,8 @@ def _read_header(file: IO[bytes], name: str) -> _File:
         )
     if start.startswith(b"PK\x03\x04"):
         raise SafetensorError(
-            f"{name}: a zip file, as torch.save writes, expected safetensors; convert it where "
-            "PyTorch is: safetensors.torch.save_file(torch.load(old), new)"
+            f"{name}: a zip file, as torch.save writes, expected safetensors; pf.io.pt.load(path) "
+            "reads it, and pf.load under a name that ends in .pt"
         )
     length = int.from_bytes(start, "little")
     if length > min(size - 8, _MAX_HEADER):
