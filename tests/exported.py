@@ -120,3 +120,42 @@ def classic() -> pf.Model:
         nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(72, 16), nn.ReLU(), nn.Linear(16, 10),
     )  # fmt: skip
     return pf.Model(net, nn.CrossEntropyLoss(), optim.Adam(net.parameters(), lr=1e-3))
+
+
+class Gan(pf.Model):
+    """Two networks with an optimizer each."""
+
+    def training_step(self, batch: Any) -> Any:
+        """(real samples, noise) -> the losses of both."""
+        real, noise = batch
+        make, judge = self.net["make"], self.net["judge"]
+        fake = make(noise)
+        loss = nn.functional.softplus
+        judged = loss(-judge(real)).mean() + loss(judge(fake.detach())).mean()
+        self.minimize(judged, self.optimizer["judge"])
+        made = loss(-judge(fake)).mean()
+        self.minimize(made, self.optimizer["make"])
+        return {"judge_loss": judged, "make_loss": made}
+
+    def validation_step(self, batch: Any) -> Any:
+        """How real the samples look."""
+        return {"score": self.net["judge"](batch[0]).mean()}
+
+
+class Both(nn.ModuleDict):
+    """What makes samples and what judges them."""
+
+    def forward(self, x: pf.Tensor) -> pf.Tensor:
+        """(N, 3) -> (N, 1)."""
+        return self["judge"](x)
+
+
+def gan() -> Gan:
+    """One whose samples are 3 numbers, made of 2."""
+    pf.manual_seed(0)
+    net = Both({"make": nn.Linear(2, 3), "judge": nn.Linear(3, 1)})
+    optimizers = {
+        "make": optim.Adam(net["make"].parameters(), lr=0.02),
+        "judge": optim.SGD(net["judge"].parameters(), lr=0.1, momentum=0.5),
+    }
+    return Gan(net, optimizer=optimizers)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exported import batches, by_python, convolutional, mlp, rate
+from exported import batches, by_python, convolutional, gan, mlp, rate
 
 import pyframe as pf
 from pyframe import nn, optim
@@ -275,39 +275,6 @@ def test_metrics_are_computed_from_their_state(what: str, gpu: str, tmp_path: Pa
     found = dict(zip([*want][1:], played.run("evaluate.metrics"), strict=False))
     found["loss"] = played.take("metric:test.loss") / 11
     assert {name: float(v) for name, v in found.items()} == pytest.approx(want, rel=1e-4)
-
-
-class Gan(pf.Model):
-    """Two networks with an optimizer each."""
-
-    def training_step(self, batch: Any) -> Any:
-        real, noise = batch
-        make, judge = self.net["make"], self.net["judge"]
-        fake = make(noise)
-        loss = nn.functional.softplus
-        judged = loss(-judge(real)).mean() + loss(judge(fake.detach())).mean()
-        self.minimize(judged, self.optimizer["judge"])
-        made = loss(-judge(fake)).mean()
-        self.minimize(made, self.optimizer["make"])
-        return {"judge_loss": judged, "make_loss": made}
-
-    def validation_step(self, batch: Any) -> Any:
-        return {"score": self.net["judge"](batch[0]).mean()}
-
-
-class Both(nn.ModuleDict):
-    def forward(self, x: pf.Tensor) -> pf.Tensor:
-        return self["judge"](x)
-
-
-def gan() -> Gan:
-    pf.manual_seed(0)
-    net = Both({"make": nn.Linear(2, 3), "judge": nn.Linear(3, 1)})
-    optimizers = {
-        "make": optim.Adam(net["make"].parameters(), lr=0.02),
-        "judge": optim.SGD(net["judge"].parameters(), lr=0.1, momentum=0.5),
-    }
-    return Gan(net, optimizer=optimizers)
 
 
 def test_a_step_of_ones_own_with_two_optimizers(gpu: str, tmp_path: Path) -> None:
