@@ -261,11 +261,8 @@ class Observer:
             module = frame.f_globals.get("__name__", "")
             if module.startswith("namedtuple_") or _is_library(module):
                 return
-        caller = frame.f_back
-        while caller is not None:  # an import hook's is not the function's own
-            if caller.f_code.co_filename.startswith("<frozen importlib"):
-                return
-            caller = caller.f_back
+        if _imports(frame):
+            return
         self.codes[key] = code
         with self._looking(code.co_name):
             self._enter(frame, code)
@@ -344,7 +341,7 @@ class Observer:
 
     def impure(self, name: str, frame: types.FrameType) -> None:
         """What is called there gives something else at each call."""
-        if not self.busy:
+        if not self.busy and not _imports(frame):
             self.line = line_of(frame)
             self.refuse(f"calls {name}, which no replay does")
 
@@ -818,6 +815,16 @@ _MODULE = "pyframe.nn.modules.module"
 def _tells(file: str) -> bool:
     """Whether it is of an optimizer, which tells a capture what a replay relies on."""
     return file.startswith(_OPTIM) and not file.endswith(("lr_scheduler.py", "swa_utils.py"))
+
+
+def _imports(frame: types.FrameType) -> bool:
+    """Whether it runs for an import: what a hook of imports does is not the function's own."""
+    caller = frame.f_back
+    while caller is not None:
+        if caller.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        caller = caller.f_back
+    return False
 
 
 def _fields(x: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import dataclasses
 import datetime
 import enum
 import functools
+import importlib.machinery
 import itertools
 import math
 import operator
@@ -1327,6 +1328,33 @@ def an_attribute_of_a_tensor(c: Any, x: Any) -> Any:
     w.scale = 2.0
     f = c(lambda x: x * w * w.scale)
     yield from turns(f, x, change=lambda i: setattr(w, "scale", float(i)))
+
+
+@pattern
+def an_import_that_reads_a_file(c: Any, x: Any) -> Iterator[Any]:
+    """As of a page, where some modules are fetched when they are first imported."""
+
+    class Finder:
+        @staticmethod
+        def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+            if name != "found_late":
+                return None
+            with open(os.devnull) as file:
+                file.read()
+            return importlib.machinery.ModuleSpec(name, None, is_package=True)
+
+    sys.modules.pop("found_late", None)
+    sys.meta_path.append(Finder)
+
+    def f(x: Any) -> Any:
+        import found_late
+
+        return x * len(found_late.__name__)
+
+    f = c(f)
+    for _ in range(4):
+        yield f(x)
+    sys.meta_path.remove(Finder)
 
 
 @pattern
