@@ -46,7 +46,8 @@ class Loop:
         self.pairs = model._is_default("training_step")
         own: list[Callback] = [self.history]
         if patience is not None:
-            own.append(EarlyStopping(monitor, patience=patience, mode=mode))
+            says = bool(verbose)
+            own.append(EarlyStopping(monitor, patience=patience, mode=mode, verbose=says))
         own += progress(verbose, callbacks)
         # those that write down what the others hold are told last
         self.watchers = sorted([*own, *callbacks], key=lambda w: getattr(w, "keeps", False))

@@ -97,6 +97,24 @@ def test_stops_when_it_gets_no_better(
         np.testing.assert_array_equal(found, kept)
 
 
+def test_a_fit_says_that_it_stopped(capsys: pytest.CaptureFixture[str]) -> None:
+    """By its patience, where it is not quiet; an EarlyStopping of one's own if it shall."""
+    rising: dict[str, Any] = {"monitor": "loss", "patience": 2, "mode": "max"}  # which it does not
+    for own, options, end in (
+        ([], {**rising, "verbose": 2}, ", and the net has its weights\n"),
+        ([EarlyStopping(**rising, restore_best=False, verbose=True)], {}, "\n"),
+        ([EarlyStopping(**rising)], {}, None),
+        ([], rising, None),
+    ):
+        loss = fit(*own, epochs=9, **options)["loss"][0]
+        said = capsys.readouterr().err
+        if end is None:
+            assert said == ""
+        else:
+            told = f"Stopped in epoch 3: loss was best in epoch 1, {loss:.4g}{end}"
+            assert said.endswith(told)
+
+
 def test_the_last_weights_stay_where_the_best_are_not_wanted() -> None:
     says, model = Says("loss", 1, 2, 3), make()
     fit(says, EarlyStopping("loss", restore_best=False), model=model)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pyframe as pf
@@ -107,7 +108,7 @@ class EarlyStopping(Callback):
     `monitor` and `mode`: see `Monitor`. What is better by no more than `min_delta` is not counted
     as better; nor is, with a `baseline`, what is not better than it. `restore_best` keeps the
     weights of the best epoch, on their device, and gives the net these at the end of the fit,
-    however it ends.
+    however it ends. With `verbose` it says that it stopped, as `fit(patience=…)` does.
     """
 
     def __init__(
@@ -119,10 +120,12 @@ class EarlyStopping(Callback):
         min_delta: float = 0.0,
         baseline: float | None = None,
         restore_best: bool = True,
+        verbose: bool = False,
     ) -> None:
         self.monitor = Monitor("EarlyStopping", monitor, mode)
         self.patience = check.count("EarlyStopping", "patience", patience, 1)
         self.min_delta, self.baseline, self.restore_best = abs(min_delta), baseline, restore_best
+        self.verbose = verbose
         self._resumed = False
         self._reset()
 
@@ -160,21 +163,31 @@ class EarlyStopping(Callback):
         """Give the net its best weights."""
         self._resumed = False
         weights, self.weights = self.weights, {}
-        if not weights:
-            return
+        restored = bool(weights) and await self._restore(model, weights)
+        if self.verbose and self.stopped_epoch is not None and self.best_epoch is not None:
+            print(
+                f"Stopped in epoch {self.stopped_epoch + 1}: {self.monitor.name} was best in epoch "
+                f"{self.best_epoch + 1}, {self.best:.4g}"
+                + (", and the net has its weights" if restored else ""),
+                file=sys.stderr,
+            )
+
+    async def _restore(self, model: Model, weights: dict[str, pf.Tensor]) -> bool:
+        """Whether they were there still."""
+        assert self.best_epoch is not None
         try:  # the smallest one tells whether they are still there
             await gather_async([min(weights.values(), key=lambda x: x.nbytes)])
         except pf.DeviceLostError:
-            assert self.best_epoch is not None
             check.warn(
                 f"EarlyStopping: the weights of epoch {self.best_epoch + 1}, the best one, were "
                 "lost with the GPU; the net has its last ones"
             )
-            return
+            return False
         with pf.no_grad():  # in their places, so that steps which are compiled stay so
             for name, x in model.net.state_dict().items():
                 x.copy_(weights[name])
         pf.flush()
+        return True
 
     def state_dict(self) -> dict[str, Any]:
         """The best value, when it was, and its weights."""
