@@ -6,9 +6,10 @@ import functools
 import os
 import sys
 import threading
+import types
 import warnings
 import weakref
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any
 
 GPU_ALIASES = ("gpu", "webgpu", "cuda", "mps", "xpu")
@@ -245,10 +246,16 @@ async def reopen(d: device) -> None:
     d.backend  # noqa: B018
 
 
+@types.coroutine
+def pause() -> Generator[None, None, None]:
+    """Let an event loop do other things: asyncio.sleep(0), without its import, which takes long."""
+    yield
+
+
 def by_hand(coroutine: Coroutine[Any, Any, Any], twin: str = "") -> Any:
     """Run a coroutine to its end without an event loop; RuntimeError if it waits for one."""
     try:
-        while coroutine.send(None) is None:  # asyncio.sleep(0) gives None
+        while coroutine.send(None) is None:  # `pause` gives None
             pass
     except StopIteration as done:
         return done.value

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyframe as pf
+from pyframe import devices
 from pyframe.devices import DeviceLostError
 from pyframe.train import check, data
 from pyframe.train.callbacks import Callback, EarlyStopping, History
@@ -273,7 +273,7 @@ class Loop:
             why = await check.not_finite(self.loader, batch, step)
             check.warn(f"the loss became {logs['loss']} by step {step}; {why}")
         await self.tell("on_step", self.model, step, logs)
-        await asyncio.sleep(0)  # a page delivers its messages now
+        await devices.pause()  # a page delivers its messages now
         return logs
 
     async def tell(self, event: str, *args: Any) -> None:

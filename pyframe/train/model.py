@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import copy
 import functools
@@ -624,7 +623,7 @@ class Model:
                 evaluation(run, ready)
                 taken.count += size
                 pf.flush()
-                await asyncio.sleep(0)  # a page delivers its messages now
+                await devices.pause()  # a page delivers its messages now
             if taken.count == 0:
                 raise ValueError(f"{what}: the data gave no batch")
             return await taken.begin()()
@@ -655,7 +654,7 @@ class Model:
             ready = _data.place("predict", part, device, dtype, images=True)
             outputs.append(check.output(self.net, evaluation(_data.call, self.net, ready)))
             pf.flush()
-            await asyncio.sleep(0)
+            await devices.pause()
         tensors: list[pf.Tensor] = []
         for output in outputs:
             _leaves(output, tensors)
