@@ -35,6 +35,8 @@ class Fetching:
         except IndexError as error:
             self._explain([index], error)
             raise
+        except StopIteration as error:
+            raise self._no_end() from error
         return self.collate_fn(sample)
 
     def _of_map(self, indices: Any) -> Any:
@@ -47,6 +49,8 @@ class Fetching:
         except IndexError as error:
             self._explain(indices, error)
             raise
+        except StopIteration as error:
+            raise self._no_end() from error
         return self.collate_fn(samples)
 
     def _of_stream(self, stream: Iterator[Any]) -> Callable[[Any], Any]:
@@ -67,6 +71,11 @@ class Fetching:
             return self.collate_fn(samples)
 
         return fetch
+
+    def _no_end(self) -> RuntimeError:
+        """Or the loop over the batches would end there, as if there were no more."""
+        name = type(self.dataset).__name__
+        return RuntimeError(f"DataLoader: __getitem__ of {name} raised StopIteration")
 
     def _explain(self, indices: Any, error: IndexError) -> None:
         """IndexError that names the sampler, if it gave an index beyond the data set."""

@@ -186,7 +186,7 @@ class Loop:
                 scheduler.step(check.monitored("ReduceLROnPlateau", self.monitor, logs))
             else:
                 scheduler.step()
-        self.ended = not cut
+        self.ended, model.cut_short = not cut, cut
         await self.tell("on_epoch", model, epoch, logs)
 
     def _count_batches(self, epoch: int, batches: int) -> None:

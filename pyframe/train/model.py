@@ -94,6 +94,7 @@ class Model:
         self.scaler: Any = None  # of mixed precision in float16
         self.history = History()  # of the last fit
         self.stop_training = False
+        self.cut_short = False  # whether that ended the last epoch before all of it was done
         self.epoch = self.epochs = self.step = self.samples = 0
         self.steps_per_epoch: int | None = None
         self.log_names: tuple[str, ...] = ()

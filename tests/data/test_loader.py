@@ -269,3 +269,18 @@ def test_batches_do_not_share_memory_with_the_dataset() -> None:
     (batch,) = next(iter(DataLoader(TensorDataset(x), 4)))
     batch += 1
     assert x.tolist() == [0.0] * 4
+
+
+@pytest.mark.parametrize("batch_size", [2, None])
+def test_a_sample_cannot_end_the_data(batch_size: int | None) -> None:
+    """A StopIteration from within __getitem__ would end the loop over the batches unseen."""
+
+    class Odd(Dataset[int]):
+        def __getitem__(self, i: int) -> int:
+            return next(iter([i][i // 3 :]))
+
+        def __len__(self) -> int:
+            return 4
+
+    with pytest.raises(RuntimeError, match="__getitem__ of Odd raised StopIteration"):
+        list(DataLoader(Odd(), batch_size))

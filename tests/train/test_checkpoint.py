@@ -246,7 +246,12 @@ def test_a_fit_that_was_stopped_early_stays_so(tmp_path: Path) -> None:
         return EarlyStopping("loss", mode="max", patience=1)
 
     stops = [stop(), stop()]
+    asked = Stop(3, lambda model: setattr(model, "stop_training", True))
+    cut = stop()
+    fit(make(), tmp_path, cut, asked)
+    assert cut.best is None  # the numbers of a part of an epoch don't count
     want = outcome(fit(make(), tmp_path, stops[0]))
+    assert want == outcome(fit(make(), None, stop()))
     assert stops[0].stopped_epoch == 1
     model = fit(make(), tmp_path, stops[1])
     assert outcome(model) == want

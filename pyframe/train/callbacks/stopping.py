@@ -81,9 +81,9 @@ class Monitor:
 
     def value(self, model: Model, logs: Logs) -> float | None:
         """The quantity; None in an epoch that does not have it."""
+        if model.cut_short:
+            return None  # its numbers are of a part of it, and it may be gone on with
         if not self._seen:
-            if model.stop_training:
-                return None  # it ended before its validation
             self.choose(model, list(logs))
         assert self.name is not None
         found = logs.get(self.name)
