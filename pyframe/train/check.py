@@ -333,11 +333,14 @@ def flags(what: str, **given: Any) -> None:
     """TypeError for an option that is neither a bool nor an int."""
     for name, value in given.items():
         if not isinstance(value, int | np.bool_ | np.integer):
-            raise TypeError(f"{what}: {name} must be True or False (1 or 0), got {seen(value)}")
+            known = "0, 1 or 2" if name == "verbose" else "True or False (1 or 0)"
+            raise TypeError(f"{what}: {name} must be {known}, got {seen(value)}")
 
 
 def callbacks(given: Any) -> list[Callback]:
     """The callbacks of fit; TypeError for what is none."""
+    if given is None:
+        return []
     if isinstance(given, Callback | type | str) or not isinstance(given, Iterable):
         made = f"{given.__name__}(…)" if isinstance(given, type) else "callback"
         raise TypeError(
@@ -358,7 +361,21 @@ def callbacks(given: Any) -> list[Callback]:
 
 
 def _called(callback: Callback) -> None:
-    """TypeError for a method that is called as an event of other libraries, which is never told."""
+    """TypeError for a method that is called as an event of other libraries, which is never told,
+    or that takes other arguments than are given."""
+    for name in LambdaCallback.EVENTS:
+        given = list(inspect.signature(getattr(Callback, name)).parameters)[1:]
+        try:
+            own = inspect.signature(getattr(callback, name))
+        except ValueError:  # of what is written in C
+            continue
+        try:
+            own.bind(*given)
+        except TypeError:
+            raise TypeError(
+                f"fit: {type(callback).__name__}.{name}{own}: it is called with "
+                f"({', '.join(given)})"
+            ) from None
     for name in dir(type(callback)):
         if name.startswith("on_") and name not in LambdaCallback.EVENTS:
             here = next((h for other, h in _EVENTS.items() if re.fullmatch(other, name)), "")
@@ -788,6 +805,8 @@ def metric_list(given: Any, loss: Any) -> list[tuple[str | None, Any]]:
     """(key, metric) of what a user gives; TypeError for what is no list or dict, or for functions
     that are not of (output, target)."""
     pairs: list[tuple[str | None, Any]] = []
+    if given is None:
+        return pairs
     if isinstance(given, Mapping):
         for key, value in given.items():
             if isinstance(loss, Mapping) and key not in loss:

@@ -252,6 +252,11 @@ WRONG: list[tuple[str, type[Exception], str]] = [
      "fit: Sub has on_epoch_end, which is never called; … ; here it is on_epoch"),
     ("fit(callbacks=[sub(pf.Callback, on_train_start=print)()])", TypeError, "on_fit_begin"),
     ("fit(callbacks=[sub(pf.Callback, on_batch_end=print)()])", TypeError, "it is on_step"),
+    ("fit(callbacks=[sub(pf.Callback, on_epoch=lambda self, epoch, logs: None)()])", TypeError,
+     "fit: Sub.on_epoch(epoch, logs): it is called with (model, epoch, logs)"),
+    ("fit(callbacks=[pf.train.LambdaCallback(on_step=lambda step: None)])", TypeError,
+     "fit: LambdaCallback.on_step(step): it is called with (model, step, logs)"),
+    ("fit(verbose='auto')", TypeError, "fit: verbose must be 0, 1 or 2, got 'auto'"),
     ("fit(callbacks=[sub(pf.Callback, on_gradient=print)()])", TypeError,
      "did you mean 'on_gradients'?"),
     ("fit(resume='no/last.pt')", FileNotFoundError,
@@ -331,6 +336,10 @@ class Shrinking:
         for _ in range(min(self.left, 4)):
             self.left -= 1
             yield X, Y
+
+
+def test_no_metrics_and_no_callbacks_may_be_none() -> None:
+    assert list(fit(by=model(metrics=None), callbacks=None)) == ["loss", "lr"]
 
 
 def test_data_that_ends_early() -> None:
