@@ -671,7 +671,10 @@ class Optimizer:
             taken = {k: self._taken(f"{k} of parameter {key}", k, v, p) for k, v in values.items()}
             if all(isinstance(taken.get(k), Tensor) for k in self._counters):
                 counters = {k: taken[k] for k in self._counters}
-                alike = (i, p.device, p.dtype is pf.float64), *map(Tensor.item, counters.values())
+                # those of a file lie on the host, where they can be read without waiting
+                given = [values[k] for k in self._counters]
+                counts = [v.item() if isinstance(v, Tensor) else v for v in given]
+                alike = (i, p.device, p.dtype is pf.float64, *counts)
                 taken.update(shared.setdefault(alike, counters))
             state[p] = taken
         loaded = [{k: copy.deepcopy(v) for k, v in g.items() if k != "params"} for g in groups]
