@@ -208,6 +208,21 @@ def ratio(a: Tensor, b: Tensor, otherwise: float = 0.0) -> Tensor:
     return found.masked_fill(b == 0, otherwise) if otherwise != 0 else found
 
 
+class Sums:
+    """Sums by name, each made when it is first asked for. No capture looks at which there are, as
+    it does at a dict that code of training reads: so what makes one is replayed the next time."""
+
+    def __init__(self, made: dict[str, Tensor], device: Any) -> None:
+        self.made, self.device = made, device
+
+    def __getitem__(self, name: str) -> Tensor:
+        total = self.made.get(name)
+        if total is None:
+            with outside():
+                total = self.made[name] = pf.zeros((), device=self.device)
+        return total
+
+
 def described(value: Any) -> str:
     """A value in an error's text."""
     kind = type(value).__name__

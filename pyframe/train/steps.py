@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import pyframe as pf
-from pyframe.graph.capture import outside
 from pyframe.metrics import Metric, get as get_metric
+from pyframe.metrics.base import Sums
 from pyframe.nn.parameter import is_lazy
 from pyframe.tensor import gather_begin
 from pyframe.train import check, data
@@ -55,6 +55,7 @@ class Steps:
         self.model, self.kind, self.key, self.options = model, kind, key, options
         self.count = 0  # samples in the sums; the caller counts them, as the step is captured
         self.sums = {name: pf.zeros((), device=model.device) for name in model._sum_names(kind)}
+        self.totals = Sums(self.sums, model.device)
         self.metrics: dict[str, Metric] = {}
         for name, metric in model.metrics.items():
             mine = get_metric(metric) if own else model._new_metric(metric)
@@ -112,10 +113,7 @@ class Steps:
         """Add what a step found, weighted by its samples."""
         with pf.no_grad():
             for name, v in values.items():
-                total = self.sums.get(name)
-                if total is None:
-                    with outside():
-                        total = self.sums[name] = pf.zeros((), device=self.model.device)
+                total = self.totals[name]
                 try:
                     one = pf.as_tensor(v, device=total.device).detach()
                     total.add_((one.reshape(()) if one.ndim else one).float() * size)
@@ -151,9 +149,7 @@ class Steps:
         """One of `tensors`, made if it is not there; None of a metric that is no more."""
         kind, _, name = key.partition(":")
         if kind == "sum":
-            if name not in self.sums:
-                self.sums[name] = pf.zeros((), device=self.model.device)
-            return self.sums[name]
+            return self.totals[name]
         name, _, buffer = name.partition(".")
         if name not in self.metrics:
             return None
