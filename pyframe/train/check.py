@@ -732,6 +732,16 @@ def of_one_output(error: TypeError, loss: Any, name: str) -> None:
         )
 
 
+def of_one_tensor(error: TypeError, output: Any, target: Any) -> None:
+    """Tell what to do where one loss got several outputs or targets."""
+    for what, value in (("the net gave", output), ("the targets are", target)):
+        if isinstance(value, Mapping | list | tuple):
+            error.add_note(
+                f"{what} a {seen(value)}: give a dict or list of losses, one for each, or a loss "
+                "of one's own that takes all of them, or let there be one tensor"
+            )
+
+
 def scalar(name: str, value: Any) -> Any:
     """`value`, which is one number; TypeError if not."""
     if isinstance(value, pf.Tensor):

@@ -366,7 +366,11 @@ class Model:
             mine = mine.reshape(len(mine), -1).mean(1) if mine.ndim > 1 else mine
             weights = mine if weights is None else weights * mine
         if weights is None:
-            return loss(output, target)
+            try:
+                return loss(output, target)
+            except TypeError as error:
+                check.of_one_tensor(error, output, target)
+                raise
         each = _unreduced(loss)(output, target)
         each = check.per_sample(loss, each, weights)
         return (each.reshape(len(weights), -1).mean(1) * weights).mean()

@@ -292,6 +292,8 @@ WRONG: list[tuple[str, type[Exception], str]] = [
     ("pf.Model(torch().nn.Linear(2, 3))", TypeError, "net is torch.nn.modules.linear.Linear"),
     ("model(optimizer=torch().optim.SGD([torch().ones(2)]))", TypeError, "optimizer is torch.opt"),
     ("model(metrics=[torch().nn.L1Loss()])", TypeError, "a metric is torch.nn.modules.loss.L1L"),
+    ("fit((X, Y), model(part=Both(2, 4)))", TypeError,
+     "the net gave a dict of 2 with the keys ['kind', 'more']: give a dict or list of losses"),
     ("model([])", ValueError, "Model: loss is an empty list"),
     ("model(optimizer={'a': optim.SGD})", TypeError, "optimizer … SGD"),
     ("model(lr_scheduler=lr_scheduler.StepLR(optim.SGD([X], 0.1), 3))", ValueError,
