@@ -393,6 +393,33 @@ def test_metrics_and_callbacks_add_one_kernel_at_most(gpu: str) -> None:
     assert counts[0] <= len(step.programs[-1].steps) + 1
 
 
+def test_a_step_of_fit_costs_little_more_than_one_by_hand() -> None:
+    """On the CPU: what a replay looks at before, and the calls of NumPy that it makes."""
+    net = make().net
+    sgd = optim.SGD(net.parameters(), lr=0.1)
+
+    @pf.compile
+    def step(x: pf.Tensor, y: pf.Tensor) -> pf.Tensor:
+        sgd.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        sgd.step()
+        return loss
+
+    def cost(compiled: Any) -> np.ndarray:
+        ((replay,),) = compiled.replays.values()
+        return np.array([replay.guard.count, sum(len(p.plan.calls) for p in replay.parts)])
+
+    for _ in range(2):
+        step(pf.from_numpy(X[:35]), pf.from_numpy(Y[:35]))
+    bare, more = cost(step), [[60, 10], [100, 20], [130, 35]]
+    for metrics, most in zip([[], ["accuracy"], ["accuracy", "f1"]], more, strict=True):
+        model = make(metrics=metrics)
+        fit(model, batch_size=35)
+        found = cost(model._free["train"][0].compiled) - bare
+        assert (found <= most).all(), (metrics, found)
+
+
 def test_one_batch() -> None:
     model, loop = make(metrics=["accuracy"]), make()
     logs = [model.train_on_batch(X, Y) for _ in range(3)]
