@@ -155,7 +155,9 @@ class History(Callback):
 
 def number(value: float) -> str:
     """A number in a table."""
-    return f"{value:.4f}" if 0.01 <= abs(value) < 10000 or not value else f"{value:.3g}"
+    if 1000 <= abs(value) < 1e7:
+        return f"{value:.1f}"
+    return f"{value:.4f}" if 0.01 <= abs(value) < 1000 or not value else f"{value:.3g}"
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 import pyframe as pf
 from pyframe.train import History
+from pyframe.train.history import number
 
 MODEL: Any = None
 
@@ -49,6 +50,12 @@ def test_best() -> None:
     history.history["val_loss"] = [float("nan")] * 7
     with pytest.raises(ValueError, match="'val_loss' has no number that is not nan"):
         history.best("val_loss")
+
+
+def test_numbers_of_any_size() -> None:
+    texts = {0.0: "0.0000", 0.00123: "0.00123", 0.5: "0.5000", 102040.75: "102040.8", 2e9: "2e+09"}
+    assert {value: number(value) for value in texts} == texts
+    assert number(-4933.96) == "-4934.0"
 
 
 def test_as_text() -> None:
