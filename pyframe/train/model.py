@@ -394,10 +394,11 @@ class Model:
         if not pair:
             batch = _data.place(what, batch, device, dtype)
             return batch, _data.count(what, batch)
-        x, *rest = (part for part in _data.split(what, batch) if part is not None)
+        x, y, w = _data.split(what, batch)
         x = _data.place(what, x, device, dtype, images=True)
-        rest = [_data.place(what, part, device, dtype) for part in rest]
-        return (x, *rest), _data.count(what, x)
+        y = _data.place(what, y, device, dtype)
+        ready = (x, y) if w is None else (x, y, _data.place(what, w, device, dtype))
+        return ready, _data.count(what, x)
 
     def _take_steps(self, kind: str, options: Options = PLAIN) -> Steps:
         """Steps that nobody else uses until they are given back: what runs beside has others."""
