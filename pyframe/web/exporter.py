@@ -170,9 +170,9 @@ class _Job:
         for key in document["options"]:  # those that had to act
             *at, name = key.split(".")
             if name in self.moving:
-                one, group = map(int, at if len(at) == 2 else ("0", *at))
+                one, nth = map(int, at if len(at) == 2 else ("0", *at))
                 first = sum(len(o.param_groups) for o in self.optimizers[:one])
-                document["options"][key] = float(before[first + group][name])
+                document["options"][key] = float(before[first + nth][name])
         return document, values
 
     def _capture(self, e: Exporter, sizes: set[int]) -> Any:
