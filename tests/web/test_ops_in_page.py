@@ -90,4 +90,4 @@ def test_an_index_out_of_range_raises_in_the_page(page_with_samples: Any) -> Non
         "    message = str(error)\n"
         "message"
     )
-    assert message == "embedding: index out of range: expected 0 to 2"
+    assert message == "embedding: index out of range: expected 0 to 2; got 3"
