@@ -60,6 +60,47 @@ demo = Demo(make_model, Points(2), Plane(size=SIZE), data=load_data, epochs=5, b
                       Slider("n", 32, 96, 64, step=32)))
 '''
 
+# Two networks, each with its optimizer, and a step without a loss of that name.
+GAN = """
+import pyframe as pf
+from pyframe import nn, optim
+from pyframe.web import Demo, Numbers, Slider, Values
+
+
+class Pair(nn.ModuleDict):
+    def forward(self, x):
+        return self["judge"](x)
+
+
+class Gan(pf.Model):
+    def training_step(self, batch):
+        real, noise = batch
+        fake, loss = self.net["make"](noise), nn.functional.softplus
+        judged = loss(-self.net(real)).mean() + loss(self.net(fake.detach())).mean()
+        self.minimize(judged, self.optimizer["judge"])
+        made = loss(-self.net(fake)).mean()
+        self.minimize(made, self.optimizer["make"])
+        return {"judge_loss": judged, "make_loss": made}
+
+    def validation_step(self, batch):
+        return {"score": self.net(batch[0]).mean()}
+
+
+def make_model():
+    pf.manual_seed(0)
+    net = Pair({"make": nn.Linear(2, 3), "judge": nn.Linear(3, 1)})
+    return Gan(net, optimizer={k: optim.Adam(net[k].parameters(), lr=0.01) for k in net})
+
+
+def load_data():
+    pf.manual_seed(1)
+    return (pf.randn(24, 3), pf.randn(24, 2)), (pf.randn(8, 3), pf.randn(8, 2))
+
+
+demo = Demo(make_model, Numbers([Slider(n, -1, 1) for n in "abc"]), Values(("real",)),
+            data=load_data, batch_size=8, controls=(Slider("lr", 1e-4, 0.5, 0.02),))
+"""
+
 # No demo: what the page shows is found from the data.
 PICTURES = """
 import pyframe as pf
@@ -528,6 +569,28 @@ def test_writing_is_stopped(page: Page) -> None:
     assert button.inner_text() == "Write"
     assert said.inner_text() == before
     assert frame.locator("[part=output] output").inner_text() == written[1]
+
+
+def test_a_step_of_ones_own(page: Page) -> None:
+    """Without a loss of that name the first number is drawn; a control is of both optimizers."""
+    page.site.write(gan__py=GAN)
+    page.add('src="gan.py" device="cpu"')
+    told = page.run(
+        """const steps = [];
+        el.addEventListener("step", ({ detail }) => steps.push(detail));
+        const before = await el.evaluate();
+        await el.set("lr", 0.05);
+        const done = await el.train({ epochs: 2 });
+        return { before, done, steps, trains: el.spec.trains, errors: el.errors };"""
+    )
+    assert told["trains"]
+    assert told["errors"] == []
+    done = told["done"]
+    assert set(told["before"]) == {"score"}
+    assert (done["steps"], done["lr_make"], done["lr_judge"]) == (6, 0.05, 0.05)
+    assert done["val_score"] != told["before"]["score"]
+    assert told["steps"][0]["metrics"]["judge_loss"] == told["steps"][0]["loss"]
+    assert told["steps"][0]["metrics"]["make_loss"] > 0
 
 
 def test_weights(page: Page, tmp_path: Path) -> None:
