@@ -114,7 +114,7 @@ class Streaming(Metric):
 
         ValueError where one has another shape already: classes or outputs changed in number."""
         for name, shape in shapes.items():
-            buffer: Any = self._buffers[name]
+            buffer = getattr(self, name)  # a capture looks at all of _buffers, once that is read
             if is_lazy(buffer):
                 with outside():
                     buffer.materialize(shape, device=like.device)
