@@ -15,12 +15,14 @@ sys.path.insert(0, str(SOAK))
 try:
     import attacks
     import disturb
+    import training
 finally:
     sys.path.remove(str(SOAK))
 
 # Tries of each attack on each device
 TRIES = {"threads": 3, "shapes": 3, "compiled": 8, "interrupts": 4, "faults": 3, "kills": 1,
-         "files": 6, "lost": 4, "numbers": 12, "serve": 5, "mistakes": 5}  # fmt: skip
+         "files": 6, "lost": 4, "numbers": 12, "serve": 5, "mistakes": 5,
+         "fit": 1, "resume": 3}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,7 @@ def test_attack(
     if device == "gpu":
         request.getfixturevalue("gpu")
     monkeypatch.setattr(disturb, "TIMED", False)
+    monkeypatch.setattr(training, "KILLS", False)
     for seed in range(TRIES[name]):
         attacks.one_try(name, device, seed)
 

@@ -11,6 +11,7 @@ import compute
 import disturb
 import numpy as np
 import outside
+import training
 
 import pyframe as pf
 
@@ -36,6 +37,8 @@ ATTACKS = {
     "numbers": Attack(compute.numbers),
     "serve": Attack(outside.serve, ("cpu",)),
     "mistakes": Attack(outside.mistakes),
+    "fit": Attack(training.fit),
+    "resume": Attack(training.resume, ("cpu",)),
 }
 
 

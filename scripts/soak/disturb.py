@@ -264,13 +264,16 @@ def lose() -> None:
         backend._device.destroy()
 
 
+FITS = ("fit", "options")  # jobs that go on with another GPU
+
+
 def lost(rng: random.Random, device: str) -> None:
     """`fit` goes on and gives what it gives undisturbed; all else says that the GPU is lost, once,
     and works when it starts over."""
-    job, seed = rng.choice(["fit", "fit", "steps", "eager", "predict", "indices"]), rng.randrange(3)
+    job, seed = rng.choice([*FITS, "steps", "eager", "predict", "indices"]), rng.randrange(3)
     want, work = alone(job, device, seed), Work(device, seed)
     do, got, timer = getattr(work, job), None, None
-    if job == "fit":  # what it moves to the GPU itself it has a copy of from the start
+    if job in FITS:  # what it moves to the GPU itself it has a copy of from the start
         work.model.to("cpu")
     if rng.random() < 0.5 or not TIMED:
         where, n = rng.choice(["item", "callback"]), rng.randint(1, 12)
@@ -284,7 +287,7 @@ def lost(rng: random.Random, device: str) -> None:
     try:
         got = do()
     except pf.DeviceLostError as error:
-        must(job != "fit", f"{what}: fit did not go on: {error}")
+        must(job not in FITS, f"{what}: fit did not go on: {error}")
     finally:
         if timer is not None:
             timer.join()

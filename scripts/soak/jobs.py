@@ -15,6 +15,7 @@ import numpy as np
 import pyframe as pf
 from pyframe import devices, nn
 from pyframe.graph.capture import GRAD
+from pyframe.train.callbacks import GradientWatch
 
 SOON = 60  # seconds after which a thread counts as stuck
 STEPS = 5
@@ -123,6 +124,12 @@ class Work:
         self.data = Samples(x, pf.from_numpy(rng.integers(0, 3, 4 * STEPS)))
         self.watch, self.trap = Steps(), None
         self.model = pf.Model(self.net, self.loss, self.optimizer, [self.metric])
+        self.schedule = pf.optim.lr_scheduler.StepLR(self.optimizer, 2, 0.5)
+        self.first, self.gradients = self.schedule.state_dict(), GradientWatch()
+        self.other = pf.Model(
+            self.net, nn.CrossEntropyLoss(), self.optimizer, ["accuracy", "f1"], self.schedule,
+            lr_interval="step",
+        )  # fmt: skip
         self.compiled, self.index = pf.compile(self.train), rng.integers(-20, 20, 7)
 
     def set(self, trap: Any) -> None:
@@ -181,6 +188,32 @@ class Work:
         ).history  # fmt: skip
         return history["loss"] + history["val_loss"] + history["metric"] + self.state()
 
+    def options(self) -> list[float]:
+        """A fit with most of its options."""
+        self.restart()
+        return self.go_on(epochs=2)
+
+    def resumed(self) -> list[float]:
+        """One that goes on from a folder, and from a file."""
+        self.restart()
+        with tempfile.TemporaryDirectory() as folder:
+            self.go_on(epochs=1, resume=folder)
+            self.restart()
+            self.go_on(epochs=2, resume=folder)
+            path = Path(folder) / "file.pt"
+            self.other.save_checkpoint(path)
+            self.restart()
+            return self.go_on(epochs=3, resume=path)
+
+    def go_on(self, **options: Any) -> list[float]:
+        self.schedule.load_state_dict(dict(self.first))
+        history = self.other.fit(
+            self.data, batch_size=4, shuffle=False, verbose=0, device=self.device, read_every=2,
+            callbacks=[self.watch, self.gradients], validation_data=self.data, accumulate=2,
+            clip_norm=1.0, class_weight=[1.0, 2.0, 0.5], **options,
+        ).history  # fmt: skip
+        return history["loss"] + history["val_f1"] + history["lr"] + self.state()
+
     def steps(self) -> list[float]:
         self.restart()
         return self.walk(self.compiled)
@@ -223,7 +256,7 @@ class Work:
         return self.state()
 
 
-JOBS = ("fit", "steps", "eager", "predict", "indices", "files")
+JOBS = ("fit", "options", "resumed", "steps", "eager", "predict", "indices", "files")
 
 
 @functools.cache
