@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyframe as pf
@@ -33,6 +34,7 @@ class Loop:
         patience: int | None, resume: Any, verbose: int, read_every: int, compile: bool,
     ) -> None:  # fmt: skip
         self.model, self.loader, self.options, self.validation = model, loader, options, validation
+        self.validated = replace(options, class_weight=None)  # as `evaluate` finds it later
         self.safe, self.read_every, self.compile = safe, read_every, compile
         self.monitor = monitor or ("val_loss" if validation is not None else "loss")
         self.history = History()
@@ -176,7 +178,7 @@ class Loop:
             cut = True  # its validation is missing
         elif self.validation is not None:
             what = "fit: validation_data"
-            found = await model._evaluate(self.validation, self.options, self.compile, what)
+            found = await model._evaluate(self.validation, self.validated, self.compile, what)
             for name, v in numbers(found).items():  # a validation_step may call them so itself
                 own = name.startswith("val_") and name not in logs
                 logs[name if own else f"val_{name}"] = v

@@ -685,20 +685,24 @@ class Model:
     # --- keeping
 
     def save(self, path: Any) -> None:
-        """Write the network's weights as a safetensors file."""
-        from pyframe.io.safetensors import save_file
-
+        """Write the network's weights: as PyTorch's file where the path ends in .pt or .pth, as
+        NumPy's in .npz, else as safetensors."""
         try:
-            save_file(self.net.state_dict(), check.path("Model.save", path))
+            _write(self.net.state_dict(), check.path("Model.save", path))
         except DeviceLostError:  # the twin tells what becomes of the model
             devices.wait(self.save_async(path), self.device, "model.save_async(…)")
 
     @puts_back
     async def save_async(self, path: Any) -> None:
         """`save` that gives the thread back while it waits for the GPU."""
-        from pyframe.io.safetensors import save_file_async
-
-        await save_file_async(self.net.state_dict(), check.path("Model.save", path))
+        check.path("Model.save", path)
+        state = self.net.state_dict()
+        arrays = await gather_async(list(state.values()))
+        on_host = {
+            name: pf.from_numpy(a).to(x.dtype)
+            for (name, x), a in zip(state.items(), arrays, strict=True)
+        }
+        _write(on_host, path)
 
     def load(self, path: Any) -> Model:
         """Read weights that `save` wrote, or a checkpoint's. Nothing is loaded if any name or shape
@@ -724,6 +728,15 @@ class Model:
         from pyframe.train.checkpoint import write
 
         await write(self, check.path("Model.save_checkpoint", path))
+
+
+def _write(state: Mapping[str, pf.Tensor], path: Any) -> None:
+    if os.fspath(path).endswith((".pt", ".pth", ".npz")):
+        pf.save(dict(state), path)
+    else:
+        from pyframe.io.safetensors import save_file
+
+        save_file(state, path)
 
 
 def _listed(given: Any) -> list[Any]:

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -435,6 +436,12 @@ def test_save_and_load(tmp_path: Path, device: str) -> None:
     assert model.predict(x).tolist() == other.predict(x).tolist()
     asyncio.run(model.save_async(tmp_path / "v.safetensors"))
     assert (tmp_path / "v.safetensors").read_bytes() == (tmp_path / "w.safetensors").read_bytes()
+    for name, twin in (("w.pt", "v.pt"), ("w.npz", "v.npz"), ("weights", "twin")):
+        model.save(tmp_path / name)
+        asyncio.run(model.save_async(tmp_path / twin))
+        for path in (tmp_path / name, tmp_path / twin):
+            assert make().load(path).to(device).predict(x).tolist() == other.predict(x).tolist()
+    assert zipfile.is_zipfile(tmp_path / "w.pt")  # as torch.load takes it
     wrong = pf.Model(nn.Sequential(nn.Linear(2, 3)))
     before = wrong.net[0].weight.tolist()
     with pytest.raises(RuntimeError, match=r"0.weight \[16, 2\], which is \[3, 2\]"):
