@@ -788,6 +788,11 @@ def schedules(given: Any, interval: Any, optimizers: Sequence[Any]) -> None:
                 f"Model: lr_scheduler must be a scheduler, got {seen(one)}; for example "
                 "optim.lr_scheduler.StepLR(optimizer, 10)"
             )
+        if interval == "step" and isinstance(one, pf.optim.lr_scheduler.ReduceLROnPlateau):
+            raise ValueError(
+                "Model: ReduceLROnPlateau goes by a number of an epoch, such as the validation's "
+                "loss, so it can't step with lr_interval='step'; leave lr_interval out"
+            )
         if not any(getattr(one, "optimizer", None) is o for o in optimizers):
             raise ValueError(
                 f"Model: {type(one).__name__} is of another optimizer than the model's, so it "

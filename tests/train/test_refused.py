@@ -296,6 +296,8 @@ WRONG: list[tuple[str, type[Exception], str]] = [
      "the net gave a dict of 2 with the keys ['kind', 'more']: give a dict or list of losses"),
     ("model([])", ValueError, "Model: loss is an empty list"),
     ("model(optimizer={'a': optim.SGD})", TypeError, "optimizer … SGD"),
+    ("model(lr_scheduler=lr_scheduler.ReduceLROnPlateau(optim.SGD([X], 0.1)), lr_interval='step')",
+     ValueError, "ReduceLROnPlateau goes by a number of an epoch"),
     ("model(lr_scheduler=lr_scheduler.StepLR(optim.SGD([X], 0.1), 3))", ValueError,
      "StepLR is of another optimizer than the model's"),
     ("model(loss_weights=[1, 2])", ValueError, "loss_weights: expected several losses"),
