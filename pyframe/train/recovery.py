@@ -20,6 +20,7 @@ from pyframe.devices import DeviceLostError
 from pyframe.nn.parameter import is_lazy
 from pyframe.random import Generator, default_generator, go_on, gpu_streams, rewind
 from pyframe.tensor import gather_async
+from pyframe.train.steps import parameters_of
 
 if TYPE_CHECKING:
     from pyframe.train.callbacks import History
@@ -89,6 +90,7 @@ class _Copy:
         self.made = f"after step {place.step}"
         self.earlier = False  # made by the fit before
         self.values: list[tuple[pf.Tensor, Any]] = []
+        self.grads: list[tuple[pf.Tensor, Any]] = []  # of batches that wait for their update
         self.draws: list[tuple[Generator, Any]] = []  # of the streams on the GPU
         self.buffers = [(m, k, b) for m in _modules(model) for k, b in m.named_buffers("", False)]
         self.optimizers = [
@@ -118,6 +120,8 @@ class _Copy:
             if getattr(m, name, None) is not b:
                 setattr(m, name, b)
         self.put({id(x) for x, _ in self.values}, device)
+        for p, value in self.grads:
+            p.grad = pf.tensor(value, dtype=p.dtype, device=p.device)
         for optimizer, groups, state in self.optimizers:
             for group, options in zip(optimizer.param_groups, groups, strict=False):
                 group.update(_options(options))
@@ -263,14 +267,18 @@ class Recovery:
         now, means, model = time.monotonic(), loop.taken, loop.model
         assert means is not None
         due = step == 1 or now >= self.due
-        if not self.on_gpu or not due or loop.group:  # gradients that wait are in no copy
+        if not self.on_gpu or not due:
             return means.begin()
         place = loop.place(logs={}, later=later, step=step)
         new = _Copy(model, place, self.epoch)
         streams, tensors, device = gpu_streams(), _tensors(model), model.device
         new.values = [(x, x.detach().clone()) for x in tensors if not x.is_cuda]
         tensors = [x for x in tensors if x.device is device]
-        *whole, last = _groups([*tensors, *[x for _, x in streams if x.device is device]])
+        trained = [p for o in model.optimizers for p in parameters_of(o)] if loop.group else []
+        waiting = [(p, p.grad) for p in trained if p.grad is not None]  # for their update
+        n, m = len(tensors), len(tensors) + len(waiting)
+        drawn = [x for _, x in streams if x.device is device]
+        *whole, last = _groups([*tensors, *[g for _, g in waiting], *drawn])
         arrays = []
         for group in whole:
             arrays += await gather_async(group)
@@ -283,9 +291,10 @@ class Recovery:
 
             place.logs, place.asked, place.sums = logs, (told, step), sums
             arrays.extend(found)
-            new.values += zip(tensors, arrays, strict=False)
+            new.values += zip(tensors, arrays[:n], strict=True)
+            new.grads = [(p, a) for (p, _), a in zip(waiting, arrays[n:m], strict=True)]
             owners = [g for g, x in streams if x.device is device]
-            new.draws = list(zip(owners, arrays[len(tensors) :], strict=True))
+            new.draws = list(zip(owners, arrays[m:], strict=True))
             self.copy = new
 
         return means.begin(last, keep)

@@ -135,6 +135,8 @@ class Steps:
         """Begin again, or go on from what `tensors` were; where they count no samples they are only
         made, as a step that finds them there computes the same bits each time."""
         with pf.no_grad():
+            if self.weights is not None:  # they may have been on a GPU that was lost
+                self.weights.copy_(pf.tensor(self.options.class_weight))
             for total in self.sums.values():
                 total.zero_()
             for metric in self.metrics.values():

@@ -264,7 +264,7 @@ def lose() -> None:
         backend._device.destroy()
 
 
-FITS = ("fit",)  # jobs that go on with another GPU
+FITS = ("fit", "options")  # jobs that go on with another GPU
 
 
 def lost(rng: random.Random, device: str) -> None:

@@ -133,6 +133,27 @@ def copies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return str(request.param)
 
 
+@pytest.mark.parametrize("lost_at", [(12,), (36,), (44, 120)], ids=str)
+def test_batches_that_wait_for_their_update(gpu: str, copies: str, lost_at: Any) -> None:
+    """Gradients that are not used yet, weights of classes and the state of metrics come back."""
+
+    def fit(data: Any) -> Any:
+        model = make()
+        model.metrics["f1"] = pf.metrics.F1()
+        model.fit((Noisy().x, Noisy().y), verbose=0, device="gpu")  # it lies on the GPU already
+        return train(data, model, accumulate=4, class_weight=[1.0, 2.0, 0.5], read_every=1)
+
+    weights, moments, history, _, told = fit(Noisy())
+    again = fit(Noisy(lost_at))
+    assert (len(told), len(again[4])) == (0, len(lost_at))
+    for name, w in weights.items():
+        np.testing.assert_allclose(again[0][name], w, rtol=1e-5, atol=1e-6, err_msg=name)
+    for seen, wanted in zip(again[1], moments, strict=True):
+        np.testing.assert_allclose(seen, wanted, rtol=1e-5, atol=1e-6)
+    for name, values in history.items():
+        np.testing.assert_allclose(again[2][name], values, rtol=1e-5)
+
+
 @pytest.mark.parametrize("compile", [True, False], ids=["compiled", "eager"])
 @pytest.mark.parametrize(
     ("lost_at", "step"),  # as which samples are made, and the step of the last copy then
