@@ -161,7 +161,7 @@ def test_a_kill_at_any_moment(tmp_path: Path) -> None:
     code = f"""
 import os, signal, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-import test_checkpoint as t
+import test_resume as t
 from pyframe.train import checkpoint
 checkpoint.SECONDS = 0
 write, left = os.fsync, [int(sys.argv[1])]
