@@ -251,6 +251,8 @@ class Loop:
         ends = len(self.group) == self.options.accumulate
         share = self.group[-1]
         run(batch, None if share == 1 else share, first, 1 / sum(self.group) if ends else None)
+        if not ends:  # where it ran eagerly, an optimizer's step would have done so
+            pf.flush()
         if ends:
             self.group = []
             for scheduler in self.by_step:

@@ -263,6 +263,14 @@ def test_accumulated_gradients_are_those_of_one_large_batch(size: int, compile: 
     assert small.history["loss"][0] == pytest.approx(large.history["loss"][0], rel=1e-5)
 
 
+def test_a_group_of_eager_steps_runs_one_by_one(gpu: str) -> None:
+    """Else what is recorded, and the time to plan it, would grow with the group."""
+    stats, model = pf.device(gpu).backend.stats, make()
+    stats.reset()
+    fit(model, epochs=1, batch_size=7, accumulate=10, device=gpu, compile=False, read_every=100)
+    assert stats.submits >= 10
+
+
 def test_gradients_are_clipped() -> None:
     """A step of SGD moves the weights by lr times the clipped gradient."""
     before = weights(make())
