@@ -19,7 +19,7 @@ import pickle
 import random as python_random
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,6 +45,10 @@ _NAME = re.compile(r"step-(\d{8,})\.pt")
 
 class CheckpointError(ValueError):
     """A file is no checkpoint, is damaged, or is of something else."""
+
+
+class NewerFormatError(CheckpointError):
+    """A file is a checkpoint of a newer pyframe."""
 
 
 # --- writing
@@ -161,7 +165,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
             "weights alone are read by model.load(path)"
         )
     if found[MARK] != FORMAT:
-        raise CheckpointError(
+        raise NewerFormatError(
             f"{os.fspath(path)} is a checkpoint of format {found[MARK]}, expected {FORMAT}: it "
             "was written by a newer pyframe; update this one (pip install --upgrade pyframe)"
         )
@@ -181,11 +185,11 @@ def newest(folder: Path) -> tuple[Path, dict[str, Any]] | None:
     for path in sorted(paths, key=age, reverse=True):
         try:
             return path, read(path)
+        except NewerFormatError:
+            raise
         except CheckpointError as error:
-            if isinstance(error.__cause__, Exception):
+            if error.__cause__ is not None:  # it can't be read
                 check.warn(f"fit: passed over: {error}")
-            elif "format" in str(error):
-                raise
     return None
 
 
@@ -204,8 +208,7 @@ def restore(model: Model, found: dict[str, Any], path: Any, loop: Loop) -> Place
         raise CheckpointError(f"{what}: mixed_precision was another one")
     for module, state in zip(model.loss_modules(), found["losses"], strict=True):
         check.state_dict(what, module, state)
-    for optimizer, state in zip(model.optimizers, found["optimizers"], strict=True):
-        optimizer.load_state_dict(state)  # which checks it first
+    _load_optimizers(model.optimizers, found["optimizers"])
     model.net.load_state_dict(found["net"])
     for module, state in zip(model.loss_modules(), found["losses"], strict=True):
         module.load_state_dict(state)
@@ -227,6 +230,18 @@ def restore(model: Model, found: dict[str, Any], path: Any, loop: Loop) -> Place
             "as it would have"
         )
     return place
+
+
+def _load_optimizers(optimizers: Sequence[Any], states: Sequence[Any]) -> None:
+    """Load all of them, or none where one does not fit."""
+    before = [o.state_dict() for o in optimizers]
+    for i, (optimizer, state) in enumerate(zip(optimizers, states, strict=True)):
+        try:
+            optimizer.load_state_dict(state)  # which checks it first
+        except (ValueError, KeyError, TypeError):
+            for loaded, old in zip(optimizers[:i], before, strict=False):
+                loaded.load_state_dict(old)
+            raise
 
 
 def _go_on(model: Model, random: dict[str, Any], loop: Loop) -> None:

@@ -81,11 +81,16 @@ def fit(model: pf.Model, resume: Any = None, *callbacks: Any, **options: Any) ->
     return model
 
 
+def moments(model: pf.Model) -> list[bytes]:
+    """The state of all optimizers."""
+    states = [s for o in model.optimizers for s in o.state.values()]
+    return [x.numpy().tobytes() for s in states for x in s.values()]
+
+
 def outcome(model: pf.Model) -> Any:
     """All that training leaves behind, to the last bit."""
-    states = [model.net.state_dict(), *model.optimizer.state.values()]
-    tensors = [t.numpy().tobytes() for s in states for t in s.values()]
-    return tensors, model.history.history, model.optimizer.param_groups[0]["lr"]
+    tensors = [t.numpy().tobytes() for t in model.net.state_dict().values()]
+    return tensors + moments(model), model.history.history, model.optimizer.param_groups[0]["lr"]
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -339,6 +344,30 @@ def test_refused(tmp_path: Path) -> None:
     model.lr_scheduler = None
     with pytest.raises(checkpoint.CheckpointError, match="has 1 schedulers, the model 0"):
         fit(model, path)
+
+
+def test_optimizers_are_resumed_together_or_not_at_all(tmp_path: Path) -> None:
+    """Where the second one does not fit, the first one is as before."""
+
+    def split(at: int) -> pf.Model:
+        model = make()
+        model.lr_scheduler, params = None, list(model.net.parameters())
+        model.optimizer = [optim.Adam(params[:2], lr=0.01), optim.Adam(params[2:at], lr=0.01)]
+        return model
+
+    fit(split(6), tmp_path)
+    other = fit(split(5))
+    before = moments(other)
+    with pytest.raises(ValueError, match="doesn't match the size of optimizer's group"):
+        fit(other, tmp_path)
+    assert moments(other) == before
+
+
+def test_weights_beside_checkpoints_are_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "format"
+    folder.mkdir()
+    make().save(folder / "weights.pt")
+    assert checkpoint.newest(folder) is None
 
 
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
