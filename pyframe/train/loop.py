@@ -58,7 +58,6 @@ class Loop:
             from pyframe.train.checkpoint import Resume
 
             self.resume = Resume(check.folder(resume, callbacks), self, resume is not True)
-        if self.resume is not None:
             self.watchers.append(self.resume)
         self.by_step = [s for s in model.schedulers if self._is_by_step(s)]
         self.by_epoch = [s for s in model.schedulers if not self._is_by_step(s)]
@@ -136,8 +135,7 @@ class Loop:
                     self._accumulate(run, x, size)
                 else:
                     run(x)
-                    for scheduler in self.by_step:
-                        scheduler.step()
+                    self._updated()
                 taken.count += size
                 model.samples += size
                 step += 1
@@ -251,16 +249,18 @@ class Loop:
         ends = len(self.group) == self.options.accumulate
         share = self.group[-1]
         run(batch, None if share == 1 else share, first, 1 / sum(self.group) if ends else None)
-        if not ends:  # where it ran eagerly, an optimizer's step would have done so
-            pf.flush()
         if ends:
-            self.group = []
-            for scheduler in self.by_step:
-                scheduler.step()
+            self._updated()
+        else:  # where it ran eagerly, an optimizer's step would have done so
+            pf.flush()
 
     def _end_group(self, taken: Steps) -> None:
         """The update of a group that the end of the epoch cut short."""
         (taken.apply if self.compile else taken._apply)(1 / sum(self.group))
+        self._updated()
+
+    def _updated(self) -> None:
+        """A group is over, and with it a step of the optimizer."""
         self.group = []
         for scheduler in self.by_step:
             scheduler.step()

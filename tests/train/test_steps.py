@@ -378,6 +378,21 @@ def test_gradients_are_shown_within_the_step() -> None:
     assert sums[0] > 0
 
 
+def written_by_hand(net: nn.Module) -> Any:
+    """A compiled step as users write it."""
+    sgd = optim.SGD(net.parameters(), lr=0.1)
+
+    @pf.compile
+    def step(x: pf.Tensor, y: pf.Tensor) -> pf.Tensor:
+        sgd.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        sgd.step()
+        return loss
+
+    return step
+
+
 def test_metrics_and_callbacks_add_one_kernel_at_most(gpu: str) -> None:
     """Of a step on a GPU: the mean of the loss and any of the usual metrics are fused."""
     counts = []
@@ -386,18 +401,7 @@ def test_metrics_and_callbacks_add_one_kernel_at_most(gpu: str) -> None:
         fit(model, epochs=2, batch_size=35, device=gpu)
         counts.append(len(model._free["train"][0].compiled.programs[-1].steps))
     assert max(counts) - counts[0] <= 1, counts
-    pf.manual_seed(1)
-    net = nn.Sequential(nn.Linear(2, 16), nn.ReLU(), nn.Linear(16, 4)).to(gpu)
-    sgd = optim.SGD(net.parameters(), lr=0.1)
-
-    @pf.compile
-    def step(x: pf.Tensor, y: pf.Tensor) -> pf.Tensor:
-        sgd.zero_grad()
-        loss = F.cross_entropy(net(x), y)
-        loss.backward()
-        sgd.step()
-        return loss
-
+    step = written_by_hand(make().net.to(gpu))
     for _ in range(2):
         step(pf.from_numpy(X[:35]).to(gpu), pf.from_numpy(Y[:35]).to(gpu))
     assert counts[0] <= len(step.programs[-1].steps) + 1
@@ -405,16 +409,7 @@ def test_metrics_and_callbacks_add_one_kernel_at_most(gpu: str) -> None:
 
 def test_a_step_of_fit_costs_little_more_than_one_by_hand() -> None:
     """On the CPU: what a replay looks at before, and the calls of NumPy that it makes."""
-    net = make().net
-    sgd = optim.SGD(net.parameters(), lr=0.1)
-
-    @pf.compile
-    def step(x: pf.Tensor, y: pf.Tensor) -> pf.Tensor:
-        sgd.zero_grad()
-        loss = F.cross_entropy(net(x), y)
-        loss.backward()
-        sgd.step()
-        return loss
+    step = written_by_hand(make().net)
 
     def cost(compiled: Any) -> np.ndarray:
         ((replay,),) = compiled.replays.values()
