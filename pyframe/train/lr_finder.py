@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import math
-import random as python_random
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +16,10 @@ import numpy as np
 import pyframe as pf
 from pyframe import devices
 from pyframe.nn.parameter import is_lazy
-from pyframe.random import fork_rng, rewind
+from pyframe.random import fork_rng
 from pyframe.train import check, data as _data
 from pyframe.train.callbacks.base import Callback
+from pyframe.train.recovery import Streams
 
 if TYPE_CHECKING:
     from pyframe.train.model import Model
@@ -213,7 +213,7 @@ def _puts_back(model: Model) -> Callable[[], None]:
         held |= {id(x): x for x in options.values() if isinstance(x, pf.Tensor)}
     copies = [(x, x.detach().clone()) for x in held.values()]
     scaler = None if model.scaler is None else copy.deepcopy(model.scaler.state_dict())
-    streams, python, numpy = rewind(), python_random.getstate(), np.random.get_state()
+    streams = Streams()
 
     @pf.no_grad()
     def back() -> None:
@@ -230,9 +230,7 @@ def _puts_back(model: Model) -> Callable[[], None]:
             model.scaler.load_state_dict(scaler)
         for module, mode in modes:
             module.training = mode
-        streams()
-        python_random.setstate(python)
-        np.random.set_state(numpy)
+        streams.back()
         pf.flush()
 
     return back
