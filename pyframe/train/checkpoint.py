@@ -76,7 +76,6 @@ def _collect(model: Model) -> dict[str, Any]:
         "losses": [dict(m.state_dict()) for m in model.loss_modules()],
         "optimizers": [o.state_dict() for o in model.optimizers],
         "schedulers": [_plain(s.state_dict()) for s in model.schedulers],
-        "scaler": None if model.scaler is None else model.scaler.state_dict(),
         "kinds": _kinds(model),
         "place": where,
         "steps_per_epoch": model.steps_per_epoch,
@@ -141,6 +140,7 @@ def _on_host(tree: Any, values: Mapping[int, pf.Tensor]) -> Any:
 async def write(model: Model, path: str | os.PathLike[str]) -> None:
     """Write a checkpoint: the file holds all of it, or what it held before."""
     tree = _collect(model)
+    tree["scaler"] = None if model.scaler is None else await model.scaler.state_dict_async()
     tensors = list({id(x): x for x in _tensors(tree)}.values())
     arrays = await gather_async(tensors)
     values = {

@@ -155,7 +155,8 @@ class Model:
         return [m for m in _listed(self.loss) if isinstance(m, nn.Module)]
 
     def to(self, device: Any) -> Model:
-        """Move the network, the losses' and metrics' tensors and the optimizers' state."""
+        """Move the network, the losses' and metrics' tensors, the optimizers' state and the scale
+        of mixed precision."""
         for module in self.modules():
             module.to(device)
         for optimizer in self.optimizers:
@@ -163,6 +164,9 @@ class Model:
                 for x in state.values():
                     if isinstance(x, pf.Tensor):
                         x.data = x.to(p.device)
+        for x in () if self.scaler is None else vars(self.scaler).values():
+            if isinstance(x, pf.Tensor):
+                x.data = x.to(device)
         return self
 
     def __init_subclass__(cls, **kwargs: Any) -> None:

@@ -347,6 +347,16 @@ def test_mixed_precision(dtype: str) -> None:
     assert not steps.compiled.eager
 
 
+@pytest.mark.parametrize("first", ["cpu", "gpu"])
+def test_the_scale_moves_with_the_model(gpu: str, first: str) -> None:
+    """Else each step would wait for what lies on the other device."""
+    model = make()
+    for device in (first, {"cpu": gpu, gpu: "cpu"}[first]):
+        fit(model, epochs=1, batch_size=35, mixed_precision="float16", device=device)
+        assert not model._free["train"][-1].compiled.eager
+        assert model.scaler.get_scale() == 2.0**16
+
+
 def test_an_overflow_is_skipped() -> None:
     model = make()
     fit(model, epochs=1, mixed_precision="float16")
