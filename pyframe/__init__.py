@@ -10,16 +10,17 @@ from pyframe.autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,
 )
-from pyframe.devices import (
+from pyframe.core.devices import (
     DeviceLostError as DeviceLostError,
     OutOfMemoryError as OutOfMemoryError,
     device as device,
     device_name as device_name,
+    flush as flush,
     get_default_device as get_default_device,
     is_available as is_available,
     set_default_device as set_default_device,
 )
-from pyframe.dtypes import (
+from pyframe.core.dtypes import (
     bfloat16 as bfloat16,
     bool_ as bool,  # noqa: F401
     can_cast as can_cast,
@@ -43,7 +44,7 @@ from pyframe.dtypes import (
     uint32 as uint32,
     uint64 as uint64,
 )
-from pyframe.grad_mode import (
+from pyframe.core.modes import (
     enable_grad as enable_grad,
     inference_mode as inference_mode,
     is_grad_enabled as is_grad_enabled,
@@ -51,10 +52,7 @@ from pyframe.grad_mode import (
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
-from pyframe.graph.capture import flush as flush
-from pyframe.graph.compile import compile as compile
-from pyframe.printing import set_printoptions as set_printoptions
-from pyframe.random import (
+from pyframe.ops.random import (
     Generator as Generator,
     default_generator as default_generator,
     fork_rng as fork_rng,
@@ -62,7 +60,16 @@ from pyframe.random import (
     manual_seed as manual_seed,
     seed as seed,
 )
-from pyframe.storage import (
+from pyframe.runtime.compile import compile as compile
+from pyframe.tensor import (
+    Size as Size,
+    Tensor as Tensor,
+    as_tensor as as_tensor,
+    from_numpy as from_numpy,
+    tensor as tensor,
+)
+from pyframe.tensor.printing import set_printoptions as set_printoptions
+from pyframe.tensor.storage import (
     TYPES as _TYPES,
     UntypedStorage as UntypedStorage,
     asarray as asarray,
@@ -76,13 +83,6 @@ from pyframe.storage import (
     preserve_format as preserve_format,
     sparse_coo as sparse_coo,
     strided as strided,
-)
-from pyframe.tensor import (
-    Size as Size,
-    Tensor as Tensor,
-    as_tensor as as_tensor,
-    from_numpy as from_numpy,
-    tensor as tensor,
 )
 
 __version__ = "0.1.0"
@@ -105,12 +105,12 @@ globals().update(  # methods that torch has as functions too
 # Names of the layers above, which load when they are first used: modules, and what is in them
 _MODULES = set(
     """amp nn optim data vision train web io profiler bench linalg fft special masked signal func
-    gpu utils distributions metrics plot""".split()
+    gpu utils distributions metrics plot random""".split()
 )
 _ELSEWHERE = {
     name: (module, other or name)
     for module, names in {
-        "utils.draw": "draw",
+        "tools.draw_model": "draw",
         "train": "Model Callback History",
         "io": "save load",
         "amp": """GradScaler autocast clear_autocast_cache get_autocast_dtype
@@ -161,7 +161,7 @@ def __getattr__(name: str) -> Any:
     import importlib
 
     if name in _MODULES:
-        return importlib.import_module(f"pyframe.{name}")
+        return importlib.import_module(f"pyframe.{'tools.' if name == 'bench' else ''}{name}")
     if name in _ELSEWHERE:
         module, other = _ELSEWHERE[name]
         return getattr(importlib.import_module(f"pyframe.{module}"), other)

@@ -21,10 +21,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pyframe as pf
-from pyframe.devices import device as Device, mode
-from pyframe.graph.capture import outside
+from pyframe.core.devices import device as Device
+from pyframe.core.dispatch import outside
+from pyframe.core.modes import mode, no_grad
 from pyframe.ops.autocast import DTYPES, NARROW, Casting
-from pyframe.tensor import Tensor, no_grad
+from pyframe.tensor import Tensor
 
 __all__ = [
     "GradScaler", "autocast", "clear_autocast_cache", "custom_bwd", "custom_fwd",

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from pyframe.autograd.functional import fresh, jacobian_of, pulled, push
-from pyframe.batching import leaves, unflatten, vmap
-from pyframe.grad_mode import enable_grad
-from pyframe.graph.compile import tree_map
+from pyframe.core.grad_node import GradNode
+from pyframe.core.modes import enable_grad, mode
 from pyframe.ops.creation import ones_like
 from pyframe.ops.movement import stack
-from pyframe.ops.op import GradNode, mode
+from pyframe.ops.vmap import vmap
 from pyframe.tensor import Tensor
+from pyframe.tensor.tree import leaves, tree_map, unflatten
 
 __all__ = [
     "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize",

@@ -19,14 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import devices
 from pyframe.backend.base import Stats
 from pyframe.backend.properties import DeviceProperties
-from pyframe.devices import OutOfMemoryError, device as Device
-from pyframe.graph.cost import columns
-from pyframe.graph.fed import recording
-from pyframe.random import default_generator, go_on, gpu_streams
+from pyframe.core import devices
+from pyframe.core.devices import OutOfMemoryError, device as Device
+from pyframe.core.symbolic import recording
+from pyframe.ops.random import default_generator, go_on, gpu_streams
 from pyframe.tensor import Tensor, upload
+from pyframe.tools.cost import columns
 
 __all__ = [
     "DeviceProperties", "Event", "OutOfMemoryError", "Stream", "current_device", "current_stream",

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from pyframe import dtypes as dt
+from pyframe.core import dtypes as dt
 from pyframe.ops import elementwise as el, movement as mv, reduce as rd, scan, sort, special
 from pyframe.ops.public import publish
 from pyframe.tensor import Tensor

@@ -103,5 +103,8 @@ def fixed_start() -> Iterator[None]:
     pf.set_default_device(None)
     pf.set_default_dtype(pf.float32)
     pf.set_grad_enabled(True)
-    locks: Any = pf.random._DRAWING, sys.modules["pyframe.graph.compile"]._CAPTURING
+    locks: Any = (
+        sys.modules["pyframe.ops.random"]._DRAWING,
+        sys.modules["pyframe.runtime.compile"]._CAPTURING,
+    )
     assert not any(lock._is_owned() for lock in locks)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.dtypes import float32
-from pyframe.graph.interpret import pack_params
+from pyframe.core.dtypes import float32
+from pyframe.core.view import View, contiguous
 from pyframe.graph.program import (
     INPUT,
     OUTPUT,
@@ -22,7 +22,7 @@ from pyframe.graph.program import (
     Step,
     Store,
 )
-from pyframe.graph.view import View, contiguous
+from pyframe.runtime.executor import pack_params
 
 
 def scale_and_add() -> Program:

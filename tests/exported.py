@@ -10,7 +10,7 @@ import numpy as np
 
 import pyframe as pf
 from pyframe import nn, optim
-from pyframe.devices import device as Device
+from pyframe.core.devices import device as Device
 
 
 def mlp(optimizer: Callable[..., Any], seed: int = 0, **options: Any) -> pf.Model:

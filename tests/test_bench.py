@@ -14,9 +14,9 @@ from xml.etree import ElementTree
 import pytest
 
 import pyframe as pf
-from pyframe.bench import roofline
-from pyframe.bench.measure import Side
-from pyframe.bench.workloads import CASES, Run
+from pyframe.tools.bench import roofline
+from pyframe.tools.bench.measure import Side
+from pyframe.tools.bench.workloads import CASES, Run
 
 
 @pytest.fixture

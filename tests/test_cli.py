@@ -18,14 +18,14 @@ import pytest
 
 import pyframe as pf
 from pyframe import nn, serve
-from pyframe.backend.base import Limits
 from pyframe.backend.native import NativeGPU
 from pyframe.backend.properties import DeviceProperties
-from pyframe.bench import workloads
 from pyframe.cli import drivers, main
 from pyframe.cli.command import size_text
 from pyframe.cli.drivers import System, advice
+from pyframe.core.limits import Limits
 from pyframe.io import safetensors
+from pyframe.tools.bench import workloads
 
 COMMANDS = ["info", "train", "serve", "export", "summary", "convert", "bench"]
 
@@ -375,7 +375,7 @@ def test_bench_refuses_a_device_that_computes_something_else(
         seen.append(x)
         return value(x) + (len(seen) > 1)
 
-    monkeypatch.setattr("pyframe.bench.measure.value", broken)
+    monkeypatch.setattr("pyframe.tools.bench.measure.value", broken)
     done = Done("bench", "--quick", "--repeats", "1", "--only", "W1", "--device", "cpu")
     assert (done.status, done.out) == (1, "")
     assert "pyframe bench: mlp: cpu compiled differs from cpu eager by " in done.err
@@ -413,7 +413,7 @@ def test_info_takes_a_real_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     )  # fmt: skip
     monkeypatch.setattr(NativeGPU, "adapters", lambda software: [about])
     monkeypatch.setattr(pf.gpu, "get_device_properties", lambda index: about)
-    monkeypatch.setattr("pyframe.devices._auto", lambda: True)
+    monkeypatch.setattr("pyframe.core.devices._auto", lambda: True)
     told = Done("info").out
     for text in ("gpu:0    Radeon (AMD, 17.2 GB)", "discrete, Vulkan, driver RADV 25",
                  "float16: yes, subgroups: no, timestamps: yes", "4.29 GB", ", 16 in a kernel",
@@ -424,7 +424,7 @@ def test_info_takes_a_real_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_info_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "wgpu", None)
-    monkeypatch.setattr("pyframe.devices._auto", lambda: False)
+    monkeypatch.setattr("pyframe.core.devices._auto", lambda: False)
     found = json.loads(Done("info", "--json").out)
     assert found["gpus"] == []
     assert found["auto"] == "cpu"

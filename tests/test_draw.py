@@ -18,7 +18,7 @@ import pytest
 import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe import nn
-from pyframe.utils.flow import trace
+from pyframe.tools.flow import trace
 
 SVG = "{http://www.w3.org/2000/svg}"
 EXAMPLES = Path(__file__).parents[1] / "examples"

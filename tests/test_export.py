@@ -24,12 +24,12 @@ from exported import batches, by_python, convolutional, gan, mlp, rate
 import pyframe as pf
 from pyframe import nn, optim
 from pyframe.__main__ import main
-from pyframe.backend.base import Limits
-from pyframe.backend.paper import INDEX, PaperGPU
-from pyframe.backend.webgpu import Wire
+from pyframe.core.devices import device as Device
+from pyframe.core.limits import Limits
+from pyframe.core.symbolic import Number, apply, formula, log
 from pyframe.data import TensorDataset
-from pyframe.devices import device as Device
-from pyframe.graph.fed import Number, apply, formula, log
+from pyframe.runtime.executor import Wire
+from pyframe.runtime.paper import INDEX, PaperGPU
 from pyframe.web import Bars, Choice, Demo, ExportError, Numbers, Pad, Plane, Points, Slider, Text
 from pyframe.web.exporter import _table
 

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import pyframe as pf
-from pyframe import devices
 from pyframe.backend import native, vulkan
+from pyframe.core import devices
 
 LIMITS = {
     "max-storage-buffers-per-shader-stage": 500000, "max-storage-buffer-binding-size": 1 << 31,

@@ -10,17 +10,18 @@ import numpy as np
 import pytest
 
 import pyframe as pf
-from pyframe import profiler
-from pyframe.backend.base import Limits
-from pyframe.backend.cpu_plan import Plan
-from pyframe.devices import device as get_device
-from pyframe.graph.cost import distinct, si
+from pyframe.codegen.numpy.plan import Plan
+from pyframe.core import dispatch, node
+from pyframe.core.devices import device as get_device
+from pyframe.core.limits import Limits
+from pyframe.core.node import toposort
+from pyframe.core.view import View, contiguous, expand, pad, windows
 from pyframe.graph.program import INPUT, OUTPUT, Apply, Kernel, Load, Program, Slot, Step, Store
-from pyframe.graph.schedule import schedule, toposort
-from pyframe.graph.view import View, contiguous, expand, pad, windows
-from pyframe.ops import op
+from pyframe.graph.schedule import schedule
 from pyframe.ops.index import take_rows
-from pyframe.profiler import profile, record_function
+from pyframe.tools import profiler
+from pyframe.tools.cost import distinct, si
+from pyframe.tools.profiler import profile, record_function
 
 
 class Recorder:
@@ -42,7 +43,7 @@ def lazy() -> Any:
 
 
 def value(d: Any, *shape: int, dtype: Any = pf.float32) -> pf.Tensor:
-    return op.new(op.Node(None, (), (), shape, dtype, d, np.zeros(shape, dtype.numpy)))
+    return dispatch.new(node.Node(None, (), (), shape, dtype, d, np.zeros(shape, dtype.numpy)))
 
 
 def program_of(*outs: pf.Tensor) -> Program:
@@ -97,7 +98,7 @@ def test_a_value_counts_where_it_varies(lazy: Any) -> None:
 
 def test_of_a_table_only_the_rows_taken_are_read(lazy: Any) -> None:
     rows = value(lazy, 5, dtype=pf.int64)
-    program = program_of(op.apply(take_rows, (value(lazy, 1000, 8), rows)))
+    program = program_of(dispatch.apply(take_rows, (value(lazy, 1000, 8), rows)))
     assert program.least_bytes == 4 * (5 + 2 * 5 * 8)
 
 
@@ -161,7 +162,7 @@ def work(device: str) -> pf.Tensor:
 def patched() -> tuple[Any, ...]:
     from pyframe.backend.native import NativeGPU
 
-    return op._quiet, Plan.run, NativeGPU._run
+    return dispatch._quiet, Plan.run, NativeGPU._run
 
 
 def test_results_are_the_same_and_nothing_stays(device: str) -> None:

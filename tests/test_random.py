@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import pyframe as pf
-from pyframe import random
-from pyframe.ops import mathfn
+from pyframe.ops import mathfn, random
 
 
 def test_philox_is_philox() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pyframe as pf
-from pyframe import dtypes
+from pyframe.core import dtypes
 from pyframe.ops import movement
 
 DTYPES = "float32 float64 float16 int64 int32 int16 int8 uint8 bool".split()

@@ -11,7 +11,7 @@ import { createRuntime } from "./runtime.js";
 const FORMAT = "pyframe-program";
 const VERSION = 1; // of what it can play
 const ARRAYS = { f32: Float32Array, f16: Uint16Array, i32: Int32Array, u32: Uint32Array };
-const WORDS = { // what formulas are made of; see pyframe/graph/fed.py
+const WORDS = { // what formulas are made of; see pyframe/core/symbolic.py
   "+": (a, b = 0) => a + b, "-": (a, b) => a - b, "*": (a, b) => a * b, "/": (a, b) => a / b,
   "**": (a, b) => a ** b, neg: (a) => -a, abs: Math.abs, max: Math.max, min: Math.min, log: Math.log,
   "==": (a, b) => a === b, "!=": (a, b) => a !== b, "<": (a, b) => a < b, "<=": (a, b) => a <= b,

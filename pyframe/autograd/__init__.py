@@ -9,9 +9,10 @@ from pyframe.autograd import anomaly_mode, function as function, graph as graph
 from pyframe.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from pyframe.autograd.function import Function
 from pyframe.autograd.gradcheck import gradcheck, gradgradcheck
-from pyframe.autograd.graph import GradientEdge, Port, RemovableHandle, Walk, attached, target
-from pyframe.grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
-from pyframe.ops.op import Attached, GradNode, mode
+from pyframe.autograd.graph import GradientEdge, Port, Walk, attached, target
+from pyframe.core import grad_node
+from pyframe.core.grad_node import Attached, GradNode, RemovableHandle
+from pyframe.core.modes import enable_grad, inference_mode, mode, no_grad, set_grad_enabled
 from pyframe.tensor import Tensor, own_storage
 
 __all__ = [
@@ -106,7 +107,7 @@ def _listed(x: Any) -> list[Any]:
 def _batched(
     starts: list[Any], seeds: list[Any], retain: bool | None, create_graph: bool, goals: list[Any]
 ) -> list[Any]:
-    from pyframe.batching import vmap
+    from pyframe.ops.vmap import vmap
 
     found: list[Any] = []
 
@@ -189,7 +190,7 @@ def _walk(
         slots.setdefault(id(x), []).append(i)
     useful = None if goals is None else _leads_to(starts, set(slots))
     if mode.capture is not None:
-        mode.capture.watch(lambda: graph.changes)  # a replay repeats what hooks did
+        mode.capture.watch(lambda: grad_node.changes)  # a replay repeats what hooks did
     pending: dict[int, Any] = {}
     fresh: set[int] = set()  # targets whose gradient no one else can hold
     leaves: dict[int, Tensor] = {}

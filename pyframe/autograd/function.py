@@ -8,19 +8,19 @@ from collections.abc import Callable
 from typing import Any
 
 from pyframe.autograd.graph import Port, packed
-from pyframe.dtypes import FLOAT
-from pyframe.ops import op as _op
-from pyframe.ops.op import (
+from pyframe.core import grad_node as _grad_node
+from pyframe.core.dtypes import FLOAT
+from pyframe.core.grad_node import (
     GradNode,
     Packed,
     Spec,
     check_version,
     freed_error,
     inference_error,
-    mode,
     next_seq,
 )
-from pyframe.tensor import Tensor, no_grad
+from pyframe.core.modes import mode, no_grad
+from pyframe.tensor import Tensor
 
 __all__ = ["Function", "FunctionCtx", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
 
@@ -211,8 +211,8 @@ class BackwardCFunction(GradNode, FunctionCtx):
                 known[id(r)] = i
         if records:
             self.saved = [self._keep(x, known.get(id(x))) for x in self.to_save]
-            if _op._watch is not None:
-                _op._watch(self)
+            if _grad_node._watch is not None:
+                _grad_node._watch(self)
         self.to_save = self.dirty_tensors = self.non_differentiable = ()
         return tuple(outs) if several else outs[0]
 

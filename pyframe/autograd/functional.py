@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pyframe.autograd import grad
-from pyframe.grad_mode import enable_grad
+from pyframe.core.modes import enable_grad, mode
 from pyframe.ops.creation import eye, ones_like, zeros_like
 from pyframe.ops.movement import cat, reshape, stack, view_as
-from pyframe.ops.op import mode
 from pyframe.tensor import Tensor
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.tensor import Tensor, from_numpy, no_grad
+from pyframe.core import dtypes as dt
+from pyframe.core.modes import no_grad
+from pyframe.tensor import Tensor, from_numpy
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 

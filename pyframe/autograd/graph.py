@@ -9,8 +9,16 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from pyframe.autograd import anomaly_mode
-from pyframe.devices import lock
-from pyframe.ops.op import REGISTRY, Attached, GradNode, Packed, mode, watch_nodes
+from pyframe.core.grad_node import (
+    Attached,
+    GradNode,
+    Packed,
+    RemovableHandle as RemovableHandle,
+    watch_nodes,
+)
+from pyframe.core.locks import lock
+from pyframe.core.modes import mode
+from pyframe.core.op import REGISTRY
 from pyframe.tensor import Tensor
 
 __all__ = [
@@ -19,30 +27,6 @@ __all__ = [
 ]  # fmt: skip
 
 Node = GradNode
-changes = 0  # of hooks: a replay holds while there is none
-
-
-class RemovableHandle:
-    """What registering a hook returns: `remove()` takes the hook off again."""
-
-    def __init__(self, hooks: list[Callable[..., Any]], hook: Callable[..., Any]) -> None:
-        global changes
-        changes += 1
-        self._hooks, self._hook = hooks, hook
-        hooks.append(hook)
-
-    def remove(self) -> None:
-        """Take the hook off; a second call does nothing."""
-        global changes
-        if self._hook in self._hooks:
-            changes += 1
-            self._hooks.remove(self._hook)
-
-    def __enter__(self) -> RemovableHandle:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.remove()
 
 
 class AccumulateGrad(GradNode):

@@ -1,0 +1,1 @@
+"""The hardware: memory, loading a Program, running it; see `base`."""

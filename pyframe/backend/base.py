@@ -6,22 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pyframe.core.limits import Limits
+
 if TYPE_CHECKING:
     from pyframe.graph.program import Kernel, Program
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a device can take. Sizes are in bytes."""
-
-    storage_buffers: int = 8  # storage buffers one kernel may bind, outputs included
-    binding_bytes: int = 128 << 20
-    buffer_bytes: int = 256 << 20
-    workgroups: int = 65535  # per dimension
-    workgroup_size: int = 256  # invocations
-    workgroup_bytes: int = 16384
-    float16: bool = False
-    host: bool = False  # kernels are NumPy calls on host memory, dtypes have their own sizes
 
 
 @dataclass

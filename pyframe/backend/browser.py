@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 import js
 from pyodide.ffi import JsException, can_run_sync, run_sync, to_js
 
-from pyframe import devices
-from pyframe.backend.base import Limits
 from pyframe.backend.properties import DeviceProperties
-from pyframe.backend.webgpu import Buffer, WebGPU, Wire
+from pyframe.core import devices
+from pyframe.core.limits import Limits
+from pyframe.runtime.executor import Buffer, WebGPU, Wire
 
 # What calls into JavaScript raise. Pyodide may drop an exception of a call: then CPython says so.
 ERRORS = (JsException, SystemError)

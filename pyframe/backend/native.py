@@ -18,10 +18,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from pyframe import devices
-from pyframe.backend.base import Limits
 from pyframe.backend.properties import DeviceProperties
-from pyframe.backend.webgpu import WebGPU, Wire
+from pyframe.core import devices
+from pyframe.core.limits import Limits
+from pyframe.runtime.executor import WebGPU, Wire
 
 BIND_GROUPS = 16  # kept for a step
 LATEST = 256  # pipelines that are kept, also when no Program has them any more

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pyframe.backend.base import Limits
+from pyframe.core.limits import Limits
 
 
 @dataclass(frozen=True)

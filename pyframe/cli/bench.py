@@ -71,10 +71,10 @@ def run(args: argparse.Namespace) -> int:
 def report(args: argparse.Namespace) -> list[str]:
     """The tables, as Markdown."""
     import pyframe as pf
-    from pyframe.backend.cpu_plan import default_threads
-    from pyframe.bench import roofline
-    from pyframe.bench.measure import about, digits, table
-    from pyframe.bench.workloads import CASES
+    from pyframe.codegen.numpy.plan import default_threads
+    from pyframe.tools.bench import roofline
+    from pyframe.tools.bench.measure import about, digits, table
+    from pyframe.tools.bench.workloads import CASES
 
     steps = [case for case in CASES if case.key in ("W1", "W2", "W3")]
     keys = [case.key for case in steps]
@@ -124,7 +124,7 @@ def available() -> list[str]:
 def measure(case: Any, devices: list[str], repeats: int, quick: bool) -> list[list[str]]:
     """The lines of a network: one for each device."""
     import pyframe as pf
-    from pyframe.bench.measure import Side, agree, digits, in_turns
+    from pyframe.tools.bench.measure import Side, agree, digits, in_turns
 
     modes = {"eager": lambda f: f, "compiled": pf.compile}
     sizes = case.quick if quick else case.sizes

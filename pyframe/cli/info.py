@@ -48,8 +48,8 @@ def facts() -> dict[str, Any]:
     import numpy as np
 
     import pyframe as pf
-    from pyframe.backend.cpu_plan import default_threads
-    from pyframe.bench.measure import blas, cpu_model
+    from pyframe.codegen.numpy.plan import default_threads
+    from pyframe.tools.bench.measure import blas, cpu_model
 
     gpus, problem = adapters()
     auto = pf.device("auto").type
@@ -91,7 +91,7 @@ def version(package: str) -> str | None:
 def adapters() -> tuple[list[dict[str, Any]], str]:
     """The GPUs as 'gpu:0', 'gpu:1', …, or why they can't be had."""
     from pyframe import gpu
-    from pyframe.devices import gpu_backend, software_wanted
+    from pyframe.core.devices import gpu_backend, software_wanted
 
     try:
         count = len(gpu_backend().adapters(software_wanted()))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
+from pyframe.core import dtypes as dt
 from pyframe.ops.movement import stack
 from pyframe.tensor import Tensor, from_numpy, tensor
 

@@ -8,14 +8,14 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, TypeVar
 
+from pyframe.core.devices import in_browser
 from pyframe.data.collate import default_collate, default_convert
 from pyframe.data.dataset import IterableDataset
 from pyframe.data.fetch import Fetching
 from pyframe.data.iterator import LoaderIterator, SingleIterator
 from pyframe.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, size_of
 from pyframe.data.worker import get_worker_info as get_worker_info
-from pyframe.devices import in_browser
-from pyframe.random import Generator
+from pyframe.ops.random import Generator
 
 T_co = TypeVar("T_co", covariant=True)
 _FIXED = {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"}

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait
 from typing import Any
 
-from pyframe import dtypes as dt
+from pyframe.core import dtypes as dt
 from pyframe.data import worker as of_worker
 from pyframe.data.fetch import Fetching
 from pyframe.data.iterator import LoaderIterator

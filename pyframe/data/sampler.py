@@ -8,8 +8,9 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from pyframe import dtypes as dt, random
-from pyframe.random import Generator
+from pyframe.core import dtypes as dt
+from pyframe.ops import random
+from pyframe.ops.random import Generator
 from pyframe.tensor import as_tensor
 
 T_co = TypeVar("T_co", covariant=True)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
+from pyframe.core import dtypes as dt
 from pyframe.tensor import Tensor, from_numpy
 
 INLINE = 1 << 16  # bytes of arrays in a batch, up to which a copy through the pipe is faster

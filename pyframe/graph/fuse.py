@@ -13,11 +13,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyframe.backend.base import Limits
-from pyframe.graph import view as views
-from pyframe.graph.node import Node
+from pyframe.core import view as views
+from pyframe.core.limits import Limits
+from pyframe.core.node import Node
+from pyframe.core.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, REGISTRY, ROUTINE
 from pyframe.graph.program import Apply, Expr, Load, Param, Reduce, Result, Valid
-from pyframe.ops.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, REGISTRY, ROUTINE
 
 MAX_CODE = 200  # instructions in one expression: beyond it a value is stored instead
 RECOMPUTE = 4  # instructions that it is cheaper to run again than to store a value
@@ -25,23 +25,6 @@ MAX_ROW = 100  # instructions and views in a kernel that folds: compilers are sl
 SMALL = 1 << 12  # elements of which it does not matter how they are walked
 ONE_GROUP = 1 << 17  # elements that one workgroup may reduce to a scalar by itself
 LOOPED = 1 << 10  # elements a result: in a longer reduction no op with a loop of its own
-
-
-def toposort(roots: Sequence[Node]) -> list[Node]:
-    """The nodes that must be computed for `roots`, each after its inputs."""
-    order: list[Node] = []
-    seen: set[int] = set()
-    stack: list[tuple[Node, bool]] = [(n, False) for n in reversed(roots)]
-    while stack:
-        node, done = stack.pop()
-        if done:
-            order.append(node)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            stack.append((node, True))
-            if node.data is None:
-                stack.extend((i, False) for i in reversed(node.inputs) if id(i) not in seen)
-    return order
 
 
 def structure(order: Sequence[Node], roots: Sequence[Node]) -> tuple[Any, ...]:
@@ -351,7 +334,7 @@ def _loops(i: Any) -> bool:
 
 def _is_long(shape: Sequence[int], result: Sequence[int]) -> bool:
     """Whether a reduction of `shape` to `result` is too long for loops within its loop: Mesa's
-    software driver counts the rounds of all of them (see ROUNDS in wgsl/codegen.py)."""
+    software driver counts the rounds of all of them (see ROUNDS in codegen/wgsl/printer.py)."""
     return math.prod(shape) > LOOPED * math.prod(result)
 
 

@@ -3,43 +3,15 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.graph import view as views
+from pyframe.core import dtypes as dt, view as views
+from pyframe.core.dtypes import storage_dtype
+from pyframe.core.op import REGISTRY
 from pyframe.graph.program import Apply, Load, Param, Program, Reduce, Result, Step, Valid
-from pyframe.ops.op import REGISTRY
-
-_STORAGE = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32}
-
-
-def storage_dtype(d: dt.dtype) -> np.dtype:
-    """The NumPy dtype of a value in a device buffer."""
-    return np.dtype(_STORAGE[d.storage]) if d.storage else d.numpy
-
-
-def pack_params(params: Sequence[tuple[int, dt.dtype]], values: Sequence[Any], size: int) -> bytes:
-    """The scalars in the layout that kernels read: a 32-bit word each."""
-    out = bytearray(size)
-    for (offset, d), v in zip(params, values, strict=True):
-        if d.storage == "f32":
-            struct.pack_into("<f", out, offset, _to_f32(v))
-        elif d.storage == "f16":
-            out[offset : offset + 2] = np.float16(v).tobytes()
-        elif d.storage == "u32":
-            struct.pack_into("<I", out, offset, int(v) & 0xFFFFFFFF)
-        else:
-            struct.pack_into("<i", out, offset, ((int(v) + 2**31) & 0xFFFFFFFF) - 2**31)
-    return bytes(out)
-
-
-def _to_f32(v: Any) -> float:
-    with np.errstate(over="ignore"):
-        return float(np.float32(v))
 
 
 def _load_param(params: bytes, offset: int, d: dt.dtype) -> Any:

@@ -1,7 +1,7 @@
 """Program and Kernel: a scheduled piece of work as plain data.
 
 A Program has four readers: the native replayer, the browser's, the exporter and people. Nothing in
-it belongs to WGSL: `pyframe.wgsl` makes text of it, `pyframe.graph.interpret` runs it with NumPy.
+it belongs to WGSL: `pyframe.codegen` makes text of it, `pyframe.graph.interpret` runs it.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pyframe.dtypes import dtype as DType
-from pyframe.graph.view import Tracker
+from pyframe.core.dtypes import dtype as DType
+from pyframe.core.view import Tracker
 
 if TYPE_CHECKING:
-    from pyframe.graph.cost import Table
+    from pyframe.tools.cost import Table
 
 Shape = tuple[int, ...]
 
@@ -161,7 +161,7 @@ class Program:
 
     def table(self) -> Table:
         """Rows of (kernel, grid, bytes, FLOPs), one for each step; str() is for people."""
-        from pyframe.graph.cost import table
+        from pyframe.tools.cost import table
 
         return table(self)
 
@@ -181,6 +181,6 @@ class Program:
     @property
     def least_bytes(self) -> int:
         """Bytes that any way of running it must move: each input and each result once."""
-        from pyframe.graph.cost import least_bytes
+        from pyframe.tools.cost import least_bytes
 
         return least_bytes(self)

@@ -10,19 +10,19 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pyframe.backend.base import Limits
-from pyframe.dtypes import dtype as DType
-from pyframe.graph import view as views
+from pyframe.core import view as views
+from pyframe.core.dtypes import dtype as DType
+from pyframe.core.limits import Limits
+from pyframe.core.node import Node, toposort
+from pyframe.core.op import CONST, REDUCTION
 from pyframe.graph.fuse import (
     Group,
     Grouping,
     Values,
     same_places,
     structure as structure,
-    toposort,
     tracker_of,
-)  # fmt: skip
-from pyframe.graph.node import Node
+)
 from pyframe.graph.program import (
     INPUT,
     OUTPUT,
@@ -39,7 +39,6 @@ from pyframe.graph.program import (
     Store,
     Valid,
 )  # fmt: skip
-from pyframe.ops.op import CONST, REDUCTION
 
 PARAM_ALIGN = 256  # the offset alignment that every WebGPU device allows, of uniforms and slices
 SPLIT = 1 << 15  # elements a result: a longer reduction to few results is done in two kernels

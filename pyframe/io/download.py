@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from pyframe.devices import in_browser
+from pyframe.core.devices import in_browser
 from pyframe.io.files import replacing
 
 _CHUNK = 1 << 16

@@ -12,8 +12,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.devices import device as Device
+from pyframe.core import dtypes as dt
+from pyframe.core.devices import device as Device
 from pyframe.io import raw
 from pyframe.io.files import replacing
 from pyframe.tensor import Tensor, from_host, from_numpy

@@ -28,13 +28,13 @@ from typing import IO, Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.devices import device as Device, is_available
+from pyframe.core import dtypes as dt
+from pyframe.core.devices import device as Device, is_available
 from pyframe.io import raw
 from pyframe.io.files import replacing
 from pyframe.io.unpickler import Unpickler, shown
-from pyframe.storage import strided
 from pyframe.tensor import Size, Tensor, from_host, gather
+from pyframe.tensor.storage import strided
 
 _STORAGES = {
     "Float": dt.float32, "Double": dt.float64, "Half": dt.float16, "BFloat16": dt.bfloat16,

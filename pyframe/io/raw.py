@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
+from pyframe.core import dtypes as dt
 from pyframe.tensor import Tensor, from_host, gather
 
 PIECE = 1 << 20  # bytes that are read or written at once

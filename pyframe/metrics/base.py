@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyframe as pf
-from pyframe.graph.capture import outside
+from pyframe.core.dispatch import outside
 from pyframe.nn import Module, functional as F
 from pyframe.nn.parameter import UninitializedBuffer, is_lazy
 from pyframe.tensor import Tensor

@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 import pyframe as pf
-from pyframe.devices import mode
+from pyframe.core.modes import mode
 from pyframe.metrics.base import Streaming, ratio
 from pyframe.metrics.classification import class_numbers, task_of, truths
 from pyframe.nn import functional as F

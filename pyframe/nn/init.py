@@ -10,11 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from pyframe import special
-from pyframe.dtypes import float64
+from pyframe.core.dtypes import float64
+from pyframe.core.modes import no_grad
 from pyframe.ops import check
 from pyframe.ops.creation import empty, eye as identity, zeros
 from pyframe.ops.spectral import qr
-from pyframe.tensor import Tensor, no_grad
+from pyframe.tensor import Tensor
 
 __all__ = [
     "calculate_gain", "constant", "constant_", "dirac", "dirac_", "eye", "eye_", "kaiming_normal",

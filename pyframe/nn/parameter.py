@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from pyframe.devices import device as Device
-from pyframe.dtypes import dtype as DType
-from pyframe.graph.node import Node
+from pyframe.core.devices import device as Device
+from pyframe.core.dtypes import dtype as DType
+from pyframe.core.node import Node
 from pyframe.ops.creation import empty, zeros
 from pyframe.tensor import Size, Tensor
 

@@ -8,9 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt, fft as _fft, random as _random
-from pyframe.graph.fed import seen
-from pyframe.graph.node import Node
+from pyframe.core import dispatch as _dispatch, dtypes as dt
+from pyframe.core.dispatch import apply
+from pyframe.core.grad_node import GradNode, next_seq
+from pyframe.core.modes import mode
+from pyframe.core.node import Node
+from pyframe.core.op import REGISTRY, Op
+from pyframe.core.symbolic import seen
 from pyframe.ops import (
     activation,
     arrange,
@@ -20,13 +24,14 @@ from pyframe.ops import (
     creation,
     elementwise as el,
     factor,
+    fft as _fft,
     index,
     linalg,
     matmul,
     movement,
-    op as _op,
     pointwise,
     pool as pool,
+    random as _random,
     reduce,
     resample,
     scan,
@@ -36,7 +41,6 @@ from pyframe.ops import (
     strided,
     windows,
 )
-from pyframe.ops.op import REGISTRY, GradNode, Op, apply, mode, next_seq
 from pyframe.ops.public import as_functions as as_functions, as_public
 from pyframe.tensor import Tensor, as_tensor
 
@@ -121,7 +125,7 @@ def _keep_saved(x: Tensor, last: Any, first: int) -> None:
                     kept = Node(None, (), (), node.shape, node.dtype, node.device, node.data.copy())
                 else:
                     kept = node  # of a lazy device: nodes don't change
-                copy = _op.new(kept)
+                copy = _dispatch.new(kept)
                 copy._grad_fn = z.grad_fn
                 step.saved[j] = (copy, copy._storage.version)
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
+from pyframe.core import dtypes as dt
+from pyframe.core.modes import mode
 from pyframe.ops import movement as mv
 from pyframe.ops.index import index_select
 from pyframe.ops.movement import cat, flip, narrow, reshape, select, transpose, unsqueeze
-from pyframe.ops.op import mode
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, normalize_dim, upload
 

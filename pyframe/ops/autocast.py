@@ -15,9 +15,9 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from pyframe import dtypes as dt
-from pyframe.devices import device as Device, mode
-from pyframe.ops import op as _op
+from pyframe.core import dtypes as dt, op as _op
+from pyframe.core.devices import device as Device
+from pyframe.core.modes import mode
 from pyframe.tensor import Tensor
 
 LOWER, FLOAT32, WIDEST, REFUSED = "lower", "float32", "widest", "refused"

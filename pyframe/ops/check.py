@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.devices import mode
-from pyframe.graph import checks
+from pyframe.core import dtypes as dt
+from pyframe.core.modes import mode
+from pyframe.ops import deferred as checks
 from pyframe.tensor import Tensor
 
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.ops import check, elementwise as el, op as _op
+from pyframe.core import dtypes as dt, op as _op
+from pyframe.core.dispatch import apply
+from pyframe.core.op import ELEMENTWISE, MOVEMENT, Op
+from pyframe.ops import check, elementwise as el
 from pyframe.ops.autocast import autocast
 from pyframe.ops.elementwise import conj, conj_op
-from pyframe.ops.op import ELEMENTWISE, MOVEMENT, Op, apply
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
 

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.graph.view import window_count
-from pyframe.ops import bound_routines, check, movement as mv
+from pyframe.codegen.numpy import routines
+from pyframe.core import dtypes as dt
+from pyframe.core.dispatch import apply
+from pyframe.core.op import ROUTINE, Op
+from pyframe.core.view import window_count
+from pyframe.ops import check, movement as mv
 from pyframe.ops.complex import conj
 from pyframe.ops.matmul import matmul, matmul_op
-from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.reduce import sum as sum_
 from pyframe.tensor import Tensor
 
@@ -163,13 +165,13 @@ def _weight_infer(g: Any, x: Any, kernel: Shape, *a: Any) -> tuple[Shape, dt.dty
 
 def _routine(slow: Any, infer: Any, phases: Any) -> dict[str, Any]:
     return {
-        "infer": infer, "phases": phases, "numpy": bound_routines.at_once(phases, 2, infer, slow)
+        "infer": infer, "phases": phases, "numpy": routines.at_once(phases, 2, infer, slow)
     }  # fmt: skip
 
 
 conv_op = Op(
     "conv", ROUTINE, "x w", "stride padding dilation groups", fallback=_conv_by_views,
-    **_routine(_conv_np, _conv_infer, bound_routines.conv),
+    **_routine(_conv_np, _conv_infer, routines.conv),
     x=lambda g, w, x_spec, stride, padding, dilation, groups: apply(
         conv_input_op, (g, conj(w)), (x_spec.shape[2:], stride, padding, dilation, groups)),
     w=lambda g, x, w_spec, stride, padding, dilation, groups: apply(
@@ -178,7 +180,7 @@ conv_op = Op(
 conv_input_op = Op(
     "conv_input", ROUTINE, "g_ w", "spatial stride padding dilation groups",
     fallback=_conv_input_by_views,
-    **_routine(_conv_input_np, _input_infer, bound_routines.conv_input),
+    **_routine(_conv_input_np, _input_infer, routines.conv_input),
     g_=lambda g, w, stride, padding, dilation, groups: apply(
         conv_op, (g, conj(w)), (stride, padding, dilation, groups)),
     w=lambda g, g_, w_spec, stride, padding, dilation, groups: apply(
@@ -187,7 +189,7 @@ conv_input_op = Op(
 conv_weight_op = Op(
     "conv_weight", ROUTINE, "g_ x", "kernel stride padding dilation groups",
     fallback=_conv_weight_by_views,
-    **_routine(_conv_weight_np, _weight_infer, bound_routines.conv_weight),
+    **_routine(_conv_weight_np, _weight_infer, routines.conv_weight),
     g_=lambda g, x, stride, padding, dilation, groups: apply(
         conv_op, (conj(x), g), (stride, padding, dilation, groups)),
     x=lambda g, g_, x_spec, stride, padding, dilation, groups: apply(

@@ -1,4 +1,4 @@
-"""Tensors made from nothing: constants and ranges. Random numbers are in pyframe/random.py."""
+"""Tensors made from nothing: constants and ranges. Random numbers are in random.py."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.devices import device as Device, mode, resolve
-from pyframe.graph.fed import seen
-from pyframe.graph.node import Node
-from pyframe.ops import check, complex as cx, elementwise as el, movement as mv, op as _op
+from pyframe.core import dispatch as _dispatch, dtypes as dt
+from pyframe.core.devices import device as Device, resolve
+from pyframe.core.dispatch import apply, check_dtype
+from pyframe.core.modes import mode
+from pyframe.core.node import Node
+from pyframe.core.op import const
+from pyframe.core.symbolic import seen
+from pyframe.ops import check, complex as cx, elementwise as el, movement as mv
 from pyframe.ops.elementwise import np_cast
-from pyframe.ops.op import apply, check_dtype, const
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, no_more_dims, tensor as new_tensor, upload
 
@@ -67,13 +69,13 @@ def _filled(
     check_dtype(name, d, target)
     one = dt.convert_scalar(seen(value), d)
     if target.lazy:
-        with_grad = _op.new(const(value, d, target))
+        with_grad = _dispatch.new(const(value, d, target))
         return _finish(mv.expand(with_grad, shape).clone(), requires_grad)
     if type(value) is int and value == 0:
         data = np.zeros(shape, d.numpy)  # its memory is not touched before it is used
     else:
         data = np.full(shape, one if d.narrow is None else d.narrow(np.asarray(one)), d.numpy)
-    return _finish(_op.new(Node(None, (), (), shape, d, target, data)), requires_grad)
+    return _finish(_dispatch.new(Node(None, (), (), shape, d, target, data)), requires_grad)
 
 
 def _maker(name: str, value: int) -> Any:
@@ -316,7 +318,7 @@ def eye(n: int, m: int | None = None, **kw: Any) -> Tensor:
 
 
 def _random(name: str, size: Any, kw: dict[str, Any], from_bits: Any) -> Tensor:
-    from pyframe.random import uniform_bits
+    from pyframe.ops.random import uniform_bits
 
     generator, named = kw.pop("generator", None), kw.pop("size", None)
     kw, shape = _options(name, kw), _sizes(name, size, named)
@@ -381,7 +383,7 @@ def ints_between(
     generator: Any,
 ) -> Tensor:  # fmt: skip
     """Random ints in [low, high): 32 random bits modulo the range (64 for a wider one)."""
-    from pyframe.random import uniform_bits
+    from pyframe.ops.random import uniform_bits
 
     if high <= low:
         raise RuntimeError(
@@ -408,7 +410,7 @@ def randint_like(input: Tensor, low: Any, high: Any = None, **kw: Any) -> Tensor
 
 def randperm(n: int, *, generator: Any = None, **kw: Any) -> Tensor:
     """0..n-1 in random order (drawn on the host)."""
-    from pyframe.random import permutation
+    from pyframe.ops.random import permutation
 
     kw = _options("randperm", kw)
     if n < 0:

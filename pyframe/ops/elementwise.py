@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.devices import get_default_device, mode
-from pyframe.graph import fed
-from pyframe.graph.node import Node
-from pyframe.ops import bound, check, mathfn, op as _op
+from pyframe.codegen.numpy import bound
+from pyframe.core import dispatch as _dispatch, dtypes as dt, op as _op, symbolic as fed
+from pyframe.core.devices import get_default_device
+from pyframe.core.dispatch import apply, record
+from pyframe.core.grad_node import GradNode
+from pyframe.core.modes import mode
+from pyframe.core.node import Node
+from pyframe.core.op import ELEMENTWISE, Op, const, const_for_ufunc
+from pyframe.ops import check, mathfn
 from pyframe.ops.autocast import autocast, casted
-from pyframe.ops.op import ELEMENTWISE, GradNode, Op, apply, const, const_for_ufunc, record
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
 
@@ -664,14 +667,14 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy with its own memory; gradients flow through. The dims keep their order in memory on
     the CPU, as in PyTorch; elsewhere, and within `pf.compile`, results are row-major."""
     if memory_format is not None:
-        from pyframe.storage import ordered
+        from pyframe.tensor.storage import ordered
 
         return ordered(input, memory_format, "clone")
     if is_row_major(input):
         return copy(input)
     node = input._node
     data = np.array(node.data, order="K")
-    out = _op.new(Node(None, (), (), node.shape, node.dtype, node.device, data))
+    out = _dispatch.new(Node(None, (), (), node.shape, node.dtype, node.device, data))
     if mode.grad and input.requires_grad:
         out._grad_fn = GradNode(copy, (input,), (), out)
     return out
@@ -749,7 +752,7 @@ def as_floats(name: str, *xs: Any) -> list[Tensor]:
 
 def new_like(x: Tensor, value: Any) -> Tensor:
     """A number as a 0-d tensor beside `x`, of the dtype of an operation on both."""
-    return _op.new(const(value, result_type(x, value), x.device))
+    return _dispatch.new(const(value, result_type(x, value), x.device))
 
 
 # --- PyTorch's names with options

@@ -15,12 +15,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pyframe import dtypes as dt
+from pyframe.core import dtypes as dt
+from pyframe.core.dispatch import apply
+from pyframe.core.op import ROUTINE, Op
 from pyframe.ops import check, elementwise as el, index, movement as mv
 from pyframe.ops.autocast import autocast
 from pyframe.ops.complex import adjoint, real
 from pyframe.ops.matmul import matmul
-from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.public import public, results
 from pyframe.tensor import Tensor
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.devices import device as Device
-from pyframe.graph import view as views
+from pyframe.core import dtypes as dt, view as views
+from pyframe.core.devices import device as Device
+from pyframe.core.dispatch import apply
+from pyframe.core.op import ROUTINE, Op, Shader, in_a_line
 from pyframe.ops import check, elementwise as el, movement as mv
 from pyframe.ops.autocast import autocast
-from pyframe.ops.op import ROUTINE, Op, Shader, apply, in_a_line
 from pyframe.ops.public import public
 from pyframe.ops.reduce import amax, amin, limit_of, prod, sum as sum_
 from pyframe.tensor import Tensor, normalize_dim, tensor, upload

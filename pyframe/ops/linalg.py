@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
+from pyframe.core import dtypes as dt
+from pyframe.core.dispatch import apply
+from pyframe.core.op import ROUTINE, Op
 from pyframe.ops import check, creation, elementwise as el, movement as mv, reduce
 from pyframe.ops.autocast import autocast
 from pyframe.ops.complex import adjoint, conj, imag, real
@@ -26,7 +28,6 @@ from pyframe.ops.factor import (
     unpacked,
 )
 from pyframe.ops.matmul import matmul, sum_over, zeros_of
-from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.public import public, results
 from pyframe.ops.scan import cumprod
 from pyframe.ops.spectral import svdvals

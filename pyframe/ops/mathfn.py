@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pyframe.ops import bound
+from pyframe.codegen.numpy import bound
 
 Array: TypeAlias = np.ndarray
 BLOCK = 1 << 14  # elements whose float64 temporaries stay in the cache

@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.ops import arrange, bound_routines, check, elementwise as el, movement as mv
+from pyframe.codegen.numpy import routines
+from pyframe.core import dtypes as dt
+from pyframe.core.dispatch import apply
+from pyframe.core.op import ROUTINE, Op, Shader
+from pyframe.ops import arrange, check, elementwise as el, movement as mv
 from pyframe.ops.autocast import autocast
 from pyframe.ops.complex import adjoint, conj
 from pyframe.ops.elementwise import broadcast, mul
 from pyframe.ops.index import index_select
-from pyframe.ops.op import ROUTINE, Op, Shader, apply
 from pyframe.ops.public import public
 from pyframe.ops.reduce import sum_op
 from pyframe.tensor import Tensor, normalize_dim, upload
@@ -70,7 +72,7 @@ def _power_of_two(n: int) -> int:
 
 matmul_op = Op(
     "matmul", ROUTINE, "a b", infer=_infer, numpy=_numpy, kernel=Shader("matmul.wgsl", _plan),
-    phases=bound_routines.matmul,
+    phases=routines.matmul,
     a=lambda g, b: matmul(g, adjoint(b)), b=lambda g, a: matmul(adjoint(a), g),
 )  # fmt: skip
 

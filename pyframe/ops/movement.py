@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.graph import view as views
-from pyframe.graph.node import Node
-from pyframe.ops import op as _op
+from pyframe.core import dtypes as dt, op as _op, view as views
+from pyframe.core.dispatch import apply
+from pyframe.core.modes import mode
+from pyframe.core.node import Node
+from pyframe.core.op import MOVEMENT, ROUTINE, Op
 from pyframe.ops.elementwise import broadcast, copy, eq, iota, logical_or, where
-from pyframe.ops.op import MOVEMENT, ROUTINE, Op, apply, mode
 from pyframe.ops.public import public
 from pyframe.tensor import Size, Tensor, normalize_dim, upload
 
@@ -733,7 +733,7 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
         return input
     if memory_format is None:
         return copy(input)
-    from pyframe.storage import ordered
+    from pyframe.tensor.storage import ordered
 
     return ordered(input, memory_format, "contiguous")
 

@@ -6,11 +6,11 @@ import builtins
 import math
 from typing import Any
 
-from pyframe import dtypes as dt
+from pyframe.core import dtypes as dt
+from pyframe.core.dispatch import apply
 from pyframe.ops import check, complex as cx, elementwise as el
 from pyframe.ops.creation import full_like
 from pyframe.ops.elementwise import abs, eq, ge, gt, le, logical_and, logical_or, lt, where
-from pyframe.ops.op import apply
 from pyframe.ops.public import public, results
 from pyframe.tensor import Tensor
 

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.graph.view import window_count
-from pyframe.ops import bound_routines, check, elementwise as el, movement as mv
+from pyframe.codegen.numpy import routines
+from pyframe.core import dtypes as dt
+from pyframe.core.dispatch import apply
+from pyframe.core.op import ROUTINE, Op
+from pyframe.core.view import window_count
+from pyframe.ops import check, elementwise as el, movement as mv
 from pyframe.ops.conv import each
 from pyframe.ops.creation import rand
 from pyframe.ops.index import checked_classes, gather, gathered, index_select, put_rows
-from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.reduce import amax, argmax, limit_of, mean, sum as sum_
 from pyframe.ops.resample import along
 from pyframe.tensor import Tensor, upload
@@ -85,17 +87,17 @@ def _input_infer(g: Any, x: Any, y: Any, *how: Any) -> tuple[Shape, Any]:
 
 max_pool_op = Op(
     "max_pool", ROUTINE, "x", "kernel stride dilation", infer=_infer, fallback=_max_pool_by_ops,
-    numpy=bound_routines.at_once(bound_routines.max_pool, 1, _infer, _max_pool_np),
-    phases=bound_routines.max_pool,
+    numpy=routines.at_once(routines.max_pool, 1, _infer, _max_pool_np),
+    phases=routines.max_pool,
     x=lambda g, x, y, kernel, stride, dilation: apply(
         max_pool_input_op, (g, x, y), (kernel, stride, dilation)),
 )  # fmt: skip
 max_pool_input_op = Op(
     "max_pool_input", ROUTINE, "g_ x y_", "kernel stride dilation",
     infer=_input_infer, fallback=_max_pool_input_by_ops,
-    numpy=bound_routines.at_once(
-        bound_routines.max_pool_input, 3, _input_infer, _max_pool_input_np),
-    phases=bound_routines.max_pool_input,
+    numpy=routines.at_once(
+        routines.max_pool_input, 3, _input_infer, _max_pool_input_np),
+    phases=routines.max_pool_input,
     g_=lambda g, x, kernel, stride, dilation: _max_pool_pick(g, x, kernel, stride, dilation),
 )  # fmt: skip
 

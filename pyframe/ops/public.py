@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe import dtypes as dt
+from pyframe.core import dtypes as dt
+from pyframe.core.modes import mode
 from pyframe.ops import autocast, check
-from pyframe.ops.op import mode
 from pyframe.tensor import Tensor
 
 Functions = dict[str, Callable[..., Any]]

@@ -9,19 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.devices import mode
-from pyframe.ops import (
-    bound_routines,
-    check,
-    complex as cx,
-    elementwise as el,
-    movement as mv,
-    op as _op,
-)
+from pyframe.codegen.numpy import routines
+from pyframe.codegen.numpy.routines import ALONE, BLOCK, FEW, ONES, TERMS, sum_calls
+from pyframe.core import dtypes as dt, op as _op
+from pyframe.core.dispatch import apply
+from pyframe.core.modes import mode
+from pyframe.core.op import REDUCTION, ROUTINE, Op
+from pyframe.ops import check, complex as cx, elementwise as el, movement as mv
 from pyframe.ops.autocast import autocast
-from pyframe.ops.bound_routines import ALONE, BLOCK, FEW, ONES, TERMS, sum_calls
-from pyframe.ops.op import REDUCTION, ROUTINE, Op, apply
 from pyframe.ops.public import public, results
 from pyframe.tensor import Tensor, from_numpy, normalize_dim
 
@@ -74,7 +69,7 @@ def sum_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
     """The sum over axes, of float16 in float32; see `sum_calls`, but few numbers need no plan."""
     ones = ONES.get(x.dtype)
     whole = x.flags.c_contiguous
-    blas = bound_routines.PRODUCTS
+    blas = routines.PRODUCTS
     if ones is not None and whole and blas and x.ndim == 2 and 128 < x.size <= ALONE:
         n, m = x.shape
         blocks = n // BLOCK
@@ -704,13 +699,13 @@ def _log_softmax_by_ops(x: Tensor, dim: int) -> Tensor:
 
 softmax_op = Op(
     "softmax", ROUTINE, "x", "dim", infer=lambda x, dim: (x.shape, x.dtype),
-    numpy=_softmax_numpy, fallback=_softmax_by_ops, phases=bound_routines.softmax,
+    numpy=_softmax_numpy, fallback=_softmax_by_ops, phases=routines.softmax,
     x=lambda g, y, dim: (g - sum(g * y, dim, True)) * y,
 )  # fmt: skip
 log_softmax_op = Op(
     "log_softmax", ROUTINE, "x", "dim", infer=lambda x, dim: (x.shape, x.dtype),
     numpy=_log_softmax_numpy, fallback=_log_softmax_by_ops,
-    phases=bound_routines.log_softmax,
+    phases=routines.log_softmax,
     x=lambda g, y, dim: g - el.exp(y) * sum(g, dim, True),
 )  # fmt: skip
 

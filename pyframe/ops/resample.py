@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
+from pyframe.core import dtypes as dt
+from pyframe.core.dispatch import apply
 from pyframe.ops import check, elementwise as el, movement as mv
 from pyframe.ops.autocast import autocast
 from pyframe.ops.index import index_select, take_rows
 from pyframe.ops.matmul import matmul
-from pyframe.ops.op import apply
 from pyframe.ops.public import public
 from pyframe.ops.reduce import sum as sum_
 from pyframe.tensor import Tensor, upload

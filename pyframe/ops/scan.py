@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.devices import mode
+from pyframe.core import dtypes as dt
+from pyframe.core.dispatch import apply
+from pyframe.core.modes import mode
+from pyframe.core.op import ROUTINE, Op, Shader, in_a_line
 from pyframe.ops import check, elementwise as el, movement as mv
 from pyframe.ops.autocast import autocast
 from pyframe.ops.index import gathered
-from pyframe.ops.op import ROUTINE, Op, Shader, apply, in_a_line
 from pyframe.ops.public import public, results
 from pyframe.ops.reduce import one_dim, sum as sum_, wide
 from pyframe.ops.special import logaddexp

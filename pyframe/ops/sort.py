@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
+from pyframe.core import dtypes as dt
+from pyframe.core.dispatch import apply
+from pyframe.core.op import ROUTINE, Op, Shader, in_a_line
 from pyframe.ops import check, elementwise as el, movement as mv
 from pyframe.ops.autocast import autocast
 from pyframe.ops.index import (
@@ -23,7 +25,6 @@ from pyframe.ops.index import (
     take_along,
     take_rows,
 )
-from pyframe.ops.op import ROUTINE, Op, Shader, apply, in_a_line
 from pyframe.ops.public import public, results
 from pyframe.ops.reduce import (
     amax,

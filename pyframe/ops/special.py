@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
+from pyframe.core import dtypes as dt
+from pyframe.core.dispatch import apply
+from pyframe.core.op import ROUTINE, Op
 from pyframe.ops import check, elementwise as el, movement as mv, reduce, specialfn
 from pyframe.ops.autocast import autocast
 from pyframe.ops.elementwise import FLOAT
-from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
 

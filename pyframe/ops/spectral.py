@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.devices import mode
+from pyframe.core import dtypes as dt
+from pyframe.core.dispatch import apply
+from pyframe.core.modes import mode
+from pyframe.core.op import ROUTINE, Op
 from pyframe.ops import check, creation, elementwise as el, index, movement as mv, reduce
 from pyframe.ops.autocast import autocast
 from pyframe.ops.complex import adjoint, conj, real
@@ -36,7 +38,6 @@ from pyframe.ops.factor import (
     with_diagonal,
 )
 from pyframe.ops.matmul import matmul, sum_over
-from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.public import public, results
 from pyframe.tensor import Tensor
 

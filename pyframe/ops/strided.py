@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.graph import view as views
-from pyframe.graph.capture import outside
-from pyframe.graph.node import Node
+from pyframe.core import dtypes as dt, view as views
+from pyframe.core.dispatch import apply, new, outside
+from pyframe.core.grad_node import GradNode
+from pyframe.core.modes import mode, no_grad
+from pyframe.core.node import Node
+from pyframe.core.op import MOVEMENT, Op, const
 from pyframe.ops import creation, elementwise as el, movement as mv
 from pyframe.ops.complex import view_as_real
 from pyframe.ops.index import add_rows, put_rows, take_rows
-from pyframe.ops.op import MOVEMENT, GradNode, Op, apply, const, mode, new
 from pyframe.ops.public import public
-from pyframe.tensor import Tensor, no_grad, upload, whole_of
+from pyframe.tensor import Tensor, upload, whole_of
 
 Shape = tuple[int, ...]
 
@@ -219,7 +220,7 @@ def set_(
 ) -> Tensor:
     """Be from now on a handle on the memory of `source` (a tensor or a storage; None: nothing):
     as the tensor is, or of `size`, `stride` (row-major by default) from `storage_offset` on."""
-    from pyframe.storage import UntypedStorage
+    from pyframe.tensor.storage import UntypedStorage
 
     if mode.grad and self.requires_grad:
         self._check_history()

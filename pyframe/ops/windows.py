@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.devices import resolve
+from pyframe.core import dtypes as dt
+from pyframe.core.devices import resolve
+from pyframe.core.dispatch import check_dtype
 from pyframe.ops import specialfn
-from pyframe.ops.op import check_dtype
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, upload
 

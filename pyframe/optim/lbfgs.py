@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple
 
 import pyframe as pf
+from pyframe.core.modes import no_grad
 from pyframe.optim.optimizer import Optimizer
-from pyframe.tensor import Tensor, no_grad
+from pyframe.tensor import Tensor
 
 
 class LBFGS(Optimizer):

@@ -18,12 +18,12 @@ from itertools import chain
 from typing import Any, ClassVar
 
 import pyframe as pf
-from pyframe.autograd import graph
-from pyframe.autograd.graph import RemovableHandle
-from pyframe.devices import mode
-from pyframe.graph.capture import outside
-from pyframe.graph.fed import Number, apply, is_number, log, recording
-from pyframe.tensor import Tensor, no_grad
+from pyframe.core import grad_node
+from pyframe.core.dispatch import outside
+from pyframe.core.grad_node import RemovableHandle
+from pyframe.core.modes import mode, no_grad
+from pyframe.core.symbolic import Number, apply, is_number, log, recording
+from pyframe.tensor import Tensor
 
 __all__ = [
     "Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",
@@ -66,7 +66,7 @@ def _hooked(fn: Callable[..., Any]) -> Callable[..., Any]:
         if type(self).step is not step:  # a subclass's step calls this one
             return fn(self, *args, **kwargs)
         if mode.capture is not None:
-            mode.capture.watch(lambda: graph.changes)
+            mode.capture.watch(lambda: grad_node.changes)
         args = (self, *args)
         for hook in (*_pre_hooks, *self._optimizer_step_pre_hooks):
             result = hook(self, args, kwargs)

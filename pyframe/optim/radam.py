@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import pyframe as pf
-from pyframe.graph.fed import apply, log
+from pyframe.core.symbolic import apply, log
 from pyframe.optim.optimizer import Optimizer, one_minus_power, scalar
 from pyframe.tensor import Tensor
 

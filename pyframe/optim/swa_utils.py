@@ -14,9 +14,10 @@ from typing import Any
 
 import pyframe as pf
 from pyframe import nn
+from pyframe.core.modes import no_grad
 from pyframe.optim.lr_scheduler import LRScheduler, Rate
 from pyframe.optim.optimizer import Optimizer
-from pyframe.tensor import Tensor, no_grad
+from pyframe.tensor import Tensor
 
 __all__ = [
     "SWALR",

@@ -17,7 +17,7 @@ from importlib.machinery import ModuleSpec
 from types import CodeType, ModuleType
 from typing import Any
 
-from pyframe.dtypes import dtype
+from pyframe.core.dtypes import dtype
 
 __all__ = ["install"]
 

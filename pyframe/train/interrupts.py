@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pyframe.devices import in_browser
+from pyframe.core.devices import in_browser
 
 if TYPE_CHECKING:
     from pyframe.train.model import Model

@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyframe as pf
-from pyframe import devices
-from pyframe.devices import DeviceLostError
+from pyframe.core import devices
+from pyframe.core.devices import DeviceLostError
 from pyframe.train import check, data
 from pyframe.train.callbacks import Callback, EarlyStopping, History
 from pyframe.train.interrupts import interrupts

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import pyframe as pf
-from pyframe import devices
+from pyframe.core import devices
 from pyframe.nn.parameter import is_lazy
-from pyframe.random import fork_rng
+from pyframe.ops.random import fork_rng
 from pyframe.train import check, data as _data
 from pyframe.train.callbacks.base import Callback
 from pyframe.train.recovery import Streams

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 import pyframe as pf
-from pyframe import devices, metrics as _metrics, nn
-from pyframe.devices import DeviceLostError
+from pyframe import metrics as _metrics, nn
+from pyframe.core import devices
+from pyframe.core.devices import DeviceLostError
 from pyframe.nn.modules.module import Evaluation
 from pyframe.tensor import gather_async
 from pyframe.train import check, data as _data

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyframe.devices import in_browser
+from pyframe.core.devices import in_browser
 from pyframe.train.callbacks.base import Callback, Logs
 from pyframe.train.history import History, number
 

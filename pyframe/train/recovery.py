@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import pyframe as pf
-from pyframe import devices, nn
-from pyframe.devices import DeviceLostError
+from pyframe import nn
+from pyframe.core import devices
+from pyframe.core.devices import DeviceLostError
 from pyframe.nn.parameter import is_lazy
-from pyframe.random import Generator, default_generator, go_on, gpu_streams, rewind
+from pyframe.ops.random import Generator, default_generator, go_on, gpu_streams, rewind
 from pyframe.tensor import gather_async
 from pyframe.train.steps import parameters_of
 

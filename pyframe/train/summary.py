@@ -10,12 +10,12 @@ from typing import Any, NamedTuple, Self
 
 import pyframe as pf
 from pyframe import nn
-from pyframe.graph.cost import op_flops, si
+from pyframe.core.op import MOVEMENT
 from pyframe.nn.modules.module import Evaluation
 from pyframe.nn.parameter import is_lazy
-from pyframe.ops.op import MOVEMENT
+from pyframe.tools.cost import op_flops, si
+from pyframe.tools.flow import watched
 from pyframe.train import check, data
-from pyframe.utils.flow import watched
 
 HEAD = ("layer", "output", "parameters", "FLOPs")
 

@@ -14,15 +14,14 @@ from typing import Any
 from pyframe.autograd import backward
 from pyframe.autograd.function import Function
 from pyframe.autograd.graph import Walk, saved_tensors_hooks
-from pyframe.batching import leaves, unflatten
-from pyframe.devices import device as Device
-from pyframe.grad_mode import enable_grad, no_grad
-from pyframe.graph.capture import outside
-from pyframe.graph.compile import tree_map
+from pyframe.core.devices import device as Device
+from pyframe.core.dispatch import outside
+from pyframe.core.grad_node import Packed
+from pyframe.core.modes import enable_grad, mode, no_grad
 from pyframe.ops.autocast import Casting, as_in
-from pyframe.ops.op import Packed, mode
-from pyframe.random import default_generator
+from pyframe.ops.random import default_generator
 from pyframe.tensor import Tensor, upload
+from pyframe.tensor.tree import leaves, tree_map, unflatten
 
 __all__ = [
     "CheckpointError", "checkpoint", "checkpoint_sequential", "set_checkpoint_early_stop",

@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 import pyframe as pf
-from pyframe.utils.flow import trace
+from pyframe.tools.flow import trace
 
 try:
     embedding, summary, _files = (

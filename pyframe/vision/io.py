@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from pyframe import dtypes
+from pyframe.core import dtypes
 from pyframe.io.files import replacing
 from pyframe.tensor import Tensor, from_numpy
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import pyframe.nn.functional as F
-from pyframe import cat, dtypes, no_grad, stack
+from pyframe import cat, no_grad, stack
+from pyframe.core import dtypes
 from pyframe.io.files import replacing
 from pyframe.tensor import Tensor
 from pyframe.vision.io import encode_png, pillow

@@ -35,7 +35,7 @@ import numpy as np
 
 import pyframe as pf
 from pyframe import nn
-from pyframe.backend.base import Limits
+from pyframe.core.limits import Limits
 from pyframe.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from pyframe.io import safetensors
 from pyframe.io.files import replacing

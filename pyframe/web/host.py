@@ -33,9 +33,10 @@ import numpy as np
 from pyodide.ffi import can_run_sync, run_sync, to_js
 
 import pyframe as pf
-from pyframe import devices, train
+from pyframe import train
+from pyframe.core import devices
+from pyframe.core.devices import DeviceLostError
 from pyframe.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
-from pyframe.devices import DeviceLostError
 from pyframe.io import safetensors
 from pyframe.nn.modules.module import Evaluation
 from pyframe.tensor import gather_async

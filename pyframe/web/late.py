@@ -15,19 +15,17 @@ from types import ModuleType
 
 # Modules, with all below them, that no page needs before a program asks for them.
 MODULES = (
-    "pyframe.__main__", "pyframe.amp", "pyframe.backend.native", "pyframe.backend.paper",
-    "pyframe.backend.vulkan", "pyframe.bench", "pyframe.cli", "pyframe.data.processes",
-    "pyframe.data.share", "pyframe.distributions", "pyframe.gpu", "pyframe.graph.cost",
-    "pyframe.graph.draw", "pyframe.graph.layers", "pyframe.graph.picture", "pyframe.io.npz",
-    "pyframe.io.pt", "pyframe.io.unpickler", "pyframe.masked", "pyframe.plot", "pyframe.profiler",
-    "pyframe.serve", "pyframe.signal", "pyframe.torch",
-    "pyframe.train.callbacks.checkpoints", "pyframe.train.callbacks.gradients",
-    "pyframe.train.callbacks.loggers", "pyframe.train.checkpoint", "pyframe.train.lr_finder",
-    "pyframe.train.summary", "pyframe.utils.checkpoint", "pyframe.utils.draw",
-    "pyframe.utils.flow", "pyframe.utils.tensorboard",
-    "pyframe.vision.models", "pyframe.vision.ops", "pyframe.vision.transforms",
-    "pyframe.vision.utils", "pyframe.web.bundle", "pyframe.web.exporter", "pyframe.web.notebook",
-    "pyframe.web.programs", "pyframe.web.site", "pyframe.web.source",
+    "pyframe.__main__", "pyframe.amp", "pyframe.backend.native", "pyframe.backend.vulkan",
+    "pyframe.cli", "pyframe.data.processes", "pyframe.data.share", "pyframe.distributions",
+    "pyframe.gpu", "pyframe.io.npz", "pyframe.io.pt", "pyframe.io.unpickler", "pyframe.masked",
+    "pyframe.plot", "pyframe.profiler", "pyframe.runtime.paper", "pyframe.serve", "pyframe.signal",
+    "pyframe.tools", "pyframe.torch", "pyframe.train.callbacks.checkpoints",
+    "pyframe.train.callbacks.gradients", "pyframe.train.callbacks.loggers",
+    "pyframe.train.checkpoint", "pyframe.train.lr_finder", "pyframe.train.summary",
+    "pyframe.utils.checkpoint", "pyframe.utils.tensorboard", "pyframe.vision.models",
+    "pyframe.vision.ops", "pyframe.vision.transforms", "pyframe.vision.utils", "pyframe.web.bundle",
+    "pyframe.web.exporter", "pyframe.web.notebook", "pyframe.web.programs", "pyframe.web.site",
+    "pyframe.web.source",
 )  # fmt: skip
 
 

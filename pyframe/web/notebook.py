@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin
 
-from pyframe import devices
+from pyframe.core import devices
 
 __all__ = ["Frame", "connect", "frame", "run"]
 

@@ -16,17 +16,16 @@ from typing import Any
 import numpy as np
 
 import pyframe as pf
-from pyframe import nn, random
-from pyframe.backend.base import Limits
-from pyframe.backend.paper import PaperGPU, paper_device
-from pyframe.devices import OutOfMemoryError
-from pyframe.dtypes import dtype as DType
-from pyframe.graph.fed import formula
-from pyframe.graph.interpret import storage_dtype
-from pyframe.graph.node import Node, Storage
-from pyframe.graph.parts import DevicePart
+from pyframe import nn
+from pyframe.core.devices import OutOfMemoryError
+from pyframe.core.dtypes import dtype as DType, storage_dtype
+from pyframe.core.limits import Limits
+from pyframe.core.node import Node, Storage
+from pyframe.core.symbolic import formula
 from pyframe.graph.program import OUTPUT
-from pyframe.ops import elementwise as el
+from pyframe.ops import elementwise as el, random
+from pyframe.runtime.executable import DevicePart
+from pyframe.runtime.paper import PaperGPU, paper_device
 
 VERSION = 1  # of the format
 TRIES = 3  # captures of a function that makes something when it is first called

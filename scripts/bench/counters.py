@@ -9,9 +9,9 @@ from argparse import Namespace
 from typing import Any, NamedTuple
 
 import pyframe as pf
-from pyframe.bench.measure import about, table
-from pyframe.bench.workloads import BATCHES, CASES, Case, wait
 from pyframe.graph.program import INPUT, Load, Program
+from pyframe.tools.bench.measure import about, table
+from pyframe.tools.bench.workloads import BATCHES, CASES, Case, wait
 
 WARM_UP = 2 * BATCHES
 STEPS = BATCHES

@@ -12,10 +12,10 @@ from typing import Any
 
 import pyframe as pf
 from pyframe import nn, optim
-from pyframe.bench.measure import Side, about, digits, in_turns, seconds, table
-from pyframe.bench.workloads import CASES, mlp_net
 from pyframe.data import DataLoader, TensorDataset
 from pyframe.nn import functional as F
+from pyframe.tools.bench.measure import Side, about, digits, in_turns, seconds, table
+from pyframe.tools.bench.workloads import CASES, mlp_net
 from pyframe.train import CSVLogger, EarlyStopping, Timer
 
 TARGET = 1.05

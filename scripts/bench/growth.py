@@ -11,8 +11,8 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 import pyframe as pf
-from pyframe.bench.measure import Side, about, digits, in_turns, table
-from pyframe.bench.workloads import mlp
+from pyframe.tools.bench.measure import Side, about, digits, in_turns, table
+from pyframe.tools.bench.workloads import mlp
 
 BASE = {"batch": 64, "width": 256, "depth": 4}
 SWEEPS = {

@@ -9,8 +9,8 @@ from argparse import Namespace
 from typing import Any
 
 import pyframe as pf
-from pyframe.bench.measure import about, digits, seconds, table
-from pyframe.bench.workloads import CASES
+from pyframe.tools.bench.measure import about, digits, seconds, table
+from pyframe.tools.bench.workloads import CASES
 
 HEAD = ["step", "values", "check (µs)", "target", "of a replay", "capture (ms)", "eager step (ms)"]
 TARGETS = {"W1": 15, "W3": 60}  # microseconds

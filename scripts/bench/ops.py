@@ -12,7 +12,7 @@ import numpy as np
 from run import import_torch
 
 import pyframe as pf
-from pyframe.bench.measure import Side, about, digits, in_turns, table
+from pyframe.tools.bench.measure import Side, about, digits, in_turns, table
 from tests.samples.row import Row, bools, ints, make, normal, positive
 
 IMAGES, VECTOR, MATRIX, SIGNAL = (8, 32, 64, 64), (1_000_000,), (1000, 1000), (8, 64, 1000)

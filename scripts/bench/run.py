@@ -64,7 +64,7 @@ def import_torch(threads: int) -> ModuleType:
 def make_sides(case: Any, device: str, torch: ModuleType, quick: bool) -> list[Any]:
     """PyTorch, and pyframe both ways."""
     import pyframe as pf
-    from pyframe.bench.measure import Side
+    from pyframe.tools.bench.measure import Side
 
     sizes = case.quick if quick else case.sizes
     there = "cuda" if device == "gpu" and torch.cuda.is_available() else "cpu"
@@ -77,7 +77,7 @@ def make_sides(case: Any, device: str, torch: ModuleType, quick: bool) -> list[A
 
 def agreed(case: Any, sides: Sequence[Any]) -> str:
     """What the third run gives on each side; SystemExit where it differs."""
-    from pyframe.bench.measure import agree
+    from pyframe.tools.bench.measure import agree
 
     try:
         results = agree(case.name, sides)
@@ -98,9 +98,9 @@ HEAD = [
 def compare(args: argparse.Namespace) -> list[str]:
     """The comparison with PyTorch, as Markdown."""
     torch = import_torch(args.threads)
-    from pyframe.bench import roofline
-    from pyframe.bench.measure import about, in_turns, table
-    from pyframe.bench.workloads import CASES
+    from pyframe.tools.bench import roofline
+    from pyframe.tools.bench.measure import about, in_turns, table
+    from pyframe.tools.bench.workloads import CASES
 
     out = ["# pyframe and PyTorch", "", *about(args.threads, [args.device], torch)]
     roof = roofline(args.device)
@@ -122,7 +122,7 @@ def row(
     case: Any, mode: str, ours: list[float], theirs: list[float], work: float, roof: Any
 ) -> list[str]:
     """A line of the table."""
-    from pyframe.bench.measure import digits
+    from pyframe.tools.bench.measure import digits
 
     ratio = statistics.median(ours) / statistics.median(theirs)
     target = case.target if mode == "compiled" else None

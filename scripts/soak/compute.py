@@ -14,7 +14,7 @@ from jobs import same
 
 import pyframe as pf
 from pyframe import nn
-from pyframe.graph.compile import MAX_CAPTURES
+from pyframe.runtime.compile import MAX_CAPTURES
 
 # --- shapes
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 import pyframe as pf
-from pyframe import devices, nn
-from pyframe.graph.capture import GRAD
+from pyframe import nn
+from pyframe.core import devices, locks
+from pyframe.runtime.capture import GRAD
 from pyframe.train.callbacks import GradientWatch
 
 SOON = 60  # seconds after which a thread counts as stuck
@@ -292,7 +293,7 @@ _stuck: set[int] = set()  # locks that were told of
 def _held() -> list[Any]:
     """The locks that this thread cannot have."""
     found = []
-    for lock in [k for k in list(devices._locks) if id(k) not in _stuck]:
+    for lock in [k for k in list(locks.made) if id(k) not in _stuck]:
         if lock.acquire(timeout=5):
             lock.release()
         else:

@@ -13,8 +13,8 @@ from samples import FAMILIES, ROWS, Row, make
 import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe import nn
-from pyframe.batching import leaves
-from pyframe.ops import over_batch
+from pyframe.ops import batching_rules
+from pyframe.tensor.tree import leaves
 
 SIZE = 3
 # What a batch cannot do, as in PyTorch: shapes that depend on values, and reading them
@@ -88,8 +88,8 @@ def test_rows_over_a_batch_on_the_gpu(row: Row) -> None:
 
 def test_only_rare_ops_run_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     names = set()
-    each = over_batch._each
-    monkeypatch.setattr(over_batch, "_each", lambda c: names.add(c.op.name) or each(c))  # type: ignore[func-returns-value]
+    each = batching_rules._each
+    monkeypatch.setattr(batching_rules, "_each", lambda c: names.add(c.op.name) or each(c))  # type: ignore[func-returns-value]
     for row in ROWS:
         if row.specs and row.name not in READS:
             xs = batches(row, (0,) * len(row.specs), "cpu", False)

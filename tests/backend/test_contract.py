@@ -9,7 +9,7 @@ import pytest
 from contract import CHECKS
 
 import pyframe as pf
-from pyframe.backend.numpy import NumpyBackend
+from pyframe.backend.host import NumpyBackend
 
 
 @pytest.fixture(params=["numpy", "native"])

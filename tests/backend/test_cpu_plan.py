@@ -9,14 +9,16 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import pyframe as pf
-from pyframe import dtypes as dt
-from pyframe.backend import cpu_plan
-from pyframe.backend.base import Limits
-from pyframe.backend.cpu_plan import Plan
-from pyframe.devices import device
-from pyframe.graph import view as views
-from pyframe.graph.interpret import pack_params, run_step, storage_dtype
-from pyframe.graph.node import Node
+from pyframe.codegen.numpy import plan as cpu_plan, routines
+from pyframe.codegen.numpy.plan import Plan
+from pyframe.core import dispatch as _dispatch, dtypes as dt, view as views
+from pyframe.core.devices import device
+from pyframe.core.dtypes import storage_dtype
+from pyframe.core.limits import Limits
+from pyframe.core.node import Node, toposort
+from pyframe.core.op import REGISTRY
+from pyframe.core.view import View, contiguous
+from pyframe.graph.interpret import run_step
 from pyframe.graph.program import (
     INPUT,
     OUTPUT,
@@ -35,12 +37,11 @@ from pyframe.graph.program import (
     Store,
     Valid,
 )
-from pyframe.graph.schedule import schedule, toposort
-from pyframe.graph.view import View, contiguous
-from pyframe.ops import bound_routines, elementwise as el, movement as mv, reduce as rd
+from pyframe.graph.schedule import schedule
+from pyframe.ops import elementwise as el, movement as mv, reduce as rd
 from pyframe.ops.matmul import matmul
-from pyframe.ops.op import REGISTRY
-from pyframe.tensor import Tensor, _op
+from pyframe.runtime.executor import pack_params
+from pyframe.tensor import Tensor
 
 F = dt.float32
 rng = np.random.default_rng(0)
@@ -51,8 +52,8 @@ def threads(request: Any, monkeypatch: Any) -> int:
     """How many threads, of which even small kernels take all."""
     monkeypatch.setattr(cpu_plan, "BLOCK", 1 << 7)
     monkeypatch.setattr(cpu_plan, "SPLIT", 1)
-    monkeypatch.setattr(bound_routines, "WORTH", 1)
-    monkeypatch.setattr(bound_routines, "PRODUCT", 1)
+    monkeypatch.setattr(routines, "WORTH", 1)
+    monkeypatch.setattr(routines, "PRODUCT", 1)
     return int(request.param)
 
 
@@ -514,7 +515,7 @@ def test_scheduled_programs(threads: int) -> None:
 
 
 def _tensor(a: np.ndarray, d: Any) -> Tensor:
-    return _op.new(Node(None, (), (), a.shape, dt.dtype.from_numpy(a.dtype), d, a))
+    return _dispatch.new(Node(None, (), (), a.shape, dt.dtype.from_numpy(a.dtype), d, a))
 
 
 def test_a_plan_has_a_bounded_number_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

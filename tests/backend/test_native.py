@@ -17,7 +17,7 @@ import pytest
 import pyframe as pf
 from pyframe import nn
 from pyframe.backend import native
-from pyframe.backend.webgpu import Wire
+from pyframe.runtime.executor import Wire
 
 # y = scale * x: one kernel with two buffers and a uniform.
 SCALE = """
@@ -443,6 +443,7 @@ def test_a_gpu_that_cannot_be_opened_again(gpu: str, monkeypatch: pytest.MonkeyP
 FORK = """
 import gc, os, sys, threading
 import pyframe as pf
+from pyframe.ops.random import _DRAWING as drawing
 pf.set_default_device("cpu")
 x = pf.ones(4, device="gpu")
 twice = pf.compile(lambda x: x * 2)
@@ -458,7 +459,7 @@ waiting, held = threading.Event(), threading.Event()
 
 @pf.compile
 def hold(x):
-    with twice.lock, here.lock, pf.random._DRAWING, pf.device("gpu").backend.lock:
+    with twice.lock, here.lock, drawing, pf.device("gpu").backend.lock:
         held.set()
         waiting.wait()
     return x + 1
@@ -503,10 +504,10 @@ def test_a_forked_process_is_told_and_goes_on_on_the_cpu(gpu: str, end: str) -> 
 
 
 def test_every_lock_is_free_after_a_fork() -> None:
-    """They come from `devices.lock`; cpu_plan.py makes its threads anew, a server does not fork."""
+    """They come from `core.locks.lock`; plan.py makes its threads anew, a server does not fork."""
     package = Path(pf.__file__).parent
     made = {p.name for p in package.rglob("*.py") if re.search(r"\bR?Lock\(", p.read_text())}
-    assert made == {"devices.py", "cpu_plan.py", "serve.py"}
+    assert made == {"locks.py", "plan.py", "serve.py"}
 
 
 # --- no memory left

@@ -6,14 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.backend.base import Limits
-from pyframe.backend.numpy import NumpyBackend
-from pyframe.graph.interpret import pack_params, storage_dtype
-from pyframe.graph.node import Node
+from pyframe.backend.host import NumpyBackend
+from pyframe.core import dispatch as _dispatch, dtypes as dt
+from pyframe.core.dtypes import storage_dtype
+from pyframe.core.limits import Limits
+from pyframe.core.node import Node, toposort
 from pyframe.graph.program import INPUT, OUTPUT, Load, Program, Reduce, Slot
-from pyframe.graph.schedule import schedule, toposort
-from pyframe.tensor import Tensor, _op
+from pyframe.graph.schedule import schedule
+from pyframe.runtime.executor import pack_params
+from pyframe.tensor import Tensor
 
 
 class Recorder:
@@ -35,7 +36,9 @@ class Recorder:
 def value(lazy: Any, *shape: int, dtype: dt.dtype = dt.float32, seed: int | None = None) -> Tensor:
     n = int(np.prod(shape))
     data = np.random.default_rng(n if seed is None else seed).standard_normal(shape)
-    return _op.new(Node(None, (), (), shape, dtype, lazy, np.asarray(data.astype(dtype.numpy))))
+    return _dispatch.new(
+        Node(None, (), (), shape, dtype, lazy, np.asarray(data.astype(dtype.numpy)))
+    )
 
 
 def plan(*outs: Tensor, buffers: int = 8) -> Any:

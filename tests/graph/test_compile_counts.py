@@ -14,9 +14,9 @@ import pytest
 
 import pyframe as pf
 from pyframe import nn, optim
-from pyframe.bench.workloads import CASES
+from pyframe.codegen.wgsl import generate, library
 from pyframe.nn import functional as F
-from pyframe.wgsl import generate, library
+from pyframe.tools.bench.workloads import CASES
 
 
 @pytest.fixture(scope="module")
@@ -283,7 +283,7 @@ def test_reading_rows_runs_nothing(gpu: str) -> None:
 
 def test_pipelines_go_with_their_programs(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = pf.device(gpu).backend
-    webgpu = importlib.import_module("pyframe.backend.webgpu")
+    webgpu = importlib.import_module("pyframe.runtime.executor")
     monkeypatch.setattr(webgpu, "MAX_KERNELS", 20)
     monkeypatch.setattr(backend, "_latest", deque(maxlen=5))
     for n in range(2, 60):

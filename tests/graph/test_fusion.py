@@ -10,14 +10,14 @@ import pytest
 from plans import Recorder, bodies, check, loaded, made, plan, run, stores, value
 
 import pyframe as pf
-from pyframe import dtypes as dt
-from pyframe.devices import device
-from pyframe.graph.node import Node
+from pyframe.codegen.wgsl import generate
+from pyframe.core import dtypes as dt
+from pyframe.core.devices import device
+from pyframe.core.dispatch import new
+from pyframe.core.node import Node
 from pyframe.graph.program import TEMP, Reduce
 from pyframe.nn import functional as F
 from pyframe.ops import elementwise as el, matmul as mm, movement as mv, reduce as rd
-from pyframe.ops.op import new
-from pyframe.wgsl import generate
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from plans import Recorder, bodies, plan, run, value
 
-from pyframe import dtypes as dt
-from pyframe.devices import device
-from pyframe.graph import view as views
+from pyframe.core import dtypes as dt, view as views
+from pyframe.core.devices import device
+from pyframe.core.dispatch import apply
+from pyframe.core.op import REGISTRY, Op
 from pyframe.graph.schedule import structure
 from pyframe.ops import elementwise as el, matmul as mm, movement as mv, reduce as rd
-from pyframe.ops.op import REGISTRY, Op, apply
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 
 import pyframe as pf
 import pyframe.nn.functional as F
-from pyframe.graph.layers import arrange
+from pyframe.tools.layout import arrange
 
 SVG = "{http://www.w3.org/2000/svg}"
 

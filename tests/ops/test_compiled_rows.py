@@ -13,7 +13,7 @@ from samples import ROWS, Row, make
 
 import pyframe as pf
 import pyframe.nn.functional as F
-from pyframe.ops import op as _op
+from pyframe.core import dispatch as _dispatch, modes as _modes
 
 # All rows on the CPU; the software adapter compiles shaders too slowly for more than a spread.
 CASES = [("cpu", r) for r in ROWS] + [("gpu", r) for r in ROWS[::8] if not r.cpu]
@@ -49,14 +49,14 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def spy(fn: Callable[..., Any], what: str) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:
-            if _op.mode.capture is None:  # a function that changes a list is not replayed
+            if _modes.mode.capture is None:  # a function that changes a list is not replayed
                 found.append(what)
             return fn(*args, **kwargs)
 
         return run
 
     monkeypatch.setattr(pf.Tensor, "_host", spy(pf.Tensor._host, "read"))
-    monkeypatch.setattr(_op, "_on_host", spy(_op._on_host, "on the host"))
+    monkeypatch.setattr(_dispatch, "_on_host", spy(_dispatch._on_host, "on the host"))
     return found
 
 

@@ -11,7 +11,8 @@ from samples import ROWS, Row, make
 
 import pyframe as pf
 import pyframe.nn.functional as F
-from pyframe.ops.op import REGISTRY, Op, apply
+from pyframe.core.dispatch import apply
+from pyframe.core.op import REGISTRY, Op
 
 BY_NAME = pytest.mark.parametrize("row", ROWS, ids=lambda r: r.name)
 # What no row can call by itself

@@ -12,7 +12,7 @@ from samples import ROWS, core, extremes, make
 
 import pyframe as pf
 import pyframe.nn.functional as F
-from pyframe.ops.op import REGISTRY
+from pyframe.core.op import REGISTRY
 
 # numbers at the edges, the first row of each primitive, and of what the first family composes
 NAMES = [

@@ -181,7 +181,7 @@ def test_what_is_wrong_is_told_through_shared_memory(shared: PythonPage) -> None
         )
     assert shared.run("pf.ones(2, device='gpu').tolist()") == [1, 1]
     bad = (
-        "import array\nfrom pyframe.backend.webgpu import Wire\n"
+        "import array\nfrom pyframe.runtime.executor import Wire\n"
         "wire = Wire(['@compute @workgroup_size(1) fn main() { nonsense; }'], ['bad'], "
         "array.array('i', [0, 1, 1, 1, -1, 0, 0]), 0, 0)\n"
         "loaded = backend._load(wire)\n"

@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from pyframe import dtypes as dt
-from pyframe.devices import mode
+from pyframe.core import dtypes as dt
+from pyframe.core.modes import mode
 from pyframe.ops import (
     METHODS,
     arrange,

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
+from pyframe.core import dtypes as dt
+from pyframe.core.dispatch import apply
+from pyframe.core.modes import no_grad
 from pyframe.nn.functional.activation import maybe_inplace
 from pyframe.nn.functional.resample import pad
 from pyframe.nn.functional.spatial import avg_pool2d
@@ -24,9 +26,8 @@ from pyframe.ops.autocast import autocast
 from pyframe.ops.creation import rand
 from pyframe.ops.index import add_rows, take_rows
 from pyframe.ops.matmul import linear as _linear, matmul
-from pyframe.ops.op import apply
 from pyframe.ops.scan import cumsum
-from pyframe.tensor import Tensor, no_grad, normalize_dim, upload
+from pyframe.tensor import Tensor, normalize_dim, upload
 
 __all__ = [
     "alpha_dropout", "batch_norm", "bilinear", "cosine_similarity", "dropout", "dropout1d",

@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
-from pyframe.devices import mode
+from pyframe.core import dtypes as dt
+from pyframe.core.dispatch import apply
+from pyframe.core.modes import mode
+from pyframe.core.op import ROUTINE, Op
 from pyframe.nn.functional.activation import logsigmoid
 from pyframe.nn.functional.layer import at_least, linear, pairwise_distance
 from pyframe.ops import (
@@ -25,7 +27,6 @@ from pyframe.ops import (
 from pyframe.ops.autocast import autocast
 from pyframe.ops.elementwise import softplus as _softplus
 from pyframe.ops.matmul import matmul
-from pyframe.ops.op import ROUTINE, Op, apply
 from pyframe.ops.special import xlogy
 from pyframe.tensor import Tensor, tensor, upload
 

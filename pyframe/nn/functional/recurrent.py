@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyframe.autograd.function import Function
-from pyframe.grad_mode import is_grad_enabled
+from pyframe.core.modes import is_grad_enabled
 from pyframe.nn.functional.layer import dropout as _dropout, linear
 from pyframe.ops import elementwise as el, movement as mv, reduce as rd
 from pyframe.ops.autocast import autocast

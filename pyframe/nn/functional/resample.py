@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe import dtypes as dt
+from pyframe.core import dtypes as dt
 from pyframe.ops import pool as _pool, resample as _resample
 from pyframe.ops.autocast import autocast
 from pyframe.ops.conv import each

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from pyframe.dtypes import int64
+from pyframe.core.dtypes import int64
 from pyframe.nn import functional as F, init
 from pyframe.nn.modules.lazy import LazyModuleMixin
 from pyframe.nn.modules.module import Module

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from pyframe.grad_mode import no_grad
-from pyframe.graph.capture import outside
+from pyframe.core.dispatch import outside
+from pyframe.core.modes import no_grad
 from pyframe.nn.parameter import is_lazy
 
 __all__ = ["LazyModuleMixin"]

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Self, TypeVar
 
 from pyframe.autograd import Function
-from pyframe.devices import device as Device, mode
-from pyframe.dtypes import dtype as DType
+from pyframe.core.devices import device as Device
+from pyframe.core.dtypes import dtype as DType
+from pyframe.core.modes import mode, no_grad
 from pyframe.nn.parameter import Buffer, Parameter, is_lazy
 from pyframe.ops.creation import empty_like, zeros
-from pyframe.tensor import Tensor, no_grad
+from pyframe.tensor import Tensor
 from pyframe.utils.hooks import RemovableHandle
 
 __all__ = [
@@ -43,7 +44,7 @@ class _IncompatibleKeys(NamedTuple):
 
 
 # (kind, hook), the kind one of forward_pre, forward, backward_pre, full_backward and backward;
-# graph/observe.py knows it by this name
+# runtime/observe.py knows it by this name
 _everywhere: OrderedDict[int, tuple[str, Any]] = OrderedDict()
 _with_kwargs: OrderedDict[int, bool] = OrderedDict()  # of those
 _always_called: OrderedDict[int, bool] = OrderedDict()
@@ -277,7 +278,7 @@ def _hook_node(hooks: list[Any], module: Module, args: Any, out: Any) -> None:
 
 
 class _InDict(property):
-    """What lies in an object's dict under its own name: graph/observe.py looks for it there."""
+    """What lies in an object's dict under its own name: runtime/observe.py looks for it there."""
 
 
 def _flag(module: Any) -> bool:
@@ -361,7 +362,7 @@ class Module:
     _modules: dict[str, Module | None]
     _non_persistent_buffers_set: set[str]  # buffers that state_dict leaves out
     _is_full_backward_hook: bool | None
-    _forward_pre_hooks: OrderedDict[int, Any]  # these are read in each call: see graph/observe.py
+    _forward_pre_hooks: OrderedDict[int, Any]  # these are read in each call: see runtime/observe.py
     _forward_hooks: OrderedDict[int, Any]
     _backward_hooks: OrderedDict[int, Any]
     _backward_pre_hooks: OrderedDict[int, Any]
@@ -923,7 +924,7 @@ class Module:
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         if "forward" in state:
-            from pyframe.graph.compile import Compiled
+            from pyframe.runtime.compile import Compiled
 
             if isinstance(state["forward"], Compiled):  # `compile` is for this object alone
                 del state["forward"]
@@ -969,7 +970,7 @@ class Module:
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """From now on `forward` runs through `pf.compile`, which takes these arguments."""
-        from pyframe.graph.compile import compile
+        from pyframe.runtime.compile import compile
 
         self.forward = compile(type(self).forward.__get__(self), *args, **kwargs)  # type: ignore[method-assign]
 

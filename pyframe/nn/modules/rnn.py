@@ -7,7 +7,7 @@ import numbers
 import warnings
 from typing import Any
 
-from pyframe.devices import mode
+from pyframe.core.modes import mode
 from pyframe.nn import init
 from pyframe.nn.functional import recurrent
 from pyframe.nn.modules.module import Module

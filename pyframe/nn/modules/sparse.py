@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from pyframe.core.modes import no_grad
 from pyframe.nn import functional as F, init
 from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.utils import check_sizes
 from pyframe.nn.parameter import Parameter
 from pyframe.ops.creation import empty
-from pyframe.tensor import Tensor, no_grad
+from pyframe.tensor import Tensor
 
 __all__ = ["Embedding", "EmbeddingBag"]
 

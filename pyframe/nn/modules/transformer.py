@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from pyframe.grad_mode import is_grad_enabled
+from pyframe.core.modes import is_grad_enabled
 from pyframe.nn import functional as F, init
 from pyframe.nn.modules.activation import GELU, ReLU
 from pyframe.nn.modules.container import ModuleList

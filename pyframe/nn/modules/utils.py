@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from pyframe.dtypes import of_argument
+from pyframe.core.dtypes import of_argument
 from pyframe.nn import init
 from pyframe.nn.modules.module import Module
 from pyframe.nn.parameter import Parameter

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import pyframe as pf
-from pyframe.tensor import Tensor, no_grad
+from pyframe.core.modes import no_grad
+from pyframe.tensor import Tensor
 
 __all__ = [
     "clip_grad_norm",

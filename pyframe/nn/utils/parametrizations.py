@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import pyframe as pf
+from pyframe.core.modes import no_grad
 from pyframe.nn import functional as F
 from pyframe.nn.modules import conv
 from pyframe.nn.modules.module import Module
 from pyframe.nn.utils.parametrize import register_parametrization
-from pyframe.tensor import Tensor, no_grad
+from pyframe.tensor import Tensor
 
 __all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
-from pyframe.devices import mode
+from pyframe.core.modes import mode, no_grad
 from pyframe.nn.modules.container import ModuleDict, ModuleList
 from pyframe.nn.modules.module import Module
 from pyframe.nn.parameter import Parameter
-from pyframe.tensor import Tensor, no_grad
+from pyframe.tensor import Tensor
 
 __all__ = [
     "ParametrizationList",

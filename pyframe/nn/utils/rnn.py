@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from pyframe import dtypes as dt
+from pyframe.core import dtypes as dt
 from pyframe.nn.functional.resample import pad
 from pyframe.ops import movement as mv
 from pyframe.ops.creation import arange, empty_like

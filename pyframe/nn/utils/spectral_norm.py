@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 import pyframe as pf
+from pyframe.core.modes import no_grad
 from pyframe.nn import functional as F
 from pyframe.nn.modules.module import Module
 from pyframe.nn.parameter import Parameter
 from pyframe.nn.utils.parametrizations import matrix_of, output_dim
 from pyframe.nn.utils.weight_norm import refuse_lazy, refuse_second, take_off
-from pyframe.tensor import Tensor, no_grad
+from pyframe.tensor import Tensor
 
 __all__ = [
     "SpectralNorm",

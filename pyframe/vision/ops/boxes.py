@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from pyframe import any as any_of, atan, maximum, minimum, no_grad, stack, where
-from pyframe.dtypes import float32, float64, int32, int64
+from pyframe.core.dtypes import float32, float64, int32, int64
 from pyframe.tensor import Tensor, from_numpy
 
 _FORMS = ("xyxy", "xywh", "cxcywh")

@@ -10,7 +10,7 @@ import numpy as np
 
 import pyframe as pf
 import pyframe.nn.functional as nnF
-from pyframe.dtypes import dtype as DType
+from pyframe.core.dtypes import dtype as DType
 from pyframe.tensor import Tensor
 from pyframe.vision.transforms import _draw
 from pyframe.vision.transforms._functional_pil import is_pil

@@ -1,0 +1,67 @@
+"""The files of shaders/: found, read once, specialised by rewriting their constants."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+_CALL = re.compile(r"\bpf_\w+")
+
+
+@functools.cache
+def folder() -> Path:
+    """shaders/, inside the installed package or beside it in a checkout."""
+    package = Path(__file__).resolve().parents[2]
+    for place in (package / "shaders", package.parent / "shaders"):
+        if (place / "matmul.wgsl").exists():
+            return place
+    raise RuntimeError(f"pyframe's shaders/ are missing beside {package}; reinstall pyframe")
+
+
+@functools.cache
+def source(file: str) -> str:
+    """The text of one file, without comments."""
+    text = (folder() / file).read_text(encoding="utf-8")
+    return re.sub(r"^\s*//.*\n", "", text, flags=re.M)
+
+
+@functools.cache
+def functions() -> dict[str, str]:
+    """Every function of shaders/lib by name."""
+    out: dict[str, str] = {}
+    for path in sorted((folder() / "lib").glob("*.wgsl")):
+        text = source(f"lib/{path.name}")
+        starts = [m.start() for m in re.finditer(r"^fn ", text, re.M)] + [len(text)]
+        for a, b in itertools.pairwise(starts):
+            body = text[a:b].rstrip()
+            out[body[3 : body.index("(")]] = body
+    return out
+
+
+def specialise(file: str, constants: Mapping[str, int]) -> str:
+    """The file with the right-hand sides of its `const NAME = …;` lines replaced."""
+
+    def replace(m: re.Match[str]) -> str:
+        name = m.group(1)
+        return f"const {name} = {constants[name]};" if name in constants else m.group(0)
+
+    return re.sub(r"^const (\w+) = [^;]*;", replace, source(file), flags=re.M)
+
+
+def with_includes(text: str) -> str:
+    """`text` after the library functions that it calls, and those that they call."""
+    known = functions()
+    needed: dict[str, str] = {}
+    todo = set(_CALL.findall(text))
+    while todo:
+        name = todo.pop()
+        if name in needed:
+            continue
+        if name not in known:
+            raise RuntimeError(f"WGSL: no function {name} in shaders/lib")
+        needed[name] = known[name]
+        todo |= set(_CALL.findall(known[name])) - needed.keys()
+    return "\n".join([*[needed[k] for k in sorted(needed)], text])

@@ -1,0 +1,1 @@
+"""What everything stands on: dtypes, devices, modes, nodes, views, ops and how they are called."""

@@ -1,0 +1,317 @@
+"""Devices: 'cpu' and 'gpu', what 'auto' picks, and the backend behind each."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import types
+import warnings
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from typing import Any
+
+from pyframe.core import locks
+from pyframe.core.modes import mode
+
+GPU_ALIASES = ("gpu", "webgpu", "cuda", "mps", "xpu")
+
+
+class DeviceLostError(RuntimeError):
+    """A GPU was lost, or a value is needed that was on one. The next use opens the GPU anew."""
+
+    what = "a GPU was lost"  # the message without the advice
+
+
+class OutOfMemoryError(RuntimeError, MemoryError):
+    """A GPU has no memory left for a tensor."""
+
+
+_opening = locks.lock()
+
+
+class _Opened:
+    """The `Backend` of a device, made when it is first used and again after a loss. A cached
+    property, but for one lock that a fork leaves free."""
+
+    def __get__(self, d: Any, owner: Any) -> Any:
+        if d is None:
+            return self
+        with _opening:
+            if "backend" not in d.__dict__:  # in a page another task may open it meanwhile
+                d.__dict__.setdefault("backend", _open(d))
+            return d.__dict__["backend"]
+
+
+class device:  # noqa: N801  (PyTorch's name)
+    """Where a tensor lives: `device("cpu")`, `device("gpu")`, `device("gpu:1")` or `device(1)`.
+
+    "webgpu", "cuda", "mps" and "xpu" are aliases of "gpu", for ported scripts; "auto" is a real
+    GPU if there is one (never a software adapter), else the CPU. Raises RuntimeError for an
+    unknown name. "gpu" is the first GPU, or the one that `pf.gpu.set_device` says.
+    """
+
+    type: str
+    index: int
+    always_lazy: bool  # ops record and run later, instead of at once
+    current = 0  # the index of "gpu"
+    _known: dict[tuple[str, int], device] = {}  # noqa: RUF012
+
+    def __new__(cls, type: str | int | device = "cpu", index: int | None = None) -> device:
+        if isinstance(type, device):
+            return type
+        kind, _, number = str(type).partition(":")
+        if kind == "auto" and not number:
+            kind = "gpu" if _auto() else "cpu"
+        if (number and not number.isdigit()) or kind not in ("cpu", *GPU_ALIASES):
+            if kind.isdigit() and isinstance(type, int):
+                return cls("gpu", type)
+            raise RuntimeError(
+                f"device: unknown device {type!r}; expected 'cpu', 'gpu', 'gpu:1' or 'auto'"
+            )
+        kind = "cpu" if kind == "cpu" else "gpu"
+        if number:
+            index = int(number)
+        elif index is None and kind == "gpu":
+            index = cls.current
+        key = kind, index or 0
+        if key not in cls._known:
+            self = super().__new__(cls)
+            self.type, self.index = key
+            self.always_lazy = kind == "gpu"
+            cls._known[key] = self
+        return cls._known[key]
+
+    @property
+    def lazy(self) -> bool:
+        """Whether ops on this device are only recorded now: the CPU's are within a capture."""
+        return self.always_lazy or mode.capture is not None
+
+    backend: Any = _Opened()
+
+    @property
+    def opened(self) -> Any:
+        """The Backend if it has been used, else None."""
+        return self.__dict__.get("backend")
+
+    def __enter__(self) -> device:
+        """Within `with device("gpu"):` it is the default device."""
+        _outer.append(_DEFAULT[0])
+        set_default_device(self)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _DEFAULT[0] = _outer.pop()
+
+    def __str__(self) -> str:
+        plain = self.index == 0 and not (device.current and self.type == "gpu")
+        return self.type if plain else f"{self.type}:{self.index}"
+
+    def __repr__(self) -> str:
+        return f"device(type='{self.type}', index={self.index})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return device, (self.type, self.index)
+
+
+cpu = device("cpu")
+
+
+def in_browser() -> bool:
+    """Whether this Python runs under Pyodide in a page."""
+    return sys.platform == "emscripten"
+
+
+def _open(d: device) -> Any:
+    if d.type == "cpu":
+        from pyframe.backend.host import NumpyBackend
+
+        return NumpyBackend()
+    try:
+        return _open_gpu(d.index)
+    except RuntimeError as error:
+        if d not in _lost or isinstance(error, DeviceLostError):
+            raise
+        raise lost_error(f"{_lost[d]}, and it can't be opened again ({error})") from error
+
+
+def gpu_backend() -> Any:
+    """The class of GPUs here: BrowserGPU in a page, else NativeGPU. ImportError where its library
+    is missing."""
+    if in_browser():
+        from pyframe.backend.browser import BrowserGPU
+
+        return BrowserGPU
+    from pyframe.backend.native import NativeGPU
+
+    return NativeGPU
+
+
+def software_wanted() -> bool:
+    """Whether PYFRAME_ADAPTER=software asks for a CPU that plays a GPU."""
+    return os.environ.get("PYFRAME_ADAPTER") == "software"
+
+
+def no_such_gpu(index: int, there: Sequence[str], none: str) -> RuntimeError:
+    """The error for a GPU that is not among those that are there; `none` says what to do where
+    there is none at all."""
+    what = f"device 'gpu{f':{index}' if index else ''}': no such GPU"
+    if not there:
+        return RuntimeError(f"{what}; {none}, or use device='cpu'")
+    listed = ", ".join(f"'gpu:{i}' ({name})" for i, name in enumerate(there))
+    return RuntimeError(f"{what}; there {'is' if len(there) == 1 else 'are'} {listed}")
+
+
+def _open_gpu(index: int) -> Any:
+    backend = gpu_backend()(index, os.environ.get("PYFRAME_ADAPTER", ""))
+    if backend.software and not in_browser() and not software_wanted():
+        warnings.warn(
+            f"device 'gpu' is {backend.adapter}, a software adapter: NumPy (device 'cpu') is "
+            "faster. PYFRAME_ADAPTER=software silences this.",
+            stacklevel=3,
+        )
+    return backend
+
+
+def opened_gpus() -> list[device]:
+    """The GPUs that have been used."""
+    return [d for d in list(device._known.values()) if d.type != "cpu" and d.opened is not None]
+
+
+# --- the end of a GPU
+
+gone: list[Callable[[device], Any]] = []  # told of a device whose memory is gone
+_lost: dict[device, str] = {}  # what became of the GPUs that were lost
+
+
+def lose(backend: Any, why: str) -> DeviceLostError:
+    """Note that a GPU is gone, so that its next use opens it anew: the error to raise."""
+    with _opening:
+        if not backend.lost:
+            backend.lost = f"the GPU ({backend.adapter}) was lost: {why.rstrip('.')}"
+            users = [d for d in device._known.values() if d.__dict__.get("backend") is backend]
+            for d in users:
+                _lost[d] = backend.lost
+                _forget(d)
+    return lost_error(backend.lost)
+
+
+def lost_error(what: str = "") -> DeviceLostError:
+    """The error for a loss; by default for a value that was on a GPU lost before."""
+    if not what:
+        what = f"a value is needed that is gone: {'; '.join(_lost.values()) or 'its GPU was lost'}"
+    error = DeviceLostError(
+        f"{what}. What its tensors held is gone; new ones are made on the GPU opened anew. Give "
+        "networks and optimizers their values again (load_state_dict); Model.fit goes on by itself"
+    )
+    error.what = what
+    return error
+
+
+def _forget(d: device) -> None:
+    d.__dict__.pop("backend", None)
+    for tell in gone:
+        tell(d)
+
+
+async def reopen(d: device) -> None:
+    """Open a GPU that was lost: in a page that can't wait inside Python, no use of it does."""
+    if in_browser() and d.type != "cpu":
+        from pyframe.backend.browser import BrowserGPU
+
+        await BrowserGPU.reopen()
+    d.backend  # noqa: B018
+
+
+@types.coroutine
+def pause() -> Generator[None, None, None]:
+    """Let an event loop do other things: asyncio.sleep(0), without its import, which takes long."""
+    yield
+
+
+def by_hand(coroutine: Coroutine[Any, Any, Any], twin: str = "") -> Any:
+    """Run a coroutine to its end without an event loop; RuntimeError if it waits for one."""
+    try:
+        while coroutine.send(None) is None:  # `pause` gives None
+            pass
+    except StopIteration as done:
+        return done.value
+    coroutine.close()
+    raise RuntimeError(f"a callback waited for an event loop: use `await {twin}`")
+
+
+def wait(coroutine: Coroutine[Any, Any, Any], d: device, twin: str) -> Any:
+    """Run a coroutine that reads from `d` to its end from blocking code: natively a read is done at
+    once. RuntimeError that names its twin where it can't be waited for."""
+    if not in_browser():
+        return by_hand(coroutine, twin)
+    from pyframe.backend import browser
+
+    if d.type == "cpu" or browser.can_wait():
+        return browser.wait(coroutine, twin)
+    coroutine.close()
+    raise RuntimeError(f"this browser can't wait inside Python (it lacks JSPI): use `await {twin}`")
+
+
+def _after_fork() -> None:
+    """In a forked process: no other thread holds a lock, and its parent's GPUs are not its own."""
+    native = sys.modules.get("pyframe.backend.native")
+    if native is not None:
+        native.leave()
+        _auto.cache_clear()  # it is the CPU here
+    for one in list(locks.made):
+        if not one._is_owned():
+            one._at_fork_reinit()
+    for d in list(device._known.values()):
+        if d.type != "cpu" and "backend" in d.__dict__:
+            _forget(d)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+@functools.cache
+def _auto() -> bool:
+    try:
+        return bool(gpu_backend().available())
+    except (ImportError, RuntimeError):
+        return False
+
+
+def is_available() -> bool:
+    """Whether there is a real GPU (what `device("auto")` would pick)."""
+    return _auto()
+
+
+def device_name(d: str | device | None = None) -> str:
+    """The hardware behind a device, for people."""
+    return str(resolve(d).backend.adapter)
+
+
+_DEFAULT: list[device | None] = [None]
+_outer: list[device | None] = []  # the defaults around the `with device(…)` that run
+
+
+def get_default_device() -> device:
+    """The device of new tensors: 'cpu' unless set here or in PYFRAME_DEVICE."""
+    d = _DEFAULT[0]
+    if d is None:
+        d = _DEFAULT[0] = device(os.environ.get("PYFRAME_DEVICE", "cpu"))
+    return d
+
+
+def resolve(d: str | device | None) -> device:
+    """The device `d`; the default one for None."""
+    return get_default_device() if d is None else device(d)
+
+
+def set_default_device(d: str | device | None) -> None:
+    """Set the device of new tensors; None goes back to PYFRAME_DEVICE or 'cpu'."""
+    _DEFAULT[0] = None if d is None else device(d)
+
+
+def flush() -> None:
+    """Run what the GPUs have recorded and not run yet; on the CPU there is nothing to wait for."""
+    for d in list(device._known.values()):
+        if d.type != "cpu" and "backend" in d.__dict__:
+            d.backend.flush()

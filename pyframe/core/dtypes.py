@@ -1,0 +1,300 @@
+"""Data types: one table with what NumPy and WGSL call each, and PyTorch's promotion rules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+BOOL, INTEGER, FLOAT, COMPLEX = 0, 1, 2, 3
+
+
+class dtype:  # noqa: N801  (PyTorch's name)
+    """The element type of a tensor.
+
+    `storage` and `compute` are the WGSL types that hold it in a buffer and in a register
+    (None: the GPU lacks it); `wrap` narrows a computed value back to the type's range, as
+    `narrow` does on the CPU to arrays of a NumPy type that is wider.
+    """
+
+    __slots__ = ("category", "compute", "itemsize", "name", "narrow", "numpy", "storage", "wrap")
+
+    home: ClassVar[str] = "pyframe"  # what a repr calls the library
+
+    def __init__(
+        self,
+        name: str,
+        category: int,
+        storage: str | None,
+        compute: str | None = None,
+        wrap: str = "",
+        numpy: Any = None,
+        narrow: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> None:
+        self.name = name
+        self.numpy = np.dtype(name) if numpy is None else numpy
+        self.category = category
+        self.storage = storage
+        self.compute = compute or storage
+        self.wrap = wrap
+        self.narrow = narrow
+        self.itemsize = 2 if narrow else self.numpy.itemsize
+
+    @property
+    def is_floating_point(self) -> bool:
+        return self.category == FLOAT
+
+    @property
+    def is_complex(self) -> bool:
+        return self.category == COMPLEX
+
+    @property
+    def is_signed(self) -> bool:
+        return self.numpy.kind in "ifc"
+
+    @property
+    def on_plans(self) -> bool:
+        """Whether compiled plans of the CPU know it."""
+        return self.category != COMPLEX
+
+    def to_real(self) -> dtype:
+        """The dtype of the parts of a complex dtype; any other dtype itself."""
+        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+
+    def to_complex(self) -> dtype:
+        """The complex dtype whose parts have this precision."""
+        return self if self.category == COMPLEX else complex128 if self is float64 else complex64
+
+    @property
+    def device_itemsize(self) -> int:
+        """Bytes of one element in a GPU buffer (everything but float16 takes 4)."""
+        return 2 if self.storage == "f16" else 4
+
+    @staticmethod
+    def from_numpy(numpy_dtype: Any) -> dtype:
+        """The dtype of a NumPy dtype; TypeError if pyframe has none for it."""
+        try:
+            return _FROM_NUMPY[np.dtype(numpy_dtype)]
+        except KeyError:
+            raise TypeError(
+                f"can't convert np.ndarray of type {numpy_dtype}: pyframe has "
+                f"{', '.join(d.name for d in ALL)}; convert it with .astype first"
+            ) from None
+
+    def __repr__(self) -> str:
+        return f"{self.home}.{self.name}"
+
+    def __reduce__(self) -> str:
+        return "bool_" if self.name == "bool" else self.name
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dtype:
+        return self
+
+
+float32 = dtype("float32", FLOAT, "f32")
+float16 = dtype("float16", FLOAT, "f16", compute="f32")
+float64 = dtype("float64", FLOAT, None)
+int64 = dtype("int64", INTEGER, "i32")  # 32 bits on the GPU: every upload is checked
+int32 = dtype("int32", INTEGER, "i32")
+int16 = dtype("int16", INTEGER, "i32", wrap="(({x} << 16u) >> 16u)")
+int8 = dtype("int8", INTEGER, "i32", wrap="(({x} << 24u) >> 24u)")
+uint8 = dtype("uint8", INTEGER, "u32", wrap="({x} & 255u)")
+uint16 = dtype("uint16", INTEGER, "u32", wrap="({x} & 65535u)")
+uint32 = dtype("uint32", INTEGER, "u32")
+uint64 = dtype("uint64", INTEGER, None)
+bool_ = dtype("bool", BOOL, "u32", compute="bool")
+complex64 = dtype("complex64", COMPLEX, None)
+complex128 = dtype("complex128", COMPLEX, None)
+
+
+def _round_bfloat16(x: np.ndarray) -> np.ndarray:
+    """float32 rounded to the nearest number with 8 bits of mantissa, ties to even."""
+    flat = np.asarray(x, np.float32).reshape(-1)
+    bits = flat.view(np.uint32)
+    out = bits >> np.uint32(16)
+    out &= np.uint32(1)
+    out += np.uint32(0x7FFF)
+    out += bits
+    out &= np.uint32(0xFFFF0000)
+    rounded = out.view(np.float32)
+    nan = np.isnan(flat)
+    if nan.any():
+        rounded[nan] = flat[nan]
+    return rounded.reshape(np.shape(x))
+
+
+# NumPy has no bfloat16: float32 arrays hold its values.
+bfloat16 = dtype(
+    "bfloat16", FLOAT, "f32", wrap="pf_bfloat16({x})", narrow=_round_bfloat16,
+    numpy=np.dtype(np.float32, metadata={"holds": "bfloat16"}),
+)  # fmt: skip
+
+ALL = (
+    float32, float64, float16, bfloat16, int64, int32, int16, int8, uint8, bool_, complex64,
+    complex128, uint16, uint32, uint64,
+)  # fmt: skip
+_FROM_NUMPY = {d.numpy: d for d in ALL if d is not bfloat16}
+_FROM_PYTHON = {bool: bool_, int: int64, float: float32, complex: complex64}
+_BARELY = (uint16, uint32, uint64)  # PyTorch promotes these with floats only
+_DEFAULT = [float32]
+
+
+def get_default_dtype() -> dtype:
+    """The float dtype that Python floats take (float32 unless changed)."""
+    return _DEFAULT[0]
+
+
+def set_default_dtype(d: dtype) -> None:
+    """Set the float dtype of new tensors; TypeError unless `d` is a float dtype."""
+    if not isinstance(d, dtype) or d.category != FLOAT:
+        raise TypeError(f"set_default_dtype: only float dtypes can be the default, got {d}")
+    _DEFAULT[0] = d
+
+
+def of_scalar(value: Any) -> dtype:
+    """The dtype that a Python number takes as a tensor of its own."""
+    d = _FROM_PYTHON.get(type(value))
+    if d is None:
+        if isinstance(value, np.generic):
+            return dtype.from_numpy(value.dtype)
+        for kind in (bool, int, float, complex):
+            if isinstance(value, kind):
+                d = _FROM_PYTHON[kind]
+                break
+        else:
+            raise TypeError(f"expected a number, got {type(value).__name__}")
+    return _DEFAULT[0] if d is float32 else _DEFAULT[0].to_complex() if d is complex64 else d
+
+
+def promote_types(a: dtype, b: dtype) -> dtype:
+    """The smallest dtype to which both convert, as torch.promote_types."""
+    if a is b:
+        return a
+    low, high = (a, b) if a.category <= b.category else (b, a)
+    if (low in _BARELY or high in _BARELY) and high.category != FLOAT:
+        raise RuntimeError(
+            "Promotion for uint16, uint32, uint64 types is not supported, attempted to promote "
+            f"{a.name} and {b.name}; convert one with .to(dtype)"
+        )
+    if high.category == COMPLEX:
+        wide = complex128 in (a, b) or float64 in (a, b)
+        return complex128 if wide else complex64
+    if low.category != high.category:
+        return high
+    if high.category == FLOAT:
+        return (a if a.itemsize > b.itemsize else b) if a.itemsize != b.itemsize else float32
+    return _FROM_NUMPY[np.promote_types(a.numpy, b.numpy)]
+
+
+def can_cast(from_: dtype, to: dtype) -> bool:
+    """Whether an in-place result of dtype `from_` may be stored in `to`, as torch.can_cast."""
+    return from_.category <= to.category
+
+
+def check_32_bits(low: int, high: int) -> None:
+    """OverflowError where not all of int64 low..high are among what the GPU's 32 bits hold."""
+    if low < -(2**31) or high >= 2**31:
+        raise OverflowError(
+            f"int64 is held in 32 bits on the GPU and {low if low < -(2**31) else high} does not "
+            "fit; keep this tensor on the CPU or use float32"
+        )
+
+
+def wrapped(value: int, d: dtype) -> Any:
+    """An int as a NumPy scalar of the int dtype `d`, modulo 2^bits as C converts it."""
+    return np.asarray(value & ((1 << 64) - 1), np.uint64).astype(d.numpy)[()]
+
+
+def of_argument(name: str, value: Any) -> dtype | None:
+    """A `dtype=` argument: a dtype, None, or float, int, bool or complex; TypeError otherwise."""
+    if value is None or isinstance(value, dtype):
+        return value
+    if isinstance(value, type) and value in _FROM_PYTHON:
+        return {float: float64, complex: complex128}.get(value, _FROM_PYTHON[value])
+    seen = value.__name__ if isinstance(value, type) else type(value).__name__
+    raise TypeError(
+        f"{name}(): argument 'dtype' must be pyframe.dtype, such as pf.float32, not {seen}"
+    )
+
+
+def convert_scalar(value: Any, d: dtype) -> Any:
+    """`value` as a NumPy scalar of dtype `d`; RuntimeError where it does not fit."""
+    try:
+        if isinstance(value, complex) and d.category != COMPLEX:
+            if value.imag:
+                raise OverflowError
+            value = value.real
+        if d.category == INTEGER:
+            if isinstance(value, float):
+                value = int(value)  # OverflowError of inf, ValueError of nan
+            if value < 0 and not d.is_signed and -value <= np.iinfo(d.numpy).max:
+                return wrapped(value, d)
+        elif d.category == FLOAT and np.isinf(found := rounded(value, d)):
+            if not np.isinf(value):
+                raise OverflowError
+            return found
+        return d.numpy.type(value)
+    except (OverflowError, ValueError):
+        raise RuntimeError(
+            f"value {value} cannot be converted to {d.name} without overflow"
+        ) from None
+
+
+def rounded(value: Any, d: dtype) -> Any:
+    """`value` as a NumPy scalar of dtype `d`, as arithmetic takes it: beyond a float dtype inf."""
+    if d.category == FLOAT and isinstance(value, (int, float)) and not abs(value) <= 65504:
+        with np.errstate(over="ignore"):
+            return d.numpy.type(value)
+    return d.numpy.type(value) if d.category == FLOAT else convert_scalar(value, d)
+
+
+# --- limits of dtypes
+
+
+class finfo:  # noqa: N801  (PyTorch's name)
+    """What a float dtype can hold: bits, eps, max, min, tiny, smallest_normal, resolution."""
+
+    def __init__(self, type: dtype | None = None) -> None:
+        d = (type or get_default_dtype()).to_real()
+        if d.category != FLOAT:
+            raise TypeError(
+                f"pf.finfo() requires a floating point input type, got {d.name}; use pf.iinfo"
+            )
+        info: Any = np.finfo(np.float32 if d is bfloat16 else d.numpy)
+        self.bits, self.dtype = d.itemsize * 8, d.name
+        self.tiny = self.smallest_normal = float(info.tiny)
+        if d is bfloat16:
+            self.eps, self.max, self.resolution = 2.0**-7, float((2 - 2.0**-7) * 2.0**127), 0.01
+        else:
+            self.eps, self.max = float(info.eps), float(info.max)
+            self.resolution = float(str(info.resolution))
+        self.min = -self.max
+
+    def __repr__(self) -> str:
+        names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        inner = ", ".join(f"{n}={getattr(self, n):g}" for n in names)
+        return f"finfo({inner}, dtype={self.dtype})"
+
+
+class iinfo:  # noqa: N801  (PyTorch's name)
+    """What an integer dtype can hold: bits, max, min."""
+
+    def __init__(self, type: dtype) -> None:
+        if type.category != INTEGER:
+            raise TypeError(
+                f"pf.iinfo() requires an integer input type, got {type.name}; use pf.finfo"
+            )
+        info = np.iinfo(type.numpy)
+        self.bits, self.min, self.max, self.dtype = info.bits, info.min, info.max, type.name
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+
+_STORAGE = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32}
+
+
+def storage_dtype(d: dtype) -> np.dtype:
+    """The NumPy dtype of a value in a device buffer."""
+    return np.dtype(_STORAGE[d.storage]) if d.storage else d.numpy

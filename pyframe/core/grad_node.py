@@ -1,0 +1,277 @@
+"""GradNode: a step of the backward pass, what it saves, and what hooks hang on it."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pyframe.core import dtypes as dt, op as _op
+from pyframe.core.devices import device as Device
+from pyframe.core.modes import mode
+from pyframe.core.node import Node
+
+if TYPE_CHECKING:
+    from pyframe.tensor import Tensor
+
+
+class Spec(NamedTuple):
+    """What a gradient may know of an input whose value is not kept."""
+
+    shape: tuple[int, ...]
+    dtype: dt.dtype
+    device: Device
+
+
+def next_seq() -> int:
+    """The place of a GradNode in the order in which they were made."""
+    return next(_seq)
+
+
+_seq = itertools.count(1)
+
+
+class Attached:
+    """What users hang on a step of the backward pass, or on a leaf. Most have nothing there."""
+
+    __slots__ = ("accumulated", "hooks", "metadata", "node", "packed", "post", "pre", "retained",
+                 "trace")  # fmt: skip
+
+    def __init__(self) -> None:
+        self.hooks: list[Callable[..., Any]] = []  # of the tensor: they see and replace its grad
+        self.pre: list[Callable[..., Any]] = []  # of the node: (grad_outputs)
+        self.post: list[Callable[..., Any]] = []  # of the node: (grad_inputs, grad_outputs)
+        self.accumulated: list[Callable[..., Any]] = []  # of a leaf, after its .grad has grown
+        self.retained: weakref.ref[Tensor] | None = None  # whose .grad is to be kept
+        self.metadata: dict[Any, Any] = {}
+        self.node: Any = None  # of a leaf: its AccumulateGrad
+        self.trace = ""  # where it was recorded, in anomaly mode
+        self.packed = False  # saved tensors went through hooks
+
+
+class GradNode:
+    """A step of the backward pass: which op ran, on what, and what it saved."""
+
+    __slots__ = ("attrs", "edges", "extra", "op", "saved", "seq", "specs")
+    replays = True  # whether a replay can make it anew, see runtime/compile.py
+
+    def __init__(
+        self, op: Any, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Tensor
+    ) -> None:
+        self.op = op
+        self.attrs = attrs
+        self.extra: Attached | None = None
+        self.edges: list[Any] = []
+        self.saved: list[Any] | None = None
+        self.specs: list[tuple[Any, ...]] = []  # the types of all inputs, and no values
+        saved: list[Any] = [None] * (len(inputs) + 1)
+        for x, vjp in zip(inputs, op.vjps, strict=False):
+            if type(x) is Node:
+                self.specs.append((x.shape, x.dtype, x.device))
+                self.edges.append(None)
+                continue
+            n = x._node
+            self.specs.append((n.shape, n.dtype, n.device))
+            fn = x._grad_fn if x._base is None else x.grad_fn
+            if vjp is None or (fn is None and not x._needs_grad):
+                self.edges.append(None)
+                continue
+            self.edges.append(x if fn is None else fn)
+            for j in vjp.needs:
+                if saved[j] is None:
+                    z = inputs[j]
+                    if type(z) is Node:
+                        saved[j] = z.attrs[0]
+                        continue
+                    version = z._storage.version
+                    if version < 0:
+                        raise inference_error()
+                    saved[j] = (z, version)
+            if vjp.needs_y and saved[-1] is None:
+                y = out._alias()
+                saved[-1] = (y, y._storage.version)
+        self.saved = saved
+        self.seq = next(_seq)  # now: views may have made their steps anew, and those come before
+        if _watch is not None:
+            _watch(self)
+
+    def name(self) -> str:
+        """The op's name as PyTorch writes it, as "MulBackward0"."""
+        return f"{self.op.name.title().replace('_', '')}Backward0"
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """For each input the step before and which of its results it is; (None, 0) for none."""
+        from pyframe.autograd.graph import public_edge
+
+        return tuple([public_edge(e) for e in self.edges])
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dict for notes of the user's."""
+        return self.attach().metadata
+
+    def attach(self) -> Attached:
+        """Where hooks hang; made at the first use."""
+        if self.extra is None:
+            self.extra = Attached()
+        return self.extra
+
+    def register_hook(self, hook: Callable[..., Any]) -> Any:
+        """Call `hook(grad_inputs, grad_outputs)` after this step; a tuple replaces grad_inputs."""
+        from pyframe.core.grad_node import RemovableHandle
+
+        return RemovableHandle(self.attach().post, hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> Any:
+        """Call `hook(grad_outputs)` before this step; a tuple that it returns replaces them."""
+        from pyframe.core.grad_node import RemovableHandle
+
+        return RemovableHandle(self.attach().pre, hook)
+
+    def __repr__(self) -> str:
+        return f"<{self.name()} object at {id(self):#x}>"
+
+    def _saved(self, j: int) -> Any:
+        if self.saved is None:
+            raise freed_error(self.op.name)
+        entry = self.saved[j]
+        if type(entry) is tuple:
+            x, version = entry
+            if x._storage.version != version:
+                inputs = [e[0] for e in self.saved[:-1] if type(e) is tuple]
+                if j < 0 and len(inputs) == len(self.specs):  # all are there: compute it again
+                    inputs = [self._saved(i) for i in range(len(inputs))]
+                    return _op.Op.run(self.op, tuple(inputs), self.attrs)
+                what = f"input '{self.op.inputs[j]}'" if j >= 0 else "the result"
+                check_version(x, version, f"{what} of {self.op.name}")
+        elif type(entry) is Packed:
+            x = entry.get()
+        else:
+            return entry
+        if j < 0 and mode.grad:
+            x = x._alias()
+            x._grad_fn = self
+        return x
+
+    def vjp(self, i: int, g: Tensor) -> Tensor:
+        """The gradient for input i, given that of the result."""
+        plan = self.op.vjps[i]
+        args: list[Any] = []
+        for kind, j in plan.args:
+            if kind == "g":
+                args.append(g)
+            elif kind == "input":
+                args.append(self._saved(j))
+            elif kind == "y":
+                args.append(self._saved(-1))
+            elif kind == "attr":
+                args.append(self.attrs[j])
+            else:
+                args.append(Spec(*self.specs[j]))
+        grad: Tensor = plan.fn(*args)
+        shape, dtype, _ = self.specs[i]
+        if grad._node.shape != shape:
+            grad = grad.sum_to_size(shape)
+        if grad._node.dtype is not dtype:  # of a complex gradient a real input takes the real part
+            real = grad._node.dtype.category == dt.COMPLEX != dtype.category
+            grad = (_op.REAL(grad) if real else grad).to(dtype)
+        return grad
+
+
+class Packed:
+    """A saved tensor in the form that a hook of `saved_tensors_hooks` gave it."""
+
+    __slots__ = ("found", "history", "packed", "unpack")
+
+    def __init__(self, x: Tensor, history: Callable[..., Any], pack: Any, unpack: Any) -> None:
+        with_grad, mode.grad = mode.grad, False
+        try:
+            self.packed = pack(x)
+        finally:
+            mode.grad = with_grad
+        self.unpack, self.history = unpack, history
+        self.found: Tensor | None = None  # until the step that asks for it is over
+
+    def get(self) -> Tensor:
+        if self.found is None:
+            found = self.unpack(self.packed)
+            if not hasattr(found, "_node"):
+                raise TypeError(
+                    "Output of saved tensor unpack_hook expected to be a Tensor, got "
+                    f"{type(found).__name__}"
+                )
+            self.found = self.history(found)
+        return self.found
+
+
+# Versions: writes through `.data` are in the high bits, where a saved tensor does not look, and
+# inference tensors have negative ones.
+UNSEEN = 1 << 40
+INFERENCE = -(1 << 120)
+
+
+def check_version(x: Tensor, version: int, what: str) -> None:
+    """RuntimeError if `x` was written to since it had `version`."""
+    now = x._storage.version
+    if (now ^ version) & (UNSEEN - 1):
+        raise RuntimeError(
+            "one of the variables needed for gradient computation has been modified by an inplace "
+            f"operation: {what}, shape {list(x.shape)}, is at version {now & (UNSEEN - 1)}; "
+            f"expected version {version & (UNSEEN - 1)} instead. Clone it before the in-place op"
+        )
+
+
+def freed_error(name: str) -> RuntimeError:
+    """For a second pass through a graph whose saved tensors are gone."""
+    return RuntimeError(
+        "Trying to backward through the graph a second time (or directly access saved tensors "
+        f"after they have already been freed): {name}. Specify retain_graph=True if you need to "
+        "backward through the graph a second time"
+    )
+
+
+def inference_error() -> RuntimeError:
+    """For an inference tensor that a gradient needs."""
+    return RuntimeError(
+        "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
+        "inference mode in computation tracked by autograd. To work around this, you can make a "
+        "clone to get a normal tensor and use it in autograd, or use pf.no_grad() instead of "
+        "pf.inference_mode()."
+    )
+
+
+def watch_nodes(watch: Callable[[GradNode], None] | None) -> None:
+    """Show each new GradNode to `watch`: of anomaly mode and of saved-tensor hooks."""
+    global _watch
+    _watch = watch
+
+
+_watch: Callable[[GradNode], None] | None = None
+
+
+changes = 0  # of hooks: a replay holds while there is none
+
+
+class RemovableHandle:
+    """What registering a hook returns: `remove()` takes the hook off again."""
+
+    def __init__(self, hooks: list[Callable[..., Any]], hook: Callable[..., Any]) -> None:
+        global changes
+        changes += 1
+        self._hooks, self._hook = hooks, hook
+        hooks.append(hook)
+
+    def remove(self) -> None:
+        """Take the hook off; a second call does nothing."""
+        global changes
+        if self._hook in self._hooks:
+            changes += 1
+            self._hooks.remove(self._hook)
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.remove()

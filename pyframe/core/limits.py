@@ -1,0 +1,19 @@
+"""Limits: what a device can take, as the planning of Programs asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a device can take. Sizes are in bytes."""
+
+    storage_buffers: int = 8  # storage buffers one kernel may bind, outputs included
+    binding_bytes: int = 128 << 20
+    buffer_bytes: int = 256 << 20
+    workgroups: int = 65535  # per dimension
+    workgroup_size: int = 256  # invocations
+    workgroup_bytes: int = 16384
+    float16: bool = False
+    host: bool = False  # kernels are NumPy calls on host memory, dtypes have their own sizes

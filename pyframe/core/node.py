@@ -1,0 +1,72 @@
+"""Node: one value of the graph, computed or still to be computed. Storage: who owns it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyframe.core.devices import device as Device
+    from pyframe.core.dtypes import dtype as DType
+    from pyframe.core.op import Op
+
+
+class Node:
+    """The immutable result of an op.
+
+    `data` is the value: a NumPy array on the CPU, a buffer on the GPU, None while it is only
+    recorded. A node that has its value keeps no inputs. `shared` says that several storages may
+    hold the node, so that its buffer is not to be written over.
+    """
+
+    __slots__ = ("attrs", "data", "device", "dtype", "inputs", "op", "shape", "shared")
+
+    def __init__(
+        self,
+        op: Op | None,
+        inputs: tuple[Node, ...],
+        attrs: tuple[Any, ...],
+        shape: tuple[int, ...],
+        dtype: DType,
+        device: Device,
+        data: Any = None,
+    ) -> None:
+        self.op = op
+        self.inputs = inputs
+        self.attrs = attrs
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+        self.data = data
+        self.shared = False
+
+    def __repr__(self) -> str:
+        name = self.op.name if self.op else "value"
+        return f"Node({name}, {list(self.shape)}, {self.dtype.name})"
+
+
+class Storage:
+    """What a tensor and its views share: the whole value, and how often it was written to."""
+
+    __slots__ = ("__weakref__", "node", "version")
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.version = 0
+
+
+def toposort(roots: Sequence[Node]) -> list[Node]:
+    """The nodes that must be computed for `roots`, each after its inputs."""
+    order: list[Node] = []
+    seen: set[int] = set()
+    stack: list[tuple[Node, bool]] = [(n, False) for n in reversed(roots)]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            order.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            if node.data is None:
+                stack.extend((i, False) for i in reversed(node.inputs) if id(i) not in seen)
+    return order

@@ -1,0 +1,173 @@
+"""Op: the one place where an operation is declared, and `apply`, the one way to call it.
+
+A declaration names the inputs and attributes, says how shapes and dtypes follow (`infer`), how
+NumPy computes it (`numpy`), how WGSL does (`wgsl`, `view`, or `kernel`), and one gradient per
+input, as a function of what it needs, by name: `g` (gradient of the result), `y` (the result), an
+input, an attribute, or `<input>_spec` (shape, dtype and device of an input whose value is not
+needed). What no gradient names is not saved.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from pyframe.core import dtypes as dt
+from pyframe.core.devices import device as Device
+from pyframe.core.node import Node
+from pyframe.core.symbolic import Number, recording, seen
+
+if TYPE_CHECKING:
+    from pyframe.tensor import Tensor
+
+REGISTRY: dict[str, Op] = {}
+
+ELEMENTWISE, REDUCTION, MOVEMENT, ROUTINE = "elementwise", "reduction", "movement", "routine"
+
+
+class Shader(NamedTuple):
+    """A kernel written by hand: its file in shaders/, and `plan(result shape, operand shapes)`
+    that gives the constants of its text and how many workgroups it takes in x, y, z."""
+
+    file: str
+    plan: Callable[..., tuple[dict[str, int], tuple[int, int, int]]]
+
+
+def in_a_line(groups: int) -> tuple[int, int, int]:
+    """Workgroups one after the other: along x, and where those are too many in rows along y."""
+    return min(groups, 65535), -(-groups // 65535), 1
+
+
+class Op:
+    """An operation; `kind` is one of elementwise, reduction, movement (a view) and routine."""
+
+    run: ClassVar[Callable[..., Tensor]]  # `apply`, which core/dispatch.py sets
+    autocast: dict[str, str] | None = None  # its dtypes in mixed precision, see autocast.py
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        inputs: str,
+        attrs: str = "",
+        *,
+        numpy: Callable[..., Any] | None = None,
+        infer: Callable[..., tuple[tuple[int, ...], dt.dtype]] | None = None,
+        wgsl: Any = None,
+        view: Callable[..., Any] | None = None,
+        alias: bool = False,
+        kernel: Shader | None = None,
+        fallback: Callable[..., Tensor] | None = None,
+        calls: Callable[..., Any] | None = None,
+        phases: Callable[..., Any] | None = None,
+        pieces: Callable[..., tuple[tuple[int, ...], ...]] | None = None,
+        **vjps: Callable[..., Tensor],
+    ) -> None:
+        if name in REGISTRY:
+            raise ValueError(f"op {name} is declared twice")
+        self.name = self.__name__ = name
+        self.kind = kind
+        self.inputs = tuple(inputs.split())
+        self.attrs = tuple(attrs.split())
+        self.numpy = numpy
+        self.infer = infer
+        self.wgsl = wgsl
+        self.view = view  # movement: (tracker, *attrs) -> tracker
+        self.alias = alias  # the result shares memory with the input, as a PyTorch view
+        self.kernel = kernel
+        self.fallback = fallback  # the same, written in other ops
+        # of a vector of several results, one after the other: their shapes, see factor.unpacked
+        self.pieces = pieces
+        self.calls, self.phases = calls, phases  # for compiled plans: see bound.py, bound_routines
+        self.vjps = tuple(_Vjp(self, vjps.pop(i)) if i in vjps else None for i in self.inputs)
+        self.differentiable = any(self.vjps)
+        if vjps:
+            raise TypeError(f"op {name}: gradients for unknown inputs {sorted(vjps)}")
+        REGISTRY[name] = self
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+    def __get__(self, obj: Any, owner: Any = None) -> Any:
+        return self if obj is None else types.MethodType(self, obj)
+
+    def __call__(self, *inputs: Any) -> Tensor:
+        return Op.run(self, inputs)
+
+
+class _Vjp:
+    """A gradient function and where each of its arguments comes from."""
+
+    __slots__ = ("args", "fn", "needs", "needs_y")
+
+    def __init__(self, op: Op, fn: Callable[..., Tensor]) -> None:
+        self.fn = fn
+        self.args: list[tuple[str, int]] = []
+        for name in inspect.signature(fn).parameters:
+            if name in ("g", "y"):
+                self.args.append((name, 0))
+            elif name in op.inputs:
+                self.args.append(("input", op.inputs.index(name)))
+            elif name.removesuffix("_spec") in op.inputs:
+                self.args.append(("spec", op.inputs.index(name.removesuffix("_spec"))))
+            elif name in op.attrs:
+                self.args.append(("attr", op.attrs.index(name)))
+            else:
+                raise TypeError(f"op {op.name}: a gradient asks for the unknown {name!r}")
+        self.needs = [i for kind, i in self.args if kind == "input"]
+        self.needs_y = ("y", 0) in self.args
+
+
+class Const(Op):
+    """A Python number in the graph; kernels read it from a small buffer, never from their text."""
+
+
+CONST = Const("const", ELEMENTWISE, "", "value")
+
+
+def const(value: Any, dtype: dt.dtype, device: Device) -> Node:
+    """A number in the graph, as a node of this dtype; see `Const`."""
+    if type(value) is Number:
+        capture = recording()
+        if capture is not None:
+            node: Node = capture.constant(value, dtype, device)
+            return node
+        value = seen(value)
+    data = None
+    if not device.lazy:
+        data = dt.rounded(value, dtype)
+    elif dtype.category == dt.INTEGER:
+        fits = int(dt.convert_scalar(value, dtype))
+        if dtype is dt.int64 and device.always_lazy:
+            dt.check_32_bits(fits, fits)
+    return Node(CONST, (), (value,), (), dtype, device, data)
+
+
+def const_for_ufunc(value: float, dtype: dt.dtype, device: Device) -> Node:
+    """`const`, kept for the next call: only for an op whose result never is its operand."""
+    if not value or device.lazy:  # 0.0 and -0.0 are the same key
+        return const(value, dtype, device)
+    key = (value, type(value), dtype, device)
+    node = _CONSTANTS.get(key)
+    if node is None:
+        node = const(value, dtype, device)
+        node.data = np.asarray(node.data)  # NumPy takes it faster than a scalar
+        node.data.setflags(write=False)
+        if len(_CONSTANTS) >= 1000:
+            _CONSTANTS.clear()
+        _CONSTANTS[key] = node
+    return node
+
+
+_CONSTANTS: dict[Any, Node] = {}
+
+
+# set by the modules that declare them
+CAST: Any
+PUT: Any
+REAL: Any = None  # complex -> its real part
+TO_DEVICE: Any

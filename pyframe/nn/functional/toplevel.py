@@ -1,0 +1,131 @@
+"""Functions of torch itself whose arguments differ from those of the name in nn.functional."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from pyframe.core import dtypes as dt
+from pyframe.nn.functional import layer as F
+from pyframe.nn.functional.layer import (
+    native_batch_norm as native_batch_norm,
+    native_group_norm as native_group_norm,
+    native_layer_norm as native_layer_norm,
+)
+from pyframe.ops import elementwise as el
+from pyframe.ops.autocast import autocast
+from pyframe.ops.creation import rand
+from pyframe.ops.public import publish
+from pyframe.tensor import Tensor
+
+
+def dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """nn.functional.dropout."""
+    return F.dropout(input, p, train)
+
+
+def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """nn.functional.dropout, in place."""
+    return F.dropout(input, p, train, True)
+
+
+def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """nn.functional.alpha_dropout."""
+    return F.alpha_dropout(input, p, train)
+
+
+def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """nn.functional.alpha_dropout, in place."""
+    return F.alpha_dropout(input, p, train, True)
+
+
+def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """Dropout of whole channels: (N, C, *)."""
+    return F.dropped("feature_dropout", input, p, train, False, True)
+
+
+def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """Dropout of whole channels: (N, C, *), in place."""
+    return F.dropped("feature_dropout", input, p, train, True, True)
+
+
+def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
+    """nn.functional.feature_alpha_dropout."""
+    return F.feature_alpha_dropout(input, p, train)
+
+
+def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
+    """nn.functional.feature_alpha_dropout, in place."""
+    return F.feature_alpha_dropout(input, p, train, True)
+
+
+def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
+    """(dropout, the bool mask of what was kept)."""
+    if train is False:
+        return input.clone(), el.eq(el.iota(input._node.shape, input.device), -1).logical_not()
+    keep = el.ge(rand(input._node.shape, device=input.device), p)
+    return el.where(keep, input * (1 / (1 - p) if p < 1 else 0.0), 0.0), keep
+
+
+def embedding(
+    weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:  # fmt: skip
+    """nn.functional.embedding with the table first; padding_idx -1 is none."""
+    return F.embedding(
+        indices, weight, None if padding_idx < 0 else padding_idx, None, 2.0, scale_grad_by_freq,
+        sparse,
+    )  # fmt: skip
+
+
+def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
+    """Shorten the rows of `input` that `indices` name to the norm `max_norm`, in place."""
+    if indices.dtype.category != dt.INTEGER:
+        raise RuntimeError(f"embedding_renorm_: indices must be ints, got {indices.dtype.name}")
+    F.renorm_rows(input, F.checked_rows("embedding_renorm_", indices, input), max_norm, norm_type)
+    return input
+
+
+def layer_norm(
+    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
+    eps: float = 1e-5, cudnn_enable: bool = True,
+) -> Tensor:  # fmt: skip
+    """nn.functional.layer_norm."""
+    return F.layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
+    eps: float = 1e-5, cudnn_enabled: bool = True,
+) -> Tensor:  # fmt: skip
+    """nn.functional.group_norm."""
+    return F.group_norm(input, num_groups, weight, bias, eps)
+
+
+def batch_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, training: bool, momentum: float, eps: float, cudnn_enabled: bool,
+) -> Tensor:  # fmt: skip
+    """nn.functional.batch_norm."""
+    return native_batch_norm(
+        input, weight, bias, running_mean, running_var, training, momentum, eps
+    )[0]
+
+
+def instance_norm(
+    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
+    running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float,
+    cudnn_enabled: bool,
+) -> Tensor:  # fmt: skip
+    """nn.functional.instance_norm."""
+    return F.instance_norm(
+        input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
+    )
+
+
+autocast(
+    globals(),
+    gpu_float32="layer_norm group_norm",
+)
+_MADE_WITH = (publish, autocast)
+publish(globals(), [n for n, v in vars().items() if inspect.isfunction(v) and v not in _MADE_WITH])

@@ -1,0 +1,382 @@
+"""vmap: a function runs once, on examples without values, and each of its ops on a whole batch.
+
+An example is a tensor whose node has no value, but the batch that it stands for, with a first dim
+more. `Batch` is where a capture would be (`mode.capture`), so `record` hands it every op, which
+runs as batching_rules.py says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pyframe.core import dispatch as _dispatch, op as _op
+from pyframe.core.dispatch import apply
+from pyframe.core.grad_node import GradNode
+from pyframe.core.modes import mode
+from pyframe.core.node import Node, Storage
+from pyframe.core.op import CONST, MOVEMENT, ROUTINE, Op
+from pyframe.ops import elementwise as el
+from pyframe.ops.batching_rules import over_batch, steps_over_batch
+from pyframe.ops.movement import cat, expand, movedim, stack
+from pyframe.tensor import Tensor, whole_of
+from pyframe.tensor.tree import leaves, unflatten
+
+# The op of an example's node; it is in no graph that runs.
+EXAMPLE = Op("example", ROUTINE, "", "batch whole")
+del _op.REGISTRY["example"]
+
+
+class _Over:
+    """The value of an example once its `vmap` is over: asking for it is an error."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(
+            "vmap: a tensor of the mapped function is used after it, where an example has no "
+            "value; return what you need of it"
+        )
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.nothing
+
+
+class Batch:
+    """The examples of one `vmap`, and the ops on them."""
+
+    batches = True
+
+    def __init__(self, size: int, randomness: str) -> None:
+        self.size, self.randomness = size, randomness
+        self.outer, self.hooks = mode.capture, mode.saved_hooks
+        # storages made within the function, which therefore may come to hold examples
+        self.inner: weakref.WeakSet[Storage] = weakref.WeakSet()
+        self.examples: weakref.WeakSet[Storage] = weakref.WeakSet()
+        # of no use here
+        self.pending: deque[Any] = deque(maxlen=0)
+        self.touched: deque[Any] = deque(maxlen=0)
+
+    @contextlib.contextmanager
+    def outside(self) -> Iterator[None]:
+        """Within it ops run as where `vmap` was called."""
+        hooks, mode.capture, mode.saved_hooks = mode.saved_hooks, self.outer, self.hooks
+        try:
+            yield
+        finally:
+            mode.capture, mode.saved_hooks = self, hooks
+
+    # --- examples and their batches
+
+    def example(self, whole: Tensor) -> Tensor:
+        """One of `whole`, whose first dim is the batch."""
+        out = _dispatch.new(self._node(whole))
+        self.examples.add(out._storage)
+        return out
+
+    def _node(self, whole: Tensor) -> Node:
+        n = whole._node
+        return Node(EXAMPLE, (), (self, whole), n.shape[1:], n.dtype, n.device)
+
+    def find(self, node: Node) -> Tensor | None:
+        """The batch that `node` stands for; None if it depends on no example."""
+        if node.op is EXAMPLE and node.attrs[0] is self:
+            whole: Tensor = node.attrs[1]
+            return whole
+        if node.data is None and node.op is not None and node.op.kind == MOVEMENT:
+            base = self.find(node.inputs[0])  # of a view that is made anew after a write
+            if base is not None:
+                with self.outside():
+                    return over_batch(node.op, [base], [True], node.attrs, node.inputs, node.shape)
+        return None
+
+    def whole(self, x: Tensor) -> Tensor | None:
+        """`find` for a tensor, with the history that it has."""
+        found = self.find(x._value())
+        if found is not None and found.requires_grad and not x.requires_grad:
+            with self.outside():
+                found = found.detach()
+        return found
+
+    def repeated(self, x: Tensor) -> Tensor:
+        """The batch of `x`, which may depend on no example."""
+        found = self.whole(x)
+        if found is None:
+            with self.outside():
+                found = expand(_plain(x), (self.size, *x._node.shape))
+        return found
+
+    # --- what the recording code tells: see Capture
+
+    def run(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> tuple[Tensor, bool]:
+        """The result of an op, and whether it is an example."""
+        found = [None if type(x) is Node else self.whole(x) for x in inputs]
+        drawn = op is el.random_bits_op and self._draws()
+        with self.outside():
+            if drawn:
+                return self.example(apply(op, inputs, ((self.size, *attrs[0]),))), True
+            xs = [_plain(x) if f is None else f for x, f in zip(inputs, found, strict=True)]
+            flags = [f is not None for f in found]
+            if not any(flags):
+                out = apply(op, tuple(xs), attrs)
+                self.inner.add(out._storage)
+                return out, False
+            nodes = [x if type(x) is Node else x._node for x in inputs]
+            shape, _ = op.infer(*nodes, *attrs)  # type: ignore[misc]
+            return self.example(over_batch(op, xs, flags, attrs, nodes, shape)), True
+
+    def _draws(self) -> bool:
+        if self.randomness == "error":
+            raise RuntimeError(
+                "vmap: called random operation while in randomness error mode. Please either use "
+                "the 'same' or 'different' randomness flags on vmap or perform the randomness "
+                "operation out of vmap"
+            )
+        return self.randomness == "different"
+
+    def write(self, x: Tensor, value: Tensor, records: bool) -> bool:
+        """x[...] = value, of one shape and dtype; False if no example has to do with it. Without
+        `records` the history stays as it was."""
+        node = x._storage.node
+        base = self.find(node)
+        if base is None:
+            if self.whole(value) is None:
+                return False
+            if x._storage not in self.inner:
+                raise RuntimeError(
+                    "vmap: inplace arithmetic(self, *extra_args) is not possible because there "
+                    "exists a Tensor `other` in extra_args that has more elements than `self`: "
+                    "self is a tensor from outside of the mapped function, of which each example "
+                    "would write another value. Write to a clone, or use an out-of-place operator"
+                )
+            owner = x if x._base is None else x._base
+            base = self.repeated(whole_of(x._storage) if owner._steps else owner)
+        new = self.repeated(value)
+        if x._steps:
+            with self.outside():
+                steps = steps_over_batch(x._steps, node, self.size)
+                new = apply(_op.PUT, (base.contiguous(), new), (steps,))
+        if not records and base.requires_grad:
+            new = new._alias()
+            new._grad_fn = GradNode(_op.REGISTRY["copy"], (base,), (), new)
+        x._storage.node = self._node(new)
+        return True
+
+    def follow(self, call: Callable[..., Any], args: Any, kwargs: dict[str, Any], out: Any) -> None:
+        """Give what `call` made, which has a gradient of its own, the history that it has where
+        `vmap` was called, if an argument has one there: one example after the other."""
+        wholes = [self.whole(a) if isinstance(a, Tensor) else None for a in args]
+        parts = [a if w is None else w for a, w in zip(args, wholes, strict=True)]
+        if not any(isinstance(p, Tensor) and p.requires_grad for p in parts):
+            return
+        with self.outside():
+            rows = [
+                leaves(call(*[p if w is None else p[i] for p, w in zip(parts, wholes, strict=True)],
+                            **kwargs))
+                for i in range(self.size)
+            ]  # fmt: skip
+            found = [stack(r) for r in zip(*rows, strict=True)]
+        for y, whole in zip(leaves(out), found, strict=True):
+            y._node = self._node(whole)
+            if not y._steps:
+                y._storage.node = y._node
+
+    def check(self, bad: Tensor, message: str, error: type[Exception]) -> None:
+        """Raise error(message) if any of `bad` is true: see check.refuse."""
+        from pyframe.ops.check import refuse
+
+        found = self.whole(bad)
+        with self.outside():
+            refuse(bad if found is None else found, message, error)
+
+    def read(self, x: Tensor) -> None:
+        if self.whole(x) is not None:
+            raise RuntimeError(
+                "vmap: It looks like you're either calling .item() on a Tensor or attempting to "
+                "use a Tensor in some data-dependent control flow: an example has no value of its "
+                "own. Use pf.where, or a loop in the place of vmap"
+            )
+        if self.outer is not None:
+            self.outer.read(x)
+
+    def give_up(self, why: str) -> None:
+        raise RuntimeError(f"vmap: not possible where the mapped function {why}")
+
+    def drawn_on_host(self) -> None:
+        if self._draws():
+            raise RuntimeError(
+                "vmap: these random numbers are drawn on the host and are the same for all; use "
+                "pf.rand_like, pf.randn_like or pf.bernoulli, or randomness='same'"
+            )
+
+    def made(self, x: Tensor) -> None:
+        self.inner.add(x._storage)
+        if self.outer is not None:
+            self.outer.made(x)
+
+    def saw(self, x: Tensor) -> None:
+        pass
+
+    def touch_grad(self, leaf: Tensor, read: bool) -> None:
+        raise RuntimeError(
+            "vmap: backward() within the mapped function would leave gradients of examples in "
+            ".grad; use pf.func.grad or pf.autograd.grad"
+        )
+
+    def watch(self, get: Callable[[], Any], value: Any = None) -> Any:
+        return get() if self.outer is None else self.outer.watch(get, value)
+
+
+def _plain(x: Any) -> Any:
+    """`x`, which is no example, with a value: a number has none while ops are only recorded."""
+    if type(x) is Node:
+        return _op.const(x.attrs[0], x.dtype, x.device)
+    n = x._node
+    return _dispatch.new(_plain(n)) if n.op is CONST and n.data is None else x
+
+
+# --- vmap
+
+
+def vmap(
+    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error",
+    *, chunk_size: int | None = None,
+) -> Callable[..., Any]:  # fmt: skip
+    """`func` over dim `in_dims` of its arguments (None: all of it, each time), its results stacked
+    along `out_dims`. It runs once, each of its ops on the whole batch (or `chunk_size` of it).
+
+    Random numbers are each example's own where `randomness` is "different", "same" for all, and
+    else an "error". RuntimeError where it reads a value, or writes to a tensor from outside.
+    https://docs.pytorch.org/docs/stable/generated/torch.func.vmap.html
+    """
+    if randomness not in ("error", "different", "same"):
+        raise RuntimeError(
+            f"Only allowed values for randomness are 'error', 'different', or 'same'. Got "
+            f"{randomness}"
+        )
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError(f"vmap: chunk_size should be None or greater than 0, got {chunk_size}")
+
+    @functools.wraps(func)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        dims = _spread(in_dims, args, "in_dims")
+        flat = leaves(args)
+        if not flat:
+            raise ValueError(
+                f"vmap({_name(func)})(<inputs>): got no inputs. Maybe you forgot to add inputs, or "
+                "you are trying to vmap over a function with no inputs. The latter is unsupported."
+            )
+        for x, d in zip(flat, dims, strict=True):
+            if d is not None and not -x.ndim <= d < x.ndim:
+                raise ValueError(
+                    f"vmap({_name(func)}, in_dims={in_dims}): Got in_dim={d} for an input of "
+                    f"dimensionality {x.ndim}, so expected in_dim to satisfy {-x.ndim} <= in_dim < "
+                    f"{x.ndim}"
+                )
+        dims += [0] * len(leaves(kwargs))
+        pairs = list(zip(flat + leaves(kwargs), dims, strict=True))
+        sizes = {x.shape[d] for x, d in pairs if d is not None}
+        if len(sizes) != 1:
+            raise ValueError(
+                f"vmap: Expected all tensors to have the same size in the mapped dimension, got "
+                f"sizes {sorted(sizes)} for the mapped dimension"
+            )
+        (n,) = sizes
+        if not n:
+            raise ValueError("vmap: expected a mapped dimension of at least one element, got 0")
+        wholes = [x if d is None else movedim(x, d, 0) for x, d in pairs]
+        tree = (args, kwargs)
+        step = chunk_size or n
+        parts = []
+        for i in range(0, n, step):
+            part = wholes
+            if step < n:
+                part = [
+                    x if d is None else x[i : i + step]
+                    for x, (_, d) in zip(wholes, pairs, strict=True)
+                ]
+            parts.append(_mapped(func, part, dims, tree, out_dims, randomness))
+        if len(parts) == 1:
+            return parts[0]
+        outs = _spread(out_dims, parts[0], "out_dims")
+        joined = [
+            ys[0] if d is None else cat(ys, d)
+            for d, *ys in zip(outs, *map(leaves, parts), strict=True)
+        ]
+        return unflatten(joined, parts[0])
+
+    return wrapped
+
+
+def _mapped(
+    func: Any, wholes: list[Tensor], dims: list[int | None], tree: Any, out_dims: Any,
+    randomness: str,
+) -> Any:  # fmt: skip
+    """`func` of the examples of `wholes` (those whose dim is not None), as batches."""
+    (size, *_) = [x._node.shape[0] for x, d in zip(wholes, dims, strict=True) if d is not None]
+    batch = Batch(size, randomness)
+    examples = [
+        x if d is None else batch.example(x).requires_grad_(x.requires_grad)
+        for x, d in zip(wholes, dims, strict=True)
+    ]
+    starts = [x._storage.node for x in examples]
+    args, kwargs = unflatten(examples, tree)
+    mode.capture = batch
+    try:
+        found = func(*args, **kwargs)
+        _only_tensors(func, found)
+        pairs = list(zip(leaves(found), _spread(out_dims, found, "out_dims"), strict=True))
+        if any(d is None and batch.whole(y) is not None for y, d in pairs):
+            raise ValueError(
+                f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when "
+                "out_dim is None"
+            )
+        outs = [y if d is None else batch.repeated(y) for y, d in pairs]
+    finally:
+        mode.capture = batch.outer
+    for storage in batch.examples:
+        storage.node.data = _Over()
+    for x, start, whole in zip(examples, starts, wholes, strict=True):
+        if x._storage.node is not start:  # written in place
+            whole.copy_(batch.find(x._storage.node))
+    return unflatten(
+        [y if not d else movedim(y, 0, d) for y, (_, d) in zip(outs, pairs, strict=True)], found
+    )
+
+
+def _name(func: Any) -> str:
+    return getattr(func, "__name__", repr(func))
+
+
+def _spread(dims: Any, tree: Any, what: str) -> list[int | None]:
+    """One dim for each tensor of `tree`, from a tree of dims that may be less deep."""
+    if isinstance(tree, Tensor):
+        if dims is not None and not isinstance(dims, int):
+            raise ValueError(f"vmap: {what} has {dims!r} where one dim (or None) is expected")
+        return [dims]
+    if not isinstance(tree, (list, tuple, dict)):
+        return []
+    if isinstance(dims, (list, tuple, dict)):
+        if len(dims) != len(tree) or isinstance(dims, dict) != isinstance(tree, dict):
+            raise ValueError(
+                f"vmap: {what} is not compatible with the structure of inputs: it has {len(dims)} "
+                f"entries for {len(tree)}"
+            )
+        keys: Any = tree if isinstance(tree, dict) else range(len(tree))
+        return [d for k in keys for d in _spread(dims[k], tree[k], what)]
+    values = tree.values() if isinstance(tree, dict) else tree
+    return [d for value in values for d in _spread(dims, value, what)]
+
+
+def _only_tensors(func: Any, value: Any) -> None:
+    if isinstance(value, Tensor):
+        return
+    if not isinstance(value, (list, tuple, dict)):
+        raise ValueError(
+            f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, got type "
+            f"{type(value)} as a return."
+        )
+    for v in value.values() if isinstance(value, dict) else value:
+        _only_tensors(func, v)

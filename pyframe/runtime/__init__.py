@@ -1,0 +1,1 @@
+"""Running recorded work: executors of devices, captured functions and what they rely on."""

@@ -1,0 +1,626 @@
+"""What both WebGPU backends share: recording, the buffer pool, cached Programs, reading."""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import struct
+import sys
+import threading
+import weakref
+from array import array
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pyframe.backend.base import Stats
+from pyframe.codegen.wgsl import Shader, generate
+from pyframe.core import dtypes as dt
+from pyframe.core.devices import DeviceLostError, OutOfMemoryError
+from pyframe.core.dtypes import storage_dtype
+from pyframe.core.limits import Limits
+from pyframe.core.locks import lock
+from pyframe.core.node import Node, toposort
+from pyframe.core.op import CONST, MOVEMENT
+from pyframe.core.view import Tracker, View, contiguous, is_contiguous
+from pyframe.graph.program import OUTPUT, TEMP, Kernel, Program
+from pyframe.graph.schedule import schedule, structure
+from pyframe.ops.deferred import Checks
+
+if TYPE_CHECKING:
+    from pyframe.tensor import Tensor
+
+MAX_PROGRAMS = 512  # kept for work that is recorded again
+MAX_KERNELS = 512  # of them all
+REMEMBERED = 4  # runs of a Program whose buffers are tried again
+
+
+class Buffer:
+    """A pooled GPU buffer; it goes back to its shelf when its last reference dies. Or a part of
+    one, which it holds."""
+
+    __slots__ = ("handle", "nbytes", "offset", "pool", "shelf", "whole")
+
+    def __init__(
+        self, handle: Any, nbytes: int, pool: WebGPU, shelf: set[Any], whole: Any = None,
+        offset: int = 0,
+    ) -> None:  # fmt: skip
+        self.handle, self.nbytes, self.pool, self.shelf = handle, nbytes, pool, shelf
+        self.whole, self.offset = whole, offset
+
+    def __del__(self) -> None:
+        self.pool.free(self)
+
+
+class Wire(NamedTuple):
+    """A Program as a replayer takes it: WGSL and flat ints.
+
+    `steps` holds for each step: kernel, workgroups x, y, z, param offset (-1: none), param bytes,
+    number of buffers, and their slots (inputs, then the output).
+    """
+
+    codes: list[str]
+    labels: list[str]
+    steps: array[int]
+    n_slots: int
+    param_bytes: int
+
+
+class _Cached(NamedTuple):
+    program: Program
+    inputs: list[int]  # positions in the recorded order
+    constants: list[Any]  # positions, or the constant Node itself
+    outputs: list[int]
+    sizes: list[int]  # bytes of the buffers that a run makes
+    scratch: list[Buffer]  # of the temporaries
+    used: list[list[Any]]  # handles that the last runs wrote to, the latest last
+
+
+class _Local(threading.local):
+    """What each thread has for itself."""
+
+    checks: Checks | None = None  # what they found is raised by the next read
+
+
+class WebGPU:
+    """A Backend over WebGPU. A subclass gives buffers, transfers and replay: the `_` hooks."""
+
+    name = "webgpu"
+    adapter = ""
+    software = False
+    lost = ""  # why, once the device is gone
+    fixed: Collection[Any] = ()  # handles of what no Program may move beside other tensors
+    period = 1.0  # nanoseconds of a tick of `mark`
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.stats = Stats()
+        self.pending: list[weakref.ref[Any]] = []  # all threads'
+        self._shelves: dict[tuple[int, str], set[Any]] = {}
+        self._programs: OrderedDict[Any, _Cached] = OrderedDict()
+        self._kernels = 0  # of these
+        self._starts: dict[Any, int | None] = {}  # of views; None: another one each time
+        self._scratch: dict[int, list[Buffer]] = {}
+        self.local = _Local()
+        self.errors: list[tuple[type[Exception], str]] = []  # of all threads' checks
+        # what was loaded, by the id of what `_run` takes, for profiles
+        self.programs: weakref.WeakValueDictionary[int, Program] = weakref.WeakValueDictionary()
+        self.dead: list[Any] = []  # what was loaded for Programs that are gone
+        self.lock = lock()  # one Program at a time, as they share their temporaries
+
+    # --- hooks of the subclass
+
+    def _create(self, nbytes: int) -> Any:
+        raise NotImplementedError
+
+    def _destroy(self, handle: Any) -> None:
+        raise NotImplementedError
+
+    def _write(self, handle: Any, data: memoryview) -> None:
+        raise NotImplementedError
+
+    def _read(self, items: list[tuple[Any, int]]) -> list[bytes]:
+        raise NotImplementedError
+
+    def _begin(self, items: list[tuple[Any, int]]) -> Callable[[], Awaitable[list[bytes]]]:
+        """Queue a read; what it returns waits for it."""
+        raise NotImplementedError
+
+    def _slice(self, handle: Any, offset: int, nbytes: int) -> Any:
+        raise NotImplementedError
+
+    def _copy(self, target: Any, source: Any, nbytes: int) -> None:
+        raise NotImplementedError
+
+    def _mark(self, handle: Any) -> bool:
+        """See `mark`; False where there is no clock."""
+        return False
+
+    def _unload(self, program: Any) -> None:
+        raise NotImplementedError
+
+    def _load(self, wire: Wire) -> Any:
+        raise NotImplementedError
+
+    def _run(self, program: Any, handles: list[Any], params: bytes) -> None:
+        raise NotImplementedError
+
+    # --- buffers
+
+    def alloc(self, nbytes: int, kind: str = "") -> Buffer:
+        """See Backend. Buffers of one kind are used again for that kind alone."""
+        size = bucket(nbytes)
+        if size > self.limits.buffer_bytes or size > self.limits.binding_bytes:
+            most = min(self.limits.buffer_bytes, self.limits.binding_bytes)
+            raise OutOfMemoryError(
+                f"a tensor of {nbytes} bytes is too large for this GPU ({self.adapter}): its "
+                f"largest buffer is {most} bytes; split the tensor or use device='cpu'"
+            )
+        shelf = self._shelf(size, kind)
+        if shelf:
+            with self.lock:
+                if shelf:  # equal steps then find equal buffers
+                    return self._take(min(shelf), size, shelf)
+        handle = self.with_room(self._create, size)
+        stats = self.stats
+        stats.buffers += 1
+        stats.bytes_live += size
+        stats.peak_live = max(stats.peak_live, stats.bytes_live)
+        stats.peak_reserved = max(stats.peak_reserved, stats.bytes_reserved)
+        return Buffer(handle, size, self, shelf)
+
+    def with_room(self, make: Callable[[int], Any], nbytes: int) -> Any:
+        """`make(nbytes)`. If the GPU has no memory for it (MemoryError), once more when all that is
+        only kept for reuse was given back."""
+        try:
+            return make(nbytes)
+        except MemoryError:
+            pass
+        with self.lock:
+            gc.collect()  # what only a cycle of dead objects holds
+            self.forget_programs()
+            kept = self.stats.bytes_pooled
+            self.trim()
+            try:
+                return make(nbytes)
+            except MemoryError as error:
+                raise self.out_of_memory(nbytes, kept) from error
+
+    def forget_programs(self) -> None:
+        """Unload what recorded work became; it is planned again where it is recorded again."""
+        while self._programs:
+            self.unload(self._programs.popitem()[1].program)
+        self._kernels = 0
+        self._scratch.clear()
+
+    def out_of_memory(self, nbytes: int, given_back: int) -> OutOfMemoryError:
+        """The error for `nbytes` that there is no room for."""
+        sizes = nbytes, self.stats.bytes_live, given_back
+        asked, live, kept = (f"{n / 2**20:.1f} MiB" for n in sizes)
+        return OutOfMemoryError(
+            f"the GPU ({self.adapter}) has no memory for {asked} more: {live} are in use, and "
+            f"{kept} that were kept for reuse have been given back. Use a smaller batch, let go of "
+            "tensors (del), or use device='cpu'"
+        )
+
+    def _shelf(self, size: int, kind: str = "") -> set[Any]:
+        """The free buffers of a size class."""
+        return self._shelves.setdefault((size, kind), set())
+
+    def _take(self, handle: Any, size: int, shelf: set[Any]) -> Buffer:
+        shelf.remove(handle)
+        stats = self.stats
+        stats.bytes_pooled -= size
+        live = stats.bytes_live = stats.bytes_live + size
+        if live > stats.peak_live:
+            stats.peak_live = live
+        return Buffer(handle, size, self, shelf)
+
+    def _alloc_as_before(self, sizes: list[int], used: list[list[Any]]) -> list[Buffer]:
+        """Buffers of these sizes: those of one of the last runs, if all are free again, so that its
+        bind groups fit once more; else any, and the run is remembered."""
+        places = [(size, self._shelf(size)) for size in map(bucket, sizes)]
+        for handles in reversed(used):
+            if all(h in shelf for h, (_, shelf) in zip(handles, places, strict=True)):
+                return [self._take(h, *place) for h, place in zip(handles, places, strict=True)]
+        buffers = [self.alloc(n) for n in sizes]
+        used.append([b.handle for b in buffers])
+        del used[:-REMEMBERED]
+        return buffers
+
+    def free(self, buffer: Buffer) -> None:
+        """See Backend."""
+        if buffer.whole is not None:
+            self._destroy(buffer.handle)
+            buffer.handle = buffer.whole = None
+        if buffer.handle is not None:
+            buffer.shelf.add(buffer.handle)
+            buffer.handle = None
+            self.stats.bytes_live -= buffer.nbytes
+            self.stats.bytes_pooled += buffer.nbytes
+
+    def slice(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
+        """See Backend."""
+        handle = self._slice(buffer.handle, offset, nbytes)
+        return Buffer(handle, nbytes, self, set(), buffer, offset)
+
+    def copy(self, target: Buffer, source: Buffer, nbytes: int) -> None:
+        """See Backend."""
+        with self.lock:
+            self._copy(target.handle, source.handle, nbytes)
+
+    def trim(self) -> None:
+        """Give the memory of pooled buffers back to the system."""
+        for (size, _), shelf in self._shelves.items():
+            for handle in shelf:
+                self._destroy(handle)
+            self.stats.bytes_pooled -= size * len(shelf)
+            shelf.clear()
+
+    def write(self, buffer: Buffer, data: Any) -> None:
+        """See Backend."""
+        view = memoryview(data).cast("B")
+        if len(view) % 4:
+            view = memoryview(bytes(view) + b"\0" * (-len(view) % 4))
+        if len(view):
+            with self.lock:
+                self._write(buffer.handle, view)
+        self.stats.bytes_uploaded += len(view)
+
+    def upload(self, host: np.ndarray, d: dt.dtype) -> Buffer:
+        """A buffer with `host` in its storage form. OverflowError for ints beyond 32 bits."""
+        kind = storage_dtype(d)
+        if d is dt.int64 and host.size:
+            dt.check_32_bits(int(host.min()), int(host.max()))
+        data = np.ascontiguousarray(host, kind)
+        # apart from results, so that a batch does not take a buffer that a step counts on
+        buffer = self.alloc(data.nbytes, "upload")
+        self.write(buffer, data.reshape(-1).view(np.uint8))
+        return buffer
+
+    def mark(self) -> Buffer | None:
+        """Queue a look at the device's clock, after all work so far: the buffer that begins with
+        its ticks (uint64) then. None where the device has no clock."""
+        buffer = self.alloc(8)
+        with self.lock:
+            return buffer if self._mark(buffer.handle) else None
+
+    def read(self, buffers: Sequence[tuple[Buffer, int]]) -> list[bytes]:
+        """See Backend."""
+        self.stats.reads += 1
+        with self.lock:  # the threads share what is mapped
+            return self._read([(b.handle, n) for b, n in buffers])
+
+    async def read_async(self, buffers: Sequence[tuple[Buffer, int]]) -> list[bytes]:
+        """See Backend."""
+        self.stats.reads += 1
+        with self.lock:
+            finish = self._begin([(b.handle, n) for b, n in buffers])
+        return await finish()
+
+    # --- running
+
+    def prepare(self, kernel: Kernel) -> Shader:
+        """See Backend."""
+        return generate(kernel)
+
+    def run(self, program: Program, buffers: Sequence[Buffer], params: bytes) -> None:
+        """See Backend."""
+        self._run(self.loaded(program), [b.handle for b in buffers], params)
+
+    def loaded(self, program: Program) -> Any:
+        """What `_run` takes for `program`, made once."""
+        loaded = program.executable.get(self.name)
+        if loaded is None:
+            while self.dead:
+                self._unload(self.dead.pop())
+            loaded = program.executable[self.name] = self._load(self._wire(program))
+            self.programs[id(loaded)] = program
+        return loaded
+
+    def unload(self, program: Program) -> None:
+        """Forget what was prepared to run `program`."""
+        loaded = program.executable.pop(self.name, None)
+        if loaded is not None:
+            self._unload(loaded)
+
+    def _wire(self, program: Program) -> Wire:
+        shaders = [self.prepare(k) for k in program.kernels]
+        if _debug("kernels"):
+            print(f"pyframe:\n{program}", file=sys.stderr)
+        if _debug("wgsl"):
+            for s in shaders:
+                print(f"// {s.label}\n{s.code}", file=sys.stderr)
+        steps: array[int] = array("i")
+        for step in program.steps:
+            shader, kernel = shaders[step.kernel], program.kernels[step.kernel]
+            if 0 in shader.grid:
+                continue  # an empty result
+            size = -(-kernel.params // 4) * 16 if kernel.params else 0
+            steps.extend((step.kernel, *shader.grid, step.param_offset, size, len(step.slots)))
+            steps.extend(step.slots)
+        return Wire(
+            [s.code for s in shaders], [s.label for s in shaders], steps,
+            len(program.slots), program.param_bytes,
+        )  # fmt: skip
+
+    def flush(self, extra: Sequence[Node] = ()) -> None:
+        """Run all recorded work that a live tensor (or `extra`) still needs."""
+        with self.lock:  # who finds nothing to run may need what another thread runs now
+            if self.pending or extra:
+                self._flush(extra)
+
+    def _flush(self, extra: Sequence[Node]) -> None:
+        pending = self.pending[:]
+        del self.pending[: len(pending)]  # other threads go on adding to it
+        roots: dict[int, Node] = {}
+        for ref in pending:
+            storage = ref()
+            if storage is not None and storage.node.data is None:
+                roots[id(storage.node)] = storage.node
+        for n in extra:
+            if n.data is None:
+                roots[id(n)] = n
+        if roots:
+            try:
+                self._execute(list(roots.values()))
+            except DeviceLostError:  # maybe of some other value: what can be had is
+                had = [n for n in roots.values() if all(self._has(i) for i in toposort([n]))]
+                if self.lost or any(n.data is None for n in extra if n not in had):
+                    raise
+                self._execute(had)
+
+    def _has(self, n: Node) -> bool:
+        """Whether the value of `n` is no lost device's."""
+        return n.data is None or n.data.pool is self
+
+    def _execute(self, roots: list[Node]) -> None:
+        order = toposort(roots)
+        cut = self._cut(order, roots)
+        try:
+            self._execute_in(toposort(roots) if cut else order, roots)
+        finally:
+            for n, inputs in cut:
+                n.data, n.inputs = None, inputs
+
+    def _cut(self, order: list[Node], roots: list[Node]) -> list[tuple[Node, Any]]:
+        """Let slices that begin elsewhere each time lie in buffers of their own for this run, as a
+        kernel knows where it reads. Gives their nodes, and the inputs that they had."""
+        moves = [n for n in order if n.data is None and n.op.kind == MOVEMENT]  # type: ignore[union-attr]
+        if all(n.op.name != "slice" for n in moves):  # type: ignore[union-attr]
+            return []
+        known: dict[int, tuple[Node, Tracker]] = {}  # of a movement: what it shows, and how
+        last: dict[int, list[Node]] = {}  # of a base: the last slices of it
+        for n in moves:
+            (x,) = n.inputs
+            base, tracker = known.get(id(x)) or (x, contiguous(x.shape))
+            if base.data is not None and base.op is not CONST:
+                known[id(n)] = base, n.op.view(tracker, *n.attrs)  # type: ignore[union-attr, misc]
+                if n.op.name == "slice":  # type: ignore[union-attr]
+                    cuts = last.setdefault(id(base), [])
+                    cuts[:] = [m for m in cuts if m is not x] + [n]
+        out = []
+        for cuts in last.values():
+            for n in cuts:
+                base, tracker = known[id(n)]
+                if (
+                    self._wanders(base, tracker)
+                    and len(cuts) == 1
+                    and all(n is not r for r in roots)
+                ):
+                    out.append((n, n.inputs))
+                    n.data, n.inputs = self._apart(base, tracker[0]), ()
+        return out
+
+    def _wanders(self, base: Node, tracker: Tracker) -> bool:
+        """Whether views like this one have been seen to begin at several places."""
+        view = tracker[0]
+        if len(tracker) > 1 or view.mask:
+            return False
+        key = base.shape, base.dtype, view.shape, view.strides
+        if len(self._starts) > MAX_PROGRAMS:
+            self._starts.clear()
+        if self._starts.setdefault(key, view.offset) == view.offset:
+            return False
+        self._starts[key] = None
+        return True
+
+    def apart(self, x: Tensor) -> Buffer:
+        """The elements of a view without padding, in a buffer of their own."""
+        base = x._storage.node
+        if base.data is None:
+            self.flush([base])
+        (view,) = x._tracker()
+        return self._apart(base, view)
+
+    def _apart(self, base: Node, view: View) -> Buffer:
+        start = _start((view,), base.dtype)
+        if start is not None:
+            nbytes = math.prod(view.shape) * base.dtype.device_itemsize
+            out = self.alloc(nbytes)
+            self.copy(out, self.slice(base.data, start, nbytes), nbytes)
+            return out
+        from pyframe.ops.strided import elements
+
+        node = elements(base, *view[:3])  # no kernel depends on the offset
+        self.flush([node])
+        found: Buffer = node.data
+        return found
+
+    def _execute_in(self, order: list[Node], roots: list[Node]) -> None:
+        key = structure(order, roots)
+        cached = self._programs.get(key)
+        if cached is None:
+            cached = self._plan(order, roots)
+            self._programs[key] = cached
+            self._kernels += len(cached.program.kernels)
+            while len(self._programs) > MAX_PROGRAMS or self._kernels > MAX_KERNELS:
+                if len(self._programs) == 1:
+                    break
+                oldest = self._programs.popitem(last=False)[1].program
+                self._kernels -= len(oldest.kernels)
+                self.unload(oldest)
+        else:
+            self._programs.move_to_end(key)
+        program, inputs, constants, outputs, sizes, scratch, used = cached
+        values = [(order[c] if isinstance(c, int) else c).attrs[0] for c in constants]
+        params = pack_params(program.params, values, program.param_bytes)
+        made = self._alloc_as_before(sizes, used)
+        self.run(program, [*[order[i].data for i in inputs], *made, *scratch], params)
+        for position, slot in zip(outputs, program.outputs, strict=True):
+            node = order[position]
+            node.data = made[slot - len(inputs)]
+            node.inputs = ()  # what it was computed from may go now
+
+    def _plan(self, order: list[Node], roots: list[Node]) -> _Cached:
+        program, inputs, constants = schedule(order, roots, self.limits)
+        if _debug("graph"):
+            from pyframe.tools.draw_graph import text
+
+            print(text(roots, self.limits), file=sys.stderr)
+        at = {id(n): i for i, n in enumerate(order)}
+        return _Cached(
+            program,
+            [at[id(n)] for n in inputs],
+            [at.get(id(c), Node(CONST, (), c.attrs, (), c.dtype, c.device)) for c in constants],
+            [at[id(n)] for n in roots if n.data is None],
+            [s.nbytes for s in program.slots if s.kind == OUTPUT],
+            self.scratch([s.nbytes for s in program.slots if s.kind == TEMP]),
+            [],
+        )
+
+    @property
+    def scratch_bytes(self) -> int:
+        """What the temporaries take that all Programs share."""
+        return sum(size * len(shelf) for size, shelf in list(self._scratch.items()))
+
+    def scratch(self, sizes: Sequence[int]) -> list[Buffer]:
+        """Buffers for the temporaries of a Program. All Programs have the same ones, as what one
+        leaves there is of no use to the next."""
+        out = []
+        count: dict[int, int] = {}
+        for size in map(bucket, sizes):
+            shelf = self._scratch.setdefault(size, [])
+            k = count[size] = count.get(size, 0) + 1
+            if len(shelf) < k:
+                shelf.append(self.alloc(size))
+            out.append(shelf[k - 1])
+        return out
+
+    # --- observing values
+
+    def _stored_nodes(self, tensors: Sequence[Tensor]) -> list[Node]:
+        """The tensors' nodes, all computed, each in a buffer in its own order."""
+        nodes: list[Node] = []
+        views = []
+        for t in tensors:
+            node = t._value()
+            if node.data is None and t._steps and is_contiguous(t._tracker()):
+                node = t._storage.node  # its first elements are the view's
+            elif node.data is None and t._steps and _start(t._tracker(), node.dtype) is not None:
+                views.append((len(nodes), t))
+                node = t._storage.node
+            elif node.data is None and (node.op is CONST or node.op.kind == MOVEMENT):  # type: ignore[union-attr]
+                # a view's own elements, in a buffer that only this read sees
+                node = Node(node.op, node.inputs, node.attrs, node.shape, node.dtype, node.device)
+                if t._steps and self._wanders(t._storage.node, t._tracker()):
+                    node.data = self.apart(t)
+            nodes.append(node)
+        checks = self.local.checks
+        flags = [] if checks is None else [checks.flag._value()]
+        self.flush([*nodes, *flags])
+        for i, t in views:
+            base, shape, start = nodes[i], t._node.shape, _start(t._tracker(), t._node.dtype)
+            nodes[i] = Node(None, (), (), shape, base.dtype, base.device)
+            nodes[i].data = self.slice(base.data, start, _read_bytes(nodes[i]))  # type: ignore[arg-type]
+        return [*nodes, *flags]
+
+    def fetch(self, tensors: Sequence[Tensor]) -> list[np.ndarray]:
+        """The tensors' values on the host: one wait for all. Raises what a check found."""
+        nodes, checks = self._stored_nodes(tensors), self.local.checks
+        raw = self.read([(n.data, _read_bytes(n)) for n in nodes])
+        return self._arrays(tensors, nodes, raw, checks)
+
+    async def fetch_async(self, tensors: Sequence[Tensor]) -> list[np.ndarray]:
+        """`fetch` that gives the thread back while it waits."""
+        nodes, checks = self._stored_nodes(tensors), self.local.checks
+        raw = await self.read_async([(n.data, _read_bytes(n)) for n in nodes])
+        return self._arrays(tensors, nodes, raw, checks)
+
+    def fetch_begin(self, tensors: Sequence[Tensor]) -> Callable[[], Awaitable[list[np.ndarray]]]:
+        """Queue a `fetch` of what the tensors are now; what it returns waits for it."""
+        nodes, checks = self._stored_nodes(tensors), self.local.checks
+        self.stats.reads += 1
+        with self.lock:
+            finish = self._begin([(n.data.handle, _read_bytes(n)) for n in nodes])
+
+        async def arrays() -> list[np.ndarray]:
+            return self._arrays(tensors, nodes, await finish(), checks)
+
+        return arrays
+
+    def _arrays(
+        self,
+        tensors: Sequence[Tensor],
+        nodes: list[Node],
+        raw: list[bytes],
+        checks: Checks | None,
+    ) -> list[np.ndarray]:
+        shapes = [*[t._node.shape for t in tensors], ()]
+        arrays = []
+        for n, shape, data in zip(nodes, shapes, raw, strict=False):
+            flat = np.frombuffer(data, storage_dtype(n.dtype), math.prod(shape))
+            flat = flat != 0 if n.dtype is dt.bool_ else flat.astype(n.dtype.numpy)
+            arrays.append(flat.reshape(shape))
+        if len(nodes) > len(tensors):  # the flag of the checks of the thread that asked
+            assert checks is not None  # in a page another one may be told
+            checks.look(int(arrays.pop()))
+        return arrays
+
+
+def bucket(nbytes: int) -> int:
+    """The size class of a buffer: four steps to each power of two, at least 256 bytes."""
+    if nbytes <= 256:
+        return 256
+    step = 1 << max((nbytes - 1).bit_length() - 3, 8)
+    return -(-nbytes // step) * step
+
+
+def _start(tracker: Tracker, d: dt.dtype) -> int | None:
+    """At which byte the elements of a view begin, if they lie beside each other and can be copied
+    from there."""
+    v = tracker[-1]
+    start = v.offset * d.device_itemsize
+    beside = is_contiguous((*tracker[:-1], v._replace(offset=0)))
+    return start if beside and not start % 4 else None
+
+
+def _read_bytes(n: Node) -> int:
+    return int(-(-np.prod(n.shape, dtype=np.int64) * n.dtype.device_itemsize // 4) * 4)
+
+
+def _debug(what: str) -> bool:
+    return what in os.environ.get("PYFRAME_DEBUG", "").split(",")
+
+
+def pack_params(params: Sequence[tuple[int, dt.dtype]], values: Sequence[Any], size: int) -> bytes:
+    """The scalars in the layout that kernels read: a 32-bit word each."""
+    out = bytearray(size)
+    for (offset, d), v in zip(params, values, strict=True):
+        if d.storage == "f32":
+            struct.pack_into("<f", out, offset, _to_f32(v))
+        elif d.storage == "f16":
+            out[offset : offset + 2] = np.float16(v).tobytes()
+        elif d.storage == "u32":
+            struct.pack_into("<I", out, offset, int(v) & 0xFFFFFFFF)
+        else:
+            struct.pack_into("<i", out, offset, ((int(v) + 2**31) & 0xFFFFFFFF) - 2**31)
+    return bytes(out)
+
+
+def _to_f32(v: Any) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.float32(v))

@@ -1,0 +1,317 @@
+"""Whose code runs, what a code object can read, and how frames are seen as they start."""
+
+from __future__ import annotations
+
+import contextlib
+import dis
+import functools
+import gc
+import io
+import os
+import re
+import sys
+import threading
+import time
+import types
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+# --- whose code it is
+
+
+def _folder(fn: Any, up: int) -> str:
+    """Where the file of a function lies, as its code names it: in a page that may be another."""
+    return os.sep.join(fn.__code__.co_filename.split(os.sep)[:-up]) + os.sep
+
+
+OURS = _folder(_folder, 2)
+_STANDARD = _folder(contextlib.contextmanager, 1)
+_NUMPY = os.path.dirname(np.__file__) + os.sep
+DEPENDENCIES = {"numpy", "scipy", "wgpu", "rendercanvas", "cffi", "threadpoolctl", "tqdm"}
+USER, LIBRARY, IMPURE = 1, 0, -1
+USERS = ("web/", "tools/bench/", "examples/")  # folders of ours whose code is as users' is
+
+# Of the standard library and ours: files and functions whose results no replay would renew.
+_IMPURE = {
+    "uuid.py": "", "secrets.py": "", "tempfile.py": "", "subprocess.py": "", "socket.py": "",
+    "glob.py": "", "shutil.py": "", "genericpath.py": "", "urllib": "", "http": "", "sqlite3": "",
+    "pathlib": "open read_text read_bytes write_text write_bytes exists is_file is_dir stat iterdir"
+    " glob rglob unlink mkdir touch",
+    "npyio": "load save savez loadtxt savetxt genfromtxt", "random.py": "getrandbits seed",
+    "pyframe": "load save load_async save_async",
+}  # fmt: skip
+
+
+class Watcher(Protocol):
+    """Who is shown what runs."""
+
+    def enter(self, frame: types.FrameType) -> None:
+        """A frame of a user's code starts."""
+
+    def impure(self, name: str, frame: types.FrameType) -> None:
+        """What is called there gives something else at each call."""
+
+
+class _Files(dict[str, int]):
+    """Whose code a file holds: a user's, a library's, or a library's that is not for replays."""
+
+    def __missing__(self, name: str) -> int:
+        if name.startswith(OURS):
+            inner = name[len(OURS) :].replace("\\", "/")
+            found = LIBRARY
+            if inner.startswith(USERS):
+                found = USER
+            elif inner.startswith("io/"):
+                found = IMPURE
+        elif name.startswith(_NUMPY):
+            found = IMPURE if "npyio" in name else LIBRARY
+        elif "site-packages" in name or "dist-packages" in name:
+            top = re.split(r"[\\/](?:site|dist)-packages[\\/]", name)[-1]
+            found = LIBRARY if re.split(r"[\\/.]", top)[0] in DEPENDENCIES else USER
+        elif name.startswith(("<frozen", "<__array", _STANDARD)):
+            inner = name.replace("\\", "/").removeprefix("<frozen ").replace(">", ".py")
+            parts = inner.removeprefix(_STANDARD.replace("\\", "/")).split("/")
+            found = IMPURE if any(p in _IMPURE for p in parts) or "pathlib" in inner else LIBRARY
+        else:
+            found = USER
+        self[name] = found
+        return found
+
+
+FILES = _Files()
+
+
+def _is_impure(code: types.CodeType) -> bool:
+    name = code.co_filename.replace("\\", "/")
+    for part, functions in _IMPURE.items():
+        if part in name and not functions:
+            return not code.co_name.startswith(("<", "_"))
+        if part in name and code.co_name in functions.split():
+            return True
+    return False
+
+
+_CALLS: set[str] = {  # functions in C that give something else at each call
+    f"{f.__module__}.{f.__name__}"
+    for f in (vars(time) | vars(os)).values()
+    if type(f) is types.BuiltinFunctionType and f.__module__ in ("time", "posix", "nt")
+} - {"time.sleep", "posix.fspath", "nt.fspath", "posix.getpid", "nt.getpid"}
+_CALLS |= {"_io.open", "io.open", "builtins.input"}
+
+
+def _impure_call(fn: Any) -> str:
+    """The name of a function in C whose result no replay would renew, or ''."""
+    if type(fn) is not types.BuiltinFunctionType:
+        return ""
+    owner = fn.__self__
+    if isinstance(owner, types.ModuleType) or owner is None:
+        name = f"{fn.__module__}.{fn.__name__}"
+        return name if name in _CALLS else ""
+    if isinstance(owner, type):
+        named = owner.__module__ == "datetime" and fn.__name__ in ("now", "today", "utcnow")
+        return f"datetime.{fn.__name__}" if named else ""
+    reads = isinstance(owner, io.IOBase) and owner not in (sys.stdout, sys.stderr)
+    return f"{fn.__name__}() of a file" if reads and fn.__name__ not in ("fileno", "flush") else ""
+
+
+# --- what a code object can read
+
+
+class _Scan(NamedTuple):
+    """The names that a code object reads and writes."""
+
+    globals: dict[str, int]  # name: line
+    stored: dict[str, int]
+    cells: dict[str, int]  # free variables that it, or a function within it, reads
+    names: frozenset[str]  # of attributes
+    maybe: frozenset[str]  # of those, what may not be there
+    imports: tuple[str, ...]
+    random: int  # the line of the first mention of `random`, or 0
+
+
+def nested(code: types.CodeType) -> list[types.CodeType]:
+    """The code objects within one, which `scan` can't tell of: it has one answer for equal code."""
+    return [c for c in code.co_consts if isinstance(c, types.CodeType)]
+
+
+@functools.lru_cache(4096)
+def scan(code: types.CodeType) -> _Scan:
+    """Look at the instructions of a code object."""
+    read: dict[str, int] = {}
+    stored: dict[str, int] = {}
+    cells: dict[str, int] = {}
+    imports = []
+    drawn, line = 0, code.co_firstlineno
+    for i in dis.get_instructions(code):
+        if i.positions is not None and i.positions.lineno:
+            line = i.positions.lineno
+        op, name = i.opname, i.argval
+        drawn = drawn or (line if name == "random" else 0)
+        if op in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"):
+            read.setdefault(name, line)
+        elif op in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+            stored.setdefault(name, line)
+        elif op in ("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF"):
+            cells.setdefault(name, line)
+        elif op == "IMPORT_NAME":
+            imports.append(name)
+    for c in nested(code):
+        cells = scan(c).cells | cells
+    words = {c for c in code.co_consts if isinstance(c, str) and c.isidentifier()}
+    asks = not {"getattr", "hasattr"}.isdisjoint(code.co_names)
+    maybe = frozenset(words if asks else ())
+    return _Scan(read, stored, cells, frozenset(code.co_names) | maybe, maybe,
+                 tuple(imports), drawn)  # fmt: skip
+
+
+def _is_for_user(frame: Any) -> bool:
+    """Whether a user's code has called, if by way of the standard library."""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(("<frozen", _STANDARD)) or f"{os.sep}logging{os.sep}" in name:
+            return FILES[name] == USER
+        frame = frame.f_back
+    return False
+
+
+def spot(line: Any) -> str:
+    return f"{line[0]}:{line[1]} " if line else "it "
+
+
+def line_of(frame: Any) -> Any:
+    """(file, line) of the user's code that runs, from a frame on."""
+    while frame is not None and FILES[frame.f_code.co_filename] != USER:
+        frame = frame.f_back
+    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
+
+
+# --- seeing the frames
+
+
+@contextlib.contextmanager
+def shown_to(o: Watcher) -> Iterator[None]:
+    """Within it, what this thread runs is shown to `o`."""
+    global _paused
+    collects, before = gc.isenabled(), _paused
+    gc.disable()  # what runs when garbage is collected is no code of the function's
+    try:
+        if collects:
+            _paused = threading.get_ident()
+        with _monitored(o) if hasattr(sys, "monitoring") else _profiled(o):
+            yield
+    finally:
+        _paused = before
+        if collects:
+            gc.enable()
+
+
+_paused = 0  # the thread that has stopped the collection of garbage
+
+
+def _after_fork() -> None:
+    """In a forked process that thread may not exist, to start it again."""
+    if _paused not in (0, threading.get_ident()):
+        gc.enable()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _library(o: Watcher, frame: types.FrameType) -> None:
+    """A library's code starts that may not be for replays."""
+    if _is_impure(frame.f_code) and _is_for_user(frame.f_back):
+        o.impure(getattr(frame.f_code, "co_qualname", frame.f_code.co_name), frame)
+
+
+def _called(o: Watcher, fn: Any, frame: types.FrameType) -> None:
+    """A function in C is called by a user's code."""
+    name = _impure_call(fn)
+    if name:
+        o.impure(name, frame)
+
+
+@contextlib.contextmanager
+def _monitored(o: Watcher) -> Iterator[None]:
+    """By sys.monitoring, from Python 3.12 on."""
+    monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
+    tool = next((t for t in (4, 3, 1) if monitoring.get_tool(t) is None), None)
+    if tool is None:
+        with _profiled(o):
+            yield
+        return
+    me, events = threading.get_ident(), monitoring.events
+    codes: dict[int, types.CodeType] = {}
+
+    def started(code: types.CodeType, _: int) -> Any:
+        whose = FILES[code.co_filename]
+        if whose == LIBRARY:
+            return monitoring.DISABLE
+        if threading.get_ident() == me:
+            frame = sys._getframe(1)
+            if whose == IMPURE:
+                _library(o, frame)
+            else:
+                o.enter(frame)
+                if id(code) not in codes:
+                    codes[id(code)] = code
+                    monitoring.set_local_events(tool, code, events.CALL)
+        return None
+
+    def called(code: types.CodeType, _: int, fn: Any, __: Any) -> Any:
+        if type(fn) is types.BuiltinFunctionType and threading.get_ident() == me:
+            _called(o, fn, sys._getframe(1))
+
+    monitoring.use_tool_id(tool, "pyframe")
+    try:
+        monitoring.register_callback(tool, events.PY_START, started)
+        monitoring.register_callback(tool, events.CALL, called)
+        monitoring.set_events(tool, events.PY_START)
+        yield
+    finally:
+        monitoring.set_events(tool, 0)
+        for code in codes.values():
+            monitoring.set_local_events(tool, code, 0)
+        monitoring.register_callback(tool, events.PY_START, None)
+        monitoring.register_callback(tool, events.CALL, None)
+        monitoring.free_tool_id(tool)
+
+
+@contextlib.contextmanager
+def _profiled(o: Watcher) -> Iterator[None]:
+    """By sys.setprofile; a profiler that was on goes on."""
+    before = sys.getprofile()
+    chained = before if isinstance(before, (types.FunctionType, types.MethodType)) else None
+
+    files = FILES  # this is called tens of thousands of times
+
+    def profile(frame: types.FrameType, event: str, arg: Any) -> None:
+        if event == "c_return" or event == "return":
+            return
+        whose = files[frame.f_code.co_filename]
+        if whose == LIBRARY:
+            return
+        if event == "call":
+            if whose == USER:
+                o.enter(frame)
+            else:
+                _library(o, frame)
+        elif event == "c_call" and whose == USER:
+            _called(o, arg, frame)
+
+    def both(frame: types.FrameType, event: str, arg: Any) -> None:
+        profile(frame, event, arg)
+        chained(frame, event, arg)  # type: ignore[misc]
+
+    sys.setprofile(profile if chained is None else both)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+        enable = getattr(before, "enable", None)  # cProfile's is no function
+        if enable is not None:
+            enable()
+        elif before is not None:
+            sys.setprofile(before)

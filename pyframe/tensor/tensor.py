@@ -1,0 +1,1186 @@
+"""Tensor: a mutable handle on an immutable Node."""
+
+from __future__ import annotations
+
+import copy as copying
+import weakref
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from pyframe.core import (
+    devices as _device,
+    dispatch as _dispatch,
+    dtypes as dt,
+    modes as _grad_mode,
+    op as _op,
+    view as views,
+)
+from pyframe.core.devices import device as Device
+from pyframe.core.grad_node import INFERENCE, UNSEEN, Attached, GradNode
+from pyframe.core.modes import enable_grad, mode, no_grad
+from pyframe.core.node import Node, Storage
+from pyframe.core.op import Op
+from pyframe.core.symbolic import Array, Number, recording
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_object: Any = object.__new__
+
+
+class Size(tuple[int, ...]):
+    """The shape of a tensor: a tuple with `numel()`."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The number of elements."""
+        n = 1
+        for size in self:
+            n *= size
+        return n
+
+    def __getitem__(self, key: Any) -> Any:
+        part = tuple.__getitem__(self, key)
+        return Size(part) if isinstance(key, slice) else part
+
+    def __add__(self, other: Any) -> Any:
+        return Size(tuple.__add__(self, other))
+
+    def __mul__(self, n: Any) -> Any:
+        return Size(tuple.__mul__(self, n))
+
+    __rmul__ = __mul__
+
+    def __repr__(self) -> str:
+        return f"{dt.dtype.home}.Size({list(self)})"
+
+
+class Tensor:
+    """An n-dimensional array with gradients, as torch.Tensor.
+
+    A tensor owns a Storage or shares one as a view of it. A view is known by the steps
+    (movement op, attributes) that cut it from the storage, so that a write to one is seen by all.
+    """
+
+    # slots are read and written faster; any other attribute goes to __dict__
+    __slots__ = (
+        "__dict__", "__weakref__", "_base", "_base_fn", "_grad_fn", "_hooks", "_needs_grad",
+        "_node", "_refusal", "_stamp", "_steps", "_storage", "grad",
+    )  # fmt: skip
+    _steps: tuple[tuple[Op, tuple[Any, ...]], ...]
+    _base: Tensor | None  # of a differentiable view: the tensor whose history it follows
+    _base_fn: Any  # the base's grad_fn when this view's own was made
+    _refusal: tuple[Any, int] | None  # why no gradient may follow a write to this view, and the
+    # version of the memory when it was made
+    _stamp: int  # the storage's version of which a lazy view's node was made
+    _grad_fn: GradNode | None
+    _needs_grad: bool | None  # leaves only; None: `.data`, whose writes no version counts
+    _hooks: Attached | None  # of a leaf
+    grad: Tensor | None
+    _node: Node
+    _storage: Storage
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        self = _object(cls)
+        self._steps, self._stamp, self._needs_grad = (), 0, False
+        self._base = self._base_fn = self._grad_fn = self._hooks = self.grad = None
+        self._refusal = None
+        return self
+
+    def __init__(self, *data: Any, device: Any = None) -> None:
+        if data and all(isinstance(n, int) for n in data):  # sizes
+            from pyframe.ops.creation import empty
+
+            source = empty(*data, device=device)
+        elif len(data) > 1:
+            raise TypeError(f"Tensor: expected sizes or one sequence, got {len(data)} arguments")
+        elif data and isinstance(data[0], Tensor):
+            source = data[0]
+        else:
+            values = data[0] if data else ()
+            source = tensor(values, dtype=dt.get_default_dtype(), device=device)
+        self._node, self._storage, self._steps = source._node, source._storage, source._steps
+
+    if TYPE_CHECKING:  # ops attach the rest of the methods
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __add__(self, other: Any) -> Tensor: ...
+        def __radd__(self, other: Any) -> Tensor: ...
+        def __iadd__(self, other: Any) -> Tensor: ...
+        def __sub__(self, other: Any) -> Tensor: ...
+        def __rsub__(self, other: Any) -> Tensor: ...
+        def __isub__(self, other: Any) -> Tensor: ...
+        def __mul__(self, other: Any) -> Tensor: ...
+        def __rmul__(self, other: Any) -> Tensor: ...
+        def __imul__(self, other: Any) -> Tensor: ...
+        def __truediv__(self, other: Any) -> Tensor: ...
+        def __rtruediv__(self, other: Any) -> Tensor: ...
+        def __itruediv__(self, other: Any) -> Tensor: ...
+        def __floordiv__(self, other: Any) -> Tensor: ...
+        def __rfloordiv__(self, other: Any) -> Tensor: ...
+        def __ifloordiv__(self, other: Any) -> Tensor: ...
+        def __mod__(self, other: Any) -> Tensor: ...
+        def __rmod__(self, other: Any) -> Tensor: ...
+        def __imod__(self, other: Any) -> Tensor: ...
+        def __pow__(self, other: Any) -> Tensor: ...
+        def __rpow__(self, other: Any) -> Tensor: ...
+        def __ipow__(self, other: Any) -> Tensor: ...
+        def __and__(self, other: Any) -> Tensor: ...
+        def __rand__(self, other: Any) -> Tensor: ...
+        def __iand__(self, other: Any) -> Tensor: ...
+        def __or__(self, other: Any) -> Tensor: ...
+        def __ror__(self, other: Any) -> Tensor: ...
+        def __ior__(self, other: Any) -> Tensor: ...
+        def __xor__(self, other: Any) -> Tensor: ...
+        def __rxor__(self, other: Any) -> Tensor: ...
+        def __ixor__(self, other: Any) -> Tensor: ...
+        def __matmul__(self, other: Any) -> Tensor: ...
+        def __rmatmul__(self, other: Any) -> Tensor: ...
+        def __lt__(self, other: Any) -> Tensor: ...
+        def __le__(self, other: Any) -> Tensor: ...
+        def __gt__(self, other: Any) -> Tensor: ...
+        def __ge__(self, other: Any) -> Tensor: ...
+        def __eq__(self, other: object) -> Any: ...
+        def __ne__(self, other: object) -> Any: ...
+        def __neg__(self) -> Tensor: ...
+        def __pos__(self) -> Tensor: ...
+        def __abs__(self) -> Tensor: ...
+        def __invert__(self) -> Tensor: ...
+        def __getitem__(self, key: Any) -> Tensor: ...
+        def __setitem__(self, key: Any, value: Any) -> None: ...
+
+    # --- what it is
+
+    @property
+    def shape(self) -> Size:
+        """The sizes of all dims."""
+        return Size(self._node.shape)
+
+    def size(self, dim: int | None = None) -> Any:
+        """The shape, or the size of one dim."""
+        return self.shape if dim is None else self._node.shape[normalize_dim(dim, self.ndim)]
+
+    @property
+    def dtype(self) -> dt.dtype:
+        """The type of the elements."""
+        return self._node.dtype
+
+    @property
+    def device(self) -> Device:
+        """Where the elements are."""
+        return self._node.device
+
+    @property
+    def ndim(self) -> int:
+        """The number of dims."""
+        return len(self._node.shape)
+
+    def dim(self) -> int:
+        """The number of dims."""
+        return len(self._node.shape)
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self.shape.numel()
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    def element_size(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.numel() * self.dtype.itemsize
+
+    def is_floating_point(self) -> bool:
+        """Whether the dtype is a float."""
+        return self.dtype.category == dt.FLOAT
+
+    def is_complex(self) -> bool:
+        """Whether the dtype is complex."""
+        return self.dtype.category == dt.COMPLEX
+
+    def __len__(self) -> int:
+        if not self._node.shape:
+            raise TypeError("len() of a 0-d tensor")
+        return self._node.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self._node.shape:
+            raise TypeError("iteration over a 0-d tensor")
+        return iter(self.unbind())
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def _tracker(self) -> views.Tracker:
+        """How this tensor lies in its storage."""
+        t = views.contiguous(self._storage.node.shape)
+        for op, attrs in self._steps:
+            t = op.view(t, *attrs)  # type: ignore[misc]
+        return t
+
+    def stride(self, dim: int | None = None) -> Any:
+        """The strides in elements, or that of one dim."""
+        if self._node.data is not None and not self.device.always_lazy:
+            data = self._node.data
+            strides = tuple(s // data.itemsize for s in data.strides)
+        else:
+            strides = self._tracker()[-1].strides
+        return strides if dim is None else strides[dim]
+
+    def is_contiguous(self, memory_format: Any = None) -> bool:
+        """Whether the elements lie in memory in row-major order (or as `memory_format` says)."""
+        if memory_format is not None:
+            from pyframe.tensor.storage import in_format
+
+            return in_format(self, memory_format)
+        return self._row_major()
+
+    def _row_major(self) -> bool:
+        if self._node.data is not None and not self.device.always_lazy:
+            return bool(self._node.data.flags.c_contiguous)
+        return not self._steps or views.is_contiguous(_without_offset(self._tracker()))
+
+    # --- its value
+
+    def _value(self) -> Node:
+        """The node that holds what this tensor is now."""
+        always_lazy = self._node.device.always_lazy
+        capture = mode.capture
+        if capture is None and not always_lazy:
+            return self._node
+        storage = self._storage
+        node = before = self._node
+        if not self._steps:
+            node = storage.node
+        elif self._stamp != storage.version:
+            # on the CPU a write to data that is there is seen by a view that was cut from it
+            if always_lazy or storage.node.data is None:
+                node = storage.node
+                for op, attrs in self._steps:
+                    shape, d = op.infer(node, *attrs)  # type: ignore[misc]
+                    node = Node(op, (node,), attrs, shape, d, node.device)
+            self._stamp = storage.version
+        self._node = node
+        if capture is not None:
+            if node is not before:
+                self._touched()
+            if storage.node.data is not None:
+                capture.saw(self)  # what the capture reads from outside
+                return self._node
+        return node
+
+    def _touched(self) -> None:
+        """Within a capture: note a tensor of the CPU whose node it changed or made, as a handle
+        (weak, so that temporaries die) on memory that others may see too."""
+        if mode.capture is not None and not self._node.device.always_lazy:
+            mode.capture.touched.append(weakref.ref(self))
+
+    def _pending(self) -> None:
+        """The storage has a new node: whoever runs what is recorded must compute it."""
+        capture = mode.capture
+        pending = self.device.backend.pending if capture is None else capture.pending
+        pending.append(weakref.ref(self._storage))
+
+    def _share(self, x: Tensor, op: Op, attrs: tuple[Any, ...]) -> None:
+        """Become the view of `x` that `op` with `attrs` cuts."""
+        self._storage = x._storage
+        self._steps = (*x._steps, (op, attrs))
+        self._stamp = x._storage.version
+        self._base = base = x._base if x._base is not None else x
+        self._base_fn, self._refusal = base._grad_fn, x._refusal
+        if not mode.grad:
+            self._refuse_in_mode()
+        if x._needs_grad is None:
+            self._needs_grad = None
+        if mode.capture is not None:
+            x._touched()
+            self._touched()
+
+    def _refuse_in_mode(self) -> None:
+        """Refuse writes to a view that is made while no gradients are recorded. Of a base without
+        history PyTorch does so too; but many ops give a view of what they made."""
+        if self._base is not None and self._base.requires_grad:
+            why = "inference mode" if mode.inference else "no_grad mode"
+            self._refuse_writes(f"A view was created in {why}. This is ambiguous")
+
+    def _steps_from(self, base: Tensor) -> tuple[tuple[Op, tuple[Any, ...]], ...] | None:
+        """The steps from `base`, which may have become another view of the memory since, to this
+        view of it; None if it became a part of the memory."""
+        mine, its = self._steps, base._steps
+        if mine[: len(its)] == its:
+            return mine[len(its) :]
+        from pyframe.ops.movement import undone
+
+        back = undone(self._storage.node, its)
+        return None if back is None else back + mine
+
+    def _refuse_writes(self, why: str | tuple[str, int]) -> None:
+        """Let no gradient follow a write to this view, or one that changes it: for a reason, or
+        as one of several results of a function, by its name and number."""
+        self._refusal = why, self._storage.version
+
+    def _why(self) -> str:
+        why: Any = self._refusal and self._refusal[0]
+        if isinstance(why, str):
+            return why
+        return (
+            f"Output {why[1]} of {why[0]} is a view. This view is the output of a function that "
+            "returns multiple views. Such functions do not allow the output views to be modified "
+            "inplace"
+        )
+
+    def _alias(self) -> Tensor:
+        """Another handle on the same value and memory, with no history."""
+        out = Tensor.__new__(Tensor)
+        out._node, out._storage = self._value(), self._storage
+        if self._steps:
+            out._steps, out._stamp = self._steps, self._storage.version
+        if mode.capture is not None:
+            self._touched()
+            out._touched()
+        return out
+
+    # --- autograd
+
+    @property
+    def grad_fn(self) -> GradNode | None:
+        """The step that made this tensor; None for a leaf."""
+        base = self._base
+        if base is None:
+            return self._grad_fn
+        if (
+            self._refusal is not None
+            and (self._storage.version ^ self._refusal[1]) & (UNSEEN - 1)
+            and (self._grad_fn is not None or base.requires_grad)
+        ):
+            raise RuntimeError(
+                f"{self._why()}, and its base or another view of its base has been modified "
+                "inplace with grad mode enabled: make the view after the write, or clone() it"
+            )
+        if base._grad_fn is not self._base_fn:
+            self._base_fn = base._grad_fn  # the base was written to: follow its new history
+            steps = self._steps_from(base)
+            if steps is None:
+                return self._grad_fn
+            with enable_grad():
+                x = base
+                for op, attrs in steps:
+                    x = _dispatch.apply(op, (x,), attrs)
+            self._grad_fn = x._grad_fn
+        return self._grad_fn
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient is wanted, or flows through."""
+        base = self._base
+        return bool(
+            self._needs_grad
+            or self._grad_fn is not None
+            or (base is not None and (base._grad_fn is not None or base._needs_grad))
+        )
+
+    @requires_grad.setter
+    def requires_grad(self, value: bool) -> None:
+        self.requires_grad_(value)
+
+    def requires_grad_(self, requires_grad: bool = True) -> Tensor:
+        """Record gradients for this leaf, in place. RuntimeError for ints and non-leaves."""
+        if self.grad_fn is not None:
+            if requires_grad:
+                return self
+            raise RuntimeError(
+                "you can only change requires_grad flags of leaf variables. If you want to use a "
+                "computed variable in a subgraph that doesn't require differentiation use "
+                "var_no_grad = var.detach()."
+            )
+        if requires_grad and self.dtype.category < dt.FLOAT:
+            raise RuntimeError(
+                "only Tensors of floating point and complex dtype can require gradients, got "
+                f"{self.dtype}"
+            )
+        if requires_grad and self.is_inference() and not mode.inference:
+            raise RuntimeError(
+                "Setting requires_grad=True on inference tensor outside InferenceMode is not "
+                "allowed; clone() it first"
+            )
+        self._needs_grad = requires_grad
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether no recorded step made it."""
+        return self.grad_fn is None
+
+    def is_inference(self) -> bool:
+        """Whether it was made in inference mode: such tensors (and views of them) take no part in
+        autograd, and are written to in that mode only; `clone()` gives a normal one."""
+        return self._storage.version < 0
+
+    @property
+    def _version(self) -> int:
+        if self._storage.version < 0:
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return self._storage.version & (UNSEEN - 1)
+
+    def detach(self) -> Tensor:
+        """The same memory, with no history."""
+        return self._alias()
+
+    def detach_(self) -> Tensor:
+        """Forget the history, in place."""
+        if self._base is not None:
+            raise RuntimeError("Can't detach views in-place. Use detach() instead.")
+        self._grad_fn, self._needs_grad = None, False
+        return self
+
+    @property
+    def data(self) -> Tensor:
+        """A tensor of the same memory whose writes the history does not see."""
+        out = self._alias()
+        out._needs_grad = None
+        return out
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, Tensor):
+            raise TypeError(f"Tensor.data: expected a Tensor, got {type(value).__name__}")
+        self._node, self._storage = value._value(), value._storage
+        self._steps, self._stamp = value._steps, value._storage.version
+        self._base = None
+        self._touched()
+
+    def backward(
+        self,
+        gradient: Tensor | None = None,
+        retain_graph: bool | None = None,
+        create_graph: bool = False,
+        inputs: Sequence[Tensor] | None = None,
+    ) -> None:
+        """Add the gradient of this tensor to `.grad` of every leaf that it depends on."""
+        from pyframe.autograd import backward
+
+        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:
+        """Call `hook(grad)` when the gradient is computed; a tensor it returns replaces it."""
+        from pyframe.core.grad_node import RemovableHandle
+
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        fn = self.grad_fn
+        return RemovableHandle((self._attach() if fn is None else fn.attach()).hooks, hook)
+
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Any:
+        """Call `hook(tensor)` each time after a backward has added to this leaf's `.grad`."""
+        from pyframe.core.grad_node import RemovableHandle
+
+        if not self.requires_grad:
+            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
+        if self.grad_fn is not None:
+            raise RuntimeError(
+                "post accumulate grad hooks cannot be registered on non-leaf tensors"
+            )
+        return RemovableHandle(self._attach().accumulated, hook)
+
+    def _attach(self) -> Attached:
+        if self._hooks is None:
+            self._hooks = Attached()
+        return self._hooks
+
+    def retain_grad(self) -> None:
+        """Keep `.grad` for this non-leaf tensor too."""
+        if not self.requires_grad:
+            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+        if self.grad_fn is not None:
+            self.grad_fn.attach().retained = weakref.ref(self)
+
+    @property
+    def retains_grad(self) -> bool:
+        """Whether `retain_grad` keeps the gradient of this tensor, no leaf."""
+        extra = None if self.grad_fn is None else self.grad_fn.extra
+        return extra is not None and extra.retained is not None and extra.retained() is self
+
+    # --- writing
+
+    def _write(self, value: Tensor) -> Tensor:
+        """self[...] = value: seen by every tensor that shares the memory."""
+        node = self._value()
+        d = node.device
+        if value.device is not d:
+            value = value.to(d)
+        no_more_dims(value, node.shape)
+        if not dt.can_cast(value.dtype, node.dtype):
+            raise RuntimeError(
+                f"result type {value.dtype.name} can't be cast to the desired output type "
+                f"{node.dtype.name}"
+            )
+        return self._overwrite(value, True)
+
+    def _overwrite(self, value: Tensor, temporary: bool = False) -> Tensor:
+        """self[...] = value, of one device; `temporary` says that no one else holds the value. One
+        number may go where elements share memory too."""
+        node = self._node
+        needs = mode.grad and (self.requires_grad or value.requires_grad)
+        needs = needs and node.dtype.category >= dt.FLOAT
+        if needs:
+            self._check_history()
+        if value.dtype is not node.dtype:
+            value = value.to(node.dtype)
+        one = not value._node.shape
+        if value._node.shape != node.shape:
+            value = _fit(value, node.shape)
+        storage = self._storage
+        if storage.version < 0 and not mode.inference:
+            raise RuntimeError(
+                "Inplace update to inference tensor outside InferenceMode is not allowed. You can "
+                "make a clone to get a normal tensor before doing inplace update."
+            )
+        capture = mode.capture
+        if capture is not None and capture.batches:
+            if not capture.write(self, value, needs):
+                with capture.outside():
+                    return self._overwrite(value, temporary)
+            self._wrote()
+        elif capture is None and not node.device.always_lazy:
+            strides = node.data.strides
+            if 0 in strides and not one and _repeats(node.shape, strides):
+                raise _overlap_error()
+            if not node.data.flags.writeable:
+                raise _read_only_error()
+            np.copyto(node.data, value._node.data)
+            self._wrote()
+        else:
+            if _is_array(storage.node) and not storage.node.data.flags.writeable:
+                raise _read_only_error()
+            if capture is not None:  # the value to go back to, or to write over
+                capture.written.setdefault(id(storage), (storage, storage.node))
+            if self._steps:
+                if not one and _repeats(node.shape, self.stride()):
+                    raise _overlap_error()
+                with no_grad():
+                    whole = whole_of(storage)
+                    if node.device.always_lazy:
+                        put = _op.PUT.fallback(whole, value, self._steps)
+                    else:
+                        put = _dispatch.apply(_op.PUT, (whole, value), (self._steps,))
+                    storage.node = put._value()
+            else:
+                new = value._value()
+                # a storage holds a whole value, not a view of another's, nor another's array
+                if (new.op is not None and new.op.kind == _op.MOVEMENT) or _is_array(new):
+                    with no_grad():
+                        new = value.clone()._value()
+                new.shared = not temporary
+                storage.node = new
+            self._wrote()
+            self._pending()
+            self._touched()
+        if needs:
+            self._rebase(value, temporary)
+        return self
+
+    def _check_history(self) -> None:
+        """RuntimeError where autograd can't follow a write to this tensor."""
+        base = self._base
+        if self._refusal is not None:
+            raise RuntimeError(
+                f"{self._why()}, and it is being modified inplace with grad mode enabled: "
+                "clone() it first"
+            )
+        if self.requires_grad and (self.is_leaf or (base is not None and base.is_leaf)):
+            what = "a leaf" if base is None else "a view of a leaf"
+            raise RuntimeError(
+                f"{what} Variable that requires grad is being used in an in-place operation; "
+                "wrap it in pf.no_grad() or work on a clone"
+            )
+
+    def _wrote(self) -> None:
+        self._storage.version += 1 if self._needs_grad is not None else UNSEEN
+
+    def _rebase(self, value: Tensor, temporary: bool = False) -> None:
+        """Make the history of this tensor (and its base) say that `value` was written to it, which
+        no one else holds if it is `temporary`."""
+        if self._base is None:
+            retains = self.retains_grad
+            if retains:
+                self._grad_fn.extra.retained = None  # type: ignore[union-attr]
+            if temporary and value._grad_fn is not None:
+                self._grad_fn = value._grad_fn
+            elif value.requires_grad:
+                self._grad_fn = GradNode(_op.REGISTRY["copy"], (value,), (), self)
+            else:
+                self._grad_fn = GradNode(_op.PUT, (self._alias_history(), value), ((),), self)
+            if retains:
+                self.retain_grad()
+            return
+        base = self._base
+        steps = self._steps_from(base)
+        base._grad_fn = GradNode(_op.PUT, (base._alias_history(), value), (steps,), base)
+
+    def _become(self, see: Callable[[], Tensor]) -> Tensor:
+        """Be from now on the view of this tensor that `see` makes: the same memory."""
+        if mode.grad and self.requires_grad:
+            self._check_history()
+        # its history is recorded in any mode, except where there is none to follow
+        with _grad_mode.inference_mode(False) if self._refusal is None else no_grad():
+            view = see()
+            if self._refusal is None and not self.is_leaf:
+                self._grad_fn = view.grad_fn
+        self._node, self._storage = view._value(), view._storage
+        self._steps, self._stamp = view._steps, view._storage.version
+        if self._base is not None:
+            self._base_fn = self._base.grad_fn
+        self._wrote()
+        self._touched()
+        return self
+
+    def _alias_history(self) -> Tensor:
+        out = self._alias()
+        out._grad_fn = self.grad_fn
+        return out
+
+    # --- reading
+
+    def _host(self) -> np.ndarray:
+        if mode.capture is not None:
+            mode.capture.read(self)  # ends it: what is read may decide what is done next
+        node = self._value()
+        if not node.device.always_lazy:
+            data: np.ndarray = node.data
+            return data
+        return node.device.backend.fetch([self])[0]
+
+    async def _host_async(self) -> np.ndarray:
+        if mode.capture is not None:
+            mode.capture.read(self)
+        node = self._value()
+        if not node.device.always_lazy:
+            data: np.ndarray = node.data
+            return data
+        return (await node.device.backend.fetch_async([self]))[0]
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        """The value as a NumPy array that shares memory with a CPU tensor.
+
+        Raises RuntimeError for a tensor that requires grad, TypeError for one on the GPU, unless
+        `force`. `await t.numpy_async()` is the twin that does not block.
+        """
+        if not force:
+            if self.requires_grad:
+                raise RuntimeError(
+                    "Can't call numpy() on Tensor that requires grad. Use "
+                    "tensor.detach().numpy() instead."
+                )
+            if self.dtype.narrow is not None:
+                raise TypeError("Got unsupported ScalarType BFloat16: NumPy has none; use .float()")
+            if self.device.always_lazy:
+                raise TypeError(
+                    f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() "
+                    "to copy the tensor to host memory first."
+                )
+        return self._host()
+
+    async def numpy_async(self) -> np.ndarray:
+        """The value as a NumPy array, from any device."""
+        return await self._host_async()
+
+    def _one(self, array: np.ndarray) -> Any:
+        if array.size != 1:
+            raise RuntimeError(
+                f"a Tensor with {array.size} elements cannot be converted to Scalar; "
+                "use tolist() or index it"
+            )
+        return array.item()
+
+    def item(self) -> Any:
+        """The only element, as a Python number. RuntimeError if there are more."""
+        return self._one(self._host() if self.numel() == 1 else np.empty(self._node.shape))
+
+    async def item_async(self) -> Any:
+        """`item` that gives the thread back while it waits."""
+        return self._one(await self._host_async())
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        return self._host().tolist()
+
+    async def tolist_async(self) -> Any:
+        """`tolist` that gives the thread back while it waits."""
+        return (await self._host_async()).tolist()
+
+    __array_priority__ = 1000  # NumPy's numbers and arrays leave operators to tensors
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __bool__(self) -> bool:
+        if self.numel() != 1:
+            n = self.numel()
+            raise RuntimeError(
+                "Boolean value of Tensor with "
+                + ("no values" if n == 0 else "more than one value")
+                + " is ambiguous"
+            )
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __contains__(self, element: Any) -> bool:
+        if not isinstance(element, (Tensor, bool, int, float, complex, np.generic)):
+            raise RuntimeError(
+                "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
+                f"{type(element).__name__}; make it a tensor with pf.tensor"
+            )
+        return bool((self == element).any())
+
+    def __index__(self) -> int:
+        if self.dtype.category >= dt.FLOAT or self.numel() != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __repr__(self) -> str:
+        from pyframe.tensor.printing import tensor_repr
+
+        return tensor_repr(self)
+
+    def _repr_html_(self) -> str | None:
+        from pyframe.tensor.printing import tensor_html
+
+        return tensor_html(self)
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if not self._node.shape else object.__format__(self, spec)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        array = np.array(self._host())
+        made = (type(self), array, str(self.device), self.requires_grad, self.dtype)
+        return _rebuild, made, self.__dict__ or None
+
+    def __copy__(self) -> Tensor:
+        """A leaf of the same memory."""
+        out, source = Tensor.__new__(type(self)), self._alias()
+        out._node, out._storage = source._node, source._storage
+        out._steps, out._stamp = source._steps, source._stamp
+        out._needs_grad = self.requires_grad
+        out.__dict__.update(self.__dict__)
+        return out
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if not self.is_leaf:
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+                "protocol at the moment; use detach().clone()"
+            )
+        if id(self) in memo:
+            return memo[id(self)]
+        storage = self._storage
+        with no_grad():
+            source = memo.get(id(storage))
+            if source is None:  # tensors of one memory are copied to tensors of one memory
+                whole = Tensor.__new__(Tensor)
+                whole._node, whole._storage = storage.node, storage
+                source = memo[id(storage)] = whole.clone()
+            for op, attrs in self._steps:
+                source = _dispatch.apply(op, (source,), attrs)
+        out = Tensor.__new__(type(self))
+        out._node, out._storage = source._node, source._storage
+        out._steps, out._stamp = source._steps, source._stamp
+        out._needs_grad = bool(self._needs_grad)
+        memo[id(self)] = out
+        if self.grad is not None:
+            out.grad = self.grad.__deepcopy__(memo)
+        out.__dict__.update(copying.deepcopy(self.__dict__, memo))
+        return out
+
+    # --- moving
+
+    def to(self, *args: Any, **kwargs: Any) -> Tensor:
+        """This tensor with another device and/or dtype: `to(dtype)`, `to(device)`, `to(other)`.
+
+        Returns self where nothing changes, unless `copy=True`.
+        """
+        device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
+        copy, format = kwargs.pop("copy", False), kwargs.pop("memory_format", None)
+        kwargs.pop("non_blocking", None)
+        if kwargs:
+            raise TypeError(f"to() got unexpected arguments {sorted(kwargs)}")
+        for a in args:
+            if isinstance(a, dt.dtype):
+                dtype = a
+            elif isinstance(a, Tensor):
+                device, dtype = a.device, a.dtype
+            elif isinstance(a, (str, Device, int)):
+                device = device if isinstance(a, bool) else a  # a bool is PyTorch's non_blocking
+            else:
+                raise TypeError(f"to() takes a device, a dtype or a Tensor, got {type(a).__name__}")
+        out = self
+        target = self.device if device is None else Device(device)
+        if target is not self.device:
+            out = _op_to_device(out, target, dtype)
+        elif dtype is not None and dtype is not self.dtype:
+            out = _op.CAST(out, dtype)
+        if format is not None and not out.is_contiguous(format):
+            from pyframe.tensor.storage import ordered
+
+            return ordered(out, format, "to")
+        return out.clone() if copy and out is self else out
+
+    def cpu(self) -> Tensor:
+        """On the CPU."""
+        return self.to(_device.cpu)
+
+    def gpu(self, device: Any = None, non_blocking: bool = False) -> Tensor:
+        """On the GPU, or on the one of this number or name."""
+        return self.to(Device("gpu") if device is None else device)
+
+    cuda = gpu
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether it is on the GPU."""
+        return self.device.always_lazy
+
+
+def _without_offset(t: views.Tracker) -> views.Tracker:
+    return t if len(t) > 1 else (t[0]._replace(offset=0),)
+
+
+def _repeats(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    return 0 not in shape and any(n > 1 and s == 0 for n, s in zip(shape, strides, strict=True))
+
+
+def _overlap_error() -> RuntimeError:
+    return RuntimeError(
+        "unsupported operation: more than one element of the written-to tensor refers to a single "
+        "memory location. Please clone() the tensor before performing the operation."
+    )
+
+
+def _read_only_error() -> RuntimeError:
+    return RuntimeError(
+        "in-place write: the NumPy array behind this tensor is read-only; clone() it"
+    )
+
+
+def no_more_dims(value: Tensor, shape: tuple[int, ...]) -> None:
+    """RuntimeError where what is to be written in place has more dims than there are."""
+    if len(value._node.shape) > len(shape):
+        raise RuntimeError(
+            f"shape mismatch: output with shape {list(shape)} doesn't match the broadcast shape "
+            f"{list(value._node.shape)}; an in-place op keeps the shape"
+        )
+
+
+def _fit(value: Tensor, shape: tuple[int, ...]) -> Tensor:
+    try:
+        return value.expand(shape)
+    except RuntimeError:
+        raise RuntimeError(
+            f"shape mismatch: value of shape {list(value._node.shape)} can't be written to a "
+            f"tensor of shape {list(shape)}"
+        ) from None
+
+
+def whole_of(storage: Storage) -> Tensor:
+    """A tensor of all that a storage holds, with one of its own."""
+    out = Tensor.__new__(Tensor)
+    out._node, out._storage = storage.node, Storage(storage.node)
+    return out
+
+
+def _rebuild(
+    kind: Any, array: np.ndarray, device: str, needs_grad: bool, dtype: dt.dtype
+) -> Tensor:
+    source = upload(array, Device(device), dtype)
+    out: Tensor = Tensor.__new__(kind)
+    out._node, out._storage, out._needs_grad = source._node, source._storage, needs_grad
+    return out
+
+
+def _new(node: Node) -> Tensor:
+    out: Tensor = _object(Tensor)  # with the body of __new__ here: this is called most
+    out._node = node
+    out._storage = Storage(node)
+    out._steps, out._stamp, out._needs_grad = (), 0, False
+    out._base = out._base_fn = out._refusal = out._grad_fn = out._hooks = out.grad = None
+    if _grad_mode.inferring and mode.inference:
+        out._storage.version = INFERENCE
+    return out
+
+
+_dispatch.new = _new
+
+
+def _is_array(node: Node) -> bool:
+    """Whether a write may change what the node holds: a NumPy array's, but no buffer's."""
+    return node.data is not None and not node.device.always_lazy
+
+
+def own_storage(x: Tensor) -> Tensor:
+    """A lazy tensor's value in a storage of its own: values never change, so nothing is copied."""
+    if (x._steps and not views.is_contiguous(x._tracker())) or _is_array(x._value()):
+        with no_grad():
+            return x.clone()
+    out = x._alias()
+    x._storage.node.shared = True
+    out._storage = Storage(x._storage.node)
+    out._stamp = 0
+    out._pending()
+    return out
+
+
+def normalize_dim(dim: int, ndim: int) -> int:
+    """`dim` counted from the front. IndexError where it is out of range."""
+    n = max(ndim, 1)
+    if not -n <= dim < n:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})"
+        )
+    return dim % n
+
+
+# --- making tensors from data
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A CPU tensor that shares memory with `array`. TypeError for a dtype pyframe lacks."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    if array.dtype.byteorder not in "=|" and array.dtype.newbyteorder("=") != array.dtype:
+        raise ValueError("from_numpy: the array has foreign byte order; use .astype first")
+    d = dt.dtype.from_numpy(array.dtype)
+    if type(array) is Array:
+        out = upload(array.array, _device.cpu, d)
+        _feed(out, array.source, True)
+        return out
+    return _new(Node(None, (), (), array.shape, d, _device.cpu, array))
+
+
+def from_host(array: np.ndarray, d: dt.dtype) -> Tensor:
+    """`from_numpy` of an array in which values of dtype `d` are held (bfloat16 in a float32)."""
+    return _new(Node(None, (), (), array.shape, d, _device.cpu, array))
+
+
+def _feed(x: Tensor, make: Callable[[], np.ndarray], shares: bool = False) -> None:
+    """Within a capture: each replay reads again the array that `x` was made of."""
+    capture = recording()
+    if capture is not None:
+        capture.feed(x, make, shares)
+
+
+def tensor(
+    data: Any,
+    *,
+    dtype: dt.dtype | None = None,
+    device: Device | str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A new tensor with a copy of `data` (numbers, nested sequences, an array or a tensor).
+
+    Floats take the default dtype, ints int64, bools bool, unless `dtype` says otherwise.
+    """
+    target = Device(device) if device is not None else None
+    dtype = dt.of_argument("tensor", dtype)
+    if isinstance(data, Tensor):
+        out = data.detach()
+        out = out.to(target or out.device, dtype or out.dtype)
+        if out._storage is data._storage:
+            out = out.clone().detach()
+    else:
+        target = target or _device.get_default_device()
+        if type(data) is Number:
+            one = _new(_op.const(data, dtype or dt.of_scalar(data), target))
+            out = _dispatch.apply(_op.REGISTRY["copy"], (one,))
+        else:
+            array = _host_array(data.array if type(data) is Array else data, dtype)
+            out = upload(array, target, dtype)
+            if type(data) is Array:
+                _feed(out, lambda: _host_array(data.source(), dtype))
+    if requires_grad:
+        out.requires_grad_()
+    return out
+
+
+def _host_array(data: Any, dtype: dt.dtype | None) -> np.ndarray:
+    if isinstance(data, (np.ndarray, np.generic)):
+        array = np.asarray(data)
+        return array if dtype is None else _as(array, dtype)
+    if isinstance(data, (list, tuple)):
+        data = _unwrap(data)
+    elif isinstance(data, (str, bytes)):
+        raise TypeError(f"tensor: invalid data type {type(data).__name__!r}; expected numbers")
+    try:
+        array = np.asarray(data)
+        if array.dtype == object:
+            odd = [type(v).__name__ for v in array.flat if not isinstance(v, (int, float))]
+            if odd:
+                raise RuntimeError(
+                    f"tensor: Could not infer dtype of {odd[0]}; expected numbers in nested "
+                    "sequences of equal length"
+                )
+            if dtype is None or dtype.category < dt.FLOAT:
+                raise ValueError("Overflow: an int of more than 64 bits")
+            array = array.astype(np.float64)
+        if array.dtype.kind not in "biufc":
+            raise ValueError(f"it holds {array.dtype}")
+        if dtype is None and array.dtype == np.uint64 and not _holds_numpy(data):
+            raise ValueError("Overflow: an int beyond int64; say dtype=pf.uint64")
+    except ValueError as e:
+        raise ValueError(
+            f"tensor: can't make a tensor of {type(data).__name__}: expected numbers in nested "
+            f"sequences of equal length ({e})"
+        ) from None
+    if dtype is not None:
+        if not _holds_numpy(data):
+            _check_fit(array, dtype)
+        return _as(array, dtype)
+    if array.dtype.kind == "f" and not _holds_numpy(data):
+        with np.errstate(over="ignore"):
+            return array.astype(dt.get_default_dtype().numpy)
+    if array.dtype.kind == "c" and not _holds_numpy(data):
+        return array.astype(dt.get_default_dtype().to_complex().numpy)
+    if array.dtype.kind == "i" and not _holds_numpy(data):
+        return array.astype(np.int64)
+    return array
+
+
+def _check_fit(array: np.ndarray, d: dt.dtype) -> None:
+    """What Python numbers may not become: TypeError, or RuntimeError for overflow of an int."""
+    if array.dtype.kind == "c" and d.category != dt.COMPLEX:
+        raise TypeError(f"tensor: must be real number, not complex, for {d.name}")
+    if d.category == dt.INTEGER and array.dtype.kind in "iuf" and array.size:
+        for extreme in (array.min(), array.max()):
+            dt.convert_scalar(extreme.item(), d)
+
+
+def _as(array: np.ndarray, d: dt.dtype) -> np.ndarray:
+    if array.dtype.kind == "c" and d.category != dt.COMPLEX:
+        array = array.real
+    with np.errstate(over="ignore"):
+        array = array.astype(d.numpy)
+    return array if d.narrow is None else d.narrow(array)
+
+
+def _unwrap(data: Any) -> Any:
+    """Nested sequences with tensors inside, as NumPy can read them."""
+    if isinstance(data, Tensor):
+        return data.tolist()
+    if isinstance(data, (list, tuple)):
+        return [_unwrap(x) for x in data]
+    return data
+
+
+def _holds_numpy(data: Any) -> bool:
+    while isinstance(data, (list, tuple)) and data:
+        data = data[0]
+    return isinstance(data, (np.ndarray, np.generic))
+
+
+def as_tensor(
+    data: Any, dtype: dt.dtype | None = None, device: Device | str | None = None
+) -> Tensor:
+    """`data` as a tensor, sharing memory with an array or tensor where nothing changes."""
+    if isinstance(data, Tensor):
+        return data.to(device or data.device, dtype or data.dtype)
+    if isinstance(data, np.ndarray) and _device.resolve(device) is _device.cpu:
+        out = from_numpy(data)
+        return out if dtype is None else out.to(dtype)
+    return tensor(data, dtype=dtype, device=device)
+
+
+def _op_to_device(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
+    """Copy `x` to another device, differentiably."""
+    out = _transfer(x, target, dtype)
+    if mode.grad and x.requires_grad and out.dtype.category >= dt.FLOAT:
+        out._grad_fn = GradNode(_op.TO_DEVICE, (x,), (x.device, x.dtype), out)
+    return out
+
+
+def _transfer(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
+    capture, d = recording(), x.dtype
+    fed = capture.fed.get(id(x._storage)) if capture is not None and not x._steps else None
+
+    def converted(array: np.ndarray) -> Any:
+        if dtype is None or dtype is d:
+            return array
+        inner, mode.capture = mode.capture, None  # what the host knows it converts at once
+        try:
+            return _op.CAST(from_numpy(array), dtype)._node.data
+        finally:
+            mode.capture = inner
+
+    if fed is None:
+        return upload(converted(x._host()), target, dtype or d)
+    _, make, _ = fed
+    out = upload(converted(make()), target, dtype or d)
+    _feed(out, lambda: converted(make()))
+    return out
+
+
+def upload(array: np.ndarray, target: Device, d: dt.dtype | None = None) -> Tensor:
+    """A tensor on `target` with a copy of a host array (in which a value of dtype `d` is held)."""
+    d = d or dt.dtype.from_numpy(array.dtype)
+    if not target.always_lazy:
+        out = _new(Node(None, (), (), array.shape, d, target, np.array(array)))
+    else:
+        _dispatch.check_dtype("to", d, target)
+        out = _new(Node(None, (), (), array.shape, d, target, target.backend.upload(array, d)))
+    if mode.capture is not None:
+        mode.capture.made(out)
+    return out
+
+
+def gather_begin(tensors: Sequence[Tensor]) -> Callable[[], Awaitable[list[np.ndarray]]]:
+    """Ask for the values that several tensors of one device have now; what it returns waits for
+    them, and does not keep later work from starting."""
+    if tensors and tensors[0].device.always_lazy:
+        begun: Callable[[], Awaitable[list[np.ndarray]]]
+        begun = tensors[0].device.backend.fetch_begin(tensors)
+        return begun
+    values = [t._host().copy() for t in tensors]
+
+    async def finish() -> list[np.ndarray]:
+        return values
+
+    return finish
+
+
+def gather(tensors: Sequence[Tensor]) -> list[np.ndarray]:
+    """The values of several tensors, with one wait for those on the GPU; those of the CPU are
+    their memory."""
+    lazy = [t for t in tensors if t.device.always_lazy]
+    if mode.capture is not None:
+        for t in lazy:
+            mode.capture.read(t)
+    arrays = iter(lazy[0].device.backend.fetch(lazy) if lazy else ())
+    return [next(arrays) if t.device.always_lazy else t._host() for t in tensors]
+
+
+async def gather_async(tensors: Sequence[Tensor]) -> list[np.ndarray]:
+    """The values of several tensors, with one wait for those on the GPU."""
+    lazy = [t for t in tensors if t.device.always_lazy]
+    for t in lazy:
+        if mode.capture is not None:
+            mode.capture.read(t)
+    if lazy:
+        arrays = iter(await lazy[0].device.backend.fetch_async(lazy))
+        return [next(arrays) if t.device.always_lazy else t._host() for t in tensors]
+    return [t._host() for t in tensors]

@@ -1,0 +1,37 @@
+"""Tensors in nested lists, tuples and dicts."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pyframe.tensor.tensor import Tensor
+
+
+def tree_map(value: Any, make: Callable[[Tensor], Any]) -> Any:
+    """`value` with each of its tensors replaced by what `make` gives."""
+    if isinstance(value, Tensor):
+        return make(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*[tree_map(v, make) for v in value])
+    if isinstance(value, (list, tuple)):
+        return type(value)(tree_map(v, make) for v in value)
+    if isinstance(value, dict):
+        out = copy.copy(value)
+        out.update({k: tree_map(v, make) for k, v in value.items()})
+        return out
+    return value
+
+
+def leaves(tree: Any) -> list[Tensor]:
+    """The tensors in nested lists, tuples and dicts."""
+    found: list[Tensor] = []
+    tree_map(tree, lambda x: found.append(x) or x)  # type: ignore[func-returns-value]
+    return found
+
+
+def unflatten(values: Sequence[Any], tree: Any) -> Any:
+    """`tree` with its tensors replaced by `values`, in order."""
+    rest = iter(values)
+    return tree_map(tree, lambda _: next(rest))

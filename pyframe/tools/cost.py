@@ -1,0 +1,228 @@
+"""What a Program costs: bytes moved and arithmetic done, counted from its data alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from pyframe.core.dtypes import dtype as DType
+from pyframe.core.view import Tracker, View
+from pyframe.graph.program import INPUT, OUTPUT, Apply, Kernel, Load, Program, Reduce, Result, Valid
+
+Shape = tuple[int, ...]
+
+FREE = {"const", "copy", "cast"}  # they move values and compute nothing
+
+# FLOPs of a routine, from the shapes of its operands and of its result; of others none count
+ROUTINES: dict[str, Callable[[Sequence[Shape], Shape], int]] = {
+    "matmul": lambda x, out: 2 * math.prod(out) * x[0][-1],
+    "linear": lambda x, out: 2 * math.prod(out) * x[0][-1],
+    "conv": lambda x, out: 2 * math.prod(out) * math.prod(x[1][1:]),
+    "conv_input": lambda x, out: 2 * math.prod(x[0]) * math.prod(x[1][1:]),
+    "conv_weight": lambda x, out: 2 * math.prod(x[0]) * math.prod(out[1:]),
+    "softmax": lambda x, out: 5 * math.prod(out),  # largest, difference, exp, sum, quotient
+    "log_softmax": lambda x, out: 5 * math.prod(out),
+    "max_pool": lambda x, out: math.prod(x[0]),
+    "add_rows": lambda x, out: math.prod(x[1]),
+    "fold": lambda x, out: math.prod(x[0]),
+}
+
+
+class Row(NamedTuple):
+    """A step of a Program: its kernel's name, workgroups (None on the CPU), bytes and FLOPs."""
+
+    kernel: str
+    grid: tuple[int, int, int] | None
+    bytes: int
+    flops: int
+
+
+class Table(list[Row]):
+    """The steps of a Program, in order; str() is for people."""
+
+    def __init__(self, rows: Iterator[Row], least_bytes: int) -> None:
+        super().__init__(rows)
+        self.least_bytes = least_bytes
+
+    @property
+    def bytes_moved(self) -> int:
+        return sum(r.bytes for r in self)
+
+    @property
+    def flops(self) -> int:
+        return sum(r.flops for r in self)
+
+    def __str__(self) -> str:
+        lines = [("kernel", "grid", "bytes", "FLOPs")]
+        for r in self:
+            grid = "x".join(map(str, r.grid)) if r.grid else "-"
+            lines.append((r.kernel, grid, si(r.bytes, "B"), si(r.flops)))
+        count = f"{len(self)} kernel{'s' * (len(self) != 1)}"
+        lines.append((count, "", si(self.bytes_moved, "B"), si(self.flops)))
+        lines.append(("each input and output once", "", si(self.least_bytes, "B"), ""))
+        return columns(lines, rules=(1, len(self) + 1))
+
+
+def si(n: float, unit: str = "") -> str:
+    """12345 as '12.3 k', with a unit."""
+    prefix = ""
+    for prefix in ("", "k", "M", "G", "T", "P"):
+        if abs(n) < 999.5 or prefix == "P":
+            break
+        n /= 1000
+    number = f"{n:.0f}" if n == int(n) else f"{n:#.3g}".rstrip(".")
+    return f"{number} {prefix}{unit}".rstrip()
+
+
+def columns(lines: Sequence[Sequence[str]], rules: Sequence[int] = ()) -> str:
+    """Lines of cells as a table, the first column to the left; a rule before lines `rules`."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    out = []
+    for i, (first, *rest) in enumerate(lines):
+        if i in rules:
+            out.append("-" * (sum(widths) + 2 * len(rest)))
+        cells = [first.ljust(widths[0])]
+        cells += [c.rjust(w) for c, w in zip(rest, widths[1:], strict=True)]
+        out.append("  ".join(cells).rstrip())
+    return "\n".join(out)
+
+
+def op_flops(name: str, kind: str, operands: Sequence[Shape], out: Shape) -> int:
+    """The FLOPs of one op by itself."""
+    if kind == "elementwise":
+        return 0 if name in FREE else math.prod(out)
+    if kind == "reduction":
+        return math.prod(operands[0])
+    return ROUTINES[name](operands, out) if name in ROUTINES else 0
+
+
+def kernel_flops(kernel: Kernel) -> int:
+    """An elementwise instruction counts once at each index that its value varies over, a reduction
+    once for each element."""
+    total = _code_flops(kernel.code, kernel.space)
+    routine = kernel.routine
+    if routine is not None:
+        total += sum(_code_flops(e.code, e.shape) for e in routine.operands)
+        total += op_flops(routine.name, "", [e.shape for e in routine.operands], kernel.space)
+    return total
+
+
+def _code_flops(code: Sequence[Any], space: Shape) -> int:
+    total = 0
+    varies: list[set[int]] = []  # the axes that each value varies over
+    for i in code:
+        axes: set[int] = set()
+        if isinstance(i, (Load, Valid)):
+            axes = _axes(i.tracker[-1])
+        elif isinstance(i, Result):
+            axes = set(range(len(space)))
+        elif isinstance(i, Apply):
+            axes = set().union(*[varies[a] for a in i.args])
+            if i.index is not None:
+                axes |= _axes(i.index[-1])
+            total += 0 if i.op in FREE else math.prod(space[d] for d in axes)
+        elif isinstance(i, Reduce):
+            axes = varies[i.arg] | set(i.axes)
+            total += math.prod(space[d] for d in axes)
+            axes = axes - set(i.axes)
+        varies.append(axes)
+    return total
+
+
+def _axes(v: View) -> set[int]:
+    return {
+        d
+        for d, n in enumerate(v.shape)
+        if v.strides[d] or (v.mask is not None and v.mask[d] != (0, n))
+    }
+
+
+def distinct(tracker: Tracker) -> int:
+    """How many elements of its buffer a tracker reads: never fewer than it does, and exactly where
+    it is one view whose elements do not overlap."""
+    return min(map(_distinct, tracker))
+
+
+def _distinct(v: View) -> int:
+    sizes = [max(hi - lo, 0) for lo, hi in v.mask] if v.mask else list(v.shape)
+    if 0 in sizes:
+        return 0
+    moving = [(n, abs(s)) for n, s in zip(sizes, v.strides, strict=True) if s]
+    return min(math.prod(n for n, _ in moving), 1 + sum((n - 1) * s for n, s in moving))
+
+
+def traffic(program: Program) -> Iterator[tuple[dict[int, int], dict[int, int]]]:
+    """For each step the bytes read and the bytes written, by slot."""
+    for step in program.steps:
+        kernel = program.kernels[step.kernel]
+        loads: dict[tuple[int, Tracker], int] = {}
+        for i in kernel.code:
+            if isinstance(i, Load):
+                loads[i.binding, i.tracker] = distinct(i.tracker) * _size(program, i.dtype)
+        routine = kernel.routine
+        for at, e in enumerate(routine.operands if routine else ()):
+            for i in e.code:
+                if isinstance(i, Load):
+                    n = distinct(i.tracker)
+                    if routine is not None and routine.name == "take_rows" and at == 0:
+                        n = min(n, math.prod(kernel.space))  # the rows that are taken
+                    loads[i.binding, i.tracker] = n * _size(program, i.dtype)
+        read: dict[int, int] = {}
+        written: dict[int, int] = {}
+        for (binding, _), n in loads.items():
+            _add(program, read, step.slots[binding], n)
+        for s in kernel.stores:
+            n = distinct(s.tracker) * _size(program, s.dtype)
+            _add(program, written, step.slots[s.binding], n)
+        yield read, written
+
+
+def _add(program: Program, to: dict[int, int], slot: int, n: int) -> None:
+    to[slot] = min(to.get(slot, 0) + n, program.slots[slot].nbytes)
+
+
+def _size(program: Program, d: DType) -> int:
+    return d.itemsize if program.host else d.device_itemsize
+
+
+def least_bytes(program: Program) -> int:
+    """What any way of running it must move: each input that is read, and each result, once."""
+    read: dict[int, int] = {}
+    written: dict[int, int] = {}
+    for loads, stores in traffic(program):
+        for s, n in loads.items():
+            if program.slots[s].kind == INPUT and s not in written:
+                _add(program, read, s, n)
+        for s, n in stores.items():
+            if program.slots[s].kind in (INPUT, OUTPUT):
+                _add(program, written, s, n)
+    return _apart(program, read) + _apart(program, written)
+
+
+def _apart(program: Program, moved: dict[int, int]) -> int:
+    """The bytes of these slots, where several lie over each other counted once."""
+    total, ends = 0, dict.fromkeys(range(len(program.regions)), 0)
+    for s, n in sorted(moved.items(), key=lambda item: program.slots[item[0]].offset):
+        slot = program.slots[s]
+        if slot.region < 0:
+            total += n
+        else:
+            end = slot.offset + n
+            total += max(end - max(ends[slot.region], slot.offset), 0)
+            ends[slot.region] = max(ends[slot.region], end)
+    return total
+
+
+def table(program: Program) -> Table:
+    """See Program.table."""
+    from pyframe.codegen.wgsl.printer import generate, label
+
+    def rows() -> Iterator[Row]:
+        for step, (read, written) in zip(program.steps, traffic(program), strict=True):
+            kernel = program.kernels[step.kernel]
+            grid = None if program.host else generate(kernel).grid
+            moved = sum(read.values()) + sum(written.values())
+            yield Row(label(kernel), grid, moved, kernel_flops(kernel))
+
+    return Table(rows(), least_bytes(program))
