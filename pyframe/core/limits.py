@@ -17,3 +17,6 @@ class Limits:
     workgroup_bytes: int = 16384
     float16: bool = False
     host: bool = False  # kernels are NumPy calls on host memory, dtypes have their own sizes
+
+
+LEAST = Limits()  # what WebGPU promises anywhere

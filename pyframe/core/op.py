@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
+from pyframe.core.limits import Limits
 from pyframe.core.node import Node
 from pyframe.core.symbolic import Number, recording, seen
 
@@ -29,15 +30,30 @@ REGISTRY: dict[str, Op] = {}
 ELEMENTWISE, REDUCTION, MOVEMENT, ROUTINE = "elementwise", "reduction", "movement", "routine"
 
 
-class Shader(NamedTuple):
-    """A kernel written by hand: its file in shaders/, and `plan(result shape, operand shapes)`
-    that gives the constants of its text and how many workgroups it takes in x, y, z."""
+class KernelCall(NamedTuple):
+    """What a kernel written by hand is planned for."""
+
+    shape: tuple[int, ...]  # of the result
+    operands: tuple[tuple[int, ...], ...]  # their shapes
+    dtype: dt.dtype  # of the result
+    dtypes: tuple[dt.dtype, ...]  # of the operands
+    attrs: dict[str, Any]  # the op's attributes, by name
+    limits: Limits  # of the device
+
+
+Constants = dict[str, int | float | bool]
+Grid = tuple[int, int, int]
+
+
+class KernelFile(NamedTuple):
+    """A kernel written by hand: its file in shaders/, and `plan(call)`, which gives the constants
+    of its text and how many workgroups it takes in x, y and z."""
 
     file: str
-    plan: Callable[..., tuple[dict[str, int], tuple[int, int, int]]]
+    plan: Callable[[KernelCall], tuple[Constants, Grid]]
 
 
-def in_a_line(groups: int) -> tuple[int, int, int]:
+def in_a_line(groups: int) -> Grid:
     """Workgroups one after the other: along x, and where those are too many in rows along y."""
     return min(groups, 65535), -(-groups // 65535), 1
 
@@ -60,11 +76,13 @@ class Op:
         wgsl: Any = None,
         view: Callable[..., Any] | None = None,
         alias: bool = False,
-        kernel: Shader | None = None,
+        kernel: KernelFile | None = None,
         fallback: Callable[..., Tensor] | None = None,
         calls: Callable[..., Any] | None = None,
         phases: Callable[..., Any] | None = None,
         pieces: Callable[..., tuple[tuple[int, ...], ...]] | None = None,
+        batch: Callable[[Any], Tensor] | None = None,
+        flops: Callable[[Sequence[tuple[int, ...]], tuple[int, ...]], int] | None = None,
         **vjps: Callable[..., Tensor],
     ) -> None:
         if name in REGISTRY:
@@ -82,6 +100,8 @@ class Op:
         self.fallback = fallback  # the same, written in other ops
         # of a vector of several results, one after the other: their shapes, see factor.unpacked
         self.pieces = pieces
+        self.batch = batch  # how it runs over a batch of examples, see batching_rules.py
+        self.flops = flops  # (shapes of the operands, shape of the result): its FLOPs
         self.calls, self.phases = calls, phases  # for compiled plans: see bound.py, bound_routines
         self.vjps = tuple(_Vjp(self, vjps.pop(i)) if i in vjps else None for i in self.inputs)
         self.differentiable = any(self.vjps)

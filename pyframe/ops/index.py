@@ -12,7 +12,7 @@ import numpy as np
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.devices import device as Device
 from pyframe.core.dispatch import apply
-from pyframe.core.op import ROUTINE, Op, Shader, in_a_line
+from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
 from pyframe.ops import check, elementwise as el, movement as mv
 from pyframe.ops.autocast import autocast
 from pyframe.ops.public import public
@@ -67,18 +67,19 @@ def _put_rows_numpy(base: np.ndarray, index: np.ndarray, source: np.ndarray) -> 
     return out
 
 
-def _plan(out: tuple[int, ...], shapes: Any) -> tuple[dict[str, int], tuple[int, int, int]]:
+def _plan(call: KernelCall) -> tuple[Constants, Grid]:
     """One thread for each element of the result (D, B)."""
-    rows = shapes[0][0]  # of x, of index or of base
-    count = shapes[1][0]  # of index or of source
-    consts = {"D": rows, "B": out[1], "COUNT": count, "SIZE": math.prod(out)}
-    return consts, in_a_line(-(-math.prod(out) // 256))
+    rows = call.operands[0][0]  # of x, of index or of base
+    count = call.operands[1][0]  # of index or of source
+    size = math.prod(call.shape)
+    consts: Constants = {"D": rows, "B": call.shape[1], "COUNT": count, "SIZE": size}
+    return consts, in_a_line(-(-size // 256))
 
 
 take_rows = Op(  # x (D, B), index (n,) -> (n, B)
     "take_rows", ROUTINE, "x index",
     infer=lambda x, index: ((index.shape[0], x.shape[1]), x.dtype),
-    numpy=_take_numpy, kernel=Shader("take_rows.wgsl", _plan),
+    numpy=_take_numpy, kernel=KernelFile("take_rows.wgsl", _plan),
     x=lambda g, index, x_spec: apply(add_rows, (index, g), (x_spec.shape[0],)),
 )  # fmt: skip
 
@@ -147,12 +148,12 @@ put_rows = Op(  # base (D, B), index (n,), source (n, B): a copy of base, the la
     ),
     source=lambda g, index: apply(take_rows, (g, index)),
 )  # fmt: skip
-add_few_rows = Op("add_few_rows", ROUTINE, **_add, kernel=Shader("add_rows.wgsl", _plan))
-put_few_rows = Op("put_few_rows", ROUTINE, **_put, kernel=Shader("put_rows.wgsl", _plan))
+add_few_rows = Op("add_few_rows", ROUTINE, **_add, kernel=KernelFile("add_rows.wgsl", _plan))
+put_few_rows = Op("put_few_rows", ROUTINE, **_put, kernel=KernelFile("put_rows.wgsl", _plan))
 add_segments = Op(  # bounds (rows + 1,), order (n,), source (n, B) -> (rows, B)
     "add_segments", ROUTINE, "bounds order source", numpy=_add_segments_numpy,
     infer=lambda bounds, order, source: ((bounds.shape[0] - 1, source.shape[1]), source.dtype),
-    kernel=Shader("segments.wgsl", _plan),
+    kernel=KernelFile("segments.wgsl", _plan),
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from pyframe.codegen.numpy import routines
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
-from pyframe.core.op import ROUTINE, Op, Shader
+from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op
 from pyframe.ops import arrange, check, elementwise as el, movement as mv
 from pyframe.ops.autocast import autocast
 from pyframe.ops.complex import adjoint, conj
@@ -57,12 +57,13 @@ def _numpy(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.matmul(a, b)
 
 
-def _plan(out: tuple[int, ...], shapes: Any) -> tuple[dict[str, int], tuple[int, int, int]]:
+def _plan(call: KernelCall) -> tuple[Constants, Grid]:
     """TX x TY threads compute 4 x 4 results each: as many as the matrix has work for."""
-    batch, m, n, k = math.prod(out[:-2]), out[-2], out[-1], shapes[0][-1]
+    *batch, m, n = call.shape
+    k = call.operands[0][-1]
     ty = min(16, _power_of_two(-(-m // 4)))
     tx = min(16 if ty > 8 else 32, _power_of_two(-(-n // 4)))
-    grid = (-(-n // (4 * tx)), -(-m // (4 * ty)), batch)
+    grid = (-(-n // (4 * tx)), -(-m // (4 * ty)), math.prod(batch))
     return {"M": m, "N": n, "K": k, "TX": tx, "TY": ty}, grid
 
 
@@ -71,7 +72,7 @@ def _power_of_two(n: int) -> int:
 
 
 matmul_op = Op(
-    "matmul", ROUTINE, "a b", infer=_infer, numpy=_numpy, kernel=Shader("matmul.wgsl", _plan),
+    "matmul", ROUTINE, "a b", infer=_infer, numpy=_numpy, kernel=KernelFile("matmul.wgsl", _plan),
     phases=routines.matmul,
     a=lambda g, b: matmul(g, adjoint(b)), b=lambda g, a: matmul(adjoint(a), g),
 )  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.modes import mode
-from pyframe.core.op import ROUTINE, Op, Shader, in_a_line
+from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
 from pyframe.ops import check, elementwise as el, movement as mv
 from pyframe.ops.autocast import autocast
 from pyframe.ops.index import gathered
@@ -25,11 +25,11 @@ BLOCK = 1024  # a longer row is scanned in blocks of this size, side by side
 
 
 def _plan(kind: int) -> Any:
-    def plan(out: tuple[int, ...], shapes: Any) -> tuple[dict[str, int], tuple[int, int, int]]:
+    def plan(call: KernelCall) -> tuple[Constants, Grid]:
         """One workgroup for each row."""
-        outer, n, inner = out
+        outer, n, inner = call.shape
         rows = outer * inner
-        consts = {"KIND": kind, "N": n, "INNER": inner, "ROWS": rows}
+        consts: Constants = {"KIND": kind, "N": n, "INNER": inner, "ROWS": rows}
         return consts, in_a_line(rows)
 
     return plan
@@ -76,7 +76,7 @@ def _scan_op(name: str, kind: int, numpy: Any, **gradient: Any) -> Op:
     """An op on (outer, n, inner) along its middle."""
     return Op(
         name, ROUTINE, "x", infer=lambda x: (x.shape, x.dtype), numpy=numpy,
-        kernel=Shader("scan.wgsl", _plan(kind)), **gradient,
+        kernel=KernelFile("scan.wgsl", _plan(kind)), **gradient,
     )  # fmt: skip
 
 

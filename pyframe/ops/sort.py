@@ -13,7 +13,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
-from pyframe.core.op import ROUTINE, Op, Shader, in_a_line
+from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
 from pyframe.ops import check, elementwise as el, movement as mv
 from pyframe.ops.autocast import autocast
 from pyframe.ops.index import (
@@ -152,20 +152,20 @@ def order_of(key: Tensor, first: int | None = None, descending: bool = False) ->
     return apply(argsort_op, (key,), (key._node.shape[1] if first is None else first,))
 
 
-def _runs_plan(out: tuple[int, ...], shapes: Any) -> tuple[dict[str, int], tuple[int, int, int]]:
-    rows, n = out
-    consts = {"ROWS": rows, "N": n, "P": 1 << (n - 1).bit_length() if n > 1 else 2}
+def _runs_plan(call: KernelCall) -> tuple[Constants, Grid]:
+    rows, n = call.shape
+    consts: Constants = {"ROWS": rows, "N": n, "P": 1 << (n - 1).bit_length() if n > 1 else 2}
     return consts, in_a_line(rows)
 
 
-def _merge_plan(out: tuple[int, ...], shapes: Any) -> tuple[dict[str, int], tuple[int, int, int]]:
-    consts = {"SIZE": math.prod(out), "ROW": shapes[0][1], "L": out[1] // 2}
-    return consts, in_a_line(-(-math.prod(out) // 256))
+def _merge_plan(call: KernelCall) -> tuple[Constants, Grid]:
+    size, ((_, row), _) = math.prod(call.shape), call.operands
+    return {"SIZE": size, "ROW": row, "L": call.shape[1] // 2}, in_a_line(-(-size // 256))
 
 
-def _search_plan(out: tuple[int, ...], shapes: Any) -> tuple[dict[str, int], tuple[int, int, int]]:
-    consts = {"SIZE": math.prod(out), "M": out[1], "N": shapes[0][1]}
-    return consts, in_a_line(-(-math.prod(out) // 256))
+def _search_plan(call: KernelCall) -> tuple[Constants, Grid]:
+    size, ((_, n), _) = math.prod(call.shape), call.operands
+    return {"SIZE": size, "M": call.shape[1], "N": n}, in_a_line(-(-size // 256))
 
 
 def _merge_numpy(key: np.ndarray, order: np.ndarray) -> np.ndarray:
@@ -186,11 +186,11 @@ kth_op = Op(  # keys (rows, n) -> int64 (rows, 1): the k-th of these places, k f
 sort_runs = Op(  # the same as argsort, all of rows of at most RUN
     "sort_runs", ROUTINE, "key", infer=lambda key: (key.shape, dt.int64),
     numpy=lambda key: _argsort_numpy(key, key.shape[1]),
-    kernel=Shader("sort.wgsl", _runs_plan),
+    kernel=KernelFile("sort.wgsl", _runs_plan),
 )  # fmt: skip
 merge_runs = Op(  # keys (rows, n), places (runs, 2 l) in sorted halves: those of sorted runs
     "merge_runs", ROUTINE, "key order", infer=lambda key, order: (order.shape, order.dtype),
-    numpy=_merge_numpy, kernel=Shader("merge.wgsl", _merge_plan),
+    numpy=_merge_numpy, kernel=KernelFile("merge.wgsl", _merge_plan),
 )  # fmt: skip
 
 
@@ -222,7 +222,7 @@ def _search_numpy(sequence: np.ndarray, value: np.ndarray) -> np.ndarray:
 search_op = Op(  # keys (rows, n) in order, keys (rows, m) -> int64 (rows, m): how many are smaller
     "searchsorted", ROUTINE, "sequence value", numpy=_search_numpy,
     infer=lambda sequence, value: (value.shape, dt.int64),
-    kernel=Shader("search.wgsl", _search_plan),
+    kernel=KernelFile("search.wgsl", _search_plan),
 )  # fmt: skip
 
 

@@ -305,7 +305,7 @@ class WebGPU:
 
     def prepare(self, kernel: Kernel) -> Shader:
         """See Backend."""
-        return generate(kernel)
+        return generate(kernel, self.limits)
 
     def run(self, program: Program, buffers: Sequence[Buffer], params: bytes) -> None:
         """See Backend."""

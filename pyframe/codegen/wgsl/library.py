@@ -41,12 +41,15 @@ def functions() -> dict[str, str]:
     return out
 
 
-def specialise(file: str, constants: Mapping[str, int]) -> str:
+def specialise(file: str, constants: Mapping[str, int | float | bool]) -> str:
     """The file with the right-hand sides of its `const NAME = …;` lines replaced."""
 
     def replace(m: re.Match[str]) -> str:
         name = m.group(1)
-        return f"const {name} = {constants[name]};" if name in constants else m.group(0)
+        if name not in constants:
+            return m.group(0)
+        value = constants[name]
+        return f"const {name} = {str(value).lower() if value is True or value is False else value};"
 
     return re.sub(r"^const (\w+) = [^;]*;", replace, source(file), flags=re.M)
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pyframe.codegen.wgsl import library
 from pyframe.core import dtypes as dt
-from pyframe.core.op import REGISTRY
+from pyframe.core.limits import LEAST, Limits
+from pyframe.core.op import REGISTRY, Grid, KernelCall
 from pyframe.core.view import Shape, Term, Tracker, is_contiguous, unravel
 from pyframe.graph.program import Apply, Expr, Kernel, Load, Param, Reduce, Result, Store, Valid
 
@@ -34,12 +35,13 @@ class Shader(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def generate(kernel: Kernel) -> Shader:
-    """The shader of `kernel`; equal kernels give equal text."""
+def generate(kernel: Kernel, limits: Limits = LEAST) -> Shader:
+    """The shader of `kernel` for a device of these limits; equal kernels give equal text."""
     nest = _nest(kernel)
+    make: Callable[[Kernel], tuple[str, Grid]]
     if kernel.routine is not None:
         empty = 0 in kernel.space
-        make = _routine
+        make = functools.partial(_routine, limits=limits)
     else:
         empty = math.prod(kernel.space[d] for d in nest[0]) == 0
         make = _rows if len(nest) > 1 else _map
@@ -630,12 +632,16 @@ def _structs_first(item: tuple[str, str]) -> tuple[bool, str]:
 # --- routines: a file of shaders/, with generated loads and an epilogue before its stores
 
 
-def _routine(kernel: Kernel) -> tuple[str, tuple[int, int, int]]:
+def _routine(kernel: Kernel, limits: Limits) -> tuple[str, Grid]:
     assert kernel.routine is not None
-    name, _, operands, dtype = kernel.routine
+    name, attrs, operands, dtype = kernel.routine
     op = REGISTRY[name]
     assert op.kernel is not None
-    constants, grid = op.kernel.plan(kernel.space, [e.shape for e in operands])
+    call = KernelCall(
+        kernel.space, tuple([e.shape for e in operands]), dtype,
+        tuple([e.dtype for e in operands]), dict(zip(op.attrs, attrs, strict=False)), limits,
+    )  # fmt: skip
+    constants, grid = op.kernel.plan(call)
     code = f"alias Acc = {dtype.compute};\n"
     for operand, e in zip(op.inputs, operands, strict=True):
         code += _operand(f"load_{operand}", e)
