@@ -365,7 +365,7 @@ def _accumulate(x: Tensor, g: Tensor, create_graph: bool, fresh: bool) -> None:
         return
     if x.device.lazy:
         g = own_storage(g)
-    elif not fresh or g._steps or not g._node.data.flags.c_contiguous:
+    elif not fresh or g._view_chain or not g._node.data.flags.c_contiguous:
         with set_grad_enabled(False):  # gradients share no memory with each other, nor with a view
             g = g.clone()
     x.grad = g.detach() if g.requires_grad else g

@@ -94,7 +94,7 @@ class Op:
         self.numpy = numpy
         self.infer = infer
         self.wgsl = wgsl
-        self.view = view  # movement: (tracker, *attrs) -> tracker
+        self.view = view  # movement: (index_map, *attrs) -> index_map
         self.alias = alias  # the result shares memory with the input, as a PyTorch view
         self.kernel = kernel
         self.fallback = fallback  # the same, written in other ops

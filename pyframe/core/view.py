@@ -22,7 +22,7 @@ class View(NamedTuple):
 
 # Views applied one after the other: the last one takes the tensor's index, and each one's flat
 # position is unravelled over the shape of the one before it; the first points into the buffer.
-Tracker = tuple[View, ...]
+IndexMap = tuple[View, ...]
 
 
 def row_major(shape: Shape) -> Shape:
@@ -33,15 +33,15 @@ def row_major(shape: Shape) -> Shape:
     return tuple(reversed(strides))
 
 
-def contiguous(shape: Shape) -> Tracker:
+def contiguous(shape: Shape) -> IndexMap:
     return (View(shape, row_major(shape)),)
 
 
-def is_contiguous(tracker: Tracker) -> bool:
+def is_contiguous(index_map: IndexMap) -> bool:
     """Whether the tensor lies in its buffer in row-major order from position 0."""
-    if len(tracker) > 1:
+    if len(index_map) > 1:
         return False
-    shape, strides, offset, mask = tracker[0]
+    shape, strides, offset, mask = index_map[0]
     if offset or mask:
         return False
     expected = row_major(shape)
@@ -51,14 +51,14 @@ def is_contiguous(tracker: Tracker) -> bool:
     )
 
 
-def permute(t: Tracker, dims: Shape) -> Tracker:
+def permute(t: IndexMap, dims: Shape) -> IndexMap:
     v = t[-1]
     mask = v.mask and tuple(v.mask[d] for d in dims)
     shape, strides = tuple(v.shape[d] for d in dims), tuple(v.strides[d] for d in dims)
     return (*t[:-1], View(shape, strides, v.offset, mask))
 
 
-def expand(t: Tracker, shape: Shape) -> Tracker:
+def expand(t: IndexMap, shape: Shape) -> IndexMap:
     v = t[-1]
     new = len(shape) - len(v.shape)
     strides = [0] * len(shape)
@@ -72,7 +72,7 @@ def expand(t: Tracker, shape: Shape) -> Tracker:
     return (*t[:-1], View(shape, tuple(strides), v.offset, tuple(mask) if v.mask else None))
 
 
-def slice_(t: Tracker, starts: Shape, sizes: Shape, steps: Shape) -> Tracker:
+def slice_(t: IndexMap, starts: Shape, sizes: Shape, steps: Shape) -> IndexMap:
     """Index i reads starts + i * steps; a step may be negative."""
     v = t[-1]
     offset = v.offset + sum(a * s for a, s in zip(starts, v.strides, strict=True))
@@ -90,7 +90,7 @@ def slice_(t: Tracker, starts: Shape, sizes: Shape, steps: Shape) -> Tracker:
     return (*t[:-1], View(sizes, strides, offset, mask))
 
 
-def pad(t: Tracker, widths: tuple[tuple[int, int], ...]) -> Tracker:
+def pad(t: IndexMap, widths: tuple[tuple[int, int], ...]) -> IndexMap:
     """Add `widths` (before, after) invalid positions to each dim."""
     v = t[-1]
     shape = tuple(n + a + b for n, (a, b) in zip(v.shape, widths, strict=True))
@@ -100,12 +100,12 @@ def pad(t: Tracker, widths: tuple[tuple[int, int], ...]) -> Tracker:
     return (*t[:-1], View(shape, v.strides, offset, mask))
 
 
-def windows(t: Tracker, size: Shape, stride: Shape, dilation: Shape) -> Tracker:
+def sliding_windows(t: IndexMap, size: Shape, stride: Shape, dilation: Shape) -> IndexMap:
     """(..., *spatial) -> (..., *positions, *size): sliding windows over the last dims."""
     v = t[-1]
     k = len(size)
     if v.mask:  # a window reads both sides of a mask's edge, so the mask needs a view of its own
-        return windows((*t, View(v.shape, row_major(v.shape))), size, stride, dilation)
+        return sliding_windows((*t, View(v.shape, row_major(v.shape))), size, stride, dilation)
     lead, spatial, s = v.shape[:-k], v.shape[-k:], v.strides[-k:]
     count = window_count(spatial, size, stride, dilation)
     strides = (
@@ -123,7 +123,7 @@ def window_count(spatial: Shape, size: Shape, stride: Shape, dilation: Shape) ->
     )
 
 
-def diagonal(t: Tracker, offset: int, dim1: int, dim2: int) -> Tracker:
+def diagonal(t: IndexMap, offset: int, dim1: int, dim2: int) -> IndexMap:
     """The diagonal of two dims as the last dim."""
     v = t[-1]
     if v.mask:  # of two dims at once, so it needs a view of its own
@@ -151,14 +151,14 @@ def diagonal_start(shape: Shape, offset: int, dim1: int, dim2: int) -> tuple[sli
     return tuple(slice(min(first.get(d, 0), n), None) for d, n in enumerate(shape))
 
 
-def as_strided(t: Tracker, shape: Shape, strides: Shape, offset: int, *_: object) -> Tracker:
+def as_strided(t: IndexMap, shape: Shape, strides: Shape, offset: int, *_: object) -> IndexMap:
     """A view of the flat positions of all that `t` shows."""
     v = t[-1]
     rest = t[:-1] if v.mask is None and not v.offset and v.strides == row_major(v.shape) else t
     return (*rest, View(shape, strides, offset))
 
 
-def reshape(t: Tracker, shape: Shape) -> Tracker:
+def reshape(t: IndexMap, shape: Shape) -> IndexMap:
     v = t[-1]
     if v.shape == shape:
         return t
@@ -258,17 +258,17 @@ def unravel(v: View, shape: Shape) -> list[tuple[int, list[Term]]] | None:
 
 
 def collapse(
-    trackers: list[Tracker], shape: Shape, kinds: Sequence[int] | None = None
-) -> tuple[list[Tracker], Shape, list[int]]:
+    index_maps: list[IndexMap], shape: Shape, kinds: Sequence[int] | None = None
+) -> tuple[list[IndexMap], Shape, list[int]]:
     """The same index maps over fewer dims: neighbours that every top view walks as one merge.
 
     Only dims of equal kind merge; the kinds of the new dims are returned too.
     """
     kinds = kinds or (0,) * len(shape)
-    for t in trackers:
+    for t in index_maps:
         v = t[-1]
         if v.mask and any(v.mask[d] != (0, 1) for d, n in enumerate(shape) if n == 1):
-            return trackers, shape, list(kinds)  # nothing is valid: keep the dim that says so
+            return index_maps, shape, list(kinds)  # nothing is valid: keep the dim that says so
     groups: list[list[int]] = []
     for d, n in enumerate(shape):
         if n == 1:
@@ -278,15 +278,16 @@ def collapse(
             groups
             and kinds[last] == kinds[d]
             and all(
-                t[-1].mask is None and t[-1].strides[last] == t[-1].strides[d] * n for t in trackers
+                t[-1].mask is None and t[-1].strides[last] == t[-1].strides[d] * n
+                for t in index_maps
             )
         ):
             groups[-1].append(d)
         else:
             groups.append([d])
     new_shape = tuple(math.prod(shape[d] for d in g) for g in groups)
-    out: list[Tracker] = []
-    for t in trackers:
+    out: list[IndexMap] = []
+    for t in index_maps:
         v = t[-1]
         mask = v.mask and tuple(v.mask[g[0]] for g in groups)
         strides = tuple(v.strides[g[-1]] for g in groups)
@@ -294,9 +295,9 @@ def collapse(
     return out, new_shape, [kinds[g[0]] for g in groups]
 
 
-def read(flat: np.ndarray, tracker: Tracker) -> np.ndarray:
-    """The tensor that `tracker` shows of the 1-d array `flat`; invalid positions read 0."""
-    for v in tracker:
+def read(flat: np.ndarray, index_map: IndexMap) -> np.ndarray:
+    """The tensor that `index_map` shows of the 1-d array `flat`; invalid positions read 0."""
+    for v in index_map:
         flat = _read_view(flat.reshape(-1), v)
     return flat
 

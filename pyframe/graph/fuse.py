@@ -62,7 +62,7 @@ class Group:
         self.operands: tuple[Expr, ...] = ()
         self.code: list[Any] = []
         self.memo: dict[Any, int] = {}
-        self.values: dict[int, tuple[int, views.Tracker]] = {}  # of members, and where they lie
+        self.values: dict[int, tuple[int, views.IndexMap]] = {}  # of members, and where they lie
         self.buffers: dict[int, Node] = {}  # what it loads, in the order of its bindings
         self.scalars: dict[Any, Node] = {}
         self.before = 0  # bits of the groups that must run earlier
@@ -207,8 +207,8 @@ class Group:
         return self.emit(Param(list(self.scalars).index(key), n.dtype))
 
 
-def track(shape: tuple[int, ...], moves: Any) -> views.Tracker:
-    """The tracker of a value of `shape` after `moves`, innermost first."""
+def track(shape: tuple[int, ...], moves: Any) -> views.IndexMap:
+    """The index map of a value of `shape` after `moves`, innermost first."""
     t = views.contiguous(shape)
     while moves is not None:
         (op, attrs), moves = moves
@@ -216,8 +216,8 @@ def track(shape: tuple[int, ...], moves: Any) -> views.Tracker:
     return t
 
 
-def same_places(a: views.Tracker, b: views.Tracker) -> bool:
-    """Whether two trackers over one space send each index to the same place."""
+def same_places(a: views.IndexMap, b: views.IndexMap) -> bool:
+    """Whether two index maps over one space send each index to the same place."""
     if len(a) > 1 or len(b) > 1:
         return a == b
     (x,), (y,) = a, b
@@ -463,7 +463,7 @@ class Grouping:
         )
         if len(g.buffers) + max(written, 1) > self.limits.storage_buffers:
             raise _UnfitError
-        weight = len(g.code) + sum(len(t) for t in map(tracker_of, g.code) if t)
+        weight = len(g.code) + sum(len(t) for t in map(index_map_of, g.code) if t)
         if g.axes and len(g.members) > 1 and not self.limits.host:
             long = _is_long(g.space, [g.space[d] for d in g.kept])
             if weight > MAX_ROW or (
@@ -540,5 +540,5 @@ class Grouping:
         return out
 
 
-def tracker_of(i: Any) -> Any:
-    return i.index if isinstance(i, Apply) else getattr(i, "tracker", None)
+def index_map_of(i: Any) -> Any:
+    return i.index if isinstance(i, Apply) else getattr(i, "index_map", None)

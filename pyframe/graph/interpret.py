@@ -36,8 +36,8 @@ def run_step(program: Program, step: Step, buffers: Sequence[np.ndarray], params
         fn: Any = REGISTRY[name].numpy
         result = _rounded(fn(*values, *attrs), dtype).reshape(kernel.space)
     found = _evaluate(kernel.code, arrays, params, step.param_offset, kernel.space, result)
-    for binding, value, tracker, dtype in kernel.stores:
-        view = tracker[0]
+    for binding, value, index_map, dtype in kernel.stores:
+        view = index_map[0]
         shape = tuple(n if s else 1 for n, s in zip(view.shape, view.strides, strict=True))
         flat = arrays[binding].view(storage_dtype(dtype))
         target = np.lib.stride_tricks.as_strided(
@@ -62,12 +62,12 @@ def _evaluate(
     for i in code:
         if isinstance(i, Load):
             flat = arrays[i.binding].view(storage_dtype(i.dtype))
-            values.append(views.read(flat, i.tracker).astype(i.dtype.numpy, copy=False))
+            values.append(views.read(flat, i.index_map).astype(i.dtype.numpy, copy=False))
         elif isinstance(i, Param):
             values.append(_load_param(params, base + 4 * i.word, i.dtype))
         elif isinstance(i, Valid):
-            n = math.prod(i.tracker[0].shape)
-            values.append(views.read(np.ones(_extent(i.tracker, n), np.bool_), i.tracker))
+            n = math.prod(i.index_map[0].shape)
+            values.append(views.read(np.ones(_extent(i.index_map, n), np.bool_), i.index_map))
         elif isinstance(i, Result):
             values.append(result)
         elif isinstance(i, Reduce):
@@ -89,8 +89,8 @@ def _reduce(i: Reduce, x: Any, space: tuple[int, ...]) -> Any:
     return _rounded(fn(whole, i.axes, True), i.dtype)
 
 
-def _extent(tracker: views.Tracker, n: int) -> int:
-    v = tracker[0]
+def _extent(index_map: views.IndexMap, n: int) -> int:
+    v = index_map[0]
     return max(n, v.offset + sum((m - 1) * s for m, s in zip(v.shape, v.strides, strict=True)) + 1)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyframe.core.dtypes import dtype as DType
-from pyframe.core.view import Tracker
+from pyframe.core.view import IndexMap
 
 if TYPE_CHECKING:
     from pyframe.tools.cost import Table
@@ -24,10 +24,10 @@ INPUT, OUTPUT, TEMP = "input", "output", "temp"
 
 
 class Load(NamedTuple):
-    """The element of buffer `binding` where `tracker` sends the index; 0 where invalid."""
+    """The element of buffer `binding` where `index_map` sends the index; 0 where invalid."""
 
     binding: int
-    tracker: Tracker
+    index_map: IndexMap
     dtype: DType
 
 
@@ -39,9 +39,9 @@ class Param(NamedTuple):
 
 
 class Valid(NamedTuple):
-    """Whether `tracker` sends the index to a real element (False in padding)."""
+    """Whether `index_map` sends the index to a real element (False in padding)."""
 
-    tracker: Tracker
+    index_map: IndexMap
 
 
 class Apply(NamedTuple):
@@ -51,7 +51,7 @@ class Apply(NamedTuple):
     args: tuple[int, ...]
     attrs: tuple[Any, ...]
     dtype: DType
-    index: Tracker | None = None  # type: ignore[assignment]  # hides tuple.index, unused here
+    index: IndexMap | None = None  # type: ignore[assignment]  # hides tuple.index, unused here
 
 
 class Reduce(NamedTuple):
@@ -79,12 +79,12 @@ class Expr(NamedTuple):
 
 
 class Store(NamedTuple):
-    """Instruction `value` written to buffer `binding` where `tracker` (one unmasked View) sends the
-    index; a stride is 0 along axes over which the value was reduced."""
+    """Instruction `value` written to buffer `binding` where `index_map` (one unmasked View) sends
+    the index; a stride is 0 along axes over which the value was reduced."""
 
     binding: int
     value: int
-    tracker: Tracker
+    index_map: IndexMap
     dtype: DType
 
 

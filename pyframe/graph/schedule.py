@@ -19,9 +19,9 @@ from pyframe.graph.fuse import (
     Group,
     Grouping,
     Values,
+    index_map_of,
     same_places,
     structure as structure,
-    tracker_of,
 )
 from pyframe.graph.program import (
     INPUT,
@@ -68,8 +68,8 @@ class _Work:
                     at = list(g.buffers).index(replaced[id(n)])
                 else:
                     self.nodes.append(n)
-                value, tracker = g.values[id(n)]
-                stores.append(Store(at, value, tracker, n.dtype))
+                value, index_map = g.values[id(n)]
+                stores.append(Store(at, value, index_map, n.dtype))
         routine = None
         space, code = g.space, tuple(g.code)
         if g.routine is not None:
@@ -87,15 +87,15 @@ class _Work:
 def _collapsed(
     g: Group, space: tuple[int, ...], code: tuple[Any, ...], stores: list[Store], kinds: list[int]
 ) -> tuple[tuple[int, ...], tuple[Any, ...], list[Store]]:
-    """The same over as few axes as the trackers allow, so that indices are cheap."""
-    moved = [i for i in code if tracker_of(i) is not None]
-    trackers = [tracker_of(i) for i in moved] + [s.tracker for s in stores]
-    new, space, kinds = views.collapse(trackers, space, kinds)
+    """The same over as few axes as the index maps allow, so that indices are cheap."""
+    moved = [i for i in code if index_map_of(i) is not None]
+    index_maps = [index_map_of(i) for i in moved] + [s.index_map for s in stores]
+    new, space, kinds = views.collapse(index_maps, space, kinds)
     it = iter(new)
     out: list[Any] = []
     for i in code:
         if isinstance(i, (Load, Valid)):
-            out.append(i._replace(tracker=next(it)))
+            out.append(i._replace(index_map=next(it)))
         elif isinstance(i, Apply) and i.index is not None:
             out.append(i._replace(index=next(it)))
         elif isinstance(i, Reduce):
@@ -104,7 +104,7 @@ def _collapsed(
             out.append(i._replace(axes=axes))
         else:
             out.append(i)
-    return space, tuple(out), [s._replace(tracker=next(it)) for s in stores]
+    return space, tuple(out), [s._replace(index_map=next(it)) for s in stores]
 
 
 def _writes_in_place(grouping: Grouping, donor: int, n: Node) -> bool:
@@ -113,7 +113,7 @@ def _writes_in_place(grouping: Grouping, donor: int, n: Node) -> bool:
     home = grouping.home[id(n)]
     for i in home.code:
         reads_it = isinstance(i, Load) and list(home.buffers)[i.binding] == donor
-        if reads_it and not same_places(i.tracker, home.values[id(n)][1]):
+        if reads_it and not same_places(i.index_map, home.values[id(n)][1]):
             return False
     if donor in home.buffers and (home.axes or home.routine is not None):
         return False
@@ -145,7 +145,7 @@ def _signature(w: _Work) -> Any:
     out: list[Any] = []
     for i in k.code:
         if isinstance(i, Load):
-            full = views.is_contiguous(i.tracker)
+            full = views.is_contiguous(i.index_map)
             if not full and math.prod(w.nodes[i.binding].shape) != 1:
                 return None
             out.append((i.binding, i.dtype, full or id(w.nodes[i.binding])))
@@ -156,14 +156,14 @@ def _signature(w: _Work) -> Any:
             out.append(i)
         else:
             return None
-    if any(s.dtype.itemsize != 4 or not views.is_contiguous(s.tracker) for s in k.stores):
+    if any(s.dtype.itemsize != 4 or not views.is_contiguous(s.index_map) for s in k.stores):
         return None
     return tuple(out), tuple(s[:2] for s in k.stores), k.bindings
 
 
 def _full(w: _Work) -> list[int]:
     """The bindings that `w` goes through element by element; others hold a single value."""
-    loads = {i.binding for i in w.kernel.code if isinstance(i, Load) and i.tracker[0].strides[0]}
+    loads = {i.binding for i in w.kernel.code if isinstance(i, Load) and i.index_map[0].strides[0]}
     return sorted(loads | w.kernel.written)
 
 
@@ -218,12 +218,12 @@ def _mixes(w: _Work, row: tuple[int, ...], replaces: dict[int, int]) -> bool:
 def _resized(kernel: Kernel, size: int) -> Kernel:
     """The same map over `size` elements."""
 
-    def wider(t: views.Tracker) -> views.Tracker:
+    def wider(t: views.IndexMap) -> views.IndexMap:
         return (views.View((size,), t[0].strides, t[0].offset),)
 
-    code = tuple(i._replace(tracker=wider(i.tracker)) if isinstance(i, Load) else i
+    code = tuple(i._replace(index_map=wider(i.index_map)) if isinstance(i, Load) else i
                  for i in kernel.code)  # fmt: skip
-    stores = tuple(s._replace(tracker=wider(s.tracker)) for s in kernel.stores)
+    stores = tuple(s._replace(index_map=wider(s.index_map)) for s in kernel.stores)
     return Kernel((size,), code, stores, kernel.bindings, kernel.params)
 
 

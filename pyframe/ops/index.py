@@ -1221,7 +1221,7 @@ def _with_view(name: str, input: Tensor, src: Tensor, steps: Any, shape: Any) ->
 
 
 def _steps_to(view: Tensor, input: Tensor) -> Any:
-    return view._steps[len(input._steps) :]
+    return view._view_chain[len(input._view_chain) :]
 
 
 def diagonal_scatter(

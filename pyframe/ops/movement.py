@@ -126,7 +126,7 @@ windows_op = Op(
             *s[: -len(k)], *views.window_count(s[-len(k) :], k, st, d), *k
         )
     ),
-    numpy=np_windows, view=views.windows,
+    numpy=np_windows, view=views.sliding_windows,
     x=lambda g, x_spec, size, stride, dilation: fold(
         g, x_spec.shape[-len(size) :], stride, dilation
     ),
@@ -249,9 +249,9 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
             f"shape '{list(new)}' is invalid for input of size {n}: reshape of {list(old)} needs "
             f"sizes whose product is {n}"
         )
-    if input.device.lazy and input._steps:
-        tracker = views.reshape(input._tracker(), new)
-        if len(tracker) > 1:  # no strides can say it, so PyTorch copies
+    if input.device.lazy and input._view_chain:
+        index_map = views.reshape(input._index_map(), new)
+        if len(index_map) > 1:  # no strides can say it, so PyTorch copies
             input = input.clone()
     return apply(reshape_op, (input,), (new,))
 

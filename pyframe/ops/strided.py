@@ -133,7 +133,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         data = input._storage.node.data
         if data is not None and not data.flags.c_contiguous:
             mode.capture.give_up("sees strided memory as other strides")
-    if base._steps:  # a handle on part of the memory: its owner is gone
+    if base._view_chain:  # a handle on part of the memory: its owner is gone
         owner = whole_of(base._storage)
         owner._storage = base._storage
     else:
@@ -144,10 +144,10 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
         owner = apply(mv.view_dtype_op, (owner,), (input.dtype,))
     out = apply(as_strided_op, (owner,), (*args, _layout(owner)))
     out._base, out._base_fn, out._grad_fn = base, base._grad_fn, None
-    out._refusal = input._refusal
+    out._creation = input._creation
     if not mode.grad:
         out._refuse_in_mode()
-    if out._steps_from(base) is None:
+    if out._chain_from(base) is None:
         out._refuse_writes("as_strided of a handle on part of the memory is a view")
     if mode.grad and input.requires_grad:
         out._grad_fn = GradNode(as_strided_op, (input,), (*args, _layout(input)), out)

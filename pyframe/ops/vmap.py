@@ -152,11 +152,11 @@ class Batch:
                     "would write another value. Write to a clone, or use an out-of-place operator"
                 )
             owner = x if x._base is None else x._base
-            base = self.repeated(whole_of(x._storage) if owner._steps else owner)
+            base = self.repeated(whole_of(x._storage) if owner._view_chain else owner)
         new = self.repeated(value)
-        if x._steps:
+        if x._view_chain:
             with self.outside():
-                steps = steps_over_batch(x._steps, node, self.size)
+                steps = steps_over_batch(x._view_chain, node, self.size)
                 new = apply(_op.PUT, (base.contiguous(), new), (steps,))
         if not records and base.requires_grad:
             new = new._alias()
@@ -180,7 +180,7 @@ class Batch:
             found = [stack(r) for r in zip(*rows, strict=True)]
         for y, whole in zip(leaves(out), found, strict=True):
             y._node = self._node(whole)
-            if not y._steps:
+            if not y._view_chain:
                 y._storage.node = y._node
 
     def check(self, bad: Tensor, message: str, error: type[Exception]) -> None:

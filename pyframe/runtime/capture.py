@@ -70,9 +70,9 @@ class Capture:
 
     def saw(self, x: Tensor) -> None:
         """`x`, which has its value, is an operand."""
-        if x._steps:
+        if x._view_chain:
             self.viewed[id(x._storage)] = x._storage
-        made = x._steps or x._grad_fn is not None or id(x._storage) in self.constants
+        made = x._view_chain or x._grad_fn is not None or id(x._storage) in self.constants
         if not made:
             self.tensors.setdefault(id(x), (x, x._storage, x._needs_grad))
 
@@ -250,9 +250,9 @@ def renew(capture: Capture) -> None:
         x = ref()
         if x is not None and x._storage.node.data is not None:
             node = x._storage.node
-            if x._steps:
+            if x._view_chain:
                 data = node.data
-                for op, attrs in x._steps:
+                for op, attrs in x._view_chain:
                     data = op.numpy(data, *attrs)  # type: ignore[misc]
                 node = Node(None, (), (), data.shape, node.dtype, node.device, data)
-            x._node, x._stamp = node, x._storage.version
+            x._node, x._viewed_version = node, x._storage.version

@@ -59,7 +59,7 @@ def _flatten(value: Any, tensors: list[Tensor], numbers: list[Any]) -> Any:
     if isinstance(value, Tensor):
         tensors.append(value)
         n = value._node
-        if not value._steps:
+        if not value._view_chain:
             return n.shape, n.dtype, n.device, value.requires_grad
         return n.shape, n.dtype, n.device, value.requires_grad, _layout(value)
     if type(value) in (int, float):
@@ -85,22 +85,22 @@ def _layout(x: Tensor) -> Any:
     """How a view lies in memory, but for where it begins."""
     if x._node.data is not None and not x._node.device.always_lazy:
         return x._node.data.strides
-    tracker = x._tracker()
-    return tracker[-1].strides if _is_plain_view(tracker) else _place(x)
+    index_map = x._index_map()
+    return index_map[-1].strides if _is_plain_view(index_map) else _place(x)
 
 
-def _is_plain_view(tracker: Any) -> bool:
-    return len(tracker) == 1 and tracker[0].mask is None
+def _is_plain_view(index_map: Any) -> bool:
+    return len(index_map) == 1 and index_map[0].mask is None
 
 
 def _place(x: Tensor) -> Any:
     """Which part of its memory a view is."""
-    return x._storage.node.shape, x._steps
+    return x._storage.node.shape, x._view_chain
 
 
 def _apart(x: Tensor) -> bool:
     """Whether a view's elements are copied for a replay: on the CPU they are there."""
-    return bool(x._steps) and x._node.device.always_lazy and _is_plain_view(x._tracker())
+    return bool(x._view_chain) and x._node.device.always_lazy and _is_plain_view(x._index_map())
 
 
 def _exact(number: Any) -> Any:
@@ -186,7 +186,7 @@ class _Replay:
         # an argument that is also found outside is the same memory in each replay, or in none
         self.outside = {id(s) for s in others}
         self.shared = [id(x._storage) if id(x._storage) in self.outside else 0 for x in args]
-        views = [x for x in args if x._steps]
+        views = [x for x in args if x._view_chain]
         self.places = bool(views) and (
             capture.places or any(id(x._storage) in capture.written for x in views)
         )
@@ -208,7 +208,7 @@ class _Replay:
         self.written = [s for s, _ in capture.replaced() if id(s) not in position]
         known = {id(s) for s in self.written}
         for _, g in grads:  # made anew in the same memory, of which a view may know the old value
-            if g is not None and g._steps and id(g._storage) not in known:
+            if g is not None and g._view_chain and id(g._storage) not in known:
                 self.written.append(g._storage)
         place = {id(s): k for k, s in enumerate(self.made)}
 
@@ -222,7 +222,7 @@ class _Replay:
                 return lambda call: x  # which is the same in each call
             if k is None:
                 return _outer(x)
-            return _made(k, x._steps, number.get(id(x._grad_fn), _freed(x._grad_fn)))
+            return _made(k, x._view_chain, number.get(id(x._grad_fn), _freed(x._grad_fn)))
 
         self.result, *made = [p(source) for p in pictures]
         self.effects = [(p.let_go(), m) for (p, _), m in zip(effects, made, strict=True)]
@@ -392,25 +392,26 @@ def _given(x: Tensor, args: list[Tensor]) -> _Make:
     """A result that is an argument, or a view of one."""
     fit = [
         i for i, a in enumerate(args)
-        if x is a or (a._storage is x._storage and x._steps[: len(a._steps)] == a._steps)
+        if x is a
+        or (a._storage is x._storage and x._view_chain[: len(a._view_chain)] == a._view_chain)
     ]  # fmt: skip
     if not fit:
         raise _HistoryError("returns or keeps a part of an argument's memory that is not its own")
     i = next((i for i in fit if x is args[i]), fit[0])
     if x is args[i]:
         return lambda call: call.args[i]
-    steps, tracked = x._steps, x.requires_grad  # its gradients go to the argument
+    steps, tracked = x._view_chain, x.requires_grad  # its gradients go to the argument
 
     def make(call: _Call) -> Tensor:
         a = call.args[i]
-        return _cut(a if tracked else a._alias(), steps[len(a._steps) :])
+        return _cut(a if tracked else a._alias(), steps[len(a._view_chain) :])
 
     return make
 
 
 def _outer(x: Tensor) -> _Make:
     """A tensor from outside; where it was a handle of the run alone, another one on its memory."""
-    ref, memory, steps = weakref.ref(x), weakref.ref(x._storage), x._steps
+    ref, memory, steps = weakref.ref(x), weakref.ref(x._storage), x._view_chain
 
     def make(call: _Call) -> Tensor | None:
         found, storage = ref(), memory()
@@ -749,7 +750,7 @@ class Compiled:
                 self.unfit.add(place.id())
                 self.replays.clear()
         if self.places:
-            key += [_place(x) for x in tensors if x._steps]
+            key += [_place(x) for x in tensors if x._view_chain]
         ids = [id(x._storage) for x in tensors]
         if len(set(ids)) < len(ids):
             key.append([ids.index(i) for i in ids].__repr__())

@@ -25,7 +25,7 @@ from pyframe.core.limits import Limits
 from pyframe.core.locks import lock
 from pyframe.core.node import Node, toposort
 from pyframe.core.op import CONST, MOVEMENT
-from pyframe.core.view import Tracker, View, contiguous, is_contiguous
+from pyframe.core.view import IndexMap, View, contiguous, is_contiguous
 from pyframe.graph.program import OUTPUT, TEMP, Kernel, Program
 from pyframe.graph.schedule import schedule, structure
 from pyframe.ops.deferred import Checks
@@ -392,33 +392,33 @@ class WebGPU:
         moves = [n for n in order if n.data is None and n.op.kind == MOVEMENT]  # type: ignore[union-attr]
         if all(n.op.name != "slice" for n in moves):  # type: ignore[union-attr]
             return []
-        known: dict[int, tuple[Node, Tracker]] = {}  # of a movement: what it shows, and how
+        known: dict[int, tuple[Node, IndexMap]] = {}  # of a movement: what it shows, and how
         last: dict[int, list[Node]] = {}  # of a base: the last slices of it
         for n in moves:
             (x,) = n.inputs
-            base, tracker = known.get(id(x)) or (x, contiguous(x.shape))
+            base, index_map = known.get(id(x)) or (x, contiguous(x.shape))
             if base.data is not None and base.op is not CONST:
-                known[id(n)] = base, n.op.view(tracker, *n.attrs)  # type: ignore[union-attr, misc]
+                known[id(n)] = base, n.op.view(index_map, *n.attrs)  # type: ignore[union-attr, misc]
                 if n.op.name == "slice":  # type: ignore[union-attr]
                     cuts = last.setdefault(id(base), [])
                     cuts[:] = [m for m in cuts if m is not x] + [n]
         out = []
         for cuts in last.values():
             for n in cuts:
-                base, tracker = known[id(n)]
+                base, index_map = known[id(n)]
                 if (
-                    self._wanders(base, tracker)
+                    self._wanders(base, index_map)
                     and len(cuts) == 1
                     and all(n is not r for r in roots)
                 ):
                     out.append((n, n.inputs))
-                    n.data, n.inputs = self._apart(base, tracker[0]), ()
+                    n.data, n.inputs = self._apart(base, index_map[0]), ()
         return out
 
-    def _wanders(self, base: Node, tracker: Tracker) -> bool:
+    def _wanders(self, base: Node, index_map: IndexMap) -> bool:
         """Whether views like this one have been seen to begin at several places."""
-        view = tracker[0]
-        if len(tracker) > 1 or view.mask:
+        view = index_map[0]
+        if len(index_map) > 1 or view.mask:
             return False
         key = base.shape, base.dtype, view.shape, view.strides
         if len(self._starts) > MAX_PROGRAMS:
@@ -433,7 +433,7 @@ class WebGPU:
         base = x._storage.node
         if base.data is None:
             self.flush([base])
-        (view,) = x._tracker()
+        (view,) = x._index_map()
         return self._apart(base, view)
 
     def _apart(self, base: Node, view: View) -> Buffer:
@@ -518,22 +518,26 @@ class WebGPU:
         views = []
         for t in tensors:
             node = t._value()
-            if node.data is None and t._steps and is_contiguous(t._tracker()):
+            if node.data is None and t._view_chain and is_contiguous(t._index_map()):
                 node = t._storage.node  # its first elements are the view's
-            elif node.data is None and t._steps and _start(t._tracker(), node.dtype) is not None:
+            elif (
+                node.data is None
+                and t._view_chain
+                and _start(t._index_map(), node.dtype) is not None
+            ):
                 views.append((len(nodes), t))
                 node = t._storage.node
             elif node.data is None and (node.op is CONST or node.op.kind == MOVEMENT):  # type: ignore[union-attr]
                 # a view's own elements, in a buffer that only this read sees
                 node = Node(node.op, node.inputs, node.attrs, node.shape, node.dtype, node.device)
-                if t._steps and self._wanders(t._storage.node, t._tracker()):
+                if t._view_chain and self._wanders(t._storage.node, t._index_map()):
                     node.data = self.apart(t)
             nodes.append(node)
         checks = self.local.checks
         flags = [] if checks is None else [checks.flag._value()]
         self.flush([*nodes, *flags])
         for i, t in views:
-            base, shape, start = nodes[i], t._node.shape, _start(t._tracker(), t._node.dtype)
+            base, shape, start = nodes[i], t._node.shape, _start(t._index_map(), t._node.dtype)
             nodes[i] = Node(None, (), (), shape, base.dtype, base.device)
             nodes[i].data = self.slice(base.data, start, _read_bytes(nodes[i]))  # type: ignore[arg-type]
         return [*nodes, *flags]
@@ -589,12 +593,12 @@ def bucket(nbytes: int) -> int:
     return -(-nbytes // step) * step
 
 
-def _start(tracker: Tracker, d: dt.dtype) -> int | None:
+def _start(index_map: IndexMap, d: dt.dtype) -> int | None:
     """At which byte the elements of a view begin, if they lie beside each other and can be copied
     from there."""
-    v = tracker[-1]
+    v = index_map[-1]
     start = v.offset * d.device_itemsize
-    beside = is_contiguous((*tracker[:-1], v._replace(offset=0)))
+    beside = is_contiguous((*index_map[:-1], v._replace(offset=0)))
     return start if beside and not start % 4 else None
 
 

@@ -198,8 +198,8 @@ def _parts(x: Any) -> tuple[Any, ...] | None:
     """What makes a view or a bound method what it is; None of all else."""
     if type(x) is types.MethodType:
         return x.__self__, x.__func__
-    if isinstance(x, Tensor) and x._steps:
-        return x._storage, x._base, x._grad_fn, x._needs_grad, x._steps
+    if isinstance(x, Tensor) and x._view_chain:
+        return x._storage, x._base, x._grad_fn, x._needs_grad, x._view_chain
     return None
 
 

@@ -784,7 +784,7 @@ class Observer:
         told = {id(x) for o in self.optimizers for s in o.state.values() for x in s.values()}
         known = {id(x): x for x in tensors if id(x) not in told}
         known |= {i: x for i, x in self.outside.items() if isinstance(x, Tensor) and i not in args
-                  and x._grad_fn is None and not x._steps}  # fmt: skip
+                  and x._grad_fn is None and not x._view_chain}  # fmt: skip
         out.watch(found)
         out.watch_tensors(known.values(), "the memory or requires_grad of a tensor")
         out.settle()

@@ -97,7 +97,7 @@ def storage_offset(self: Tensor) -> int:
     if node.data is not None and not node.device.always_lazy:
         start = untyped_storage(self).data_ptr()
         return int(node.data.ctypes.data - start) // node.data.itemsize if node.data.size else 0
-    return self._tracker()[-1].offset
+    return self._index_map()[-1].offset
 
 
 # --- layouts and memory formats: names that ported code passes on

@@ -67,15 +67,15 @@ class Tensor:
 
     # slots are read and written faster; any other attribute goes to __dict__
     __slots__ = (
-        "__dict__", "__weakref__", "_base", "_base_fn", "_grad_fn", "_hooks", "_needs_grad",
-        "_node", "_refusal", "_stamp", "_steps", "_storage", "grad",
+        "__dict__", "__weakref__", "_base", "_base_fn", "_creation", "_grad_fn", "_hooks",
+        "_needs_grad", "_node", "_storage", "_view_chain", "_viewed_version", "grad",
     )  # fmt: skip
-    _steps: tuple[tuple[Op, tuple[Any, ...]], ...]
+    _view_chain: tuple[tuple[Op, tuple[Any, ...]], ...]
     _base: Tensor | None  # of a differentiable view: the tensor whose history it follows
     _base_fn: Any  # the base's grad_fn when this view's own was made
-    _refusal: tuple[Any, int] | None  # why no gradient may follow a write to this view, and the
+    _creation: tuple[Any, int] | None  # why no gradient may follow a write to this view, and the
     # version of the memory when it was made
-    _stamp: int  # the storage's version of which a lazy view's node was made
+    _viewed_version: int  # the storage's version of which a lazy view's node was made
     _grad_fn: GradNode | None
     _needs_grad: bool | None  # leaves only; None: `.data`, whose writes no version counts
     _hooks: Attached | None  # of a leaf
@@ -85,9 +85,9 @@ class Tensor:
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         self = _object(cls)
-        self._steps, self._stamp, self._needs_grad = (), 0, False
+        self._view_chain, self._viewed_version, self._needs_grad = (), 0, False
         self._base = self._base_fn = self._grad_fn = self._hooks = self.grad = None
-        self._refusal = None
+        self._creation = None
         return self
 
     def __init__(self, *data: Any, device: Any = None) -> None:
@@ -102,7 +102,11 @@ class Tensor:
         else:
             values = data[0] if data else ()
             source = tensor(values, dtype=dt.get_default_dtype(), device=device)
-        self._node, self._storage, self._steps = source._node, source._storage, source._steps
+        self._node, self._storage, self._view_chain = (
+            source._node,
+            source._storage,
+            source._view_chain,
+        )
 
     if TYPE_CHECKING:  # ops attach the rest of the methods
 
@@ -221,10 +225,10 @@ class Tensor:
     def __hash__(self) -> int:
         return id(self)
 
-    def _tracker(self) -> views.Tracker:
+    def _index_map(self) -> views.IndexMap:
         """How this tensor lies in its storage."""
         t = views.contiguous(self._storage.node.shape)
-        for op, attrs in self._steps:
+        for op, attrs in self._view_chain:
             t = op.view(t, *attrs)  # type: ignore[misc]
         return t
 
@@ -234,7 +238,7 @@ class Tensor:
             data = self._node.data
             strides = tuple(s // data.itemsize for s in data.strides)
         else:
-            strides = self._tracker()[-1].strides
+            strides = self._index_map()[-1].strides
         return strides if dim is None else strides[dim]
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
@@ -248,7 +252,7 @@ class Tensor:
     def _row_major(self) -> bool:
         if self._node.data is not None and not self.device.always_lazy:
             return bool(self._node.data.flags.c_contiguous)
-        return not self._steps or views.is_contiguous(_without_offset(self._tracker()))
+        return not self._view_chain or views.is_contiguous(_without_offset(self._index_map()))
 
     # --- its value
 
@@ -260,16 +264,16 @@ class Tensor:
             return self._node
         storage = self._storage
         node = before = self._node
-        if not self._steps:
+        if not self._view_chain:
             node = storage.node
-        elif self._stamp != storage.version:
+        elif self._viewed_version != storage.version:
             # on the CPU a write to data that is there is seen by a view that was cut from it
             if always_lazy or storage.node.data is None:
                 node = storage.node
-                for op, attrs in self._steps:
+                for op, attrs in self._view_chain:
                     shape, d = op.infer(node, *attrs)  # type: ignore[misc]
                     node = Node(op, (node,), attrs, shape, d, node.device)
-            self._stamp = storage.version
+            self._viewed_version = storage.version
         self._node = node
         if capture is not None:
             if node is not before:
@@ -294,10 +298,10 @@ class Tensor:
     def _share(self, x: Tensor, op: Op, attrs: tuple[Any, ...]) -> None:
         """Become the view of `x` that `op` with `attrs` cuts."""
         self._storage = x._storage
-        self._steps = (*x._steps, (op, attrs))
-        self._stamp = x._storage.version
+        self._view_chain = (*x._view_chain, (op, attrs))
+        self._viewed_version = x._storage.version
         self._base = base = x._base if x._base is not None else x
-        self._base_fn, self._refusal = base._grad_fn, x._refusal
+        self._base_fn, self._creation = base._grad_fn, x._creation
         if not mode.grad:
             self._refuse_in_mode()
         if x._needs_grad is None:
@@ -313,10 +317,10 @@ class Tensor:
             why = "inference mode" if mode.inference else "no_grad mode"
             self._refuse_writes(f"A view was created in {why}. This is ambiguous")
 
-    def _steps_from(self, base: Tensor) -> tuple[tuple[Op, tuple[Any, ...]], ...] | None:
+    def _chain_from(self, base: Tensor) -> tuple[tuple[Op, tuple[Any, ...]], ...] | None:
         """The steps from `base`, which may have become another view of the memory since, to this
         view of it; None if it became a part of the memory."""
-        mine, its = self._steps, base._steps
+        mine, its = self._view_chain, base._view_chain
         if mine[: len(its)] == its:
             return mine[len(its) :]
         from pyframe.ops.movement import undone
@@ -327,10 +331,10 @@ class Tensor:
     def _refuse_writes(self, why: str | tuple[str, int]) -> None:
         """Let no gradient follow a write to this view, or one that changes it: for a reason, or
         as one of several results of a function, by its name and number."""
-        self._refusal = why, self._storage.version
+        self._creation = why, self._storage.version
 
     def _why(self) -> str:
-        why: Any = self._refusal and self._refusal[0]
+        why: Any = self._creation and self._creation[0]
         if isinstance(why, str):
             return why
         return (
@@ -343,8 +347,8 @@ class Tensor:
         """Another handle on the same value and memory, with no history."""
         out = Tensor.__new__(Tensor)
         out._node, out._storage = self._value(), self._storage
-        if self._steps:
-            out._steps, out._stamp = self._steps, self._storage.version
+        if self._view_chain:
+            out._view_chain, out._viewed_version = self._view_chain, self._storage.version
         if mode.capture is not None:
             self._touched()
             out._touched()
@@ -359,8 +363,8 @@ class Tensor:
         if base is None:
             return self._grad_fn
         if (
-            self._refusal is not None
-            and (self._storage.version ^ self._refusal[1]) & (UNSEEN - 1)
+            self._creation is not None
+            and (self._storage.version ^ self._creation[1]) & (UNSEEN - 1)
             and (self._grad_fn is not None or base.requires_grad)
         ):
             raise RuntimeError(
@@ -369,7 +373,7 @@ class Tensor:
             )
         if base._grad_fn is not self._base_fn:
             self._base_fn = base._grad_fn  # the base was written to: follow its new history
-            steps = self._steps_from(base)
+            steps = self._chain_from(base)
             if steps is None:
                 return self._grad_fn
             with enable_grad():
@@ -455,7 +459,7 @@ class Tensor:
         if not isinstance(value, Tensor):
             raise TypeError(f"Tensor.data: expected a Tensor, got {type(value).__name__}")
         self._node, self._storage = value._value(), value._storage
-        self._steps, self._stamp = value._steps, value._storage.version
+        self._view_chain, self._viewed_version = value._view_chain, value._storage.version
         self._base = None
         self._touched()
 
@@ -564,15 +568,15 @@ class Tensor:
                 raise _read_only_error()
             if capture is not None:  # the value to go back to, or to write over
                 capture.written.setdefault(id(storage), (storage, storage.node))
-            if self._steps:
+            if self._view_chain:
                 if not one and _repeats(node.shape, self.stride()):
                     raise _overlap_error()
                 with no_grad():
                     whole = whole_of(storage)
                     if node.device.always_lazy:
-                        put = _op.PUT.fallback(whole, value, self._steps)
+                        put = _op.PUT.fallback(whole, value, self._view_chain)
                     else:
-                        put = _dispatch.apply(_op.PUT, (whole, value), (self._steps,))
+                        put = _dispatch.apply(_op.PUT, (whole, value), (self._view_chain,))
                     storage.node = put._value()
             else:
                 new = value._value()
@@ -592,7 +596,7 @@ class Tensor:
     def _check_history(self) -> None:
         """RuntimeError where autograd can't follow a write to this tensor."""
         base = self._base
-        if self._refusal is not None:
+        if self._creation is not None:
             raise RuntimeError(
                 f"{self._why()}, and it is being modified inplace with grad mode enabled: "
                 "clone() it first"
@@ -624,7 +628,7 @@ class Tensor:
                 self.retain_grad()
             return
         base = self._base
-        steps = self._steps_from(base)
+        steps = self._chain_from(base)
         base._grad_fn = GradNode(_op.PUT, (base._alias_history(), value), (steps,), base)
 
     def _become(self, see: Callable[[], Tensor]) -> Tensor:
@@ -632,12 +636,12 @@ class Tensor:
         if mode.grad and self.requires_grad:
             self._check_history()
         # its history is recorded in any mode, except where there is none to follow
-        with _grad_mode.inference_mode(False) if self._refusal is None else no_grad():
+        with _grad_mode.inference_mode(False) if self._creation is None else no_grad():
             view = see()
-            if self._refusal is None and not self.is_leaf:
+            if self._creation is None and not self.is_leaf:
                 self._grad_fn = view.grad_fn
         self._node, self._storage = view._value(), view._storage
-        self._steps, self._stamp = view._steps, view._storage.version
+        self._view_chain, self._viewed_version = view._view_chain, view._storage.version
         if self._base is not None:
             self._base_fn = self._base.grad_fn
         self._wrote()
@@ -778,7 +782,7 @@ class Tensor:
         """A leaf of the same memory."""
         out, source = Tensor.__new__(type(self)), self._alias()
         out._node, out._storage = source._node, source._storage
-        out._steps, out._stamp = source._steps, source._stamp
+        out._view_chain, out._viewed_version = source._view_chain, source._viewed_version
         out._needs_grad = self.requires_grad
         out.__dict__.update(self.__dict__)
         return out
@@ -798,11 +802,11 @@ class Tensor:
                 whole = Tensor.__new__(Tensor)
                 whole._node, whole._storage = storage.node, storage
                 source = memo[id(storage)] = whole.clone()
-            for op, attrs in self._steps:
+            for op, attrs in self._view_chain:
                 source = _dispatch.apply(op, (source,), attrs)
         out = Tensor.__new__(type(self))
         out._node, out._storage = source._node, source._storage
-        out._steps, out._stamp = source._steps, source._stamp
+        out._view_chain, out._viewed_version = source._view_chain, source._viewed_version
         out._needs_grad = bool(self._needs_grad)
         memo[id(self)] = out
         if self.grad is not None:
@@ -859,7 +863,7 @@ class Tensor:
         return self.device.always_lazy
 
 
-def _without_offset(t: views.Tracker) -> views.Tracker:
+def _without_offset(t: views.IndexMap) -> views.IndexMap:
     return t if len(t) > 1 else (t[0]._replace(offset=0),)
 
 
@@ -919,8 +923,8 @@ def _new(node: Node) -> Tensor:
     out: Tensor = _object(Tensor)  # with the body of __new__ here: this is called most
     out._node = node
     out._storage = Storage(node)
-    out._steps, out._stamp, out._needs_grad = (), 0, False
-    out._base = out._base_fn = out._refusal = out._grad_fn = out._hooks = out.grad = None
+    out._view_chain, out._viewed_version, out._needs_grad = (), 0, False
+    out._base = out._base_fn = out._creation = out._grad_fn = out._hooks = out.grad = None
     if _grad_mode.inferring and mode.inference:
         out._storage.version = INFERENCE
     return out
@@ -936,13 +940,13 @@ def _is_array(node: Node) -> bool:
 
 def own_storage(x: Tensor) -> Tensor:
     """A lazy tensor's value in a storage of its own: values never change, so nothing is copied."""
-    if (x._steps and not views.is_contiguous(x._tracker())) or _is_array(x._value()):
+    if (x._view_chain and not views.is_contiguous(x._index_map())) or _is_array(x._value()):
         with no_grad():
             return x.clone()
     out = x._alias()
     x._storage.node.shared = True
     out._storage = Storage(x._storage.node)
-    out._stamp = 0
+    out._viewed_version = 0
     out._pending()
     return out
 
@@ -1116,7 +1120,7 @@ def _op_to_device(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
 
 def _transfer(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
     capture, d = recording(), x.dtype
-    fed = capture.fed.get(id(x._storage)) if capture is not None and not x._steps else None
+    fed = capture.fed.get(id(x._storage)) if capture is not None and not x._view_chain else None
 
     def converted(array: np.ndarray) -> Any:
         if dtype is None or dtype is d:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pyframe.core.dtypes import dtype as DType
-from pyframe.core.view import Tracker, View
+from pyframe.core.view import IndexMap, View
 from pyframe.graph.program import INPUT, OUTPUT, Apply, Kernel, Load, Program, Reduce, Result, Valid
 
 Shape = tuple[int, ...]
@@ -114,7 +114,7 @@ def _code_flops(code: Sequence[Any], space: Shape) -> int:
     for i in code:
         axes: set[int] = set()
         if isinstance(i, (Load, Valid)):
-            axes = _axes(i.tracker[-1])
+            axes = _axes(i.index_map[-1])
         elif isinstance(i, Result):
             axes = set(range(len(space)))
         elif isinstance(i, Apply):
@@ -138,10 +138,10 @@ def _axes(v: View) -> set[int]:
     }
 
 
-def distinct(tracker: Tracker) -> int:
-    """How many elements of its buffer a tracker reads: never fewer than it does, and exactly where
-    it is one view whose elements do not overlap."""
-    return min(map(_distinct, tracker))
+def distinct(index_map: IndexMap) -> int:
+    """How many elements of its buffer an index map reads: never fewer than it does, and exactly
+    where it is one view whose elements do not overlap."""
+    return min(map(_distinct, index_map))
 
 
 def _distinct(v: View) -> int:
@@ -156,24 +156,24 @@ def traffic(program: Program) -> Iterator[tuple[dict[int, int], dict[int, int]]]
     """For each step the bytes read and the bytes written, by slot."""
     for step in program.steps:
         kernel = program.kernels[step.kernel]
-        loads: dict[tuple[int, Tracker], int] = {}
+        loads: dict[tuple[int, IndexMap], int] = {}
         for i in kernel.code:
             if isinstance(i, Load):
-                loads[i.binding, i.tracker] = distinct(i.tracker) * _size(program, i.dtype)
+                loads[i.binding, i.index_map] = distinct(i.index_map) * _size(program, i.dtype)
         routine = kernel.routine
         for at, e in enumerate(routine.operands if routine else ()):
             for i in e.code:
                 if isinstance(i, Load):
-                    n = distinct(i.tracker)
+                    n = distinct(i.index_map)
                     if routine is not None and routine.name == "take_rows" and at == 0:
                         n = min(n, math.prod(kernel.space))  # the rows that are taken
-                    loads[i.binding, i.tracker] = n * _size(program, i.dtype)
+                    loads[i.binding, i.index_map] = n * _size(program, i.dtype)
         read: dict[int, int] = {}
         written: dict[int, int] = {}
         for (binding, _), n in loads.items():
             _add(program, read, step.slots[binding], n)
         for s in kernel.stores:
-            n = distinct(s.tracker) * _size(program, s.dtype)
+            n = distinct(s.index_map) * _size(program, s.dtype)
             _add(program, written, step.slots[s.binding], n)
         yield read, written
 

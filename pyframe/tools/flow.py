@@ -143,7 +143,7 @@ class _Tracer:
         return self.memory.get(x._storage, ())
 
     def give(self, x: Tensor, sources: tuple[Call, ...]) -> None:
-        if x._steps or x._storage in self.memory:
+        if x._view_chain or x._storage in self.memory:
             self.views[id(x)] = x, x._storage.version, sources
         else:
             self.memory[x._storage] = sources
@@ -174,7 +174,7 @@ class _Tracer:
 
     def write(self, x: Tensor, value: Tensor) -> None:
         new, old = self.of(value), self.of(x)
-        whole = not x._steps
+        whole = not x._view_chain
         self.memory[x._storage] = new if whole else tuple(dict.fromkeys((*old, *new)))
         if self.function is not None and new == (self.function[1],):
             self.function[1].shapes = [tuple(x.shape)]

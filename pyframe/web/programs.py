@@ -119,7 +119,7 @@ class Exporter:
 
     def keep(self, x: pf.Tensor) -> int:
         """The number of a tensor that no program may use, such as a weight of a state_dict."""
-        if x._steps:
+        if x._view_chain:
             raise ExportError("a parameter or buffer is a view of other memory; clone() it")
         node = x._storage.node
         if node.data is None:

@@ -64,7 +64,7 @@ def moved_bytes(program: Program) -> int:
         for accesses in ([i for i in loads if isinstance(i, Load)], kernel.stores):
             touched: dict[int, int] = {}
             for a in accesses:
-                view = a.tracker[0]
+                view = a.index_map[0]
                 elements = math.prod(n for n, s in zip(view.shape, view.strides, strict=True) if s)
                 nbytes = elements * a.dtype.device_itemsize
                 touched[a.binding] = touched.get(a.binding, 0) + nbytes

@@ -95,7 +95,7 @@ def check(
     return plan
 
 
-def rows(shape: tuple[int, ...], axes: tuple[int, ...]) -> views.Tracker:
+def rows(shape: tuple[int, ...], axes: tuple[int, ...]) -> views.IndexMap:
     """Where a value reduced over `axes` is stored."""
     strides, n = [], 1
     for d in reversed(range(len(shape))):
@@ -133,7 +133,9 @@ def test_padding_and_its_fill(fill: float, threads: int) -> None:
 
 
 def test_windows_of_a_padded_tensor(threads: int) -> None:
-    t = views.windows(views.pad(contiguous((12, 13)), ((1, 1), (2, 0))), (3, 2), (1, 2), (1, 1))
+    t = views.sliding_windows(
+        views.pad(contiguous((12, 13)), ((1, 1), (2, 0))), (3, 2), (1, 2), (1, 1)
+    )
     shape = t[-1].shape
     assert len(t) == 2
     code = (Load(0, t, F), Reduce("sum", 0, (2, 3), F), Valid(t), Apply("cast", (2,), (F,), F),
@@ -457,8 +459,8 @@ def test_random_maps_and_folds(data: Any) -> None:
         else:
             code.append(Apply("add" if kind == "fold" else kind, (a, b), (), F))
     last = len(code) - 1
-    tracker = rows(shape, axes) if last in folded else contiguous(shape)
-    stores = (Store(2, last, tracker, F), Store(3, last - 1, contiguous(shape), F))
+    index_map = rows(shape, axes) if last in folded else contiguous(shape)
+    stores = (Store(2, last, index_map, F), Store(3, last - 1, contiguous(shape), F))
     block, split = data.draw(st.sampled_from([(1 << 20, 1 << 40), (16, 1), (5, 1)]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cpu_plan, "BLOCK", block)

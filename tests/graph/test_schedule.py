@@ -128,20 +128,20 @@ moves = st.lists(st.integers(0, 5), min_size=1, max_size=6)
 @settings(max_examples=120, deadline=None)
 @given(st.randoms(use_true_random=False), moves)
 def test_any_chain_of_movement_is_what_numpy_says(rnd: Any, kinds: list[int]) -> None:
-    """Trackers compose: read through them, a buffer shows what the NumPy views show."""
+    """Index maps compose: read through them, a buffer shows what the NumPy views show."""
     shape = tuple(rnd.choice([1, 2, 3, 4]) for _ in range(rnd.randint(1, 3)))
     array = np.arange(1, int(np.prod(shape)) + 1, dtype=np.float32).reshape(shape)
-    tracker = views.contiguous(shape)
+    index_map = views.contiguous(shape)
     flat = array.reshape(-1).copy()
     for kind in kinds:
         op, attrs = random_move(rnd, kind, array.shape)
         array = op.numpy(array, *attrs)  # type: ignore[misc]
-        tracker = op.view(tracker, *attrs)  # type: ignore[misc]
-        assert tracker[-1].shape == array.shape
-        np.testing.assert_array_equal(views.read(flat, tracker), array)
-    for outer, inner in zip(tracker[1:], tracker, strict=False):
+        index_map = op.view(index_map, *attrs)  # type: ignore[misc]
+        assert index_map[-1].shape == array.shape
+        np.testing.assert_array_equal(views.read(flat, index_map), array)
+    for outer, inner in zip(index_map[1:], index_map, strict=False):
         check_unravel(outer, inner.shape)
-    collapsed, small, _ = views.collapse([tracker], array.shape)
+    collapsed, small, _ = views.collapse([index_map], array.shape)
     np.testing.assert_array_equal(views.read(flat, collapsed[0]).reshape(array.shape), array)
     assert np.prod(small, dtype=int) == array.size
 
@@ -164,7 +164,7 @@ def check_unravel(v: views.View, shape: tuple[int, ...]) -> None:
 
 def test_windows_of_padding_need_no_division(lazy: Any) -> None:
     t = views.pad(views.contiguous((2, 3, 8, 8)), ((0, 0), (0, 0), (1, 1), (1, 1)))
-    t = views.windows(t, (3, 3), (2, 2), (1, 1))
+    t = views.sliding_windows(t, (3, 3), (2, 2), (1, 1))
     parts = views.unravel(t[-1], t[-2].shape)
     assert parts is not None
     assert all(term.div == 1 and term.mod == 0 for _, terms in parts for term in terms)

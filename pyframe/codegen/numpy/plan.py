@@ -325,10 +325,10 @@ class _Builder:
         self.wholes += 1
         return self.plan.register(-1, self.wholes, shape, dtype)
 
-    def source(self, flat: Array, tracker: views.Tracker, key: Any) -> _Source:
-        """What the tracker shows; all but its last view is copied first, as a whole."""
-        for i, v in enumerate(tracker[:-1]):
-            found = self.read_views.get((key, tracker[: i + 1]))
+    def source(self, flat: Array, index_map: views.IndexMap, key: Any) -> _Source:
+        """What the index map shows; all but its last view is copied first, as a whole."""
+        for i, v in enumerate(index_map[:-1]):
+            found = self.read_views.get((key, index_map[: i + 1]))
             if found is None:
                 part = _Source(flat, v)
                 found = self.whole(v.shape, flat.dtype)
@@ -338,9 +338,9 @@ class _Builder:
                 at = [slice(*m) for m in v.mask] if v.mask else []
                 calls.append((np.copyto, (found[(..., *at)], part.array)))
                 self.stages.append(Stage([calls]))
-                self.read_views[key, tracker[: i + 1]] = found
+                self.read_views[key, index_map[: i + 1]] = found
             flat = found.reshape(-1)
-        return _Source(flat, tracker[-1])
+        return _Source(flat, index_map[-1])
 
     def build(self) -> None:
         kernel = self.kernel
@@ -363,7 +363,7 @@ class _Builder:
         if target is None:
             result = self.whole((math.prod(shape),), dtype.numpy)
         else:
-            result = self.flat(target.binding, dtype)[target.tracker[0].offset :]
+            result = self.flat(target.binding, dtype)[target.index_map[0].offset :]
             result = result[: math.prod(shape)]
         self.stages.extend(routine_stages(self.plan, op, inputs, attrs, result.reshape(shape)))
         if dtype.narrow is not None:
@@ -378,7 +378,7 @@ class _Builder:
         exprs = [i for e in kernel.routine.operands for i in e.code]
         read = {self.keys[i.binding] for i in (*kernel.code, *exprs) if isinstance(i, Load)}
         for s in kernel.stores:
-            v = s.tracker[0]
+            v = s.index_map[0]
             others = [t for t in kernel.stores if t is not s]
             if (
                 s.dtype is dtype
@@ -394,7 +394,7 @@ class _Builder:
         """An operand as an array: a view where it is only loaded, else computed to scratch."""
         if len(e.code) == 1 and isinstance(e.code[0], Load):
             i = e.code[0]
-            source = self.source(self.flat(i.binding, i.dtype), i.tracker, (i.binding, i.dtype))
+            source = self.source(self.flat(i.binding, i.dtype), i.index_map, (i.binding, i.dtype))
             if source.mask is None:
                 return np.broadcast_to(source.array, e.shape)
         out = self.whole(e.shape, e.dtype.numpy)
@@ -409,7 +409,7 @@ class _Spec(NamedTuple):
 
 
 def _kept(s: Store) -> Shape:
-    v = s.tracker[0]
+    v = s.index_map[0]
     return tuple(n if k else 1 for n, k in zip(v.shape, v.strides, strict=True))
 
 
@@ -441,7 +441,7 @@ class _Body:
         self.targets = []
         for s in self.stores:
             flat = builder.flat(s.binding, s.dtype) if out is None else out
-            self.targets.append(_Source(flat, s.tracker[0]).array)
+            self.targets.append(_Source(flat, s.index_map[0]).array)
         self.target_keys = [builder.keys[s.binding] if out is None else -1 for s in self.stores]
 
     def prepare(self, n: int, i: Any, result: Any) -> Shape:
@@ -449,8 +449,8 @@ class _Body:
         builder = self.builder
         if isinstance(i, Load):
             key = (i.binding, i.dtype)
-            source = builder.source(builder.flat(i.binding, i.dtype), i.tracker, key)
-            if len(i.tracker) == 1:
+            source = builder.source(builder.flat(i.binding, i.dtype), i.index_map, key)
+            if len(i.index_map) == 1:
                 self.homes[n] = builder.keys[i.binding]
         elif isinstance(i, Result):
             array, home = result
@@ -460,9 +460,9 @@ class _Body:
             self.values[n] = builder.param(i)
             return ()
         elif isinstance(i, Valid):
-            source = _Source(_valid(i.tracker), views.contiguous(self.space)[0])
-            if len(i.tracker) == 1:
-                v = i.tracker[0]
+            source = _Source(_valid(i.index_map), views.contiguous(self.space)[0])
+            if len(i.index_map) == 1:
+                v = i.index_map[0]
                 source = _thinned(source, v)
                 self.insides[n] = v.mask or tuple((0, m) for m in v.shape)
         elif isinstance(i, Apply) and i.index is not None:
@@ -491,15 +491,15 @@ class _Body:
 
     def indexed(self, i: Apply) -> _Source:
         """An op on flat indices, computed as a whole where its scalars have changed."""
-        tracker = i.index
-        assert tracker is not None
+        index_map = i.index
+        assert index_map is not None
         args = [self.scalar(a) for a in i.args]
-        v = tracker[0]
+        v = index_map[0]
         n = max(math.prod(v.shape), _extent(v))
         memory = np.empty(n, i.dtype.numpy)
         fill = _Cached(REGISTRY[i.op].numpy, args, memory)
         self.builder.stages.append(Stage([[(fill.run, ())]]))
-        return self.builder.source(memory, tracker, id(memory))
+        return self.builder.source(memory, index_map, id(memory))
 
     # --- how to cut
 
@@ -898,10 +898,10 @@ def _extent(v: views.View) -> int:
     return v.offset + sum((m - 1) * s for m, s in zip(v.shape, v.strides, strict=True)) + 1
 
 
-def _valid(tracker: views.Tracker) -> Array:
-    v = tracker[0]
+def _valid(index_map: views.IndexMap) -> Array:
+    v = index_map[0]
     ones = np.ones(max(math.prod(v.shape), _extent(v), 1), np.bool_)
-    return np.ascontiguousarray(views.read(ones, tracker)).reshape(-1)
+    return np.ascontiguousarray(views.read(ones, index_map)).reshape(-1)
 
 
 def _thinned(source: _Source, v: views.View) -> _Source:
@@ -921,22 +921,22 @@ def _thinned(source: _Source, v: views.View) -> _Source:
 def _collapsed(
     code: Sequence[Any], space: Shape, stores: Sequence[Store]
 ) -> tuple[list[Any], Shape, list[Store]]:
-    """The same over as few axes as the trackers allow."""
-    moved = [i for i in code if _tracker(i) is not None]
-    trackers = [_tracker(i) for i in moved] + [s.tracker for s in stores]
+    """The same over as few axes as the index maps allow."""
+    moved = [i for i in code if _index_map(i) is not None]
+    index_maps = [_index_map(i) for i in moved] + [s.index_map for s in stores]
     if any(isinstance(i, Result) for i in code):
-        trackers.append(views.contiguous(space))
+        index_maps.append(views.contiguous(space))
     sets = [
         tuple(n for n, i in enumerate(code) if isinstance(i, Reduce) and d in i.axes)
         for d in range(len(space))
     ]
     kinds = [sets.index(s) for s in sets]
-    new, short, found = views.collapse(trackers, space, kinds)
+    new, short, found = views.collapse(index_maps, space, kinds)
     it = iter(new)
     out: list[Any] = []
     for n, i in enumerate(code):
         if isinstance(i, (Load, Valid)):
-            out.append(i._replace(tracker=next(it)))
+            out.append(i._replace(index_map=next(it)))
         elif isinstance(i, Apply) and i.index is not None:
             out.append(i._replace(index=next(it)))
         elif isinstance(i, Reduce):
@@ -944,11 +944,11 @@ def _collapsed(
             out.append(i._replace(axes=axes))
         else:
             out.append(i)
-    return out, short, [s._replace(tracker=next(it)) for s in stores]
+    return out, short, [s._replace(index_map=next(it)) for s in stores]
 
 
-def _tracker(i: Any) -> Any:
-    return i.index if isinstance(i, Apply) else getattr(i, "tracker", None)
+def _index_map(i: Any) -> Any:
+    return i.index if isinstance(i, Apply) else getattr(i, "index_map", None)
 
 
 # --- ops

@@ -16,7 +16,7 @@ from pyframe.codegen.wgsl import library
 from pyframe.core import dtypes as dt
 from pyframe.core.limits import LEAST, Limits
 from pyframe.core.op import REGISTRY, Grid, KernelCall
-from pyframe.core.view import Shape, Term, Tracker, is_contiguous, unravel
+from pyframe.core.view import IndexMap, Shape, Term, is_contiguous, unravel
 from pyframe.graph.program import Apply, Expr, Kernel, Load, Param, Reduce, Result, Store, Valid
 
 THREADS = 256
@@ -130,7 +130,7 @@ class _Plan:
         self.level: list[int] = []
         self.folds: list[int] = []  # the level that a Reduce walks; -1 for all else
 
-        def of(t: Tracker) -> int:
+        def of(t: IndexMap) -> int:
             v = t[-1]
             used = [d for d, n in enumerate(v.shape) if n != 1 and (
                 v.strides[d] or (v.mask is not None and v.mask[d] != (0, n)))]  # fmt: skip
@@ -139,7 +139,7 @@ class _Plan:
         for i in self.code:
             fold = -1
             if isinstance(i, (Load, Valid)):
-                level = of(i.tracker)
+                level = of(i.index_map)
             elif isinstance(i, Apply):
                 level = max([self.level[a] for a in i.args], default=0)
                 level = max(level, of(i.index)) if i.index is not None else level
@@ -156,7 +156,7 @@ class _Plan:
         return i.args if isinstance(i, Apply) else (i.arg,) if isinstance(i, Reduce) else ()
 
     def store_level(self, s: Store) -> int:
-        used = [d for d, stride in enumerate(s.tracker[0].strides) if stride]
+        used = [d for d, stride in enumerate(s.index_map[0].strides) if stride]
         return max([lv for lv, axes in enumerate(self.nest) if set(axes) & set(used)], default=0)
 
 
@@ -170,7 +170,7 @@ class _Scope:
         self.plan, self.level, self.flat, self.parent = plan, level, flat, parent
         self.lines: list[str] = []
         self.names: dict[int, str] = {}
-        self.positions: dict[Tracker, tuple[str, str]] = {}
+        self.positions: dict[IndexMap, tuple[str, str]] = {}
         self.tag: str = "t" if parent is None else parent.tag + "abcdefgh"[level]
 
     def let(self, text: str) -> str:
@@ -197,7 +197,7 @@ class _Scope:
         if isinstance(i, Param):
             return self.let(_param(i))
         if isinstance(i, Valid):
-            return self.let(self.position(i.tracker)[1] or "true")
+            return self.let(self.position(i.index_map)[1] or "true")
         if isinstance(i, Apply):
             args = [self.value(a) for a in i.args]
             return self.let(self._apply(i, args, [self.plan.code[a] for a in i.args]))
@@ -206,23 +206,23 @@ class _Scope:
         fold: Any = REGISTRY[i.op].wgsl
         return self.let("0") if fold.arg else self.value(i.arg)
 
-    def position(self, tracker: Tracker) -> tuple[str, str]:
-        """(flat position in the buffer, condition of validity or '') of a tracker."""
-        found = self.positions.get(tracker)
+    def position(self, index_map: IndexMap) -> tuple[str, str]:
+        """(flat position in the buffer, condition of validity or '') of an index map."""
+        found = self.positions.get(index_map)
         if found is None:
-            found = self.positions[tracker] = self._position(tracker)
+            found = self.positions[index_map] = self._position(index_map)
         return found
 
-    def _position(self, tracker: Tracker) -> tuple[str, str]:
+    def _position(self, index_map: IndexMap) -> tuple[str, str]:
         space = self.plan.space
-        if self.flat and is_contiguous(tracker) and tracker[0].shape == space:
+        if self.flat and is_contiguous(index_map) and index_map[0].shape == space:
             return self.flat, ""
-        if any(0 in v.shape for v in tracker[:-1]):  # all is padding around nothing
+        if any(0 in v.shape for v in index_map[:-1]):  # all is padding around nothing
             return "0", "false"
         index = [f"i{d}" for d in range(len(space))]
         conditions: list[str] = []
-        for depth in reversed(range(len(tracker))):
-            v = tracker[depth]
+        for depth in reversed(range(len(index_map))):
+            v = index_map[depth]
             for d, n in enumerate(v.shape):
                 if v.mask:
                     lo, hi = v.mask[d]
@@ -234,7 +234,7 @@ class _Scope:
                         conditions.append(f"{index[d]} < {hi}")
             if depth == 0:
                 break
-            shape = tracker[depth - 1].shape
+            shape = index_map[depth - 1].shape
             # where a mask lets an index pass its bounds, the digits need not be in range
             parts = unravel(v, shape) if v.mask is None else None
             if parts is None:
@@ -245,7 +245,7 @@ class _Scope:
                 ]
             else:
                 index = [self.let(self._terms(offset, terms, index)) for offset, terms in parts]
-        v = tracker[0]
+        v = index_map[0]
         return _sum(v.offset, v.strides, index, v.shape), _every(conditions)
 
     def _terms(self, offset: int, terms: list[Term], index: list[str]) -> str:
@@ -262,7 +262,7 @@ class _Scope:
         return " + ".join(out)
 
     def _load(self, i: Load) -> str:
-        at, valid = self.position(i.tracker)
+        at, valid = self.position(i.index_map)
         kind = i.dtype.compute or "f32"
         text = f"b{i.binding}[{at}]"
         if kind == "bool":
@@ -371,7 +371,7 @@ def _map(kernel: Kernel) -> tuple[str, tuple[int, int, int]]:
     plan = _Plan(kernel)
     scope = _Scope(plan, 0, "flat")
     for s in kernel.stores:
-        at, value = scope.position(s.tracker)[0], scope.value(s.value)
+        at, value = scope.position(s.index_map)[0], scope.value(s.value)
         scope.lines.append(f"b{s.binding}[{at}] = {_stored(value, s.dtype)};")
     body = _last(scope.lines)
     lines = [
@@ -426,7 +426,7 @@ class _Rows:
         for k in values:
             scope.value(k)
         for s in here:
-            at_ = scope.position(s.tracker)[0]
+            at_ = scope.position(s.index_map)[0]
             text = f"b{s.binding}[{at_}] = {_stored(scope.value(s.value), s.dtype)};"
             scope.lines.append(self.guarded(scope, text))
 
@@ -650,7 +650,7 @@ def _routine(kernel: Kernel, limits: Limits) -> tuple[str, Grid]:
     result = next((k for k, i in enumerate(kernel.code) if isinstance(i, Result)), 0)
     scope.names[result] = scope.let(dtype.wrap.format(x="v")) if dtype.wrap else "v"
     for s in kernel.stores:
-        at, value = scope.position(s.tracker)[0], scope.value(s.value)
+        at, value = scope.position(s.index_map)[0], scope.value(s.value)
         scope.lines.append(f"b{s.binding}[{at}] = {_stored(value, s.dtype)};")
     body = _last(scope.lines)
     index = _index_lines("at", plan, plan.nest[0], "\n".join(body))
