@@ -94,21 +94,18 @@ pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
 
 globals().update(_TYPES)
 globals().update(ops.as_functions({**ops.METHODS, **ops.FUNCTIONS}))
-globals().update(  # methods that torch has as functions too
-    {
-        name: getattr(Tensor, name)
-        for name in """addmv_ as_strided_ conj_physical_ detach detach_ fill_ get_device index_put_
-        is_inference""".split()
-    }
+globals().update(  # methods of Tensor itself that torch has as functions too
+    {name: getattr(Tensor, name) for name in ("detach", "detach_", "get_device", "is_inference")}
 )
 
-# Names of the layers above, which load when they are first used: modules, and what is in them
+# Names of the layers above, which load when they are first used: modules, and what is in them.
+# Those of nn.functional stand in its modules, as TOPLEVEL.
 _MODULES = set(
     """amp nn optim data vision train web io profiler bench linalg fft special masked signal func
     gpu utils distributions metrics plot random""".split()
 )
 _ELSEWHERE = {
-    name: (module, other or name)
+    name: module
     for module, names in {
         "tools.draw_model": "draw",
         "train": "Model Callback History",
@@ -116,20 +113,8 @@ _ELSEWHERE = {
         "amp": """GradScaler autocast clear_autocast_cache get_autocast_dtype
             is_autocast_cache_enabled is_autocast_enabled set_autocast_dtype""",
         "func": "vmap",
-        "nn.functional": """adaptive_avg_pool1d
-            adaptive_max_pool1d=adaptive_max_pool1d_with_indices avg_pool1d bilinear celu celu_
-            channel_shuffle conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d
-            conv_transpose3d cosine_similarity max_pool1d max_pool1d_with_indices max_pool2d
-            max_pool3d native_channel_shuffle pairwise_distance pdist pixel_shuffle pixel_unshuffle
-            relu_ rms_norm rrelu rrelu_ selu selu_ threshold threshold_""",
-        "nn.functional.native": """alpha_dropout alpha_dropout_ batch_norm dropout dropout_
-            embedding embedding_renorm_ feature_alpha_dropout feature_alpha_dropout_
-            feature_dropout feature_dropout_ group_norm instance_norm layer_norm native_batch_norm
-            native_dropout native_group_norm native_layer_norm""",
-        "nn.functional.recurrent": """gru gru_cell lstm lstm_cell rnn_relu rnn_relu_cell rnn_tanh
-            rnn_tanh_cell""",
     }.items()
-    for name, _, other in (word.partition("=") for word in names.split())
+    for name in names.split()
 }
 
 
@@ -163,6 +148,10 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"pyframe.{'tools.' if name == 'bench' else ''}{name}")
     if name in _ELSEWHERE:
-        module, other = _ELSEWHERE[name]
-        return getattr(importlib.import_module(f"pyframe.{module}"), other)
+        return getattr(importlib.import_module(f"pyframe.{_ELSEWHERE[name]}"), name)
+    if not name.startswith("_"):
+        from pyframe.nn.functional.toplevel import FUNCTIONS
+
+        if name in FUNCTIONS:
+            return FUNCTIONS[name]
     raise AttributeError(f"module 'pyframe' has no attribute {name!r}")

@@ -74,8 +74,10 @@ FAMILIES = (
 METHODS: dict[str, Callable[..., Any]] = {}
 ONLY_METHODS: dict[str, Callable[..., Any]] = {}  # methods that are no functions of pyframe
 FUNCTIONS: dict[str, Callable[..., Any]] = {}  # functions that are no methods
-INPLACE: dict[str, Callable[..., Any]] = {}  # what has an in-place twin, `name_`
-REBIND: dict[str, Callable[..., Any]] = {}  # whose twin makes the tensor itself the view
+INPLACE: dict[str, Callable[..., Any]] = {}  # what has an in-place variant, `name_`
+REBIND: dict[
+    str, Callable[..., Any]
+] = {}  # whose in-place variant makes the tensor itself the view
 for _family in FAMILIES:
     METHODS.update(_family.PUBLIC.both)
     ONLY_METHODS.update(_family.PUBLIC.methods)
@@ -283,9 +285,10 @@ def _attach() -> None:
 
 _attach()
 
-# In-place twins that PyTorch has as functions too
-_TWINS = """abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh atan atanh ceil
-clamp clamp_max clamp_min clip cos cosh deg2rad erf erfc exp exp2 expm1 fix floor frac gcd i0 lcm
-ldexp log log10 log1p log2 logit nan_to_num neg negative rad2deg reciprocal relu round rsqrt sigmoid
-sin sinc sinh sqrt square tan tanh trunc xlogy"""
-FUNCTIONS.update({f"{name}_": getattr(Tensor, f"{name}_") for name in _TWINS.split()})
+FUNCTIONS.update(
+    {
+        f"{name}_": getattr(Tensor, f"{name}_")
+        for family in FAMILIES
+        for name in family.PUBLIC.inplace_functions
+    }
+)

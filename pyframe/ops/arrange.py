@@ -420,4 +420,7 @@ PUBLIC = public(
     meshgrid view_copy expand_copy permute_copy diagonal_copy alias_copy split_copy
     split_with_sizes_copy squeeze_copy t_copy transpose_copy unsqueeze_copy unfold_copy
     unbind_copy select_copy detach_copy""",
+    out_exact="""alias_copy diag diagonal_copy expand_copy narrow_copy permute_copy
+    split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy
+    unsqueeze_copy view_copy""",
 )

@@ -155,6 +155,8 @@ PUBLIC = public(
     adjoint""",
     functions="real imag complex polar view_as_real view_as_complex",
     inplace="conj_physical",
+    out_exact="complex conj_physical polar",
+    inplace_functions="conj_physical",
 )
 autocast(
     globals(),

@@ -465,8 +465,8 @@ def new_full(self: Tensor, size: Any, fill_value: Any, **kw: Any) -> Tensor:
 
 PUBLIC = public(
     globals(),
-    both="fill bernoulli zero_",
-    methods="fill_ copy_ apply_ map_ map2_ new_zeros new_ones new_full new_empty",
+    both="fill fill_ bernoulli zero_",
+    methods="copy_ apply_ map_ map2_ new_zeros new_ones new_full new_empty",
     functions="""full zeros ones empty zeros_like ones_like full_like empty_like arange range=range_
     linspace logspace eye scalar_tensor rand randn rand_like randn_like randint randint_like
     randperm""",

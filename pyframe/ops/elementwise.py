@@ -906,6 +906,11 @@ PUBLIC = public(
     fix relu copysign nextafter clamp clip addcmul addcdiv lerp eq ne lt le gt ge greater less
     greater_equal less_equal not_equal logical_and logical_or logical_not logical_xor bitwise_and
     bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift gcd""",
+    out_exact="abs ceil floor lerp neg sgn sign signbit trunc where",
+    inplace_functions="""abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh
+    atan atanh ceil clamp clamp_max clamp_min clip cos cosh erf exp exp2 expm1 fix floor gcd log
+    log10 log1p log2 neg negative reciprocal relu rsqrt sigmoid sin sinh sqrt square tan tanh
+    trunc""",
 )
 autocast(
     globals(),

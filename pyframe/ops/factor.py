@@ -849,6 +849,7 @@ PUBLIC = public(
     globals(),
     both="""cholesky cholesky_solve cholesky_inverse lu lu_solve inverse triangular_solve""",
     functions="lu_unpack",
+    out_exact="lu_solve lu_unpack triangular_solve",
 )
 autocast(
     globals(),

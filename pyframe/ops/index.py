@@ -1259,6 +1259,10 @@ PUBLIC = public(
     functions="tril_indices triu_indices unravel_index segment_reduce",
     inplace="""masked_fill masked_scatter tril triu scatter scatter_add scatter_reduce index_add
     index_copy index_fill index_reduce index_put put""",
+    out_exact="""gather index_add index_copy index_select masked_select scatter scatter_add
+    slice_scatter take take_along_dim tril triu""",
+    out_apart="gather index_select masked_select take take_along_dim",
+    inplace_functions="index_put",
 )
 autocast(
     globals(),

@@ -686,6 +686,9 @@ PUBLIC = public(
     functions="""tensordot einsum chain_matmul block_diag cartesian_prod combinations spmm=mm""",
     methods="addbmm_",
     inplace="addmm addmv addr baddbmm",
+    out_exact="addbmm addmm addmv baddbmm bmm cross matmul mm mv tensordot",
+    out_apart="cross",
+    inplace_functions="addmv",
 )
 autocast(
     globals(),

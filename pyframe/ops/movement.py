@@ -914,4 +914,5 @@ PUBLIC = public(
     methods="view view_as reshape_as expand=expand_view expand_as repeat contiguous unfold",
     functions="cat concat=cat concatenate=cat stack broadcast_tensors broadcast_shapes",
     rebind="squeeze unsqueeze transpose swapaxes swapdims t",
+    out_apart="cat",
 )

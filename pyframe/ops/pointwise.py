@@ -226,4 +226,6 @@ PUBLIC = public(
     is_complex is_signed is_nonzero is_same_size""",
     functions="rsub",
     inplace="deg2rad rad2deg frac round ldexp nan_to_num heaviside lcm float_power",
+    out_exact="frac frexp heaviside isneginf isposinf nan_to_num round",
+    inplace_functions="deg2rad frac lcm ldexp nan_to_num rad2deg round",
 )

@@ -28,8 +28,9 @@ class Public(NamedTuple):
     both: Functions  # functions of pyframe that are methods of Tensor too
     methods: Functions  # methods only
     functions: Functions  # functions only
-    inplace: Functions  # those of `both` and `methods` that have a twin `name_`
-    rebind: Functions  # those whose twin makes the tensor itself the view
+    inplace: Functions  # those of `both` and `methods` that have an in-place variant, `name_`
+    rebind: Functions  # those whose in-place variant makes the tensor itself the view
+    inplace_functions: list[str]  # those whose in-place variant is a function of pyframe too
 
 
 def results(name: str, fields: str) -> Any:
@@ -39,9 +40,12 @@ def results(name: str, fields: str) -> Any:
 
 def public(
     scope: dict[str, Any], both: str = "", methods: str = "", functions: str = "",
-    inplace: str = "", rebind: str = "",
+    inplace: str = "", rebind: str = "", inplace_functions: str = "",
+    out_exact: str = "", out_apart: str = "",
 ) -> Public:  # fmt: skip
-    """Names separated by spaces; `name=other` publishes a function of another name."""
+    """Names separated by spaces; `name=other` publishes a function of another name. The `out=` of
+    functions in `out_exact` must have the result's dtype (the others convert). That of functions in
+    `out_apart` must not be what they read: they may have read only a part of it by then."""
 
     def find(names: str) -> Functions:
         pairs = [token.partition("=") for token in names.split()]
@@ -49,8 +53,16 @@ def public(
         return {name: getattr(fn, "public", fn) for name, fn in found.items()}
 
     kept = {**find(both), **find(methods)}
-    twins, views = ({n: kept[n] for n in names.split()} for names in (inplace, rebind))
-    return Public(find(both), find(methods), find(functions), twins, views)
+    variants, views = ({n: kept[n] for n in names.split()} for names in (inplace, rebind))
+    _OUT_EXACT.update(out_exact.split())
+    _OUT_APART.update(out_apart.split())
+    return Public(
+        find(both), find(methods), find(functions), variants, views, inplace_functions.split()
+    )
+
+
+_OUT_EXACT: set[str] = set()
+_OUT_APART: set[str] = set()
 
 
 def as_functions(functions: dict[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
@@ -233,24 +245,6 @@ def _with_out(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-# whose out= must be of the result's dtype; the others convert
-_EXACT = frozenset(
-    """abs ceil conj_physical frac floor neg round sign sgn trunc lerp frexp heaviside signbit
-    isposinf isneginf nan_to_num where complex polar addmm addmv addbmm baddbmm bmm mm mv matmul
-    tensordot cross cumsum logcumsumexp cummax cummin diff renorm softmax log_softmax aminmax
-    argmax argmin topk sort msort kthvalue mode histc bucketize searchsorted isin gather take
-    take_along_dim index_select index_copy index_add scatter scatter_add masked_select multinomial
-    tril triu diag
-    expand_copy diagonal_copy alias_copy as_strided_copy view_copy permute_copy unbind_copy
-    split_with_sizes_copy unfold_copy squeeze_copy unsqueeze_copy transpose_copy t_copy narrow_copy
-    slice_scatter lu_unpack lu_solve qr triangular_solve ormqr""".split()
-)
-# and which don't write to what they read: they may have read only a part of it by then
-_APART = frozenset(
-    "cat cross gather take take_along_dim index_select masked_select kthvalue".split()
-)
-
-
 def _store(name: str, result: Any, out: Any, read: Any, stacklevel: int) -> Any:
     """Put a result (or several) into the tensors given as `out=`, resized where they don't fit."""
     if isinstance(result, tuple):
@@ -269,12 +263,12 @@ def _store(name: str, result: Any, out: Any, read: Any, stacklevel: int) -> Any:
         )
     if out.device is not result.device:
         raise RuntimeError(f"{name}: expected out= on {result.device}, got {out.device}")
-    if out.dtype is not result.dtype and name in _EXACT:
+    if out.dtype is not result.dtype and name in _OUT_EXACT:
         raise RuntimeError(
             f"{name}: Expected out tensor to have dtype {result.dtype.name}, but got "
             f"{out.dtype.name} instead"
         )
-    check.no_overlap(name, out, *_tensors(read), same=name not in _APART)
+    check.no_overlap(name, out, *_tensors(read), same=name not in _OUT_APART)
     if out._node.shape != result._node.shape:
         if out.numel():
             warnings.warn(

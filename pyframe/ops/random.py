@@ -511,4 +511,5 @@ PUBLIC = public(
     both="multinomial",
     methods="uniform_ normal_ exponential_ geometric_ cauchy_ log_normal_ random_",
     functions="normal poisson binomial get_rng_state set_rng_state",
+    out_exact="multinomial",
 )

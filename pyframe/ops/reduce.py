@@ -739,6 +739,7 @@ PUBLIC = public(
     methods="sum_to_size",
     functions="var_mean std_mean norm_except_dim",
     inplace="renorm",
+    out_exact="aminmax argmax argmin log_softmax renorm softmax",
 )
 autocast(
     globals(),

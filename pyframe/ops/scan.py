@@ -375,6 +375,7 @@ PUBLIC = public(
     both="cumsum cumprod logcumsumexp cummax cummin diff",
     functions="trapezoid trapz=trapezoid cumulative_trapezoid gradient",
     inplace="cumsum cumprod",
+    out_exact="cummax cummin cumsum diff logcumsumexp",
 )
 autocast(
     globals(),

@@ -844,6 +844,8 @@ PUBLIC = public(
     both="""sort argsort msort topk kthvalue median nanmedian mode quantile nanquantile unique
     unique_consecutive bincount histc histogram""",
     functions="searchsorted bucketize isin histogramdd",
+    out_exact="bucketize histc isin kthvalue mode msort searchsorted sort topk",
+    out_apart="kthvalue",
 )
 autocast(
     globals(),

@@ -312,6 +312,7 @@ PUBLIC = public(
     functions="polygamma",
     inplace="""lgamma digamma mvlgamma erfc erfinv i0 sinc logit xlogy igamma igammac
     polygamma""",
+    inplace_functions="erfc i0 logit sinc xlogy",
 )
 autocast(
     globals(),

@@ -565,6 +565,7 @@ PUBLIC = public(
     globals(),
     both="qr geqrf orgqr=householder_product ormqr svd pinverse",
     functions="svd_lowrank pca_lowrank",
+    out_exact="ormqr qr",
 )
 autocast(
     globals(),

@@ -281,7 +281,8 @@ def new_empty_strided(self: Tensor, size: Any, stride: Any, **kw: Any) -> Tensor
 
 PUBLIC = public(
     globals(),
-    both="as_strided as_strided_scatter resize_as_",
-    methods="as_strided_ resize_ set_ new_empty_strided",
+    both="as_strided as_strided_ as_strided_scatter resize_as_",
+    methods="resize_ set_ new_empty_strided",
     functions="as_strided_copy empty_strided empty_permuted",
+    out_exact="as_strided_copy",
 )

@@ -29,6 +29,7 @@ __all__ = [
     "silu", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink",
     "threshold", "threshold_",
 ]  # fmt: skip
+TOPLEVEL = "celu celu_ rrelu rrelu_ selu selu_ threshold threshold_"  # functions of pyframe too
 
 tanh, sigmoid = METHODS["tanh"], METHODS["sigmoid"]
 
@@ -40,7 +41,7 @@ def maybe_inplace(fn: Callable[[Tensor], Tensor], input: Tensor, inplace: bool) 
     return input._write(fn(input.clone() if mode.grad and input.requires_grad else input))
 
 
-def _twin(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _overwriting(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def run(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return fn(input, *args, inplace=True, **kwargs)
 
@@ -280,9 +281,9 @@ def gumbel_softmax(
     return hot - soft.detach() + soft
 
 
-relu_, threshold_, hardtanh_ = _twin(relu), _twin(threshold), _twin(hardtanh)
-leaky_relu_, rrelu_ = _twin(leaky_relu), _twin(rrelu)
-elu_, selu_, celu_ = _twin(elu), _twin(selu), _twin(celu)
+relu_, threshold_, hardtanh_ = _overwriting(relu), _overwriting(threshold), _overwriting(hardtanh)
+leaky_relu_, rrelu_ = _overwriting(leaky_relu), _overwriting(rrelu)
+elu_, selu_, celu_ = _overwriting(elu), _overwriting(selu), _overwriting(celu)
 autocast(
     globals(),
     gpu_float32="softmax log_softmax softmin softplus gumbel_softmax",

@@ -36,6 +36,7 @@ __all__ = [
     "multi_head_attention_forward", "normalize", "one_hot", "pairwise_distance", "pdist",
     "rms_norm", "scaled_dot_product_attention",
 ]  # fmt: skip
+TOPLEVEL = "bilinear cosine_similarity pairwise_distance pdist rms_norm"  # functions of pyframe too
 
 
 def at_least(x: Tensor, low: float) -> Tensor:

@@ -21,6 +21,11 @@ __all__ = [
     "max_pool3d_with_indices", "max_unpool1d", "max_unpool2d", "max_unpool3d",
     "native_channel_shuffle", "pixel_shuffle", "pixel_unshuffle", "unfold",
 ]  # fmt: skip
+# Functions of pyframe too; `name=other` is there by another name
+TOPLEVEL = """adaptive_avg_pool1d adaptive_max_pool1d=adaptive_max_pool1d_with_indices avg_pool1d
+channel_shuffle conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d
+max_pool1d max_pool1d_with_indices max_pool2d max_pool3d native_channel_shuffle pixel_shuffle
+pixel_unshuffle"""
 
 
 # --- convolution

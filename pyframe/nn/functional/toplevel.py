@@ -1,12 +1,17 @@
-"""Functions of torch itself whose arguments differ from those of the name in nn.functional."""
+"""The functions of neural networks that PyTorch has at its top level: `pf.conv2d`, `pf.lstm`, ….
+
+FUNCTIONS has all of them; `pyframe.__getattr__` looks here for a name that it finds nowhere else.
+Most are those of nn.functional, whose modules list them as TOPLEVEL, and the recurrent networks.
+What stands here takes other arguments than the function of the same name in nn.functional.
+"""
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from pyframe.core import dtypes as dt
-from pyframe.nn.functional import layer as F
+from pyframe.nn import functional
+from pyframe.nn.functional import activation, layer, layer as F, recurrent, spatial
 from pyframe.nn.functional.layer import (
     native_batch_norm as native_batch_norm,
     native_group_norm as native_group_norm,
@@ -127,5 +132,19 @@ autocast(
     globals(),
     gpu_float32="layer_norm group_norm",
 )
-_MADE_WITH = (publish, autocast)
-publish(globals(), [n for n, v in vars().items() if inspect.isfunction(v) and v not in _MADE_WITH])
+_HERE = """alpha_dropout alpha_dropout_ batch_norm dropout dropout_ embedding embedding_renorm_
+feature_alpha_dropout feature_alpha_dropout_ feature_dropout feature_dropout_ group_norm
+instance_norm layer_norm native_batch_norm native_dropout native_group_norm native_layer_norm"""
+publish(globals(), _HERE.split())
+
+
+def _functions() -> dict[str, Any]:
+    found = {name: globals()[name] for name in _HERE.split()}
+    found.update({name: getattr(recurrent, name) for name in recurrent.__all__})
+    for module in (activation, layer, spatial):
+        for name, _, other in (word.partition("=") for word in module.TOPLEVEL.split()):
+            found[name] = getattr(functional, other or name)  # as it is published there
+    return found
+
+
+FUNCTIONS = _functions()
