@@ -26,7 +26,7 @@ from pyframe import nn, optim
 from pyframe.__main__ import main
 from pyframe.core.devices import device as Device
 from pyframe.core.limits import Limits
-from pyframe.core.symbolic import Number, apply, formula, log
+from pyframe.core.symbolic import SymbolicScalar, calculate, formula, log
 from pyframe.data import TensorDataset
 from pyframe.runtime.executor import Wire
 from pyframe.runtime.paper import INDEX, PaperGPU
@@ -341,22 +341,22 @@ def test_every_optimizer(kind: Any, tmp_path: Path) -> None:
 
 
 def test_formulas() -> None:
-    x, y = (Number(lambda v=v: v, source=name) for name, v in (("x", 0.25), ("y", -3.0)))
+    x, y = (SymbolicScalar(lambda v=v: v, source=name) for name, v in (("x", 0.25), ("y", -3.0)))
     some = {
-        Number(operator.sub, 1, x): 0.75,
-        Number(operator.mul, x, Number(operator.truediv, y, 2)): -0.375,
-        Number(operator.pow, Number(operator.add, x, 1), 2): 1.5625,
-        Number(operator.neg, y): 3.0,
-        Number(operator.abs, y): 3.0,
-        apply(log, x): math.log(0.25),
-        apply(log, Number(operator.sub, x, x)): -math.inf,
-        apply(max, x, y, 1.5): 1.5,
-        apply(min, x, y): -3.0,
+        SymbolicScalar(operator.sub, 1, x): 0.75,
+        SymbolicScalar(operator.mul, x, SymbolicScalar(operator.truediv, y, 2)): -0.375,
+        SymbolicScalar(operator.pow, SymbolicScalar(operator.add, x, 1), 2): 1.5625,
+        SymbolicScalar(operator.neg, y): 3.0,
+        SymbolicScalar(operator.abs, y): 3.0,
+        calculate(log, x): math.log(0.25),
+        calculate(log, SymbolicScalar(operator.sub, x, x)): -math.inf,
+        calculate(max, x, y, 1.5): 1.5,
+        calculate(min, x, y): -3.0,
     }  # fmt: skip
     for number, value in some.items():
         data = json.loads(json.dumps(formula(number, str)))
         assert evaluate(data, {"x": 0.25, "y": -3.0}) == value
-    for number in (Number(operator.floordiv, x, 2), Number(lambda: 1.0)):
+    for number in (SymbolicScalar(operator.floordiv, x, 2), SymbolicScalar(lambda: 1.0)):
         with pytest.raises(ValueError, match="no words for"):
             formula(number, str)
 

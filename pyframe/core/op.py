@@ -20,7 +20,7 @@ from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node
-from pyframe.core.symbolic import Number, recording, seen
+from pyframe.core.symbolic import SymbolicScalar, hint, recording
 
 if TYPE_CHECKING:
     from pyframe.tensor import Tensor
@@ -151,12 +151,12 @@ CONST = Const("const", ELEMENTWISE, "", "value")
 
 def const(value: Any, dtype: dt.dtype, device: Device) -> Node:
     """A number in the graph, as a node of this dtype; see `Const`."""
-    if type(value) is Number:
+    if type(value) is SymbolicScalar:
         capture = recording()
         if capture is not None:
             node: Node = capture.constant(value, dtype, device)
             return node
-        value = seen(value)
+        value = hint(value)
     data = None
     if not device.lazy:
         data = dt.rounded(value, dtype)

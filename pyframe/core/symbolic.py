@@ -1,4 +1,10 @@
-"""Numbers and arrays from outside that each replay asks for anew, as a capture knows them."""
+"""What stands for a number or an array that changes from call to call while a function is captured.
+
+A value that `pf.compile` feeds to each replay (a learning rate, an argument that is a number, an
+array that a loader fills) must not be baked into a captured Program. In the capture a
+SymbolicScalar or a SymbolicArray stands in its place: it has the value of the present call, its
+*hint*, and knows how to ask for the value of a later one, by `evaluate`.
+"""
 
 from __future__ import annotations
 
@@ -18,80 +24,82 @@ def is_number(x: Any) -> bool:
     return type(x) in (int, float) or isinstance(x, (np.integer, np.floating))
 
 
-class Number:
+class SymbolicScalar:
     """Stands for an int or a float while a function is captured.
 
-    What is calculated with it is a Number too. A comparison is one that a replay relies on:
-    another answer means another capture. Code that wants the number itself ends the capture.
+    What is calculated with it is a SymbolicScalar too: an expression that each replay evaluates
+    again. The answer to a comparison is guarded: a replay relies on it, and another answer leads to
+    another capture. Code that needs the number itself ends the capture.
     """
 
-    __slots__ = ("_args", "_fn", "_seen", "_source")
-    __array_ufunc__ = None  # operators of NumPy's numbers leave it to this one
+    __slots__ = ("_args", "_fn", "_hint", "_source")
+    __array_ufunc__ = None  # operators of NumPy's numbers leave it to this class
 
     def __init__(self, fn: Callable[..., Any], *args: Any, source: Any = None) -> None:
-        """`fn(*args)`; where it depends on nothing else that is fed, `source` tells what it is."""
+        """The value is `fn(*args)`. A leaf of an expression has no arguments; its `source` says
+        which option of which optimizer it is, where it is one."""
         self._fn, self._args, self._source = fn, args, source
-        self._seen = fn(*map(seen, args))
+        self._hint = fn(*map(hint, args))
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        return type(self._seen)
+        return type(self._hint)
 
-    def _end(self) -> Any:
-        """The number itself: what depends on it is not seen from here on."""
+    def _concrete(self) -> Any:
+        """The number itself, which ends the capture: what code does with it is not seen."""
         capture = recording()
         if capture is not None:
-            capture.give_up(f"needs the value of a number that changes, now {self._seen!r}")
-        return self._seen
+            capture.give_up(f"needs the value of a number that changes, now {self._hint!r}")
+        return self._hint
 
-    def _ask(self, fn: Callable[..., Any], *args: Any) -> Any:
-        """An answer that a replay relies on."""
+    def _guarded(self, fn: Callable[..., Any], *args: Any) -> Any:
+        """The answer of `fn` about this number, on which a replay relies from now on."""
         capture = recording()
-        answer = fn(self._seen, *map(seen, args))
+        answer = fn(self._hint, *map(hint, args))
         if capture is None:
             return answer
-        if not self._args and type(args[0] if args else None) is not Number:
+        if not self._args and type(args[0] if args else None) is not SymbolicScalar:
             get: Any = lambda get=self._fn: fn(get(), *args)  # noqa: E731
         else:
-            get = lambda: fn(now(self), *map(now, args))  # noqa: E731
+            get = lambda: fn(evaluate(self), *map(evaluate, args))  # noqa: E731
         get.question = fn, self, *args  # the same as data, for `formula`
         return capture.watch(get, answer)
 
     def __float__(self) -> float:
-        return float(self._end())
+        return float(self._concrete())
 
     def __complex__(self) -> complex:
-        return complex(self._end())
+        return complex(self._concrete())
 
     def __int__(self) -> int:
-        return int(self._ask(int))
+        return int(self._guarded(int))
 
     def __index__(self) -> int:
-        return int(self._ask(operator.index))
+        return int(self._guarded(operator.index))
 
     def __bool__(self) -> bool:
-        return bool(self._ask(bool))
+        return bool(self._guarded(bool))
 
     def __hash__(self) -> int:
-        return int(self._ask(hash))
+        return int(self._guarded(hash))
 
     def __repr__(self) -> str:
-        return repr(self._end())
+        return repr(self._concrete())
 
     def __str__(self) -> str:
-        return str(self._end())
+        return str(self._concrete())
 
     def __format__(self, spec: str) -> str:
-        return format(self._end(), spec)
+        return format(self._concrete(), spec)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        return np.asarray(self._end(), *args)
+        return np.asarray(self._concrete(), *args)
 
     def __reduce__(self) -> Any:
-        return type(self._seen), (self._end(),)
+        return type(self._hint), (self._concrete(),)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._seen if name == "dtype" else self._end(), name)
+        return getattr(self._hint if name == "dtype" else self._concrete(), name)
 
     def conjugate(self) -> Any:
         return self
@@ -123,19 +131,19 @@ def recording() -> Any:
     return capture
 
 
-def seen(x: Any) -> Any:
-    """The value of a Number (or of a number) in the capture."""
-    return x._seen if type(x) is Number else x
+def hint(x: Any) -> Any:
+    """The value that a symbolic scalar has in the captured call; a plain number is its own."""
+    return x._hint if type(x) is SymbolicScalar else x
 
 
-def now(x: Any) -> Any:
-    """The value of a Number (or of a number) now."""
-    return x._fn(*map(now, x._args)) if type(x) is Number else x
+def evaluate(x: Any) -> Any:
+    """The value that a symbolic scalar has in the present call; a plain number is its own."""
+    return x._fn(*map(evaluate, x._args)) if type(x) is SymbolicScalar else x
 
 
-def apply(fn: Callable[..., Any], *args: Any) -> Any:
-    """`fn` of numbers, asked for again at each replay where one of them is."""
-    return Number(fn, *args) if any(type(a) is Number for a in args) else fn(*args)
+def calculate(fn: Callable[..., Any], *args: Any) -> Any:
+    """`fn(*args)`, which is symbolic where one of the arguments is."""
+    return SymbolicScalar(fn, *args) if any(type(a) is SymbolicScalar for a in args) else fn(*args)
 
 
 def log(x: float) -> float:
@@ -143,7 +151,7 @@ def log(x: float) -> float:
     return math.log(x) if x else -math.inf
 
 
-# What a formula may be made of: its words mean the same to web/player.js.
+# The functions that a formula may be made of; each word means the same to web/player.js.
 WORDS: dict[Any, str] = {
     operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/",
     operator.pow: "**", operator.neg: "neg", operator.pos: "+", operator.abs: "abs", max: "max",
@@ -153,11 +161,12 @@ WORDS: dict[Any, str] = {
 
 
 def formula(x: Any, name: Callable[[Any], str]) -> Any:
-    """A Number as data: a number, a name (of its source), or [word, argument, …]. The `question` of
-    a comparison has one too. ValueError where there are no words for it."""
+    """A symbolic scalar as data: a number, the name that `name` gives to its source, or a list of a
+    word and its arguments. The `question` of a guarded comparison is written likewise. ValueError
+    where WORDS has no word for a function."""
     if type(x) is tuple:
         fn, args = x[0], x[1:]
-    elif type(x) is not Number:
+    elif type(x) is not SymbolicScalar:
         return x
     elif x._source is not None:
         return name(x._source)
@@ -169,30 +178,31 @@ def formula(x: Any, name: Callable[[Any], str]) -> Any:
 
 
 def _made(fn: Callable[..., Any], *args: Any) -> Any:
-    if not all(a is None or is_number(seen(a)) for a in args):
+    """What an operator gives, or NotImplemented for operands that are no numbers."""
+    if not all(a is None or is_number(hint(a)) for a in args):
         return NotImplemented
     if recording() is None:  # another thread has come upon it
-        return fn(*map(seen, args))
-    out = Number(fn, *args)
-    return out if is_number(out._seen) else out._end()
+        return fn(*map(hint, args))
+    out = SymbolicScalar(fn, *args)
+    return out if is_number(out._hint) else out._concrete()
 
 
-def _calculated(self: Number, fn: Callable[..., Any]) -> Any:
+def _calculated(self: SymbolicScalar, fn: Callable[..., Any]) -> Any:
     return _made(fn, self)
 
 
 def _operator(name: str, fn: Callable[..., Any]) -> None:
-    setattr(Number, f"__{name}__", lambda self, other: _made(fn, self, other))
-    setattr(Number, f"__r{name}__", lambda self, other: _made(fn, other, self))
+    setattr(SymbolicScalar, f"__{name}__", lambda self, other: _made(fn, self, other))
+    setattr(SymbolicScalar, f"__r{name}__", lambda self, other: _made(fn, other, self))
 
 
 def _comparison(name: str, fn: Callable[..., Any]) -> None:
     def compare(self: Any, other: Any) -> Any:
         if isinstance(other, (int, float, type(None), str, np.generic)):
-            return self._ask(fn, other)
+            return self._guarded(fn, other)
         return NotImplemented
 
-    setattr(Number, f"__{name}__", compare)
+    setattr(SymbolicScalar, f"__{name}__", compare)
 
 
 for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift"):
@@ -202,33 +212,37 @@ for _name in ("and", "or", "xor"):
 for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     _comparison(_name, getattr(operator, _name))
 for _name in ("neg", "pos", "abs", "invert"):
-    setattr(Number, f"__{_name}__", functools.partialmethod(_calculated, getattr(operator, _name)))
+    _unary = functools.partialmethod(_calculated, getattr(operator, _name))
+    setattr(SymbolicScalar, f"__{_name}__", _unary)
 
 
-class Array:
-    """Stands for an array while a function is captured: it, and parts of it, may become tensors,
-    which each replay fills again. Whoever wants its numbers ends the capture: it is no array, so
-    that NumPy and what is written in C have to ask for one."""
+class SymbolicArray:
+    """Stands for a NumPy array while a function is captured.
+
+    The array, or a part of it, may become a tensor, which each replay fills again. Code that looks
+    at its numbers ends the capture. It is not an ndarray, so that NumPy and whatever is written in
+    C have to ask it for one.
+    """
 
     __slots__ = ("array", "source")
 
     def __init__(self, source: Callable[[], np.ndarray], array: np.ndarray) -> None:
-        """`source` gives the array that lies there now, `array` is the one in the capture."""
+        """`array` is the one of the call that is captured; `source()` gives that of a later one."""
         self.source, self.array = source, array
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         return np.ndarray
 
-    def _end(self) -> np.ndarray:
-        """The array itself: what depends on it is not seen from here on."""
+    def _concrete(self) -> np.ndarray:
+        """The array itself, which ends the capture: what code does with it is not seen."""
         capture = recording()
         if capture is not None:
             capture.give_up("looks at the numbers of an array that changes")
         return self.array
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.array if name in _SHAPELY else self._end(), name)
+        return getattr(self.array if name in _METADATA else self._concrete(), name)
 
     def __len__(self) -> int:
         return len(self.array)
@@ -237,8 +251,8 @@ class Array:
         part = self.array[key]
         if isinstance(part, np.ndarray) and np.may_share_memory(part, self.array):
             source = self.source
-            return Array(lambda: source()[key], part)
-        return self._end()[key]
+            return SymbolicArray(lambda: source()[key], part)
+        return self._concrete()[key]
 
     def __array_ufunc__(self, ufunc: Any, method: str, *xs: Any, **kwargs: Any) -> Any:
         return getattr(ufunc, method)(*map(_bare, xs), **{k: _bare(v) for k, v in kwargs.items()})
@@ -247,23 +261,25 @@ class Array:
         return fn(*map(_bare, args), **{k: _bare(v) for k, v in kwargs.items()})
 
 
-_SHAPELY = {"shape", "dtype", "ndim", "size", "nbytes", "itemsize", "strides", "flags"}
+# what may be asked of an array without looking at its numbers
+_METADATA = {"shape", "dtype", "ndim", "size", "nbytes", "itemsize", "strides", "flags"}
 
 
 def _bare(x: Any) -> Any:
-    if type(x) is Array:
-        return x._end()
+    """An argument of a function of NumPy's, without symbolic arrays; they end the capture."""
+    if type(x) is SymbolicArray:
+        return x._concrete()
     return type(x)(map(_bare, x)) if type(x) in (tuple, list) else x
 
 
 def _reading(name: str) -> None:
-    def read(self: Array, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self._end(), name)(*map(_bare, args), **kwargs)
+    def read(self: SymbolicArray, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self._concrete(), name)(*map(_bare, args), **kwargs)
 
-    setattr(Array, name, read)
+    setattr(SymbolicArray, name, read)
 
 
-_KEPT = {*vars(Array), "__new__", "__init__", "__array_finalize__"}
+_OWN = {*vars(SymbolicArray), "__new__", "__init__", "__array_finalize__"}
 for _name, _method in vars(np.ndarray).items():  # operators, conversions and their like
-    if _name.startswith("__") and callable(_method) and _name not in _KEPT:
+    if _name.startswith("__") and callable(_method) and _name not in _OWN:
         _reading(_name)

@@ -14,7 +14,7 @@ from pyframe.core.grad_node import GradNode, next_seq
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
 from pyframe.core.op import REGISTRY, Op
-from pyframe.core.symbolic import seen
+from pyframe.core.symbolic import hint
 from pyframe.ops import (
     activation,
     arrange,
@@ -164,7 +164,7 @@ def _written_directly(ufunc: np.ufunc, x: Tensor, args: tuple[Any, ...]) -> bool
                 return False
             operands.append(n.data)
         elif isinstance(a, (int, float)):
-            operands.append(a if type(a) is float else seen(a))  # of a capture that has ended
+            operands.append(a if type(a) is float else hint(a))  # of a capture that has ended
         else:
             return False
     if not node.data.flags.c_contiguous or not node.data.flags.writeable:

@@ -13,7 +13,7 @@ from pyframe.core.dispatch import apply, check_dtype
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
 from pyframe.core.op import const
-from pyframe.core.symbolic import seen
+from pyframe.core.symbolic import hint
 from pyframe.ops import check, complex as cx, elementwise as el, movement as mv
 from pyframe.ops.elementwise import np_cast
 from pyframe.ops.public import public
@@ -67,7 +67,7 @@ def _filled(
         value = value.item()
     d = dtype or dt.of_scalar(value)
     check_dtype(name, d, target)
-    one = dt.convert_scalar(seen(value), d)
+    one = dt.convert_scalar(hint(value), d)
     if target.lazy:
         with_grad = _dispatch.new(const(value, d, target))
         return _finish(mv.expand(with_grad, shape).clone(), requires_grad)

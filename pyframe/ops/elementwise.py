@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.codegen.numpy import bound
-from pyframe.core import dispatch as _dispatch, dtypes as dt, op as _op, symbolic as fed
+from pyframe.core import dispatch as _dispatch, dtypes as dt, op as _op, symbolic
 from pyframe.core.devices import get_default_device
 from pyframe.core.dispatch import apply, record
 from pyframe.core.grad_node import GradNode
@@ -244,7 +244,7 @@ def _operand(name: str, x: Any, dtype: dt.dtype, device: Any) -> Any:
             x = x.to(device)
         return x
     if isinstance(x, int) and dtype.category == dt.INTEGER and dtype.itemsize < 8:
-        x = fed.apply(lambda n: int(dt.wrapped(n, dtype)), x)
+        x = symbolic.calculate(lambda n: int(dt.wrapped(n, dtype)), x)
     return const(x, dtype, device)
 
 

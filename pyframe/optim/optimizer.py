@@ -22,7 +22,7 @@ from pyframe.core import grad_node
 from pyframe.core.dispatch import outside
 from pyframe.core.grad_node import RemovableHandle
 from pyframe.core.modes import mode, no_grad
-from pyframe.core.symbolic import Number, apply, is_number, log, recording
+from pyframe.core.symbolic import SymbolicScalar, calculate, is_number, log, recording
 from pyframe.tensor import Tensor
 
 __all__ = [
@@ -102,7 +102,7 @@ def scalar(option: Any) -> Any:
 
 def one_minus_power(beta: Any, t: Tensor) -> Tensor:
     """1 - beta^t as -expm1(t log(beta)): the difference would lose most digits."""
-    exponent = beta.log() if isinstance(beta, Tensor) else apply(log, beta)
+    exponent = beta.log() if isinstance(beta, Tensor) else calculate(log, beta)
     return -pf.expm1(t * exponent)
 
 
@@ -453,7 +453,7 @@ class Optimizer:
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
         """Write one step of the formula for the parameters of a group. Within pf.compile its
-        options are Numbers, asked for again at each replay."""
+        options are SymbolicScalars, which each replay evaluates again."""
         raise NotImplementedError
 
     def _each(
@@ -757,12 +757,12 @@ class _Live(Mapping[str, Any]):
             ref, i = self._optimizer, self._number
             value = ref().param_groups[i][name]  # type: ignore[union-attr]
             get: Callable[[], Any] = lambda: ref().param_groups[i][name]  # type: ignore[union-attr]  # noqa: E731
-            if type(value) is Number:  # it is fed already
+            if type(value) is SymbolicScalar:  # it is fed already
                 pass
             elif isinstance(value, (tuple, list)):
                 self._tuples.append(name)
                 value = type(value)(
-                    Number(lambda k=k: _number(get()[k]), source=(ref, i, name, k))
+                    SymbolicScalar(lambda k=k: _number(get()[k]), source=(ref, i, name, k))
                     if _is_fed(v)
                     else scalar(v)
                     for k, v in enumerate(value)
@@ -770,7 +770,7 @@ class _Live(Mapping[str, Any]):
             elif _is_fed(value):
                 self._numbers.append(name)
                 ask = (lambda: _number(get())) if isinstance(value, Tensor) else get
-                value = Number(ask, source=(ref, i, name))
+                value = SymbolicScalar(ask, source=(ref, i, name))
             else:
                 flag = isinstance(value, (bool, str, type(None)))
                 (self._flags if flag else self._others).append(name)

@@ -16,7 +16,7 @@ from pyframe.core.devices import device as Device
 from pyframe.core.modes import mode
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST
-from pyframe.core.symbolic import Number, seen
+from pyframe.core.symbolic import SymbolicScalar, hint
 from pyframe.ops.deferred import Checks
 from pyframe.tensor import Tensor
 
@@ -38,7 +38,7 @@ class Capture:
         self.grads: dict[int, tuple[Tensor, Tensor | None, bool]] = {}  # leaf, before, was read
         self.asked: list[tuple[Callable[[], Any], Any, str]] = []  # get, its answer, line
         self.go_on: Callable[[], None] = lambda: None  # called where it goes on eagerly
-        self.numbers: dict[Any, Node] = {}  # the const nodes of Numbers
+        self.numbers: dict[Any, Node] = {}  # their const nodes, by symbolic scalar, dtype, device
         # by storage: tensors made of arrays that are read anew (their nodes, and what gives the
         # array), and whether the array is to see what is written to the tensor
         self.fed: dict[int, tuple[Node, Callable[[], np.ndarray], bool]] = {}
@@ -92,8 +92,8 @@ class Capture:
         self.asked.append((get, value, user_line()))
         return value
 
-    def constant(self, number: Number, dtype: dt.dtype, device: Device) -> Node:
-        """A Number in the graph, whose value is asked for at each replay."""
+    def constant(self, number: SymbolicScalar, dtype: dt.dtype, device: Device) -> Node:
+        """A symbolic scalar in the graph: a constant that each replay evaluates again."""
         node = self.numbers.get((id(number), dtype, device))
         if node is None:
             node = Node(CONST, (), (number,), (), dtype, device)
@@ -229,7 +229,7 @@ def run_eagerly(capture: Capture) -> None:
 
 def _value(n: Node) -> Any:
     if n.op is CONST:
-        return dt.rounded(seen(n.attrs[0]), n.dtype)
+        return dt.rounded(hint(n.attrs[0]), n.dtype)
     fn: Any = n.op.numpy  # type: ignore[union-attr]
     data = np.asarray(fn(*[i.data for i in n.inputs], *n.attrs))
     data = data if data.dtype == n.dtype.numpy else data.astype(n.dtype.numpy)

@@ -31,7 +31,7 @@ from pyframe.core.locks import lock
 from pyframe.core.modes import mode
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST
-from pyframe.core.symbolic import Array, Number, is_number, now, seen
+from pyframe.core.symbolic import SymbolicArray, SymbolicScalar, evaluate, hint, is_number
 from pyframe.graph.program import Program
 from pyframe.runtime.capture import Capture, grads_seen, renew, user_line
 from pyframe.runtime.executable import DevicePart, FixedError, HostPart
@@ -443,8 +443,8 @@ def _picture(value: Any, o: Observer, tensors: list[Tensor]) -> Callable[[Any], 
     if isinstance(value, Tensor):
         tensors.append(value)
         return lambda source: source(value)
-    if type(value) is Number:
-        return lambda source: lambda call: now(value)
+    if type(value) is SymbolicScalar:
+        return lambda source: lambda call: evaluate(value)
     if o.is_outside(value) or o.is_constant(value):
         ref = o.reference(value)
         return lambda source: lambda call: ref()
@@ -553,7 +553,7 @@ def _step(
                 x = e[0](call)
                 out.saved.append((x, x._storage.version, *e[1]))
             else:
-                out.saved.append(now(e))
+                out.saved.append(evaluate(e))
         return out
 
     return make
@@ -802,7 +802,7 @@ class Compiled:
             return False
         if isinstance(new, Tensor):
             return old is None or isinstance(old, Tensor)
-        if self.asks:  # no Number has the type of a number
+        if self.asks:  # no SymbolicScalar has the type of a number
             return False
         if type(new) is np.ndarray:
             return old is None or type(old) is np.ndarray
@@ -882,7 +882,7 @@ class Compiled:
         return self.end(key, tensors, nodes, capture, observer, result, args, kwargs)
 
     def with_numbers(self, key: Any, args: Any, kwargs: Any) -> Any:
-        """The arguments, with a Number for each one that is fed."""
+        """The arguments, with a symbolic scalar for each number that is fed."""
         fed = self.fed.get(key[0])
         if not fed:
             return args, kwargs
@@ -891,7 +891,7 @@ class Compiled:
         def fill(value: Any) -> Any:
             if type(value) in (int, float):
                 i = next(number)
-                return Number(lambda: self.numbers[i]) if i in fed else value
+                return SymbolicScalar(lambda: self.numbers[i]) if i in fed else value
             if isinstance(value, tuple):
                 parts = map(fill, value)
                 return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
@@ -1047,14 +1047,14 @@ class _Argument(NamedTuple):
 
 def _in_place(x: Any) -> np.ndarray:
     """The array that lies at a place, also while another thing stands for it."""
-    return x.array if type(x) is Array else x
+    return x.array if type(x) is SymbolicArray else x
 
 
 def _stand_in(place: Place, value: Any) -> Any:
     """What a capture finds in the place of a value that is fed."""
     if type(value) is np.ndarray:
-        return Array(lambda: _in_place(place.get()), value)
-    return Number(lambda: seen(place.get())) if is_number(value) else value
+        return SymbolicArray(lambda: _in_place(place.get()), value)
+    return SymbolicScalar(lambda: hint(place.get())) if is_number(value) else value
 
 
 def compile(

@@ -12,7 +12,7 @@ import numpy as np
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST
-from pyframe.core.symbolic import Number, now, seen
+from pyframe.core.symbolic import SymbolicScalar, evaluate, hint
 from pyframe.graph.program import INPUT, OUTPUT, TEMP
 from pyframe.graph.schedule import schedule
 from pyframe.ops import deferred as checks
@@ -31,11 +31,11 @@ class FixedError(Exception):
 
 
 def _asks(n: Node) -> bool:
-    return n.op is CONST and type(n.attrs[0]) is Number
+    return n.op is CONST and type(n.attrs[0]) is SymbolicScalar
 
 
 def _holds_number(attrs: Any) -> bool:
-    return any(type(a) is Number or (type(a) is tuple and _holds_number(a)) for a in attrs)
+    return any(type(a) is SymbolicScalar or (type(a) is tuple and _holds_number(a)) for a in attrs)
 
 
 class _State:
@@ -99,7 +99,7 @@ class _Part:
             print(text(nodes, limits), file=sys.stderr)
         if host and "kernels" in debug:  # a GPU's backend prints its own
             print(f"pyframe:\n{self.program}", file=sys.stderr)
-        self.values = [seen(n.attrs[0]) for n in constants]
+        self.values = [hint(n.attrs[0]) for n in constants]
         self.live = [(i, n.attrs[0]) for i, n in enumerate(constants) if _asks(n)]
         self.arguments = [(i, *sources[id(n)], n) for i, n in enumerate(inputs) if id(n) in sources]
         self.states = []
@@ -125,7 +125,7 @@ class _Part:
         """Ask for the values that live outside, such as learning rates."""
         out = False
         for i, number in self.live:
-            value, old = now(number), self.values[i]
+            value, old = evaluate(number), self.values[i]
             if value != old or (not value and str(value) != str(old)):  # -0.0 is another
                 self.values[i], out = value, True
         return out

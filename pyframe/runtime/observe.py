@@ -31,7 +31,7 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
 from pyframe.core.modes import mode
-from pyframe.core.symbolic import Array, Number
+from pyframe.core.symbolic import SymbolicArray, SymbolicScalar
 from pyframe.runtime.frames import (
     DEPENDENCIES,
     FILES,
@@ -194,18 +194,18 @@ class Observer:
                 e.place.put(e.before)
 
     def settle(self, effects: list[tuple[Place, Any]]) -> None:
-        """Put where it belongs what the run has put there, and no Number."""
+        """Put where it belongs what the run has put there, and nothing symbolic."""
         for place, value in effects:
             plain = self.without_numbers(value)
             if plain is not value or place.id() in self.fed:
                 place.put(plain)
 
     def without_numbers(self, x: Any, around: tuple[int, ...] = ()) -> Any:
-        """What the run has made, with its Numbers (and what stands for arrays) replaced by what
-        they are, in place; what lies outside has none."""
-        if type(x) is Number:
-            return x._seen
-        if type(x) is Array:
+        """What the run has made, with what is symbolic in it replaced by its value, in place.
+        There is nothing symbolic in what lies outside."""
+        if type(x) is SymbolicScalar:
+            return x._hint
+        if type(x) is SymbolicArray:
             return x.array
         if (not self.fed and not self.numbered) or id(x) in around:
             return x
@@ -382,7 +382,7 @@ class Observer:
 
     def discover(self, x: Any, name: str, place: Place | None = None) -> None:
         """Something lies outside, at a place: see what is read of it from now on."""
-        if isinstance(x, _ATOMS) or x is MISSING or type(x) is Number:
+        if isinstance(x, _ATOMS) or x is MISSING or type(x) is SymbolicScalar:
             return
         if place is not None and place.id() in self.fed:
             return

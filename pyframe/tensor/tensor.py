@@ -22,7 +22,7 @@ from pyframe.core.grad_node import INFERENCE, UNSEEN, Attached, GradNode
 from pyframe.core.modes import enable_grad, mode, no_grad
 from pyframe.core.node import Node, Storage
 from pyframe.core.op import Op
-from pyframe.core.symbolic import Array, Number, recording
+from pyframe.core.symbolic import SymbolicArray, SymbolicScalar, recording
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -971,7 +971,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
     if array.dtype.byteorder not in "=|" and array.dtype.newbyteorder("=") != array.dtype:
         raise ValueError("from_numpy: the array has foreign byte order; use .astype first")
     d = dt.dtype.from_numpy(array.dtype)
-    if type(array) is Array:
+    if type(array) is SymbolicArray:
         out = upload(array.array, _device.cpu, d)
         _feed(out, array.source, True)
         return out
@@ -1010,13 +1010,13 @@ def tensor(
             out = out.clone().detach()
     else:
         target = target or _device.get_default_device()
-        if type(data) is Number:
+        if type(data) is SymbolicScalar:
             one = _new(_op.const(data, dtype or dt.of_scalar(data), target))
             out = _dispatch.apply(_op.REGISTRY["copy"], (one,))
         else:
-            array = _host_array(data.array if type(data) is Array else data, dtype)
+            array = _host_array(data.array if type(data) is SymbolicArray else data, dtype)
             out = upload(array, target, dtype)
-            if type(data) is Array:
+            if type(data) is SymbolicArray:
                 _feed(out, lambda: _host_array(data.source(), dtype))
     if requires_grad:
         out.requires_grad_()
