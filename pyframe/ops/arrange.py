@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, overload
 
 import numpy as np
 
@@ -167,6 +167,12 @@ def _least(input: Tensor, ndim: int) -> Tensor:
 
 
 def _at_least(ndim: int) -> Callable[..., Any]:
+    @overload
+    def run(tensor: Tensor, /) -> Tensor: ...
+    @overload
+    def run(first: Tensor, second: Tensor, /, *tensors: Tensor) -> tuple[Tensor, ...]: ...
+    @overload
+    def run(tensors: Sequence[Tensor], /) -> tuple[Tensor, ...]: ...
     def run(*tensors: Any) -> Any:
         if len(tensors) == 1 and isinstance(tensors[0], Tensor):
             return _least(tensors[0], ndim)

@@ -6,7 +6,7 @@ import builtins
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -323,6 +323,10 @@ conj_op = Op(
 )  # fmt: skip
 
 
+@overload
+def conj(input: Tensor) -> Tensor: ...
+@overload
+def conj(input: complex) -> complex: ...
 def conj(input: Any) -> Any:
     """The complex conjugate, computed at once; a real tensor itself."""
     if isinstance(input, Tensor):
@@ -595,6 +599,10 @@ hardtanh = op(  # as clamp, but with no gradient at the ends themselves
 )  # fmt: skip
 
 
+@overload
+def where(condition: Tensor) -> tuple[Tensor, ...]: ...
+@overload
+def where(condition: Tensor, input: Any, other: Any) -> Tensor: ...
 def where(condition: Any, input: Any = None, other: Any = None) -> Any:
     """`input` where `condition` (bool) holds, else `other`, broadcast; torch.where."""
     if not isinstance(condition, Tensor):
@@ -849,7 +857,7 @@ def lerp(input: Tensor, end: Tensor, weight: Any) -> Tensor:
             )
     check.floats_or_complex("lerp", input)
     apart, many = end - input, isinstance(weight, Tensor)
-    near = lt(abs(weight), 0.5) if many else bool(builtins.abs(weight) < 0.5)
+    near: Any = lt(abs(weight), 0.5) if many else bool(builtins.abs(weight) < 0.5)
     if near is True:
         return input + apart * weight
     far = end - apart * (1 - weight)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
@@ -22,7 +22,19 @@ from pyframe.ops import check, elementwise as el, index, movement as mv
 from pyframe.ops.autocast import autocast
 from pyframe.ops.complex import adjoint, real
 from pyframe.ops.matmul import matmul
-from pyframe.ops.public import public, results
+from pyframe.ops.public import public
+from pyframe.ops.results import (
+    LU,
+    CholeskyEx,
+    InvEx,
+    LDLFactor,
+    LDLFactorEx,
+    LUFactor,
+    LUFactorEx,
+    LUUnpack,
+    SolveEx,
+    TriangularSolve,
+)
 from pyframe.tensor import Tensor
 
 Shape: TypeAlias = tuple[int, ...]
@@ -204,8 +216,6 @@ def _cholesky_grad(g: list[Tensor], y: list[Tensor], what: str) -> Tensor:
 
 cholesky_op = packed("linalg_cholesky", _cholesky_shapes, _np_cholesky, _cholesky_grad)
 
-CholeskyEx = results("linalg_cholesky_ex", "L info")
-
 
 def _cholesky(name: str, a: Tensor, upper: bool, what: str) -> tuple[Tensor, Tensor]:
     float_matrix(name, a, True)
@@ -220,7 +230,7 @@ def linalg_cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     return _cholesky("linalg.cholesky", A, upper, "linalg.cholesky")[0]
 
 
-def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyEx:
     """`cholesky` and, in place of an error, the order of the first minor that is not definite (0
     if all are). On the GPU the host computes it."""
     what = "linalg.cholesky_ex" if check_errors else ""
@@ -402,11 +412,6 @@ row_order_op = Op(
     infer=lambda pivots, rows: ((*pivots.shape[:-1], rows), dt.int32),
 )  # fmt: skip
 
-LUFactor = results("linalg_lu_factor", "LU pivots")
-LUFactorEx = results("linalg_lu_factor_ex", "LU pivots info")
-LU = results("linalg_lu", "P L U")
-LUUnpack = results("lu_unpack", "P L U")
-
 
 def _lu(name: str, a: Tensor, pivot: bool, what: str) -> Any:
     float_matrix(name, a)
@@ -415,7 +420,7 @@ def _lu(name: str, a: Tensor, pivot: bool, what: str) -> Any:
     return unpacked(lu_op, (a,), what)
 
 
-def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
+def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
     """A = P L U as L and U in one matrix (without L's diagonal of ones), LAPACK's int32 pivots,
     and the place of the first zero pivot (0: none). On the GPU the host computes it."""
     what = "linalg.lu_factor_ex" if check_errors else ""
@@ -423,7 +428,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
     return LUFactorEx(lu, integer(pivots), integer(info))
 
 
-def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
+def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:
     """`lu_factor_ex` that raises LinAlgError for a zero pivot."""
     lu, pivots, _, _ = _lu("linalg.lu_factor", A, pivot, "linalg.lu_factor")
     return LUFactor(lu, integer(pivots))
@@ -437,7 +442,7 @@ def _lower_upper(lu: Tensor) -> tuple[Tensor, Tensor]:
     return lower, index.triu(block(lu, k, n))
 
 
-def linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
+def linalg_lu(A: Tensor, *, pivot: bool = True) -> LU:
     """P (m, m), L (m, k), U (k, n) with A = P L U, k = min(m, n). On the GPU the host
     computes it."""
     lu, _, perm, _ = _lu("linalg.lu", A, pivot, "")
@@ -446,7 +451,7 @@ def linalg_lu(A: Tensor, *, pivot: bool = True) -> Any:
 
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True
-) -> Any:
+) -> LUUnpack:
     """P, L and U from what `lu_factor` gives; what is not asked for is empty."""
     float_matrix("lu_unpack", LU_data, what="LU_data")
     if LU_pivots.dtype is not dt.int32:
@@ -502,7 +507,13 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     return linalg_lu_solve(LU_data, LU_pivots, b)
 
 
-def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
+@overload
+def lu(A: Tensor, pivot: bool = True, get_infos: Literal[False] = False) -> LUFactor: ...
+@overload
+def lu(A: Tensor, pivot: bool = True, *, get_infos: Literal[True]) -> LUFactorEx: ...
+@overload
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> LUFactor | LUFactorEx: ...
+def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> LUFactor | LUFactorEx:
     """(LU, pivots), and info with `get_infos`: see `linalg.lu_factor_ex`."""
     out = lu_factor_ex(A, pivot=pivot)
     return out if get_infos else LUFactor(out.LU, out.pivots)
@@ -589,9 +600,6 @@ def triangular(a: Tensor, b: Tensor, upper: bool, unit: bool = False) -> Tensor:
     return _solve_info(a, b, ("upper" if upper else "lower") + (" unit" if unit else ""))[0]
 
 
-SolveEx = results("linalg_solve_ex", "result info")
-
-
 def _solve_ex(name: str, a: Tensor, b: Tensor, left: bool, what: str) -> tuple[Tensor, Tensor]:
     float_matrix(name, a, True)
     check.same_dtype(name, a, b)
@@ -616,14 +624,11 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     return _solve_ex("linalg.solve", A, B, left, "linalg.solve")[0]
 
 
-def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
+def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolveEx:
     """`solve` and, in place of an error, the place of the first zero pivot (0: none)."""
     what = "linalg.solve_ex" if check_errors else ""
     x, info = _solve_ex("linalg.solve_ex", A, B, left, what)
     return SolveEx(x, integer(info))
-
-
-InvEx = results("linalg_inv_ex", "inverse info")
 
 
 def inverse_of(name: str, a: Tensor, what: str) -> list[Tensor]:
@@ -644,7 +649,7 @@ def inverse(input: Tensor) -> Tensor:
     return inv(input)
 
 
-def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> InvEx:
     """`inv` and, in place of an error, the place of the first zero pivot (0: none)."""
     x, info = inverse_of("linalg.inv_ex", A, "linalg.inv_ex" if check_errors else "")
     return InvEx(x, integer(info))
@@ -666,12 +671,9 @@ def solve_triangular(
     return x if left else mv.transpose(x, -1, -2)
 
 
-TriangularSolve = results("triangular_solve", "solution cloned_coefficient")
-
-
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
-) -> Any:
+) -> TriangularSolve:
     """`linalg.solve_triangular` under its old name: (solution, a copy of A)."""
     float_matrix("triangular_solve", b, what="b")
     float_matrix("triangular_solve", A, True)
@@ -760,11 +762,8 @@ def _ldl_shapes(a: Shape, how: Any) -> tuple[Shape, ...]:
 
 ldl_op = packed("linalg_ldl", _ldl_shapes, _np_ldl)
 
-LDLFactor = results("linalg_ldl_factor", "LD pivots")
-LDLFactorEx = results("linalg_ldl_factor_ex", "LD pivots info")
 
-
-def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
+def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorEx:
     """L and D of symmetric (Hermitian) matrices, A = L D L^T (L D L^H), in one matrix, LAPACK's
     int32 pivots, and the place of the first zero in D (0: none). Not differentiable. On the GPU
     the host computes it."""
@@ -774,7 +773,7 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
     return LDLFactorEx(ld, integer(pivots), integer(info))
 
 
-def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
+def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactor:
     """`ldl_factor_ex` that raises LinAlgError for a zero in D."""
     float_matrix("linalg.ldl_factor", A, True)
     parts = unpacked(ldl_op, (A,), (hermitian, "linalg.ldl_factor"))

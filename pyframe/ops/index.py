@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from types import EllipsisType
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -790,6 +790,10 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     return tuple(reversed(out))
 
 
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[False] = False) -> Tensor: ...
+@overload
+def nonzero(input: Tensor, *, as_tuple: Literal[True]) -> tuple[Tensor, ...]: ...
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     """The indices of nonzero elements: int64 (n, ndim), or one tensor a dim. Reads the values."""
     found = np.nonzero(np.atleast_1d(input._host()))

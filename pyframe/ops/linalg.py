@@ -28,7 +28,8 @@ from pyframe.ops.factor import (
     unpacked,
 )
 from pyframe.ops.matmul import matmul, sum_over, zeros_of
-from pyframe.ops.public import public, results
+from pyframe.ops.public import public
+from pyframe.ops.results import Slogdet
 from pyframe.ops.scan import cumprod
 from pyframe.ops.spectral import svdvals
 from pyframe.tensor import Tensor, normalize_dim
@@ -101,8 +102,6 @@ slogdet_op = Op(
     pieces=_slogdet_shapes, a=_slogdet_grad,
 )  # fmt: skip
 
-Slogdet = results("linalg_slogdet", "sign logabsdet")
-
 
 def det(A: Tensor) -> Tensor:
     """The determinants of matrices (…, n, n). On the GPU the host computes them.
@@ -112,7 +111,7 @@ def det(A: Tensor) -> Tensor:
     return apply(det_op, (A,))
 
 
-def slogdet(A: Tensor) -> Any:
+def slogdet(A: Tensor) -> Slogdet:
     """The sign of the determinant (for complex A a number on the unit circle) and the log of its
     absolute value. On the GPU the host computes them."""
     float_matrix("linalg.slogdet", A, True)

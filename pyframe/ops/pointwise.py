@@ -11,11 +11,9 @@ from pyframe.core.dispatch import apply
 from pyframe.ops import check, complex as cx, elementwise as el
 from pyframe.ops.creation import full_like
 from pyframe.ops.elementwise import abs, eq, ge, gt, le, logical_and, logical_or, lt, where
-from pyframe.ops.public import public, results
+from pyframe.ops.public import public
+from pyframe.ops.results import FrexpResult
 from pyframe.tensor import Tensor
-
-frexp_result = results("frexp_result", "mantissa exponent")
-
 
 # --- scaling and rounding
 
@@ -49,13 +47,13 @@ def round(input: Tensor, *, decimals: int = 0) -> Tensor:
     return el.round_(input / scale) * scale
 
 
-def frexp(input: Tensor) -> Any:
+def frexp(input: Tensor) -> FrexpResult:
     """(mantissa, exponent) of x = mantissa * 2**exponent, 0.5 <= |mantissa| < 1; ints are int32."""
     check.floats("frexp", input)
     exponent = el.exponent_of(input)
     half = el.bitwise_right_shift(exponent, 1)  # 2**-e itself may be too large
     scale = el.exp2((-half).to(input.dtype)), el.exp2((half - exponent).to(input.dtype))
-    return frexp_result(input * scale[0] * scale[1], exponent)
+    return FrexpResult(input * scale[0] * scale[1], exponent)
 
 
 def ldexp(input: Tensor, other: Tensor) -> Tensor:

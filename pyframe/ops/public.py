@@ -8,7 +8,6 @@ import sys
 import traceback
 import types
 import warnings
-from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -31,11 +30,6 @@ class Public(NamedTuple):
     inplace: Functions  # those of `both` and `methods` that have an in-place variant, `name_`
     rebind: Functions  # those whose in-place variant makes the tensor itself the view
     inplace_functions: list[str]  # those whose in-place variant is a function of pyframe too
-
-
-def results(name: str, fields: str) -> Any:
-    """The type of several results with names, as of torch.return_types."""
-    return namedtuple(name, fields)
 
 
 def public(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import math
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from pyframe.core.modes import mode
 from pyframe.core.op import REDUCTION, ROUTINE, Op
 from pyframe.ops import check, complex as cx, elementwise as el, movement as mv
 from pyframe.ops.autocast import autocast
-from pyframe.ops.public import public, results
+from pyframe.ops.public import public
+from pyframe.ops.results import AminmaxResult, MaxResult, MinResult
 from pyframe.tensor import Tensor, from_numpy, normalize_dim
 
 
@@ -350,11 +351,6 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
     return _arg(argmin_op, input, dim, keepdim)
 
 
-MaxResult = results("max", "values indices")
-MinResult = results("min", "values indices")
-AminmaxResult = results("aminmax", "min max")
-
-
 def pick(kind: Any, input: Tensor, dim: int, index: Tensor, keepdim: bool) -> Any:
     """kind(values, indices): the elements that `index`, of size 1 in `dim`, names."""
     from pyframe.ops.index import gathered
@@ -379,17 +375,33 @@ def _with_index(
     return pick(MaxResult if op is argmax_op else MinResult, input, dim, index, keepdim)
 
 
+@overload
+def max(input: Tensor) -> Tensor: ...
+@overload
+def max(input: Tensor, dim: int, keepdim: bool = False) -> MaxResult: ...
+@overload
+def max(input: Tensor, dim: Tensor) -> Tensor: ...
+@overload
+def max(input: Tensor, *, other: Tensor) -> Tensor: ...
 def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The largest element; with `dim`, (values, indices); with a tensor, `maximum`."""
     return _with_index(amax_op, argmax_op, el.maximum, input, dim, keepdim, other)
 
 
+@overload
+def min(input: Tensor) -> Tensor: ...
+@overload
+def min(input: Tensor, dim: int, keepdim: bool = False) -> MinResult: ...
+@overload
+def min(input: Tensor, dim: Tensor) -> Tensor: ...
+@overload
+def min(input: Tensor, *, other: Tensor) -> Tensor: ...
 def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
     """The smallest element; with `dim`, (values, indices); with a tensor, `minimum`."""
     return _with_index(amin_op, argmin_op, el.minimum, input, dim, keepdim, other)
 
 
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> Any:
+def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> AminmaxResult:
     """(min, max) over one dim, or of all elements; ties share the gradient."""
     dims = None if dim is None else one_dim("aminmax", input, dim)
     return AminmaxResult(

@@ -15,8 +15,9 @@ from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op
 from pyframe.ops import check, elementwise as el, movement as mv
 from pyframe.ops.autocast import autocast
 from pyframe.ops.index import gathered
-from pyframe.ops.public import public, results
+from pyframe.ops.public import public
 from pyframe.ops.reduce import one_dim, sum as sum_, wide
+from pyframe.ops.results import CummaxResult, CumminResult
 from pyframe.ops.special import logaddexp
 from pyframe.tensor import Tensor
 
@@ -191,10 +192,6 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
     return input.clone() if input.numel() == 0 else scan_along(logcumsumexp_op, input, d)
 
 
-CummaxResult = results("cummax", "values indices")
-CumminResult = results("cummin", "values indices")
-
-
 def _running(kind: Any, input: Tensor, dim: int) -> Any:
     from pyframe.ops.sort import sort_key
 
@@ -213,12 +210,12 @@ def _running(kind: Any, input: Tensor, dim: int) -> Any:
     return kind(gathered(input, d, index), index)
 
 
-def cummax(input: Tensor, dim: int) -> Any:
+def cummax(input: Tensor, dim: int) -> CummaxResult:
     """(values, indices) of the largest element so far along a dim, the last of equals."""
     return _running(CummaxResult, input, dim)
 
 
-def cummin(input: Tensor, dim: int) -> Any:
+def cummin(input: Tensor, dim: int) -> CumminResult:
     """(values, indices) of the smallest element so far along a dim, the last of equals."""
     return _running(CumminResult, input, dim)
 

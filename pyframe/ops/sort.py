@@ -7,7 +7,7 @@ each kernel knows one dtype, NaN is the largest element and `~key` turns the ord
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from pyframe.ops.index import (
     take_along,
     take_rows,
 )
-from pyframe.ops.public import public, results
+from pyframe.ops.public import public
 from pyframe.ops.reduce import (
     amax,
     amin,
@@ -35,6 +35,16 @@ from pyframe.ops.reduce import (
     pick,
     sum as sum_,
 )  # fmt: skip
+from pyframe.ops.results import (
+    HistogramddResult,
+    HistogramResult,
+    KthvalueResult,
+    MedianResult,
+    ModeResult,
+    NanmedianResult,
+    SortResult,
+    TopkResult,
+)
 from pyframe.ops.scan import cummax_op, scan_along
 from pyframe.tensor import Tensor, tensor, upload
 
@@ -256,13 +266,9 @@ def _sorted_rows(
     return apply(reorder, (rows, order)), order
 
 
-SortResult, TopkResult, KthvalueResult, MedianResult, NanmedianResult, ModeResult = (
-    results(name, "values indices")
-    for name in ("sort", "topk", "kthvalue", "median", "nanmedian", "mode")
-)
-
-
-def sort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None) -> Any:
+def sort(
+    input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = None
+) -> SortResult:
     """(values, indices) in order along a dim; always stable, NaN counts as largest."""
     if isinstance(dim, bool):  # sort(x, stable, dim, descending)
         raise TypeError("sort(): argument 'dim' must be int, not bool; write stable= by its name")
@@ -281,11 +287,12 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool
 
 def msort(input: Tensor) -> Tensor:
     """The elements in order along the first dim."""
-    out: Tensor = sort(input, 0).values
-    return out
+    return sort(input, 0).values
 
 
-def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+def topk(
+    input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> TopkResult:
     """(values, indices) of the k largest (or smallest) along a dim, in order."""
     check.numbers("topk", input)
     d = one_dim("topk", input, dim)
@@ -301,7 +308,7 @@ def _picked(kind: Any, input: Tensor, d: int, index: Tensor, keepdim: bool) -> A
     return pick(kind, input, d, _from_rows(index, input, d), keepdim)
 
 
-def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> KthvalueResult:
     """(values, indices) of the k-th smallest element along a dim, k from 1."""
     check.numbers("kthvalue", input)
     d = one_dim("kthvalue", input, dim)
@@ -344,17 +351,25 @@ def _median(kind: Any, input: Tensor, dim: int | None, keepdim: bool) -> Any:
     return _picked(kind, input, d, place, keepdim)
 
 
+@overload
+def median(input: Tensor) -> Tensor: ...
+@overload
+def median(input: Tensor, dim: int, keepdim: bool = False) -> MedianResult: ...
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower median of all elements, or with `dim` (values, indices). NaN wins."""
     return _median(MedianResult, input, dim, keepdim)
 
 
+@overload
+def nanmedian(input: Tensor) -> Tensor: ...
+@overload
+def nanmedian(input: Tensor, dim: int, keepdim: bool = False) -> NanmedianResult: ...
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """`median` of what is not NaN."""
     return _median(NanmedianResult, input, dim, keepdim)
 
 
-def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> ModeResult:
     """(values, indices) of the most frequent element along a dim, the smallest of equals."""
     check.real("mode", input)
     d = one_dim("mode", input, dim)
@@ -630,6 +645,31 @@ def _runs(rows: np.ndarray, in_order: bool, inverse: bool) -> tuple[np.ndarray, 
     return values[:, 0] if rows.shape[1] == 1 else values, where, count
 
 
+@overload
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False, dim: int | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def unique(
+    input: Tensor, sorted: bool = True, *, return_inverse: Literal[True],
+    return_counts: Literal[False] = False, dim: int | None = None,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+@overload
+def unique(
+    input: Tensor, sorted: bool = True, *, return_inverse: Literal[False] = False,
+    return_counts: Literal[True], dim: int | None = None,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+@overload
+def unique(
+    input: Tensor, sorted: bool = True, *, return_inverse: Literal[True],
+    return_counts: Literal[True], dim: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor]: ...  # fmt: skip
+@overload
+def unique(
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any: ...  # fmt: skip
 def unique(
     input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
@@ -642,6 +682,31 @@ def unique(
     return _unique(input, dim, True, return_inverse, return_counts, "unique")
 
 
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: Literal[False] = False,
+    return_counts: Literal[False] = False, dim: int | None = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def unique_consecutive(
+    input: Tensor, *, return_inverse: Literal[True],
+    return_counts: Literal[False] = False, dim: int | None = None,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+@overload
+def unique_consecutive(
+    input: Tensor, *, return_inverse: Literal[False] = False,
+    return_counts: Literal[True], dim: int | None = None,
+) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+@overload
+def unique_consecutive(
+    input: Tensor, *, return_inverse: Literal[True],
+    return_counts: Literal[True], dim: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor]: ...  # fmt: skip
+@overload
+def unique_consecutive(
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False,
+    dim: int | None = None,
+) -> Any: ...  # fmt: skip
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False,
     dim: int | None = None,
@@ -651,9 +716,6 @@ def unique_consecutive(
 
 
 # --- counting
-
-HistogramResult = results("histogram", "hist bin_edges")
-HistogramddResult = results("histogramdd", "hist bin_edges")
 
 
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
@@ -799,7 +861,7 @@ def _edges(name: str, x: Tensor, bins: Any, bounds: Any) -> Tensor:
 def histogram(
     input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None,
     density: bool = False,
-) -> Any:  # fmt: skip
+) -> HistogramResult:  # fmt: skip
     """(hist, bin_edges): counts between edges, which are given or cut `range` into `bins` parts."""
     check.floats("histogram", input)
     if range is not None and len(range) != 2:
@@ -818,7 +880,7 @@ def histogram(
 def histogramdd(
     input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None,
     density: bool = False,
-) -> Any:  # fmt: skip
+) -> HistogramddResult:  # fmt: skip
     """(hist, bin_edges) of points (*, D); bins for each of D dims, range 2 D numbers."""
     if input.ndim < 2:
         raise RuntimeError(

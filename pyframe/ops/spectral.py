@@ -38,7 +38,8 @@ from pyframe.ops.factor import (
     with_diagonal,
 )
 from pyframe.ops.matmul import matmul, sum_over
-from pyframe.ops.public import public, results
+from pyframe.ops.public import public
+from pyframe.ops.results import QR, SVD, Eig, Eigh, Geqrf, Lstsq, OldQR, OldSVD
 from pyframe.tensor import Tensor
 
 # --- QR
@@ -96,12 +97,8 @@ def _qr_grad(g: list[Tensor], y: list[Tensor], mode: str) -> Tensor:
 
 qr_op = packed("linalg_qr", _qr_shapes, _np_qr, _qr_grad)
 
-QR = results("linalg_qr", "Q R")
-OldQR = results("qr", "Q R")
-Geqrf = results("geqrf", "a tau")
 
-
-def linalg_qr(A: Tensor, mode: str = "reduced") -> Any:
+def linalg_qr(A: Tensor, mode: str = "reduced") -> QR:
     """Q with orthonormal columns and upper triangular R, A = Q R: (m, k) and (k, n) with
     k = min(m, n); mode 'complete' gives (m, m) and (m, n), 'r' no Q. On the GPU the host
     computes it."""
@@ -117,12 +114,12 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> Any:
     return QR(*parts)
 
 
-def qr(input: Tensor, some: bool = True) -> Any:
+def qr(input: Tensor, some: bool = True) -> OldQR:
     """`linalg.qr` under its old name; `some=False` is mode 'complete'."""
     return OldQR(*linalg_qr(input, "reduced" if some else "complete"))
 
 
-def geqrf(input: Tensor) -> Any:
+def geqrf(input: Tensor) -> Geqrf:
     """LAPACK's form of QR: R above, Householder vectors below the diagonal, and their factors; for
     `householder_product` and `ormqr`. Not differentiable. On the GPU the host computes it."""
     float_matrix("geqrf", input, what="input")
@@ -249,9 +246,6 @@ def _svd_grad(g: list[Tensor], y: list[Tensor], full: bool) -> Tensor:
 
 svd_op = packed("linalg_svd", _svd_shapes, _np_svd, _svd_grad)
 
-SVD = results("linalg_svd", "U S Vh")
-OldSVD = results("svd", "U S V")
-
 
 def _no_driver(name: str, driver: Any) -> None:
     if driver is not None:
@@ -261,7 +255,7 @@ def _no_driver(name: str, driver: Any) -> None:
         )
 
 
-def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> Any:
+def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
     """U (m, m), S (k) in descending order and Vh (n, n) with A = U S Vh; without `full_matrices`
     U is (m, k), Vh (k, n), k = min(m, n). On the GPU the host computes it.
 
@@ -281,7 +275,7 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     return real(unpacked(svd_op, (A,), None)[0])
 
 
-def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
+def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> OldSVD:
     """U, S, V with input = U S V^H; without `compute_uv` U and V are zeros."""
     float_matrix("svd", input, what="input")
     if compute_uv:
@@ -322,9 +316,6 @@ def gaps_of(values: Tensor) -> Tensor:
 
 eigh_op = packed("linalg_eigh", _eigh_shapes, _np_eigh, _eigh_grad)
 
-Eigh = results("linalg_eigh", "eigenvalues eigenvectors")
-Eig = results("linalg_eig", "eigenvalues eigenvectors")
-
 
 def _eigh(name: str, a: Tensor, uplo: str, with_vectors: bool = True) -> list[Tensor]:
     float_matrix(name, a, True)
@@ -334,7 +325,7 @@ def _eigh(name: str, a: Tensor, uplo: str, with_vectors: bool = True) -> list[Te
     return [real(values), *vectors]
 
 
-def eigh(A: Tensor, UPLO: str = "L") -> Any:
+def eigh(A: Tensor, UPLO: str = "L") -> Eigh:
     """The eigenvalues (…, n), ascending, and eigenvectors (columns) of Hermitian matrices, of which
     the triangle UPLO is read. On the GPU the host computes them.
 
@@ -374,7 +365,7 @@ def _eig(name: str, a: Tensor) -> list[Tensor]:
     return out
 
 
-def eig(A: Tensor) -> Any:
+def eig(A: Tensor) -> Eig:
     """The complex eigenvalues (…, n) and eigenvectors (columns, of norm 1); on the CPU, as complex
     numbers are. A gradient of the vectors needs distinct eigenvalues."""
     return Eig(*_eig("linalg.eig", A))
@@ -473,10 +464,7 @@ def matrix_rank(
     return el.gt(s, mv.unsqueeze(bound, -1)).to(dt.int64).sum(-1)
 
 
-Lstsq = results("linalg_lstsq", "solution residuals rank singular_values")
-
-
-def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None) -> Any:
+def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None) -> Lstsq:
     """The X of the smallest norm with the smallest |A X - B|, as pinv(A) B; what the LAPACK driver
     of that name ('gelsy', 'gels', 'gelsd' or 'gelss') does not give is empty. On the GPU the host
     computes it."""
