@@ -17,9 +17,7 @@ import numpy as np
 
 import pyframe as pf
 from pyframe import nn
-from pyframe.data import Subset, TensorDataset
 from pyframe.metrics import Metric
-from pyframe.tensor import gather_async
 from pyframe.train.callbacks import Callback, LambdaCallback
 from pyframe.train.labels import labels as labels
 
@@ -582,22 +580,6 @@ def _some(names: list[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if names[most:] else "")
 
 
-def where_class(error: IndexError, loader: Any) -> None:
-    """Add to the error of a class out of range which targets of the data have it, where the data
-    lies in tensors on the CPU."""
-    text = str(error)
-    got = re.search(r"target out of range.*got (-?\d+)", text)
-    if got is None:
-        return
-    for name, t in _rows(getattr(loader, "dataset", None)):
-        if name.startswith("targets") and t.device.type == "cpu" and not t.is_floating_point():
-            hits = (t.numpy() == int(got[1])).reshape(len(t), -1).any(1)
-            if hits.any():
-                n, first = int(hits.sum()), int(hits.argmax())
-                text += f". {n} of the {len(t)} {name} hold it, the first is number {first}"
-                error.args = (text,)
-
-
 # --- data
 
 
@@ -652,46 +634,6 @@ def pair(what: str, batch: Any) -> None:
         f"{what}: expected batches of (x, y), got {got}; let the Dataset's __getitem__ (or the "
         "loader's collate_fn) give an input and a target"
     )
-
-
-def _rows(dataset: Any) -> list[tuple[str, Any]]:
-    """All inputs and targets of a data set that lie in tensors, by name; [] of others."""
-    if isinstance(dataset, Subset):
-        return [(name, t[dataset.indices]) for name, t in _rows(dataset.dataset)]
-    if isinstance(dataset, TensorDataset):
-        return list(zip(("inputs", "targets"), dataset.tensors, strict=False))
-    return _named(getattr(dataset, "tree", None))
-
-
-def _named(batch: Any) -> list[tuple[str, Any]]:
-    """The tensors of a batch, by the names that errors call them by."""
-    from pyframe.train.data import leaves
-
-    if isinstance(batch, tuple | list) and len(batch) in (2, 3):
-        parts = zip(("inputs", "targets", "sample weights"), batch, strict=False)
-    else:
-        parts = zip(("batch",), (batch,), strict=True)
-    found = [leaf for name, part in parts for leaf in leaves(name, part)]
-    return [(name, t) for name, t in found if isinstance(t, pf.Tensor)]
-
-
-async def not_finite(loader: Any, batch: Any, step: int) -> str:
-    """Why a loss may be nan or inf: looks for such values in the data, as far as it is at hand."""
-    rows = _rows(getattr(loader, "dataset", None))
-    for of, data in (("data", rows), ("batch at hand", _named(batch))):
-        for name, t in data:
-            if not t.is_floating_point():
-                continue
-            (bad,) = await gather_async([~pf.isfinite(t.detach()).reshape(len(t), -1).all(1)])
-            if bad.any():
-                return (
-                    f"the {name} hold nan or inf: {bad.sum()} of the {len(bad)} samples of the "
-                    f"{of}, the first is number {bad.argmax()}; clean the data, no learning rate "
-                    "mends it"
-                )
-    known = "the data is" if rows else "the other batches were not looked at, this one is"
-    left = "; where a fit before left nan in the weights, begin with new ones" if step == 1 else ""
-    return f"{known} finite: a lower learning rate or scaled inputs often help{left}"
 
 
 # --- what networks, losses and metrics give

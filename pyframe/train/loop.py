@@ -88,7 +88,7 @@ class Loop:
                     except DeviceLostError as error:
                         place = await safe.restore(model, error)
                     except IndexError as error:
-                        check.where_class(error, self.loader)
+                        data.where_class(error, self.loader)
                         raise
                     finally:
                         if self.taken is not None:
@@ -274,7 +274,7 @@ class Loop:
         logs: dict[str, float] = numbers(await means())
         if not math.isfinite(logs.get("loss", 0.0)) and not self.lost:
             self.lost = True
-            why = await check.not_finite(self.loader, batch, step)
+            why = await data.not_finite(self.loader, batch, step)
             check.warn(f"the loss became {logs['loss']} by step {step}; {why}")
         await self.tell("on_step", self.model, step, logs)
         await devices.pause()  # a page delivers its messages now

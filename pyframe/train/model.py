@@ -639,7 +639,7 @@ class Model:
                 raise ValueError(f"{what}: the data gave no batch")
             return await taken.begin()()
         except IndexError as error:
-            check.where_class(error, loader)
+            _data.where_class(error, loader)
             raise
         finally:
             self._free["test"].append(taken)

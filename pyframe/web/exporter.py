@@ -44,8 +44,9 @@ from pyframe.nn.parameter import is_lazy
 from pyframe.optim import Optimizer
 from pyframe.train import Model
 from pyframe.train.steps import PLAIN, Steps, counted
-from pyframe.web import Demo, Image, Pad, Plane, Points, Slider, Text, guess
+from pyframe.web import guess
 from pyframe.web.bundle import bundle, modules_of
+from pyframe.web.demo import Demo, Image, Pad, Plane, Points, Slider, Text
 from pyframe.web.programs import Exporter, ExportError, on_paper
 
 SAMPLES = 21  # of unseen data, whose reading the page shows

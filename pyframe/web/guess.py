@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyframe as pf
-from pyframe.web import Bars, Demo, Image, Input, Output, Pad, Plane, Points, Text, Values
+from pyframe.web.demo import Bars, Demo, Image, Input, Output, Pad, Plane, Points, Text, Values
 
 
 def widgets(

@@ -43,7 +43,8 @@ from pyframe.tensor import gather_async
 from pyframe.train import recovery
 from pyframe.train.data import place
 from pyframe.train.steps import numbers
-from pyframe.web import Demo, Image, Input, Output, Pad, Points, Text, guess
+from pyframe.web import guess
+from pyframe.web.demo import Demo, Image, Input, Output, Pad, Points, Text
 
 HOME = Path("/home/pyodide/apps")  # a folder for each app
 NAMES = "pyframe_page"  # the package in which the modules of apps lie

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyframe.train import check
 from pyframe.train.callbacks.base import Callback, Logs
-from pyframe.train.callbacks.stopping import Monitor
+from pyframe.train.callbacks.monitor import Monitor
 
 if TYPE_CHECKING:
     from pyframe.train.model import Model
