@@ -1,0 +1,1 @@
+"""PyTorch's own operator database against pyframe: see tests/test_conformance.py."""
