@@ -23,6 +23,7 @@ from pyframe.core.dispatch import outside
 from pyframe.core.grad_node import RemovableHandle
 from pyframe.core.modes import mode, no_grad
 from pyframe.core.symbolic import SymbolicScalar, calculate, is_number, log, recording
+from pyframe.runtime.known import OPTIMIZERS
 from pyframe.tensor import Tensor
 
 __all__ = [
@@ -724,6 +725,9 @@ class Optimizer:
             text += f"\nParameter Group {i}\n"
             text += "".join(f"    {k}: {group[k]}\n" for k in sorted(group) if k != "params")
         return text + ")"
+
+
+OPTIMIZERS.append(Optimizer)
 
 
 def _number(option: Any) -> Any:

@@ -36,6 +36,7 @@ from pyframe.graph.program import Program
 from pyframe.runtime.capture import Capture, grads_seen, renew, user_line
 from pyframe.runtime.executable import DevicePart, FixedError, HostPart
 from pyframe.runtime.guards import MISSING, VAR, Guard, Place, attributes, is_plain, shown, slots_of
+from pyframe.runtime.known import WRAPPERS
 from pyframe.runtime.observe import Found, Observer, observed
 from pyframe.tensor import Tensor
 
@@ -1017,6 +1018,9 @@ class Compiled:
         text = f"pf.compile: {self!r} runs eagerly: {why}"
         hint = "; to keep it fast, pass what changes as an argument or a tensor"
         warnings.warn(text + hint, RuntimeWarning, stacklevel=level)
+
+
+WRAPPERS.append(Compiled)
 
 
 def _forget(d: Device) -> None:

@@ -18,6 +18,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from pyframe.runtime.known import CODE, IMPURE, IMPURE_CALLS, LIBRARY, USER
+
 # --- whose code it is
 
 
@@ -30,17 +32,16 @@ OURS = _folder(_folder, 2)
 _STANDARD = _folder(contextlib.contextmanager, 1)
 _NUMPY = os.path.dirname(np.__file__) + os.sep
 DEPENDENCIES = {"numpy", "scipy", "wgpu", "rendercanvas", "cffi", "threadpoolctl", "tqdm"}
-USER, LIBRARY, IMPURE = 1, 0, -1
-USERS = ("web/", "tools/bench/", "examples/")  # folders of ours whose code is as users' is
 
-# Of the standard library and ours: files and functions whose results no replay would renew.
+# Files of the standard library and of ours, and their functions whose results no replay would
+# renew; "" are all functions that are public.
 _IMPURE = {
     "uuid.py": "", "secrets.py": "", "tempfile.py": "", "subprocess.py": "", "socket.py": "",
     "glob.py": "", "shutil.py": "", "genericpath.py": "", "urllib": "", "http": "", "sqlite3": "",
     "pathlib": "open read_text read_bytes write_text write_bytes exists is_file is_dir stat iterdir"
     " glob rglob unlink mkdir touch",
     "npyio": "load save savez loadtxt savetxt genfromtxt", "random.py": "getrandbits seed",
-    "pyframe": "load save load_async save_async",
+    "pyframe": IMPURE_CALLS,
 }  # fmt: skip
 
 
@@ -54,17 +55,13 @@ class Watcher(Protocol):
         """What is called there gives something else at each call."""
 
 
-class _Files(dict[str, int]):
-    """Whose code a file holds: a user's, a library's, or a library's that is not for replays."""
+class _Files(dict[str, str]):
+    """Whose code a file holds: USER, LIBRARY or IMPURE."""
 
-    def __missing__(self, name: str) -> int:
+    def __missing__(self, name: str) -> str:
         if name.startswith(OURS):
             inner = name[len(OURS) :].replace("\\", "/")
-            found = LIBRARY
-            if inner.startswith(USERS):
-                found = USER
-            elif inner.startswith("io/"):
-                found = IMPURE
+            found = next((whose for d, whose in CODE.items() if inner.startswith(d)), LIBRARY)
         elif name.startswith(_NUMPY):
             found = IMPURE if "npyio" in name else LIBRARY
         elif "site-packages" in name or "dist-packages" in name:

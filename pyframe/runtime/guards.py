@@ -20,13 +20,12 @@ from typing import Any
 
 import numpy as np
 
+from pyframe.runtime.known import HOOKS, MEMBERS, SHAPELESS
 from pyframe.tensor import Tensor
 
 MISSING: Any = type("missing", (), {"__repr__": lambda self: "missing"})()
 
 ATTR, SLOT, GLOBAL, CELL, ITEM, VAR = "attribute", "slot", "global", "cell", "item", "context"
-
-MEMBERS = ("_parameters", "_buffers", "_modules")  # of a Module: dicts, as if of attributes
 
 BOXES = (dict, list, tuple, set, frozenset, deque)  # what is watched by its contents
 
@@ -223,7 +222,7 @@ def shown(x: Any) -> str:
     if isinstance(x, Words):
         return str(x)
     if isinstance(x, Tensor):
-        known = not hasattr(type(x), "cls_to_become")  # one of a lazy module has no shape yet
+        known = not hasattr(type(x), SHAPELESS)
         return f"a tensor of shape {list(x.shape)}" if known else "a tensor without a shape yet"
     if isinstance(x, (int, float, complex, str, bytes, type(None), np.generic)) or x is MISSING:
         text = repr(x)
@@ -234,7 +233,6 @@ def shown(x: Any) -> str:
 
 
 ABSENT, EMPTY = "absent", "empty"  # of places, beside how they are read
-HOOKS = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 class _Kept:

@@ -36,7 +36,6 @@ from pyframe.runtime.frames import (
     DEPENDENCIES,
     FILES,
     OURS,
-    USER,
     line_of,
     nested,
     scan,
@@ -48,9 +47,7 @@ from pyframe.runtime.guards import (
     BOXES,
     CELL,
     GLOBAL,
-    HOOKS,
     ITEM,
-    MEMBERS,
     MISSING,
     SLOT,
     VAR,
@@ -65,6 +62,20 @@ from pyframe.runtime.guards import (
     key_at,
     same,
 )
+from pyframe.runtime.known import (
+    FORWARD,
+    HOOKS,
+    HOOKS_ON_ALL,
+    MEMBERS,
+    NOT_OPTIMIZERS,
+    OBJECTS,
+    OPTIMIZERS,
+    OPTIMIZERS_CODE,
+    PROGRAMS,
+    USER,
+    WRAPPERS,
+    InDict,
+)
 from pyframe.tensor import Tensor
 
 MOST = 20_000  # values that a replay may look at
@@ -72,8 +83,7 @@ SMALL = 1 << 16  # bytes of an array that a replay may compare
 
 # --- what is where
 
-# Of ours, objects as users' are
-_HIGH = ("amp", "nn", "optim", "data", "vision", "train", "bench", "examples", "io", "utils")
+_OBJECTS = tuple(f"pyframe.{name}." for name in OBJECTS)
 _ATOMS = (
     int, float, complex, str, bytes, type(None), type(Ellipsis), slice, range, np.generic, np.dtype,
     np.ufunc, dt.dtype, Device, types.CodeType, enum.Enum, property,
@@ -437,7 +447,7 @@ class Observer:
         elif isinstance(x, io.IOBase):  # to read from it is a call that is refused, but for `for`
             if x.readable() and x is not sys.stdin:
                 self.iterators.append((name, place.line if place else self.line))
-        elif type(x).__name__ == "Compiled" and _is_ours(type(x)):
+        elif type(x) in WRAPPERS:
             self.discover(x.fn, name)
         elif isinstance(x, Iterator) and not is_python(type(x)):
             self.iterators.append((name, place.line if place else self.line))
@@ -514,9 +524,7 @@ class Observer:
             return
         self.dicts[id(x)] = x, dict(attributes(x))
         self._named(kind, kind.__name__)
-        from pyframe.optim import Optimizer
-
-        if isinstance(x, Optimizer):
+        if isinstance(x, tuple(OPTIMIZERS)):
             self.optimizers.append(x)
         if id(x) in self.strangers:  # read before it was known to lie outside
             for n, read in self.strangers.pop(id(x))[1].items():
@@ -630,16 +638,15 @@ class Observer:
             self.touch(SLOT, x, name, label, read)
             return
         own = attributes(x)
-        if name == "forward" and HOOKS[0] in own:  # a Module is called
+        if name == FORWARD and HOOKS[0] in own:  # a Module is called
             for n in HOOKS:
                 self.touch(ATTR, x, n, f"{self.names.get(id(x), type(x).__name__)}.{n}")
-            self.touch(
-                GLOBAL, vars(sys.modules[_MODULE]), "_everywhere", "the hooks on all modules"
-            )
+            for names, n in HOOKS_ON_ALL:
+                self.touch(GLOBAL, names, n, "the hooks on all modules")
         if where is not None and hasattr(type(found), "__set__"):  # a property
             if read:
                 self._of_class(where, name)
-            if type(found).__name__ != "_InDict":
+            if type(found) is not InDict:
                 return
             if mode.training is not None and (read or id(x) in mode.training):
                 return  # the mode of a module, which itself tells of it in an evaluation
@@ -660,7 +667,7 @@ class Observer:
                 self.touch(ATTR, c, name, f"{c.__name__}.{name}")
 
     def _of_class(self, c: type, name: str) -> None:
-        if not _is_library(c.__module__) or name == "forward":
+        if not _is_library(c.__module__) or name == FORWARD:
             self.touch(ATTR, c, name, f"{c.__name__}.{name}")
 
     # --- the end
@@ -813,13 +820,12 @@ def observed(o: Observer) -> Iterator[None]:
         o.unhook()
 
 
-_OPTIM = OURS + "optim" + os.sep
-_MODULE = "pyframe.nn.modules.module"
+_OPTIM = os.path.join(OURS, *OPTIMIZERS_CODE.split("/"))
 
 
 def _tells(file: str) -> bool:
     """Whether it is of an optimizer, which tells a capture what a replay relies on."""
-    return file.startswith(_OPTIM) and not file.endswith(("lr_scheduler.py", "swa_utils.py"))
+    return file.startswith(_OPTIM) and not file.endswith(NOT_OPTIMIZERS)
 
 
 def _functions_of(code: types.CodeType) -> list[types.FunctionType]:
@@ -854,8 +860,7 @@ def _top(module: str) -> str:
 def _is_library(module: str | None) -> bool:
     top = _top(module or "")
     return top in DEPENDENCIES or top in sys.stdlib_module_names or (
-        top == "pyframe"
-        and not (module or "").startswith(("pyframe.tools.bench", "pyframe.examples"))
+        top == "pyframe" and not (module or "").startswith(PROGRAMS)
     )  # fmt: skip
 
 
@@ -871,7 +876,7 @@ def _is_silent(kind: type) -> bool:
     """Whether what is read of such objects makes no difference, or is told in other ways."""
     module = kind.__module__ or ""
     if _is_ours(kind):
-        return module.split(".")[1:2] == [] or module.split(".")[1] not in _HIGH
+        return not f"{module}.".startswith(_OBJECTS)
     return _top(module) in _SILENT or _top(module) in DEPENDENCIES
 
 

@@ -19,6 +19,7 @@ from stale_patterns import PATTERNS, plain, run, same
 
 import pyframe as pf
 from pyframe import nn
+from pyframe.runtime import known
 from pyframe.train.callbacks import Callback
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
@@ -439,6 +440,45 @@ def test_what_is_let_go_is_gone(device: str) -> None:
     held["trainer"] = Trainer()
     step(x), step(x)
     assert step.captured == 2
+
+
+def test_a_dead_twin_of_what_ran_ends_no_replay() -> None:
+    """Two functions share a code, and one of them is garbage that was not collected yet."""
+
+    def make(k: float) -> Any:
+        class Scale:  # a class is garbage in a cycle when it goes
+            def __call__(self, x: Any) -> Any:
+                return x * k
+
+        return Scale()
+
+    gc.collect()
+    gc.disable()
+    try:
+        make(2.0)
+        scale = make(3.0)
+        step = pf.compile(lambda x: scale(x))
+        x = pf.ones(2)
+        step(x)
+        gc.collect()
+        assert step(x).tolist() == [3, 3]
+    finally:
+        gc.enable()
+    assert (step.captured, step.replayed) == (1, 1)
+
+
+def test_what_the_runtime_knows_of_packages_above_it_is_there() -> None:
+    root = Path(pf.__file__).parent
+    folders = [*known.CODE, known.OPTIMIZERS_CODE]
+    folders += [name.replace(".", "/") for name in known.OBJECTS]
+    for name in folders:
+        found = root / name, root / f"{name}.py", EXAMPLES  # which a wheel has in the package
+        assert any(p.exists() for p in (found if "examples" in name else found[:2])), name
+    for name in known.NOT_OPTIMIZERS:
+        assert (root / known.OPTIMIZERS_CODE / name).exists()
+    assert {pf.optim.Optimizer} == {*known.OPTIMIZERS}
+    assert {*known.MEMBERS, *known.HOOKS} <= vars(nn.Module()).keys()
+    assert hasattr(nn.UninitializedParameter, known.SHAPELESS)
 
 
 def test_results_that_are_let_go() -> None:

@@ -16,6 +16,7 @@ from pyframe.core.dtypes import dtype as DType
 from pyframe.core.modes import mode, no_grad
 from pyframe.nn.parameter import Buffer, Parameter, is_lazy
 from pyframe.ops.creation import empty_like, zeros
+from pyframe.runtime.known import HOOKS_ON_ALL, InDict
 from pyframe.tensor import Tensor
 from pyframe.utils.hooks import RemovableHandle
 
@@ -43,9 +44,9 @@ class _IncompatibleKeys(NamedTuple):
 # --- hooks on all modules
 
 
-# (kind, hook), the kind one of forward_pre, forward, backward_pre, full_backward and backward;
-# runtime/observe.py knows it by this name
+# (kind, hook), the kind one of forward_pre, forward, backward_pre, full_backward and backward
 _everywhere: OrderedDict[int, tuple[str, Any]] = OrderedDict()
+HOOKS_ON_ALL.append((globals(), "_everywhere"))  # a compiled function is captured anew for others
 _with_kwargs: OrderedDict[int, bool] = OrderedDict()  # of those
 _always_called: OrderedDict[int, bool] = OrderedDict()
 _on_parameter: OrderedDict[int, Any] = OrderedDict()
@@ -277,10 +278,6 @@ def _hook_node(hooks: list[Any], module: Module, args: Any, out: Any) -> None:
         )
 
 
-class _InDict(property):
-    """What lies in an object's dict under its own name: runtime/observe.py looks for it there."""
-
-
 def _flag(module: Any) -> bool:
     found = mode.training.get(id(module))
     return module.__dict__["training"] if found is None else found
@@ -351,7 +348,7 @@ _EXTRA = "_extra_state"
 class Module:
     """A layer or a model: fields that are Parameters, buffers and Modules, and `forward`."""
 
-    training = _InDict(_training, _set_training)
+    training = InDict(_training, _set_training)
     dump_patches: bool = False
     call_super_init: bool = False  # whether `__init__` goes on with the next class's
     _version: int = 1  # of the layout of its state_dict, which is saved with it
