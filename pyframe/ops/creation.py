@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -20,6 +20,17 @@ from pyframe.ops.public import public
 from pyframe.tensor import Tensor, no_more_dims, tensor as new_tensor, upload
 
 
+class Options(TypedDict, total=False):
+    """What most functions here take by name."""
+
+    dtype: dt.dtype | type | None
+    layout: Any
+    device: Device | str | None
+    requires_grad: bool
+    pin_memory: bool | None
+    memory_format: Any
+
+
 def _sizes(name: str, size: Any, named: Any = None) -> tuple[int, ...]:
     shape = mv.as_sizes(name, size, named)
     if any(n < 0 for n in shape):
@@ -33,7 +44,7 @@ def _finish(x: Tensor, requires_grad: bool) -> Tensor:
     return x.requires_grad_() if requires_grad else x
 
 
-def _options(name: str, kw: dict[str, Any]) -> dict[str, Any]:
+def _options(name: str, kw: Any) -> Any:
     """dtype, device and requires_grad; what only names the usual layout is left out."""
     layout, format = kw.pop("layout", None), kw.pop("memory_format", None)
     kw.pop("pin_memory", None)
@@ -49,7 +60,7 @@ def _options(name: str, kw: dict[str, Any]) -> dict[str, Any]:
 _USUAL = ("strided", "contiguous_format", "preserve_format", "channels_last", "channels_last_3d")
 
 
-def full(size: Any, fill_value: Any, **kw: Any) -> Tensor:
+def full(size: Any, fill_value: Any, **kw: Unpack[Options]) -> Tensor:
     """A tensor of `size` filled with one number; options as of `empty`."""
     return _filled("full", _sizes("full", (size,)), fill_value, **_options("full", kw))
 
@@ -79,10 +90,10 @@ def _filled(
 
 
 def _maker(name: str, value: int) -> Any:
-    def run(*sizes: Any, size: Any = None, **kw: Any) -> Tensor:
-        kw = _options(name, kw)
-        kw["dtype"] = kw.get("dtype") or dt.get_default_dtype()
-        return _filled(name, _sizes(name, sizes, size), value, **kw)
+    def run(*sizes: Any, size: Any = None, **kw: Unpack[Options]) -> Tensor:
+        options = _options(name, kw)
+        options["dtype"] = options.get("dtype") or dt.get_default_dtype()
+        return _filled(name, _sizes(name, sizes, size), value, **options)
 
     run.__name__ = run.__qualname__ = name
     run.__doc__ = (
@@ -96,24 +107,24 @@ zeros, ones = _maker("zeros", 0), _maker("ones", 1)
 empty = zeros  # nothing is gained by leaving memory undefined: zeros are made as fast
 
 
-def like_options(input: Tensor, kw: dict[str, Any]) -> dict[str, Any]:
+def like_options(input: Tensor, kw: Any) -> Any:
     """Options whose dtype and device are those of `input` where none are given."""
     kw["dtype"] = kw.get("dtype") or input.dtype
     kw["device"] = kw.get("device") or input.device
     return kw
 
 
-def zeros_like(input: Tensor, **kw: Any) -> Tensor:
+def zeros_like(input: Tensor, **kw: Unpack[Options]) -> Tensor:
     """Zeros of the shape, dtype and device of `input`."""
     return full_like(input, 0, **kw)
 
 
-def ones_like(input: Tensor, **kw: Any) -> Tensor:
+def ones_like(input: Tensor, **kw: Unpack[Options]) -> Tensor:
     """Ones of the shape, dtype and device of `input`."""
     return full_like(input, 1, **kw)
 
 
-def full_like(input: Tensor, fill_value: Any, **kw: Any) -> Tensor:
+def full_like(input: Tensor, fill_value: Any, **kw: Unpack[Options]) -> Tensor:
     """One number in the shape, dtype and device of `input`, laid out as `clone` would."""
     row_major = kw.get("memory_format") is not None or el.is_row_major(input)
     out = full(input._node.shape, fill_value, **like_options(input, kw))
@@ -191,11 +202,11 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
     return _mapped("map2_", self, x, y, callable=callable)
 
 
-def scalar_tensor(s: Any, **kw: Any) -> Tensor:
+def scalar_tensor(s: Any, **kw: Unpack[Options]) -> Tensor:
     """A 0-d tensor of a number, of the default dtype."""
-    kw = _options("scalar_tensor", kw)
-    kw["dtype"] = kw.get("dtype") or dt.get_default_dtype()
-    return _filled("scalar_tensor", (), s, **kw)
+    options = _options("scalar_tensor", kw)
+    options["dtype"] = options.get("dtype") or dt.get_default_dtype()
+    return _filled("scalar_tensor", (), s, **options)
 
 
 # --- ranges: NumPy computes them in float64 and int64
@@ -226,7 +237,7 @@ def _range_dtype(*values: Any) -> dt.dtype:
     return dt.get_default_dtype()
 
 
-def _made(data: np.ndarray, kw: dict[str, Any], default: dt.dtype) -> Tensor:
+def _made(data: np.ndarray, kw: Any, default: dt.dtype) -> Tensor:
     """`data` with the dtype (or the default), device and requires_grad of the options."""
     d, target = kw.get("dtype") or default, resolve(kw.get("device"))
     check_dtype("creation", d, target)
@@ -235,9 +246,9 @@ def _made(data: np.ndarray, kw: dict[str, Any], default: dt.dtype) -> Tensor:
     return _finish(out, kw.get("requires_grad", False))
 
 
-def arange(start: Any = 0, end: Any = None, step: Any = 1, **kw: Any) -> Tensor:
+def arange(start: Any = 0, end: Any = None, step: Any = 1, **kw: Unpack[Options]) -> Tensor:
     """start, start + step, … below end; int64 unless a float is given."""
-    kw = _options("arange", kw)
+    options = _options("arange", kw)
     if end is None:
         start, end = 0, start
     start, end, step = _numbers("arange", start=start, end=end, step=1 if step is None else step)
@@ -251,18 +262,18 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, **kw: Any) -> Tensor:
             f"by {step}; step must be nonzero"
         )
     floats = any(isinstance(v, float) for v in (start, end, step))
-    d = kw.get("dtype") or (dt.get_default_dtype() if floats else dt.int64)
+    d = options.get("dtype") or (dt.get_default_dtype() if floats else dt.int64)
     if d.category < dt.FLOAT:  # PyTorch converts what it is given first
         start, end, step = int(start), int(end), int(step)
         if step == 0:
             raise RuntimeError(f"arange: step must be nonzero, but is 0 as {d.name}")
     n = max(math.ceil((end - start) / step), 0)
     values = np.arange(n) * step + start
-    return _made(values, kw, d)
+    return _made(values, options, d)
 
 
-def _spaced(name: str, start: Any, end: Any, steps: Any, kw: dict[str, Any], base: Any) -> Tensor:
-    kw = _options(name, kw)
+def _spaced(name: str, start: Any, end: Any, steps: Any, kw: Any, base: Any) -> Tensor:
+    options = _options(name, kw)
     if steps is None:
         raise TypeError(f"{name}(): missing the number of steps")
     steps = _numbers(name, steps=steps)[0]
@@ -271,7 +282,7 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, kw: dict[str, Any], bas
     start, end = _numbers(name, start=start, end=end)
     if steps < 0:
         raise RuntimeError(f"{name}: number of steps must be non-negative, got {steps}")
-    d = kw.get("dtype") or _range_dtype(start, end)
+    d = options.get("dtype") or _range_dtype(start, end)
     if d.category < dt.COMPLEX and any(isinstance(v, complex) for v in (start, end)):
         raise RuntimeError(f"{name}: complex start or end need a complex dtype, got {d.name}")
     if d.category < dt.FLOAT:
@@ -284,20 +295,22 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, kw: dict[str, Any], bas
     if base is not None:
         with np.errstate(all="ignore"):
             data = np.power(float(base), data)
-    return _made(data, kw, d)
+    return _made(data, options, d)
 
 
-def linspace(start: Any, end: Any, steps: Any = None, **kw: Any) -> Tensor:
+def linspace(start: Any, end: Any, steps: Any = None, **kw: Unpack[Options]) -> Tensor:
     """`steps` numbers from start to end, both included, evenly spaced."""
     return _spaced("linspace", start, end, steps, kw, None)
 
 
-def logspace(start: Any, end: Any, steps: Any = None, base: float = 10.0, **kw: Any) -> Tensor:
+def logspace(
+    start: Any, end: Any, steps: Any = None, base: float = 10.0, **kw: Unpack[Options]
+) -> Tensor:
     """base ** x for `steps` evenly spaced x from start to end, both included."""
     return _spaced("logspace", start, end, steps, kw, base)
 
 
-def range_(start: Any = 0, end: Any = None, step: Any = 1, **kw: Any) -> Tensor:
+def range_(start: Any = 0, end: Any = None, step: Any = 1, **kw: Unpack[Options]) -> Tensor:
     """start, start + step, … up to end, which is included (PyTorch's old `range`)."""
     if end is None:
         start, end = 0, start
@@ -305,24 +318,23 @@ def range_(start: Any = 0, end: Any = None, step: Any = 1, **kw: Any) -> Tensor:
     return _made(np.arange(n) * step + start, kw, dt.get_default_dtype())
 
 
-def eye(n: int, m: int | None = None, **kw: Any) -> Tensor:
+def eye(n: int, m: int | None = None, **kw: Unpack[Options]) -> Tensor:
     """The identity matrix (n, m)."""
-    kw = _options("eye", kw)
+    options = _options("eye", kw)
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"eye: n and m must be greater or equal to 0, got {n} and {m}")
     data = np.eye(n, m, dtype=np.bool_)
-    return _made(data, kw, dt.get_default_dtype())
+    return _made(data, options, dt.get_default_dtype())
 
 
 # --- random numbers
 
 
-def _random(name: str, size: Any, kw: dict[str, Any], from_bits: Any) -> Tensor:
+def _random(name: str, shape: tuple[int, ...], kw: Any, generator: Any, from_bits: Any) -> Tensor:
     from pyframe.ops.random import uniform_bits
 
-    generator, named = kw.pop("generator", None), kw.pop("size", None)
-    kw, shape = _options(name, kw), _sizes(name, size, named)
-    d, target = kw.get("dtype") or dt.get_default_dtype(), resolve(kw.get("device"))
+    options = _options(name, kw)
+    d, target = options.get("dtype") or dt.get_default_dtype(), resolve(options.get("device"))
     check_dtype(name, d, target)
     if d.category < dt.FLOAT:
         raise RuntimeError(f"{name}: expected a float dtype, got {d.name}; see randint")
@@ -336,31 +348,31 @@ def _random(name: str, size: Any, kw: dict[str, Any], from_bits: Any) -> Tensor:
         out = cx.complex((draw() * scale).to(part), (draw() * scale).to(part))
     else:
         out = draw().to(d)
-    return _finish(out, kw.get("requires_grad", False))
+    return _finish(out, options.get("requires_grad", False))
 
 
-def rand(*sizes: Any, **kw: Any) -> Tensor:
+def rand(*sizes: Any, size: Any = None, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
     """Uniform random numbers in [0, 1); generator=, size= and the options of `empty`."""
-    return _random("rand", sizes, kw, el.uniform_from_bits)
+    return _random("rand", _sizes("rand", sizes, size), kw, generator, el.uniform_from_bits)
 
 
-def randn(*sizes: Any, **kw: Any) -> Tensor:
+def randn(*sizes: Any, size: Any = None, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
     """Standard normal random numbers; options as of `rand`."""
-    return _random("randn", sizes, kw, el.normal_from_bits)
+    return _random("randn", _sizes("randn", sizes, size), kw, generator, el.normal_from_bits)
 
 
-def rand_like(input: Tensor, **kw: Any) -> Tensor:
+def rand_like(input: Tensor, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
     """`rand` of the shape, dtype and device of `input`."""
-    return rand(input._node.shape, **like_options(input, kw))
+    return rand(input._node.shape, generator=generator, **like_options(input, kw))
 
 
-def randn_like(input: Tensor, **kw: Any) -> Tensor:
+def randn_like(input: Tensor, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
     """`randn` of the shape, dtype and device of `input`."""
-    return randn(input._node.shape, **like_options(input, kw))
+    return randn(input._node.shape, generator=generator, **like_options(input, kw))
 
 
 def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Any = None,
-            **kw: Any) -> Tensor:  # fmt: skip
+            **kw: Unpack[Options]) -> Tensor:  # fmt: skip
     """Random ints in [low, high), int64 by default; randint(high, size) starts at 0."""
     if size is None and low is not None and not isinstance(high, int):
         low, high, size = None, low, high  # (high, size)
@@ -370,12 +382,10 @@ def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: A
         raise TypeError(f"randint(): missing {'high' if high is None else 'size'}")
     low = 0 if low is None else low
     low, high = _numbers("randint", low=low, high=high)
-    kw = _options("randint", kw)
-    return _finish(
-        ints_between("randint", _sizes("randint", (size,)), low, high, kw.get("dtype") or dt.int64,
-                      resolve(kw.get("device")), generator),
-        kw.get("requires_grad", False),
-    )  # fmt: skip
+    options = _options("randint", kw)
+    d, target = options.get("dtype") or dt.int64, resolve(options.get("device"))
+    drawn = ints_between("randint", _sizes("randint", (size,)), low, high, d, target, generator)
+    return _finish(drawn, options.get("requires_grad", False))
 
 
 def ints_between(
@@ -402,20 +412,23 @@ def ints_between(
     return (el.remainder(wide, span) if span < 1 << 63 else wide).add(low).to(d)
 
 
-def randint_like(input: Tensor, low: Any, high: Any = None, **kw: Any) -> Tensor:
+def randint_like(
+    input: Tensor, low: Any, high: Any = None, *, generator: Any = None, **kw: Unpack[Options]
+) -> Tensor:
     """`randint` of the shape, dtype and device of `input`."""
     low, high = (0, low) if high is None else (low, high)
-    return randint(low, high, input._node.shape, **like_options(input, kw))
+    shape = input._node.shape
+    return randint(low, high, shape, generator=generator, **like_options(input, kw))
 
 
-def randperm(n: int, *, generator: Any = None, **kw: Any) -> Tensor:
+def randperm(n: int, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
     """0..n-1 in random order (drawn on the host)."""
     from pyframe.ops.random import permutation
 
-    kw = _options("randperm", kw)
+    options = _options("randperm", kw)
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got {n}")
-    return _made(permutation(n, generator), kw, dt.int64)
+    return _made(permutation(n, generator), options, dt.int64)
 
 
 def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
@@ -445,9 +458,9 @@ def without_gradient(draw: Tensor, *inputs: Any) -> Tensor:
 
 
 def _newly(name: str, value: int) -> Any:
-    def run(self: Tensor, *sizes: Any, size: Any = None, **kw: Any) -> Tensor:
-        kw = _options(name, kw)
-        return _filled(name, _sizes(name, sizes, size), value, **like_options(self, kw))
+    def run(self: Tensor, *sizes: Any, size: Any = None, **kw: Unpack[Options]) -> Tensor:
+        options = _options(name, kw)
+        return _filled(name, _sizes(name, sizes, size), value, **like_options(self, options))
 
     run.__name__ = run.__qualname__ = name
     run.__doc__ = f"`{name[4:]}` with the dtype and device of `self`."
@@ -458,7 +471,7 @@ new_zeros, new_ones = _newly("new_zeros", 0), _newly("new_ones", 1)
 new_empty = _newly("new_empty", 0)
 
 
-def new_full(self: Tensor, size: Any, fill_value: Any, **kw: Any) -> Tensor:
+def new_full(self: Tensor, size: Any, fill_value: Any, **kw: Unpack[Options]) -> Tensor:
     """One number in a size, with the dtype and device of `self`."""
     return full(size, fill_value, **like_options(self, kw))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any, overload
@@ -30,6 +31,15 @@ COUNT = "count"  # bools count as int64
 # Where PyTorch's function takes a Python number: for all operands, for either, for the second, for
 # none. Within pyframe a number is fine wherever another operand is a tensor.
 ALL, EITHER, SECOND, NONE = "all", "either", "second", "none"
+
+
+class _Signature:
+    """What help() and editors show of an elementwise op; made when it is asked for."""
+
+    def __get__(self, op: Any, owner: Any = None) -> inspect.Signature:
+        if op is None:
+            raise AttributeError("__signature__")
+        return op.signature
 
 
 class Elementwise(Op):
@@ -74,6 +84,24 @@ class Elementwise(Op):
                 break
         return shape, dt.bool_ if self.rule is TO_BOOL else nodes[-1].dtype
 
+    __signature__ = _Signature()
+
+    @property
+    def signature(self) -> inspect.Signature:
+        """PyTorch's names of the operands, and which of them may be numbers."""
+        names = self.names[: len(self.inputs)]
+        tensors = {SECOND: names[:1], NONE: names}.get(self.numbers, ())
+        if len(names) == 1:
+            tensors = names
+        parameters = [
+            inspect.Parameter(
+                n, inspect.Parameter.POSITIONAL_OR_KEYWORD,
+                annotation="Tensor" if n in tensors else "Tensor | complex",
+            )
+            for n in names
+        ]  # fmt: skip
+        return inspect.Signature(parameters, return_annotation="Tensor")
+
     def __call__(self, *operands: Any, **named: Any) -> Tensor:
         if named:
             operands = self._bound(operands, named)
@@ -114,7 +142,7 @@ class Elementwise(Op):
             return self(*operands)
 
         run.__name__, run.__doc__ = self.name, self.__doc__
-        run.op = self  # type: ignore[attr-defined]
+        run.op = run.__wrapped__ = self  # type: ignore[attr-defined]
         return run
 
     def promoted(self, *operands: Any) -> Tensor:

@@ -194,7 +194,14 @@ def float_power(input: Any, exponent: Any) -> Tensor:
 # --- questions
 
 
-is_floating_point, is_complex = Tensor.is_floating_point, Tensor.is_complex
+def is_floating_point(input: Tensor) -> bool:
+    """Whether the dtype is a float."""
+    return input.is_floating_point()
+
+
+def is_complex(input: Tensor) -> bool:
+    """Whether the dtype is complex."""
+    return input.is_complex()
 
 
 def is_signed(input: Tensor) -> bool:

@@ -64,6 +64,12 @@ def as_functions(functions: dict[str, Callable[..., Any]]) -> dict[str, Callable
     return {name: _with_out(name, fn) for name, fn in functions.items()}
 
 
+@functools.cache
+def _signature(fn: Callable[..., Any]) -> inspect.Signature:
+    """The signature of a function, which most publish twice: as a method and as a function."""
+    return inspect.signature(fn)
+
+
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x2": "other"}
 
 
@@ -73,7 +79,7 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     gives has the stacklevel 3: one more than without this wrapper."""
     if not isinstance(fn, types.FunctionType):
         return fn
-    known = inspect.signature(fn).parameters
+    known = {} if hasattr(fn, "op") else _signature(fn).parameters  # an op checks its operands
     renamed = {a: b for a, b in _NUMPY_NAMES.items() if b in known and a not in known}
     checked = any(_kinds(p.annotation) for p in known.values())
     good: set[tuple[Any, ...]] = set()  # the types of arguments that were looked at
@@ -221,7 +227,7 @@ def _shown(value: Any) -> str:
 
 
 def _with_out(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
-    fn = as_public(name, fn)
+    inner, fn = fn, as_public(name, fn)
 
     def run(*args: Any, out: Any = None, **kwargs: Any) -> Any:
         if out is None:
@@ -236,7 +242,24 @@ def _with_out(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     functools.update_wrapper(run, fn, assigned=("__doc__",), updated=())
     run.__name__ = run.__qualname__ = name
     run.__module__ = "pyframe"
+    run.__signature__ = _showing_out(_signature(inner))  # type: ignore[attr-defined]
     return run
+
+
+def _showing_out(known: inspect.Signature) -> inspect.Signature:
+    """A signature with `out=`, if there is something to put there."""
+    result, parameters = known.return_annotation, list(known.parameters.values())
+    if not parameters or result in ("bool", "None", "Size", "dt.dtype"):
+        return known
+    last = parameters[-1:] if parameters[-1].kind is inspect.Parameter.VAR_KEYWORD else []
+    parameters[len(parameters) - len(last) :] = [_OUT if result == "Tensor" else _OUTS, *last]
+    return inspect.Signature(parameters, return_annotation=result, __validate_parameters__=False)
+
+
+_OUT, _OUTS = (
+    inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+    for kind in ("Tensor | None", "Any")
+)
 
 
 def _store(name: str, result: Any, out: Any, read: Any, stacklevel: int) -> Any:

@@ -11,7 +11,7 @@ import math
 import os
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -396,7 +396,7 @@ def random_(
 
 def normal(
     mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None,
-    **kw: Any,
+    **kw: Unpack[creation.Options],
 ) -> Tensor:  # fmt: skip
     """Normal numbers with means and deviations that are tensors or numbers (these: of `size`)."""
     tensors = [v for v in (mean, std) if isinstance(v, Tensor)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -247,7 +247,7 @@ def set_(
     return self
 
 
-def empty_strided(size: Any, stride: Any, **kw: Any) -> Tensor:
+def empty_strided(size: Any, stride: Any, **kw: Unpack[creation.Options]) -> Tensor:
     """A tensor of zeros whose memory has these strides."""
     size, stride = mv.as_ints("empty_strided", (size,)), mv.as_ints("empty_strided", (stride,))
     if len(size) != len(stride) or any(v < 0 for v in (*size, *stride)):
@@ -260,7 +260,7 @@ def empty_strided(size: Any, stride: Any, **kw: Any) -> Tensor:
     return as_strided(memory, size, stride, 0).detach().requires_grad_(requires_grad)
 
 
-def empty_permuted(size: Any, physical_layout: Any, **kw: Any) -> Tensor:
+def empty_permuted(size: Any, physical_layout: Any, **kw: Unpack[creation.Options]) -> Tensor:
     """A tensor of zeros whose dims lie in memory in the order `physical_layout`."""
     size = mv.as_ints("empty_permuted", (size,))
     order = mv.as_ints("empty_permuted", (physical_layout,))
@@ -274,7 +274,9 @@ def empty_permuted(size: Any, physical_layout: Any, **kw: Any) -> Tensor:
     return empty_strided(size, tuple(strides[d] for d in range(len(size))), **kw)
 
 
-def new_empty_strided(self: Tensor, size: Any, stride: Any, **kw: Any) -> Tensor:
+def new_empty_strided(
+    self: Tensor, size: Any, stride: Any, **kw: Unpack[creation.Options]
+) -> Tensor:
     """`empty_strided` with the dtype and device of `self`."""
     return empty_strided(size, stride, **creation.like_options(self, kw))
 

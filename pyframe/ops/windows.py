@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.devices import resolve
+from pyframe.core.devices import device as Device, resolve
 from pyframe.core.dispatch import check_dtype
 from pyframe.ops import specialfn
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, upload
+
+
+class Options(TypedDict, total=False):
+    """What all functions here take by name."""
+
+    dtype: dt.dtype | None
+    layout: Any
+    device: Device | str | None
+    requires_grad: bool
+
+
+class _OldOptions(Options, total=False):
+    pin_memory: bool | None
 
 
 def _window(
@@ -39,7 +52,9 @@ def _window(
     return out.requires_grad_() if requires_grad else out
 
 
-def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **kw: Any) -> Tensor:
+def general_cosine(
+    M: int, *, a: Iterable[float], sym: bool = True, **kw: Unpack[Options]
+) -> Tensor:
     """sum of (-1)^i a[i] cos(2 pi i k / period)."""
     if not isinstance(a, Iterable):
         raise TypeError("Coefficients must be a list/tuple")
@@ -54,37 +69,39 @@ def general_cosine(M: int, *, a: Iterable[float], sym: bool = True, **kw: Any) -
     return _window("general_cosine", M, values, sym, **kw)
 
 
-def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **kw: Any) -> Tensor:
+def general_hamming(
+    M: int, *, alpha: float = 0.54, sym: bool = True, **kw: Unpack[Options]
+) -> Tensor:
     """alpha - (1 - alpha) cos(2 pi k / period)."""
     return general_cosine(M, a=[alpha, 1.0 - alpha], sym=sym, **kw)
 
 
-def hamming(M: int, *, sym: bool = True, **kw: Any) -> Tensor:
+def hamming(M: int, *, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
     """The Hamming window: general_hamming with alpha 0.54."""
     return general_hamming(M, sym=sym, **kw)
 
 
-def hann(M: int, *, sym: bool = True, **kw: Any) -> Tensor:
+def hann(M: int, *, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
     """The Hann window: general_hamming with alpha 0.5."""
     return general_hamming(M, alpha=0.5, sym=sym, **kw)
 
 
-def blackman(M: int, *, sym: bool = True, **kw: Any) -> Tensor:
+def blackman(M: int, *, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
     """The Blackman window."""
     return general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, **kw)
 
 
-def nuttall(M: int, *, sym: bool = True, **kw: Any) -> Tensor:
+def nuttall(M: int, *, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
     """Nuttall's minimal 4-term Blackman-Harris window."""
     return general_cosine(M, a=[0.3635819, 0.4891775, 0.1365995, 0.0106411], sym=sym, **kw)
 
 
-def bartlett(M: int, *, sym: bool = True, **kw: Any) -> Tensor:
+def bartlett(M: int, *, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
     """The triangle 1 - |2 k / period - 1|."""
     return _window("bartlett", M, lambda k, n: 1 - np.abs(2 * k / n - 1), sym, **kw)
 
 
-def cosine(M: int, *, sym: bool = True, **kw: Any) -> Tensor:
+def cosine(M: int, *, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
     """sin(pi (k + 1/2) / (period + 1))."""
     return _window(
         "cosine", M, lambda k, n: np.sin(np.pi * (k + 0.5) / (n + 1)), sym, one=False, **kw
@@ -92,7 +109,12 @@ def cosine(M: int, *, sym: bool = True, **kw: Any) -> Tensor:
 
 
 def exponential(
-    M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, **kw: Any
+    M: int,
+    *,
+    center: float | None = None,
+    tau: float = 1.0,
+    sym: bool = True,
+    **kw: Unpack[Options],
 ) -> Tensor:
     """exp(-|k - center| / tau), whose center is the middle unless `sym=False` says another."""
     if tau <= 0:
@@ -106,7 +128,7 @@ def exponential(
     return _window("exponential", M, values, sym, one=False, **kw)
 
 
-def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **kw: Any) -> Tensor:
+def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
     """exp(-((k - period / 2) / std)^2 / 2)."""
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
@@ -115,7 +137,7 @@ def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **kw: Any) -> Tensor
     )
 
 
-def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **kw: Any) -> Tensor:
+def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **kw: Unpack[Options]) -> Tensor:
     """i0(beta sqrt(1 - (2 k / period - 1)^2)) / i0(beta)."""
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
@@ -130,7 +152,7 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **kw: Any) -> Tensor
 # --- torch's older names: of one period unless periodic=False
 
 
-def _older(name: str, length: Any, kw: dict[str, Any]) -> dict[str, Any]:
+def _older(name: str, length: Any, kw: Any) -> Any:
     """The options of `_window` from those of pf.`name`; float16 and bfloat16 come by conversion."""
     kw.pop("pin_memory", None)
     d = kw.get("dtype") or dt.get_default_dtype()
@@ -143,7 +165,7 @@ def _older(name: str, length: Any, kw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _old(name: str, new: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def run(window_length: int, periodic: bool = True, **kw: Any) -> Tensor:
+    def run(window_length: int, periodic: bool = True, **kw: Unpack[_OldOptions]) -> Tensor:
         want = kw.get("dtype")
         out = new(window_length, sym=not periodic, **_older(name, window_length, kw))
         return out if want is None else out.to(want)
@@ -159,7 +181,11 @@ bartlett_window = _old("bartlett_window", bartlett)
 
 
 def hamming_window(
-    window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, **kw: Any
+    window_length: int,
+    periodic: bool = True,
+    alpha: float = 0.54,
+    beta: float = 0.46,
+    **kw: Unpack[_OldOptions],
 ) -> Tensor:
     """alpha - beta cos(2 pi k / period), of one period unless `periodic=False`."""
 
@@ -170,7 +196,7 @@ def hamming_window(
 
 
 def kaiser_window(
-    window_length: int, periodic: bool = True, beta: float = 12.0, **kw: Any
+    window_length: int, periodic: bool = True, beta: float = 12.0, **kw: Unpack[_OldOptions]
 ) -> Tensor:
     """signal.windows.kaiser, of one period unless `periodic=False`."""
 
