@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pyframe import autograd as autograd, ops as ops
+from pyframe import autograd as autograd, methods as methods, ops as ops
 from pyframe.autograd.anomaly_mode import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
     is_anomaly_enabled as is_anomaly_enabled,
@@ -52,6 +52,7 @@ from pyframe.core.modes import (
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
+from pyframe.ops.conversion import TYPES as _TYPES
 from pyframe.ops.random import (
     Generator as Generator,
     default_generator as default_generator,
@@ -65,25 +66,24 @@ from pyframe.tensor import (
     Size as Size,
     Tensor as Tensor,
     as_tensor as as_tensor,
+    asarray as asarray,
+    from_dlpack as from_dlpack,
     from_numpy as from_numpy,
+    frombuffer as frombuffer,
     tensor as tensor,
 )
-from pyframe.tensor.printing import set_printoptions as set_printoptions
-from pyframe.tensor.storage import (
-    TYPES as _TYPES,
-    UntypedStorage as UntypedStorage,
-    asarray as asarray,
+from pyframe.tensor.memory_format import (
     channels_last as channels_last,
     channels_last_3d as channels_last_3d,
     contiguous_format as contiguous_format,
-    from_dlpack as from_dlpack,
-    frombuffer as frombuffer,
     layout as layout,
     memory_format as memory_format,
     preserve_format as preserve_format,
     sparse_coo as sparse_coo,
     strided as strided,
 )
+from pyframe.tensor.printing import set_printoptions as set_printoptions
+from pyframe.tensor.storage import UntypedStorage as UntypedStorage
 
 __version__ = "0.1.0"
 

@@ -20,6 +20,7 @@ from pyframe.core.grad_node import (
     next_seq,
 )
 from pyframe.core.modes import mode, no_grad
+from pyframe.ops.creation import zeros
 from pyframe.tensor import Tensor
 
 __all__ = ["Function", "FunctionCtx", "InplaceFunction", "NestedIOFunction", "once_differentiable"]
@@ -135,8 +136,6 @@ class BackwardCFunction(GradNode, FunctionCtx):
     def run(self, grads: list[Any]) -> tuple[Any, ...]:
         """The gradients of the arguments (None where there is none), given those of the results."""
         if self.materialize_grads:
-            from pyframe.ops.creation import zeros
-
             grads = [
                 zeros(s.shape, dtype=s.dtype, device=s.device) if g is None and s is not None else g
                 for g, s in zip(grads, self.results, strict=True)

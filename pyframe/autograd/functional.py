@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pyframe.autograd import grad
+from pyframe.autograd.walk import grad
 from pyframe.core.modes import enable_grad, mode
 from pyframe.ops.creation import eye, ones_like, zeros_like
 from pyframe.ops.movement import cat, reshape, stack, view_as

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pyframe.autograd.walk import grad
 from pyframe.core import dtypes as dt
 from pyframe.core.modes import no_grad
 from pyframe.tensor import Tensor, from_numpy
@@ -86,8 +87,6 @@ def _real(x: Tensor) -> np.ndarray:
 
 def _analytic(y: Tensor, wanted: list[Tensor], nondet_tol: float) -> list[np.ndarray]:
     """The Jacobian of `y` by each of `wanted`, a backward pass for each row."""
-    from pyframe.autograd import grad
-
     size = _real(y).size
     out = [np.zeros((size, _real(x).size)) for x in wanted]
     if not y.requires_grad:
@@ -170,8 +169,6 @@ def gradgradcheck(
 ) -> bool:
     """`gradcheck` of the gradients themselves, as functions of `inputs` and of `grad_outputs` (made
     up if not given): second derivatives."""
-    from pyframe.autograd import grad
-
     args = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     outputs = [y for y in _tuple(func(*args)) if isinstance(y, Tensor) and y.requires_grad]
     if grad_outputs is None:

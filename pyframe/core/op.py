@@ -76,6 +76,7 @@ class Op:
         wgsl: Any = None,
         view: Callable[..., Any] | None = None,
         alias: bool = False,
+        undo: Callable[..., tuple[Any, ...]] | None = None,
         kernel: KernelFile | None = None,
         fallback: Callable[..., Tensor] | None = None,
         calls: Callable[..., Any] | None = None,
@@ -95,6 +96,9 @@ class Op:
         self.infer = infer
         self.wgsl = wgsl
         self.view = view  # movement: (index_map, *attrs) -> index_map
+        self.undo = (
+            undo  # movement of all elements: (x, *attrs) -> attrs with which it undoes itself
+        )
         self.alias = alias  # the result shares memory with the input, as a PyTorch view
         self.kernel = kernel
         self.fallback = fallback  # the same, written in other ops
@@ -190,4 +194,3 @@ _CONSTANTS: dict[Any, Node] = {}
 CAST: Any
 PUT: Any
 REAL: Any = None  # complex -> its real part
-TO_DEVICE: Any

@@ -34,7 +34,7 @@ from pyframe.io import raw
 from pyframe.io.files import replacing
 from pyframe.io.unpickler import Unpickler, shown
 from pyframe.tensor import Size, Tensor, from_host, gather
-from pyframe.tensor.storage import strided
+from pyframe.tensor.memory_format import strided
 
 _STORAGES = {
     "Float": dt.float32, "Double": dt.float64, "Half": dt.float16, "BFloat16": dt.bfloat16,

@@ -23,6 +23,7 @@ from pyframe.ops import check, mathfn
 from pyframe.ops.autocast import autocast, casted
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
+from pyframe.tensor.memory_format import contiguous_format, preserve_format
 
 # What an op does to the promoted dtype of its operands
 SAME, FLOAT, TO_BOOL, BITS, NUMBER = "same", "float", "to_bool", "bits", "number"
@@ -703,8 +704,6 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     """A copy with its own memory; gradients flow through. The dims keep their order in memory on
     the CPU, as in PyTorch; elsewhere, and within `pf.compile`, results are row-major."""
     if memory_format is not None:
-        from pyframe.tensor.storage import ordered
-
         return ordered(input, memory_format, "clone")
     if is_row_major(input):
         return copy(input)
@@ -714,6 +713,21 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     if mode.grad and input.requires_grad:
         out._grad_fn = GradNode(copy, (input,), (), out)
     return out
+
+
+def ordered(x: Tensor, format: Any, name: str) -> Tensor:
+    """`x` copied into the memory order of `format`."""
+    if format in (None, preserve_format):
+        return x.clone()
+    if format is contiguous_format:
+        return copy(x)
+    if x.ndim != len(format.order):
+        raise RuntimeError(
+            f"{name}: required rank {len(format.order)} tensor to use {format._name} format, got "
+            f"{x.ndim} dims"
+        )
+    back = [format.order.index(d) for d in range(x.ndim)]
+    return copy(x.permute(format.order)).permute(back)
 
 
 def is_row_major(x: Tensor) -> bool:

@@ -13,9 +13,8 @@ import numpy as np
 from pyframe.core import dtypes as dt, op as _op, view as views
 from pyframe.core.dispatch import apply
 from pyframe.core.modes import mode
-from pyframe.core.node import Node
 from pyframe.core.op import MOVEMENT, ROUTINE, Op
-from pyframe.ops.elementwise import broadcast, copy, eq, iota, logical_or, where
+from pyframe.ops.elementwise import broadcast, copy, eq, iota, logical_or, ordered, where
 from pyframe.ops.public import public
 from pyframe.tensor import Size, Tensor, normalize_dim, upload
 
@@ -90,12 +89,13 @@ def np_pad(x: np.ndarray, widths: Any, value: Any = 0) -> np.ndarray:
 reshape_op = Op(
     "reshape", MOVEMENT, "x", "shape", alias=True,
     infer=_like(lambda s, shape: shape), numpy=_np_reshape, view=views.reshape,
-    x=lambda g, x_spec: reshape(g, x_spec.shape),
+    undo=lambda x, shape: (x.shape,), x=lambda g, x_spec: reshape(g, x_spec.shape),
 )  # fmt: skip
 permute_op = Op(
     "permute", MOVEMENT, "x", "dims", alias=True,
     infer=_like(lambda s, dims: tuple([s[d] for d in dims])),
     numpy=lambda x, dims: x.transpose(dims), view=views.permute,
+    undo=lambda x, dims: (inverse_order(dims),),
     x=lambda g, dims: permute(g, inverse_order(dims)),
 )  # fmt: skip
 expand_op = Op(
@@ -733,8 +733,6 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
         return input
     if memory_format is None:
         return copy(input)
-    from pyframe.tensor.storage import ordered
-
     return ordered(input, memory_format, "contiguous")
 
 
@@ -860,21 +858,6 @@ def _put_by_views(base: Tensor, value: Tensor, steps: Any) -> Tensor:
     raise RuntimeError(f"in-place write through a view made by {op.name}; clone() it first")
 
 
-def undone(node: Any, steps: Any) -> Any:
-    """The steps from what `steps` make of `node` back to it; None if they leave out a part."""
-    back: tuple[Any, ...] = ()
-    for op, attrs in steps:
-        if op is reshape_op:
-            back = ((reshape_op, (node.shape,)), *back)
-        elif op is permute_op:
-            back = ((permute_op, (inverse_order(attrs[0]),)), *back)
-        else:
-            return None
-        shape, dtype = op.infer(node, *attrs)  # type: ignore[misc]
-        node = Node(op, (), attrs, shape, dtype, node.device)
-    return back
-
-
 # views in which a position may show several times, so that a write through one is no selection
 OVERLAPPING = ("windows", "as_strided")
 
@@ -903,7 +886,6 @@ put_op = Op(
     value=lambda g, steps: _cut_steps(g, steps),
 )  # fmt: skip
 _op.PUT = put_op
-_op.TO_DEVICE = Op("to_device", ROUTINE, "x", "source dtype", x=lambda g, source: g.to(source))
 
 
 PUBLIC = public(

@@ -1,19 +1,30 @@
 """Tensor: the class, how tensors are made from data, and what lies behind them."""
 
-from pyframe.tensor.tensor import (
-    Size as Size,
-    Tensor as Tensor,
-    _op as _op,
+from pyframe.tensor.construction import (
     as_tensor as as_tensor,
+    asarray as asarray,
+    feed as feed,
+    from_dlpack as from_dlpack,
     from_host as from_host,
     from_numpy as from_numpy,
+    frombuffer as frombuffer,
+    tensor as tensor,
+    upload as upload,
+)
+from pyframe.tensor.copying import _rebuild as _rebuild
+from pyframe.tensor.reading import (
     gather as gather,
     gather_async as gather_async,
     gather_begin as gather_begin,
+)
+from pyframe.tensor.tensor import (
+    Size as Size,
+    Tensor as Tensor,
     no_more_dims as no_more_dims,
     normalize_dim as normalize_dim,
     own_storage as own_storage,
-    tensor as tensor,
-    upload as upload,
     whole_of as whole_of,
 )
+
+for _public in (Tensor, Size, _rebuild):
+    _public.__module__ = "pyframe.tensor"  # the name that pickles know

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import copy as copying
 import weakref
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from pyframe.core import (
-    devices as _device,
     dispatch as _dispatch,
     dtypes as dt,
     modes as _grad_mode,
@@ -22,12 +20,16 @@ from pyframe.core.grad_node import INFERENCE, UNSEEN, Attached, GradNode
 from pyframe.core.modes import enable_grad, mode, no_grad
 from pyframe.core.node import Node, Storage
 from pyframe.core.op import Op
-from pyframe.core.symbolic import SymbolicArray, SymbolicScalar, recording
+from pyframe.tensor.memory_format import in_format
+from pyframe.tensor.printing import tensor_html, tensor_repr
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _object: Any = object.__new__
+
+# How a view was cut from the memory: movement ops with their attributes, applied one by one
+ViewChain = tuple[tuple[Op, tuple[Any, ...]], ...]
 
 
 class Size(tuple[int, ...]):
@@ -70,7 +72,7 @@ class Tensor:
         "__dict__", "__weakref__", "_base", "_base_fn", "_creation", "_grad_fn", "_hooks",
         "_needs_grad", "_node", "_storage", "_view_chain", "_viewed_version", "grad",
     )  # fmt: skip
-    _view_chain: tuple[tuple[Op, tuple[Any, ...]], ...]
+    _view_chain: ViewChain
     _base: Tensor | None  # of a differentiable view: the tensor whose history it follows
     _base_fn: Any  # the base's grad_fn when this view's own was made
     _creation: tuple[Any, int] | None  # why no gradient may follow a write to this view, and the
@@ -90,27 +92,17 @@ class Tensor:
         self._creation = None
         return self
 
-    def __init__(self, *data: Any, device: Any = None) -> None:
-        if data and all(isinstance(n, int) for n in data):  # sizes
-            from pyframe.ops.creation import empty
+    if TYPE_CHECKING:  # pyframe/methods.py attaches the rest of the methods
 
-            source = empty(*data, device=device)
-        elif len(data) > 1:
-            raise TypeError(f"Tensor: expected sizes or one sequence, got {len(data)} arguments")
-        elif data and isinstance(data[0], Tensor):
-            source = data[0]
-        else:
-            values = data[0] if data else ()
-            source = tensor(values, dtype=dt.get_default_dtype(), device=device)
-        self._node, self._storage, self._view_chain = (
-            source._node,
-            source._storage,
-            source._view_chain,
-        )
-
-    if TYPE_CHECKING:  # ops attach the rest of the methods
-
+        def __init__(self, *data: Any, device: Any = None) -> None: ...
         def __getattr__(self, name: str) -> Any: ...
+        def to(self, *args: Any, **kwargs: Any) -> Tensor: ...
+        def cpu(self) -> Tensor: ...
+        def __deepcopy__(self, memo: dict[int, Any]) -> Tensor: ...
+        def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any: ...
+        def retain_grad(self) -> None: ...
+        @property
+        def retains_grad(self) -> bool: ...
         def __add__(self, other: Any) -> Tensor: ...
         def __radd__(self, other: Any) -> Tensor: ...
         def __iadd__(self, other: Any) -> Tensor: ...
@@ -178,6 +170,20 @@ class Tensor:
         return self._node.device
 
     @property
+    def is_cuda(self) -> bool:
+        """Whether it is on the GPU."""
+        return self.device.always_lazy
+
+    @property
+    def is_cpu(self) -> bool:
+        """Whether it is on the CPU."""
+        return not self.device.always_lazy
+
+    def get_device(self) -> int:
+        """The index of the GPU, -1 on the CPU."""
+        return self.device.index if self.is_cuda else -1
+
+    @property
     def ndim(self) -> int:
         """The number of dims."""
         return len(self._node.shape)
@@ -189,6 +195,8 @@ class Tensor:
     def numel(self) -> int:
         """The number of elements."""
         return self.shape.numel()
+
+    ndimension, nelement = dim, numel
 
     @property
     def itemsize(self) -> int:
@@ -243,11 +251,7 @@ class Tensor:
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the elements lie in memory in row-major order (or as `memory_format` says)."""
-        if memory_format is not None:
-            from pyframe.tensor.storage import in_format
-
-            return in_format(self, memory_format)
-        return self._row_major()
+        return self._row_major() if memory_format is None else in_format(self, memory_format)
 
     def _row_major(self) -> bool:
         if self._node.data is not None and not self.device.always_lazy:
@@ -317,15 +321,13 @@ class Tensor:
             why = "inference mode" if mode.inference else "no_grad mode"
             self._refuse_writes(f"A view was created in {why}. This is ambiguous")
 
-    def _chain_from(self, base: Tensor) -> tuple[tuple[Op, tuple[Any, ...]], ...] | None:
+    def _chain_from(self, base: Tensor) -> ViewChain | None:
         """The steps from `base`, which may have become another view of the memory since, to this
         view of it; None if it became a part of the memory."""
         mine, its = self._view_chain, base._view_chain
         if mine[: len(its)] == its:
             return mine[len(its) :]
-        from pyframe.ops.movement import undone
-
-        back = undone(self._storage.node, its)
+        back = views_undone(self._storage.node, its)
         return None if back is None else back + mine
 
     def _refuse_writes(self, why: str | tuple[str, int]) -> None:
@@ -463,56 +465,10 @@ class Tensor:
         self._base = None
         self._touched()
 
-    def backward(
-        self,
-        gradient: Tensor | None = None,
-        retain_graph: bool | None = None,
-        create_graph: bool = False,
-        inputs: Sequence[Tensor] | None = None,
-    ) -> None:
-        """Add the gradient of this tensor to `.grad` of every leaf that it depends on."""
-        from pyframe.autograd import backward
-
-        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
-
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:
-        """Call `hook(grad)` when the gradient is computed; a tensor it returns replaces it."""
-        from pyframe.core.grad_node import RemovableHandle
-
-        if not self.requires_grad:
-            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        fn = self.grad_fn
-        return RemovableHandle((self._attach() if fn is None else fn.attach()).hooks, hook)
-
-    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Any:
-        """Call `hook(tensor)` each time after a backward has added to this leaf's `.grad`."""
-        from pyframe.core.grad_node import RemovableHandle
-
-        if not self.requires_grad:
-            raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-        if self.grad_fn is not None:
-            raise RuntimeError(
-                "post accumulate grad hooks cannot be registered on non-leaf tensors"
-            )
-        return RemovableHandle(self._attach().accumulated, hook)
-
     def _attach(self) -> Attached:
         if self._hooks is None:
             self._hooks = Attached()
         return self._hooks
-
-    def retain_grad(self) -> None:
-        """Keep `.grad` for this non-leaf tensor too."""
-        if not self.requires_grad:
-            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-        if self.grad_fn is not None:
-            self.grad_fn.attach().retained = weakref.ref(self)
-
-    @property
-    def retains_grad(self) -> bool:
-        """Whether `retain_grad` keeps the gradient of this tensor, no leaf."""
-        extra = None if self.grad_fn is None else self.grad_fn.extra
-        return extra is not None and extra.retained is not None and extra.retained() is self
 
     # --- writing
 
@@ -761,106 +717,13 @@ class Tensor:
         return int(self.item())
 
     def __repr__(self) -> str:
-        from pyframe.tensor.printing import tensor_repr
-
         return tensor_repr(self)
 
     def _repr_html_(self) -> str | None:
-        from pyframe.tensor.printing import tensor_html
-
         return tensor_html(self)
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if not self._node.shape else object.__format__(self, spec)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        array = np.array(self._host())
-        made = (type(self), array, str(self.device), self.requires_grad, self.dtype)
-        return _rebuild, made, self.__dict__ or None
-
-    def __copy__(self) -> Tensor:
-        """A leaf of the same memory."""
-        out, source = Tensor.__new__(type(self)), self._alias()
-        out._node, out._storage = source._node, source._storage
-        out._view_chain, out._viewed_version = source._view_chain, source._viewed_version
-        out._needs_grad = self.requires_grad
-        out.__dict__.update(self.__dict__)
-        return out
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
-        if not self.is_leaf:
-            raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
-                "protocol at the moment; use detach().clone()"
-            )
-        if id(self) in memo:
-            return memo[id(self)]
-        storage = self._storage
-        with no_grad():
-            source = memo.get(id(storage))
-            if source is None:  # tensors of one memory are copied to tensors of one memory
-                whole = Tensor.__new__(Tensor)
-                whole._node, whole._storage = storage.node, storage
-                source = memo[id(storage)] = whole.clone()
-            for op, attrs in self._view_chain:
-                source = _dispatch.apply(op, (source,), attrs)
-        out = Tensor.__new__(type(self))
-        out._node, out._storage = source._node, source._storage
-        out._view_chain, out._viewed_version = source._view_chain, source._viewed_version
-        out._needs_grad = bool(self._needs_grad)
-        memo[id(self)] = out
-        if self.grad is not None:
-            out.grad = self.grad.__deepcopy__(memo)
-        out.__dict__.update(copying.deepcopy(self.__dict__, memo))
-        return out
-
-    # --- moving
-
-    def to(self, *args: Any, **kwargs: Any) -> Tensor:
-        """This tensor with another device and/or dtype: `to(dtype)`, `to(device)`, `to(other)`.
-
-        Returns self where nothing changes, unless `copy=True`.
-        """
-        device, dtype = kwargs.pop("device", None), kwargs.pop("dtype", None)
-        copy, format = kwargs.pop("copy", False), kwargs.pop("memory_format", None)
-        kwargs.pop("non_blocking", None)
-        if kwargs:
-            raise TypeError(f"to() got unexpected arguments {sorted(kwargs)}")
-        for a in args:
-            if isinstance(a, dt.dtype):
-                dtype = a
-            elif isinstance(a, Tensor):
-                device, dtype = a.device, a.dtype
-            elif isinstance(a, (str, Device, int)):
-                device = device if isinstance(a, bool) else a  # a bool is PyTorch's non_blocking
-            else:
-                raise TypeError(f"to() takes a device, a dtype or a Tensor, got {type(a).__name__}")
-        out = self
-        target = self.device if device is None else Device(device)
-        if target is not self.device:
-            out = _op_to_device(out, target, dtype)
-        elif dtype is not None and dtype is not self.dtype:
-            out = _op.CAST(out, dtype)
-        if format is not None and not out.is_contiguous(format):
-            from pyframe.tensor.storage import ordered
-
-            return ordered(out, format, "to")
-        return out.clone() if copy and out is self else out
-
-    def cpu(self) -> Tensor:
-        """On the CPU."""
-        return self.to(_device.cpu)
-
-    def gpu(self, device: Any = None, non_blocking: bool = False) -> Tensor:
-        """On the GPU, or on the one of this number or name."""
-        return self.to(Device("gpu") if device is None else device)
-
-    cuda = gpu
-
-    @property
-    def is_cuda(self) -> bool:
-        """Whether it is on the GPU."""
-        return self.device.always_lazy
 
 
 def _without_offset(t: views.IndexMap) -> views.IndexMap:
@@ -903,6 +766,19 @@ def _fit(value: Tensor, shape: tuple[int, ...]) -> Tensor:
         ) from None
 
 
+def views_undone(node: Node, chain: ViewChain) -> ViewChain | None:
+    """The chain from the view that `chain` cuts of `node` back to all of it; None where it shows
+    only a part."""
+    back: ViewChain = ()
+    for op, attrs in chain:
+        if op.undo is None:
+            return None
+        back = ((op, op.undo(node, *attrs)), *back)
+        shape, dtype = op.infer(node, *attrs)  # type: ignore[misc]
+        node = Node(op, (), attrs, shape, dtype, node.device)
+    return back
+
+
 def whole_of(storage: Storage) -> Tensor:
     """A tensor of all that a storage holds, with one of its own."""
     out = Tensor.__new__(Tensor)
@@ -910,16 +786,7 @@ def whole_of(storage: Storage) -> Tensor:
     return out
 
 
-def _rebuild(
-    kind: Any, array: np.ndarray, device: str, needs_grad: bool, dtype: dt.dtype
-) -> Tensor:
-    source = upload(array, Device(device), dtype)
-    out: Tensor = Tensor.__new__(kind)
-    out._node, out._storage, out._needs_grad = source._node, source._storage, needs_grad
-    return out
-
-
-def _new(node: Node) -> Tensor:
+def new(node: Node) -> Tensor:
     out: Tensor = _object(Tensor)  # with the body of __new__ here: this is called most
     out._node = node
     out._storage = Storage(node)
@@ -930,7 +797,7 @@ def _new(node: Node) -> Tensor:
     return out
 
 
-_dispatch.new = _new
+_dispatch.new = new
 
 
 def _is_array(node: Node) -> bool:
@@ -959,232 +826,3 @@ def normalize_dim(dim: int, ndim: int) -> int:
             f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})"
         )
     return dim % n
-
-
-# --- making tensors from data
-
-
-def from_numpy(array: np.ndarray) -> Tensor:
-    """A CPU tensor that shares memory with `array`. TypeError for a dtype pyframe lacks."""
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
-    if array.dtype.byteorder not in "=|" and array.dtype.newbyteorder("=") != array.dtype:
-        raise ValueError("from_numpy: the array has foreign byte order; use .astype first")
-    d = dt.dtype.from_numpy(array.dtype)
-    if type(array) is SymbolicArray:
-        out = upload(array.array, _device.cpu, d)
-        _feed(out, array.source, True)
-        return out
-    return _new(Node(None, (), (), array.shape, d, _device.cpu, array))
-
-
-def from_host(array: np.ndarray, d: dt.dtype) -> Tensor:
-    """`from_numpy` of an array in which values of dtype `d` are held (bfloat16 in a float32)."""
-    return _new(Node(None, (), (), array.shape, d, _device.cpu, array))
-
-
-def _feed(x: Tensor, make: Callable[[], np.ndarray], shares: bool = False) -> None:
-    """Within a capture: each replay reads again the array that `x` was made of."""
-    capture = recording()
-    if capture is not None:
-        capture.feed(x, make, shares)
-
-
-def tensor(
-    data: Any,
-    *,
-    dtype: dt.dtype | None = None,
-    device: Device | str | None = None,
-    requires_grad: bool = False,
-) -> Tensor:
-    """A new tensor with a copy of `data` (numbers, nested sequences, an array or a tensor).
-
-    Floats take the default dtype, ints int64, bools bool, unless `dtype` says otherwise.
-    """
-    target = Device(device) if device is not None else None
-    dtype = dt.of_argument("tensor", dtype)
-    if isinstance(data, Tensor):
-        out = data.detach()
-        out = out.to(target or out.device, dtype or out.dtype)
-        if out._storage is data._storage:
-            out = out.clone().detach()
-    else:
-        target = target or _device.get_default_device()
-        if type(data) is SymbolicScalar:
-            one = _new(_op.const(data, dtype or dt.of_scalar(data), target))
-            out = _dispatch.apply(_op.REGISTRY["copy"], (one,))
-        else:
-            array = _host_array(data.array if type(data) is SymbolicArray else data, dtype)
-            out = upload(array, target, dtype)
-            if type(data) is SymbolicArray:
-                _feed(out, lambda: _host_array(data.source(), dtype))
-    if requires_grad:
-        out.requires_grad_()
-    return out
-
-
-def _host_array(data: Any, dtype: dt.dtype | None) -> np.ndarray:
-    if isinstance(data, (np.ndarray, np.generic)):
-        array = np.asarray(data)
-        return array if dtype is None else _as(array, dtype)
-    if isinstance(data, (list, tuple)):
-        data = _unwrap(data)
-    elif isinstance(data, (str, bytes)):
-        raise TypeError(f"tensor: invalid data type {type(data).__name__!r}; expected numbers")
-    try:
-        array = np.asarray(data)
-        if array.dtype == object:
-            odd = [type(v).__name__ for v in array.flat if not isinstance(v, (int, float))]
-            if odd:
-                raise RuntimeError(
-                    f"tensor: Could not infer dtype of {odd[0]}; expected numbers in nested "
-                    "sequences of equal length"
-                )
-            if dtype is None or dtype.category < dt.FLOAT:
-                raise ValueError("Overflow: an int of more than 64 bits")
-            array = array.astype(np.float64)
-        if array.dtype.kind not in "biufc":
-            raise ValueError(f"it holds {array.dtype}")
-        if dtype is None and array.dtype == np.uint64 and not _holds_numpy(data):
-            raise ValueError("Overflow: an int beyond int64; say dtype=pf.uint64")
-    except ValueError as e:
-        raise ValueError(
-            f"tensor: can't make a tensor of {type(data).__name__}: expected numbers in nested "
-            f"sequences of equal length ({e})"
-        ) from None
-    if dtype is not None:
-        if not _holds_numpy(data):
-            _check_fit(array, dtype)
-        return _as(array, dtype)
-    if array.dtype.kind == "f" and not _holds_numpy(data):
-        with np.errstate(over="ignore"):
-            return array.astype(dt.get_default_dtype().numpy)
-    if array.dtype.kind == "c" and not _holds_numpy(data):
-        return array.astype(dt.get_default_dtype().to_complex().numpy)
-    if array.dtype.kind == "i" and not _holds_numpy(data):
-        return array.astype(np.int64)
-    return array
-
-
-def _check_fit(array: np.ndarray, d: dt.dtype) -> None:
-    """What Python numbers may not become: TypeError, or RuntimeError for overflow of an int."""
-    if array.dtype.kind == "c" and d.category != dt.COMPLEX:
-        raise TypeError(f"tensor: must be real number, not complex, for {d.name}")
-    if d.category == dt.INTEGER and array.dtype.kind in "iuf" and array.size:
-        for extreme in (array.min(), array.max()):
-            dt.convert_scalar(extreme.item(), d)
-
-
-def _as(array: np.ndarray, d: dt.dtype) -> np.ndarray:
-    if array.dtype.kind == "c" and d.category != dt.COMPLEX:
-        array = array.real
-    with np.errstate(over="ignore"):
-        array = array.astype(d.numpy)
-    return array if d.narrow is None else d.narrow(array)
-
-
-def _unwrap(data: Any) -> Any:
-    """Nested sequences with tensors inside, as NumPy can read them."""
-    if isinstance(data, Tensor):
-        return data.tolist()
-    if isinstance(data, (list, tuple)):
-        return [_unwrap(x) for x in data]
-    return data
-
-
-def _holds_numpy(data: Any) -> bool:
-    while isinstance(data, (list, tuple)) and data:
-        data = data[0]
-    return isinstance(data, (np.ndarray, np.generic))
-
-
-def as_tensor(
-    data: Any, dtype: dt.dtype | None = None, device: Device | str | None = None
-) -> Tensor:
-    """`data` as a tensor, sharing memory with an array or tensor where nothing changes."""
-    if isinstance(data, Tensor):
-        return data.to(device or data.device, dtype or data.dtype)
-    if isinstance(data, np.ndarray) and _device.resolve(device) is _device.cpu:
-        out = from_numpy(data)
-        return out if dtype is None else out.to(dtype)
-    return tensor(data, dtype=dtype, device=device)
-
-
-def _op_to_device(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
-    """Copy `x` to another device, differentiably."""
-    out = _transfer(x, target, dtype)
-    if mode.grad and x.requires_grad and out.dtype.category >= dt.FLOAT:
-        out._grad_fn = GradNode(_op.TO_DEVICE, (x,), (x.device, x.dtype), out)
-    return out
-
-
-def _transfer(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
-    capture, d = recording(), x.dtype
-    fed = capture.fed.get(id(x._storage)) if capture is not None and not x._view_chain else None
-
-    def converted(array: np.ndarray) -> Any:
-        if dtype is None or dtype is d:
-            return array
-        inner, mode.capture = mode.capture, None  # what the host knows it converts at once
-        try:
-            return _op.CAST(from_numpy(array), dtype)._node.data
-        finally:
-            mode.capture = inner
-
-    if fed is None:
-        return upload(converted(x._host()), target, dtype or d)
-    _, make, _ = fed
-    out = upload(converted(make()), target, dtype or d)
-    _feed(out, lambda: converted(make()))
-    return out
-
-
-def upload(array: np.ndarray, target: Device, d: dt.dtype | None = None) -> Tensor:
-    """A tensor on `target` with a copy of a host array (in which a value of dtype `d` is held)."""
-    d = d or dt.dtype.from_numpy(array.dtype)
-    if not target.always_lazy:
-        out = _new(Node(None, (), (), array.shape, d, target, np.array(array)))
-    else:
-        _dispatch.check_dtype("to", d, target)
-        out = _new(Node(None, (), (), array.shape, d, target, target.backend.upload(array, d)))
-    if mode.capture is not None:
-        mode.capture.made(out)
-    return out
-
-
-def gather_begin(tensors: Sequence[Tensor]) -> Callable[[], Awaitable[list[np.ndarray]]]:
-    """Ask for the values that several tensors of one device have now; what it returns waits for
-    them, and does not keep later work from starting."""
-    if tensors and tensors[0].device.always_lazy:
-        begun: Callable[[], Awaitable[list[np.ndarray]]]
-        begun = tensors[0].device.backend.fetch_begin(tensors)
-        return begun
-    values = [t._host().copy() for t in tensors]
-
-    async def finish() -> list[np.ndarray]:
-        return values
-
-    return finish
-
-
-def gather(tensors: Sequence[Tensor]) -> list[np.ndarray]:
-    """The values of several tensors, with one wait for those on the GPU; those of the CPU are
-    their memory."""
-    lazy = [t for t in tensors if t.device.always_lazy]
-    if mode.capture is not None:
-        for t in lazy:
-            mode.capture.read(t)
-    arrays = iter(lazy[0].device.backend.fetch(lazy) if lazy else ())
-    return [next(arrays) if t.device.always_lazy else t._host() for t in tensors]
-
-
-async def gather_async(tensors: Sequence[Tensor]) -> list[np.ndarray]:
-    """The values of several tensors, with one wait for those on the GPU."""
-    lazy = [t for t in tensors if t.device.always_lazy]
-    for t in lazy:
-        if mode.capture is not None:
-            mode.capture.read(t)
-    if lazy:
-        arrays = iter(await lazy[0].device.backend.fetch_async(lazy))
-        return [next(arrays) if t.device.always_lazy else t._host() for t in tensors]
-    return [t._host() for t in tensors]

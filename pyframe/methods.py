@@ -1,0 +1,90 @@
+"""The one place where Tensor gets the methods that are written in modules above its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pyframe import ops
+from pyframe.autograd import methods as autograd
+from pyframe.ops import conversion
+from pyframe.ops.operators import OPERATORS, PROPERTIES
+from pyframe.ops.public import as_public
+from pyframe.tensor import Tensor, copying, memory_format, reading, storage
+
+
+def _false(what: str) -> property:
+    return property(
+        lambda self: False, doc=f"False: there are no {what} tensors; for PyTorch's code."
+    )
+
+
+def _itself(doc: str) -> Callable[..., Tensor]:
+    def run(self: Tensor, *args: Any) -> Tensor:
+        return self
+
+    run.__doc__ = doc
+    return run
+
+
+def _no(doc: str) -> Callable[..., bool]:
+    def run(self: Tensor, *args: Any) -> bool:
+        return False
+
+    run.__doc__ = doc
+    return run
+
+
+_NOT_PINNED = _no("False: memory need not be pinned.")
+_PINNED = _itself("The tensor itself: memory need not be pinned.")
+
+_METHODS: dict[str, Any] = {
+    # the families of ops
+    **{name: as_public(name, fn) for name, fn in {**ops.METHODS, **ops.ONLY_METHODS}.items()},
+    **ops.VARIANTS,
+    **OPERATORS,
+    **PROPERTIES,
+    # conversions, which are written in ops too
+    "__init__": conversion.initialize,
+    "to": conversion.to,
+    **conversion.TO_DTYPES,
+    "type": conversion.type_,
+    "type_as": conversion.type_as,
+    "cpu": conversion.cpu,
+    "gpu": conversion.gpu,
+    "cuda": conversion.gpu,
+    "new": conversion.new,
+    "new_tensor": conversion.new_tensor,
+    # autograd
+    "backward": autograd.backward,
+    "register_hook": autograd.register_hook,
+    "register_post_accumulate_grad_hook": autograd.register_post_accumulate_grad_hook,
+    "retain_grad": autograd.retain_grad,
+    "retains_grad": property(autograd.retains_grad),
+    # what lies behind a tensor
+    "storage": storage.untyped_storage,
+    "untyped_storage": storage.untyped_storage,
+    "storage_offset": storage.storage_offset,
+    "data_ptr": storage.data_ptr,
+    "const_data_ptr": storage.data_ptr,
+    "is_set_to": storage.is_set_to,
+    "dim_order": memory_format.dim_order,
+    "layout": property(lambda self: memory_format.strided, doc="`pf.strided`, always."),
+    "__dlpack__": reading.to_dlpack,
+    "__dlpack_device__": lambda self: (1, 0),
+    # copies and pickles
+    "__reduce_ex__": copying.reduce_ex,
+    "__copy__": copying.shallow_copy,
+    "__deepcopy__": copying.deep_copy,
+    # names that PyTorch's code asks for
+    **{
+        f"is_{what}": _false(what)
+        for what in "sparse sparse_csr quantized meta mkldnn mps xpu nested".split()
+    },
+    "pin_memory": _PINNED,
+    "share_memory_": _PINNED,
+    "is_pinned": _NOT_PINNED,
+    "is_shared": _NOT_PINNED,
+}
+for _name, _method in _METHODS.items():
+    setattr(Tensor, _name, _method)

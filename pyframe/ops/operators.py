@@ -1,0 +1,111 @@
+"""Python's operators on tensors (`x + 1`, `x @ y`, `x[0]`, `x < y`), and what is computed where an
+attribute is asked for: `x.T`, `x.real`."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from pyframe.core.modes import mode
+from pyframe.ops import arrange, complex, elementwise as el, index, matmul, movement
+from pyframe.ops.inplace import inplace_variant
+from pyframe.tensor import Tensor, as_tensor
+
+
+def _matmul(self: Tensor, other: Tensor) -> Tensor:
+    if mode.autocast is None:
+        return matmul.matmul(self, other)
+    product: Tensor = Tensor.matmul(self, other)  # type: ignore[attr-defined]
+    return product
+
+
+def _divided_into(self: Tensor, other: Any) -> Tensor:
+    """other / self; with autocast by `reciprocal`, which has a rule, as PyTorch does."""
+    if mode.autocast is None:
+        return el.true_divide(other, self)
+    return el.reciprocal(self) * other
+
+
+def _reflected(fn: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, other: fn(other, self)
+
+
+def _guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """An operator leaves operands that it does not know to the other side."""
+
+    def run(self: Tensor, other: Any) -> Any:
+        if isinstance(other, np.ndarray):
+            other = as_tensor(other, device=self.device)
+        elif not isinstance(other, _KNOWN):
+            return NotImplemented
+        return fn(self, other)
+
+    if not isinstance(fn, el.Elementwise):
+        return run
+    op = fn
+
+    def short(self: Tensor, other: Any) -> Any:
+        return el.binary(op, self, other) if isinstance(other, _KNOWN) else run(self, other)
+
+    return short
+
+
+_KNOWN = (Tensor, bool, int, float, builtins.complex, np.generic)
+
+
+_ARITHMETIC = {
+    "add": el.add, "sub": el.sub, "mul": el.mul, "truediv": el.true_divide,
+    "floordiv": el.floor_divide, "mod": el.remainder, "pow": el.pow,
+    "and": el.bitwise_and, "or": el.bitwise_or, "xor": el.bitwise_xor,
+    "lshift": el.bitwise_left_shift, "rshift": el.bitwise_right_shift,
+}  # fmt: skip
+
+
+def _operators() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for name, op in _ARITHMETIC.items():
+        yield f"__{name}__", _guarded(op)
+        yield f"__r{name}__", _guarded(_reflected(op))
+        yield f"__i{name}__", inplace_variant(f"__i{name}__", op)
+    yield "__rtruediv__", _guarded(_divided_into)
+    yield "__matmul__", _matmul
+    yield "__rmatmul__", _reflected(_matmul)
+    yield "__neg__", el.neg
+    yield "__pos__", arrange.positive
+    yield "__abs__", el.abs
+    yield "__invert__", el.bitwise_not
+    for compare in (el.eq, el.ne, el.lt, el.le, el.gt, el.ge):
+        yield f"__{compare.name}__", _guarded(compare)
+    yield "__getitem__", index.getitem
+    yield "__setitem__", index.setitem
+
+
+OPERATORS = dict(_operators())
+for _name in ("__truediv__", "__rtruediv__", "__itruediv__"):  # their names in Python 2
+    OPERATORS[_name.replace("true", "")] = OPERATORS[_name]
+
+
+def _mT(self: Tensor) -> Tensor:  # noqa: N802  (PyTorch's name)
+    """The matrices transposed; RuntimeError of fewer than two dims."""
+    if self.ndim < 2:
+        raise RuntimeError(
+            "tensor.mT is only supported on matrices or batches of matrices. Got "
+            f"{self.ndim}-D tensor."
+        )
+    return movement.transpose(self, -1, -2)
+
+
+PROPERTIES = {
+    "T": property(
+        lambda self: movement.permute(self, *reversed(range(self.ndim))), doc="All dims reversed."
+    ),
+    "mT": property(_mT),
+    "H": property(
+        lambda self: complex.adjoint(self) if self.ndim else self, doc="A matrix's adjoint."
+    ),
+    "mH": property(complex.adjoint),
+    "real": property(complex.real, lambda self, value: complex.real(self).copy_(value)),
+    "imag": property(complex.imag, lambda self, value: complex.imag(self).copy_(value)),
+}

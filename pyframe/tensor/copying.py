@@ -1,0 +1,69 @@
+"""How tensors are pickled and copied."""
+
+from __future__ import annotations
+
+import copy as copying
+from typing import Any
+
+import numpy as np
+
+from pyframe.core import dispatch as _dispatch, dtypes as dt
+from pyframe.core.devices import device as Device
+from pyframe.core.modes import no_grad
+from pyframe.tensor.construction import upload
+from pyframe.tensor.tensor import Tensor
+
+
+def _rebuild(
+    kind: Any, array: np.ndarray, device: str, needs_grad: bool, dtype: dt.dtype
+) -> Tensor:
+    source = upload(array, Device(device), dtype)
+    out: Tensor = Tensor.__new__(kind)
+    out._node, out._storage, out._needs_grad = source._node, source._storage, needs_grad
+    return out
+
+
+def reduce_ex(self: Tensor, protocol: Any) -> Any:
+    """For pickle: the value as an array, and where and as what it is to be made again."""
+    array = np.array(self._host())
+    made = (type(self), array, str(self.device), self.requires_grad, self.dtype)
+    return _rebuild, made, self.__dict__ or None
+
+
+def shallow_copy(self: Tensor) -> Tensor:
+    """A leaf of the same memory."""
+    out, source = Tensor.__new__(type(self)), self._alias()
+    out._node, out._storage = source._node, source._storage
+    out._view_chain, out._viewed_version = source._view_chain, source._viewed_version
+    out._needs_grad = self.requires_grad
+    out.__dict__.update(self.__dict__)
+    return out
+
+
+def deep_copy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    """A leaf with memory of its own, which copies of its views share in the same `deepcopy`."""
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the deepcopy "
+            "protocol at the moment; use detach().clone()"
+        )
+    if id(self) in memo:
+        return memo[id(self)]
+    storage = self._storage
+    with no_grad():
+        source = memo.get(id(storage))
+        if source is None:  # tensors of one memory are copied to tensors of one memory
+            whole = Tensor.__new__(Tensor)
+            whole._node, whole._storage = storage.node, storage
+            source = memo[id(storage)] = whole.clone()
+        for op, attrs in self._view_chain:
+            source = _dispatch.apply(op, (source,), attrs)
+    out = Tensor.__new__(type(self))
+    out._node, out._storage = source._node, source._storage
+    out._view_chain, out._viewed_version = source._view_chain, source._viewed_version
+    out._needs_grad = bool(self._needs_grad)
+    memo[id(self)] = out
+    if self.grad is not None:
+        out.grad = self.grad.__deepcopy__(memo)
+    out.__dict__.update(copying.deepcopy(self.__dict__, memo))
+    return out

@@ -1,0 +1,63 @@
+"""The values of several tensors at once, with one wait for the device; DLPack."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pyframe.core.modes import mode
+
+if TYPE_CHECKING:
+    from pyframe.tensor.tensor import Tensor
+
+
+def gather_begin(tensors: Sequence[Tensor]) -> Callable[[], Awaitable[list[np.ndarray]]]:
+    """Ask for the values that several tensors of one device have now; what it returns waits for
+    them, and does not keep later work from starting."""
+    if tensors and tensors[0].device.always_lazy:
+        begun: Callable[[], Awaitable[list[np.ndarray]]]
+        begun = tensors[0].device.backend.fetch_begin(tensors)
+        return begun
+    values = [t._host().copy() for t in tensors]
+
+    async def finish() -> list[np.ndarray]:
+        return values
+
+    return finish
+
+
+def gather(tensors: Sequence[Tensor]) -> list[np.ndarray]:
+    """The values of several tensors, with one wait for those on the GPU; those of the CPU are
+    their memory."""
+    lazy = [t for t in tensors if t.device.always_lazy]
+    if mode.capture is not None:
+        for t in lazy:
+            mode.capture.read(t)
+    arrays = iter(lazy[0].device.backend.fetch(lazy) if lazy else ())
+    return [next(arrays) if t.device.always_lazy else t._host() for t in tensors]
+
+
+async def gather_async(tensors: Sequence[Tensor]) -> list[np.ndarray]:
+    """The values of several tensors, with one wait for those on the GPU."""
+    lazy = [t for t in tensors if t.device.always_lazy]
+    for t in lazy:
+        if mode.capture is not None:
+            mode.capture.read(t)
+    if lazy:
+        arrays = iter(await lazy[0].device.backend.fetch_async(lazy))
+        return [next(arrays) if t.device.always_lazy else t._host() for t in tensors]
+    return [t._host() for t in tensors]
+
+
+def to_dlpack(self: Tensor, **kwargs: Any) -> Any:
+    """The DLPack capsule of a CPU tensor (for NumPy, CuPy, JAX, PyTorch …)."""
+    if self.requires_grad:
+        raise BufferError(
+            "Can't export tensors that require gradient, use tensor.detach() beforehand"
+        )
+    if self.is_cuda:
+        raise BufferError(f"DLPack: device '{self.device}' is not shared; use .cpu() first")
+    kwargs.pop("stream", None)
+    return self.numpy().__dlpack__(**kwargs)
