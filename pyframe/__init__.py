@@ -61,6 +61,7 @@ from pyframe.ops.random import (
     manual_seed as manual_seed,
     seed as seed,
 )
+from pyframe.runtime import opening as _opening  # noqa: F401  (registers what opens devices)
 from pyframe.runtime.compile import compile as compile
 from pyframe.tensor import (
     Size as Size,

@@ -23,8 +23,10 @@ from pyframe.backend.base import Stats
 from pyframe.backend.properties import DeviceProperties
 from pyframe.core import devices
 from pyframe.core.devices import OutOfMemoryError, device as Device
+from pyframe.core.limits import Limits
 from pyframe.core.symbolic import recording
 from pyframe.ops.random import default_generator, go_on, gpu_streams
+from pyframe.runtime.opening import gpu_backend
 from pyframe.tensor import Tensor, upload
 from pyframe.tools.cost import columns
 
@@ -66,7 +68,7 @@ def _found() -> list[DeviceProperties]:
 
 def _adapters() -> list[DeviceProperties]:
     """What can be opened. RuntimeError says why there is nothing."""
-    return _described(devices.gpu_backend(), devices.software_wanted(), os.getpid())
+    return _described(gpu_backend(), devices.software_wanted(), os.getpid())
 
 
 @functools.lru_cache(1)
@@ -105,7 +107,7 @@ def _adapter(d: Device) -> tuple[DeviceProperties, int]:
     """A GPU, and which one of those that are like it."""
     found = _adapters()
     if d.index >= len(found):
-        none = getattr(devices.gpu_backend(), "none", "")
+        none = getattr(gpu_backend(), "none", "")
         raise devices.no_such_gpu(d.index, [each.adapter for each in found], none)
     about = found[d.index]
     return about, sum(each.ids == about.ids for each in found[: d.index])
@@ -137,7 +139,7 @@ def is_initialized() -> bool:
 
 def init() -> None:
     """Open the current GPU now, and not when it is first used. RuntimeError where there is none."""
-    Device("gpu").backend  # noqa: B018
+    Device("gpu").executor  # noqa: B018
 
 
 # --- the current one
@@ -186,7 +188,7 @@ def device_of(obj: Tensor) -> device:
 
 
 def _asked(d: Device, why: str) -> Any:
-    """The Backend of a GPU that has been used, else None."""
+    """The Executor of a GPU that has been used, else None."""
     capture = recording()
     if capture is not None:
         capture.give_up(why)
@@ -194,8 +196,8 @@ def _asked(d: Device, why: str) -> Any:
 
 
 def _stats(device: Any, what: str) -> Stats:
-    backend = _asked(_device(device, what), "asks for the memory of a GPU")
-    return Stats() if backend is None else backend.stats
+    executor = _asked(_device(device, what), "asks for the memory of a GPU")
+    return Stats() if executor is None else executor.stats
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -233,26 +235,26 @@ def memory_stats(device: Any = None) -> dict[str, int]:
 def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
     """A table of a GPU's memory, for people."""
     d = _device(device, "memory_summary")
-    stats, backend = _stats(d, "memory_summary"), d.opened
-    if backend is None:
+    stats, executor = _stats(d, "memory_summary"), d.opened
+    if executor is None:
         return f"{d}: not used yet"
     rows = [
-        (f"{d}: {backend.adapter}", "now", "most"),
+        (f"{d}: {d.backend.adapter}", "now", "most"),
         ("in use", _size(stats.bytes_live), _size(stats.peak_live)),
     ]
     if not abbreviated:
         rows += [
-            ("  temporaries that Programs share", _size(backend.scratch_bytes), ""),
+            ("  temporaries that Programs share", _size(executor.scratch_bytes), ""),
             ("kept for reuse", _size(stats.bytes_pooled), ""),
         ]
     rows.append(("reserved", _size(stats.bytes_reserved), _size(stats.peak_reserved)))
     if not abbreviated:
-        rows.append(("the largest tensor", "", _size(_largest(backend))))
+        rows.append(("the largest tensor", "", _size(_largest(d.backend.limits))))
     return columns(rows, rules=(1,))
 
 
-def _largest(backend: Any) -> int:
-    return min(backend.limits.buffer_bytes, backend.limits.binding_bytes)
+def _largest(limits: Limits) -> int:
+    return min(limits.buffer_bytes, limits.binding_bytes)
 
 
 def _size(nbytes: int) -> str:
@@ -269,9 +271,9 @@ def reset_peak_memory_stats(device: Any = None) -> None:
 def empty_cache() -> None:
     """Give the memory that GPUs keep for reuse back to the system."""
     for d in devices.opened_gpus():
-        backend = _asked(d, "gives memory back")
-        with backend.lock:
-            backend.trim()
+        executor = _asked(d, "gives memory back")
+        with executor.lock:
+            executor.trim()
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
@@ -410,10 +412,10 @@ class Event:
     def _mark(self, stream: Stream | None) -> Device:
         d = Device("gpu") if stream is None else stream.device
         _asked(d, "records an event")
-        backend = d.backend
-        backend.flush()
+        executor = d.executor
+        executor.flush()
         self.device = d
-        self._time = backend.mark() if self.enable_timing else None
+        self._time = executor.mark() if self.enable_timing else None
         if self.enable_timing:
             self.clock = "host" if self._time is None else "gpu"
         return d
@@ -423,20 +425,20 @@ class Event:
 
         RuntimeError if one of them was not recorded or has no time, or they are of different GPUs.
         """
-        backend, marks = self._marks(end_event)
+        executor, marks = self._marks(end_event)
         if not marks:
             return (end_event._time - self._time) / 1e6
-        return _between(backend, backend.read(marks))
+        return _between(executor, executor.read(marks))
 
     async def elapsed_time_async(self, end_event: Event) -> float:
         """`elapsed_time` that gives the thread back while it waits."""
-        backend, marks = self._marks(end_event)
+        executor, marks = self._marks(end_event)
         if not marks:
             return (end_event._time - self._time) / 1e6
-        return _between(backend, await backend.read_async(marks))
+        return _between(executor, await executor.read_async(marks))
 
     def _marks(self, end: Event) -> tuple[Any, Sequence[tuple[Any, int]]]:
-        """The Backend, and what to read of it; nothing where the host's clock has told the time."""
+        """The Executor, and what to read there; nothing where the host's clock told the time."""
         if not (self.enable_timing and end.enable_timing):
             raise RuntimeError(
                 "Event.elapsed_time: both events must be created with enable_timing=True"
@@ -453,10 +455,10 @@ class Event:
             )
         if self.clock == "host":
             return None, ()
-        backend = _asked(self.device, "asks for the time of a GPU's work")
-        if backend is not self._time.pool or backend is not end._time.pool:
+        executor = _asked(self.device, "asks for the time of a GPU's work")
+        if executor is not self._time.pool or executor is not end._time.pool:
             raise devices.lost_error()
-        return backend, ((self._time, 8), (end._time, 8))
+        return executor, ((self._time, 8), (end._time, 8))
 
     def query(self) -> bool:
         """True, after waiting for the work before the event."""
@@ -481,9 +483,9 @@ class Event:
         return f"<Event {'not recorded' if self.device is None else f'on {self.device}'}{by}>"
 
 
-def _between(backend: Any, raw: Sequence[bytes]) -> float:
+def _between(executor: Any, raw: Sequence[bytes]) -> float:
     start, end = (int(np.frombuffer(each, np.uint64)[0]) for each in raw)
-    return float((end - start) * backend.period / 1e6)
+    return float((end - start) * executor.backend.period / 1e6)
 
 
 # --- random numbers

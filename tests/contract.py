@@ -22,7 +22,7 @@ from pyframe.graph.program import (
     Step,
     Store,
 )
-from pyframe.runtime.executor import pack_params
+from pyframe.runtime.executor import code_of, pack_params
 
 
 def scale_and_add() -> Program:
@@ -41,66 +41,94 @@ def scale_and_add() -> Program:
     return Program([first, second], steps, slots, [], [2], [(0, float32)], 256)
 
 
+def put(backend: Any, handle: int, *values: float) -> None:
+    backend.write(handle, memoryview(np.array(values, np.float32)).cast("B"))
+
+
+def floats(raw: bytes) -> list[float]:
+    return list(np.frombuffer(raw, np.float32).tolist())
+
+
+def loaded(backend: Any, program: Program) -> Any:
+    return backend.load(code_of(program, backend.language, backend.limits))
+
+
 async def write_and_read(backend: Any) -> None:
-    data = np.arange(6, dtype=np.float32)
-    a, b = backend.alloc(24), backend.alloc(8)
-    backend.write(a, data)
-    backend.write(b, data[:2].tobytes())
-    assert a.nbytes >= 24
+    a, b = backend.create(24), backend.create(256)
+    put(backend, a, *range(6))
+    put(backend, b, 0, 1)
     first, second = backend.read([(a, 24), (b, 8)])
-    assert np.frombuffer(first, np.float32).tolist() == data.tolist()
-    assert np.frombuffer(second, np.float32).tolist() == [0, 1]
-    assert await backend.read_async([(a, 8)]) == [data[:2].tobytes()]
+    assert floats(first) == [0, 1, 2, 3, 4, 5]
+    assert floats(second) == [0, 1]
+    finish = backend.read_begin([(b, 4), (a, 8), (b, 8)])
+    put(backend, a, 7, 7)  # which comes after what was begun
+    assert list(map(floats, await finish())) == [[0], [0, 1], [0, 1]]
+    assert floats(backend.read([(a, 8)])[0]) == [7, 7]
 
 
 async def slices_and_copies(backend: Any) -> None:
-    whole = backend.alloc(512)
+    whole, other = backend.create(512), backend.create(8)
     part = backend.slice(whole, 256, 8)
-    other = backend.alloc(8)
-    backend.write(whole, np.zeros(128, np.float32))
-    backend.write(part, np.array([1, 2], np.float32))
+    put(backend, whole, *[0] * 128)
+    put(backend, part, 1, 2)
     backend.copy(other, part, 8)
     (raw,) = backend.read([(whole, 512)])
-    assert np.flatnonzero(np.frombuffer(raw, np.float32)).tolist() == [64, 65]
-    (raw,) = await backend.read_async([(other, 8)])
-    assert np.frombuffer(raw, np.float32).tolist() == [1, 2]
-    del whole  # a slice holds the buffer that it is a part of
-    (raw,) = backend.read([(part, 8)])
-    assert np.frombuffer(raw, np.float32).tolist() == [1, 2]
+    assert np.flatnonzero(floats(raw)).tolist() == [64, 65]
+    (raw,) = await backend.read_begin([(other, 8)])()
+    assert floats(raw) == [1, 2]
+    backend.copy(whole, part, 8)  # within one buffer
+    assert floats(backend.read([(whole, 8)])[0]) == [1, 2]
+    backend.destroy(part)
+    assert floats(backend.read([(whole, 8)])[0]) == [1, 2]
 
 
 async def run(backend: Any) -> None:
     program = scale_and_add()
-    buffers = [backend.alloc(s.nbytes) for s in program.slots]
+    code = loaded(backend, program)
+    handles = [backend.create(s.nbytes) for s in program.slots]
     a, b = np.arange(6, dtype=np.float32), np.ones(6, np.float32)
-    backend.write(buffers[0], a)
-    backend.write(buffers[1], b)
+    put(backend, handles[0], *a)
+    put(backend, handles[1], *b)
     for scale in (2.0, -3.0):  # the second run differs in its params alone
-        backend.run(program, buffers, pack_params(program.params, [scale], program.param_bytes))
-        (raw,) = await backend.read_async([(buffers[2], 8)])
-        got = np.frombuffer(raw, np.float32)
-        assert got.tolist() == (a * scale + b).reshape(2, 3).sum(1).tolist()
+        params = pack_params(program.params, [scale], program.param_bytes)
+        backend.run(code, handles, params)
+        (raw,) = await backend.read_begin([(handles[2], 8)])()
+        assert floats(raw) == (a * scale + b).reshape(2, 3).sum(1).tolist()
+    backend.unload(code)
 
 
 async def a_second_run_makes_nothing_new(backend: Any) -> None:
     program = scale_and_add()
-    buffers = [backend.alloc(s.nbytes) for s in program.slots]
+    code = loaded(backend, program)
+    handles = [backend.create(s.nbytes) for s in program.slots]
     params = pack_params(program.params, [1.5], program.param_bytes)
-    backend.run(program, buffers, params)
+    backend.run(code, handles, params)
     backend.stats.reset()
-    backend.run(program, buffers, params)
+    backend.run(code, handles, params)
     s = backend.stats
     assert (s.dispatches, s.submits) == (2, 1)
     assert (s.pipelines, s.bind_groups, s.buffers, s.bytes_uploaded) == (0, 0, 0, 0)
 
 
-async def equal_programs_give_equal_shaders(backend: Any) -> None:
+async def a_clock_or_none(backend: Any) -> None:
+    program = scale_and_add()
+    code = loaded(backend, program)
+    handles = [backend.create(max(s.nbytes, 8)) for s in program.slots]
+    params = pack_params(program.params, [1.5], program.param_bytes)
+    times = backend.profile(code, handles, params)
+    assert times is None or len(times) == 2
+    assert backend.mark(handles[0]) is (times is not None)
+    assert backend.period > 0
+
+
+async def equal_programs_give_equal_code(backend: Any) -> None:
     first, second = scale_and_add(), scale_and_add()
     assert first.kernels == second.kernels
-    assert backend.prepare(first.kernels[0]) == backend.prepare(second.kernels[0])
+    language, limits = backend.language, backend.limits
+    assert code_of(first, language, limits) == code_of(second, language, limits)
 
 
 CHECKS = (
-    write_and_read, slices_and_copies, run, a_second_run_makes_nothing_new,
-    equal_programs_give_equal_shaders,
+    write_and_read, slices_and_copies, run, a_second_run_makes_nothing_new, a_clock_or_none,
+    equal_programs_give_equal_code,
 )  # fmt: skip

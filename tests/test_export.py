@@ -24,12 +24,12 @@ from exported import batches, by_python, convolutional, gan, mlp, rate
 import pyframe as pf
 from pyframe import nn, optim
 from pyframe.__main__ import main
+from pyframe.backend.base import ProgramCode
 from pyframe.core.devices import device as Device
 from pyframe.core.limits import Limits
 from pyframe.core.symbolic import SymbolicScalar, calculate, formula, log
 from pyframe.data import TensorDataset
-from pyframe.runtime.executor import Wire
-from pyframe.runtime.paper import INDEX, PaperGPU
+from pyframe.runtime.paper import INDEX, PaperBackend
 from pyframe.web import Bars, Choice, Demo, ExportError, Numbers, Pad, Plane, Points, Slider, Text
 from pyframe.web.exporter import _table
 
@@ -54,7 +54,7 @@ class Played:
 
     def __init__(self, folder: Path) -> None:
         self.document = d = json.loads((folder / "program.json").read_text())
-        self.backend = b = Device("gpu").backend
+        self.executor = b = Device("gpu").executor
         values = pf.io.safetensors.load_file(folder / "state.safetensors")
         self.options = d["options"]
         self.regions = [b.alloc(n) for n in d["regions"]]
@@ -72,7 +72,7 @@ class Played:
     def load(self, name: str) -> Any:
         if name in self.loaded:
             return self.loaded[name]
-        d, b = self.document, self.backend
+        d, b = self.document, self.executor
         p = d["programs"][name]
         inputs = [b.alloc(4 * math.prod(i["shape"])) for i in p["inputs"]]
         make = {
@@ -81,32 +81,32 @@ class Played:
         }  # fmt: skip
         buffers = [make[kind](*rest) for kind, *rest in p["slots"]]
         codes, labels = ([d[what][k] for k in p["kernels"]] for what in ("codes", "labels"))
-        wire = Wire(codes, labels, array("i", p["steps"]), len(buffers), p["paramBytes"])
-        self.loaded[name] = p, inputs, buffers, b._load(wire)
+        code = ProgramCode(codes, labels, array("i", p["steps"]), len(buffers), p["paramBytes"])
+        self.loaded[name] = p, inputs, buffers, b.backend.load(code)
         return self.loaded[name]
 
     def run(self, name: str, *given: np.ndarray) -> list[np.ndarray]:
         p, inputs, buffers, loaded = self.load(name)
         for buffer, x, about in zip(inputs, given, p["inputs"], strict=True):
-            self.backend.write(buffer, x.astype(np.float32 if x.dtype.kind == "f" else np.int32))
+            self.executor.write(buffer, x.astype(np.float32 if x.dtype.kind == "f" else np.int32))
             assert list(x.shape) == about["shape"]
         params = bytearray(p["paramBytes"])
         for offset, kind, value in p["params"]:
             struct.pack_into(KINDS[kind], params, offset, evaluate(value, self.options))
-        self.backend._run(loaded, [buffer.handle for buffer in buffers], bytes(params))
+        self.executor.backend.run(loaded, [buffer.handle for buffer in buffers], bytes(params))
         for tensor, slot, n in p["back"]:
-            self.backend.copy(self.tensors[tensor], buffers[slot], n)
+            self.executor.copy(self.tensors[tensor], buffers[slot], n)
         return [self.read(buffers[o["slot"]], o["shape"]) for o in p["outputs"]]
 
     def read(self, buffer: Any, shape: Any = ()) -> np.ndarray:
-        (raw,) = self.backend.read([(buffer, 4 * math.prod(shape))])
+        (raw,) = self.executor.read([(buffer, 4 * math.prod(shape))])
         return np.frombuffer(raw, np.float32).reshape(shape)
 
     def take(self, name: str) -> float:
         """A sum since it was last taken."""
         buffer = self.tensors[self.places[name]]
         found = float(self.read(buffer))
-        self.backend.write(buffer, np.zeros(4, np.uint8))
+        self.executor.write(buffer, np.zeros(4, np.uint8))
         return found
 
 
@@ -173,7 +173,7 @@ def test_an_export_goes_on_where_training_is(gpu: str, tmp_path: Path) -> None:
     assert draws[2] == 5
     pf.web.export(model, tuple(map(pf.from_numpy, data[0])), to=tmp_path, element=False)
     played = Played(tmp_path)
-    played.backend.write(played.tensors[played.places["random:"]], np.array(draws, np.uint32))
+    played.executor.write(played.tensors[played.places["random:"]], np.array(draws, np.uint32))
     for i in range(5, 12):
         played.options["0.lr"] = rate(i)
         played.run("train", *data[i % len(data)])
@@ -635,12 +635,12 @@ def test_widgets_that_need_no_data(tmp_path: Path) -> None:
 
 def test_memory_that_is_known_again() -> None:
     """What a planned Program would have written is unknown until something else is put there."""
-    gpu = PaperGPU()
-    data, used, other = (gpu._create(4) for _ in range(3))
-    gpu._write(data, memoryview(bytes([1, 2, 3, 4])))
+    gpu = PaperBackend(Limits())
+    data, used, other = (gpu.create(4) for _ in range(3))
+    gpu.write(data, memoryview(bytes([1, 2, 3, 4])))
     gpu._unknown.add(used)
-    gpu._copy(other, used, 4)
-    assert gpu.content(other).tolist() == [0, 0, 0, 0]
-    gpu._copy(used, data, 4)
-    gpu._copy(other, used, 4)
-    assert gpu.content(other).tolist() == [1, 2, 3, 4]
+    gpu.copy(other, used, 4)
+    assert gpu.read([(other, 4)]) == [bytes(4)]
+    gpu.copy(used, data, 4)
+    gpu.copy(other, used, 4)
+    assert gpu.read([(other, 4)]) == [bytes([1, 2, 3, 4])]

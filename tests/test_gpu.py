@@ -309,12 +309,12 @@ def test_memory_and_its_peaks(gpu: str) -> None:
 
 
 def test_what_is_used_again_raises_the_peak_too(gpu: str) -> None:
-    backend = pf.device(gpu).backend
-    first = backend.alloc(1 << 18)
+    executor, backend = pf.device(gpu).executor, pf.device(gpu).backend
+    first = executor.alloc(1 << 18)
     del first
     backend.stats.reset_peaks()
     live, reserved = backend.stats.bytes_live, backend.stats.bytes_reserved
-    again = backend.alloc(1 << 18)
+    again = executor.alloc(1 << 18)
     assert again.nbytes == 1 << 18
     assert backend.stats.peak_live == live + (1 << 18)
     assert backend.stats.peak_reserved == reserved == backend.stats.bytes_reserved

@@ -15,7 +15,7 @@ from pyframe.core import dispatch, node
 from pyframe.core.devices import device as get_device
 from pyframe.core.limits import Limits
 from pyframe.core.node import toposort
-from pyframe.core.view import View, contiguous, expand, pad, windows
+from pyframe.core.view import View, contiguous, expand, pad, sliding_windows
 from pyframe.graph.program import INPUT, OUTPUT, Apply, Kernel, Load, Program, Slot, Step, Store
 from pyframe.graph.schedule import schedule
 from pyframe.ops.index import take_rows
@@ -25,21 +25,22 @@ from pyframe.tools.profiler import profile, record_function
 
 
 class Recorder:
-    """A lazy device that only records."""
+    """A lazy device that only records: executor and backend in one."""
 
     adapter = "a recorder"
     limits = Limits(float16=True)
 
     def __init__(self) -> None:
+        self.backend = self
         self.pending: list[Any] = []
 
 
 @pytest.fixture
 def lazy() -> Any:
     d = get_device("gpu:78")
-    d.__dict__["backend"] = Recorder()
+    d.attach(Recorder())
     yield d
-    del d.__dict__["backend"]
+    d.detach()
 
 
 def value(d: Any, *shape: int, dtype: Any = pf.float32) -> pf.Tensor:
@@ -106,7 +107,7 @@ def test_elements_that_a_view_reads() -> None:
     assert distinct(contiguous((3, 4))) == 12
     assert distinct(expand(contiguous((3, 1)), (3, 100))) == 3
     assert distinct(pad(contiguous((3, 4)), ((1, 1), (0, 2)))) == 12
-    assert distinct(windows(contiguous((10,)), (3,), (1,), (1,))) == 10
+    assert distinct(sliding_windows(contiguous((10,)), (3,), (1,), (1,))) == 10
     assert distinct((View((5,), (-2,), 8),)) == 5
     assert distinct((*contiguous((4,)), View((2, 6), (0, 1)))) == 4
 
@@ -137,7 +138,7 @@ def test_numbers_for_people() -> None:
 def test_debug_prints_new_programs(what: str, gpu: str, monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.setenv("PYFRAME_DEBUG", what)
     x = pf.ones(1, 3, device=gpu)
-    get_device(gpu).backend.forget_programs()
+    get_device(gpu).executor.forget_programs()
     (x.exp().sum(1) * 3.25).cpu()
     err = capsys.readouterr().err
     if what == "graph":
@@ -162,7 +163,7 @@ def work(device: str) -> pf.Tensor:
 def patched() -> tuple[Any, ...]:
     from pyframe.backend.native import NativeGPU
 
-    return dispatch._quiet, Plan.run, NativeGPU._run
+    return dispatch._quiet, Plan.run, NativeGPU.run
 
 
 def test_results_are_the_same_and_nothing_stays(device: str) -> None:

@@ -1,20 +1,112 @@
-"""The seam between pyframe and the hardware: everything a device must be able to do."""
+"""The seam between pyframe and the hardware: all that the layers above call on a backend."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from array import array
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 from pyframe.core.limits import Limits
 
-if TYPE_CHECKING:
-    from pyframe.graph.program import Kernel, Program
+
+class Backend(Protocol):
+    """A device: memory, and Programs that run on it, one after the other in the order in which they
+    were given. An executor (see runtime/executor.py) keeps what is pending, pooled or cached.
+
+    A handle is an int that stands for a buffer, or for a part of one. Any method raises
+    DeviceLostError once the device is gone, and MemoryError where it has no room.
+    """
+
+    name: str  # 'host', 'native' or 'browser'
+    adapter: str  # the hardware, for people
+    software: bool = False  # a CPU that plays a GPU
+    language: str  # what `load` takes kernels in, a key of GENERATORS in runtime/executor.py
+    limits: Limits
+    stats: Stats  # what is counted here: dispatches, submits, pipelines, bind groups, parameters
+    lost: str = ""  # why, once the device is gone
+    period: float = 1.0  # nanoseconds of a tick of the clock
+    failed: Collection[int] = ()  # handles that turned out to have no memory
+    # Set by the executor: gives back what is only kept for reuse, and makes the error to raise if
+    # there is no room for so many bytes all the same.
+    reclaim: Callable[[int], Exception] = MemoryError
+
+    def create(self, nbytes: int) -> int:
+        """A buffer of `nbytes` bytes, a multiple of 4, with undefined content."""
+        ...
+
+    def slice(self, handle: int, offset: int, nbytes: int) -> int:
+        """A part of a buffer, on the same memory; `offset` is a multiple of 256."""
+        ...
+
+    def destroy(self, handle: int) -> None:
+        """End a buffer with all its parts, or a part alone; queued work may still use it."""
+        ...
+
+    def write(self, handle: int, data: memoryview) -> None:
+        """Copy bytes, a multiple of 4 of them, to the start of a buffer."""
+        ...
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Copy the first bytes of one buffer to the start of another, which may overlap."""
+        ...
+
+    def read(self, items: Sequence[tuple[int, int]]) -> list[bytes]:
+        """The first n bytes of each (handle, n), after all work so far: one wait for all."""
+        ...
+
+    def read_begin(self, items: Sequence[tuple[int, int]]) -> Callable[[], Awaitable[list[bytes]]]:
+        """Queue a `read` behind all work so far; what it returns waits for it by `await`."""
+        ...
+
+    def load(self, code: ProgramCode) -> Any:
+        """A Program ready to run: its kernels are compiled. RuntimeError names a wrong kernel."""
+        ...
+
+    def unload(self, loaded: Any) -> None:
+        """Let go of what `load` made."""
+        ...
+
+    def run(self, loaded: Any, handles: Sequence[int], params: bytes) -> None:
+        """Queue a Program with a handle for each slot and its parameters; it waits for nothing."""
+        ...
+
+    def profile(self, loaded: Any, handles: Sequence[int], params: bytes) -> list[int] | None:
+        """Run once: the nanoseconds of each step. Without a clock None, and nothing has run."""
+        ...
+
+    def mark(self, handle: int) -> bool:
+        """Queue a look at the clock, whose ticks (uint64) go into a buffer; False without one."""
+        ...
+
+    def trim(self) -> None:
+        """Give back what is kept here, and wait until buffers that were destroyed are free."""
+        ...
+
+
+class ProgramCode(NamedTuple):
+    """A Program as a backend loads it: the text of its kernels, and its dispatches as flat ints."""
+
+    codes: list[Any]  # one a kernel, in the backend's language
+    labels: list[str]  # their names
+    # for each dispatch: kernel, workgroups x, y, z, where its parameters begin (-1: it has none),
+    # how many bytes they take, the number of its slots, and these (what it reads, then its results)
+    steps: array[int]
+    n_slots: int
+    param_bytes: int
+
+    def dispatches(self) -> Iterator[Sequence[int]]:
+        """What `steps` holds for each dispatch."""
+        at, steps = 0, self.steps
+        while at < len(steps):
+            end = at + 7 + steps[at + 6]
+            yield steps[at:end]
+            at = end
 
 
 @dataclass
 class Stats:
-    """Counters of what a backend did since it was made (or since `reset`)."""
+    """What a device did since it was opened, or since `reset`."""
 
     dispatches: int = 0
     submits: int = 0
@@ -23,8 +115,8 @@ class Stats:
     buffers: int = 0
     reads: int = 0
     bytes_uploaded: int = 0
-    bytes_live: int = field(default=0)  # bytes of the buffers in use
-    bytes_pooled: int = field(default=0)  # bytes kept for reuse
+    bytes_live: int = 0  # bytes of the buffers in use
+    bytes_pooled: int = 0  # bytes kept for reuse
     peak_live: int = 0  # the most that were in use, and
     peak_reserved: int = 0  # in use or kept, at one time
 
@@ -43,55 +135,14 @@ class Stats:
         self.peak_live, self.peak_reserved = self.bytes_live, self.bytes_reserved
 
 
-class Backend(Protocol):
-    """A device. Work runs in the order in which it was given. One that is gone raises
-    DeviceLostError, one that is full OutOfMemoryError.
-
-    `Buffer` is any object with `nbytes`; it returns to the backend's pool when its last
-    reference dies, so `free` is needed only to return it early.
-    """
-
-    name: str  # 'numpy', 'native' or 'browser'
-    adapter: str  # the hardware, for people
-    software: bool  # True for a CPU that plays a GPU
-    limits: Limits
-    stats: Stats
-
-    def alloc(self, nbytes: int) -> Any:
-        """A buffer of at least `nbytes` bytes with undefined content."""
-        ...
-
-    def free(self, buffer: Any) -> None:
-        """Give `buffer` back to the pool; work already queued may still use it."""
-        ...
-
-    def slice(self, buffer: Any, offset: int, nbytes: int) -> Any:
-        """A part of `buffer`, which it holds, as a buffer; `offset` is a multiple of 256."""
-        ...
-
-    def copy(self, target: Any, source: Any, nbytes: int) -> None:
-        """Copy the first bytes of one buffer to the start of another."""
-        ...
-
-    def write(self, buffer: Any, data: Any) -> None:
-        """Copy `data` (a C-contiguous array or bytes) to the start of `buffer`."""
-        ...
-
-    def read(self, buffers: Sequence[tuple[Any, int]]) -> list[bytes]:
-        """The first n bytes of each (buffer, n), after all work queued so far: one stall."""
-        ...
-
-    async def read_async(self, buffers: Sequence[tuple[Any, int]]) -> list[bytes]:
-        """`read` that gives the thread back while it waits."""
-        ...
-
-    def prepare(self, kernel: Kernel) -> Any:
-        """What `run` needs for `kernel`, made once and cached by the kernel's value."""
-        ...
-
-    def run(self, program: Program, buffers: Sequence[Any], params: bytes) -> None:
-        """Run the steps of `program` with `buffers[slot]` for its slots.
-
-        `params` holds the scalars that the program was recorded with (see `Program.params`).
-        """
-        ...
+def with_room(backend: Backend, make: Callable[[int], Any], nbytes: int) -> Any:
+    """`make(nbytes)`. If the device has no memory for it (MemoryError), once more when all that is
+    only kept for reuse was given back."""
+    try:
+        return make(nbytes)
+    except MemoryError:
+        error = backend.reclaim(nbytes)
+    try:
+        return make(nbytes)
+    except MemoryError as again:
+        raise error from again

@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 import js
 from pyodide.ffi import JsException, can_run_sync, run_sync, to_js
 
+from pyframe.backend.base import Backend, ProgramCode, Stats
 from pyframe.backend.properties import DeviceProperties
 from pyframe.core import devices
 from pyframe.core.limits import Limits
-from pyframe.runtime.executor import Buffer, WebGPU, Wire
 
 # What calls into JavaScript raise. Pyodide may drop an exception of a call: then CPython says so.
 ERRORS = (JsException, SystemError)
@@ -105,7 +105,7 @@ def _describe(runtime: Any) -> DeviceProperties:
 
 
 def _named(method: Any) -> Any:
-    """A hook that tells a lost device and a lack of memory from other errors of JavaScript."""
+    """A method that tells a lost device and a lack of memory from other errors of JavaScript."""
 
     @functools.wraps(method)
     def wrapped(self: BrowserGPU, *args: Any) -> Any:
@@ -126,10 +126,11 @@ class _Loaded:
         self.program, self.steps, self.params = program, steps, b""
 
 
-class BrowserGPU(WebGPU):
+class BrowserGPU(Backend):
     """The browser's GPU. Handles are the numbers that the JavaScript runtime gives out."""
 
     name = "browser"
+    language = "wgsl"
 
     @staticmethod
     def available() -> bool:
@@ -162,12 +163,13 @@ class BrowserGPU(WebGPU):
             if runtime.lost:
                 raise RuntimeError("device 'gpu': the browser gives no GPU; reload the page")
         self._js = runtime
-        self._failed: set[int] = set()  # handles that there was no memory for
+        self.failed: set[int] = set()
         about = self.adapters(False)
         self.adapter = about[0].adapter
         self.software = about[0].software
         self._timestamps = about[0].timestamps
-        super().__init__(about[0].limits)
+        self.limits = about[0].limits
+        self.stats = Stats()
 
     @staticmethod
     async def reopen() -> None:
@@ -188,57 +190,47 @@ class BrowserGPU(WebGPU):
         if error.name == "DeviceLostError":
             raise devices.lost_error() from None
         if error.name == "OutOfMemoryError":  # told after the work that it was for
-            self._failed.update(self._js.failed())
-            kept = self.stats.bytes_pooled
-            self.trim()
-            raise self.out_of_memory(error.bytes, kept) from None
+            self.failed.update(self._js.failed())
+            raise self.reclaim(error.bytes) from None
         raise RuntimeError(error.message) from None
 
     @_named
-    def _create(self, nbytes: int) -> int:
+    def create(self, nbytes: int) -> int:
         return self._js.alloc(nbytes)
 
     @_named
-    def _slice(self, handle: int, offset: int, nbytes: int) -> int:
+    def slice(self, handle: int, offset: int, nbytes: int) -> int:
         return self._js.slice(handle, offset, nbytes)
 
-    def _destroy(self, handle: int) -> None:
+    def destroy(self, handle: int) -> None:
+        self.failed.discard(handle)
         self._js.free(handle)
 
-    def free(self, buffer: Buffer) -> None:
-        """See Backend. What there was no memory for is of no use to others."""
-        if buffer.handle in self._failed:
-            self._failed.remove(buffer.handle)
-            self.stats.bytes_live -= buffer.nbytes
-            self._destroy(buffer.handle)
-            buffer.handle = None
-        super().free(buffer)
-
     @_named
-    def _copy(self, target: int, source: int, nbytes: int) -> None:
+    def copy(self, target: int, source: int, nbytes: int) -> None:
         self._js.copy(target, source, nbytes)
         self.stats.submits += 1
 
     @_named
-    def _mark(self, handle: int) -> bool:
+    def mark(self, handle: int) -> bool:
         if self._timestamps:
             self._js.mark(handle)
             self.stats.submits += 1
         return self._timestamps
 
     @_named
-    def _write(self, handle: int, data: memoryview) -> None:
+    def write(self, handle: int, data: memoryview) -> None:
         self._js.write(handle, to_js(data))
 
-    def _read(self, items: Sequence[tuple[int, int]]) -> list[bytes]:
+    def read(self, items: Sequence[tuple[int, int]]) -> list[bytes]:
         async def read() -> list[bytes]:
-            return await self._begin(items)()
+            return await self.read_begin(items)()
 
         found: list[bytes] = wait(read())
         return found
 
     @_named
-    def _begin(self, items: Sequence[tuple[int, int]]) -> Callable[[], Awaitable[list[bytes]]]:
+    def read_begin(self, items: Sequence[tuple[int, int]]) -> Callable[[], Awaitable[list[bytes]]]:
         handles = array("i", [h for h, _ in items])
         sizes = array("i", [n for _, n in items])
         answer = _ask(self._js, "read", to_js(handles), to_js(sizes)) if items else None
@@ -257,21 +249,17 @@ class BrowserGPU(WebGPU):
         return finish
 
     @_named
-    def _load(self, wire: Wire) -> _Loaded:
+    def load(self, code: ProgramCode) -> _Loaded:
         before = self._js.stats().compiled
-        codes, labels, steps = to_js(wire.codes), to_js(wire.labels), to_js(wire.steps)
-        program = self._js.load(codes, labels, steps, wire.n_slots, wire.param_bytes)
+        codes, labels, steps = to_js(code.codes), to_js(code.labels), to_js(code.steps)
+        program = self._js.load(codes, labels, steps, code.n_slots, code.param_bytes)
         self.stats.pipelines += self._js.stats().compiled - before
-        count = at = 0
-        while at < len(wire.steps):
-            at += 7 + wire.steps[at + 6]
-            count += 1
-        return _Loaded(program, count)
+        return _Loaded(program, sum(1 for _ in code.dispatches()))
 
-    def _unload(self, loaded: _Loaded) -> None:
+    def unload(self, loaded: _Loaded) -> None:
         self._js.unload(loaded.program)
 
-    def _run(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> None:
+    def run(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> None:
         """One call into JavaScript, however many steps the program has."""
         arguments = self._arguments(loaded, handles, params)
         try:
@@ -284,7 +272,6 @@ class BrowserGPU(WebGPU):
         self.stats.submits += submits
 
     def profile(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> list[int] | None:
-        """Run a program once: the nanoseconds of each step; None where the device has no clock."""
         arguments = self._arguments(loaded, handles, params)
         try:
             times = wait(self._profile(*arguments))
@@ -295,6 +282,9 @@ class BrowserGPU(WebGPU):
         self._sent(loaded, params)
         self.stats.dispatches += loaded.steps
         return [int(t) for t in times.to_py()]
+
+    def trim(self) -> None:
+        """The runtime keeps nothing."""
 
     async def _profile(self, *arguments: Any) -> Any:
         return await _ask(self._js, "profile", *arguments)()

@@ -1,73 +1,90 @@
-"""The CPU: NumPy. Ops run as they are recorded, so this backend is the oracle of the others."""
+"""The host as a device: memory is NumPy's, and kernels are interpreted, for the scheduler's tests,
+for exports, and as the oracle of the other backends."""
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import numpy as np
 
-from pyframe.backend.base import Stats
+from pyframe.backend.base import Backend, ProgramCode, Stats
 from pyframe.core.limits import Limits
+from pyframe.graph.interpret import run_kernel
 
-if TYPE_CHECKING:
-    from pyframe.graph.program import Kernel, Program
+# What the CPU plans for: kernels are NumPy calls on the tensors' own memory.
+HOST = Limits(
+    storage_buffers=1 << 20, binding_bytes=1 << 62, buffer_bytes=1 << 62, float16=True, host=True
+)
 
 
-class NumpyBackend:
-    """Buffers are byte arrays; a scheduled kernel is interpreted, for tests of the scheduler."""
+class HostBackend(Backend):
+    """Buffers are byte arrays; `load` takes kernels as they were scheduled."""
 
-    name = "numpy"
-    software = False
-    limits = Limits(storage_buffers=32, binding_bytes=1 << 40, buffer_bytes=1 << 40, float16=True)
+    name = "host"
+    language = "kernels"
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits = HOST) -> None:
+        self.limits = limits
         self.stats = Stats()
-        self.errors: list[Any] = []  # of what is checked within a replay
+        self._memory: dict[int, np.ndarray] = {}
+        self._handles = itertools.count(1)
         cores = os.cpu_count() or 1
         self.adapter = f"NumPy {np.__version__} on {cores} core{'s' * (cores > 1)}"
 
-    def alloc(self, nbytes: int) -> np.ndarray:
-        """See Backend."""
-        self.stats.buffers += 1
-        return np.zeros(-(-nbytes // 4) * 4, np.uint8)
+    def create(self, nbytes: int) -> int:
+        return self._number(np.zeros(nbytes, np.uint8))
 
-    def free(self, buffer: np.ndarray) -> None:
-        """See Backend: NumPy frees by itself."""
+    def _number(self, array: np.ndarray) -> int:
+        handle = next(self._handles)
+        self._memory[handle] = array
+        return handle
 
-    def slice(self, buffer: np.ndarray, offset: int, nbytes: int) -> np.ndarray:
-        """See Backend."""
-        return buffer[offset : offset + nbytes]
+    def slice(self, handle: int, offset: int, nbytes: int) -> int:
+        return self._number(self._memory[handle][offset : offset + -(-nbytes // 4) * 4])
 
-    def copy(self, target: np.ndarray, source: np.ndarray, nbytes: int) -> None:
-        """See Backend."""
-        target[:nbytes] = source[:nbytes]
+    def destroy(self, handle: int) -> None:
+        self._memory.pop(handle, None)
 
-    def write(self, buffer: np.ndarray, data: Any) -> None:
-        """See Backend."""
-        raw = np.frombuffer(data, np.uint8)
-        buffer[: raw.size] = raw
-        self.stats.bytes_uploaded += raw.size
+    def write(self, handle: int, data: memoryview) -> None:
+        self._memory[handle][: len(data)] = np.frombuffer(data, np.uint8)
 
-    def read(self, buffers: Sequence[tuple[np.ndarray, int]]) -> list[bytes]:
-        """See Backend."""
-        self.stats.reads += 1
-        return [b[:n].tobytes() for b, n in buffers]
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        size = -(-nbytes // 4) * 4
+        self._memory[target][:size] = self._memory[source][:size].copy()
+        self.stats.submits += 1
 
-    async def read_async(self, buffers: Sequence[tuple[np.ndarray, int]]) -> list[bytes]:
-        """See Backend."""
-        return self.read(buffers)
+    def read(self, items: Sequence[tuple[int, int]]) -> list[bytes]:
+        return [self._memory[handle][:n].tobytes() for handle, n in items]
 
-    def prepare(self, kernel: Kernel) -> Any:
-        """See Backend: NumPy interprets the kernel as it is."""
-        return kernel
+    def read_begin(self, items: Sequence[tuple[int, int]]) -> Callable[[], Awaitable[list[bytes]]]:
+        found = self.read(items)
 
-    def run(self, program: Program, buffers: Sequence[np.ndarray], params: bytes) -> None:
-        """See Backend."""
-        from pyframe.graph.interpret import run_step
+        async def finish() -> list[bytes]:
+            return found
 
-        for step in program.steps:
-            run_step(program, step, buffers, params)
+        return finish
+
+    def load(self, code: ProgramCode) -> ProgramCode:
+        return code
+
+    def unload(self, loaded: ProgramCode) -> None:
+        """There is nothing to let go of."""
+
+    def run(self, loaded: ProgramCode, handles: Sequence[int], params: bytes) -> None:
+        arrays = [self._memory[h] for h in handles]
+        for kernel, _, _, _, begin, _, _, *slots in loaded.dispatches():
+            run_kernel(loaded.codes[kernel], [arrays[s] for s in slots], params, begin)
             self.stats.dispatches += 1
         self.stats.submits += 1
+
+    def profile(self, loaded: Any, handles: Sequence[int], params: bytes) -> None:
+        return None
+
+    def mark(self, handle: int) -> bool:
+        return False
+
+    def trim(self) -> None:
+        """NumPy frees by itself."""

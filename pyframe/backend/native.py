@@ -18,10 +18,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
+from pyframe.backend.base import Backend, ProgramCode, Stats, with_room
 from pyframe.backend.properties import DeviceProperties
 from pyframe.core import devices
 from pyframe.core.limits import Limits
-from pyframe.runtime.executor import WebGPU, Wire
 
 BIND_GROUPS = 16  # kept for a step
 LATEST = 256  # pipelines that are kept, also when no Program has them any more
@@ -46,6 +46,9 @@ def leave() -> None:
         with contextlib.suppress(AttributeError, OSError):  # glibc's
             libc = ctypes.CDLL(None)
             libc.on_exit(ctypes.cast(libc._exit, ctypes.c_void_p), None)  # before the driver's own
+
+
+devices.after_fork.append(leave)
 
 
 def _finish(ref: weakref.ref[NativeGPU]) -> None:
@@ -175,22 +178,19 @@ class _Loaded:
         "calls", "handles", "kernels", "params", "pieces", "sent", "starts", "steps", "users",
     )  # fmt: skip
 
-    def __init__(self, wire: Wire, kernels: list[Any], params: Any) -> None:
+    def __init__(self, code: ProgramCode, kernels: list[Any], params: Any) -> None:
         self.kernels = kernels
         self.steps: list[_Step] = []
-        self.users: list[list[int]] = [[] for _ in range(wire.n_slots)]  # steps that use a slot
-        at = 0
-        while at < len(wire.steps):
-            end = at + 7 + wire.steps[at + 6]
-            for slot in set(wire.steps[at + 7 : end]):
+        self.users: list[list[int]] = [[] for _ in range(code.n_slots)]  # steps that use a slot
+        for step in code.dispatches():
+            for slot in set(step[7:]):
                 self.users[slot].append(len(self.steps))
-            self.steps.append(_Step(self, kernels[wire.steps[at]], wire.steps[at:end]))
-            at = end
+            self.steps.append(_Step(self, kernels[step[0]], step))
         self.pieces = pieces(len(self.steps))
         begins = {begin for begin, _ in self.pieces}  # there a pass knows no pipeline yet
         self.starts = [
-            i in begins or step.pipeline is not self.steps[i - 1].pipeline
-            for i, step in enumerate(self.steps)
+            i in begins or each.pipeline is not self.steps[i - 1].pipeline
+            for i, each in enumerate(self.steps)
         ]
         self.calls: list[Any] = [None] * len(self.steps)
         self.handles: list[int] | None = None
@@ -284,7 +284,7 @@ def _submitter(device: Any) -> _Raw | _Public:
 
 
 def _named(method: Any) -> Any:
-    """A hook that tells a lost device and a lack of memory from wgpu's other errors."""
+    """A method that tells a lost device and a lack of memory from wgpu's other errors."""
 
     @functools.wraps(method)
     def wrapped(self: NativeGPU, *args: Any) -> Any:
@@ -317,10 +317,11 @@ class _Reason(logging.Filter):
 _reason = _Reason()
 
 
-class NativeGPU(WebGPU):
+class NativeGPU(Backend):
     """A GPU through Vulkan, Metal or D3D12."""
 
     name = "native"
+    language = "wgsl"
     none = (  # what to say where there is no GPU
         "looked for Vulkan, Metal and D3D12 adapters through wgpu and found none. Install the "
         "GPU's driver (on Debian, mesa-vulkan-drivers has a software one)"
@@ -344,7 +345,8 @@ class NativeGPU(WebGPU):
         self._device = adapter.request_device_sync(
             required_features=features, required_limits={n: has[n] for n in names}
         )
-        super().__init__(about.limits)
+        self.limits = about.limits
+        self.stats = Stats()
         import wgpu
 
         self._usage = (
@@ -400,22 +402,21 @@ class NativeGPU(WebGPU):
 
     def _roomy(self, nbytes: int, usage: int) -> Any:
         """A buffer that no tensor has."""
-        return self.with_room(lambda n: self._buffer(n, usage), nbytes)
+        return with_room(self, lambda n: self._buffer(n, usage), nbytes)
 
-    def _create(self, nbytes: int, usage: int = 0) -> int:
+    def create(self, nbytes: int, usage: int = 0) -> int:
         return self._number(_Range(self._buffer(nbytes, self._usage | usage), 0, nbytes, set()))
 
     def trim(self) -> None:
-        """See WebGPU. What is given back is free when the device is done with it: wait for that."""
-        super().trim()
+        """What is given back is free once the device is done with it: wait for that."""
         for staging in self._staging[1:]:
             staging.destroy()
         del self._staging[1:]
         for handle in itertools.islice(self._buffers, 1):
             with contextlib.suppress(MemoryError):
-                self._read([(handle, 4)])
+                self.read([(handle, 4)])
 
-    def _slice(self, handle: int, offset: int, nbytes: int) -> int:
+    def slice(self, handle: int, offset: int, nbytes: int) -> int:
         nbytes = -(-nbytes // 4) * 4
         whole = self._range(handle, offset + nbytes)
         part = self._number(_Range(whole.buffer, whole.offset + offset, nbytes, whole.parts))
@@ -440,8 +441,8 @@ class NativeGPU(WebGPU):
             )
         return found
 
-    def _destroy(self, handle: int) -> None:
-        """A part goes alone; a buffer goes with its parts, whose own `_destroy` is then nothing."""
+    def destroy(self, handle: int) -> None:
+        """A part goes alone; a buffer goes with its parts, whose own `destroy` is then nothing."""
         found = self._buffers.pop(handle, None)
         if found is None:
             return
@@ -449,7 +450,7 @@ class NativeGPU(WebGPU):
             found.parts.remove(handle)
         else:
             for part in tuple(found.parts):
-                self._destroy(part)
+                self.destroy(part)
             found.buffer.destroy()
         for step in tuple(found.steps):
             step.loaded.handles = None  # it can't be replayed as it is
@@ -457,12 +458,12 @@ class NativeGPU(WebGPU):
                 self._forget(step, key)
 
     @_named
-    def _write(self, handle: int, data: memoryview) -> None:
+    def write(self, handle: int, data: memoryview) -> None:
         found = self._range(handle, len(data))
         self._queue.write_buffer(found.buffer, found.offset, data)
 
     @_named
-    def _copy(self, target: int, source: int, nbytes: int) -> None:
+    def copy(self, target: int, source: int, nbytes: int) -> None:
         nbytes = -(-nbytes // 4) * 4
         to, of = self._range(target, nbytes), self._range(source, nbytes)
         encoder = self._device.create_command_encoder()
@@ -476,7 +477,7 @@ class NativeGPU(WebGPU):
         self.stats.submits += 1
 
     @_named
-    def _begin(self, items: list[tuple[int, int]]) -> Callable[[], Awaitable[list[bytes]]]:
+    def read_begin(self, items: Sequence[tuple[int, int]]) -> Callable[[], Awaitable[list[bytes]]]:
         total = sum(n for _, n in items)
         at = next((i for i, b in enumerate(self._staging) if b.size >= total), None)
         if at is None:
@@ -510,9 +511,9 @@ class NativeGPU(WebGPU):
 
         return finish
 
-    def _read(self, items: list[tuple[int, int]]) -> list[bytes]:
+    def read(self, items: Sequence[tuple[int, int]]) -> list[bytes]:
         try:
-            self._begin(items)().__await__().send(None)  # it never gives the thread back
+            self.read_begin(items)().__await__().send(None)  # it never gives the thread back
         except StopIteration as done:
             found: list[bytes] = done.value
             return found
@@ -537,17 +538,17 @@ class NativeGPU(WebGPU):
         return found
 
     @_named
-    def _load(self, wire: Wire) -> _Loaded:
+    def load(self, code: ProgramCode) -> _Loaded:
         kernels = [
             self._pipeline(c, n) if c else None
-            for c, n in zip(wire.codes, wire.labels, strict=True)
+            for c, n in zip(code.codes, code.labels, strict=True)
         ]
         params = None
-        if wire.param_bytes:
-            params = self._roomy(wire.param_bytes, self._uniform)
-        return _Loaded(wire, kernels, params)
+        if code.param_bytes:
+            params = self._roomy(code.param_bytes, self._uniform)
+        return _Loaded(code, kernels, params)
 
-    def _unload(self, loaded: _Loaded) -> None:
+    def unload(self, loaded: _Loaded) -> None:
         for step in loaded.steps:
             for key in tuple(step.groups):
                 self._forget(step, key)
@@ -585,7 +586,7 @@ class NativeGPU(WebGPU):
             if found is not None and not any(handle in other for other in step.groups):
                 found.steps.discard(step)
 
-    def _prepare(self, loaded: _Loaded, handles: list[int], params: bytes) -> None:
+    def _prepare(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> None:
         """Make the program's dispatches fit `handles`, and send the params if they changed."""
         last = loaded.handles
         if handles != last:
@@ -607,7 +608,7 @@ class NativeGPU(WebGPU):
             self.stats.bytes_uploaded += len(params)
             loaded.sent = params
 
-    def _run(self, loaded: _Loaded, handles: list[int], params: bytes) -> None:
+    def run(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> None:
         try:
             self._prepare(loaded, handles, params)
             for begin, end in loaded.pieces:
@@ -618,8 +619,7 @@ class NativeGPU(WebGPU):
         self.stats.submits += len(loaded.pieces)
 
     @_named
-    def profile(self, loaded: _Loaded, handles: list[int], params: bytes) -> list[int] | None:
-        """Run a program once: the nanoseconds of each step; None where the device has no clock."""
+    def profile(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> list[int] | None:
         if not self._timestamps:
             return None
         self._prepare(loaded, handles, params)
@@ -633,7 +633,7 @@ class NativeGPU(WebGPU):
 
         n = 2 * len(steps)
         queries = self._device.create_query_set(type="timestamp", count=n)
-        times = self._create(8 * n, wgpu.BufferUsage.QUERY_RESOLVE)
+        times = self.create(8 * n, wgpu.BufferUsage.QUERY_RESOLVE)
         encoder = self._device.create_command_encoder()
         for i, step in enumerate(steps):
             compute = encoder.begin_compute_pass(
@@ -651,13 +651,13 @@ class NativeGPU(WebGPU):
         self._queue.submit([encoder.finish()])
         self.stats.dispatches += len(steps)
         self.stats.submits += 1
-        ticks = memoryview(self._read([(times, 8 * n)])[0]).cast("Q")
-        self._destroy(times)
+        ticks = memoryview(self.read([(times, 8 * n)])[0]).cast("Q")
+        self.destroy(times)
         queries.destroy()
         return [max(0, round((ticks[i + 1] - ticks[i]) * self.period)) for i in range(0, n, 2)]
 
     @_named
-    def _mark(self, handle: int) -> bool:
+    def mark(self, handle: int) -> bool:
         if not self._timestamps:
             return False
         if self._clock is None:

@@ -91,7 +91,8 @@ def version(package: str) -> str | None:
 def adapters() -> tuple[list[dict[str, Any]], str]:
     """The GPUs as 'gpu:0', 'gpu:1', …, or why they can't be had."""
     from pyframe import gpu
-    from pyframe.core.devices import gpu_backend, software_wanted
+    from pyframe.core.devices import software_wanted
+    from pyframe.runtime.opening import gpu_backend
 
     try:
         count = len(gpu_backend().adapters(software_wanted()))

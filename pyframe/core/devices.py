@@ -6,7 +6,6 @@ import functools
 import os
 import sys
 import types
-import warnings
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from typing import Any
 
@@ -29,17 +28,54 @@ class OutOfMemoryError(RuntimeError, MemoryError):
 _opening = locks.lock()
 
 
+class Opener:
+    """How the devices of one type are opened, and what that takes where Python can't block.
+    `register` takes one: this module knows no backend."""
+
+    def open(self, d: device) -> Any:
+        """The Executor of a device, with its Backend. RuntimeError where there is none."""
+        raise NotImplementedError
+
+    def available(self) -> bool:
+        """Whether there is real hardware. ImportError or RuntimeError where none can be had."""
+        return False
+
+    def can_wait(self) -> bool:
+        """Whether blocking code can wait for what takes time."""
+        return True
+
+    def wait(self, coroutine: Coroutine[Any, Any, Any], twin: str) -> Any:
+        """Run a coroutine that reads values to its end from blocking code."""
+        return by_hand(coroutine, twin)
+
+    async def reopen(self) -> None:
+        """Prepare to open a device that was lost, where that has to be awaited."""
+
+
+_openers: dict[str, Opener] = {}
+
+
+def register(kind: str, opener: Opener) -> None:
+    """Have the devices of type `kind`, 'cpu' or 'gpu', opened by `opener`."""
+    _openers[kind] = opener
+
+
 class _Opened:
-    """The `Backend` of a device, made when it is first used and again after a loss. A cached
-    property, but for one lock that a fork leaves free."""
+    """`backend` or `executor` of a device, made when one of them is first used and again after a
+    loss. A cached property, but for one lock that a fork leaves free."""
+
+    def __set_name__(self, owner: Any, name: str) -> None:
+        self.name = name
 
     def __get__(self, d: Any, owner: Any) -> Any:
         if d is None:
             return self
         with _opening:
-            if "backend" not in d.__dict__:  # in a page another task may open it meanwhile
-                d.__dict__.setdefault("backend", _open(d))
-            return d.__dict__["backend"]
+            if d.opened is None:
+                made = _open(d)
+                if d.opened is None:  # in a page another task may have opened it meanwhile
+                    d.attach(made)
+            return d.__dict__[self.name]
 
 
 class device:  # noqa: N801  (PyTorch's name)
@@ -86,12 +122,22 @@ class device:  # noqa: N801  (PyTorch's name)
         """Whether ops on this device are only recorded now: the CPU's are within a capture."""
         return self.always_lazy or mode.capture is not None
 
-    backend: Any = _Opened()
+    backend: Any = _Opened()  # the hardware: see backend/base.py
+    executor: Any = _Opened()  # what runs recorded work on it: see runtime/executor.py
 
     @property
     def opened(self) -> Any:
-        """The Backend if it has been used, else None."""
-        return self.__dict__.get("backend")
+        """The Executor if the device has been used, else None."""
+        return self.__dict__.get("executor")
+
+    def attach(self, executor: Any) -> None:
+        """Let this device be what `executor` runs on."""
+        self.__dict__.update(executor=executor, backend=executor.backend)
+
+    def detach(self) -> None:
+        """Forget what the device is; its next use opens it anew."""
+        self.__dict__.pop("executor", None)
+        self.__dict__.pop("backend", None)
 
     def __enter__(self) -> device:
         """Within `with device("gpu"):` it is the default device."""
@@ -122,28 +168,12 @@ def in_browser() -> bool:
 
 
 def _open(d: device) -> Any:
-    if d.type == "cpu":
-        from pyframe.backend.host import NumpyBackend
-
-        return NumpyBackend()
     try:
-        return _open_gpu(d.index)
+        return _openers[d.type].open(d)
     except RuntimeError as error:
         if d not in _lost or isinstance(error, DeviceLostError):
             raise
         raise lost_error(f"{_lost[d]}, and it can't be opened again ({error})") from error
-
-
-def gpu_backend() -> Any:
-    """The class of GPUs here: BrowserGPU in a page, else NativeGPU. ImportError where its library
-    is missing."""
-    if in_browser():
-        from pyframe.backend.browser import BrowserGPU
-
-        return BrowserGPU
-    from pyframe.backend.native import NativeGPU
-
-    return NativeGPU
 
 
 def software_wanted() -> bool:
@@ -159,17 +189,6 @@ def no_such_gpu(index: int, there: Sequence[str], none: str) -> RuntimeError:
         return RuntimeError(f"{what}; {none}, or use device='cpu'")
     listed = ", ".join(f"'gpu:{i}' ({name})" for i, name in enumerate(there))
     return RuntimeError(f"{what}; there {'is' if len(there) == 1 else 'are'} {listed}")
-
-
-def _open_gpu(index: int) -> Any:
-    backend = gpu_backend()(index, os.environ.get("PYFRAME_ADAPTER", ""))
-    if backend.software and not in_browser() and not software_wanted():
-        warnings.warn(
-            f"device 'gpu' is {backend.adapter}, a software adapter: NumPy (device 'cpu') is "
-            "faster. PYFRAME_ADAPTER=software silences this.",
-            stacklevel=3,
-        )
-    return backend
 
 
 def opened_gpus() -> list[device]:
@@ -188,8 +207,9 @@ def lose(backend: Any, why: str) -> DeviceLostError:
     with _opening:
         if not backend.lost:
             backend.lost = f"the GPU ({backend.adapter}) was lost: {why.rstrip('.')}"
-            users = [d for d in device._known.values() if d.__dict__.get("backend") is backend]
-            for d in users:
+            for d in opened_gpus():
+                if d.opened.backend is not backend:
+                    continue
                 _lost[d] = backend.lost
                 _forget(d)
     return lost_error(backend.lost)
@@ -208,18 +228,15 @@ def lost_error(what: str = "") -> DeviceLostError:
 
 
 def _forget(d: device) -> None:
-    d.__dict__.pop("backend", None)
+    d.detach()
     for tell in gone:
         tell(d)
 
 
 async def reopen(d: device) -> None:
     """Open a GPU that was lost: in a page that can't wait inside Python, no use of it does."""
-    if in_browser() and d.type != "cpu":
-        from pyframe.backend.browser import BrowserGPU
-
-        await BrowserGPU.reopen()
-    d.backend  # noqa: B018
+    await _openers[d.type].reopen()
+    d.executor  # noqa: B018
 
 
 @types.coroutine
@@ -242,28 +259,26 @@ def by_hand(coroutine: Coroutine[Any, Any, Any], twin: str = "") -> Any:
 def wait(coroutine: Coroutine[Any, Any, Any], d: device, twin: str) -> Any:
     """Run a coroutine that reads from `d` to its end from blocking code: natively a read is done at
     once. RuntimeError that names its twin where it can't be waited for."""
-    if not in_browser():
-        return by_hand(coroutine, twin)
-    from pyframe.backend import browser
-
-    if d.type == "cpu" or browser.can_wait():
-        return browser.wait(coroutine, twin)
+    gpu = _openers["gpu"]
+    if d.type == "cpu" or gpu.can_wait():
+        return gpu.wait(coroutine, twin)
     coroutine.close()
     raise RuntimeError(f"this browser can't wait inside Python (it lacks JSPI): use `await {twin}`")
 
 
+after_fork: list[Callable[[], None]] = []  # what a forked process does before all else
+
+
 def _after_fork() -> None:
     """In a forked process: no other thread holds a lock, and its parent's GPUs are not its own."""
-    native = sys.modules.get("pyframe.backend.native")
-    if native is not None:
-        native.leave()
-        _auto.cache_clear()  # it is the CPU here
+    for leave in after_fork:
+        leave()
+    _auto.cache_clear()  # it is the CPU here
     for one in list(locks.made):
         if not one._is_owned():
             one._at_fork_reinit()
-    for d in list(device._known.values()):
-        if d.type != "cpu" and "backend" in d.__dict__:
-            _forget(d)
+    for d in opened_gpus():
+        _forget(d)
 
 
 if hasattr(os, "register_at_fork"):
@@ -273,7 +288,7 @@ if hasattr(os, "register_at_fork"):
 @functools.cache
 def _auto() -> bool:
     try:
-        return bool(gpu_backend().available())
+        return _openers["gpu"].available()
     except (ImportError, RuntimeError):
         return False
 
@@ -312,6 +327,5 @@ def set_default_device(d: str | device | None) -> None:
 
 def flush() -> None:
     """Run what the GPUs have recorded and not run yet; on the CPU there is nothing to wait for."""
-    for d in list(device._known.values()):
-        if d.type != "cpu" and "backend" in d.__dict__:
-            d.backend.flush()
+    for d in opened_gpus():
+        d.executor.flush()

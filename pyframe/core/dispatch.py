@@ -119,10 +119,10 @@ def record(
         elif capture is not None:
             capture.pending.append(weakref.ref(out._storage))
         else:
-            pending = device.backend.pending
+            pending = device.executor.pending
             pending.append(weakref.ref(out._storage))
             if len(pending) > MAX_PENDING:
-                device.backend.flush()
+                device.executor.flush()
     if grad:
         for x in inputs:
             if type(x) is not Node and (
@@ -144,10 +144,10 @@ def _on_host(
     if mode.capture is not None:
         mode.capture.read(tensors[0])
     check_dtype(op.name, dtype, device)
-    data = _quiet.run(op.numpy, *device.backend.fetch(tensors), *attrs)
+    data = _quiet.run(op.numpy, *device.executor.fetch(tensors), *attrs)
     data = np.asarray(data).astype(dtype.numpy, copy=False).reshape(shape)
     data = data if dtype.narrow is None else dtype.narrow(data)
-    out = new(Node(None, (), (), shape, dtype, device, device.backend.upload(data, dtype)))
+    out = new(Node(None, (), (), shape, dtype, device, device.executor.upload(data, dtype)))
     if grad and dtype.category >= dt.FLOAT and any(x.requires_grad for x in tensors):
         out._grad_fn = GradNode(op, inputs, attrs, out)
     return out

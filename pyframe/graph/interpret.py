@@ -11,7 +11,7 @@ import numpy as np
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.dtypes import storage_dtype
 from pyframe.core.op import REGISTRY
-from pyframe.graph.program import Apply, Load, Param, Program, Reduce, Result, Step, Valid
+from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Result, Valid
 
 
 def _load_param(params: bytes, offset: int, d: dt.dtype) -> Any:
@@ -20,22 +20,18 @@ def _load_param(params: bytes, offset: int, d: dt.dtype) -> Any:
 
 
 @np.errstate(all="ignore")
-def run_step(program: Program, step: Step, buffers: Sequence[np.ndarray], params: bytes) -> None:
-    """Run one step of `program` on byte buffers."""
-    kernel = program.kernels[step.kernel]
-    arrays = [buffers[s] for s in step.slots]
+def run_kernel(kernel: Kernel, arrays: list[np.ndarray], params: bytes, begin: int = 0) -> None:
+    """Run a kernel on byte arrays, one a binding; its parameters begin there in `params`."""
     result = None
     if kernel.routine is not None:
         name, attrs, operands, dtype = kernel.routine
         values = [
-            np.broadcast_to(
-                _evaluate(e.code, arrays, params, step.param_offset, e.shape)[-1], e.shape
-            )
+            np.broadcast_to(_evaluate(e.code, arrays, params, begin, e.shape)[-1], e.shape)
             for e in operands
         ]
         fn: Any = REGISTRY[name].numpy
         result = _rounded(fn(*values, *attrs), dtype).reshape(kernel.space)
-    found = _evaluate(kernel.code, arrays, params, step.param_offset, kernel.space, result)
+    found = _evaluate(kernel.code, arrays, params, begin, kernel.space, result)
     for binding, value, index_map, dtype in kernel.stores:
         view = index_map[0]
         shape = tuple(n if s else 1 for n, s in zip(view.shape, view.strides, strict=True))

@@ -27,7 +27,7 @@ class Checks:
         from pyframe.ops.creation import zeros
 
         self.flag = zeros((), dtype=dt.int32, device=device)
-        self.errors: list[tuple[type[Exception], str]] = device.backend.errors
+        self.errors: list[tuple[type[Exception], str]] = device.executor.errors
 
     def check(
         self, bad: Tensor, message: str, error: type[Exception], values: Tensor | None = None
@@ -64,7 +64,7 @@ class Checks:
 
 def of(device: Device) -> Checks:
     """The checks on `device` of this thread, or capture; made when they are first needed."""
-    owner = device.backend.local if device.always_lazy else mode.capture
+    owner = device.executor.local if device.always_lazy else mode.capture
     checks: Checks | None = owner.checks
     if checks is None:
         from pyframe.core.dispatch import outside

@@ -212,8 +212,8 @@ def run_eagerly(capture: Capture) -> None:
     """Give every storage of a capture its value."""
     roots = capture.alive()
     for d in {s.node.device for s in roots if s.node.device.type != "cpu"}:
-        d.backend.pending.extend(weakref.ref(s) for s in roots if s.node.device is d)
-        d.backend.flush()
+        d.executor.pending.extend(weakref.ref(s) for s in roots if s.node.device is d)
+        d.executor.flush()
     nodes = [s.node for s in roots if s.node.device.type == "cpu"]
     with np.errstate(all="ignore"):
         for n in toposort(nodes):

@@ -340,7 +340,7 @@ class _Replay:
     def __call__(self, args: list[Tensor]) -> Any:
         nodes = [(x._node, x._storage.node) for x in args]
         for i in self.apart:
-            n, data = args[i]._node, args[i].device.backend.apart(args[i])
+            n, data = args[i]._node, args[i].device.executor.apart(args[i])
             nodes[i] = Node(None, (), (), n.shape, n.dtype, n.device, data), nodes[i][1]
         for part, st, make in self.fed:
             part.feed(st, make())
@@ -718,7 +718,7 @@ class Compiled:
         flush()
         nodes = [x._value() for x in lent]
         for x, node in zip(lent, nodes, strict=True):  # an operand, wherever it lies
-            node.data = x.device.backend.apart(x)
+            node.data = x.device.executor.apart(x)
         try:
             with Capture() as capture:
                 try:

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pyframe.core.limits import Limits
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST
 from pyframe.core.symbolic import SymbolicScalar, evaluate, hint
 from pyframe.graph.program import INPUT, OUTPUT, TEMP
 from pyframe.graph.schedule import schedule
 from pyframe.ops import deferred as checks
+from pyframe.runtime import debug
 from pyframe.runtime.capture import Capture
 from pyframe.runtime.executor import pack_params
 
 LARGE = 1 << 18  # bytes of an argument from which a copy is worth avoiding
-
-HOST = Limits(
-    storage_buffers=1 << 20, binding_bytes=1 << 62, buffer_bytes=1 << 62, float16=True, host=True
-)
 
 
 class FixedError(Exception):
@@ -79,12 +73,12 @@ class _Part:
         for n in order:
             if n.op is not CONST and _holds_number(n.attrs):
                 raise FixedError(f"{n.op.name} needs")  # type: ignore[union-attr]
-        limits = HOST if host else self.device.backend.limits
-        found = None if host else self.device.backend.local.checks
+        limits = self.device.backend.limits
+        found = None if host else self.device.executor.local.checks
         flag = found and before.get(id(found.flag._storage), found.flag._storage.node)
         movable = None
         if not host:
-            fixed = self.device.backend.fixed
+            fixed = self.device.executor.fixed
             movable = {
                 id(n) for n in given
                 if id(n) not in sources and n is not flag and n.data.handle not in fixed
@@ -92,13 +86,9 @@ class _Part:
         self.program, inputs, constants = schedule(
             order, nodes, limits, in_place, movable, [id(n) for n in order if _asks(n)]
         )
-        debug = os.environ.get("PYFRAME_DEBUG", "").split(",")
-        if "graph" in debug:
-            from pyframe.tools.draw_graph import text
-
-            print(text(nodes, limits), file=sys.stderr)
-        if host and "kernels" in debug:  # a GPU's backend prints its own
-            print(f"pyframe:\n{self.program}", file=sys.stderr)
+        debug.graph(nodes, limits)
+        if host:  # a GPU's executor prints its own
+            debug.kernels(self.program)
         self.values = [hint(n.attrs[0]) for n in constants]
         self.live = [(i, n.attrs[0]) for i, n in enumerate(constants) if _asks(n)]
         self.arguments = [(i, *sources[id(n)], n) for i, n in enumerate(inputs) if id(n) in sources]
@@ -231,12 +221,13 @@ class DevicePart(_Part):
 
     def __init__(self, capture: Capture, *args: Any) -> None:
         super().__init__(capture, *args)
-        backend = self.backend = self.device.backend
+        self.backend, executor = self.device.backend, self.device.executor
+        self.executor = executor
         others = {}  # who holds a value that is written over keeps it, in a copy
         for _, n in capture.replaced():
             if n.shared and n.device is self.device and id(n) not in others:
-                others[id(n)] = n, backend.alloc(n.data.nbytes)
-                backend.copy(others[id(n)][1], n.data, n.data.nbytes)
+                others[id(n)] = n, executor.alloc(n.data.nbytes)
+                executor.copy(others[id(n)][1], n.data, n.data.nbytes)
         slots, regions = self.program.slots, self.program.regions
         self.buffers: list[Any] = [None] * len(slots)
         for st in self.states:
@@ -246,14 +237,14 @@ class DevicePart(_Part):
         fresh = {slot for _, slot in self.fresh}
         self.whole = [self.region(r, n) for r, n in enumerate(regions)]
         own = [i for i, s in enumerate(slots) if s.kind == TEMP and s.region < 0]
-        for i, buffer in zip(own, backend.scratch([slots[i].nbytes for i in own]), strict=True):
+        for i, buffer in zip(own, executor.scratch([slots[i].nbytes for i in own]), strict=True):
             self.buffers[i] = buffer
         for i, s in enumerate(slots):
             if s.region >= 0:
                 self.place(i, self.whole[s.region])
             elif s.kind == OUTPUT and i not in fresh:
-                self.buffers[i] = backend.alloc(s.nbytes)
-        self.loaded = backend.loaded(self.program)
+                self.buffers[i] = executor.alloc(s.nbytes)
+        self.loaded = executor.loaded(self.program)
         self.handles = [None if b is None else b.handle for b in self.buffers]
         self.params = pack_params(self.program.params, self.values, self.program.param_bytes)
         elsewhere = {id(n) for _, _, n in self.back}
@@ -283,7 +274,7 @@ class DevicePart(_Part):
             )
         ):
             return first
-        return self.backend.alloc(nbytes)
+        return self.executor.alloc(nbytes)
 
     def place(self, i: int, whole: Any) -> None:
         """Put slot `i` into its region, with what it holds."""
@@ -291,10 +282,10 @@ class DevicePart(_Part):
         old = self.buffers[i]
         if old is not None and old.whole is whole:
             return
-        new = self.buffers[i] = self.backend.slice(whole, s.offset, s.nbytes)
+        new = self.buffers[i] = self.executor.slice(whole, s.offset, s.nbytes)
         for st in self.states:
             if st.slot == i:
-                self.backend.copy(new, old, min(s.nbytes, old.nbytes))
+                self.executor.copy(new, old, min(s.nbytes, old.nbytes))
                 st.data = st.node.data = new
                 if st.storage.node.data is old:
                     st.storage.node.data = new
@@ -302,7 +293,7 @@ class DevicePart(_Part):
     def __del__(self) -> None:
         if "loaded" in self.__dict__:  # it is unloaded when no other work is under way
             self.program.executable.pop(self.backend.name, None)
-            self.backend.dead.append(self.loaded)
+            self.executor.dead.append(self.loaded)
 
     def memory(self, slot: int, n: Node) -> Any:
         return self.buffers[slot]
@@ -311,15 +302,15 @@ class DevicePart(_Part):
         """The memory of this thread's flag."""
         node = checks.of(self.device).flag._storage.node
         if node.data is None:
-            self.backend.flush([node])
+            self.executor.flush([node])
         return node.data
 
     def run(self, args: Sequence[tuple[Node, Node]]) -> list[Any]:
-        with self.backend.lock:  # threads take turns
+        with self.executor.lock:  # threads take turns
             return self.run_alone(args)
 
     def run_alone(self, args: Sequence[tuple[Node, Node]]) -> list[Any]:
-        backend, handles = self.backend, self.handles
+        executor, handles = self.executor, self.handles
         for slot, arg, whole, _ in self.arguments:
             handles[slot] = args[arg][whole].data.handle
         flag = None
@@ -330,16 +321,16 @@ class DevicePart(_Part):
         for _, slot in self.fresh:
             buffer = self.buffers[slot]
             if buffer is None:
-                buffer = backend.alloc(self.program.slots[slot].nbytes)
+                buffer = executor.alloc(self.program.slots[slot].nbytes)
                 handles[slot] = buffer.handle
             out.append(buffer)
         if self.changed():
             self.params = pack_params(self.program.params, self.values, self.program.param_bytes)
-        backend._run(self.loaded, handles, self.params)
+        self.backend.run(self.loaded, handles, self.params)
         for data, slot, _ in self.back:
             if flag is not None and data is self.buffers[self.flag]:
                 data = flag
-            backend.copy(data, self.buffers[slot], self.program.slots[slot].nbytes)
+            executor.copy(data, self.buffers[slot], self.program.slots[slot].nbytes)
         for s, data in self.homes:
             n = s.node
             if n.data is not data and n.data is not None:
@@ -350,13 +341,13 @@ class DevicePart(_Part):
                 s.node = Node(None, (), (), n.shape, n.dtype, n.device, self.buffers[slot])
         for i, (_, slot) in enumerate(self.fresh):
             if self.buffers[slot] is not None:  # its place is taken again by the next run
-                out[i] = backend.alloc(self.program.slots[slot].nbytes)
-                backend.copy(out[i], self.buffers[slot], self.program.slots[slot].nbytes)
+                out[i] = executor.alloc(self.program.slots[slot].nbytes)
+                executor.copy(out[i], self.buffers[slot], self.program.slots[slot].nbytes)
         return out
 
     def feed(self, st: _State, array: np.ndarray) -> None:
         """Read an array of the host's again."""
-        self.backend.copy(st.data, self.backend.upload(array, st.node.dtype), st.data.nbytes)
+        self.executor.copy(st.data, self.executor.upload(array, st.node.dtype), st.data.nbytes)
 
     def ready(self) -> bool:
         """Bring back states that something else has written meanwhile."""
@@ -365,17 +356,17 @@ class DevicePart(_Part):
             if node.data is st.data and not node.shared:
                 continue
             if node.data is None:  # another thread has just recorded it
-                self.backend.flush([node])
+                self.executor.flush([node])
             if node.data is None or node.shape != st.node.shape:
                 return False
             size = self.program.slots[st.slot].nbytes
             if node.data is st.data:  # others hold this value: they keep it, in a copy
                 if not st.written:
                     continue
-                node.data = self.backend.alloc(size)
-                self.backend.copy(node.data, st.data, size)
+                node.data = self.executor.alloc(size)
+                self.executor.copy(node.data, st.data, size)
             else:
-                self.backend.copy(st.data, node.data, size)
+                self.executor.copy(st.data, node.data, size)
             n = st.node
             st.storage.node = Node(None, (), (), n.shape, n.dtype, n.device, st.data)
         return True

@@ -1,12 +1,9 @@
-"""What both WebGPU backends share: recording, the buffer pool, cached Programs, reading."""
+"""An executor runs recorded work on a device: pending values, Programs that are kept, reading."""
 
 from __future__ import annotations
 
-import gc
 import math
-import os
 import struct
-import sys
 import threading
 import weakref
 from array import array
@@ -16,57 +13,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pyframe.backend.base import Stats
-from pyframe.codegen.wgsl import Shader, generate
+from pyframe.backend.base import Backend, ProgramCode
+from pyframe.codegen import wgsl
 from pyframe.core import dtypes as dt
-from pyframe.core.devices import DeviceLostError, OutOfMemoryError
+from pyframe.core.devices import DeviceLostError
 from pyframe.core.dtypes import storage_dtype
 from pyframe.core.limits import Limits
-from pyframe.core.locks import lock
 from pyframe.core.node import Node, toposort
 from pyframe.core.op import CONST, MOVEMENT
 from pyframe.core.view import IndexMap, View, contiguous, is_contiguous
 from pyframe.graph.program import OUTPUT, TEMP, Kernel, Program
 from pyframe.graph.schedule import schedule, structure
 from pyframe.ops.deferred import Checks
+from pyframe.runtime import debug
+from pyframe.runtime.pool import Buffer, Pool, bucket
 
 if TYPE_CHECKING:
     from pyframe.tensor import Tensor
 
 MAX_PROGRAMS = 512  # kept for work that is recorded again
 MAX_KERNELS = 512  # of them all
-REMEMBERED = 4  # runs of a Program whose buffers are tried again
-
-
-class Buffer:
-    """A pooled GPU buffer; it goes back to its shelf when its last reference dies. Or a part of
-    one, which it holds."""
-
-    __slots__ = ("handle", "nbytes", "offset", "pool", "shelf", "whole")
-
-    def __init__(
-        self, handle: Any, nbytes: int, pool: WebGPU, shelf: set[Any], whole: Any = None,
-        offset: int = 0,
-    ) -> None:  # fmt: skip
-        self.handle, self.nbytes, self.pool, self.shelf = handle, nbytes, pool, shelf
-        self.whole, self.offset = whole, offset
-
-    def __del__(self) -> None:
-        self.pool.free(self)
-
-
-class Wire(NamedTuple):
-    """A Program as a replayer takes it: WGSL and flat ints.
-
-    `steps` holds for each step: kernel, workgroups x, y, z, param offset (-1: none), param bytes,
-    number of buffers, and their slots (inputs, then the output).
-    """
-
-    codes: list[str]
-    labels: list[str]
-    steps: array[int]
-    n_slots: int
-    param_bytes: int
 
 
 class _Cached(NamedTuple):
@@ -85,109 +51,51 @@ class _Local(threading.local):
     checks: Checks | None = None  # what they found is raised by the next read
 
 
-class WebGPU:
-    """A Backend over WebGPU. A subclass gives buffers, transfers and replay: the `_` hooks."""
+class Executor(Pool):
+    """Runs what was recorded on a device: it plans a Program, has it loaded, and keeps it for the
+    next time. Reads values, and raises what checks of them have found."""
 
-    name = "webgpu"
-    adapter = ""
-    software = False
-    lost = ""  # why, once the device is gone
-    fixed: Collection[Any] = ()  # handles of what no Program may move beside other tensors
-    period = 1.0  # nanoseconds of a tick of `mark`
+    fixed: Collection[int] = ()  # handles of what no Program may move beside other tensors
 
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self.stats = Stats()
-        self.pending: list[weakref.ref[Any]] = []  # all threads'
-        self._shelves: dict[tuple[int, str], set[Any]] = {}
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        self.pending: list[weakref.ref[Any]] = []  # storages with recorded values, all threads'
         self._programs: OrderedDict[Any, _Cached] = OrderedDict()
         self._kernels = 0  # of these
         self._starts: dict[Any, int | None] = {}  # of views; None: another one each time
         self._scratch: dict[int, list[Buffer]] = {}
         self.local = _Local()
         self.errors: list[tuple[type[Exception], str]] = []  # of all threads' checks
-        # what was loaded, by the id of what `_run` takes, for profiles
+        # what was loaded, by the id of what the backend's `run` takes, for profiles
         self.programs: weakref.WeakValueDictionary[int, Program] = weakref.WeakValueDictionary()
         self.dead: list[Any] = []  # what was loaded for Programs that are gone
-        self.lock = lock()  # one Program at a time, as they share their temporaries
 
-    # --- hooks of the subclass
+    # --- Programs
 
-    def _create(self, nbytes: int) -> Any:
-        raise NotImplementedError
+    def run(self, program: Program, buffers: Sequence[Buffer], params: bytes) -> None:
+        """Run a Program with a buffer for each of its slots.
 
-    def _destroy(self, handle: Any) -> None:
-        raise NotImplementedError
+        `params` holds the scalars that it was recorded with (see `pack_params`)."""
+        self.backend.run(self.loaded(program), [b.handle for b in buffers], params)
 
-    def _write(self, handle: Any, data: memoryview) -> None:
-        raise NotImplementedError
+    def loaded(self, program: Program) -> Any:
+        """What the backend's `run` takes for `program`, made once."""
+        loaded = program.executable.get(self.backend.name)
+        if loaded is None:
+            while self.dead:
+                self.backend.unload(self.dead.pop())
+            debug.kernels(program)
+            code = code_of(program, self.backend.language, self.backend.limits)
+            debug.code(code)
+            loaded = program.executable[self.backend.name] = self.backend.load(code)
+            self.programs[id(loaded)] = program
+        return loaded
 
-    def _read(self, items: list[tuple[Any, int]]) -> list[bytes]:
-        raise NotImplementedError
-
-    def _begin(self, items: list[tuple[Any, int]]) -> Callable[[], Awaitable[list[bytes]]]:
-        """Queue a read; what it returns waits for it."""
-        raise NotImplementedError
-
-    def _slice(self, handle: Any, offset: int, nbytes: int) -> Any:
-        raise NotImplementedError
-
-    def _copy(self, target: Any, source: Any, nbytes: int) -> None:
-        raise NotImplementedError
-
-    def _mark(self, handle: Any) -> bool:
-        """See `mark`; False where there is no clock."""
-        return False
-
-    def _unload(self, program: Any) -> None:
-        raise NotImplementedError
-
-    def _load(self, wire: Wire) -> Any:
-        raise NotImplementedError
-
-    def _run(self, program: Any, handles: list[Any], params: bytes) -> None:
-        raise NotImplementedError
-
-    # --- buffers
-
-    def alloc(self, nbytes: int, kind: str = "") -> Buffer:
-        """See Backend. Buffers of one kind are used again for that kind alone."""
-        size = bucket(nbytes)
-        if size > self.limits.buffer_bytes or size > self.limits.binding_bytes:
-            most = min(self.limits.buffer_bytes, self.limits.binding_bytes)
-            raise OutOfMemoryError(
-                f"a tensor of {nbytes} bytes is too large for this GPU ({self.adapter}): its "
-                f"largest buffer is {most} bytes; split the tensor or use device='cpu'"
-            )
-        shelf = self._shelf(size, kind)
-        if shelf:
-            with self.lock:
-                if shelf:  # equal steps then find equal buffers
-                    return self._take(min(shelf), size, shelf)
-        handle = self.with_room(self._create, size)
-        stats = self.stats
-        stats.buffers += 1
-        stats.bytes_live += size
-        stats.peak_live = max(stats.peak_live, stats.bytes_live)
-        stats.peak_reserved = max(stats.peak_reserved, stats.bytes_reserved)
-        return Buffer(handle, size, self, shelf)
-
-    def with_room(self, make: Callable[[int], Any], nbytes: int) -> Any:
-        """`make(nbytes)`. If the GPU has no memory for it (MemoryError), once more when all that is
-        only kept for reuse was given back."""
-        try:
-            return make(nbytes)
-        except MemoryError:
-            pass
-        with self.lock:
-            gc.collect()  # what only a cycle of dead objects holds
-            self.forget_programs()
-            kept = self.stats.bytes_pooled
-            self.trim()
-            try:
-                return make(nbytes)
-            except MemoryError as error:
-                raise self.out_of_memory(nbytes, kept) from error
+    def unload(self, program: Program) -> None:
+        """Forget what was prepared to run `program`."""
+        loaded = program.executable.pop(self.backend.name, None)
+        if loaded is not None:
+            self.backend.unload(loaded)
 
     def forget_programs(self) -> None:
         """Unload what recorded work became; it is planned again where it is recorded again."""
@@ -196,156 +104,7 @@ class WebGPU:
         self._kernels = 0
         self._scratch.clear()
 
-    def out_of_memory(self, nbytes: int, given_back: int) -> OutOfMemoryError:
-        """The error for `nbytes` that there is no room for."""
-        sizes = nbytes, self.stats.bytes_live, given_back
-        asked, live, kept = (f"{n / 2**20:.1f} MiB" for n in sizes)
-        return OutOfMemoryError(
-            f"the GPU ({self.adapter}) has no memory for {asked} more: {live} are in use, and "
-            f"{kept} that were kept for reuse have been given back. Use a smaller batch, let go of "
-            "tensors (del), or use device='cpu'"
-        )
-
-    def _shelf(self, size: int, kind: str = "") -> set[Any]:
-        """The free buffers of a size class."""
-        return self._shelves.setdefault((size, kind), set())
-
-    def _take(self, handle: Any, size: int, shelf: set[Any]) -> Buffer:
-        shelf.remove(handle)
-        stats = self.stats
-        stats.bytes_pooled -= size
-        live = stats.bytes_live = stats.bytes_live + size
-        if live > stats.peak_live:
-            stats.peak_live = live
-        return Buffer(handle, size, self, shelf)
-
-    def _alloc_as_before(self, sizes: list[int], used: list[list[Any]]) -> list[Buffer]:
-        """Buffers of these sizes: those of one of the last runs, if all are free again, so that its
-        bind groups fit once more; else any, and the run is remembered."""
-        places = [(size, self._shelf(size)) for size in map(bucket, sizes)]
-        for handles in reversed(used):
-            if all(h in shelf for h, (_, shelf) in zip(handles, places, strict=True)):
-                return [self._take(h, *place) for h, place in zip(handles, places, strict=True)]
-        buffers = [self.alloc(n) for n in sizes]
-        used.append([b.handle for b in buffers])
-        del used[:-REMEMBERED]
-        return buffers
-
-    def free(self, buffer: Buffer) -> None:
-        """See Backend."""
-        if buffer.whole is not None:
-            self._destroy(buffer.handle)
-            buffer.handle = buffer.whole = None
-        if buffer.handle is not None:
-            buffer.shelf.add(buffer.handle)
-            buffer.handle = None
-            self.stats.bytes_live -= buffer.nbytes
-            self.stats.bytes_pooled += buffer.nbytes
-
-    def slice(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
-        """See Backend."""
-        handle = self._slice(buffer.handle, offset, nbytes)
-        return Buffer(handle, nbytes, self, set(), buffer, offset)
-
-    def copy(self, target: Buffer, source: Buffer, nbytes: int) -> None:
-        """See Backend."""
-        with self.lock:
-            self._copy(target.handle, source.handle, nbytes)
-
-    def trim(self) -> None:
-        """Give the memory of pooled buffers back to the system."""
-        for (size, _), shelf in self._shelves.items():
-            for handle in shelf:
-                self._destroy(handle)
-            self.stats.bytes_pooled -= size * len(shelf)
-            shelf.clear()
-
-    def write(self, buffer: Buffer, data: Any) -> None:
-        """See Backend."""
-        view = memoryview(data).cast("B")
-        if len(view) % 4:
-            view = memoryview(bytes(view) + b"\0" * (-len(view) % 4))
-        if len(view):
-            with self.lock:
-                self._write(buffer.handle, view)
-        self.stats.bytes_uploaded += len(view)
-
-    def upload(self, host: np.ndarray, d: dt.dtype) -> Buffer:
-        """A buffer with `host` in its storage form. OverflowError for ints beyond 32 bits."""
-        kind = storage_dtype(d)
-        if d is dt.int64 and host.size:
-            dt.check_32_bits(int(host.min()), int(host.max()))
-        data = np.ascontiguousarray(host, kind)
-        # apart from results, so that a batch does not take a buffer that a step counts on
-        buffer = self.alloc(data.nbytes, "upload")
-        self.write(buffer, data.reshape(-1).view(np.uint8))
-        return buffer
-
-    def mark(self) -> Buffer | None:
-        """Queue a look at the device's clock, after all work so far: the buffer that begins with
-        its ticks (uint64) then. None where the device has no clock."""
-        buffer = self.alloc(8)
-        with self.lock:
-            return buffer if self._mark(buffer.handle) else None
-
-    def read(self, buffers: Sequence[tuple[Buffer, int]]) -> list[bytes]:
-        """See Backend."""
-        self.stats.reads += 1
-        with self.lock:  # the threads share what is mapped
-            return self._read([(b.handle, n) for b, n in buffers])
-
-    async def read_async(self, buffers: Sequence[tuple[Buffer, int]]) -> list[bytes]:
-        """See Backend."""
-        self.stats.reads += 1
-        with self.lock:
-            finish = self._begin([(b.handle, n) for b, n in buffers])
-        return await finish()
-
-    # --- running
-
-    def prepare(self, kernel: Kernel) -> Shader:
-        """See Backend."""
-        return generate(kernel, self.limits)
-
-    def run(self, program: Program, buffers: Sequence[Buffer], params: bytes) -> None:
-        """See Backend."""
-        self._run(self.loaded(program), [b.handle for b in buffers], params)
-
-    def loaded(self, program: Program) -> Any:
-        """What `_run` takes for `program`, made once."""
-        loaded = program.executable.get(self.name)
-        if loaded is None:
-            while self.dead:
-                self._unload(self.dead.pop())
-            loaded = program.executable[self.name] = self._load(self._wire(program))
-            self.programs[id(loaded)] = program
-        return loaded
-
-    def unload(self, program: Program) -> None:
-        """Forget what was prepared to run `program`."""
-        loaded = program.executable.pop(self.name, None)
-        if loaded is not None:
-            self._unload(loaded)
-
-    def _wire(self, program: Program) -> Wire:
-        shaders = [self.prepare(k) for k in program.kernels]
-        if _debug("kernels"):
-            print(f"pyframe:\n{program}", file=sys.stderr)
-        if _debug("wgsl"):
-            for s in shaders:
-                print(f"// {s.label}\n{s.code}", file=sys.stderr)
-        steps: array[int] = array("i")
-        for step in program.steps:
-            shader, kernel = shaders[step.kernel], program.kernels[step.kernel]
-            if 0 in shader.grid:
-                continue  # an empty result
-            size = -(-kernel.params // 4) * 16 if kernel.params else 0
-            steps.extend((step.kernel, *shader.grid, step.param_offset, size, len(step.slots)))
-            steps.extend(step.slots)
-        return Wire(
-            [s.code for s in shaders], [s.label for s in shaders], steps,
-            len(program.slots), program.param_bytes,
-        )  # fmt: skip
+    # --- recorded work
 
     def flush(self, extra: Sequence[Node] = ()) -> None:
         """Run all recorded work that a live tensor (or `extra`) still needs."""
@@ -369,7 +128,7 @@ class WebGPU:
                 self._execute(list(roots.values()))
             except DeviceLostError:  # maybe of some other value: what can be had is
                 had = [n for n in roots.values() if all(self._has(i) for i in toposort([n]))]
-                if self.lost or any(n.data is None for n in extra if n not in had):
+                if self.backend.lost or any(n.data is None for n in extra if n not in had):
                     raise
                 self._execute(had)
 
@@ -468,7 +227,7 @@ class WebGPU:
         program, inputs, constants, outputs, sizes, scratch, used = cached
         values = [(order[c] if isinstance(c, int) else c).attrs[0] for c in constants]
         params = pack_params(program.params, values, program.param_bytes)
-        made = self._alloc_as_before(sizes, used)
+        made = self.alloc_as_before(sizes, used)
         self.run(program, [*[order[i].data for i in inputs], *made, *scratch], params)
         for position, slot in zip(outputs, program.outputs, strict=True):
             node = order[position]
@@ -476,11 +235,8 @@ class WebGPU:
             node.inputs = ()  # what it was computed from may go now
 
     def _plan(self, order: list[Node], roots: list[Node]) -> _Cached:
-        program, inputs, constants = schedule(order, roots, self.limits)
-        if _debug("graph"):
-            from pyframe.tools.draw_graph import text
-
-            print(text(roots, self.limits), file=sys.stderr)
+        program, inputs, constants = schedule(order, roots, self.backend.limits)
+        debug.graph(roots, self.backend.limits)
         at = {id(n): i for i, n in enumerate(order)}
         return _Cached(
             program,
@@ -559,7 +315,7 @@ class WebGPU:
         nodes, checks = self._stored_nodes(tensors), self.local.checks
         self.stats.reads += 1
         with self.lock:
-            finish = self._begin([(n.data.handle, _read_bytes(n)) for n in nodes])
+            finish = self.backend.read_begin([(n.data.handle, _read_bytes(n)) for n in nodes])
 
         async def arrays() -> list[np.ndarray]:
             return self._arrays(tensors, nodes, await finish(), checks)
@@ -585,12 +341,33 @@ class WebGPU:
         return arrays
 
 
-def bucket(nbytes: int) -> int:
-    """The size class of a buffer: four steps to each power of two, at least 256 bytes."""
-    if nbytes <= 256:
-        return 256
-    step = 1 << max((nbytes - 1).bit_length() - 3, 8)
-    return -(-nbytes // step) * step
+class _Scheduled(NamedTuple):
+    """A kernel for a backend that takes it as it was scheduled."""
+
+    code: Kernel
+    label: str = ""
+    grid: tuple[int, int, int] = (1, 1, 1)
+
+
+# What puts kernels into the language of a backend: something with `code`, `label` and `grid`.
+GENERATORS: dict[str, Callable[[Kernel, Limits], Any]] = {
+    "wgsl": wgsl.generate,
+    "kernels": lambda kernel, limits: _Scheduled(kernel),
+}
+
+
+def code_of(program: Program, language: str, limits: Limits) -> ProgramCode:
+    """A Program as a backend loads it."""
+    made = [GENERATORS[language](k, limits) for k in program.kernels]
+    steps: array[int] = array("i")
+    for step in program.steps:
+        grid, kernel = made[step.kernel].grid, program.kernels[step.kernel]
+        if 0 in grid:
+            continue  # an empty result
+        size = -(-kernel.params // 4) * 16 if kernel.params else 0
+        steps.extend((step.kernel, *grid, step.param_offset, size, len(step.slots), *step.slots))
+    codes, labels = [m.code for m in made], [m.label for m in made]
+    return ProgramCode(codes, labels, steps, len(program.slots), program.param_bytes)
 
 
 def _start(index_map: IndexMap, d: dt.dtype) -> int | None:
@@ -604,10 +381,6 @@ def _start(index_map: IndexMap, d: dt.dtype) -> int | None:
 
 def _read_bytes(n: Node) -> int:
     return int(-(-np.prod(n.shape, dtype=np.int64) * n.dtype.device_itemsize // 4) * 4)
-
-
-def _debug(what: str) -> bool:
-    return what in os.environ.get("PYFRAME_DEBUG", "").split(",")
 
 
 def pack_params(params: Sequence[tuple[int, dt.dtype]], values: Sequence[Any], size: int) -> bytes:

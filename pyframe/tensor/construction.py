@@ -168,7 +168,7 @@ def upload(array: np.ndarray, target: Device, d: dt.dtype | None = None) -> Tens
         out = new(Node(None, (), (), array.shape, d, target, np.array(array)))
     else:
         _dispatch.check_dtype("to", d, target)
-        out = new(Node(None, (), (), array.shape, d, target, target.backend.upload(array, d)))
+        out = new(Node(None, (), (), array.shape, d, target, target.executor.upload(array, d)))
     if mode.capture is not None:
         mode.capture.made(out)
     return out

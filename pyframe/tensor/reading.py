@@ -18,7 +18,7 @@ def gather_begin(tensors: Sequence[Tensor]) -> Callable[[], Awaitable[list[np.nd
     them, and does not keep later work from starting."""
     if tensors and tensors[0].device.always_lazy:
         begun: Callable[[], Awaitable[list[np.ndarray]]]
-        begun = tensors[0].device.backend.fetch_begin(tensors)
+        begun = tensors[0].device.executor.fetch_begin(tensors)
         return begun
     values = [t._host().copy() for t in tensors]
 
@@ -35,7 +35,7 @@ def gather(tensors: Sequence[Tensor]) -> list[np.ndarray]:
     if mode.capture is not None:
         for t in lazy:
             mode.capture.read(t)
-    arrays = iter(lazy[0].device.backend.fetch(lazy) if lazy else ())
+    arrays = iter(lazy[0].device.executor.fetch(lazy) if lazy else ())
     return [next(arrays) if t.device.always_lazy else t._host() for t in tensors]
 
 
@@ -46,7 +46,7 @@ async def gather_async(tensors: Sequence[Tensor]) -> list[np.ndarray]:
         if mode.capture is not None:
             mode.capture.read(t)
     if lazy:
-        arrays = iter(await lazy[0].device.backend.fetch_async(lazy))
+        arrays = iter(await lazy[0].device.executor.fetch_async(lazy))
         return [next(arrays) if t.device.always_lazy else t._host() for t in tensors]
     return [t._host() for t in tensors]
 

@@ -296,7 +296,7 @@ class Tensor:
     def _pending(self) -> None:
         """The storage has a new node: whoever runs what is recorded must compute it."""
         capture = mode.capture
-        pending = self.device.backend.pending if capture is None else capture.pending
+        pending = self.device.executor.pending if capture is None else capture.pending
         pending.append(weakref.ref(self._storage))
 
     def _share(self, x: Tensor, op: Op, attrs: tuple[Any, ...]) -> None:
@@ -618,7 +618,7 @@ class Tensor:
         if not node.device.always_lazy:
             data: np.ndarray = node.data
             return data
-        return node.device.backend.fetch([self])[0]
+        return node.device.executor.fetch([self])[0]
 
     async def _host_async(self) -> np.ndarray:
         if mode.capture is not None:
@@ -627,7 +627,7 @@ class Tensor:
         if not node.device.always_lazy:
             data: np.ndarray = node.data
             return data
-        return (await node.device.backend.fetch_async([self]))[0]
+        return (await node.device.executor.fetch_async([self]))[0]
 
     def numpy(self, *, force: bool = False) -> np.ndarray:
         """The value as a NumPy array that shares memory with a CPU tensor.

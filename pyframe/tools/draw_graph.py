@@ -24,7 +24,7 @@ from pyframe.core.op import CONST, REDUCTION, ROUTINE
 from pyframe.graph.fuse import Grouping, Values
 from pyframe.graph.schedule import schedule
 from pyframe.io.files import replacing
-from pyframe.runtime import capture as capturing, compile as compiling, executable as parts
+from pyframe.runtime import capture as capturing, compile as compiling
 from pyframe.tensor import Tensor
 from pyframe.tools.cost import Row, si
 from pyframe.tools.picture import LINE, PAD, Box, Group, Link, Nest, page, wide
@@ -200,7 +200,7 @@ def _recorded(fn: Callable[..., Any], args: Any, kwargs: Any) -> _Plan:
             copies = _copied([s.node for s in storages])
             plan.names = {id(copies[i]): k for i, k in names.items() if i in copies}
             for d in {s.node.device: 0 for s in storages}:
-                limits = parts.HOST if d.type == "cpu" else d.backend.limits
+                limits = d.backend.limits
                 plan.add([copies[id(s.node)] for s in storages if s.node.device is d], limits)
         finally:
             mode.capture = None

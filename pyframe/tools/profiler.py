@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyframe.core import dispatch as _dispatch, op as _op
-from pyframe.core.devices import device as Device, gpu_backend
+from pyframe.core.devices import device as Device, opened_gpus
 from pyframe.core.op import MOVEMENT, REGISTRY
 from pyframe.graph.program import Program
 from pyframe.io.files import replacing
+from pyframe.runtime.opening import gpu_backend
 from pyframe.tools.cost import Row, columns, op_flops, si
 
 __all__ = ["Average", "Averages", "Event", "profile", "record_function"]
@@ -145,8 +146,8 @@ class profile:  # noqa: N801  (PyTorch's name)
         run = Plan.run
         self._patch(Plan, "run", lambda plan, values=(): self._plan(run, plan, values))
         gpu = gpu_backend()
-        replay = gpu._run
-        self._patch(gpu, "_run", lambda backend, *args: self._gpu(replay, backend, *args))
+        replay = gpu.run
+        self._patch(gpu, "run", lambda backend, *args: self._gpu(replay, backend, *args))
 
     def stop(self) -> None:
         """End: what was recorded within it runs first."""
@@ -165,11 +166,11 @@ class profile:  # noqa: N801  (PyTorch's name)
     # --- what runs
 
     def _gpu(self, run: Any, backend: Any, loaded: Any, handles: Any, params: Any) -> None:
-        program = backend.programs.get(id(loaded))
+        d = next((d for d in opened_gpus() if d.backend is backend), None)
+        program = None if d is None else d.executor.programs.get(id(loaded))
         if program is None or program.executable.get(backend.name) is not loaded:
             return run(backend, loaded, handles, params)  # not a Program's
-        where = next((str(d) for d in Device._known.values()
-                      if d.__dict__.get("backend") is backend), "gpu")  # fmt: skip
+        where = str(d)
         rows = [r for r in self._table(program) if r.grid and 0 not in r.grid]
         if not rows:
             return run(backend, loaded, handles, params)
@@ -182,10 +183,10 @@ class profile:  # noqa: N801  (PyTorch's name)
                 )
                 start += took
             return None
-        backend._read([(handles[0], 4)])  # what came before ends first
+        backend.read([(handles[0], 4)])  # what came before ends first
         start = time.perf_counter_ns()
         run(backend, loaded, handles, params)
-        backend._read([(handles[0], 4)])
+        backend.read([(handles[0], 4)])
         took = time.perf_counter_ns() - start
         name = f"{rows[0].kernel}, …: {len(rows)} kernels" if len(rows) > 1 else rows[0].kernel
         moved, flops = sum(r.bytes for r in rows), sum(r.flops for r in rows)

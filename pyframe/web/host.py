@@ -771,8 +771,8 @@ def free() -> None:
     """Give back what closed apps held."""
     gc.collect()
     for device in devices.device._known.values():
-        if device.type != "cpu" and "backend" in device.__dict__:
-            device.backend.trim()
+        if device.type != "cpu" and device.opened is not None:
+            device.executor.trim()
 
 
 def _parameters(fn: Callable[..., Any]) -> Any:

@@ -25,7 +25,8 @@ from pyframe.core.symbolic import formula
 from pyframe.graph.program import OUTPUT
 from pyframe.ops import elementwise as el, random
 from pyframe.runtime.executable import DevicePart
-from pyframe.runtime.paper import PaperGPU, paper_device
+from pyframe.runtime.executor import code_of
+from pyframe.runtime.paper import PaperExecutor, paper_device
 
 VERSION = 1  # of the format
 TRIES = 3  # captures of a function that makes something when it is first called
@@ -62,7 +63,7 @@ class Exporter:
         optimizers: Sequence[pf.optim.Optimizer],
     ) -> None:  # fmt: skip
         self.device, self.modules, self.optimizers = device, modules, optimizers
-        self.backend: PaperGPU = device.backend
+        self.executor: PaperExecutor = device.executor
         self.metrics: dict[str, pf.Tensor] = {}  # the sums of what a step tells
         self.kernels: dict[tuple[str, str], int] = {}  # by WGSL and label
         self.states: dict[int, _State] = {}  # by the id of a storage, which they keep
@@ -98,8 +99,8 @@ class Exporter:
         state = random.default_generator._states.get(self.device)
         if state is not None:
             self._name(state, "random:", "random")
-        if self.backend.local.checks is not None:
-            self._name(self.backend.local.checks.flag, "guard:", "guard")
+        if self.executor.local.checks is not None:
+            self._name(self.executor.local.checks.flag, "guard:", "guard")
 
     def _name(self, x: pf.Tensor, name: str, role: str) -> None:
         found = self.states.get(id(x._storage))
@@ -112,7 +113,7 @@ class Exporter:
         if found is None:
             found = _State(len(self.states), storage, node.dtype, node.shape, data)
             self.states[id(storage)] = found
-            self.backend.fixed.add(data.handle)
+            self.executor.fixed.add(data.handle)
             if data.whole is not None:
                 self._region(data.whole)
         return found.number
@@ -123,7 +124,7 @@ class Exporter:
             raise ExportError("a parameter or buffer is a view of other memory; clone() it")
         node = x._storage.node
         if node.data is None:
-            self.backend.flush([node])
+            self.executor.flush([node])
         return self.state(x._storage, node, node.data)
 
     def _region(self, whole: Any) -> int:
@@ -209,7 +210,7 @@ class Exporter:
 
     def _describe(self, part: DevicePart, results: Sequence[pf.Tensor]) -> dict[str, Any]:
         program = part.program
-        wire = self.backend._wire(program)
+        wire = code_of(program, "wgsl", self.device.backend.limits)
         numbers = [
             self.kernels.setdefault(kernel, len(self.kernels))
             for kernel in zip(wire.codes, wire.labels, strict=True)
@@ -223,7 +224,7 @@ class Exporter:
         for st in part.states:
             slots[st.slot] = ["state", self.state(st.storage, st.node, part.buffers[st.slot])]
         if part.flag >= 0:
-            flag = self.backend.local.checks.flag  # type: ignore[union-attr]
+            flag = self.executor.local.checks.flag  # type: ignore[union-attr]
             slots[part.flag] = ["state", self.keep(flag)]
         made = {id(storage): slot for storage, slot in part.fresh}
         out = [made[id(x._storage)] for x in results]
@@ -298,7 +299,7 @@ class Exporter:
             }  # fmt: skip
             if s.data.whole is not None:
                 about["region"], about["offset"] = self._region(s.data.whole), s.data.offset
-            raw = self.backend.content(s.data.handle)[: s.nbytes]
+            raw = np.frombuffer(self.executor.read([(s.data, s.nbytes)])[0], np.uint8)
             if raw.any():
                 flat = raw.view(storage_dtype(s.dtype))[: math.prod(s.shape)]
                 values[s.name] = flat.reshape(s.shape).copy()
@@ -311,7 +312,7 @@ class Exporter:
             "needs": self.needs(),
             "options": self.options,
             "rules": self.rules,
-            "errors": [message for _, message in self.backend.errors],
+            "errors": [message for _, message in self.executor.errors],
             "weights": weights,
             "tensors": tensors,
             "regions": [whole.nbytes for _, whole in self.regions.values()],
@@ -334,11 +335,11 @@ class Exporter:
             "maxStorageBufferBindingSize": largest,
             "maxBufferSize": largest,
             "maxComputeWorkgroupsPerDimension": max([max(s[1:4]) for s in steps], default=1),
-            "maxComputeInvocationsPerWorkgroup": self.backend.limits.workgroup_size,
-            "maxComputeWorkgroupSizeX": self.backend.limits.workgroup_size,
+            "maxComputeInvocationsPerWorkgroup": self.device.backend.limits.workgroup_size,
+            "maxComputeWorkgroupSizeX": self.device.backend.limits.workgroup_size,
         }
         if any("var<workgroup>" in code for code in codes):
-            limits["maxComputeWorkgroupStorageSize"] = self.backend.limits.workgroup_bytes
+            limits["maxComputeWorkgroupStorageSize"] = self.device.backend.limits.workgroup_bytes
         f16 = any("enable f16" in code for code in codes)
         return {"features": ["shader-f16"] if f16 else [], "limits": limits}
 

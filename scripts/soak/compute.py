@@ -70,7 +70,7 @@ def shapes(rng: random.Random, device: str) -> None:
     pf.flush()
     assert stats.bytes_live <= live + (1 << 20), f"{text}: {stats.bytes_live - live} bytes leaked"
     assert stats.bytes_pooled < pooled + KEPT, f"{text}: {stats.bytes_pooled} bytes are pooled"
-    loaded = len(getattr(pf.device(device).backend, "programs", ()))
+    loaded = len(getattr(pf.device(device).executor, "programs", ()))
     assert loaded < 1024, f"{loaded} programs are kept"
 
 

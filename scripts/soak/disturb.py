@@ -259,9 +259,9 @@ def kills(rng: random.Random, device: str) -> None:
 
 def lose() -> None:
     """What a driver does that gives up on its GPU; wgpu cannot stand it within a submit."""
-    backend = pf.device("gpu").backend
-    with backend.lock:
-        backend._device.destroy()
+    d = pf.device("gpu")
+    with d.executor.lock:
+        d.backend._device.destroy()
 
 
 FITS = ("fit", "options")  # jobs that go on with another GPU

@@ -18,7 +18,7 @@ from pyframe.core.limits import Limits
 from pyframe.core.node import Node, toposort
 from pyframe.core.op import REGISTRY
 from pyframe.core.view import View, contiguous
-from pyframe.graph.interpret import run_step
+from pyframe.graph.interpret import run_kernel
 from pyframe.graph.program import (
     INPUT,
     OUTPUT,
@@ -78,7 +78,7 @@ def check(
         np.ascontiguousarray(a, s).reshape(-1).view(np.uint8).copy()
         for a, s in zip(arrays, stored, strict=True)
     ]
-    run_step(program, step, buffers, pack_params(packed, values, 4 * len(params)))
+    run_kernel(kernel, buffers, pack_params(packed, values, 4 * len(params)))
     plan = Plan(program, threads)
     bound = [np.array(a) for a in arrays]
     plan.bind(bound)
@@ -474,10 +474,11 @@ def test_random_maps_and_folds(data: Any) -> None:
 
 
 class Recorder:
-    """A lazy device that only records."""
+    """A lazy device that only records: executor and backend in one."""
 
     def __init__(self) -> None:
         self.pending: list[Any] = []
+        self.backend = self
         self.limits = Limits(float16=True)
         self.adapter = "a recorder"
 
@@ -497,7 +498,7 @@ def forward(x: Tensor, w: Tensor, c: Tensor) -> list[Tensor]:
 
 def test_scheduled_programs(threads: int) -> None:
     d = device("gpu:78")
-    d.__dict__["backend"] = Recorder()
+    d.attach(Recorder())
     try:
         arrays = [random(40, 20), random(20, 30), random(30)]
         want = [t.numpy() for t in forward(*[_tensor(a, device("cpu")) for a in arrays])]
@@ -513,7 +514,7 @@ def test_scheduled_programs(threads: int) -> None:
                 flat = plan.arrays[slot].view(t.dtype.numpy)[: w.size]
                 np.testing.assert_allclose(flat.reshape(w.shape), w, 1e-4, 1e-4)
     finally:
-        del d.__dict__["backend"]
+        d.detach()
 
 
 def _tensor(a: np.ndarray, d: Any) -> Tensor:

@@ -17,7 +17,7 @@ import pytest
 import pyframe as pf
 from pyframe import nn
 from pyframe.backend import native
-from pyframe.runtime.executor import Wire
+from pyframe.backend.base import ProgramCode
 
 # y = scale * x: one kernel with two buffers and a uniform.
 SCALE = """
@@ -53,20 +53,20 @@ def replayer(request: pytest.FixtureRequest, gpu: str) -> native.NativeGPU:
 
 
 def buffer(gpu: native.NativeGPU, *values: float) -> int:
-    handle = gpu._create(256)
-    gpu._write(handle, memoryview(np.asarray(values, np.float32)).cast("B"))
+    handle = gpu.create(256)
+    gpu.write(handle, memoryview(np.asarray(values, np.float32)).cast("B"))
     return handle
 
 
 def floats(gpu: native.NativeGPU, handle: int, n: int) -> list[float]:
-    return list(np.frombuffer(gpu._read([(handle, 4 * n)])[0], np.float32))
+    return list(np.frombuffer(gpu.read([(handle, 4 * n)])[0], np.float32))
 
 
-def scale(*steps: tuple[int, int], slots: int = 0) -> Wire:
+def scale(*steps: tuple[int, int], slots: int = 0) -> ProgramCode:
     """A program of steps y = scale * x, given as pairs of slots."""
     flat = [n for pair in steps for n in (0, 1, 1, 1, 0, 8, 2, *pair)]
     slots = slots or 1 + max(map(max, steps))
-    return Wire([SCALE], ["scale"], array("i", flat), slots, 256)
+    return ProgramCode([SCALE], ["scale"], array("i", flat), slots, 256)
 
 
 def params(factor: float, n: int = 1) -> bytes:
@@ -74,11 +74,11 @@ def params(factor: float, n: int = 1) -> bytes:
 
 
 def test_a_run_with_the_same_buffers_builds_nothing(replayer: native.NativeGPU) -> None:
-    loaded = replayer._load(scale((0, 1), (1, 2)))
-    handles = [buffer(replayer, 1, 2), replayer._create(256), replayer._create(256)]
+    loaded = replayer.load(scale((0, 1), (1, 2)))
+    handles = [buffer(replayer, 1, 2), replayer.create(256), replayer.create(256)]
     seen = []
     for factor in (3, 3, 4):
-        replayer._run(loaded, handles, params(factor, 2))
+        replayer.run(loaded, handles, params(factor, 2))
         s = replayer.stats
         seen.append((s.bind_groups, s.bytes_uploaded, s.dispatches, s.submits))
         assert floats(replayer, handles[2], 2) == [factor**2, 2 * factor**2]
@@ -86,78 +86,78 @@ def test_a_run_with_the_same_buffers_builds_nothing(replayer: native.NativeGPU) 
 
 
 def test_only_the_steps_of_a_changed_slot_get_new_bind_groups(replayer: native.NativeGPU) -> None:
-    loaded = replayer._load(scale((0, 1), (1, 2), (2, 3)))
-    first = [buffer(replayer, 1), *(replayer._create(256) for _ in range(3))]
+    loaded = replayer.load(scale((0, 1), (1, 2), (2, 3)))
+    first = [buffer(replayer, 1), *(replayer.create(256) for _ in range(3))]
     other = [buffer(replayer, 10), *first[1:]]  # the first step's
-    last = [*first[:3], replayer._create(256)]  # the third one's
+    last = [*first[:3], replayer.create(256)]  # the third one's
     seen = []
     for handles in (first, other, first, last, other):
-        replayer._run(loaded, handles, params(2))
+        replayer.run(loaded, handles, params(2))
         seen.append((replayer.stats.bind_groups, *floats(replayer, handles[3], 1)))
     assert seen == [(3, 8), (4, 80), (4, 8), (5, 8), (5, 80)]
 
 
 def test_a_step_keeps_a_few_bind_groups(replayer: native.NativeGPU) -> None:
     """The 17th set of buffers pushes out the one that was used least recently."""
-    loaded = replayer._load(scale((0, 1)))
-    sets = [[buffer(replayer, i), replayer._create(256)] for i in range(17)]
+    loaded = replayer.load(scale((0, 1)))
+    sets = [[buffer(replayer, i), replayer.create(256)] for i in range(17)]
     seen = []
     for i in (*range(17), 16, 1, 0, 2):
-        replayer._run(loaded, sets[i], params(2))
+        replayer.run(loaded, sets[i], params(2))
         assert floats(replayer, sets[i][1], 1) == [2 * i]
         seen.append(replayer.stats.bind_groups)
     assert seen == [*range(1, 18), 17, 17, 18, 19]
 
 
 def test_a_step_may_write_to_several_buffers_and_in_place(replayer: native.NativeGPU) -> None:
-    wire = Wire([ADD], ["add"], array("i", [0, 1, 1, 1, -1, 0, 4, 0, 1, 2, 3]), 4, 0)
-    loaded = replayer._load(wire)
+    wire = ProgramCode([ADD], ["add"], array("i", [0, 1, 1, 1, -1, 0, 4, 0, 1, 2, 3]), 4, 0)
+    loaded = replayer.load(wire)
     handles = [buffer(replayer, 1, 2, 3, 4), buffer(replayer, 5, 6, 7, 8)]
-    handles += [replayer._create(256), buffer(replayer, 0, 0, 0, 0)]
+    handles += [replayer.create(256), buffer(replayer, 0, 0, 0, 0)]
     for _ in range(3):
-        replayer._run(loaded, handles, b"")
+        replayer.run(loaded, handles, b"")
     assert floats(replayer, handles[2], 4) == [6, 8, 10, 12]
     assert floats(replayer, handles[3], 4) == [3, 3, 3, 3]
 
 
 def test_parts_of_a_buffer_stand_where_buffers_do(replayer: native.NativeGPU) -> None:
     """Two parts of one buffer are read, and one part of another is written."""
-    whole, out = replayer._create(1024), replayer._create(1024)
-    a, b = replayer._slice(whole, 256, 256), replayer._slice(whole, 512, 512)
-    c = replayer._slice(replayer._slice(out, 256, 768), 256, 14)  # 16 bytes: a part of a part
+    whole, out = replayer.create(1024), replayer.create(1024)
+    a, b = replayer.slice(whole, 256, 256), replayer.slice(whole, 512, 512)
+    c = replayer.slice(replayer.slice(out, 256, 768), 256, 14)  # 16 bytes: a part of a part
     for handle, values in ((whole, [0] * 256), (a, [1, 2, 3, 4]), (b, [10, 20, 30, 40])):
-        replayer._write(handle, memoryview(np.asarray(values, np.float32)).cast("B"))
-    replayer._write(out, memoryview(bytes(1024)))
+        replayer.write(handle, memoryview(np.asarray(values, np.float32)).cast("B"))
+    replayer.write(out, memoryview(bytes(1024)))
     count = buffer(replayer, 0, 0, 0, 0)
-    wire = Wire([ADD], ["add"], array("i", [0, 1, 1, 1, -1, 0, 4, 0, 1, 2, 3]), 4, 0)
-    replayer._run(replayer._load(wire), [a, b, c, count], b"")
+    wire = ProgramCode([ADD], ["add"], array("i", [0, 1, 1, 1, -1, 0, 4, 0, 1, 2, 3]), 4, 0)
+    replayer.run(replayer.load(wire), [a, b, c, count], b"")
     assert floats(replayer, c, 4) == [11, 22, 33, 44]
     assert floats(replayer, out, 256)[128:] == [11, 22, 33, 44] + [0] * 124
     assert floats(replayer, whole, 256)[60:70] == [0, 0, 0, 0, 1, 2, 3, 4, 0, 0]
 
 
 def test_the_end_of_a_part_does_not_end_its_buffer(replayer: native.NativeGPU) -> None:
-    whole = replayer._create(512)
-    part = replayer._slice(whole, 256, 256)
-    replayer._write(part, memoryview(np.float32([5])).cast("B"))
-    replayer._destroy(part)
+    whole = replayer.create(512)
+    part = replayer.slice(whole, 256, 256)
+    replayer.write(part, memoryview(np.float32([5])).cast("B"))
+    replayer.destroy(part)
     assert floats(replayer, whole, 65)[64] == 5
     with pytest.raises(RuntimeError, match=f"buffer {part} does not exist, or was freed"):
-        replayer._read([(part, 4)])
-    other = replayer._slice(whole, 256, 256)
-    replayer._destroy(whole)
+        replayer.read([(part, 4)])
+    other = replayer.slice(whole, 256, 256)
+    replayer.destroy(whole)
     with pytest.raises(RuntimeError, match=f"buffer {other} does not exist, or was freed"):
-        replayer._read([(other, 4)])
-    replayer._destroy(other)  # in either order
+        replayer.read([(other, 4)])
+    replayer.destroy(other)  # in either order
 
 
 def test_nothing_leaves_a_part(replayer: native.NativeGPU) -> None:
-    part = replayer._slice(replayer._create(1024), 256, 256)
+    part = replayer.slice(replayer.create(1024), 256, 256)
     for reach in (
-        lambda: replayer._slice(part, 256, 4),
-        lambda: replayer._write(part, memoryview(bytes(260))),
-        lambda: replayer._read([(part, 260)]),
-        lambda: replayer._copy(part, replayer._create(512), 260),
+        lambda: replayer.slice(part, 256, 4),
+        lambda: replayer.write(part, memoryview(bytes(260))),
+        lambda: replayer.read([(part, 260)]),
+        lambda: replayer.copy(part, replayer.create(512), 260),
     ):
         with pytest.raises(RuntimeError, match=f"buffer {part} has 256 bytes, fewer than 260"):
             reach()
@@ -165,35 +165,35 @@ def test_nothing_leaves_a_part(replayer: native.NativeGPU) -> None:
 
 def test_copies_are_in_order_with_the_runs(replayer: native.NativeGPU) -> None:
     """x is copied before a step changes what it was copied to; then within one buffer."""
-    loaded = replayer._load(scale((0, 1)))
-    x, y, z = buffer(replayer, 1, 2), replayer._create(256), replayer._create(512)
-    replayer._run(loaded, [x, y], params(3, 2))
-    replayer._copy(z, y, 8)
-    replayer._run(loaded, [x, y], params(5, 2))
-    upper = replayer._slice(z, 256, 256)
-    replayer._copy(upper, z, 8)
-    replayer._write(z, memoryview(bytes(8)))
+    loaded = replayer.load(scale((0, 1)))
+    x, y, z = buffer(replayer, 1, 2), replayer.create(256), replayer.create(512)
+    replayer.run(loaded, [x, y], params(3, 2))
+    replayer.copy(z, y, 8)
+    replayer.run(loaded, [x, y], params(5, 2))
+    upper = replayer.slice(z, 256, 256)
+    replayer.copy(upper, z, 8)
+    replayer.write(z, memoryview(bytes(8)))
     assert [floats(replayer, h, 2) for h in (y, upper, z)] == [[5, 10], [3, 6], [0, 0]]
 
 
 def test_a_destroyed_buffer_takes_its_bind_groups_along(replayer: native.NativeGPU) -> None:
-    loaded = replayer._load(scale((0, 1)))
-    x, y = buffer(replayer, 1), replayer._create(256)
-    replayer._run(loaded, [x, y], params(2))
-    replayer._destroy(x)
+    loaded = replayer.load(scale((0, 1)))
+    x, y = buffer(replayer, 1), replayer.create(256)
+    replayer.run(loaded, [x, y], params(2))
+    replayer.destroy(x)
     with pytest.raises(RuntimeError, match=f"buffer {x} does not exist, or was freed"):
-        replayer._run(loaded, [x, y], params(2))
+        replayer.run(loaded, [x, y], params(2))
     assert floats(replayer, y, 1) == [2]  # the work before was done
     assert not replayer._buffers[y].steps
-    replayer._run(loaded, [buffer(replayer, 7), y], params(2))
+    replayer.run(loaded, [buffer(replayer, 7), y], params(2))
     assert floats(replayer, y, 1) == [14]
 
 
 @pytest.mark.parametrize(("n", "submits"), [(1, 1), (32, 1), (33, 4), (200, 6), (1000, 8)])
 def test_a_long_run_is_a_few_submits(replayer: native.NativeGPU, n: int, submits: int) -> None:
-    loaded = replayer._load(scale(*((i % 2, 1 - i % 2) for i in range(n)), slots=2))
+    loaded = replayer.load(scale(*((i % 2, 1 - i % 2) for i in range(n)), slots=2))
     handles = [buffer(replayer, 3), buffer(replayer, 0)]
-    replayer._run(loaded, handles, params(-1))
+    replayer.run(loaded, handles, params(-1))
     assert (replayer.stats.dispatches, replayer.stats.submits) == (n, submits)
     assert floats(replayer, handles[n % 2], 1) == [3 * (-1) ** n]
 
@@ -212,15 +212,15 @@ def test_another_pipeline_is_set_for_its_steps(replayer: native.NativeGPU) -> No
     """x doubles and triples by turns, over several submits."""
     codes = [SCALE.replace("p.scale", f"p.scale * {k}.0") for k in (2, 3)]
     flat = [v for i in range(40) for v in (i // 2 % 2, 1, 1, 1, 0, 8, 2, i % 2, 1 - i % 2)]
-    loaded = replayer._load(Wire(codes, ["two", "three"], array("i", flat), 2, 256))
+    loaded = replayer.load(ProgramCode(codes, ["two", "three"], array("i", flat), 2, 256))
     handles = [buffer(replayer, 1), buffer(replayer, 0)]
-    replayer._run(loaded, handles, params(0.5))
+    replayer.run(loaded, handles, params(0.5))
     assert floats(replayer, handles[0], 1) == [1.5**20]
 
 
 def test_a_profile_has_the_time_of_each_step(replayer: native.NativeGPU) -> None:
-    loaded = replayer._load(scale((0, 1), (1, 2), (2, 0)))
-    handles = [buffer(replayer, 2), replayer._create(256), replayer._create(256)]
+    loaded = replayer.load(scale((0, 1), (1, 2), (2, 0)))
+    handles = [buffer(replayer, 2), replayer.create(256), replayer.create(256)]
     times = replayer.profile(loaded, handles, params(3))
     if times is None:
         pytest.skip("this adapter has no timestamp-query")
@@ -236,44 +236,45 @@ def test_a_long_profile_takes_several_query_sets(
     replayer: native.NativeGPU, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(native, "QUERIES", 4)
-    loaded = replayer._load(scale(*((i % 2, 1 - i % 2) for i in range(5)), slots=2))
+    loaded = replayer.load(scale(*((i % 2, 1 - i % 2) for i in range(5)), slots=2))
     times = replayer.profile(loaded, [buffer(replayer, 2), buffer(replayer, 0)], params(3))
     assert times is None or len(times) == 5
 
 
 def test_without_a_clock_there_is_no_profile(replayer: native.NativeGPU) -> None:
     replayer._timestamps = False
-    loaded = replayer._load(scale((0, 1)))
+    loaded = replayer.load(scale((0, 1)))
     assert replayer.profile(loaded, [buffer(replayer, 2), buffer(replayer, 0)], params(3)) is None
 
 
 def test_an_unloaded_program_leaves_nothing_behind(replayer: native.NativeGPU) -> None:
-    loaded, kept = replayer._load(scale((0, 1))), replayer._load(scale((0, 1)))
-    handles = [buffer(replayer, 1), replayer._create(256)]
+    loaded, kept = replayer.load(scale((0, 1))), replayer.load(scale((0, 1)))
+    handles = [buffer(replayer, 1), replayer.create(256)]
     for program in (loaded, kept):
-        replayer._run(program, handles, params(2))
-    replayer._unload(loaded)
+        replayer.run(program, handles, params(2))
+    replayer.unload(loaded)
     assert replayer._buffers[handles[0]].steps == set(kept.steps)
-    replayer._run(kept, handles, params(4))
+    replayer.run(kept, handles, params(4))
     assert floats(replayer, handles[1], 1) == [4]
     assert (replayer.stats.pipelines, replayer.stats.bind_groups) == (1, 2)
 
 
 def test_a_wrong_shader_is_named_with_its_line(replayer: native.NativeGPU) -> None:
     code = "@compute @workgroup_size(1) fn main() {\n  let a: f32 = 1u;\n}"
+    steps = array("i", [0, 1, 1, 1, -1, 0, 0])
     with pytest.raises(RuntimeError, match=r"(?s)kernel half a kernel: .*let a: f32 = 1u;"):
-        replayer._load(Wire([code], ["half a kernel"], array("i", [0, 1, 1, 1, -1, 0, 0]), 0, 0))
+        replayer.load(ProgramCode([code], ["half a kernel"], steps, 0, 0))
 
 
 def test_invalid_work_raises_and_the_next_run_goes_well(replayer: native.NativeGPU) -> None:
     """One buffer can't be read and written in one step."""
     import wgpu
 
-    loaded = replayer._load(scale((0, 1)))
-    x, y = buffer(replayer, 1), replayer._create(256)
+    loaded = replayer.load(scale((0, 1)))
+    x, y = buffer(replayer, 1), replayer.create(256)
     with pytest.raises(wgpu.GPUError, match="conflicting usages"):
-        replayer._run(loaded, [x, x], params(2))
-    replayer._run(loaded, [x, y], params(2))
+        replayer.run(loaded, [x, x], params(2))
+    replayer.run(loaded, [x, y], params(2))
     assert floats(replayer, y, 1) == [2]
 
 
@@ -414,9 +415,9 @@ def test_each_thread_gets_the_error_or_the_fresh_device(gpu: str) -> None:
         thread.start()
     ready.wait()
     for _ in range(3):
-        backend = pf.device(gpu).backend
-        with backend.lock:  # wgpu ends the process where a device goes within a submit
-            backend._device.destroy()
+        d = pf.device(gpu)
+        with d.executor.lock:  # wgpu ends the process where a device goes within a submit
+            d.backend._device.destroy()
     for thread in threads:
         thread.join(120)
         assert not thread.is_alive()
@@ -454,12 +455,12 @@ NativeGPU = type(pf.device("gpu").backend)
 available, NativeGPU.available = NativeGPU.available, staticmethod(lambda: True)
 assert str(pf.device("auto")) == "gpu"
 NativeGPU.available = staticmethod(available)
-part = pf.device("gpu").backend.slice(x._node.data, 0, 8)
+part = pf.device("gpu").executor.slice(x._node.data, 0, 8)
 waiting, held = threading.Event(), threading.Event()
 
 @pf.compile
 def hold(x):
-    with twice.lock, here.lock, drawing, pf.device("gpu").backend.lock:
+    with twice.lock, here.lock, drawing, pf.device("gpu").executor.lock:
         held.set()
         waiting.wait()
     return x + 1
@@ -519,9 +520,9 @@ def test_no_memory_left(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = pf.device(gpu).backend
     x = pf.ones(1 << 18, device=gpu)
     pf.flush()
-    backend.trim()
+    pf.device(gpu).executor.trim()
     room = backend.stats.bytes_live + (5 << 20)
-    create, made = backend._create, []
+    create, made = backend.create, []
 
     def limited(nbytes: int, *usage: int) -> int:
         made.append(nbytes)
@@ -529,7 +530,7 @@ def test_no_memory_left(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
             raise MemoryError("no more")
         return create(nbytes, *usage)
 
-    monkeypatch.setattr(backend, "_create", limited)
+    monkeypatch.setattr(backend, "create", limited)
     cycle: list[Any] = [pf.ones(1 << 19, device=gpu)]
     cycle.append(cycle)
     kept = [pf.ones(1 << 18, device=gpu) for _ in range(2)]

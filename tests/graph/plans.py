@@ -6,22 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.backend.host import NumpyBackend
+from pyframe.backend.host import HostBackend
 from pyframe.core import dispatch as _dispatch, dtypes as dt
 from pyframe.core.dtypes import storage_dtype
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, toposort
 from pyframe.graph.program import INPUT, OUTPUT, Load, Program, Reduce, Slot
 from pyframe.graph.schedule import schedule
-from pyframe.runtime.executor import pack_params
+from pyframe.runtime.executor import Executor, pack_params
 from pyframe.tensor import Tensor
 
 
 class Recorder:
-    """A lazy device that only records, so that schedules can be looked at."""
+    """A lazy device that only records, so that schedules can be looked at: executor and backend."""
 
     def __init__(self) -> None:
         self.pending: list[Any] = []
+        self.backend = self
         self.limits = Limits(float16=True)
         self.adapter = "a recorder"
         self.local = self.checks = self
@@ -51,7 +52,7 @@ def run(
     *outs: Tensor, buffers: int = 8, over: dict[Tensor, Tensor] | None = None,
     movable: list[Tensor] | None = None,
 ) -> tuple[Program, list[np.ndarray]]:  # fmt: skip
-    """Run the schedule with the NumPy backend, through the seam as a GPU would.
+    """Run the schedule on the host, through the seam as on a GPU.
 
     `over` says which of `outs` may be written over which input, `movable` which inputs may be
     moved beside each other.
@@ -64,26 +65,26 @@ def run(
         order, roots, Limits(storage_buffers=buffers), in_place, ids
     )
     check(program)
-    backend = NumpyBackend()
-    slots = places(program, backend)
+    executor = Executor(HostBackend())
+    slots = places(program, executor)
     for n, slot in zip(inputs, slots, strict=False):
-        backend.write(slot, np.ascontiguousarray(n.data, storage_dtype(n.dtype)).tobytes())
+        executor.write(slot, np.ascontiguousarray(n.data, storage_dtype(n.dtype)).tobytes())
     values = [c.attrs[0] for c in constants]
-    backend.run(program, slots, pack_params(program.params, values, program.param_bytes))
+    executor.run(program, slots, pack_params(program.params, values, program.param_bytes))
     arrays = []
     for slot, n in zip(program.outputs, [r for r in roots if r.data is None], strict=True):
-        raw = backend.read([(slots[slot], program.slots[slot].nbytes)])[0]
+        raw = executor.read([(slots[slot], program.slots[slot].nbytes)])[0]
         flat = np.frombuffer(raw, storage_dtype(n.dtype))[: int(np.prod(n.shape))]
         arrays.append(flat.reshape(n.shape))
     return program, arrays
 
 
-def places(program: Program, backend: NumpyBackend) -> list[Any]:
+def places(program: Program, executor: Executor) -> list[Any]:
     """A buffer for each slot; those of a region are parts of it."""
-    regions = [backend.alloc(n) for n in program.regions]
+    regions = [executor.alloc(n) for n in program.regions]
     return [
-        backend.alloc(s.nbytes) if s.region < 0
-        else backend.slice(regions[s.region], s.offset, s.nbytes)
+        executor.alloc(s.nbytes) if s.region < 0
+        else executor.slice(regions[s.region], s.offset, s.nbytes)
         for s in program.slots
     ]  # fmt: skip
 

@@ -51,11 +51,11 @@ def test_steps_of_browsers_are_short(
     """With ten storage buffers a kernel, as Chromium has them; planned, not run."""
     backend = pf.device(gpu).backend
     monkeypatch.setattr(backend, "limits", dataclasses.replace(backend.limits, storage_buffers=10))
-    monkeypatch.setattr(backend, "_run", lambda *_: None)
-    before = set(backend.programs)
+    monkeypatch.setattr(backend, "run", lambda *_: None)
+    before = set(pf.device(gpu).executor.programs)
     run = cases[key].make(pf, gpu, pf.compile, **cases[key].sizes)
     run()
-    new = [p for k, p in backend.programs.items() if k not in before]
+    new = [p for k, p in pf.device(gpu).executor.programs.items() if k not in before]
     assert len(new[-1].steps) <= most
 
 
@@ -65,10 +65,10 @@ def test_no_condition_of_a_step_is_a_branch(gpu: str, cases: Any, key: str) -> N
     case = cases[key]
     gc.collect()  # Programs of steps that other tests left
     run = case.make(pf, gpu, pf.compile, **case.quick)
-    before = set(pf.device(gpu).backend.programs)
+    before = set(pf.device(gpu).executor.programs)
     for _ in range(2):
         run()
-    new = [p for k, p in pf.device(gpu).backend.programs.items() if k not in before]
+    new = [p for k, p in pf.device(gpu).executor.programs.items() if k not in before]
     codes = [generate(k).code for p in new for k in p.kernels]
     assert sum(code.count(" & (") for code in codes) > 10, "conditions are in these kernels"
     assert not [code for code in codes if "&&" in code or "||" in code]
@@ -282,16 +282,16 @@ def test_reading_rows_runs_nothing(gpu: str) -> None:
 
 
 def test_pipelines_go_with_their_programs(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    backend = pf.device(gpu).backend
-    webgpu = importlib.import_module("pyframe.runtime.executor")
-    monkeypatch.setattr(webgpu, "MAX_KERNELS", 20)
+    backend, executor = pf.device(gpu).backend, pf.device(gpu).executor
+    module = importlib.import_module("pyframe.runtime.executor")
+    monkeypatch.setattr(module, "MAX_KERNELS", 20)
     monkeypatch.setattr(backend, "_latest", deque(maxlen=5))
     for n in range(2, 60):
         x = pf.ones(n, n + 1, device=gpu)
         (x.relu() @ x.t()).softmax(1).sum().item()
     gc.collect()
-    kept = sum(len(c.program.kernels) for c in backend._programs.values())
-    assert kept == backend._kernels <= 20
+    kept = sum(len(c.program.kernels) for c in executor._programs.values())
+    assert kept == executor._kernels <= 20
     pf.compile(lambda x: x.cos())(x)  # what is gone is unloaded with the next that is loaded
     before = len(backend._pipelines)
     replays = [pf.compile(lambda x: x.exp().sum(0)) for _ in range(20)]

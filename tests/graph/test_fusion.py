@@ -23,9 +23,9 @@ from pyframe.ops import elementwise as el, matmul as mm, movement as mv, reduce 
 @pytest.fixture
 def lazy() -> Any:
     d = device("gpu:77")
-    d.__dict__["backend"] = Recorder()
+    d.attach(Recorder())
     yield d
-    del d.__dict__["backend"]
+    d.detach()
 
 
 def near(got: Any, want: Any, tol: float = 1e-5) -> None:

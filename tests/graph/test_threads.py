@@ -43,19 +43,19 @@ def test_a_flush_waits_for_what_another_thread_runs(
 ) -> None:
     x = pf.ones(4, device=gpu)
     x.numpy(force=True)
-    backend = pf.device(gpu).backend
-    execute, order, other = backend._execute, [], []
+    executor = pf.device(gpu).executor
+    execute, order, other = executor._execute, [], []
 
     def slow(roots: Any) -> None:
         if not other:
-            other.append(Thread(lambda: (backend.flush(), order.append("flushed"))))
+            other.append(Thread(lambda: (executor.flush(), order.append("flushed"))))
             other[0].thread.join(0.2)  # time to go on, if it does not wait
         execute(roots)
         order.append("ran")
 
-    monkeypatch.setattr(backend, "_execute", slow)
+    monkeypatch.setattr(executor, "_execute", slow)
     y = x + 1
-    backend.flush()
+    executor.flush()
     other[0].result()
     assert order == ["ran", "flushed"]
     assert y.tolist() == [2, 2, 2, 2]

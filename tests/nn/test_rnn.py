@@ -292,9 +292,9 @@ PER_STEP = {"RNN": (1.2, 2.5), "GRU": (2.2, 3.4), "LSTM": (2.5, 5.0)}
 def recorder() -> Iterator[Any]:
     """A GPU that only records: schedules need none."""
     device = pf.device("gpu:78")
-    device.__dict__["backend"] = Recorder()
+    device.attach(Recorder())
     yield device
-    del device.__dict__["backend"]
+    device.detach()
 
 
 def dispatches(device: Any, name: str, steps: int, width: int, layers: int, train: bool) -> int:

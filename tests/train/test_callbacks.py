@@ -491,9 +491,9 @@ def test_callbacks_of_a_fit_that_loses_its_gpu(gpu: str) -> None:
     def lose(model: pf.Model, epoch: int) -> None:
         if epoch == 1 and not lost[0]:
             lost[0] = True
-            backend = pf.device(gpu).backend
-            with backend.lock:
-                backend._device.destroy()
+            d = pf.device(gpu)
+            with d.executor.lock:
+                d.backend._device.destroy()
 
     stop, watch = EarlyStopping("loss"), GradientWatch()
     with pytest.warns(RuntimeWarning) as caught:

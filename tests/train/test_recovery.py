@@ -25,9 +25,9 @@ N, BATCH, EPOCHS = 80, 8, 3  # 10 steps an epoch
 
 def lose() -> None:
     """What a driver does that gives up on its GPU."""
-    backend = pf.device("gpu").backend
-    with backend.lock:
-        backend._device.destroy()
+    d = pf.device("gpu")
+    with d.executor.lock:
+        d.backend._device.destroy()
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""The backend of the page keeps the contract that NumPy's and the native one keep."""
+"""The backend of the page keeps the contract that the host's and the native one keep."""
 
 from __future__ import annotations
 

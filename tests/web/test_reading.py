@@ -181,14 +181,14 @@ def test_what_is_wrong_is_told_through_shared_memory(shared: PythonPage) -> None
         )
     assert shared.run("pf.ones(2, device='gpu').tolist()") == [1, 1]
     bad = (
-        "import array\nfrom pyframe.runtime.executor import Wire\n"
-        "wire = Wire(['@compute @workgroup_size(1) fn main() { nonsense; }'], ['bad'], "
+        "import array\nfrom pyframe.backend.base import ProgramCode\n"
+        "code = ProgramCode(['@compute @workgroup_size(1) fn main() { nonsense; }'], ['bad'], "
         "array.array('i', [0, 1, 1, 1, -1, 0, 0]), 0, 0)\n"
-        "loaded = backend._load(wire)\n"
+        "loaded = backend.load(code)\n"
     )
     with pytest.raises(Exception, match="(?s)WGSL kernel 'bad': .*nonsense"):
-        shared.run(f"{bad}backend._run(loaded, [], b'')\nx.tolist()")
-    shared.run("backend._unload(loaded)\ntry:\n    x.tolist()\nexcept RuntimeError:\n    pass")
+        shared.run(f"{bad}backend.run(loaded, [], b'')\nx.tolist()")
+    shared.run("backend.unload(loaded)\ntry:\n    x.tolist()\nexcept RuntimeError:\n    pass")
     assert shared.run("x.tolist()") == [0, 2, 4, 6]
 
 

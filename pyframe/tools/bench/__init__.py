@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyframe.backend.base import ProgramCode
 from pyframe.codegen.numpy.plan import default_threads
 from pyframe.core.devices import device as Device, in_browser
-from pyframe.runtime.executor import WebGPU, Wire
+from pyframe.runtime.executor import Executor
 
 TRIES = 5  # the best of these is taken
 ENOUGH = 0.02  # seconds that a timed piece of work lasts at least
@@ -67,8 +68,8 @@ class Roofline(NamedTuple):
 
 def roofline(device: str | Device = "gpu") -> Roofline:
     """Measure a device: some seconds. In a page it needs a browser where Python can wait (JSPI)."""
-    backend = Device(device).backend
-    return _gpu(backend) if isinstance(backend, WebGPU) else _cpu(backend.adapter)
+    d = Device(device)
+    return _cpu(d.backend.adapter) if d.type == "cpu" else _gpu(d.executor)
 
 
 def _best(run: Callable[[], Any]) -> float:
@@ -110,30 +111,31 @@ def _cpu(adapter: str) -> Roofline:
     )
 
 
-def _gpu(backend: WebGPU) -> Roofline:
+def _gpu(executor: Executor) -> Roofline:
+    backend = executor.backend
     size = min(16 << 20 if backend.software else 64 << 20, backend.limits.binding_bytes)
     groups = min(size // (16 * THREADS), 512 if backend.software else 16384)
-    source, target, small = backend.alloc(size), backend.alloc(size), backend.alloc(16)
+    source, target, small = executor.alloc(size), executor.alloc(size), executor.alloc(16)
     for buffer in (source, target, small):  # no denormal numbers, which CPUs compute slowly
-        backend.write(buffer, bytes(buffer.nbytes))
+        executor.write(buffer, bytes(buffer.nbytes))
 
     def seconds(code: str, grid: int, buffers: list[Any], count: int) -> float:
         """From giving out `count` dispatches to the end of a read that waits for them."""
         slots = range(len(buffers))
         steps = array("i", (0, grid, 1, 1, -1, 0, len(slots), *slots) * count)
-        program = backend._load(Wire([code], ["roofline"], steps, len(slots), 0))
+        program = backend.load(ProgramCode([code], ["roofline"], steps, len(slots), 0))
         handles = [b.handle for b in buffers]
 
         def run() -> None:
-            backend._run(program, handles, b"")
-            backend.read([(buffers[-1] if buffers else small, 4)])
+            backend.run(program, handles, b"")
+            executor.read([(buffers[-1] if buffers else small, 4)])
 
         try:
             return _best(run)
         finally:
-            backend._unload(program)
+            backend.unload(program)
 
-    read = _best(lambda: backend.read([(small, 4)]))
+    read = _best(lambda: executor.read([(small, 4)]))
     one = seconds(_EMPTY, 1, [], 1)
 
     def each(code: str, grid: int, buffers: list[Any], count: int = 1) -> float:

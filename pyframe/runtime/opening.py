@@ -1,0 +1,67 @@
+"""Which backend is behind each device: what opens them is registered here."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Coroutine
+from typing import Any
+
+from pyframe.core import devices
+from pyframe.core.devices import Opener, device as Device
+from pyframe.runtime.executor import Executor
+
+
+def gpu_backend() -> Any:
+    """The class of GPUs here: BrowserGPU in a page, else NativeGPU. ImportError where its library
+    is missing."""
+    if devices.in_browser():
+        from pyframe.backend.browser import BrowserGPU
+
+        return BrowserGPU
+    from pyframe.backend.native import NativeGPU
+
+    return NativeGPU
+
+
+class _CPU(Opener):
+    def open(self, d: Device) -> Executor:
+        from pyframe.backend.host import HostBackend
+
+        return Executor(HostBackend())
+
+
+class _GPU(Opener):
+    def open(self, d: Device) -> Executor:
+        backend = gpu_backend()(d.index, os.environ.get("PYFRAME_ADAPTER", ""))
+        if backend.software and not devices.in_browser() and not devices.software_wanted():
+            warnings.warn(
+                f"device 'gpu' is {backend.adapter}, a software adapter: NumPy (device 'cpu') is "
+                "faster. PYFRAME_ADAPTER=software silences this.",
+                stacklevel=3,
+            )
+        return Executor(backend)
+
+    def available(self) -> bool:
+        return bool(gpu_backend().available())
+
+
+class _PageGPU(_GPU):
+    """In a page, where waiting and opening take promises."""
+
+    def can_wait(self) -> bool:
+        from pyframe.backend import browser
+
+        return browser.can_wait()
+
+    def wait(self, coroutine: Coroutine[Any, Any, Any], twin: str) -> Any:
+        from pyframe.backend import browser
+
+        return browser.wait(coroutine, twin)
+
+    async def reopen(self) -> None:
+        await gpu_backend().reopen()
+
+
+devices.register("cpu", _CPU())
+devices.register("gpu", _PageGPU() if devices.in_browser() else _GPU())

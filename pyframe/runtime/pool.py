@@ -1,0 +1,210 @@
+"""A device's memory: buffers that are used again, and what moves bytes into and out of them."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pyframe.backend.base import Backend, with_room
+from pyframe.core import dtypes as dt
+from pyframe.core.devices import OutOfMemoryError
+from pyframe.core.dtypes import storage_dtype
+from pyframe.core.locks import lock
+
+REMEMBERED = 4  # runs of a Program whose buffers are tried again
+
+
+class Buffer:
+    """A pooled buffer; it goes back to its shelf when its last reference dies. Or a part of one,
+    which it holds."""
+
+    __slots__ = ("handle", "nbytes", "offset", "pool", "shelf", "whole")
+
+    def __init__(
+        self, handle: Any, nbytes: int, pool: Pool, shelf: set[Any], whole: Any = None,
+        offset: int = 0,
+    ) -> None:  # fmt: skip
+        self.handle, self.nbytes, self.pool, self.shelf = handle, nbytes, pool, shelf
+        self.whole, self.offset = whole, offset
+
+    def __del__(self) -> None:
+        self.pool.free(self)
+
+
+class Pool:
+    """Buffers on a backend. They are whole buffers, kept by size: parts of an arena can't be bound
+    for reading and for writing at once."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
+        self.stats = backend.stats
+        self.lock = lock()  # one Program at a time, as they share their temporaries
+        self._shelves: dict[tuple[int, str], set[Any]] = {}  # the free ones by size and kind
+        this = weakref.ref(self)  # so that a device that is gone goes at once, without a collection
+
+        def reclaim(nbytes: int) -> Exception:
+            pool = this()
+            return MemoryError(nbytes) if pool is None else pool.reclaim(nbytes)
+
+        backend.reclaim = reclaim
+
+    # --- buffers
+
+    def alloc(self, nbytes: int, kind: str = "") -> Buffer:
+        """A buffer of at least `nbytes` bytes with undefined content. Buffers of one kind are used
+        again for that kind alone."""
+        size, limits = bucket(nbytes), self.backend.limits
+        if size > limits.buffer_bytes or size > limits.binding_bytes:
+            raise OutOfMemoryError(
+                f"a tensor of {nbytes} bytes is too large for this GPU ({self.backend.adapter}): "
+                f"its largest buffer is {min(limits.buffer_bytes, limits.binding_bytes)} bytes; "
+                "split the tensor or use device='cpu'"
+            )
+        shelf = self._shelf(size, kind)
+        if shelf:
+            with self.lock:
+                if shelf:  # equal steps then find equal buffers
+                    return self._take(min(shelf), size, shelf)
+        handle = with_room(self.backend, self.backend.create, size)
+        stats = self.stats
+        stats.buffers += 1
+        stats.bytes_live += size
+        stats.peak_live = max(stats.peak_live, stats.bytes_live)
+        stats.peak_reserved = max(stats.peak_reserved, stats.bytes_reserved)
+        return Buffer(handle, size, self, shelf)
+
+    def _shelf(self, size: int, kind: str = "") -> set[Any]:
+        """The free buffers of a size class."""
+        return self._shelves.setdefault((size, kind), set())
+
+    def _take(self, handle: Any, size: int, shelf: set[Any]) -> Buffer:
+        shelf.remove(handle)
+        stats = self.stats
+        stats.bytes_pooled -= size
+        live = stats.bytes_live = stats.bytes_live + size
+        if live > stats.peak_live:
+            stats.peak_live = live
+        return Buffer(handle, size, self, shelf)
+
+    def alloc_as_before(self, sizes: list[int], used: list[list[Any]]) -> list[Buffer]:
+        """Buffers of these sizes: those of one of the last runs, if all are free again, so that its
+        bind groups fit once more; else any, and the run is remembered."""
+        places = [(size, self._shelf(size)) for size in map(bucket, sizes)]
+        for handles in reversed(used):
+            if all(h in shelf for h, (_, shelf) in zip(handles, places, strict=True)):
+                return [self._take(h, *place) for h, place in zip(handles, places, strict=True)]
+        buffers = [self.alloc(n) for n in sizes]
+        used.append([b.handle for b in buffers])
+        del used[:-REMEMBERED]
+        return buffers
+
+    def slice(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
+        """A part of `buffer`, which it holds; `offset` is a multiple of 256."""
+        handle = self.backend.slice(buffer.handle, offset, nbytes)
+        return Buffer(handle, nbytes, self, set(), buffer, offset)
+
+    def free(self, buffer: Buffer) -> None:
+        """Give `buffer` back now, and not when its last reference dies; queued work may still use
+        it."""
+        handle = buffer.handle
+        if handle is None:
+            return
+        buffer.handle = None
+        if buffer.whole is not None:
+            self.backend.destroy(handle)
+            buffer.whole = None
+            return
+        self.stats.bytes_live -= buffer.nbytes
+        if handle in self.backend.failed:  # it is of no use to others
+            self.backend.destroy(handle)
+        else:
+            buffer.shelf.add(handle)
+            self.stats.bytes_pooled += buffer.nbytes
+
+    def trim(self) -> None:
+        """Give the memory of pooled buffers back to the system."""
+        for (size, _), shelf in self._shelves.items():
+            for handle in shelf:
+                self.backend.destroy(handle)
+            self.stats.bytes_pooled -= size * len(shelf)
+            shelf.clear()
+        self.backend.trim()
+
+    def reclaim(self, nbytes: int) -> OutOfMemoryError:
+        """Give back all that is only kept for reuse, as there is no room for `nbytes`; the error to
+        raise if there is none now either."""
+        with self.lock:
+            gc.collect()  # what only a cycle of dead objects holds
+            self.forget_programs()
+            kept = self.stats.bytes_pooled
+            self.trim()
+        sizes = nbytes, self.stats.bytes_live, kept
+        asked, live, given_back = (f"{n / 2**20:.1f} MiB" for n in sizes)
+        return OutOfMemoryError(
+            f"the GPU ({self.backend.adapter}) has no memory for {asked} more: {live} are in use, "
+            f"and {given_back} that were kept for reuse have been given back. Use a smaller batch, "
+            "let go of tensors (del), or use device='cpu'"
+        )
+
+    def forget_programs(self) -> None:
+        """Let go of buffers that recorded work keeps."""
+
+    # --- bytes
+
+    def write(self, buffer: Buffer, data: Any) -> None:
+        """Copy `data` (a C-contiguous array or bytes) to the start of `buffer`."""
+        view = memoryview(data).cast("B")
+        if len(view) % 4:
+            view = memoryview(bytes(view) + b"\0" * (-len(view) % 4))
+        if len(view):
+            with self.lock:
+                self.backend.write(buffer.handle, view)
+        self.stats.bytes_uploaded += len(view)
+
+    def upload(self, host: np.ndarray, d: dt.dtype) -> Buffer:
+        """A buffer with `host` in its storage form. OverflowError for ints beyond 32 bits."""
+        kind = storage_dtype(d)
+        if d is dt.int64 and host.size:
+            dt.check_32_bits(int(host.min()), int(host.max()))
+        data = np.ascontiguousarray(host, kind)
+        # apart from results, so that a batch does not take a buffer that a step counts on
+        buffer = self.alloc(data.nbytes, "upload")
+        self.write(buffer, data.reshape(-1).view(np.uint8))
+        return buffer
+
+    def copy(self, target: Buffer, source: Buffer, nbytes: int) -> None:
+        """Copy the first bytes of one buffer to the start of another."""
+        with self.lock:
+            self.backend.copy(target.handle, source.handle, nbytes)
+
+    def read(self, buffers: Sequence[tuple[Buffer, int]]) -> list[bytes]:
+        """The first n bytes of each (buffer, n), after all work queued so far: one stall."""
+        self.stats.reads += 1
+        with self.lock:  # the threads share what is mapped
+            return self.backend.read([(b.handle, n) for b, n in buffers])
+
+    async def read_async(self, buffers: Sequence[tuple[Buffer, int]]) -> list[bytes]:
+        """`read` that gives the thread back while it waits."""
+        self.stats.reads += 1
+        with self.lock:
+            finish = self.backend.read_begin([(b.handle, n) for b, n in buffers])
+        return await finish()
+
+    def mark(self) -> Buffer | None:
+        """Queue a look at the device's clock, after all work so far: the buffer that begins with
+        its ticks (uint64) then. None where the device has no clock."""
+        buffer = self.alloc(8)
+        with self.lock:
+            return buffer if self.backend.mark(buffer.handle) else None
+
+
+def bucket(nbytes: int) -> int:
+    """The size class of a buffer: four steps to each power of two, at least 256 bytes."""
+    if nbytes <= 256:
+        return 256
+    step = 1 << max((nbytes - 1).bit_length() - 3, 8)
+    return -(-nbytes // step) * step
