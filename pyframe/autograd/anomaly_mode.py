@@ -7,6 +7,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from pyframe.core.grad_node import GradNode, watch_nodes
+
 enabled = False
 check_nan = True  # besides errors, a gradient with NaN is one
 _HERE = str(Path(__file__).resolve().parent.parent)
@@ -59,10 +61,12 @@ def _check() -> bool:
 
 def _set(on: bool, nan: bool) -> None:
     global enabled, check_nan
-    from pyframe.autograd.graph import set_watch
-
     enabled, check_nan = on, nan
-    set_watch()
+    watch_nodes(_note_where, on)
+
+
+def _note_where(node: GradNode) -> None:
+    node.attach().trace = here()
 
 
 def is_anomaly_enabled() -> bool:

@@ -7,17 +7,18 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from pyframe.autograd.graph import Port, packed
-from pyframe.core import grad_node as _grad_node
+from pyframe.autograd.graph import packed
 from pyframe.core.dtypes import FLOAT
 from pyframe.core.grad_node import (
     GradNode,
     Packed,
+    Port,
     Spec,
     check_version,
     freed_error,
     inference_error,
     next_seq,
+    show_to_watchers,
 )
 from pyframe.core.modes import mode, no_grad
 from pyframe.ops.creation import zeros
@@ -210,8 +211,7 @@ class BackwardCFunction(GradNode, FunctionCtx):
                 known[id(r)] = i
         if records:
             self.saved = [self._keep(x, known.get(id(x))) for x in self.to_save]
-            if _grad_node._watch is not None:
-                _grad_node._watch(self)
+            show_to_watchers(self)
         self.to_save = self.dirty_tensors = self.non_differentiable = ()
         return tuple(outs) if several else outs[0]
 

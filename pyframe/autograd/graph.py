@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from pyframe.autograd import anomaly_mode
 from pyframe.core.grad_node import (
+    AccumulateGrad,
     Attached,
     GradNode,
     Packed,
     RemovableHandle as RemovableHandle,
+    public_edge,
     watch_nodes,
 )
 from pyframe.core.locks import lock
@@ -27,62 +28,6 @@ __all__ = [
 ]  # fmt: skip
 
 Node = GradNode
-
-
-class AccumulateGrad(GradNode):
-    """The step that adds to a leaf's `.grad`, as `next_functions` shows it."""
-
-    __slots__ = ("__weakref__", "variable")
-    variable: Tensor
-
-    def __init__(self, variable: Tensor) -> None:
-        self.variable, self.edges, self.extra = variable, [], variable._attach()
-
-    def name(self) -> str:
-        return "torch::autograd::AccumulateGrad"  # PyTorch's name, which scripts look for
-
-    def __repr__(self) -> str:
-        return f"<AccumulateGrad object at {id(self):#x}>"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, AccumulateGrad) and other.variable is self.variable
-
-    def __hash__(self) -> int:
-        return hash(self.variable)
-
-
-class Port(GradNode):
-    """One of several results of a node, `edges[0]`: what the backward pass meets first."""
-
-    __slots__ = ("__weakref__", "index")
-    index: int
-
-    def __init__(self, node: Any, index: int, seq: int) -> None:
-        self.seq, self.op, self.index = seq, node.op, index
-        self.edges, self.extra, self.saved = [node], None, []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.edges[0], name)
-
-    def name(self) -> str:
-        return self.edges[0].name()
-
-    @property
-    def next_functions(self) -> tuple[tuple[Any, int], ...]:
-        return self.edges[0].next_functions
-
-    @property
-    def metadata(self) -> dict[Any, Any]:
-        return self.edges[0].metadata
-
-    def register_hook(self, hook: Callable[..., Any]) -> Any:
-        return self.edges[0].register_hook(hook)
-
-    def register_prehook(self, hook: Callable[..., Any]) -> Any:
-        return self.edges[0].register_prehook(hook)
-
-    def __repr__(self) -> str:
-        return repr(self.edges[0])
 
 
 class GradientEdge(NamedTuple):
@@ -100,18 +45,6 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
             "gradients."
         )
     return GradientEdge(*public_edge(tensor.grad_fn or tensor))
-
-
-def public_edge(e: Any) -> tuple[Any, int]:
-    """An edge of the walk as a node and the number of its result."""
-    if isinstance(e, Tensor):
-        extra = e._attach()
-        node = None if extra.node is None else extra.node()
-        if node is None:
-            node = AccumulateGrad(e)
-            extra.node = weakref.ref(node)
-        return node, 0
-    return (e.edges[0], e.index) if type(e) is Port else (e, 0)
 
 
 def target(x: Any) -> Any:
@@ -149,14 +82,14 @@ class saved_tensors_hooks:  # noqa: N801
         mode.saved_hooks = (*mode.saved_hooks, self.hooks)
         with cls._lock:
             cls._active += 1
-        set_watch()
+        watch_nodes(_pack_saved, cls._active > 0)
 
     def __exit__(self, *exc: object) -> None:
         cls = saved_tensors_hooks
         mode.saved_hooks = mode.saved_hooks[:-1]
         with cls._lock:
             cls._active -= 1
-        set_watch()
+        watch_nodes(_pack_saved, cls._active > 0)
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801
@@ -178,14 +111,8 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
         saved_tensors_hooks._disabled = before
 
 
-def set_watch() -> None:
-    """Look at new nodes as long as a mode asks for it."""
-    watch_nodes(_watch if saved_tensors_hooks._active or anomaly_mode.enabled else None)
-
-
-def _watch(node: GradNode) -> None:
-    if anomaly_mode.enabled:
-        node.attach().trace = anomaly_mode.here()
+def _pack_saved(node: GradNode) -> None:
+    """A new step of the backward pass keeps its tensors in the form that the hooks give them."""
     if not mode.saved_hooks or type(node) is not GradNode:  # a Function's packs its own
         return
     for j, entry in enumerate(node.saved or ()):

@@ -6,9 +6,9 @@ import heapq
 from typing import Any
 
 from pyframe.autograd import anomaly_mode
-from pyframe.autograd.graph import GradientEdge, Port, Walk, attached, target
+from pyframe.autograd.graph import GradientEdge, Walk, attached, target
 from pyframe.core import grad_node
-from pyframe.core.grad_node import Attached, GradNode
+from pyframe.core.grad_node import Attached, GradNode, Port
 from pyframe.core.modes import mode, set_grad_enabled
 from pyframe.ops.creation import ones_like, zeros_like
 from pyframe.tensor import Tensor, own_storage

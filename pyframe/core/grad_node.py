@@ -93,8 +93,8 @@ class GradNode:
                 saved[-1] = (y, y._storage.version)
         self.saved = saved
         self.seq = next(_seq)  # now: views may have made their steps anew, and those come before
-        if _watch is not None:
-            _watch(self)
+        if _watchers:
+            show_to_watchers(self)
 
     def name(self) -> str:
         """The op's name as PyTorch writes it, as "MulBackward0"."""
@@ -103,8 +103,6 @@ class GradNode:
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
         """For each input the step before and which of its results it is; (None, 0) for none."""
-        from pyframe.autograd.graph import public_edge
-
         return tuple([public_edge(e) for e in self.edges])
 
     @property
@@ -120,14 +118,10 @@ class GradNode:
 
     def register_hook(self, hook: Callable[..., Any]) -> Any:
         """Call `hook(grad_inputs, grad_outputs)` after this step; a tuple replaces grad_inputs."""
-        from pyframe.core.grad_node import RemovableHandle
-
         return RemovableHandle(self.attach().post, hook)
 
     def register_prehook(self, hook: Callable[..., Any]) -> Any:
         """Call `hook(grad_outputs)` before this step; a tuple that it returns replaces them."""
-        from pyframe.core.grad_node import RemovableHandle
-
         return RemovableHandle(self.attach().pre, hook)
 
     def __repr__(self) -> str:
@@ -178,6 +172,74 @@ class GradNode:
             real = grad._node.dtype.category == dt.COMPLEX != dtype.category
             grad = (_op.REAL(grad) if real else grad).to(dtype)
         return grad
+
+
+class AccumulateGrad(GradNode):
+    """The step that adds to a leaf's `.grad`, as `next_functions` shows it."""
+
+    __slots__ = ("__weakref__", "variable")
+    variable: Tensor
+
+    def __init__(self, variable: Tensor) -> None:
+        self.variable, self.edges, self.extra = variable, [], variable._attach()
+
+    def name(self) -> str:
+        return "torch::autograd::AccumulateGrad"  # PyTorch's name, which scripts look for
+
+    def __repr__(self) -> str:
+        return f"<AccumulateGrad object at {id(self):#x}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, AccumulateGrad) and other.variable is self.variable
+
+    def __hash__(self) -> int:
+        return hash(self.variable)
+
+
+class Port(GradNode):
+    """One of several results of a node, `edges[0]`: what the backward pass meets first."""
+
+    __slots__ = ("__weakref__", "index")
+    index: int
+
+    def __init__(self, node: Any, index: int, seq: int) -> None:
+        self.seq, self.op, self.index = seq, node.op, index
+        self.edges, self.extra, self.saved = [node], None, []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.edges[0], name)
+
+    def name(self) -> str:
+        return self.edges[0].name()
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        return self.edges[0].next_functions
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        return self.edges[0].metadata
+
+    def register_hook(self, hook: Callable[..., Any]) -> Any:
+        return self.edges[0].register_hook(hook)
+
+    def register_prehook(self, hook: Callable[..., Any]) -> Any:
+        return self.edges[0].register_prehook(hook)
+
+    def __repr__(self) -> str:
+        return repr(self.edges[0])
+
+
+def public_edge(e: Any) -> tuple[Any, int]:
+    """An edge of the walk as a node and the number of its result."""
+    if e is not None and not isinstance(e, GradNode):  # a leaf
+        extra = e._attach()
+        node = None if extra.node is None else extra.node()
+        if node is None:
+            node = AccumulateGrad(e)
+            extra.node = weakref.ref(node)
+        return node, 0
+    return (e.edges[0], e.index) if type(e) is Port else (e, 0)
 
 
 class Packed:
@@ -242,13 +304,21 @@ def inference_error() -> RuntimeError:
     )
 
 
-def watch_nodes(watch: Callable[[GradNode], None] | None) -> None:
-    """Show each new GradNode to `watch`: of anomaly mode and of saved-tensor hooks."""
-    global _watch
-    _watch = watch
+def watch_nodes(watch: Callable[[GradNode], None], on: bool) -> None:
+    """Show each new GradNode to `watch` from now on, or no longer: it is anomaly mode's, or that of
+    saved-tensor hooks."""
+    global _watchers
+    others = tuple([w for w in _watchers if w is not watch])
+    _watchers = (*others, watch) if on else others
 
 
-_watch: Callable[[GradNode], None] | None = None
+def show_to_watchers(node: GradNode) -> None:
+    """For a node that was not made by GradNode's own `__init__`, once it is complete."""
+    for watch in _watchers:
+        watch(node)
+
+
+_watchers: tuple[Callable[[GradNode], None], ...] = ()
 
 
 changes = 0  # of hooks: a replay holds while there is none

@@ -36,18 +36,19 @@ def _reflected(fn: Callable[..., Any]) -> Callable[..., Any]:
 def _guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
     """An operator leaves operands that it does not know to the other side."""
 
-    def run(self: Tensor, other: Any) -> Any:
+    def run(self: Tensor, other: Any) -> Tensor:
         if isinstance(other, np.ndarray):
             other = as_tensor(other, device=self.device)
         elif not isinstance(other, _KNOWN):
             return NotImplemented
-        return fn(self, other)
+        found: Tensor = fn(self, other)
+        return found
 
     if not isinstance(fn, el.Elementwise):
         return run
     op = fn
 
-    def short(self: Tensor, other: Any) -> Any:
+    def short(self: Tensor, other: Any) -> Tensor:
         return el.binary(op, self, other) if isinstance(other, _KNOWN) else run(self, other)
 
     return short

@@ -23,10 +23,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.autograd.graph import Port
 from pyframe.core import dispatch as _dispatch, dtypes as dt, grad_node as _grad_node, op as _op
 from pyframe.core.devices import cpu, device as Device, flush, get_default_device, gone
-from pyframe.core.grad_node import GradNode
+from pyframe.core.grad_node import GradNode, Port
 from pyframe.core.locks import lock
 from pyframe.core.modes import mode
 from pyframe.core.node import Node, Storage, toposort
