@@ -95,7 +95,6 @@ def _describe(runtime: Any) -> DeviceProperties:
             storage_buffers=limits.maxStorageBuffersPerShaderStage,
             binding_bytes=limits.maxStorageBufferBindingSize,
             buffer_bytes=limits.maxBufferSize,
-            workgroups=limits.maxComputeWorkgroupsPerDimension,
             workgroup_size=limits.maxComputeInvocationsPerWorkgroup,
             workgroup_bytes=limits.maxComputeWorkgroupStorageSize,
             float16="shader-f16" in features,

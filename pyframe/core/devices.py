@@ -327,5 +327,6 @@ def set_default_device(d: str | device | None) -> None:
 
 def flush() -> None:
     """Run what the GPUs have recorded and not run yet; on the CPU there is nothing to wait for."""
-    for d in opened_gpus():
-        d.executor.flush()
+    for d in list(device._known.values()):  # each compiled step asks: no call but for GPUs in use
+        if d.type != "cpu" and "executor" in d.__dict__:
+            d.executor.flush()

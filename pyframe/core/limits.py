@@ -12,7 +12,6 @@ class Limits:
     storage_buffers: int = 8  # storage buffers one kernel may bind, outputs included
     binding_bytes: int = 128 << 20
     buffer_bytes: int = 256 << 20
-    workgroups: int = 65535  # per dimension
     workgroup_size: int = 256  # invocations
     workgroup_bytes: int = 16384
     float16: bool = False
