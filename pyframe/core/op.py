@@ -1,9 +1,9 @@
 """Op: the one place where an operation is declared, and `apply`, the one way to call it.
 
 A declaration names the inputs and attributes, says how shapes and dtypes follow (`infer`), how
-NumPy computes it (`numpy`), how WGSL does (`wgsl`, `view`, or `kernel`), and one gradient per
-input, as a function of what it needs, by name: `g` (gradient of the result), `y` (the result), an
-input, an attribute, or `<input>_spec` (shape, dtype and device of an input whose value is not
+NumPy computes it (`numpy`), how WGSL does (`wgsl`, `combine`, `view` or `kernel`), and one gradient
+per input, as a function of what it needs, by name: `g` (gradient of the result), `y` (the result),
+an input, an attribute, or `<input>_spec` (shape, dtype and device of an input whose value is not
 needed). What no gradient names is not saved.
 """
 
@@ -53,6 +53,16 @@ class KernelFile(NamedTuple):
     plan: Callable[[KernelCall], tuple[Constants, Grid]]
 
 
+class Combine(NamedTuple):
+    """How a reduction makes one value of two: what NumPy and WGSL say is the same."""
+
+    start: dict[str, str]  # WGSL: the value to begin with, by type
+    wgsl: str  # of the value so far {a} and the next {x}; {t} is their type
+    ufunc: np.ufunc | None = None  # the same in NumPy; None: results of parts don't combine
+    arg: bool = False  # the result is the index of the winner; `wgsl` says whether {x} wins
+    sums: str = ""  # the type in which it rounds what it adds, so that many are added in blocks
+
+
 def in_a_line(groups: int) -> Grid:
     """Workgroups one after the other: along x, and where those are too many in rows along y."""
     return min(groups, 65535), -(-groups // 65535), 1
@@ -74,6 +84,7 @@ class Op:
         numpy: Callable[..., Any] | None = None,
         infer: Callable[..., tuple[tuple[int, ...], dt.dtype]] | None = None,
         wgsl: Any = None,
+        combine: Combine | None = None,
         view: Callable[..., Any] | None = None,
         alias: bool = False,
         undo: Callable[..., tuple[Any, ...]] | None = None,
@@ -95,6 +106,7 @@ class Op:
         self.numpy = numpy
         self.infer = infer
         self.wgsl = wgsl
+        self.combine = combine  # of a reduction
         self.view = view  # movement: (index_map, *attrs) -> index_map
         self.undo = (
             undo  # movement of all elements: (x, *attrs) -> attrs with which it undoes itself

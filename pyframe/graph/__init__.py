@@ -1,4 +1,5 @@
-"""The graph of recorded ops and the Programs it becomes; `pyframe.graph.show` draws both."""
+"""The graph of recorded ops and the Programs it becomes; `pyframe.graph.show` draws both, and
+`pyframe.graph.table(program)` says what each kernel costs."""
 
 from __future__ import annotations
 
@@ -6,9 +7,13 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """`show`, loaded when it is first used: it is of a higher layer than what else is here."""
+    """`show` and `table`, loaded when first used: they are of a higher layer than what is here."""
     if name == "show":
         from pyframe.tools.draw_graph import show
 
         return show
+    if name == "table":
+        from pyframe.tools.cost import table
+
+        return table
     raise AttributeError(f"module 'pyframe.graph' has no attribute {name!r}")

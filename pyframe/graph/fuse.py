@@ -98,11 +98,9 @@ class Group:
 
     def moves(self, shape: tuple[int, ...], domain: tuple[int, ...]) -> Any:
         """The movement that shows a value of `shape` over the whole space."""
-        from pyframe.ops.movement import expand_op, reshape_op
-
         kept = tuple(n if d in domain else 1 for d, n in enumerate(self.space))
-        moves = None if kept == self.space else ((expand_op, (self.space,)), None)
-        return moves if kept == shape else ((reshape_op, (kept,)), moves)
+        moves = None if kept == self.space else ((views.expand, (self.space,)), None)
+        return moves if kept == shape else ((views.reshape, (kept,)), moves)
 
     def add(self, n: Node) -> None:
         """Compute `n` here too. Raises _UnfitError, and leaves half of the work behind."""
@@ -190,11 +188,13 @@ class Group:
         op = n.op
         assert op is not None
         if op.kind == MOVEMENT:
-            inner = self.value(n.inputs[0], ((op, n.attrs), moves))
-            if op.name == "pad" and not _reads_zero(n, self.code[inner]):
-                valid = self.emit(Valid(track(n.inputs[0].shape, ((op, n.attrs), moves))))
-                fill = Node(CONST, (), (n.attrs[1],), (), n.dtype, n.device)
-                other = self.param(fill, (n.attrs[1], n.dtype))
+            inside = ((op.view, n.attrs), moves)
+            inner = self.value(n.inputs[0], inside)
+            fill = _fill(n)
+            if fill is not None and not (fill == 0 and isinstance(self.code[inner], Load)):
+                valid = self.emit(Valid(track(n.inputs[0].shape, inside)))
+                node = Node(CONST, (), (fill,), (), n.dtype, n.device)
+                other = self.param(node, (fill, n.dtype))
                 return self.emit(Apply("where", (valid, inner, other), (), n.dtype))
             return inner
         args = tuple(self.value(i, _broadcast(i, n, moves)) for i in n.inputs)
@@ -211,8 +211,8 @@ def track(shape: tuple[int, ...], moves: Any) -> views.IndexMap:
     """The index map of a value of `shape` after `moves`, innermost first."""
     t = views.contiguous(shape)
     while moves is not None:
-        (op, attrs), moves = moves
-        t = op.view(t, *attrs)
+        (view, attrs), moves = moves
+        t = view(t, *attrs)
     return t
 
 
@@ -227,13 +227,14 @@ def same_places(a: views.IndexMap, b: views.IndexMap) -> bool:
 
 
 def _broadcast(i: Node, n: Node, moves: Any) -> Any:
-    from pyframe.ops.movement import expand_op
-
-    return moves if i.shape == n.shape else ((expand_op, (n.shape,)), moves)
+    return moves if i.shape == n.shape else ((views.expand, (n.shape,)), moves)
 
 
-def _reads_zero(pad: Node, inner: Any) -> bool:
-    return pad.attrs[1] == 0 and isinstance(inner, Load)
+def _fill(movement: Node) -> Any:
+    """What is at the positions that a movement adds around its operand; None if it adds none."""
+    op = movement.op
+    assert op is not None
+    return movement.attrs[op.attrs.index("value")] if "value" in op.attrs else None
 
 
 # --- which values get a buffer
@@ -293,7 +294,8 @@ class Values:
         elif id(n) in self.stored:
             self.cost[id(n)], self.leaves[id(n)] = 1, own
         else:
-            step = 3 if n.op.name == "pad" else 0 if n.op.kind == MOVEMENT else 1  # type: ignore[union-attr]
+            moves = n.op is not None and n.op.kind == MOVEMENT
+            step = 1 if not moves else 0 if _fill(n) is None else 3
             cost = step + sum(self.cost[id(i)] for i in n.inputs)
             self.cost[id(n)] = min(cost, 10**6)
             self.leaves[id(n)] = self.reads(n)

@@ -74,11 +74,12 @@ def _evaluate(
 
 
 def _reduce(i: Reduce, x: Any, space: tuple[int, ...]) -> Any:
+    combine: Any = REGISTRY[i.op].combine
     if not i.axes:  # only axes of size 1
-        return np.zeros_like(x, i.dtype.numpy) if i.op.startswith("arg") else x
+        return np.zeros_like(x, i.dtype.numpy) if combine.arg else x
     fn: Any = REGISTRY[i.op].numpy
     sizes = np.shape(x) or (1,) * len(space)
-    # what does not vary along a folded axis is there as often as the axis is long
+    # what does not vary along a reduced axis is there as often as the axis is long
     whole = np.broadcast_to(
         x, [n if d in i.axes else m for d, (n, m) in enumerate(zip(space, sizes, strict=True))]
     )

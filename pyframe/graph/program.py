@@ -7,13 +7,10 @@ it belongs to WGSL: `pyframe.codegen` makes text of it, `pyframe.graph.interpret
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.view import IndexMap
-
-if TYPE_CHECKING:
-    from pyframe.tools.cost import Table
 
 Shape = tuple[int, ...]
 
@@ -55,7 +52,7 @@ class Apply(NamedTuple):
 
 
 class Reduce(NamedTuple):
-    """Instruction `arg` folded over axes of the space by reduction `op`: the same value at all
+    """Instruction `arg` reduced over axes of the space by reduction `op`: the same value at all
     indices along them."""
 
     op: str
@@ -159,28 +156,6 @@ class Program:
         """Bytes of all buffers that a run needs at once."""
         return sum(self.regions) + sum(s.nbytes for s in self.slots if s.region < 0)
 
-    def table(self) -> Table:
-        """Rows of (kernel, grid, bytes, FLOPs), one for each step; str() is for people."""
-        from pyframe.tools.cost import table
-
-        return table(self)
-
     def __str__(self) -> str:
-        return str(self.table())
-
-    @property
-    def bytes_moved(self) -> int:
-        """Bytes that the steps read and write."""
-        return self.table().bytes_moved
-
-    @property
-    def flops(self) -> int:
-        """Arithmetic operations of all steps."""
-        return self.table().flops
-
-    @property
-    def least_bytes(self) -> int:
-        """Bytes that any way of running it must move: each input and each result once."""
-        from pyframe.tools.cost import least_bytes
-
-        return least_bytes(self)
+        bytes_ = f"{self.peak_bytes} bytes"
+        return f"Program({len(self.kernels)} kernels, {len(self.steps)} steps, {bytes_} at once)"

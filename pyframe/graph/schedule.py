@@ -14,7 +14,7 @@ from pyframe.core import view as views
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, toposort
-from pyframe.core.op import CONST, REDUCTION
+from pyframe.core.op import CONST, REDUCTION, REGISTRY
 from pyframe.graph.fuse import (
     Group,
     Grouping,
@@ -384,11 +384,12 @@ def _nbytes(n: Node, host: bool) -> int:
 def _split_reductions(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[Node]:
     """A long reduction to few results, as one to some more results and one of those: else a few
     workgroups would do all of the work."""
-    from pyframe.ops.movement import reshape_op
-
+    reshape = REGISTRY["reshape"]
     changed = False
     for n in order:
-        if n.data is not None or n.op is None or n.op.kind != REDUCTION or n.op.wgsl.arg:
+        if n.data is not None or n.op is None or n.op.kind != REDUCTION:
+            continue
+        if n.op.combine is None or n.op.combine.arg:  # the parts know no index in the whole
             continue
         x, (axes, _) = n.inputs[0], n.attrs
         results = math.prod(n.shape)
@@ -402,10 +403,10 @@ def _split_reductions(order: Sequence[Node], roots: Sequence[Node]) -> Sequence[
         shape = (*x.shape[:a], parts, x.shape[a] // parts, *x.shape[a + 1 :])
         inner = tuple(d + (d >= a) for d in axes)
         kept = tuple(1 if d in inner else m for d, m in enumerate(shape))
-        cut = Node(reshape_op, (x,), (shape,), shape, x.dtype, x.device)
+        cut = Node(reshape, (x,), (shape,), shape, x.dtype, x.device)
         part = Node(n.op, (cut,), (inner, True), kept, n.dtype, n.device)
         shape = (*kept[: a + 1], *kept[a + 2 :])
-        n.inputs = (Node(reshape_op, (part,), (shape,), shape, n.dtype, n.device),)
+        n.inputs = (Node(reshape, (part,), (shape,), shape, n.dtype, n.device),)
         changed = True
     return toposort(roots) if changed else order
 

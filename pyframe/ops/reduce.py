@@ -14,25 +14,12 @@ from pyframe.codegen.numpy.routines import ALONE, BLOCK, FEW, ONES, TERMS, sum_c
 from pyframe.core import dtypes as dt, op as _op
 from pyframe.core.dispatch import apply
 from pyframe.core.modes import mode
-from pyframe.core.op import REDUCTION, ROUTINE, Op
+from pyframe.core.op import REDUCTION, ROUTINE, Combine, Op
 from pyframe.ops import check, complex as cx, elementwise as el, movement as mv
 from pyframe.ops.autocast import autocast
 from pyframe.ops.public import public
 from pyframe.ops.results import AminmaxResult, MaxResult, MinResult
 from pyframe.tensor import Tensor, from_numpy, normalize_dim
-
-
-class Fold:
-    """How WGSL reduces: the start value, the step over accumulator {a} and element {x}.
-
-    `arg` keeps the index of the winner beside it. `sums` is the type in which it rounds what it
-    adds up, so that many are added in blocks.
-    """
-
-    def __init__(
-        self, init: dict[str, str], combine: str, arg: bool = False, sums: str = ""
-    ) -> None:
-        self.init, self.combine, self.arg, self.sums = init, combine, arg, sums
 
 
 def _reduced(shape: tuple[int, ...], axes: tuple[int, ...], keepdim: bool) -> tuple[int, ...]:
@@ -45,7 +32,7 @@ def _infer(x: Any, axes: tuple[int, ...], keepdim: bool) -> tuple[tuple[int, ...
     return _reduced(x.shape, axes, keepdim), x.dtype
 
 
-def _folded(fn: np.ufunc, x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
+def _reduced_by(fn: np.ufunc, x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
     """fn.reduce, but few elements for each of many results as a sum of slices: NumPy takes the
     reduced dims one result at a time."""
     if x.size < 2048:
@@ -53,8 +40,8 @@ def _folded(fn: np.ufunc, x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -
     shape = _reduced(x.shape, axes, keepdim)
     size = math.prod(shape)
     if size >= 1024 and x.size // size > 20 and x.shape[axes[-1]] <= 20 and len(axes) > 1:
-        x, axes = _folded(fn, x, axes[-1:], True), axes[:-1]
-        return _folded(fn, x, axes, True).reshape(shape)
+        x, axes = _reduced_by(fn, x, axes[-1:], True), axes[:-1]
+        return _reduced_by(fn, x, axes, True).reshape(shape)
     if size < 1024 or not 1 < x.size // size <= 20:
         return fn.reduce(x, axes, x.dtype, None, keepdim)
     x = np.moveaxis(x, axes, range(len(axes)))
@@ -89,7 +76,7 @@ def sum_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
     shape = _reduced(x.shape, axes, True)
     n = x.size // math.prod(shape)
     if x.dtype.kind not in "fc" or (n <= (4 if blas else BLOCK) and acc is x.dtype):
-        return _folded(np.add, x, axes, keepdim)
+        return _reduced_by(np.add, x, axes, keepdim)
     if last and (n > TERMS or ones is None):
         return np.add.reduce(x, axes, acc, None, keepdim)  # NumPy adds these up by halves
     out = np.empty(shape, acc)
@@ -106,7 +93,7 @@ def _prod_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
             x = x[..., :half] * x[..., half : 2 * half]
             if odd:
                 x[..., :1] *= last
-    return _folded(np.multiply, x, axes, keepdim)
+    return _reduced_by(np.multiply, x, axes, keepdim)
 
 
 def _arg_numpy(fn: Any) -> Any:
@@ -127,24 +114,24 @@ ZERO = dict.fromkeys(("f32", "i32", "u32"), "0")
 
 sum_op = Op(
     "sum", REDUCTION, "x", "axes keepdim", infer=_infer, numpy=sum_numpy,
-    wgsl=Fold(ZERO, "{a} + {x}", sums="f32"),
+    combine=Combine(ZERO, "{a} + {x}", np.add, sums="f32"),
     x=lambda g, x_spec, axes: mv.expand(_kept(g, x_spec, axes), x_spec.shape),
 )  # fmt: skip
 prod_op = Op(
     "prod", REDUCTION, "x", "axes keepdim", infer=_infer, numpy=_prod_numpy,
-    wgsl=Fold(dict.fromkeys(ZERO, "1"), "{a} * {x}"),
+    combine=Combine(dict.fromkeys(ZERO, "1"), "{a} * {x}", np.multiply),
     x=lambda g, y, x, axes: _prod_grad(g, y, x, axes),
 )  # fmt: skip
 amax_op = Op(
     "amax", REDUCTION, "x", "axes keepdim", infer=_infer,
-    numpy=lambda x, axes, keepdim: _folded(np.maximum, x, axes, keepdim),
-    wgsl=Fold(LOWEST, "pf_max_{t}({a}, {x})"),
+    numpy=lambda x, axes, keepdim: _reduced_by(np.maximum, x, axes, keepdim),
+    combine=Combine(LOWEST, "pf_max_{t}({a}, {x})", np.maximum),
     x=lambda g, y, x, axes: _extremum_grad(g, y, x, axes),
 )  # fmt: skip
 amin_op = Op(
     "amin", REDUCTION, "x", "axes keepdim", infer=_infer,
-    numpy=lambda x, axes, keepdim: _folded(np.minimum, x, axes, keepdim),
-    wgsl=Fold(HIGHEST, "pf_min_{t}({a}, {x})"),
+    numpy=lambda x, axes, keepdim: _reduced_by(np.minimum, x, axes, keepdim),
+    combine=Combine(HIGHEST, "pf_min_{t}({a}, {x})", np.minimum),
     x=lambda g, y, x, axes: _extremum_grad(g, y, x, axes),
 )  # fmt: skip
 
@@ -155,11 +142,11 @@ def _arg_infer(x: Any, axes: tuple[int, ...], keepdim: bool) -> tuple[tuple[int,
 
 argmax_op = Op(
     "argmax", REDUCTION, "x", "axes keepdim", infer=_arg_infer, numpy=_arg_numpy(np.argmax),
-    wgsl=Fold(LOWEST, "pf_wins_{t}({x}, {a})", arg=True),
+    combine=Combine(LOWEST, "pf_wins_{t}({x}, {a})", arg=True),
 )  # fmt: skip
 argmin_op = Op(
     "argmin", REDUCTION, "x", "axes keepdim", infer=_arg_infer, numpy=_arg_numpy(np.argmin),
-    wgsl=Fold(HIGHEST, "pf_loses_{t}({x}, {a})", arg=True),
+    combine=Combine(HIGHEST, "pf_loses_{t}({x}, {a})", arg=True),
 )  # fmt: skip
 
 

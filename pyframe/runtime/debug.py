@@ -23,7 +23,9 @@ def graph(roots: Sequence[Node], limits: Limits) -> None:
 def kernels(program: Program) -> None:
     """The table of kernels."""
     if _asked("kernels"):
-        _tell(f"pyframe:\n{program}")
+        from pyframe.tools.cost import table
+
+        _tell(f"pyframe:\n{table(program)}")
 
 
 def code(made: ProgramCode) -> None:

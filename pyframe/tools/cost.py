@@ -215,7 +215,7 @@ def _apart(program: Program, moved: dict[int, int]) -> int:
 
 
 def table(program: Program) -> Table:
-    """See Program.table."""
+    """Rows of (kernel, grid, bytes, FLOPs), one for each step; str() is for people."""
     from pyframe.codegen.wgsl.printer import generate, label
 
     def rows() -> Iterator[Row]:

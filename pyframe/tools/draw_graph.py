@@ -26,7 +26,7 @@ from pyframe.graph.schedule import schedule
 from pyframe.io.files import replacing
 from pyframe.runtime import capture as capturing, compile as compiling
 from pyframe.tensor import Tensor
-from pyframe.tools.cost import Row, si
+from pyframe.tools.cost import Row, si, table
 from pyframe.tools.picture import LINE, PAD, Box, Group, Link, Nest, page, wide
 
 # --- what became of a graph
@@ -67,7 +67,7 @@ class _Plan:
         order = toposort(roots)  # with what the scheduler has put between
         grouping = Grouping(Values(order, roots, limits), roots, limits, {})
         stored = {id(n) for n in order if id(n) in grouping.home}
-        rows = program.table()
+        rows = table(program)
         members = [g.members for g in grouping.ordered()]
         position = {id(n): i for i, n in enumerate(order)}
         inside = [_inside(some, stored) for some in members]

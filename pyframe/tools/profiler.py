@@ -20,7 +20,7 @@ from pyframe.core.op import MOVEMENT, REGISTRY
 from pyframe.graph.program import Program
 from pyframe.io.files import replacing
 from pyframe.runtime.opening import gpu_backend
-from pyframe.tools.cost import Row, columns, op_flops, si
+from pyframe.tools.cost import Row, columns, op_flops, si, table
 
 __all__ = ["Average", "Averages", "Event", "profile", "record_function"]
 
@@ -214,7 +214,7 @@ class profile:  # noqa: N801  (PyTorch's name)
     def _table(self, program: Program) -> list[Row]:
         found = self._rows.get(id(program))
         if found is None:
-            found = self._rows[id(program)] = program, program.table()
+            found = self._rows[id(program)] = program, table(program)
         return found[1]
 
     def _op(self, fn: Any, args: tuple[Any, ...], out: Any, start: int, end: int) -> None:

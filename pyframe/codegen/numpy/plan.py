@@ -22,7 +22,7 @@ from pyframe.codegen.numpy import bound
 from pyframe.codegen.numpy.bound import ufunc_call
 from pyframe.codegen.numpy.routines import sum_calls
 from pyframe.core import dtypes as dt, view as views
-from pyframe.core.op import REGISTRY
+from pyframe.core.op import REGISTRY, Combine
 from pyframe.graph.program import (
     TEMP,
     Apply,
@@ -46,7 +46,6 @@ Ranges = tuple[slice, ...]
 BLOCK = 1 << 16  # elements of a block: its arrays stay in the L2 cache
 MAX_BLOCKS = 1 << 12  # of a kernel: each is planned, and a plan is not to take long
 SPLIT = 1 << 20  # elements times instructions from which threads pay
-FOLDS = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum}
 
 
 class Stage(NamedTuple):
@@ -559,7 +558,7 @@ class _Body:
         kept = [d for d in range(len(space)) if d not in folded]
         row = math.prod(space[d] for d in folded)
         by_rows = not folded or (folded[-1] == len(space) - 1 and kept and row <= 4 * BLOCK)
-        if not by_rows and all(i.op in FOLDS for i in reduces):
+        if not by_rows and all(_combine(i).ufunc for i in reduces):
             kept, row = folded, size // row
         block = list(space)
         cut = []
@@ -612,10 +611,11 @@ class _Body:
     def combined(self, n: int, partial: Array, calls: list[Call]) -> Array:
         i = self.code[n]
         out = np.empty(self.shapes[n], partial.dtype)
-        if i.op == "sum":
+        if _combine(i).sums:
             calls += sum_calls(partial, (0,), out[None], np.empty)
         else:
-            calls.append((FOLDS[i.op].reduce, (partial, 0, partial.dtype, out)))
+            ufunc: Any = _combine(i).ufunc
+            calls.append((ufunc.reduce, (partial, 0, partial.dtype, out)))
         if i.dtype.narrow is not None:
             calls.append((_narrow, (i.dtype.narrow, out)))
         if out.dtype != i.dtype.numpy:
@@ -625,9 +625,15 @@ class _Body:
         return out
 
 
+def _combine(i: Reduce) -> Combine:
+    found = REGISTRY[i.op].combine
+    assert found is not None
+    return found
+
+
 def _acc(i: Reduce) -> np.dtype:
     """The dtype in which a reduction adds up."""
-    return np.dtype(np.float32) if i.op == "sum" and i.dtype is dt.float16 else i.dtype.numpy
+    return np.dtype(np.float32) if _combine(i).sums and i.dtype is dt.float16 else i.dtype.numpy
 
 
 def _is_one(shape: Shape) -> bool:
@@ -706,7 +712,7 @@ class _Block:
                 values[n] = body.values[n]
             elif n in body.sources:
                 values[n] = self.load(n, ranges)
-            elif isinstance(i, Reduce) and not i.axes and i.op.startswith("arg"):
+            elif isinstance(i, Reduce) and not i.axes and _combine(i).arg:
                 values[n] = np.zeros(values[i.arg].shape, i.dtype.numpy)
             elif (same := self.renames(i)) is not None:
                 values[n] = values[same]
@@ -829,18 +835,18 @@ class _Block:
         )
         if x.shape != wide:
             x = np.broadcast_to(x, wide)
-        fold = FOLDS.get(i.op)
-        if fold is None:
+        combine = _combine(i)
+        if combine.ufunc is None:
             fn: Any = REGISTRY[i.op].numpy
             self.calls.append((_copy_result, (fn, out, x, i.axes, True)))
-        elif i.op == "sum":
+        elif combine.sums:
             acc = out if out.dtype == _acc(i) else self.scratch(out.shape, _acc(i))
             self.calls += sum_calls(x, i.axes, acc, self.scratch)
             if acc is not out:
                 self.calls.append((np.copyto, (out, acc)))
             self.unscratch()
         else:
-            self.calls.append((fold.reduce, (x, i.axes, out.dtype, out, True)))
+            self.calls.append((combine.ufunc.reduce, (x, i.axes, out.dtype, out, True)))
 
     # --- stores
 

@@ -203,8 +203,8 @@ class _Scope:
             return self.let(self._apply(i, args, [self.plan.code[a] for a in i.args]))
         assert isinstance(i, Reduce), i
         assert not i.axes, "a fold is made by the loop around it"
-        fold: Any = REGISTRY[i.op].wgsl
-        return self.let("0") if fold.arg else self.value(i.arg)
+        combine: Any = REGISTRY[i.op].combine
+        return self.let("0") if combine.arg else self.value(i.arg)
 
     def position(self, index_map: IndexMap) -> tuple[str, str]:
         """(flat position in the buffer, condition of validity or '') of an index map."""
@@ -282,12 +282,13 @@ class _Scope:
             values["i"] = self.let(self.position(i.index)[0])
         out = i.dtype.compute
         operand = _type(of[op.promoted_from]).compute if of else out
-        if operand == "bool" and not op.takes_bool:
+        widened = operand == "bool" and not op.takes_bool
+        if widened:
             values = {k: f"u32({v})" for k, v in values.items()}
             operand = "u32"
         text = op.wgsl if isinstance(op.wgsl, str) else op.wgsl.get(operand, op.wgsl.get(""))
         text = text.format(**values, t=operand, out=out)
-        if operand == "u32" and out == "bool" and op.rule != "to_bool" and i.op != "cast":
+        if widened and out == "bool" and op.rule != "to_bool":
             text = f"bool({text})"
         return i.dtype.wrap.format(x=f"({text})") if i.dtype.wrap else text
 
@@ -457,9 +458,9 @@ class _Rows:
         for k in folds:
             names[k] = f"acc{self.count}"
             self.count += 1
-            fold, kind = self.fold(k)
+            how, kind = self.combine(k)
             lifted = inner.value(plan.code[k].arg)
-            if fold.arg:
+            if how.arg:
                 lifted = f"Arg_{kind}({lifted}, {r})"
             scope.lines.append(f"var {names[k]} = {self.start(k)};")
             inner.lines.append(f"{names[k]} = {self.function(k)}({names[k]}, {lifted});")
@@ -467,7 +468,7 @@ class _Rows:
         first, step = ("lane", self.width) if shared else ("0", 1)
         body = [*_index_lines(r, plan, axes, "\n".join(inner.lines)), *inner.lines]
         times = self.times(level)
-        sums = [names[k] for k in folds if self.fold(k)[0].sums == self.fold(k)[1]]
+        sums = [names[k] for k in folds if self.combine(k)[0].sums == self.combine(k)[1]]
         carry, total = self.carry(scope, sums, -(-size // step), min(times, SUMMED))
         head = "for (var {0} = {1}; {0} < {2}; {0} += {3}) {{"
         if times == 1:
@@ -485,7 +486,7 @@ class _Rows:
         scope.lines += ["}", *total]
         for n, k in enumerate(folds):
             if shared:
-                self.combine(scope, k, names[k], n)
+                self.gather(scope, k, names[k], n)
             scope.names[k] = scope.let(self.result(k, names[k]))
 
     def carry(
@@ -517,42 +518,42 @@ class _Rows:
             rounds *= -(-size // (self.width if at == self.spread else 1))
         return 1 << (-(-rounds // ROUNDS) - 1).bit_length() if rounds > ROUNDS else 1
 
-    def fold(self, k: int) -> tuple[Any, str]:
+    def combine(self, k: int) -> tuple[Any, str]:
         i = self.plan.code[k]
         source = _type(self.plan.code[i.arg])
-        return REGISTRY[i.op].wgsl, source.compute or "f32"
+        return REGISTRY[i.op].combine, source.compute or "f32"
 
     def start(self, k: int) -> str:
-        fold, kind = self.fold(k)
-        init = f"{kind}({fold.init[kind]})"
-        return f"Arg_{kind}({init}, 2147483647)" if fold.arg else init
+        how, kind = self.combine(k)
+        init = f"{kind}({how.start[kind]})"
+        return f"Arg_{kind}({init}, 2147483647)" if how.arg else init
 
     def result(self, k: int, name: str) -> str:
-        fold, _ = self.fold(k)
+        how, _ = self.combine(k)
         wrap = self.plan.code[k].dtype.wrap
-        if fold.arg:
+        if how.arg:
             return f"{name}.i"
         return str(wrap.format(x=name)) if wrap else name
 
     def function(self, k: int) -> str:
         """The name of the function that folds two values of reduction `k` into one."""
-        fold, kind = self.fold(k)
+        how, kind = self.combine(k)
         name = f"fold_{self.plan.code[k].op}_{kind}"
-        if fold.arg:
+        if how.arg:
             self.globals[f"Arg_{kind}"] = f"struct Arg_{kind} {{ v: {kind}, i: i32 }}"
-            test = fold.combine.format(x="b.v", a="a.v", t=kind)
-            back = fold.combine.format(x="a.v", a="b.v", t=kind)
+            test = how.wgsl.format(x="b.v", a="a.v", t=kind)
+            back = how.wgsl.format(x="a.v", a="b.v", t=kind)
             body = f"if ({test} | (!{back} & (b.i < a.i))) {{ return b; }} return a;"
             kind = f"Arg_{kind}"
         else:
-            body = f"return {fold.combine.format(a='a', x='b', t=kind)};"
+            body = f"return {how.wgsl.format(a='a', x='b', t=kind)};"
         self.globals[name] = f"fn {name}(a: {kind}, b: {kind}) -> {kind} {{ {body} }}"
         return name
 
-    def combine(self, scope: _Scope, k: int, name: str, n: int) -> None:
+    def gather(self, scope: _Scope, k: int, name: str, n: int) -> None:
         """Fold what the threads of a row have, and give it to all of them."""
-        fold, kind = self.fold(k)
-        kind = f"Arg_{kind}" if fold.arg else kind
+        how, kind = self.combine(k)
+        kind = f"Arg_{kind}" if how.arg else kind
         part = f"part{n}_{kind}"
         self.globals[part] = f"var<workgroup> {part}: array<{kind}, {THREADS}>;"
         function = self.function(k)
