@@ -24,7 +24,7 @@ from pyframe.backend.properties import DeviceProperties
 from pyframe.core import devices
 from pyframe.core.devices import OutOfMemoryError, device as Device
 from pyframe.core.limits import Limits
-from pyframe.core.symbolic import recording
+from pyframe.core.modes import mode
 from pyframe.ops.random import default_generator, go_on, gpu_streams
 from pyframe.runtime.opening import gpu_backend
 from pyframe.tensor import Tensor, upload
@@ -189,9 +189,8 @@ def device_of(obj: Tensor) -> device:
 
 def _asked(d: Device, why: str) -> Any:
     """The Executor of a GPU that has been used, else None."""
-    capture = recording()
-    if capture is not None:
-        capture.give_up(why)
+    if mode.capture is not None:
+        mode.capture.give_up(why)
     return d.opened
 
 

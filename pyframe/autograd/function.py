@@ -309,7 +309,7 @@ class Function:
             else:
                 result = cls.forward(ctx, *args, **kwargs)
         out = ctx.settle(args, result)
-        if mode.capture is not None and mode.capture.batches and mode.grad:
+        if mode.capture is not None and mode.grad:
             mode.capture.follow(cls.apply, args, kwargs, out)
         return out
 

@@ -344,7 +344,7 @@ def _accumulated(leaf: Tensor) -> None:
 def _accumulate(x: Tensor, g: Tensor, create_graph: bool, fresh: bool) -> None:
     """Add to `.grad`; `fresh` says that nothing else holds `g`'s memory."""
     if mode.capture is not None:
-        mode.capture.touch_grad(x, True)
+        mode.capture.accumulate(x)
     if x.grad is not None:
         with set_grad_enabled(create_graph):
             x.grad = x.grad + g if create_graph else x.grad.add_(g)

@@ -16,7 +16,7 @@ from pyframe.core.devices import device as Device, flush
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import mode, set_inference
 from pyframe.core.node import Node
-from pyframe.core.op import ROUTINE, Op, const
+from pyframe.core.op import ROUTINE, Op
 
 if TYPE_CHECKING:
     from pyframe.tensor import Tensor
@@ -52,92 +52,93 @@ def record(
     dtype: dt.dtype,
     device: Device,
 ) -> Tensor:
-    """The end of `apply`, once the nodes of the inputs and the type of the result are known."""
-    grad = mode.grad and op.differentiable
-    if (
-        mode.grad and not grad and op.fallback is not None and dtype.category >= dt.FLOAT
-        and any(type(x) is not Node and x.requires_grad for x in inputs)
-    ):  # fmt: skip
-        return op.fallback(*inputs, *attrs)  # the gradient is that of its composition
-    capture = mode.capture
-    if capture is None and not device.always_lazy:
-        if op.numpy is None:
-            return _by_fallback(op, inputs, attrs, grad)
-        try:
-            if len(nodes) == 2 and not attrs:
-                a, b = nodes
-                data = _quiet.run(op.numpy, a.data, b.data)
-            else:
-                data = _quiet.run(op.numpy, *[n.data for n in nodes], *attrs)
-        except RuntimeError as e:
-            if "already entered" not in str(e):
-                raise
-            # a finalizer calls this op within another one's NumPy
-            with np.errstate(all="ignore"):
-                data = op.numpy(*[n.data for n in nodes], *attrs)
-        if type(data) is not np.ndarray:
-            data = np.asarray(data)
-        if not op.alias:
-            if data.dtype is not dtype.numpy and data.dtype != dtype.numpy:
-                data = _quiet.run(data.astype, dtype.numpy)  # float16 may overflow
-            if dtype.narrow is not None:
-                data = dtype.narrow(data)
-        out = new(Node(None, (), (), shape, dtype, device, data))
-        if op.alias:
-            if not data.size or np.may_share_memory(data, inputs[0]._node.data):
-                out._share(inputs[0], op, attrs)
-            elif not data.flags.writeable:
-                out._node.data = data.copy()
-    elif capture is not None and capture.batches:
-        out, example = capture.run(op, inputs, attrs)
-        if not example:
-            return out
-        if op.alias:
-            out._share(inputs[0], op, attrs)
-    else:
-        by_fallback = op.numpy is None
-        if device.always_lazy:
-            by_fallback = op.kind == ROUTINE and op.kernel is None
-            if by_fallback and op.fallback is None:
-                return _on_host(op, inputs, attrs, shape, dtype, grad)
-        elif not dtype.on_plans or not all(n.dtype.on_plans for n in nodes):
-            capture.give_up(f"computes {op.name} of {dtype.name}")
-            again = [const(x.attrs[0], x.dtype, device) if type(x) is Node else x for x in inputs]
-            return apply(op, tuple(again), attrs)
-        if by_fallback:
-            return _by_fallback(op, inputs, attrs, grad)
-        if device.always_lazy:
-            check_dtype(op.name, dtype, device)
-            if shape and max(shape) > 0x7FFFFFFF:
-                raise RuntimeError(
-                    f"{op.name}: a result of shape {list(shape)} is too large for '{device}', "
-                    "which counts places in 32 bits; expected less than 2147483648 along each dim"
-                )
-        out = new(Node(op, nodes, attrs, shape, dtype, device))
-        if op.alias:
-            out._share(inputs[0], op, attrs)
-        elif capture is not None:
-            capture.pending.append(weakref.ref(out._storage))
+    """The end of `apply`, once the nodes of the inputs and the type of the result are known: the
+    op is carried out in one of the ways below."""
+    if op.partial and mode.grad and dtype.category >= dt.FLOAT and _undeclared(op, inputs):
+        return op.fallback(*inputs, *attrs)  # type: ignore[misc]
+    recorder = mode.capture
+    if recorder is not None:
+        return recorder.run(op, inputs, attrs, nodes, shape, dtype, device)
+    way = recorded if device.always_lazy else computed
+    return way(op, inputs, attrs, nodes, shape, dtype, device)
+
+
+def computed(
+    op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
+    shape: tuple[int, ...], dtype: dt.dtype, device: Device,
+) -> Tensor:  # fmt: skip
+    """On the CPU: NumPy computes it now."""
+    fn = op.numpy
+    if fn is None:
+        return by_fallback(op, inputs, attrs)
+    try:
+        if len(nodes) == 2 and not attrs:
+            a, b = nodes
+            data = _quiet.run(fn, a.data, b.data)
         else:
-            pending = device.executor.pending
-            pending.append(weakref.ref(out._storage))
-            if len(pending) > MAX_PENDING:
-                device.executor.flush()
-    if grad:
-        for x in inputs:
-            if type(x) is not Node and (
-                x._needs_grad or (x._grad_fn is not None if x._base is None else x.requires_grad)
-            ):
-                if dtype.category >= dt.FLOAT:
-                    out._grad_fn = GradNode(op, inputs, attrs, out)
-                break
+            data = _quiet.run(fn, *[n.data for n in nodes], *attrs)
+    except RuntimeError as e:
+        if "already entered" not in str(e):
+            raise
+        # a finalizer calls this op within another one's NumPy
+        with np.errstate(all="ignore"):
+            data = fn(*[n.data for n in nodes], *attrs)
+    if type(data) is not np.ndarray:
+        data = np.asarray(data)
+    if not op.alias:
+        if data.dtype is not dtype.numpy and data.dtype != dtype.numpy:
+            data = _quiet.run(data.astype, dtype.numpy)  # float16 may overflow
+        if dtype.narrow is not None:
+            data = dtype.narrow(data)
+    out = new(Node(None, (), (), shape, dtype, device, data))
+    if op.alias:
+        if not data.size or np.may_share_memory(data, inputs[0]._node.data):
+            out._share(inputs[0], op, attrs)
+        elif not data.flags.writeable:
+            out._node.data = data.copy()
+    if op.differentiable and mode.grad:
+        note_history(op, inputs, attrs, out)
     return out
 
 
-def _on_host(
-    op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], shape: tuple[int, ...],
-    dtype: dt.dtype, grad: bool,
+def recorded(
+    op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
+    shape: tuple[int, ...], dtype: dt.dtype, device: Device,
 ) -> Tensor:  # fmt: skip
+    """On a lazy device, or within a capture: a Node says what is to be computed. What such a Node
+    can't say is computed in another way."""
+    if not device.always_lazy:
+        if op.numpy is None:
+            return by_fallback(op, inputs, attrs)
+    else:
+        if op.kind == ROUTINE and op.kernel is None:
+            if op.fallback is not None:
+                return by_fallback(op, inputs, attrs)
+            return on_host(op, inputs, attrs, shape, dtype)
+        check_dtype(op.name, dtype, device)
+        if shape and max(shape) > 0x7FFFFFFF:
+            raise RuntimeError(
+                f"{op.name}: a result of shape {list(shape)} is too large for '{device}', "
+                "which counts places in 32 bits; expected less than 2147483648 along each dim"
+            )
+    out = new(Node(op, nodes, attrs, shape, dtype, device))
+    if op.alias:
+        out._share(inputs[0], op, attrs)
+    elif mode.capture is not None:
+        mode.capture.due(out._storage)
+    else:
+        pending = device.executor.pending
+        pending.append(weakref.ref(out._storage))
+        if len(pending) > MAX_PENDING:
+            device.executor.flush()
+    if op.differentiable and mode.grad:
+        note_history(op, inputs, attrs, out)
+    return out
+
+
+def on_host(
+    op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], shape: tuple[int, ...], dtype: dt.dtype
+) -> Tensor:
     """An op that the GPU has no kernel for: NumPy computes it, and the result goes back."""
     tensors = [x if type(x) is not Node else new(x) for x in inputs]
     device = tensors[0].device
@@ -148,9 +149,43 @@ def _on_host(
     data = np.asarray(data).astype(dtype.numpy, copy=False).reshape(shape)
     data = data if dtype.narrow is None else dtype.narrow(data)
     out = new(Node(None, (), (), shape, dtype, device, device.executor.upload(data, dtype)))
-    if grad and dtype.category >= dt.FLOAT and any(x.requires_grad for x in tensors):
+    if op.differentiable and mode.grad:
+        note_history(op, inputs, attrs, out)
+    return out
+
+
+def by_fallback(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Tensor:
+    """In other ops, with the gradient that the op itself declares."""
+    if not (op.differentiable and mode.grad):
+        return op.fallback(*inputs, *attrs)  # type: ignore[misc]
+    mode.grad = False
+    try:
+        out: Tensor = op.fallback(*inputs, *attrs)  # type: ignore[misc]
+    finally:
+        mode.grad = True
+    if any(type(x) is not Node and x.requires_grad for x in inputs):
+        out = out._alias()  # it may be one of the inputs
         out._grad_fn = GradNode(op, inputs, attrs, out)
     return out
+
+
+def note_history(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Tensor) -> None:
+    """Let the gradient of `out` go to the inputs, if one of them asks for it."""
+    for x in inputs:
+        if type(x) is not Node and (
+            x._needs_grad or (x._grad_fn is not None if x._base is None else x.requires_grad)
+        ):
+            if out._node.dtype.category >= dt.FLOAT:
+                out._grad_fn = GradNode(op, inputs, attrs, out)
+            return
+
+
+def _undeclared(op: Op, inputs: tuple[Any, ...]) -> bool:
+    """Whether a gradient is asked for that the op does not declare: its fallback has it."""
+    return any(
+        vjp is None and type(x) is not Node and x.requires_grad
+        for x, vjp in zip(inputs, op.vjps, strict=True)
+    )
 
 
 class _Quiet(threading.local):
@@ -171,20 +206,6 @@ class _Quiet(threading.local):
 _quiet = _Quiet()
 
 MAX_PENDING = 5000  # recorded results before a flush bounds the memory that they hold
-
-
-def _by_fallback(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], grad: bool) -> Tensor:
-    if not grad:
-        return op.fallback(*inputs, *attrs)  # type: ignore[misc]
-    before, mode.grad = mode.grad, False
-    try:
-        out: Tensor = op.fallback(*inputs, *attrs)  # type: ignore[misc]
-    finally:
-        mode.grad = before
-    if any(type(x) is not Node and x.requires_grad for x in inputs):
-        out = out._alias()
-        out._grad_fn = GradNode(op, inputs, attrs, out)
-    return out
 
 
 def check_dtype(what: str, dtype: dt.dtype, device: Device) -> None:

@@ -1,4 +1,4 @@
-"""What the ops of a thread do besides computing: gradients, inference mode, a capture."""
+"""What the ops of a thread do besides computing: gradients, inference mode, a Recorder."""
 
 from __future__ import annotations
 
@@ -7,9 +7,103 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pyframe.core.locks import lock
+
+if TYPE_CHECKING:
+    from pyframe.core.devices import device as Device
+    from pyframe.core.dtypes import dtype as DType
+    from pyframe.core.node import Node, Storage
+    from pyframe.core.op import Op
+    from pyframe.tensor import Tensor
+
+
+class Recorder(Protocol):
+    """What stands between a thread's ops and their values: a Capture (runtime/capture.py), which
+    only records, or a vmap's Batch (ops/vmap.py), which runs each op on all examples at once.
+
+    While one is `mode.capture`, the code that ops are made of tells it what happens and asks it
+    what to do. A Batch passes on what concerns a Capture that runs around it.
+    """
+
+    @property
+    def replays(self) -> bool:
+        """Whether what happens now will be run again, with other values."""
+
+    # --- ops and writes
+
+    def run(
+        self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
+        shape: tuple[int, ...], dtype: DType, device: Device,
+    ) -> Tensor:  # fmt: skip
+        """The result of an op, with its history."""
+
+    def write(self, x: Tensor, value: Tensor, temporary: bool, records: bool) -> None:
+        """Let the memory of `x` hold `value`, of its shape and dtype, which no one else holds if
+        it is `temporary`. `records` says that autograd is to follow."""
+
+    def follow(self, call: Callable[..., Any], args: Any, kwargs: dict[str, Any], out: Any) -> None:
+        """`call(*args, **kwargs)`, which has a gradient of its own, has given `out`."""
+
+    def constant(self, number: Any, dtype: DType, device: Device) -> Node:
+        """A Number (see core/symbolic.py) as a node of the graph."""
+
+    # --- tensors
+
+    def saw(self, x: Tensor) -> None:
+        """`x`, which has its value, is an operand."""
+
+    def made(self, x: Tensor) -> None:
+        """`x` was made here, of data that does not come from a tensor."""
+
+    def touched(self, x: Tensor) -> None:
+        """`x`, of the CPU, is a handle on memory that others may see too, and has another node."""
+
+    def due(self, storage: Storage) -> None:
+        """`storage` has a node without a value, which is to be computed with the others."""
+
+    def feed(self, x: Tensor, make: Callable[[], Any], shares: bool) -> None:
+        """`x` was made here of the array that `make` gives; `shares` says that the array is to see
+        what is written to `x`."""
+
+    def source(self, x: Tensor) -> Callable[[], Any] | None:
+        """What gives the array that `x` was made of, if it was told (see `feed`)."""
+
+    def placed(self) -> None:
+        """It was asked where in its memory a view begins."""
+
+    def touch_grad(self, leaf: Tensor, read: bool) -> None:
+        """`leaf.grad` is about to be read or replaced."""
+
+    def accumulate(self, leaf: Tensor) -> None:
+        """A backward pass is about to add to `leaf.grad`."""
+
+    # --- what is not of the graph
+
+    def read(self, x: Tensor) -> None:
+        """The value of `x` is needed now."""
+
+    def watch(self, get: Callable[[], Any], value: Any = None) -> Any:
+        """What `get()` gives, which is `value` if that is told, decides what happens next."""
+
+    def check(
+        self, bad: Tensor, message: str, error: type[Exception], values: Tensor | None = None
+    ) -> None:
+        """Raise error(message), now or once the value is known, if any of `bad` is true. With
+        `values`, ints, the message ends with the one at which it is, where it can be kept."""
+
+    def is_first(self, what: tuple[Any, ...]) -> bool:
+        """Whether `what`, a node and what is checked of it, was not asked about before."""
+
+    def drawn_on_host(self) -> None:
+        """Random numbers are about to be drawn by the host."""
+
+    def hold(self, lock: Any) -> None:
+        """Keep other threads from state that is written to."""
+
+    def give_up(self, why: str) -> None:
+        """What comes next can't be recorded: compute what was, and go on eagerly."""
 
 
 class _State(threading.local):
@@ -20,7 +114,7 @@ class _State(threading.local):
     saved_hooks: tuple[Any, ...] = ()  # (pack, unpack), the innermost last
     training: Any = None  # {id of a module: its mode} in this thread alone: nn's Evaluation
     autocast: Any = None  # within pf.autocast: the dtypes that it casts to, see ops/autocast.py
-    capture: Any = None  # while one runs, every device is lazy and it keeps what is recorded
+    capture: Recorder | None = None  # while there is one, every device is lazy
 
 
 mode = _State()

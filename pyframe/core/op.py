@@ -19,8 +19,9 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
 from pyframe.core.limits import Limits
+from pyframe.core.modes import mode
 from pyframe.core.node import Node
-from pyframe.core.symbolic import SymbolicScalar, hint, recording
+from pyframe.core.symbolic import SymbolicScalar, hint
 
 if TYPE_CHECKING:
     from pyframe.tensor import Tensor
@@ -121,6 +122,8 @@ class Op:
         self.calls, self.phases = calls, phases  # for compiled plans: see bound.py, bound_routines
         self.vjps = tuple(_Vjp(self, vjps.pop(i)) if i in vjps else None for i in self.inputs)
         self.differentiable = any(self.vjps)
+        # whether its fallback is differentiated, for an input whose gradient is not declared
+        self.partial = fallback is not None and not all(self.vjps)
         if vjps:
             raise TypeError(f"op {name}: gradients for unknown inputs {sorted(vjps)}")
         REGISTRY[name] = self
@@ -168,10 +171,8 @@ CONST = Const("const", ELEMENTWISE, "", "value")
 def const(value: Any, dtype: dt.dtype, device: Device) -> Node:
     """A number in the graph, as a node of this dtype; see `Const`."""
     if type(value) is SymbolicScalar:
-        capture = recording()
-        if capture is not None:
-            node: Node = capture.constant(value, dtype, device)
-            return node
+        if mode.capture is not None:
+            return mode.capture.constant(value, dtype, device)
         value = hint(value)
     data = None
     if not device.lazy:

@@ -47,23 +47,21 @@ class SymbolicScalar:
 
     def _concrete(self) -> Any:
         """The number itself, which ends the capture: what code does with it is not seen."""
-        capture = recording()
-        if capture is not None:
-            capture.give_up(f"needs the value of a number that changes, now {self._hint!r}")
+        if mode.capture is not None:
+            mode.capture.give_up(f"needs the value of a number that changes, now {self._hint!r}")
         return self._hint
 
     def _guarded(self, fn: Callable[..., Any], *args: Any) -> Any:
         """The answer of `fn` about this number, on which a replay relies from now on."""
-        capture = recording()
         answer = fn(self._hint, *map(hint, args))
-        if capture is None:
+        if mode.capture is None:
             return answer
         if not self._args and type(args[0] if args else None) is not SymbolicScalar:
             get: Any = lambda get=self._fn: fn(get(), *args)  # noqa: E731
         else:
             get = lambda: fn(evaluate(self), *map(evaluate, args))  # noqa: E731
         get.question = fn, self, *args  # the same as data, for `formula`
-        return capture.watch(get, answer)
+        return mode.capture.watch(get, answer)
 
     def __float__(self) -> float:
         return float(self._concrete())
@@ -123,14 +121,6 @@ class SymbolicScalar:
         return other // self, other % self
 
 
-def recording() -> Any:
-    """The capture that runs in this thread, also around a `vmap`."""
-    capture = mode.capture
-    while capture is not None and capture.batches:
-        capture = capture.outer
-    return capture
-
-
 def hint(x: Any) -> Any:
     """The value that a symbolic scalar has in the captured call; a plain number is its own."""
     return x._hint if type(x) is SymbolicScalar else x
@@ -181,7 +171,7 @@ def _made(fn: Callable[..., Any], *args: Any) -> Any:
     """What an operator gives, or NotImplemented for operands that are no numbers."""
     if not all(a is None or is_number(hint(a)) for a in args):
         return NotImplemented
-    if recording() is None:  # another thread has come upon it
+    if mode.capture is None or not mode.capture.replays:  # another thread has come upon it
         return fn(*map(hint, args))
     out = SymbolicScalar(fn, *args)
     return out if is_number(out._hint) else out._concrete()
@@ -236,9 +226,8 @@ class SymbolicArray:
 
     def _concrete(self) -> np.ndarray:
         """The array itself, which ends the capture: what code does with it is not seen."""
-        capture = recording()
-        if capture is not None:
-            capture.give_up("looks at the numbers of an array that changes")
+        if mode.capture is not None:
+            mode.capture.give_up("looks at the numbers of an array that changes")
         return self.array
 
     def __getattr__(self, name: str) -> Any:

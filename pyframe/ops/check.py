@@ -144,22 +144,16 @@ def no_overlap(name: str, written: Tensor, *read: Any, same: bool = True) -> Non
 def later(bad: Tensor, message: str, error: type[Exception], values: Tensor | None = None) -> None:
     """On a lazy device: raise error(message) at the next read if any of `bad` is true. With
     `values`, ints, the message ends with the one at which it is, where the device can keep it."""
-    if mode.capture is not None and mode.capture.batches:
-        mode.capture.check(bad, message, error)
-    elif bad.device.lazy:
-        checks.of(bad.device).check(bad, message, error, values if bad.device.always_lazy else None)
+    if mode.capture is not None:
+        mode.capture.check(bad, message, error, values)
+    elif bad.device.always_lazy:
+        checks.on(bad.device).check(bad, message, error, values)
 
 
 def is_new(x: Tensor, *what: Any) -> bool:
     """Whether this is the first check of its kind of a value: the others in a capture would find
     the same."""
-    capture = mode.capture
-    if capture is None or capture.batches:
-        return True
-    key = (x._value(), *what)
-    known = key in capture.checked
-    capture.checked.add(key)
-    return not known
+    return mode.capture is None or mode.capture.is_first((x._value(), *what))
 
 
 def refuse(bad: Tensor, message: str, error: type[Exception] = RuntimeError) -> None:

@@ -12,7 +12,6 @@ from pyframe.core.devices import device as Device
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Op
-from pyframe.core.symbolic import recording
 from pyframe.ops.creation import empty
 from pyframe.ops.elementwise import cast, ordered
 from pyframe.tensor import Tensor, feed, from_numpy, tensor, upload
@@ -99,8 +98,8 @@ def _to_device(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
 
 
 def _transfer(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
-    capture, d = recording(), x.dtype
-    fed = capture.fed.get(id(x._storage)) if capture is not None and not x._view_chain else None
+    d = x.dtype
+    make = None if mode.capture is None else mode.capture.source(x)
 
     def converted(array: np.ndarray) -> Any:
         if dtype is None or dtype is d:
@@ -111,9 +110,8 @@ def _transfer(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
         finally:
             mode.capture = inner
 
-    if fed is None:
+    if make is None:
         return upload(converted(x._host()), target, dtype or d)
-    _, make, _ = fed
     out = upload(converted(make()), target, dtype or d)
     feed(out, lambda: converted(make()))
     return out

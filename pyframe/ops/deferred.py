@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
-from pyframe.core.modes import mode
+from pyframe.core.dispatch import outside
+from pyframe.core.modes import no_grad
 
 if TYPE_CHECKING:
     from pyframe.tensor import Tensor
@@ -34,7 +35,6 @@ class Checks:
     ) -> None:
         """Note `error(message)` for the next look if any element of `bad` is true by then; with
         `values`, ints, the message ends with the one at which it is."""
-        from pyframe.core.modes import no_grad
         from pyframe.ops import elementwise as el
         from pyframe.ops.reduce import amax
 
@@ -62,13 +62,15 @@ class Checks:
             raise error(message.replace(_SEEN, _SEEN.format(f"{value}{far}")))
 
 
-def of(device: Device) -> Checks:
-    """The checks on `device` of this thread, or capture; made when they are first needed."""
-    owner = device.executor.local if device.always_lazy else mode.capture
-    checks: Checks | None = owner.checks
-    if checks is None:
-        from pyframe.core.dispatch import outside
+def on(device: Device) -> Checks:
+    """The checks of this thread on a GPU."""
+    return of(device.executor.local, device)
 
+
+def of(owner: Any, device: Device) -> Checks:
+    """The checks on `device` that `owner` keeps; made when they are first needed."""
+    if owner.checks is None:
         with outside():
-            checks = owner.checks = Checks(device)
+            owner.checks = Checks(device)
+    checks: Checks = owner.checks
     return checks

@@ -305,7 +305,7 @@ def _view_dtype(x: Tensor, d: dt.dtype) -> Tensor:
             f"view: self.stride(-1) must be 1 to view {x.dtype.name} as {d.name} (different "
             f"element sizes), but got {x.stride(-1)}"
         )
-    if mode.capture is not None and not mode.capture.batches:
+    if mode.capture is not None:
         mode.capture.give_up("reads bytes as another dtype")
     return apply(view_dtype_op, (x,), (d,)).detach()
 

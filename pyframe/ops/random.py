@@ -21,7 +21,6 @@ from pyframe.core.dispatch import apply, outside
 from pyframe.core.locks import lock
 from pyframe.core.modes import mode, no_grad
 from pyframe.core.node import Node
-from pyframe.core.symbolic import recording
 from pyframe.ops import (
     check,
     creation,
@@ -41,9 +40,8 @@ _DRAWING = lock()
 def _alone() -> Any:
     """The lock of all states, which a draw reads and moves on. A capture keeps it, as its run
     leaves them without values until it ends."""
-    capture = recording()
-    if capture is not None:
-        capture.hold(_DRAWING)
+    if mode.capture is not None:
+        mode.capture.hold(_DRAWING)
     return _DRAWING
 
 

@@ -128,8 +128,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     """A view of the whole memory behind `input`, by strides and offset in elements."""
     args = _checked("as_strided", input, size, stride, storage_offset)
     base = input if input._base is None else input._base
-    lazy = mode.capture is not None and not mode.capture.batches
-    if lazy and not input.device.always_lazy:
+    if mode.capture is not None and not input.device.always_lazy:
         data = input._storage.node.data
         if data is not None and not data.flags.c_contiguous:
             mode.capture.give_up("sees strided memory as other strides")

@@ -10,18 +10,19 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pyframe.core import dispatch as _dispatch, op as _op
-from pyframe.core.dispatch import apply
+from pyframe.core import dispatch as _dispatch, dtypes as dt, op as _op
+from pyframe.core.devices import device as Device
+from pyframe.core.dispatch import apply, note_history
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import mode
 from pyframe.core.node import Node, Storage
 from pyframe.core.op import CONST, MOVEMENT, ROUTINE, Op
 from pyframe.ops import elementwise as el
 from pyframe.ops.batching_rules import over_batch, steps_over_batch
+from pyframe.ops.check import refuse
 from pyframe.ops.movement import cat, expand, movedim, stack
 from pyframe.tensor import Tensor, whole_of
 from pyframe.tensor.tree import leaves, unflatten
@@ -45,9 +46,7 @@ class _Over:
 
 
 class Batch:
-    """The examples of one `vmap`, and the ops on them."""
-
-    batches = True
+    """The examples of one `vmap`, and the ops on them: see core.modes.Recorder."""
 
     def __init__(self, size: int, randomness: str) -> None:
         self.size, self.randomness = size, randomness
@@ -55,9 +54,6 @@ class Batch:
         # storages made within the function, which therefore may come to hold examples
         self.inner: weakref.WeakSet[Storage] = weakref.WeakSet()
         self.examples: weakref.WeakSet[Storage] = weakref.WeakSet()
-        # of no use here
-        self.pending: deque[Any] = deque(maxlen=0)
-        self.touched: deque[Any] = deque(maxlen=0)
 
     @contextlib.contextmanager
     def outside(self) -> Iterator[None]:
@@ -66,6 +62,7 @@ class Batch:
         try:
             yield
         finally:
+            self.outer = mode.capture  # none, where a capture around has given up
             mode.capture, mode.saved_hooks = self, hooks
 
     # --- examples and their batches
@@ -110,22 +107,29 @@ class Batch:
 
     # --- what the recording code tells: see Capture
 
-    def run(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> tuple[Tensor, bool]:
-        """The result of an op, and whether it is an example."""
+    def run(
+        self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
+        shape: tuple[int, ...], dtype: dt.dtype, device: Device,
+    ) -> Tensor:  # fmt: skip
+        """An example of what the op gives for the batch, with the history of an example; or, where
+        it depends on none, what it gives outside."""
         found = [None if type(x) is Node else self.whole(x) for x in inputs]
         drawn = op is el.random_bits_op and self._draws()
         with self.outside():
             if drawn:
-                return self.example(apply(op, inputs, ((self.size, *attrs[0]),))), True
+                return self.example(apply(op, inputs, ((self.size, *attrs[0]),)))
             xs = [_plain(x) if f is None else f for x, f in zip(inputs, found, strict=True)]
             flags = [f is not None for f in found]
             if not any(flags):
                 out = apply(op, tuple(xs), attrs)
                 self.inner.add(out._storage)
-                return out, False
-            nodes = [x if type(x) is Node else x._node for x in inputs]
-            shape, _ = op.infer(*nodes, *attrs)  # type: ignore[misc]
-            return self.example(over_batch(op, xs, flags, attrs, nodes, shape)), True
+                return out
+            out = self.example(over_batch(op, xs, flags, attrs, nodes, shape))
+        if op.alias:
+            out._share(inputs[0], op, attrs)
+        if op.differentiable and mode.grad:
+            note_history(op, inputs, attrs, out)
+        return out
 
     def _draws(self) -> bool:
         if self.randomness == "error":
@@ -136,14 +140,16 @@ class Batch:
             )
         return self.randomness == "different"
 
-    def write(self, x: Tensor, value: Tensor, records: bool) -> bool:
-        """x[...] = value, of one shape and dtype; False if no example has to do with it. Without
-        `records` the history stays as it was."""
+    def write(self, x: Tensor, value: Tensor, temporary: bool, records: bool) -> None:
+        """The storage of an example stands for another batch then. Without `records` the history
+        stays as it was."""
         node = x._storage.node
         base = self.find(node)
         if base is None:
-            if self.whole(value) is None:
-                return False
+            if self.whole(value) is None:  # no example has to do with it
+                with self.outside():
+                    x._change(value, temporary, records)
+                return
             if x._storage not in self.inner:
                 raise RuntimeError(
                     "vmap: inplace arithmetic(self, *extra_args) is not possible because there "
@@ -162,11 +168,10 @@ class Batch:
             new = new._alias()
             new._grad_fn = GradNode(_op.REGISTRY["copy"], (base,), (), new)
         x._storage.node = self._node(new)
-        return True
 
     def follow(self, call: Callable[..., Any], args: Any, kwargs: dict[str, Any], out: Any) -> None:
-        """Give what `call` made, which has a gradient of its own, the history that it has where
-        `vmap` was called, if an argument has one there: one example after the other."""
+        """`out` gets the history that it has where `vmap` was called, if an argument has one there:
+        one example after the other."""
         wholes = [self.whole(a) if isinstance(a, Tensor) else None for a in args]
         parts = [a if w is None else w for a, w in zip(args, wholes, strict=True)]
         if not any(isinstance(p, Tensor) and p.requires_grad for p in parts):
@@ -183,50 +188,111 @@ class Batch:
             if not y._view_chain:
                 y._storage.node = y._node
 
-    def check(self, bad: Tensor, message: str, error: type[Exception]) -> None:
-        """Raise error(message) if any of `bad` is true: see check.refuse."""
-        from pyframe.ops.check import refuse
-
+    def check(
+        self, bad: Tensor, message: str, error: type[Exception], values: Tensor | None = None
+    ) -> None:
+        """Of all examples at once; which value it was is not told."""
         found = self.whole(bad)
         with self.outside():
             refuse(bad if found is None else found, message, error)
 
+    def is_first(self, what: tuple[Any, ...]) -> bool:
+        """Examples are checked each time."""
+        return True
+
     def read(self, x: Tensor) -> None:
+        """An example can't be read. Other tensors can, as where `vmap` was called."""
         if self.whole(x) is not None:
             raise RuntimeError(
                 "vmap: It looks like you're either calling .item() on a Tensor or attempting to "
                 "use a Tensor in some data-dependent control flow: an example has no value of its "
                 "own. Use pf.where, or a loop in the place of vmap"
             )
-        if self.outer is not None:
-            self.outer.read(x)
-
-    def give_up(self, why: str) -> None:
-        raise RuntimeError(f"vmap: not possible where the mapped function {why}")
+        with self.outside():
+            if mode.capture is not None:
+                mode.capture.read(x)
 
     def drawn_on_host(self) -> None:
+        """The same for all examples, and drawn once."""
         if self._draws():
             raise RuntimeError(
                 "vmap: these random numbers are drawn on the host and are the same for all; use "
                 "pf.rand_like, pf.randn_like or pf.bernoulli, or randomness='same'"
             )
 
+        with self.outside():
+            if mode.capture is not None:
+                mode.capture.drawn_on_host()
+
     def made(self, x: Tensor) -> None:
+        """It may come to hold examples."""
         self.inner.add(x._storage)
         if self.outer is not None:
             self.outer.made(x)
 
-    def saw(self, x: Tensor) -> None:
-        pass
-
-    def touch_grad(self, leaf: Tensor, read: bool) -> None:
+    def accumulate(self, leaf: Tensor) -> None:
+        """Refused: the batch of gradients is not what `leaf.grad` is."""
         raise RuntimeError(
             "vmap: backward() within the mapped function would leave gradients of examples in "
             ".grad; use pf.func.grad or pf.autograd.grad"
         )
 
+    # --- what only a capture has to know: of tensors that are no examples it sees each op itself
+
+    def saw(self, x: Tensor) -> None:
+        """Ops outside say so."""
+
+    def touched(self, x: Tensor) -> None:
+        """Ops outside say so."""
+
+    def due(self, storage: Storage) -> None:
+        """Ops outside say so."""
+
+    @property
+    def replays(self) -> bool:
+        """As where `vmap` was called."""
+        return self.outer is not None and self.outer.replays
+
+    def give_up(self, why: str) -> None:
+        """The capture around ends; the batch goes on."""
+        with self.outside():
+            if mode.capture is not None:
+                mode.capture.give_up(why)
+
+    def constant(self, number: Any, dtype: dt.dtype, device: Device) -> Node:
+        """As where `vmap` was called."""
+        with self.outside():
+            return _op.const(number, dtype, device)
+
+    def feed(self, x: Tensor, make: Callable[[], Any], shares: bool) -> None:
+        """As where `vmap` was called."""
+        if self.outer is not None:
+            self.outer.feed(x, make, shares)
+
+    def source(self, x: Tensor) -> Callable[[], Any] | None:
+        """As where `vmap` was called."""
+        return None if self.outer is None else self.outer.source(x)
+
+    def placed(self) -> None:
+        """As where `vmap` was called."""
+        if self.outer is not None:
+            self.outer.placed()
+
+    def touch_grad(self, leaf: Tensor, read: bool) -> None:
+        """As where `vmap` was called."""
+        if self.outer is not None:
+            self.outer.touch_grad(leaf, read)
+
     def watch(self, get: Callable[[], Any], value: Any = None) -> Any:
-        return get() if self.outer is None else self.outer.watch(get, value)
+        """As where `vmap` was called."""
+        if self.outer is not None:
+            return self.outer.watch(get, value)
+        return get() if value is None else value
+
+    def hold(self, lock: Any) -> None:
+        """As where `vmap` was called."""
+        if self.outer is not None:
+            self.outer.hold(lock)
 
 
 def _plain(x: Any) -> Any:

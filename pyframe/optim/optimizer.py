@@ -22,7 +22,7 @@ from pyframe.core import grad_node
 from pyframe.core.dispatch import outside
 from pyframe.core.grad_node import RemovableHandle
 from pyframe.core.modes import mode, no_grad
-from pyframe.core.symbolic import SymbolicScalar, calculate, is_number, log, recording
+from pyframe.core.symbolic import SymbolicScalar, calculate, is_number, log
 from pyframe.runtime.known import OPTIMIZERS
 from pyframe.tensor import Tensor
 
@@ -409,9 +409,9 @@ class Optimizer:
         if closure is not None:
             with pf.enable_grad():
                 loss = closure()
-        differentiable, capture = self.defaults.get("differentiable"), recording()
-        if differentiable and capture is not None and not self._is_made_here():
-            capture.give_up("differentiates through the state of an optimizer")
+        differentiable = self.defaults.get("differentiable")
+        if differentiable and mode.capture is not None and not self._is_made_here():
+            mode.capture.give_up("differentiates through the state of an optimizer")
         with pf.enable_grad() if differentiable else no_grad():
             found = self.found_inf
             if found is not None:

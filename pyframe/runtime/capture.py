@@ -13,23 +13,25 @@ import numpy as np
 
 from pyframe.core import dtypes as dt, grad_node as _grad_node, op as _op
 from pyframe.core.devices import device as Device
+from pyframe.core.dispatch import apply, recorded
 from pyframe.core.modes import mode
 from pyframe.core.node import Node, Storage, toposort
-from pyframe.core.op import CONST
+from pyframe.core.op import CONST, Op
 from pyframe.core.symbolic import SymbolicScalar, hint
-from pyframe.ops.deferred import Checks
+from pyframe.ops import deferred as checks
 from pyframe.tensor import Tensor
 
 
 class Capture:
-    """What a function did while it ran with its ops only recorded."""
+    """What a function did while it ran with its ops only recorded: see core.modes.Recorder, whose
+    words its methods are."""
 
-    batches = False  # see batching.Batch, which stands in its place within vmap
+    replays = True
 
     def __init__(self) -> None:
         self.pending: list[weakref.ref[Storage]] = []  # storages made or written to
         self.written: dict[int, tuple[Storage, Node]] = {}  # and what they held before
-        self.touched: list[weakref.ref[Tensor]] = []  # on the CPU: they need their arrays again
+        self.handles: list[weakref.ref[Tensor]] = []  # on the CPU: they need their arrays again
         self.tensors: dict[
             int, tuple[Tensor, Storage, bool | None]
         ] = {}  # from outside, as they were used
@@ -44,7 +46,7 @@ class Capture:
         self.fed: dict[int, tuple[Node, Callable[[], np.ndarray], bool]] = {}
         self.places = False  # whether it was asked where in its memory a view begins
         self.born: set[int] = set()  # the ids of tensors that were made here
-        self.checks: Checks | None = None  # on the CPU
+        self.checks: checks.Checks | None = None  # on the CPU
         self.checked: set[tuple[Any, ...]] = set()  # (node, …) of what was checked already
         self.locks: list[Any] = []  # held until what the run has written is settled
         self.watching = contextlib.ExitStack()  # what the run is observed by
@@ -61,6 +63,40 @@ class Capture:
             self.locks.pop().release()
 
     # --- what the recording code tells
+
+    def run(
+        self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
+        shape: tuple[int, ...], dtype: dt.dtype, device: Device,
+    ) -> Tensor:  # fmt: skip
+        """Record the op. Plans on the CPU know only some dtypes: another one ends the capture."""
+        dtypes = (dtype, *[n.dtype for n in nodes])
+        if not device.always_lazy and not all(d.on_plans for d in dtypes):
+            self.give_up(f"computes {op.name} of {dtype.name}")
+            again = [
+                _op.const(x.attrs[0], x.dtype, device) if type(x) is Node else x for x in inputs
+            ]
+            return apply(op, tuple(again), attrs)
+        return recorded(op, inputs, attrs, nodes, shape, dtype, device)
+
+    def write(self, x: Tensor, value: Tensor, temporary: bool, records: bool) -> None:
+        """The storage has another node; the one before is kept, to go back to or to write over."""
+        self.written.setdefault(id(x._storage), (x._storage, x._storage.node))
+        x._change_node(value, temporary)
+
+    def follow(self, call: Callable[..., Any], args: Any, kwargs: dict[str, Any], out: Any) -> None:
+        """`out` has the history that it needs."""
+
+    def touched(self, x: Tensor) -> None:
+        """Weakly, so that temporaries die."""
+        self.handles.append(weakref.ref(x))
+
+    def due(self, storage: Storage) -> None:
+        """Weakly: what nobody holds at the end is not computed."""
+        self.pending.append(weakref.ref(storage))
+
+    def placed(self) -> None:
+        """Views that begin at another place take another capture."""
+        self.places = True
 
     def hold(self, lock: Any) -> None:
         """Keep other threads from state that this run writes to."""
@@ -82,8 +118,16 @@ class Capture:
 
     def touch_grad(self, leaf: Tensor, read: bool) -> None:
         """`leaf.grad` is about to be read or replaced."""
-        if id(leaf) not in self.grads:
+        if id(leaf) in self.grads:
+            return
+        try:
             self.grads[id(leaf)] = leaf, GRAD.__get__(leaf), read
+        except AttributeError:  # it is just being made
+            self.born.add(id(leaf))
+
+    def accumulate(self, leaf: Tensor) -> None:
+        """Adding reads `leaf.grad`."""
+        self.touch_grad(leaf, True)
 
     def watch(self, get: Callable[[], Any], value: Any = None) -> Any:
         """What `get()` gives, which is `value` if that is told; another one later means another
@@ -100,9 +144,29 @@ class Capture:
             self.numbers[id(number), dtype, device] = node
         return node
 
-    def feed(self, x: Tensor, make: Callable[[], np.ndarray], shares: bool = False) -> None:
+    def feed(self, x: Tensor, make: Callable[[], np.ndarray], shares: bool) -> None:
         """`x` was made here of what `make` gives, which each replay asks for again."""
         self.fed[id(x._storage)] = x._storage.node, make, shares
+
+    def source(self, x: Tensor) -> Callable[[], np.ndarray] | None:
+        """See `feed`; a view is not what was made."""
+        fed = None if x._view_chain else self.fed.get(id(x._storage))
+        return None if fed is None else fed[1]
+
+    def check(
+        self, bad: Tensor, message: str, error: type[Exception], values: Tensor | None = None
+    ) -> None:
+        """Raised by the next read on a GPU, by the end of the run on the CPU."""
+        if bad.device.always_lazy:
+            checks.on(bad.device).check(bad, message, error, values)
+        else:
+            checks.of(self, bad.device).check(bad, message, error)
+
+    def is_first(self, what: tuple[Any, ...]) -> bool:
+        """A second check would find the same."""
+        known = what in self.checked
+        self.checked.add(what)
+        return not known
 
     def read(self, x: Tensor) -> None:
         """The value of `x` is needed now."""
@@ -174,18 +238,15 @@ GRAD: Any = Tensor.__dict__["grad"]  # the slot
 
 
 def _grad(x: Tensor) -> Tensor | None:
-    if mode.capture is not None and not mode.capture.batches:
+    if mode.capture is not None:
         mode.capture.touch_grad(x, True)
     found: Tensor | None = GRAD.__get__(x)
     return found
 
 
 def _set_grad(x: Tensor, grad: Tensor | None) -> None:
-    if mode.capture is not None and not mode.capture.batches:
-        try:
-            mode.capture.touch_grad(x, False)
-        except AttributeError:  # x is just being made
-            mode.capture.born.add(id(x))
+    if mode.capture is not None:
+        mode.capture.touch_grad(x, False)
     GRAD.__set__(x, grad)
 
 
@@ -246,7 +307,7 @@ def _put_back(storage: Storage, before: Node, data: np.ndarray) -> None:
 
 def renew(capture: Capture) -> None:
     """Let the tensors of the CPU that a capture has touched show their storages' arrays."""
-    for ref in capture.touched:
+    for ref in capture.handles:
         x = ref()
         if x is not None and x._storage.node.data is not None:
             node = x._storage.node

@@ -174,7 +174,7 @@ class _Replay:
         for x in [*returned, *fed]:  # what is made of host data is made again by each call
             if id(x._storage) in capture.constants and x._storage.node.data is not None:
                 capture.copy(x._storage)
-                capture.touched.append(weakref.ref(x))
+                capture.touched(x)
         roots = capture.alive()
         before = {id(leaf): (old, was_read) for leaf, old, was_read in capture.grads.values()}
         grads = [(x, x.grad) for i, (x, _, _) in capture.grads.items() if i not in capture.born]

@@ -300,7 +300,7 @@ class DevicePart(_Part):
 
     def own_flag(self) -> Any:
         """The memory of this thread's flag."""
-        node = checks.of(self.device).flag._storage.node
+        node = checks.on(self.device).flag._storage.node
         if node.data is None:
             self.executor.flush([node])
         return node.data

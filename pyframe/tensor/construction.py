@@ -11,7 +11,7 @@ from pyframe.core import devices as _device, dispatch as _dispatch, dtypes as dt
 from pyframe.core.devices import device as Device
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
-from pyframe.core.symbolic import SymbolicArray, SymbolicScalar, recording
+from pyframe.core.symbolic import SymbolicArray, SymbolicScalar
 from pyframe.tensor.tensor import Tensor, new
 
 
@@ -36,9 +36,8 @@ def from_host(array: np.ndarray, d: dt.dtype) -> Tensor:
 
 def feed(x: Tensor, make: Callable[[], np.ndarray], shares: bool = False) -> None:
     """Within a capture: each replay reads again the array that `x` was made of."""
-    capture = recording()
-    if capture is not None:
-        capture.feed(x, make, shares)
+    if mode.capture is not None:
+        mode.capture.feed(x, make, shares)
 
 
 def tensor(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pyframe.core.devices import device as Device
+from pyframe.core.modes import mode
 from pyframe.core.node import Storage
-from pyframe.core.symbolic import recording
 
 if TYPE_CHECKING:
     from pyframe.tensor.tensor import Tensor
@@ -100,9 +100,9 @@ def is_set_to(self: Tensor, other: Tensor) -> bool:
 
 def storage_offset(self: Tensor) -> int:
     """How many elements of the storage lie before the first one."""
-    node, capture = self._node, recording()
-    if capture is not None:
-        capture.places = True
+    node = self._node
+    if mode.capture is not None:
+        mode.capture.placed()
     if node.data is not None and not node.device.always_lazy:
         start = untyped_storage(self).data_ptr()
         return int(node.data.ctypes.data - start) // node.data.itemsize if node.data.size else 0

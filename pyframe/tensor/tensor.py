@@ -23,9 +23,6 @@ from pyframe.core.op import Op
 from pyframe.tensor.memory_format import in_format
 from pyframe.tensor.printing import tensor_html, tensor_repr
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 _object: Any = object.__new__
 
 # How a view was cut from the memory: movement ops with their attributes, applied one by one
@@ -291,13 +288,14 @@ class Tensor:
         """Within a capture: note a tensor of the CPU whose node it changed or made, as a handle
         (weak, so that temporaries die) on memory that others may see too."""
         if mode.capture is not None and not self._node.device.always_lazy:
-            mode.capture.touched.append(weakref.ref(self))
+            mode.capture.touched(self)
 
     def _pending(self) -> None:
         """The storage has a new node: whoever runs what is recorded must compute it."""
-        capture = mode.capture
-        pending = self.device.executor.pending if capture is None else capture.pending
-        pending.append(weakref.ref(self._storage))
+        if mode.capture is not None:
+            mode.capture.due(self._storage)
+        else:
+            self.device.executor.pending.append(weakref.ref(self._storage))
 
     def _share(self, x: Tensor, op: Op, attrs: tuple[Any, ...]) -> None:
         """Become the view of `x` that `op` with `attrs` cuts."""
@@ -505,49 +503,49 @@ class Tensor:
                 "Inplace update to inference tensor outside InferenceMode is not allowed. You can "
                 "make a clone to get a normal tensor before doing inplace update."
             )
-        capture = mode.capture
-        if capture is not None and capture.batches:
-            if not capture.write(self, value, needs):
-                with capture.outside():
-                    return self._overwrite(value, temporary)
-            self._wrote()
-        elif capture is None and not node.device.always_lazy:
-            strides = node.data.strides
-            if 0 in strides and not one and _repeats(node.shape, strides):
-                raise _overlap_error()
-            if not node.data.flags.writeable:
-                raise _read_only_error()
-            np.copyto(node.data, value._node.data)
-            self._wrote()
-        else:
-            if _is_array(storage.node) and not storage.node.data.flags.writeable:
-                raise _read_only_error()
-            if capture is not None:  # the value to go back to, or to write over
-                capture.written.setdefault(id(storage), (storage, storage.node))
-            if self._view_chain:
-                if not one and _repeats(node.shape, self.stride()):
-                    raise _overlap_error()
-                with no_grad():
-                    whole = whole_of(storage)
-                    if node.device.always_lazy:
-                        put = _op.PUT.fallback(whole, value, self._view_chain)
-                    else:
-                        put = _dispatch.apply(_op.PUT, (whole, value), (self._view_chain,))
-                    storage.node = put._value()
-            else:
-                new = value._value()
-                # a storage holds a whole value, not a view of another's, nor another's array
-                if (new.op is not None and new.op.kind == _op.MOVEMENT) or _is_array(new):
-                    with no_grad():
-                        new = value.clone()._value()
-                new.shared = not temporary
-                storage.node = new
-            self._wrote()
-            self._pending()
-            self._touched()
+        if not one and _repeats(self):
+            raise _overlap_error()
+        self._change(value, temporary, needs)
+        self._wrote()
         if needs:
             self._rebase(value, temporary)
         return self
+
+    def _change(self, value: Tensor, temporary: bool, records: bool) -> None:
+        """Let the memory hold `value`, of this shape and dtype: see `Recorder.write`."""
+        node = self._node
+        if mode.capture is not None:
+            mode.capture.write(self, value, temporary, records)
+        elif node.device.always_lazy:
+            self._change_node(value, temporary)
+        else:
+            if not node.data.flags.writeable:
+                raise _read_only_error()
+            np.copyto(node.data, value._node.data)
+
+    def _change_node(self, value: Tensor, temporary: bool) -> None:
+        """Let the storage have a node in which `value` lies where this tensor is."""
+        storage = self._storage
+        if _is_array(storage.node) and not storage.node.data.flags.writeable:
+            raise _read_only_error()
+        if self._view_chain:
+            with no_grad():
+                whole = whole_of(storage)
+                if storage.node.device.always_lazy:
+                    put = _op.PUT.fallback(whole, value, self._view_chain)
+                else:
+                    put = _dispatch.apply(_op.PUT, (whole, value), (self._view_chain,))
+                storage.node = put._value()
+        else:
+            new = value._value()
+            # a storage holds a whole value, not a view of another's, nor another's array
+            if (new.op is not None and new.op.kind == _op.MOVEMENT) or _is_array(new):
+                with no_grad():
+                    new = value.clone()._value()
+            new.shared = not temporary
+            storage.node = new
+        self._pending()
+        self._touched()
 
     def _check_history(self) -> None:
         """RuntimeError where autograd can't follow a write to this tensor."""
@@ -730,8 +728,18 @@ def _without_offset(t: views.IndexMap) -> views.IndexMap:
     return t if len(t) > 1 else (t[0]._replace(offset=0),)
 
 
-def _repeats(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    return 0 not in shape and any(n > 1 and s == 0 for n, s in zip(shape, strides, strict=True))
+def _repeats(x: Tensor) -> bool:
+    """Whether several elements of `x` are the same memory, by a stride of 0."""
+    shape, data = x._node.shape, x._node.data
+    if data is None or x._node.device.always_lazy:
+        strides = x.stride() if x._view_chain else ()
+    else:
+        strides = data.strides
+    return (
+        0 in strides
+        and 0 not in shape
+        and any(n > 1 and s == 0 for n, s in zip(shape, strides, strict=True))
+    )
 
 
 def _overlap_error() -> RuntimeError:

@@ -104,25 +104,22 @@ class Watch(Batch):
         super().__init__(1, "same")
         self.tracer = tracer
 
-    def run(self, op: Any, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> tuple[Tensor, bool]:
+    def run(self, op: Any, inputs: tuple[Any, ...], *args: Any) -> Tensor:
         """As vmap's."""
-        out, _ = super().run(op, inputs, attrs)
+        out = super().run(op, inputs, *args)
         self.tracer.op(op, [x for x in inputs if type(x) is not Node], out)
-        return out, False
+        return out
 
-    def write(self, x: Tensor, value: Tensor, records: bool) -> bool:
+    def write(self, x: Tensor, value: Tensor, temporary: bool, records: bool) -> None:
         """As vmap's."""
         self.tracer.write(x, value)
-        return False
+        super().write(x, value, temporary, records)
 
     def follow(self, call: Any, args: Any, kwargs: Any, out: Any) -> None:
         """There is no example whose history could be followed."""
 
-    def touch_grad(self, leaf: Tensor, read: bool) -> None:
-        """Gradients may be looked at."""
-
-    def give_up(self, why: str) -> None:
-        """Everything can be seen."""
+    def accumulate(self, leaf: Tensor) -> None:
+        """A backward pass may run."""
 
 
 class _Tracer:
