@@ -1,4 +1,9 @@
-"""Views: how the index of a tensor maps to a flat position in the buffer behind it."""
+"""Index maps: where in the buffer behind it the elements of a tensor lie.
+
+An index map sends the index of an element to a flat position. It is data alone: kernels compute it,
+NumPy shows it by strides. Not to be confused with a view chain (tensor/tensor.py), which says by
+which ops a view was cut from its base; each op's `view` says what it does to an index map.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +26,13 @@ class View(NamedTuple):
 
 
 # Views applied one after the other: the last one takes the tensor's index, and each one's flat
-# position is unravelled over the shape of the one before it; the first points into the buffer.
+# position is unravelled over the shape of the one before it; the first points into the buffer. Most
+# have one View; a reshape that no strides can say adds another.
 IndexMap = tuple[View, ...]
 
 
 def row_major(shape: Shape) -> Shape:
+    """The strides of elements that lie one after the other, the last dim's as neighbours."""
     strides, n = [], 1
     for size in reversed(shape):
         strides.append(n)
@@ -34,6 +41,7 @@ def row_major(shape: Shape) -> Shape:
 
 
 def contiguous(shape: Shape) -> IndexMap:
+    """The index map of a tensor that fills its buffer in row-major order."""
     return (View(shape, row_major(shape)),)
 
 
@@ -52,6 +60,7 @@ def is_contiguous(index_map: IndexMap) -> bool:
 
 
 def permute(t: IndexMap, dims: Shape) -> IndexMap:
+    """The dims in another order: dim i is dim `dims[i]` of before."""
     v = t[-1]
     mask = v.mask and tuple(v.mask[d] for d in dims)
     shape, strides = tuple(v.shape[d] for d in dims), tuple(v.strides[d] for d in dims)
@@ -59,6 +68,7 @@ def permute(t: IndexMap, dims: Shape) -> IndexMap:
 
 
 def expand(t: IndexMap, shape: Shape) -> IndexMap:
+    """Broadcast to `shape`: new dims come first, and one element shows all along its dim."""
     v = t[-1]
     new = len(shape) - len(v.shape)
     strides = [0] * len(shape)
@@ -101,7 +111,7 @@ def pad(t: IndexMap, widths: tuple[tuple[int, int], ...]) -> IndexMap:
 
 
 def sliding_windows(t: IndexMap, size: Shape, stride: Shape, dilation: Shape) -> IndexMap:
-    """(..., *spatial) -> (..., *positions, *size): sliding windows over the last dims."""
+    """Sliding windows over the last dims: (..., *spatial) -> (..., *positions, *size)."""
     v = t[-1]
     k = len(size)
     if v.mask:  # a window reads both sides of a mask's edge, so the mask needs a view of its own
@@ -117,6 +127,7 @@ def sliding_windows(t: IndexMap, size: Shape, stride: Shape, dilation: Shape) ->
 
 
 def window_count(spatial: Shape, size: Shape, stride: Shape, dilation: Shape) -> Shape:
+    """How many positions a sliding window has along each dim."""
     return tuple(
         (n - d * (k - 1) - 1) // s + 1
         for n, k, s, d in zip(spatial, size, stride, dilation, strict=True)
@@ -135,12 +146,14 @@ def diagonal(t: IndexMap, offset: int, dim1: int, dim2: int) -> IndexMap:
 
 
 def diagonal_shape(shape: Shape, offset: int, dim1: int, dim2: int) -> Shape:
+    """The shape of a diagonal of dims `dim1` and `dim2`, which comes last."""
     rows, columns = shape[dim1] + min(offset, 0), shape[dim2] - max(offset, 0)
     rest = tuple(n for d, n in enumerate(shape) if d not in (dim1, dim2))
     return (*rest, max(min(rows, columns), 0))
 
 
 def diagonal_strides(strides: Shape, dim1: int, dim2: int) -> Shape:
+    """The strides of a diagonal: a step along it is one along both of its dims."""
     rest = tuple(s for d, s in enumerate(strides) if d not in (dim1, dim2))
     return (*rest, strides[dim1] + strides[dim2])
 
@@ -152,13 +165,14 @@ def diagonal_start(shape: Shape, offset: int, dim1: int, dim2: int) -> tuple[sli
 
 
 def as_strided(t: IndexMap, shape: Shape, strides: Shape, offset: int, *_: object) -> IndexMap:
-    """A view of the flat positions of all that `t` shows."""
+    """Any strides over the flat positions of all that `t` shows, in row-major order."""
     v = t[-1]
     rest = t[:-1] if v.mask is None and not v.offset and v.strides == row_major(v.shape) else t
     return (*rest, View(shape, strides, offset))
 
 
 def reshape(t: IndexMap, shape: Shape) -> IndexMap:
+    """The same elements in row-major order with another shape; by strides where they can say it."""
     v = t[-1]
     if v.shape == shape:
         return t
@@ -303,6 +317,7 @@ def read(flat: np.ndarray, index_map: IndexMap) -> np.ndarray:
 
 
 def _read_view(flat: np.ndarray, v: View) -> np.ndarray:
+    """What one View shows of the 1-d array `flat`, with zeros where its mask says so."""
     size = flat.itemsize
     if v.mask is None:
         return np.lib.stride_tricks.as_strided(
