@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pyframe.core import dtypes as dt
-from pyframe.ops import elementwise as el, movement as mv, reduce as rd, scan, sort, special
+from pyframe.ops import elementwise as el, movement as mv, norms, reduce as rd, scan, sort, special
 from pyframe.ops.public import publish
 from pyframe.tensor import Tensor
 
@@ -169,7 +169,7 @@ def norm(
 ) -> Tensor:  # fmt: skip
     """The vector norm over dims."""
     x = _fill(input, mask, math.inf if ord == -math.inf else 0)
-    return rd.vector_norm(x, 2.0 if ord is None else ord, dim, bool(keepdim), dtype=dtype)
+    return norms.vector_norm(x, 2.0 if ord is None else ord, dim, bool(keepdim), dtype=dtype)
 
 
 def normalize(

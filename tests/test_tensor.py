@@ -11,7 +11,7 @@ import pytest
 
 import pyframe as pf
 from pyframe.core import dtypes
-from pyframe.ops import movement
+from pyframe.ops import join
 
 DTYPES = "float32 float64 float16 int64 int32 int16 int8 uint8 bool".split()
 
@@ -126,10 +126,10 @@ def test_many_tensors_are_joined(join: Any, device: str) -> None:
 
 
 def test_many_tensors_need_no_op_of_their_number() -> None:
-    before = movement._cat_op.cache_info().currsize
+    before = join._cat_op.cache_info().currsize
     for n in (1000, 1001, 1002):
         pf.cat([pf.ones(1)] * n)
-    assert movement._cat_op.cache_info().currsize - before <= 8
+    assert join._cat_op.cache_info().currsize - before <= 8
 
 
 def test_reading(device: str) -> None:

@@ -96,6 +96,7 @@ class Op:
         pieces: Callable[..., tuple[tuple[int, ...], ...]] | None = None,
         batch: Callable[[Any], Tensor] | None = None,
         flops: Callable[[Sequence[tuple[int, ...]], tuple[int, ...]], int] | None = None,
+        reads: Callable[..., tuple[int, ...]] | None = None,
         **vjps: Callable[..., Tensor],
     ) -> None:
         if name in REGISTRY:
@@ -119,6 +120,7 @@ class Op:
         self.pieces = pieces
         self.batch = batch  # how it runs over a batch of examples, see batching_rules.py
         self.flops = flops  # (shapes of the operands, shape of the result): its FLOPs
+        self.reads = reads  # from the same: how many elements of each operand; without it, all
         self.calls, self.phases = calls, phases  # for compiled plans: see bound.py, bound_routines
         self.vjps = tuple(_Vjp(self, vjps.pop(i)) if i in vjps else None for i in self.inputs)
         self.differentiable = any(self.vjps)
@@ -165,7 +167,12 @@ class Const(Op):
     """A Python number in the graph; kernels read it from a small buffer, never from their text."""
 
 
-CONST = Const("const", ELEMENTWISE, "", "value")
+def no_flops(shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> int:
+    """The FLOPs of an op that moves values and computes nothing."""
+    return 0
+
+
+CONST = Const("const", ELEMENTWISE, "", "value", flops=no_flops)
 
 
 def const(value: Any, dtype: dt.dtype, device: Device) -> Node:

@@ -10,7 +10,7 @@ from pyframe.metrics.base import Streaming, described, ratio
 from pyframe.nn import functional as F
 from pyframe.nn.parameter import is_lazy
 from pyframe.ops import check
-from pyframe.ops.index import checked_classes
+from pyframe.ops.rows import checked_classes
 from pyframe.tensor import Tensor
 
 AVERAGES = ("macro", "micro", "weighted", None)

@@ -10,9 +10,10 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.modes import mode
-from pyframe.ops import movement as mv
+from pyframe.ops import join, movement as mv, sliding
 from pyframe.ops.index import index_select
-from pyframe.ops.movement import cat, flip, narrow, reshape, select, transpose, unsqueeze
+from pyframe.ops.join import cat
+from pyframe.ops.movement import flip, narrow, reshape, select, transpose, unsqueeze
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, normalize_dim, upload
 
@@ -188,23 +189,23 @@ atleast_1d, atleast_2d, atleast_3d = _at_least(1), _at_least(2), _at_least(3)
 
 def hstack(tensors: Any) -> Tensor:
     """Joined along dim 1 (vectors along dim 0)."""
-    xs = [_least(x, 1) for x in mv.tensor_list("hstack", tensors)]
+    xs = [_least(x, 1) for x in join.tensor_list("hstack", tensors)]
     return cat(xs, 0 if xs[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Any) -> Tensor:
     """Joined along dim 0, vectors as rows."""
-    return cat([_least(x, 2) for x in mv.tensor_list("vstack", tensors)], 0)
+    return cat([_least(x, 2) for x in join.tensor_list("vstack", tensors)], 0)
 
 
 def dstack(tensors: Any) -> Tensor:
     """Joined along dim 2."""
-    return cat([_least(x, 3) for x in mv.tensor_list("dstack", tensors)], 2)
+    return cat([_least(x, 3) for x in join.tensor_list("dstack", tensors)], 2)
 
 
 def column_stack(tensors: Any) -> Tensor:
     """Joined along dim 1, vectors as columns."""
-    xs = mv.tensor_list("column_stack", tensors)
+    xs = join.tensor_list("column_stack", tensors)
     return hstack([reshape(x, (x.numel(), 1)) if x.ndim < 2 else x for x in xs])
 
 
@@ -404,7 +405,7 @@ squeeze_copy = _copied(mv.squeeze)
 t_copy = _copied(mv.t)
 transpose_copy = _copied(mv.transpose)
 unsqueeze_copy = _copied(mv.unsqueeze)
-unfold_copy = _copied(mv.unfold)
+unfold_copy = _copied(sliding.unfold)
 narrow_copy = _copied(narrow)
 select_copy = _copied(select)
 unbind_copy = _copied(unbind)

@@ -12,10 +12,11 @@ import numpy as np
 
 from pyframe.core import dtypes as dt, op as _op
 from pyframe.core.dispatch import apply
-from pyframe.core.op import ELEMENTWISE, MOVEMENT, Op
+from pyframe.core.op import ELEMENTWISE, Op
 from pyframe.ops import check, elementwise as el
 from pyframe.ops.autocast import autocast
 from pyframe.ops.elementwise import conj, conj_op
+from pyframe.ops.movement import Movement
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
 
@@ -47,15 +48,15 @@ def _to_real(x: Any) -> Any:
     return x.shape, x.dtype.to_real()
 
 
-real_op = Op("real", MOVEMENT, "x", alias=True, infer=_to_real, numpy=np.real, x=lambda g: g)
-imag_op = Op("imag", MOVEMENT, "x", alias=True, infer=_to_real, numpy=np.imag, x=lambda g: g * 1j)
-view_as_real_op = Op(
-    "view_as_real", MOVEMENT, "x", alias=True,
+real_op = Movement("real", "x", alias=True, infer=_to_real, numpy=np.real, x=lambda g: g)
+imag_op = Movement("imag", "x", alias=True, infer=_to_real, numpy=np.imag, x=lambda g: g * 1j)
+view_as_real_op = Movement(
+    "view_as_real", "x", alias=True,
     infer=lambda x: ((*x.shape, 2), x.dtype.to_real()), numpy=_interleaved,
     x=lambda g: complex(g[..., 0], g[..., 1]),
 )  # fmt: skip
-view_as_complex_op = Op(
-    "view_as_complex", MOVEMENT, "x", alias=True,
+view_as_complex_op = Movement(
+    "view_as_complex", "x", alias=True,
     infer=lambda x: (x.shape[:-1], x.dtype.to_complex()), numpy=_joined,
     x=lambda g: view_as_real(g),
 )  # fmt: skip

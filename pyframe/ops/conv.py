@@ -7,6 +7,7 @@ ops of their own, each linear in both operands, so that their gradients are one 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
 from pyframe.core.view import window_count
-from pyframe.ops import check, movement as mv
+from pyframe.ops import check, movement as mv, sliding
+from pyframe.ops.batching_rules import BatchedCall, into_dim, out_of_dim
 from pyframe.ops.complex import conj
 from pyframe.ops.matmul import matmul, matmul_op
 from pyframe.ops.reduce import sum as sum_
@@ -39,7 +41,7 @@ def _columns(x: np.ndarray, kernel: Shape, stride: Shape, dilation: Shape, group
     n, c = x.shape[:2]
     count = window_count(x.shape[2:], kernel, stride, dilation)
     out = np.empty((n, c, *kernel, *count), x.dtype)
-    for at, part in mv.np_taps(x, kernel, stride, dilation, count):
+    for at, part in sliding.np_taps(x, kernel, stride, dilation, count):
         out[(slice(None), slice(None), *at)] = part
     return out.reshape(n, groups, c // groups * math.prod(out.shape[2 : 2 + k]), math.prod(count))
 
@@ -69,7 +71,7 @@ def _conv_input_np(
     cols = cols.reshape(n, groups * w.shape[1], *kernel, *count)
     padded = tuple(s + 2 * p for s, p in zip(spatial, padding, strict=True))
     out = np.zeros((n, groups * w.shape[1], *padded), g.dtype)
-    for at, part in mv.np_taps(out, kernel, stride, dilation, count):
+    for at, part in sliding.np_taps(out, kernel, stride, dilation, count):
         part += cols[(slice(None), slice(None), *at)]
     inner = tuple(slice(p, p + s) for p, s in zip(padding, spatial, strict=True))
     return np.ascontiguousarray(out[(..., *inner)])
@@ -95,7 +97,9 @@ def window_columns(
 ) -> Tensor:  # fmt: skip
     """The columns of a convolution as a view: the product's kernel reads straight through it."""
     k = len(kernel)
-    win = mv.windows(_pad(x, padding), kernel, stride, dilation)  # (N, C, *positions, *kernel)
+    win = sliding.sliding_windows(
+        _pad(x, padding), kernel, stride, dilation
+    )  # (N, C, *positions, *kernel)
     n, c = win._node.shape[:2]
     count = win._node.shape[2 : 2 + k]
     win = mv.reshape(win, (n, groups, c // groups, *count, *kernel))
@@ -169,8 +173,26 @@ def _routine(slow: Any, infer: Any, phases: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _batched(a: int, b: int, out: int) -> Callable[[BatchedCall], Tensor]:
+    """The batching rule. Where each example has a weight of its own they are groups of one
+    convolution: the batch goes into the dims `a`, `b` and `out` of the inputs and the result, those
+    of channels."""
+
+    def rule(c: BatchedCall) -> Tensor:
+        if b == 0 and not c.flags[1]:  # one weight for all: more images
+            x, w = c.xs
+            y = apply(c.op, (mv.reshape(x, (-1, *x._node.shape[2:])), w), c.attrs)
+            return mv.reshape(y, (c.size, *c.shape))
+        x, w = c.all()
+        attrs = (*c.attrs[:-1], c.attrs[-1] * c.size)
+        return out_of_dim(apply(c.op, (into_dim(x, a), into_dim(w, b)), attrs), out, c.size)
+
+    return rule
+
+
 conv_op = Op(
     "conv", ROUTINE, "x w", "stride padding dilation groups", fallback=_conv_by_views,
+    batch=_batched(1, 0, 1), flops=lambda x, out: 2 * math.prod(out) * math.prod(x[1][1:]),
     **_routine(_conv_np, _conv_infer, routines.conv),
     x=lambda g, w, x_spec, stride, padding, dilation, groups: apply(
         conv_input_op, (g, conj(w)), (x_spec.shape[2:], stride, padding, dilation, groups)),
@@ -179,7 +201,8 @@ conv_op = Op(
 )  # fmt: skip
 conv_input_op = Op(
     "conv_input", ROUTINE, "g_ w", "spatial stride padding dilation groups",
-    fallback=_conv_input_by_views,
+    fallback=_conv_input_by_views, batch=_batched(1, 0, 1),
+    flops=lambda x, out: 2 * math.prod(x[0]) * math.prod(x[1][1:]),
     **_routine(_conv_input_np, _input_infer, routines.conv_input),
     g_=lambda g, w, stride, padding, dilation, groups: apply(
         conv_op, (g, conj(w)), (stride, padding, dilation, groups)),
@@ -188,7 +211,8 @@ conv_input_op = Op(
 )  # fmt: skip
 conv_weight_op = Op(
     "conv_weight", ROUTINE, "g_ x", "kernel stride padding dilation groups",
-    fallback=_conv_weight_by_views,
+    fallback=_conv_weight_by_views, batch=_batched(1, 1, 0),
+    flops=lambda x, out: 2 * math.prod(x[0]) * math.prod(out[1:]),
     **_routine(_conv_weight_np, _weight_infer, routines.conv_weight),
     g_=lambda g, x, stride, padding, dilation, groups: apply(
         conv_op, (conj(x), g), (stride, padding, dilation, groups)),

@@ -11,7 +11,7 @@ from pyframe.core import devices as _device, dtypes as dt
 from pyframe.core.devices import device as Device
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import mode
-from pyframe.core.op import ROUTINE, Op
+from pyframe.core.op import ROUTINE, Op, no_flops
 from pyframe.ops.creation import empty
 from pyframe.ops.elementwise import cast, ordered
 from pyframe.tensor import Tensor, feed, from_numpy, tensor, upload
@@ -86,7 +86,9 @@ def is_cuda(self: Tensor) -> bool:
     return self.device.always_lazy
 
 
-to_device = Op("to_device", ROUTINE, "x", "source dtype", x=lambda g, source: g.to(source))
+to_device = Op(
+    "to_device", ROUTINE, "x", "source dtype", flops=no_flops, x=lambda g, source: g.to(source)
+)
 
 
 def _to_device(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:

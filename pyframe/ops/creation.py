@@ -9,12 +9,12 @@ import numpy as np
 
 from pyframe.core import dispatch as _dispatch, dtypes as dt
 from pyframe.core.devices import device as Device, resolve
-from pyframe.core.dispatch import apply, check_dtype
+from pyframe.core.dispatch import check_dtype
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
 from pyframe.core.op import const
 from pyframe.core.symbolic import hint
-from pyframe.ops import check, complex as cx, elementwise as el, movement as mv
+from pyframe.ops import check, elementwise as el, movement as mv
 from pyframe.ops.elementwise import np_cast
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, no_more_dims, tensor as new_tensor, upload
@@ -31,7 +31,7 @@ class Options(TypedDict, total=False):
     memory_format: Any
 
 
-def _sizes(name: str, size: Any, named: Any = None) -> tuple[int, ...]:
+def sizes_of(name: str, size: Any, named: Any = None) -> tuple[int, ...]:
     shape = mv.as_sizes(name, size, named)
     if any(n < 0 for n in shape):
         raise RuntimeError(
@@ -40,11 +40,11 @@ def _sizes(name: str, size: Any, named: Any = None) -> tuple[int, ...]:
     return shape
 
 
-def _finish(x: Tensor, requires_grad: bool) -> Tensor:
+def finish(x: Tensor, requires_grad: bool) -> Tensor:
     return x.requires_grad_() if requires_grad else x
 
 
-def _options(name: str, kw: Any) -> Any:
+def options_of(name: str, kw: Any) -> Any:
     """dtype, device and requires_grad; what only names the usual layout is left out."""
     layout, format = kw.pop("layout", None), kw.pop("memory_format", None)
     kw.pop("pin_memory", None)
@@ -62,7 +62,7 @@ _USUAL = ("strided", "contiguous_format", "preserve_format", "channels_last", "c
 
 def full(size: Any, fill_value: Any, **kw: Unpack[Options]) -> Tensor:
     """A tensor of `size` filled with one number; options as of `empty`."""
-    return _filled("full", _sizes("full", (size,)), fill_value, **_options("full", kw))
+    return _filled("full", sizes_of("full", (size,)), fill_value, **options_of("full", kw))
 
 
 def _filled(
@@ -74,26 +74,26 @@ def _filled(
     if isinstance(value, Tensor):
         if value.device.lazy:  # is not read
             value = value.detach().to(target, dtype or value.dtype)
-            return _finish(mv.expand(value, shape).clone(), requires_grad)
+            return finish(mv.expand(value, shape).clone(), requires_grad)
         value = value.item()
     d = dtype or dt.of_scalar(value)
     check_dtype(name, d, target)
     one = dt.convert_scalar(hint(value), d)
     if target.lazy:
         with_grad = _dispatch.new(const(value, d, target))
-        return _finish(mv.expand(with_grad, shape).clone(), requires_grad)
+        return finish(mv.expand(with_grad, shape).clone(), requires_grad)
     if type(value) is int and value == 0:
         data = np.zeros(shape, d.numpy)  # its memory is not touched before it is used
     else:
         data = np.full(shape, one if d.narrow is None else d.narrow(np.asarray(one)), d.numpy)
-    return _finish(_dispatch.new(Node(None, (), (), shape, d, target, data)), requires_grad)
+    return finish(_dispatch.new(Node(None, (), (), shape, d, target, data)), requires_grad)
 
 
 def _maker(name: str, value: int) -> Any:
     def run(*sizes: Any, size: Any = None, **kw: Unpack[Options]) -> Tensor:
-        options = _options(name, kw)
+        options = options_of(name, kw)
         options["dtype"] = options.get("dtype") or dt.get_default_dtype()
-        return _filled(name, _sizes(name, sizes, size), value, **options)
+        return _filled(name, sizes_of(name, sizes, size), value, **options)
 
     run.__name__ = run.__qualname__ = name
     run.__doc__ = (
@@ -204,7 +204,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Any) -> Tensor:
 
 def scalar_tensor(s: Any, **kw: Unpack[Options]) -> Tensor:
     """A 0-d tensor of a number, of the default dtype."""
-    options = _options("scalar_tensor", kw)
+    options = options_of("scalar_tensor", kw)
     options["dtype"] = options.get("dtype") or dt.get_default_dtype()
     return _filled("scalar_tensor", (), s, **options)
 
@@ -212,7 +212,7 @@ def scalar_tensor(s: Any, **kw: Unpack[Options]) -> Tensor:
 # --- ranges: NumPy computes them in float64 and int64
 
 
-def _numbers(name: str, **values: Any) -> list[Any]:
+def numbers(name: str, **values: Any) -> list[Any]:
     """Python numbers of numbers and 0-d tensors."""
     out = []
     for key, v in values.items():
@@ -237,21 +237,21 @@ def _range_dtype(*values: Any) -> dt.dtype:
     return dt.get_default_dtype()
 
 
-def _made(data: np.ndarray, kw: Any, default: dt.dtype) -> Tensor:
+def made(data: np.ndarray, kw: Any, default: dt.dtype) -> Tensor:
     """`data` with the dtype (or the default), device and requires_grad of the options."""
     d, target = kw.get("dtype") or default, resolve(kw.get("device"))
     check_dtype("creation", d, target)
     data = np_cast(data, d)
     out = upload(data if d.narrow is None else d.narrow(data), target, d)
-    return _finish(out, kw.get("requires_grad", False))
+    return finish(out, kw.get("requires_grad", False))
 
 
 def arange(start: Any = 0, end: Any = None, step: Any = 1, **kw: Unpack[Options]) -> Tensor:
     """start, start + step, … below end; int64 unless a float is given."""
-    options = _options("arange", kw)
+    options = options_of("arange", kw)
     if end is None:
         start, end = 0, start
-    start, end, step = _numbers("arange", start=start, end=end, step=1 if step is None else step)
+    start, end, step = numbers("arange", start=start, end=end, step=1 if step is None else step)
     if any(isinstance(v, complex) for v in (start, end, step)):
         raise RuntimeError("arange: expected real numbers, got a complex one")
     if not (math.isfinite(start) and math.isfinite(end)) or step != step:
@@ -269,17 +269,17 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, **kw: Unpack[Options]
             raise RuntimeError(f"arange: step must be nonzero, but is 0 as {d.name}")
     n = max(math.ceil((end - start) / step), 0)
     values = np.arange(n) * step + start
-    return _made(values, options, d)
+    return made(values, options, d)
 
 
 def _spaced(name: str, start: Any, end: Any, steps: Any, kw: Any, base: Any) -> Tensor:
-    options = _options(name, kw)
+    options = options_of(name, kw)
     if steps is None:
         raise TypeError(f"{name}(): missing the number of steps")
-    steps = _numbers(name, steps=steps)[0]
+    steps = numbers(name, steps=steps)[0]
     if not isinstance(steps, int):
         raise TypeError(f"{name}(): steps must be an int, got {steps!r}")
-    start, end = _numbers(name, start=start, end=end)
+    start, end = numbers(name, start=start, end=end)
     if steps < 0:
         raise RuntimeError(f"{name}: number of steps must be non-negative, got {steps}")
     d = options.get("dtype") or _range_dtype(start, end)
@@ -295,7 +295,7 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, kw: Any, base: Any) -> 
     if base is not None:
         with np.errstate(all="ignore"):
             data = np.power(float(base), data)
-    return _made(data, options, d)
+    return made(data, options, d)
 
 
 def linspace(start: Any, end: Any, steps: Any = None, **kw: Unpack[Options]) -> Tensor:
@@ -315,137 +315,16 @@ def range_(start: Any = 0, end: Any = None, step: Any = 1, **kw: Unpack[Options]
     if end is None:
         start, end = 0, start
     n = math.floor((end - start) / step) + 1
-    return _made(np.arange(n) * step + start, kw, dt.get_default_dtype())
+    return made(np.arange(n) * step + start, kw, dt.get_default_dtype())
 
 
 def eye(n: int, m: int | None = None, **kw: Unpack[Options]) -> Tensor:
     """The identity matrix (n, m)."""
-    options = _options("eye", kw)
+    options = options_of("eye", kw)
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"eye: n and m must be greater or equal to 0, got {n} and {m}")
     data = np.eye(n, m, dtype=np.bool_)
-    return _made(data, options, dt.get_default_dtype())
-
-
-# --- random numbers
-
-
-def _random(name: str, shape: tuple[int, ...], kw: Any, generator: Any, from_bits: Any) -> Tensor:
-    from pyframe.ops.random import uniform_bits
-
-    options = _options(name, kw)
-    d, target = options.get("dtype") or dt.get_default_dtype(), resolve(options.get("device"))
-    check_dtype(name, d, target)
-    if d.category < dt.FLOAT:
-        raise RuntimeError(f"{name}: expected a float dtype, got {d.name}; see randint")
-
-    def draw() -> Tensor:
-        return apply(from_bits, (uniform_bits(shape, target, generator),))
-
-    if d.category == dt.COMPLEX:
-        scale = math.sqrt(0.5) if name == "randn" else 1
-        part = d.to_real()
-        out = cx.complex((draw() * scale).to(part), (draw() * scale).to(part))
-    else:
-        out = draw().to(d)
-    return _finish(out, options.get("requires_grad", False))
-
-
-def rand(*sizes: Any, size: Any = None, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
-    """Uniform random numbers in [0, 1); generator=, size= and the options of `empty`."""
-    return _random("rand", _sizes("rand", sizes, size), kw, generator, el.uniform_from_bits)
-
-
-def randn(*sizes: Any, size: Any = None, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
-    """Standard normal random numbers; options as of `rand`."""
-    return _random("randn", _sizes("randn", sizes, size), kw, generator, el.normal_from_bits)
-
-
-def rand_like(input: Tensor, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
-    """`rand` of the shape, dtype and device of `input`."""
-    return rand(input._node.shape, generator=generator, **like_options(input, kw))
-
-
-def randn_like(input: Tensor, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
-    """`randn` of the shape, dtype and device of `input`."""
-    return randn(input._node.shape, generator=generator, **like_options(input, kw))
-
-
-def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Any = None,
-            **kw: Unpack[Options]) -> Tensor:  # fmt: skip
-    """Random ints in [low, high), int64 by default; randint(high, size) starts at 0."""
-    if size is None and low is not None and not isinstance(high, int):
-        low, high, size = None, low, high  # (high, size)
-    if high is None:
-        low, high = None, low
-    if size is None or high is None:
-        raise TypeError(f"randint(): missing {'high' if high is None else 'size'}")
-    low = 0 if low is None else low
-    low, high = _numbers("randint", low=low, high=high)
-    options = _options("randint", kw)
-    d, target = options.get("dtype") or dt.int64, resolve(options.get("device"))
-    drawn = ints_between("randint", _sizes("randint", (size,)), low, high, d, target, generator)
-    return _finish(drawn, options.get("requires_grad", False))
-
-
-def ints_between(
-    name: str, shape: tuple[int, ...], low: int, high: int, d: dt.dtype, target: Device,
-    generator: Any,
-) -> Tensor:  # fmt: skip
-    """Random ints in [low, high): 32 random bits modulo the range (64 for a wider one)."""
-    from pyframe.ops.random import uniform_bits
-
-    if high <= low:
-        raise RuntimeError(
-            f"{name}: random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
-        )
-    span = high - low
-    bits = uniform_bits(shape, target, generator)
-    if target.always_lazy:
-        if span >= 1 << 32:
-            raise RuntimeError(f"{name}: a range of {span} is too wide for the GPU's 32-bit ints")
-        return el.remainder(bits, span).to(dt.int32).add(low).to(d)
-    wide = bits.to(dt.int64)
-    if span > 1 << 31:
-        more = uniform_bits(shape, target, generator).to(dt.int64)
-        wide = el.bitwise_and(wide * (1 << 31) + el.floor_divide(more, 2), (1 << 63) - 1)
-    return (el.remainder(wide, span) if span < 1 << 63 else wide).add(low).to(d)
-
-
-def randint_like(
-    input: Tensor, low: Any, high: Any = None, *, generator: Any = None, **kw: Unpack[Options]
-) -> Tensor:
-    """`randint` of the shape, dtype and device of `input`."""
-    low, high = (0, low) if high is None else (low, high)
-    shape = input._node.shape
-    return randint(low, high, shape, generator=generator, **like_options(input, kw))
-
-
-def randperm(n: int, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
-    """0..n-1 in random order (drawn on the host)."""
-    from pyframe.ops.random import permutation
-
-    options = _options("randperm", kw)
-    if n < 0:
-        raise RuntimeError(f"n must be non-negative, got {n}")
-    return _made(permutation(n, generator), options, dt.int64)
-
-
-def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
-    """1 with the probability that each element (or `p`) gives, else 0; no gradient."""
-    if input.dtype.category < dt.FLOAT and p is None:
-        raise NotImplementedError(
-            f"bernoulli: expected float probabilities, got {input.dtype.name}; use .float() first"
-        )
-    chance = input.detach() if p is None else p
-    if isinstance(chance, (int, float)) and not 0 <= chance <= 1:
-        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")
-    u = rand(input._node.shape, device=input.device, generator=generator)
-    if isinstance(chance, Tensor):
-        chance = chance.detach().to(input.device)
-        bad = el.logical_not(el.logical_and(el.ge(chance, 0), el.le(chance, 1)))
-        check.refuse(bad, "bernoulli: Expected p_in >= 0 && p_in <= 1")
-    return without_gradient(el.lt(u, chance).to(input.dtype), input)
+    return made(data, options, dt.get_default_dtype())
 
 
 def without_gradient(draw: Tensor, *inputs: Any) -> Tensor:
@@ -459,8 +338,8 @@ def without_gradient(draw: Tensor, *inputs: Any) -> Tensor:
 
 def _newly(name: str, value: int) -> Any:
     def run(self: Tensor, *sizes: Any, size: Any = None, **kw: Unpack[Options]) -> Tensor:
-        options = _options(name, kw)
-        return _filled(name, _sizes(name, sizes, size), value, **like_options(self, options))
+        options = options_of(name, kw)
+        return _filled(name, sizes_of(name, sizes, size), value, **like_options(self, options))
 
     run.__name__ = run.__qualname__ = name
     run.__doc__ = f"`{name[4:]}` with the dtype and device of `self`."
@@ -478,10 +357,8 @@ def new_full(self: Tensor, size: Any, fill_value: Any, **kw: Unpack[Options]) ->
 
 PUBLIC = public(
     globals(),
-    both="fill fill_ bernoulli zero_",
+    both="fill fill_ zero_",
     methods="copy_ apply_ map_ map2_ new_zeros new_ones new_full new_empty",
     functions="""full zeros ones empty zeros_like ones_like full_like empty_like arange range=range_
-    linspace logspace eye scalar_tensor rand randn rand_like randn_like randint randint_like
-    randperm""",
-    inplace="bernoulli",
+    linspace logspace eye scalar_tensor""",
 )

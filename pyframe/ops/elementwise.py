@@ -18,8 +18,8 @@ from pyframe.core.dispatch import apply, record
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
-from pyframe.core.op import ELEMENTWISE, Op, const, const_for_ufunc
-from pyframe.ops import check, mathfn
+from pyframe.core.op import ELEMENTWISE, Op, const, const_for_ufunc, no_flops
+from pyframe.ops import check, mathfn, specialfn
 from pyframe.ops.autocast import autocast, casted
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
@@ -515,7 +515,7 @@ sigmoid = op(
     x=lambda g, y: g * conj(y) * conj(1.0 - y),
 )  # fmt: skip
 erf = op(
-    "erf", "x", mathfn.erf, "pf_erf({x})", FLOAT, calls=bound.erf, real=True,
+    "erf", "x", specialfn.erf, "pf_erf({x})", FLOAT, calls=bound.erf, real=True,
     x=lambda g, x: g * (2.0 / math.sqrt(math.pi)) * exp(-x * x),
 )  # fmt: skip
 
@@ -681,7 +681,7 @@ class _Cast(Elementwise):
 
 cast_op = _Cast(
     "cast", "x", np_cast, {"f32": "pf_{out}({x})", "": "{out}({x})"}, SAME, attrs="dtype",
-    takes_bool=True, calls=bound.cast,
+    takes_bool=True, calls=bound.cast, flops=no_flops,
     x=lambda g, x_spec: g.to(x_spec.dtype),
 )  # fmt: skip
 cast_op.infer = _cast_infer
@@ -696,7 +696,7 @@ _op.CAST = cast
 
 copy = op(
     "copy", "x", lambda x: np.array(x, order="C"), "{x}", takes_bool=True, calls=bound.copy,
-    x=lambda g: g,
+    flops=no_flops, x=lambda g: g,
 )  # fmt: skip
 
 

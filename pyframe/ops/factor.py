@@ -18,8 +18,9 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
-from pyframe.ops import check, elementwise as el, index, movement as mv
+from pyframe.ops import check, elementwise as el, join, masks, movement as mv
 from pyframe.ops.autocast import autocast
+from pyframe.ops.batching_rules import BatchedCall
 from pyframe.ops.complex import adjoint, real
 from pyframe.ops.matmul import matmul
 from pyframe.ops.public import public
@@ -79,7 +80,24 @@ def packed(
         return vjp(cut(g, parts), cut(y, parts), how)  # type: ignore[misc]
 
     rules: Any = {} if vjp is None else {"a": gradient}
-    return Op(name, ROUTINE, "a", "how", infer=infer, numpy=run, pieces=shapes, **rules)
+    return Op(
+        name,
+        ROUTINE,
+        "a",
+        "how",
+        infer=infer,
+        numpy=run,
+        pieces=shapes,
+        batch=batched_pieces,
+        **rules,
+    )
+
+
+def batched_pieces(c: BatchedCall) -> Tensor:
+    """The batching rule of ops that pack their results, which have the batch as their first dim:
+    each one's is wanted side by side with the others'."""
+    parts = unpacked(c.op, c.aligned(), *c.attrs)
+    return join.cat([mv.reshape(p, (c.size, math.prod(p._node.shape[1:]))) for p in parts], 1)
 
 
 def unpacked(op: Op, inputs: tuple[Tensor, ...], *attrs: Any) -> list[Tensor]:
@@ -115,7 +133,7 @@ def ratio(a: Tensor, b: Tensor) -> Tensor:
 
 def twice_lower(x: Tensor) -> Tensor:
     """The lower triangle and its adjoint, the diagonal (its real part) once."""
-    lower = index.tril(x)
+    lower = masks.tril(x)
     return with_diagonal(lower + adjoint(lower), real(main_diagonal(x)).to(x.dtype))
 
 
@@ -255,7 +273,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
 
 def _triangle(x: Tensor) -> Tensor:
     """The lower triangle, whose gradient is that of a whole matrix: PyTorch's choice."""
-    lower = index.tril(x.detach())
+    lower = masks.tril(x.detach())
     return lower + (x - x.detach()) if x.requires_grad else lower
 
 
@@ -351,9 +369,9 @@ def _lu_grad(g: list[Tensor], y: list[Tensor], what: str) -> Tensor:
     (glu, *_), (lu, _, perm, _) = g, y
     m, n = lu._node.shape[-2:]
     k = min(m, n)
-    lower = index.tril(block(lu, k, k), -1) + eye_like(lu, k)
-    upper = index.triu(block(lu, k, k))
-    glower, gupper = index.tril(block(glu, k, k), -1), index.triu(block(glu, k, k))
+    lower = masks.tril(block(lu, k, k), -1) + eye_like(lu, k)
+    upper = masks.triu(block(lu, k, k))
+    glower, gupper = masks.tril(block(glu, k, k), -1), masks.triu(block(glu, k, k))
     strict = matmul(adjoint(lower), glower)
     other = matmul(gupper, adjoint(upper))
     rest = None
@@ -365,10 +383,10 @@ def _lu_grad(g: list[Tensor], y: list[Tensor], what: str) -> Tensor:
         below, gbelow = mv.narrow(lu, -2, k, m - k), mv.narrow(glu, -2, k, m - k)
         other = other - matmul(adjoint(below), gbelow)
         rest = by_upper(gbelow, upper)
-    middle = index.tril(strict, -1) + index.triu(other)
+    middle = masks.tril(strict, -1) + masks.triu(other)
     out = by_upper(triangular(adjoint(lower), middle, True, True), upper)
     if rest is not None:
-        out = mv.cat([out, rest], -1 if n > k else -2)
+        out = join.cat([out, rest], -1 if n > k else -2)
     return matmul(_permutation(real(perm.detach()), lu), out)
 
 
@@ -438,8 +456,8 @@ def _lower_upper(lu: Tensor) -> tuple[Tensor, Tensor]:
     m, n = lu._node.shape[-2:]
     k = min(m, n)
     square = eye_like(lu, max(m, k))
-    lower = index.tril(block(lu, m, k), -1) + block(square, m, k)
-    return lower, index.triu(block(lu, k, n))
+    lower = masks.tril(block(lu, m, k), -1) + block(square, m, k)
+    return lower, masks.triu(block(lu, k, n))
 
 
 def linalg_lu(A: Tensor, *, pivot: bool = True) -> LU:
@@ -572,13 +590,13 @@ def _matrix_grad(g: Tensor, y: Tensor, a: Tensor, b: Tensor, kind: str) -> Tenso
     if not kind:
         return out
     k = 1 if "unit" in kind else 0
-    return index.triu(out, k) if "upper" in kind else index.tril(out, -k)
+    return masks.triu(out, k) if "upper" in kind else masks.tril(out, -k)
 
 
 # a^-1 b, where `kind` says what of `a` counts: "", or "upper" or "lower" with "unit" or not
 solve_op = Op(
     "linalg_solve", ROUTINE, "a b", "kind what", infer=_solve_infer, numpy=_np_solve,
-    pieces=_solve_shapes, a=_matrix_grad, b=_solve_grad,
+    pieces=_solve_shapes, batch=batched_pieces, a=_matrix_grad, b=_solve_grad,
 )  # fmt: skip
 
 

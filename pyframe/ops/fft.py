@@ -14,8 +14,17 @@ from pyframe.core import dtypes as dt
 from pyframe.core.devices import resolve
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
-from pyframe.ops import arrange, check, complex as cx, elementwise as el, movement as mv
+from pyframe.ops import (
+    arrange,
+    check,
+    complex as cx,
+    elementwise as el,
+    movement as mv,
+    resample,
+    sliding,
+)
 from pyframe.ops.autocast import autocast
+from pyframe.ops.batching_rules import along_dims
 from pyframe.ops.creation import ones
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, normalize_dim, upload
@@ -37,11 +46,11 @@ def _c2c_numpy(x: np.ndarray, axes: Axes, norm: str, inverse: bool) -> np.ndarra
 
 c2c_op: Op = Op(
     "fft_c2c", ROUTINE, "x", "axes norm inverse", infer=lambda x, *a: (x.shape, x.dtype),
-    numpy=_c2c_numpy,
+    numpy=_c2c_numpy, batch=along_dims,
     x=lambda g, axes, norm, inverse: apply(c2c_op, (g,), (axes, _SWAPPED[norm], not inverse)),
 )  # fmt: skip
 r2c_op: Op = Op(
-    "fft_r2c", ROUTINE, "x", "axes norm",
+    "fft_r2c", ROUTINE, "x", "axes norm", batch=along_dims,
     infer=lambda x, axes, norm: (
         _half(x.shape, axes[-1], x.shape[axes[-1]] // 2 + 1), x.dtype.to_complex()),
     numpy=lambda x, axes, norm: np.fft.rfftn(x, axes=axes, norm=norm),
@@ -50,7 +59,7 @@ r2c_op: Op = Op(
               (axes, _SWAPPED[norm], True))),
 )  # fmt: skip
 c2r_op: Op = Op(
-    "fft_c2r", ROUTINE, "x", "axes norm n",
+    "fft_c2r", ROUTINE, "x", "axes norm n", batch=along_dims,
     infer=lambda x, axes, norm, n: (_half(x.shape, axes[-1], n), x.dtype.to_real()),
     numpy=lambda x, axes, norm, n: np.fft.irfftn(
         x, [*[x.shape[d] for d in axes[:-1]], n], axes=axes, norm=norm),
@@ -326,9 +335,7 @@ def stft(
         )
     x = input if input.ndim == 2 else mv.unsqueeze(input, 0)
     if center:
-        from pyframe.nn.functional import pad
-
-        x = pad(mv.unsqueeze(x, 1), (n_fft // 2, n_fft // 2), pad_mode).squeeze(1)
+        x = resample.pad(mv.unsqueeze(x, 1), (n_fft // 2, n_fft // 2), pad_mode, None).squeeze(1)
     if not 0 < n_fft <= x._node.shape[1]:
         raise RuntimeError(f"stft: expected 0 < n_fft <= {x._node.shape[1]}, but got {n_fft}")
     if hop <= 0 or not 0 < length <= n_fft:
@@ -336,7 +343,7 @@ def stft(
             f"stft: expected hop_length > 0 and 0 < win_length <= n_fft, got hop_length={hop}, "
             f"win_length={length} and n_fft={n_fft}"
         )
-    frames = mv.windows(x, (n_fft,), (hop,), (1,))
+    frames = sliding.sliding_windows(x, (n_fft,), (hop,), (1,))
     if window is not None or length < n_fft:
         frames = frames * _window("stft", window, length, n_fft, x)
     real = frames.dtype.category != dt.COMPLEX
@@ -384,8 +391,10 @@ def istft(
         frames = cx.real(frames)
     count = frames._node.shape[1]
     total = n_fft + hop * (count - 1)
-    signal = mv.fold(frames * w, (total,), (hop,), (1,))
-    weight = mv.fold(mv.expand(el.square(w), (1, count, n_fft)).clone(), (total,), (hop,), (1,))
+    signal = sliding.fold(frames * w, (total,), (hop,), (1,))
+    weight = sliding.fold(
+        mv.expand(el.square(w), (1, count, n_fft)).clone(), (total,), (hop,), (1,)
+    )
     start = n_fft // 2 if center else 0
     end = min(start + length, total) if length is not None else total - (n_fft // 2) * center
     signal, weight = signal[:, start:end], weight[:, start:end]

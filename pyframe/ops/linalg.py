@@ -10,12 +10,14 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
-from pyframe.ops import check, creation, elementwise as el, movement as mv, reduce
+from pyframe.ops import check, creation, elementwise as el, join, movement as mv, norms, reduce
 from pyframe.ops.autocast import autocast
+from pyframe.ops.batching_rules import aligned
 from pyframe.ops.complex import adjoint, conj, imag, real
 from pyframe.ops.factor import (
     Array,
     Shape,
+    batched_pieces,
     cut,
     eye_like,
     float_matrix,
@@ -74,11 +76,17 @@ def columns(x: Tensor) -> Tensor:
 
 
 cofactors_op = Op(
-    "linalg_cofactors", ROUTINE, "a", infer=_square_infer, numpy=_np_cofactors, a=_cofactors_grad
+    "linalg_cofactors",
+    ROUTINE,
+    "a",
+    infer=_square_infer,
+    numpy=_np_cofactors,
+    a=_cofactors_grad,
+    batch=aligned,
 )
 det_op = Op(
     "linalg_det", ROUTINE, "a", infer=lambda a: (a.shape[:-2], a.dtype), numpy=np.linalg.det,
-    a=lambda g, a: columns(g) * apply(cofactors_op, (a,)),
+    batch=aligned, a=lambda g, a: columns(g) * apply(cofactors_op, (a,)),
 )  # fmt: skip
 
 
@@ -99,7 +107,7 @@ slogdet_op = Op(
     "linalg_slogdet", ROUTINE, "a",
     infer=lambda a: ((2 * math.prod(a.shape[:-2]),), a.dtype),
     numpy=lambda a: np.concatenate([np.ravel(part) for part in np.linalg.slogdet(a)]),
-    pieces=_slogdet_shapes, a=_slogdet_grad,
+    pieces=_slogdet_shapes, batch=batched_pieces, a=_slogdet_grad,
 )  # fmt: skip
 
 
@@ -222,13 +230,19 @@ _PADE = (
 def _matrix_exp_grad(g: Tensor, a: Tensor) -> Tensor:
     """The upper right block of exp([[A^H, G], [0, A^H]])."""
     n, ah = a._node.shape[-1], adjoint(a)
-    top, bottom = mv.cat([ah, g], -1), mv.cat([ah * 0, ah], -1)
-    whole = apply(matrix_exp_op, (mv.cat([top, bottom], -2),))
+    top, bottom = join.cat([ah, g], -1), join.cat([ah * 0, ah], -1)
+    whole = apply(matrix_exp_op, (join.cat([top, bottom], -2),))
     return mv.narrow(mv.narrow(whole, -2, 0, n), -1, n, n)
 
 
 matrix_exp_op = Op(
-    "matrix_exp", ROUTINE, "a", infer=_square_infer, numpy=_np_matrix_exp, a=_matrix_exp_grad
+    "matrix_exp",
+    ROUTINE,
+    "a",
+    infer=_square_infer,
+    numpy=_np_matrix_exp,
+    a=_matrix_exp_grad,
+    batch=aligned,
 )
 
 
@@ -266,7 +280,7 @@ def vector_norm(
     smallest and the number of nonzero elements. The gradient at 0 is 0."""
     if not isinstance(x, Tensor):
         raise TypeError(f"linalg.vector_norm: expected a Tensor, got {type(x).__name__}")
-    return reduce.vector_norm(_to_dtype("linalg.vector_norm", x, dtype), ord, dim, keepdim)
+    return norms.vector_norm(_to_dtype("linalg.vector_norm", x, dtype), ord, dim, keepdim)
 
 
 def matrix_norm(
@@ -428,7 +442,7 @@ def _powers(x: Tensor, n: int) -> Tensor:
     x = x if x.dtype.category >= dt.FLOAT else x.to(dt.int64)
     x = mv.unsqueeze(x, -1)
     rest = cumprod(mv.expand(x, (*x._node.shape[:-1], n - 1)), -1)
-    return mv.cat([creation.ones_like(x), rest], -1)
+    return join.cat([creation.ones_like(x), rest], -1)
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:

@@ -165,7 +165,7 @@ def _bound(calls: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-_sigmoid, _erf = _bound(bound.sigmoid), in_blocks(_bound(bound.erf))
+_sigmoid, erf_single = _bound(bound.sigmoid), in_blocks(_bound(bound.erf))
 
 
 def sigmoid(x: Array) -> Any:
@@ -185,15 +185,6 @@ ERF_T = (9.60497373987051638749e0, 9.00260197203842689217e1, 2.23200534594684319
          7.00332514112805075473e3, 5.55923013010394962768e4)  # fmt: skip
 ERF_U = (1.0, 3.35617141647503099647e1, 5.21357949780152679795e2, 4.59432382970980127987e3,
          2.26290000613890934246e4, 4.92673942608635921086e4)  # fmt: skip
-
-
-def erf(x: Array) -> Any:
-    from pyframe.ops.specialfn import erf as erf_wide
-
-    x = np.asarray(x)
-    if x.dtype == np.float64:
-        return erf_wide(x)
-    return _erf(x.astype(np.float32, copy=False)).astype(x.dtype, copy=False)
 
 
 # --- random numbers: Philox4x32-10 (Salmon et al. 2011, https://doi.org/10.1145/2063384.2063405)

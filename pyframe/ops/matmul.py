@@ -16,8 +16,9 @@ from pyframe.codegen.numpy import routines
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op
-from pyframe.ops import arrange, check, elementwise as el, movement as mv
+from pyframe.ops import arrange, check, elementwise as el, join, movement as mv
 from pyframe.ops.autocast import autocast
+from pyframe.ops.batching_rules import BatchedCall
 from pyframe.ops.complex import adjoint, conj
 from pyframe.ops.elementwise import broadcast, mul
 from pyframe.ops.index import index_select
@@ -71,10 +72,21 @@ def _power_of_two(n: int) -> int:
     return 1 << (n - 1).bit_length()
 
 
+def _product_batched(c: BatchedCall, a: Tensor, b: Tensor) -> Tensor:
+    if c.flags[1] or max(len(n.shape) for n in c.nodes) > 2:
+        a, b = c._replace(xs=[a, b]).aligned()
+    return matmul(a, b)  # else the rows of all examples are one matrix
+
+
+def _flops(shapes: Sequence[tuple[int, ...]], out: tuple[int, ...]) -> int:
+    return 2 * math.prod(out) * shapes[0][-1]
+
+
 matmul_op = Op(
     "matmul", ROUTINE, "a b", infer=_infer, numpy=_numpy, kernel=KernelFile("matmul.wgsl", _plan),
     phases=routines.matmul,
     a=lambda g, b: matmul(g, adjoint(b)), b=lambda g, a: matmul(adjoint(a), g),
+    batch=lambda c: _product_batched(c, *c.xs), flops=_flops,
 )  # fmt: skip
 
 
@@ -83,6 +95,7 @@ linear_op = Op(
     "linear", ROUTINE, "x w", infer=lambda x, w: ((x.shape[0], w.shape[0]), x.dtype),
     fallback=lambda x, w: matmul(x, mv.transpose(w, 0, 1)),
     x=lambda g, w: matmul(g, conj(w)), w=lambda g, x: matmul(mv.transpose(g, 0, 1), conj(x)),
+    batch=lambda c: _product_batched(c, c.xs[0], mv.transpose(c.xs[1], -1, -2)), flops=_flops,
 )  # fmt: skip
 
 
@@ -651,7 +664,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
         n = x.shape[1]
         rows.append(mv.pad(x, ((0, 0), (at, width - at - n))))
         at += n
-    return mv.cat(rows, 0)
+    return join.cat(rows, 0)
 
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
@@ -662,7 +675,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
             raise RuntimeError(f"cartesian_prod: Expect a 1D vector, but got shape {list(x.shape)}")
     if len(xs) == 1:
         return xs[0]
-    return mv.stack([mv.ravel(x) for x in arrange.meshgrid(*xs)], 1)
+    return join.stack([mv.ravel(x) for x in arrange.meshgrid(*xs)], 1)
 
 
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:

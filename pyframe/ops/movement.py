@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import functools
-import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from pyframe.core import dtypes as dt, op as _op, view as views
+from pyframe.core import dtypes as dt, view as views
 from pyframe.core.dispatch import apply
 from pyframe.core.modes import mode
-from pyframe.core.op import MOVEMENT, ROUTINE, Op
-from pyframe.ops.elementwise import broadcast, copy, eq, iota, logical_or, ordered, where
+from pyframe.core.op import MOVEMENT, Op
+from pyframe.ops.elementwise import broadcast, copy, eq, iota, ordered, where
 from pyframe.ops.public import public
-from pyframe.tensor import Size, Tensor, normalize_dim, upload
+from pyframe.tensor import Size, Tensor, normalize_dim
 
 Shape = tuple[int, ...]
 
 
-def _like(shape_of: Any) -> Any:
+def like(shape_of: Any) -> Any:
     return lambda x, *attrs: (shape_of(x.shape, *attrs), x.dtype)
 
 
@@ -39,32 +37,6 @@ def _np_slices(starts: Shape, sizes: Shape, steps: Shape) -> tuple[slice, ...]:
         stop = a + n * k
         out.append(slice(a, None if stop < 0 else stop, k) if n else slice(0, 0))
     return tuple(out)
-
-
-def np_taps(
-    x: np.ndarray, size: Shape, stride: Shape, dilation: Shape, count: Shape
-) -> Iterator[tuple[Shape, np.ndarray]]:
-    """Each place in a window, with a view of what `count` windows over the last dims have there."""
-    for at in np.ndindex(*size):
-        place = tuple(
-            slice(i * d, i * d + (n - 1) * s + 1, s)
-            for i, d, n, s in zip(at, dilation, count, stride, strict=True)
-        )
-        yield at, x[(..., *place)]
-
-
-def np_windows(x: np.ndarray, size: Shape, stride: Shape, dilation: Shape) -> np.ndarray:
-    """`windows` of a host array, as a view."""
-    k = len(size)
-    count = views.window_count(x.shape[-k:], size, stride, dilation)
-    s = x.strides
-    strides = (
-        *s[:-k],
-        *(a * b for a, b in zip(s[-k:], stride, strict=True)),
-        *(a * b for a, b in zip(s[-k:], dilation, strict=True)),
-    )
-    shape = (*x.shape[:-k], *count, *size)
-    return np.lib.stride_tricks.as_strided(x, shape, strides)
 
 
 def _np_reshape(x: np.ndarray, shape: Shape) -> np.ndarray:
@@ -86,66 +58,85 @@ def np_pad(x: np.ndarray, widths: Any, value: Any = 0) -> np.ndarray:
     return out
 
 
-reshape_op = Op(
-    "reshape", MOVEMENT, "x", "shape", alias=True,
-    infer=_like(lambda s, shape: shape), numpy=_np_reshape, view=views.reshape,
+class Movement(Op):
+    """An op whose result only says where each of its elements comes from."""
+
+    def __init__(
+        self, name: str, inputs: str, attrs: str = "", *,
+        batch_attrs: Callable[..., tuple[Any, ...]] | None = None, overlaps: bool = False,
+        in_memory: bool = False, **kw: Any,
+    ) -> None:  # fmt: skip
+        # (attrs, shape of an example, size): those that do the same to each example of a batch;
+        # None if they count dims from the end
+        self.batch_attrs = batch_attrs
+        self.overlaps = overlaps  # an element may show several times: a write through it is none
+        self.in_memory = in_memory  # it counts in memory, and means that of the owner
+        super().__init__(name, MOVEMENT, inputs, attrs, **kw)
+
+
+def _batch_first(attrs: Any, shape: Shape, size: int) -> Any:
+    return ((size, *attrs[0]),)
+
+
+def _expand_batched(c: Any) -> Tensor:
+    """The rule of `expand`: new dims come between that of the batch and the example's."""
+    return apply(c.op, (c.with_rank(0, len(c.shape)),), _batch_first(c.attrs, c.shape, c.size))
+
+
+reshape_op = Movement(
+    "reshape", "x", "shape", alias=True,
+    infer=like(lambda s, shape: shape), numpy=_np_reshape, view=views.reshape,
     undo=lambda x, shape: (x.shape,), x=lambda g, x_spec: reshape(g, x_spec.shape),
+    batch_attrs=_batch_first,
 )  # fmt: skip
-permute_op = Op(
-    "permute", MOVEMENT, "x", "dims", alias=True,
-    infer=_like(lambda s, dims: tuple([s[d] for d in dims])),
+permute_op = Movement(
+    "permute", "x", "dims", alias=True,
+    infer=like(lambda s, dims: tuple([s[d] for d in dims])),
     numpy=lambda x, dims: x.transpose(dims), view=views.permute,
     undo=lambda x, dims: (inverse_order(dims),),
     x=lambda g, dims: permute(g, inverse_order(dims)),
+    batch_attrs=lambda attrs, shape, size: ((0, *[d + 1 for d in attrs[0]]),),
 )  # fmt: skip
-expand_op = Op(
-    "expand", MOVEMENT, "x", "shape", alias=True,
-    infer=_like(lambda s, shape: shape),
+expand_op = Movement(
+    "expand", "x", "shape", alias=True,
+    infer=like(lambda s, shape: shape),
     numpy=lambda x, shape: np.lib.stride_tricks.as_strided(
         x, shape, views.expand((views.View(x.shape, x.strides),), shape)[0].strides
     ),
     view=views.expand, x=lambda g: g,  # the caller sums g to the input's shape
+    batch=_expand_batched, batch_attrs=_batch_first,
 )  # fmt: skip
-slice_op = Op(
-    "slice", MOVEMENT, "x", "starts sizes steps", alias=True,
-    infer=_like(lambda s, starts, sizes, steps: sizes),
+slice_op = Movement(
+    "slice", "x", "starts sizes steps", alias=True,
+    infer=like(lambda s, starts, sizes, steps: sizes),
     numpy=lambda x, *a: x[_np_slices(*a)], view=views.slice_,
-    x=lambda g, x_spec, starts, sizes, steps: _unslice(g, x_spec.shape, starts, steps),
+    x=lambda g, x_spec, starts, sizes, steps: unslice(g, x_spec.shape, starts, steps),
+    batch_attrs=lambda attrs, shape, size: ((0, *attrs[0]), (size, *attrs[1]), (1, *attrs[2])),
 )  # fmt: skip
-pad_op = Op(
-    "pad", MOVEMENT, "x", "widths value",
-    infer=_like(lambda s, w, v: tuple(n + a + b for n, (a, b) in zip(s, w, strict=True))),
+pad_op = Movement(
+    "pad", "x", "widths value",
+    infer=like(lambda s, w, v: tuple(n + a + b for n, (a, b) in zip(s, w, strict=True))),
     numpy=np_pad,
     view=lambda t, widths, value: views.pad(t, widths),
     x=lambda g, x_spec, widths: slice_(g, tuple(a for a, _ in widths), x_spec.shape),
-)  # fmt: skip
-windows_op = Op(
-    "windows", MOVEMENT, "x", "size stride dilation", alias=True,
-    infer=_like(
-        lambda s, k, st, d: (
-            *s[: -len(k)], *views.window_count(s[-len(k) :], k, st, d), *k
-        )
-    ),
-    numpy=np_windows, view=views.sliding_windows,
-    x=lambda g, x_spec, size, stride, dilation: fold(
-        g, x_spec.shape[-len(size) :], stride, dilation
-    ),
+    batch_attrs=lambda attrs, shape, size: (((0, 0), *attrs[0]), attrs[1]),
 )  # fmt: skip
 
 
-diagonal_op = Op(
-    "diagonal", MOVEMENT, "x", "offset dim1 dim2", alias=True,
-    infer=_like(lambda s, k, a, b: views.diagonal_shape(s, k, a, b)),
+diagonal_op = Movement(
+    "diagonal", "x", "offset dim1 dim2", alias=True,
+    infer=like(lambda s, k, a, b: views.diagonal_shape(s, k, a, b)),
     numpy=lambda x, k, a, b: np.lib.stride_tricks.as_strided(
         x[views.diagonal_start(x.shape, k, a, b)], views.diagonal_shape(x.shape, k, a, b),
         views.diagonal_strides(x.strides, a, b),
     ),
     view=views.diagonal,
-    x=lambda g, x_spec, offset, dim1, dim2: _undiagonal(g, x_spec.shape, offset, dim1, dim2),
+    x=lambda g, x_spec, offset, dim1, dim2: undiagonal(g, x_spec.shape, offset, dim1, dim2),
+    batch_attrs=lambda attrs, shape, size: (attrs[0], attrs[1] + 1, attrs[2] + 1),
 )  # fmt: skip
 
 
-def _undiagonal(g: Tensor, shape: Shape, offset: int, dim1: int, dim2: int) -> Tensor:
+def undiagonal(g: Tensor, shape: Shape, offset: int, dim1: int, dim2: int) -> Tensor:
     """The gradient of a diagonal: `g` there, 0 elsewhere."""
     n, m = shape[dim1], shape[dim2]
     length = g._node.shape[-1]
@@ -166,44 +157,6 @@ def _as_diagonal(x: Tensor) -> Tensor:
 def on_diagonal(n: int, device: Any) -> Tensor:
     """bool (n, n): which elements of a matrix lie on its diagonal."""
     return eq(iota((n, 1), device), iota((n,), device))
-
-
-def _np_fold(cols: np.ndarray, spatial: Shape, stride: Shape, dilation: Shape) -> np.ndarray:
-    k = len(spatial)
-    count, size = cols.shape[-2 * k : -k], cols.shape[-k:]
-    out = np.zeros((*cols.shape[: -2 * k], *spatial), cols.dtype)
-    for at, part in np_taps(out, size, stride, dilation, count):
-        part += cols[(..., *at)]
-    return out
-
-
-def _fold_by_views(cols: Tensor, spatial: Shape, stride: Shape, dilation: Shape) -> Tensor:
-    """A sum of one shifted, dilated copy per position in the window: one kernel when fused."""
-    k = len(spatial)
-    shape = cols.shape
-    lead, count, size = shape[: -2 * k], shape[-2 * k : -k], shape[-k:]
-    total: Tensor | None = None
-    for at in np.ndindex(*size):
-        one = slice_(cols, (0,) * (len(shape) - k) + at, (*lead, *count) + (1,) * k)
-        one = dilate(reshape(one, (*lead, *count)), stride)
-        before = tuple(i * d for i, d in zip(at, dilation, strict=True))
-        widths = tuple(
-            (b, n - b - m) for b, n, m in zip(before, spatial, one.shape[-k:], strict=True)
-        )
-        one = pad(one, ((0, 0),) * len(lead) + widths)
-        total = one if total is None else total + one
-    assert total is not None
-    return total
-
-
-fold_op = Op(
-    "fold", ROUTINE, "cols", "spatial stride dilation",
-    infer=_like(lambda s, n, st, d: (*s[: -2 * len(n)], *n)),
-    numpy=_np_fold, fallback=_fold_by_views,
-    cols=lambda g, cols_spec, stride, dilation: windows(
-        g, cols_spec.shape[-len(stride) :], stride, dilation
-    ),
-)  # fmt: skip
 
 
 # --- the same with checks, in terms of tensors
@@ -272,8 +225,8 @@ def view(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Ten
     return out
 
 
-view_dtype_op = Op(
-    "view_dtype", MOVEMENT, "x", "dtype", alias=True,
+view_dtype_op = Movement(
+    "view_dtype", "x", "dtype", alias=True,
     infer=lambda x, dtype: (_bytes_shape(x.shape, x.dtype, dtype), dtype),
     numpy=lambda x, dtype: x.view(dtype.numpy) if x.ndim else x.reshape(1).view(dtype.numpy)[0:1]
     .reshape(()),
@@ -414,7 +367,7 @@ def slice_(x: Tensor, starts: Shape, sizes: Shape, steps: Shape | None = None) -
     return apply(slice_op, (x,), (starts, sizes, steps or (1,) * len(starts)))
 
 
-def _unslice(g: Tensor, shape: Shape, starts: Shape, steps: Shape) -> Tensor:
+def unslice(g: Tensor, shape: Shape, starts: Shape, steps: Shape) -> Tensor:
     """The gradient of a slice: `g` where the slice was taken from, 0 elsewhere."""
     if 0 in g._node.shape:
         return g.new_zeros(shape)
@@ -471,16 +424,6 @@ def pad(x: Tensor, widths: Any, value: Any = 0) -> Tensor:
     if all(w == (0, 0) for w in widths):
         return x
     return apply(pad_op, (x,), (tuple(widths), value))
-
-
-def windows(x: Tensor, size: Shape, stride: Shape, dilation: Shape) -> Tensor:
-    """Sliding windows: (..., *spatial) -> (..., *positions, *size), a view."""
-    return apply(windows_op, (x,), (tuple(size), tuple(stride), tuple(dilation)))
-
-
-def fold(cols: Tensor, spatial: Shape, stride: Shape, dilation: Shape) -> Tensor:
-    """The transpose of `windows`: overlapping elements are added."""
-    return apply(fold_op, (cols,), (tuple(spatial), tuple(stride), tuple(dilation)))
 
 
 def squeeze(input: Tensor, dim: Any = None) -> Tensor:
@@ -580,134 +523,10 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     )  # of one size 1 less: a view always
 
 
-_MOST = 64  # tensors that one op joins: it has a gradient for each, and a kernel few buffers
-
-
-@functools.cache
-def _cat_op(n: int) -> Op:
-    """n tensors after one another along `dim`, from `starts` on; stacked if those are ()."""
-
-    def vjp_of(i: int) -> Any:
-        return lambda g, dim, starts: (
-            part(g, dim, starts[i], starts[i + 1] - starts[i]) if starts else select(g, dim, i)
-        )
-
-    return Op(
-        f"cat{n}", ROUTINE, " ".join([f"x{i}" for i in range(n)]), "dim starts",
-        infer=lambda x, *a: (
-            (*x.shape[: a[-2]], a[-1][-1], *x.shape[a[-2] + 1 :]) if a[-1]
-            else (*x.shape[: a[-2]], n, *x.shape[a[-2] :]), x.dtype,
-        ),
-        numpy=lambda *a: np.concatenate(a[:-2], a[-2]) if a[-1] else _np_stack(a[:-2], a[-2]),
-        fallback=_cat_by_pads, **{f"x{i}": vjp_of(i) for i in range(n)},
-    )  # fmt: skip
-
-
-def _np_stack(arrays: Sequence[np.ndarray], dim: int) -> np.ndarray:
-    if dim:
-        return np.stack(arrays, dim)
-    first = arrays[0]
-    if not first.size:
-        return np.empty((len(arrays), *first.shape), first.dtype)
-    return np.concatenate([a[None] for a in arrays])
-
-
-def _cat_by_pads(*args: Any) -> Tensor:
-    """A sum (for bools, an or) of the inputs, each padded with zeros to the whole size."""
-    xs, dim = args[:-2], args[-2]
-    if not args[-1]:
-        xs = tuple(unsqueeze(x, dim) for x in xs)
-    total = sum(x.shape[dim] for x in xs)
-    out: Any = None
-    start = 0
-    for x in xs:
-        size = x.shape[dim]
-        after = total - start - size
-        if size:
-            one = pad(x, tuple((start, after) if d == dim else (0, 0) for d in range(x.ndim)))
-            if out is None:
-                out = one
-            else:
-                out = logical_or(out, one) if x.dtype is dt.bool_ else out + one
-        start += size
-    return xs[0].clone() if out is None else out
-
-
 def as_list(given: tuple[Any, ...]) -> list[Any]:
     """What is given one by one, or as one sequence."""
     one = len(given) == 1 and isinstance(given[0], (list, tuple))
     return list(given[0] if one else given)
-
-
-def tensor_list(name: str, tensors: Any) -> list[Tensor]:
-    """A sequence of tensors as a list; TypeError for others, RuntimeError for none."""
-    if isinstance(tensors, Tensor):
-        raise TypeError(f"{name}(): expected a list or tuple of Tensors, got a Tensor")
-    xs = list(tensors)
-    if not xs:
-        raise RuntimeError(f"{name}: expected a non-empty list of Tensors")
-    for x in xs:
-        if not isinstance(x, Tensor):
-            raise TypeError(f"{name}: expected Tensors, got {type(x).__name__}")
-    return xs
-
-
-def _promoted(xs: list[Tensor]) -> list[Tensor]:
-    common = xs[0]._node.dtype
-    same = True
-    for x in xs:
-        d = x._node.dtype
-        if d is not common:
-            common, same = dt.promote_types(common, d), False
-    return xs if same else [x.to(common) for x in xs]
-
-
-def cat(tensors: Any, dim: int = 0) -> Tensor:
-    """The tensors one after the other along an existing dim."""
-    xs = tensor_list("cat", tensors)
-    for x in xs:
-        if x.ndim == 0:
-            raise RuntimeError("cat: zero-dimensional tensors cannot be concatenated; use stack")
-    kept = [x for x in xs if x._node.shape != (0,)] or xs[:1]
-    first = kept[0]._node.shape
-    d = normalize_dim(dim, len(first))
-    for i, x in enumerate(kept):
-        s = x._node.shape
-        if len(s) != len(first) or any(
-            a != b for j, (a, b) in enumerate(zip(s, first, strict=True)) if j != d
-        ):
-            raise RuntimeError(
-                f"cat: Sizes of tensors must match except in dimension {d}. Expected "
-                f"{list(first)} but got {list(s)} for tensor number {i} in the list."
-            )
-    common = _promoted(xs)[0].dtype
-    kept = [x.to(common) for x in kept]
-    if len(kept) == 1:
-        return kept[0].clone()
-    if len(kept) > _MOST:
-        return cat([cat(kept[i : i + _MOST], d) for i in range(0, len(kept), _MOST)], d)
-    starts = (0, *itertools.accumulate([x._node.shape[d] for x in kept]))
-    return apply(_cat_op(len(kept)), tuple(kept), (d, starts))
-
-
-concat = concatenate = cat
-
-
-def stack(tensors: Any, dim: int = 0) -> Tensor:
-    """The tensors, all of one shape, along a new dim."""
-    xs = tensor_list("stack", tensors)
-    shape = xs[0]._node.shape
-    for i, x in enumerate(xs):
-        if x._node.shape != shape:
-            raise RuntimeError(
-                f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
-                f"{list(x.shape)} at entry {i}"
-            )
-    d = normalize_dim(dim, len(shape) + 1)
-    xs = _promoted(xs)
-    if len(xs) > _MOST:
-        return cat([stack(xs[i : i + _MOST], d) for i in range(0, len(xs), _MOST)], d)
-    return apply(_cat_op(len(xs)), tuple(xs), (d, ()))
 
 
 def repeat(input: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
@@ -781,7 +600,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     size = input._node.shape[-1] + builtin_abs(offset)
     for d in sorted((a, b)):
         shape.insert(d, size)
-    return _undiagonal(input, tuple(shape), offset, a, b)
+    return undiagonal(input, tuple(shape), offset, a, b)
 
 
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
@@ -789,112 +608,12 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(ravel(input), offset)
 
 
-def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """Windows of a dim, `step` apart, as a view: their elements are the last dim."""
-    d = normalize_dim(dimension, self.ndim)
-    shape = self._node.shape or (1,)
-    if not 0 <= size <= shape[d]:
-        raise RuntimeError(
-            f"maximum size for tensor at dimension {d} is {shape[d]} but size is {size}"
-        )
-    if step <= 0:
-        raise RuntimeError(f"step is {step} but must be > 0")
-    x = movedim(reshape(self, shape), d, -1)
-    out = windows(x, (size,), (step,), (1,))
-    return movedim(out, -2, d) if self.ndim else reshape(out, (size,))
-
-
-# --- the writes behind in-place ops on views
-
-
-def _put_numpy(base: np.ndarray, value: np.ndarray, steps: Any) -> np.ndarray:
-    out = np.array(base, order="C")
-    part = _np_cut(out, steps)
-    if not part.size or np.may_share_memory(part, out):
-        part[...] = value
-    else:  # the view is none in this memory order: find the positions that it shows
-        places = np.arange(out.size).reshape(out.shape)
-        out.reshape(-1)[_np_cut(places, steps)] = value
-    return out
-
-
-def _np_cut(x: np.ndarray, steps: Any) -> np.ndarray:
-    for op, attrs in steps:
-        if op.name == "as_strided":  # which counts in memory, and means that of the owner
-            x = np.ascontiguousarray(x)
-        x = op.numpy(x, *attrs)
-    return x
-
-
-def _put_by_views(base: Tensor, value: Tensor, steps: Any) -> Tensor:
-    """`base` with `value` where the view that `steps` cut from it is."""
-    if not steps:
-        return value
-    (op, attrs), rest = steps[0], steps[1:]
-    repeats = op is expand_op and math.prod(attrs[0]) != base.numel()
-    if repeats or any(op.name in OVERLAPPING for op, _ in steps):
-        return _put_by_places(base, value, steps)
-    inner = value if not rest else _put_by_views(apply(op, (base,), attrs), value, rest)
-    if op is slice_op:
-        starts, sizes, strides = attrs
-        if 0 in sizes:
-            return base
-        shape = base._node.shape
-        inside = base.new_ones((), dtype=dt.bool_).expand(sizes)
-        return where(
-            _unslice(inside, shape, starts, strides), _unslice(inner, shape, starts, strides), base
-        )
-    if op is reshape_op:
-        return reshape(inner, base._node.shape)
-    if op is permute_op:
-        return permute(inner, inverse_order(attrs[0]))
-    if op is expand_op:
-        return reshape(inner, base._node.shape)
-    if op is diagonal_op:
-        shape = base._node.shape
-        size = views.diagonal_shape(shape, *attrs)
-        hot = base.new_ones(size, dtype=dt.bool_)
-        return where(_undiagonal(hot, shape, *attrs), _undiagonal(inner, shape, *attrs), base)
-    raise RuntimeError(f"in-place write through a view made by {op.name}; clone() it first")
-
-
-# views in which a position may show several times, so that a write through one is no selection
-OVERLAPPING = ("windows", "as_strided")
-
-
-def _put_by_places(base: Tensor, value: Tensor, steps: Any) -> Tensor:
-    from pyframe.ops.index import put_rows
-
-    shape = base._node.shape
-    places = _np_cut(np.arange(math.prod(shape)).reshape(shape), steps)
-    index = upload(np.ascontiguousarray(places).reshape(-1), base.device)
-    out = apply(put_rows, (reshape(base, (-1, 1)), index, reshape(value, (-1, 1))))
-    return reshape(out, shape)
-
-
-def _cut_steps(g: Tensor, steps: Any) -> Tensor:
-    for op, attrs in steps:
-        g = apply(op, (contiguous(g) if op.name == "as_strided" else g,), attrs)
-    return g
-
-
-put_op = Op(
-    "put", ROUTINE, "base value", "steps",
-    infer=lambda base, value, steps: (base.shape, base.dtype),
-    numpy=_put_numpy, fallback=_put_by_views,
-    base=lambda g, steps: apply(put_op, (g, _cut_steps(g, steps) * 0), (steps,)),
-    value=lambda g, steps: _cut_steps(g, steps),
-)  # fmt: skip
-_op.PUT = put_op
-
-
 PUBLIC = public(
     globals(),
     both="""reshape permute transpose swapaxes swapdims=transpose t movedim moveaxis=movedim
     broadcast_to flip squeeze unsqueeze flatten unflatten narrow select diagonal ravel
     diag_embed diagflat""",
-    methods="view view_as reshape_as expand=expand_view expand_as repeat contiguous unfold",
-    functions="cat concat=cat concatenate=cat stack broadcast_tensors broadcast_shapes",
+    methods="view view_as reshape_as expand=expand_view expand_as repeat contiguous",
+    functions="broadcast_tensors broadcast_shapes",
     rebind="squeeze unsqueeze transpose swapaxes swapdims t",
-    out_apart="cat",
 )

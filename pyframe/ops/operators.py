@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core.modes import mode
-from pyframe.ops import arrange, complex, elementwise as el, index, matmul, movement
+from pyframe.ops import arrange, complex, elementwise as el, matmul, movement, subscript
 from pyframe.ops.inplace import inplace_variant
 from pyframe.tensor import Tensor, as_tensor
 
@@ -79,8 +79,8 @@ def _operators() -> Iterator[tuple[str, Callable[..., Any]]]:
     yield "__invert__", el.bitwise_not
     for compare in (el.eq, el.ne, el.lt, el.le, el.gt, el.ge):
         yield f"__{compare.name}__", _guarded(compare)
-    yield "__getitem__", index.getitem
-    yield "__setitem__", index.setitem
+    yield "__getitem__", subscript.getitem
+    yield "__setitem__", subscript.setitem
 
 
 OPERATORS = dict(_operators())

@@ -12,12 +12,15 @@ from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
 from pyframe.core.view import window_count
-from pyframe.ops import check, elementwise as el, movement as mv
+from pyframe.ops import check, elementwise as el, movement as mv, sliding
+from pyframe.ops.along import gather, gathered
+from pyframe.ops.batching_rules import merged
 from pyframe.ops.conv import each
-from pyframe.ops.creation import rand
-from pyframe.ops.index import checked_classes, gather, gathered, index_select, put_rows
+from pyframe.ops.index import index_select
+from pyframe.ops.random import rand
 from pyframe.ops.reduce import amax, argmax, limit_of, mean, sum as sum_
 from pyframe.ops.resample import along
+from pyframe.ops.rows import checked_classes, put_rows
 from pyframe.tensor import Tensor, upload
 
 Shape = tuple[int, ...]
@@ -26,7 +29,7 @@ Shape = tuple[int, ...]
 def _max_pool_np(x: np.ndarray, kernel: Shape, stride: Shape, dilation: Shape) -> np.ndarray:
     count = window_count(x.shape[-len(kernel) :], kernel, stride, dilation)
     out: Any = None
-    for _, part in mv.np_taps(x, kernel, stride, dilation, count):
+    for _, part in sliding.np_taps(x, kernel, stride, dilation, count):
         out = np.array(part) if out is None else np.maximum(out, part, out=out)
     return out
 
@@ -38,8 +41,8 @@ def _max_pool_input_np(
     count = g.shape[-len(kernel) :]
     out = np.zeros_like(x)
     left = np.ones(g.shape, bool)
-    parts = mv.np_taps(x, kernel, stride, dilation, count)
-    grads = mv.np_taps(out, kernel, stride, dilation, count)
+    parts = sliding.np_taps(x, kernel, stride, dilation, count)
+    grads = sliding.np_taps(out, kernel, stride, dilation, count)
     for (_, part), (_, grad) in zip(parts, grads, strict=True):
         hit = part == y
         hit |= part != part
@@ -50,7 +53,7 @@ def _max_pool_input_np(
 
 
 def _flat_windows(x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) -> Tensor:
-    win = mv.windows(x, kernel, stride, dilation)
+    win = sliding.sliding_windows(x, kernel, stride, dilation)
     return win.reshape((*win._node.shape[: -len(kernel)], math.prod(kernel)))
 
 
@@ -64,7 +67,7 @@ def _max_pool_input_by_ops(
 ) -> Tensor:
     routed = el.where(_winners(x, kernel, stride, dilation), mv.unsqueeze(g, -1), 0.0)
     routed = routed.reshape((*g._node.shape, *kernel))
-    return mv.fold(routed, x._node.shape[-len(kernel) :], stride, dilation)
+    return sliding.fold(routed, x._node.shape[-len(kernel) :], stride, dilation)
 
 
 def _max_pool_pick(g: Tensor, x: Tensor, kernel: Shape, stride: Shape, dilation: Shape) -> Tensor:
@@ -88,7 +91,7 @@ def _input_infer(g: Any, x: Any, y: Any, *how: Any) -> tuple[Shape, Any]:
 max_pool_op = Op(
     "max_pool", ROUTINE, "x", "kernel stride dilation", infer=_infer, fallback=_max_pool_by_ops,
     numpy=routines.at_once(routines.max_pool, 1, _infer, _max_pool_np),
-    phases=routines.max_pool,
+    phases=routines.max_pool, batch=merged, flops=lambda shapes, out: math.prod(shapes[0]),
     x=lambda g, x, y, kernel, stride, dilation: apply(
         max_pool_input_op, (g, x, y), (kernel, stride, dilation)),
 )  # fmt: skip
@@ -97,7 +100,7 @@ max_pool_input_op = Op(
     infer=_input_infer, fallback=_max_pool_input_by_ops,
     numpy=routines.at_once(
         routines.max_pool_input, 3, _input_infer, _max_pool_input_np),
-    phases=routines.max_pool_input,
+    phases=routines.max_pool_input, batch=merged,
     g_=lambda g, x, kernel, stride, dilation: _max_pool_pick(g, x, kernel, stride, dilation),
 )  # fmt: skip
 
@@ -214,7 +217,7 @@ def avg_pool(
     lead = ((0, 0),) * (input.ndim - k)
     widths = lead + tuple(zip(before, after, strict=True))
     dims = tuple(range(-k, 0))
-    total = sum_(mv.windows(mv.pad(input, widths), kernel, stride, dilation), dims)
+    total = sum_(sliding.sliding_windows(mv.pad(input, widths), kernel, stride, dilation), dims)
     if divisor_override is not None:
         if divisor_override == 0:
             raise RuntimeError(f"{name}: divisor must be not zero")
@@ -226,7 +229,7 @@ def avg_pool(
     ones = np.pad(ones, tuple((p, p) for p in inner), constant_values=1)
     rest = [(b - i, a - i) for b, a, i in zip(before, after, inner, strict=True)]
     ones = np.pad(ones, [(max(b, 0), max(a, 0)) for b, a in rest])
-    counts = mv.np_windows(ones, kernel, stride, dilation).sum(axis=dims)
+    counts = sliding.np_sliding_windows(ones, kernel, stride, dilation).sum(axis=dims)
     counts = np.ascontiguousarray(counts, input.dtype.numpy)
     return el.div(total, upload(counts, input.device, input.dtype), rounding_mode=rounding)
 

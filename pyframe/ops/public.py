@@ -294,9 +294,7 @@ def _store(name: str, result: Any, out: Any, read: Any, stacklevel: int) -> Any:
                 f"{list(result.shape)}. Pass a tensor of that shape, or out.resize_(0).",
                 stacklevel=stacklevel,
             )
-        from pyframe.ops.creation import empty
-
-        out.data = empty(result._node.shape, dtype=out.dtype, device=out.device)
+        out.data = out.new_empty(result._node.shape)
     return out._write(result)
 
 

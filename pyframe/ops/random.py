@@ -16,20 +16,34 @@ from typing import Any, Unpack
 import numpy as np
 
 from pyframe.core import devices as _device, dispatch as _dispatch, dtypes as dt
-from pyframe.core.devices import device as Device
+from pyframe.core.devices import device as Device, resolve
 from pyframe.core.dispatch import apply, outside
 from pyframe.core.locks import lock
 from pyframe.core.modes import mode, no_grad
 from pyframe.core.node import Node
 from pyframe.ops import (
+    bins,
     check,
+    complex as cx,
     creation,
     elementwise as el,
     mathfn,
     movement as mv,
+    random,
     reduce,
     scan,
     sort,
+)
+from pyframe.ops.creation import (
+    Options,
+    check_dtype,
+    finish,
+    like_options,
+    made,
+    numbers,
+    options_of,
+    sizes_of,
+    without_gradient,
 )
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, upload
@@ -383,7 +397,7 @@ def random_(
         wide = 31 if self.device.always_lazy else 63
         to = 2 ** bits[d] + (d.category == dt.FLOAT) if d in bits else (
             min(int(np.iinfo(d.numpy).max), 2**wide - 1) + (d.itemsize < 4))  # fmt: skip
-    drawn = creation.ints_between(
+    drawn = random.ints_between(
         "random_", self._node.shape, int(from_ or 0), int(to), dt.int64, self.device, generator
     )
     return self._overwrite(drawn)
@@ -403,7 +417,7 @@ def normal(
             raise TypeError("normal(): two numbers need a size")
         _expect("normal", "std >= 0.0", f"std {std}", std >= 0)
         requires_grad = kw.pop("requires_grad", False)
-        out = creation.randn(size, generator=generator, **kw) * std + mean
+        out = random.randn(size, generator=generator, **kw) * std + mean
         return out.requires_grad_() if requires_grad else out
     if size is not None or kw:
         raise TypeError(f"normal(): a tensor says size, dtype and device; got {size} and {kw}")
@@ -413,7 +427,7 @@ def normal(
     else:
         _expect("normal", "std >= 0.0", f"std {std}", std >= 0)
     shape = el.broadcast("normal", *[t._node.shape for t in tensors])
-    z = creation.randn(shape, generator=generator, dtype=tensors[0].dtype,
+    z = random.randn(shape, generator=generator, dtype=tensors[0].dtype,
                        device=tensors[0].device)  # fmt: skip
     mean_, std_ = (v.detach() if isinstance(v, Tensor) else v for v in (mean, std))
     return creation.without_gradient(z * std_ + mean_, mean, std)
@@ -451,14 +465,14 @@ def multinomial(
     shape = (*input._node.shape[:-1], num_samples)
     weights = weights.to(dt.float32)
     if not replacement:
-        u = creation.rand(input._node.shape, device=input.device, generator=generator)
+        u = random.rand(input._node.shape, device=input.device, generator=generator)
         return sort.topk(weights / _clocks(u), num_samples).indices
     if math.prod(shape) * n <= MOST_CLOCKS:
-        u = creation.rand((*shape, n), device=input.device, generator=generator)
+        u = random.rand((*shape, n), device=input.device, generator=generator)
         return reduce.argmax(mv.unsqueeze(weights, -2) / _clocks(u), -1)
     ends = scan.cumsum(weights, -1)
-    u = creation.rand(shape, device=input.device, generator=generator)
-    found = sort.searchsorted(ends, u * mv.narrow(ends, -1, n - 1, 1), right=True)
+    u = random.rand(shape, device=input.device, generator=generator)
+    found = bins.searchsorted(ends, u * mv.narrow(ends, -1, n - 1, 1), right=True)
     return el.clamp(found, max=n - 1)
 
 
@@ -504,10 +518,124 @@ def _on_host(draw: Any, generator: Generator | None, *inputs: Tensor) -> Tensor:
     return creation.without_gradient(upload(values, inputs[0].device, inputs[0].dtype), *inputs)
 
 
+def _random(name: str, shape: tuple[int, ...], kw: Any, generator: Any, from_bits: Any) -> Tensor:
+    options = options_of(name, kw)
+    d, target = options.get("dtype") or dt.get_default_dtype(), resolve(options.get("device"))
+    check_dtype(name, d, target)
+    if d.category < dt.FLOAT:
+        raise RuntimeError(f"{name}: expected a float dtype, got {d.name}; see randint")
+
+    def draw() -> Tensor:
+        return apply(from_bits, (uniform_bits(shape, target, generator),))
+
+    if d.category == dt.COMPLEX:
+        scale = math.sqrt(0.5) if name == "randn" else 1
+        part = d.to_real()
+        out = cx.complex((draw() * scale).to(part), (draw() * scale).to(part))
+    else:
+        out = draw().to(d)
+    return finish(out, options.get("requires_grad", False))
+
+
+def rand(*sizes: Any, size: Any = None, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
+    """Uniform random numbers in [0, 1); generator=, size= and the options of `empty`."""
+    return _random("rand", sizes_of("rand", sizes, size), kw, generator, el.uniform_from_bits)
+
+
+def randn(*sizes: Any, size: Any = None, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
+    """Standard normal random numbers; options as of `rand`."""
+    return _random("randn", sizes_of("randn", sizes, size), kw, generator, el.normal_from_bits)
+
+
+def rand_like(input: Tensor, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
+    """`rand` of the shape, dtype and device of `input`."""
+    return rand(input._node.shape, generator=generator, **like_options(input, kw))
+
+
+def randn_like(input: Tensor, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
+    """`randn` of the shape, dtype and device of `input`."""
+    return randn(input._node.shape, generator=generator, **like_options(input, kw))
+
+
+def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Any = None,
+            **kw: Unpack[Options]) -> Tensor:  # fmt: skip
+    """Random ints in [low, high), int64 by default; randint(high, size) starts at 0."""
+    if size is None and low is not None and not isinstance(high, int):
+        low, high, size = None, low, high  # (high, size)
+    if high is None:
+        low, high = None, low
+    if size is None or high is None:
+        raise TypeError(f"randint(): missing {'high' if high is None else 'size'}")
+    low = 0 if low is None else low
+    low, high = numbers("randint", low=low, high=high)
+    options = options_of("randint", kw)
+    d, target = options.get("dtype") or dt.int64, resolve(options.get("device"))
+    drawn = ints_between("randint", sizes_of("randint", (size,)), low, high, d, target, generator)
+    return finish(drawn, options.get("requires_grad", False))
+
+
+def ints_between(
+    name: str, shape: tuple[int, ...], low: int, high: int, d: dt.dtype, target: Device,
+    generator: Any,
+) -> Tensor:  # fmt: skip
+    """Random ints in [low, high): 32 random bits modulo the range (64 for a wider one)."""
+    if high <= low:
+        raise RuntimeError(
+            f"{name}: random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+        )
+    span = high - low
+    bits = uniform_bits(shape, target, generator)
+    if target.always_lazy:
+        if span >= 1 << 32:
+            raise RuntimeError(f"{name}: a range of {span} is too wide for the GPU's 32-bit ints")
+        return el.remainder(bits, span).to(dt.int32).add(low).to(d)
+    wide = bits.to(dt.int64)
+    if span > 1 << 31:
+        more = uniform_bits(shape, target, generator).to(dt.int64)
+        wide = el.bitwise_and(wide * (1 << 31) + el.floor_divide(more, 2), (1 << 63) - 1)
+    return (el.remainder(wide, span) if span < 1 << 63 else wide).add(low).to(d)
+
+
+def randint_like(
+    input: Tensor, low: Any, high: Any = None, *, generator: Any = None, **kw: Unpack[Options]
+) -> Tensor:
+    """`randint` of the shape, dtype and device of `input`."""
+    low, high = (0, low) if high is None else (low, high)
+    shape = input._node.shape
+    return randint(low, high, shape, generator=generator, **like_options(input, kw))
+
+
+def randperm(n: int, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
+    """0..n-1 in random order (drawn on the host)."""
+    options = options_of("randperm", kw)
+    if n < 0:
+        raise RuntimeError(f"n must be non-negative, got {n}")
+    return made(permutation(n, generator), options, dt.int64)
+
+
+def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
+    """1 with the probability that each element (or `p`) gives, else 0; no gradient."""
+    if input.dtype.category < dt.FLOAT and p is None:
+        raise NotImplementedError(
+            f"bernoulli: expected float probabilities, got {input.dtype.name}; use .float() first"
+        )
+    chance = input.detach() if p is None else p
+    if isinstance(chance, (int, float)) and not 0 <= chance <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")
+    u = rand(input._node.shape, device=input.device, generator=generator)
+    if isinstance(chance, Tensor):
+        chance = chance.detach().to(input.device)
+        bad = el.logical_not(el.logical_and(el.ge(chance, 0), el.le(chance, 1)))
+        check.refuse(bad, "bernoulli: Expected p_in >= 0 && p_in <= 1")
+    return without_gradient(el.lt(u, chance).to(input.dtype), input)
+
+
 PUBLIC = public(
     globals(),
-    both="multinomial",
+    both="multinomial bernoulli",
     methods="uniform_ normal_ exponential_ geometric_ cauchy_ log_normal_ random_",
-    functions="normal poisson binomial get_rng_state set_rng_state",
+    functions="""normal poisson binomial get_rng_state set_rng_state rand randn rand_like randn_like
+    randint randint_like randperm""",
+    inplace="bernoulli",
     out_exact="multinomial",
 )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import builtins
-import importlib
 import math
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 
@@ -17,19 +16,19 @@ from pyframe.core.modes import mode
 from pyframe.core.op import REDUCTION, ROUTINE, Combine, Op
 from pyframe.ops import check, complex as cx, elementwise as el, movement as mv
 from pyframe.ops.autocast import autocast
+from pyframe.ops.batching_rules import along_dim
 from pyframe.ops.public import public
-from pyframe.ops.results import AminmaxResult, MaxResult, MinResult
 from pyframe.tensor import Tensor, from_numpy, normalize_dim
 
 
-def _reduced(shape: tuple[int, ...], axes: tuple[int, ...], keepdim: bool) -> tuple[int, ...]:
+def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdim: bool) -> tuple[int, ...]:
     if keepdim:
         return tuple(1 if d in axes else n for d, n in enumerate(shape))
     return tuple(n for d, n in enumerate(shape) if d not in axes)
 
 
 def _infer(x: Any, axes: tuple[int, ...], keepdim: bool) -> tuple[tuple[int, ...], dt.dtype]:
-    return _reduced(x.shape, axes, keepdim), x.dtype
+    return reduced_shape(x.shape, axes, keepdim), x.dtype
 
 
 def _reduced_by(fn: np.ufunc, x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
@@ -37,7 +36,7 @@ def _reduced_by(fn: np.ufunc, x: np.ndarray, axes: tuple[int, ...], keepdim: boo
     reduced dims one result at a time."""
     if x.size < 2048:
         return fn.reduce(x, axes, x.dtype, None, keepdim)
-    shape = _reduced(x.shape, axes, keepdim)
+    shape = reduced_shape(x.shape, axes, keepdim)
     size = math.prod(shape)
     if size >= 1024 and x.size // size > 20 and x.shape[axes[-1]] <= 20 and len(axes) > 1:
         x, axes = _reduced_by(fn, x, axes[-1:], True), axes[:-1]
@@ -73,7 +72,7 @@ def sum_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
     last = whole and axes[:1] == (x.ndim - len(axes),)
     if x.size < 2048 and (last or x.size <= 128 or x.size <= BLOCK * x.shape[-1]):
         return np.add.reduce(x, axes, acc, None, keepdim)
-    shape = _reduced(x.shape, axes, True)
+    shape = reduced_shape(x.shape, axes, True)
     n = x.size // math.prod(shape)
     if x.dtype.kind not in "fc" or (n <= (4 if blas else BLOCK) and acc is x.dtype):
         return _reduced_by(np.add, x, axes, keepdim)
@@ -82,7 +81,7 @@ def sum_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
     out = np.empty(shape, acc)
     for call, args in sum_calls(x, axes, out, np.empty):
         call(*args)
-    return out if keepdim else out.reshape(_reduced(x.shape, axes, False))
+    return out if keepdim else out.reshape(reduced_shape(x.shape, axes, False))
 
 
 def _prod_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
@@ -105,7 +104,7 @@ def _arg_numpy(fn: Any) -> Any:
 
 def _kept(x: Tensor, x_spec: Any, axes: tuple[int, ...]) -> Tensor:
     """A result with its reduced dims back as 1."""
-    return mv.reshape(x, _reduced(x_spec.shape, axes, True))
+    return mv.reshape(x, reduced_shape(x_spec.shape, axes, True))
 
 
 LOWEST = {"f32": "pf_ninf_f32()", "i32": "-2147483647 - 1", "u32": "0u"}
@@ -137,7 +136,7 @@ amin_op = Op(
 
 
 def _arg_infer(x: Any, axes: tuple[int, ...], keepdim: bool) -> tuple[tuple[int, ...], dt.dtype]:
-    return _reduced(x.shape, axes, keepdim), dt.int64
+    return reduced_shape(x.shape, axes, keepdim), dt.int64
 
 
 argmax_op = Op(
@@ -292,7 +291,7 @@ def limit_of(x: Tensor, sign: int) -> Any:
     return int(info.max if sign > 0 else info.min)
 
 
-def _extreme(op: Op, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
+def extreme(op: Op, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
     check.real(op.name, input)
     axes = axes_of(op.name, input, dim)
     no_empty(op.name, input, axes, dim is None or dim == ())
@@ -303,97 +302,39 @@ def _extreme(op: Op, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
 
 def amax(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """The largest element over dims; ties share the gradient."""
-    return _extreme(amax_op, input, dim, keepdim)
+    return extreme(amax_op, input, dim, keepdim)
 
 
 def amin(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
     """The smallest element over dims; ties share the gradient."""
-    return _extreme(amin_op, input, dim, keepdim)
+    return extreme(amin_op, input, dim, keepdim)
 
 
-def _arg(op: Op, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
+def arg_extreme(op: Op, input: Tensor, dim: int | None, keepdim: bool) -> Tensor:
     if input.dtype is dt.bool_:
         raise RuntimeError(f"{op.name}: not implemented for bool; use .int() first")
     check.real(op.name, input)
     if dim is None:
         no_empty(op.name, input, tuple(range(input.ndim)))
-        flat = _arg(op, mv.reshape(input, (-1,)), 0, False)
+        flat = arg_extreme(op, mv.reshape(input, (-1,)), 0, False)
         return mv.reshape(flat, (1,) * input.ndim) if keepdim else flat
     d = one_dim(op.name, input, dim)
     if input.ndim == 0:
-        return _arg(op, input, None, keepdim)
+        return arg_extreme(op, input, None, keepdim)
     no_empty(op.name, input, (d,))
     if input._node.shape[d] == 1:
-        return input.new_zeros(_reduced(input._node.shape, (d,), keepdim), dtype=dt.int64)
+        return input.new_zeros(reduced_shape(input._node.shape, (d,), keepdim), dtype=dt.int64)
     return apply(op, (input,), ((d,), keepdim))
 
 
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """The int64 index of the largest element, the first of equals; NaN counts as largest."""
-    return _arg(argmax_op, input, dim, keepdim)
+    return arg_extreme(argmax_op, input, dim, keepdim)
 
 
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """The int64 index of the smallest element, the first of equals; NaN counts as smallest."""
-    return _arg(argmin_op, input, dim, keepdim)
-
-
-def pick(kind: Any, input: Tensor, dim: int, index: Tensor, keepdim: bool) -> Any:
-    """kind(values, indices): the elements that `index`, of size 1 in `dim`, names."""
-    from pyframe.ops.index import gathered
-
-    values = gathered(input, normalize_dim(dim, input.ndim), index)
-    if not keepdim and input.ndim:
-        values, index = mv.squeeze(values, dim), mv.squeeze(index, dim)
-    return kind(values, index)
-
-
-def _with_index(
-    kind: Any, op: Op, pair: Any, input: Tensor, dim: Any, keepdim: bool, other: Any
-) -> Any:
-    check.tensors(kind.name[1:], input)
-    other = dim if isinstance(dim, Tensor) else other
-    if other is not None:
-        return pair(input, other)
-    if dim is None:
-        return _extreme(kind, input, None, False)
-    source = input.to(dt.int32) if input.dtype is dt.bool_ else input
-    index = _arg(op, source, dim, True)
-    return pick(MaxResult if op is argmax_op else MinResult, input, dim, index, keepdim)
-
-
-@overload
-def max(input: Tensor) -> Tensor: ...
-@overload
-def max(input: Tensor, dim: int, keepdim: bool = False) -> MaxResult: ...
-@overload
-def max(input: Tensor, dim: Tensor) -> Tensor: ...
-@overload
-def max(input: Tensor, *, other: Tensor) -> Tensor: ...
-def max(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
-    """The largest element; with `dim`, (values, indices); with a tensor, `maximum`."""
-    return _with_index(amax_op, argmax_op, el.maximum, input, dim, keepdim, other)
-
-
-@overload
-def min(input: Tensor) -> Tensor: ...
-@overload
-def min(input: Tensor, dim: int, keepdim: bool = False) -> MinResult: ...
-@overload
-def min(input: Tensor, dim: Tensor) -> Tensor: ...
-@overload
-def min(input: Tensor, *, other: Tensor) -> Tensor: ...
-def min(input: Tensor, dim: Any = None, keepdim: bool = False, *, other: Any = None) -> Any:
-    """The smallest element; with `dim`, (values, indices); with a tensor, `minimum`."""
-    return _with_index(amin_op, argmin_op, el.minimum, input, dim, keepdim, other)
-
-
-def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> AminmaxResult:
-    """(min, max) over one dim, or of all elements; ties share the gradient."""
-    dims = None if dim is None else one_dim("aminmax", input, dim)
-    return AminmaxResult(
-        _extreme(amin_op, input, dims, keepdim), _extreme(amax_op, input, dims, keepdim)
-    )
+    return arg_extreme(argmin_op, input, dim, keepdim)
 
 
 def _hits(name: str, hit: Tensor, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
@@ -566,96 +507,7 @@ def logsumexp(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
     top = amax(_op.REAL(x) if x.dtype.category == dt.COMPLEX else x, axes, True)
     top = el.where(el.isinf(top), 0.0, top)
     out = el.log(sum(el.exp(input - top), axes, True)) + top
-    return out if keepdim else mv.reshape(out, _reduced(input._node.shape, axes, False))
-
-
-def norm(
-    input: Tensor, p: Any = "fro", dim: Any = None, keepdim: bool = False, *,
-    dtype: dt.dtype | None = None,
-) -> Tensor:  # fmt: skip
-    """The p-norm over dims (all by default), or the matrix norm 'fro' or 'nuc' over two.
-
-    A norm of 0 has the gradient 0. RuntimeError for ints.
-    """
-    if p == "fro" and dim is not None and not isinstance(dim, int) and len(dim) > 2:
-        raise RuntimeError(f"norm: 'fro' is of one or two dims, got {tuple(dim)}; p=2 of any")
-    if p == "nuc":
-        return _nuclear(input if dtype is None else input.to(dtype), dim, keepdim)
-    if isinstance(p, str) and p != "fro":
-        raise RuntimeError(f"norm: p must be a number, 'fro', 'nuc', inf or -inf, got {p!r}")
-    return vector_norm(input, 2 if p in ("fro", None) else p, dim, keepdim, dtype=dtype)
-
-
-def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """The norms of the slices along one dim, which keeps its place, the others being 1; of all
-    elements for dim=-1."""
-    if dim == -1:
-        return norm(v, pow)
-    if not v.ndim:
-        raise IndexError("norm_except_dim: Dimension specified as 0 but tensor has no dimensions")
-    d = normalize_dim(dim, v.ndim)
-    n = v._node.shape[d]
-    rows = mv.reshape(mv.movedim(v, d, 0), (n, v.numel() // builtins.max(n, 1)))
-    return mv.reshape(norm(rows, pow, 1), tuple(n if i == d else 1 for i in range(v.ndim)))
-
-
-def _nuclear(x: Tensor, dim: Any, keepdim: bool) -> Tensor:
-    linalg: Any = importlib.import_module("pyframe.linalg")
-
-    dims = (0, 1) if dim is None else dim
-    if isinstance(dims, int) or len(dims) != 2 or (dim is None and x.ndim != 2):
-        raise RuntimeError(f"norm: the nuclear norm needs two dims, got dim={dim} of {x.ndim}")
-    axes = [one_dim("norm", x, d) for d in dims]
-    if axes[0] == axes[1]:
-        raise RuntimeError(f"norm: dim {tuple(dims)} names one dim twice")
-    out = sum(linalg.svdvals(mv.movedim(x, axes, [-2, -1])), -1)
-    return mv.reshape(out, _reduced(x._node.shape, tuple(axes), True)) if keepdim else out
-
-
-def vector_norm(
-    input: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *,
-    dtype: dt.dtype | None = None,
-) -> Tensor:  # fmt: skip
-    """sum(|x|^ord)^(1 / ord) over dims, with the limits for 0, inf and -inf.
-
-    Subgradients are those of torch.linalg.vector_norm: 0 at 0, shared by the largest of `inf`.
-    """
-    if isinstance(ord, (bool, str)) or not isinstance(ord, (int, float)):
-        raise RuntimeError(f"norm: the order must be a number, inf or -inf, got {ord!r}")
-    check.floats_or_complex("norm", input)
-    x = input if dtype is None else input.to(dtype)
-    axes = axes_of("norm", x, dim)
-    if ord in (math.inf, -math.inf) or ord < 0:
-        no_empty("norm", x, axes, True)
-    if ord == 2:
-        return root(sum(absolute_square(widened(x)), axes, keepdim)).to(x.dtype.to_real())
-    size = el.abs(x)
-    if ord in (math.inf, -math.inf):
-        return apply(amax_op if ord > 0 else amin_op, (size,), (axes, keepdim))
-    if ord == 0:  # floor has the gradient 0
-        return sum(el.where(el.eq(size, 0), el.floor(size), 1.0), axes, keepdim)
-    if ord == 1:
-        return sum(size, axes, keepdim)
-    return _power(sum(_power(widened(size), ord), axes, keepdim), 1.0 / ord).to(size.dtype)
-
-
-def _power(x: Tensor, p: float) -> Tensor:
-    """x ** p of x >= 0, with the gradient 0 at 0."""
-    zero = el.eq(x, 0)
-    return el.where(zero, 0.0 if p > 0 else math.inf, el.pow(el.where(zero, 1.0, x), p))
-
-
-def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """`input` with each slice of `dim` scaled down to a p-norm of at most `maxnorm`."""
-    if isinstance(p, complex) or p <= 0:
-        raise RuntimeError(f"renorm: expected a positive norm degree, got p={p}")
-    if maxnorm < 0:
-        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
-    if input.ndim < 2:
-        raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim}")
-    d = one_dim("renorm", input, dim)
-    size = vector_norm(input, p, tuple(i for i in range(input.ndim) if i != d), True)
-    return input * el.where(el.gt(size, maxnorm), maxnorm / (size + 1e-7), 1.0)
+    return out if keepdim else mv.reshape(out, reduced_shape(input._node.shape, axes, False))
 
 
 def hash_tensor(input: Tensor, dim: Any = None, *, keepdim: bool = False, mode: int = 0) -> Tensor:
@@ -696,13 +548,19 @@ def _log_softmax_by_ops(x: Tensor, dim: int) -> Tensor:
     return centered - el.log(sum(el.exp(centered), dim, True))
 
 
+def _softmax_flops(shapes: Any, out: Any) -> int:
+    return 5 * math.prod(out)  # largest, difference, exp, sum, quotient
+
+
 softmax_op = Op(
     "softmax", ROUTINE, "x", "dim", infer=lambda x, dim: (x.shape, x.dtype),
+    batch=along_dim, flops=_softmax_flops,
     numpy=_softmax_numpy, fallback=_softmax_by_ops, phases=routines.softmax,
     x=lambda g, y, dim: (g - sum(g * y, dim, True)) * y,
 )  # fmt: skip
 log_softmax_op = Op(
     "log_softmax", ROUTINE, "x", "dim", infer=lambda x, dim: (x.shape, x.dtype),
+    batch=along_dim, flops=_softmax_flops,
     numpy=_log_softmax_numpy, fallback=_log_softmax_by_ops,
     phases=routines.log_softmax,
     x=lambda g, y, dim: g - el.exp(y) * sum(g, dim, True),
@@ -733,16 +591,15 @@ def log_softmax(input: Tensor, dim: int | None = None, dtype: dt.dtype | None = 
 
 PUBLIC = public(
     globals(),
-    both="""sum nansum mean nanmean count_nonzero prod amax amin argmax argmin max min aminmax any
-    all var std logsumexp norm softmax log_softmax renorm cov corrcoef hash_tensor""",
+    both="""sum nansum mean nanmean count_nonzero prod amax amin argmax argmin any all var std
+    logsumexp softmax log_softmax cov corrcoef hash_tensor""",
     methods="sum_to_size",
-    functions="var_mean std_mean norm_except_dim",
-    inplace="renorm",
-    out_exact="aminmax argmax argmin log_softmax renorm softmax",
+    functions="var_mean std_mean",
+    out_exact="argmax argmin log_softmax softmax",
 )
 autocast(
     globals(),
     lower="cov corrcoef",
     float32="prod",
-    gpu_float32="sum softmax log_softmax logsumexp norm vector_norm renorm",
+    gpu_float32="sum softmax log_softmax logsumexp",
 )

@@ -10,12 +10,13 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
-from pyframe.ops import check, elementwise as el, movement as mv
+from pyframe.ops import check, elementwise as el, join, movement as mv
 from pyframe.ops.autocast import autocast
-from pyframe.ops.index import index_select, take_rows
+from pyframe.ops.index import index_select
 from pyframe.ops.matmul import matmul
 from pyframe.ops.public import public
 from pyframe.ops.reduce import sum as sum_
+from pyframe.ops.rows import take_rows
 from pyframe.tensor import Tensor, upload
 
 Shape = tuple[int, ...]
@@ -72,7 +73,7 @@ def take_places(x: Tensor, axis: int, places: np.ndarray) -> Tensor:
         steps = tuple(step or 1 if d == axis else 1 for d in range(x.ndim))
         part = mv.slice_(x, starts, sizes, steps)
         parts.append(part if step else mv.expand(part, (*shape[:axis], size, *shape[axis + 1 :])))
-    return parts[0] if len(parts) == 1 else mv.cat(parts, axis)
+    return parts[0] if len(parts) == 1 else join.cat(parts, axis)
 
 
 # --- padding
@@ -333,7 +334,7 @@ def _taps(at: Tensor, n: int, mode: int, padding: int, corners: bool) -> Any:
     t = at - low
     w = None
     if mode != 1:
-        w = mv.stack([1.0 - t, t] if mode == 0 else [_cubic_weight(t, tap) for tap in taps])
+        w = join.stack([1.0 - t, t] if mode == 0 else [_cubic_weight(t, tap) for tap in taps])
     return el.where(inside, place, 0.0).to(dt.int32), inside, w
 
 

@@ -12,9 +12,11 @@ from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
-from pyframe.ops import check, elementwise as el, movement as mv
+from pyframe.ops import check, elementwise as el, join, movement as mv
+from pyframe.ops.along import gathered
 from pyframe.ops.autocast import autocast
-from pyframe.ops.index import gathered
+from pyframe.ops.batching_rules import merged
+from pyframe.ops.order import sort_key
 from pyframe.ops.public import public
 from pyframe.ops.reduce import one_dim, sum as sum_, wide
 from pyframe.ops.results import CummaxResult, CumminResult
@@ -77,7 +79,7 @@ def _scan_op(name: str, kind: int, numpy: Any, **gradient: Any) -> Op:
     """An op on (outer, n, inner) along its middle."""
     return Op(
         name, ROUTINE, "x", infer=lambda x: (x.shape, x.dtype), numpy=numpy,
-        kernel=KernelFile("scan.wgsl", _plan(kind)), **gradient,
+        kernel=KernelFile("scan.wgsl", _plan(kind)), batch=merged, **gradient,
     )  # fmt: skip
 
 
@@ -103,7 +105,7 @@ def _run(op: Op, x: Tensor) -> Tensor:
     parts = parts.reshape(outer, blocks, BLOCK, inner)
     before = _run(op, parts[:, :-1, -1]).unsqueeze(2)
     rest = _COMBINE[op](before, parts[:, 1:])
-    return mv.cat([parts[:, :1], rest], 1).reshape(outer, blocks * BLOCK, inner)[:, :n]
+    return join.cat([parts[:, :1], rest], 1).reshape(outer, blocks * BLOCK, inner)[:, :n]
 
 
 def _cumprod_grad(g: Tensor, y: Tensor, x: Tensor, zeros: int = 2) -> Tensor:
@@ -193,8 +195,6 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
 
 
 def _running(kind: Any, input: Tensor, dim: int) -> Any:
-    from pyframe.ops.sort import sort_key
-
     name = kind.__name__
     check.real(name, input)
     d = one_dim(name, input, dim)
@@ -245,7 +245,7 @@ def diff(
                     "diff expects the shapes of prepend and append to match that of input except "
                     f"along dim {d}, got {list(p.shape)} and {list(input.shape)}"
                 )
-    x = mv.cat(parts, d) if len(parts) > 1 else input
+    x = join.cat(parts, d) if len(parts) > 1 else input
     for _ in range(min(n, x._node.shape[d])):
         size = x._node.shape[d]
         if size == 0:
@@ -361,10 +361,10 @@ def _slope(x: Tensor, d: int, spacing: Any, edge_order: int) -> Tensor:
             one = one + (one - two) * a / (a + b)
         ends.append(one)
     if n == 2:
-        return mv.cat(ends, d)
+        return join.cat(ends, d)
     a, b = mv.narrow(gaps, 0, 0, n - 2), mv.narrow(gaps, 0, 1, n - 2)
     left, right = mv.narrow(slopes, d, 0, n - 2), mv.narrow(slopes, d, 1, n - 2)
-    return mv.cat([ends[0], (left * b + right * a) / (a + b), ends[1]], d)
+    return join.cat([ends[0], (left * b + right * a) / (a + b), ends[1]], d)
 
 
 PUBLIC = public(

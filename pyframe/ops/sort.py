@@ -1,8 +1,4 @@
-"""Sorting and what follows from order: ranks, quantiles, unique values, histograms.
-
-A stable sort is of int32 (on the CPU also int64) keys that have the order of the elements, so that
-each kernel knows one dtype, NaN is the largest element and `~key` turns the order around.
-"""
+"""Sorting and what follows from order: ranks, quantiles, unique values."""
 
 from __future__ import annotations
 
@@ -13,31 +9,16 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
-from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
+from pyframe.core.op import ROUTINE, Op
 from pyframe.ops import check, elementwise as el, movement as mv
+from pyframe.ops.along import gathered, np_positions, reduce_along, take_along
 from pyframe.ops.autocast import autocast
-from pyframe.ops.index import (
-    add_rows,
-    gather,
-    gathered,
-    np_places,
-    reduce_along,
-    take_along,
-    take_rows,
-)
+from pyframe.ops.batching_rules import merged
+from pyframe.ops.extremes import pick
+from pyframe.ops.order import argsort_numpy, key_numpy, kth_op, order_of, sort_key
 from pyframe.ops.public import public
-from pyframe.ops.reduce import (
-    amax,
-    amin,
-    argmax,
-    no_empty,
-    one_dim,
-    pick,
-    sum as sum_,
-)  # fmt: skip
+from pyframe.ops.reduce import amax, argmax, no_empty, one_dim, sum as sum_
 from pyframe.ops.results import (
-    HistogramddResult,
-    HistogramResult,
     KthvalueResult,
     MedianResult,
     ModeResult,
@@ -48,161 +29,6 @@ from pyframe.ops.results import (
 from pyframe.ops.scan import cummax_op, scan_along
 from pyframe.tensor import Tensor, tensor, upload
 
-RUN = 2048  # what one workgroup sorts: keys and places fill the 16 KiB that WebGPU promises
-FEW = 16  # as many smallest elements are found one by one
-
-# --- primitives, each on rows
-
-
-def _key_numpy(x: np.ndarray) -> np.ndarray:
-    if x.dtype.kind == "f":
-        wide = np.float64 if x.dtype == np.float64 else np.float32
-        bits = np.asarray(np.add(x, 0, dtype=wide)).view(
-            np.int64 if wide is np.float64 else np.int32
-        )
-        top = np.iinfo(bits.dtype).max
-        below = bits >> bits.itemsize * 8 - 1
-        below &= top
-        bits ^= below  # -0 + 0 is 0 already
-        nan = np.isnan(x)
-        if nan.any():
-            bits[nan] = top
-        return bits
-    if x.dtype == np.uint64 or x.dtype == np.uint32:
-        kind = np.dtype(f"int{x.dtype.itemsize * 8}")
-        return x.view(kind) ^ np.iinfo(kind).min
-    return x.astype(np.int64 if x.dtype == np.int64 else np.int32, copy=False)
-
-
-def _key_infer(x: Any) -> tuple[tuple[int, ...], dt.dtype]:
-    return x.shape, dt.int64 if x.dtype in (dt.int64, dt.float64, dt.uint64) else dt.int32
-
-
-sort_key_op = el.op("sort_key", "x", _key_numpy, "pf_sort_key_{t}({x})")
-sort_key_op.infer = _key_infer
-
-
-def sort_key(x: Tensor) -> Tensor:
-    """Ints in the order of the elements; equal elements have equal keys, NaN the largest int."""
-    return apply(sort_key_op, (x.detach().to(dt.int32) if x.dtype is dt.bool_ else x.detach(),))
-
-
-def _smallest(key: np.ndarray, first: int) -> np.ndarray | None:
-    """Places of the smallest, one by one; None where the largest int is among them."""
-    rest, top = key.copy(), np.iinfo(key.dtype).max
-    rows = np.arange(key.shape[0])
-    out = np.empty((key.shape[0], first), np.int64)
-    for i in range(first):
-        at = rest.argmin(1)
-        if (rest[rows, at] == top).any():
-            return None
-        out[:, i] = at
-        rest[rows, at] = top
-    return out
-
-
-def _packed(key: np.ndarray) -> np.ndarray | None:
-    """int64 of keys and, in the low half, their places; None where the keys need more."""
-    low, high = (0, 0) if key.dtype == np.int32 or not key.size else (key.min(), key.max())
-    if int(high) - int(low) >= 1 << 31:
-        return None
-    packed = key.astype(np.int64)
-    packed -= low
-    packed <<= 32
-    packed |= np.arange(key.shape[1])
-    return packed
-
-
-def _kth_numpy(key: np.ndarray, k: int) -> np.ndarray:
-    packed = _packed(key)
-    if packed is None:
-        return _argsort_numpy(key, k)[:, k - 1 :]
-    packed.partition(k - 1, axis=1)
-    return packed[:, k - 1 : k] & 0xFFFFFFFF
-
-
-def _argsort_numpy(key: np.ndarray, first: int) -> np.ndarray:
-    """NumPy finds the smallest fast, and sorts numbers much faster than their places: each key
-    takes its place along."""
-    if 0 < first <= FEW and (found := _smallest(key, first)) is not None:
-        return found
-    packed = _packed(key)
-    if packed is None:
-        return np.argsort(key, axis=1, kind="stable")[:, :first]
-    if 0 < first < key.shape[1]:
-        packed.partition(first - 1, axis=1)
-    packed = np.ascontiguousarray(packed[:, :first])
-    packed.sort(axis=1)
-    packed &= 0xFFFFFFFF
-    return packed
-
-
-def _argsort_by_runs(key: Tensor, first: int) -> Tensor:
-    """Runs of up to RUN elements, each sorted by a workgroup, then merged in pairs."""
-    rows, n = key._node.shape
-    if rows * n == 0:
-        return key[:, :first].to(dt.int64)
-    runs = 1
-    while runs * RUN < n:
-        runs *= 2
-    size = RUN if runs > 1 else n
-    whole = mv.pad(key, ((0, 0), (0, runs * size - n)), np.iinfo(np.int32).max)
-    order = apply(sort_runs, (whole.reshape(rows * runs, size),))
-    if runs > 1:
-        order = order.reshape(rows, runs, size) + el.iota((runs, 1), key.device) * size
-    while runs > 1:
-        runs //= 2
-        order = apply(merge_runs, (whole, order.reshape(rows * runs, -1)))
-    return order.reshape(rows, -1)[:, :first]
-
-
-def order_of(key: Tensor, first: int | None = None, descending: bool = False) -> Tensor:
-    """int64 (rows, first): the places of the first (all by default) of each row in order."""
-    key = el.bitwise_not(key) if descending else key
-    return apply(argsort_op, (key,), (key._node.shape[1] if first is None else first,))
-
-
-def _runs_plan(call: KernelCall) -> tuple[Constants, Grid]:
-    rows, n = call.shape
-    consts: Constants = {"ROWS": rows, "N": n, "P": 1 << (n - 1).bit_length() if n > 1 else 2}
-    return consts, in_a_line(rows)
-
-
-def _merge_plan(call: KernelCall) -> tuple[Constants, Grid]:
-    size, ((_, row), _) = math.prod(call.shape), call.operands
-    return {"SIZE": size, "ROW": row, "L": call.shape[1] // 2}, in_a_line(-(-size // 256))
-
-
-def _search_plan(call: KernelCall) -> tuple[Constants, Grid]:
-    size, ((_, n), _) = math.prod(call.shape), call.operands
-    return {"SIZE": size, "M": call.shape[1], "N": n}, in_a_line(-(-size // 256))
-
-
-def _merge_numpy(key: np.ndarray, order: np.ndarray) -> np.ndarray:
-    rows = np.repeat(key, order.shape[0] // key.shape[0], 0)
-    by_key = np.argsort(np.take_along_axis(rows, order, 1), axis=1, kind="stable")
-    return np.take_along_axis(order, by_key, 1)
-
-
-argsort_op = Op(  # keys (rows, n) -> int64 (rows, first): places in ascending order, stable
-    "argsort", ROUTINE, "key", "first", numpy=_argsort_numpy, fallback=_argsort_by_runs,
-    infer=lambda key, first: ((key.shape[0], first), dt.int64),
-)  # fmt: skip
-kth_op = Op(  # keys (rows, n) -> int64 (rows, 1): the k-th of these places, k from 1
-    "kth_place", ROUTINE, "key", "k", numpy=_kth_numpy,
-    fallback=lambda key, k: order_of(key, k)[:, k - 1 :],
-    infer=lambda key, k: ((key.shape[0], 1), dt.int64),
-)  # fmt: skip
-sort_runs = Op(  # the same as argsort, all of rows of at most RUN
-    "sort_runs", ROUTINE, "key", infer=lambda key: (key.shape, dt.int64),
-    numpy=lambda key: _argsort_numpy(key, key.shape[1]),
-    kernel=KernelFile("sort.wgsl", _runs_plan),
-)  # fmt: skip
-merge_runs = Op(  # keys (rows, n), places (runs, 2 l) in sorted halves: those of sorted runs
-    "merge_runs", ROUTINE, "key order", infer=lambda key, order: (order.shape, order.dtype),
-    numpy=_merge_numpy, kernel=KernelFile("merge.wgsl", _merge_plan),
-)  # fmt: skip
-
 
 def _reorder_by_rows(x: Tensor, order: Tensor) -> Tensor:
     return apply(take_along, (x, order), (1,))
@@ -210,7 +36,8 @@ def _reorder_by_rows(x: Tensor, order: Tensor) -> Tensor:
 
 reorder = Op(  # x (rows, n), order (rows, m) of different places
     "reorder", ROUTINE, "x order", infer=lambda x, order: (order.shape, x.dtype),
-    numpy=lambda x, order: np.take(x, np_places(order, x.shape, 1)), fallback=_reorder_by_rows,
+    numpy=lambda x, order: np.take(x, np_positions(order, x.shape, 1)), fallback=_reorder_by_rows,
+    batch=merged,
     x=lambda g, order, x_spec: _put_back(g, order, x_spec.shape[1]),
 )  # fmt: skip
 
@@ -221,19 +48,6 @@ def _put_back(g: Tensor, order: Tensor, n: int) -> Tensor:
     if m == n:  # a permutation: the gradient is a gather too
         return apply(reorder, (g, order_of(order.to(dt.int32))))
     return apply(reduce_along, (g.new_zeros(rows, n), order, g), (1, "sum"))
-
-
-def _search_numpy(sequence: np.ndarray, value: np.ndarray) -> np.ndarray:
-    pairs = zip(sequence, value, strict=True)
-    found = [np.searchsorted(s, v) for s, v in pairs]
-    return np.stack(found) if found else np.zeros(value.shape, np.int64)
-
-
-search_op = Op(  # keys (rows, n) in order, keys (rows, m) -> int64 (rows, m): how many are smaller
-    "searchsorted", ROUTINE, "sequence value", numpy=_search_numpy,
-    infer=lambda sequence, value: (value.shape, dt.int64),
-    kernel=KernelFile("search.wgsl", _search_plan),
-)  # fmt: skip
 
 
 # --- sorting
@@ -474,108 +288,6 @@ def nanquantile(
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
 
 
-# --- searching
-
-
-def searchsorted(
-    sorted_sequence: Tensor, input: Any, *, out_int32: bool = False, right: bool = False,
-    side: str | None = None, sorter: Tensor | None = None,
-) -> Tensor:  # fmt: skip
-    """Where `input` belongs in the sorted last dim: how many elements are < (right: <=) it.
-
-    A 1-d sequence serves values of any shape, (*, n) values (*, m).
-    """
-    name = "searchsorted"
-    if side not in (None, "left", "right"):
-        raise RuntimeError(f"{name}(): side can only be 'left' or 'right' but got {side}")
-    if side == "left" and right:
-        raise RuntimeError(f"{name}(): side and right can't be set to opposites, got side of left")
-    right = right or side == "right"
-    sequence = sorted_sequence
-    if not isinstance(input, Tensor):
-        check.one_value(name, input)
-        if sequence.ndim != 1:
-            raise RuntimeError(
-                f"{name}(): input value can be a scalar only when boundaries tensor dimension is "
-                f"1, got {sequence.ndim}"
-            )
-        input = tensor(input, device=sequence.device)
-        common = el.result_type(sequence, input)
-        sequence, input = sequence.to(common), input.to(common)
-    if sequence.ndim == 0:
-        raise RuntimeError(f"{name}(): boundaries tensor should have positive dimension")
-    if sequence.dtype is not input.dtype:
-        raise RuntimeError(
-            f"{name}(): boundary tensor should have same dtype as the input value tensor, got "
-            f"{sequence.dtype.name} and {input.dtype.name}"
-        )
-    check.real(name, sequence)
-    if sequence.ndim > 1 and sequence._node.shape[:-1] != input._node.shape[:-1]:
-        raise RuntimeError(
-            f"{name}(): boundaries tensor should be 1 dimension or the first N-1 dimensions of "
-            f"boundaries tensor and input value tensor must match, got {list(sequence.shape)} and "
-            f"{list(input.shape)}"
-        )
-    if sorter is not None:
-        if sorter._node.shape != sequence._node.shape:
-            raise RuntimeError(
-                f"{name}(): boundary and sorter must have the same size, got "
-                f"{list(sequence.shape)} and {list(sorter.shape)}"
-            )
-        if sorter.dtype is not dt.int64:
-            raise RuntimeError(f"{name}(): sorter must be int64, got {sorter.dtype.name}")
-        sequence = gather(sequence, -1, sorter)
-    n = sequence._node.shape[-1]
-    if not n or not input.numel():
-        return input.new_zeros(input._node.shape, dtype=dt.int32 if out_int32 else dt.int64)
-    keys = sort_key(sequence).reshape(-1, n)
-    values = sort_key(input).reshape(len(keys), -1)
-    if right:  # all but those that are larger, which are smaller in the opposite order
-        out = n - apply(search_op, (el.bitwise_not(mv.flip(keys, 1)), el.bitwise_not(values)))
-    else:
-        out = apply(search_op, (keys, values))
-    out = out.reshape(input._node.shape)
-    return out.to(dt.int32) if out_int32 else out
-
-
-def bucketize(
-    input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
-) -> Tensor:
-    """Which bucket between the sorted 1-d `boundaries` each element falls into."""
-    if boundaries.ndim != 1:
-        raise RuntimeError(
-            f"bucketize: boundaries tensor must be 1 dimension, got {boundaries.ndim}"
-        )
-    return searchsorted(boundaries, input, out_int32=out_int32, right=right)
-
-
-def isin(
-    elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False
-) -> Tensor:
-    """Whether each element is one of `test_elements`."""
-    if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
-        raise TypeError("isin(): expected elements or test_elements to be a Tensor")
-    device = (elements if isinstance(elements, Tensor) else test_elements).device
-    common = el.result_type(elements, test_elements)
-    x, test = (
-        (v if isinstance(v, Tensor) else tensor(v, device=device)).detach().to(common)
-        for v in (elements, test_elements)
-    )
-    check.real("isin", x)
-    if not test.numel():
-        found = x.new_zeros(x._node.shape, dtype=dt.bool_)
-    else:
-        ordered = sort(test.reshape(-1)).values
-        place = el.minimum(searchsorted(ordered, x), test.numel() - 1)
-        found = el.eq(_taken(ordered, place), x)
-    return el.logical_not(found) if invert else found
-
-
-def _taken(x: Tensor, index: Tensor) -> Tensor:
-    """x[index] of a vector, for places that are known to be right."""
-    return apply(take_rows, (x.reshape(-1, 1), index.reshape(-1))).reshape(index._node.shape)
-
-
 # --- unique values: how many there are decides the shape, so the host computes them
 
 
@@ -629,7 +341,7 @@ def _runs(rows: np.ndarray, in_order: bool, inverse: bool) -> tuple[np.ndarray, 
         ordered = np.sort(rows, axis=0)
     else:
         if in_order and rows.shape[1] == 1 and rows.dtype.kind != "c":
-            order = _argsort_numpy(_key_numpy(rows.T), n)[0]
+            order = argsort_numpy(key_numpy(rows.T), n)[0]
         elif in_order and n:
             order = np.lexsort(rows.T[::-1])
         ordered = rows[order]
@@ -715,201 +427,11 @@ def unique_consecutive(
     return _unique(input, dim, False, return_inverse, return_counts, "unique_consecutive")
 
 
-# --- counting
-
-
-def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """How often (or with which weight) each of 0..max occurs in a vector of ints. Reads them."""
-    if input.ndim != 1 or input.dtype.category == dt.FLOAT or input.dtype.category == dt.COMPLEX:
-        raise RuntimeError(
-            f"bincount only supports 1-d non-negative integral inputs, got {list(input.shape)} of "
-            f"{input.dtype.name}"
-        )
-    if minlength < 0:
-        raise RuntimeError(f"minlength should be >= 0, got {minlength}")
-    data = input._host()
-    if data.size and data.min() < 0:
-        raise RuntimeError(f"bincount only supports non-negative values, got {data.min()}")
-    if weights is not None and weights._node.shape != input._node.shape:
-        raise RuntimeError(
-            f"weights should be 1-d and have the same length as input: {list(input.shape)}, got "
-            f"{list(weights.shape)}"
-        )
-    size = max(int(data.max()) + 1 if data.size else 0, minlength)
-    if weights is None:
-        source = input.new_ones(input._node.shape, dtype=dt.int64)
-    else:
-        wide = dt.float32 if input.device.always_lazy else dt.float64
-        source = weights.detach() if weights.dtype is dt.float32 else weights.detach().to(wide)
-    if not data.size:
-        return source.new_zeros(size, dtype=dt.int64)
-    return apply(add_rows, (input, source.reshape(-1, 1)), (size,)).reshape(size)
-
-
-def _bounds(name: str, x: Tensor, low: Any, high: Any, widen: float) -> tuple[Tensor, Tensor]:
-    """The range of a histogram: that of the values where none is given, never empty."""
-    if low is not None:
-        for v in (low, high):
-            if not math.isfinite(v):
-                raise RuntimeError(f"{name}: range of [{low}, {high}] is not finite")
-        if low > high:
-            raise RuntimeError(f"{name}: max must be larger than min, got {low} and {high}")
-    if low is None or low == high:
-        if not x.numel():
-            low, high = (0.0, 1.0) if low is None else (low - widen, high + widen)
-        elif not x.device.lazy:
-            low, high = amin(x).item(), amax(x).item()
-            if not (math.isfinite(low) and math.isfinite(high)):
-                raise RuntimeError(f"{name}: range of [{low}, {high}] is not finite")
-        else:
-            low, high = amin(x), amax(x)
-            check.later(
-                el.logical_not(el.logical_and(el.isfinite(low), el.isfinite(high))),
-                f"{name}: the range of the values is not finite",
-                RuntimeError,
-            )
-            same = el.eq(low, high)
-            return el.where(same, low - widen, low), el.where(same, high + widen, high)
-    if low == high:
-        low, high = low - widen, high + widen
-    return x.new_full((), low), x.new_full((), high)
-
-
-def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """How many elements fall into each of `bins` equal parts of [min, max].
-
-    Equal min and max stand for those of the values. Elements outside count nowhere.
-    """
-    check.floats("histc", input)
-    if bins <= 0:
-        raise RuntimeError(f"histc: bins must be > 0, got {bins}")
-    x = input.detach().reshape(-1)
-    x = x.to(dt.float32) if x.itemsize == 2 else x
-    low, high = _bounds("histc", x, min, max, 1.0)
-    inside = el.logical_and(el.ge(x, low), el.le(x, high))
-    place = el.minimum(el.floor((x - low) / (high - low) * bins), bins - 1)
-    index = el.where(inside, place, bins).to(dt.int64)
-    return _counts(index, el.where(inside, 1.0, 0.0).to(x.dtype), bins).to(input.dtype)
-
-
-def _counts(index: Tensor, weight: Tensor, bins: int) -> Tensor:
-    """Sums of weights by index; `bins` itself is where those go that count nowhere."""
-    if not index.numel():
-        return weight.new_zeros(bins)
-    return apply(add_rows, (index, weight.reshape(-1, 1)), (bins + 1,)).reshape(-1)[:bins]
-
-
-def _linspace(low: Tensor, high: Tensor, n: int) -> Tensor:
-    """n + 1 places, computed from the nearer end, as PyTorch's linspace."""
-    place = el.iota((n + 1,), low.device)
-    step = (high - low) / n
-    return el.where(el.lt(place, (n + 1) // 2), low + step * place, high - step * (n - place))
-
-
-def _histogram(
-    name: str, x: Tensor, edges: list[Tensor], weight: Tensor | None, density: bool
-) -> Tensor:
-    """The histogram of points (n, D)."""
-    sizes = [len(e) - 1 for e in edges]
-    total = math.prod(sizes)
-    index: Any = 0
-    inside: Any = None
-    for i, e in enumerate(edges):
-        column = x[:, i].contiguous()
-        there = el.logical_and(el.ge(column, e[0]), el.le(column, e[-1]))
-        inside = there if inside is None else el.logical_and(inside, there)
-        place = el.minimum(searchsorted(e.to(x.dtype), column, right=True) - 1, sizes[i] - 1)
-        index = index * sizes[i] + place
-    index = el.where(inside, index, total)
-    ones = x.new_ones(len(x)) if weight is None else weight.detach().reshape(-1)
-    if weight is not None and weight.dtype is not x.dtype:
-        raise RuntimeError(
-            f"{name}: weight should have the dtype of input, {x.dtype.name}, got "
-            f"{weight.dtype.name}"
-        )
-    if len(ones) != len(x):
-        raise RuntimeError(
-            f"{name}: expected a weight for each of {len(x)} points, got {len(ones)}"
-        )
-    hist = _counts(index, el.where(inside, ones, 0.0), total).reshape(sizes)
-    if density:
-        hist = hist / sum_(hist)
-        for i, e in enumerate(edges):
-            hist = hist / (e[1:] - e[:-1]).reshape((-1,) + (1,) * (len(edges) - 1 - i))
-    return hist
-
-
-def _edges(name: str, x: Tensor, bins: Any, bounds: Any) -> Tensor:
-    """The edges of one dim: given ones, or those of equal parts."""
-    if isinstance(bins, Tensor):
-        if bins.ndim != 1 or not bins.numel():
-            raise RuntimeError(
-                f"{name}: bins tensor should have one dim with elements, got {list(bins.shape)}"
-            )
-        if bins.dtype is not x.dtype:
-            raise RuntimeError(
-                f"{name}: input and bins must have one dtype, got {x.dtype.name} and "
-                f"{bins.dtype.name}"
-            )
-        return bins.detach()
-    if bins <= 0:
-        raise RuntimeError(f"{name}: bins must be > 0, got {bins}")
-    low, high = (None, None) if bounds is None else bounds
-    return _linspace(*_bounds(name, x, low, high, 0.5), bins)
-
-
-def histogram(
-    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None,
-    density: bool = False,
-) -> HistogramResult:  # fmt: skip
-    """(hist, bin_edges): counts between edges, which are given or cut `range` into `bins` parts."""
-    check.floats("histogram", input)
-    if range is not None and len(range) != 2:
-        raise RuntimeError(f"histogram: range should have 2 elements, got {len(range)}")
-    if weight is not None and weight._node.shape != input._node.shape:
-        raise RuntimeError(
-            f"histogram: weight should have the shape of input, {list(input.shape)}, got "
-            f"{list(weight.shape)}"
-        )
-    x = input.detach().reshape(-1)
-    edges = _edges("histogram", x, bins, range)
-    hist = _histogram("histogram", x.reshape(-1, 1), [edges], weight, density)
-    return HistogramResult(hist, edges)
-
-
-def histogramdd(
-    input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None,
-    density: bool = False,
-) -> HistogramddResult:  # fmt: skip
-    """(hist, bin_edges) of points (*, D); bins for each of D dims, range 2 D numbers."""
-    if input.ndim < 2:
-        raise RuntimeError(
-            f"histogramdd: input tensor should have at least 2 dims, got {input.ndim}"
-        )
-    x = input.detach().reshape(-1, input._node.shape[-1])
-    dims = x._node.shape[1]
-    each = [bins] * dims if isinstance(bins, int) else list(bins)
-    if len(each) != dims:
-        raise RuntimeError(f"histogramdd: expected {dims} sequences of bin edges, got {len(each)}")
-    if range is not None and len(range) != 2 * dims:
-        raise RuntimeError(f"histogramdd: range should have {2 * dims} elements, got {len(range)}")
-    edges = [
-        _edges("histogramdd", x[:, i], b, None if range is None else range[2 * i : 2 * i + 2])
-        for i, b in enumerate(each)
-    ]
-    hist = _histogram("histogramdd", x, edges, weight, density)
-    return HistogramddResult(hist, tuple(edges))
-
-
 PUBLIC = public(
     globals(),
     both="""sort argsort msort topk kthvalue median nanmedian mode quantile nanquantile unique
-    unique_consecutive bincount histc histogram""",
-    functions="searchsorted bucketize isin histogramdd",
-    out_exact="bucketize histc isin kthvalue mode msort searchsorted sort topk",
+    unique_consecutive""",
+    out_exact="kthvalue mode msort sort topk",
     out_apart="kthvalue",
 )
-autocast(
-    globals(),
-    cpu_float32="quantile nanquantile",
-)
+autocast(globals(), cpu_float32="quantile nanquantile")

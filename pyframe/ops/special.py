@@ -12,6 +12,7 @@ from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops import check, elementwise as el, movement as mv, reduce, specialfn
 from pyframe.ops.autocast import autocast
+from pyframe.ops.batching_rules import aligned
 from pyframe.ops.elementwise import FLOAT
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
@@ -227,7 +228,7 @@ SCIPY = {
 }  # fmt: skip
 
 scipy_op = Op("scipy", ROUTINE, "x", "name", infer=lambda x, name: (x.shape, x.dtype),
-              numpy=_by_scipy)  # fmt: skip
+              numpy=_by_scipy, batch=aligned)  # fmt: skip
 
 
 def _hosted(name: str) -> Any:
@@ -258,7 +259,7 @@ igamma_op = Op(
     numpy=lambda a, x, upper: _scipy("gammaincc" if upper else "gammainc", "igamma")(
         a.astype(np.float64), x.astype(np.float64)
     ),
-    a=_no_gradient("igamma"), x=_gamma_slope,
+    batch=aligned, a=_no_gradient("igamma"), x=_gamma_slope,
 )  # fmt: skip
 
 
@@ -284,7 +285,7 @@ def igammac(input: Tensor, other: Tensor) -> Tensor:
 polynomial_op = Op(
     "polynomial", ROUTINE, "x n", "name",
     infer=lambda x, n, name: (el.broadcast(name, x.shape, n.shape), x.dtype),
-    numpy=specialfn.polynomial,
+    numpy=specialfn.polynomial, batch=aligned,
 )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.ops.mathfn import ERF_T, ERF_U, Array, in_blocks, quantile, ratio
+from pyframe.ops.mathfn import ERF_T, ERF_U, Array, erf_single, in_blocks, quantile, ratio
 
 
 def wide(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -155,11 +155,18 @@ def erfcx(x: Array) -> Any:
 
 
 @wide
-def erf(x: Array) -> Any:
+def _erf_wide(x: Array) -> Any:
     size = np.abs(x)
     square = np.minimum(x * x, 1)
     outer = np.copysign(1 - np.exp(-x * x) * _erfcx(size), x)
     return np.where(size <= 1, x * ratio(square, ERF_T, ERF_U), outer)
+
+
+def erf(x: Array) -> Any:
+    x = np.asarray(x)
+    if x.dtype == np.float64:
+        return _erf_wide(x)
+    return erf_single(x.astype(np.float32, copy=False)).astype(x.dtype, copy=False)
 
 
 @wide

@@ -15,7 +15,15 @@ from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Op
-from pyframe.ops import check, creation, elementwise as el, index, movement as mv, reduce
+from pyframe.ops import (
+    check,
+    elementwise as el,
+    join,
+    masks,
+    movement as mv,
+    random,
+    reduce,
+)
 from pyframe.ops.autocast import autocast
 from pyframe.ops.complex import adjoint, conj, real
 from pyframe.ops.factor import (
@@ -92,7 +100,7 @@ def _qr_grad(g: list[Tensor], y: list[Tensor], mode: str) -> Tensor:
     middle = matmul(gr, adjoint(r)) - matmul(adjoint(q), gq)
     middle = twice_lower(adjoint(middle))  # of the upper triangle
     out = by_upper(gq + matmul(q, middle), r)
-    return out if rest is None else mv.cat([out, rest], -1)
+    return out if rest is None else join.cat([out, rest], -1)
 
 
 qr_op = packed("linalg_qr", _qr_shapes, _np_qr, _qr_grad)
@@ -142,8 +150,8 @@ def _reflectors(name: str, a: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
             f"in its last dim for an input of shape {list(a.shape)}, got {list(tau.shape)}"
         )
     k = tau._node.shape[-1]
-    v = index.tril(block(a, m, k), -1) + block(eye_like(a, m), m, k)
-    gram = index.triu(matmul(adjoint(v), v), 1)
+    v = masks.tril(block(a, m, k), -1) + block(eye_like(a, m), m, k)
+    gram = masks.triu(matmul(adjoint(v), v), 1)
     return v, triangular(mv.unsqueeze(tau, -1) * gram, mv.diag_embed(tau), True, True)
 
 
@@ -508,7 +516,7 @@ def _lowrank(a: Tensor, q: int, niter: int, mean: Tensor | None) -> tuple[Tensor
     m, n = a._node.shape[-2:]
     tall = m >= n
     a = a if tall else adjoint(a)
-    r = creation.randn((min(m, n), q), device=a.device).to(a.dtype)
+    r = random.randn((min(m, n), q), device=a.device).to(a.dtype)
     basis = linalg_qr(matmul(a, r)).Q
     for _ in range(niter):
         basis = linalg_qr(matmul(adjoint(a), basis)).Q

@@ -12,11 +12,11 @@ from pyframe.core.dispatch import apply, new, outside
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import mode, no_grad
 from pyframe.core.node import Node
-from pyframe.core.op import MOVEMENT, Op, const
+from pyframe.core.op import const
 from pyframe.ops import creation, elementwise as el, movement as mv
 from pyframe.ops.complex import view_as_real
-from pyframe.ops.index import add_rows, put_rows, take_rows
 from pyframe.ops.public import public
+from pyframe.ops.rows import add_rows, put_rows, take_rows
 from pyframe.tensor import Tensor, upload, whole_of
 
 Shape = tuple[int, ...]
@@ -36,14 +36,22 @@ def _np_as_strided(x: np.ndarray, size: Shape, stride: Shape, offset: int, *_: A
     return np.lib.stride_tricks.as_strided(_memory(x)[offset:], size, steps)
 
 
+def _batch_attrs(attrs: Any, shape: Shape, size: int) -> Any:
+    sizes, strides, offset, (at, start) = attrs
+    n = math.prod(shape)
+    return (size, *sizes), (n, *strides), offset, ((n, *at), start)
+
+
 # `x` is the tensor that owns the memory. What a gradient flows to may be a view of it, whose
 # strides and offset are `at`.
-as_strided_op = Op(
-    "as_strided", MOVEMENT, "x", "size stride offset at", alias=True,
+as_strided_op = mv.Movement(
+    "as_strided", "x", "size stride offset at", alias=True,
     infer=lambda x, size, *_: (size, x.dtype), numpy=_np_as_strided, view=views.as_strided,
     x=lambda g, x_spec, size, stride, offset, at: _unstrided(
         g, x_spec.shape, at, size, stride, offset
     ),
+    overlaps=True, in_memory=True, batch_attrs=_batch_attrs,
+    batch=lambda c: apply(c.op, (c.xs[0].contiguous(),), c.movement_attrs()),
 )  # fmt: skip
 
 

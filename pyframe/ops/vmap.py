@@ -21,9 +21,10 @@ from pyframe.core.modes import mode
 from pyframe.core.node import Node, Storage
 from pyframe.core.op import CONST, MOVEMENT, ROUTINE, Op
 from pyframe.ops import elementwise as el
-from pyframe.ops.batching_rules import over_batch, steps_over_batch
+from pyframe.ops.batching_rules import batched, batched_chain
 from pyframe.ops.check import refuse
-from pyframe.ops.movement import cat, expand, movedim, stack
+from pyframe.ops.join import cat, stack
+from pyframe.ops.movement import expand, movedim
 from pyframe.tensor import Tensor, whole_of
 from pyframe.tensor.tree import leaves, unflatten
 
@@ -86,7 +87,7 @@ class Batch:
             base = self.find(node.inputs[0])  # of a view that is made anew after a write
             if base is not None:
                 with self.outside():
-                    return over_batch(node.op, [base], [True], node.attrs, node.inputs, node.shape)
+                    return batched(node.op, [base], [True], node.attrs, node.inputs, node.shape)
         return None
 
     def whole(self, x: Tensor) -> Tensor | None:
@@ -124,7 +125,7 @@ class Batch:
                 out = apply(op, tuple(xs), attrs)
                 self.inner.add(out._storage)
                 return out
-            out = self.example(over_batch(op, xs, flags, attrs, nodes, shape))
+            out = self.example(batched(op, xs, flags, attrs, nodes, shape))
         if op.alias:
             out._share(inputs[0], op, attrs)
         if op.differentiable and mode.grad:
@@ -162,7 +163,7 @@ class Batch:
         new = self.repeated(value)
         if x._view_chain:
             with self.outside():
-                steps = steps_over_batch(x._view_chain, node, self.size)
+                steps = batched_chain(x._view_chain, node, self.size)
                 new = apply(_op.PUT, (base.contiguous(), new), (steps,))
         if not records and base.requires_grad:
             new = new._alias()

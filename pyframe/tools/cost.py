@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from pyframe.core.dtypes import dtype as DType
+from pyframe.core.op import ELEMENTWISE, REDUCTION, REGISTRY, Op
 from pyframe.core.view import IndexMap, View
 from pyframe.graph.program import INPUT, OUTPUT, Apply, Kernel, Load, Program, Reduce, Result, Valid
 
 Shape = tuple[int, ...]
-
-FREE = {"const", "copy", "cast"}  # they move values and compute nothing
-
-# FLOPs of a routine, from the shapes of its operands and of its result; of others none count
-ROUTINES: dict[str, Callable[[Sequence[Shape], Shape], int]] = {
-    "matmul": lambda x, out: 2 * math.prod(out) * x[0][-1],
-    "linear": lambda x, out: 2 * math.prod(out) * x[0][-1],
-    "conv": lambda x, out: 2 * math.prod(out) * math.prod(x[1][1:]),
-    "conv_input": lambda x, out: 2 * math.prod(x[0]) * math.prod(x[1][1:]),
-    "conv_weight": lambda x, out: 2 * math.prod(x[0]) * math.prod(out[1:]),
-    "softmax": lambda x, out: 5 * math.prod(out),  # largest, difference, exp, sum, quotient
-    "log_softmax": lambda x, out: 5 * math.prod(out),
-    "max_pool": lambda x, out: math.prod(x[0]),
-    "add_rows": lambda x, out: math.prod(x[1]),
-    "fold": lambda x, out: math.prod(x[0]),
-}
 
 
 class Row(NamedTuple):
@@ -88,13 +73,14 @@ def columns(lines: Sequence[Sequence[str]], rules: Sequence[int] = ()) -> str:
     return "\n".join(out)
 
 
-def op_flops(name: str, kind: str, operands: Sequence[Shape], out: Shape) -> int:
-    """The FLOPs of one op by itself."""
-    if kind == "elementwise":
-        return 0 if name in FREE else math.prod(out)
-    if kind == "reduction":
-        return math.prod(operands[0])
-    return ROUTINES[name](operands, out) if name in ROUTINES else 0
+def op_flops(op: Op, operands: Sequence[Shape], out: Shape) -> int:
+    """The FLOPs of one op by itself: what it says, else one for each element of the result of an
+    elementwise op and of the operand of a reduction; of other ops none count."""
+    if op.flops is not None:
+        return op.flops(operands, out)
+    if op.kind == ELEMENTWISE:
+        return math.prod(out)
+    return math.prod(operands[0]) if op.kind == REDUCTION else 0
 
 
 def kernel_flops(kernel: Kernel) -> int:
@@ -104,7 +90,7 @@ def kernel_flops(kernel: Kernel) -> int:
     routine = kernel.routine
     if routine is not None:
         total += sum(_code_flops(e.code, e.shape) for e in routine.operands)
-        total += op_flops(routine.name, "", [e.shape for e in routine.operands], kernel.space)
+        total += op_flops(REGISTRY[routine.name], [e.shape for e in routine.operands], kernel.space)
     return total
 
 
@@ -121,7 +107,8 @@ def _code_flops(code: Sequence[Any], space: Shape) -> int:
             axes = set().union(*[varies[a] for a in i.args])
             if i.index is not None:
                 axes |= _axes(i.index[-1])
-            total += 0 if i.op in FREE else math.prod(space[d] for d in axes)
+            shape = tuple(space[d] for d in sorted(axes))
+            total += op_flops(REGISTRY[i.op], [shape] * len(i.args), shape)
         elif isinstance(i, Reduce):
             axes = varies[i.arg] | set(i.axes)
             total += math.prod(space[d] for d in axes)
@@ -161,12 +148,15 @@ def traffic(program: Program) -> Iterator[tuple[dict[int, int], dict[int, int]]]
             if isinstance(i, Load):
                 loads[i.binding, i.index_map] = distinct(i.index_map) * _size(program, i.dtype)
         routine = kernel.routine
+        taken = None  # how many elements of each operand a routine reads, where it says so
+        if routine is not None and (reads := REGISTRY[routine.name].reads) is not None:
+            taken = reads([e.shape for e in routine.operands], kernel.space)
         for at, e in enumerate(routine.operands if routine else ()):
             for i in e.code:
                 if isinstance(i, Load):
                     n = distinct(i.index_map)
-                    if routine is not None and routine.name == "take_rows" and at == 0:
-                        n = min(n, math.prod(kernel.space))  # the rows that are taken
+                    if taken is not None:
+                        n = min(n, taken[at])
                     loads[i.binding, i.index_map] = n * _size(program, i.dtype)
         read: dict[int, int] = {}
         written: dict[int, int] = {}

@@ -21,13 +21,12 @@ import numpy as np
 import pyframe as pf
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
-from pyframe.core.op import MOVEMENT, Op
+from pyframe.core.op import MOVEMENT, Op, no_flops
 from pyframe.nn.modules.module import Evaluation, Module
 from pyframe.ops.vmap import Batch
 from pyframe.runtime.compile import Compiled
 from pyframe.tensor import Tensor
 from pyframe.tensor.tree import leaves, tree_map
-from pyframe.tools.cost import FREE
 
 MODULE, OP, INPUT, OUTPUT = "module", "op", "input", "output"
 _HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -152,7 +151,7 @@ class _Tracer:
         if not found:
             return
         frame = _function()
-        moves = op.kind == MOVEMENT or op.name in FREE or op.name == "to_device"
+        moves = op.kind == MOVEMENT or op.flops is no_flops
         if moves and not _module(frame).startswith("pyframe.nn.functional"):
             self.give(out, tuple(found))  # views, slices and copies are no boxes
             return

@@ -228,7 +228,7 @@ class profile:  # noqa: N801  (PyTorch's name)
         if op.kind != MOVEMENT:
             operands = args[: len(op.inputs)]
             moved = sum(np.asarray(a).nbytes for a in operands) + np.asarray(out).nbytes
-            flops = op_flops(op.name, op.kind, [np.shape(a) for a in operands], np.shape(out))
+            flops = op_flops(op, [np.shape(a) for a in operands], np.shape(out))
         self.events.append(Event(op.name, "op", "cpu", start, end - start, moved, flops, _thread()))
 
     # --- what was found

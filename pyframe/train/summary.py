@@ -169,7 +169,7 @@ class _Costs:
     def op(self, op: Any, inputs: Sequence[pf.Tensor], out: pf.Tensor) -> None:
         if op.kind != MOVEMENT and any(x.is_floating_point() or x.is_complex() for x in inputs):
             shapes = [tuple(x.shape) for x in inputs]
-            self.stack[-1].flops += op_flops(op.name, op.kind, shapes, tuple(out.shape))
+            self.stack[-1].flops += op_flops(op, shapes, tuple(out.shape))
 
     def write(self, x: pf.Tensor, value: pf.Tensor) -> None:
         """It computes nothing."""

@@ -38,7 +38,7 @@ from pyframe.graph.program import (
     Valid,
 )
 from pyframe.graph.schedule import schedule
-from pyframe.ops import elementwise as el, movement as mv, reduce as rd
+from pyframe.ops import elementwise as el, movement as mv, reduce as rd, sliding
 from pyframe.ops.matmul import matmul
 from pyframe.runtime.executor import pack_params
 from pyframe.tensor import Tensor
@@ -490,7 +490,7 @@ def forward(x: Tensor, w: Tensor, c: Tensor) -> list[Tensor]:
     y = el.relu(matmul(x, w) + c)
     z = rd.softmax(y, -1)
     padded = mv.pad(z, ((1, 1), (0, 2)), 0.5)
-    win = mv.windows(padded, (3, 3), (2, 1), (1, 1))
+    win = sliding.sliding_windows(padded, (3, 3), (2, 1), (1, 1))
     centered = y - rd.mean(y, 0, True)
     return [rd.sum(win, (2, 3)), rd.log_softmax(y, 0).sum(), centered * centered, y.argmax(1),
             mv.transpose(z, 0, 1).reshape((-1,)), el.where(el.gt(y, 1.0), y, 0.0)]  # fmt: skip

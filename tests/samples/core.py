@@ -90,7 +90,7 @@ ROWS: tuple[Row, ...] = (
     Row("pad:value", lambda t, F, x: F.pad(x.exp(), (1, 2), value=1.5) * 2, (normal(3, 4),)),
     Row("pad:negative", lambda t, F, x: F.pad(x, (-1, 2)), (normal(3, 4),)),
     Row("pad:slice", lambda t, F, x: F.pad(x * 2, (2, 2))[:, 1:-1].T, (normal(3, 4),)),
-    Row("windows", lambda t, F, x: F.avg_pool2d(x, 3, 2, 1), (normal(2, 3, 7, 8),)),
+    Row("sliding_windows", lambda t, F, x: F.avg_pool2d(x, 3, 2, 1), (normal(2, 3, 7, 8),)),
     Row("windows:ceil", lambda t, F, x: F.avg_pool2d(x, 3, 2, 1, True, False),
         (normal(2, 3, 8, 8),)),
     Row("fold", lambda t, F, x: F.avg_pool1d(x, 3, 2), (normal(2, 3, 9),)),

@@ -18,8 +18,8 @@ from pyframe.ops import (
 )
 from pyframe.ops.activation import hardshrink as hardshrink, prelu as prelu
 from pyframe.ops.autocast import autocast
-from pyframe.ops.creation import rand
 from pyframe.ops.elementwise import softplus as _softplus
+from pyframe.ops.random import rand
 from pyframe.tensor import Tensor, normalize_dim
 
 __all__ = [

@@ -18,14 +18,18 @@ from pyframe.ops import (
     arrange,
     check,
     elementwise as el,
+    extremes,
     index as _index,
+    join,
+    masks,
     movement as mv,
+    norms,
     reduce as rd,
 )
 from pyframe.ops.autocast import autocast
-from pyframe.ops.creation import rand
-from pyframe.ops.index import add_rows, take_rows
 from pyframe.ops.matmul import linear as _linear, matmul
+from pyframe.ops.random import rand
+from pyframe.ops.rows import add_rows, checked_classes, take_rows
 from pyframe.ops.scan import cumsum
 from pyframe.tensor import Tensor, normalize_dim, upload
 
@@ -471,7 +475,7 @@ def normalize(
     input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
     """x / max(norm(x), eps) over a dim."""
-    result = input / el.clamp(rd.vector_norm(input, p, dim, True), min=eps)
+    result = input / el.clamp(norms.vector_norm(input, p, dim, True), min=eps)
     return result if out is None else out._write(result)
 
 
@@ -485,7 +489,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
         )
     a, b = mv.broadcast_tensors(x1.to(dtype), x2.to(dtype))
     d = normalize_dim(dim, a.ndim)
-    unit = [x / at_least(rd.vector_norm(x, 2, d if x.ndim else (), True), eps) for x in (a, b)]
+    unit = [x / at_least(norms.vector_norm(x, 2, d if x.ndim else (), True), eps) for x in (a, b)]
     return rd.sum(unit[0] * unit[1], d if a.ndim else ())
 
 
@@ -493,7 +497,7 @@ def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
     """The p-norm of x1 - x2 + eps over the last dim."""
-    return rd.vector_norm(x1 - x2 + eps, p, -1, keepdim)
+    return norms.vector_norm(x1 - x2 + eps, p, -1, keepdim)
 
 
 def pdist(input: Tensor, p: float = 2) -> Tensor:
@@ -509,7 +513,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     rows = [
         apply(take_rows, (input, upload(i.astype(np.int64), input.device))) for i in (first, second)
     ]
-    return rd.vector_norm(rows[0] - rows[1], p, 1, False)
+    return norms.vector_norm(rows[0] - rows[1], p, 1, False)
 
 
 # --- embedding
@@ -574,7 +578,7 @@ def checked_rows(name: str, input: Tensor, weight: Tensor) -> Tensor:
         )
     error = RuntimeError if name == "embedding_bag" else IndexError
     rows = weight._node.shape[0]
-    return _index.checked_classes(f"{name}: index", input.reshape(-1), rows, error=error)
+    return checked_classes(f"{name}: index", input.reshape(-1), rows, error=error)
 
 
 def _rows(weight: Tensor, flat: Tensor, padding_idx: int | None, by_freq: bool) -> Tensor:
@@ -596,7 +600,7 @@ def renorm_rows(weight: Tensor, flat: Tensor, max_norm: float, norm_type: float)
     with no_grad():
         once = weight.new_ones(flat.numel(), 1)
         named = apply(add_rows, (flat, once), (weight._node.shape[0],))
-        norm = rd.vector_norm(weight, norm_type, 1, True)
+        norm = norms.vector_norm(weight, norm_type, 1, True)
         long = el.logical_and(el.gt(named, 0), el.gt(norm, max_norm))
         weight._overwrite(el.where(long, weight * (max_norm / (norm + 1e-7)), weight))
 
@@ -722,7 +726,7 @@ def _largest(picked: Tensor, kept: Tensor | None, place: np.ndarray) -> Tensor:
         inside = el.logical_and(inside, el.ne(named, 0))
     rows = apply(take_rows, (picked, at)).reshape(bags, length, width)
     rows = el.where(mv.unsqueeze(inside, 2), rows, -math.inf)
-    best = rd.max(rows, 1).values  # the first of equals takes the gradient
+    best = extremes.max(rows, 1).values  # the first of equals takes the gradient
     return el.where(mv.unsqueeze(rd.any(inside, 1), 1), best, 0.0)
 
 
@@ -758,7 +762,7 @@ def scaled_dot_product_attention(
     factor = 1 / math.sqrt(query._node.shape[-1] or 1) if scale is None else scale
     scores = matmul(query * factor, mv.transpose(key, -1, -2))
     if is_causal:
-        allowed = _index.tril_mask(scores._node.shape, 0, query.device)
+        allowed = masks.tril_mask(scores._node.shape, 0, query.device)
         scores = el.where(allowed, scores, -math.inf)
     if attn_mask is None:
         weights = rd.softmax(scores, -1)
@@ -874,7 +878,7 @@ def multi_head_attention_forward(
     added = 0  # positions behind the source, which no mask forbids
     if bias_k is not None and bias_v is not None:
         _expect(static_k is None and static_v is None, "bias cannot be added to static key")
-        k, v = [mv.cat([x, b.repeat(1, n, 1)]) for x, b in ((k, bias_k), (v, bias_v))]
+        k, v = [join.cat([x, b.repeat(1, n, 1)]) for x, b in ((k, bias_k), (v, bias_v))]
         added += 1
 
     def heads(x: Tensor) -> Tensor:  # (T, N, E) -> (N, heads, T, E / heads)

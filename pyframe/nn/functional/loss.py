@@ -18,15 +18,19 @@ from pyframe.core.op import ROUTINE, Op
 from pyframe.nn.functional.activation import logsigmoid
 from pyframe.nn.functional.layer import at_least, linear, pairwise_distance
 from pyframe.ops import (
+    along,
     check,
     elementwise as el,
     index as _index,
+    join,
     movement as mv,
     reduce as rd,
 )
 from pyframe.ops.autocast import autocast
+from pyframe.ops.batching_rules import aligned
 from pyframe.ops.elementwise import softplus as _softplus
 from pyframe.ops.matmul import matmul
+from pyframe.ops.rows import checked_classes
 from pyframe.ops.special import xlogy
 from pyframe.tensor import Tensor, tensor, upload
 
@@ -127,7 +131,7 @@ def _picked(
             f"{weight.dtype.name}; convert it with .to(input.dtype)"
         )
     of = f"; input has {n} {'class' if n == 1 else 'classes'}"
-    target = _index.checked_classes(f"{name}: target", target, n, ignore_index, of=of)
+    target = checked_classes(f"{name}: target", target, n, ignore_index, of=of)
     # ignore_index is -100 in nearly all programs, and then no valid class is ever ignored unless
     # a target says so; only the CPU can look without waiting
     if not target.device.lazy and not (target._node.data == ignore_index).any():
@@ -135,7 +139,7 @@ def _picked(
     else:
         kept = el.ne(target, ignore_index)
         safe = el.where(kept, target, 0)
-    picked = mv.squeeze(_index.gather(input, c, mv.unsqueeze(safe, c)), c)
+    picked = mv.squeeze(along.gather(input, c, mv.unsqueeze(safe, c)), c)
     if weight is None:
         return picked, None if kept is None else kept.to(input.dtype)
     w = _index.index_select(weight, 0, safe.reshape(-1)).reshape(target._node.shape)
@@ -311,8 +315,8 @@ def multi_margin_loss(
             f"{list(weight.shape)}"
         )
     x, y = input.reshape(n, c), target.reshape(n, 1)
-    y = _index.checked_classes("multi_margin_loss: target", y, c, error=RuntimeError)
-    z = el.clamp(margin - _index.gather(x, 1, y) + x, min=0)
+    y = checked_classes("multi_margin_loss: target", y, c, error=RuntimeError)
+    z = el.clamp(margin - along.gather(x, 1, y) + x, min=0)
     z = z if p == 1 else z * z
     if weight is not None:
         z = z * _index.index_select(weight, 0, y.reshape(-1)).reshape(n, 1)
@@ -346,14 +350,14 @@ def multilabel_margin_loss(
             f"multilabel_margin_loss: expected target of dtype int64, got {target.dtype.name}"
         )
     x, y = input.reshape(-1, c), target.reshape(-1, c)
-    y = _index.checked_classes("multilabel_margin_loss: target", y, c, -1, RuntimeError)
+    y = checked_classes("multilabel_margin_loss: target", y, c, -1, RuntimeError)
     places = el.iota((c,), input.device)
     end = rd.amin(el.where(el.lt(y, 0), places, c), 1, True)
     listed = el.lt(places, end)
     label = el.where(listed, y, 0)
-    count = _index.scatter_add((y * 0).to(dt.int32), 1, label, listed.to(dt.int32))
+    count = along.scatter_add((y * 0).to(dt.int32), 1, label, listed.to(dt.int32))
     wanted = mv.unsqueeze(el.gt(count, 0), 1)
-    picked = _index.gather(x, 1, label)
+    picked = along.gather(x, 1, label)
     z = el.clamp(1 - mv.unsqueeze(picked, 2) + mv.unsqueeze(x, 1), min=0)
     counts = el.logical_and(mv.unsqueeze(listed, 2), el.logical_not(wanted))
     loss = rd.sum(el.where(counts, z, 0.0), (1, 2)) / c
@@ -372,7 +376,7 @@ def _bce_by_ops(x: Tensor, t: Tensor) -> Tensor:
 bce_op = Op(
     "binary_cross_entropy", ROUTINE, "x t",
     infer=lambda x, t: (el.broadcast("binary_cross_entropy", x.shape, t.shape), x.dtype),
-    fallback=_bce_by_ops,
+    fallback=_bce_by_ops, batch=aligned,
     x=lambda g, x, t: g * (x - t) / el.clamp((1 - x) * x, min=1e-12),
     t=lambda g, x: g * (el.log1p(-x) - el.log(x)),
 )  # fmt: skip
@@ -849,7 +853,7 @@ def _ctc_setting(lp: Tensor, labels: Tensor, blank: int) -> tuple[Tensor, Tensor
     before = mv.pad(path, ((0, 0), (2, 0)), blank)[:, :width]
     may_skip = el.logical_and(el.gt(place, 1), el.ne(path, before))  # a blank has one before it
     index = mv.expand(mv.unsqueeze(path, 0), (lp._node.shape[0], n, width))
-    return path, may_skip, el.clamp(_index.gather(lp, 2, index), min=NEVER)
+    return path, may_skip, el.clamp(along.gather(lp, 2, index), min=NEVER)
 
 
 def _np_ctc_paths(
@@ -960,8 +964,8 @@ def _ctc_grad(
     steps = max(1, *t_len)
     path, may_skip, emitted = _ctc_setting(lp, labels, blank)
     ends = _ctc_ends(lp, labels, s_len)
-    here = mv.stack(_ctc_forward(emitted, may_skip, t_len))
-    here = here + mv.stack(_ctc_backward(emitted, may_skip, ends, t_len))
+    here = join.stack(_ctc_forward(emitted, may_skip, t_len))
+    here = here + join.stack(_ctc_backward(emitted, may_skip, ends, t_len))
     inside = upload(np.arange(steps)[:, None, None] < np.array(t_len)[:, None], lp.device)
     possible = el.lt(y, -0.5 * NEVER)
     exponent = here - emitted[:steps] + el.where(possible, y, 0.0).reshape(-1, 1)
@@ -973,7 +977,7 @@ def _ctc_grad(
         chances = chances - mv.transpose(matmul(mv.transpose(share, 0, 1), hot), 0, 1)
     else:
         index = mv.expand(mv.unsqueeze(path, 0), share._node.shape)
-        chances = _index.scatter_add(chances, 2, index, -share)
+        chances = along.scatter_add(chances, 2, index, -share)
     grad = chances * g.reshape(-1, 1)
     return mv.pad(grad, ((0, lp._node.shape[0] - steps), (0, 0), (0, 0)), 0)
 

@@ -17,7 +17,7 @@ from typing import Any
 from pyframe.autograd.function import Function
 from pyframe.core.modes import is_grad_enabled
 from pyframe.nn.functional.layer import dropout as _dropout, linear
-from pyframe.ops import elementwise as el, movement as mv, reduce as rd
+from pyframe.ops import elementwise as el, join, movement as mv, reduce as rd
 from pyframe.ops.autocast import autocast
 from pyframe.ops.matmul import matmul
 from pyframe.ops.public import as_public, publish
@@ -91,12 +91,12 @@ class _LSTM(_Cell):
         i, f, g, o = _parts(kept, 4)
         i, f, g, o, t = el.sigmoid(i), el.sigmoid(f), el.tanh(g), el.sigmoid(o), el.tanh(c[1])
         of_p = [g * i * (1.0 - i), c[0] * f * (1.0 - f), i * (1.0 - g * g), t * o * (1.0 - o)]
-        return mv.stack(of_p, 1), o * (1.0 - t * t), f
+        return join.stack(of_p, 1), o * (1.0 - t * t), f
 
     def back(self, slopes: list[Tensor], dh: Tensor, dc: Any) -> tuple[Tensor, Any, Any]:
         of_p, of_c, f = slopes
         dc = dh * of_c if dc is None else dh * of_c + dc
-        return _flat(mv.stack([dc, dc, dc, dh], 1) * of_p), None, dc * f
+        return _flat(join.stack([dc, dc, dc, dh], 1) * of_p), None, dc * f
 
     def hidden(self, kept: Tensor, c: Tensor) -> Tensor:
         """h, which a projection was applied to."""
@@ -122,7 +122,7 @@ class _GRU(_Cell):
         r, z, n, p_n = self._gates(x, kept)
         of_n = (1.0 - z) * (1.0 - n * n)
         of_rz = [of_n * p_n * r * (1.0 - r), (h[0] - n) * z * (1.0 - z)]
-        return mv.stack([*of_rz, of_n * r], 1), z, mv.stack([*of_rz, of_n], 1)
+        return join.stack([*of_rz, of_n * r], 1), z, join.stack([*of_rz, of_n], 1)
 
     def back(self, slopes: list[Tensor], dh: Tensor, dc: Any) -> tuple[Tensor, Any, Any]:
         of_p, z, _ = slopes
@@ -168,7 +168,7 @@ class _Steps:
 
     def joined(self, found: list[Any]) -> Any:
         """What was found on the way, one a step, as rows."""
-        return None if found[0] is None else mv.cat(found[::-1] if self.reverse else found)
+        return None if found[0] is None else join.cat(found[::-1] if self.reverse else found)
 
     def before(self, first: Tensor, rows: Tensor) -> Tensor:
         """The state before each row, given those at the beginning and behind each."""
@@ -200,7 +200,7 @@ def _pieces(found: list[tuple[Tensor, int, int]]) -> Tensor:
         else:
             runs.append((x, start, n))
     parts = [mv.part(x, 0, start, n) for x, start, n in runs]
-    return parts[0] if len(parts) == 1 else mv.cat(parts)
+    return parts[0] if len(parts) == 1 else join.cat(parts)
 
 
 def _walk(
@@ -229,7 +229,7 @@ def _fit(h: Tensor, h0: Tensor, n: int) -> Tensor:
     there = h._node.shape[0]
     if there >= n:
         return h if there == n else mv.part(h, 0, 0, n)
-    return mv.cat([h, mv.part(h0, 0, there, n - there)])
+    return join.cat([h, mv.part(h0, 0, there, n - there)])
 
 
 class _Walk(Function):
@@ -274,12 +274,12 @@ class _Walk(Function):
             found.append(dh if cell.from_dh else dp)
             dh = _plus(matmul(dp, w), rest)
         back = found if steps.reverse else found[::-1]
-        dx, dp = cell.finish(slopes, mv.cat(back), of_kept)
+        dx, dp = cell.finish(slopes, join.cat(back), of_kept)
         dw = matmul(mv.transpose(dp, 0, 1), h[0])
         dv = None
         if v is not None:
             back = of_h if steps.reverse else of_h[::-1]
-            dv = matmul(mv.transpose(mv.cat(back), 0, 1), cell.hidden(kept, cs))
+            dv = matmul(mv.transpose(join.cat(back), 0, 1), cell.hidden(kept, cs))
         db = None if b is None else rd.sum(dp, 0)
         dh, dc = _back_to(dh, None, dh0), _back_to(dc, None, dc0)
         return None, None, dx, dh, dc, dw, db, dv
@@ -292,7 +292,7 @@ def _back_to(d: Any, n: int | None, aside: list[Any]) -> Any:
         return None
     there = d._node.shape[0]
     if n is None:
-        return mv.cat([d, *aside]) if aside else d
+        return join.cat([d, *aside]) if aside else d
     if n > there:
         return mv.pad(d, ((0, n - there), (0, 0)))
     if n < there:
@@ -337,10 +337,10 @@ def _network(
             outs.append(h)
             hs.append(steps.last(h))
             cs.append(None if c is None else steps.last(c))
-        x = outs[0] if directions == 1 else mv.cat(outs, 1)
+        x = outs[0] if directions == 1 else join.cat(outs, 1)
         if dropout and layer < num_layers - 1:
             x = _dropout(x, dropout, train)
-    return x, mv.stack(hs), None if c0 is None else mv.stack(cs)
+    return x, join.stack(hs), None if c0 is None else join.stack(cs)
 
 
 _PADDED = """input hx params has_biases num_layers dropout train bidirectional batch_first"""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pyframe.ops import conv as _conv, movement as mv, pool as _pool
+from pyframe.ops import conv as _conv, movement as mv, pool as _pool, sliding
 from pyframe.ops.autocast import autocast
 from pyframe.tensor import Tensor
 
@@ -288,7 +288,7 @@ def fold(input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, p
         )
     cols = mv.reshape(x, (n, rows // math.prod(kernel), *kernel, *count))
     padded = tuple(m + 2 * p for m, p in zip(size, padding, strict=True))
-    out = mv.fold(mv.permute(cols, (0, 1, 4, 5, 2, 3)), padded, stride, dilation)
+    out = sliding.fold(mv.permute(cols, (0, 1, 4, 5, 2, 3)), padded, stride, dilation)
     if any(padding):
         out = mv.pad(out, ((0, 0), (0, 0), *((-p, -p) for p in padding)))
     return mv.squeeze(out, 0) if input.ndim == 2 else out

@@ -19,8 +19,8 @@ from pyframe.nn.functional.layer import (
 )
 from pyframe.ops import elementwise as el
 from pyframe.ops.autocast import autocast
-from pyframe.ops.creation import rand
 from pyframe.ops.public import publish
+from pyframe.ops.random import rand
 from pyframe.tensor import Tensor
 
 

@@ -18,7 +18,7 @@ from pyframe.nn.modules.multihead import MultiheadAttention
 from pyframe.nn.modules.normalization import LayerNorm
 from pyframe.ops import elementwise as el, movement as mv, reduce as rd
 from pyframe.ops.creation import full
-from pyframe.ops.index import triu
+from pyframe.ops.masks import triu
 from pyframe.tensor import Tensor
 
 __all__ = [

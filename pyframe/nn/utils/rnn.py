@@ -14,7 +14,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.nn.functional.resample import pad
-from pyframe.ops import movement as mv
+from pyframe.ops import join, movement as mv
 from pyframe.ops.creation import arange, empty_like
 from pyframe.ops.index import index_select
 from pyframe.ops.sort import sort
@@ -182,7 +182,7 @@ def pack_padded_sequence(
         for start, n, count in runs
     ]
     batch_sizes = as_tensor([count for _, n, count in runs for _ in range(n)], dtype=dt.int64)
-    return PackedSequence(mv.cat(parts), batch_sizes, order, None)
+    return PackedSequence(join.cat(parts), batch_sizes, order, None)
 
 
 def pad_packed_sequence(
@@ -211,7 +211,7 @@ def pad_packed_sequence(
         row += n * count
         sides = [0, 0] * len(rest) + [0, batch - count, 0, below]
         parts.append(pad(x, sides, value=padding_value) if any(sides) else x)
-    out = mv.cat(parts)
+    out = join.cat(parts)
     lengths = as_tensor([sum(c > i for c in counts) for i in range(batch)], dtype=dt.int64)
     if unsorted is not None:
         out, lengths = index_select(out, 1, unsorted), lengths[unsorted.cpu()]
@@ -246,7 +246,7 @@ def pad_sequence(
     rows = np.where((place >= 0) & (place < lengths), place + lengths.cumsum()[:, None] - lengths,
                     lengths.sum())  # fmt: skip
     padding = xs[0].new_full((1, *xs[0].shape[1:]), padding_value)
-    flat = mv.cat([*xs, padding])
+    flat = join.cat([*xs, padding])
     index = from_numpy(rows if batch_first else np.ascontiguousarray(rows.T)).to(flat.device)
     return flat[index]
 
