@@ -33,7 +33,7 @@ from pyframe.core.op import CONST
 from pyframe.core.symbolic import SymbolicArray, SymbolicScalar, evaluate, hint, is_number
 from pyframe.graph.program import Program
 from pyframe.runtime.capture import Capture, grads_seen, renew, user_line
-from pyframe.runtime.executable import DevicePart, FixedError, HostPart
+from pyframe.runtime.executable import DeviceExecutable, FixedError, HostExecutable
 from pyframe.runtime.guards import MISSING, VAR, Guard, Place, attributes, is_plain, shown, slots_of
 from pyframe.runtime.known import WRAPPERS
 from pyframe.runtime.observe import Found, Observer, observed
@@ -292,7 +292,7 @@ class _Replay:
         self.checked = checks if any(checks and s is checks.flag._storage for s in roots) else None
         self.early = "checks" in by_device
         for _, some in sorted(by_device.items(), key=lambda item: item[0] != "checks"):
-            kind = HostPart if some[0].node.device is cpu else DevicePart
+            kind = HostExecutable if some[0].node.device is cpu else DeviceExecutable
             part = kind(capture, some, sources, fresh)
             part.settle(part.run(nodes))
             self.parts.append(part)

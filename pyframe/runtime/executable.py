@@ -1,9 +1,10 @@
-"""A capture's Programs, ready to run: what is fixed in them, and where all else comes from."""
+"""A capture's Programs, ready to run again: where each takes its inputs from, and where its results
+belong."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,16 +25,17 @@ class FixedError(Exception):
     """A number that changes is part of what a kernel does, not a value that it reads."""
 
 
-def _asks(n: Node) -> bool:
-    return n.op is CONST and type(n.attrs[0]) is SymbolicScalar
+class Argument(NamedTuple):
+    """An input that each call gives."""
+
+    slot: int
+    argument: int  # which argument it is of
+    whole: bool  # of all that the argument's storage holds, not of its own elements alone
+    node: Node
 
 
-def _holds_number(attrs: Any) -> bool:
-    return any(type(a) is SymbolicScalar or (type(a) is tuple and _holds_number(a)) for a in attrs)
-
-
-class _State:
-    """A value from outside that is no argument, and the memory that the Program has for it."""
+class State:
+    """An input from outside that is no argument, and the memory that the Program has for it."""
 
     __slots__ = ("data", "node", "slot", "storage", "written")
 
@@ -42,8 +44,16 @@ class _State:
         self.data = node.data
 
 
-class _Part:
-    """The Program of one device: what is fixed in it, and where all else comes from."""
+class Replaced(NamedTuple):
+    """A result in a slot of its own that is copied over the value that it replaces."""
+
+    old: Any  # that value's data
+    slot: int
+    node: Node
+
+
+class Executable:
+    """The Program of one device, and what it is bound to."""
 
     def __init__(
         self,
@@ -52,67 +62,88 @@ class _Part:
         sources: dict[int, tuple[int, bool]],
         fresh: set[int],
     ) -> None:
-        """`sources` gives the argument that an input node is of, and whether it is the whole of
-        its storage; what is in `fresh` every call makes anew."""
+        """`roots` hold what it computes; those with an id in `fresh` are made anew by every call.
+        `sources` gives for an argument's node (by its id) which argument it is of, and whether it
+        is the whole of its storage."""
         self.device = roots[0].node.device
-        host = self.device.type == "cpu"
+        self.executor = self.device.executor
+        self.settled = False
         before = {id(s): n for s, n in capture.replaced()}
-        owner = {id(n): s for s, n in capture.replaced()}
-        made = [s for s in capture.constants.values() if id(s) not in capture.written]
-        read = [s for _, s, _ in capture.tensors.values()]
-        for s in [*read, *capture.viewed.values(), *made]:
-            owner.setdefault(id(before.get(id(s), s.node)), s)
         nodes = list({id(s.node): s.node for s in roots}.values())
-        order = toposort(nodes)
-        given = [n for n in order if n.data is not None and n.op is not CONST]
+        flag = self._flag_before(before)
         in_place = {
             id(before[id(s)]): s.node
             for s in roots
             if id(s) in before and id(before[id(s)]) not in sources
         }
+        inputs, constants = self._plan(nodes, in_place, sources, flag)
+        self.values = [hint(n.attrs[0]) for n in constants]  # the scalars of the next run
+        self.live = [(i, n.attrs[0]) for i, n in enumerate(constants) if _is_symbolic(n)]
+        self._name_inputs(inputs, sources, flag, before, _owners(capture, before))
+        self._name_results(roots, nodes, fresh, before)
+
+    def _flag_before(self, before: dict[int, Node]) -> Node | None:
+        """The flag of the checks as it was before the capture, if there are any."""
+        found = self.executor.local.checks
+        return found and before.get(id(found.flag._storage), found.flag._storage.node)
+
+    def _plan(
+        self, nodes: list[Node], in_place: dict[int, Node], sources: Collection[int],
+        flag: Node | None,
+    ) -> tuple[list[Node], list[Node]]:  # fmt: skip
+        """Schedule the Program; its inputs, in the order of its slots, and its scalars."""
+        order = toposort(nodes)
         for n in order:
-            if n.op is not CONST and _holds_number(n.attrs):
+            if n.op is not CONST and _holds_symbol(n.attrs):
                 raise FixedError(f"{n.op.name} needs")  # type: ignore[union-attr]
+        given = [n for n in order if n.data is not None and n.op is not CONST]
+        own = [n for n in given if id(n) not in sources and n is not flag]
         limits = self.device.backend.limits
-        found = None if host else self.device.executor.local.checks
-        flag = found and before.get(id(found.flag._storage), found.flag._storage.node)
-        movable = None
-        if not host:
-            fixed = self.device.executor.fixed
-            movable = {
-                id(n) for n in given
-                if id(n) not in sources and n is not flag and n.data.handle not in fixed
-            }  # fmt: skip
         self.program, inputs, constants = schedule(
-            order, nodes, limits, in_place, movable, [id(n) for n in order if _asks(n)]
-        )
+            order, nodes, limits, in_place, self._movable(own),
+            [id(n) for n in order if _is_symbolic(n)],
+        )  # fmt: skip
         debug.graph(nodes, limits)
-        if host:  # a GPU's executor prints its own
-            debug.kernels(self.program)
-        self.values = [hint(n.attrs[0]) for n in constants]
-        self.live = [(i, n.attrs[0]) for i, n in enumerate(constants) if _asks(n)]
-        self.arguments = [(i, *sources[id(n)], n) for i, n in enumerate(inputs) if id(n) in sources]
-        self.states = []
-        self.settled = False
+        return inputs, constants
+
+    def _movable(self, states: list[Node]) -> set[int] | None:
+        """The ids of the states that may be moved beside each other."""
+        return None
+
+    def _name_inputs(
+        self, inputs: list[Node], sources: dict[int, tuple[int, bool]], flag: Node | None,
+        before: Collection[int], owners: dict[int, Storage],
+    ) -> None:  # fmt: skip
+        """Each input is an argument, the flag of the checks, or state."""
+        self.arguments: list[Argument] = []
+        self.states: list[State] = []
         self.flag = -1  # the slot of the checks' flag, of which each thread has its own
-        for i, n in enumerate(inputs):
+        self.flag_data: Any = None
+        for slot, n in enumerate(inputs):
+            if id(n) in sources:
+                self.arguments.append(Argument(slot, *sources[id(n)], n))
             if n is flag:
-                self.flag, self.flag_data = i, n.data
+                self.flag, self.flag_data = slot, n.data
             elif id(n) not in sources:
-                storage = owner.get(id(n)) or Storage(n)
-                self.states.append(_State(storage, n, i, id(storage) in before))
+                storage = owners.get(id(n)) or Storage(n)
+                self.states.append(State(storage, n, slot, id(storage) in before))
+
+    def _name_results(
+        self, roots: list[Storage], nodes: list[Node], fresh: set[int], before: dict[int, Node]
+    ) -> None:
+        """Each result is made anew by every call, or stays with its storage: where the Program
+        puts it, over the value that it replaces, or in its own slot, to be copied there."""
         slot_of = dict(zip(map(id, nodes), self.program.outputs, strict=True))
         self.fresh = [(s, slot_of[id(s.node)]) for s in roots if id(s) in fresh]
         self.fixed = [(s, slot_of[id(s.node)]) for s in roots if id(s) not in fresh]
-        # results that replace a value which the Program could not write over
         self.back = [
-            (before[id(s)].data, slot, s.node)
+            Replaced(before[id(s)].data, slot, s.node)
             for s, slot in self.fixed
             if id(s) in before and self.program.slots[slot].kind != INPUT
         ]
 
     def changed(self) -> bool:
-        """Ask for the values that live outside, such as learning rates."""
+        """Ask for the scalars that live outside, such as learning rates; whether one is new."""
         out = False
         for i, number in self.live:
             value, old = evaluate(number), self.values[i]
@@ -125,59 +156,88 @@ class _Part:
         self.settled = True
         for (s, _), d in zip(self.fresh, data, strict=True):
             s.node.data, s.node.inputs = d, ()
-        replaced = {id(n): old for old, _, n in self.back}
+        replaced = {id(r.node): r.old for r in self.back}
         for s, slot in self.fixed:
-            s.node.data, s.node.inputs = replaced.get(id(s.node), self.memory(slot, s.node)), ()
+            s.node.data, s.node.inputs = replaced.get(id(s.node), self.memory(slot)), ()
 
     def run(self, args: Sequence[tuple[Node, Node]]) -> list[Any]:
-        """Run once; the data of what every call makes anew, in the order of `fresh`."""
+        """Run once; `args` holds each argument's node and that of its whole storage. The data of
+        what every call makes anew, in the order of `fresh`."""
         raise NotImplementedError
 
-    def memory(self, slot: int, n: Node) -> Any:
+    def memory(self, slot: int) -> Any:
         """The data of a result that has a place of its own."""
         raise NotImplementedError
 
+    def feed(self, state: State, array: np.ndarray) -> None:
+        """Give a state the value of an array of the host's."""
+        raise NotImplementedError
 
-class HostPart(_Part):
+    def ready(self) -> bool:
+        """Whether all states are where `run` takes them from, or can be brought there."""
+        raise NotImplementedError
+
+
+def _is_symbolic(n: Node) -> bool:
+    return n.op is CONST and type(n.attrs[0]) is SymbolicScalar
+
+
+def _holds_symbol(attrs: Any) -> bool:
+    return any(type(a) is SymbolicScalar or (type(a) is tuple and _holds_symbol(a)) for a in attrs)
+
+
+def _owners(capture: Capture, before: dict[int, Node]) -> dict[int, Storage]:
+    """Whose value a node from outside was when the capture began, by the node's id."""
+    owners = {id(n): s for s, n in capture.replaced()}
+    made = [s for s in capture.constants.values() if id(s) not in capture.written]
+    read = [s for _, s, _ in capture.tensors.values()]
+    for s in [*read, *capture.viewed.values(), *made]:
+        owners.setdefault(id(before.get(id(s), s.node)), s)
+    return owners
+
+
+class HostExecutable(Executable):
     """Runs with NumPy, on the memory of the tensors themselves."""
 
     def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        from pyframe.codegen.numpy.plan import Plan
+        from pyframe.codegen.numpy.plan import Plan  # which takes a while to import
 
+        super().__init__(*args)
+        debug.kernels(self.program)
         arrays: list[Any] = [None] * len(self.program.slots)
-        loose = []  # states that do not lie in one piece
+        self.loose: list[State] = []  # states that do not lie in one piece
         for st in self.states:
             if st.data.flags.c_contiguous and st.data.flags.aligned:
                 arrays[st.slot] = st.data
             else:
-                loose.append(st)
+                self.loose.append(st)
         for s, slot in self.fixed:
             if self.program.slots[slot].kind == OUTPUT and arrays[slot] is None:
                 arrays[slot] = np.empty(s.node.shape, s.node.dtype.numpy)
-        self.arrays, self.loose = arrays, loose
+        self.arrays = arrays
         self.plan = Plan(self.program)
         # large arguments are read where they lie, for as long as the same ones come
         self.same = [
-            n.data if n.data.nbytes >= LARGE and n.data.flags.c_contiguous else None
-            for _, _, _, n in self.arguments
+            a.node.data if a.node.data.nbytes >= LARGE and a.node.data.flags.c_contiguous else None
+            for a in self.arguments
         ]
         self.bind()
 
     def bind(self) -> None:
+        """Fix the plan to its arrays, and what is copied before and after a run."""
         arrays = self.arrays[:]
-        for (slot, _, _, _), data in zip(self.arguments, self.same, strict=True):
-            arrays[slot] = data
+        for argument, data in zip(self.arguments, self.same, strict=True):
+            arrays[argument.slot] = data
         self.plan.bind(arrays)
         self.given = [
-            (self.shown(slot, n), arg, whole, same)
-            for (slot, arg, whole, n), same in zip(self.arguments, self.same, strict=True)
+            (self.shown(slot, n), index, whole, same)
+            for (slot, index, whole, n), same in zip(self.arguments, self.same, strict=True)
         ]
         self.moved_in = [(self.shown(st.slot, st.node), st.data) for st in self.loose]
         self.moved_out = [
             (st.data, self.shown(st.slot, st.node)) for st in self.loose if st.written
         ]
-        self.moved_out += [(data, self.shown(slot, n)) for data, slot, n in self.back]
+        self.moved_out += [(old, self.shown(slot, n)) for old, slot, n in self.back]
         self.results = [self.shown(slot, s.node) for s, slot in self.fresh]
 
     def shown(self, slot: int, n: Node) -> np.ndarray:
@@ -185,18 +245,18 @@ class HostPart(_Part):
         flat = self.plan.arrays[slot].reshape(-1).view(n.dtype.numpy)
         return flat[: int(np.prod(n.shape))].reshape(n.shape)
 
-    def memory(self, slot: int, n: Node) -> Any:
+    def memory(self, slot: int) -> Any:
         return next((st.data for st in self.states if st.slot == slot), self.arrays[slot])
 
     def run(self, args: Sequence[tuple[Node, Node]]) -> list[Any]:
-        for _, arg, whole, same in self.given:
-            if same is not None and args[arg][whole].data is not same:
+        for _, index, whole, same in self.given:
+            if same is not None and args[index][whole].data is not same:
                 self.same = [None] * len(self.same)
                 self.bind()
                 break
-        for array, arg, whole, same in self.given:
+        for array, index, whole, same in self.given:
             if same is None:
-                np.copyto(array, args[arg][whole].data)
+                np.copyto(array, args[index][whole].data)
         for array, data in self.moved_in:
             np.copyto(array, data)
         if self.changed():
@@ -206,77 +266,74 @@ class HostPart(_Part):
             np.copyto(data, array)
         return [array.copy() for array in self.results]
 
-    def feed(self, st: _State, array: np.ndarray) -> None:
-        """Read an array of the host's again."""
-        np.copyto(st.data, array)
+    def feed(self, state: State, array: np.ndarray) -> None:
+        np.copyto(state.data, array)
 
     def ready(self) -> bool:
-        """Whether every state is still where it was."""
         return all(st.storage.node.data is st.data for st in self.states)
 
 
-class DevicePart(_Part):
+class DeviceExecutable(Executable):
     """Runs on a GPU. Parameters and their like are moved beside each other where the Program
     updates them together."""
 
     def __init__(self, capture: Capture, *args: Any) -> None:
         super().__init__(capture, *args)
-        self.backend, executor = self.device.backend, self.device.executor
-        self.executor = executor
-        others = {}  # who holds a value that is written over keeps it, in a copy
+        self.backend = self.device.backend
+        kept = self._copies_of_shared(capture)
+        self._make_buffers()
+        self.loaded = self.executor.loaded(self.program)
+        self.handles = [None if b is None else b.handle for b in self.buffers]
+        self.params = pack_params(self.program.params, self.values, self.program.param_bytes)
+        self._name_homes()
+        for n, data in kept:
+            n.data = data
+
+    def _movable(self, states: list[Node]) -> set[int] | None:
+        return {id(n) for n in states if n.data.handle not in self.executor.fixed}
+
+    def _copies_of_shared(self, capture: Capture) -> list[tuple[Node, Any]]:
+        """Values that are written over and held by others too, who are to keep these copies."""
+        kept: dict[int, tuple[Node, Any]] = {}
         for _, n in capture.replaced():
-            if n.shared and n.device is self.device and id(n) not in others:
-                others[id(n)] = n, executor.alloc(n.data.nbytes)
-                executor.copy(others[id(n)][1], n.data, n.data.nbytes)
-        slots, regions = self.program.slots, self.program.regions
+            if n.shared and n.device is self.device and id(n) not in kept:
+                data = self.executor.alloc(n.data.nbytes)
+                self.executor.copy(data, n.data, n.data.nbytes)
+                kept[id(n)] = n, data
+        return list(kept.values())
+
+    def _make_buffers(self) -> None:
+        """A buffer for each slot, but for those that a call gives or makes anew."""
+        slots, executor = self.program.slots, self.executor
         self.buffers: list[Any] = [None] * len(slots)
         for st in self.states:
             self.buffers[st.slot] = st.data
         if self.flag >= 0:
             self.buffers[self.flag] = self.flag_data
-        fresh = {slot for _, slot in self.fresh}
-        self.whole = [self.region(r, n) for r, n in enumerate(regions)]
+        self.whole = [self._region(r, n) for r, n in enumerate(self.program.regions)]
         own = [i for i, s in enumerate(slots) if s.kind == TEMP and s.region < 0]
         for i, buffer in zip(own, executor.scratch([slots[i].nbytes for i in own]), strict=True):
             self.buffers[i] = buffer
+        fresh = {slot for _, slot in self.fresh}
         for i, s in enumerate(slots):
             if s.region >= 0:
-                self.place(i, self.whole[s.region])
+                self._place(i, self.whole[s.region])
             elif s.kind == OUTPUT and i not in fresh:
                 self.buffers[i] = executor.alloc(s.nbytes)
-        self.loaded = executor.loaded(self.program)
-        self.handles = [None if b is None else b.handle for b in self.buffers]
-        self.params = pack_params(self.program.params, self.values, self.program.param_bytes)
-        elsewhere = {id(n) for _, _, n in self.back}
-        self.own = [  # results that stay where the Program puts them
-            (s, slot)
-            for s, slot in self.fixed
-            if slots[slot].kind == OUTPUT and id(s.node) not in elsewhere
-        ]
-        flag = self.flag_data if self.flag >= 0 else None
-        back = {id(n): data for data, _, n in self.back if data is not flag}
-        self.homes = [  # and those that are copied to where they were
-            (s, back[id(s.node)]) for s, _ in self.fixed if id(s.node) in back
-        ]
-        for n, data in others.values():
-            n.data = data
 
-    def region(self, r: int, nbytes: int) -> Any:
+    def _region(self, r: int, nbytes: int) -> Any:
         """The allocation of a region: the one where its states already lie, or a new one."""
-        parts = [st for st in self.states if self.program.slots[st.slot].region == r]
-        first = parts[0].data.whole if parts else None
-        if (
-            first is not None
-            and first.nbytes >= nbytes
-            and all(
-                st.data.whole is first and st.data.offset == self.program.slots[st.slot].offset
-                for st in parts
-            )
-        ):
+        slots = self.program.slots
+        inside = [st for st in self.states if slots[st.slot].region == r]
+        first = inside[0].data.whole if inside else None
+        there = all(
+            st.data.whole is first and st.data.offset == slots[st.slot].offset for st in inside
+        )
+        if first is not None and first.nbytes >= nbytes and there:
             return first
         return self.executor.alloc(nbytes)
 
-    def place(self, i: int, whole: Any) -> None:
+    def _place(self, i: int, whole: Any) -> None:
         """Put slot `i` into its region, with what it holds."""
         s = self.program.slots[i]
         old = self.buffers[i]
@@ -290,12 +347,24 @@ class DevicePart(_Part):
                 if st.storage.node.data is old:
                     st.storage.node.data = new
 
+    def _name_homes(self) -> None:
+        """Where the storages of results find them after a run, should they have been moved."""
+        copied = {id(r.node) for r in self.back}
+        flag = self.flag_data if self.flag >= 0 else None
+        old = {id(r.node): r.old for r in self.back if r.old is not flag}
+        self.homes = [(s, old[id(s.node)]) for s, _ in self.fixed if id(s.node) in old]
+        self.own = [
+            (s, slot)
+            for s, slot in self.fixed
+            if self.program.slots[slot].kind == OUTPUT and id(s.node) not in copied
+        ]
+
     def __del__(self) -> None:
         if "loaded" in self.__dict__:  # it is unloaded when no other work is under way
             self.program.executable.pop(self.backend.name, None)
             self.executor.dead.append(self.loaded)
 
-    def memory(self, slot: int, n: Node) -> Any:
+    def memory(self, slot: int) -> Any:
         return self.buffers[slot]
 
     def own_flag(self) -> Any:
@@ -310,9 +379,10 @@ class DevicePart(_Part):
             return self.run_alone(args)
 
     def run_alone(self, args: Sequence[tuple[Node, Node]]) -> list[Any]:
-        executor, handles = self.executor, self.handles
-        for slot, arg, whole, _ in self.arguments:
-            handles[slot] = args[arg][whole].data.handle
+        """`run` for who has the lock."""
+        executor, handles, slots = self.executor, self.handles, self.program.slots
+        for slot, index, whole, _ in self.arguments:
+            handles[slot] = args[index][whole].data.handle
         flag = None
         if self.flag >= 0 and self.settled:
             flag = self.own_flag()
@@ -321,33 +391,33 @@ class DevicePart(_Part):
         for _, slot in self.fresh:
             buffer = self.buffers[slot]
             if buffer is None:
-                buffer = executor.alloc(self.program.slots[slot].nbytes)
+                buffer = executor.alloc(slots[slot].nbytes)
                 handles[slot] = buffer.handle
             out.append(buffer)
         if self.changed():
             self.params = pack_params(self.program.params, self.values, self.program.param_bytes)
         self.backend.run(self.loaded, handles, self.params)
-        for data, slot, _ in self.back:
-            if flag is not None and data is self.buffers[self.flag]:
-                data = flag
-            executor.copy(data, self.buffers[slot], self.program.slots[slot].nbytes)
+        for old, slot, _ in self.back:
+            if flag is not None and old is self.buffers[self.flag]:
+                old = flag
+            executor.copy(old, self.buffers[slot], slots[slot].nbytes)
         for s, data in self.homes:
             n = s.node
-            if n.data is not data and n.data is not None:
+            if n.data is not data and n.data is not None:  # another has moved it
                 s.node = Node(None, (), (), n.shape, n.dtype, n.device, data)
         for s, slot in self.own:
             n = s.node
-            if n.data is not self.buffers[slot] and n.data is not None:  # another has moved it
+            if n.data is not self.buffers[slot] and n.data is not None:
                 s.node = Node(None, (), (), n.shape, n.dtype, n.device, self.buffers[slot])
         for i, (_, slot) in enumerate(self.fresh):
             if self.buffers[slot] is not None:  # its place is taken again by the next run
-                out[i] = executor.alloc(self.program.slots[slot].nbytes)
-                executor.copy(out[i], self.buffers[slot], self.program.slots[slot].nbytes)
+                out[i] = executor.alloc(slots[slot].nbytes)
+                executor.copy(out[i], self.buffers[slot], slots[slot].nbytes)
         return out
 
-    def feed(self, st: _State, array: np.ndarray) -> None:
-        """Read an array of the host's again."""
-        self.executor.copy(st.data, self.executor.upload(array, st.node.dtype), st.data.nbytes)
+    def feed(self, state: State, array: np.ndarray) -> None:
+        data = self.executor.upload(array, state.node.dtype)
+        self.executor.copy(state.data, data, state.data.nbytes)
 
     def ready(self) -> bool:
         """Bring back states that something else has written meanwhile."""

@@ -24,7 +24,7 @@ from pyframe.core.node import Node, Storage
 from pyframe.core.symbolic import formula
 from pyframe.graph.program import OUTPUT
 from pyframe.ops import elementwise as el, random
-from pyframe.runtime.executable import DevicePart
+from pyframe.runtime.executable import DeviceExecutable
 from pyframe.runtime.executor import code_of
 from pyframe.runtime.paper import PaperExecutor, paper_device
 
@@ -188,7 +188,7 @@ class Exporter:
             raise ExportError(f"program {name!r} gives a {odd[0]}; expected tensors")
         (replay,) = replays
         parts = replay.parts
-        if len(parts) != 1 or not isinstance(parts[0], DevicePart):
+        if len(parts) != 1 or not isinstance(parts[0], DeviceExecutable):
             raise ExportError(
                 f"program {name!r} computes on the CPU as well: tensors that it makes must be made "
                 "on the device of its inputs (device=x.device)"
@@ -208,7 +208,7 @@ class Exporter:
         self.programs[name] = entry
         return entry
 
-    def _describe(self, part: DevicePart, results: Sequence[pf.Tensor]) -> dict[str, Any]:
+    def _describe(self, part: DeviceExecutable, results: Sequence[pf.Tensor]) -> dict[str, Any]:
         program = part.program
         wire = code_of(program, "wgsl", self.device.backend.limits)
         numbers = [
