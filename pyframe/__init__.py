@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from pyframe import autograd as autograd, methods as methods, ops as ops
 from pyframe.autograd.anomaly_mode import (
@@ -22,7 +23,7 @@ from pyframe.core.devices import (
 )
 from pyframe.core.dtypes import (
     bfloat16 as bfloat16,
-    bool_ as bool,  # noqa: F401
+    bool_ as _bool,
     can_cast as can_cast,
     complex64 as complex64,
     complex128 as complex128,
@@ -89,7 +90,7 @@ from pyframe.tensor.storage import UntypedStorage as UntypedStorage
 __version__ = "0.1.0"
 
 float, double, half = float32, float64, float16
-long, int, short = int64, int32, int16
+long, int, short, bool = int64, int32, int16, _bool
 cfloat, cdouble = complex64, complex128
 pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
 
@@ -119,12 +120,12 @@ _ELSEWHERE = {
 }
 
 
-def is_tensor(obj: object) -> Any:
+def is_tensor(obj: object) -> TypeGuard[Tensor]:
     """Whether `obj` is a Tensor."""
     return isinstance(obj, Tensor)
 
 
-def is_storage(obj: object) -> Any:
+def is_storage(obj: object) -> TypeGuard[UntypedStorage]:
     """Whether `obj` is a storage."""
     return isinstance(obj, UntypedStorage)
 
@@ -137,22 +138,26 @@ def typename(obj: object) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def numel(input: Tensor) -> Any:
+def numel(input: Tensor) -> builtins.int:
     """The number of elements."""
     return input.numel()
 
 
-def __getattr__(name: str) -> Any:
-    """Load the upper layers when they are first used."""
-    import importlib
+if TYPE_CHECKING:  # what is made in a loop and what loads late, by scripts/make_stubs
+    from pyframe._stubs.functions import *
+else:
 
-    if name in _MODULES:
-        return importlib.import_module(f"pyframe.{'tools.' if name == 'bench' else ''}{name}")
-    if name in _ELSEWHERE:
-        return getattr(importlib.import_module(f"pyframe.{_ELSEWHERE[name]}"), name)
-    if not name.startswith("_"):
-        from pyframe.nn.functional.toplevel import FUNCTIONS
+    def __getattr__(name: str) -> Any:
+        """Load the upper layers when they are first used."""
+        import importlib
 
-        if name in FUNCTIONS:
-            return FUNCTIONS[name]
-    raise AttributeError(f"module 'pyframe' has no attribute {name!r}")
+        if name in _MODULES:
+            return importlib.import_module(f"pyframe.{'tools.' if name == 'bench' else ''}{name}")
+        if name in _ELSEWHERE:
+            return getattr(importlib.import_module(f"pyframe.{_ELSEWHERE[name]}"), name)
+        if not name.startswith("_"):
+            from pyframe.nn.functional.toplevel import FUNCTIONS
+
+            if name in FUNCTIONS:
+                return FUNCTIONS[name]
+        raise AttributeError(f"module 'pyframe' has no attribute {name!r}")

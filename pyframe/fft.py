@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pyframe.ops import fft as _fft
 from pyframe.ops.public import as_functions
+
+if TYPE_CHECKING:
+    from pyframe._stubs.fft import *
 
 globals().update(
     as_functions(

@@ -5,9 +5,14 @@ NumPy computes the decompositions; for tensors on the GPU the host does, and the
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pyframe.ops import factor, linalg, matmul, spectral
 from pyframe.ops.factor import LinAlgError as LinAlgError
 from pyframe.ops.public import as_functions
+
+if TYPE_CHECKING:
+    from pyframe._stubs.linalg import *
 
 _NAMES = {
     factor: """cholesky_ex inv inv_ex ldl_factor ldl_factor_ex ldl_solve lu_factor lu_factor_ex

@@ -69,9 +69,9 @@ _METHODS: dict[str, Any] = {
     "const_data_ptr": storage.data_ptr,
     "is_set_to": storage.is_set_to,
     "dim_order": memory_format.dim_order,
-    "layout": property(lambda self: memory_format.strided, doc="`pf.strided`, always."),
+    "layout": property(memory_format.layout_of),
     "__dlpack__": reading.to_dlpack,
-    "__dlpack_device__": lambda self: (1, 0),
+    "__dlpack_device__": reading.dlpack_device,
     # copies and pickles
     "__reduce_ex__": copying.reduce_ex,
     "__copy__": copying.shallow_copy,

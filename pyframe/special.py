@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyframe import ops as _ops
 from pyframe.ops import special as _special
@@ -26,6 +26,9 @@ def _listed() -> dict[str, Any]:
 globals().update(_ops.as_functions(_listed()))
 __all__ = sorted(_listed())
 
+if TYPE_CHECKING:
+    from pyframe._stubs.special import *
+else:
 
-def __getattr__(name: str) -> Any:
-    raise AttributeError(f"module 'pyframe.special' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        raise AttributeError(f"module 'pyframe.special' has no attribute {name!r}")

@@ -40,6 +40,7 @@ def inplace_variant(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
 
     run.__name__ = run.__qualname__ = f"{name}_"
     run.__doc__ = f"In-place version of `{name}`; returns self."
+    run.__wrapped__ = fn  # type: ignore[attr-defined]
     return run
 
 
@@ -74,6 +75,7 @@ def view_variant(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
 
     run.__name__ = run.__qualname__ = f"{name}_"
     run.__doc__ = f"Make this tensor what `{name}` gives, of the same memory; returns self."
+    run.__wrapped__ = fn  # type: ignore[attr-defined]
     return run
 
 

@@ -18,8 +18,7 @@ from pyframe.tensor import Tensor, as_tensor
 def _matmul(self: Tensor, other: Tensor) -> Tensor:
     if mode.autocast is None:
         return matmul.matmul(self, other)
-    product: Tensor = Tensor.matmul(self, other)  # type: ignore[attr-defined]
-    return product
+    return Tensor.matmul(self, other)
 
 
 def _divided_into(self: Tensor, other: Any) -> Tensor:
@@ -30,7 +29,11 @@ def _divided_into(self: Tensor, other: Any) -> Tensor:
 
 
 def _reflected(fn: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda self, other: fn(other, self)
+    def run(self: Tensor, other: Any) -> Tensor:
+        result: Tensor = fn(other, self)
+        return result
+
+    return run
 
 
 def _guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -98,6 +101,14 @@ def _mT(self: Tensor) -> Tensor:  # noqa: N802  (PyTorch's name)
     return movement.transpose(self, -1, -2)
 
 
+def _set_real(self: Tensor, value: Any) -> None:
+    complex.real(self).copy_(value)
+
+
+def _set_imag(self: Tensor, value: Any) -> None:
+    complex.imag(self).copy_(value)
+
+
 PROPERTIES = {
     "T": property(
         lambda self: movement.permute(self, *reversed(range(self.ndim))), doc="All dims reversed."
@@ -107,6 +118,6 @@ PROPERTIES = {
         lambda self: complex.adjoint(self) if self.ndim else self, doc="A matrix's adjoint."
     ),
     "mH": property(complex.adjoint),
-    "real": property(complex.real, lambda self, value: complex.real(self).copy_(value)),
-    "imag": property(complex.imag, lambda self, value: complex.imag(self).copy_(value)),
+    "real": property(complex.real, _set_real),
+    "imag": property(complex.imag, _set_imag),
 }

@@ -48,6 +48,11 @@ def in_format(x: Tensor, format: Any) -> bool:
     return views.is_contiguous((views.View(shape, strides),))
 
 
+def layout_of(self: Tensor) -> layout:
+    """`pf.strided`, always."""
+    return strided
+
+
 def dim_order(self: Tensor) -> tuple[int, ...]:
     """The dims from the longest stride to the shortest."""
     return tuple(sorted(range(self.ndim), key=lambda d: (-self.stride(d), d)))

@@ -51,6 +51,11 @@ async def gather_async(tensors: Sequence[Tensor]) -> list[np.ndarray]:
     return [t._host() for t in tensors]
 
 
+def dlpack_device(self: Tensor) -> tuple[int, int]:
+    """Where the memory of `to_dlpack` lies: on the CPU."""
+    return 1, 0
+
+
 def to_dlpack(self: Tensor, **kwargs: Any) -> Any:
     """The DLPack capsule of a CPU tensor (for NumPy, CuPy, JAX, PyTorch …)."""
     if self.requires_grad:

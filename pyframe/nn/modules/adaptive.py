@@ -94,7 +94,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         x = input_.reshape(-1, input_.shape[-1])
         head = F.log_softmax(self.head(x), 1)
         place = target  # in the head
-        output = 0.0
+        output: Any = 0.0
         for i, tail in enumerate(self.tail):
             low, high = self.cutoffs[i], self.cutoffs[i + 1]
             inside = (target >= low) & (target < high)
