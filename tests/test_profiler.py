@@ -317,7 +317,7 @@ def test_a_profiled_plan_runs_as_before() -> None:
     x = pf.randn(32, 64)
     want = step(x).tolist()
     for some in step.replays.values():
-        plans += [p.plan for r in some for p in r.parts]
+        plans += [p.plan for r in some for p in r.executables]
     before = [(p.calls, p.blas_threads) for p in plans]
     with profile() as prof:
         assert step(x).tolist() == want

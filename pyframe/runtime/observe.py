@@ -106,6 +106,14 @@ class _Entry:
         self.place, self.before, self.read = place, before, read
 
 
+class StandIn(NamedTuple):
+    """What stands for a value that is fed while a function is captured."""
+
+    place: Place
+    given: Any  # the value itself, where it is a tensor
+    value: Any
+
+
 class Found(NamedTuple):
     """What a run did outside."""
 
@@ -117,9 +125,9 @@ class Found(NamedTuple):
 class Observer:
     """Sees one run of a function."""
 
-    def __init__(self, fn: Callable[..., Any], fed: dict[Any, tuple[Place, Any, Any]]) -> None:
-        """`fed`: places whose values each replay is given, what stands for them in this run, and
-        the values."""
+    def __init__(self, fn: Callable[..., Any], fed: dict[Any, StandIn]) -> None:
+        """`fed`: what stands in this run for values that each replay is given, by their places'
+        ids."""
         self.fn, self.fed = fn, fed
         self.numbered = False  # whether numbers among the arguments are fed
         self.called = False  # while the arguments are looked at
@@ -557,8 +565,8 @@ class Observer:
                 if fed and plain:
                     for how in (ATTR, SLOT):
                         given = fed.get((id(x), how, name))
-                        if given is not None and given[0].get() is given[2]:
-                            return given[1]
+                        if given is not None and given.place.get() is given.value:
+                            return given.given
             return get(x, name)
 
         def __setattr__(x: Any, name: str, value: Any) -> None:  # noqa: N807

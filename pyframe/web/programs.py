@@ -187,16 +187,16 @@ class Exporter:
         if odd:
             raise ExportError(f"program {name!r} gives a {odd[0]}; expected tensors")
         (replay,) = replays
-        parts = replay.parts
-        if len(parts) != 1 or not isinstance(parts[0], DeviceExecutable):
+        executables = replay.executables
+        if len(executables) != 1 or not isinstance(executables[0], DeviceExecutable):
             raise ExportError(
                 f"program {name!r} computes on the CPU as well: tensors that it makes must be made "
                 "on the device of its inputs (device=x.device)"
-                if parts else f"program {name!r} computes nothing"
+                if executables else f"program {name!r} computes nothing"
             )  # fmt: skip
         if replay.fed:
             raise ExportError(f"program {name!r} reads an array of the host's at each call")
-        entry = self._describe(parts[0], results)
+        entry = self._describe(executables[0], results)
         names = [*outputs, *[f"output{i}" for i in range(len(results))][len(outputs) :]]
         entry["inputs"] = [_described(n, x) for n, x in inputs.items()]
         slots = entry.pop("results")

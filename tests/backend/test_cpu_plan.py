@@ -531,5 +531,5 @@ def test_a_plan_has_a_bounded_number_of_blocks(monkeypatch: pytest.MonkeyPatch) 
         f = pf.compile(lambda x: (x.exp() * 2).log().sum())
         np.testing.assert_allclose(f(x).item(), n * (0.5 + np.log(2)), 1e-5)
         (replay,) = [r for some in f.replays.values() for r in some]
-        calls.append(len(replay.parts[0].plan.calls))
+        calls.append(len(replay.executables[0].plan.calls))
     assert calls[0] < calls[1] <= calls[2] < 2 * calls[1]

@@ -65,14 +65,14 @@ def test_what_runs_into_a_function_that_another_thread_captures(device: str) -> 
     x = pf.ones(3, device=device)
     waits, asked = threading.Event(), threading.Event()
     f = pf.compile(lambda x: x * 2)
-    key = f.key
+    key = f._key
 
     def ask(*args: Any) -> Any:
         if threading.current_thread() is other.thread:
             asked.set()  # from here on it goes for what a capture needs
         return key(*args)
 
-    f.key = ask
+    f._key = ask
 
     @pf.compile
     def g(x: Any) -> Any:

@@ -423,7 +423,7 @@ def test_a_step_of_fit_costs_little_more_than_one_by_hand() -> None:
 
     def cost(compiled: Any) -> np.ndarray:
         ((replay,),) = compiled.replays.values()
-        return np.array([replay.guard.count, sum(len(p.plan.calls) for p in replay.parts)])
+        return np.array([replay.guard.count, sum(len(p.plan.calls) for p in replay.executables)])
 
     for _ in range(2):
         step(pf.from_numpy(X[:35]), pf.from_numpy(Y[:35]))

@@ -1,0 +1,117 @@
+"""What must be equal for two calls to be of one kind, so that the capture of one can be replayed
+for the other: the modes of the thread, and the arguments but for the values in their tensors."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pyframe.core import dtypes as dt
+from pyframe.core.devices import device as Device, get_default_device
+from pyframe.core.modes import mode
+from pyframe.tensor import Tensor
+
+
+class Key(NamedTuple):
+    """The kind of a call."""
+
+    picture: tuple[Any, ...]  # all but its numbers
+    numbers: tuple[Any, ...]  # its numbers, with None for each one that replays are given
+
+
+def describe(value: Any, tensors: list[Tensor], numbers: list[Any]) -> Any:
+    """A hashable picture of an argument. Its tensors and its numbers are collected in order.
+
+    TypeError for what could change without being noticed."""
+    if isinstance(value, Tensor):
+        tensors.append(value)
+        n = value._node
+        if not value._view_chain:
+            return n.shape, n.dtype, n.device, value.requires_grad
+        return n.shape, n.dtype, n.device, value.requires_grad, _layout(value)
+    if type(value) in (int, float):
+        numbers.append(value)
+        return type(value)
+    if isinstance(value, float):
+        return type(value), value.hex()  # 0.0 and -0.0 are equal
+    if value is None or isinstance(value, (int, str, bytes, dt.dtype, Device)):
+        return type(value), value
+    if isinstance(value, tuple):
+        return type(value), *[describe(v, tensors, numbers) for v in value]
+    if isinstance(value, (list, dict)):  # what is in them can't be fed: they may be written to
+        inside: list[Any] = []
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        picture = [(k, describe(v, tensors, inside)) for k, v in items]
+        return type(value), *picture, *[(type(n), exact(n)) for n in inside]
+    if isinstance(value, (set, np.ndarray, np.generic)):
+        raise TypeError(f"an argument is a {type(value).__name__}; make it a tensor")
+    return _Identity(value)
+
+
+def modes() -> tuple[Any, ...]:
+    """The modes and defaults of this thread that decide what a function computes."""
+    casting = None if mode.autocast is None else mode.autocast.key
+    return (
+        mode.grad, mode.inference, mode.training is None, casting, dt.get_default_dtype(),
+        get_default_device(), Device.current,
+    )  # fmt: skip
+
+
+def shared_memory(tensors: list[Tensor]) -> list[Any]:
+    """Which of the tensors share memory; nothing where none do, as in most calls."""
+    ids = [id(x._storage) for x in tensors]
+    return [repr([ids.index(i) for i in ids])] if len(set(ids)) < len(ids) else []
+
+
+def exact(number: Any) -> Any:
+    """What is equal for the same number alone, as 0.0 and -0.0 are not."""
+    return number.hex() if type(number) is float else number
+
+
+class _Identity:
+    """Equal only for the same object, which it does not keep alive if it can do without."""
+
+    __slots__ = ("hash", "ref")
+
+    def __init__(self, value: Any) -> None:
+        self.hash = id(value)
+        try:
+            self.ref: Any = weakref.ref(value)
+        except TypeError:
+            self.ref = lambda: value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Identity):
+            return False
+        mine = self.ref()
+        return mine is not None and other.ref() is mine
+
+    def __hash__(self) -> int:
+        return self.hash
+
+
+# --- views
+
+
+def _layout(x: Tensor) -> Any:
+    """How a view lies in memory, but for where it begins."""
+    if x._node.data is not None and not x._node.device.always_lazy:
+        return x._node.data.strides
+    index_map = x._index_map()
+    return index_map[-1].strides if _is_plain(index_map) else part_of_memory(x)
+
+
+def _is_plain(index_map: Any) -> bool:
+    return len(index_map) == 1 and index_map[0].mask is None
+
+
+def part_of_memory(x: Tensor) -> Any:
+    """Which part of its memory a view is."""
+    return x._storage.node.shape, x._view_chain
+
+
+def is_copied(x: Tensor) -> bool:
+    """Whether a replay is given a copy of a view's elements; on the CPU they are there."""
+    return bool(x._view_chain) and x._node.device.always_lazy and _is_plain(x._index_map())
