@@ -22,7 +22,7 @@ from pyframe.graph.program import (
     Step,
     Store,
 )
-from pyframe.runtime.executor import code_of, pack_params
+from pyframe.runtime.code import encode_params, program_code
 
 
 def scale_and_add() -> Program:
@@ -50,7 +50,7 @@ def floats(raw: bytes) -> list[float]:
 
 
 def loaded(backend: Any, program: Program) -> Any:
-    return backend.load(code_of(program, backend.language, backend.limits))
+    return backend.load(program_code(program, backend.language, backend.limits))
 
 
 async def write_and_read(backend: Any) -> None:
@@ -90,7 +90,7 @@ async def run(backend: Any) -> None:
     put(backend, handles[0], *a)
     put(backend, handles[1], *b)
     for scale in (2.0, -3.0):  # the second run differs in its params alone
-        params = pack_params(program.params, [scale], program.param_bytes)
+        params = encode_params(program.params, [scale], program.param_bytes)
         backend.run(code, handles, params)
         (raw,) = await backend.read_begin([(handles[2], 8)])()
         assert floats(raw) == (a * scale + b).reshape(2, 3).sum(1).tolist()
@@ -101,7 +101,7 @@ async def a_second_run_makes_nothing_new(backend: Any) -> None:
     program = scale_and_add()
     code = loaded(backend, program)
     handles = [backend.create(s.nbytes) for s in program.slots]
-    params = pack_params(program.params, [1.5], program.param_bytes)
+    params = encode_params(program.params, [1.5], program.param_bytes)
     backend.run(code, handles, params)
     backend.stats.reset()
     backend.run(code, handles, params)
@@ -114,7 +114,7 @@ async def a_clock_or_none(backend: Any) -> None:
     program = scale_and_add()
     code = loaded(backend, program)
     handles = [backend.create(max(s.nbytes, 8)) for s in program.slots]
-    params = pack_params(program.params, [1.5], program.param_bytes)
+    params = encode_params(program.params, [1.5], program.param_bytes)
     times = backend.profile(code, handles, params)
     assert times is None or len(times) == 2
     assert backend.mark(handles[0]) is (times is not None)
@@ -125,7 +125,7 @@ async def equal_programs_give_equal_code(backend: Any) -> None:
     first, second = scale_and_add(), scale_and_add()
     assert first.kernels == second.kernels
     language, limits = backend.language, backend.limits
-    assert code_of(first, language, limits) == code_of(second, language, limits)
+    assert program_code(first, language, limits) == program_code(second, language, limits)
 
 
 CHECKS = (

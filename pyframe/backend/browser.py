@@ -117,12 +117,13 @@ def _named(method: Any) -> Any:
 
 
 class _Loaded:
-    """A Program that the runtime holds: its number, its steps, and the params last sent."""
+    """A Program that the runtime holds: its number, how many dispatches it is, and the params last
+    sent."""
 
-    __slots__ = ("params", "program", "steps")
+    __slots__ = ("dispatches", "params", "program")
 
-    def __init__(self, program: int, steps: int) -> None:
-        self.program, self.steps, self.params = program, steps, b""
+    def __init__(self, program: int, dispatches: int) -> None:
+        self.program, self.dispatches, self.params = program, dispatches, b""
 
 
 class BrowserGPU(Backend):
@@ -259,7 +260,7 @@ class BrowserGPU(Backend):
         self._js.unload(loaded.program)
 
     def run(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> None:
-        """One call into JavaScript, however many steps the program has."""
+        """One call into JavaScript, however many dispatches the program is."""
         arguments = self._arguments(loaded, handles, params)
         try:
             built, submits = self._js.run(*arguments).to_py()
@@ -267,7 +268,7 @@ class BrowserGPU(Backend):
             self._fail(error)
         self._sent(loaded, params)
         self.stats.bind_groups += built
-        self.stats.dispatches += loaded.steps
+        self.stats.dispatches += loaded.dispatches
         self.stats.submits += submits
 
     def profile(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> list[int] | None:
@@ -279,7 +280,7 @@ class BrowserGPU(Backend):
         if times is None:
             return None
         self._sent(loaded, params)
-        self.stats.dispatches += loaded.steps
+        self.stats.dispatches += loaded.dispatches
         return [int(t) for t in times.to_py()]
 
     def trim(self) -> None:

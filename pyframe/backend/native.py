@@ -23,7 +23,7 @@ from pyframe.backend.properties import DeviceProperties
 from pyframe.core import devices
 from pyframe.core.limits import Limits
 
-BIND_GROUPS = 16  # kept for a step
+BIND_GROUPS = 16  # kept for a dispatch of a Program
 LATEST = 256  # pipelines that are kept, also when no Program has them any more
 ONE_SUBMIT = 32  # dispatches that go to the device together; longer runs in 4 to 8 pieces
 QUERIES = 4096  # in one set: what WebGPU allows
@@ -148,25 +148,25 @@ class _Pipeline:
 class _Range:
     """What a handle stands for: a buffer, or a part of one."""
 
-    __slots__ = ("buffer", "nbytes", "offset", "parts", "steps")
+    __slots__ = ("buffer", "dispatches", "nbytes", "offset", "parts")
 
     def __init__(self, buffer: Any, offset: int, nbytes: int, parts: set[int]) -> None:
         self.buffer, self.offset, self.nbytes = buffer, offset, nbytes
         self.parts = parts  # the handles of the buffer's parts; all of them share this set
-        self.steps: set[_Step] = set()  # those with a bind group for it
+        self.dispatches: set[_Dispatch] = set()  # those with a bind group for it
 
 
-class _Step:
+class _Dispatch:
     """One dispatch of a program, and the bind groups it had by the handles that they bind."""
 
     __slots__ = ("grid", "group", "groups", "layout", "loaded", "params", "pipeline", "slots")
 
-    def __init__(self, loaded: _Loaded, kernel: _Pipeline, steps: Sequence[int]) -> None:
+    def __init__(self, loaded: _Loaded, kernel: _Pipeline, numbers: Sequence[int]) -> None:
         self.loaded = loaded
         self.pipeline, self.layout = kernel.pipeline, kernel.layout
-        self.grid = tuple(steps[1:4])
-        self.params = tuple(steps[4:6])  # offset (-1: none) and size
-        self.slots = tuple(steps[7:])
+        self.grid = tuple(numbers[1:4])
+        self.params = tuple(numbers[4:6])  # offset (-1: none) and size
+        self.slots = tuple(numbers[7:])
         self.groups: OrderedDict[tuple[int, ...], Any] = OrderedDict()
         self.group: Any = None  # the one in use
 
@@ -175,24 +175,34 @@ class _Loaded:
     """A Program ready to run: its dispatches, prepared for the handles of the last run."""
 
     __slots__ = (
-        "calls", "handles", "kernels", "params", "pieces", "sent", "starts", "steps", "users",
+        "calls",
+        "dispatches",
+        "handles",
+        "kernels",
+        "params",
+        "pieces",
+        "sent",
+        "starts",
+        "users",
     )  # fmt: skip
 
     def __init__(self, code: ProgramCode, kernels: list[Any], params: Any) -> None:
         self.kernels = kernels
-        self.steps: list[_Step] = []
-        self.users: list[list[int]] = [[] for _ in range(code.n_slots)]  # steps that use a slot
-        for step in code.dispatches():
-            for slot in set(step[7:]):
-                self.users[slot].append(len(self.steps))
-            self.steps.append(_Step(self, kernels[step[0]], step))
-        self.pieces = pieces(len(self.steps))
+        self.dispatches: list[_Dispatch] = []
+        self.users: list[list[int]] = [
+            [] for _ in range(code.n_slots)
+        ]  # dispatches that use a slot
+        for numbers in code.dispatches():
+            for slot in set(numbers[7:]):
+                self.users[slot].append(len(self.dispatches))
+            self.dispatches.append(_Dispatch(self, kernels[numbers[0]], numbers))
+        self.pieces = pieces(len(self.dispatches))
         begins = {begin for begin, _ in self.pieces}  # there a pass knows no pipeline yet
         self.starts = [
-            i in begins or each.pipeline is not self.steps[i - 1].pipeline
-            for i, each in enumerate(self.steps)
+            i in begins or each.pipeline is not self.dispatches[i - 1].pipeline
+            for i, each in enumerate(self.dispatches)
         ]
-        self.calls: list[Any] = [None] * len(self.steps)
+        self.calls: list[Any] = [None] * len(self.dispatches)
         self.handles: list[int] | None = None
         self.params, self.sent = params, b""
 
@@ -452,10 +462,10 @@ class NativeGPU(Backend):
             for part in tuple(found.parts):
                 self.destroy(part)
             found.buffer.destroy()
-        for step in tuple(found.steps):
-            step.loaded.handles = None  # it can't be replayed as it is
-            for key in [k for k in step.groups if handle in k]:
-                self._forget(step, key)
+        for dispatch in tuple(found.dispatches):
+            dispatch.loaded.handles = None  # it can't be replayed as it is
+            for key in [k for k in dispatch.groups if handle in k]:
+                self._forget(dispatch, key)
 
     @_named
     def write(self, handle: int, data: memoryview) -> None:
@@ -549,59 +559,59 @@ class NativeGPU(Backend):
         return _Loaded(code, kernels, params)
 
     def unload(self, loaded: _Loaded) -> None:
-        for step in loaded.steps:
-            for key in tuple(step.groups):
-                self._forget(step, key)
-        loaded.steps, loaded.calls, loaded.kernels, loaded.handles = [], [], [], None
+        for dispatch in loaded.dispatches:
+            for key in tuple(dispatch.groups):
+                self._forget(dispatch, key)
+        loaded.dispatches, loaded.calls, loaded.kernels, loaded.handles = [], [], [], None
         if loaded.params is not None:
             loaded.params.destroy()
 
-    def _group(self, step: _Step, key: tuple[int, ...]) -> Any:
-        """The step's bind group for these handles."""
-        group = step.groups.get(key)
+    def _group(self, dispatch: _Dispatch, key: tuple[int, ...]) -> Any:
+        """The dispatch's bind group for these handles."""
+        group = dispatch.groups.get(key)
         if group is not None:
-            step.groups.move_to_end(key)
+            dispatch.groups.move_to_end(key)
             return group
         ranges = [self._range(h) for h in key]
         resources = [{"buffer": r.buffer, "offset": r.offset, "size": r.nbytes} for r in ranges]
-        offset, size = step.params
+        offset, size = dispatch.params
         if offset >= 0:
-            resources.append({"buffer": step.loaded.params, "offset": offset, "size": size})
-        group = step.groups[key] = self._device.create_bind_group(
-            layout=step.layout,
+            resources.append({"buffer": dispatch.loaded.params, "offset": offset, "size": size})
+        group = dispatch.groups[key] = self._device.create_bind_group(
+            layout=dispatch.layout,
             entries=[{"binding": i, "resource": r} for i, r in enumerate(resources)],
         )
         self.stats.bind_groups += 1
         for r in ranges:
-            r.steps.add(step)
-        if len(step.groups) > BIND_GROUPS:
-            self._forget(step, next(iter(step.groups)))
+            r.dispatches.add(dispatch)
+        if len(dispatch.groups) > BIND_GROUPS:
+            self._forget(dispatch, next(iter(dispatch.groups)))
         return group
 
-    def _forget(self, step: _Step, key: tuple[int, ...]) -> None:
-        """Drop a bind group of a step."""
-        del step.groups[key]
+    def _forget(self, dispatch: _Dispatch, key: tuple[int, ...]) -> None:
+        """Drop a bind group of a dispatch."""
+        del dispatch.groups[key]
         for handle in key:
             found = self._buffers.get(handle)
-            if found is not None and not any(handle in other for other in step.groups):
-                found.steps.discard(step)
+            if found is not None and not any(handle in other for other in dispatch.groups):
+                found.dispatches.discard(dispatch)
 
     def _prepare(self, loaded: _Loaded, handles: Sequence[int], params: bytes) -> None:
         """Make the program's dispatches fit `handles`, and send the params if they changed."""
         last = loaded.handles
         if handles != last:
-            stale: Any = range(len(loaded.steps))
+            stale: Any = range(len(loaded.dispatches))
             if last is not None:
                 stale = set()
                 for users, now, before in zip(loaded.users, handles, last, strict=True):
                     if now != before:
                         stale.update(users)
-            loaded.handles = None  # should this fail, all steps are looked up the next time
+            loaded.handles = None  # should this fail, all dispatches are looked up the next time
             for i in stale:
-                step = loaded.steps[i]
-                step.group = self._group(step, tuple([handles[s] for s in step.slots]))
-                pipeline = step.pipeline if loaded.starts[i] else None
-                loaded.calls[i] = self._submitter.call(pipeline, step.group, step.grid)
+                dispatch = loaded.dispatches[i]
+                dispatch.group = self._group(dispatch, tuple([handles[s] for s in dispatch.slots]))
+                pipeline = dispatch.pipeline if loaded.starts[i] else None
+                loaded.calls[i] = self._submitter.call(pipeline, dispatch.group, dispatch.grid)
             loaded.handles = list(handles)
         if params != loaded.sent:
             self._queue.write_buffer(loaded.params, 0, params)
@@ -624,18 +634,18 @@ class NativeGPU(Backend):
             return None
         self._prepare(loaded, handles, params)
         out: list[int] = []
-        while len(out) < len(loaded.steps):
-            out += self._timed(loaded.steps[len(out) : len(out) + QUERIES // 2])
+        while len(out) < len(loaded.dispatches):
+            out += self._timed(loaded.dispatches[len(out) : len(out) + QUERIES // 2])
         return out
 
-    def _timed(self, steps: list[_Step]) -> list[int]:
+    def _timed(self, dispatches: list[_Dispatch]) -> list[int]:
         import wgpu
 
-        n = 2 * len(steps)
+        n = 2 * len(dispatches)
         queries = self._device.create_query_set(type="timestamp", count=n)
         times = self.create(8 * n, wgpu.BufferUsage.QUERY_RESOLVE)
         encoder = self._device.create_command_encoder()
-        for i, step in enumerate(steps):
+        for i, dispatch in enumerate(dispatches):
             compute = encoder.begin_compute_pass(
                 timestamp_writes={
                     "query_set": queries,
@@ -643,13 +653,13 @@ class NativeGPU(Backend):
                     "end_of_pass_write_index": 2 * i + 1,
                 }
             )
-            compute.set_pipeline(step.pipeline)
-            compute.set_bind_group(0, step.group)
-            compute.dispatch_workgroups(*step.grid)
+            compute.set_pipeline(dispatch.pipeline)
+            compute.set_bind_group(0, dispatch.group)
+            compute.dispatch_workgroups(*dispatch.grid)
             compute.end()
         encoder.resolve_query_set(queries, 0, n, self._buffers[times].buffer, 0)
         self._queue.submit([encoder.finish()])
-        self.stats.dispatches += len(steps)
+        self.stats.dispatches += len(dispatches)
         self.stats.submits += 1
         ticks = memoryview(self.read([(times, 8 * n)])[0]).cast("Q")
         self.destroy(times)

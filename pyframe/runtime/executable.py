@@ -16,7 +16,7 @@ from pyframe.graph.schedule import schedule
 from pyframe.ops import deferred as checks
 from pyframe.runtime import debug
 from pyframe.runtime.capture import Capture
-from pyframe.runtime.executor import pack_params
+from pyframe.runtime.code import encode_params
 
 LARGE = 1 << 18  # bytes of an argument from which a copy is worth avoiding
 
@@ -284,7 +284,7 @@ class DeviceExecutable(Executable):
         self._make_buffers()
         self.loaded = self.executor.loaded(self.program)
         self.handles = [None if b is None else b.handle for b in self.buffers]
-        self.params = pack_params(self.program.params, self.values, self.program.param_bytes)
+        self.params = encode_params(self.program.params, self.values, self.program.param_bytes)
         self._name_homes()
         for n, data in kept:
             n.data = data
@@ -395,7 +395,7 @@ class DeviceExecutable(Executable):
                 handles[slot] = buffer.handle
             out.append(buffer)
         if self.changed():
-            self.params = pack_params(self.program.params, self.values, self.program.param_bytes)
+            self.params = encode_params(self.program.params, self.values, self.program.param_bytes)
         self.backend.run(self.loaded, handles, self.params)
         for old, slot, _ in self.back:
             if flag is not None and old is self.buffers[self.flag]:

@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import math
-import struct
 import threading
 import weakref
-from array import array
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pyframe.backend.base import Backend, ProgramCode
-from pyframe.codegen import wgsl
+from pyframe.backend.base import Backend
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import DeviceLostError
 from pyframe.core.dtypes import storage_dtype
-from pyframe.core.limits import Limits
 from pyframe.core.node import Node, toposort
 from pyframe.core.op import CONST, MOVEMENT
-from pyframe.core.view import IndexMap, View, contiguous, is_contiguous
-from pyframe.graph.program import OUTPUT, TEMP, Kernel, Program
+from pyframe.core.view import IndexMap, View, is_contiguous
+from pyframe.graph.program import OUTPUT, TEMP, Program
 from pyframe.graph.schedule import schedule, structure
 from pyframe.ops.deferred import Checks
+from pyframe.ops.strided import elements
 from pyframe.runtime import debug
+from pyframe.runtime.code import encode_params, program_code
 from pyframe.runtime.pool import Buffer, Pool, bucket
+from pyframe.runtime.slices import Slices
 
 if TYPE_CHECKING:
     from pyframe.tensor import Tensor
@@ -62,7 +61,7 @@ class Executor(Pool):
         self.pending: list[weakref.ref[Any]] = []  # storages with recorded values, all threads'
         self._programs: OrderedDict[Any, _Cached] = OrderedDict()
         self._kernels = 0  # of these
-        self._starts: dict[Any, int | None] = {}  # of views; None: another one each time
+        self._slices = Slices()
         self._scratch: dict[int, list[Buffer]] = {}
         self.local = _Local()
         self.errors: list[tuple[type[Exception], str]] = []  # of all threads' checks
@@ -75,7 +74,7 @@ class Executor(Pool):
     def run(self, program: Program, buffers: Sequence[Buffer], params: bytes) -> None:
         """Run a Program with a buffer for each of its slots.
 
-        `params` holds the scalars that it was recorded with (see `pack_params`)."""
+        `params` holds the scalars that it was recorded with (see `encode_params`)."""
         self.backend.run(self.loaded(program), [b.handle for b in buffers], params)
 
     def loaded(self, program: Program) -> Any:
@@ -85,7 +84,7 @@ class Executor(Pool):
             while self.dead:
                 self.backend.unload(self.dead.pop())
             debug.kernels(program)
-            code = code_of(program, self.backend.language, self.backend.limits)
+            code = program_code(program, self.backend.language, self.backend.limits)
             debug.code(code)
             loaded = program.executable[self.backend.name] = self.backend.load(code)
             self.programs[id(loaded)] = program
@@ -138,54 +137,12 @@ class Executor(Pool):
 
     def _execute(self, roots: list[Node]) -> None:
         order = toposort(roots)
-        cut = self._cut(order, roots)
+        cut = self._slices.cut(order, roots, self._copied)
         try:
             self._execute_in(toposort(roots) if cut else order, roots)
         finally:
             for n, inputs in cut:
                 n.data, n.inputs = None, inputs
-
-    def _cut(self, order: list[Node], roots: list[Node]) -> list[tuple[Node, Any]]:
-        """Let slices that begin elsewhere each time lie in buffers of their own for this run, as a
-        kernel knows where it reads. Gives their nodes, and the inputs that they had."""
-        moves = [n for n in order if n.data is None and n.op.kind == MOVEMENT]  # type: ignore[union-attr]
-        if all(n.op.name != "slice" for n in moves):  # type: ignore[union-attr]
-            return []
-        known: dict[int, tuple[Node, IndexMap]] = {}  # of a movement: what it shows, and how
-        last: dict[int, list[Node]] = {}  # of a base: the last slices of it
-        for n in moves:
-            (x,) = n.inputs
-            base, index_map = known.get(id(x)) or (x, contiguous(x.shape))
-            if base.data is not None and base.op is not CONST:
-                known[id(n)] = base, n.op.view(index_map, *n.attrs)  # type: ignore[union-attr, misc]
-                if n.op.name == "slice":  # type: ignore[union-attr]
-                    cuts = last.setdefault(id(base), [])
-                    cuts[:] = [m for m in cuts if m is not x] + [n]
-        out = []
-        for cuts in last.values():
-            for n in cuts:
-                base, index_map = known[id(n)]
-                if (
-                    self._wanders(base, index_map)
-                    and len(cuts) == 1
-                    and all(n is not r for r in roots)
-                ):
-                    out.append((n, n.inputs))
-                    n.data, n.inputs = self._apart(base, index_map[0]), ()
-        return out
-
-    def _wanders(self, base: Node, index_map: IndexMap) -> bool:
-        """Whether views like this one have been seen to begin at several places."""
-        view = index_map[0]
-        if len(index_map) > 1 or view.mask:
-            return False
-        key = base.shape, base.dtype, view.shape, view.strides
-        if len(self._starts) > MAX_PROGRAMS:
-            self._starts.clear()
-        if self._starts.setdefault(key, view.offset) == view.offset:
-            return False
-        self._starts[key] = None
-        return True
 
     def apart(self, x: Tensor) -> Buffer:
         """The elements of a view without padding, in a buffer of their own."""
@@ -193,17 +150,15 @@ class Executor(Pool):
         if base.data is None:
             self.flush([base])
         (view,) = x._index_map()
-        return self._apart(base, view)
+        return self._copied(base, view)
 
-    def _apart(self, base: Node, view: View) -> Buffer:
+    def _copied(self, base: Node, view: View) -> Buffer:
         start = _start((view,), base.dtype)
         if start is not None:
             nbytes = math.prod(view.shape) * base.dtype.device_itemsize
             out = self.alloc(nbytes)
             self.copy(out, self.slice(base.data, start, nbytes), nbytes)
             return out
-        from pyframe.ops.strided import elements
-
         node = elements(base, *view[:3])  # no kernel depends on the offset
         self.flush([node])
         found: Buffer = node.data
@@ -226,7 +181,7 @@ class Executor(Pool):
             self._programs.move_to_end(key)
         program, inputs, constants, outputs, sizes, scratch, used = cached
         values = [(order[c] if isinstance(c, int) else c).attrs[0] for c in constants]
-        params = pack_params(program.params, values, program.param_bytes)
+        params = encode_params(program.params, values, program.param_bytes)
         made = self.alloc_as_before(sizes, used)
         self.run(program, [*[order[i].data for i in inputs], *made, *scratch], params)
         for position, slot in zip(outputs, program.outputs, strict=True):
@@ -286,7 +241,7 @@ class Executor(Pool):
             elif node.data is None and (node.op is CONST or node.op.kind == MOVEMENT):  # type: ignore[union-attr]
                 # a view's own elements, in a buffer that only this read sees
                 node = Node(node.op, node.inputs, node.attrs, node.shape, node.dtype, node.device)
-                if t._view_chain and self._wanders(t._storage.node, t._index_map()):
+                if t._view_chain and self._slices.wanders(t._storage.node, t._index_map()):
                     node.data = self.apart(t)
             nodes.append(node)
         checks = self.local.checks
@@ -341,35 +296,6 @@ class Executor(Pool):
         return arrays
 
 
-class _Scheduled(NamedTuple):
-    """A kernel for a backend that takes it as it was scheduled."""
-
-    code: Kernel
-    label: str = ""
-    grid: tuple[int, int, int] = (1, 1, 1)
-
-
-# What puts kernels into the language of a backend: something with `code`, `label` and `grid`.
-GENERATORS: dict[str, Callable[[Kernel, Limits], Any]] = {
-    "wgsl": wgsl.generate,
-    "kernels": lambda kernel, limits: _Scheduled(kernel),
-}
-
-
-def code_of(program: Program, language: str, limits: Limits) -> ProgramCode:
-    """A Program as a backend loads it."""
-    made = [GENERATORS[language](k, limits) for k in program.kernels]
-    steps: array[int] = array("i")
-    for step in program.steps:
-        grid, kernel = made[step.kernel].grid, program.kernels[step.kernel]
-        if 0 in grid:
-            continue  # an empty result
-        size = -(-kernel.params // 4) * 16 if kernel.params else 0
-        steps.extend((step.kernel, *grid, step.param_offset, size, len(step.slots), *step.slots))
-    codes, labels = [m.code for m in made], [m.label for m in made]
-    return ProgramCode(codes, labels, steps, len(program.slots), program.param_bytes)
-
-
 def _start(index_map: IndexMap, d: dt.dtype) -> int | None:
     """At which byte the elements of a view begin, if they lie beside each other and can be copied
     from there."""
@@ -381,23 +307,3 @@ def _start(index_map: IndexMap, d: dt.dtype) -> int | None:
 
 def _read_bytes(n: Node) -> int:
     return int(-(-np.prod(n.shape, dtype=np.int64) * n.dtype.device_itemsize // 4) * 4)
-
-
-def pack_params(params: Sequence[tuple[int, dt.dtype]], values: Sequence[Any], size: int) -> bytes:
-    """The scalars in the layout that kernels read: a 32-bit word each."""
-    out = bytearray(size)
-    for (offset, d), v in zip(params, values, strict=True):
-        if d.storage == "f32":
-            struct.pack_into("<f", out, offset, _to_f32(v))
-        elif d.storage == "f16":
-            out[offset : offset + 2] = np.float16(v).tobytes()
-        elif d.storage == "u32":
-            struct.pack_into("<I", out, offset, int(v) & 0xFFFFFFFF)
-        else:
-            struct.pack_into("<i", out, offset, ((int(v) + 2**31) & 0xFFFFFFFF) - 2**31)
-    return bytes(out)
-
-
-def _to_f32(v: Any) -> float:
-    with np.errstate(over="ignore"):
-        return float(np.float32(v))

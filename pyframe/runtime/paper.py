@@ -10,7 +10,8 @@ from pyframe.backend.host import HostBackend
 from pyframe.core.devices import device as Device
 from pyframe.core.limits import Limits
 from pyframe.graph.program import OUTPUT, Program
-from pyframe.runtime.executor import Executor, code_of
+from pyframe.runtime.code import program_code
+from pyframe.runtime.executor import Executor
 from pyframe.runtime.pool import Buffer
 
 INDEX = 1 << 20  # of its device; no computer has as many GPUs
@@ -45,7 +46,7 @@ class PaperBackend(HostBackend):
 
     def compute(self, program: Program, handles: Sequence[int], params: bytes) -> None:
         """What `run` is on a device that exists."""
-        super().run(code_of(program, self.language, self.limits), handles, params)
+        super().run(program_code(program, self.language, self.limits), handles, params)
         self._unknown.difference_update(_results(program, handles))
 
 

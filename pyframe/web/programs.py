@@ -24,8 +24,8 @@ from pyframe.core.node import Node, Storage
 from pyframe.core.symbolic import formula
 from pyframe.graph.program import OUTPUT
 from pyframe.ops import elementwise as el, random
+from pyframe.runtime.code import program_code
 from pyframe.runtime.executable import DeviceExecutable
-from pyframe.runtime.executor import code_of
 from pyframe.runtime.paper import PaperExecutor, paper_device
 
 VERSION = 1  # of the format
@@ -210,7 +210,7 @@ class Exporter:
 
     def _describe(self, part: DeviceExecutable, results: Sequence[pf.Tensor]) -> dict[str, Any]:
         program = part.program
-        wire = code_of(program, "wgsl", self.device.backend.limits)
+        wire = program_code(program, "wgsl", self.device.backend.limits)
         numbers = [
             self.kernels.setdefault(kernel, len(self.kernels))
             for kernel in zip(wire.codes, wire.labels, strict=True)

@@ -40,7 +40,7 @@ from pyframe.graph.program import (
 from pyframe.graph.schedule import schedule
 from pyframe.ops import elementwise as el, movement as mv, reduce as rd, sliding
 from pyframe.ops.matmul import matmul
-from pyframe.runtime.executor import pack_params
+from pyframe.runtime.code import encode_params
 from pyframe.tensor import Tensor
 
 F = dt.float32
@@ -78,7 +78,7 @@ def check(
         np.ascontiguousarray(a, s).reshape(-1).view(np.uint8).copy()
         for a, s in zip(arrays, stored, strict=True)
     ]
-    run_kernel(kernel, buffers, pack_params(packed, values, 4 * len(params)))
+    run_kernel(kernel, buffers, encode_params(packed, values, 4 * len(params)))
     plan = Plan(program, threads)
     bound = [np.array(a) for a in arrays]
     plan.bind(bound)

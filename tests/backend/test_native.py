@@ -184,7 +184,7 @@ def test_a_destroyed_buffer_takes_its_bind_groups_along(replayer: native.NativeG
     with pytest.raises(RuntimeError, match=f"buffer {x} does not exist, or was freed"):
         replayer.run(loaded, [x, y], params(2))
     assert floats(replayer, y, 1) == [2]  # the work before was done
-    assert not replayer._buffers[y].steps
+    assert not replayer._buffers[y].dispatches
     replayer.run(loaded, [buffer(replayer, 7), y], params(2))
     assert floats(replayer, y, 1) == [14]
 
@@ -253,7 +253,7 @@ def test_an_unloaded_program_leaves_nothing_behind(replayer: native.NativeGPU) -
     for program in (loaded, kept):
         replayer.run(program, handles, params(2))
     replayer.unload(loaded)
-    assert replayer._buffers[handles[0]].steps == set(kept.steps)
+    assert replayer._buffers[handles[0]].dispatches == set(kept.dispatches)
     replayer.run(kept, handles, params(4))
     assert floats(replayer, handles[1], 1) == [4]
     assert (replayer.stats.pipelines, replayer.stats.bind_groups) == (1, 2)

@@ -13,7 +13,8 @@ from pyframe.core.limits import Limits
 from pyframe.core.node import Node, toposort
 from pyframe.graph.program import INPUT, OUTPUT, Load, Program, Reduce, Slot
 from pyframe.graph.schedule import schedule
-from pyframe.runtime.executor import Executor, pack_params
+from pyframe.runtime.code import encode_params
+from pyframe.runtime.executor import Executor
 from pyframe.tensor import Tensor
 
 
@@ -70,7 +71,7 @@ def run(
     for n, slot in zip(inputs, slots, strict=False):
         executor.write(slot, np.ascontiguousarray(n.data, storage_dtype(n.dtype)).tobytes())
     values = [c.attrs[0] for c in constants]
-    executor.run(program, slots, pack_params(program.params, values, program.param_bytes))
+    executor.run(program, slots, encode_params(program.params, values, program.param_bytes))
     arrays = []
     for slot, n in zip(program.outputs, [r for r in roots if r.data is None], strict=True):
         raw = executor.read([(slots[slot], program.slots[slot].nbytes)])[0]

@@ -1,0 +1,67 @@
+"""What a backend loads and runs of a Program: its kernels as text, its scalars as bytes."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pyframe.backend.base import ProgramCode
+from pyframe.codegen import wgsl
+from pyframe.core import dtypes as dt
+from pyframe.core.limits import Limits
+from pyframe.graph.program import Kernel, Program
+
+
+class _Scheduled(NamedTuple):
+    """A kernel for a backend that takes it as it was scheduled."""
+
+    code: Kernel
+    label: str = ""
+    grid: tuple[int, int, int] = (1, 1, 1)
+
+
+# What puts kernels into the language of a backend: something with `code`, `label` and `grid`.
+GENERATORS: dict[str, Callable[[Kernel, Limits], Any]] = {
+    "wgsl": wgsl.generate,
+    "kernels": lambda kernel, limits: _Scheduled(kernel),
+}
+
+
+def program_code(program: Program, language: str, limits: Limits) -> ProgramCode:
+    """A Program as a backend loads it."""
+    made = [GENERATORS[language](k, limits) for k in program.kernels]
+    steps: array[int] = array("i")
+    for step in program.steps:
+        grid, kernel = made[step.kernel].grid, program.kernels[step.kernel]
+        if 0 in grid:
+            continue  # an empty result
+        size = -(-kernel.params // 4) * 16 if kernel.params else 0
+        steps.extend((step.kernel, *grid, step.param_offset, size, len(step.slots), *step.slots))
+    codes, labels = [m.code for m in made], [m.label for m in made]
+    return ProgramCode(codes, labels, steps, len(program.slots), program.param_bytes)
+
+
+def encode_params(
+    params: Sequence[tuple[int, dt.dtype]], values: Sequence[Any], size: int
+) -> bytes:
+    """The scalars in the layout that kernels read: a 32-bit word each."""
+    out = bytearray(size)
+    for (offset, d), v in zip(params, values, strict=True):
+        if d.storage == "f32":
+            struct.pack_into("<f", out, offset, _to_f32(v))
+        elif d.storage == "f16":
+            out[offset : offset + 2] = np.float16(v).tobytes()
+        elif d.storage == "u32":
+            struct.pack_into("<I", out, offset, int(v) & 0xFFFFFFFF)
+        else:
+            struct.pack_into("<i", out, offset, ((int(v) + 2**31) & 0xFFFFFFFF) - 2**31)
+    return bytes(out)
+
+
+def _to_f32(v: Any) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.float32(v))
