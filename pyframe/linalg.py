@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyframe.ops import factor, linalg, matmul, spectral
-from pyframe.ops.factor import LinAlgError as LinAlgError
+from pyframe.ops import factor, ldl, linalg, matmul, spectral
+from pyframe.ops.matrices import LinAlgError as LinAlgError
 from pyframe.ops.public import as_functions
 
 if TYPE_CHECKING:
     from pyframe._stubs.linalg import *
 
 _NAMES = {
-    factor: """cholesky_ex inv inv_ex ldl_factor ldl_factor_ex ldl_solve lu_factor lu_factor_ex
-    solve solve_ex solve_triangular""",
+    factor: "cholesky_ex inv inv_ex lu_factor lu_factor_ex solve solve_ex solve_triangular",
+    ldl: "ldl_factor ldl_factor_ex ldl_solve",
     spectral: "eig eigh eigvals eigvalsh householder_product lstsq matrix_rank pinv svdvals",
     linalg: """cond det matrix_exp matrix_norm matrix_power norm slogdet tensorinv tensorsolve
     vector_norm""",

@@ -22,6 +22,7 @@ from pyframe.ops import (
     fft as _fft,
     index,
     join,
+    ldl as ldl,
     linalg,
     masks,
     matmul,
@@ -29,6 +30,7 @@ from pyframe.ops import (
     norms,
     pointwise,
     pool as pool,
+    promotion,
     random as _random,
     reduce,
     resample,
@@ -48,6 +50,7 @@ from pyframe.ops.public import as_functions as as_functions
 __all__ = ["FUNCTIONS", "METHODS", "REGISTRY", "Op", "apply"]
 
 FAMILIES = (
+    promotion,
     el,
     pointwise,
     special,

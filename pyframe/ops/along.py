@@ -11,7 +11,7 @@ import numpy as np
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
-from pyframe.ops import elementwise as el, movement as mv
+from pyframe.ops import elementwise as el, movement as mv, promotion
 from pyframe.ops.autocast import autocast
 from pyframe.ops.batching_rules import along_dim
 from pyframe.ops.public import public
@@ -243,7 +243,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     shape, ishape = list(input._node.shape), list(indices._node.shape)
     if not shape:
         return gather(input, 0, indices)
-    whole = list(el.broadcast("take_along_dim", (*shape[:d], 1, *shape[d + 1 :]),
+    whole = list(promotion.broadcast("take_along_dim", (*shape[:d], 1, *shape[d + 1 :]),
                               (*ishape[:d], 1, *ishape[d + 1 :])))  # fmt: skip
     x = mv.expand(input, (*whole[:d], shape[d], *whole[d + 1 :]))
     indices = checked_index("take_along_dim", indices, shape[d])

@@ -7,7 +7,7 @@ from typing import Any
 
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
-from pyframe.ops import check, elementwise as el, movement as mv
+from pyframe.ops import check, elementwise as el, movement as mv, promotion
 from pyframe.ops.along import gather, neutral_of, reduced_into
 from pyframe.ops.order import search_op, sort_key
 from pyframe.ops.public import public
@@ -42,7 +42,7 @@ def searchsorted(
                 f"1, got {sequence.ndim}"
             )
         input = tensor(input, device=sequence.device)
-        common = el.result_type(sequence, input)
+        common = promotion.result_type(sequence, input)
         sequence, input = sequence.to(common), input.to(common)
     if sequence.ndim == 0:
         raise RuntimeError(f"{name}(): boundaries tensor should have positive dimension")
@@ -98,7 +98,7 @@ def isin(
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
         raise TypeError("isin(): expected elements or test_elements to be a Tensor")
     device = (elements if isinstance(elements, Tensor) else test_elements).device
-    common = el.result_type(elements, test_elements)
+    common = promotion.result_type(elements, test_elements)
     x, test = (
         (v if isinstance(v, Tensor) else tensor(v, device=device)).detach().to(common)
         for v in (elements, test_elements)

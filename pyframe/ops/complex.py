@@ -13,7 +13,7 @@ import numpy as np
 from pyframe.core import dtypes as dt, op as _op
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ELEMENTWISE, Op
-from pyframe.ops import check, elementwise as el
+from pyframe.ops import check, elementwise as el, promotion
 from pyframe.ops.autocast import autocast
 from pyframe.ops.elementwise import conj, conj_op
 from pyframe.ops.movement import Movement
@@ -62,7 +62,7 @@ view_as_complex_op = Movement(
 )  # fmt: skip
 complex_op = Op(
     "complex", ELEMENTWISE, "a b",
-    infer=lambda a, b: (el.broadcast("complex", a.shape, b.shape), a.dtype.to_complex()),
+    infer=lambda a, b: (promotion.broadcast("complex", a.shape, b.shape), a.dtype.to_complex()),
     numpy=lambda a, b: _join(a, b), a=lambda g: real(g), b=lambda g: imag(g),
 )  # fmt: skip
 

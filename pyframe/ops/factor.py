@@ -1,35 +1,48 @@
-"""Cholesky, LU and LDL, and the linear equations that they solve.
+"""Cholesky and LU, and the linear equations that they solve.
 
 NumPy computes them (on the GPU the host does, and the result goes back); the rest is composed of
-them. An op has one result, so a decomposition gives all of its results one after the other in a
-flat vector; `cut` takes them apart. With H the conjugate transpose, the gradients are those of
-PyTorch (torch/csrc/autograd/FunctionsManual.cpp), from M. Giles, "Collected matrix derivative
-results for forward and reverse mode algorithmic differentiation" (2008).
+them. With H the conjugate transpose, the gradients are those of PyTorch
+(torch/csrc/autograd/FunctionsManual.cpp), from M. Giles, "Collected matrix derivative results for
+forward and reverse mode algorithmic differentiation" (2008).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
-from pyframe.ops import check, elementwise as el, join, masks, movement as mv
+from pyframe.ops import check, elementwise as el, join, masks, movement as mv, promotion
 from pyframe.ops.autocast import autocast
-from pyframe.ops.batching_rules import BatchedCall
 from pyframe.ops.complex import adjoint, real
 from pyframe.ops.matmul import matmul
+from pyframe.ops.matrices import (
+    Array,
+    LinAlgError,
+    Shape,
+    batched_pieces,
+    block,
+    cut,
+    each_matrix,
+    eye_like,
+    float_matrix,
+    integer,
+    main_diagonal,
+    packed,
+    refuse,
+    rows_fit,
+    twice_lower,
+    unpacked,
+)
 from pyframe.ops.public import public
 from pyframe.ops.results import (
     LU,
     CholeskyEx,
     InvEx,
-    LDLFactor,
-    LDLFactorEx,
     LUFactor,
     LUFactorEx,
     LUUnpack,
@@ -38,153 +51,10 @@ from pyframe.ops.results import (
 )
 from pyframe.tensor import Tensor
 
-Shape: TypeAlias = tuple[int, ...]
-Array: TypeAlias = np.ndarray
-
-
-class LinAlgError(RuntimeError):
-    """A matrix that a function cannot take for what its elements are: singular, not definite, …"""
-
-    __module__ = "pyframe.linalg"
-
-
-# --- helpers
-
-
-def cut(flat: Tensor, shapes: tuple[Shape, ...]) -> list[Tensor]:
-    """The results that lie one after the other in a packed op's vector, as views."""
-    out, at = [], 0
-    for shape in shapes:
-        n = math.prod(shape)
-        out.append(mv.slice_(flat, (at,), (n,)).reshape(shape))
-        at += n
-    return out
-
-
-def packed(
-    name: str, shapes: Callable[[Shape, Any], tuple[Shape, ...]], numpy: Callable[..., Any],
-    vjp: Callable[..., Tensor] | None = None, dtype: Callable[[dt.dtype], dt.dtype] | None = None,
-) -> Op:  # fmt: skip
-    """An op of one tensor with several results of `shapes(its shape, how)`: `numpy(a, how)` gives
-    them, `vjp(gradients of the results, results, how)` the gradient of `a`."""
-
-    def infer(a: Any, how: Any) -> tuple[Shape, dt.dtype]:
-        size = sum(math.prod(s) for s in shapes(a.shape, how))
-        return (size,), a.dtype if dtype is None else dtype(a.dtype)
-
-    def run(a: Array, how: Any) -> Array:
-        return np.concatenate([np.ravel(part) for part in numpy(a, how)])
-
-    def gradient(g: Tensor, y: Tensor, a_spec: Any, how: Any) -> Tensor:
-        parts = shapes(a_spec.shape, how)
-        return vjp(cut(g, parts), cut(y, parts), how)  # type: ignore[misc]
-
-    rules: Any = {} if vjp is None else {"a": gradient}
-    return Op(
-        name,
-        ROUTINE,
-        "a",
-        "how",
-        infer=infer,
-        numpy=run,
-        pieces=shapes,
-        batch=batched_pieces,
-        **rules,
-    )
-
-
-def batched_pieces(c: BatchedCall) -> Tensor:
-    """The batching rule of ops that pack their results, which have the batch as their first dim:
-    each one's is wanted side by side with the others'."""
-    parts = unpacked(c.op, c.aligned(), *c.attrs)
-    return join.cat([mv.reshape(p, (c.size, math.prod(p._node.shape[1:]))) for p in parts], 1)
-
-
-def unpacked(op: Op, inputs: tuple[Tensor, ...], *attrs: Any) -> list[Tensor]:
-    """The results of an op that packs them into a vector, as views of it."""
-    shapes = op.pieces(*[x._node.shape for x in inputs], *attrs)  # type: ignore[misc]
-    return cut(apply(op, inputs, attrs), shapes)
-
-
-def integer(x: Tensor) -> Tensor:
-    """Pivots and the like, which travel with the floats of a packed vector, as int32."""
-    return real(x.detach()).to(dt.int32)
-
-
-def main_diagonal(x: Tensor) -> Tensor:
-    """(…, m, n) -> (…, min(m, n))."""
-    return mv.diagonal(x, 0, -2, -1)
-
-
-def eye_like(x: Tensor, n: int) -> Tensor:
-    """The identity (n, n) in the dtype of `x`, on its device."""
-    return mv.on_diagonal(n, x.device).to(x.dtype)
-
-
-def with_diagonal(x: Tensor, d: Tensor) -> Tensor:
-    """Square matrices with another diagonal (…, n)."""
-    return el.where(mv.on_diagonal(x.shape[-1], x.device), mv.unsqueeze(d, -1), x)
-
-
-def ratio(a: Tensor, b: Tensor) -> Tensor:
-    """a / b, and 0 for 0 / 0: what is not asked for adds nothing where it has no derivative."""
-    return a / el.where(el.logical_and(el.eq(a, 0), el.eq(b, 0)), 1, b)
-
-
-def twice_lower(x: Tensor) -> Tensor:
-    """The lower triangle and its adjoint, the diagonal (its real part) once."""
-    lower = masks.tril(x)
-    return with_diagonal(lower + adjoint(lower), real(main_diagonal(x)).to(x.dtype))
-
 
 def _right_solve(x: Tensor, a: Tensor) -> Tensor:
     """x a^-1."""
     return adjoint(solve_any(adjoint(a), adjoint(x)))
-
-
-def float_matrix(name: str, x: Any, square: bool = False, what: str = "A") -> None:
-    """TypeError unless `x` is a tensor, RuntimeError unless it is (…, m, n) of float32, float64 or
-    complex numbers, with m = n if `square`."""
-    if not isinstance(x, Tensor):
-        raise TypeError(f"{name}: expected {what} to be a Tensor, got {type(x).__name__}")
-    if x.ndim < 2:
-        raise RuntimeError(
-            f"{name}: The input tensor {what} must have at least 2 dimensions, got {list(x.shape)}"
-        )
-    if square and x.shape[-1] != x.shape[-2]:
-        raise RuntimeError(
-            f"{name}: {what} must be batches of square matrices, but they are "
-            f"{x.shape[-2]} by {x.shape[-1]} matrices"
-        )
-    float_only(name, x, what)
-
-
-def float_only(name: str, x: Tensor, what: str = "the input") -> None:
-    """RuntimeError unless `x` is of float32, float64 or complex numbers."""
-    check.floats_or_complex(name, x)
-    if x.dtype in (dt.float16, dt.bfloat16):
-        raise RuntimeError(
-            f"{name}: Low precision dtypes not supported. Got {x.dtype.name}; use .float() first"
-        )
-
-
-def _refuse(what: str, info: Array, message: str) -> None:
-    """LinAlgError for the first matrix whose `info` is not 0, if `what` names who asks."""
-    if what and info.any():
-        at = int(np.flatnonzero(info)[0])
-        where = f"(Batch element {at}): " if info.ndim else ""
-        raise LinAlgError(f"{what}: {where}{message.format(int(info.reshape(-1)[at]))}")
-
-
-def _each(info: Array, *stacks: Array) -> Any:
-    """The matrices of stacks one by one, with their index in the batch."""
-    for at in np.ndindex(*info.shape):
-        yield at, *(s[at] for s in stacks)
-
-
-def np_adjoint(x: Array) -> Array:
-    """The conjugate transpose of the last two dims."""
-    return np.conjugate(np.swapaxes(x, -1, -2))
 
 
 # --- Cholesky
@@ -198,11 +68,11 @@ def _np_cholesky(a: Array, what: str) -> tuple[Array, ...]:
             return out, info
     except np.linalg.LinAlgError:
         out = np.zeros_like(a)
-    for at, one in _each(info, a):
+    for at, one in each_matrix(info, a):
         info[at] = _first_minor(one)
         if not info[at]:
             out[at] = np.linalg.cholesky(one)
-    _refuse(
+    refuse(
         what, info.real, "The factorization could not be completed because the input is not "
         "positive-definite (the leading minor of order {} is not positive-definite).",
     )  # fmt: skip
@@ -286,16 +156,6 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     return cholesky_solve(eye_like(L, L.shape[-1]), L, upper)
 
 
-def rows_fit(name: str, a: Tensor, b: Tensor) -> None:
-    """RuntimeError unless A (…, m, n) and B (…, m, k) have as many rows, and batches broadcast."""
-    if a.shape[-2] != b.shape[-2]:
-        raise RuntimeError(
-            f"{name}: Incompatible shapes of A and B for the equation AX = B "
-            f"({a.shape[-2]}x{a.shape[-1]} and {b.shape[-2]}x{b.shape[-1]})"
-        )
-    el.broadcast(name, a._node.shape[:-2], b._node.shape[:-2])
-
-
 # --- LU with partial pivoting
 
 
@@ -356,7 +216,7 @@ def _lu_shapes(a: Shape, what: str) -> tuple[Shape, ...]:
 
 def _lu_numpy(a: Array, what: str) -> tuple[Array, ...]:
     parts = _np_lu(a)
-    _refuse(
+    refuse(
         what, parts[3], "U[{0},{0}] is zero and using it on lu_solve would result in a division "
         "by zero. If you still want to perform the factorization, consider calling "
         "linalg.lu(A, pivot) or linalg.lu_factor_ex(A, pivot)",
@@ -393,11 +253,6 @@ def _lu_grad(g: list[Tensor], y: list[Tensor], what: str) -> Tensor:
 def by_upper(x: Tensor, upper: Tensor) -> Tensor:
     """x U^-H."""
     return adjoint(triangular(upper, adjoint(x), True))
-
-
-def block(x: Tensor, rows: int, columns: int) -> Tensor:
-    """The upper left (rows, columns) of matrices."""
-    return mv.slice_(x, (0,) * x.ndim, (*x._node.shape[:-2], rows, columns))
 
 
 def _permutation(perm: Tensor, like: Tensor) -> Tensor:
@@ -564,14 +419,14 @@ def _np_solve(a: Array, b: Array, kind: str, what: str) -> Array:
         full, _, perm, info = _np_lu(np.broadcast_to(a, (*batch, *a.shape[-2:])))
         zero = "The diagonal element {0} is zero, the inversion could not be completed"
         singular = zero if what.startswith("linalg.inv") else "The solver failed"
-        _refuse(what, info, f"{singular} because the input matrix is singular.")
+        refuse(what, info, f"{singular} because the input matrix is singular.")
         x = _np_substitute(full, perm, b)
     x = x[..., ::-1, :] if "lower" in kind else x
     return np.concatenate([np.ravel(x), np.ravel(info).astype(a.dtype)])
 
 
 def _solve_shapes(a: Shape, b: Shape, *_: Any) -> tuple[Shape, Shape]:
-    batch = el.broadcast("linalg.solve", a[:-2], b[:-2])
+    batch = promotion.broadcast("linalg.solve", a[:-2], b[:-2])
     return (*batch, *b[-2:]), batch
 
 
@@ -700,166 +555,6 @@ def triangular_solve(
     x = solve_triangular(a, b, upper=upper != transpose, unitriangular=unitriangular)
     batch = x._node.shape[:-2]
     return TriangularSolve(x, mv.expand(A, (*batch, *A._node.shape[-2:])).clone())
-
-
-# --- LDL
-
-
-def _np_ldl(a: Array, how: tuple[bool, str]) -> tuple[Array, ...]:
-    hermitian, what = how
-    pivots = np.zeros(a.shape[:-1], a.dtype)
-    info = np.zeros(a.shape[:-2], a.dtype)
-    out = np.tril(a)
-    for at, one, swaps in _each(info, out, pivots):
-        info[at] = _bunch_kaufman(one, swaps, hermitian)
-    _refuse(what, info.real, "The factorization could not be completed because D[{0},{0}] is zero.")
-    return out, pivots, info
-
-
-def _bunch_kaufman(a: Array, pivots: Array, hermitian: bool) -> int:
-    """L D L^T (or L D L^H) in the lower triangle of `a`, with LAPACK's pivots: J. Bunch,
-    L. Kaufman, "Some stable methods for calculating inertia and solving symmetric linear systems"
-    (1977)."""
-    flip = np.conjugate if hermitian else np.asarray
-    n, k, info = a.shape[0], 0, 0
-
-    def size(x: Any) -> Any:
-        return np.abs(np.real(x)) + np.abs(np.imag(x))
-
-    while k < n:
-        if hermitian:
-            a[k, k] = a[k, k].real
-        step, p, own = 1, k, size(a[k, k])
-        below = size(a[k + 1 :, k])
-        far = k + 1 + int(below.argmax()) if k + 1 < n else k
-        most = below.max() if k + 1 < n else 0
-        if max(own, most) == 0 or np.isnan(own):
-            info = info or k + 1
-            pivots[k] = k + 1
-            k += 1
-            continue
-        if own < _ALPHA * most:
-            others = np.concatenate([size(a[far, k:far]), size(a[far + 1 :, far])]).max()
-            if own >= _ALPHA * most * (most / others):
-                pass
-            elif size(a[far, far]) >= _ALPHA * others:
-                p = far
-            else:
-                p, step = far, 2
-        kk = k + step - 1
-        if p != kk:
-            a[p + 1 :, [kk, p]] = a[p + 1 :, [p, kk]]
-            column, row = flip(a[kk + 1 : p, kk]).copy(), flip(a[p, kk + 1 : p]).copy()
-            a[kk + 1 : p, kk], a[p, kk + 1 : p] = row, column
-            a[p, kk] = flip(a[p, kk])
-            a[kk, kk], a[p, p] = a[p, p], a[kk, kk]
-            if step == 2:
-                a[kk, k], a[p, k] = a[p, k], a[kk, k]
-        if step == 1:
-            x = a[k + 1 :, k].copy()
-            a[k + 1 :, k + 1 :] -= np.tril(np.outer(x, flip(x)) / a[k, k])
-            a[k + 1 :, k] = x / a[k, k]
-            pivots[k] = p + 1
-        else:
-            block = np.array([[a[k, k], flip(a[k + 1, k])], [a[k + 1, k], a[k + 1, k + 1]]])
-            x = a[k + 2 :, k : k + 2].copy()
-            w = np.linalg.solve(block.T, x.T).T
-            a[k + 2 :, k + 2 :] -= np.tril(w @ flip(x).T)
-            a[k + 2 :, k : k + 2] = w
-            pivots[k] = pivots[k + 1] = -(p + 1)
-        k += step
-    return info
-
-
-_ALPHA = (1 + math.sqrt(17)) / 8
-
-
-def _ldl_shapes(a: Shape, how: Any) -> tuple[Shape, ...]:
-    return a, a[:-1], a[:-2]
-
-
-ldl_op = packed("linalg_ldl", _ldl_shapes, _np_ldl)
-
-
-def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorEx:
-    """L and D of symmetric (Hermitian) matrices, A = L D L^T (L D L^H), in one matrix, LAPACK's
-    int32 pivots, and the place of the first zero in D (0: none). Not differentiable. On the GPU
-    the host computes it."""
-    float_matrix("linalg.ldl_factor_ex", A, True)
-    what = "linalg.ldl_factor_ex" if check_errors else ""
-    ld, pivots, info = unpacked(ldl_op, (A,), (hermitian, what))
-    return LDLFactorEx(ld, integer(pivots), integer(info))
-
-
-def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactor:
-    """`ldl_factor_ex` that raises LinAlgError for a zero in D."""
-    float_matrix("linalg.ldl_factor", A, True)
-    parts = unpacked(ldl_op, (A,), (hermitian, "linalg.ldl_factor"))
-    return LDLFactor(parts[0], integer(parts[1]))
-
-
-def _np_ldl_solve(ld: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
-    batch = np.broadcast_shapes(ld.shape[:-2], b.shape[:-2])
-    ld = np.broadcast_to(ld, (*batch, *ld.shape[-2:]))
-    pivots = np.broadcast_to(pivots, (*batch, pivots.shape[-1]))
-    x = np.array(np.broadcast_to(b, (*batch, *b.shape[-2:])))
-    for at in np.ndindex(*batch):
-        _by_ldl(ld[at], pivots[at], x[at], hermitian)
-    return x
-
-
-def _by_ldl(ld: Array, pivots: Array, x: Array, hermitian: bool) -> None:
-    """x = (L D L^T)^-1 x, in place."""
-    flip = np.conjugate if hermitian else np.asarray
-    n, k = ld.shape[0], 0
-    steps = []
-    while k < n:
-        step = 1 if pivots[k] > 0 else 2
-        last = k + step - 1
-        p = abs(int(pivots[k])) - 1
-        if p != last:
-            x[[last, p]] = x[[p, last]]
-        below = ld[k + step :, k : k + step]
-        x[k + step :] -= below @ x[k : k + step]
-        if step == 1:
-            x[k] /= ld[k, k]
-        else:
-            block = np.array([[ld[k, k], flip(ld[k + 1, k])], [ld[k + 1, k], ld[k + 1, k + 1]]])
-            x[k : k + 2] = np.linalg.solve(block, x[k : k + 2])
-        steps.append((k, step, last, p, below))
-        k += step
-    for k, step, last, p, below in reversed(steps):
-        x[k : k + step] -= flip(below).T @ x[k + step :]
-        if p != last:
-            x[[last, p]] = x[[p, last]]
-
-
-ldl_solve_op = Op(
-    "linalg_ldl_solve", ROUTINE, "ld pivots b", "hermitian", numpy=_np_ldl_solve,
-    infer=lambda ld, pivots, b, h: (
-        (*el.broadcast("linalg.ldl_solve", ld.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype
-    ),
-)  # fmt: skip
-
-
-def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
-    """X with A X = B from `ldl_factor(A)`. Not differentiable. On the GPU the host computes it."""
-    float_matrix("linalg.ldl_solve", LD, True, "LD")
-    float_matrix("linalg.ldl_solve", B, what="B")
-    check.same_dtype("linalg.ldl_solve", LD, B)
-    rows_fit("linalg.ldl_solve", LD, B)
-    if pivots.dtype.category != dt.INTEGER or pivots._node.shape != LD._node.shape[:-1]:
-        raise RuntimeError(
-            f"linalg.ldl_solve: Expected pivots to be integers of shape {list(LD.shape[:-1])}, got "
-            f"{pivots.dtype.name} {list(pivots.shape)}"
-        )
-    far = el.gt(el.abs(pivots), LD.shape[-1])
-    check.refuse(
-        el.logical_or(el.eq(pivots, 0), far),
-        f"linalg.ldl_solve: Pivots must satisfy 1 <= |pivot| <= {LD.shape[-1]}; pass the result of "
-        "ldl_factor",
-    )
-    return apply(ldl_solve_op, (LD, pivots, B), (hermitian,))
 
 
 PUBLIC = public(

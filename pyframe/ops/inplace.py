@@ -13,7 +13,7 @@ from pyframe.core.modes import mode
 from pyframe.core.node import Node
 from pyframe.core.op import REGISTRY
 from pyframe.core.symbolic import hint
-from pyframe.ops import check, elementwise as el
+from pyframe.ops import check, promotion
 from pyframe.ops.public import as_public
 from pyframe.tensor import Tensor
 
@@ -21,8 +21,8 @@ from pyframe.tensor import Tensor
 def inplace_variant(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
     """`name_`: what `fn` gives is written to the tensor, in its memory."""
     op = getattr(fn, "op", fn)  # what checks its operands first names the op
-    op = op if isinstance(op, el.Elementwise) else REGISTRY.get(name)
-    to_bool = isinstance(op, el.Elementwise) and op.rule is el.TO_BOOL
+    op = op if isinstance(op, promotion.Elementwise) else REGISTRY.get(name)
+    to_bool = isinstance(op, promotion.Elementwise) and op.rule is promotion.TO_BOOL
     ufunc = op.numpy if op is not None and isinstance(op.numpy, np.ufunc) and not to_bool else None
     fn = as_public(f"{name}_", fn)
 

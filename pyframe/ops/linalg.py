@@ -10,26 +10,31 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
-from pyframe.ops import check, creation, elementwise as el, join, movement as mv, norms, reduce
+from pyframe.ops import (
+    check,
+    creation,
+    elementwise as el,
+    join,
+    movement as mv,
+    norms,
+    promotion,
+    reduce,
+)
 from pyframe.ops.autocast import autocast
 from pyframe.ops.batching_rules import aligned
 from pyframe.ops.complex import adjoint, conj, imag, real
-from pyframe.ops.factor import (
+from pyframe.ops.factor import inv, inv_ex, inverse_of, solve, solve_any
+from pyframe.ops.matmul import matmul, sum_over, zeros_of
+from pyframe.ops.matrices import (
     Array,
     Shape,
     batched_pieces,
     cut,
     eye_like,
     float_matrix,
-    inv,
-    inv_ex,
-    inverse_of,
     np_adjoint,
-    solve,
-    solve_any,
     unpacked,
 )
-from pyframe.ops.matmul import matmul, sum_over, zeros_of
 from pyframe.ops.public import public
 from pyframe.ops.results import Slogdet
 from pyframe.ops.scan import cumprod
@@ -408,7 +413,7 @@ def cdist(
         )
     if p < 0:
         raise RuntimeError(f"cdist only supports non-negative p values, got {p}")
-    el.broadcast("cdist", x1._node.shape[:-2], x2._node.shape[:-2])
+    promotion.broadcast("cdist", x1._node.shape[:-2], x2._node.shape[:-2])
     by_product = modes[compute_mode]
     if by_product is None:
         by_product = x1.shape[-2] > 25 or x2.shape[-2] > 25

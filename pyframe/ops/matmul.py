@@ -16,12 +16,13 @@ from pyframe.codegen.numpy import routines
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op
-from pyframe.ops import arrange, check, elementwise as el, join, movement as mv
+from pyframe.ops import arrange, check, elementwise as el, join, movement as mv, promotion
 from pyframe.ops.autocast import autocast
 from pyframe.ops.batching_rules import BatchedCall
 from pyframe.ops.complex import adjoint, conj
-from pyframe.ops.elementwise import broadcast, mul
+from pyframe.ops.elementwise import mul
 from pyframe.ops.index import index_select
+from pyframe.ops.promotion import broadcast
 from pyframe.ops.public import public
 from pyframe.ops.reduce import sum_op
 from pyframe.tensor import Tensor, normalize_dim, upload
@@ -273,7 +274,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any 
 
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2), promoted; of bools with `and` and `or`."""
-    common = el.result_type(input, vec1, vec2)
+    common = promotion.result_type(input, vec1, vec2)
     for key, value in (("beta", beta), ("alpha", alpha)):
         el.check_factor("addr", key, value, input, vec1, vec2)
     input, product = input.to(common), outer(vec1.to(common), vec2.to(common))

@@ -12,7 +12,8 @@ from pyframe.core import dtypes as dt, view as views
 from pyframe.core.dispatch import apply
 from pyframe.core.modes import mode
 from pyframe.core.op import MOVEMENT, Op
-from pyframe.ops.elementwise import broadcast, copy, eq, iota, ordered, where
+from pyframe.ops.elementwise import copy, eq, iota, ordered, where
+from pyframe.ops.promotion import broadcast
 from pyframe.ops.public import public
 from pyframe.tensor import Size, Tensor, normalize_dim
 

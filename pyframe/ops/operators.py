@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core.modes import mode
-from pyframe.ops import arrange, complex, elementwise as el, matmul, movement, subscript
+from pyframe.ops import arrange, complex, elementwise as el, matmul, movement, promotion, subscript
 from pyframe.ops.inplace import inplace_variant
 from pyframe.tensor import Tensor, as_tensor
 
@@ -47,12 +47,12 @@ def _guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
         found: Tensor = fn(self, other)
         return found
 
-    if not isinstance(fn, el.Elementwise):
+    if not isinstance(fn, promotion.Elementwise):
         return run
     op = fn
 
     def short(self: Tensor, other: Any) -> Tensor:
-        return el.binary(op, self, other) if isinstance(other, _KNOWN) else run(self, other)
+        return promotion.binary(op, self, other) if isinstance(other, _KNOWN) else run(self, other)
 
     return short
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
-from pyframe.ops import check, complex as cx, elementwise as el
+from pyframe.ops import check, complex as cx, elementwise as el, promotion
 from pyframe.ops.creation import full_like
 from pyframe.ops.elementwise import abs, eq, ge, gt, le, logical_and, logical_or, lt, where
 from pyframe.ops.public import public
@@ -185,7 +185,7 @@ def lcm(input: Tensor, other: Tensor) -> Tensor:
 
 def float_power(input: Any, exponent: Any) -> Tensor:
     """input ** exponent in float64 (complex128 for complex), so on the CPU; either is a tensor."""
-    kind = el.result_type(input, exponent)
+    kind = promotion.result_type(input, exponent)
     wide = dt.complex128 if kind.category == dt.COMPLEX else dt.float64
     a, b = (x.to(wide) if isinstance(x, Tensor) else x for x in (input, exponent))
     return el.pow(a, b)

@@ -29,6 +29,7 @@ from pyframe.ops import (
     elementwise as el,
     mathfn,
     movement as mv,
+    promotion,
     random,
     reduce,
     scan,
@@ -426,7 +427,7 @@ def normal(
         check.refuse(el.lt(std.detach(), 0), "normal expects all elements of std >= 0.0")
     else:
         _expect("normal", "std >= 0.0", f"std {std}", std >= 0)
-    shape = el.broadcast("normal", *[t._node.shape for t in tensors])
+    shape = promotion.broadcast("normal", *[t._node.shape for t in tensors])
     z = random.randn(shape, generator=generator, dtype=tensors[0].dtype,
                        device=tensors[0].device)  # fmt: skip
     mean_, std_ = (v.detach() if isinstance(v, Tensor) else v for v in (mean, std))

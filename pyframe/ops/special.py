@@ -10,24 +10,24 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
-from pyframe.ops import check, elementwise as el, movement as mv, reduce, specialfn
+from pyframe.ops import check, elementwise as el, movement as mv, promotion, reduce, specialfn
 from pyframe.ops.autocast import autocast
 from pyframe.ops.batching_rules import aligned
-from pyframe.ops.elementwise import FLOAT
+from pyframe.ops.promotion import FLOAT
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
 
 # --- the gamma function and its kin
 
-lgamma = el.op(
+lgamma = promotion.op(
     "lgamma", "x", specialfn.lgamma, "pf_lgamma({x})", FLOAT, real=True,
     x=lambda g, x: g * digamma(x),
 )  # fmt: skip
-digamma = el.op(
+digamma = promotion.op(
     "digamma", "x", specialfn.digamma, "pf_digamma({x})", FLOAT, real=True,
     x=lambda g, x: g * zeta(2.0, x),
 )  # fmt: skip
-zeta = el.op(
+zeta = promotion.op(
     "zeta", "s q", specialfn.zeta, "pf_zeta({s}, {q})", FLOAT, real=True, loops=dt.FLOAT,
     q=lambda g, s, q: g * -s * zeta(s + 1.0, q),
 )  # fmt: skip
@@ -54,25 +54,25 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
     if input.dtype is dt.bool_:
         raise RuntimeError("mvlgamma: not implemented for bool; use .float() first")
     less = el.iota((p,), input.device) * 0.5
-    parts = lgamma(mv.unsqueeze(input, -1) - less.to(el.result_type(input, 0.5)))
+    parts = lgamma(mv.unsqueeze(input, -1) - less.to(promotion.result_type(input, 0.5)))
     return reduce.sum(parts, -1) + p * (p - 1) / 4 * math.log(math.pi)
 
 
 # --- the error function's kin
 
-erfc = el.op(
+erfc = promotion.op(
     "erfc", "x", specialfn.erfc, "pf_erfc({x})", FLOAT, real=True,
     x=lambda g, x: g * (-2.0 / math.sqrt(math.pi)) * el.exp(-x * x),
 )  # fmt: skip
-erfcx = el.op(  # exp(x^2) * erfc(x)
+erfcx = promotion.op(  # exp(x^2) * erfc(x)
     "erfcx", "x", specialfn.erfcx, "pf_erfcx({x})", FLOAT, real=True,
     x=lambda g, y, x: g * (2.0 * x * y - 2.0 / math.sqrt(math.pi)),
 )  # fmt: skip
-erfinv = el.op(
+erfinv = promotion.op(
     "erfinv", "x", specialfn.erfinv, "pf_erfinv({x})", FLOAT, real=True,
     x=lambda g, y: g * (0.5 * math.sqrt(math.pi)) * el.exp(y * y),
 )  # fmt: skip
-ndtri = el.op(
+ndtri = promotion.op(
     "ndtri", "p", specialfn.ndtri, "pf_ndtri({p})", FLOAT, real=True,
     p=lambda g, y: g * math.sqrt(2 * math.pi) * el.exp(0.5 * y * y),
 )  # fmt: skip
@@ -95,11 +95,11 @@ def log_ndtr(input: Tensor) -> Tensor:
 
 # --- modified Bessel functions
 
-i0e = el.op(
+i0e = promotion.op(
     "i0e", "x", specialfn.i0e, "pf_i0e({x})", FLOAT, real=True,
     x=lambda g, y, x: g * (i1e(x) - el.sign(x) * y),
 )  # fmt: skip
-i1e = el.op(
+i1e = promotion.op(
     "i1e", "x", specialfn.i1e, "pf_i1e({x})", FLOAT, real=True,
     x=lambda g, y, x: g * (i0e(x) - y * (el.sign(x) + _inverse(x))
                            - el.where(el.eq(x, 0), 0.5, 0.0)),
@@ -153,7 +153,7 @@ def _times_log(name: str, log: Any, least: float, x: Any, y: Any) -> Tensor:
     """x * log(y), 0 where x is 0 and y is no NaN."""
     if not isinstance(x, Tensor) and not isinstance(y, Tensor):
         raise TypeError(f"{name}(): expected a Tensor among {type(x).__name__} and a number")
-    if el.result_type(x, y).category == dt.COMPLEX:
+    if promotion.result_type(x, y).category == dt.COMPLEX:
         raise RuntimeError(f"{name}: not implemented for complex numbers")
     if not isinstance(x, Tensor):
         x = float(x)
@@ -194,7 +194,7 @@ def logaddexp2(input: Tensor, other: Tensor) -> Tensor:
 def _logaddexp(name: str, a: Tensor, b: Tensor, unit: float) -> Tensor:
     check.tensors(name, a, b)
     check.floats_or_complex(name, a, b)
-    if el.result_type(a, b).category == dt.COMPLEX:
+    if promotion.result_type(a, b).category == dt.COMPLEX:
         first = el.ge(a.real, b.real)
         top = el.where(first, a, b)
         return top + el.log1p(el.exp((el.where(first, b, a) - top) * unit)) / unit
@@ -255,7 +255,7 @@ def _gamma_slope(g: Tensor, a: Tensor, x: Tensor, upper: bool) -> Tensor:
 
 igamma_op = Op(
     "igamma", ROUTINE, "a x", "upper",
-    infer=lambda a, x, upper: (el.broadcast("igamma", a.shape, x.shape), a.dtype),
+    infer=lambda a, x, upper: (promotion.broadcast("igamma", a.shape, x.shape), a.dtype),
     numpy=lambda a, x, upper: _scipy("gammaincc" if upper else "gammainc", "igamma")(
         a.astype(np.float64), x.astype(np.float64)
     ),
@@ -284,7 +284,7 @@ def igammac(input: Tensor, other: Tensor) -> Tensor:
 
 polynomial_op = Op(
     "polynomial", ROUTINE, "x n", "name",
-    infer=lambda x, n, name: (el.broadcast(name, x.shape, n.shape), x.dtype),
+    infer=lambda x, n, name: (promotion.broadcast(name, x.shape, n.shape), x.dtype),
     numpy=specialfn.polynomial, batch=aligned,
 )  # fmt: skip
 

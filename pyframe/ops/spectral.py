@@ -26,12 +26,13 @@ from pyframe.ops import (
 )
 from pyframe.ops.autocast import autocast
 from pyframe.ops.complex import adjoint, conj, real
-from pyframe.ops.factor import (
+from pyframe.ops.factor import by_upper, solve_any, triangular
+from pyframe.ops.matmul import matmul, sum_over
+from pyframe.ops.matrices import (
     Array,
     LinAlgError,
     Shape,
     block,
-    by_upper,
     eye_like,
     float_matrix,
     main_diagonal,
@@ -39,13 +40,10 @@ from pyframe.ops.factor import (
     packed,
     ratio,
     rows_fit,
-    solve_any,
-    triangular,
     twice_lower,
     unpacked,
     with_diagonal,
 )
-from pyframe.ops.matmul import matmul, sum_over
 from pyframe.ops.public import public
 from pyframe.ops.results import QR, SVD, Eig, Eigh, Geqrf, Lstsq, OldQR, OldSVD
 from pyframe.tensor import Tensor

@@ -10,7 +10,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
-from pyframe.ops import check, elementwise as el, movement as mv, view_writes
+from pyframe.ops import check, elementwise as el, movement as mv, promotion, view_writes
 from pyframe.ops.autocast import autocast
 from pyframe.ops.masks import bool_mask, nonzero
 from pyframe.ops.public import public
@@ -159,7 +159,9 @@ def _rows(x: Tensor, tensors: dict[int, Tensor]) -> tuple[Any, ...]:
     sizes = [x._node.shape[d] for d in dims]
     checked = [checked_index("index", i, n) for i, n in zip(tensors.values(), sizes, strict=True)]
     try:
-        shape = el.broadcast("shape mismatch: indexing tensors", *[i._node.shape for i in checked])
+        shape = promotion.broadcast(
+            "shape mismatch: indexing tensors", *[i._node.shape for i in checked]
+        )
     except RuntimeError as e:
         raise IndexError(str(e)) from None
     flat = None

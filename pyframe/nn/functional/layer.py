@@ -24,6 +24,7 @@ from pyframe.ops import (
     masks,
     movement as mv,
     norms,
+    promotion,
     reduce as rd,
 )
 from pyframe.ops.autocast import autocast
@@ -481,7 +482,7 @@ def normalize(
 
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """The cosine of the angle between two tensors over a dim, norms no less than eps."""
-    dtype = el.result_type(x1, x2)
+    dtype = promotion.result_type(x1, x2)
     if dtype.category != dt.FLOAT:
         raise RuntimeError(
             "cosine_similarity: expected common dtype to be floating point, yet common dtype is "

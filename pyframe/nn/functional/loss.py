@@ -24,6 +24,7 @@ from pyframe.ops import (
     index as _index,
     join,
     movement as mv,
+    promotion,
     reduce as rd,
 )
 from pyframe.ops.autocast import autocast
@@ -375,7 +376,7 @@ def _bce_by_ops(x: Tensor, t: Tensor) -> Tensor:
 # Its gradient stays finite where a probability is 0 or 1, which that of its logarithms would not
 bce_op = Op(
     "binary_cross_entropy", ROUTINE, "x t",
-    infer=lambda x, t: (el.broadcast("binary_cross_entropy", x.shape, t.shape), x.dtype),
+    infer=lambda x, t: (promotion.broadcast("binary_cross_entropy", x.shape, t.shape), x.dtype),
     fallback=_bce_by_ops, batch=aligned,
     x=lambda g, x, t: g * (x - t) / el.clamp((1 - x) * x, min=1e-12),
     t=lambda g, x: g * (el.log1p(-x) - el.log(x)),
@@ -525,7 +526,7 @@ def gaussian_nll_loss(
 
 def _same_shape(name: str, input: Tensor, target: Tensor) -> None:
     if input._node.shape != target._node.shape:
-        el.broadcast(name, input._node.shape, target._node.shape)
+        promotion.broadcast(name, input._node.shape, target._node.shape)
         fix = ": target.view_as(input)" if target.numel() == input.numel() else ""
         warnings.warn(
             f"Using a target size ({list(target.shape)}) that is different to the input size "
