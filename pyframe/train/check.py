@@ -18,7 +18,7 @@ import numpy as np
 import pyframe as pf
 from pyframe import nn
 from pyframe.metrics import Metric
-from pyframe.train.callbacks import Callback, LambdaCallback
+from pyframe.train.callbacks.base import Callback, LambdaCallback
 from pyframe.train.labels import labels as labels
 
 EVENTS = ("on_fit_begin", "on_step", "on_epoch", "on_fit_end")

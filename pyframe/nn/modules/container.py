@@ -102,6 +102,8 @@ class _Chain(Module):
 class Sequential(_Chain):
     """Modules one after the other: given in order, or as an OrderedDict of names."""
 
+    _takes_children = True
+
     def __init__(self, *args: Any) -> None:
         super().__init__()
         if len(args) == 1 and isinstance(args[0], OrderedDict):

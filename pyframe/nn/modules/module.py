@@ -352,6 +352,7 @@ class Module:
     dump_patches: bool = False
     call_super_init: bool = False  # whether `__init__` goes on with the next class's
     _version: int = 1  # of the layout of its state_dict, which is saved with it
+    _takes_children: bool = False  # whether its arguments are modules, as Sequential's
     T_destination = TypeVar("T_destination", bound=dict[str, Any])
 
     _parameters: dict[str, Parameter | None]
@@ -1238,14 +1239,12 @@ def _load(key: str, x: Tensor, new: Any, assign: bool) -> str:
 
 def _not_a_module(owner: Module, value: Any) -> str:
     """What to say of a child that is no module."""
-    from pyframe.nn.modules.container import Sequential
-
     if isinstance(value, type) and issubclass(value, Module):
         return (
             f"the class {value.__name__} is not a Module subclass instance; {value.__name__}() is"
         )
     said = f"{type_name(value)} is not a Module subclass"
-    if isinstance(value, (list, tuple)) and isinstance(owner, Sequential):
+    if isinstance(value, (list, tuple)) and owner._takes_children:
         return f"{said}; give the modules one by one: {type(owner).__name__}(*modules)"
     if callable(value):
         return f"{said}; call a function in the forward of a module of your own"
