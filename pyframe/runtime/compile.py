@@ -47,9 +47,10 @@ from pyframe.runtime.arguments import (
 from pyframe.runtime.capture import Capture, grads_seen, user_line
 from pyframe.runtime.executable import FixedError
 from pyframe.runtime.feeding import MAX_CAPTURES, Feeding, HopelessError, NumberArgument
-from pyframe.runtime.guards import Guard, shown
+from pyframe.runtime.guards import Guard
 from pyframe.runtime.known import WRAPPERS
 from pyframe.runtime.observe import Found, Observer, observed
+from pyframe.runtime.places import shown
 from pyframe.runtime.rebuild import HistoryError
 from pyframe.runtime.replay import BadIndexError, Replay, Run, capture_of
 from pyframe.tensor import Tensor

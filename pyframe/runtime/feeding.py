@@ -15,8 +15,8 @@ import numpy as np
 
 from pyframe.core.symbolic import SymbolicArray, SymbolicScalar, hint, is_number
 from pyframe.runtime.arguments import describe
-from pyframe.runtime.guards import MISSING, VAR, Place
 from pyframe.runtime.observe import StandIn
+from pyframe.runtime.places import MISSING, VAR, Place
 from pyframe.tensor import Tensor
 
 MAX_SAME = 3  # captures in a row for a number that is another each time

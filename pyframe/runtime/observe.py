@@ -42,26 +42,7 @@ from pyframe.runtime.frames import (
     shown_to,
     spot,
 )
-from pyframe.runtime.guards import (
-    ATTR,
-    BOXES,
-    CELL,
-    GLOBAL,
-    ITEM,
-    MISSING,
-    SLOT,
-    VAR,
-    Guard,
-    Place,
-    attributes,
-    contents,
-    entries,
-    is_python,
-    item_name,
-    item_of,
-    key_at,
-    same,
-)
+from pyframe.runtime.guards import Guard
 from pyframe.runtime.known import (
     FORWARD,
     HOOKS,
@@ -75,6 +56,25 @@ from pyframe.runtime.known import (
     USER,
     WRAPPERS,
     InDict,
+)
+from pyframe.runtime.places import (
+    ATTR,
+    BOXES,
+    CELL,
+    GLOBAL,
+    ITEM,
+    MISSING,
+    SLOT,
+    VAR,
+    Place,
+    attributes,
+    contents,
+    entries,
+    is_python,
+    item_name,
+    item_of,
+    key_at,
+    same,
 )
 from pyframe.tensor import Tensor
 

@@ -19,8 +19,8 @@ import numpy as np
 from pyframe.core import dispatch as _dispatch, grad_node as _grad_node
 from pyframe.core.grad_node import GradNode, Port
 from pyframe.core.symbolic import SymbolicScalar, evaluate
-from pyframe.runtime.guards import attributes, is_plain, slots_of
 from pyframe.runtime.observe import Observer
+from pyframe.runtime.places import attributes, is_plain, slots_of
 from pyframe.tensor import Tensor
 
 

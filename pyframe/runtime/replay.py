@@ -24,8 +24,9 @@ from pyframe.runtime.executable import (
     HostExecutable,
     State,
 )
-from pyframe.runtime.guards import Guard, Place
+from pyframe.runtime.guards import Guard
 from pyframe.runtime.observe import Observer
+from pyframe.runtime.places import Place
 from pyframe.runtime.rebuild import (
     Call,
     History,
