@@ -13,7 +13,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device, flush
-from pyframe.core.grad_node import GradNode
+from pyframe.core.grad_node import GradNode, split
 from pyframe.core.modes import mode, set_inference
 from pyframe.core.node import Node
 from pyframe.core.op import ROUTINE, Op
@@ -43,6 +43,12 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...] = ()) -> Tenso
 Op.run = apply
 
 
+def results_of(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...] = ()) -> tuple[Tensor, ...]:
+    """`apply` for an op with several results."""
+    shapes = op.results(*[x._node.shape for x in inputs], *attrs)  # type: ignore[misc]
+    return split(apply(op, inputs, attrs), shapes)
+
+
 def record(
     op: Op,
     inputs: tuple[Any, ...],
@@ -54,8 +60,10 @@ def record(
 ) -> Tensor:
     """The end of `apply`, once the nodes of the inputs and the type of the result are known: the
     op is carried out in one of the ways below."""
-    if op.partial and mode.grad and dtype.category >= dt.FLOAT and _undeclared(op, inputs):
-        return op.fallback(*inputs, *attrs)  # type: ignore[misc]
+    if op.by_fallback and mode.grad and dtype.category >= dt.FLOAT:
+        some = [inputs[i] for i in op.by_fallback]
+        if any(type(x) is not Node and x.requires_grad for x in some):
+            return op.fallback(*inputs, *attrs)  # type: ignore[misc]
     recorder = mode.capture
     if recorder is not None:
         return recorder.run(op, inputs, attrs, nodes, shape, dtype, device)
@@ -178,14 +186,6 @@ def note_history(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: T
             if out._node.dtype.category >= dt.FLOAT:
                 out._grad_fn = GradNode(op, inputs, attrs, out)
             return
-
-
-def _undeclared(op: Op, inputs: tuple[Any, ...]) -> bool:
-    """Whether a gradient is asked for that the op does not declare: its fallback has it."""
-    return any(
-        vjp is None and type(x) is not Node and x.requires_grad
-        for x, vjp in zip(inputs, op.vjps, strict=True)
-    )
 
 
 class _Quiet(threading.local):

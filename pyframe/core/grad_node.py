@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -149,22 +150,25 @@ class GradNode:
             x._grad_fn = self
         return x
 
+    def _results(self, vector: Tensor) -> tuple[Tensor, ...]:
+        return split(vector, self.op.results(*[s[0] for s in self.specs], *self.attrs))
+
     def vjp(self, i: int, g: Tensor) -> Tensor:
         """The gradient for input i, given that of the result."""
-        plan = self.op.vjps[i]
+        rule, whole = self.op.vjps[i], self.op.results is None
         args: list[Any] = []
-        for kind, j in plan.args:
+        for kind, j in rule.args:
             if kind == "g":
-                args.append(g)
+                args.append(g if whole else self._results(g))
             elif kind == "input":
                 args.append(self._saved(j))
             elif kind == "y":
-                args.append(self._saved(-1))
+                args.append(self._saved(-1) if whole else self._results(self._saved(-1)))
             elif kind == "attr":
                 args.append(self.attrs[j])
             else:
                 args.append(Spec(*self.specs[j]))
-        grad: Tensor = plan.fn(*args)
+        grad: Tensor = rule.fn(*args)
         shape, dtype, _ = self.specs[i]
         if grad._node.shape != shape:
             grad = grad.sum_to_size(shape)
@@ -172,6 +176,16 @@ class GradNode:
             real = grad._node.dtype.category == dt.COMPLEX != dtype.category
             grad = (_op.REAL(grad) if real else grad).to(dtype)
         return grad
+
+
+def split(vector: Tensor, shapes: tuple[tuple[int, ...], ...]) -> tuple[Tensor, ...]:
+    """The results of these shapes that lie one after the other in a vector, as views of it."""
+    out, at = [], 0
+    for shape in shapes:
+        n = math.prod(shape)
+        out.append(vector.narrow(0, at, n).reshape(shape))
+        at += n
+    return tuple(out)
 
 
 class AccumulateGrad(GradNode):

@@ -4,12 +4,21 @@ A declaration names the inputs and attributes, says how shapes and dtypes follow
 NumPy computes it (`numpy`), how WGSL does (`wgsl`, `combine`, `view` or `kernel`), and one gradient
 per input, as a function of what it needs, by name: `g` (gradient of the result), `y` (the result),
 an input, an attribute, or `<input>_spec` (shape, dtype and device of an input whose value is not
-needed). What no gradient names is not saved.
+needed). What no gradient names is not saved. `<input>=None` says that the result has no gradient
+there; that of an input that is not mentioned is the fallback's, if there is one.
+
+A kernel written by hand (`kernel`) is what a GPU runs in place of a slow definition that stays
+beside it: `fallback`, in other ops, or `numpy`. An op may have several results (`results` gives
+their shapes). They lie one after the other in a vector, which is what the graph knows of them: so
+they have one dtype, live as long as each other, and are written in place together. `numpy`,
+`fallback` and the gradients know nothing of it: they give, and take as `g` and `y`, one for each
+result; the kernel stores the vector. `dispatch.results_of` calls such an op.
 """
 
 from __future__ import annotations
 
 import inspect
+import math
 import types
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -38,6 +47,7 @@ class KernelCall(NamedTuple):
     operands: tuple[tuple[int, ...], ...]  # their shapes
     dtype: dt.dtype  # of the result
     dtypes: tuple[dt.dtype, ...]  # of the operands
+    results: tuple[tuple[int, ...], ...]  # the shapes of several results, else that of the one
     attrs: dict[str, Any]  # the op's attributes, by name
     limits: Limits  # of the device
 
@@ -93,20 +103,27 @@ class Op:
         fallback: Callable[..., Tensor] | None = None,
         calls: Callable[..., Any] | None = None,
         phases: Callable[..., Any] | None = None,
-        pieces: Callable[..., tuple[tuple[int, ...], ...]] | None = None,
+        results: Callable[..., tuple[tuple[int, ...], ...]] | None = None,
         batch: Callable[[Any], Tensor] | None = None,
         flops: Callable[[Sequence[tuple[int, ...]], tuple[int, ...]], int] | None = None,
         reads: Callable[..., tuple[int, ...]] | None = None,
-        **vjps: Callable[..., Tensor],
+        **vjps: Callable[..., Tensor] | None,
     ) -> None:
         if name in REGISTRY:
             raise ValueError(f"op {name} is declared twice")
+        if kernel is not None and fallback is None and numpy is None:
+            raise TypeError(
+                f"op {name}: a kernel stands beside its slow definition: give a fallback, or numpy"
+            )
         self.name = self.__name__ = name
         self.kind = kind
         self.inputs = tuple(inputs.split())
         self.attrs = tuple(attrs.split())
-        self.numpy = numpy
-        self.infer = infer
+        self.results = results  # (shapes of the operands, attributes): the shapes of several
+        if results is not None:
+            numpy, fallback = _joined(numpy, _in_line), _joined(fallback, _concatenated)
+            infer = infer or self._infer_vector
+        self.numpy, self.fallback, self.infer = numpy, fallback, infer
         self.wgsl = wgsl
         self.combine = combine  # of a reduction
         self.view = view  # movement: (index_map, *attrs) -> index_map
@@ -115,19 +132,19 @@ class Op:
         )
         self.alias = alias  # the result shares memory with the input, as a PyTorch view
         self.kernel = kernel
-        self.fallback = fallback  # the same, written in other ops
-        # of a vector of several results, one after the other: their shapes, see factor.unpacked
-        self.pieces = pieces
         self.batch = batch  # how it runs over a batch of examples, see batching_rules.py
         self.flops = flops  # (shapes of the operands, shape of the result): its FLOPs
         self.reads = reads  # from the same: how many elements of each operand; without it, all
         self.calls, self.phases = calls, phases  # for compiled plans: see bound.py, bound_routines
-        self.vjps = tuple(_Vjp(self, vjps.pop(i)) if i in vjps else None for i in self.inputs)
+        if not vjps.keys() <= {*self.inputs}:
+            unknown = sorted(vjps.keys() - {*self.inputs})
+            raise TypeError(f"op {name}: gradients for unknown inputs {unknown}")
+        rules = [vjps.get(i) for i in self.inputs]
+        self.vjps = tuple([None if fn is None else _Vjp(self, fn) for fn in rules])
         self.differentiable = any(self.vjps)
-        # whether its fallback is differentiated, for an input whose gradient is not declared
-        self.partial = fallback is not None and not all(self.vjps)
-        if vjps:
-            raise TypeError(f"op {name}: gradients for unknown inputs {sorted(vjps)}")
+        # the places of inputs whose gradient is the fallback's
+        missing = [n for n, i in enumerate(self.inputs) if i not in vjps]
+        self.by_fallback = tuple(missing) if fallback is not None else ()
         REGISTRY[name] = self
 
     def __repr__(self) -> str:
@@ -138,6 +155,25 @@ class Op:
 
     def __call__(self, *inputs: Any) -> Tensor:
         return Op.run(self, inputs)
+
+    def _infer_vector(self, *args: Any) -> tuple[tuple[int, ...], dt.dtype]:
+        """Of several results, in the dtype of the first operand."""
+        n = len(self.inputs)
+        shapes: Any = self.results(*[x.shape for x in args[:n]], *args[n:])  # type: ignore[misc]
+        return (sum(map(math.prod, shapes)),), args[0].dtype
+
+
+def _joined(fn: Callable[..., Any] | None, join: Callable[[Any], Any]) -> Any:
+    """`fn`, whose results are given as one vector."""
+    return None if fn is None else lambda *args: join(fn(*args))
+
+
+def _in_line(arrays: Sequence[Any]) -> Any:
+    return np.concatenate([np.ravel(a) for a in arrays])
+
+
+def _concatenated(tensors: Sequence[Tensor]) -> Any:
+    return CAT([x.reshape(-1) for x in tensors])
 
 
 class _Vjp:
@@ -212,5 +248,6 @@ _CONSTANTS: dict[Any, Node] = {}
 
 # set by the modules that declare them
 CAST: Any
+CAT: Any = None  # of tensors along dim 0
 PUT: Any
 REAL: Any = None  # complex -> its real part

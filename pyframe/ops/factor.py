@@ -14,7 +14,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply
+from pyframe.core.dispatch import apply, results_of
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops import check, elementwise as el, join, masks, movement as mv, promotion
 from pyframe.ops.autocast import autocast
@@ -24,19 +24,17 @@ from pyframe.ops.matrices import (
     Array,
     LinAlgError,
     Shape,
-    batched_pieces,
+    batched_results,
     block,
-    cut,
     each_matrix,
     eye_like,
     float_matrix,
     integer,
     main_diagonal,
-    packed,
+    of_matrix,
     refuse,
     rows_fit,
     twice_lower,
-    unpacked,
 )
 from pyframe.ops.public import public
 from pyframe.ops.results import (
@@ -96,18 +94,18 @@ def _cholesky_shapes(a: Shape, what: str) -> tuple[Shape, ...]:
     return a, a[:-2]
 
 
-def _cholesky_grad(g: list[Tensor], y: list[Tensor], what: str) -> Tensor:
+def _cholesky_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], what: str) -> Tensor:
     lower = y[0]
     middle = twice_lower(matmul(adjoint(lower), g[0]))
     return _right_solve(solve_any(adjoint(lower), middle), lower) * 0.5
 
 
-cholesky_op = packed("linalg_cholesky", _cholesky_shapes, _np_cholesky, _cholesky_grad)
+cholesky_op = of_matrix("linalg_cholesky", _cholesky_shapes, _np_cholesky, _cholesky_grad)
 
 
 def _cholesky(name: str, a: Tensor, upper: bool, what: str) -> tuple[Tensor, Tensor]:
     float_matrix(name, a, True)
-    lower, info = unpacked(cholesky_op, (adjoint(a) if upper else a,), what)
+    lower, info = results_of(cholesky_op, (adjoint(a) if upper else a,), (what,))
     return (adjoint(lower) if upper else lower), info
 
 
@@ -224,7 +222,7 @@ def _lu_numpy(a: Array, what: str) -> tuple[Array, ...]:
     return tuple(p.astype(a.dtype, copy=False) for p in parts)
 
 
-def _lu_grad(g: list[Tensor], y: list[Tensor], what: str) -> Tensor:
+def _lu_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], what: str) -> Tensor:
     """PyTorch's plu_backward, of L and U in one matrix."""
     (glu, *_), (lu, _, perm, _) = g, y
     m, n = lu._node.shape[-2:]
@@ -261,7 +259,7 @@ def _permutation(perm: Tensor, like: Tensor) -> Tensor:
     return el.eq(mv.unsqueeze(perm, -2), rows.to(perm.dtype)).to(like.dtype)
 
 
-lu_op = packed("linalg_lu", _lu_shapes, _lu_numpy, _lu_grad)
+lu_op = of_matrix("linalg_lu", _lu_shapes, _lu_numpy, _lu_grad)
 
 
 def _np_order(pivots: Array, rows: int) -> Array:
@@ -290,7 +288,7 @@ def _lu(name: str, a: Tensor, pivot: bool, what: str) -> Any:
     float_matrix(name, a)
     if not pivot:
         raise RuntimeError(f"{name}: LU without pivoting is not implemented on the CPU")
-    return unpacked(lu_op, (a,), what)
+    return results_of(lu_op, (a,), (what,))
 
 
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorEx:
@@ -405,7 +403,7 @@ def _np_upper(a: Array, b: Array) -> Array:
     return np.concatenate([top, low], -2)
 
 
-def _np_solve(a: Array, b: Array, kind: str, what: str) -> Array:
+def _np_solve(a: Array, b: Array, kind: str, what: str) -> tuple[Array, Array]:
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     b = np.broadcast_to(b, (*batch, *b.shape[-2:]))  # NumPy 1 takes one dim less for vectors
     if "lower" in kind:  # reversed, it is an upper one, which elimination takes as it is
@@ -422,7 +420,7 @@ def _np_solve(a: Array, b: Array, kind: str, what: str) -> Array:
         refuse(what, info, f"{singular} because the input matrix is singular.")
         x = _np_substitute(full, perm, b)
     x = x[..., ::-1, :] if "lower" in kind else x
-    return np.concatenate([np.ravel(x), np.ravel(info).astype(a.dtype)])
+    return x, info.astype(a.dtype)
 
 
 def _solve_shapes(a: Shape, b: Shape, *_: Any) -> tuple[Shape, Shape]:
@@ -430,18 +428,13 @@ def _solve_shapes(a: Shape, b: Shape, *_: Any) -> tuple[Shape, Shape]:
     return (*batch, *b[-2:]), batch
 
 
-def _solve_infer(a: Any, b: Any, kind: str, what: str) -> tuple[Shape, dt.dtype]:
-    x, info = _solve_shapes(a.shape, b.shape)
-    return (math.prod(x) + math.prod(info),), b.dtype
-
-
-def _solve_grad(g: Tensor, a: Tensor, b: Tensor, kind: str) -> Tensor:
+def _solve_grad(g: tuple[Tensor, ...], a: Tensor, kind: str) -> Tensor:
     flipped = kind.replace("lower", "?").replace("upper", "lower").replace("?", "upper")
-    return _solve_info(adjoint(a), _solution(g, a, b), flipped)[0]
+    return _solve_info(adjoint(a), g[0], flipped)[0]
 
 
-def _matrix_grad(g: Tensor, y: Tensor, a: Tensor, b: Tensor, kind: str) -> Tensor:
-    out = -matmul(_solve_grad(g, a, b, kind), adjoint(_solution(y, a, b)))
+def _matrix_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], a: Tensor, kind: str) -> Tensor:
+    out = -matmul(_solve_grad(g, a, kind), adjoint(y[0]))
     if not kind:
         return out
     k = 1 if "unit" in kind else 0
@@ -450,17 +443,13 @@ def _matrix_grad(g: Tensor, y: Tensor, a: Tensor, b: Tensor, kind: str) -> Tenso
 
 # a^-1 b, where `kind` says what of `a` counts: "", or "upper" or "lower" with "unit" or not
 solve_op = Op(
-    "linalg_solve", ROUTINE, "a b", "kind what", infer=_solve_infer, numpy=_np_solve,
-    pieces=_solve_shapes, batch=batched_pieces, a=_matrix_grad, b=_solve_grad,
+    "linalg_solve", ROUTINE, "a b", "kind what", numpy=_np_solve,
+    results=_solve_shapes, batch=batched_results, a=_matrix_grad, b=_solve_grad,
 )  # fmt: skip
 
 
-def _solution(flat: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return cut(flat, _solve_shapes(a._node.shape, b._node.shape))[0]
-
-
-def _solve_info(a: Tensor, b: Tensor, kind: str = "", what: str = "") -> list[Tensor]:
-    return unpacked(solve_op, (a, b), kind, what)
+def _solve_info(a: Tensor, b: Tensor, kind: str = "", what: str = "") -> tuple[Tensor, ...]:
+    return results_of(solve_op, (a, b), (kind, what))
 
 
 def solve_any(a: Tensor, b: Tensor) -> Tensor:
@@ -504,8 +493,8 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     return SolveEx(x, integer(info))
 
 
-def inverse_of(name: str, a: Tensor, what: str) -> list[Tensor]:
-    """[a^-1, the places of the first zero pivots]; LinAlgError for those where `what` names who
+def inverse_of(name: str, a: Tensor, what: str) -> tuple[Tensor, ...]:
+    """(a^-1, the places of the first zero pivots); LinAlgError for those where `what` names who
     asks."""
     float_matrix(name, a, True)
     return _solve_info(a, eye_like(a, a.shape[-1]), "", what)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.core import dtypes as dt
+from pyframe.core import dtypes as dt, op as _op
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops.elementwise import logical_or
@@ -123,6 +123,7 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
     return apply(_cat_op(len(kept)), tuple(kept), (d, starts))
 
 
+_op.CAT = cat
 concat = concatenate = cat
 
 

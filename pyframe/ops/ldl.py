@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply
+from pyframe.core.dispatch import apply, results_of
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops import check, elementwise as el, promotion
 from pyframe.ops.matrices import (
@@ -17,10 +17,9 @@ from pyframe.ops.matrices import (
     each_matrix,
     float_matrix,
     integer,
-    packed,
+    of_matrix,
     refuse,
     rows_fit,
-    unpacked,
 )
 from pyframe.ops.results import LDLFactor, LDLFactorEx
 from pyframe.tensor import Tensor
@@ -99,7 +98,7 @@ def _ldl_shapes(a: Shape, how: Any) -> tuple[Shape, ...]:
     return a, a[:-1], a[:-2]
 
 
-ldl_op = packed("linalg_ldl", _ldl_shapes, _np_ldl)
+ldl_op = of_matrix("linalg_ldl", _ldl_shapes, _np_ldl)
 
 
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorEx:
@@ -108,14 +107,14 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
     the host computes it."""
     float_matrix("linalg.ldl_factor_ex", A, True)
     what = "linalg.ldl_factor_ex" if check_errors else ""
-    ld, pivots, info = unpacked(ldl_op, (A,), (hermitian, what))
+    ld, pivots, info = results_of(ldl_op, (A,), ((hermitian, what),))
     return LDLFactorEx(ld, integer(pivots), integer(info))
 
 
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactor:
     """`ldl_factor_ex` that raises LinAlgError for a zero in D."""
     float_matrix("linalg.ldl_factor", A, True)
-    parts = unpacked(ldl_op, (A,), (hermitian, "linalg.ldl_factor"))
+    parts = results_of(ldl_op, (A,), ((hermitian, "linalg.ldl_factor"),))
     return LDLFactor(parts[0], integer(parts[1]))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply
+from pyframe.core.dispatch import apply, results_of
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops import (
     check,
@@ -28,12 +28,10 @@ from pyframe.ops.matmul import matmul, sum_over, zeros_of
 from pyframe.ops.matrices import (
     Array,
     Shape,
-    batched_pieces,
-    cut,
+    batched_results,
     eye_like,
     float_matrix,
     np_adjoint,
-    unpacked,
 )
 from pyframe.ops.public import public
 from pyframe.ops.results import Slogdet
@@ -99,9 +97,8 @@ def _slogdet_shapes(a: Shape) -> tuple[Shape, ...]:
     return a[:-2], a[:-2]
 
 
-def _slogdet_grad(g: Tensor, y: Tensor, a: Tensor) -> Tensor:
-    shapes = _slogdet_shapes(a._node.shape)
-    (gsign, glog), (sign, _) = cut(g, shapes), cut(y, shapes)
+def _slogdet_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], a: Tensor) -> Tensor:
+    (gsign, glog), (sign, _) = g, y
     scale = glog
     if sign.is_complex():
         scale = real(glog) + imag(gsign * conj(sign)) * 1j
@@ -109,10 +106,8 @@ def _slogdet_grad(g: Tensor, y: Tensor, a: Tensor) -> Tensor:
 
 
 slogdet_op = Op(
-    "linalg_slogdet", ROUTINE, "a",
-    infer=lambda a: ((2 * math.prod(a.shape[:-2]),), a.dtype),
-    numpy=lambda a: np.concatenate([np.ravel(part) for part in np.linalg.slogdet(a)]),
-    pieces=_slogdet_shapes, batch=batched_pieces, a=_slogdet_grad,
+    "linalg_slogdet", ROUTINE, "a", numpy=np.linalg.slogdet, results=_slogdet_shapes,
+    batch=batched_results, a=_slogdet_grad,
 )  # fmt: skip
 
 
@@ -128,7 +123,7 @@ def slogdet(A: Tensor) -> Slogdet:
     """The sign of the determinant (for complex A a number on the unit circle) and the log of its
     absolute value. On the GPU the host computes them."""
     float_matrix("linalg.slogdet", A, True)
-    sign, log = unpacked(slogdet_op, (A,))
+    sign, log = results_of(slogdet_op, (A,))
     return Slogdet(sign, real(log))
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply
+from pyframe.core.dispatch import results_of
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops import check, elementwise as el, join, masks, movement as mv, promotion
 from pyframe.ops.batching_rules import BatchedCall
@@ -32,17 +32,7 @@ class LinAlgError(RuntimeError):
     __module__ = "pyframe.linalg"
 
 
-def cut(flat: Tensor, shapes: tuple[Shape, ...]) -> list[Tensor]:
-    """The results that lie one after the other in a packed op's vector, as views."""
-    out, at = [], 0
-    for shape in shapes:
-        n = math.prod(shape)
-        out.append(mv.slice_(flat, (at,), (n,)).reshape(shape))
-        at += n
-    return out
-
-
-def packed(
+def of_matrix(
     name: str, shapes: Callable[[Shape, Any], tuple[Shape, ...]], numpy: Callable[..., Any],
     vjp: Callable[..., Tensor] | None = None, dtype: Callable[[dt.dtype], dt.dtype] | None = None,
 ) -> Op:  # fmt: skip
@@ -53,38 +43,18 @@ def packed(
         size = sum(math.prod(s) for s in shapes(a.shape, how))
         return (size,), a.dtype if dtype is None else dtype(a.dtype)
 
-    def run(a: Array, how: Any) -> Array:
-        return np.concatenate([np.ravel(part) for part in numpy(a, how)])
-
-    def gradient(g: Tensor, y: Tensor, a_spec: Any, how: Any) -> Tensor:
-        parts = shapes(a_spec.shape, how)
-        return vjp(cut(g, parts), cut(y, parts), how)  # type: ignore[misc]
-
-    rules: Any = {} if vjp is None else {"a": gradient}
+    rules: Any = {} if vjp is None else {"a": lambda g, y, how: vjp(g, y, how)}
     return Op(
-        name,
-        ROUTINE,
-        "a",
-        "how",
-        infer=infer,
-        numpy=run,
-        pieces=shapes,
-        batch=batched_pieces,
-        **rules,
-    )
+        name, ROUTINE, "a", "how", infer=infer, numpy=numpy, results=shapes,
+        batch=batched_results, **rules,
+    )  # fmt: skip
 
 
-def batched_pieces(c: BatchedCall) -> Tensor:
-    """The batching rule of ops that pack their results, which have the batch as their first dim:
-    each one's is wanted side by side with the others'."""
-    parts = unpacked(c.op, c.aligned(), *c.attrs)
+def batched_results(c: BatchedCall) -> Tensor:
+    """The batching rule of ops with several results that take leading dims: those of an example
+    are wanted side by side."""
+    parts = results_of(c.op, c.aligned(), c.attrs)
     return join.cat([mv.reshape(p, (c.size, math.prod(p._node.shape[1:]))) for p in parts], 1)
-
-
-def unpacked(op: Op, inputs: tuple[Tensor, ...], *attrs: Any) -> list[Tensor]:
-    """The results of an op that packs them into a vector, as views of it."""
-    shapes = op.pieces(*[x._node.shape for x in inputs], *attrs)  # type: ignore[misc]
-    return cut(apply(op, inputs, attrs), shapes)
 
 
 def integer(x: Tensor) -> Tensor:

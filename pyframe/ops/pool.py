@@ -102,6 +102,7 @@ max_pool_input_op = Op(
         routines.max_pool_input, 3, _input_infer, _max_pool_input_np),
     phases=routines.max_pool_input, batch=merged,
     g_=lambda g, x, kernel, stride, dilation: _max_pool_pick(g, x, kernel, stride, dilation),
+    x=None, y_=None,
 )  # fmt: skip
 
 

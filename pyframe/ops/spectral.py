@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply
+from pyframe.core.dispatch import apply, results_of
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops import (
@@ -37,11 +37,10 @@ from pyframe.ops.matrices import (
     float_matrix,
     main_diagonal,
     np_adjoint,
-    packed,
+    of_matrix,
     ratio,
     rows_fit,
     twice_lower,
-    unpacked,
     with_diagonal,
 )
 from pyframe.ops.public import public
@@ -72,7 +71,7 @@ def _qr_shapes(a: Shape, mode: str) -> tuple[Shape, ...]:
     return (*lead, m, k), (*lead, k, n)
 
 
-def _qr_grad(g: list[Tensor], y: list[Tensor], mode: str) -> Tensor:
+def _qr_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], mode: str) -> Tensor:
     """Square, tall and (with the right part V = Q^H Y of R) wide matrices; for `complete`, square
     and wide ones."""
     if mode in ("r", "raw"):
@@ -101,7 +100,7 @@ def _qr_grad(g: list[Tensor], y: list[Tensor], mode: str) -> Tensor:
     return out if rest is None else join.cat([out, rest], -1)
 
 
-qr_op = packed("linalg_qr", _qr_shapes, _np_qr, _qr_grad)
+qr_op = of_matrix("linalg_qr", _qr_shapes, _np_qr, _qr_grad)
 
 
 def linalg_qr(A: Tensor, mode: str = "reduced") -> QR:
@@ -114,7 +113,7 @@ def linalg_qr(A: Tensor, mode: str = "reduced") -> QR:
             f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', "
             "or 'complete'"
         )
-    parts = unpacked(qr_op, (A,), mode)
+    parts = results_of(qr_op, (A,), (mode,))
     if mode == "r":
         return QR(A.new_zeros(0), parts[0])
     return QR(*parts)
@@ -129,7 +128,7 @@ def geqrf(input: Tensor) -> Geqrf:
     """LAPACK's form of QR: R above, Householder vectors below the diagonal, and their factors; for
     `householder_product` and `ormqr`. Not differentiable. On the GPU the host computes it."""
     float_matrix("geqrf", input, what="input")
-    return Geqrf(*unpacked(qr_op, (input,), "raw"))
+    return Geqrf(*results_of(qr_op, (input,), ("raw",)))
 
 
 def _reflectors(name: str, a: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
@@ -224,7 +223,7 @@ def _skew(x: Tensor) -> Tensor:
     return x - adjoint(x)
 
 
-def _svd_grad(g: list[Tensor], y: list[Tensor], full: bool) -> Tensor:
+def _svd_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], full: bool) -> Tensor:
     """PyTorch's svd_backward; of full matrices the first k columns count."""
     (gu, gs, gvh), (u, s, vh) = g, y
     m, n, k = u._node.shape[-2], vh._node.shape[-1], s._node.shape[-1]
@@ -250,7 +249,7 @@ def _svd_grad(g: list[Tensor], y: list[Tensor], full: bool) -> Tensor:
     return out
 
 
-svd_op = packed("linalg_svd", _svd_shapes, _np_svd, _svd_grad)
+svd_op = of_matrix("linalg_svd", _svd_shapes, _np_svd, _svd_grad)
 
 
 def _no_driver(name: str, driver: Any) -> None:
@@ -268,7 +267,7 @@ def linalg_svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = No
     A gradient of U or Vh needs distinct singular values."""
     float_matrix("linalg.svd", A)
     _no_driver("linalg.svd", driver)
-    u, s, vh = unpacked(svd_op, (A,), full_matrices)
+    u, s, vh = results_of(svd_op, (A,), (full_matrices,))
     return SVD(u, real(s), vh)
 
 
@@ -277,8 +276,8 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     float_matrix("linalg.svdvals", A)
     _no_driver("linalg.svdvals", driver)
     if mode.grad and A.requires_grad:
-        return real(unpacked(svd_op, (A,), False)[1])
-    return real(unpacked(svd_op, (A,), None)[0])
+        return real(results_of(svd_op, (A,), (False,))[1])
+    return real(results_of(svd_op, (A,), (None,))[0])
 
 
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> OldSVD:
@@ -305,7 +304,7 @@ def _np_eigh(a: Array, how: tuple[str, bool]) -> tuple[Array, ...]:
     return values.astype(a.dtype, copy=False), vectors
 
 
-def _eigh_grad(g: list[Tensor], y: list[Tensor], how: tuple[str, bool]) -> Tensor:
+def _eigh_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], how: tuple[str, bool]) -> Tensor:
     (gvalues, gvectors), (values, v) = g, y
     values = real(values)
     gaps = gaps_of(values)
@@ -320,14 +319,14 @@ def gaps_of(values: Tensor) -> Tensor:
     return with_diagonal(gaps, values * 0 + 1)
 
 
-eigh_op = packed("linalg_eigh", _eigh_shapes, _np_eigh, _eigh_grad)
+eigh_op = of_matrix("linalg_eigh", _eigh_shapes, _np_eigh, _eigh_grad)
 
 
 def _eigh(name: str, a: Tensor, uplo: str, with_vectors: bool = True) -> list[Tensor]:
     float_matrix(name, a, True)
     if not isinstance(uplo, str) or uplo.upper() not in ("L", "U"):
         raise RuntimeError(f"{name}: Expected UPLO argument to be 'L' or 'U', but got {uplo}")
-    values, *vectors = unpacked(eigh_op, (a,), (uplo.upper(), with_vectors))
+    values, *vectors = results_of(eigh_op, (a,), ((uplo.upper(), with_vectors),))
     return [real(values), *vectors]
 
 
@@ -352,7 +351,7 @@ def _np_eig(a: Array, how: None) -> tuple[Array, ...]:
     return tuple(_host_la(np.linalg.eig, "linalg.eig", a))
 
 
-def _eig_grad(g: list[Tensor], y: list[Tensor], how: None) -> Tensor:
+def _eig_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], how: None) -> Tensor:
     """https://arxiv.org/abs/1701.00392, eq. 4.77, for vectors of norm 1."""
     (gvalues, gvectors), (values, v) = g, y
     inner = matmul(adjoint(v), gvectors)
@@ -362,13 +361,12 @@ def _eig_grad(g: list[Tensor], y: list[Tensor], how: None) -> Tensor:
     return solve_any(adjoint(v), matmul(middle, adjoint(v)))
 
 
-eig_op = packed("linalg_eig", _eig_shapes, _np_eig, _eig_grad, lambda d: d.to_complex())
+eig_op = of_matrix("linalg_eig", _eig_shapes, _np_eig, _eig_grad, lambda d: d.to_complex())
 
 
-def _eig(name: str, a: Tensor) -> list[Tensor]:
+def _eig(name: str, a: Tensor) -> tuple[Tensor, ...]:
     float_matrix(name, a, True)
-    out: list[Tensor] = unpacked(eig_op, (a,), None)
-    return out
+    return results_of(eig_op, (a,), (None,))
 
 
 def eig(A: Tensor) -> Eig:

@@ -638,9 +638,11 @@ def _routine(kernel: Kernel, limits: Limits) -> tuple[str, Grid]:
     name, attrs, operands, dtype = kernel.routine
     op = REGISTRY[name]
     assert op.kernel is not None
+    shapes = tuple([e.shape for e in operands])
+    results = (kernel.space,) if op.results is None else op.results(*shapes, *attrs)
     call = KernelCall(
-        kernel.space, tuple([e.shape for e in operands]), dtype,
-        tuple([e.dtype for e in operands]), dict(zip(op.attrs, attrs, strict=False)), limits,
+        kernel.space, shapes, dtype, tuple([e.dtype for e in operands]), results,
+        dict(zip(op.attrs, attrs, strict=False)), limits,
     )  # fmt: skip
     constants, grid = op.kernel.plan(call)
     code = f"alias Acc = {dtype.compute};\n"
