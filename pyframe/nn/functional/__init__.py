@@ -1,12 +1,34 @@
 """torch.nn.functional: layers, activations and losses as functions."""
 
-from pyframe.nn.functional import activation, layer, loss, resample, spatial
+from pyframe.nn.functional import (
+    activation,
+    attention,
+    ctc,
+    distance,
+    dropouts,
+    embeddings,
+    linear_maps,
+    loss,
+    normalization,
+    resample,
+    spatial,
+)
 from pyframe.nn.functional.activation import *
-from pyframe.nn.functional.layer import *
+from pyframe.nn.functional.attention import *
+from pyframe.nn.functional.ctc import *
+from pyframe.nn.functional.distance import *
+from pyframe.nn.functional.dropouts import *
+from pyframe.nn.functional.embeddings import *
+from pyframe.nn.functional.linear_maps import *
 from pyframe.nn.functional.loss import *
+from pyframe.nn.functional.normalization import *
 from pyframe.nn.functional.resample import *
 from pyframe.nn.functional.spatial import *
 from pyframe.ops.public import publish
 
-for _module in (activation, layer, loss, resample, spatial):
+_MODULES = (
+    activation, attention, ctc, distance, dropouts, embeddings, linear_maps, loss, normalization,
+    resample, spatial,
+)  # fmt: skip
+for _module in _MODULES:
     publish(globals(), _module.__all__)

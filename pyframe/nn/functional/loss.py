@@ -9,20 +9,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
-from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Op
 from pyframe.nn.functional.activation import logsigmoid
-from pyframe.nn.functional.layer import at_least, linear, pairwise_distance
+from pyframe.nn.functional.distance import at_least, pairwise_distance
+from pyframe.nn.functional.linear_maps import linear
 from pyframe.ops import (
     along,
     check,
     elementwise as el,
     index as _index,
-    join,
     movement as mv,
     promotion,
     reduce as rd,
@@ -30,14 +27,13 @@ from pyframe.ops import (
 from pyframe.ops.autocast import autocast
 from pyframe.ops.batching_rules import aligned
 from pyframe.ops.elementwise import softplus as _softplus
-from pyframe.ops.matmul import matmul
 from pyframe.ops.rows import checked_classes
 from pyframe.ops.special import xlogy
-from pyframe.tensor import Tensor, tensor, upload
+from pyframe.tensor import Tensor, tensor
 
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss",
-    "cross_entropy", "ctc_loss", "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss",
+    "cross_entropy", "gaussian_nll_loss", "hinge_embedding_loss", "huber_loss",
     "kl_div", "l1_loss", "linear_cross_entropy", "margin_ranking_loss", "mse_loss",
     "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss",
     "poisson_nll_loss", "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss",
@@ -45,7 +41,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _reduction(size_average: Any, reduce: Any, reduction: str) -> str:
+def checked_reduction(size_average: Any, reduce: Any, reduction: str) -> str:
     """What the deprecated arguments say where one is given, else `reduction`, checked."""
     if size_average is not None or reduce is not None:
         if reduce is not None and not reduce:
@@ -70,7 +66,7 @@ def _reduction(size_average: Any, reduce: Any, reduction: str) -> str:
     return reduction
 
 
-def _reduce(loss: Tensor, reduction: str) -> Tensor:
+def reduced(loss: Tensor, reduction: str) -> Tensor:
     if reduction == "mean":
         return rd.mean(loss)
     return rd.sum(loss) if reduction == "sum" else loss
@@ -88,7 +84,7 @@ def nll_loss(
     'mean' divides by the sum of the weights of the targets that are not ignored. IndexError for
     a target outside 0..C-1; on the GPU when a value is next read.
     """
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     picked, w = _picked("nll_loss", input, target, weight, ignore_index)
     return _weighted(-picked, w, reduction)
 
@@ -155,9 +151,9 @@ def _mismatch(input: Tensor, target: Tensor) -> type[Exception]:
 
 def _weighted(loss: Tensor, w: Tensor | None, reduction: str) -> Tensor:
     if w is None:
-        return _reduce(loss, reduction)
+        return reduced(loss, reduction)
     loss = el.where(el.eq(w, 0), 0.0, loss * w)
-    return rd.sum(loss) / rd.sum(w) if reduction == "mean" else _reduce(loss, reduction)
+    return rd.sum(loss) / rd.sum(w) if reduction == "mean" else reduced(loss, reduction)
 
 
 def cross_entropy(
@@ -170,7 +166,7 @@ def cross_entropy(
     See https://docs.pytorch.org/docs/stable/generated/torch.nn.CrossEntropyLoss.html. IndexError
     for a target outside 0..C-1; on the GPU when a value is next read.
     """
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     check.floats("cross_entropy", input)
@@ -197,7 +193,7 @@ def cross_entropy(
         loss = -logp * target
         if weight is not None:
             loss = loss * mv.reshape(weight, shape)
-        return _reduce(rd.sum(loss, c), reduction)
+        return reduced(rd.sum(loss, c), reduction)
     picked, w = _picked("cross_entropy", logp, target, weight, ignore_index)
     loss = _weighted(-picked, w, reduction)
     if not label_smoothing:
@@ -209,7 +205,7 @@ def cross_entropy(
     if reduction == "mean":
         smooth = rd.sum(smooth) / (rd.sum(kept.to(smooth.dtype)) if w is None else rd.sum(w))
     else:
-        smooth = _reduce(smooth, reduction)
+        smooth = reduced(smooth, reduction)
     return loss * (1 - label_smoothing) + smooth * (label_smoothing / input._node.shape[c])
 
 
@@ -288,7 +284,7 @@ def multi_margin_loss(
 ) -> Tensor:  # fmt: skip
     """sum over i != y of max(0, margin - x[y] + x[i])^p / C: input (N, C) or (C,), target (N,) or
     (). IndexError for a target outside 0..C-1; on the GPU when a value is next read."""
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     if p not in (1, 2):
         raise ValueError(f"multi_margin_loss: only p == 1 and p == 2 supported, got {p}")
     if weight is not None and weight.ndim != 1:
@@ -323,7 +319,7 @@ def multi_margin_loss(
         z = z * _index.index_select(weight, 0, y.reshape(-1)).reshape(n, 1)
     mine = el.eq(y, el.iota((c,), input.device))
     loss = rd.sum(el.where(mine, 0.0, z), 1) / c
-    return _reduce(loss if target.ndim else loss.reshape(()), reduction)
+    return reduced(loss if target.ndim else loss.reshape(()), reduction)
 
 
 def multilabel_margin_loss(
@@ -332,7 +328,7 @@ def multilabel_margin_loss(
 ) -> Tensor:  # fmt: skip
     """sum over classes j in the target, i not in it, of max(0, 1 - x[j] + x[i]) / C: input and
     target (N, C) or (C,), where a target lists its classes and ends at the first -1."""
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     check.floats("multilabel_margin_loss", input)
     shape = input._node.shape
     if len(shape) > 2 or (len(shape) == 2 and shape[1] == 0) or shape == (0,):
@@ -362,7 +358,7 @@ def multilabel_margin_loss(
     z = el.clamp(1 - mv.unsqueeze(picked, 2) + mv.unsqueeze(x, 1), min=0)
     counts = el.logical_and(mv.unsqueeze(listed, 2), el.logical_not(wanted))
     loss = rd.sum(el.where(counts, z, 0.0), (1, 2)) / c
-    return _reduce(loss if len(shape) == 2 else loss.reshape(()), reduction)
+    return reduced(loss if len(shape) == 2 else loss.reshape(()), reduction)
 
 
 # --- probabilities
@@ -391,7 +387,7 @@ def binary_cross_entropy(
 
     RuntimeError for an input or target outside 0..1 (on the GPU when a value is next read).
     """
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     check.floats("binary_cross_entropy", input)
     _equal_sizes("binary_cross_entropy", input, target)
     check.same_dtype("binary_cross_entropy", input, target)
@@ -400,7 +396,7 @@ def binary_cross_entropy(
         message = f"binary_cross_entropy: all elements of {what} should be between 0 and 1"
         check.refuse(el.logical_not(inside), message)
     loss = apply(bce_op, (input, target))
-    return _reduce(_in_place("binary_cross_entropy", loss, weight), reduction)
+    return reduced(_in_place("binary_cross_entropy", loss, weight), reduction)
 
 
 def _equal_sizes(name: str, input: Tensor, target: Tensor) -> None:
@@ -417,7 +413,7 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:  # fmt: skip
     """binary_cross_entropy(sigmoid(x), t) without overflow; `pos_weight` multiplies the loss of
     t = 1. See https://docs.pytorch.org/docs/stable/generated/torch.nn.BCEWithLogitsLoss.html."""
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     _equal_sizes("binary_cross_entropy_with_logits", input, target)
     name = "binary_cross_entropy_with_logits"
     check.floats(name, input)
@@ -425,7 +421,7 @@ def binary_cross_entropy_with_logits(
     if pos_weight is not None:
         minus_log = _in_place(name, minus_log, (pos_weight - 1) * target + 1)
     loss = (1 - target) * input + minus_log
-    return _reduce(_in_place(name, loss, weight), reduction)
+    return reduced(_in_place(name, loss, weight), reduction)
 
 
 def _in_place(name: str, loss: Tensor, weight: Tensor | None) -> Tensor:
@@ -460,12 +456,12 @@ def kl_div(
             "the batch size only, as 'batchmean' does",
             stacklevel=3,
         )
-    reduction = _reduction(size_average, reduce, "sum" if by_batch else reduction)
+    reduction = checked_reduction(size_average, reduce, "sum" if by_batch else reduction)
     if log_target:
         loss = el.exp(target) * (target - input)
     else:
         loss = xlogy(target, target) - target * input
-    loss = _reduce(loss, reduction)
+    loss = reduced(loss, reduction)
     return loss / input._node.shape[0] if by_batch and input.ndim else loss
 
 
@@ -475,7 +471,7 @@ def poisson_nll_loss(
 ) -> Tensor:  # fmt: skip
     """exp(x) - t * x, or x - t * log(x + eps) unless `log_input`; `full` adds Stirling's
     approximation of log(t!) where t > 1."""
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     loss = (
         el.exp(input) - target * input
         if log_input
@@ -485,7 +481,7 @@ def poisson_nll_loss(
         safe = el.where(el.gt(target, 1), target, 1)
         stirling = target * el.log(safe) - target + 0.5 * el.log(2 * math.pi * safe)
         loss = loss + el.where(el.gt(target, 1), stirling, 0.0)
-    return _reduce(loss, reduction)
+    return reduced(loss, reduction)
 
 
 def gaussian_nll_loss(
@@ -515,10 +511,10 @@ def gaussian_nll_loss(
             raise ValueError(
                 f"gaussian_nll_loss: var is of incorrect size {list(seen)} for input {list(shape)}"
             )
-    reduction = _reduction(None, None, reduction)
+    reduction = checked_reduction(None, None, reduction)
     var = at_least(var, eps)
     loss = 0.5 * (el.log(var) + el.square(input - target) / var)
-    return _reduce(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
+    return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 
 
 # --- differences
@@ -542,7 +538,7 @@ def _times_weight(
 ) -> Tensor:  # fmt: skip
     """The loss reduced, each element times its weight; the mean divides by the weights' sum."""
     if weight is None:
-        return _reduce(loss, reduction)
+        return reduced(loss, reduction)
     if weight._node.shape != input._node.shape:
         raise ValueError(
             f"{name}: Weights and input must have the same size, got {list(weight.shape)} and "
@@ -551,7 +547,7 @@ def _times_weight(
     loss = loss * weight
     if reduction == "mean" and by_weight:
         return rd.sum(loss) / rd.sum(weight)
-    return _reduce(loss, reduction)
+    return reduced(loss, reduction)
 
 
 def mse_loss(
@@ -560,7 +556,7 @@ def mse_loss(
 ) -> Tensor:  # fmt: skip
     """(input - target)^2; with `weight` the mean divides by its sum."""
     _same_shape("mse_loss", input, target)
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     for x in (input, target):
         check.real("mse_loss", x)
     return _times_weight("mse_loss", el.square(input - target), input, weight, reduction)
@@ -572,7 +568,7 @@ def l1_loss(
 ) -> Tensor:  # fmt: skip
     """|input - target|; with `weight` the mean divides by its sum."""
     _same_shape("l1_loss", input, target)
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     return _times_weight("l1_loss", el.abs(input - target), input, weight, reduction)
 
 
@@ -582,7 +578,7 @@ def smooth_l1_loss(
 ) -> Tensor:  # fmt: skip
     """d^2 / (2 beta) where d = |input - target| < beta, else d - beta / 2 (arXiv 1504.08083)."""
     _same_shape("smooth_l1_loss", input, target)
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     check.floats("smooth_l1_loss", input)
     if not beta >= 0:
         raise RuntimeError(f"smooth_l1_loss: does not support negative values for beta, got {beta}")
@@ -591,7 +587,7 @@ def smooth_l1_loss(
     if beta:
         d = _huber(d, beta)
         d = d if beta == 1 else d / beta
-    return _reduce(d, reduction)
+    return reduced(d, reduction)
 
 
 def _huber(d: Tensor, delta: float) -> Tensor:
@@ -606,7 +602,7 @@ def huber_loss(
 ) -> Tensor:  # fmt: skip
     """d^2 / 2 where d = |input - target| < delta, else delta * (d - delta / 2)."""
     _same_shape("huber_loss", input, target)
-    reduction = _reduction(None, None, reduction)
+    reduction = checked_reduction(None, None, reduction)
     check.floats("huber_loss", input)
     if not delta > 0:
         raise RuntimeError(
@@ -625,14 +621,14 @@ def soft_margin_loss(
     reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """log(1 + exp(-target * input))."""
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     loss = _softplus(-target * input)
     if loss._node.shape != input._node.shape:
         raise RuntimeError(
             f"soft_margin_loss: target {list(target.shape)} doesn't broadcast to input "
             f"{list(input.shape)}"
         )
-    return _reduce(loss, reduction)
+    return reduced(loss, reduction)
 
 
 def multilabel_soft_margin_loss(
@@ -640,10 +636,10 @@ def multilabel_soft_margin_loss(
     reduce: Any = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """The mean over the classes (the last dim) of binary_cross_entropy_with_logits."""
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     loss = -(target * logsigmoid(input) + (1 - target) * logsigmoid(-input))
     loss = loss if weight is None else loss * weight
-    return _reduce(rd.sum(loss, -1) / input._node.shape[-1], reduction)
+    return reduced(rd.sum(loss, -1) / input._node.shape[-1], reduction)
 
 
 def hinge_embedding_loss(
@@ -651,9 +647,9 @@ def hinge_embedding_loss(
     reduce: Any = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """input where the target is 1, max(0, margin - input) where it is -1 (and both elsewhere)."""
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     below = el.where(el.ne(target, 1), el.clamp(margin - input, min=0), 0.0)
-    return _reduce(below + el.where(el.ne(target, -1), input, 0.0), reduction)
+    return reduced(below + el.where(el.ne(target, -1), input, 0.0), reduction)
 
 
 def margin_ranking_loss(
@@ -661,14 +657,14 @@ def margin_ranking_loss(
     reduce: Any = None, reduction: str = "mean",
 ) -> Tensor:  # fmt: skip
     """max(0, margin - target * (input1 - input2)). RuntimeError for unequal numbers of dims."""
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     if not input1.ndim == input2.ndim == target.ndim:
         raise RuntimeError(
             "margin_ranking_loss: All input tensors should have same dimension but got sizes: "
             f"input1: {list(input1.shape)}, input2: {list(input2.shape)}, target: "
             f"{list(target.shape)}"
         )
-    return _reduce(el.clamp(-target * (input1 - input2) + margin, min=0), reduction)
+    return reduced(el.clamp(-target * (input1 - input2) + margin, min=0), reduction)
 
 
 def cosine_embedding_loss(
@@ -677,7 +673,7 @@ def cosine_embedding_loss(
 ) -> Tensor:  # fmt: skip
     """1 - cos(input1, input2) where the target is 1, max(0, cos - margin) where it is -1: inputs
     (N, D) or (D,), target (N,) or ()."""
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     if target.ndim > 1 or not input1.ndim == input2.ndim == target.ndim + 1:
         raise RuntimeError(
             "cosine_embedding_loss: expects inputs (N, D) with a 1D target (N,), or (D,) with a "
@@ -689,7 +685,7 @@ def cosine_embedding_loss(
     cos = rd.sum(input1 * input2, -1) / el.sqrt(squares)
     loss = el.where(el.eq(target, 1), 1 - cos, 0.0)
     loss = loss + el.where(el.eq(target, -1), el.clamp(cos - margin, min=0), 0.0)
-    return _reduce(loss, reduction)
+    return reduced(loss, reduction)
 
 
 def triplet_margin_loss(
@@ -699,7 +695,7 @@ def triplet_margin_loss(
 ) -> Tensor:  # fmt: skip
     """max(0, margin + d(anchor, positive) - d(anchor, negative)), d the p-norm of the difference
     over the last dim; `swap` takes d(positive, negative) where it is smaller."""
-    reduction = _reduction(size_average, reduce, reduction)
+    reduction = checked_reduction(size_average, reduce, reduction)
     return _triplet(
         "triplet_margin_loss", anchor, positive, negative,
         lambda a, b: pairwise_distance(a, b, p, eps), margin, swap, reduction,
@@ -714,7 +710,8 @@ def triplet_margin_with_distance_loss(
     """triplet_margin_loss of any distance (pairwise_distance by default)."""
     return _triplet(
         "triplet_margin_with_distance_loss", anchor, positive, negative,
-        distance_function or pairwise_distance, margin, swap, _reduction(None, None, reduction),
+        distance_function or pairwise_distance, margin, swap,
+        checked_reduction(None, None, reduction),
     )  # fmt: skip
 
 
@@ -733,264 +730,12 @@ def _triplet(
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = el.minimum(far, distance(positive, negative))
-    return _reduce(el.clamp(margin + near - far, min=0), reduction)
+    return reduced(el.clamp(margin + near - far, min=0), reduction)
 
 
-# --- sequences
-
-NEVER = -1e30  # log(0) that stays finite, so that no gradient is inf - inf
-
-
-def ctc_loss(
-    log_probs: Tensor,
-    targets: Tensor,
-    input_lengths: Any,
-    target_lengths: Any,
-    blank: int = 0,
-    reduction: str = "mean",
-    zero_infinity: bool = False,
-) -> Tensor:
-    """Connectionist temporal classification (https://www.cs.toronto.edu/~graves/icml_2006.pdf).
-
-    log_probs (T, N, C) or (T, C), targets (N, S), or all in a row (sum of target_lengths,); the
-    lengths (N,) or () are ints or tensors. 'mean' divides by the target lengths first. As in
-    PyTorch the gradient is that of the logits: log_probs must be results of log_softmax.
-    """
-    reduction = _reduction(None, None, reduction)
-    check.floats("ctc_loss", log_probs)
-    if log_probs.ndim not in (2, 3):
-        raise RuntimeError(
-            f"ctc_loss: expected log_probs (T, N, C) or (T, C), got {list(log_probs.shape)}"
-        )
-    if targets.dtype.category != dt.INTEGER:
-        raise RuntimeError(f"ctc_loss: expected integer targets, got {targets.dtype.name}")
-    batched = log_probs.ndim == 3
-    lp = log_probs if batched else mv.unsqueeze(log_probs, 1)
-    steps, n, classes = lp._node.shape
-    if not 0 <= blank < classes:
-        raise RuntimeError(
-            f"ctc_loss: blank must be in label range 0 to {classes - 1}, got {blank}"
-        )
-    if not steps or not n:
-        raise RuntimeError(f"ctc_loss: log_probs must not be empty, got {list(log_probs.shape)}")
-    t_len = _lengths("input_lengths", input_lengths, n)
-    s_len = _lengths("target_lengths", target_lengths, n)
-    if (t_len > steps).any():
-        raise RuntimeError(
-            f"ctc_loss: Expected input_lengths to have value at most {steps}, but got {t_len.max()}"
-        )
-    labels = _ctc_labels(targets if batched else targets.reshape(1, -1), s_len, blank)
-    bad = el.logical_or(el.lt(labels, 0), el.ge(labels, classes))
-    check.refuse(bad, f"ctc_loss: a target is out of range 0 to {classes - 1}")
-    loss = apply(ctc_op, (lp, labels), (tuple(t_len.tolist()), tuple(s_len.tolist()), blank))
-    never = el.ge(loss, -0.5 * NEVER)
-    loss = el.where(never, 0.0 if zero_infinity else math.inf, loss)
-    if reduction == "mean":
-        divisor = tensor(np.maximum(s_len, 1), device=lp.device).to(lp.dtype)
-        return rd.mean(loss / divisor)
-    return _reduce(loss if batched else mv.squeeze(loss, 0), reduction)
-
-
-def _lengths(name: str, lengths: Any, n: int) -> np.ndarray:
-    """int64 (n,) on the host, where the shapes of what follows are decided."""
-    if isinstance(lengths, Tensor):
-        if lengths.dtype.category != dt.INTEGER:
-            raise RuntimeError(f"ctc_loss: {name} must be integral, got {lengths.dtype.name}")
-        found = lengths._host().astype(np.int64).reshape(-1)
-    else:
-        found = np.array(mv.as_ints(f"ctc_loss: {name}", (lengths,)), np.int64)
-    if len(found) != n:
-        raise RuntimeError(f"ctc_loss: {name} must be of size {n}, the batch, got {len(found)}")
-    if (found < 0).any():
-        raise RuntimeError(f"ctc_loss: {name} must be non-negative, got {found.min()}")
-    return found
-
-
-def _ctc_labels(targets: Tensor, lengths: np.ndarray, blank: int) -> Tensor:
-    """The targets as (N, S), blank behind the end of each."""
-    longest = int(lengths.max(initial=0))
-    inside = np.arange(longest) < lengths[:, None]
-    if targets.ndim == 1:
-        if targets.numel() != lengths.sum():
-            raise RuntimeError(
-                f"ctc_loss: expected {lengths.sum()} targets, the sum of target_lengths, got "
-                f"{targets.numel()}"
-            )
-        starts = np.cumsum(lengths) - lengths
-        place = np.where(inside, starts[:, None] + np.arange(longest), 0)
-        if not targets.numel():
-            return mv.expand(tensor(blank, device=targets.device), place.shape)
-        flat = upload(place.reshape(-1), targets.device)
-        targets = _index.index_select(targets, 0, flat).reshape(place.shape)
-    elif targets.ndim != 2 or targets._node.shape[0] != len(lengths):
-        raise RuntimeError(
-            f"ctc_loss: expected targets ({len(lengths)}, S) or a vector of all, got "
-            f"{list(targets.shape)}"
-        )
-    elif longest > targets._node.shape[1]:
-        raise RuntimeError(
-            f"ctc_loss: Expected targets to have size at least {longest} at dimension 1, the "
-            f"longest of target_lengths, but got size {list(targets.shape)}"
-        )
-    else:
-        targets = targets[:, :longest]
-    return el.where(upload(inside, targets.device), targets, blank)
-
-
-def _ctc_step(a: Tensor, two: Tensor, one: Tensor, may_skip: Tensor) -> Tensor:
-    """log(exp(a) + exp(one) + exp(two)), the last only where two places may be passed at once."""
-    two = el.where(may_skip, two, NEVER)
-    top = el.maximum(el.maximum(a, one), two).detach()
-    return el.log(el.exp(a - top) + el.exp(one - top) + el.exp(two - top)) + top
-
-
-def _ctc_setting(lp: Tensor, labels: Tensor, blank: int) -> tuple[Tensor, Tensor, Tensor]:
-    """(the labels with blanks around them (N, 2S + 1), where a path may come from two places
-    before, the log-probability of each at each time (T, N, 2S + 1))."""
-    n, width = labels._node.shape[0], 2 * labels._node.shape[1] + 1
-    pairs = mv.pad(mv.unsqueeze(labels, 2), ((0, 0), (0, 0), (1, 0)), blank)
-    path = mv.pad(pairs.reshape(n, width - 1), ((0, 0), (0, 1)), blank)
-    place = el.iota((width,), lp.device)
-    before = mv.pad(path, ((0, 0), (2, 0)), blank)[:, :width]
-    may_skip = el.logical_and(el.gt(place, 1), el.ne(path, before))  # a blank has one before it
-    index = mv.expand(mv.unsqueeze(path, 0), (lp._node.shape[0], n, width))
-    return path, may_skip, el.clamp(along.gather(lp, 2, index), min=NEVER)
-
-
-def _np_ctc_paths(
-    emitted: np.ndarray, may_skip: np.ndarray, starts: np.ndarray, first: Any, end: Any
-) -> np.ndarray:
-    """The steps of `_ctc_forward` at once: sample n begins at time first[n] where `starts` holds,
-    and stays as it is from time end[n] on."""
-    out = np.empty_like(emitted)
-    first, end = np.asarray(first)[:, None], np.asarray(end)[:, None]
-    padded = np.full((emitted.shape[1], emitted.shape[2] + 2), NEVER, emitted.dtype)
-    two, one, now = padded[:, :-2], padded[:, 1:-1], padded[:, 2:]
-    for t, emit in enumerate(emitted):
-        skipped = np.where(may_skip, two, emit.dtype.type(NEVER))
-        top = np.maximum(np.maximum(now, one), skipped)
-        step = np.exp(now - top) + np.exp(one - top) + np.exp(skipped - top)
-        step = np.log(step) + top + emit
-        if t <= first.max():
-            step = np.where(first == t, np.where(starts, emit, emit.dtype.type(NEVER)), step)
-        if t >= end.min():
-            step = np.where(end > t, step, now)
-        out[t] = now[...] = step
-    return out
-
-
-def _ctc_at_once(emitted: Tensor, paths: Any) -> list[Tensor] | None:
-    """The times of paths(array), if it may be computed now: on the CPU and without a gradient."""
-    if emitted.device.lazy or mode.grad or emitted.itemsize < 4:
-        return None
-    return [upload(a, emitted.device) for a in paths(emitted._node.data)]
-
-
-def _ctc_forward(emitted: Tensor, may_skip: Tensor, t_len: tuple[int, ...]) -> list[Tensor]:
-    """For each time the log-probability (N, 2S + 1) of all beginnings of a path that are there."""
-    width = emitted._node.shape[2]
-    starts, steps = np.arange(width) < 2, max(1, *t_len)
-    done = _ctc_at_once(
-        emitted, lambda a: _np_ctc_paths(a[:steps], may_skip._node.data, starts, [0], t_len)
-    )
-    if done is not None:
-        return done
-    now = el.where(el.lt(el.iota((width,), emitted.device), 2), emitted[0], NEVER)
-    all_times = [now]
-    for t in range(1, max(t_len)):
-        before = mv.pad(now, ((0, 0), (2, 0)), NEVER)
-        step = _ctc_step(now, before[:, :width], before[:, 1 : width + 1], may_skip) + emitted[t]
-        now = step if min(t_len) > t else el.where(_column(emitted, t_len, t), step, now)
-        all_times.append(now)
-    return all_times
-
-
-def _column(like: Tensor, lengths: Any, t: int) -> Tensor:
-    """bool (N, 1): which lengths are above t."""
-    return upload(np.array(lengths)[:, None] > t, like.device)
-
-
-def _ctc_backward(
-    emitted: Tensor, may_skip: Tensor, ends: Tensor, t_len: tuple[int, ...]
-) -> list[Tensor]:
-    """For each time the log-probability (N, 2S + 1) of all ends of a path that begin there."""
-    width = emitted._node.shape[2]
-    skips = mv.pad(may_skip, ((0, 0), (0, 2)), False)[:, 2:]
-    steps = max(1, *t_len)
-    done = _ctc_at_once(  # the same with times and places reversed
-        emitted, lambda a: _np_ctc_paths(
-            a[:steps][::-1, :, ::-1], skips._node.data[:, ::-1], ends._node.data[:, ::-1],
-            [steps - n for n in t_len], [steps])[::-1, :, ::-1])  # fmt: skip
-    if done is not None:
-        return done
-    now = el.where(ends, emitted[0], NEVER) * 0.0 + NEVER
-    all_times = []
-    for t in reversed(range(steps)):
-        after = mv.pad(now, ((0, 0), (0, 2)), NEVER)
-        step = _ctc_step(now, after[:, 2:], after[:, 1 : width + 1], skips) + emitted[t]
-        if t + 1 in t_len:
-            last = el.where(ends, emitted[t], NEVER)
-            step = el.where(_column(emitted, [-abs(n - t - 1) for n in t_len], -1), last, step)
-        now = step
-        all_times.append(now)
-    return all_times[::-1]
-
-
-def _ctc_by_ops(
-    lp: Tensor, labels: Tensor, t_len: tuple[int, ...], s_len: tuple[int, ...], blank: int
-) -> Tensor:
-    _, may_skip, emitted = _ctc_setting(lp, labels, blank)
-    total = _ctc_forward(emitted, may_skip, t_len)[-1]
-    ends = _ctc_ends(lp, labels, s_len)
-    loss = -rd.logsumexp(el.where(ends, total, NEVER), 1)
-    if min(t_len) == 0:  # no time: nothing but the empty target is possible
-        empty = upload(np.array(s_len) == 0, lp.device)
-        none = el.where(empty, 0.0, -NEVER)
-        loss = el.where(mv.squeeze(_column(lp, t_len, 0), 1), loss, none)
-    return loss
-
-
-def _ctc_ends(lp: Tensor, labels: Tensor, s_len: tuple[int, ...]) -> Tensor:
-    """bool (N, 2S + 1): the places where a path may end, the last label and the blank after it."""
-    place = np.arange(2 * labels._node.shape[1] + 1)
-    last = 2 * np.array(s_len)[:, None]
-    return upload((place == last) | (place == last - 1), lp.device)
-
-
-def _ctc_grad(
-    g: Tensor, y: Tensor, lp: Tensor, labels: Tensor, t_len: tuple[int, ...],
-    s_len: tuple[int, ...], blank: int,
-) -> Tensor:  # fmt: skip
-    """exp(lp) minus how probable each class is at each time, given the target (equation 16)."""
-    steps = max(1, *t_len)
-    path, may_skip, emitted = _ctc_setting(lp, labels, blank)
-    ends = _ctc_ends(lp, labels, s_len)
-    here = join.stack(_ctc_forward(emitted, may_skip, t_len))
-    here = here + join.stack(_ctc_backward(emitted, may_skip, ends, t_len))
-    inside = upload(np.arange(steps)[:, None, None] < np.array(t_len)[:, None], lp.device)
-    possible = el.lt(y, -0.5 * NEVER)
-    exponent = here - emitted[:steps] + el.where(possible, y, 0.0).reshape(-1, 1)
-    counts = el.logical_and(inside, possible.reshape(-1, 1))
-    share = el.exp(el.where(counts, exponent, NEVER))
-    chances = el.where(inside, el.exp(lp[:steps]), 0.0)
-    if lp.device.always_lazy:  # a product by one-hot rows: there scatter_add looks at all for each
-        hot = el.eq(mv.unsqueeze(path, 2), el.iota((lp._node.shape[2],), lp.device)).to(lp.dtype)
-        chances = chances - mv.transpose(matmul(mv.transpose(share, 0, 1), hot), 0, 1)
-    else:
-        index = mv.expand(mv.unsqueeze(path, 0), share._node.shape)
-        chances = along.scatter_add(chances, 2, index, -share)
-    grad = chances * g.reshape(-1, 1)
-    return mv.pad(grad, ((0, lp._node.shape[0] - steps), (0, 0), (0, 0)), 0)
-
-
-# Its gradient goes over the times twice, where that of the composition would go over all of it
-ctc_op = Op(
-    "ctc_loss", ROUTINE, "lp labels", "t_len s_len blank",
-    infer=lambda lp, labels, *_: ((lp.shape[1],), lp.dtype), fallback=_ctc_by_ops, lp=_ctc_grad,
-)  # fmt: skip
 autocast(
     globals(),
-    float32="""cosine_embedding_loss cross_entropy ctc_loss hinge_embedding_loss huber_loss kl_div
+    float32="""cosine_embedding_loss cross_entropy hinge_embedding_loss huber_loss kl_div
     l1_loss linear_cross_entropy margin_ranking_loss mse_loss multi_margin_loss
     multilabel_margin_loss nll_loss poisson_nll_loss smooth_l1_loss soft_margin_loss
     triplet_margin_loss binary_cross_entropy_with_logits""",

@@ -16,7 +16,8 @@ from typing import Any
 
 from pyframe.autograd.function import Function
 from pyframe.core.modes import is_grad_enabled
-from pyframe.nn.functional.layer import dropout as _dropout, linear
+from pyframe.nn.functional.dropouts import dropout as _dropout
+from pyframe.nn.functional.linear_maps import linear
 from pyframe.ops import elementwise as el, join, movement as mv, reduce as rd
 from pyframe.ops.autocast import autocast
 from pyframe.ops.matmul import matmul

@@ -11,8 +11,17 @@ from typing import Any
 
 from pyframe.core import dtypes as dt
 from pyframe.nn import functional
-from pyframe.nn.functional import activation, layer, layer as F, recurrent, spatial
-from pyframe.nn.functional.layer import (
+from pyframe.nn.functional import (
+    activation,
+    distance,
+    dropouts,
+    embeddings,
+    linear_maps,
+    normalization,
+    recurrent,
+    spatial,
+)
+from pyframe.nn.functional.normalization import (
     native_batch_norm as native_batch_norm,
     native_group_norm as native_group_norm,
     native_layer_norm as native_layer_norm,
@@ -26,42 +35,42 @@ from pyframe.tensor import Tensor
 
 def dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """nn.functional.dropout."""
-    return F.dropout(input, p, train)
+    return dropouts.dropout(input, p, train)
 
 
 def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """nn.functional.dropout, in place."""
-    return F.dropout(input, p, train, True)
+    return dropouts.dropout(input, p, train, True)
 
 
 def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """nn.functional.alpha_dropout."""
-    return F.alpha_dropout(input, p, train)
+    return dropouts.alpha_dropout(input, p, train)
 
 
 def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """nn.functional.alpha_dropout, in place."""
-    return F.alpha_dropout(input, p, train, True)
+    return dropouts.alpha_dropout(input, p, train, True)
 
 
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """Dropout of whole channels: (N, C, *)."""
-    return F.dropped("feature_dropout", input, p, train, False, True)
+    return dropouts.dropped("feature_dropout", input, p, train, False, True)
 
 
 def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """Dropout of whole channels: (N, C, *), in place."""
-    return F.dropped("feature_dropout", input, p, train, True, True)
+    return dropouts.dropped("feature_dropout", input, p, train, True, True)
 
 
 def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
     """nn.functional.feature_alpha_dropout."""
-    return F.feature_alpha_dropout(input, p, train)
+    return dropouts.feature_alpha_dropout(input, p, train)
 
 
 def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
     """nn.functional.feature_alpha_dropout, in place."""
-    return F.feature_alpha_dropout(input, p, train, True)
+    return dropouts.feature_alpha_dropout(input, p, train, True)
 
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
@@ -77,7 +86,7 @@ def embedding(
     sparse: bool = False,
 ) -> Tensor:  # fmt: skip
     """nn.functional.embedding with the table first; padding_idx -1 is none."""
-    return F.embedding(
+    return embeddings.embedding(
         indices, weight, None if padding_idx < 0 else padding_idx, None, 2.0, scale_grad_by_freq,
         sparse,
     )  # fmt: skip
@@ -87,7 +96,9 @@ def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type
     """Shorten the rows of `input` that `indices` name to the norm `max_norm`, in place."""
     if indices.dtype.category != dt.INTEGER:
         raise RuntimeError(f"embedding_renorm_: indices must be ints, got {indices.dtype.name}")
-    F.renorm_rows(input, F.checked_rows("embedding_renorm_", indices, input), max_norm, norm_type)
+    embeddings.renorm_rows(
+        input, embeddings.checked_rows("embedding_renorm_", indices, input), max_norm, norm_type
+    )
     return input
 
 
@@ -96,7 +107,7 @@ def layer_norm(
     eps: float = 1e-5, cudnn_enable: bool = True,
 ) -> Tensor:  # fmt: skip
     """nn.functional.layer_norm."""
-    return F.layer_norm(input, normalized_shape, weight, bias, eps)
+    return normalization.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
 def group_norm(
@@ -104,7 +115,7 @@ def group_norm(
     eps: float = 1e-5, cudnn_enabled: bool = True,
 ) -> Tensor:  # fmt: skip
     """nn.functional.group_norm."""
-    return F.group_norm(input, num_groups, weight, bias, eps)
+    return normalization.group_norm(input, num_groups, weight, bias, eps)
 
 
 def batch_norm(
@@ -123,7 +134,7 @@ def instance_norm(
     cudnn_enabled: bool,
 ) -> Tensor:  # fmt: skip
     """nn.functional.instance_norm."""
-    return F.instance_norm(
+    return normalization.instance_norm(
         input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
     )
 
@@ -141,7 +152,7 @@ publish(globals(), _HERE.split())
 def _functions() -> dict[str, Any]:
     found = {name: globals()[name] for name in _HERE.split()}
     found.update({name: getattr(recurrent, name) for name in recurrent.__all__})
-    for module in (activation, layer, spatial):
+    for module in (activation, distance, linear_maps, normalization, spatial):
         for name, _, other in (word.partition("=") for word in module.TOPLEVEL.split()):
             found[name] = getattr(functional, other or name)  # as it is published there
     return found
