@@ -131,7 +131,9 @@ def acosh_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """The means of `output_size` bins over the last 1 dim(s)."""
 
-def adaptive_max_pool1d(input: Tensor, output_size: Any, return_indices: bool = True) -> Any:
+def adaptive_max_pool1d(
+    input: Tensor, output_size: Any, return_indices: bool = True
+) -> tuple[Tensor, Tensor]:
     """The largest element of each of `output_size` bins over the last 1 dim(s)
     and its int64 flat index in each plane.
     """
@@ -588,7 +590,7 @@ def ceil_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x where x > 0, else alpha * (exp(x / alpha) - 1) (arXiv 1704.07483)."""
 
-def celu_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def celu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """In-place version of `celu`; returns input."""
 
 def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
@@ -1796,6 +1798,32 @@ def max(input: Tensor, dim: int, keepdim: bool = False, *, out: Any = None) -> M
 def max(input: Tensor, dim: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 @overload
 def max(input: Tensor, *, other: Tensor, out: Tensor | None = None) -> Tensor: ...
+@overload
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: Literal[False] = False,
+) -> Tensor:
+    """The largest element of each window over the last 1 dim(s);
+    return_indices: (values, int64 flat index in each plane).
+    """
+
+@overload
+def max_pool1d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
+@overload
 def max_pool1d(
     input: Tensor,
     kernel_size: Any,
@@ -1804,11 +1832,7 @@ def max_pool1d(
     dilation: Any = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Any:
-    """The largest element of each window over the last 1 dim(s);
-    return_indices: (values, int64 flat index in each plane).
-    """
-
+) -> Any: ...
 def max_pool1d_with_indices(
     input: Tensor,
     kernel_size: Any,
@@ -1817,11 +1841,37 @@ def max_pool1d_with_indices(
     dilation: Any = 1,
     ceil_mode: bool = False,
     return_indices: bool = True,
-) -> Any:
+) -> tuple[Tensor, Tensor]:
     """The largest element of each window over the last 1 dim(s)
     and its int64 flat index in each plane.
     """
 
+@overload
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: Literal[False] = False,
+) -> Tensor:
+    """The largest element of each window over the last 2 dim(s);
+    return_indices: (values, int64 flat index in each plane).
+    """
+
+@overload
+def max_pool2d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
+@overload
 def max_pool2d(
     input: Tensor,
     kernel_size: Any,
@@ -1830,11 +1880,33 @@ def max_pool2d(
     dilation: Any = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Any:
-    """The largest element of each window over the last 2 dim(s);
+) -> Any: ...
+@overload
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: Literal[False] = False,
+) -> Tensor:
+    """The largest element of each window over the last 3 dim(s);
     return_indices: (values, int64 flat index in each plane).
     """
 
+@overload
+def max_pool3d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    *,
+    return_indices: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
+@overload
 def max_pool3d(
     input: Tensor,
     kernel_size: Any,
@@ -1843,11 +1915,7 @@ def max_pool3d(
     dilation: Any = 1,
     ceil_mode: bool = False,
     return_indices: bool = False,
-) -> Any:
-    """The largest element of each window over the last 3 dim(s);
-    return_indices: (values, int64 flat index in each plane).
-    """
-
+) -> Any: ...
 def maximum(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """maximum(input, other), of each element, broadcast; torch.maximum."""
 
@@ -2497,7 +2565,9 @@ def rrelu(
     mean otherwise (arXiv 1505.00853). RuntimeError unless lower <= upper, both finite.
     """
 
-def rrelu_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def rrelu_(
+    input: Tensor, lower: float = 0.125, upper: float = 0.3333333333333333, training: bool = False
+) -> Tensor:
     """In-place version of `rrelu`; returns input."""
 
 def rsqrt(input: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -2609,7 +2679,7 @@ def select_scatter(
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """elu with the two constants that keep mean 0 and variance 1 (arXiv 1706.02515)."""
 
-def selu_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def selu_(input: Tensor) -> Tensor:
     """In-place version of `selu`; returns input."""
 
 def set_rng_state(new_state: Tensor) -> None:
@@ -2847,7 +2917,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, *, out: Tensor | None = None)
 def threshold(input: Tensor, threshold: Any, value: Any, inplace: bool = False) -> Tensor:
     """x where x > threshold, else value."""
 
-def threshold_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def threshold_(input: Tensor, threshold: Any, value: Any) -> Tensor:
     """In-place version of `threshold`; returns input."""
 
 def tile(input: Tensor, *counts: Any, dims: Any = None, out: Tensor | None = None) -> Tensor:

@@ -54,7 +54,7 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
-) -> tuple[Any, ...]:
+) -> tuple[Tensor, ...]:  # and None for what is unused, where that is allowed
     """The gradients of `outputs` with respect to `inputs`, without touching `.grad`.
 
     With `is_grads_batched` each of `grad_outputs` has a first dim more, as have the results: one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
@@ -102,7 +102,11 @@ class Tensor(TensorMethods):
         """The sizes of all dims."""
         return Size(self._node.shape)
 
-    def size(self, dim: int | None = None) -> Any:
+    @overload
+    def size(self) -> Size: ...
+    @overload
+    def size(self, dim: int) -> int: ...
+    def size(self, dim: int | None = None) -> Size | int:
         """The shape, or the size of one dim."""
         return self.shape if dim is None else self._node.shape[normalize_dim(dim, self.ndim)]
 
@@ -187,7 +191,11 @@ class Tensor(TensorMethods):
             t = op.view(t, *attrs)  # type: ignore[misc]
         return t
 
-    def stride(self, dim: int | None = None) -> Any:
+    @overload
+    def stride(self) -> tuple[int, ...]: ...
+    @overload
+    def stride(self, dim: int) -> int: ...
+    def stride(self, dim: int | None = None) -> tuple[int, ...] | int:
         """The strides in elements, or that of one dim."""
         if self._node.data is not None and not self.device.always_lazy:
             data = self._node.data

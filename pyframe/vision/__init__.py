@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyframe.vision import (
+        datasets as datasets,
+        io as io,
+        models as models,
+        ops as ops,
+        transforms as transforms,
+        utils as utils,
+    )
 
 _MODULES = {"datasets", "io", "models", "ops", "transforms", "utils"}
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyframe.core import dtypes as dt
 from pyframe.core.modes import mode
@@ -41,12 +42,18 @@ def maybe_inplace(fn: Callable[[Tensor], Tensor], input: Tensor, inplace: bool) 
     return input._write(fn(input.clone() if mode.grad and input.requires_grad else input))
 
 
+def _without_inplace(fn: Callable[..., Tensor]) -> inspect.Signature:
+    known = inspect.signature(fn)
+    return known.replace(parameters=[p for n, p in known.parameters.items() if n != "inplace"])
+
+
 def _overwriting(fn: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def run(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         return fn(input, *args, inplace=True, **kwargs)
 
     run.__name__ = run.__qualname__ = f"{fn.__name__}_"
     run.__doc__ = f"In-place version of `{fn.__name__}`; returns input."
+    run.__signature__ = _without_inplace(fn)  # type: ignore[attr-defined]
     return run
 
 
@@ -281,9 +288,12 @@ def gumbel_softmax(
     return hot - soft.detach() + soft
 
 
-relu_, threshold_, hardtanh_ = _overwriting(relu), _overwriting(threshold), _overwriting(hardtanh)
-leaky_relu_, rrelu_ = _overwriting(leaky_relu), _overwriting(rrelu)
-elu_, selu_, celu_ = _overwriting(elu), _overwriting(selu), _overwriting(celu)
+if TYPE_CHECKING:
+    from pyframe._stubs.activation import *
+else:
+    relu_, threshold_, hardtanh_ = (_overwriting(fn) for fn in (relu, threshold, hardtanh))
+    leaky_relu_, rrelu_ = _overwriting(leaky_relu), _overwriting(rrelu)
+    elu_, selu_, celu_ = _overwriting(elu), _overwriting(selu), _overwriting(celu)
 autocast(
     globals(),
     gpu_float32="softmax log_softmax softmin softplus gumbel_softmax",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pyframe.ops import conv as _conv, movement as mv, pool as _pool, sliding
 from pyframe.ops.autocast import autocast
@@ -95,6 +95,22 @@ def _named(run: Any, name: str, doc: str) -> Any:
 def _max_pool(k: int) -> tuple[Any, Any]:
     name = f"max_pool{k}d"
 
+    @overload
+    def run(
+        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+        ceil_mode: bool = False, return_indices: Literal[False] = False,
+    ) -> Tensor: ...  # fmt: skip
+    @overload
+    def run(
+        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+        ceil_mode: bool = False, *,
+        return_indices: Literal[True],
+    ) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+    @overload
+    def run(
+        input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
+        ceil_mode: bool = False, return_indices: bool = False,
+    ) -> Any: ...  # fmt: skip
     def run(
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
         ceil_mode: bool = False, return_indices: bool = False,
@@ -105,7 +121,7 @@ def _max_pool(k: int) -> tuple[Any, Any]:
     def both(
         input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1,
         ceil_mode: bool = False, return_indices: bool = True,
-    ) -> Any:  # fmt: skip
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         return run(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
     what = f"The largest element of each window over the last {k} dim(s)"
@@ -157,10 +173,18 @@ def _adaptive_avg_pool(k: int) -> Any:
 def _adaptive_max_pool(k: int) -> tuple[Any, Any]:
     name = f"adaptive_max_pool{k}d"
 
+    @overload
+    def run(input: Tensor, output_size: Any, return_indices: Literal[False] = False) -> Tensor: ...
+    @overload
+    def run(
+        input: Tensor, output_size: Any, return_indices: Literal[True]
+    ) -> tuple[Tensor, Tensor]: ...
+    @overload
+    def run(input: Tensor, output_size: Any, return_indices: bool = False) -> Any: ...
     def run(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
         return _pool.adaptive_max_pool(name, k, input, output_size, return_indices)
 
-    def both(input: Tensor, output_size: Any, return_indices: bool = True) -> Any:
+    def both(input: Tensor, output_size: Any, return_indices: bool = True) -> tuple[Tensor, Tensor]:
         return run(input, output_size, True)
 
     what = f"The largest element of each of `output_size` bins over the last {k} dim(s)"
@@ -177,6 +201,22 @@ def _adaptive_max_pool(k: int) -> tuple[Any, Any]:
 def _fractional_max_pool(k: int) -> tuple[Any, Any]:
     name = f"fractional_max_pool{k}d"
 
+    @overload
+    def run(
+        input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+        return_indices: Literal[False] = False, _random_samples: Tensor | None = None,
+    ) -> Tensor: ...  # fmt: skip
+    @overload
+    def run(
+        input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+        *,
+        return_indices: Literal[True], _random_samples: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]: ...  # fmt: skip
+    @overload
+    def run(
+        input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
+        return_indices: bool = False, _random_samples: Tensor | None = None,
+    ) -> Any: ...  # fmt: skip
     def run(
         input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
         return_indices: bool = False, _random_samples: Tensor | None = None,
@@ -187,7 +227,7 @@ def _fractional_max_pool(k: int) -> tuple[Any, Any]:
     def both(
         input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None,
         return_indices: bool = True, _random_samples: Tensor | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
         return run(input, kernel_size, output_size, output_ratio, True, _random_samples)
 
     what = "The largest element of windows at random steps (https://arxiv.org/abs/1412.6071)"
@@ -208,19 +248,22 @@ def _max_unpool(k: int) -> Any:
     return _named(run, name, doc)
 
 
-max_pool1d, max_pool1d_with_indices = _max_pool(1)
-max_pool2d, max_pool2d_with_indices = _max_pool(2)
-max_pool3d, max_pool3d_with_indices = _max_pool(3)
-avg_pool1d, avg_pool2d, avg_pool3d = _avg_pool(1), _avg_pool(2), _avg_pool(3)
-lp_pool1d, lp_pool2d, lp_pool3d = _lp_pool(1), _lp_pool(2), _lp_pool(3)
-adaptive_avg_pool1d, adaptive_avg_pool2d = _adaptive_avg_pool(1), _adaptive_avg_pool(2)
-adaptive_avg_pool3d = _adaptive_avg_pool(3)
-adaptive_max_pool1d, adaptive_max_pool1d_with_indices = _adaptive_max_pool(1)
-adaptive_max_pool2d, adaptive_max_pool2d_with_indices = _adaptive_max_pool(2)
-adaptive_max_pool3d, adaptive_max_pool3d_with_indices = _adaptive_max_pool(3)
-fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional_max_pool(2)
-fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional_max_pool(3)
-max_unpool1d, max_unpool2d, max_unpool3d = _max_unpool(1), _max_unpool(2), _max_unpool(3)
+if TYPE_CHECKING:
+    from pyframe._stubs.spatial import *
+else:
+    max_pool1d, max_pool1d_with_indices = _max_pool(1)
+    max_pool2d, max_pool2d_with_indices = _max_pool(2)
+    max_pool3d, max_pool3d_with_indices = _max_pool(3)
+    avg_pool1d, avg_pool2d, avg_pool3d = _avg_pool(1), _avg_pool(2), _avg_pool(3)
+    lp_pool1d, lp_pool2d, lp_pool3d = _lp_pool(1), _lp_pool(2), _lp_pool(3)
+    adaptive_avg_pool1d, adaptive_avg_pool2d = _adaptive_avg_pool(1), _adaptive_avg_pool(2)
+    adaptive_avg_pool3d = _adaptive_avg_pool(3)
+    adaptive_max_pool1d, adaptive_max_pool1d_with_indices = _adaptive_max_pool(1)
+    adaptive_max_pool2d, adaptive_max_pool2d_with_indices = _adaptive_max_pool(2)
+    adaptive_max_pool3d, adaptive_max_pool3d_with_indices = _adaptive_max_pool(3)
+    fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional_max_pool(2)
+    fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional_max_pool(3)
+    max_unpool1d, max_unpool2d, max_unpool3d = _max_unpool(1), _max_unpool(2), _max_unpool(3)
 
 
 # --- columns of windows

@@ -162,11 +162,11 @@ class Sequential(_Chain):
         self._check_times(n)
         return self.extend(list(self) * (n - 1))
 
-    def forward(self, input: Any) -> Any:
+    def forward(self, input: Any) -> Tensor:
         """Each module on the result of the one before."""
         for m in self:
             input = m(input)
-        return input
+        return input  # a Tensor as a rule: the last module says what it gives
 
 
 class ModuleList(_Chain):

@@ -8,7 +8,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 from pyframe.autograd import Function
 from pyframe.core.devices import device as Device
@@ -19,6 +19,19 @@ from pyframe.ops.creation import empty_like, zeros
 from pyframe.runtime.known import HOOKS_ON_ALL, InDict
 from pyframe.tensor import Tensor
 from pyframe.utils.hooks import RemovableHandle
+
+if TYPE_CHECKING:
+    P = ParamSpec("P")
+    R = TypeVar("R", covariant=True)
+
+    class Forward(Protocol[P, R]):
+        """A module whose call takes what its forward takes, and gives what it gives."""
+
+        def forward(self, *args: P.args, **kwargs: P.kwargs) -> R:
+            """What the module computes."""
+
+        def _call_hooked(self, own: dict[str, Any], args: Any, kwargs: dict[str, Any]) -> Any: ...
+
 
 __all__ = [
     "Module", "register_module_backward_hook", "register_module_buffer_registration_hook",
@@ -393,7 +406,7 @@ class Module:
             f'Module [{type(self).__name__}] is missing the required "forward" function'
         )
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self: Forward[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         own = self.__dict__  # faster than attributes; a capture notes them when it sees `forward`
         try:
             hooked = (
@@ -410,7 +423,7 @@ class Module:
             ) from None
         if hooked:
             return self._call_hooked(own, args, kwargs)
-        return self.forward(*args, **kwargs) if kwargs else self.forward(*args)
+        return self.forward(*args, **kwargs) if kwargs else self.forward(*args)  # type: ignore[call-arg]
 
     def _call_hooked(self, own: dict[str, Any], args: Any, kwargs: dict[str, Any]) -> Any:
         out = taps = after = None

@@ -38,7 +38,7 @@ class _MaxPoolNd(_Pool):
         self.padding, self.dilation = padding, dilation
         self.return_indices, self.ceil_mode = return_indices, ceil_mode
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Tensor:  # with return_indices two of them
         """(N, C, *spatial), and int64 places in each plane with return_indices."""
         return self._pool(
             input, self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode,
@@ -232,7 +232,7 @@ class _FractionalMaxPoolNd(_Pool):
                     f"{name}: output_ratio must be between 0 and 1 (got {output_ratio})"
                 )
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Tensor:  # with return_indices two of them
         """(N, C, *output_size), and int64 places in each plane with return_indices."""
         return self._pool(
             input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices,
@@ -259,7 +259,7 @@ class _AdaptiveMaxPoolNd(_Pool):
         super().__init__()
         self.output_size, self.return_indices = output_size, return_indices
 
-    def forward(self, input: Tensor) -> Any:
+    def forward(self, input: Tensor) -> Tensor:  # with return_indices two of them
         """(N, C, *output_size), and int64 places in each plane with return_indices."""
         return self._pool(input, self.output_size, self.return_indices)
 

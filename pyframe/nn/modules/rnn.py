@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from pyframe.core.modes import mode
 from pyframe.nn import init
@@ -206,6 +206,14 @@ class RNNBase(Module):
 
     def _without_batch(self, hx: Any) -> Any:
         return mv.squeeze(hx, 1)
+
+    if TYPE_CHECKING:  # Module's takes no overloads of forward
+
+        @overload
+        def __call__(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]: ...
+        @overload
+        def __call__(self, input: PackedSequence, hx: Any = None) -> tuple[PackedSequence, Any]: ...
+        def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
         """(output, last state): see the class."""

@@ -6,22 +6,23 @@ import fnmatch
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from pyframe import nn
 from pyframe.nn import init
 from pyframe.tensor import Tensor
 
+M = TypeVar("M")
 BUILDERS: dict[str, Callable[..., Any]] = {}
 
 
 def builder(
     name: str,
-    make: Callable[..., Any],
+    make: Callable[..., M],
     *args: Any,
     fixed: Mapping[str, Any] | None = None,
     **defaults: Any,
-) -> Callable[..., Any]:
+) -> Callable[..., M]:
     """A function that makes a model as `make(*args, **defaults, **fixed)`, listed under `name`.
 
     Who calls it may give other options, but not other values for those of `fixed`.
@@ -29,7 +30,7 @@ def builder(
 
     def build(
         weights: Any = None, progress: bool = True, pretrained: bool = False, **options: Any
-    ) -> Any:
+    ) -> M:
         if weights or pretrained:
             given = f"weights={weights!r}" if weights else f"pretrained={pretrained!r}"
             raise ValueError(
