@@ -2,29 +2,32 @@
 
 Elementwise chains and movement join the kernel that consumes them. A value gets a buffer if a live
 tensor needs it, if it is the result of a reduction or routine, or if computing it again would cost
-more than storing it. Such values are then gathered into groups over one index space: softmax is a
-group with two reductions, a product takes its bias and activation along.
+more than storing it (`Stored`). Such values are then gathered into groups over one index space
+(`Grouping`): softmax is a group with two reductions, a product takes its bias and activation along.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from pyframe.core import view as views
+from pyframe.core.dtypes import dtype as DType
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node
-from pyframe.core.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, REGISTRY, ROUTINE
-from pyframe.graph.program import Apply, Expr, Load, Param, Reduce, Result, Valid
+from pyframe.core.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, REGISTRY, ROUTINE, Op
+from pyframe.graph.program import Apply, Expr, Load, Param, Reduce, Result, Shape, Valid
 
 MAX_CODE = 200  # instructions in one expression: beyond it a value is stored instead
 RECOMPUTE = 4  # instructions that it is cheaper to run again than to store a value
-MAX_ROW = 100  # instructions and views in a kernel that folds: compilers are slow with long loops
+MAX_REDUCTION = 100  # instructions and views in a kernel that reduces: long loops compile slowly
 SMALL = 1 << 12  # elements of which it does not matter how they are walked
 ONE_GROUP = 1 << 17  # elements that one workgroup may reduce to a scalar by itself
 LOOPED = 1 << 10  # elements a result: in a longer reduction no op with a loop of its own
+READERS = 4  # groups that read a buffer already, the latest ones, which are asked to take a reader
 
 
 def structure(order: Sequence[Node], roots: Sequence[Node]) -> tuple[Any, ...]:
@@ -41,179 +44,57 @@ def structure(order: Sequence[Node], roots: Sequence[Node]) -> tuple[Any, ...]:
     return nodes, tuple(number[id(n)] for n in roots)
 
 
-class _UnfitError(Exception):
-    """A node cannot join a kernel."""
+class Order:
+    """The nodes of a graph, operands first. Where kernels are planned, a node is its number."""
+
+    def __init__(self, nodes: Sequence[Node], roots: Sequence[Node]) -> None:
+        self.nodes = nodes
+        self.number = {id(n): k for k, n in enumerate(nodes)}
+        self.roots = [self.number[id(n)] for n in roots]
+        self.inputs: list[tuple[int, ...]] = []
+        self.kinds: list[str | None] = []  # of the ops that are still to be computed
+        for n in nodes:
+            op = n.op if n.data is None else None
+            self.kinds.append(None if op is None else op.kind)
+            self.inputs.append(() if op is None else tuple(self.number[id(i)] for i in n.inputs))
+
+    def computed(self, k: int) -> bool:
+        """Whether node `k` is the result of an op that is still to run, and no constant."""
+        return self.kinds[k] is not None and self.nodes[k].op is not CONST
+
+    def computed_base(self, k: int) -> int | None:
+        """The value that movement shows, if it is still to be computed."""
+        while self.kinds[k] == MOVEMENT:
+            k = self.inputs[k][0]
+        return k if self.computed(k) else None
 
 
-class Group:
-    """A kernel in the making: nodes computed side by side over one index space.
-
-    `axes` are folded inside it; `rest`, if given, are the others, folded to scalars on a second
-    level. A member varies over all axes, over those not folded, or over none.
-    """
-
-    def __init__(self, number: int, space: tuple[int, ...], stored: set[int]) -> None:
-        self.number, self.space, self.stored = number, space, stored
-        self.whole = tuple(d for d, n in enumerate(space) if n != 1)
-        self.axes: tuple[int, ...] = ()
-        self.rest: tuple[int, ...] = ()
-        self.members: list[Node] = []
-        self.routine: Node | None = None
-        self.operands: tuple[Expr, ...] = ()
-        self.code: list[Any] = []
-        self.memo: dict[Any, int] = {}
-        self.values: dict[int, tuple[int, views.IndexMap]] = {}  # of members, and where they lie
-        self.buffers: dict[int, Node] = {}  # what it loads, in the order of its bindings
-        self.scalars: dict[Any, Node] = {}
-        self.before = 0  # bits of the groups that must run earlier
-
-    def state(self) -> tuple[Any, ...]:
-        return (
-            self.axes, self.rest, self.members[:], self.routine, self.operands, self.code[:],
-            self.memo.copy(), self.values.copy(), self.buffers.copy(), self.scalars.copy(),
-            self.before,
-        )  # fmt: skip
-
-    def restore(self, state: tuple[Any, ...]) -> None:
-        (
-            self.axes, self.rest, self.members, self.routine, self.operands, self.code,
-            self.memo, self.values, self.buffers, self.scalars, self.before,
-        ) = state  # fmt: skip
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.space)
-
-    @property
-    def kept(self) -> tuple[int, ...]:
-        """The axes that are not folded on the first level."""
-        return tuple(d for d in self.whole if d not in self.axes)
-
-    def domain(self, size: int) -> tuple[int, ...]:
-        """The axes over which a value of `size` elements varies here."""
-        for axes in (self.whole, self.kept, ()):
-            if math.prod(self.space[d] for d in axes) == size:
-                return axes
-        raise _UnfitError
-
-    def moves(self, shape: tuple[int, ...], domain: tuple[int, ...]) -> Any:
-        """The movement that shows a value of `shape` over the whole space."""
-        kept = tuple(n if d in domain else 1 for d, n in enumerate(self.space))
-        moves = None if kept == self.space else ((views.expand, (self.space,)), None)
-        return moves if kept == shape else ((views.reshape, (kept,)), moves)
-
-    def add(self, n: Node) -> None:
-        """Compute `n` here too. Raises _UnfitError, and leaves half of the work behind."""
-        kind = n.op.kind if n.op is not None else ELEMENTWISE
-        if kind == ROUTINE:
-            if self.members:
-                raise _UnfitError
-            self.routine = n
-            self.operands = tuple(self.operand(x) for x in n.inputs)
-            at, moves = self.emit(Result(n.dtype)), None
-        elif kind == REDUCTION:
-            assert n.op is not None
-            x = n.inputs[0]
-            domain = self.domain(math.prod(x.shape))
-            at = self.value(x, self.moves(x.shape, domain))
-            axes = self.fold(n, domain)
-            at = self.emit(Reduce(n.op.name, at, axes, n.dtype))
-            moves = self.moves(n.shape, tuple(d for d in domain if d not in axes))
-        else:
-            moves = self.moves(n.shape, self.domain(math.prod(n.shape)))
-            at = self.value(n, moves, True)
-        self.values[id(n)] = at, track(n.shape, moves)
-        self.members.append(n)
-        if len(self.code) > 2 * MAX_CODE:
-            raise _UnfitError
-
-    def fold(self, n: Node, domain: tuple[int, ...]) -> tuple[int, ...]:
-        """The axes of the space that reduction `n` of a value over `domain` folds."""
-        shape, named = n.inputs[0].shape, n.attrs[0]
-        there = [d for d, size in enumerate(shape) if size != 1]
-        if [self.space[d] for d in domain] != [shape[d] for d in there]:
-            raise _UnfitError
-        axes = tuple(h for h, t in zip(domain, there, strict=True) if t in named)
-        if not axes:
-            return ()
-        if domain == self.whole:
-            if self.axes and self.axes != axes:
-                raise _UnfitError
-            self.axes = axes
-        elif axes != domain:
-            raise _UnfitError  # a second level ends in a scalar
-        else:
-            self.rest = axes
-        return axes
-
-    def emit(self, instruction: Any) -> int:
-        found = self.memo.get(instruction)
-        if found is None:
-            found = self.memo[instruction] = len(self.code)
-            self.code.append(instruction)
-        return found
-
-    def operand(self, x: Node) -> Expr:
-        """The code of a routine's operand, over its own index."""
-        code, memo = self.code, self.memo
-        self.code, self.memo = [], {}
-        try:
-            last = self.value(x, None)
-            if last != len(self.code) - 1:  # the value must be the last instruction
-                self.code.append(Apply("copy", (last,), (), x.dtype))
-            return Expr(x.shape, tuple(self.code), x.dtype)
-        finally:
-            self.code, self.memo = code, memo
-
-    def value(self, n: Node, moves: Any, top: bool = False) -> int:
-        """The instruction that gives `n` at the index that `moves` make of the space's."""
-        key = (id(n), moves)
-        found = self.memo.get(key)
-        if found is None:
-            found = self.memo[key] = self.compute(n, moves, top)
-        return found
-
-    def compute(self, n: Node, moves: Any, top: bool) -> int:
-        if n.op is CONST:
-            return self.param(n, id(n))
-        member = self.values.get(id(n))
-        if member is not None:
-            if not same_places(track(n.shape, moves), member[1]):
-                raise _UnfitError
-            return member[0]
-        if n.data is not None or (id(n) in self.stored and not top):
-            self.buffers[id(n)] = n
-            binding = list(self.buffers).index(id(n))
-            return self.emit(Load(binding, track(n.shape, moves), n.dtype))
-        op = n.op
-        assert op is not None
-        if op.kind == MOVEMENT:
-            inside = ((op.view, n.attrs), moves)
-            inner = self.value(n.inputs[0], inside)
-            fill = _fill(n)
-            if fill is not None and not (fill == 0 and isinstance(self.code[inner], Load)):
-                valid = self.emit(Valid(track(n.inputs[0].shape, inside)))
-                node = Node(CONST, (), (fill,), (), n.dtype, n.device)
-                other = self.param(node, (fill, n.dtype))
-                return self.emit(Apply("where", (valid, inner, other), (), n.dtype))
-            return inner
-        args = tuple(self.value(i, _broadcast(i, n, moves)) for i in n.inputs)
-        index = track(n.shape, moves) if getattr(op, "uses_index", False) else None
-        attrs = () if index is not None else n.attrs
-        return self.emit(Apply(op.name, args, attrs, n.dtype, index))
-
-    def param(self, n: Node, key: Any) -> int:
-        self.scalars.setdefault(key, n)
-        return self.emit(Param(list(self.scalars).index(key), n.dtype))
+# --- views between a kernel's index space and the values that it computes
 
 
-def track(shape: tuple[int, ...], moves: Any) -> views.IndexMap:
-    """The index map of a value of `shape` after `moves`, innermost first."""
-    t = views.contiguous(shape)
-    while moves is not None:
-        (view, attrs), moves = moves
-        t = view(t, *attrs)
-    return t
+class Moved(NamedTuple):
+    """A movement, and those that follow on it towards the index space of the kernel."""
+
+    view: Callable[..., views.IndexMap]
+    attrs: tuple[Any, ...]
+    then: Chain
+
+
+Chain = Moved | None  # a view chain
+
+
+def index_map(shape: Shape, chain: Chain) -> views.IndexMap:
+    """Where a value of `shape`, as the chain shows it, has the element of an index."""
+    found = views.contiguous(shape)
+    while chain is not None:
+        found = chain.view(found, *chain.attrs)
+        chain = chain.then
+    return found
+
+
+def index_map_of(i: Any) -> Any:
+    """The index map in an instruction, or None."""
+    return i.index if isinstance(i, Apply) else getattr(i, "index_map", None)
 
 
 def same_places(a: views.IndexMap, b: views.IndexMap) -> bool:
@@ -226,10 +107,6 @@ def same_places(a: views.IndexMap, b: views.IndexMap) -> bool:
     )
 
 
-def _broadcast(i: Node, n: Node, moves: Any) -> Any:
-    return moves if i.shape == n.shape else ((views.expand, (n.shape,)), moves)
-
-
 def _fill(movement: Node) -> Any:
     """What is at the positions that a movement adds around its operand; None if it adds none."""
     op = movement.op
@@ -237,216 +114,454 @@ def _fill(movement: Node) -> Any:
     return movement.attrs[op.attrs.index("value")] if "value" in op.attrs else None
 
 
-# --- which values get a buffer
-
-
-class Values:
-    """The nodes to compute, and which of them are stored rather than computed where they are
-    used."""
-
-    def __init__(self, order: Sequence[Node], roots: Sequence[Node], limits: Limits) -> None:
-        self.order, self.limits = order, limits
-        self.stored = {id(n) for n in roots if n.data is None}
-        self.cost: dict[int, int] = {}  # instructions that computing it inside a consumer takes
-        self.leaves: dict[int, frozenset[int]] = {}  # the buffers that this reads
-        self.looping: set[int] = set()  # what has a loop in it when it is computed in a consumer
-        users: dict[int, int] = {}
-        for n in order:
-            if n.data is None:
-                for i in n.inputs:
-                    users[id(i)] = users.get(id(i), 0) + 1
-        again = 1 if limits.host else RECOMPUTE
-        kinds = {id(n): n.op.kind for n in order if n.data is None and n.op is not None}
-        heavy = {i for i, kind in kinds.items() if kind in (REDUCTION, ROUTINE)}
-        for n in order:
-            if n.data is None and n.op is not CONST:
-                self.bound(n, self.most(n))
-                if id(n) in heavy:
-                    routine = kinds[id(n)] == ROUTINE
-                    long = not routine and _is_long(n.inputs[0].shape, n.shape)
-                    for i in n.inputs if routine or long else ():
-                        base = _computed_base(i)
-                        # what a routine reads often is computed once, by what makes its operands
-                        if base is None or id(base) in self.stored:
-                            continue
-                        looping = id(base) in self.looping and not limits.host
-                        often = self.leaves[id(base)] & heavy and self.cost[id(base)] > 2
-                        if looping or (routine and (limits.host or often)):
-                            self.store(base, n)
-                    self.stored.add(id(n))
-            self.note(n)
-            cost = self.cost[id(n)]
-            shared = users.get(id(n), 0) > 1 and cost > again
-            if kinds.get(id(n)) == ELEMENTWISE and (shared or cost > MAX_CODE):
-                self.stored.add(id(n))
-                self.note(n)
-
-    def most(self, n: Node) -> int:
-        """How many buffers a kernel for `n` alone may read."""
-        return self.limits.storage_buffers - 1
-
-    def note(self, n: Node) -> None:
-        own = frozenset((id(n),))
-        if n.data is not None and n.op is not CONST:
-            self.cost[id(n)], self.leaves[id(n)] = 1, own
-        elif n.op is CONST:
-            self.cost[id(n)], self.leaves[id(n)] = 1, frozenset()
-        elif id(n) in self.stored:
-            self.cost[id(n)], self.leaves[id(n)] = 1, own
-        else:
-            moves = n.op is not None and n.op.kind == MOVEMENT
-            step = 1 if not moves else 0 if _fill(n) is None else 3
-            cost = step + sum(self.cost[id(i)] for i in n.inputs)
-            self.cost[id(n)] = min(cost, 10**6)
-            self.leaves[id(n)] = self.reads(n)
-            if _loops(n) or any(id(i) in self.looping for i in n.inputs):
-                self.looping.add(id(n))
-            return
-        self.looping.discard(id(n))
-
-    def reads(self, n: Node) -> frozenset[int]:
-        """The buffers that a kernel for `n` loads."""
-        return frozenset().union(*[self.leaves[id(i)] for i in n.inputs])
-
-    def bound(self, n: Node, most: int) -> None:
-        """Store some of what `n` is computed from, until it reads at most `most` buffers."""
-        while len(self.reads(n)) > most:
-            for i in sorted(n.inputs, key=lambda i: -len(self.leaves[id(i)])):
-                base = _computed_base(i)
-                if base is not None and id(base) not in self.stored:
-                    self.store(base, n)
-                    break
-            else:
-                return
-
-    def store(self, base: Node, until: Node) -> None:
-        self.stored.add(id(base))
-        for n in self.order:
-            if n is until:
-                return
-            if n.data is None and n.op is not CONST:
-                self.note(n)
-
-
-def _loops(i: Any) -> bool:
-    """Whether the GPU computes this Node or Apply with a loop."""
-    op = REGISTRY[i.op] if isinstance(i, Apply) else i.op
-    return getattr(op, "loops", None) == i.dtype.category
+def _loops(op: Op, dtype: DType) -> bool:
+    """Whether the GPU computes an op of this result with a loop."""
+    return getattr(op, "loops", None) == dtype.category
 
 
 def _is_long(shape: Sequence[int], result: Sequence[int]) -> bool:
     """Whether a reduction of `shape` to `result` is too long for loops within its loop: Mesa's
-    software driver counts the rounds of all of them (see ROUNDS in codegen/wgsl/printer.py)."""
+    software driver counts the rounds of all of them (see ROUNDS in codegen/wgsl)."""
     return math.prod(shape) > LOOPED * math.prod(result)
 
 
-def _computed_base(n: Node) -> Node | None:
-    """The value that movement shows, if it is still to be computed."""
-    while n.data is None and n.op is not None and n.op.kind == MOVEMENT:
-        n = n.inputs[0]
-    return None if n.data is not None or n.op is CONST else n
+# --- kernels in the making
+
+
+class _UnfitError(Exception):
+    """A node cannot join a kernel."""
+
+
+@dataclass
+class Draft:
+    """A kernel in the making: nodes computed side by side over one index space.
+
+    `axes` are reduced inside it; `rest`, if given, are the others, reduced to scalars on a second
+    level. A member varies over all axes, over those that are left, or over none.
+    """
+
+    order: Order
+    stored: set[int]  # all nodes that get a buffer
+    space: Shape
+    axes: tuple[int, ...] = ()
+    rest: tuple[int, ...] = ()
+    members: list[int] = field(default_factory=list)
+    routine: Node | None = None
+    operands: tuple[Expr, ...] = ()  # of the routine
+    code: list[Any] = field(default_factory=list)
+    emitted: dict[Any, int] = field(default_factory=dict)  # where an instruction stands in `code`
+    shown: dict[tuple[int, Chain], int] = field(default_factory=dict)  # a value as a chain shows it
+    values: dict[int, tuple[int, views.IndexMap]] = field(default_factory=dict)  # of the members
+    buffers: dict[int, int] = field(default_factory=dict)  # the binding of each node that it loads
+    words: dict[Any, int] = field(default_factory=dict)  # of its scalars
+    scalars: list[Node] = field(default_factory=list)
+
+    def copy(self) -> Draft:
+        """A draft to try something on."""
+        return replace(
+            self, members=self.members[:], code=self.code[:], emitted=self.emitted.copy(),
+            shown=self.shown.copy(), values=self.values.copy(), buffers=self.buffers.copy(),
+            words=self.words.copy(), scalars=self.scalars[:],
+        )  # fmt: skip
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.space)
+
+    @property
+    def long_axes(self) -> tuple[int, ...]:
+        """The axes of more than one element."""
+        return tuple(d for d, n in enumerate(self.space) if n != 1)
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The axes that are not reduced on the first level."""
+        return tuple(d for d in self.long_axes if d not in self.axes)
+
+    def domain(self, size: int) -> tuple[int, ...]:
+        """The axes over which a value of `size` elements varies here."""
+        for axes in (self.long_axes, self.kept, ()):
+            if math.prod(self.space[d] for d in axes) == size:
+                return axes
+        raise _UnfitError
+
+    def over_space(self, shape: Shape, domain: tuple[int, ...]) -> Chain:
+        """The chain that shows a value of `shape`, which varies over `domain`, over the space."""
+        kept = tuple(n if d in domain else 1 for d, n in enumerate(self.space))
+        chain = None if kept == self.space else Moved(views.expand, (self.space,), None)
+        return chain if kept == shape else Moved(views.reshape, (kept,), chain)
+
+    def add(self, k: int) -> None:
+        """Compute node `k` here too. Raises _UnfitError, and leaves half of the work behind."""
+        n, kind = self.order.nodes[k], self.order.kinds[k]
+        chain: Chain = None
+        if kind == ROUTINE:
+            if self.members:
+                raise _UnfitError
+            self.routine = n
+            self.operands = tuple(self.operand(i) for i in self.order.inputs[k])
+            at = self.emit(Result(n.dtype))
+        elif kind == REDUCTION:
+            assert n.op is not None
+            shape = n.inputs[0].shape
+            domain = self.domain(math.prod(shape))
+            at = self.value(self.order.inputs[k][0], self.over_space(shape, domain))
+            axes = self.reduce(n, domain)
+            at = self.emit(Reduce(n.op.name, at, axes, n.dtype))
+            chain = self.over_space(n.shape, tuple(d for d in domain if d not in axes))
+        else:
+            chain = self.over_space(n.shape, self.domain(math.prod(n.shape)))
+            at = self.value(k, chain, to_store=True)
+        self.values[k] = at, index_map(n.shape, chain)
+        self.members.append(k)
+        if len(self.code) > 2 * MAX_CODE:
+            raise _UnfitError
+
+    def reduce(self, n: Node, domain: tuple[int, ...]) -> tuple[int, ...]:
+        """The axes of the space that reduction `n` of a value over `domain` reduces."""
+        shape, named = n.inputs[0].shape, n.attrs[0]
+        there = [d for d, size in enumerate(shape) if size != 1]
+        if [self.space[d] for d in domain] != [shape[d] for d in there]:
+            raise _UnfitError
+        axes = tuple(h for h, t in zip(domain, there, strict=True) if t in named)
+        if not axes:
+            return ()
+        if domain == self.long_axes:
+            if self.axes and self.axes != axes:
+                raise _UnfitError
+            self.axes = axes
+        elif axes != domain:
+            raise _UnfitError  # a second level ends in a scalar
+        else:
+            self.rest = axes
+        return axes
+
+    def emit(self, instruction: Any) -> int:
+        found = self.emitted.get(instruction)
+        if found is None:
+            found = self.emitted[instruction] = len(self.code)
+            self.code.append(instruction)
+        return found
+
+    def operand(self, k: int) -> Expr:
+        """The code of a routine's operand, over its own index."""
+        x = self.order.nodes[k]
+        inner = replace(self, code=[], emitted={}, shown={})  # all else is the same, not a copy
+        last = inner.value(k, None)
+        if last != len(inner.code) - 1:  # the value must be the last instruction
+            inner.code.append(Apply("copy", (last,), (), x.dtype))
+        return Expr(x.shape, tuple(inner.code), x.dtype)
+
+    def value(self, k: int, chain: Chain, to_store: bool = False) -> int:
+        """The instruction that gives node `k` as the chain shows it over the space."""
+        found = self.shown.get((k, chain))
+        if found is None:
+            found = self.shown[k, chain] = self.compute(k, chain, to_store)
+        return found
+
+    def compute(self, k: int, chain: Chain, to_store: bool) -> int:
+        n, op = self.order.nodes[k], self.order.nodes[k].op
+        if op is CONST:
+            return self.param(k, n)
+        if k in self.values:
+            at, where = self.values[k]
+            if not same_places(index_map(n.shape, chain), where):
+                raise _UnfitError
+            return at
+        if n.data is not None or (k in self.stored and not to_store):
+            binding = self.buffers.setdefault(k, len(self.buffers))
+            return self.emit(Load(binding, index_map(n.shape, chain), n.dtype))
+        assert op is not None
+        inputs = self.order.inputs[k]
+        if op.kind == MOVEMENT:
+            assert op.view is not None
+            inside = Moved(op.view, n.attrs, chain)
+            inner, fill = self.value(inputs[0], inside), _fill(n)
+            if fill is None or (fill == 0 and isinstance(self.code[inner], Load)):
+                return inner  # where it is not valid, a Load gives 0
+            valid = self.emit(Valid(index_map(n.inputs[0].shape, inside)))
+            node = Node(CONST, (), (fill,), (), n.dtype, n.device)
+            other = self.param((fill, n.dtype), node)
+            return self.emit(Apply("where", (valid, inner, other), (), n.dtype))
+        args = []
+        for i, x in zip(inputs, n.inputs, strict=True):
+            same = x.shape == n.shape
+            args.append(self.value(i, chain if same else Moved(views.expand, (n.shape,), chain)))
+        index = index_map(n.shape, chain) if getattr(op, "uses_index", False) else None
+        attrs = () if index is not None else n.attrs
+        return self.emit(Apply(op.name, tuple(args), attrs, n.dtype, index))
+
+    def param(self, key: Any, n: Node) -> int:
+        """The instruction that gives scalar `n`; equal keys are the same scalar."""
+        if key not in self.words:
+            self.words[key] = len(self.scalars)
+            self.scalars.append(n)
+        return self.emit(Param(self.words[key], n.dtype))
+
+
+# --- which values get a buffer
+
+
+class Stored:
+    """Which nodes get a buffer (`nodes`), rather than being computed where they are used."""
+
+    def __init__(self, order: Order, limits: Limits) -> None:
+        self.order, self.limits = order, limits
+        count = len(order.nodes)
+        self.nodes = {k for k in order.roots if order.nodes[k].data is None}
+        self.cost = [0] * count  # instructions that computing it inside a consumer takes
+        self.leaves: list[frozenset[int]] = [frozenset()] * count  # the buffers that this reads
+        self.looping: set[int] = set()  # what has a loop in it when it is computed in a consumer
+        users = [0] * count
+        for inputs in order.inputs:
+            for i in inputs:
+                users[i] += 1
+        heavy = {k for k, kind in enumerate(order.kinds) if kind in (REDUCTION, ROUTINE)}
+        for k in range(count):
+            if order.computed(k):
+                self.bound(k)
+                if k in heavy:
+                    self.store_operands(k, heavy)
+                    self.nodes.add(k)
+            self.note(k)
+            if order.kinds[k] == ELEMENTWISE and self.pays(k, users[k]):
+                self.nodes.add(k)
+                self.note(k)
+
+    def pays(self, k: int, users: int) -> bool:
+        """Whether elementwise node `k` is better stored: several read it and computing it anew
+        costs more than reading it, or its expression is too long for one kernel."""
+        again = 1 if self.limits.host else RECOMPUTE
+        return (users > 1 and self.cost[k] > again) or self.cost[k] > MAX_CODE
+
+    def store_operands(self, k: int, heavy: set[int]) -> None:
+        """Store what reduction or routine `k` should not compute for itself: an operand with a
+        loop in it, where this gives a loop in a long loop; and what a routine reads often, if it
+        is more than a step away from a buffer of another one (on the CPU all of it)."""
+        n, routine = self.order.nodes[k], self.order.kinds[k] == ROUTINE
+        if not routine and not _is_long(n.inputs[0].shape, n.shape):
+            return
+        host = self.limits.host
+        for i in self.order.inputs[k]:
+            base = self.order.computed_base(i)
+            if base is None or base in self.nodes:
+                continue
+            often = self.leaves[base] & heavy and self.cost[base] > 2
+            if (base in self.looping and not host) or (routine and (host or often)):
+                self.store(base, k)
+
+    def note(self, k: int) -> None:
+        """Note what node `k` costs and reads when a consumer computes it."""
+        n = self.order.nodes[k]
+        if not self.order.computed(k) or k in self.nodes:
+            self.cost[k] = 1
+            self.leaves[k] = frozenset(() if n.op is CONST else (k,))
+            self.looping.discard(k)
+            return
+        op, inputs = n.op, self.order.inputs[k]
+        assert op is not None
+        step = 1 if op.kind != MOVEMENT else 0 if _fill(n) is None else 3
+        self.cost[k] = min(step + sum(self.cost[i] for i in inputs), 10**6)
+        self.leaves[k] = self.reads(k)
+        if _loops(op, n.dtype) or any(i in self.looping for i in inputs):
+            self.looping.add(k)
+
+    def reads(self, k: int) -> frozenset[int]:
+        """The buffers that a kernel for `k` loads."""
+        return frozenset().union(*[self.leaves[i] for i in self.order.inputs[k]])
+
+    def bound(self, k: int) -> None:
+        """Store some of what `k` is computed from, until a kernel for it alone binds no more
+        buffers than the device takes: first the operand that reads most."""
+        while len(self.reads(k)) > self.limits.storage_buffers - 1:
+            for i in sorted(self.order.inputs[k], key=lambda i: -len(self.leaves[i])):
+                base = self.order.computed_base(i)
+                if base is not None and base not in self.nodes:
+                    self.store(base, k)
+                    break
+            else:
+                return
+
+    def store(self, base: int, until: int) -> None:
+        """Store `base`, and note again what reads it before node `until`."""
+        self.nodes.add(base)
+        for k in range(until):
+            if self.order.computed(k):
+                self.note(k)
 
 
 # --- which values share a kernel
 
 
+@dataclass(eq=False)
+class Group:
+    """The members of one kernel, and what it waits for."""
+
+    number: int
+    draft: Draft
+    before: int = 0  # bits of the groups that must run earlier
+
+
 class Grouping:
-    def __init__(
-        self, values: Values, roots: Sequence[Node], limits: Limits, in_place: Mapping[int, Node]
-    ) -> None:
-        self.values, self.limits = values, limits
-        self.roots = {id(n) for n in roots}
-        self.replacing = {id(n) for n in in_place.values()}
-        self.position = {id(n): i for i, n in enumerate(values.order)}
+    """Gathers the stored nodes into groups, each as it comes into one that makes what it reads, or
+    reads the same; else it begins a group of its own."""
+
+    def __init__(self, order: Order, limits: Limits, replacing: Collection[int] = ()) -> None:
+        """`replacing` are the roots that may be written over an old value."""
+        self.order, self.limits = order, limits
+        self.stored = Stored(order, limits)
+        self.roots = set(order.roots)
+        self.replacing = set(replacing)
         self.groups: list[Group | None] = []
         self.home: dict[int, Group] = {}  # of each stored node
         self.readers: dict[int, list[Group]] = {}  # of each buffer
         self.users: dict[int, set[int]] = {}  # of each buffer: the stored nodes that read it
-        todo = [n for n in values.order if id(n) in values.stored]
-        for n in todo:
-            for leaf in values.reads(n):
-                self.users.setdefault(leaf, set()).add(id(n))
-        for n in todo:
-            self.place(n)
+        todo = sorted(self.stored.nodes)
+        for k in todo:
+            for leaf in self.stored.reads(k):
+                self.users.setdefault(leaf, set()).add(k)
+        for k in todo:
+            self.place(k)
 
-    def place(self, n: Node) -> None:
-        leaves = self.values.reads(n)
-        makers = list({id(g): g for g in map(self.home.get, leaves) if g is not None}.values())
-        makers.sort(key=lambda g: -g.number)
-        near = {id(g): g for leaf in leaves for g in self.readers.get(leaf, ())[-4:]}
-        others = [g for g in near.values() if g not in makers and self.groups[g.number] is g]
-        if math.prod(n.shape) == 1 and n.op is not None and n.op.kind == ELEMENTWISE:
-            others += [g for g in self.groups if g is not None and g.size == 1][-1:]
+    def place(self, k: int) -> None:
+        """Put node `k` into the first group that suits; then unite those that make what it reads,
+        so that none of this passes through memory twice."""
+        n, kind = self.order.nodes[k], self.order.kinds[k]
+        leaves = sorted(self.stored.reads(k))
+        homes = {self.home[leaf].number: self.home[leaf] for leaf in leaves if leaf in self.home}
+        makers = [homes[number] for number in sorted(homes, reverse=True)]
+        near = {g.number: g for leaf in leaves for g in self.readers.get(leaf, ())[-READERS:]
+                if g not in makers and self.groups[g.number] is g}  # fmt: skip
+        others = list(near.values())
+        if math.prod(n.shape) == 1 and kind == ELEMENTWISE:  # scalars share a kernel
+            others += [g for g in self.groups if g is not None and g.draft.size == 1][-1:]
         for g in [*makers, *others]:
-            if self.suits(g, n, g in makers) and self.try_add(g, n):
+            if self.suits(g.draft, k, g in makers) and self.try_add(g, k):
                 for other in makers:
                     now = self.groups[g.number]  # a union puts another group in its place
                     if other is not g and self.groups[other.number] is other and now is not None:
                         self.try_union(now, other)
                 return
-        whole = n.inputs[0].shape if n.op is not None and n.op.kind == REDUCTION else n.shape
-        group = Group(len(self.groups), whole, self.values.stored)
+        space = n.inputs[0].shape if kind == REDUCTION else n.shape
+        group = Group(len(self.groups), Draft(self.order, self.stored.nodes, space))
         self.groups.append(group)
-        group.add(n)
+        group.draft.add(k)
         self.settle(group)
 
-    def suits(self, g: Group, n: Node, made_here: bool) -> bool:
-        """Whether computing `n` in `g` too is worth it."""
-        kind = n.op.kind if n.op is not None else ELEMENTWISE
-        size = math.prod(n.shape)
-        if not g.size:  # an empty space, over which nothing may be computed
+    # --- the rules
+
+    def suits(self, draft: Draft, k: int, made_here: bool) -> bool:
+        """Whether computing node `k` in a kernel too is worth it; `made_here`: it computes some of
+        what `k` reads."""
+        kind = self.order.kinds[k]
+        if not draft.size:  # an empty space, over which nothing may be computed
             return False
-        if kind == ROUTINE or (id(n) in self.replacing and (g.axes or g.routine is not None)):
+        if kind == ROUTINE:  # begins a kernel
             return False
+        if k in self.replacing and (draft.axes or draft.routine is not None):
+            return False  # such a kernel reads what is to be replaced after it has written some
         if kind == REDUCTION:
-            size = math.prod(n.inputs[0].shape)
-            if g.routine is not None:
-                return False
-            if size == g.size and not g.axes:
-                axes = tuple(d for d, m in enumerate(n.inputs[0].shape) if d in n.attrs[0])
-                return n.inputs[0].shape == g.space and self.balanced(g.space, axes)
-            if size != g.size:
-                return bool(g.axes) and g.size <= ONE_GROUP
-            return True
-        if g.routine is not None:
-            return made_here and size == g.size
-        if g.axes and size == g.size:
-            return self.balanced(g.space, g.axes) and (made_here or g.size <= ONE_GROUP)
-        return size == g.size or made_here
+            return self.suits_reduction(draft, self.order.nodes[k])
+        return self.suits_map(draft, math.prod(self.order.nodes[k].shape), made_here)
 
-    def balanced(self, space: tuple[int, ...], axes: tuple[int, ...]) -> bool:
-        """Whether a map over `space` loses little when it is walked row by row."""
-        whole = [d for d, n in enumerate(space) if n != 1]
-        by_rows = bool(whole) and whole[-1] in axes
-        if self.limits.host:
-            return by_rows
-        rows = math.prod(n for d, n in enumerate(space) if d not in axes)
-        return math.prod(space) <= SMALL or (by_rows and rows >= 64)
-
-    def try_add(self, g: Group, n: Node) -> bool:
-        before = g.state()
-        try:
-            g.add(n)
-            self.check(g)
-        except _UnfitError:
-            g.restore(before)
+    def suits_reduction(self, draft: Draft, n: Node) -> bool:
+        """A reduction joins no routine. A map takes it if both have one space and the map can be
+        walked that way; a reduction takes it if it reduces as many elements, or what is left to a
+        scalar, which one workgroup must be able to do."""
+        shape = n.inputs[0].shape
+        if draft.routine is not None:
             return False
+        if math.prod(shape) != draft.size:
+            return bool(draft.axes) and draft.size <= ONE_GROUP
+        if draft.axes:
+            return True
+        axes = tuple(d for d, _ in enumerate(shape) if d in n.attrs[0])
+        return shape == draft.space and self.balanced(draft.space, axes)
+
+    def suits_map(self, draft: Draft, size: int, made_here: bool) -> bool:
+        """A map of `size` elements joins a routine as its epilogue, and a map of its own size. It
+        joins a reduction over as many elements if they can be walked that way, and with little
+        lost if it only reads the same. What it reads from a kernel it may follow there, smaller."""
+        if draft.routine is not None:
+            return made_here and size == draft.size
+        if draft.axes and size == draft.size:
+            return self.balanced(draft.space, draft.axes) and (made_here or draft.size <= ONE_GROUP)
+        return size == draft.size or made_here
+
+    def balanced(self, space: Shape, axes: tuple[int, ...]) -> bool:
+        """Whether a map over `space` loses little when it is walked as a reduction over `axes` is:
+        on the CPU if these are the last in memory, on the GPU if there are also many results."""
+        long = [d for d, n in enumerate(space) if n != 1]
+        last = bool(long) and long[-1] in axes
+        if self.limits.host:
+            return last
+        results = math.prod(n for d, n in enumerate(space) if d not in axes)
+        return math.prod(space) <= SMALL or (last and results >= 64)
+
+    def suits_union(self, a: Draft, b: Draft) -> bool:
+        """Two groups over as many elements may be one, unless one is a routine, or one reduces and
+        the other can't be walked that way or writes over an input."""
+        if a.routine or b.routine or a.size != b.size:
+            return False
+        if not a.axes and not b.axes:
+            return True
+        members = {*a.members, *b.members}
+        return self.balanced(a.space, a.axes or b.axes) and not self.replacing & members
+
+    def check(self, draft: Draft, own: int) -> None:
+        """Raises _UnfitError if a kernel is too much for the device, or if the groups `own` (bits)
+        as one would run both before and after another."""
+        if self.bindings(draft) > self.limits.storage_buffers or self.too_long(draft):
+            raise _UnfitError
+        for leaf in draft.buffers:
+            home = self.home.get(leaf)
+            if home is not None and not own >> home.number & 1 and home.before & own:
+                raise _UnfitError
+
+    def bindings(self, draft: Draft) -> int:
+        """The buffers that it binds: a member is written if a root, or if others read it."""
+        inside = set(draft.members)
+        written = sum(
+            k in self.roots or not self.users.get(k, set()) <= inside for k in draft.members
+        )
+        return len(draft.buffers) + max(written, 1)
+
+    def too_long(self, draft: Draft) -> bool:
+        """Whether a reduction with other work would be too long for the GPU's compilers, or have
+        loops in a long loop."""
+        if not draft.axes or len(draft.members) == 1 or self.limits.host:
+            return False
+        maps = [m for m in map(index_map_of, draft.code) if m]
+        if len(draft.code) + sum(map(len, maps)) > MAX_REDUCTION:
+            return True
+        return _is_long(draft.space, [draft.space[d] for d in draft.kept]) and any(
+            isinstance(i, Apply) and _loops(REGISTRY[i.op], i.dtype) for i in draft.code
+        )
+
+    # --- what changes groups
+
+    def try_add(self, g: Group, k: int) -> bool:
+        draft = g.draft.copy()
+        try:
+            draft.add(k)
+            self.check(draft, 1 << g.number)
+        except _UnfitError:
+            return False
+        g.draft = draft
         self.settle(g)
         return True
 
     def try_union(self, a: Group, b: Group) -> bool:
-        if a.routine or b.routine or a.size != b.size:
+        """Make one group of two, in the place of `a`."""
+        if not self.suits_union(a.draft, b.draft):
             return False
-        if (a.axes or b.axes) and not self.balanced(a.space, a.axes or b.axes):
-            return False
-        if self.replacing & {id(n) for g in (a, b) for n in g.members} and (a.axes or b.axes):
-            return False
-        merged = Group(a.number, (a if a.axes else b).space, self.values.stored)
+        space = (a if a.draft.axes else b).draft.space
+        merged = Group(a.number, Draft(self.order, self.stored.nodes, space))
         bits = (1 << a.number) | (1 << b.number)
         try:
-            for n in sorted([*a.members, *b.members], key=lambda n: self.position[id(n)]):
-                merged.add(n)
-            self.check(merged, bits)
+            for k in sorted([*a.draft.members, *b.draft.members]):
+                merged.draft.add(k)
+            self.check(merged.draft, bits)
         except _UnfitError:
             return False
         self.groups[b.number] = None
@@ -456,34 +571,13 @@ class Grouping:
         self.settle(merged, a, b)
         return True
 
-    def check(self, g: Group, own: int = 0) -> None:
-        """Raises _UnfitError if `g` binds too much, or must run both before and after another."""
-        own = own or 1 << g.number
-        inside = {id(n) for n in g.members}
-        written = sum(
-            id(n) in self.roots or not self.users.get(id(n), set()) <= inside for n in g.members
-        )
-        if len(g.buffers) + max(written, 1) > self.limits.storage_buffers:
-            raise _UnfitError
-        weight = len(g.code) + sum(len(t) for t in map(index_map_of, g.code) if t)
-        if g.axes and len(g.members) > 1 and not self.limits.host:
-            long = _is_long(g.space, [g.space[d] for d in g.kept])
-            if weight > MAX_ROW or (
-                long and any(isinstance(i, Apply) and _loops(i) for i in g.code)
-            ):
-                raise _UnfitError
-        for leaf in g.buffers:
-            home = self.home.get(leaf)
-            if home is not None and not own >> home.number & 1 and home.before & own:
-                raise _UnfitError
-
     def settle(self, g: Group, *replaced: Group) -> None:
         """Note what `g` now computes, reads and must wait for."""
         self.groups[g.number] = g
-        for n in g.members:
-            self.home[id(n)] = g
+        for k in g.draft.members:
+            self.home[k] = g
         g.before = 0
-        for leaf in g.buffers:
+        for leaf in g.draft.buffers:
             home = self.home.get(leaf)
             if home is not None:
                 g.before |= 1 << home.number | home.before
@@ -521,11 +615,10 @@ class Grouping:
     def ordered(self) -> list[Group]:
         """The groups, each after what it must wait for, otherwise as the program was written."""
         left = [g for g in self.groups if g is not None]
-        waits = {g.number: g.before for g in left}
-        first = {g.number: min(self.position[id(n)] for n in g.members) for g in left}
+        first = {g.number: min(g.draft.members) for g in left}
         done, out = 0, []
         alive = sum(1 << g.number for g in left)
-        heap = [(first[g.number], g.number) for g in left if not waits[g.number] & alive]
+        heap = [(first[g.number], g.number) for g in left if not g.before & alive]
         heapq.heapify(heap)
         seen = {number for _, number in heap}
         while heap:
@@ -535,12 +628,8 @@ class Grouping:
             out.append(g)
             done |= 1 << number
             for other in left:
-                if other.number not in seen and not waits[other.number] & alive & ~done:
+                if other.number not in seen and not other.before & alive & ~done:
                     seen.add(other.number)
                     heapq.heappush(heap, (first[other.number], other.number))
         assert len(out) == len(left), "kernels wait for one another"
         return out
-
-
-def index_map_of(i: Any) -> Any:
-    return i.index if isinstance(i, Apply) else getattr(i, "index_map", None)

@@ -16,9 +16,10 @@ from pyframe.core.limits import Limits
 from pyframe.core.node import Node, toposort
 from pyframe.core.op import CONST, REDUCTION, REGISTRY
 from pyframe.graph.fuse import (
+    Draft,
     Group,
     Grouping,
-    Values,
+    Order,
     index_map_of,
     same_places,
     structure as structure,
@@ -34,6 +35,7 @@ from pyframe.graph.program import (
     Program,
     Reduce,
     Routine,
+    Shape,
     Slot,
     Step,
     Store,
@@ -50,47 +52,49 @@ SPLIT = 1 << 15  # elements a result: a longer reduction to few results is done 
 class _Work:
     """A kernel with what it runs on: a node for each binding, and its scalars."""
 
-    def __init__(
-        self, g: Group, kept: Iterable[int], in_place: Mapping[int, Node], changing: set[int]
-    ) -> None:
-        """`kept` are the members that are written, `in_place` the inputs that some replace,
-        `changing` the constants whose value is asked for again in every run."""
-        self.changing = changing
-        replaced = {id(r): donor for donor, r in in_place.items()}
+    def __init__(self, g: Group, kept: set[int], donors: Mapping[int, int]) -> None:
+        """`kept` are the nodes that are written, `donors` gives the input that a node is written
+        over."""
+        draft = g.draft
         self.group = g
-        self.scalars = list(g.scalars.values())
-        self.nodes = list(g.buffers.values())  # of each binding, what lies there
+        self.scalars = draft.scalars
+        self.nodes = list(draft.buffers)  # of each binding, what lies there
         stores = []
-        for n in g.members:
-            if id(n) in kept:
-                at = len(self.nodes)
-                if replaced.get(id(n)) in g.buffers:
-                    at = list(g.buffers).index(replaced[id(n)])
-                else:
-                    self.nodes.append(n)
-                value, index_map = g.values[id(n)]
-                stores.append(Store(at, value, index_map, n.dtype))
+        for k in draft.members:
+            if k in kept:
+                binding = draft.buffers.get(donors.get(k, -1), len(self.nodes))
+                if binding == len(self.nodes):
+                    self.nodes.append(k)
+                value, index_map = draft.values[k]
+                stores.append(Store(binding, value, index_map, draft.order.nodes[k].dtype))
         routine = None
-        space, code = g.space, tuple(g.code)
-        if g.routine is not None:
-            op = g.routine.op
+        space, code = draft.space, tuple(draft.code)
+        if draft.routine is not None:
+            op = draft.routine.op
             assert op is not None
-            routine = Routine(op.name, g.routine.attrs, g.operands, g.routine.dtype)
+            routine = Routine(op.name, draft.routine.attrs, draft.operands, draft.routine.dtype)
         else:
-            kinds = [1 if d in g.axes else 2 if d in g.rest else 0 for d in range(len(space))]
-            space, code, stores = _collapsed(g, space, code, stores, kinds)
+            space, code, stores = _collapsed(draft, stores)
         self.kernel = Kernel(
             space, code, tuple(stores), len(self.nodes), len(self.scalars), routine
         )
 
+    @property
+    def mapped(self) -> list[int]:
+        """The bindings that it goes through element by element; others hold a single value."""
+        loads = {
+            i.binding for i in self.kernel.code if isinstance(i, Load) and i.index_map[0].strides[0]
+        }
+        return sorted(loads | self.kernel.written)
 
-def _collapsed(
-    g: Group, space: tuple[int, ...], code: tuple[Any, ...], stores: list[Store], kinds: list[int]
-) -> tuple[tuple[int, ...], tuple[Any, ...], list[Store]]:
+
+def _collapsed(draft: Draft, stores: list[Store]) -> tuple[Shape, tuple[Any, ...], list[Store]]:
     """The same over as few axes as the index maps allow, so that indices are cheap."""
+    code, axes, rest = draft.code, draft.axes, draft.rest
+    levels = [1 if d in axes else 2 if d in rest else 0 for d, _ in enumerate(draft.space)]
     moved = [i for i in code if index_map_of(i) is not None]
     index_maps = [index_map_of(i) for i in moved] + [s.index_map for s in stores]
-    new, space, kinds = views.collapse(index_maps, space, kinds)
+    new, space, levels = views.collapse(index_maps, draft.space, levels)
     it = iter(new)
     out: list[Any] = []
     for i in code:
@@ -99,120 +103,130 @@ def _collapsed(
         elif isinstance(i, Apply) and i.index is not None:
             out.append(i._replace(index=next(it)))
         elif isinstance(i, Reduce):
-            level = 1 if i.axes == g.axes else 2
-            axes = tuple(d for d, kind in enumerate(kinds) if kind == level) if i.axes else ()
-            out.append(i._replace(axes=axes))
+            level = 1 if i.axes == axes else 2
+            these = tuple(d for d, at in enumerate(levels) if at == level) if i.axes else ()
+            out.append(i._replace(axes=these))
         else:
             out.append(i)
     return space, tuple(out), [s._replace(index_map=next(it)) for s in stores]
 
 
-def _writes_in_place(grouping: Grouping, donor: int, n: Node) -> bool:
-    """Whether `n` may be written over input `donor`: nothing reads the old value afterwards, and
-    each element is read, if at all, only by what writes it. Makes the readers run first."""
-    home = grouping.home[id(n)]
-    for i in home.code:
-        reads_it = isinstance(i, Load) and list(home.buffers)[i.binding] == donor
-        if reads_it and not same_places(i.index_map, home.values[id(n)][1]):
+def _writes_in_place(grouping: Grouping, donor: int, k: int) -> bool:
+    """Whether node `k` may be written over input `donor`: nothing reads the old value afterwards,
+    and each element is read, if at all, only by what writes it. Makes the readers run first."""
+    home = grouping.home[k]
+    draft = home.draft
+    binding = draft.buffers.get(donor)
+    for i in draft.code:
+        reads_it = isinstance(i, Load) and i.binding == binding
+        if reads_it and not same_places(i.index_map, draft.values[k][1]):
             return False
-    if donor in home.buffers and (home.axes or home.routine is not None):
+    if binding is not None and (draft.axes or draft.routine is not None):
         return False
     return all(
         grouping.after(g, home)
         for g in grouping.groups
-        if g is not None and g is not home and donor in g.buffers
+        if g is not None and g is not home and donor in g.draft.buffers
     )
 
 
-# --- many small tensors as one
+# --- horizontal fusion: many small tensors as one
 
 
-class _Pack(NamedTuple):
+class _Merged(NamedTuple):
     """Maps that do the same to tensors of different sizes, done as one map over tensors that lie
     one after the other."""
 
     works: list[_Work]
-    rows: list[tuple[int, ...]]  # for each binding with a tensor a work: the ids of those
-    offsets: list[int]
+    columns: list[tuple[int, ...]]  # for each binding with a tensor a work: these buffers
+    offsets: list[int]  # of each work, in bytes
     nbytes: int
 
 
-def _signature(w: _Work) -> Any:
-    """Equal for kernels that do the same to each element of buffers of some size; else None."""
-    k = w.kernel
-    if k.routine or len(k.space) != 1 or not k.space[0]:
-        return None
-    out: list[Any] = []
-    for i in k.code:
-        if isinstance(i, Load):
-            full = views.is_contiguous(i.index_map)
-            if not full and math.prod(w.nodes[i.binding].shape) != 1:
-                return None
-            out.append((i.binding, i.dtype, full or id(w.nodes[i.binding])))
-        elif isinstance(i, Param):
-            n = w.scalars[i.word]
-            out.append((n.attrs if id(n) not in w.changing else id(n), i.dtype))
-        elif isinstance(i, Apply) and i.index is None:
-            out.append(i)
-        else:
+class _Horizontal:
+    """Finds maps that can be merged: their buffers may lie anywhere, each in one place of one
+    region. `donors` gives the input that a node is written over: both are one buffer."""
+
+    def __init__(
+        self, order: Order, works: list[_Work], movable: set[int], donors: Mapping[int, int],
+        changing: set[int],
+    ) -> None:  # fmt: skip
+        self.order, self.works, self.movable, self.donors = order, works, movable, donors
+        self.changing = changing  # ids of the constants that have other values in other runs
+        self.column_of: dict[int, tuple[int, ...]] = {}  # the column that a buffer lies in
+
+    def found(self, grouping: Grouping) -> list[_Merged]:
+        same: dict[Any, list[_Work]] = {}
+        for w in self.works:
+            key = self.signature(w)
+            if key is not None:
+                same.setdefault(key, []).append(w)
+        out = []
+        for works in same.values():
+            columns = [tuple(self.buffer(w.nodes[b]) for w in works) for b in works[0].mapped]
+            if not self.may_merge(works, columns):
+                continue
+            self.column_of.update((i, column) for column in columns for i in column)
+            offsets, at = [], 0
+            for w in works:
+                offsets.append(at)
+                at += -(-4 * w.kernel.space[0] // PARAM_ALIGN) * PARAM_ALIGN
+            out.append(_Merged(works, columns, offsets, at))
+            grouping.join([w.group for w in works])
+        return out
+
+    def buffer(self, k: int) -> int:
+        """The node whose buffer node `k` lies in."""
+        return self.donors.get(k, k)
+
+    def signature(self, w: _Work) -> Any:
+        """Equal for kernels that do the same to each element of buffers of some size; else None."""
+        k = w.kernel
+        if k.routine or len(k.space) != 1 or not k.space[0]:
             return None
-    if any(s.dtype.itemsize != 4 or not views.is_contiguous(s.index_map) for s in k.stores):
-        return None
-    return tuple(out), tuple(s[:2] for s in k.stores), k.bindings
+        out: list[Any] = []
+        for i in k.code:
+            if isinstance(i, Load):
+                full = views.is_contiguous(i.index_map)
+                if not full and math.prod(self.order.nodes[w.nodes[i.binding]].shape) != 1:
+                    return None
+                out.append((i.binding, i.dtype, full or ("of", w.nodes[i.binding])))
+            elif isinstance(i, Param):
+                n = w.scalars[i.word]
+                out.append((n.attrs if id(n) not in self.changing else id(n), i.dtype))
+            elif isinstance(i, Apply) and i.index is None:
+                out.append(i)
+            else:
+                return None
+        if any(s.dtype.itemsize != 4 or not views.is_contiguous(s.index_map) for s in k.stores):
+            return None
+        return tuple(out), tuple(s[:2] for s in k.stores), k.bindings
 
-
-def _full(w: _Work) -> list[int]:
-    """The bindings that `w` goes through element by element; others hold a single value."""
-    loads = {i.binding for i in w.kernel.code if isinstance(i, Load) and i.index_map[0].strides[0]}
-    return sorted(loads | w.kernel.written)
-
-
-def _packs(
-    works: list[_Work], grouping: Grouping, movable: set[int], replaces: dict[int, int]
-) -> list[_Pack]:
-    """What can be packed: buffers that may lie anywhere, each in one place of one region.
-
-    `replaces` gives the input that a node is written over: both are one buffer."""
-    found: dict[Any, list[_Work]] = {}
-    for w in works:
-        key = _signature(w)
-        if key is not None:
-            found.setdefault(key, []).append(w)
-    out = []
-    place: dict[int, tuple[int, ...]] = {}  # of each buffer: the row of buffers it lies in
-    for same in found.values():
-        bits = sum(1 << w.group.number for w in same)
-        columns = [[w.nodes[b] for w in same] for b in _full(same[0])]
-        rows = [tuple(replaces.get(id(n), id(n)) for n in nodes) for nodes in columns]
-        packable = all(
-            n.dtype.itemsize == 4 and (n.data is None or id(n) in movable)
-            for nodes in columns
-            for n in nodes
+    def may_merge(self, works: list[_Work], columns: list[tuple[int, ...]]) -> bool:
+        """Several works of which none waits for another, on buffers that are theirs alone, can be
+        moved, and lie in no other region; nothing else writes some and reads others of a column."""
+        bits = sum(1 << w.group.number for w in works)
+        return (
+            len(works) > 1
+            and not any(w.group.before & bits for w in works)
+            and len({i for column in columns for i in column}) == sum(map(len, columns))
+            and all(self.column_of.get(i, column) == column for column in columns for i in column)
+            and all(self.can_move(w.nodes[b]) for b in works[0].mapped for w in works)
+            and not any(
+                self.mixes(w, column) for column in columns for w in self.works if w not in works
+            )
         )
-        if (
-            len(same) < 2
-            or any(w.group.before & bits for w in same)
-            or len({i for row in rows for i in row}) < sum(map(len, rows))
-            or any(place.get(i, row) != row for row in rows for i in row)
-            or not packable
-            or any(_mixes(w, row, replaces) for row in rows for w in works if w not in same)
-        ):
-            continue
-        place.update((i, row) for row in rows for i in row)
-        offsets, at = [], 0
-        for w in same:
-            offsets.append(at)
-            at += -(-4 * w.kernel.space[0] // PARAM_ALIGN) * PARAM_ALIGN
-        out.append(_Pack(same, rows, offsets, at))
-        grouping.join([w.group for w in same])
-    return out
 
+    def can_move(self, k: int) -> bool:
+        n = self.order.nodes[k]
+        return n.dtype.itemsize == 4 and (n.data is None or k in self.movable)
 
-def _mixes(w: _Work, row: tuple[int, ...], replaces: dict[int, int]) -> bool:
-    """Whether `w` writes some of the buffers and only reads others: not allowed in one buffer."""
-    touched = {b for b, n in enumerate(w.nodes) if replaces.get(id(n), id(n)) in row}
-    written = touched & w.kernel.written
-    return bool(written) and written != touched
+    def mixes(self, w: _Work, column: tuple[int, ...]) -> bool:
+        """Whether `w` writes some of the buffers and only reads others: not allowed in one
+        buffer."""
+        touched = {b for b, k in enumerate(w.nodes) if self.buffer(k) in column}
+        written = touched & w.kernel.written
+        return bool(written) and written != touched
 
 
 def _resized(kernel: Kernel, size: int) -> Kernel:
@@ -248,27 +262,30 @@ def schedule(
     outputs = [n for n in roots if n.data is None or n.op is CONST]
     if not limits.host:
         order = _split_reductions(order, roots)
-    grouping = Grouping(Values(order, roots, limits), roots, limits, in_place or {})
-    kept = {id(n) for n in outputs}.union(*[g.buffers for g in grouping.groups if g is not None])
-    given = {id(n) for n in inputs}
-    written = {
-        donor: n
-        for donor, n in (in_place or {}).items()
-        if donor in given and _writes_in_place(grouping, donor, n)
+    nodes = Order(order, roots)
+    given = [nodes.number[id(n)] for n in inputs]
+    wanted = [nodes.number[id(n)] for n in outputs]
+    over = {nodes.number[id(n)]: nodes.number.get(i) for i, n in (in_place or {}).items()}
+    grouping = Grouping(nodes, limits, over)
+    kept = set(wanted).union(*[g.draft.buffers for g in grouping.groups if g is not None])
+    donors = {
+        k: donor
+        for k, donor in over.items()
+        if donor is not None and donor in given and _writes_in_place(grouping, donor, k)
     }
-    works = {
-        g.number: _Work(g, kept, written, set(changing)) for g in grouping.groups if g is not None
-    }
-    replaces = {id(n): donor for donor, n in written.items()}
-    packs = []
+    works = {g.number: _Work(g, kept, donors) for g in grouping.groups if g is not None}
+    merged = []
     if movable is not None:
-        packs = _packs(list(works.values()), grouping, set(movable), replaces)
-    packed = {pack.works[0].group.number: pack for pack in packs}
-    planner = _Planner(inputs, outputs, replaces, limits.host)
-    for pack in packs:
-        planner.pack(pack)
+        numbers = {nodes.number[i] for i in movable if i in nodes.number}
+        merged = _Horizontal(nodes, [*works.values()], numbers, donors, set(changing)).found(
+            grouping
+        )
+    heads = {m.works[0].group.number: m for m in merged}
+    planner = _Planner(nodes, given, wanted, donors, limits.host)
+    for m in merged:
+        planner.lay_out(m)
     for g in grouping.ordered():
-        planner.step(works[g.number], packed.get(g.number))
+        planner.step(works[g.number], heads.get(g.number))
     return planner.program(), inputs, planner.constants
 
 
@@ -276,9 +293,10 @@ class _Planner:
     """Gives every value its slot, and every step its place."""
 
     def __init__(
-        self, inputs: list[Node], outputs: list[Node], replaces: dict[int, int], host: bool
-    ) -> None:
-        self.host = host
+        self, order: Order, inputs: list[int], outputs: list[int], donors: Mapping[int, int],
+        host: bool,
+    ) -> None:  # fmt: skip
+        self.order, self.host = order, host
         self.slots: list[Slot] = []
         self.slot_of: dict[int, int] = {}
         self.regions: list[int] = []
@@ -287,50 +305,48 @@ class _Planner:
         self.params: list[tuple[int, DType]] = []
         self.constants: list[Node] = []
         self.param_bytes = 0
-        self.rows: dict[tuple[int, ...], int] = {}  # of tensors in one region: its slot
-        self.whole: dict[tuple[int, int], int] = {}  # the same, by a pack's first work and binding
-        for n in inputs:
-            self.new(n, INPUT)
-        for n in outputs:
-            if id(n) in replaces:
-                self.slot_of[id(n)] = self.slot_of[replaces[id(n)]]
+        self.columns: dict[tuple[int, ...], int] = {}  # of buffers in one region: its slot
+        for k in inputs:
+            self.new(k, INPUT)
+        for k in outputs:
+            if k in donors:
+                self.slot_of[k] = self.slot_of[donors[k]]
             else:
-                self.new(n, OUTPUT)
-        self.outputs = [self.slot_of[id(n)] for n in outputs]
+                self.new(k, OUTPUT)
+        self.outputs = [self.slot_of[k] for k in outputs]
 
-    def new(self, n: Node, kind: str) -> int:
-        self.slot_of[id(n)] = len(self.slots)
-        self.slots.append(Slot(_nbytes(n, self.host), kind))
+    def new(self, k: int, kind: str) -> int:
+        self.slot_of[k] = len(self.slots)
+        self.slots.append(Slot(_nbytes(self.order.nodes[k], self.host), kind))
         return len(self.slots) - 1
 
-    def slot(self, n: Node) -> int:
-        found = self.slot_of.get(id(n))
-        return self.new(n, TEMP) if found is None else found
+    def slot(self, k: int) -> int:
+        found = self.slot_of.get(k)
+        return self.new(k, TEMP) if found is None else found
 
-    def pack(self, pack: _Pack) -> None:
-        """Lay the buffers of `pack` beside each other, those of each binding in one region."""
-        first = pack.works[0]
-        for b, row in zip(_full(first), pack.rows, strict=True):
-            if row not in self.rows:
-                kinds = set()
-                for w, offset in zip(pack.works, pack.offsets, strict=True):
-                    at = self.slot(w.nodes[b])
-                    kinds.add(self.slots[at].kind)
-                    self.slots[at] = self.slots[at]._replace(
-                        region=len(self.regions), offset=offset
-                    )
-                kind = INPUT if INPUT in kinds else OUTPUT if OUTPUT in kinds else TEMP
-                self.rows[row] = len(self.slots)
-                self.slots.append(Slot(pack.nbytes, kind, len(self.regions)))
-                self.regions.append(pack.nbytes)
-            self.whole[id(first), b] = self.rows[row]
+    def lay_out(self, merged: _Merged) -> None:
+        """Lay the buffers of a merged map beside each other, each column in one region."""
+        for b, column in zip(merged.works[0].mapped, merged.columns, strict=True):
+            if column in self.columns:
+                continue
+            kinds = set()
+            for w, offset in zip(merged.works, merged.offsets, strict=True):
+                at = self.slot(w.nodes[b])
+                kinds.add(self.slots[at].kind)
+                self.slots[at] = self.slots[at]._replace(region=len(self.regions), offset=offset)
+            kind = INPUT if INPUT in kinds else OUTPUT if OUTPUT in kinds else TEMP
+            self.columns[column] = len(self.slots)
+            self.slots.append(Slot(merged.nbytes, kind, len(self.regions)))
+            self.regions.append(merged.nbytes)
 
-    def step(self, w: _Work, pack: _Pack | None) -> None:
+    def step(self, w: _Work, merged: _Merged | None) -> None:
+        """The next step: a kernel, or the merged map that it is the first of."""
         kernel = w.kernel
-        slots = [self.slot(n) for n in w.nodes]
-        if pack is not None:
-            kernel = _resized(kernel, pack.nbytes // 4)
-            slots = [self.whole.get((id(w), b), s) for b, s in enumerate(slots)]
+        slots = [self.slot(k) for k in w.nodes]
+        if merged is not None:
+            kernel = _resized(kernel, merged.nbytes // 4)
+            for b, column in zip(w.mapped, merged.columns, strict=True):
+                slots[b] = self.columns[column]
         offset = -1
         if w.scalars:
             offset = self.param_bytes

@@ -21,7 +21,7 @@ from pyframe.core.limits import Limits
 from pyframe.core.modes import mode
 from pyframe.core.node import Node, toposort
 from pyframe.core.op import CONST, REDUCTION, ROUTINE
-from pyframe.graph.fuse import Grouping, Values
+from pyframe.graph.fuse import Grouping, Order
 from pyframe.graph.schedule import schedule
 from pyframe.io.files import replacing
 from pyframe.runtime import capture as capturing, compile as compiling
@@ -65,10 +65,10 @@ class _Plan:
         """Plan what one device computes for `roots`."""
         program, _, _ = schedule(toposort(roots), roots, limits)
         order = toposort(roots)  # with what the scheduler has put between
-        grouping = Grouping(Values(order, roots, limits), roots, limits, {})
-        stored = {id(n) for n in order if id(n) in grouping.home}
+        grouping = Grouping(Order(order, roots), limits)
+        stored = {id(order[k]) for k in grouping.home}
         rows = table(program)
-        members = [g.members for g in grouping.ordered()]
+        members = [[order[k] for k in g.draft.members] for g in grouping.ordered()]
         position = {id(n): i for i, n in enumerate(order)}
         inside = [_inside(some, stored) for some in members]
         kept = {id(n) for n in roots}
