@@ -648,11 +648,10 @@ def linalg_cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 def block_diag(*tensors: Tensor) -> Tensor:
     """Matrices (or vectors, as rows) along the diagonal of one; zeros elsewhere."""
-    xs = mv.as_list(tensors)
+    xs = mv.given_tensors("block_diag", tensors)
     if not xs:
         raise RuntimeError("block_diag: expected at least one tensor")
     for i, x in enumerate(xs):
-        check.tensors("block_diag", x)
         if x.ndim > 2:
             raise RuntimeError(
                 "torch.block_diag: Input tensors must have 2 or fewer dimensions. "
@@ -670,7 +669,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All combinations of one element from each vector: (n0 n1 …, number of vectors)."""
-    xs = mv.as_list(tensors)
+    xs = mv.given_tensors("cartesian_prod", tensors)
     for x in xs:
         if x.ndim != 1:
             raise RuntimeError(f"cartesian_prod: Expect a 1D vector, but got shape {list(x.shape)}")
