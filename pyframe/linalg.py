@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyframe.ops import factor, ldl, linalg, matmul, spectral
+from pyframe.ops import contraction, factor, ldl, linalg, matmul, spectral
 from pyframe.ops.matrices import LinAlgError as LinAlgError
 from pyframe.ops.public import as_functions
 
@@ -20,7 +20,8 @@ _NAMES = {
     spectral: "eig eigh eigvals eigvalsh householder_product lstsq matrix_rank pinv svdvals",
     linalg: """cond det matrix_exp matrix_norm matrix_power norm slogdet tensorinv tensorsolve
     vector_norm""",
-    matmul: "matmul multi_dot vecdot",
+    contraction: "multi_dot",
+    matmul: "matmul vecdot",
 }
 _OTHERS = {  # these names are also functions of pyframe, with other arguments or results
     factor: "cholesky lu lu_solve", spectral: "qr svd", linalg: "diagonal vander", matmul: "cross"
