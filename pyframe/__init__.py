@@ -63,7 +63,6 @@ from pyframe.ops.random import (
     seed as seed,
 )
 from pyframe.runtime import opening as _opening  # noqa: F401  (registers what opens devices)
-from pyframe.runtime.compile import compile as compile
 from pyframe.tensor import (
     Size as Size,
     Tensor as Tensor,
@@ -115,6 +114,7 @@ _ELSEWHERE = {
         "amp": """GradScaler autocast clear_autocast_cache get_autocast_dtype
             is_autocast_cache_enabled is_autocast_enabled set_autocast_dtype""",
         "func": "vmap",
+        "runtime.compile": "compile",
     }.items()
     for name in names.split()
 }

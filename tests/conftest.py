@@ -104,7 +104,7 @@ def fixed_start() -> Iterator[None]:
     pf.set_default_dtype(pf.float32)
     pf.set_grad_enabled(True)
     locks: Any = (
-        sys.modules["pyframe.ops.random"]._DRAWING,
-        sys.modules["pyframe.runtime.compile"]._CAPTURING,
+        importlib.import_module("pyframe.ops.random")._DRAWING,
+        importlib.import_module("pyframe.runtime.compile")._CAPTURING,
     )
     assert not any(lock._is_owned() for lock in locks)

@@ -66,6 +66,7 @@ from pyframe.ops.results import (
     TopkResult,
     TriangularSolve,
 )
+from pyframe.runtime.compile import compile as compile
 from pyframe.tensor import Size, Tensor
 from pyframe.tools import bench as bench
 from pyframe.tools.draw_model import draw as draw

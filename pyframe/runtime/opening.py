@@ -37,6 +37,8 @@ class _CPU(Opener):
 
 class _GPU(Opener):
     def open(self, d: Device) -> Executor:
+        from pyframe.runtime.executor import Executor
+
         backend = gpu_backend()(d.index, os.environ.get("PYFRAME_ADAPTER", ""))
         if backend.software and not devices.in_browser() and not devices.software_wanted():
             warnings.warn(
