@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyframe.ops import fft as _fft
-from pyframe.ops.public import as_functions
+from pyframe.ops.public import as_functions as _as_functions
 
 if TYPE_CHECKING:
     from pyframe._stubs.fft import *
 
 globals().update(
-    as_functions(
+    _as_functions(
         {
             name: getattr(_fft, name)
             for name in """fft ifft rfft irfft hfft ihfft fftn ifftn rfftn irfftn hfftn ihfftn fft2

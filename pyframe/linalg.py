@@ -7,27 +7,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyframe.ops import contraction, factor, ldl, linalg, matmul, spectral
+from pyframe.ops import (
+    factor as _factor,
+    ldl as _ldl,
+    linalg as _linalg,
+    matmul as _matmul,
+    spectral as _spectral,
+)
 from pyframe.ops.matrices import LinAlgError as LinAlgError
-from pyframe.ops.public import as_functions
+from pyframe.ops.public import as_functions as _as_functions
 
 if TYPE_CHECKING:
     from pyframe._stubs.linalg import *
 
 _NAMES = {
-    factor: "cholesky_ex inv inv_ex lu_factor lu_factor_ex solve solve_ex solve_triangular",
-    ldl: "ldl_factor ldl_factor_ex ldl_solve",
-    spectral: "eig eigh eigvals eigvalsh householder_product lstsq matrix_rank pinv svdvals",
-    linalg: """cond det matrix_exp matrix_norm matrix_power norm slogdet tensorinv tensorsolve
+    _factor: "cholesky_ex inv inv_ex lu_factor lu_factor_ex solve solve_ex solve_triangular",
+    _ldl: "ldl_factor ldl_factor_ex ldl_solve",
+    _spectral: "eig eigh eigvals eigvalsh householder_product lstsq matrix_rank pinv svdvals",
+    _linalg: """cond det matrix_exp matrix_norm matrix_power norm slogdet tensorinv tensorsolve
     vector_norm""",
-    contraction: "multi_dot",
-    matmul: "matmul vecdot",
+    _matmul: "matmul multi_dot vecdot",
 }
 _OTHERS = {  # these names are also functions of pyframe, with other arguments or results
-    factor: "cholesky lu lu_solve", spectral: "qr svd", linalg: "diagonal vander", matmul: "cross"
-}  # fmt: skip
+    _factor: "cholesky lu lu_solve",
+    _linalg: "diagonal vander",
+    _matmul: "cross",
+    _spectral: "qr svd",
+}
 
 for _module, _names in _NAMES.items():
-    globals().update(as_functions({n: getattr(_module, n) for n in _names.split()}))
+    globals().update(_as_functions({n: getattr(_module, n) for n in _names.split()}))
 for _module, _names in _OTHERS.items():
-    globals().update(as_functions({n: getattr(_module, f"linalg_{n}") for n in _names.split()}))
+    globals().update(_as_functions({n: getattr(_module, f"linalg_{n}") for n in _names.split()}))

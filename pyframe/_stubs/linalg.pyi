@@ -136,6 +136,9 @@ def lu_solve(
 ) -> Tensor:
     """X with A X = B (`left=False`: X A = B; `adjoint`: A^H for A), from `lu_factor(A)`."""
 
+def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The matrix product, batched and broadcast over leading dims; vectors as in torch.matmul."""
+
 def matrix_exp(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The exponentials of matrices (…, n, n), in double precision inside. On the GPU the host
     computes them.

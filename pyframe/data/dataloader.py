@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 import warnings
-from collections.abc import Callable, Iterator
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from pyframe.core.devices import in_browser
 from pyframe.data.collate import default_collate, default_convert
@@ -27,6 +27,12 @@ class _Endless(Sampler[None]):
 
     def __iter__(self) -> Iterator[None]:
         return itertools.repeat(None)
+
+
+if TYPE_CHECKING:
+
+    class _Indexed(Protocol[T_co]):
+        def __getitem__(self, index: Any, /) -> T_co: ...
 
 
 class DataLoader(Generic[T_co]):
@@ -61,7 +67,7 @@ class DataLoader(Generic[T_co]):
 
     def __init__(
         self,
-        dataset: Any,
+        dataset: _Indexed[T_co] | Iterable[T_co],
         batch_size: int | None = 1,
         shuffle: bool | None = None,
         sampler: Any = None,
@@ -112,16 +118,16 @@ class DataLoader(Generic[T_co]):
                 "DataLoader: batch_size=None option disables auto-batching and is mutually "
                 "exclusive with drop_last"
             )
+        self.dataset = cast(Any, dataset)
         if sampler is None:
             if iterable:
                 sampler = _Endless()
             elif shuffle:
-                sampler = RandomSampler(dataset, generator=generator)
+                sampler = RandomSampler(self.dataset, generator=generator)
             else:
-                sampler = SequentialSampler(dataset)
+                sampler = SequentialSampler(self.dataset)
         if batch_sampler is None and batch_size is not None:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
-        self.dataset = dataset
         self.batch_size = batch_size
         self.sampler: Any = sampler
         self.batch_sampler: Any = batch_sampler

@@ -1,18 +1,15 @@
-"""Which backend is behind each device: what opens them is registered here, and loaded when a device
-is first used."""
+"""Which backend is behind each device: what opens them is registered here."""
 
 from __future__ import annotations
 
 import os
 import warnings
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyframe.core import devices
 from pyframe.core.devices import Opener, device as Device
-
-if TYPE_CHECKING:
-    from pyframe.runtime.executor import Executor
+from pyframe.runtime.executor import Executor
 
 
 def gpu_backend() -> Any:
@@ -30,7 +27,6 @@ def gpu_backend() -> Any:
 class _CPU(Opener):
     def open(self, d: Device) -> Executor:
         from pyframe.backend.host import HostBackend
-        from pyframe.runtime.executor import Executor
 
         return Executor(HostBackend())
 
@@ -46,8 +42,6 @@ class _GPU(Opener):
                 "faster. PYFRAME_ADAPTER=software silences this.",
                 stacklevel=3,
             )
-        from pyframe.runtime.executor import Executor
-
         return Executor(backend)
 
     def available(self) -> bool:

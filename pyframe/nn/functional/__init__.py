@@ -24,11 +24,11 @@ from pyframe.nn.functional.loss import *
 from pyframe.nn.functional.normalization import *
 from pyframe.nn.functional.resample import *
 from pyframe.nn.functional.spatial import *
-from pyframe.ops.public import publish
+from pyframe.ops.public import publish as _publish
 
 _MODULES = (
     activation, attention, ctc, distance, dropouts, embeddings, linear_maps, loss, normalization,
     resample, spatial,
 )  # fmt: skip
 for _module in _MODULES:
-    publish(globals(), _module.__all__)
+    _publish(globals(), _module.__all__)

@@ -777,7 +777,7 @@ class Module:
 
     def state_dict(
         self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
-    ) -> Any:
+    ) -> dict[str, Any]:
         """All parameters and persistent buffers by dotted name, sharing memory with the model."""
         if args:
             warnings.warn(
