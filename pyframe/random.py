@@ -7,6 +7,7 @@ from pyframe.ops.random import (
     get_rng_state as get_rng_state,
     initial_seed as initial_seed,
     manual_seed as manual_seed,
+    permutation as permutation,
     seed as seed,
     set_rng_state as set_rng_state,
 )
