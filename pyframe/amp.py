@@ -22,7 +22,7 @@ from typing import Any
 
 import pyframe as pf
 from pyframe.core.devices import device as Device
-from pyframe.core.dispatch import outside
+from pyframe.core.dispatch import outside, values_known
 from pyframe.core.modes import mode, no_grad
 from pyframe.ops.autocast import DTYPES, NARROW, Casting
 from pyframe.tensor import Tensor
@@ -328,7 +328,7 @@ class GradScaler:
             self.unscale_(optimizer)
         found = self._found([seen], scale, "for this optimizer")
         seen.stepped = True
-        if scale.device.lazy and getattr(optimizer, "skips_on_device", False):
+        if not values_known(scale) and getattr(optimizer, "skips_on_device", False):
             optimizer.found_inf = found
             try:
                 return optimizer.step(*args, **kwargs)

@@ -8,6 +8,7 @@ from typing import Any
 from pyframe.autograd import anomaly_mode
 from pyframe.autograd.graph import GradientEdge, Walk, attached, target
 from pyframe.core import grad_node
+from pyframe.core.dispatch import values_known
 from pyframe.core.grad_node import Attached, GradNode, Port
 from pyframe.core.modes import mode, set_grad_enabled
 from pyframe.ops.creation import ones_like, zeros_like
@@ -352,7 +353,7 @@ def _accumulate(x: Tensor, g: Tensor, create_graph: bool, fresh: bool) -> None:
     if create_graph:
         x.grad = g
         return
-    if x.device.lazy:
+    if not values_known(x):
         g = own_storage(g)
     elif not fresh or g._view_chain or not g._node.data.flags.c_contiguous:
         with set_grad_enabled(False):  # gradients share no memory with each other, nor with a view

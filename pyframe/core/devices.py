@@ -89,6 +89,7 @@ class device:  # noqa: N801  (PyTorch's name)
     type: str
     index: int
     always_lazy: bool  # ops record and run later, instead of at once
+    wide: bool  # ints have 64 bits and there is float64
     current = 0  # the index of "gpu"
     _known: dict[tuple[str, int], device] = {}  # noqa: RUF012
 
@@ -113,7 +114,7 @@ class device:  # noqa: N801  (PyTorch's name)
         if key not in cls._known:
             self = super().__new__(cls)
             self.type, self.index = key
-            self.always_lazy = kind == "gpu"
+            self.always_lazy, self.wide = kind == "gpu", kind == "cpu"
             cls._known[key] = self
         return cls._known[key]
 

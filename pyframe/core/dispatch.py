@@ -208,6 +208,21 @@ _quiet = _Quiet()
 MAX_PENDING = 5000  # recorded results before a flush bounds the memory that they hold
 
 
+def computes_now(device: Device) -> bool:
+    """Whether ops on `device` have their value at once, and are not recorded."""
+    return mode.capture is None and not device.always_lazy
+
+
+def values_known(x: Tensor) -> bool:
+    """Whether the value of `x` may be looked at: it is there, and nobody has to be told."""
+    return mode.capture is None and not x._node.device.always_lazy
+
+
+def runs_kernel(op: Op, device: Device) -> bool:
+    """Whether `device` runs the op's kernel, and not its slow definition."""
+    return op.kernel is not None and device.always_lazy
+
+
 def check_dtype(what: str, dtype: dt.dtype, device: Device) -> None:
     """TypeError if `device` has no such dtype."""
     if device.always_lazy:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt, view as views
-from pyframe.core.dispatch import apply
+from pyframe.core.dispatch import apply, values_known
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops import elementwise as el, movement as mv, promotion
 from pyframe.ops.autocast import autocast
@@ -218,7 +218,8 @@ def gathered(input: Tensor, d: int, index: Tensor) -> Tensor:
     """`gather` of places that are known to be right."""
     if not input.ndim or not index.numel():
         return gather(input, d, index)
-    if input.device.lazy and index._node.shape[d] == 1:  # with its gradient part of other kernels
+    # where it is recorded it becomes, with its gradient, a part of other kernels
+    if index._node.shape[d] == 1 and not values_known(input):
         return _take_by_rows(input, index, d)
     return apply(take_along, (input, index), (d,))
 

@@ -42,7 +42,7 @@ class Casting:
     def dtype_on(self, device: Device) -> dt.dtype | None:
         """The narrow dtype of a device; None where autocast is off."""
         d = self.dtypes.get(device.type)
-        if d is dt.float16 and device.always_lazy and not device.backend.limits.float16:
+        if d is dt.float16 and not device.backend.limits.float16:
             _warn_of(str(device), device.backend.adapter)
             return dt.bfloat16
         return d

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply
+from pyframe.core.dispatch import apply, values_known
 from pyframe.ops import check, elementwise as el, movement as mv, promotion
 from pyframe.ops.along import gather, neutral_of, reduced_into
 from pyframe.ops.order import search_op, sort_key
@@ -139,7 +139,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if weights is None:
         source = input.new_ones(input._node.shape, dtype=dt.int64)
     else:
-        wide = dt.float32 if input.device.always_lazy else dt.float64
+        wide = dt.float64 if input.device.wide else dt.float32
         source = weights.detach() if weights.dtype is dt.float32 else weights.detach().to(wide)
     if not data.size:
         return source.new_zeros(size, dtype=dt.int64)
@@ -157,7 +157,7 @@ def _bounds(name: str, x: Tensor, low: Any, high: Any, widen: float) -> tuple[Te
     if low is None or low == high:
         if not x.numel():
             low, high = (0.0, 1.0) if low is None else (low - widen, high + widen)
-        elif not x.device.lazy:
+        elif values_known(x):
             low, high = amin(x).item(), amax(x).item()
             if not (math.isfinite(low) and math.isfinite(high)):
                 raise RuntimeError(f"{name}: range of [{low}, {high}] is not finite")

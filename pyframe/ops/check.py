@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
+from pyframe.core.dispatch import values_known
 from pyframe.core.modes import mode
 from pyframe.ops import deferred as checks
 from pyframe.tensor import Tensor
@@ -146,7 +147,7 @@ def later(bad: Tensor, message: str, error: type[Exception], values: Tensor | No
     `values`, ints, the message ends with the one at which it is, where the device can keep it."""
     if mode.capture is not None:
         mode.capture.check(bad, message, error, values)
-    elif bad.device.always_lazy:
+    elif not values_known(bad):
         checks.on(bad.device).check(bad, message, error, values)
 
 
@@ -158,7 +159,7 @@ def is_new(x: Tensor, *what: Any) -> bool:
 
 def refuse(bad: Tensor, message: str, error: type[Exception] = RuntimeError) -> None:
     """error(message) if any of `bad` is true: at once on the CPU, else at the next read."""
-    if bad.device.lazy:
+    if not values_known(bad):
         later(bad, message, error)
     elif bad._node.data.any():
         raise error(message)

@@ -83,7 +83,7 @@ def gpu(self: Tensor, device: Any = None, non_blocking: bool = False) -> Tensor:
 
 def is_cuda(self: Tensor) -> bool:
     """Whether it is on the GPU."""
-    return self.device.always_lazy
+    return self.device.type == "gpu"
 
 
 to_device = Op(

@@ -9,7 +9,7 @@ import numpy as np
 
 from pyframe.core import dispatch as _dispatch, dtypes as dt
 from pyframe.core.devices import device as Device, resolve
-from pyframe.core.dispatch import check_dtype
+from pyframe.core.dispatch import check_dtype, computes_now, values_known
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
 from pyframe.core.op import const
@@ -72,14 +72,14 @@ def _filled(
     target = resolve(device)
     check.one_value(name, value)
     if isinstance(value, Tensor):
-        if value.device.lazy:  # is not read
+        if not values_known(value):  # is not read
             value = value.detach().to(target, dtype or value.dtype)
             return finish(mv.expand(value, shape).clone(), requires_grad)
         value = value.item()
     d = dtype or dt.of_scalar(value)
     check_dtype(name, d, target)
     one = dt.convert_scalar(hint(value), d)
-    if target.lazy:
+    if not computes_now(target):
         with_grad = _dispatch.new(const(value, d, target))
         return finish(mv.expand(with_grad, shape).clone(), requires_grad)
     if type(value) is int and value == 0:
@@ -128,7 +128,7 @@ def full_like(input: Tensor, fill_value: Any, **kw: Unpack[Options]) -> Tensor:
     """One number in the shape, dtype and device of `input`, laid out as `clone` would."""
     row_major = kw.get("memory_format") is not None or el.is_row_major(input)
     out = full(input._node.shape, fill_value, **like_options(input, kw))
-    if not row_major and not out.device.lazy:
+    if not row_major and values_known(out):
         data = np.empty_like(input._node.data, dtype=out._node.data.dtype)
         data[...] = out._node.data
         out._node.data = data
@@ -177,7 +177,7 @@ def _mapped(name: str, self: Tensor, *others: Tensor, callable: Any) -> Tensor:
                 f"Can't call {name}() on Variable that requires grad. Use "
                 f"var.detach().{name}() instead."
             )
-        if x.device.always_lazy:
+        if x.device.type != "cpu":
             raise TypeError(f"{name} is only implemented on CPU tensors; move them with .cpu()")
         if x.dtype is not self.dtype:
             raise TypeError(f"{name}: expected a tensor of {self.dtype.name}, got {x.dtype.name}")

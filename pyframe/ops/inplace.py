@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dispatch as _dispatch, dtypes as dt
+from pyframe.core.dispatch import computes_now
 from pyframe.core.grad_node import GradNode, next_seq
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
@@ -57,7 +58,7 @@ def _keep_saved(x: Tensor, last: Any, first: int) -> None:
             if type(entry) is tuple and entry[0]._storage is x._storage:
                 z = entry[0]
                 node = z._value()
-                if node.data is not None and not node.device.always_lazy:
+                if node.data is not None and node.device.type == "cpu":
                     kept = Node(None, (), (), node.shape, node.dtype, node.device, node.data.copy())
                 else:
                     kept = node  # of a lazy device: nodes don't change
@@ -84,7 +85,7 @@ def _written_directly(ufunc: np.ufunc, x: Tensor, args: tuple[Any, ...]) -> bool
     """Let NumPy write over a float CPU tensor, without a temporary, where nothing is recorded and
     no dtype or shape needs a word; False where the usual way must be taken."""
     node = x._node
-    if mode.capture is not None or node.device.always_lazy:
+    if not computes_now(node.device):
         return False
     if node.dtype.category != dt.FLOAT or (mode.grad and x.requires_grad) or node.dtype.narrow:
         return False

@@ -8,7 +8,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.devices import device as Device
-from pyframe.core.dispatch import apply
+from pyframe.core.dispatch import apply, values_known
 from pyframe.ops import check, elementwise as el, join, movement as mv
 from pyframe.ops.order import search_op
 from pyframe.ops.public import public
@@ -69,7 +69,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     bool_mask("masked_fill", mask)
     check.one_value("masked_fill", value, input.dtype)
     if isinstance(value, Tensor):
-        if value.dtype.category > input.dtype.category and not value.device.lazy:
+        if value.dtype.category > input.dtype.category and values_known(value):
             return masked_fill(input, mask, value.item())
         value = value.to(input.device, input.dtype)
     elif input.dtype.category < dt.of_scalar(value).category:
@@ -89,7 +89,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     if not input.numel():
         return input.clone()
     seen, few = _running_count(mask.reshape(-1)), source.numel()
-    n = "as many" if mask.device.lazy else seen[-1].item()
+    n = seen[-1].item() if values_known(mask) else "as many"
     message = f"masked_scatter: expected at least {n} elements in source, as mask has, got {few}"
     check.refuse(el.gt(seen[-1], few), message)
     if not few:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pyframe.codegen.numpy import routines
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply
+from pyframe.core.dispatch import apply, runs_kernel
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op
 from pyframe.ops import arrange, check, elementwise as el, join, movement as mv, promotion
 from pyframe.ops.autocast import autocast
@@ -130,7 +130,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    if not a.device.always_lazy:
+    if not runs_kernel(matmul_op, a.device):
         return apply(matmul_op, (a, b))
     shape, _ = _infer(a._node, b._node)  # the kernel takes one batch dim: views make it so
     a, b = _as_batch(a, shape[:-2]), _as_batch(b, shape[:-2])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt, view as views
-from pyframe.core.dispatch import apply
+from pyframe.core.dispatch import apply, values_known
 from pyframe.core.modes import mode
 from pyframe.core.op import MOVEMENT, Op
 from pyframe.ops.elementwise import copy, eq, iota, ordered, where
@@ -203,7 +203,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
             f"shape '{list(new)}' is invalid for input of size {n}: reshape of {list(old)} needs "
             f"sizes whose product is {n}"
         )
-    if input.device.lazy and input._view_chain:
+    if not values_known(input) and input._view_chain:
         index_map = views.reshape(input._index_map(), new)
         if len(index_map) > 1:  # no strides can say it, so PyTorch copies
             input = input.clone()
@@ -248,7 +248,7 @@ def _bytes_shape(shape: Shape, old: dt.dtype, new: dt.dtype) -> Shape:
 def _view_dtype(x: Tensor, d: dt.dtype) -> Tensor:
     if d is x.dtype:
         return x.detach()
-    if x.device.always_lazy or x.dtype.narrow or d.narrow:
+    if not x.device.wide or x.dtype.narrow or d.narrow:
         raise RuntimeError(
             f"view: reading {x.dtype.name} as {d.name} is supported between the CPU's NumPy dtypes "
             f"(on {x.device} they have other bytes); convert with .to() or move with .cpu()"

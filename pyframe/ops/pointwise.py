@@ -141,7 +141,7 @@ def isclose(
     if rtol == 0 and atol == 0:
         return close
     if input.dtype.category < dt.FLOAT:  # in the widest float, as ints have more digits
-        wide = dt.float32 if input.device.always_lazy else dt.float64
+        wide = dt.float64 if input.device.wide else dt.float32
         input, other = input.to(wide), other.to(wide)
     apart = abs(input - other)
     near = logical_and(el.isfinite(apart), le(apart, atol + abs(rtol * other)))

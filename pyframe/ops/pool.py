@@ -9,7 +9,7 @@ import numpy as np
 
 from pyframe.codegen.numpy import routines
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply
+from pyframe.core.dispatch import apply, runs_kernel
 from pyframe.core.op import ROUTINE, Op
 from pyframe.core.view import window_count
 from pyframe.ops import check, elementwise as el, movement as mv, sliding
@@ -20,7 +20,7 @@ from pyframe.ops.index import index_select
 from pyframe.ops.random import rand
 from pyframe.ops.reduce import amax, argmax, limit_of, mean, sum as sum_
 from pyframe.ops.resample import along
-from pyframe.ops.rows import checked_classes, put_rows
+from pyframe.ops.rows import checked_classes, put_few_rows, put_rows
 from pyframe.tensor import Tensor, upload
 
 Shape = tuple[int, ...]
@@ -441,7 +441,7 @@ def max_unpool(
     index = checked_classes(f"{name}: index", indices.detach(), area, error=RuntimeError)
     index = mv.reshape(index, (planes, length))
     source = mv.reshape(input, (planes, length))
-    if input.device.always_lazy:
+    if runs_kernel(put_few_rows, input.device):
         out = _unpool_planes(source, index, area)
     else:
         first = el.iota((planes, 1), input.device) * area

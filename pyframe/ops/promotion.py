@@ -11,7 +11,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt, op as _op, symbolic
 from pyframe.core.devices import get_default_device
-from pyframe.core.dispatch import apply, record
+from pyframe.core.dispatch import apply, computed, computes_now, record
 from pyframe.core.modes import mode
 from pyframe.core.op import ELEMENTWISE, Op, const, const_for_ufunc
 from pyframe.ops.autocast import casted
@@ -205,13 +205,13 @@ def binary(op: Elementwise, a: Any, b: Any) -> Tensor:
     dtype, device = m.dtype, m.device
     if dtype not in op.plain:
         return op.promoted(a, b)
-    lazy = device.always_lazy or mode.capture is not None
+    now = computes_now(device)
     y = b if x is a else a
     if isinstance(y, Tensor):
         n = y._node
         if n.dtype is not dtype or n.device is not device:
             return op.promoted(a, b)
-        if lazy:
+        if not now:
             m, n = x._value(), y._value()
         shape = m.shape if m.shape == n.shape else broadcast(op.name, m.shape, n.shape)
     else:
@@ -222,7 +222,7 @@ def binary(op: Elementwise, a: Any, b: Any) -> Tensor:
             fits = kind is float and dtype.category == dt.FLOAT
         if not fits:
             return op.promoted(a, b)
-        if lazy:
+        if not now:
             m = x._value()
         if kind is int and dtype.category == dt.INTEGER and dtype.itemsize < 8:
             y = int(dt.wrapped(y, dtype))
@@ -234,7 +234,8 @@ def binary(op: Elementwise, a: Any, b: Any) -> Tensor:
             b = n
     if op.rule is TO_BOOL:
         dtype = dt.bool_
-    return record(op, (a, b), (), (m, n), shape, dtype, device)
+    way = computed if now else record
+    return way(op, (a, b), (), (m, n), shape, dtype, device)
 
 
 def own_type(x: Any) -> dt.dtype:
@@ -245,7 +246,7 @@ def operand_as(name: str, x: Any, dtype: dt.dtype, device: Any) -> Any:
     if isinstance(x, Tensor):
         if x.dtype is not dtype:
             x = _op.CAST(x, dtype)
-        if x.device is not device and x.ndim == 0 and not x.device.always_lazy:
+        if x.device is not device and x.ndim == 0 and x.device.type == "cpu":
             x = x.to(device)
         return x
     if isinstance(x, int) and dtype.category == dt.INTEGER and dtype.itemsize < 8:
@@ -261,7 +262,7 @@ def device_of(name: str, xs: Any) -> Any:
             if (
                 found is None
                 or (found.ndim == 0 and x.ndim > 0)
-                or (found.ndim == x.ndim == 0 and x.device.always_lazy)
+                or (found.ndim == x.ndim == 0 and x.device.type != "cpu")
             ):
                 found = x
         elif not isinstance(x, (bool, int, float, complex, np.generic)):

@@ -17,7 +17,7 @@ import numpy as np
 
 from pyframe.core import devices as _device, dispatch as _dispatch, dtypes as dt
 from pyframe.core.devices import device as Device, resolve
-from pyframe.core.dispatch import apply, outside
+from pyframe.core.dispatch import apply, computes_now, outside
 from pyframe.core.locks import lock
 from pyframe.core.modes import mode, no_grad
 from pyframe.core.node import Node
@@ -158,7 +158,7 @@ class Generator:
         if state is None:
             with outside():
                 state = self._states[device] = upload(self._start(device), device)
-        if not device.lazy:  # the same, without an op for each step
+        if computes_now(device):  # the same, without an op for each step
             words = state._node.data
             bits = mathfn.philox_bits(words[0], words[1], words[2], shape)
             words[2] += 1
@@ -231,13 +231,13 @@ def go_on(generator: Generator, words: np.ndarray, device: Device) -> None:
     of the CPU's where numbers were drawn, for data as it may be."""
     with _alone():
         drawn = generator._states.get(_device.cpu)
-        if device.always_lazy or drawn is None or not drawn._host()[2]:
+        if device.type != "cpu" or drawn is None or not drawn._host()[2]:
             generator._put(words, device)
 
 
 def gpu_streams() -> list[tuple[Generator, Tensor]]:
     """The streams on GPUs: whose, and where they are."""
-    return [(g, x) for g in list(_alive) for d, x in list(g._states.items()) if d.always_lazy]
+    return [(g, x) for g in list(_alive) for d, x in list(g._states.items()) if d.type != "cpu"]
 
 
 def host_uniform(n: int, generator: Generator | None = None) -> np.ndarray:
@@ -395,7 +395,7 @@ def random_(
         from_, to = 0, from_
     if to is None:
         bits = {dt.float16: 11, dt.float32: 24, dt.float64: 53, dt.bfloat16: 8, dt.bool_: 1}
-        wide = 31 if self.device.always_lazy else 63
+        wide = 63 if self.device.wide else 31
         to = 2 ** bits[d] + (d.category == dt.FLOAT) if d in bits else (
             min(int(np.iinfo(d.numpy).max), 2**wide - 1) + (d.itemsize < 4))  # fmt: skip
     drawn = random.ints_between(
@@ -586,7 +586,7 @@ def ints_between(
         )
     span = high - low
     bits = uniform_bits(shape, target, generator)
-    if target.always_lazy:
+    if not target.wide:
         if span >= 1 << 32:
             raise RuntimeError(f"{name}: a range of {span} is too wide for the GPU's 32-bit ints")
         return el.remainder(bits, span).to(dt.int32).add(low).to(d)

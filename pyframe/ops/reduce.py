@@ -285,8 +285,7 @@ def limit_of(x: Tensor, sign: int) -> Any:
     check.real("limit", x)
     if x.dtype.category == dt.FLOAT:
         return sign * math.inf
-    # the GPU keeps int64 in 32 bits
-    narrow = x.dtype is dt.bool_ or (x.device.always_lazy and x.dtype is dt.int64)
+    narrow = x.dtype is dt.bool_ or (x.dtype is dt.int64 and not x.device.wide)
     info = np.iinfo(np.int32 if narrow else x.dtype.numpy)
     return int(info.max if sign > 0 else info.min)
 

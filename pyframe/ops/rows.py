@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply
+from pyframe.core.dispatch import apply, values_known
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
 from pyframe.ops import check, elementwise as el, movement as mv
 from pyframe.ops.batching_rules import BatchedCall, into_dim, out_of_dim
@@ -200,7 +200,7 @@ def checked_index(
             f"{name}: expected an integer index (int32 or int64), got {index.dtype.name}"
         )
     least = -rows if wrap else 0
-    if index.device.lazy:
+    if not values_known(index):
         check.later(
             el.logical_or(el.lt(index, least), el.ge(index, rows)),
             f"{name}: index out of range for size {rows}; expected {least} to {rows - 1}",
@@ -228,7 +228,7 @@ def checked_classes(
     """`index` itself; `error` where an element is outside 0..n-1 (and not `ignore`); `of` says
     what there are n of."""
     message = f"{what} out of range: expected 0 to {n - 1}"
-    if index.device.lazy:
+    if not values_known(index):
         if not check.is_new(index, n, ignore):  # as a loss and metrics check their targets
             return index
         bad = el.logical_or(el.lt(index, 0), el.ge(index, n))

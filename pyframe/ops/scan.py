@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply
+from pyframe.core.dispatch import apply, runs_kernel, values_known
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
 from pyframe.ops import check, elementwise as el, join, movement as mv
@@ -97,7 +97,7 @@ def _from_the_end(op: Op, x: Tensor) -> Tensor:
 def _run(op: Op, x: Tensor) -> Tensor:
     """The scan of (outer, n, inner); where few workgroups would scan long rows, in blocks."""
     outer, n, inner = x._node.shape
-    if not x.device.always_lazy or n <= BLOCK or outer * inner == 0:
+    if not runs_kernel(op, x.device) or n <= BLOCK or outer * inner == 0:
         return apply(op, (x,))
     blocks = -(-n // BLOCK)
     whole = mv.pad(x, ((0, 0), (0, blocks * BLOCK - n), (0, 0)))
@@ -116,7 +116,7 @@ def _cumprod_grad(g: Tensor, y: Tensor, x: Tensor, zeros: int = 2) -> Tensor:
     """
     zero = el.eq(x, 0)
     y, x = y.conj(), x.conj()
-    if not zeros or (not x.device.lazy and not zero._node.data.any()):
+    if not zeros or (values_known(x) and not zero._node.data.any()):
         return _from_the_end(cumsum_op, g * y) / el.where(zero, 1.0, x)
     seen = _run(cumsum_op, zero.to(dt.int32))
     first = el.logical_and(zero, el.eq(seen, 1))

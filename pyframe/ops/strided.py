@@ -136,7 +136,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     """A view of the whole memory behind `input`, by strides and offset in elements."""
     args = _checked("as_strided", input, size, stride, storage_offset)
     base = input if input._base is None else input._base
-    if mode.capture is not None and not input.device.always_lazy:
+    if mode.capture is not None and input.device.type == "cpu":
         data = input._storage.node.data
         if data is not None and not data.flags.c_contiguous:
             mode.capture.give_up("sees strided memory as other strides")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply
+from pyframe.core.dispatch import apply, values_known
 from pyframe.ops import check, elementwise as el, movement as mv, promotion, view_writes
 from pyframe.ops.autocast import autocast
 from pyframe.ops.masks import bool_mask, nonzero
@@ -138,7 +138,7 @@ def _normalize(i: Any, x: Tensor) -> Any:
                 "tensors used as indices must be long, int, byte or bool tensors, got "
                 f"{i.dtype.name}"
             )
-        if i.ndim == 0 and i.dtype is not dt.bool_ and not i.device.lazy:
+        if i.ndim == 0 and i.dtype is not dt.bool_ and values_known(i):
             return int(i.item())
         return i if i.device is x.device else i.to(x.device)
     if isinstance(i, (list, range, np.ndarray)):

@@ -19,7 +19,7 @@ from typing import Any, ClassVar
 
 import pyframe as pf
 from pyframe.core import grad_node
-from pyframe.core.dispatch import outside
+from pyframe.core.dispatch import computes_now, outside
 from pyframe.core.grad_node import RemovableHandle
 from pyframe.core.modes import mode, no_grad
 from pyframe.core.symbolic import SymbolicScalar, calculate, is_number, log
@@ -134,7 +134,7 @@ class State:
         self._made = made
         self._rebinds = rebinds
         self._complex = of.dtype.is_complex
-        self._at_once = mode.capture is None and not of.device.always_lazy
+        self._at_once = computes_now(of.device)
 
     def get(self, name: str, make: Callable[[Tensor], Tensor]) -> Tensor:
         """An entry, at first what `make` gives for the parameter."""

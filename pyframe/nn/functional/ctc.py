@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply
+from pyframe.core.dispatch import apply, runs_kernel, values_known
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Op
 from pyframe.nn.functional.loss import checked_reduction, reduced
@@ -23,6 +23,7 @@ from pyframe.ops import (
 )
 from pyframe.ops.autocast import autocast
 from pyframe.ops.matmul import matmul
+from pyframe.ops.rows import add_few_rows
 from pyframe.tensor import Tensor, tensor, upload
 
 __all__ = ["ctc_loss"]
@@ -171,7 +172,7 @@ def _np_ctc_paths(
 
 def _ctc_at_once(emitted: Tensor, paths: Any) -> list[Tensor] | None:
     """The times of paths(array), if it may be computed now: on the CPU and without a gradient."""
-    if emitted.device.lazy or mode.grad or emitted.itemsize < 4:
+    if not values_known(emitted) or mode.grad or emitted.itemsize < 4:
         return None
     return [upload(a, emitted.device) for a in paths(emitted._node.data)]
 
@@ -263,7 +264,7 @@ def _ctc_grad(
     counts = el.logical_and(inside, possible.reshape(-1, 1))
     share = el.exp(el.where(counts, exponent, NEVER))
     chances = el.where(inside, el.exp(lp[:steps]), 0.0)
-    if lp.device.always_lazy:  # a product by one-hot rows: there scatter_add looks at all for each
+    if runs_kernel(add_few_rows, lp.device):  # one-hot rows: it looks at all of them for each
         hot = el.eq(mv.unsqueeze(path, 2), el.iota((lp._node.shape[2],), lp.device)).to(lp.dtype)
         chances = chances - mv.transpose(matmul(mv.transpose(share, 0, 1), hot), 0, 1)
     else:
