@@ -1,4 +1,7 @@
-"""Errors that only the values show, where a value is not looked at when the op is called."""
+"""Errors that only the values show, where a value is not looked at when the op is called.
+
+Ops are called as methods here: all families of ops check with this module.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
-from pyframe.core.dispatch import outside
+from pyframe.core.dispatch import new, outside
 from pyframe.core.modes import no_grad
+from pyframe.core.op import const
 
 if TYPE_CHECKING:
     from pyframe.tensor import Tensor
@@ -25,9 +29,7 @@ class Checks:
     that an error is raised where it was made; on the CPU each capture has one."""
 
     def __init__(self, device: Device) -> None:
-        from pyframe.ops.creation import zeros
-
-        self.flag = zeros((), dtype=dt.int32, device=device)
+        self.flag: Tensor = new(const(0, dt.int32, device)).clone()
         self.errors: list[tuple[type[Exception], str]] = device.executor.errors
 
     def check(
@@ -35,9 +37,6 @@ class Checks:
     ) -> None:
         """Note `error(message)` for the next look if any element of `bad` is true by then; with
         `values`, ints, the message ends with the one at which it is."""
-        from pyframe.ops import elementwise as el
-        from pyframe.ops.reduce import amax
-
         with no_grad():
             message += "" if values is None else _SEEN
             if (error, message) not in self.errors:
@@ -46,11 +45,11 @@ class Checks:
             if values is None:
                 hit = bad.any()
             else:
-                worst = amax(el.where(bad, values.to(dt.int32), _NONE))
-                hit = el.ne(worst, _NONE)
-                code = el.clamp(worst, -_FAR, _FAR - 1) * _CODES + code
-            hit = el.logical_and(el.eq(self.flag, 0), hit)
-            self.flag._overwrite(el.where(hit, code, self.flag).to(dt.int32))
+                worst = values.to(dt.int32).where(bad, _NONE).amax()
+                hit = worst.ne(_NONE)
+                code = worst.clamp(-_FAR, _FAR - 1) * _CODES + code
+            hit = self.flag.eq(0).logical_and(hit)
+            self.flag._overwrite(self.flag.masked_fill(hit, code).to(dt.int32))
 
     def look(self, failed: int) -> None:
         """Raise the error of the check that `failed`, the flag's value, names; start over then."""
