@@ -287,14 +287,14 @@ class Compiled:
             return result
         if capture.broken:
             self._broken(capture.broken, fed, key)
-            return observer.without_numbers(result)
+            return observer.without_symbols(result)
         gc.collect(1)  # what only a cycle of dead objects of the run holds would be computed
         found = observer.finish(result)
         if found.refused or found.changed:
             capture.finish()
             self._refused(found)
             observer.settle(found.effects)
-            return observer.without_numbers(result)
+            return observer.without_symbols(result)
         self.unready = 0
         observer.restore()
         run = Run(capture, observer, tensors, before, result, found.effects)
@@ -341,11 +341,11 @@ class Compiled:
             known = isinstance(e, HistoryError)
             what = str(e) if known else "returns or keeps an object that holds itself"
             self._give_up(f"{_defined(self.fn)} {what}")
-            return observer.without_numbers(run.result)
+            return observer.without_symbols(run.result)
         except FixedError as e:
             capture.finish()
             self._broken(f"{e} the value of a number that changes", fed, key)
-            return observer.without_numbers(run.result)
+            return observer.without_symbols(run.result)
         except BaseException as e:
             capture.undo()
             if isinstance(e, IndexError) and capture.checks is not None:  # see `Replay._compute`
@@ -358,7 +358,7 @@ class Compiled:
             self.offsets_matter = True
             key = self._key(args, kwargs, [])
         self._keep(key, replay)
-        return observer.without_numbers(run.result)
+        return observer.without_symbols(run.result)
 
     def _keep(self, key: Key, replay: Replay) -> None:
         """Remember a capture, and forget the oldest ones."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from pyframe.core.symbolic import SymbolicArray, SymbolicScalar, hint, is_number
 from pyframe.runtime.arguments import describe
-from pyframe.runtime.observe import StandIn
+from pyframe.runtime.outside import StandIn
 from pyframe.runtime.places import MISSING, VAR, Place
 from pyframe.tensor import Tensor
 

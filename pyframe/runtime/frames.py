@@ -1,4 +1,4 @@
-"""Whose code runs, what a code object can read, and how frames are seen as they start."""
+"""What a code object can read, and how frames are seen as they start."""
 
 from __future__ import annotations
 
@@ -6,112 +6,15 @@ import contextlib
 import dis
 import functools
 import gc
-import io
 import os
-import re
 import sys
 import threading
-import time
 import types
 from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
-from pyframe.runtime.known import CODE, IMPURE, IMPURE_CALLS, LIBRARY, USER
-
-# --- whose code it is
-
-
-def _folder(fn: Any, up: int) -> str:
-    """Where the file of a function lies, as its code names it: in a page that may be another."""
-    return os.sep.join(fn.__code__.co_filename.split(os.sep)[:-up]) + os.sep
-
-
-OURS = _folder(_folder, 2)
-_STANDARD = _folder(contextlib.contextmanager, 1)
-_NUMPY = os.path.dirname(np.__file__) + os.sep
-DEPENDENCIES = {"numpy", "scipy", "wgpu", "rendercanvas", "cffi", "threadpoolctl", "tqdm"}
-
-# Files of the standard library and of ours, and their functions whose results no replay would
-# renew; "" are all functions that are public.
-_IMPURE = {
-    "uuid.py": "", "secrets.py": "", "tempfile.py": "", "subprocess.py": "", "socket.py": "",
-    "glob.py": "", "shutil.py": "", "genericpath.py": "", "urllib": "", "http": "", "sqlite3": "",
-    "pathlib": "open read_text read_bytes write_text write_bytes exists is_file is_dir stat iterdir"
-    " glob rglob unlink mkdir touch",
-    "npyio": "load save savez loadtxt savetxt genfromtxt", "random.py": "getrandbits seed",
-    "pyframe": IMPURE_CALLS,
-}  # fmt: skip
-
-
-class Watcher(Protocol):
-    """Who is shown what runs."""
-
-    def enter(self, frame: types.FrameType) -> None:
-        """A frame of a user's code starts."""
-
-    def impure(self, name: str, frame: types.FrameType) -> None:
-        """What is called there gives something else at each call."""
-
-
-class _Files(dict[str, str]):
-    """Whose code a file holds: USER, LIBRARY or IMPURE."""
-
-    def __missing__(self, name: str) -> str:
-        if name.startswith(OURS):
-            inner = name[len(OURS) :].replace("\\", "/")
-            found = next((whose for d, whose in CODE.items() if inner.startswith(d)), LIBRARY)
-        elif name.startswith(_NUMPY):
-            found = IMPURE if "npyio" in name else LIBRARY
-        elif "site-packages" in name or "dist-packages" in name:
-            top = re.split(r"[\\/](?:site|dist)-packages[\\/]", name)[-1]
-            found = LIBRARY if re.split(r"[\\/.]", top)[0] in DEPENDENCIES else USER
-        elif name.startswith(("<frozen", "<__array", _STANDARD)):
-            inner = name.replace("\\", "/").removeprefix("<frozen ").replace(">", ".py")
-            parts = inner.removeprefix(_STANDARD.replace("\\", "/")).split("/")
-            found = IMPURE if any(p in _IMPURE for p in parts) or "pathlib" in inner else LIBRARY
-        else:
-            found = USER
-        self[name] = found
-        return found
-
-
-FILES = _Files()
-
-
-def _is_impure(code: types.CodeType) -> bool:
-    name = code.co_filename.replace("\\", "/")
-    for part, functions in _IMPURE.items():
-        if part in name and not functions:
-            return not code.co_name.startswith(("<", "_"))
-        if part in name and code.co_name in functions.split():
-            return True
-    return False
-
-
-_CALLS: set[str] = {  # functions in C that give something else at each call
-    f"{f.__module__}.{f.__name__}"
-    for f in (vars(time) | vars(os)).values()
-    if type(f) is types.BuiltinFunctionType and f.__module__ in ("time", "posix", "nt")
-} - {"time.sleep", "posix.fspath", "nt.fspath", "posix.getpid", "nt.getpid"}
-_CALLS |= {"_io.open", "io.open", "builtins.input"}
-
-
-def _impure_call(fn: Any) -> str:
-    """The name of a function in C whose result no replay would renew, or ''."""
-    if type(fn) is not types.BuiltinFunctionType:
-        return ""
-    owner = fn.__self__
-    if isinstance(owner, types.ModuleType) or owner is None:
-        name = f"{fn.__module__}.{fn.__name__}"
-        return name if name in _CALLS else ""
-    if isinstance(owner, type):
-        named = owner.__module__ == "datetime" and fn.__name__ in ("now", "today", "utcnow")
-        return f"datetime.{fn.__name__}" if named else ""
-    reads = isinstance(owner, io.IOBase) and owner not in (sys.stdout, sys.stderr)
-    return f"{fn.__name__}() of a file" if reads and fn.__name__ not in ("fileno", "flush") else ""
-
+from pyframe.runtime.known import IMPURE, LIBRARY, USER
+from pyframe.runtime.whose import FILES, impure_call, is_for_user, is_impure
 
 # --- what a code object can read
 
@@ -163,28 +66,17 @@ def scan(code: types.CodeType) -> _Scan:
                  tuple(imports), drawn)  # fmt: skip
 
 
-def _is_for_user(frame: Any) -> bool:
-    """Whether a user's code has called, if by way of the standard library."""
-    while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith(("<frozen", _STANDARD)) or f"{os.sep}logging{os.sep}" in name:
-            return FILES[name] == USER
-        frame = frame.f_back
-    return False
-
-
-def spot(line: Any) -> str:
-    return f"{line[0]}:{line[1]} " if line else "it "
-
-
-def line_of(frame: Any) -> Any:
-    """(file, line) of the user's code that runs, from a frame on."""
-    while frame is not None and FILES[frame.f_code.co_filename] != USER:
-        frame = frame.f_back
-    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
-
-
 # --- seeing the frames
+
+
+class Watcher(Protocol):
+    """Who is shown what runs."""
+
+    def enter(self, frame: types.FrameType) -> None:
+        """A frame of a user's code starts."""
+
+    def impure(self, name: str, frame: types.FrameType) -> None:
+        """What is called there gives something else at each call."""
 
 
 @contextlib.contextmanager
@@ -219,13 +111,13 @@ if hasattr(os, "register_at_fork"):
 
 def _library(o: Watcher, frame: types.FrameType) -> None:
     """A library's code starts that may not be for replays."""
-    if _is_impure(frame.f_code) and _is_for_user(frame.f_back):
+    if is_impure(frame.f_code) and is_for_user(frame.f_back):
         o.impure(getattr(frame.f_code, "co_qualname", frame.f_code.co_name), frame)
 
 
 def _called(o: Watcher, fn: Any, frame: types.FrameType) -> None:
     """A function in C is called by a user's code."""
-    name = _impure_call(fn)
+    name = impure_call(fn)
     if name:
         o.impure(name, frame)
 

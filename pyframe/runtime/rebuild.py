@@ -111,7 +111,7 @@ def template(value: Any, o: Observer, tensors: list[Tensor]) -> Template:
         return lambda source: source(value)
     if type(value) is SymbolicScalar:
         return lambda source: lambda call: evaluate(value)
-    if o.is_outside(value) or o.is_constant(value):
+    if o.has(value) or o.is_constant(value):
         ref = o.reference(value)
         return lambda source: lambda call: ref()
     if isinstance(value, (tuple, frozenset)) or type(value) in (list, set):

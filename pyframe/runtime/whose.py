@@ -1,0 +1,177 @@
+"""Whose code and whose objects they are: a user's, of which a capture guards what is read, or a
+library's."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+import time
+import types
+from typing import Any
+
+import numpy as np
+
+from pyframe.runtime.known import (
+    CODE,
+    IMPURE,
+    IMPURE_CALLS,
+    LIBRARY,
+    NOT_OPTIMIZERS,
+    OBJECTS,
+    OPTIMIZERS_CODE,
+    PROGRAMS,
+    USER,
+)
+
+# --- code
+
+
+def _folder(fn: Any, up: int) -> str:
+    """Where the file of a function lies, as its code names it: in a page that may be another."""
+    return os.sep.join(fn.__code__.co_filename.split(os.sep)[:-up]) + os.sep
+
+
+OURS = _folder(_folder, 2)
+_STANDARD = _folder(contextlib.contextmanager, 1)
+_NUMPY = os.path.dirname(np.__file__) + os.sep
+DEPENDENCIES = {"numpy", "scipy", "wgpu", "rendercanvas", "cffi", "threadpoolctl", "tqdm"}
+
+# Files of the standard library and of ours, and their functions whose results no replay would
+# renew; "" are all functions that are public.
+_IMPURE = {
+    "uuid.py": "", "secrets.py": "", "tempfile.py": "", "subprocess.py": "", "socket.py": "",
+    "glob.py": "", "shutil.py": "", "genericpath.py": "", "urllib": "", "http": "", "sqlite3": "",
+    "pathlib": "open read_text read_bytes write_text write_bytes exists is_file is_dir stat iterdir"
+    " glob rglob unlink mkdir touch",
+    "npyio": "load save savez loadtxt savetxt genfromtxt", "random.py": "getrandbits seed",
+    "pyframe": IMPURE_CALLS,
+}  # fmt: skip
+
+
+class _Files(dict[str, str]):
+    """Whose code a file holds: USER, LIBRARY or IMPURE."""
+
+    def __missing__(self, name: str) -> str:
+        if name.startswith(OURS):
+            inner = name[len(OURS) :].replace("\\", "/")
+            found = next((whose for d, whose in CODE.items() if inner.startswith(d)), LIBRARY)
+        elif name.startswith(_NUMPY):
+            found = IMPURE if "npyio" in name else LIBRARY
+        elif "site-packages" in name or "dist-packages" in name:
+            top = re.split(r"[\\/](?:site|dist)-packages[\\/]", name)[-1]
+            found = LIBRARY if re.split(r"[\\/.]", top)[0] in DEPENDENCIES else USER
+        elif name.startswith(("<frozen", "<__array", _STANDARD)):
+            inner = name.replace("\\", "/").removeprefix("<frozen ").replace(">", ".py")
+            parts = inner.removeprefix(_STANDARD.replace("\\", "/")).split("/")
+            found = IMPURE if any(p in _IMPURE for p in parts) or "pathlib" in inner else LIBRARY
+        else:
+            found = USER
+        self[name] = found
+        return found
+
+
+FILES = _Files()
+
+
+def is_impure(code: types.CodeType) -> bool:
+    """Whether a function of a file that is IMPURE gives something else at each call."""
+    name = code.co_filename.replace("\\", "/")
+    for part, functions in _IMPURE.items():
+        if part in name and not functions:
+            return not code.co_name.startswith(("<", "_"))
+        if part in name and code.co_name in functions.split():
+            return True
+    return False
+
+
+_CALLS: set[str] = {  # functions in C that give something else at each call
+    f"{f.__module__}.{f.__name__}"
+    for f in (vars(time) | vars(os)).values()
+    if type(f) is types.BuiltinFunctionType and f.__module__ in ("time", "posix", "nt")
+} - {"time.sleep", "posix.fspath", "nt.fspath", "posix.getpid", "nt.getpid"}
+_CALLS |= {"_io.open", "io.open", "builtins.input"}
+
+
+def impure_call(fn: Any) -> str:
+    """The name of a function in C whose result no replay would renew, or ''."""
+    if type(fn) is not types.BuiltinFunctionType:
+        return ""
+    owner = fn.__self__
+    if isinstance(owner, types.ModuleType) or owner is None:
+        name = f"{fn.__module__}.{fn.__name__}"
+        return name if name in _CALLS else ""
+    if isinstance(owner, type):
+        named = owner.__module__ == "datetime" and fn.__name__ in ("now", "today", "utcnow")
+        return f"datetime.{fn.__name__}" if named else ""
+    reads = isinstance(owner, io.IOBase) and owner not in (sys.stdout, sys.stderr)
+    return f"{fn.__name__}() of a file" if reads and fn.__name__ not in ("fileno", "flush") else ""
+
+
+def is_for_user(frame: Any) -> bool:
+    """Whether a user's code has called, if by way of the standard library."""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(("<frozen", _STANDARD)) or f"{os.sep}logging{os.sep}" in name:
+            return FILES[name] == USER
+        frame = frame.f_back
+    return False
+
+
+def spot(line: Any) -> str:
+    """How a message begins that is about a line."""
+    return f"{line[0]}:{line[1]} " if line else "it "
+
+
+def line_of(frame: Any) -> Any:
+    """(file, line) of the user's code that runs, from a frame on."""
+    while frame is not None and FILES[frame.f_code.co_filename] != USER:
+        frame = frame.f_back
+    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else None
+
+
+_OPTIMIZERS = os.path.join(OURS, *OPTIMIZERS_CODE.split("/"))
+
+
+def is_optimizers(file: str) -> bool:
+    """Whether its code is of an optimizer's step: `Guard.watch_optimizer` sees to what it reads."""
+    return file.startswith(_OPTIMIZERS) and not file.endswith(NOT_OPTIMIZERS)
+
+
+# --- modules and classes
+
+_OBJECTS = tuple(f"pyframe.{name}." for name in OBJECTS)
+_SILENT = {  # modules of the standard library whose objects don't matter to numbers
+    "logging", "io", "typing", "abc", "contextlib", "enum", "warnings", "functools", "_io",
+    "asyncio", "unittest", "inspect", "ast", "traceback", "importlib",
+}  # fmt: skip
+
+
+def is_library(module: str | None) -> bool:
+    """Whether what a module holds is not replaced while a program runs."""
+    top = _top(module or "")
+    if top == "pyframe":
+        return not (module or "").startswith(PROGRAMS)
+    return top in DEPENDENCIES or top in sys.stdlib_module_names
+
+
+def is_ours(module: str | None) -> bool:
+    return _top(module or "") == "pyframe"
+
+
+def is_standard(kind: type) -> bool:
+    return _top(kind.__module__ or "") in sys.stdlib_module_names
+
+
+def is_silent(kind: type) -> bool:
+    """Whether what is read of its objects makes no difference, or is told in other ways."""
+    module = kind.__module__ or ""
+    if is_ours(module):
+        return not f"{module}.".startswith(_OBJECTS)
+    return _top(module) in _SILENT or _top(module) in DEPENDENCIES
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
