@@ -68,7 +68,7 @@ take_along = Op(  # x, index -> the shape of index
 )  # fmt: skip
 
 
-put_along = Op(  # a copy of base with source at the places of index, the last of equals
+put_along = Op(  # a copy of base with source at its indices, the last of equals
     "put_along", ROUTINE, "base index source", "dim",
     infer=lambda base, *_: (base.shape, base.dtype),
     numpy=_put_along_numpy, batch=along_dim,
@@ -80,7 +80,7 @@ put_along = Op(  # a copy of base with source at the places of index, the last o
 )  # fmt: skip
 
 
-reduce_along = Op(  # base reduced with the sources whose index names its places
+reduce_along = Op(  # base reduced with the sources that the index assigns to its elements
     "reduce_along", ROUTINE, "base index source", "dim how",
     infer=lambda base, *_: (base.shape, base.dtype),
     numpy=_reduce_along_numpy, batch=along_dim,
@@ -105,7 +105,7 @@ def _take_by_rows(x: Tensor, index: Tensor, dim: int) -> Tensor:
 
 def _compared(index: Tensor, dim: int, rows: int) -> Tensor:
     """(.., rows, n, ..): whether index j along the dim names row i."""
-    return el.eq(mv.unsqueeze(index, dim), el.places(rows, index.ndim - dim, index.device))
+    return el.eq(mv.unsqueeze(index, dim), el.dim_indices(rows, index.ndim - dim, index.device))
 
 
 def _fitted(x: Tensor, like: Tensor, value: Any) -> Tensor:
@@ -117,7 +117,7 @@ def _fitted(x: Tensor, like: Tensor, value: Any) -> Tensor:
 def _put_by_winners(base: Tensor, index: Tensor, source: Tensor, dim: int) -> Tensor:
     """The last index that names a place, found by comparing, says what is put there."""
     n = index._node.shape[dim]
-    order = el.places(n, index.ndim - 1 - dim, index.device)
+    order = el.dim_indices(n, index.ndim - 1 - dim, index.device)
     hit = _compared(index, dim, base._node.shape[dim])
     winner = amax(el.where(hit, order, -1), dim + 1)
     chosen = _take_by_rows(source, el.maximum(winner, 0), dim)
@@ -215,7 +215,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 
 
 def gathered(input: Tensor, d: int, index: Tensor) -> Tensor:
-    """`gather` of places that are known to be right."""
+    """`gather` of indices that are known to be right."""
     if not input.ndim or not index.numel():
         return gather(input, d, index)
     # where it is recorded it becomes, with its gradient, a part of other kernels
@@ -345,7 +345,7 @@ def scatter_reduce(
 
 
 def _one_hot_along(index: Tensor, d: int, size: int) -> Tensor:
-    return el.eq(index, el.places(size, index.ndim - 1 - d, index.device))
+    return el.eq(index, el.dim_indices(size, index.ndim - 1 - d, index.device))
 
 
 def _flat_index(index: Tensor, d: int, shape: tuple[int, ...]) -> Tensor:
@@ -353,7 +353,7 @@ def _flat_index(index: Tensor, d: int, shape: tuple[int, ...]) -> Tensor:
     out = index * math.prod(shape[d + 1 :])
     for i, m in enumerate(index._node.shape):
         if i != d and m > 1:
-            place = el.places(m, index.ndim - 1 - i, index.device)
+            place = el.dim_indices(m, index.ndim - 1 - i, index.device)
             out = out + place * math.prod(shape[i + 1 :])
     return out
 

@@ -278,8 +278,8 @@ def repeat_interleave(
                 f"and {n}"
             )
         if repeats.numel() != 1:
-            places = np.repeat(np.arange(n), _counts(repeats, output_size))
-            return index_select(x, d, upload(places, x.device))
+            indices = np.repeat(np.arange(n), _counts(repeats, output_size))
+            return index_select(x, d, upload(indices, x.device))
         repeats = int(repeats.item())
     if repeats < 0:
         raise RuntimeError(f"repeats can not be negative, got {repeats}")

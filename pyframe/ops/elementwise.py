@@ -486,7 +486,7 @@ def iota(shape: tuple[int, ...], device: Any) -> Tensor:
     return apply(iota_op, (const(0, dt.int32, device),), (shape,))
 
 
-def places(n: int, after: int, device: Any) -> Tensor:
+def dim_indices(n: int, after: int, device: Any) -> Tensor:
     """int32 0 to n - 1 along a dim that `after` others follow: (n, 1, …)."""
     return iota((n,) + (1,) * after, device)
 

@@ -18,7 +18,7 @@ from pyframe.ops import elementwise as el, movement as mv, promotion
 from pyframe.ops.batching_rules import merged
 from pyframe.tensor import Tensor
 
-RUN = 2048  # what one workgroup sorts: keys and places fill the 16 KiB that WebGPU promises
+RUN = 2048  # what one workgroup sorts: keys and indices fill the 16 KiB that WebGPU promises
 
 
 FEW = 16  # as many smallest elements are found one by one
@@ -74,7 +74,7 @@ def _smallest(key: np.ndarray, first: int) -> np.ndarray | None:
 
 
 def _packed(key: np.ndarray) -> np.ndarray | None:
-    """int64 of keys and, in the low half, their places; None where the keys need more."""
+    """int64 of keys and, in the low half, their indices; None where the keys need more."""
     low, high = (0, 0) if key.dtype == np.int32 or not key.size else (key.min(), key.max())
     if int(high) - int(low) >= 1 << 31:
         return None
@@ -94,7 +94,7 @@ def _kth_numpy(key: np.ndarray, k: int) -> np.ndarray:
 
 
 def argsort_numpy(key: np.ndarray, first: int) -> np.ndarray:
-    """NumPy finds the smallest fast, and sorts numbers much faster than their places: each key
+    """NumPy finds the smallest fast, and sorts numbers much faster than their indices: each key
     takes its place along."""
     if 0 < first <= FEW and (found := _smallest(key, first)) is not None:
         return found
@@ -129,7 +129,7 @@ def _argsort_by_runs(key: Tensor, first: int) -> Tensor:
 
 
 def order_of(key: Tensor, first: int | None = None, descending: bool = False) -> Tensor:
-    """int64 (rows, first): the places of the first (all by default) of each row in order."""
+    """int64 (rows, first): the indices of the first (all by default) of each row in order."""
     key = el.bitwise_not(key) if descending else key
     return apply(argsort_op, (key,), (key._node.shape[1] if first is None else first,))
 
@@ -156,14 +156,14 @@ def _merge_numpy(key: np.ndarray, order: np.ndarray) -> np.ndarray:
     return np.take_along_axis(order, by_key, 1)
 
 
-argsort_op = Op(  # keys (rows, n) -> int64 (rows, first): places in ascending order, stable
+argsort_op = Op(  # keys (rows, n) -> int64 (rows, first): indices in ascending order, stable
     "argsort", ROUTINE, "key", "first", numpy=argsort_numpy, fallback=_argsort_by_runs,
     batch=merged,    infer=lambda key, first: ((key.shape[0], first), dt.int64),
 )  # fmt: skip
 
 
-kth_op = Op(  # keys (rows, n) -> int64 (rows, 1): the k-th of these places, k from 1
-    "kth_place", ROUTINE, "key", "k", numpy=_kth_numpy, batch=merged,
+kth_op = Op(  # keys (rows, n) -> int64 (rows, 1): the k-th of these indices, k from 1
+    "kth_index", ROUTINE, "key", "k", numpy=_kth_numpy, batch=merged,
     fallback=lambda key, k: order_of(key, k)[:, k - 1 :],
     infer=lambda key, k: ((key.shape[0], 1), dt.int64),
 )  # fmt: skip
@@ -176,7 +176,7 @@ sort_runs = Op(  # the same as argsort, all of rows of at most RUN
 )  # fmt: skip
 
 
-merge_runs = Op(  # keys (rows, n), places (runs, 2 l) in sorted halves: those of sorted runs
+merge_runs = Op(  # keys (rows, n), indices (runs, 2 l) in sorted halves: those of sorted runs
     "merge_runs", ROUTINE, "key order", infer=lambda key, order: (order.shape, order.dtype),
     numpy=_merge_numpy, kernel=KernelFile("merge.wgsl", _merge_plan),
 )  # fmt: skip

@@ -314,8 +314,8 @@ def adaptive_max_pool(
     kernel = tuple(int((end - start).max()) for start, end in edges)
     win = input.detach()
     for axis, ((start, end), m) in enumerate(zip(edges, kernel, strict=True), -k):
-        places = np.minimum(start[:, None] + np.arange(m), end[:, None] - 1)  # repeats lose
-        win = index_select(win, axis, upload(places.reshape(-1), input.device))
+        indices = np.minimum(start[:, None] + np.arange(m), end[:, None] - 1)  # repeats lose
+        win = index_select(win, axis, upload(indices.reshape(-1), input.device))
     first = len(lead)
     order = [*range(first), *range(first, first + 2 * k, 2), *range(first + 1, first + 2 * k, 2)]
     apart = [m for pair in zip(sizes, kernel, strict=True) for m in pair]
@@ -383,7 +383,7 @@ def fractional_max_pool(
         start = ((i.to(u.dtype) + u) * alpha).to(dt.int64) - (u * alpha).to(dt.int64)
         start = el.where(el.eq(i, o - 1), n - m, start)
         shape = (batch, channels, *(o if j == d else 1 for j in range(k)), *(1,) * k)
-        place = mv.reshape(start, shape) + el.places(m, k - 1 - d, input.device)
+        place = mv.reshape(start, shape) + el.dim_indices(m, k - 1 - d, input.device)
         plane = plane * n + place
     count = math.prod(kernel)
     whole = (batch, channels, *sizes, *kernel)

@@ -40,29 +40,29 @@ def along(x: Tensor, matrix: np.ndarray, axis: int) -> Tensor:
     return mv.reshape(out, (*shape[:axis], len(matrix), *shape[axis + 1 :])).to(x.dtype)
 
 
-def take_places(x: Tensor, axis: int, places: np.ndarray) -> Tensor:
+def take_indices(x: Tensor, axis: int, indices: np.ndarray) -> Tensor:
     """index_select with places that the host knows: slices where they run evenly."""
     axis %= x.ndim
     shape = x._node.shape
-    n, count = shape[axis], len(places)
-    if count == n and (places == np.arange(n)).all():
+    n, count = shape[axis], len(indices)
+    if count == n and (indices == np.arange(n)).all():
         return x
     repeats = count // n if count % n == 0 else 0
-    if repeats and (places == np.arange(count) // repeats).all():
+    if repeats and (indices == np.arange(count) // repeats).all():
         wide = (*shape[: axis + 1], repeats, *shape[axis + 1 :])
         return mv.reshape(mv.expand(mv.unsqueeze(x, axis + 1), wide),
                           (*shape[:axis], count, *shape[axis + 1 :]))  # fmt: skip
     runs: list[tuple[int, int, int]] = []  # first place, how many, step
     at = 0
     while at < count and len(runs) <= 4:
-        step = int(places[at + 1] - places[at]) if at + 1 < count else 1
+        step = int(indices[at + 1] - indices[at]) if at + 1 < count else 1
         end = at + 1
-        while end < count and places[end] - places[end - 1] == step:
+        while end < count and indices[end] - indices[end - 1] == step:
             end += 1
-        runs.append((int(places[at]), end - at, step))
+        runs.append((int(indices[at]), end - at, step))
         at = end
     if len(runs) > 4:
-        return index_select(x, axis, upload(places.astype(np.int64), x.device))
+        return index_select(x, axis, upload(indices.astype(np.int64), x.device))
     parts = []
     for first, size, step in runs:
         if (first, size, step) == (0, n, 1):
@@ -107,7 +107,7 @@ def pad(input: Tensor, pad: Any, mode: str, value: Any) -> Tensor:
         return constant_pad_nd(input, pad, 0 if value is None else value)
     if value:
         raise ValueError(f"pad: Padding mode '{mode}' doesn't take in value argument")
-    if mode not in _PLACES:
+    if mode not in _INDICES:
         raise NotImplementedError(
             f"pad: Unrecognised padding mode {mode!r}; use 'constant', 'reflect', 'replicate' or "
             "'circular'"
@@ -140,7 +140,7 @@ def pad(input: Tensor, pad: Any, mode: str, value: Any) -> Tensor:
                 f"pad: Padding size should be at most {most} for {mode!r} padding of a dimension "
                 f"of size {n}, but got {a} and {b} at dim {-1 - i}"
             )
-        out = take_places(out, -1 - i, _PLACES[mode](n, a, b))
+        out = take_indices(out, -1 - i, _INDICES[mode](n, a, b))
     return out.clone() if out is input else out
 
 
@@ -150,7 +150,7 @@ def _circular(n: int, before: int, after: int) -> np.ndarray:
     return start + np.arange(-max(before, 0), end - start + max(after, 0)) % (end - start)
 
 
-_PLACES: dict[str, Any] = {
+_INDICES: dict[str, Any] = {
     "reflect": lambda n, a, b: n - 1 - np.abs(n - 1 - np.abs(np.arange(-a, n + b))),
     "replicate": lambda n, a, b: np.clip(np.arange(-a, n + b), 0, n - 1),
     "circular": _circular,
@@ -167,7 +167,7 @@ def _step(n: int, count: int, corners: bool, scale: float | None, kind: Any) -> 
     return kind(1 / scale) if scale else kind(n) / kind(count)
 
 
-def nearest_places(n: int, count: int, scale: float | None, exact: bool, kind: Any) -> np.ndarray:
+def nearest_indices(n: int, count: int, scale: float | None, exact: bool, kind: Any) -> np.ndarray:
     """The nearest of n elements to each of `count` results."""
     step = _step(n, count, False, scale, kind)
     at = (np.arange(count).astype(kind) + kind(0.5 if exact else 0)) * step

@@ -36,16 +36,16 @@ def _add_rows_numpy(index: np.ndarray, source: np.ndarray, rows: int) -> np.ndar
     out = np.zeros((rows, source.shape[1]), source.dtype)
     if not index.size:
         return out
-    places = np_checked(index, rows)
+    indices = np_checked(index, rows)
     if source.shape[1] <= 16:
         for into, column in zip(out.T, source.T, strict=True):
             if source.dtype.kind == "f":
-                into[...] = np.bincount(places, column, rows)
+                into[...] = np.bincount(indices, column, rows)
             else:
-                np.add.at(into, places, column)
+                np.add.at(into, indices, column)
         return out
-    order = np.argsort(places, kind="stable")
-    ordered = places[order]
+    order = np.argsort(indices, kind="stable")
+    ordered = indices[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     counts = np.diff(np.r_[starts, len(order)])
     if counts.max() > 64:
@@ -53,7 +53,7 @@ def _add_rows_numpy(index: np.ndarray, source: np.ndarray, rows: int) -> np.ndar
         return out
     while starts.size:
         at = order[starts]
-        out[places[at]] += source[at]
+        out[indices[at]] += source[at]
         starts, counts = starts[counts > 1] + 1, counts[counts > 1] - 1
     return out
 
@@ -116,7 +116,7 @@ def _few(index: Any) -> bool:
 
 
 def _segments(index: Tensor, rows: int) -> tuple[Tensor, Tensor]:
-    """(rows + 1) bounds and the places of the indices in order: of row d those between its bounds.
+    """(rows + 1) bounds and where the indices are in order: of row d those between its bounds.
     An index out of range is in none."""
     order = order_of(index.to(dt.int32).reshape(1, -1)).reshape(-1)
     ordered = apply(take_rows, (index.to(dt.int32).reshape(-1, 1), order)).reshape(1, -1)

@@ -34,7 +34,7 @@ def _reorder_by_rows(x: Tensor, order: Tensor) -> Tensor:
     return apply(take_along, (x, order), (1,))
 
 
-reorder = Op(  # x (rows, n), order (rows, m) of different places
+reorder = Op(  # x (rows, n), order (rows, m) of different indices
     "reorder", ROUTINE, "x order", infer=lambda x, order: (order.shape, x.dtype),
     numpy=lambda x, order: np.take(x, np_positions(order, x.shape, 1)), fallback=_reorder_by_rows,
     batch=merged,
@@ -74,7 +74,7 @@ def _from_rows(rows: Tensor, x: Tensor, d: int) -> Tensor:
 def _sorted_rows(
     x: Tensor, d: int, descending: bool = False, first: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Rows of the (first) elements in order, and of their places."""
+    """Rows of the (first) elements in order, and of their indices."""
     rows = _as_rows(x, d)
     order = order_of(sort_key(rows), first, descending)
     return apply(reorder, (rows, order)), order

@@ -55,7 +55,7 @@ as_strided_op = mv.Movement(
 )  # fmt: skip
 
 
-def _places(size: Shape, stride: Shape, offset: int) -> np.ndarray:
+def _indices(size: Shape, stride: Shape, offset: int) -> np.ndarray:
     out = np.array(offset)
     for n, s in zip(size, stride, strict=True):
         out = out[..., None] + np.arange(n) * s
@@ -66,10 +66,10 @@ def elements(base: Node, size: Shape, stride: Shape, offset: int) -> Node:
     """A copy of a view of what a GPU holds; its offset is a value, so that one kernel does all."""
     memory = Node(None, (), (), (math.prod(base.shape), 1), base.dtype, base.device, base.data)
     with outside(), no_grad():
-        places = new(const(offset, dt.int32, base.device))
+        indices = new(const(offset, dt.int32, base.device))
         for n, s in zip(size, stride, strict=True):
-            places = places.unsqueeze(-1) + el.iota((n,), base.device) * s
-        return apply(take_rows, (new(memory), places.reshape(-1))).reshape(size)._value()
+            indices = indices.unsqueeze(-1) + el.iota((n,), base.device) * s
+        return apply(take_rows, (new(memory), indices.reshape(-1))).reshape(size)._value()
 
 
 def _extent(size: Shape, stride: Shape, offset: int) -> int:
@@ -87,16 +87,16 @@ def _unstrided(
     n = max(_extent(shape, *at), _extent(size, stride, offset))
     if not g.numel() or not math.prod(shape):
         return g.new_zeros(shape)
-    to = upload(_places(size, stride, offset), g.device)
+    to = upload(_indices(size, stride, offset), g.device)
     memory = apply(add_rows, (to, mv.reshape(g, (-1, 1))), (n,))
-    places = _places(shape, *at)
-    if np.array_equal(places, np.arange(len(places))):
-        return mv.reshape(mv.slice_(memory, (0, 0), (len(places), 1)), shape)
-    count = np.bincount(places, minlength=n)
+    indices = _indices(shape, *at)
+    if np.array_equal(indices, np.arange(len(indices))):
+        return mv.reshape(mv.slice_(memory, (0, 0), (len(indices), 1)), shape)
+    count = np.bincount(indices, minlength=n)
     if count.max() > 1:
         share = upload(np.maximum(count, 1).astype(g.dtype.to_real().numpy), g.device)
         memory = memory / mv.reshape(share, (-1, 1))
-    return mv.reshape(apply(take_rows, (memory, upload(places, g.device))), shape)
+    return mv.reshape(apply(take_rows, (memory, upload(indices, g.device))), shape)
 
 
 def _layout(x: Tensor) -> tuple[Shape, int]:
@@ -183,7 +183,7 @@ def as_strided_scatter(
             f"expected src to have a size equal to the slice of self. src size = "
             f"{list(src.shape)}, slice size = {list(args[0])}"
         )
-    lies, goes = _places(input._node.shape, *_layout(input)), _places(*args)
+    lies, goes = _indices(input._node.shape, *_layout(input)), _indices(*args)
     of = np.full(max(lies.max(initial=-1), goes.max(initial=-1)) + 1, -1)
     of[lies] = np.arange(len(lies))
     to = of[goes]

@@ -35,8 +35,8 @@ def _put_numpy(base: np.ndarray, value: np.ndarray, chain: Any) -> np.ndarray:
     if not part.size or np.may_share_memory(part, out):
         part[...] = value
     else:  # the view is none in this memory order: find the positions that it shows
-        places = np.arange(out.size).reshape(out.shape)
-        out.reshape(-1)[_np_cut(places, chain)] = value
+        indices = np.arange(out.size).reshape(out.shape)
+        out.reshape(-1)[_np_cut(indices, chain)] = value
     return out
 
 
@@ -55,7 +55,7 @@ def _put_by_views(base: Tensor, value: Tensor, chain: Any) -> Tensor:
     (op, attrs), rest = chain[0], chain[1:]
     repeats = op is expand_op and math.prod(attrs[0]) != base.numel()
     if repeats or any(op.overlaps for op, _ in chain):
-        return _put_by_places(base, value, chain)
+        return _put_by_indices(base, value, chain)
     inner = value if not rest else _put_by_views(apply(op, (base,), attrs), value, rest)
     if op is slice_op:
         starts, sizes, strides = attrs
@@ -80,10 +80,10 @@ def _put_by_views(base: Tensor, value: Tensor, chain: Any) -> Tensor:
     raise RuntimeError(f"in-place write through a view made by {op.name}; clone() it first")
 
 
-def _put_by_places(base: Tensor, value: Tensor, chain: Any) -> Tensor:
+def _put_by_indices(base: Tensor, value: Tensor, chain: Any) -> Tensor:
     shape = base._node.shape
-    places = _np_cut(np.arange(math.prod(shape)).reshape(shape), chain)
-    index = upload(np.ascontiguousarray(places).reshape(-1), base.device)
+    indices = _np_cut(np.arange(math.prod(shape)).reshape(shape), chain)
+    index = upload(np.ascontiguousarray(indices).reshape(-1), base.device)
     out = apply(put_rows, (reshape(base, (-1, 1)), index, reshape(value, (-1, 1))))
     return reshape(out, shape)
 

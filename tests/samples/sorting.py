@@ -24,7 +24,7 @@ ROWS: tuple[Row, ...] = (
     Row("argsort:down", lambda t, F, x: x.argsort(dim=0, descending=True, stable=True),
         (ints(0, 5, 255, 2, dtype="uint8"),), grad=False),
     Row("argsort:bool", lambda t, F, x: t.argsort(x, stable=True), (bools(40),), grad=False),
-    Row("kth_place", lambda t, F, x: t.kthvalue(x, 20, 0).values, (distinct(40, 3),)),
+    Row("kth_index", lambda t, F, x: t.kthvalue(x, 20, 0).values, (distinct(40, 3),)),
     Row("sort_key", lambda t, F, x: t.argsort(t.log(x).floor() * 0.0, stable=True),
         (normal(4, 60),), grad=False),
     Row("sort_runs", lambda t, F, x: x.sort(stable=True, descending=True).indices,

@@ -283,8 +283,8 @@ def gumbel_softmax(
     if not hard:
         return soft
     d = normalize_dim(dim, logits.ndim)
-    places = el.places(soft._node.shape[d], soft.ndim - 1 - d, soft.device)
-    hot = el.eq(rd.argmax(soft.detach(), d, True), places).to(soft.dtype)
+    indices = el.dim_indices(soft._node.shape[d], soft.ndim - 1 - d, soft.device)
+    hot = el.eq(rd.argmax(soft.detach(), d, True), indices).to(soft.dtype)
     return hot - soft.detach() + soft
 
 

@@ -168,7 +168,7 @@ def embedding_bag(
     if per_sample_weights is not None:
         picked = picked * per_sample_weights.reshape(-1, 1)
     if mode == "max":
-        return _largest(picked, kept, _places(input, offsets, include_last_offset))
+        return _largest(picked, kept, _indices(input, offsets, include_last_offset))
     count = weight.new_ones(flat.numel(), 1)
     if kept is not None:
         picked, count = el.where(kept, picked, 0.0), kept.to(weight.dtype)
@@ -197,7 +197,7 @@ def _bags(offsets: Tensor, n: int) -> Tensor:
     return cumsum(starts.reshape(-1), 0)[:n] - 1
 
 
-def _places(input: Tensor, offsets: Tensor | None, include_last: bool) -> np.ndarray:
+def _indices(input: Tensor, offsets: Tensor | None, include_last: bool) -> np.ndarray:
     """int64 (B, L): the places in the flat input of each bag, -1 behind its end."""
     if offsets is None:
         return np.arange(input.numel()).reshape(input._node.shape)

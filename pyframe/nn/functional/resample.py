@@ -83,8 +83,8 @@ def interpolate(
     for d in sorted(range(k), key=lambda d: sizes[d] / spatial[d]):
         n, o, scale = spatial[d], sizes[d], scales[d]
         if mode in _NEAREST:
-            places = _resample.nearest_places(n, o, scale, mode == "nearest-exact", kind)
-            out = _resample.take_places(out, d + 2, places)
+            indices = _resample.nearest_indices(n, o, scale, mode == "nearest-exact", kind)
+            out = _resample.take_indices(out, d + 2, indices)
         else:
             what = "cubic" if mode == "bicubic" else "linear"
             corners = bool(align_corners)
