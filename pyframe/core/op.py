@@ -7,12 +7,14 @@ an input, an attribute, or `<input>_spec` (shape, dtype and device of an input w
 needed). What no gradient names is not saved. `<input>=None` says that the result has no gradient
 there; that of an input that is not mentioned is the fallback's, if there is one.
 
-A kernel written by hand (`kernel`) is what a GPU runs in place of a slow definition that stays
-beside it: `fallback`, in other ops, or `numpy`. An op may have several results (`results` gives
-their shapes). They lie one after the other in a vector, which is what the graph knows of them: so
-they have one dtype, live as long as each other, and are written in place together. `numpy`,
-`fallback` and the gradients know nothing of it: they give, and take as `g` and `y`, one for each
-result; the kernel stores the vector. `dispatch.results_of` calls such an op.
+A kernel written by hand (`kernel`) carries its slow definition, `fallback`, in other ops: tests
+compare them, and it computes wherever there is neither `numpy` nor a kernel.
+
+An op may have several results (`results` gives their shapes). They lie one after the other in a
+vector, which is what the graph knows of them: so they have one dtype, live as long as each other,
+and count writes together. `numpy`, `fallback` and the gradients know nothing of it: they give, and
+take as `g` and `y`, one for each result; the kernel stores the vector. `dispatch.results_of` calls
+such an op.
 """
 
 from __future__ import annotations
@@ -111,10 +113,8 @@ class Op:
     ) -> None:
         if name in REGISTRY:
             raise ValueError(f"op {name} is declared twice")
-        if kernel is not None and fallback is None and numpy is None:
-            raise TypeError(
-                f"op {name}: a kernel stands beside its slow definition: give a fallback, or numpy"
-            )
+        if kernel is not None and fallback is None:
+            raise TypeError(f"op {name}: a kernel carries its fallback, the same in other ops")
         self.name = self.__name__ = name
         self.kind = kind
         self.inputs = tuple(inputs.split())

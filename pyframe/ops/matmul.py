@@ -83,8 +83,13 @@ def _flops(shapes: Sequence[tuple[int, ...]], out: tuple[int, ...]) -> int:
     return 2 * math.prod(out) * shapes[0][-1]
 
 
+def _by_sum(a: Tensor, b: Tensor) -> Tensor:
+    return (mv.unsqueeze(a, -1) * mv.unsqueeze(b, -3)).sum(-2).to(a.dtype)
+
+
 matmul_op = Op(
     "matmul", ROUTINE, "a b", infer=_infer, numpy=_numpy, kernel=KernelFile("matmul.wgsl", _plan),
+    fallback=_by_sum,
     phases=routines.matmul,
     a=lambda g, b: matmul(g, adjoint(b)), b=lambda g, a: matmul(adjoint(a), g),
     batch=lambda c: _product_batched(c, *c.xs), flops=_flops,

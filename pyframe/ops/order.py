@@ -169,16 +169,31 @@ kth_op = Op(  # keys (rows, n) -> int64 (rows, 1): the k-th of these indices, k 
 )  # fmt: skip
 
 
+def _by_rank(key: Tensor) -> Tensor:
+    """int64 (rows, n): the places in order, from how many come before each."""
+    at = el.iota((key._node.shape[1],), key.device)
+    one, other = mv.unsqueeze(key, 2), mv.unsqueeze(key, 1)
+    earlier = (other == one) & (at < mv.unsqueeze(at, 1))
+    rank = ((other < one) | earlier).sum(2)
+    return el.where(mv.unsqueeze(rank, 1) == mv.unsqueeze(at, 1), at, 0).sum(2)
+
+
+def _merge_by_rank(key: Tensor, order: Tensor) -> Tensor:
+    rows = key.repeat_interleave(order._node.shape[0] // key._node.shape[0], 0)
+    by_key = _by_rank(rows.gather(1, order.to(dt.int64)))
+    return order.gather(1, by_key)
+
+
 sort_runs = Op(  # the same as argsort, all of rows of at most RUN
     "sort_runs", ROUTINE, "key", infer=lambda key: (key.shape, dt.int64),
     numpy=lambda key: argsort_numpy(key, key.shape[1]),
-    kernel=KernelFile("sort.wgsl", _runs_plan), batch=merged,
+    fallback=_by_rank, kernel=KernelFile("sort.wgsl", _runs_plan), batch=merged,
 )  # fmt: skip
 
 
 merge_runs = Op(  # keys (rows, n), indices (runs, 2 l) in sorted halves: those of sorted runs
     "merge_runs", ROUTINE, "key order", infer=lambda key, order: (order.shape, order.dtype),
-    numpy=_merge_numpy, kernel=KernelFile("merge.wgsl", _merge_plan),
+    numpy=_merge_numpy, fallback=_merge_by_rank, kernel=KernelFile("merge.wgsl", _merge_plan),
 )  # fmt: skip
 
 
@@ -191,5 +206,6 @@ def _search_numpy(sequence: np.ndarray, value: np.ndarray) -> np.ndarray:
 search_op = Op(  # keys (rows, n) in order, keys (rows, m) -> int64 (rows, m): how many are smaller
     "searchsorted", ROUTINE, "sequence value", numpy=_search_numpy,
     infer=lambda sequence, value: (value.shape, dt.int64),
+    fallback=lambda sequence, value: (mv.unsqueeze(sequence, 1) < mv.unsqueeze(value, 2)).sum(2),
     kernel=KernelFile("search.wgsl", _search_plan), batch=merged,
 )  # fmt: skip

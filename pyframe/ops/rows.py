@@ -98,10 +98,37 @@ def _batched(c: BatchedCall) -> Tensor:
     return mv.reshape(apply(c.op, tuple(joined), attrs), (c.size, *c.shape[:-1], width))
 
 
+def _take_by_mask(x: Tensor, index: Tensor) -> Tensor:
+    """Of each index all rows, of which the others count as 0."""
+    hit = mv.unsqueeze(index, 1) == el.iota((x._node.shape[0],), x.device)
+    return el.where(mv.unsqueeze(hit, 2), x, 0).sum(1).to(x.dtype)
+
+
+def _add_by_mask(hit: Tensor, source: Tensor) -> Tensor:
+    """Row d is the sum of the sources at which `hit` (rows, n) is true."""
+    return el.where(mv.unsqueeze(hit, 2), source, 0).sum(1).to(source.dtype)
+
+
+def _hits(index: Tensor, rows: int) -> Tensor:
+    return mv.unsqueeze(el.iota((rows,), index.device), 1) == index
+
+
+def _put_by_mask(base: Tensor, index: Tensor, source: Tensor) -> Tensor:
+    hit = _hits(index, base._node.shape[0])
+    last = el.where(hit, el.iota((index._node.shape[0],), index.device), -1).amax(1)
+    return el.where(mv.unsqueeze(last >= 0, 1), _take_by_mask(source, last), base)
+
+
+def _add_segments_by_mask(bounds: Tensor, order: Tensor, source: Tensor) -> Tensor:
+    at = el.iota((order._node.shape[0],), order.device)
+    hit = (mv.unsqueeze(bounds[:-1], 1) <= at) & (at < mv.unsqueeze(bounds[1:], 1))
+    return _add_by_mask(hit, _take_by_mask(source, order))
+
+
 take_rows = Op(  # x (D, B), index (n,) -> (n, B)
     "take_rows", ROUTINE, "x index",
     infer=lambda x, index: ((index.shape[0], x.shape[1]), x.dtype),
-    numpy=_take_numpy, kernel=KernelFile("take_rows.wgsl", _plan),
+    numpy=_take_numpy, fallback=_take_by_mask, kernel=KernelFile("take_rows.wgsl", _plan),
     x=lambda g, index, x_spec: apply(add_rows, (index, g), (x_spec.shape[0],)),
     batch=_batched, reads=lambda shapes, out: (math.prod(out), math.prod(shapes[1])),
 )  # fmt: skip
@@ -178,16 +205,22 @@ put_rows = Op(  # base (D, B), index (n,), source (n, B): a copy of base, the la
 )  # fmt: skip
 
 
-add_few_rows = Op("add_few_rows", ROUTINE, **_add, kernel=KernelFile("add_rows.wgsl", _plan))
+add_few_rows = Op(
+    "add_few_rows", ROUTINE, **_add, kernel=KernelFile("add_rows.wgsl", _plan),
+    fallback=lambda index, source, rows: _add_by_mask(_hits(index, rows), source),
+)  # fmt: skip
 
 
-put_few_rows = Op("put_few_rows", ROUTINE, **_put, kernel=KernelFile("put_rows.wgsl", _plan))
+put_few_rows = Op(
+    "put_few_rows", ROUTINE, **_put, kernel=KernelFile("put_rows.wgsl", _plan),
+    fallback=_put_by_mask,
+)  # fmt: skip
 
 
 add_segments = Op(  # bounds (rows + 1,), order (n,), source (n, B) -> (rows, B)
     "add_segments", ROUTINE, "bounds order source", numpy=_add_segments_numpy,
     infer=lambda bounds, order, source: ((bounds.shape[0] - 1, source.shape[1]), source.dtype),
-    kernel=KernelFile("segments.wgsl", _plan),
+    fallback=_add_segments_by_mask, kernel=KernelFile("segments.wgsl", _plan),
 )  # fmt: skip
 
 

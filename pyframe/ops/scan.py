@@ -75,19 +75,30 @@ def _accumulate(fn: np.ufunc) -> Any:
     return run
 
 
-def _scan_op(name: str, kind: int, numpy: Any, **gradient: Any) -> Op:
+def _scan_op(name: str, kind: int, numpy: Any, combine: Any, **gradient: Any) -> Op:
     """An op on (outer, n, inner) along its middle."""
+
+    def by_doubling(x: Tensor) -> Tensor:  # each step covers twice as many elements
+        step = 1
+        while step < x._node.shape[1]:
+            x = join.cat([x[:, :step], combine(x[:, :-step], x[:, step:])], 1)
+            step *= 2
+        return x
+
     return Op(
-        name, ROUTINE, "x", infer=lambda x: (x.shape, x.dtype), numpy=numpy,
+        name, ROUTINE, "x", infer=lambda x: (x.shape, x.dtype), numpy=numpy, fallback=by_doubling,
         kernel=KernelFile("scan.wgsl", _plan(kind)), batch=merged, **gradient,
     )  # fmt: skip
 
 
-cumsum_op = _scan_op("cumsum", SUM, _accumulate(np.add), x=lambda g: _from_the_end(cumsum_op, g))
-cumprod_op = _scan_op(
-    "cumprod", PRODUCT, _accumulate(np.multiply), x=lambda g, y, x: _cumprod_grad(g, y, x)
+cumsum_op = _scan_op(
+    "cumsum", SUM, _accumulate(np.add), el.add, x=lambda g: _from_the_end(cumsum_op, g)
 )
-cummax_op = _scan_op("cummax", MAXIMUM, _accumulate(np.maximum))
+cumprod_op = _scan_op(
+    "cumprod", PRODUCT, _accumulate(np.multiply), el.mul,
+    x=lambda g, y, x: _cumprod_grad(g, y, x),
+)  # fmt: skip
+cummax_op = _scan_op("cummax", MAXIMUM, _accumulate(np.maximum), el.maximum)
 
 
 def _from_the_end(op: Op, x: Tensor) -> Tensor:
@@ -145,8 +156,9 @@ def _logcumsumexp_numpy(x: np.ndarray) -> np.ndarray:
 
 
 logcumsumexp_op = _scan_op(
-    "logcumsumexp", LOG_SUM, _logcumsumexp_numpy, x=lambda g, y, x: _logcumsumexp_grad(g, y, x)
-)
+    "logcumsumexp", LOG_SUM, _logcumsumexp_numpy, logaddexp,
+    x=lambda g, y, x: _logcumsumexp_grad(g, y, x),
+)  # fmt: skip
 
 
 _COMBINE: dict[Op, Any] = {

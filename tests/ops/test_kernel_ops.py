@@ -102,13 +102,52 @@ def test_no_gradient_by_declaration(declare: Declare, device: str) -> None:
 
 def test_a_kernel_has_a_slow_definition(declare: Declare) -> None:
     kernel = KernelFile("scan.wgsl", _product_plan)
-    with pytest.raises(TypeError, match="op scratch: a kernel stands beside its slow definition"):
+    with pytest.raises(TypeError, match="op scratch: a kernel carries its fallback"):
         declare("scratch", ROUTINE, "x", infer=lambda x: (x.shape, x.dtype), kernel=kernel)
     assert "scratch" not in REGISTRY
-    for op in REGISTRY.values():
-        assert op.kernel is None or op.fallback is not None or op.numpy is not None
     with pytest.raises(TypeError, match=r"gradients for unknown inputs \['z'\]"):
         declare("scratch", ROUTINE, "x", infer=lambda x: (x.shape, x.dtype), z=lambda g: g)
+
+
+def _ints(*shape: int, high: int) -> Any:
+    return np.random.default_rng(0).integers(0, high, shape, np.int32)
+
+
+def _floats(*shape: int) -> Any:
+    return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+
+
+RUNS = np.tile(np.arange(8, dtype=np.int32), (3, 1))
+KEYS = np.sort(_ints(3, 8, high=9).reshape(3, 2, 4), -1).reshape(3, 8)
+
+# arguments and attributes for each op with a kernel
+CALLS: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
+    "matmul": ((_floats(2, 5, 7), _floats(2, 7, 6)), ()),
+    "cumsum": ((_floats(2, 9, 3),), ()),
+    "cumprod": ((_floats(2, 9, 3),), ()),
+    "cummax": ((_floats(2, 9, 3),), ()),
+    "logcumsumexp": ((_floats(2, 9, 3),), ()),
+    "take_rows": ((_floats(6, 3), _ints(9, high=6)), ()),
+    "add_few_rows": ((_ints(9, high=6), _floats(9, 3)), (6,)),
+    "put_few_rows": ((_floats(6, 3), _ints(9, high=6), _floats(9, 3)), ()),
+    "add_segments": ((np.array([0, 2, 2, 7], np.int32), _ints(7, high=7), _floats(7, 3)), ()),
+    "sort_runs": ((_ints(3, 8, high=5),), ()),
+    "merge_runs": ((KEYS, RUNS), ()),
+    "searchsorted": ((np.sort(_ints(3, 8, high=9)), _ints(3, 5, high=9)), ()),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_kernels_give_what_their_fallbacks_give(name: str, device: str) -> None:
+    """On the CPU NumPy, on a GPU the kernel: as the composition of other ops."""
+    assert set(CALLS) == {op.name for op in REGISTRY.values() if op.kernel is not None}
+    op, (arrays, attrs) = REGISTRY[name], CALLS[name]
+    xs = tuple([pf.tensor(a, device=device) for a in arrays])
+    got = apply(op, xs, attrs)
+    want: Any = op.fallback(*[pf.tensor(a) for a in arrays], *attrs)  # type: ignore[misc]
+    assert got.shape == want.shape
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got.cpu(), want, 1e-5, 1e-5)
 
 
 # --- several results: attention with the logarithm of the sum of exponentials of its scores
