@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyframe.autograd import anomaly_mode as anomaly_mode, function as function, graph as graph
 from pyframe.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
@@ -18,11 +18,14 @@ __all__ = [
     "gradgradcheck", "inference_mode", "no_grad", "set_detect_anomaly", "set_grad_enabled",
 ]  # fmt: skip
 
+if TYPE_CHECKING:
+    from pyframe.autograd import functional as functional
+else:
 
-def __getattr__(name: str) -> Any:
-    """Load `functional`, which is written in ops, when it is first used."""
-    if name == "functional":
-        import importlib
+    def __getattr__(name: str) -> Any:
+        """Load `functional`, which is written in ops, when it is first used."""
+        if name == "functional":
+            import importlib
 
-        return importlib.import_module("pyframe.autograd.functional")
-    raise AttributeError(f"module 'pyframe.autograd' has no attribute {name!r}")
+            return importlib.import_module("pyframe.autograd.functional")
+        raise AttributeError(f"module 'pyframe.autograd' has no attribute {name!r}")

@@ -3,17 +3,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from pyframe.tools.cost import table as table
+    from pyframe.tools.draw_graph import show as show
+else:
 
-def __getattr__(name: str) -> Any:
-    """`show` and `table`, loaded when first used: they are of a higher layer than what is here."""
-    if name == "show":
-        from pyframe.tools.draw_graph import show
+    def __getattr__(name: str) -> Any:
+        """`show` and `table`, loaded when first used: they are of a higher layer."""
+        if name == "show":
+            from pyframe.tools.draw_graph import show
 
-        return show
-    if name == "table":
-        from pyframe.tools.cost import table
+            return show
+        if name == "table":
+            from pyframe.tools.cost import table
 
-        return table
-    raise AttributeError(f"module 'pyframe.graph' has no attribute {name!r}")
+            return table
+        raise AttributeError(f"module 'pyframe.graph' has no attribute {name!r}")

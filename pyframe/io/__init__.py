@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from pyframe.io import safetensors
 from pyframe.io.download import download as download
@@ -78,10 +78,14 @@ def load(
     return pt.load(f, map_location, weights_only=weights_only, mmap=mmap, encoding=encoding)
 
 
-def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return importlib.import_module(f"pyframe.io.{name}")
-    raise AttributeError(f"module 'pyframe.io' has no attribute {name!r}")
+if TYPE_CHECKING:
+    from pyframe.io import npz as npz, pt as pt
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name in _LATER:
+            return importlib.import_module(f"pyframe.io.{name}")
+        raise AttributeError(f"module 'pyframe.io' has no attribute {name!r}")
 
 
 def _is_pickled(path: str | os.PathLike[str]) -> bool:

@@ -28,12 +28,14 @@ __all__ = [
 ]  # fmt: skip
 
 
-def __getattr__(name: str) -> Any:
-    if name in LATE:
-        from pyframe.train import callbacks
+if not TYPE_CHECKING:  # a name that is not there is an error for type checkers
 
-        return getattr(callbacks, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name in LATE:
+            from pyframe.train import callbacks
+
+            return getattr(callbacks, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

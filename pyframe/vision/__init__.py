@@ -17,13 +17,15 @@ if TYPE_CHECKING:
 _MODULES = {"datasets", "io", "models", "ops", "transforms", "utils"}
 
 
-def __getattr__(name: str) -> Any:
-    """Load a part when it is first used: a page may need few."""
-    import importlib
+if not TYPE_CHECKING:  # a name that is not there is an error for type checkers
 
-    if name in _MODULES:
-        return importlib.import_module(f"pyframe.vision.{name}")
-    raise AttributeError(f"module 'pyframe.vision' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """Load a part when it is first used: a page may need few."""
+        import importlib
+
+        if name in _MODULES:
+            return importlib.import_module(f"pyframe.vision.{name}")
+        raise AttributeError(f"module 'pyframe.vision' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyframe.web.demo import (
     Bars as Bars,
@@ -22,11 +22,15 @@ from pyframe.web.demo import (
     Values as Values,
 )
 
+if TYPE_CHECKING:
+    from pyframe.web import notebook as notebook
+    from pyframe.web.exporter import Export as Export, ExportError as ExportError, export as export
+else:
 
-def __getattr__(name: str) -> Any:
-    """`export` and what belongs to it, and `notebook`, which load when they are first used."""
-    if name == "notebook":
-        return importlib.import_module("pyframe.web.notebook")
-    if name in ("export", "Export", "ExportError"):
-        return getattr(importlib.import_module("pyframe.web.exporter"), name)
-    raise AttributeError(f"module 'pyframe.web' has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """`export` and what belongs to it, and `notebook`, which load when they are first used."""
+        if name == "notebook":
+            return importlib.import_module("pyframe.web.notebook")
+        if name in ("export", "Export", "ExportError"):
+            return getattr(importlib.import_module("pyframe.web.exporter"), name)
+        raise AttributeError(f"module 'pyframe.web' has no attribute {name!r}")

@@ -37,7 +37,9 @@ LATE = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name in LATE:
-        return getattr(importlib.import_module(f"pyframe.train.{LATE[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a name that is not there is an error for type checkers
+
+    def __getattr__(name: str) -> Any:
+        if name in LATE:
+            return getattr(importlib.import_module(f"pyframe.train.{LATE[name]}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
