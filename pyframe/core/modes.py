@@ -7,7 +7,7 @@ import inspect
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, Self, TypeVar, overload
 
 from pyframe.core.locks import lock
 
@@ -124,6 +124,10 @@ inferring = 0  # threads that are in inference mode; while there are none, nothi
 _count = lock()
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
 class _Mode:
     """A context manager that decorates functions and generators too."""
 
@@ -137,7 +141,7 @@ class _Mode:
         """Another one like it."""
         return type(self)()
 
-    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, fn: Callable[P, R]) -> Callable[P, R]:
         if inspect.isgeneratorfunction(fn):
             return functools.wraps(fn)(lambda *a, **kw: self._steps(fn(*a, **kw)))
 
@@ -174,6 +178,10 @@ class _GradSwitch(_Mode):
 
     enabled = True
 
+    @overload
+    def __new__(cls, fn: None = None) -> Self: ...
+    @overload
+    def __new__(cls, fn: Callable[P, R]) -> Callable[P, R]: ...  # type: ignore[misc]
     def __new__(cls, fn: Any = None) -> Any:
         return super().__new__(cls) if fn is None else cls()(fn)
 
@@ -214,7 +222,7 @@ class set_grad_enabled(_Mode):  # noqa: N801
     def clone(self) -> set_grad_enabled:
         return type(self)(self.mode)
 
-    def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
+    def __call__(self, fn: Callable[P, R]) -> Callable[P, R]:
         _set(self._first)
         return super().__call__(fn)
 
@@ -235,6 +243,10 @@ class inference_mode(_Mode):  # noqa: N801
     `inference_mode(False)` within it is the normal mode again, with gradients.
     """
 
+    @overload
+    def __new__(cls, mode: bool = True) -> Self: ...
+    @overload
+    def __new__(cls, mode: Callable[P, R]) -> Callable[P, R]: ...  # type: ignore[misc]
     def __new__(cls, mode: Any = True) -> Any:
         return cls()(mode) if callable(mode) else super().__new__(cls)
 

@@ -29,7 +29,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from pyframe.core.devices import device as Device, flush, gone
 from pyframe.core.locks import lock
@@ -76,10 +76,14 @@ class _Expired:
         return self.guard.holds()
 
 
-class Compiled:
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Compiled(Generic[P, R]):
     """A function whose calls are captured once and then replayed; see `compile`."""
 
-    def __init__(self, fn: Callable[..., Any]) -> None:
+    def __init__(self, fn: Callable[P, R]) -> None:
         self.fn = fn
         self.replays: OrderedDict[Key, list[Replay]] = OrderedDict()  # the latest used last
         self.eager = ""  # why it always runs eagerly
@@ -128,7 +132,7 @@ class Compiled:
         print(text)
         return text
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Replay the call; or capture it, if none of its captures holds; or run it eagerly."""
         if self.eager or mode.capture is not None:
             return self.fn(*args, **kwargs)
@@ -448,6 +452,16 @@ def _defined(fn: Any) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}" if code else "it"
 
 
+@overload
+def compile(
+    fn: Callable[P, R], *, fullgraph: bool = False, dynamic: bool | None = None,
+    backend: Any = None, mode: str | None = None, options: Any = None, disable: bool = False,
+) -> Compiled[P, R]: ...  # fmt: skip
+@overload
+def compile(
+    fn: None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
+    backend: Any = None, mode: str | None = None, options: Any = None, disable: bool = False,
+) -> Callable[[Callable[P, R]], Compiled[P, R]]: ...  # fmt: skip
 def compile(
     fn: Callable[..., Any] | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
     backend: Any = None, mode: str | None = None, options: Any = None, disable: bool = False,

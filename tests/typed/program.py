@@ -96,6 +96,24 @@ reveal_type(pf.load("net.pt"))  # Any
 with pf.no_grad(), pf.autocast("gpu"):
     reveal_type(net(x))  # Tensor
 
+
+@pf.compile
+def step(x: Tensor) -> Tensor:
+    """A captured function keeps its type."""
+    return net(x).sum()
+
+
+@pf.no_grad()
+def scaled(x: Tensor, by: float) -> Tensor:
+    """So does one in a mode."""
+    return x * by
+
+
+reveal_type(step(x))  # Tensor
+reveal_type(step.explain())  # str
+reveal_type(pf.compile(net, dynamic=True)(x))  # Tensor
+reveal_type(scaled(x, 2))  # Tensor
+
 # --- what is wrong is said
 
 x.sofmax(1)  # error: attr-defined
@@ -108,5 +126,8 @@ x + "1"  # error: operator
 x.add_()  # error: call-arg
 net(x, scale="2")  # error: arg-type
 net(x, 1, 2)  # error: call-arg
+step(1)  # error: arg-type
+scaled(x)  # error: call-arg
+pf.io.lod("net.pt")  # error: attr-defined
 nn.Linear(4, 3, biass=True)  # error: call-arg
 pf.max(x, 1).value  # error: attr-defined
