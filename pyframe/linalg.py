@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyframe.ops import (
+    contraction as _contraction,
     factor as _factor,
     ldl as _ldl,
     linalg as _linalg,
@@ -26,7 +27,8 @@ _NAMES = {
     _spectral: "eig eigh eigvals eigvalsh householder_product lstsq matrix_rank pinv svdvals",
     _linalg: """cond det matrix_exp matrix_norm matrix_power norm slogdet tensorinv tensorsolve
     vector_norm""",
-    _matmul: "matmul multi_dot vecdot",
+    _contraction: "multi_dot",
+    _matmul: "matmul vecdot",
 }
 _OTHERS = {  # these names are also functions of pyframe, with other arguments or results
     _factor: "cholesky lu lu_solve",

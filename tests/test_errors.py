@@ -415,10 +415,11 @@ def test_no_gpu_says_what_was_looked_for() -> None:
         "import pyframe as pf\nprint(pf.device('auto'))\npf.ones(2, device='gpu')", **hidden
     )
     assert done.stdout == "cpu\n"
-    last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("RuntimeError: device 'gpu': no such GPU; looked for Vulkan, Metal")
-    assert "found none" in last
-    assert "use device='cpu'" in last
+    said, call = done.stderr.strip().splitlines()[-2:]
+    assert said.startswith("RuntimeError: device 'gpu': no such GPU; looked for Vulkan, Metal")
+    assert "found none" in said
+    assert "use device='cpu'" in said
+    assert call == "ones got sizes=[2], device='gpu'"
 
 
 def test_a_software_adapter_warns_once(gpu: str) -> None:

@@ -125,9 +125,9 @@ def packed(x: Tensor) -> Packed:
     """A saved tensor as the innermost hooks keep it."""
     pack, unpack = mode.saved_hooks[-1]
     history = _history(x.grad_fn or x) if x.requires_grad else _plain
-    version = x._storage.version
+    writes = x._storage.writes
     out = Packed(x, history, pack, unpack)
-    if x._storage.version != version:
+    if x._storage.writes != writes:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input "
             "to pack hook can not be modified by in-place operations"
@@ -160,7 +160,7 @@ def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
     for x in [tensor] if isinstance(tensor, Tensor) else tensor:
         if x.is_inference():
             raise RuntimeError("Inference tensors do not track version counter.")
-        x._storage.version += 1
+        x._storage.wrote()
 
 
 # --- one hook for several tensors

@@ -91,6 +91,9 @@ def computed(
         # a finalizer calls this op within another one's NumPy
         with np.errstate(all="ignore"):
             data = fn(*[n.data for n in nodes], *attrs)
+    except ValueError:
+        dt.check_room(*shape, itemsize=dtype.itemsize)
+        raise
     if type(data) is not np.ndarray:
         data = np.asarray(data)
     if not op.alias:

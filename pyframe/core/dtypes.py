@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -192,13 +193,23 @@ def can_cast(from_: dtype, to: dtype) -> bool:
     return from_.category <= to.category
 
 
+class Beyond32BitsError(RuntimeError, OverflowError):
+    """An int is larger than what the GPU holds."""
+
+
 def check_32_bits(low: int, high: int) -> None:
-    """OverflowError where not all of int64 low..high are among what the GPU's 32 bits hold."""
+    """Beyond32BitsError where not all of int64 low..high are among what the GPU's 32 bits hold."""
     if low < -(2**31) or high >= 2**31:
-        raise OverflowError(
+        raise Beyond32BitsError(
             f"int64 is held in 32 bits on the GPU and {low if low < -(2**31) else high} does not "
             "fit; keep this tensor on the CPU or use float32"
         )
+
+
+def check_room(*shape: int, itemsize: int = 8) -> None:
+    """MemoryError for a shape that no memory holds; NumPy would raise ValueError."""
+    if math.prod(shape) * itemsize >= 2**63:
+        raise MemoryError(f"shape {list(shape)}")
 
 
 def wrapped(value: int, d: dtype) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyframe.core import dtypes as dt, op as _op
 from pyframe.core.devices import device as Device
 from pyframe.core.modes import mode
-from pyframe.core.node import Node
+from pyframe.core.node import UNCOUNTED, Node
 
 if TYPE_CHECKING:
     from pyframe.tensor import Tensor
@@ -86,7 +86,7 @@ class GradNode:
                         saved[j] = z.attrs[0]
                         continue
                     version = z._storage.version
-                    if version < 0:
+                    if version == UNCOUNTED:
                         raise inference_error()
                     saved[j] = (z, version)
             if vjp.needs_y and saved[-1] is None:
@@ -282,20 +282,14 @@ class Packed:
         return self.found
 
 
-# Versions: writes through `.data` are in the high bits, where a saved tensor does not look, and
-# inference tensors have negative ones.
-UNSEEN = 1 << 40
-INFERENCE = -(1 << 120)
-
-
 def check_version(x: Tensor, version: int, what: str) -> None:
     """RuntimeError if `x` was written to since it had `version`."""
     now = x._storage.version
-    if (now ^ version) & (UNSEEN - 1):
+    if now != version:
         raise RuntimeError(
             "one of the variables needed for gradient computation has been modified by an inplace "
-            f"operation: {what}, shape {list(x.shape)}, is at version {now & (UNSEEN - 1)}; "
-            f"expected version {version & (UNSEEN - 1)} instead. Clone it before the in-place op"
+            f"operation: {what}, shape {list(x.shape)}, is at version {now}; "
+            f"expected version {version} instead. Clone it before the in-place op"
         )
 
 

@@ -46,13 +46,32 @@ class Node:
 
 
 class Storage:
-    """What a tensor and its views share: the whole value, and how often it was written to."""
+    """What a tensor and its views share: the whole value, and how often it was written to.
 
-    __slots__ = ("__weakref__", "node", "version")
+    `writes` counts all writes: a view looks there whether its own node is out of date. `version`
+    counts those that autograd minds: not those through `x.data`, and none (it is UNCOUNTED) to the
+    memory of inference tensors.
+    """
+
+    __slots__ = ("__weakref__", "node", "version", "writes")
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.version = 0
+        self.version = self.writes = 0
+
+    def wrote(self, hidden: bool = False) -> None:
+        """Count a write, which autograd is to see unless it is `hidden`."""
+        self.writes += 1
+        if not hidden and self.version != UNCOUNTED:
+            self.version += 1
+
+    @property
+    def is_inference(self) -> bool:
+        """Whether it was made in inference mode, for tensors that take no part in autograd."""
+        return self.version == UNCOUNTED
+
+
+UNCOUNTED = -1  # the version of inference tensors
 
 
 def toposort(roots: Sequence[Node]) -> list[Node]:

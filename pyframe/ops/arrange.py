@@ -177,7 +177,7 @@ def _at_least(ndim: int) -> Callable[..., Any]:
     def run(*tensors: Any) -> Any:
         if len(tensors) == 1 and isinstance(tensors[0], Tensor):
             return _least(tensors[0], ndim)
-        return tuple([_least(x, ndim) for x in mv.as_list(tensors)])
+        return tuple([_least(x, ndim) for x in mv.given_tensors(f"atleast_{ndim}d", tensors)])
 
     run.__name__ = run.__qualname__ = f"atleast_{ndim}d"
     run.__doc__ = f"A view with at least {ndim} dims; of several tensors a tuple."
@@ -211,7 +211,7 @@ def column_stack(tensors: Any) -> Tensor:
 
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Each vector expanded over the grid of all, as views; 'xy' swaps the first two dims."""
-    xs = mv.as_list(tensors)
+    xs = mv.given_tensors("meshgrid", tensors)
     if not xs:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing not in (None, "ij", "xy"):

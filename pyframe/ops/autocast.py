@@ -56,9 +56,9 @@ class Casting:
             return _op.CAST(x, dtype)
         key = id(x), dtype, mode.grad
         kept, version, out = self.cache.get(key, (None, 0, None))
-        if kept is not x or version != x._storage.version:
+        if kept is not x or version != x._storage.writes:
             out = _op.CAST(x, dtype)
-            self.cache[key] = x, x._storage.version, out
+            self.cache[key] = x, x._storage.writes, out
         return out
 
 

@@ -82,6 +82,7 @@ def _filled(
     if not computes_now(target):
         with_grad = _dispatch.new(const(value, d, target))
         return finish(mv.expand(with_grad, shape).clone(), requires_grad)
+    dt.check_room(*shape, itemsize=d.itemsize)
     if type(value) is int and value == 0:
         data = np.zeros(shape, d.numpy)  # its memory is not touched before it is used
     else:
@@ -268,6 +269,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, **kw: Unpack[Options]
         if step == 0:
             raise RuntimeError(f"arange: step must be nonzero, but is 0 as {d.name}")
     n = max(math.ceil((end - start) / step), 0)
+    dt.check_room(n)
     values = np.arange(n) * step + start
     return made(values, options, d)
 
@@ -287,6 +289,7 @@ def _spaced(name: str, start: Any, end: Any, steps: Any, kw: Any, base: Any) -> 
         raise RuntimeError(f"{name}: complex start or end need a complex dtype, got {d.name}")
     if d.category < dt.FLOAT:
         start, end = int(start), int(end)
+    dt.check_room(steps)
     i, step = np.arange(steps), (end - start) / max(steps - 1, 1)
     if steps > 1:  # from both ends, as PyTorch
         data = np.where(i < steps // 2, start + step * i, end - step * (steps - 1 - i))
@@ -315,6 +318,7 @@ def range_(start: Any = 0, end: Any = None, step: Any = 1, **kw: Unpack[Options]
     if end is None:
         start, end = 0, start
     n = math.floor((end - start) / step) + 1
+    dt.check_room(n)
     return made(np.arange(n) * step + start, kw, dt.get_default_dtype())
 
 
@@ -323,6 +327,7 @@ def eye(n: int, m: int | None = None, **kw: Unpack[Options]) -> Tensor:
     options = options_of("eye", kw)
     if n < 0 or (m is not None and m < 0):
         raise RuntimeError(f"eye: n and m must be greater or equal to 0, got {n} and {m}")
+    dt.check_room(n, n if m is None else m, itemsize=1)
     data = np.eye(n, m, dtype=np.bool_)
     return made(data, options, dt.get_default_dtype())
 

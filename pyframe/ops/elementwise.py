@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+import numbers
 from collections.abc import Callable
 from typing import Any, overload
 
@@ -74,6 +75,8 @@ def conj(input: Any) -> Any:
     """The complex conjugate, computed at once; a real tensor itself."""
     if isinstance(input, Tensor):
         return apply(conj_op, (input,)) if input._node.dtype.category == dt.COMPLEX else input
+    if not isinstance(input, numbers.Number):
+        check.tensors("conj", input)
     return input.conjugate()
 
 

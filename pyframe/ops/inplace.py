@@ -11,7 +11,7 @@ from pyframe.core import dispatch as _dispatch, dtypes as dt
 from pyframe.core.dispatch import computes_now
 from pyframe.core.grad_node import GradNode, next_seq
 from pyframe.core.modes import mode
-from pyframe.core.node import Node
+from pyframe.core.node import UNCOUNTED, Node
 from pyframe.core.op import REGISTRY
 from pyframe.core.symbolic import hint
 from pyframe.ops import check, promotion
@@ -106,7 +106,7 @@ def _written_directly(ufunc: np.ufunc, x: Tensor, args: tuple[Any, ...]) -> bool
             return False
     if not node.data.flags.c_contiguous or not node.data.flags.writeable:
         return False
-    if x._storage.version < 0 and not mode.inference:
+    if x._storage.version == UNCOUNTED and not mode.inference:
         return False
     ufunc(*operands, out=node.data)
     x._wrote()

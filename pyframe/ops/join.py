@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -74,8 +74,9 @@ def _cat_by_pads(*args: Any) -> Tensor:
 
 def tensor_list(name: str, tensors: Any) -> list[Tensor]:
     """A sequence of tensors as a list; TypeError for others, RuntimeError for none."""
-    if isinstance(tensors, Tensor):
-        raise TypeError(f"{name}(): expected a list or tuple of Tensors, got a Tensor")
+    if isinstance(tensors, Tensor) or not isinstance(tensors, Iterable):
+        seen = type(tensors).__name__
+        raise TypeError(f"{name}(): expected a list or tuple of Tensors, got {seen}")
     xs = list(tensors)
     if not xs:
         raise RuntimeError(f"{name}: expected a non-empty list of Tensors")

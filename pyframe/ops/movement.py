@@ -12,6 +12,7 @@ from pyframe.core import dtypes as dt, view as views
 from pyframe.core.dispatch import apply, values_known
 from pyframe.core.modes import mode
 from pyframe.core.op import MOVEMENT, Op
+from pyframe.ops import check
 from pyframe.ops.elementwise import copy, eq, iota, ordered, where
 from pyframe.ops.promotion import broadcast
 from pyframe.ops.public import public
@@ -356,7 +357,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """The tensors expanded to their common shape."""
-    xs = as_list(tensors)
+    xs = given_tensors("broadcast_tensors", tensors)
     if not xs:
         return ()
     shape = broadcast("broadcast_tensors", *[x._node.shape for x in xs])
@@ -524,10 +525,12 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
     )  # of one size 1 less: a view always
 
 
-def as_list(given: tuple[Any, ...]) -> list[Any]:
-    """What is given one by one, or as one sequence."""
+def given_tensors(name: str, given: tuple[Any, ...]) -> list[Tensor]:
+    """Tensors that are given one by one, or as one sequence; TypeError for anything else."""
     one = len(given) == 1 and isinstance(given[0], (list, tuple))
-    return list(given[0] if one else given)
+    xs = list(given[0] if one else given)
+    check.tensors(name, *xs)
+    return xs
 
 
 def repeat(input: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:

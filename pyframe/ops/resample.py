@@ -169,6 +169,7 @@ def _step(n: int, count: int, corners: bool, scale: float | None, kind: Any) -> 
 
 def nearest_indices(n: int, count: int, scale: float | None, exact: bool, kind: Any) -> np.ndarray:
     """The nearest of n elements to each of `count` results."""
+    dt.check_room(count)
     step = _step(n, count, False, scale, kind)
     at = (np.arange(count).astype(kind) + kind(0.5 if exact else 0)) * step
     return np.minimum(np.floor(at).astype(np.int64), n - 1)
@@ -188,6 +189,7 @@ def weights(
 ) -> np.ndarray:
     """The matrix (count, n) of linear or cubic interpolation, or of a filter as wide as the step
     (`antialias`; https://pytorch.org/docs/stable/generated/torch.nn.functional.interpolate.html)."""
+    dt.check_room(n, count)
     step = _step(n, count, corners, scale, kind)
     i = np.arange(count).astype(kind)
     out = np.zeros((count, n), kind)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from types import EllipsisType
 from typing import Any
 
@@ -118,7 +119,7 @@ def _count(items: list[Any], what: Any) -> int:
 
 
 def _slice(s: slice, n: int) -> tuple[int, int, int]:
-    if s.step is not None and s.step.__index__() <= 0:
+    if s.step is not None and operator.index(s.step) <= 0:
         raise ValueError("step must be greater than zero; use flip to reverse")
     return s.indices(n)
 

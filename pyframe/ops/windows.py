@@ -43,6 +43,7 @@ def _window(
         raise ValueError(f"{name} expects float32 or float64 dtypes, got: {d}")
     target = resolve(device)
     check_dtype(name, d, target)
+    dt.check_room(M)
     k = np.arange(M, dtype=np.float64)
     if M == 1 and one:
         data = np.ones(1)
@@ -63,6 +64,8 @@ def general_cosine(
         raise ValueError("Coefficients cannot be empty")
 
     def values(k: np.ndarray, period: float) -> Any:
+        if not all(isinstance(c, (int, float, np.number)) for c in terms):
+            raise TypeError(f"general_cosine: the coefficients must be numbers, got {a!r}")
         turn = 2 * np.pi * k / period
         return sum((-1) ** i * c * np.cos(i * turn) for i, c in enumerate(terms))
 

@@ -316,4 +316,4 @@ def renew(capture: Capture) -> None:
                 for op, attrs in x._view_chain:
                     data = op.numpy(data, *attrs)  # type: ignore[misc]
                 node = Node(None, (), (), data.shape, node.dtype, node.device, data)
-            x._node, x._viewed_version = node, x._storage.version
+            x._node, x._viewed_writes = node, x._storage.writes

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyframe.backend.base import ProgramCode
-from pyframe.codegen import wgsl
 from pyframe.core import dtypes as dt
 from pyframe.core.limits import Limits
 from pyframe.graph.program import Kernel, Program
@@ -24,9 +23,15 @@ class _Scheduled(NamedTuple):
     grid: tuple[int, int, int] = (1, 1, 1)
 
 
+def _wgsl(kernel: Kernel, limits: Limits) -> Any:
+    from pyframe.codegen.wgsl import generate  # what runs on the CPU alone does not load it
+
+    return generate(kernel, limits)
+
+
 # What puts kernels into the language of a backend: something with `code`, `label` and `grid`.
 GENERATORS: dict[str, Callable[[Kernel, Limits], Any]] = {
-    "wgsl": wgsl.generate,
+    "wgsl": _wgsl,
     "kernels": lambda kernel, limits: _Scheduled(kernel),
 }
 

@@ -1,15 +1,18 @@
-"""Which backend is behind each device: what opens them is registered here."""
+"""Which backend is behind each device: what opens them is registered here, and loaded when a device
+is first used."""
 
 from __future__ import annotations
 
 import os
 import warnings
 from collections.abc import Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyframe.core import devices
 from pyframe.core.devices import Opener, device as Device
-from pyframe.runtime.executor import Executor
+
+if TYPE_CHECKING:
+    from pyframe.runtime.executor import Executor
 
 
 def gpu_backend() -> Any:
@@ -27,6 +30,7 @@ def gpu_backend() -> Any:
 class _CPU(Opener):
     def open(self, d: Device) -> Executor:
         from pyframe.backend.host import HostBackend
+        from pyframe.runtime.executor import Executor
 
         return Executor(HostBackend())
 
@@ -42,6 +46,7 @@ class _GPU(Opener):
                 "faster. PYFRAME_ADAPTER=software silences this.",
                 stacklevel=3,
             )
+
         return Executor(backend)
 
     def available(self) -> bool:

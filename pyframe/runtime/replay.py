@@ -148,11 +148,11 @@ class Replay:
     def _change(self, args: list[Tensor], data: list[Any]) -> None:
         """Let everyone see what was written; executables have written to memory from outside."""
         for storage in self.written:
-            storage.version += 1
+            storage.wrote()
         for k, i in self.overwritten:
             storage = args[i]._storage
             overwrite(storage, storage.node, data[k])
-            storage.version += 1
+            storage.wrote()
         for ref, grad in self.grads:
             leaf = ref()
             if leaf is not None:

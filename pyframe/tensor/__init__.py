@@ -11,7 +11,7 @@ from pyframe.tensor.construction import (
     tensor as tensor,
     upload as upload,
 )
-from pyframe.tensor.copying import _rebuild as _rebuild
+from pyframe.tensor.copying import _rebuild as _rebuild, own_storage as own_storage
 from pyframe.tensor.reading import (
     gather as gather,
     gather_async as gather_async,
@@ -20,11 +20,10 @@ from pyframe.tensor.reading import (
 from pyframe.tensor.tensor import (
     Size as Size,
     Tensor as Tensor,
-    no_more_dims as no_more_dims,
     normalize_dim as normalize_dim,
-    own_storage as own_storage,
     whole_of as whole_of,
 )
+from pyframe.tensor.writing import no_more_dims as no_more_dims
 
 for _public in (Tensor, Size, _rebuild):
     _public.__module__ = "pyframe.tensor"  # the name that pickles know

@@ -1,4 +1,4 @@
-"""How tensors are pickled and copied."""
+"""How tensors are pickled, copied, and given memory of their own."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.core import dispatch as _dispatch, dtypes as dt
+from pyframe.core import dispatch as _dispatch, dtypes as dt, view as views
 from pyframe.core.devices import device as Device
 from pyframe.core.modes import no_grad
+from pyframe.core.node import Storage
 from pyframe.tensor.construction import upload
 from pyframe.tensor.tensor import Tensor
+from pyframe.tensor.writing import is_array
 
 
 def _rebuild(
@@ -34,7 +36,7 @@ def shallow_copy(self: Tensor) -> Tensor:
     """A leaf of the same memory."""
     out, source = Tensor.__new__(type(self)), self._alias()
     out._node, out._storage = source._node, source._storage
-    out._view_chain, out._viewed_version = source._view_chain, source._viewed_version
+    out._view_chain, out._viewed_writes = source._view_chain, source._viewed_writes
     out._needs_grad = self.requires_grad
     out.__dict__.update(self.__dict__)
     return out
@@ -60,10 +62,23 @@ def deep_copy(self: Tensor, memo: dict[int, Any]) -> Tensor:
             source = _dispatch.apply(op, (source,), attrs)
     out = Tensor.__new__(type(self))
     out._node, out._storage = source._node, source._storage
-    out._view_chain, out._viewed_version = source._view_chain, source._viewed_version
-    out._needs_grad = bool(self._needs_grad)
+    out._view_chain, out._viewed_writes = source._view_chain, source._viewed_writes
+    out._needs_grad = self._needs_grad
     memo[id(self)] = out
     if self.grad is not None:
         out.grad = self.grad.__deepcopy__(memo)
     out.__dict__.update(copying.deepcopy(self.__dict__, memo))
+    return out
+
+
+def own_storage(x: Tensor) -> Tensor:
+    """A lazy tensor's value in a storage of its own: values never change, so nothing is copied."""
+    if (x._view_chain and not views.is_contiguous(x._index_map())) or is_array(x._value()):
+        with no_grad():
+            return x.clone()
+    out = x._alias()
+    x._storage.node.shared = True
+    out._storage = Storage(x._storage.node)
+    out._viewed_writes = 0
+    out._pending()
     return out

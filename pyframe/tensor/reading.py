@@ -1,4 +1,4 @@
-"""The values of several tensors at once, with one wait for the device; DLPack."""
+"""The values of tensors, of several with one wait for the device; and DLPack."""
 
 from __future__ import annotations
 
@@ -11,6 +11,28 @@ from pyframe.core.modes import mode
 
 if TYPE_CHECKING:
     from pyframe.tensor.tensor import Tensor
+
+
+def host(self: Tensor) -> np.ndarray:
+    """The value of a tensor: its memory on the CPU, a copy of it elsewhere."""
+    if mode.capture is not None:
+        mode.capture.read(self)  # ends it: what is read may decide what is done next
+    node = self._value()
+    if not node.device.always_lazy:
+        data: np.ndarray = node.data
+        return data
+    return node.device.executor.fetch([self])[0]
+
+
+async def host_async(self: Tensor) -> np.ndarray:
+    """`host` that gives the thread back while it waits."""
+    if mode.capture is not None:
+        mode.capture.read(self)
+    node = self._value()
+    if not node.device.always_lazy:
+        data: np.ndarray = node.data
+        return data
+    return (await node.device.executor.fetch_async([self]))[0]
 
 
 def gather_begin(tensors: Sequence[Tensor]) -> Callable[[], Awaitable[list[np.ndarray]]]:

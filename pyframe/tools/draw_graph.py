@@ -164,7 +164,7 @@ class _Recording(capturing.Capture):
         """Let everything be as if the function had not run."""
         for storage, before in self.written.values():
             storage.node = before
-            storage.version += 1  # views that were cut meanwhile look again
+            storage.wrote()  # views that were cut meanwhile look again
         self.written.clear()
         for leaf, grad, _ in self.grads.values():
             capturing.GRAD.__set__(leaf, grad)

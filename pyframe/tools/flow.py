@@ -134,13 +134,13 @@ class _Tracer:
 
     def of(self, x: Tensor) -> tuple[Call, ...]:
         view = self.views.get(id(x))
-        if view is not None and view[1] == x._storage.version:
+        if view is not None and view[1] == x._storage.writes:
             return view[2]
         return self.memory.get(x._storage, ())
 
     def give(self, x: Tensor, sources: tuple[Call, ...]) -> None:
         if x._view_chain or x._storage in self.memory:
-            self.views[id(x)] = x, x._storage.version, sources
+            self.views[id(x)] = x, x._storage.writes, sources
         else:
             self.memory[x._storage] = sources
 
@@ -340,7 +340,7 @@ def trace(model: Any, inputs: Any, what: str = "trace") -> Call:
         call = Call(INPUT, name, whole)
         call.shapes.append(tuple(x.shape))
         whole.calls.append(call)
-        tracer.views[id(x)] = x, x._storage.version, (call,)
+        tracer.views[id(x)] = x, x._storage.writes, (call,)
     with ExitStack() as hooks:
         hooks.enter_context(pf.fork_rng())
         for m in net.modules():

@@ -29,9 +29,11 @@ ARGUMENTS: list[Case] = [  # of the wrong type: looked at in one place, `as_publ
     (lambda t, F: t.ones(3).fill_("a"), TypeError, "expected a number or a 0-d tensor, got str"),
     (lambda t, F: F.pad(t.ones(3), (1.5, 1)), TypeError, r"pad: expected ints, got \(1.5, 1\)"),
     (lambda t, F: t.rot90(t.ones(2, 2), 1, None), TypeError, r"got input=float32\[2, 2\], k=1"),
-    (lambda t, F: t.cat(3), TypeError, "cat: .*got tensors=3"),
-    (lambda t, F: t.ones(2, 3).softmax(5), IndexError, r"softmax: Dim.*got input=float32\[2, 3\]"),
-    (lambda t, F: t.ones(2, 3).reshape(5, -1), RuntimeError, r"reshape: shape.*got input=float32"),
+    (lambda t, F: t.cat(3), TypeError, r"cat\(\): .*, got int\ncat got tensors=3$"),
+    (lambda t, F: t.ones(2, 3).softmax(5), IndexError,
+     r"^Dimension out .* got 5\)\nsoftmax got input=float32\[2, 3\], dim=5$"),
+    (lambda t, F: t.ones(2, 3).reshape(5, -1), RuntimeError,
+     r"^shape '\[5, -1\]' is .*\nreshape got input=float32\[2, 3\], sizes=\[5, -1\]$"),
 ]  # fmt: skip
 SHAPES: list[Case] = [  # and dtypes, and numbers: refused when the op is called
     (lambda t, F: t.ones(2, 3).permute(0), RuntimeError, r"dims \[0\] do not match a tensor of 2"),
@@ -54,7 +56,8 @@ SHAPES: list[Case] = [  # and dtypes, and numbers: refused when the op is called
     (lambda t, F: F.binary_cross_entropy(t.ones(2), t.ones(2), t.ones(3, 2)), RuntimeError,
      "binary_cross_entropy: expected a weight that broadcasts to the loss"),
     (lambda t, F: F.soft_margin_loss(t.ones(2), t.ones(3, 2)), RuntimeError, "broadcast to input"),
-    (lambda t, F: t.full((2,), 1e300), RuntimeError, "full: value 1e\\+300 cannot be converted"),
+    (lambda t, F: t.full((2,), 1e300), RuntimeError,
+     r"^value 1e\+300 cannot be converted .*\nfull got size=\[2\], fill_value=1e\+300$"),
     (lambda t, F: t.ones(2).masked_fill(t.ones(2) > 0, 1e39), RuntimeError, "without overflow"),
     (lambda t, F: t.ones(2).uniform_(0, INF), RuntimeError, "uniform_ expects a range"),
     (lambda t, F: t.ones(2, 2).tensor_split(2**62), RuntimeError, "tensor_split: can't allocate"),
@@ -133,7 +136,7 @@ def test_too_large_for_the_gpu(gpu: str) -> None:
 def test_too_large_for_the_cpu() -> None:
     with pytest.raises(RuntimeError, match="zeros: can't allocate memory for a result so large"):
         pf.zeros(2**62)
-    with pytest.raises(RuntimeError, match=r"arange: can't allocate.*got start=46116860184273879"):
+    with pytest.raises(RuntimeError, match=r"arange: can't .*\narange got start=46116860184273879"):
         pf.arange(2**62)
 
 

@@ -195,5 +195,5 @@ def test_errors(row: Any) -> None:
 def test_what_forward_raises_says_what_it_was_given() -> None:
     with pytest.raises(RuntimeError) as caught:
         summarize(nn.Linear(3, 2), (4,))
-    assert "summary ran the net on [1, 4] of" in caught.value.__notes__[0]
-    assert "input_data takes a batch" in caught.value.__notes__[0]
+    assert "summary ran the net on [1, 4] of" in caught.value.__notes__[-1]
+    assert "input_data takes a batch" in caught.value.__notes__[-1]

@@ -262,6 +262,8 @@ def native_group_norm(
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     """(group_norm, mean (N, group), 1 / sqrt(var + eps) (N, group)) of an input (N, C, *)."""
     check.floats("group_norm", input)
+    if group < 1:
+        raise RuntimeError(f"native_group_norm: expected at least one group, got {group}")
     _check_channels("group_norm", input, C, weight=weight, bias=bias)
     shape = input._node.shape
     out, mean, _, rstd = _standard(input.reshape(N, group, C // group * HxW), (2,), eps)
