@@ -1,8 +1,9 @@
-"""vmap: a function runs once, on examples without values, and each of its ops on a whole batch.
+"""vmap: a function runs once, and each of its ops on a whole batch.
 
-An example is a tensor whose node has no value, but the batch that it stands for, with a first dim
-more. `Batch` is where a capture would be (`mode.capture`), so `record` hands it every op, which
-runs as batching_rules.py says.
+What the function sees are per-example tensors: their shape is that of one example, and in place of
+a value their node has the batched tensor that they stand for, with a first dim more. `Batch` is the
+thread's Recorder (`mode.capture`) meanwhile: it runs each op on the batched tensors, as the op's
+batching rule says.
 """
 
 from __future__ import annotations
@@ -20,21 +21,20 @@ from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import mode
 from pyframe.core.node import Node, Storage
 from pyframe.core.op import CONST, MOVEMENT, ROUTINE, Op
-from pyframe.ops import elementwise as el
-from pyframe.ops.batching_rules import batched, batched_chain
+from pyframe.ops import batching_rules as rules, elementwise as el
 from pyframe.ops.check import refuse
 from pyframe.ops.join import cat, stack
 from pyframe.ops.movement import expand, movedim
 from pyframe.tensor import Tensor, whole_of
 from pyframe.tensor.tree import leaves, unflatten
 
-# The op of an example's node; it is in no graph that runs.
-EXAMPLE = Op("example", ROUTINE, "", "batch whole")
-del _op.REGISTRY["example"]
+# The op of a per-example tensor's node; it is in no graph that runs.
+PER_EXAMPLE = Op("per_example", ROUTINE, "", "batch batched")
+del _op.REGISTRY["per_example"]
 
 
 class _Over:
-    """The value of an example once its `vmap` is over: asking for it is an error."""
+    """The value of a per-example tensor once its `vmap` is over: asking for it is an error."""
 
     def __getattr__(self, name: str) -> Any:
         raise RuntimeError(
@@ -47,14 +47,14 @@ class _Over:
 
 
 class Batch:
-    """The examples of one `vmap`, and the ops on them: see core.modes.Recorder."""
+    """One `vmap` of `size` examples, and the ops on them: see core.modes.Recorder."""
 
     def __init__(self, size: int, randomness: str) -> None:
         self.size, self.randomness = size, randomness
         self.outer, self.hooks = mode.capture, mode.saved_hooks
-        # storages made within the function, which therefore may come to hold examples
+        # storages made within the function: those that may come to be per example, and that are
         self.inner: weakref.WeakSet[Storage] = weakref.WeakSet()
-        self.examples: weakref.WeakSet[Storage] = weakref.WeakSet()
+        self.made_here: weakref.WeakSet[Storage] = weakref.WeakSet()
 
     @contextlib.contextmanager
     def outside(self) -> Iterator[None]:
@@ -66,31 +66,33 @@ class Batch:
             self.outer = mode.capture  # none, where a capture around has given up
             mode.capture, mode.saved_hooks = self, hooks
 
-    # --- examples and their batches
+    # --- per-example and batched tensors
 
-    def example(self, whole: Tensor) -> Tensor:
-        """One of `whole`, whose first dim is the batch."""
-        out = _dispatch.new(self._node(whole))
-        self.examples.add(out._storage)
+    def per_example(self, batched: Tensor) -> Tensor:
+        """What the function sees of a batched tensor."""
+        out = _dispatch.new(self._node(batched))
+        self.made_here.add(out._storage)
         return out
 
-    def _node(self, whole: Tensor) -> Node:
-        n = whole._node
-        return Node(EXAMPLE, (), (self, whole), n.shape[1:], n.dtype, n.device)
+    def _node(self, batched: Tensor) -> Node:
+        n = batched._node
+        return Node(PER_EXAMPLE, (), (self, batched), n.shape[1:], n.dtype, n.device)
 
     def find(self, node: Node) -> Tensor | None:
-        """The batch that `node` stands for; None if it depends on no example."""
-        if node.op is EXAMPLE and node.attrs[0] is self:
-            whole: Tensor = node.attrs[1]
-            return whole
+        """The batched tensor that `node` stands for; None if it is the same for all examples."""
+        if node.op is PER_EXAMPLE and node.attrs[0] is self:
+            batched: Tensor = node.attrs[1]
+            return batched
         if node.data is None and node.op is not None and node.op.kind == MOVEMENT:
             base = self.find(node.inputs[0])  # of a view that is made anew after a write
             if base is not None:
                 with self.outside():
-                    return batched(node.op, [base], [True], node.attrs, node.inputs, node.shape)
+                    return rules.batched(
+                        node.op, [base], [True], node.attrs, node.inputs, node.shape
+                    )
         return None
 
-    def whole(self, x: Tensor) -> Tensor | None:
+    def batched(self, x: Tensor) -> Tensor | None:
         """`find` for a tensor, with the history that it has."""
         found = self.find(x._value())
         if found is not None and found.requires_grad and not x.requires_grad:
@@ -99,8 +101,8 @@ class Batch:
         return found
 
     def repeated(self, x: Tensor) -> Tensor:
-        """The batch of `x`, which may depend on no example."""
-        found = self.whole(x)
+        """`batched` of `x`, also where it is the same for all examples."""
+        found = self.batched(x)
         if found is None:
             with self.outside():
                 found = expand(_plain(x), (self.size, *x._node.shape))
@@ -112,20 +114,20 @@ class Batch:
         self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
         shape: tuple[int, ...], dtype: dt.dtype, device: Device,
     ) -> Tensor:  # fmt: skip
-        """An example of what the op gives for the batch, with the history of an example; or, where
-        it depends on none, what it gives outside."""
-        found = [None if type(x) is Node else self.whole(x) for x in inputs]
+        """A per-example tensor of what the batching rule gives, with a history among such; or,
+        where no input is per example, what the op gives outside."""
+        found = [None if type(x) is Node else self.batched(x) for x in inputs]
         drawn = op is el.random_bits_op and self._draws()
         with self.outside():
             if drawn:
-                return self.example(apply(op, inputs, ((self.size, *attrs[0]),)))
+                return self.per_example(apply(op, inputs, ((self.size, *attrs[0]),)))
             xs = [_plain(x) if f is None else f for x, f in zip(inputs, found, strict=True)]
             flags = [f is not None for f in found]
             if not any(flags):
                 out = apply(op, tuple(xs), attrs)
                 self.inner.add(out._storage)
                 return out
-            out = self.example(batched(op, xs, flags, attrs, nodes, shape))
+            out = self.per_example(rules.batched(op, xs, flags, attrs, nodes, shape))
         if op.alias:
             out._share(inputs[0], op, attrs)
         if op.differentiable and mode.grad:
@@ -142,12 +144,12 @@ class Batch:
         return self.randomness == "different"
 
     def write(self, x: Tensor, value: Tensor, temporary: bool, records: bool) -> None:
-        """The storage of an example stands for another batch then. Without `records` the history
-        stays as it was."""
+        """A per-example tensor's storage stands for another batched tensor then. Without `records`
+        the history stays as it was."""
         node = x._storage.node
         base = self.find(node)
         if base is None:
-            if self.whole(value) is None:  # no example has to do with it
+            if self.batched(value) is None:  # the same for all
                 with self.outside():
                     x._change(value, temporary, records)
                 return
@@ -163,7 +165,7 @@ class Batch:
         new = self.repeated(value)
         if x._view_chain:
             with self.outside():
-                steps = batched_chain(x._view_chain, node, self.size)
+                steps = rules.batched_chain(x._view_chain, node, self.size)
                 new = apply(_op.PUT, (base.contiguous(), new), (steps,))
         if not records and base.requires_grad:
             new = new._alias()
@@ -173,19 +175,20 @@ class Batch:
     def follow(self, call: Callable[..., Any], args: Any, kwargs: dict[str, Any], out: Any) -> None:
         """`out` gets the history that it has where `vmap` was called, if an argument has one there:
         one example after the other."""
-        wholes = [self.whole(a) if isinstance(a, Tensor) else None for a in args]
-        parts = [a if w is None else w for a, w in zip(args, wholes, strict=True)]
+        batched = [self.batched(a) if isinstance(a, Tensor) else None for a in args]
+        parts = [a if b is None else b for a, b in zip(args, batched, strict=True)]
         if not any(isinstance(p, Tensor) and p.requires_grad for p in parts):
             return
+        pairs = list(zip(parts, batched, strict=True))
         with self.outside():
             rows = [
-                leaves(call(*[p if w is None else p[i] for p, w in zip(parts, wholes, strict=True)],
+                leaves(call(*[p if b is None else p[i] for p, b in pairs],
                             **kwargs))
                 for i in range(self.size)
             ]  # fmt: skip
             found = [stack(r) for r in zip(*rows, strict=True)]
-        for y, whole in zip(leaves(out), found, strict=True):
-            y._node = self._node(whole)
+        for y, many in zip(leaves(out), found, strict=True):
+            y._node = self._node(many)
             if not y._view_chain:
                 y._storage.node = y._node
 
@@ -193,7 +196,7 @@ class Batch:
         self, bad: Tensor, message: str, error: type[Exception], values: Tensor | None = None
     ) -> None:
         """Of all examples at once; which value it was is not told."""
-        found = self.whole(bad)
+        found = self.batched(bad)
         with self.outside():
             refuse(bad if found is None else found, message, error)
 
@@ -202,8 +205,8 @@ class Batch:
         return True
 
     def read(self, x: Tensor) -> None:
-        """An example can't be read. Other tensors can, as where `vmap` was called."""
-        if self.whole(x) is not None:
+        """A per-example tensor can't be. Others can, as where `vmap` was called."""
+        if self.batched(x) is not None:
             raise RuntimeError(
                 "vmap: It looks like you're either calling .item() on a Tensor or attempting to "
                 "use a Tensor in some data-dependent control flow: an example has no value of its "
@@ -238,7 +241,7 @@ class Batch:
             ".grad; use pf.func.grad or pf.autograd.grad"
         )
 
-    # --- what only a capture has to know: of tensors that are no examples it sees each op itself
+    # --- what only a capture has to know: ops that are the same for all examples it sees itself
 
     def saw(self, x: Tensor) -> None:
         """Ops outside say so."""
@@ -297,7 +300,7 @@ class Batch:
 
 
 def _plain(x: Any) -> Any:
-    """`x`, which is no example, with a value: a number has none while ops are only recorded."""
+    """`x`, not per example, with a value: a number has none while ops are only recorded."""
     if type(x) is Node:
         return _op.const(x.attrs[0], x.dtype, x.device)
     n = x._node
@@ -353,16 +356,16 @@ def vmap(
         (n,) = sizes
         if not n:
             raise ValueError("vmap: expected a mapped dimension of at least one element, got 0")
-        wholes = [x if d is None else movedim(x, d, 0) for x, d in pairs]
+        batched = [x if d is None else movedim(x, d, 0) for x, d in pairs]
         tree = (args, kwargs)
         step = chunk_size or n
         parts = []
         for i in range(0, n, step):
-            part = wholes
+            part = batched
             if step < n:
                 part = [
                     x if d is None else x[i : i + step]
-                    for x, (_, d) in zip(wholes, pairs, strict=True)
+                    for x, (_, d) in zip(batched, pairs, strict=True)
                 ]
             parts.append(_mapped(func, part, dims, tree, out_dims, randomness))
         if len(parts) == 1:
@@ -378,15 +381,15 @@ def vmap(
 
 
 def _mapped(
-    func: Any, wholes: list[Tensor], dims: list[int | None], tree: Any, out_dims: Any,
+    func: Any, batched: list[Tensor], dims: list[int | None], tree: Any, out_dims: Any,
     randomness: str,
 ) -> Any:  # fmt: skip
-    """`func` of the examples of `wholes` (those whose dim is not None), as batches."""
-    (size, *_) = [x._node.shape[0] for x, d in zip(wholes, dims, strict=True) if d is not None]
+    """What `func` gives, batched, for all examples of `batched` (where the dim is not None)."""
+    (size, *_) = [x._node.shape[0] for x, d in zip(batched, dims, strict=True) if d is not None]
     batch = Batch(size, randomness)
     examples = [
-        x if d is None else batch.example(x).requires_grad_(x.requires_grad)
-        for x, d in zip(wholes, dims, strict=True)
+        x if d is None else batch.per_example(x).requires_grad_(x.requires_grad)
+        for x, d in zip(batched, dims, strict=True)
     ]
     starts = [x._storage.node for x in examples]
     args, kwargs = unflatten(examples, tree)
@@ -395,7 +398,7 @@ def _mapped(
         found = func(*args, **kwargs)
         _only_tensors(func, found)
         pairs = list(zip(leaves(found), _spread(out_dims, found, "out_dims"), strict=True))
-        if any(d is None and batch.whole(y) is not None for y, d in pairs):
+        if any(d is None and batch.batched(y) is not None for y, d in pairs):
             raise ValueError(
                 f"vmap({_name(func)}, ...): `{_name(func)}` can not return a BatchedTensor when "
                 "out_dim is None"
@@ -403,11 +406,11 @@ def _mapped(
         outs = [y if d is None else batch.repeated(y) for y, d in pairs]
     finally:
         mode.capture = batch.outer
-    for storage in batch.examples:
+    for storage in batch.made_here:
         storage.node.data = _Over()
-    for x, start, whole in zip(examples, starts, wholes, strict=True):
+    for x, start, many in zip(examples, starts, batched, strict=True):
         if x._storage.node is not start:  # written in place
-            whole.copy_(batch.find(x._storage.node))
+            many.copy_(batch.find(x._storage.node))
     return unflatten(
         [y if not d else movedim(y, 0, d) for y, (_, d) in zip(outs, pairs, strict=True)], found
     )

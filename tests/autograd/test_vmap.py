@@ -286,3 +286,20 @@ def test_what_it_refuses(call: Any, error: type[Exception], text: str, device: s
     with pytest.raises(error, match=re.escape(text)):
         call(x)
     assert (x + 1).tolist() == [[2, -1], [4, 5]]  # what comes next runs as ever
+
+
+@pytest.mark.filterwarnings("ignore:pf.compile")
+def test_a_capture_that_ends_within_it(device: str) -> None:
+    """What follows in the mapped function runs eagerly, as what follows after it."""
+    w, count = pf.tensor([2.0, 3.0], device=device), pf.zeros(2, device=device)
+
+    def row(v: pf.Tensor) -> pf.Tensor:
+        first = w[0].item()
+        count.add_(w)
+        return (v * first).sum()
+
+    step = pf.compile(lambda x: pf.vmap(row)(x + 1) * 2)
+    for call in range(3):
+        found = step(pf.full((3, 2), float(call), device=device))
+        assert found.tolist() == [8.0 * (call + 1)] * 3
+        assert count.tolist() == [2.0 * (call + 1), 3.0 * (call + 1)]
