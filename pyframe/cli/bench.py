@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
 def report(args: argparse.Namespace) -> list[str]:
     """The tables, as Markdown."""
     import pyframe as pf
-    from pyframe.codegen.numpy.plan import default_threads
+    from pyframe.codegen.numpy.threads import default_threads
     from pyframe.tools.bench import roofline
     from pyframe.tools.bench.measure import about, digits, table
     from pyframe.tools.bench.workloads import CASES

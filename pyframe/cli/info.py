@@ -48,7 +48,7 @@ def facts() -> dict[str, Any]:
     import numpy as np
 
     import pyframe as pf
-    from pyframe.codegen.numpy.plan import default_threads
+    from pyframe.codegen.numpy.threads import default_threads
     from pyframe.tools.bench.measure import blas, cpu_model
 
     gpus, problem = adapters()

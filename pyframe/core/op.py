@@ -103,8 +103,8 @@ class Op:
         undo: Callable[..., tuple[Any, ...]] | None = None,
         kernel: KernelFile | None = None,
         fallback: Callable[..., Tensor] | None = None,
-        calls: Callable[..., Any] | None = None,
-        phases: Callable[..., Any] | None = None,
+        lower: Callable[..., Any] | None = None,
+        lower_routine: Callable[..., Any] | None = None,
         results: Callable[..., tuple[tuple[int, ...], ...]] | None = None,
         batch: Callable[[Any], Tensor] | None = None,
         flops: Callable[[Sequence[tuple[int, ...]], tuple[int, ...]], int] | None = None,
@@ -135,7 +135,9 @@ class Op:
         self.batch = batch  # how it runs over a batch of examples, see batching_rules.py
         self.flops = flops  # (shapes of the operands, shape of the result): its FLOPs
         self.reads = reads  # from the same: how many elements of each operand; without it, all
-        self.calls, self.phases = calls, phases  # for compiled plans: see bound.py, bound_routines
+        # for compiled plans on the CPU: bound NumPy calls, see codegen/numpy/elementwise.py and
+        # routines.py
+        self.lower, self.lower_routine = lower, lower_routine
         if not vjps.keys() <= {*self.inputs}:
             unknown = sorted(vjps.keys() - {*self.inputs})
             raise TypeError(f"op {name}: gradients for unknown inputs {unknown}")

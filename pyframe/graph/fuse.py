@@ -19,7 +19,17 @@ from pyframe.core.dtypes import dtype as DType
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node
 from pyframe.core.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, REGISTRY, ROUTINE, Op
-from pyframe.graph.program import Apply, Expr, Load, Param, Reduce, Result, Shape, Valid
+from pyframe.graph.program import (
+    Apply,
+    Expr,
+    Load,
+    Param,
+    Reduce,
+    Result,
+    Shape,
+    Valid,
+    index_map_of,
+)
 
 MAX_CODE = 200  # instructions in one expression: beyond it a value is stored instead
 RECOMPUTE = 4  # instructions that it is cheaper to run again than to store a value
@@ -90,11 +100,6 @@ def index_map(shape: Shape, chain: Chain) -> views.IndexMap:
         found = chain.view(found, *chain.attrs)
         chain = chain.then
     return found
-
-
-def index_map_of(i: Any) -> Any:
-    """The index map in an instruction, or None."""
-    return i.index if isinstance(i, Apply) else getattr(i, "index_map", None)
 
 
 def same_places(a: views.IndexMap, b: views.IndexMap) -> bool:

@@ -94,6 +94,11 @@ class Routine(NamedTuple):
     dtype: DType
 
 
+def index_map_of(i: Any) -> Any:
+    """The index map in an instruction, or None."""
+    return i.index if isinstance(i, Apply) else getattr(i, "index_map", None)
+
+
 @dataclass(frozen=True)
 class Kernel:
     """One dispatch: `code` over the index `space`, and what it stores.

@@ -20,7 +20,6 @@ from pyframe.graph.fuse import (
     Group,
     Grouping,
     Order,
-    index_map_of,
     same_places,
     structure as structure,
 )
@@ -40,6 +39,7 @@ from pyframe.graph.program import (
     Step,
     Store,
     Valid,
+    index_map_of,
 )  # fmt: skip
 
 PARAM_ALIGN = 256  # the offset alignment that every WebGPU device allows, of uniforms and slices

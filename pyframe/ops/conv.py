@@ -167,9 +167,9 @@ def _weight_infer(g: Any, x: Any, kernel: Shape, *a: Any) -> tuple[Shape, dt.dty
     return (g.shape[1], x.shape[1] // a[-1], *kernel), g.dtype
 
 
-def _routine(slow: Any, infer: Any, phases: Any) -> dict[str, Any]:
+def _routine(slow: Any, infer: Any, lower: Any) -> dict[str, Any]:
     return {
-        "infer": infer, "phases": phases, "numpy": routines.at_once(phases, 2, infer, slow)
+        "infer": infer, "lower_routine": lower, "numpy": routines.at_once(lower, 2, infer, slow)
     }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from pyframe.codegen.numpy import bound
+from pyframe.codegen.numpy import elementwise as lowering
 from pyframe.core import dispatch as _dispatch, dtypes as dt, op as _op
 from pyframe.core.dispatch import apply, values_known
 from pyframe.core.grad_node import GradNode
@@ -111,8 +111,8 @@ fmod = op(
     numbers=SECOND, loops=dt.FLOAT, a=lambda g: g, b=lambda g, a, b: -g * trunc(a / b),
 )  # fmt: skip
 pow = op(
-    "pow", "a b", mathfn.power, "pf_pow_{t}({a}, {b})", calls=bound.power, names="input exponent",
-    of_ints=_no_negative_power, loops=dt.INTEGER,
+    "pow", "a b", mathfn.power, "pf_pow_{t}({a}, {b})", lower=lowering.power,
+    names="input exponent", of_ints=_no_negative_power, loops=dt.INTEGER,
     a=lambda g, a, b: _pow_base_grad(g, a, b), b=lambda g, y, a: _pow_exponent_grad(g, y, a),
 )  # fmt: skip
 
@@ -146,24 +146,24 @@ reciprocal = op(
     "reciprocal", "x", np.reciprocal, "1.0 / {x}", FLOAT, x=lambda g, y: -g * conj(y) * conj(y)
 )
 maximum = op(
-    "maximum", "a b", bound.at_least, "pf_max_{t}({a}, {b})", numbers=NONE, real=True,
-    calls=bound.as_one(bound.at_least),
+    "maximum", "a b", lowering.at_least, "pf_max_{t}({a}, {b})", numbers=NONE, real=True,
+    lower=lowering.as_one(lowering.at_least),
     a=lambda g, a, b: g * _share(a, b, gt), b=lambda g, a, b: g * _share(a, b, lt),
 )  # fmt: skip
 minimum = op(
-    "minimum", "a b", bound.at_most, "pf_min_{t}({a}, {b})", numbers=NONE, real=True,
-    calls=bound.as_one(bound.at_most),
+    "minimum", "a b", lowering.at_most, "pf_min_{t}({a}, {b})", numbers=NONE, real=True,
+    lower=lowering.as_one(lowering.at_most),
     a=lambda g, a, b: g * _share(a, b, lt), b=lambda g, a, b: g * _share(a, b, gt),
 )  # fmt: skip
 clamp_min = op(  # as maximum, but at a tie all of the gradient is the input's
-    "clamp_min", "a b", bound.at_least, "pf_max_{t}({a}, {b})", numbers=SECOND, real=True,
-    calls=bound.as_one(bound.at_least),
+    "clamp_min", "a b", lowering.at_least, "pf_max_{t}({a}, {b})", numbers=SECOND, real=True,
+    lower=lowering.as_one(lowering.at_least),
     names="input min", a=lambda g, a, b: where(ge(a, b), g, 0.0),
     b=lambda g, a, b: where(lt(a, b), g, 0.0),
 )  # fmt: skip
 clamp_max = op(
-    "clamp_max", "a b", bound.at_most, "pf_min_{t}({a}, {b})", numbers=SECOND, real=True,
-    calls=bound.as_one(bound.at_most),
+    "clamp_max", "a b", lowering.at_most, "pf_min_{t}({a}, {b})", numbers=SECOND, real=True,
+    lower=lowering.as_one(lowering.at_most),
     names="input max", a=lambda g, a, b: where(le(a, b), g, 0.0),
     b=lambda g, a, b: where(gt(a, b), g, 0.0),
 )  # fmt: skip
@@ -187,7 +187,7 @@ def sgn(input: Tensor) -> Tensor:
 
 sqrt = op("sqrt", "x", np.sqrt, "sqrt({x})", FLOAT, x=lambda g, y: g / (2.0 * conj(y)))
 rsqrt = op(
-    "rsqrt", "x", lambda x: 1 / np.sqrt(x), "inverseSqrt({x})", FLOAT, calls=bound.rsqrt,
+    "rsqrt", "x", lambda x: 1 / np.sqrt(x), "inverseSqrt({x})", FLOAT, lower=lowering.rsqrt,
     x=lambda g, y: -0.5 * g * conj(y) * conj(y) * conj(y),
 )  # fmt: skip
 exp = op("exp", "x", np.exp, "pf_exp({x})", FLOAT, x=lambda g, y: g * conj(y))
@@ -232,11 +232,11 @@ hypot = op(
     a=lambda g, y, a: g * (a / y), b=lambda g, y, b: g * (b / y),
 )  # fmt: skip
 sigmoid = op(
-    "sigmoid", "x", mathfn.sigmoid, "1.0 / (1.0 + pf_exp(-({x})))", FLOAT, calls=bound.sigmoid,
+    "sigmoid", "x", mathfn.sigmoid, "1.0 / (1.0 + pf_exp(-({x})))", FLOAT, lower=lowering.sigmoid,
     x=lambda g, y: g * conj(y) * conj(1.0 - y),
 )  # fmt: skip
 erf = op(
-    "erf", "x", specialfn.erf, "pf_erf({x})", FLOAT, calls=bound.erf, real=True,
+    "erf", "x", specialfn.erf, "pf_erf({x})", FLOAT, lower=lowering.erf, real=True,
     x=lambda g, x: g * (2.0 / math.sqrt(math.pi)) * exp(-x * x),
 )  # fmt: skip
 
@@ -251,19 +251,19 @@ def _over_square(a: Tensor, b: Tensor) -> Tensor:
 
 floor = op(
     "floor", "x", mathfn.keep_int(np.floor), "pf_floor_{t}({x})", NUMBER, real=True,
-    calls=bound.of_floats(np.floor), x=lambda g: g * 0.0,
+    lower=lowering.of_floats(np.floor), x=lambda g: g * 0.0,
 )  # fmt: skip
 ceil = op(
     "ceil", "x", mathfn.keep_int(np.ceil), "pf_ceil_{t}({x})", NUMBER, real=True,
-    calls=bound.of_floats(np.ceil), x=lambda g: g * 0.0,
+    lower=lowering.of_floats(np.ceil), x=lambda g: g * 0.0,
 )  # fmt: skip
 trunc = op(
     "trunc", "x", mathfn.keep_int(np.trunc), "pf_trunc_{t}({x})", NUMBER, real=True,
-    calls=bound.of_floats(np.trunc), x=lambda g: g * 0.0,
+    lower=lowering.of_floats(np.trunc), x=lambda g: g * 0.0,
 )  # fmt: skip
 round_ = op(
     "round", "x", mathfn.keep_int(np.rint), "pf_round_{t}({x})", NUMBER, real=True,
-    calls=bound.of_floats(np.rint), x=lambda g: g * 0.0,
+    lower=lowering.of_floats(np.rint), x=lambda g: g * 0.0,
 )  # fmt: skip
 signbit = op("signbit", "x", mathfn.signbit, "pf_signbit_{t}({x})", TO_BOOL, real=True)
 nextafter = op(
@@ -281,8 +281,8 @@ exponent_of = op(  # e of x = m * 2^e, 0.5 <= |m| < 1
 
 # --- activations that a composition would make slower
 
-relu = op("relu", "x", lambda x: bound.at_least(x, x.dtype.type(0)),
-          "pf_max_{t}({x}, {t}(0))", NUMBER, calls=bound.relu,
+relu = op("relu", "x", lambda x: lowering.at_least(x, x.dtype.type(0)),
+          "pf_max_{t}({x}, {t}(0))", NUMBER, lower=lowering.relu,
           real=True, refuses_bool=RuntimeError, x=lambda g, y: where(ne(y, 0), g, 0.0))  # fmt: skip
 
 # --- comparison and logic
@@ -301,10 +301,10 @@ le = _comparison("le", np.less_equal, "<=", "pf_le({a}, {b})", real=True)
 gt = _comparison("gt", np.greater, ">", "pf_lt({b}, {a})", real=True)
 ge = _comparison("ge", np.greater_equal, ">=", "pf_le({b}, {a})", real=True)
 isnan = op(
-    "isnan", "x", mathfn.isnan, "pf_isnan_{t}({x})", TO_BOOL, calls=bound.of_floats(np.isnan)
+    "isnan", "x", mathfn.isnan, "pf_isnan_{t}({x})", TO_BOOL, lower=lowering.of_floats(np.isnan)
 )
 isinf = op(
-    "isinf", "x", mathfn.isinf, "pf_isinf_{t}({x})", TO_BOOL, calls=bound.of_floats(np.isinf)
+    "isinf", "x", mathfn.isinf, "pf_isinf_{t}({x})", TO_BOOL, lower=lowering.of_floats(np.isinf)
 )
 logical_and = op(
     "logical_and", "a b", np.logical_and,
@@ -338,13 +338,13 @@ bitwise_right_shift = op(
 gcd = op("gcd", "a b", np.gcd, "pf_gcd_{t}({a}, {b})", BITS, numbers=NONE, loops=dt.INTEGER)
 where3 = op(
     "where", "condition a b", mathfn.where, "select({b}, {a}, {condition})", promoted_from=1,
-    takes_bool=True, calls=bound.where,
+    takes_bool=True, lower=lowering.where,
     a=lambda g, condition: where(condition, g, 0.0),
     b=lambda g, condition: where(condition, 0.0, g),
 )  # fmt: skip
 hardtanh = op(  # as clamp, but with no gradient at the ends themselves
     "hardtanh", "x low high", np.clip, "pf_min_{t}(pf_max_{t}({x}, {low}), {high})", real=True,
-    calls=bound.as_one(np.clip),
+    lower=lowering.as_one(np.clip),
     x=lambda g, x, low, high: where(logical_or(le(x, low), ge(x, high)), 0.0, g),
 )  # fmt: skip
 
@@ -402,7 +402,7 @@ class _Cast(Elementwise):
 
 cast_op = _Cast(
     "cast", "x", np_cast, {"f32": "pf_{out}({x})", "": "{out}({x})"}, SAME, attrs="dtype",
-    takes_bool=True, calls=bound.cast, flops=no_flops,
+    takes_bool=True, lower=lowering.cast, flops=no_flops,
     x=lambda g, x_spec: g.to(x_spec.dtype),
 )  # fmt: skip
 cast_op.infer = _cast_infer
@@ -416,7 +416,7 @@ def cast(x: Tensor, dtype: dt.dtype) -> Tensor:
 _op.CAST = cast
 
 copy = op(
-    "copy", "x", lambda x: np.array(x, order="C"), "{x}", takes_bool=True, calls=bound.copy,
+    "copy", "x", lambda x: np.array(x, order="C"), "{x}", takes_bool=True, lower=lowering.copy,
     flops=no_flops, x=lambda g: g,
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pyframe.codegen.numpy import bound
+from pyframe.codegen.numpy import elementwise as lowering
 
 Array: TypeAlias = np.ndarray
 BLOCK = 1 << 14  # elements whose float64 temporaries stay in the cache
@@ -33,8 +33,8 @@ def in_blocks(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def where(condition: Array, a: Array, b: Array) -> Any:
-    """np.where, for many elements by the bits as `bound.where`: the same time for any mask."""
-    bits = bound.BITS.get(a.dtype.itemsize)
+    """np.where, for many elements by the bits as `lowering.where`: the same time for any mask."""
+    bits = lowering.BITS.get(a.dtype.itemsize)
     if condition.size < 4096 or a.dtype != b.dtype or a.dtype.kind == "b" or bits is None:
         return np.where(condition, a, b)
     kind, a, b = a.dtype, a.view(bits), b.view(bits)
@@ -165,7 +165,7 @@ def _bound(calls: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-_sigmoid, erf_single = _bound(bound.sigmoid), in_blocks(_bound(bound.erf))
+_sigmoid, erf_single = _bound(lowering.sigmoid), in_blocks(_bound(lowering.erf))
 
 
 def sigmoid(x: Array) -> Any:

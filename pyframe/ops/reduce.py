@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.codegen.numpy import routines
-from pyframe.codegen.numpy.routines import ALONE, BLOCK, FEW, ONES, TERMS, sum_calls
+from pyframe.codegen.numpy import routines, sums
+from pyframe.codegen.numpy.sums import ALONE, BLOCK, FEW, ONES, TERMS, sum_calls
 from pyframe.core import dtypes as dt, op as _op
 from pyframe.core.dispatch import apply
 from pyframe.core.modes import mode
@@ -56,7 +56,7 @@ def sum_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
     """The sum over axes, of float16 in float32; see `sum_calls`, but few numbers need no plan."""
     ones = ONES.get(x.dtype)
     whole = x.flags.c_contiguous
-    blas = routines.PRODUCTS
+    blas = sums.PRODUCTS
     if ones is not None and whole and blas and x.ndim == 2 and 128 < x.size <= ALONE:
         n, m = x.shape
         blocks = n // BLOCK
@@ -554,14 +554,14 @@ def _softmax_flops(shapes: Any, out: Any) -> int:
 softmax_op = Op(
     "softmax", ROUTINE, "x", "dim", infer=lambda x, dim: (x.shape, x.dtype),
     batch=along_dim, flops=_softmax_flops,
-    numpy=_softmax_numpy, fallback=_softmax_by_ops, phases=routines.softmax,
+    numpy=_softmax_numpy, fallback=_softmax_by_ops, lower_routine=routines.softmax,
     x=lambda g, y, dim: (g - sum(g * y, dim, True)) * y,
 )  # fmt: skip
 log_softmax_op = Op(
     "log_softmax", ROUTINE, "x", "dim", infer=lambda x, dim: (x.shape, x.dtype),
     batch=along_dim, flops=_softmax_flops,
     numpy=_log_softmax_numpy, fallback=_log_softmax_by_ops,
-    phases=routines.log_softmax,
+    lower_routine=routines.log_softmax,
     x=lambda g, y, dim: g - el.exp(y) * sum(g, dim, True),
 )  # fmt: skip
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import pyframe as pf
-from pyframe.codegen.numpy import plan as cpu_plan, routines
+from pyframe.codegen.numpy import blocks, instructions, routines
 from pyframe.codegen.numpy.plan import Plan
 from pyframe.core import dispatch as _dispatch, dtypes as dt, view as views
 from pyframe.core.devices import device
@@ -50,8 +50,8 @@ rng = np.random.default_rng(0)
 @pytest.fixture(params=[1, 2, 3])
 def threads(request: Any, monkeypatch: Any) -> int:
     """How many threads, of which even small kernels take all."""
-    monkeypatch.setattr(cpu_plan, "BLOCK", 1 << 7)
-    monkeypatch.setattr(cpu_plan, "SPLIT", 1)
+    monkeypatch.setattr(blocks, "BLOCK", 1 << 7)
+    monkeypatch.setattr(blocks, "SPLIT", 1)
     monkeypatch.setattr(routines, "WORTH", 1)
     monkeypatch.setattr(routines, "PRODUCT", 1)
     return int(request.param)
@@ -374,7 +374,7 @@ def test_erf_is_near_float32_precision() -> None:
     out = np.empty_like(x)
     i = Apply("erf", (0,), (), F)
     with np.errstate(all="ignore"):
-        for f, args in cpu_plan.op_calls(i, [x], out, np.empty):
+        for f, args in instructions.op_calls(i, [x], out, np.empty):
             f(*args)
     want = np.array([erf(v) for v in x.tolist()])
     assert np.max(np.abs(out - want) / np.spacing(np.abs(want).astype(np.float32))) < 6
@@ -463,8 +463,8 @@ def test_random_maps_and_folds(data: Any) -> None:
     stores = (Store(2, last, index_map, F), Store(3, last - 1, contiguous(shape), F))
     block, split = data.draw(st.sampled_from([(1 << 20, 1 << 40), (16, 1), (5, 1)]))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cpu_plan, "BLOCK", block)
-        patch.setattr(cpu_plan, "SPLIT", split)
+        patch.setattr(blocks, "BLOCK", block)
+        patch.setattr(blocks, "SPLIT", split)
         arrays = [random(*shape) / 8, random(*shape) / 8, zeros(*shape), zeros(*shape)]
         check(Kernel(shape, tuple(code), stores, 4, 1), arrays, data.draw(st.integers(1, 3)),
               (0.5,), (F,), 1e-3)  # fmt: skip
@@ -522,9 +522,9 @@ def _tensor(a: np.ndarray, d: Any) -> Tensor:
 
 
 def test_a_plan_has_a_bounded_number_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_plan, "BLOCK", 64)
-    monkeypatch.setattr(cpu_plan, "MAX_BLOCKS", 100)
-    monkeypatch.setattr(cpu_plan, "SPLIT", 1 << 40)
+    monkeypatch.setattr(blocks, "BLOCK", 64)
+    monkeypatch.setattr(blocks, "MAX_BLOCKS", 100)
+    monkeypatch.setattr(blocks, "SPLIT", 1 << 40)
     calls = []
     for n in (1 << 12, 1 << 14, 1 << 20):
         x = pf.full((n,), 0.5)

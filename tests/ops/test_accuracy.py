@@ -12,7 +12,7 @@ import pytest
 
 import pyframe as pf
 import pyframe.nn.functional as F
-from pyframe.codegen.numpy import routines
+from pyframe.codegen.numpy import sums
 from pyframe.codegen.wgsl import printer as codegen
 
 HOW = ["eager", "compiled", "gpu"]
@@ -112,7 +112,7 @@ def test_sums_of_other_dtypes(shape: tuple[int, ...], d: int, dtype: str) -> Non
 
 
 def test_sums_without_blas(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routines, "PRODUCTS", False)
+    monkeypatch.setattr(sums, "PRODUCTS", False)
     for shape in ((20000, 4), (4, 20000), (300, 7, 40), (70, 9000), (5000, 3, 9)):
         for x in hard(shape):
             for axes in ((0,), (1,), (len(shape) - 1,), (0, len(shape) - 1)):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyframe.backend.base import ProgramCode
-from pyframe.codegen.numpy.plan import default_threads
+from pyframe.codegen.numpy.threads import default_threads
 from pyframe.core.devices import device as Device, in_browser
 from pyframe.runtime.executor import Executor
 

@@ -1,4 +1,4 @@
-"""Elementwise functions as bound NumPy calls that write to memory given, for compiled plans.
+"""Elementwise ops lowered to bound NumPy calls that write to memory given, for compiled plans.
 
 Each takes (inputs, attrs, out, scratch) and gives calls (function, arguments), to be made in order;
 `scratch(shape, dtype)` is memory for the meantime. None: it has nothing better than the function.

@@ -1,0 +1,118 @@
+"""Where the arrays of a plan lie: memory, and the parts of it that loads and stores show."""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+import numpy as np
+
+from pyframe.core import view as views
+from pyframe.graph.program import Store
+
+Array: TypeAlias = np.ndarray
+Shape = tuple[int, ...]
+Ranges = tuple[slice, ...]
+LEAST = 1 << 18  # bytes of scratch memory, so that it rarely grows
+
+
+def empty(nbytes: int) -> Array:
+    """Uninitialised bytes at a cache line's start."""
+    raw = np.empty(nbytes + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + nbytes]
+
+
+class Registers:
+    """Scratch memory: numbered pieces for each worker, which every kernel finds all free."""
+
+    def __init__(self) -> None:
+        self.memory: dict[tuple[int, int], Array] = {}
+        self.views: dict[tuple[int, int, Shape, np.dtype], Array] = {}
+
+    def get(self, worker: int, index: int, shape: Shape, dtype: np.dtype) -> Array:
+        """Piece `index` of a worker, as an array."""
+        key = worker, index, shape, dtype
+        found = self.views.get(key)
+        if found is None:
+            n = math.prod(shape) * dtype.itemsize
+            memory = self.memory.get((worker, index))
+            if memory is None or memory.size < n:
+                memory = self.memory[worker, index] = empty(max(n, LEAST))
+            found = self.views[key] = memory[:n].view(dtype).reshape(shape)
+        return found
+
+
+class Source:
+    """What a Load shows: `array` where it is valid, over a space of `shape` (1: no variation)."""
+
+    def __init__(self, flat: Array, view: views.View) -> None:
+        mask = view.mask or tuple((0, n) for n in view.shape)
+        full = tuple(m == (0, n) for m, n in zip(mask, view.shape, strict=True))
+        varies = [bool(s) or not f for s, f in zip(view.strides, full, strict=True)]
+        self.shape = tuple(n if v else 1 for n, v in zip(view.shape, varies, strict=True))
+        self.mask = None
+        if all(full):
+            lo, sizes = (0,) * len(mask), self.shape
+        else:
+            self.mask = tuple(m if v else (0, 1) for m, v in zip(mask, varies, strict=True))
+            lo = tuple(a for a, _ in self.mask)
+            sizes = tuple(max(b - a, 0) for a, b in self.mask)
+        offset = view.offset + sum(a * s for a, s in zip(lo, view.strides, strict=True))
+        if 0 in sizes:
+            self.array = np.empty(sizes, flat.dtype)
+        else:
+            strides = tuple(s * flat.itemsize for s in view.strides)
+            self.array = np.ndarray(sizes, flat.dtype, flat, offset * flat.itemsize, strides)
+
+    def cut(self, ranges: Ranges) -> tuple[Array, Ranges | None, Shape]:
+        """The valid part of a block, where it lies in the block (None: everywhere), its shape."""
+        at = within(self.shape, ranges)
+        shape = tuple(r.stop - r.start for r in at)
+        if self.mask is None:
+            return self.array[(..., *at)], None, shape  # ...: never a scalar
+        both = [
+            (max(r.start, lo), max(min(r.stop, hi), r.start, lo))
+            for r, (lo, hi) in zip(at, self.mask, strict=True)
+        ]
+        part = self.array[
+            tuple(slice(a - lo, b - lo) for (a, b), (lo, _) in zip(both, self.mask, strict=True))
+        ]
+        if part.shape == shape:
+            return part, None, shape
+        inside = tuple(slice(a - r.start, b - r.start) for (a, b), r in zip(both, at, strict=True))
+        return part, inside, shape
+
+
+def within(shape: Shape, ranges: Ranges) -> Ranges:
+    """The ranges of a block in an array that is 1 where it does not vary."""
+    return tuple(slice(0, 1) if n == 1 else r for n, r in zip(shape, ranges, strict=True))
+
+
+def kept_shape(s: Store) -> Shape:
+    v = s.index_map[0]
+    return tuple(n if k else 1 for n, k in zip(v.shape, v.strides, strict=True))
+
+
+def extent(v: views.View) -> int:
+    return v.offset + sum((m - 1) * s for m, s in zip(v.shape, v.strides, strict=True)) + 1
+
+
+def valid(index_map: views.IndexMap) -> Array:
+    v = index_map[0]
+    ones = np.ones(max(math.prod(v.shape), extent(v), 1), np.bool_)
+    return np.ascontiguousarray(views.read(ones, index_map)).reshape(-1)
+
+
+def thinned(source: Source, v: views.View) -> Source:
+    """A Valid as small as its mask lets it be."""
+    array = source.array
+    for d, n in enumerate(v.shape):
+        if v.mask is None or v.mask[d] == (0, n):
+            if n:
+                array = array[(slice(None),) * d + (slice(0, 1),)]
+            else:  # nothing is there: anything will do
+                array = np.ones((*array.shape[:d], 1, *array.shape[d + 1 :]), np.bool_)
+    source.array = np.ascontiguousarray(array).reshape(array.shape)
+    source.shape = array.shape
+    return source

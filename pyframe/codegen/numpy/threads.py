@@ -1,0 +1,109 @@
+"""Threads of ours, and how many BLAS takes: bound calls shared out over a pool."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pyframe.codegen.numpy.elementwise import Call
+
+
+class Stage(NamedTuple):
+    """Calls of each worker that may run at the same time; `whole` does the same without threads
+    of ours, with those of BLAS if it is a product."""
+
+    work: list[list[Call]]
+    whole: list[Call] | None = None
+    product: bool = False
+
+
+def default_threads() -> int:
+    """As many as the CPUs that the process may use, or PYFRAME_THREADS."""
+    given = os.environ.get("PYFRAME_THREADS")
+    if given:
+        return max(int(given), 1)
+    if sys.platform == "emscripten":  # Pyodide can't start any
+        return 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class Blas(NamedTuple):
+    set: Callable[[int], Any]
+    threads: int
+
+
+@functools.cache
+def blas() -> Blas | None:
+    """What sets the number of threads of NumPy's BLAS, if threadpoolctl can tell."""
+    try:
+        from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    found = [c for c in ThreadpoolController().lib_controllers if c.user_api == "blas"]
+    return Blas(found[0].set_num_threads, found[0].num_threads) if len(found) == 1 else None
+
+
+class Pool:
+    """Threads that wait for calls. The caller is worker 0."""
+
+    def __init__(self, threads: int) -> None:
+        self.busy = threading.Lock()
+        # plain locks, held while there is nothing to do: a semaphore is some Python more
+        self.go = [threading.Lock() for _ in range(threads - 1)]
+        self.done = [threading.Lock() for _ in range(threads - 1)]
+        self.work: list[list[Call]] = []
+        self.errors: list[BaseException] = []
+        for i in range(threads - 1):
+            self.go[i].acquire()
+            self.done[i].acquire()
+            threading.Thread(target=self.serve, args=(i,), daemon=True).start()
+
+    def serve(self, i: int) -> None:
+        wait, ready = self.go[i].acquire, self.done[i].release
+        with np.errstate(all="ignore"):
+            while True:
+                wait()
+                try:
+                    for f, args in self.work[i + 1]:
+                        f(*args)
+                except BaseException as e:
+                    self.errors.append(e)
+                ready()
+
+    def run(self, work: list[list[Call]]) -> None:
+        """Run all calls; an error of any worker is raised when all have ended."""
+        with self.busy:
+            self.work = work
+            n = len(work) - 1
+            for go in self.go[:n]:
+                go.release()
+            try:
+                for f, args in work[0]:
+                    f(*args)
+            finally:
+                for done in self.done[:n]:
+                    done.acquire()
+            if self.errors:
+                errors, self.errors = self.errors, []
+                raise errors[0]
+
+
+@functools.cache
+def pool(threads: int) -> Pool:
+    return Pool(threads)
+
+
+def share_out(threads: int, work: list[list[Call]]) -> None:
+    pool(threads).run(work)  # asked for each time: threads do not survive a fork
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=pool.cache_clear)
