@@ -13,7 +13,7 @@ import pytest
 import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe.codegen.numpy import sums
-from pyframe.codegen.wgsl import printer as codegen
+from pyframe.codegen.wgsl import reduction
 
 HOW = ["eager", "compiled", "gpu"]
 
@@ -128,7 +128,7 @@ def test_long_columns_of_one_thread(
     n = 1100 + (rounds or 0)
     x = 2000 + np.random.default_rng(0).random((n, 8192), np.float32)
     if rounds:
-        monkeypatch.setattr(codegen, "ROUNDS", rounds)
+        monkeypatch.setattr(reduction, "ROUNDS", rounds)
     want = x.sum(0, np.float64)
     np.testing.assert_allclose(pf.from_numpy(x).to(gpu).sum(0).cpu().numpy(), want, 5e-7)
 

@@ -1,0 +1,293 @@
+"""Reduction kernels: each result is reduced by one thread, or by several of a workgroup together.
+
+A thread walks its share of what is reduced in a loop, adds what it finds to accumulators, and goes
+on with what follows from them: another loop (softmax has two), or stores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from pyframe.codegen.wgsl.scope import (
+    FLAT,
+    GROUPS,
+    MAIN,
+    THREADS,
+    Levels,
+    Scope,
+    in_rows,
+    indented,
+    index_lines,
+    stored,
+    type_of,
+)
+from pyframe.core.op import REGISTRY, Grid
+from pyframe.graph.program import Kernel, Store
+
+ONE_THREAD = 32  # elements: fewer are reduced by one thread
+MANY_RESULTS = 1 << 13  # side by side: each thread reduces one
+COLUMNS = 16  # neighbouring results that a workgroup reduces together, where they lie side by side
+SUMMED = 32  # numbers that one thread adds one after the other
+ROUNDS = 1 << 13  # of a loop: Mesa's software driver stops a thread after 65535 of all its loops
+
+
+class Sharing(NamedTuple):
+    """Who reduces what: `width` threads of a workgroup have a result together (1: each has one of
+    its own). `neighbours`: the results lie side by side in memory, rather than what is reduced, and
+    so do the threads that begin with them."""
+
+    width: int
+    neighbours: bool
+
+    @property
+    def results(self) -> int:
+        """How many results a workgroup has."""
+        return THREADS // self.width
+
+    @property
+    def stride(self) -> int:
+        """How far apart the threads of one result are."""
+        return self.results if self.neighbours else 1
+
+
+def sharing(levels: Levels, stores: Sequence[Store]) -> Sharing:
+    """One thread has a result where little is reduced, less if the elements are stored too, or
+    where results are many and lie side by side. Else a workgroup's threads share one or some."""
+    results = math.prod(levels.space[d] for d in levels.nest[0])
+    n = math.prod(levels.space[d] for d in levels.nest[1])
+    last = max((d for d, m in enumerate(levels.space) if m != 1), default=0)
+    neighbours = last in levels.nest[0]
+    twice = len(levels.nest) > 2  # results are reduced to scalars: one workgroup does it all
+    if not twice:
+        little = n <= ONE_THREAD // 2
+        only_read = n <= ONE_THREAD and not any(levels.of_store(s) for s in stores)
+        if little or only_read or (neighbours and results >= MANY_RESULTS):
+            return Sharing(1, False)
+    if twice:
+        return Sharing(THREADS, neighbours)
+    if neighbours:
+        return Sharing(THREADS // COLUMNS, True)
+    return Sharing(min(THREADS, 1 << max(n - 1, 1).bit_length()), False)
+
+
+class _Reductions:
+    """Generates a kernel with reductions. The walk over level 1 is shared by the threads that have
+    a result together, deeper ones are done by each thread alone."""
+
+    def __init__(self, levels: Levels, stores: Sequence[Store], how: Sharing) -> None:
+        self.levels, self.stores, self.width, self.stride = levels, stores, how.width, how.stride
+        self.spread = 0 if how.width == 1 else 1  # the level whose walk is shared
+        self.globals: dict[str, str] = {}
+        self.count = 0
+
+    def scope(self, scope: Scope, values: Iterable[int], stores: Sequence[Store]) -> None:
+        """Emit `values` and `stores` where the levels up to the scope's are known."""
+        levels, level = self.levels, scope.level
+        here = [s for s in stores if levels.of_store(s) <= level]
+        deeper = [s for s in stores if levels.of_store(s) > level]
+        wanted = [*values, *[s.value for s in stores]]
+        stage: dict[int, int] = {}
+
+        def stage_of(k: int) -> int:
+            if k not in stage:
+                found = max([stage_of(a) for a in levels.args(k)], default=0)
+                stage[k] = found + (levels.walks[k] == level + 1)
+            return stage[k]
+
+        last = max([stage_of(k) for k in wanted], default=0)
+        todo = sorted(k for k in stage if levels.walks[k] == level + 1 and not self.known(scope, k))
+        for at in range(last + 1):
+            reduces = [k for k in todo if stage[k] == at + 1]
+            inner = [s for s in deeper if stage[s.value] == at]
+            if reduces or inner:
+                self.loop(scope, reduces, inner)
+        for k in values:
+            scope.value(k)
+        for s in here:
+            at_ = scope.position(s.index_map)[0]
+            text = f"b{s.binding}[{at_}] = {stored(scope.value(s.value), s.dtype)};"
+            scope.lines.append(self.guarded(scope, text))
+
+    def known(self, scope: Scope | None, k: int) -> bool:
+        while scope is not None:
+            if k in scope.names:
+                return True
+            scope = scope.parent
+        return False
+
+    def guarded(self, scope: Scope, text: str) -> str:
+        """A store by one of the threads that all have the value, where its row exists."""
+        if not self.spread:
+            return text
+        if scope.level >= self.spread:
+            return f"if (live) {{ {text} }}"
+        return f"if (live & (lane == 0)) {{ {text} }}"
+
+    def loop(self, scope: Scope, reduces: list[int], stores: Sequence[Store]) -> None:
+        """Walk the next level once, for `reduces` and `stores`."""
+        levels, level = self.levels, scope.level + 1
+        axes = levels.nest[level]
+        size = math.prod(levels.space[d] for d in axes)
+        inner = Scope(levels, level, None, scope)
+        r = f"r{level}"
+        self.scope(inner, [levels.code[k].arg for k in reduces], stores)
+        names = {}
+        for k in reduces:
+            names[k] = f"acc{self.count}"
+            self.count += 1
+            how, kind = self.combine(k)
+            lifted = inner.value(levels.code[k].arg)
+            if how.arg:
+                lifted = f"Arg_{kind}({lifted}, {r})"
+            scope.lines.append(f"var {names[k]} = {self.start(k)};")
+            inner.lines.append(f"{names[k]} = {self.function(k)}({names[k]}, {lifted});")
+        shared = level == self.spread
+        first, step = ("lane", self.width) if shared else ("0", 1)
+        body = [*index_lines(r, levels, axes, "\n".join(inner.lines)), *inner.lines]
+        times = self.times(level)
+        sums = [names[k] for k in reduces if self.combine(k)[0].sums == self.combine(k)[1]]
+        carry, total = self.carry(scope, sums, -(-size // step), min(times, SUMMED))
+        head = "for (var {0} = {1}; {0} < {2}; {0} += {3}) {{"
+        if times == 1:
+            scope.lines.append(head.format(r, first, size, step))
+            scope.lines += ["  " + x for x in (*body, *carry)]
+        else:
+            s = f"s{level}"
+            scope.lines.append(head.format(s, first, size, step * times))
+            for k in range(times):
+                scope.lines.append(f"  if ({s} + {k * step} < {size}) {{")
+                scope.lines += ["    " + x for x in (f"let {r} = {s} + {k * step};", *body)]
+                scope.lines.append("  }")
+                if (k + 1) % SUMMED == 0 or k + 1 == times:
+                    scope.lines += ["  " + x for x in carry]
+        scope.lines += ["}", *total]
+        for n, k in enumerate(reduces):
+            if shared:
+                self.gather(scope, k, names[k], n)
+            scope.names[k] = scope.let(self.result(k, names[k]))
+
+    def carry(
+        self, scope: Scope, sums: list[str], terms: int, each: int
+    ) -> tuple[list[str], list[str]]:
+        """What follows `each` terms of the loop that makes `sums`, and what follows the loop: a
+        thread adds SUMMED numbers, then SUMMED such sums, and so on, so that errors stay small."""
+        if not sums or terms <= 2 * SUMMED:
+            return [], []
+        depth = range(1, math.ceil(math.log(terms, SUMMED)))
+        kept = [sums, *[[f"{name}_{k}" for name in sums] for k in depth]]
+        counter = f"n{self.count}"
+        scope.lines += [f"var {name} = f32(0);" for names in kept[1:] for name in names]
+        scope.lines.append(f"var {counter} = 0;")
+        after = [f"{counter} += 1;"]
+        for k in depth:
+            after.append(f"if (({counter} & {SUMMED**k // each - 1}) == 0) {{")
+            pairs = zip(kept[k - 1], kept[k], strict=True)
+            after += [f"{to} += {name}; {name} = f32(0);" for name, to in pairs]
+        after.append("}" * len(depth))
+        return after, [f"{n} += {n}_{k};" for k in depth for n in sums]
+
+    def times(self, level: int) -> int:
+        """How often the body of the loop over `level` stands in the text, so that a thread passes
+        it in at most ROUNDS rounds, those of the loops around it counted."""
+        rounds = 1
+        for at in range(1, level + 1):
+            size = math.prod(self.levels.space[d] for d in self.levels.nest[at])
+            rounds *= -(-size // (self.width if at == self.spread else 1))
+        return 1 << (-(-rounds // ROUNDS) - 1).bit_length() if rounds > ROUNDS else 1
+
+    def combine(self, k: int) -> tuple[Any, str]:
+        i = self.levels.code[k]
+        source = type_of(self.levels.code[i.arg])
+        return REGISTRY[i.op].combine, source.compute or "f32"
+
+    def start(self, k: int) -> str:
+        how, kind = self.combine(k)
+        init = f"{kind}({how.start[kind]})"
+        return f"Arg_{kind}({init}, 2147483647)" if how.arg else init
+
+    def result(self, k: int, name: str) -> str:
+        how, _ = self.combine(k)
+        wrap = self.levels.code[k].dtype.wrap
+        if how.arg:
+            return f"{name}.i"
+        return str(wrap.format(x=name)) if wrap else name
+
+    def function(self, k: int) -> str:
+        """The name of the function that combines two values of reduction `k` into one."""
+        how, kind = self.combine(k)
+        name = f"fold_{self.levels.code[k].op}_{kind}"
+        if how.arg:
+            self.globals[f"Arg_{kind}"] = f"struct Arg_{kind} {{ v: {kind}, i: i32 }}"
+            test = how.wgsl.format(x="b.v", a="a.v", t=kind)
+            back = how.wgsl.format(x="a.v", a="b.v", t=kind)
+            body = f"if ({test} | (!{back} & (b.i < a.i))) {{ return b; }} return a;"
+            kind = f"Arg_{kind}"
+        else:
+            body = f"return {how.wgsl.format(a='a', x='b', t=kind)};"
+        self.globals[name] = f"fn {name}(a: {kind}, b: {kind}) -> {kind} {{ {body} }}"
+        return name
+
+    def gather(self, scope: Scope, k: int, name: str, n: int) -> None:
+        """Combine what the threads of a result have, and give it to all of them."""
+        how, kind = self.combine(k)
+        kind = f"Arg_{kind}" if how.arg else kind
+        part = f"part{n}_{kind}"
+        self.globals[part] = f"var<workgroup> {part}: array<{kind}, {THREADS}>;"
+        function = self.function(k)
+        other = f"{part}[t + half{'' if self.stride == 1 else f' * {self.stride}u'}]"
+        scope.lines += [
+            f"{part}[t] = {name};",
+            "workgroupBarrier();",
+            f"for (var half = {self.width // 2}u; half > 0u; half >>= 1u) {{",
+            f"  if (u32(lane) < half) {{ {part}[t] = {function}({part}[t], {other}); }}",
+            "  workgroupBarrier();",
+            "}",
+            f"{name} = {part}[{'0' if self.width == THREADS else 'first'}];",
+            "workgroupBarrier();",
+        ]
+
+
+def reduction_kernel(kernel: Kernel) -> tuple[str, Grid]:
+    """The text of a kernel that reduces, and its workgroups."""
+    levels = Levels(kernel)
+    how = sharing(levels, kernel.stores)
+    results = math.prod(levels.space[d] for d in levels.nest[0])
+    gen = _Reductions(levels, kernel.stores, how)
+    scope = Scope(levels, 0)
+    gen.scope(scope, [], kernel.stores)
+    index = index_lines("flat", levels, levels.nest[0], "\n".join(scope.lines))
+    if how.width == 1:
+        begin = [FLAT.format(n=THREADS), f"if (flat >= {results}) {{ return; }}"]
+        main, groups = MAIN, math.ceil(results / THREADS)
+    else:
+        begin = _shared_by_threads(how, results)
+        main, groups = GROUPS, math.ceil(results / how.results)
+    code = "".join(f"{text}\n" for _, text in sorted(gen.globals.items(), key=_structs_first))
+    body = indented([*begin, *index, *scope.lines])
+    return code + main.format(n=THREADS) + body + "}\n", in_rows(groups)
+
+
+def _shared_by_threads(how: Sharing, results: int) -> list[str]:
+    """Which result a thread works on (`flat`), and as which of the threads that do (`lane`)."""
+    group = "i32(group.x + group.y * groups.x)"
+    if how.results == 1:
+        begin = ["let lane = i32(t);", f"let row = {group};"]
+    else:
+        n = how.results if how.stride > 1 else how.width
+        over, rest = f"i32(t) / {n}", f"i32(t) % {n}"
+        lane, row = (over, rest) if how.stride > 1 else (rest, over)
+        begin = [f"let lane = {lane};", f"let row = {group} * {how.results} + {row};"]
+    begin += [
+        f"let live = row < {results};",
+        f"let flat = min(row, {results - 1});",  # all threads meet at the barriers
+    ]
+    if how.results > 1:
+        first = f"({over}) * {how.width}" if how.stride == 1 else rest
+        begin.append(f"let first = {first};")
+    return begin
+
+
+def _structs_first(item: tuple[str, str]) -> tuple[bool, str]:
+    return not item[1].startswith("struct"), item[0]
