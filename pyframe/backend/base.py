@@ -95,14 +95,6 @@ class ProgramCode(NamedTuple):
     n_slots: int
     param_bytes: int
 
-    def dispatches(self) -> Iterator[Sequence[int]]:
-        """What `steps` holds for each dispatch."""
-        at, steps = 0, self.steps
-        while at < len(steps):
-            end = at + 7 + steps[at + 6]
-            yield steps[at:end]
-            at = end
-
 
 @dataclass
 class Stats:
@@ -133,6 +125,15 @@ class Stats:
     def reset_peaks(self) -> None:
         """Let the peaks be what is held now."""
         self.peak_live, self.peak_reserved = self.bytes_live, self.bytes_reserved
+
+
+def dispatches(steps: Sequence[int]) -> Iterator[Sequence[int]]:
+    """The `steps` of a ProgramCode one by one."""
+    at = 0
+    while at < len(steps):
+        end = at + 7 + steps[at + 6]
+        yield steps[at:end]
+        at = end
 
 
 def with_room(backend: Backend, make: Callable[[int], Any], nbytes: int) -> Any:

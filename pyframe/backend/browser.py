@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import js
 from pyodide.ffi import JsException, can_run_sync, run_sync, to_js
 
-from pyframe.backend.base import Backend, ProgramCode, Stats
+from pyframe.backend.base import Backend, ProgramCode, Stats, dispatches
 from pyframe.backend.properties import DeviceProperties
 from pyframe.core import devices
 from pyframe.core.limits import Limits
@@ -254,7 +254,7 @@ class BrowserGPU(Backend):
         codes, labels, steps = to_js(code.codes), to_js(code.labels), to_js(code.steps)
         program = self._js.load(codes, labels, steps, code.n_slots, code.param_bytes)
         self.stats.pipelines += self._js.stats().compiled - before
-        return _Loaded(program, sum(1 for _ in code.dispatches()))
+        return _Loaded(program, sum(1 for _ in dispatches(code.steps)))
 
     def unload(self, loaded: _Loaded) -> None:
         self._js.unload(loaded.program)

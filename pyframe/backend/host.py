@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.backend.base import Backend, ProgramCode, Stats
+from pyframe.backend.base import Backend, ProgramCode, Stats, dispatches
 from pyframe.core.limits import Limits
 from pyframe.graph.interpret import run_kernel
 
@@ -75,7 +75,7 @@ class HostBackend(Backend):
 
     def run(self, loaded: ProgramCode, handles: Sequence[int], params: bytes) -> None:
         arrays = [self._memory[h] for h in handles]
-        for kernel, _, _, _, begin, _, _, *slots in loaded.dispatches():
+        for kernel, _, _, _, begin, _, _, *slots in dispatches(loaded.steps):
             run_kernel(loaded.codes[kernel], [arrays[s] for s in slots], params, begin)
             self.stats.dispatches += 1
         self.stats.submits += 1

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from pyframe.backend.base import Backend, ProgramCode, Stats, with_room
+from pyframe.backend.base import Backend, ProgramCode, Stats, dispatches, with_room
 from pyframe.backend.properties import DeviceProperties
 from pyframe.core import devices
 from pyframe.core.limits import Limits
@@ -192,7 +192,7 @@ class _Loaded:
         self.users: list[list[int]] = [
             [] for _ in range(code.n_slots)
         ]  # dispatches that use a slot
-        for numbers in code.dispatches():
+        for numbers in dispatches(code.steps):
             for slot in set(numbers[7:]):
                 self.users[slot].append(len(self.dispatches))
             self.dispatches.append(_Dispatch(self, kernels[numbers[0]], numbers))

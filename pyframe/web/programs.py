@@ -17,6 +17,7 @@ import numpy as np
 
 import pyframe as pf
 from pyframe import nn
+from pyframe.backend.base import dispatches
 from pyframe.core.devices import OutOfMemoryError
 from pyframe.core.dtypes import dtype as DType, storage_dtype
 from pyframe.core.limits import Limits
@@ -325,7 +326,7 @@ class Exporter:
     def needs(self) -> dict[str, Any]:
         """The features and limits, by WebGPU's names, that a device must have."""
         codes = [code for code, _ in self.kernels]
-        steps = [s for p in self.programs.values() for s in _steps(p["steps"])]
+        steps = [s for p in self.programs.values() for s in dispatches(p["steps"])]
         buffers = [s.nbytes for s in self.states.values()]
         buffers += [whole.nbytes for _, whole in self.regions.values()]
         buffers += [s[-1] for p in self.programs.values() for s in p["slots"] if s[0] != "state"]
@@ -342,15 +343,6 @@ class Exporter:
             limits["maxComputeWorkgroupStorageSize"] = self.device.backend.limits.workgroup_bytes
         f16 = any("enable f16" in code for code in codes)
         return {"features": ["shader-f16"] if f16 else [], "limits": limits}
-
-
-def _steps(flat: Sequence[int]) -> Iterator[Sequence[int]]:
-    """The steps of a Wire one by one: kernel, workgroups x, y, z, params offset, size, slots."""
-    at = 0
-    while at < len(flat):
-        end = at + 7 + flat[at + 6]
-        yield flat[at:end]
-        at = end
 
 
 def plain(value: Any) -> Any:
