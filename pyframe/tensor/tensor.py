@@ -20,7 +20,7 @@ from pyframe.core.node import UNCOUNTED, Node, Storage
 from pyframe.tensor import reading, view_chain, writing
 from pyframe.tensor.memory_format import in_format
 from pyframe.tensor.printing import tensor_html, tensor_repr
-from pyframe.tensor.view_chain import BY_DATA, Creation, ViewChain, refusal, show_writes
+from pyframe.tensor.view_chain import BY_DATA, Creation, ViewChain, check_unwritten, show_writes
 
 _object: Any = object.__new__
 
@@ -270,16 +270,8 @@ class Tensor(TensorMethods):
         base = self._base
         if base is None:
             return self._grad_fn
-        why = refusal(self)
-        if (
-            why is not None
-            and self._storage.version != why.version
-            and (self._grad_fn is not None or base.requires_grad)
-        ):
-            raise RuntimeError(
-                f"{why}, and its base or another view of its base has been modified "
-                "inplace with grad mode enabled: make the view after the write, or clone() it"
-            )
+        if self._creation is not None and (self._grad_fn is not None or base.requires_grad):
+            check_unwritten(self)
         if base._grad_fn is not self._base_fn:
             self._base_fn = base._grad_fn  # the base was written to: follow its new history
             steps = self._chain_from(base)

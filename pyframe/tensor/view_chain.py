@@ -76,6 +76,17 @@ def refusal(self: Tensor) -> Creation | None:
     return None if found is None or found.why is None else found
 
 
+def check_unwritten(self: Tensor) -> None:
+    """RuntimeError if the memory was written to since this view was made, and no gradient may
+    follow that."""
+    why = refusal(self)
+    if why is not None and self._storage.version != why.version:
+        raise RuntimeError(
+            f"{why}, and its base or another view of its base has been modified "
+            "inplace with grad mode enabled: make the view after the write, or clone() it"
+        )
+
+
 def show_writes(self: Tensor) -> None:
     """Let autograd see what is written to this tensor from now on, even if `.data` made it."""
     if self._creation is not None and self._creation.hidden:
