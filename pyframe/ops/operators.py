@@ -33,6 +33,7 @@ def _reflected(fn: Callable[..., Any]) -> Callable[..., Any]:
         result: Tensor = fn(other, self)
         return result
 
+    run.__name__ = fn.__name__  # as drawings call it
     return run
 
 
