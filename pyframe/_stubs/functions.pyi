@@ -229,10 +229,10 @@ def allclose(
     """Whether all elements are close (see `isclose`), as a bool: reads the values."""
 
 def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """nn.functional.alpha_dropout."""
+    """Dropout that keeps mean and variance of what SELU gives, if `train`."""
 
 def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """nn.functional.alpha_dropout, in place."""
+    """`alpha_dropout` that writes to its input; returns it."""
 
 def amax(
     input: Tensor, dim: Any = ..., keepdim: bool = False, *, out: Tensor | None = None
@@ -478,7 +478,7 @@ def batch_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Tensor:
-    """nn.functional.batch_norm."""
+    """Normalize each channel over the batch; see nn.functional.batch_norm."""
 
 def bernoulli(
     input: Tensor, p: Any = None, *, generator: Any = None, out: Tensor | None = None
@@ -907,10 +907,10 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The inner product of two vectors of equal length, without conjugation."""
 
 def dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """nn.functional.dropout."""
+    """Zero elements with the probability `p` if `train`, and scale the others by 1 / (1 - p)."""
 
 def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """nn.functional.dropout, in place."""
+    """`dropout` that writes to its input; returns it."""
 
 def dsplit(
     input: Tensor,
@@ -937,7 +937,9 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """nn.functional.embedding with the table first; padding_idx -1 is none."""
+    """The rows of the table `weight` that `indices` name. The row `padding_idx` gets no gradient; -1
+    names none.
+    """
 
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
     """Shorten the rows of `input` that `indices` name to the norm `max_norm`, in place."""
@@ -1056,16 +1058,16 @@ def eye(
     """The identity matrix (n, m)."""
 
 def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """nn.functional.feature_alpha_dropout."""
+    """`alpha_dropout` of whole channels of (N, C, *)."""
 
 def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """nn.functional.feature_alpha_dropout, in place."""
+    """`feature_alpha_dropout` that writes to its input; returns it."""
 
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Dropout of whole channels: (N, C, *)."""
+    """Dropout of whole channels of (N, C, *), if `train`."""
 
 def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """Dropout of whole channels: (N, C, *), in place."""
+    """`feature_dropout` that writes to its input; returns it."""
 
 def fill(input: Tensor, value: Any, *, out: Tensor | None = None) -> Tensor:
     """One number (or a 0-d tensor, with its gradient) in the shape and dtype of `input`."""
@@ -1257,7 +1259,7 @@ def group_norm(
     eps: float = 1e-05,
     cudnn_enabled: bool = True,
 ) -> Tensor:
-    """nn.functional.group_norm."""
+    """Normalize over groups of channels; see nn.functional.group_norm."""
 
 def gru(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
     """(output, h) of layers of GRU: see nn.GRU. Arguments as of `lstm`, with h alone."""
@@ -1472,7 +1474,7 @@ def instance_norm(
     eps: float,
     cudnn_enabled: bool,
 ) -> Tensor:
-    """nn.functional.instance_norm."""
+    """Normalize each channel of each example; see nn.functional.instance_norm."""
 
 def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """`linalg.inv` under its old name."""
@@ -1591,7 +1593,7 @@ def layer_norm(
     eps: float = 1e-05,
     cudnn_enable: bool = True,
 ) -> Tensor:
-    """nn.functional.layer_norm."""
+    """Normalize over the last dims, `normalized_shape`; see nn.functional.layer_norm."""
 
 def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The least common multiple of ints."""

@@ -34,42 +34,42 @@ from pyframe.tensor import Tensor
 
 
 def dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """nn.functional.dropout."""
+    """Zero elements with the probability `p` if `train`, and scale the others by 1 / (1 - p)."""
     return dropouts.dropout(input, p, train)
 
 
 def dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """nn.functional.dropout, in place."""
+    """`dropout` that writes to its input; returns it."""
     return dropouts.dropout(input, p, train, True)
 
 
 def alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """nn.functional.alpha_dropout."""
+    """Dropout that keeps mean and variance of what SELU gives, if `train`."""
     return dropouts.alpha_dropout(input, p, train)
 
 
 def alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """nn.functional.alpha_dropout, in place."""
+    """`alpha_dropout` that writes to its input; returns it."""
     return dropouts.alpha_dropout(input, p, train, True)
 
 
 def feature_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """Dropout of whole channels: (N, C, *)."""
+    """Dropout of whole channels of (N, C, *), if `train`."""
     return dropouts.dropped("feature_dropout", input, p, train, False, True)
 
 
 def feature_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """Dropout of whole channels: (N, C, *), in place."""
+    """`feature_dropout` that writes to its input; returns it."""
     return dropouts.dropped("feature_dropout", input, p, train, True, True)
 
 
 def feature_alpha_dropout(input: Tensor, p: float, train: bool) -> Tensor:
-    """nn.functional.feature_alpha_dropout."""
+    """`alpha_dropout` of whole channels of (N, C, *)."""
     return dropouts.feature_alpha_dropout(input, p, train)
 
 
 def feature_alpha_dropout_(input: Tensor, p: float, train: bool) -> Tensor:
-    """nn.functional.feature_alpha_dropout, in place."""
+    """`feature_alpha_dropout` that writes to its input; returns it."""
     return dropouts.feature_alpha_dropout(input, p, train, True)
 
 
@@ -85,7 +85,8 @@ def embedding(
     weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:  # fmt: skip
-    """nn.functional.embedding with the table first; padding_idx -1 is none."""
+    """The rows of the table `weight` that `indices` name. The row `padding_idx` gets no gradient; -1
+    names none."""
     return embeddings.embedding(
         indices, weight, None if padding_idx < 0 else padding_idx, None, 2.0, scale_grad_by_freq,
         sparse,
@@ -106,7 +107,7 @@ def layer_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5, cudnn_enable: bool = True,
 ) -> Tensor:  # fmt: skip
-    """nn.functional.layer_norm."""
+    """Normalize over the last dims, `normalized_shape`; see nn.functional.layer_norm."""
     return normalization.layer_norm(input, normalized_shape, weight, bias, eps)
 
 
@@ -114,7 +115,7 @@ def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None,
     eps: float = 1e-5, cudnn_enabled: bool = True,
 ) -> Tensor:  # fmt: skip
-    """nn.functional.group_norm."""
+    """Normalize over groups of channels; see nn.functional.group_norm."""
     return normalization.group_norm(input, num_groups, weight, bias, eps)
 
 
@@ -122,7 +123,7 @@ def batch_norm(
     input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None,
     running_var: Tensor | None, training: bool, momentum: float, eps: float, cudnn_enabled: bool,
 ) -> Tensor:  # fmt: skip
-    """nn.functional.batch_norm."""
+    """Normalize each channel over the batch; see nn.functional.batch_norm."""
     return native_batch_norm(
         input, weight, bias, running_mean, running_var, training, momentum, eps
     )[0]
@@ -133,7 +134,7 @@ def instance_norm(
     running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float,
     cudnn_enabled: bool,
 ) -> Tensor:  # fmt: skip
-    """nn.functional.instance_norm."""
+    """Normalize each channel of each example; see nn.functional.instance_norm."""
     return normalization.instance_norm(
         input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps
     )
