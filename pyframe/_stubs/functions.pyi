@@ -937,8 +937,8 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """The rows of the table `weight` that `indices` name. The row `padding_idx` gets no gradient; -1
-    names none.
+    """The rows of the table `weight` that `indices` name. The row `padding_idx` gets no gradient,
+    if it is not -1.
     """
 
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:

@@ -85,8 +85,8 @@ def embedding(
     weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The rows of the table `weight` that `indices` name. The row `padding_idx` gets no gradient; -1
-    names none."""
+    """The rows of the table `weight` that `indices` name. The row `padding_idx` gets no gradient,
+    if it is not -1."""
     return embeddings.embedding(
         indices, weight, None if padding_idx < 0 else padding_idx, None, 2.0, scale_grad_by_freq,
         sparse,
