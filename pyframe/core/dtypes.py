@@ -207,9 +207,9 @@ def check_32_bits(low: int, high: int) -> None:
 
 
 def check_room(*shape: int, itemsize: int = 8) -> None:
-    """MemoryError for a shape that no memory holds; NumPy would raise ValueError."""
+    """RuntimeError for a shape that no memory holds; NumPy would raise ValueError."""
     if math.prod(shape) * itemsize >= 2**63:
-        raise MemoryError(f"shape {list(shape)}")
+        raise RuntimeError(f"can't allocate memory for a result of shape {list(shape)}")
 
 
 def wrapped(value: int, d: dtype) -> Any:

@@ -38,7 +38,7 @@ from pyframe.ops.promotion import (
 )
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
-from pyframe.tensor.memory_format import contiguous_format, preserve_format
+from pyframe.tensor.memory_format import contiguous_format, order_of, preserve_format
 
 
 def _no_zero(op: Elementwise, a: Any, b: Any) -> None:
@@ -442,13 +442,14 @@ def ordered(x: Tensor, format: Any, name: str) -> Tensor:
         return x.clone()
     if format is contiguous_format:
         return copy(x)
-    if x.ndim != len(format.order):
+    order = order_of(format)
+    if x.ndim != len(order):
         raise RuntimeError(
-            f"{name}: required rank {len(format.order)} tensor to use {format._name} format, got "
+            f"{name}: required rank {len(order)} tensor to use {format._name} format, got "
             f"{x.ndim} dims"
         )
-    back = [format.order.index(d) for d in range(x.ndim)]
-    return copy(x.permute(format.order)).permute(back)
+    back = [order.index(d) for d in range(x.ndim)]
+    return copy(x.permute(order)).permute(back)
 
 
 def is_row_major(x: Tensor) -> bool:

@@ -37,14 +37,24 @@ channels_last = memory_format("channels_last", (0, 2, 3, 1))
 channels_last_3d = memory_format("channels_last_3d", (0, 2, 3, 4, 1))
 
 
+def order_of(format: Any) -> tuple[int, ...]:
+    """The order of the dims that a memory format names; TypeError for what is none."""
+    if not isinstance(format, memory_format):
+        raise TypeError(
+            f"argument 'memory_format' must be pyframe.memory_format, not {type(format).__name__}"
+        )
+    return format.order
+
+
 def in_format(x: Tensor, format: Any) -> bool:
     """Whether the elements lie in memory as `format` says."""
     if format in (None, contiguous_format, preserve_format):
         return x._row_major()
-    if x.ndim != len(format.order):
+    order = order_of(format)
+    if x.ndim != len(order):
         return False
-    shape = tuple(x._node.shape[d] for d in format.order)
-    strides = tuple(x.stride(d) for d in format.order)
+    shape = tuple(x._node.shape[d] for d in order)
+    strides = tuple(x.stride(d) for d in order)
     return views.is_contiguous((views.View(shape, strides),))
 
 

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -328,7 +329,8 @@ def mistakes(rng: random.Random, device: str) -> None:
                 if isinstance(out, pf.Tensor):
                     out.detach().cpu().numpy()
             except KINDS as error:
-                named = re.search(rf"(?i)\b{name}{ALSO.get(name, '')}", str(error))
+                said = "".join(traceback.format_exception_only(error))  # with its notes
+                named = re.search(rf"(?i)\b{name}{ALSO.get(name, '')}", said)
                 must(named, f"{call}: no word of {name}: {error!r}")
                 must(not RAW.search(str(error)), f"{call}: {error!r}")
             except Exception as error:

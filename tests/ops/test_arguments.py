@@ -215,7 +215,8 @@ t.native_group_norm(m, None, None, 1, 2, 4, 0, 1e-5)
 t.grid_sampler_2d(m, m.reshape(1, 2, 2, 2), t.tensor(1.0), 0, True); t.special.gammaln('a')
 t.special.entr(None); t.polygamma('a', x); t.view_as_complex('a'); t.complex(x, 'a')
 t.polar(x, 3); t.zeros(2**62); t.empty(2**62); t.eye(2**31); t.linspace(0, 1, 2**62)
-t.ones(2**31, 2**31); x.repeat(2**31, 2**31); F.pad(x, (0, 2**62)); x.new_zeros(2**62)
+t.ones(2**31, 2**31); x.to(memory_format='a'); x.clone(memory_format='a')
+x.contiguous(memory_format=3); x.repeat(2**31, 2**31); F.pad(x, (0, 2**62)); x.new_zeros(2**62)
 """.replace("\n", "; ").strip("; ")
 
 

@@ -134,10 +134,12 @@ def test_too_large_for_the_gpu(gpu: str) -> None:
 
 
 def test_too_large_for_the_cpu() -> None:
-    with pytest.raises(RuntimeError, match="zeros: can't allocate memory for a result so large"):
+    with pytest.raises(RuntimeError, match=r"can't allocate memory.*\[4611.*\nzeros got sizes="):
         pf.zeros(2**62)
-    with pytest.raises(RuntimeError, match=r"arange: can't .*\narange got start=46116860184273879"):
+    with pytest.raises(RuntimeError, match=r"can't allocate .*\narange got start=461168601842"):
         pf.arange(2**62)
+    with pytest.raises(RuntimeError, match="^eye: can't allocate memory for a result so large: "):
+        pf.eye(2**24, 2**30)
 
 
 def test_large_numbers_are_inf_in_arithmetic() -> None:
