@@ -809,12 +809,12 @@ def cummin(input: Tensor, dim: int, *, out: Any = None) -> CumminResult:
     """(values, indices) of the smallest element so far along a dim, the last of equals."""
 
 def cumprod(
-    input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None
+    input: Tensor, dim: int, *, dtype: dtype | None | type = None, out: Tensor | None = None
 ) -> Tensor:
     """y[i] = x[0] * … * x[i] along a dim; ints and bools give int64."""
 
 def cumsum(
-    input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None
+    input: Tensor, dim: int, *, dtype: dtype | None | type = None, out: Tensor | None = None
 ) -> Tensor:
     """y[i] = x[0] + … + x[i] along a dim; ints and bools give int64."""
 
@@ -1261,9 +1261,32 @@ def group_norm(
 ) -> Tensor:
     """Normalize over groups of channels; see nn.functional.group_norm."""
 
-def gru(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+@overload
+def gru(
+    input: Tensor,
+    hx: Any,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, ...]:
     """(output, h) of layers of GRU: see nn.GRU. Arguments as of `lstm`, with h alone."""
 
+@overload
+def gru(
+    data: Tensor,
+    batch_sizes: Tensor,
+    hx: Any,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+) -> tuple[Tensor, ...]: ...
 def gru_cell(
     input: Tensor,
     hx: Tensor,
@@ -1666,7 +1689,11 @@ def log_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """In-place version of `log`; returns self."""
 
 def log_softmax(
-    input: Tensor, dim: int | None = None, dtype: dtype | None = None, *, out: Tensor | None = None
+    input: Tensor,
+    dim: int | None = None,
+    dtype: dtype | None | type = None,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """log(softmax(x)) over a dim, without overflow."""
 
@@ -1721,7 +1748,18 @@ def logsumexp(
 ) -> Tensor:
     """log(sum(exp(x))) over dims, without overflow; ints give floats."""
 
-def lstm(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+@overload
+def lstm(
+    input: Tensor,
+    hx: Any,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, ...]:
     """(output, h, c) of layers of LSTM: see nn.LSTM.
 
     Takes (input, (h, c), params, has_biases, num_layers, dropout, train, bidirectional,
@@ -1729,6 +1767,18 @@ def lstm(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
     num_layers, dropout, train, bidirectional).
     """
 
+@overload
+def lstm(
+    data: Tensor,
+    batch_sizes: Tensor,
+    hx: Any,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+) -> tuple[Tensor, ...]: ...
 def lstm_cell(
     input: Tensor,
     hx: Sequence[Tensor],
@@ -1927,7 +1977,7 @@ def mean(
     dim: Any = None,
     keepdim: bool = False,
     *,
-    dtype: dtype | None = None,
+    dtype: dtype | None | type = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """The mean over dims. RuntimeError for ints, which have no mean of their dtype."""
@@ -2024,7 +2074,7 @@ def nanmean(
     dim: Any = None,
     keepdim: bool = False,
     *,
-    dtype: dtype | None = None,
+    dtype: dtype | None | type = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """The mean over dims of what is not NaN."""
@@ -2053,7 +2103,7 @@ def nansum(
     dim: Any = None,
     keepdim: bool = False,
     *,
-    dtype: dtype | None = None,
+    dtype: dtype | None | type = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """The sum over dims with NaN counted as 0. RuntimeError for complex."""
@@ -2140,7 +2190,7 @@ def norm(
     dim: Any = None,
     keepdim: bool = False,
     *,
-    dtype: dtype | None = None,
+    dtype: dtype | None | type = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """The p-norm over dims (all by default), or the matrix norm 'fro' or 'nuc' over two.
@@ -2291,7 +2341,7 @@ def prod(
     dim: int | None = None,
     keepdim: bool = False,
     *,
-    dtype: dtype | None = None,
+    dtype: dtype | None | type = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """The product over one dim, or of all elements; ints and bools give int64."""
@@ -2516,9 +2566,32 @@ def rms_norm(
     dtype's machine epsilon by default.
     """
 
-def rnn_relu(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+@overload
+def rnn_relu(
+    input: Tensor,
+    hx: Any,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, ...]:
     """(output, h) of layers of RNN with relu: see nn.RNN. Arguments as of `lstm`, with h alone."""
 
+@overload
+def rnn_relu(
+    data: Tensor,
+    batch_sizes: Tensor,
+    hx: Any,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+) -> tuple[Tensor, ...]: ...
 def rnn_relu_cell(
     input: Tensor,
     hx: Tensor,
@@ -2529,9 +2602,32 @@ def rnn_relu_cell(
 ) -> Tensor:
     """The next h: see nn.RNNCell. (N, in) and (N, H)."""
 
-def rnn_tanh(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+@overload
+def rnn_tanh(
+    input: Tensor,
+    hx: Any,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, ...]:
     """(output, h) of layers of RNN: see nn.RNN. Arguments as of `lstm`, with h alone."""
 
+@overload
+def rnn_tanh(
+    data: Tensor,
+    batch_sizes: Tensor,
+    hx: Any,
+    params: Sequence[Tensor],
+    has_biases: bool,
+    num_layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+) -> tuple[Tensor, ...]: ...
 def rnn_tanh_cell(
     input: Tensor,
     hx: Tensor,
@@ -2739,7 +2835,11 @@ def slogdet(A: Tensor, *, out: Any = None) -> Slogdet:
     """
 
 def softmax(
-    input: Tensor, dim: int | None = None, dtype: dtype | None = None, *, out: Tensor | None = None
+    input: Tensor,
+    dim: int | None = None,
+    dtype: dtype | None | type = None,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """exp(x) / sum(exp(x)) over a dim."""
 
@@ -2850,7 +2950,7 @@ def sum(
     dim: Any = None,
     keepdim: bool = False,
     *,
-    dtype: dtype | None = None,
+    dtype: dtype | None | type = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """The sum over dims (all by default); ints and bools give int64."""

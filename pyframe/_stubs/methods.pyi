@@ -9,6 +9,7 @@ import numpy as np
 
 from pyframe.core.devices import device
 from pyframe.core.dtypes import dtype
+from pyframe.core.grad_node import RemovableHandle
 from pyframe.ops.random import Generator
 from pyframe.ops.results import (
     AminmaxResult,
@@ -519,16 +520,16 @@ class TensorMethods:
     def cummin(self, dim: builtins.int) -> CumminResult:
         """(values, indices) of the smallest element so far along a dim, the last of equals."""
 
-    def cumprod(self, dim: builtins.int, *, dtype: dtype | None = None) -> Tensor:
+    def cumprod(self, dim: builtins.int, *, dtype: dtype | None | builtins.type = None) -> Tensor:
         """y[i] = x[0] * … * x[i] along a dim; ints and bools give int64."""
 
-    def cumprod_(self, dim: builtins.int, *, dtype: dtype | None = None) -> Self:
+    def cumprod_(self, dim: builtins.int, *, dtype: dtype | None | builtins.type = None) -> Self:
         """In-place version of `cumprod`; returns self."""
 
-    def cumsum(self, dim: builtins.int, *, dtype: dtype | None = None) -> Tensor:
+    def cumsum(self, dim: builtins.int, *, dtype: dtype | None | builtins.type = None) -> Tensor:
         """y[i] = x[0] + … + x[i] along a dim; ints and bools give int64."""
 
-    def cumsum_(self, dim: builtins.int, *, dtype: dtype | None = None) -> Self:
+    def cumsum_(self, dim: builtins.int, *, dtype: dtype | None | builtins.type = None) -> Self:
         """In-place version of `cumsum`; returns self."""
 
     def data_ptr(self) -> builtins.int:
@@ -1142,7 +1143,9 @@ class TensorMethods:
     ) -> Self:
         """Fill with exp of normal numbers of this mean and deviation."""
 
-    def log_softmax(self, dim: builtins.int | None = None, dtype: dtype | None = None) -> Tensor:
+    def log_softmax(
+        self, dim: builtins.int | None = None, dtype: dtype | None | builtins.type = None
+    ) -> Tensor:
         """log(softmax(x)) over a dim, without overflow."""
 
     def logaddexp(self, other: Tensor) -> Tensor:
@@ -1266,7 +1269,11 @@ class TensorMethods:
         """maximum(input, other), of each element, broadcast; torch.maximum."""
 
     def mean(
-        self, dim: Any = None, keepdim: builtins.bool = False, *, dtype: dtype | None = None
+        self,
+        dim: Any = None,
+        keepdim: builtins.bool = False,
+        *,
+        dtype: dtype | None | builtins.type = None,
     ) -> Tensor:
         """The mean over dims. RuntimeError for ints, which have no mean of their dtype."""
 
@@ -1355,7 +1362,11 @@ class TensorMethods:
         """In-place version of `nan_to_num`; returns self."""
 
     def nanmean(
-        self, dim: Any = None, keepdim: builtins.bool = False, *, dtype: dtype | None = None
+        self,
+        dim: Any = None,
+        keepdim: builtins.bool = False,
+        *,
+        dtype: dtype | None | builtins.type = None,
     ) -> Tensor:
         """The mean over dims of what is not NaN."""
 
@@ -1376,7 +1387,11 @@ class TensorMethods:
         """`quantile` of what is not NaN."""
 
     def nansum(
-        self, dim: Any = None, keepdim: builtins.bool = False, *, dtype: dtype | None = None
+        self,
+        dim: Any = None,
+        keepdim: builtins.bool = False,
+        *,
+        dtype: dtype | None | builtins.type = None,
     ) -> Tensor:
         """The sum over dims with NaN counted as 0. RuntimeError for complex."""
 
@@ -1502,7 +1517,7 @@ class TensorMethods:
         dim: Any = None,
         keepdim: builtins.bool = False,
         *,
-        dtype: dtype | None = None,
+        dtype: dtype | None | builtins.type = None,
     ) -> Tensor:
         """The p-norm over dims (all by default), or the matrix norm 'fro' or 'nuc' over two.
 
@@ -1580,7 +1595,7 @@ class TensorMethods:
         dim: builtins.int | None = None,
         keepdim: builtins.bool = False,
         *,
-        dtype: dtype | None = None,
+        dtype: dtype | None | builtins.type = None,
     ) -> Tensor:
         """The product over one dim, or of all elements; ints and bools give int64."""
 
@@ -1640,10 +1655,10 @@ class TensorMethods:
     def reciprocal_(self) -> Self:
         """In-place version of `reciprocal`; returns self."""
 
-    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> Any:
+    def register_hook(self, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
         """Call `hook(grad)` when the gradient is computed; a tensor it returns replaces it."""
 
-    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> Any:
+    def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
         """Call `hook(tensor)` each time after a backward has added to this leaf's `.grad`."""
 
     def relu(self) -> Tensor:
@@ -1864,7 +1879,9 @@ class TensorMethods:
         absolute value. On the GPU the host computes them.
         """
 
-    def softmax(self, dim: builtins.int | None = None, dtype: dtype | None = None) -> Tensor:
+    def softmax(
+        self, dim: builtins.int | None = None, dtype: dtype | None | builtins.type = None
+    ) -> Tensor:
         """exp(x) / sum(exp(x)) over a dim."""
 
     def sort(
@@ -1946,7 +1963,11 @@ class TensorMethods:
         """In-place version of `subtract`; returns self."""
 
     def sum(
-        self, dim: Any = None, keepdim: builtins.bool = False, *, dtype: dtype | None = None
+        self,
+        dim: Any = None,
+        keepdim: builtins.bool = False,
+        *,
+        dtype: dtype | None | builtins.type = None,
     ) -> Tensor:
         """The sum over dims (all by default); ints and bools give int64."""
 
@@ -2011,12 +2032,39 @@ class TensorMethods:
     def tile(self, *counts: Any, dims: Any = None) -> Tensor:
         """`repeat` that takes missing leading counts as 1."""
 
-    def to(self, *args: Any, **kwargs: Any) -> Tensor:
+    @overload
+    def to(
+        self,
+        dtype: dtype,
+        non_blocking: builtins.bool = False,
+        *,
+        copy: builtins.bool = False,
+        memory_format: Any = None,
+    ) -> Tensor:
         """This tensor with another device and/or dtype: `to(dtype)`, `to(device)`, `to(other)`.
 
         Returns self where nothing changes, unless `copy=True`.
         """
 
+    @overload
+    def to(
+        self,
+        device: device | str | builtins.int | None = None,
+        dtype: dtype | None | builtins.type = None,
+        non_blocking: builtins.bool = False,
+        *,
+        copy: builtins.bool = False,
+        memory_format: Any = None,
+    ) -> Tensor: ...
+    @overload
+    def to(
+        self,
+        other: Tensor,
+        non_blocking: builtins.bool = False,
+        *,
+        copy: builtins.bool = False,
+        memory_format: Any = None,
+    ) -> Tensor: ...
     def topk(
         self,
         k: builtins.int,
@@ -2068,11 +2116,14 @@ class TensorMethods:
     def trunc_(self) -> Self:
         """In-place version of `trunc`; returns self."""
 
-    def type(self, dtype: Any = None, non_blocking: builtins.bool = False) -> Any:
+    @overload
+    def type(self, dtype: None = None, non_blocking: builtins.bool = False) -> str:
         """The name of this tensor's type; with `dtype` (a dtype, type or name), converted to it. A
         type is of the CPU or of the GPU, and the tensor goes there.
         """
 
+    @overload
+    def type(self, dtype: Any, non_blocking: builtins.bool = False) -> Tensor: ...
     def type_as(self, other: Tensor) -> Tensor:
         """Converted to the dtype of `other`."""
 

@@ -127,7 +127,11 @@ def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """log(ndtr(x)), where that underflows too."""
 
 def log_softmax(
-    input: Tensor, dim: int | None = None, dtype: dtype | None = None, *, out: Tensor | None = None
+    input: Tensor,
+    dim: int | None = None,
+    dtype: dtype | None | type = None,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """log(softmax(x)) over a dim, without overflow."""
 
@@ -203,7 +207,11 @@ def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """sin(pi x) / (pi x), 1 at 0."""
 
 def softmax(
-    input: Tensor, dim: int | None = None, dtype: dtype | None = None, *, out: Tensor | None = None
+    input: Tensor,
+    dim: int | None = None,
+    dtype: dtype | None | type = None,
+    *,
+    out: Tensor | None = None,
 ) -> Tensor:
     """exp(x) / sum(exp(x)) over a dim."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from pyframe.autograd import walk
 from pyframe.core.grad_node import RemovableHandle
@@ -22,7 +21,7 @@ def backward(
     walk.backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
-def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Any:
+def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> RemovableHandle:
     """Call `hook(grad)` when the gradient is computed; a tensor it returns replaces it."""
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
@@ -30,7 +29,9 @@ def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Any:
     return RemovableHandle((self._attach() if fn is None else fn.attach()).hooks, hook)
 
 
-def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> Any:
+def register_post_accumulate_grad_hook(
+    self: Tensor, hook: Callable[[Tensor], None]
+) -> RemovableHandle:
     """Call `hook(tensor)` each time after a backward has added to this leaf's `.grad`."""
     if not self.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")

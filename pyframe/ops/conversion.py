@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -17,6 +17,21 @@ from pyframe.ops.elementwise import cast, ordered
 from pyframe.tensor import Tensor, feed, from_numpy, tensor, upload
 
 
+@overload
+def to(
+    self: Tensor, dtype: dt.dtype, non_blocking: bool = False, *, copy: bool = False,
+    memory_format: Any = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def to(
+    self: Tensor, device: Device | str | int | None = None, dtype: dt.dtype | None = None,
+    non_blocking: bool = False, *, copy: bool = False, memory_format: Any = None,
+) -> Tensor: ...  # fmt: skip
+@overload
+def to(
+    self: Tensor, other: Tensor, non_blocking: bool = False, *, copy: bool = False,
+    memory_format: Any = None,
+) -> Tensor: ...  # fmt: skip
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """This tensor with another device and/or dtype: `to(dtype)`, `to(device)`, `to(other)`.
 
@@ -180,7 +195,11 @@ TYPES = _types("cpu")
 GPU_TYPES = _types("gpu")  # PyTorch's torch.cuda.FloatTensor and its kin
 
 
-def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+@overload
+def type_(self: Tensor, dtype: None = None, non_blocking: bool = False) -> str: ...
+@overload
+def type_(self: Tensor, dtype: Any, non_blocking: bool = False) -> Tensor: ...
+def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> str | Tensor:
     """The name of this tensor's type; with `dtype` (a dtype, type or name), converted to it. A
     type is of the CPU or of the GPU, and the tensor goes there."""
     if dtype is None:

@@ -11,8 +11,8 @@ Rows lie as in a PackedSequence, step by step: (T * B, …) where all sequences 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, overload
 
 from pyframe.autograd.function import Function
 from pyframe.core.modes import is_grad_enabled
@@ -373,29 +373,46 @@ def _run(name: str, cell: _Cell, args: Any, kwargs: dict[str, Any]) -> tuple[Ten
     return (out, h) if c is None else (out, h, c)
 
 
-def lstm(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+def _network_function(name: str, cell: _Cell, doc: str) -> Callable[..., tuple[Tensor, ...]]:
+    @overload
+    def run(
+        input: Tensor, hx: Any, params: Sequence[Tensor], has_biases: bool, num_layers: int,
+        dropout: float, train: bool, bidirectional: bool, batch_first: bool,
+    ) -> tuple[Tensor, ...]: ...  # fmt: skip
+    @overload
+    def run(
+        data: Tensor, batch_sizes: Tensor, hx: Any, params: Sequence[Tensor], has_biases: bool,
+        num_layers: int, dropout: float, train: bool, bidirectional: bool,
+    ) -> tuple[Tensor, ...]: ...  # fmt: skip
+    def run(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+        return _run(name, cell, args, kwargs)
+
+    run.__name__ = run.__qualname__ = name
+    run.__doc__ = doc
+    return run
+
+
+lstm = _network_function(
+    "lstm",
+    _LONG,
     """(output, h, c) of layers of LSTM: see nn.LSTM.
 
     Takes (input, (h, c), params, has_biases, num_layers, dropout, train, bidirectional,
     batch_first), or for packed sequences (data, batch_sizes, (h, c), params, has_biases,
     num_layers, dropout, train, bidirectional).
-    """
-    return _run("lstm", _LONG, args, kwargs)
-
-
-def gru(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-    """(output, h) of layers of GRU: see nn.GRU. Arguments as of `lstm`, with h alone."""
-    return _run("gru", _GATED, args, kwargs)
-
-
-def rnn_tanh(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-    """(output, h) of layers of RNN: see nn.RNN. Arguments as of `lstm`, with h alone."""
-    return _run("rnn_tanh", _TANH, args, kwargs)
-
-
-def rnn_relu(*args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-    """(output, h) of layers of RNN with relu: see nn.RNN. Arguments as of `lstm`, with h alone."""
-    return _run("rnn_relu", _RELU, args, kwargs)
+    """,
+)
+gru = _network_function(
+    "gru", _GATED, "(output, h) of layers of GRU: see nn.GRU. Arguments as of `lstm`, with h alone."
+)
+rnn_tanh = _network_function(
+    "rnn_tanh", _TANH,
+    "(output, h) of layers of RNN: see nn.RNN. Arguments as of `lstm`, with h alone.",
+)  # fmt: skip
+rnn_relu = _network_function(
+    "rnn_relu", _RELU,
+    "(output, h) of layers of RNN with relu: see nn.RNN. Arguments as of `lstm`, with h alone.",
+)  # fmt: skip
 
 
 # --- cells
