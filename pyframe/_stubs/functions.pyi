@@ -809,12 +809,12 @@ def cummin(input: Tensor, dim: int, *, out: Any = None) -> CumminResult:
     """(values, indices) of the smallest element so far along a dim, the last of equals."""
 
 def cumprod(
-    input: Tensor, dim: int, *, dtype: dtype | None | type = None, out: Tensor | None = None
+    input: Tensor, dim: int, *, dtype: dtype | type | None = None, out: Tensor | None = None
 ) -> Tensor:
     """y[i] = x[0] * … * x[i] along a dim; ints and bools give int64."""
 
 def cumsum(
-    input: Tensor, dim: int, *, dtype: dtype | None | type = None, out: Tensor | None = None
+    input: Tensor, dim: int, *, dtype: dtype | type | None = None, out: Tensor | None = None
 ) -> Tensor:
     """y[i] = x[0] + … + x[i] along a dim; ints and bools give int64."""
 
@@ -1691,7 +1691,7 @@ def log_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def log_softmax(
     input: Tensor,
     dim: int | None = None,
-    dtype: dtype | None | type = None,
+    dtype: dtype | type | None = None,
     *,
     out: Tensor | None = None,
 ) -> Tensor:
@@ -1977,7 +1977,7 @@ def mean(
     dim: Any = None,
     keepdim: bool = False,
     *,
-    dtype: dtype | None | type = None,
+    dtype: dtype | type | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """The mean over dims. RuntimeError for ints, which have no mean of their dtype."""
@@ -2074,7 +2074,7 @@ def nanmean(
     dim: Any = None,
     keepdim: bool = False,
     *,
-    dtype: dtype | None | type = None,
+    dtype: dtype | type | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """The mean over dims of what is not NaN."""
@@ -2103,7 +2103,7 @@ def nansum(
     dim: Any = None,
     keepdim: bool = False,
     *,
-    dtype: dtype | None | type = None,
+    dtype: dtype | type | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """The sum over dims with NaN counted as 0. RuntimeError for complex."""
@@ -2190,7 +2190,7 @@ def norm(
     dim: Any = None,
     keepdim: bool = False,
     *,
-    dtype: dtype | None | type = None,
+    dtype: dtype | type | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """The p-norm over dims (all by default), or the matrix norm 'fro' or 'nuc' over two.
@@ -2341,7 +2341,7 @@ def prod(
     dim: int | None = None,
     keepdim: bool = False,
     *,
-    dtype: dtype | None | type = None,
+    dtype: dtype | type | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """The product over one dim, or of all elements; ints and bools give int64."""
@@ -2837,7 +2837,7 @@ def slogdet(A: Tensor, *, out: Any = None) -> Slogdet:
 def softmax(
     input: Tensor,
     dim: int | None = None,
-    dtype: dtype | None | type = None,
+    dtype: dtype | type | None = None,
     *,
     out: Tensor | None = None,
 ) -> Tensor:
@@ -2950,7 +2950,7 @@ def sum(
     dim: Any = None,
     keepdim: bool = False,
     *,
-    dtype: dtype | None | type = None,
+    dtype: dtype | type | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """The sum over dims (all by default); ints and bools give int64."""

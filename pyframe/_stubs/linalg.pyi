@@ -150,7 +150,7 @@ def matrix_norm(
     dim: Any = ...,
     keepdim: bool = False,
     *,
-    dtype: dtype | None | type = None,
+    dtype: dtype | type | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """A norm of matrices: 'fro', 'nuc' (the sum of the singular values), ±2 (the largest,
@@ -185,7 +185,7 @@ def norm(
     dim: Any = None,
     keepdim: bool = False,
     *,
-    dtype: dtype | None | type = None,
+    dtype: dtype | type | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """`matrix_norm` where two dims are named or `ord` is given for a matrix, else `vector_norm`."""
@@ -268,7 +268,7 @@ def vector_norm(
     dim: Any = None,
     keepdim: bool = False,
     *,
-    dtype: dtype | None | type = None,
+    dtype: dtype | type | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """(sum of |x|^ord)^(1/ord) over dims (all by default); for ord inf, -inf and 0 the largest, the

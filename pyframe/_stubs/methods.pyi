@@ -520,16 +520,16 @@ class TensorMethods:
     def cummin(self, dim: builtins.int) -> CumminResult:
         """(values, indices) of the smallest element so far along a dim, the last of equals."""
 
-    def cumprod(self, dim: builtins.int, *, dtype: dtype | None | builtins.type = None) -> Tensor:
+    def cumprod(self, dim: builtins.int, *, dtype: dtype | builtins.type | None = None) -> Tensor:
         """y[i] = x[0] * … * x[i] along a dim; ints and bools give int64."""
 
-    def cumprod_(self, dim: builtins.int, *, dtype: dtype | None | builtins.type = None) -> Self:
+    def cumprod_(self, dim: builtins.int, *, dtype: dtype | builtins.type | None = None) -> Self:
         """In-place version of `cumprod`; returns self."""
 
-    def cumsum(self, dim: builtins.int, *, dtype: dtype | None | builtins.type = None) -> Tensor:
+    def cumsum(self, dim: builtins.int, *, dtype: dtype | builtins.type | None = None) -> Tensor:
         """y[i] = x[0] + … + x[i] along a dim; ints and bools give int64."""
 
-    def cumsum_(self, dim: builtins.int, *, dtype: dtype | None | builtins.type = None) -> Self:
+    def cumsum_(self, dim: builtins.int, *, dtype: dtype | builtins.type | None = None) -> Self:
         """In-place version of `cumsum`; returns self."""
 
     def data_ptr(self) -> builtins.int:
@@ -1144,7 +1144,7 @@ class TensorMethods:
         """Fill with exp of normal numbers of this mean and deviation."""
 
     def log_softmax(
-        self, dim: builtins.int | None = None, dtype: dtype | None | builtins.type = None
+        self, dim: builtins.int | None = None, dtype: dtype | builtins.type | None = None
     ) -> Tensor:
         """log(softmax(x)) over a dim, without overflow."""
 
@@ -1273,7 +1273,7 @@ class TensorMethods:
         dim: Any = None,
         keepdim: builtins.bool = False,
         *,
-        dtype: dtype | None | builtins.type = None,
+        dtype: dtype | builtins.type | None = None,
     ) -> Tensor:
         """The mean over dims. RuntimeError for ints, which have no mean of their dtype."""
 
@@ -1366,7 +1366,7 @@ class TensorMethods:
         dim: Any = None,
         keepdim: builtins.bool = False,
         *,
-        dtype: dtype | None | builtins.type = None,
+        dtype: dtype | builtins.type | None = None,
     ) -> Tensor:
         """The mean over dims of what is not NaN."""
 
@@ -1391,7 +1391,7 @@ class TensorMethods:
         dim: Any = None,
         keepdim: builtins.bool = False,
         *,
-        dtype: dtype | None | builtins.type = None,
+        dtype: dtype | builtins.type | None = None,
     ) -> Tensor:
         """The sum over dims with NaN counted as 0. RuntimeError for complex."""
 
@@ -1517,7 +1517,7 @@ class TensorMethods:
         dim: Any = None,
         keepdim: builtins.bool = False,
         *,
-        dtype: dtype | None | builtins.type = None,
+        dtype: dtype | builtins.type | None = None,
     ) -> Tensor:
         """The p-norm over dims (all by default), or the matrix norm 'fro' or 'nuc' over two.
 
@@ -1595,7 +1595,7 @@ class TensorMethods:
         dim: builtins.int | None = None,
         keepdim: builtins.bool = False,
         *,
-        dtype: dtype | None | builtins.type = None,
+        dtype: dtype | builtins.type | None = None,
     ) -> Tensor:
         """The product over one dim, or of all elements; ints and bools give int64."""
 
@@ -1880,7 +1880,7 @@ class TensorMethods:
         """
 
     def softmax(
-        self, dim: builtins.int | None = None, dtype: dtype | None | builtins.type = None
+        self, dim: builtins.int | None = None, dtype: dtype | builtins.type | None = None
     ) -> Tensor:
         """exp(x) / sum(exp(x)) over a dim."""
 
@@ -1967,7 +1967,7 @@ class TensorMethods:
         dim: Any = None,
         keepdim: builtins.bool = False,
         *,
-        dtype: dtype | None | builtins.type = None,
+        dtype: dtype | builtins.type | None = None,
     ) -> Tensor:
         """The sum over dims (all by default); ints and bools give int64."""
 
@@ -2050,7 +2050,7 @@ class TensorMethods:
     def to(
         self,
         device: device | str | builtins.int | None = None,
-        dtype: dtype | None | builtins.type = None,
+        dtype: dtype | builtins.type | None = None,
         non_blocking: builtins.bool = False,
         *,
         copy: builtins.bool = False,

@@ -129,7 +129,7 @@ def log_ndtr(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def log_softmax(
     input: Tensor,
     dim: int | None = None,
-    dtype: dtype | None | type = None,
+    dtype: dtype | type | None = None,
     *,
     out: Tensor | None = None,
 ) -> Tensor:
@@ -209,7 +209,7 @@ def sinc(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def softmax(
     input: Tensor,
     dim: int | None = None,
-    dtype: dtype | None | type = None,
+    dtype: dtype | type | None = None,
     *,
     out: Tensor | None = None,
 ) -> Tensor:
