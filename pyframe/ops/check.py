@@ -23,7 +23,7 @@ def tensors(name: str, *xs: Any) -> None:
 
 
 def real(name: str, x: Any) -> None:
-    """TypeError unless `x` is a tensor, RuntimeError if it is complex."""
+    """TypeError unless `x` is a tensor, NotImplementedError if it is complex."""
     tensors(name, x)
     if x.dtype.category == dt.COMPLEX:
         raise NotImplementedError(

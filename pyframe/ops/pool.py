@@ -272,6 +272,7 @@ def _adaptive_sizes(name: str, k: int, x: Tensor, output_size: Any) -> Shape:
 
 def bins(n: int, count: int) -> tuple[np.ndarray, np.ndarray]:
     """Where `count` bins that cover 0..n-1, and overlap where they must, start and end."""
+    dt.check_room(n, count)
     i = np.arange(count)
     return i * n // max(count, 1), -(-(i + 1) * n // max(count, 1))
 

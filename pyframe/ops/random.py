@@ -260,6 +260,7 @@ def permutation(n: int, generator: Generator | None = None) -> np.ndarray:
 
 def uniform_bits(shape: tuple[int, ...], device: Device, generator: Generator | None) -> Tensor:
     """uint32 random bits of the generator, by default the common one."""
+    dt.check_room(*shape, itemsize=4)
     return (generator or default_generator).bits(shape, device)
 
 

@@ -217,6 +217,7 @@ t.special.entr(None); t.polygamma('a', x); t.view_as_complex('a'); t.complex(x, 
 t.polar(x, 3); t.zeros(2**62); t.empty(2**62); t.eye(2**31); t.linspace(0, 1, 2**62)
 t.ones(2**31, 2**31); x.to(memory_format='a'); x.clone(memory_format='a')
 x.contiguous(memory_format=3); x.repeat(2**31, 2**31); F.pad(x, (0, 2**62)); x.new_zeros(2**62)
+t.randn(2**62); F.adaptive_avg_pool1d(x, 2**62)
 """.replace("\n", "; ").strip("; ")
 
 
