@@ -1,0 +1,154 @@
+"""The house: what each package may import. Imports point down, also those inside functions."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pyframe
+
+ROOT = Path(pyframe.__file__).parent
+
+# From the lowest to the highest; modules of one line may import each other, in no circle.
+LAYERS = [
+    {"core"},
+    {"graph"},
+    {"codegen"},
+    {"backend"},
+    {"tensor"},
+    {"ops"},
+    {"autograd"},
+    {"methods"},
+    {"runtime"},
+    {"random", "fft", "linalg", "special", "func"},
+    {
+        "io",
+        "utils",
+        "nn",
+        "optim",
+        "data",
+        "distributions",
+        "metrics",
+        "vision",
+        "tools",
+        "masked",
+        "signal",
+    },
+    {"amp", "gpu", "profiler", "plot"},
+    {"train"},
+    {"web", "serve", "torch", "cli", "__main__"},
+]
+
+# (importer, imported): why it may
+_SHOWN = "pf.graph is where users look for it; it is loaded when it is asked for"
+_DEBUG = "PYFRAME_DEBUG prints what the tools make of a Program; they are loaded only then"
+EXCEPTIONS = {
+    ("pyframe.graph", "pyframe.tools.cost"): _SHOWN,
+    ("pyframe.graph", "pyframe.tools.draw_graph"): _SHOWN,
+    ("pyframe.runtime.debug", "pyframe.tools.cost"): _DEBUG,
+    ("pyframe.runtime.debug", "pyframe.tools.draw_graph"): _DEBUG,
+}
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in ROOT.rglob("*.py"):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        if parts[0] in ("shaders", "examples") or "static" in parts:
+            continue
+        found[".".join(["pyframe", *(p for p in parts if p != "__init__")])] = path
+    return found
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+
+
+def imports(tree: ast.AST, known: dict[str, Path]) -> list[str]:
+    """The modules that a file imports, those within functions too."""
+    found = []
+    todo = [tree]
+    while todo:
+        node = todo.pop()
+        if is_type_checking(node):
+            continue
+        todo += ast.iter_child_nodes(node)
+        if isinstance(node, ast.Import):
+            found += [a.name for a in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for a in node.names:
+                full = f"{node.module}.{a.name}"
+                found.append(full if full in known else node.module)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            found += [a.value for a in node.args if isinstance(a, ast.Constant)]
+    return [name for name in found if name.partition(".")[0] == "pyframe"]
+
+
+KNOWN = modules()
+GRAPH = {name: imports(ast.parse(path.read_text("utf-8")), KNOWN) for name, path in KNOWN.items()}
+
+
+def layer(name: str) -> int:
+    if name == "pyframe":  # the top of all
+        return len(LAYERS)
+    top = name.split(".")[1]
+    (found,) = [i for i, some in enumerate(LAYERS) if top in some]
+    return found
+
+
+def test_imports_point_down() -> None:
+    up = {
+        (name, other)
+        for name, others in GRAPH.items()
+        for other in others
+        if layer(other) > layer(name) and other != "pyframe"
+    }
+    assert up == EXCEPTIONS.keys()
+
+
+def test_the_lower_layers_do_not_import_the_public_package() -> None:
+    """`import pyframe` is for the layers whose users' API is all that they need."""
+    first = layer("pyframe.func")
+    assert [n for n, others in GRAPH.items() if "pyframe" in others and layer(n) < first] == []
+
+
+def test_no_module_is_in_a_circle() -> None:
+    """Strongly connected components of the imports (Tarjan, 1972) have one module each."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    circles = []
+
+    def visit(name: str) -> None:
+        index[name] = low[name] = len(index)
+        stack.append(name)
+        for other in GRAPH[name]:
+            if (name, other) in EXCEPTIONS or other == "pyframe" or other not in KNOWN:
+                continue
+            if other not in index:
+                visit(other)
+            if other in stack:
+                low[name] = min(low[name], low[other])
+        if low[name] == index[name]:
+            circle = stack[stack.index(name) :]
+            del stack[stack.index(name) :]
+            if len(circle) > 1:
+                circles.append(sorted(circle))
+
+    for name in GRAPH:
+        if name not in index:
+            visit(name)
+    assert circles == []
+
+
+def test_files_that_the_guide_names_are_there() -> None:
+    """Every `file.py` in CONTRIBUTING.md is the end of a path in the checkout."""
+    root = ROOT.parent
+    text = (root / "CONTRIBUTING.md").read_text("utf-8")
+    named = set(re.findall(r"`((?:[\w.-]+/)*[\w.-]+\.(?:py|js|wgsl|md|html|ts))`", text))
+    assert len(named) > 50
+    folders = "pyframe shaders web tests examples scripts".split()
+    paths = [path.as_posix() for top in folders for path in (root / top).rglob("*.*")]
+    paths += [path.as_posix() for path in root.iterdir()]
+    assert [n for n in sorted(named) if not any(p.endswith(f"/{n}") for p in paths)] == []
