@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from typing import TypeGuard
 
 import pyframe
 
@@ -61,7 +62,7 @@ def modules() -> dict[str, Path]:
     return found
 
 
-def is_type_checking(node: ast.AST) -> bool:
+def is_type_checking(node: ast.AST) -> TypeGuard[ast.If]:
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
 
 
@@ -71,9 +72,7 @@ def imports(tree: ast.AST, known: dict[str, Path]) -> list[str]:
     todo = [tree]
     while todo:
         node = todo.pop()
-        if is_type_checking(node):
-            continue
-        todo += ast.iter_child_nodes(node)
+        todo += node.orelse if is_type_checking(node) else ast.iter_child_nodes(node)
         if isinstance(node, ast.Import):
             found += [a.name for a in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
