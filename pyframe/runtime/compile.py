@@ -181,10 +181,13 @@ class Compiled(Generic[P, R]):
         picture = [describe(a, tensors, numbers) for a in args]
         if kwargs:
             picture += [(k, describe(v, tensors, numbers)) for k, v in kwargs.items()]
-        picture += self.feeding.describe(tensors)
+        if self.feeding.places:
+            picture += self.feeding.describe(tensors)
         if self.offsets_matter:
             picture += [part_of_memory(x) for x in tensors if x._view_chain]
-        whole = *modes(), *picture, *shared_memory(tensors)
+        if len(tensors) > 1:
+            picture += shared_memory(tensors)
+        whole = *modes(), *picture
         self.feeding.present = numbers
         fed = self.feeding.numbers.get(whole, ())
         return Key(whole, tuple([None if i in fed else exact(n) for i, n in enumerate(numbers)]))

@@ -116,7 +116,9 @@ class Replay:
 
     def __call__(self, args: list[Tensor]) -> Any:
         """Run the call with other arguments: compute, change what it changes, return."""
-        operands = self._operands(args)
+        operands = [(x._node, x._storage.node) for x in args]
+        if self.copied:
+            self._copy(args, operands)
         for executable, state, array in self.fed:
             executable.feed(state, array())
         data = self._compute(operands)
@@ -125,12 +127,11 @@ class Replay:
         self.hits += 1
         return self._results(args, data)
 
-    def _operands(self, args: list[Tensor]) -> list[Operand]:
-        operands = [(x._node, x._storage.node) for x in args]
+    def _copy(self, args: list[Tensor], operands: list[Operand]) -> None:
+        """Give the elements of views memory of their own."""
         for i in self.copied:
             n, data = args[i]._node, args[i].device.executor.apart(args[i])
             operands[i] = Node(None, (), (), n.shape, n.dtype, n.device, data), operands[i][1]
-        return operands
 
     def _compute(self, operands: list[Operand]) -> list[Any]:
         """Run the executables; the data of what is made anew."""
