@@ -59,22 +59,20 @@ class Executable:
         self,
         capture: Capture,
         roots: list[Storage],
-        sources: dict[int, tuple[int, bool]],
-        fresh: set[int],
+        sources: dict[Node, tuple[int, bool]],
+        fresh: set[Storage],
     ) -> None:
-        """`roots` hold what it computes; those with an id in `fresh` are made anew by every call.
-        `sources` gives for an argument's node (by its id) which argument it is of, and whether it
-        is the whole of its storage."""
+        """`roots` hold what it computes; those in `fresh` are made anew by every call. `sources`
+        gives for an argument's node which argument it is of, and whether it is the whole of its
+        storage."""
         self.device = roots[0].node.device
         self.executor = self.device.executor
         self.settled = False
-        before = {id(s): n for s, n in capture.replaced()}
-        nodes = list({id(s.node): s.node for s in roots}.values())
+        before = dict(capture.replaced())
+        nodes = list({s.node: None for s in roots})
         flag = self._flag_before(before)
         in_place = {
-            id(before[id(s)]): s.node
-            for s in roots
-            if id(s) in before and id(before[id(s)]) not in sources
+            id(before[s]): s.node for s in roots if s in before and before[s] not in sources
         }
         inputs, constants = self._plan(nodes, in_place, sources, flag)
         self.values = [hint(n.attrs[0]) for n in constants]  # the scalars of the next run
@@ -82,13 +80,13 @@ class Executable:
         self._name_inputs(inputs, sources, flag, before, _owners(capture, before))
         self._name_results(roots, nodes, fresh, before)
 
-    def _flag_before(self, before: dict[int, Node]) -> Node | None:
+    def _flag_before(self, before: dict[Storage, Node]) -> Node | None:
         """The flag of the checks as it was before the capture, if there are any."""
         found = self.executor.local.checks
-        return found and before.get(id(found.flag._storage), found.flag._storage.node)
+        return found and before.get(found.flag._storage, found.flag._storage.node)
 
     def _plan(
-        self, nodes: list[Node], in_place: dict[int, Node], sources: Collection[int],
+        self, nodes: list[Node], in_place: dict[int, Node], sources: Collection[Node],
         flag: Node | None,
     ) -> tuple[list[Node], list[Node]]:  # fmt: skip
         """Schedule the Program; its inputs, in the order of its slots, and its scalars."""
@@ -97,7 +95,7 @@ class Executable:
             if n.op is not CONST and _holds_symbol(n.attrs):
                 raise FixedError(f"{n.op.name} needs")  # type: ignore[union-attr]
         given = [n for n in order if n.data is not None and n.op is not CONST]
-        own = [n for n in given if id(n) not in sources and n is not flag]
+        own = [n for n in given if n not in sources and n is not flag]
         limits = self.device.backend.limits
         self.program, inputs, constants = schedule(
             order, nodes, limits, in_place, self._movable(own),
@@ -111,8 +109,8 @@ class Executable:
         return None
 
     def _name_inputs(
-        self, inputs: list[Node], sources: dict[int, tuple[int, bool]], flag: Node | None,
-        before: Collection[int], owners: dict[int, Storage],
+        self, inputs: list[Node], sources: dict[Node, tuple[int, bool]], flag: Node | None,
+        before: Collection[Storage], owners: dict[Node, Storage],
     ) -> None:  # fmt: skip
         """Each input is an argument, the flag of the checks, or state."""
         self.arguments: list[Argument] = []
@@ -120,26 +118,30 @@ class Executable:
         self.flag = -1  # the slot of the checks' flag, of which each thread has its own
         self.flag_data: Any = None
         for slot, n in enumerate(inputs):
-            if id(n) in sources:
-                self.arguments.append(Argument(slot, *sources[id(n)], n))
+            if n in sources:
+                self.arguments.append(Argument(slot, *sources[n], n))
             if n is flag:
                 self.flag, self.flag_data = slot, n.data
-            elif id(n) not in sources:
-                storage = owners.get(id(n)) or Storage(n)
-                self.states.append(State(storage, n, slot, id(storage) in before))
+            elif n not in sources:
+                storage = owners.get(n) or Storage(n)
+                self.states.append(State(storage, n, slot, storage in before))
 
     def _name_results(
-        self, roots: list[Storage], nodes: list[Node], fresh: set[int], before: dict[int, Node]
+        self,
+        roots: list[Storage],
+        nodes: list[Node],
+        fresh: set[Storage],
+        before: dict[Storage, Node],
     ) -> None:
         """Each result is made anew by every call, or stays with its storage: where the Program
         puts it, over the value that it replaces, or in its own slot, to be copied there."""
-        slot_of = dict(zip(map(id, nodes), self.program.outputs, strict=True))
-        self.fresh = [(s, slot_of[id(s.node)]) for s in roots if id(s) in fresh]
-        self.fixed = [(s, slot_of[id(s.node)]) for s in roots if id(s) not in fresh]
+        slot_of = dict(zip(nodes, self.program.outputs, strict=True))
+        self.fresh = [(s, slot_of[s.node]) for s in roots if s in fresh]
+        self.fixed = [(s, slot_of[s.node]) for s in roots if s not in fresh]
         self.back = [
-            Replaced(before[id(s)].data, slot, s.node)
+            Replaced(before[s].data, slot, s.node)
             for s, slot in self.fixed
-            if id(s) in before and self.program.slots[slot].kind != INPUT
+            if s in before and self.program.slots[slot].kind != INPUT
         ]
 
     def changed(self) -> bool:
@@ -156,9 +158,9 @@ class Executable:
         self.settled = True
         for (s, _), d in zip(self.fresh, data, strict=True):
             s.node.data, s.node.inputs = d, ()
-        replaced = {id(r.node): r.old for r in self.back}
+        replaced = {r.node: r.old for r in self.back}
         for s, slot in self.fixed:
-            s.node.data, s.node.inputs = replaced.get(id(s.node), self.memory(slot)), ()
+            s.node.data, s.node.inputs = replaced.get(s.node, self.memory(slot)), ()
 
     def run(self, args: Sequence[tuple[Node, Node]]) -> list[Any]:
         """Run once; `args` holds each argument's node and that of its whole storage. The data of
@@ -186,13 +188,13 @@ def _holds_symbol(attrs: Any) -> bool:
     return any(type(a) is SymbolicScalar or (type(a) is tuple and _holds_symbol(a)) for a in attrs)
 
 
-def _owners(capture: Capture, before: dict[int, Node]) -> dict[int, Storage]:
-    """Whose value a node from outside was when the capture began, by the node's id."""
-    owners = {id(n): s for s, n in capture.replaced()}
+def _owners(capture: Capture, before: dict[Storage, Node]) -> dict[Node, Storage]:
+    """Whose value a node from outside was when the capture began."""
+    owners = {n: s for s, n in capture.replaced()}
     made = [s for s in capture.constants.values() if id(s) not in capture.written]
     read = [s for _, s, _ in capture.tensors.values()]
     for s in [*read, *capture.viewed.values(), *made]:
-        owners.setdefault(id(before.get(id(s), s.node)), s)
+        owners.setdefault(before.get(s, s.node), s)
     return owners
 
 
@@ -349,14 +351,14 @@ class DeviceExecutable(Executable):
 
     def _name_homes(self) -> None:
         """Where the storages of results find them after a run, should they have been moved."""
-        copied = {id(r.node) for r in self.back}
+        copied = {r.node for r in self.back}
         flag = self.flag_data if self.flag >= 0 else None
-        old = {id(r.node): r.old for r in self.back if r.old is not flag}
-        self.homes = [(s, old[id(s.node)]) for s, _ in self.fixed if id(s.node) in old]
+        old = {r.node: r.old for r in self.back if r.old is not flag}
+        self.homes = [(s, old[s.node]) for s, _ in self.fixed if s.node in old]
         self.own = [
             (s, slot)
             for s, slot in self.fixed
-            if self.program.slots[slot].kind == OUTPUT and id(s.node) not in copied
+            if self.program.slots[slot].kind == OUTPUT and s.node not in copied
         ]
 
     def __del__(self) -> None:

@@ -326,11 +326,11 @@ def _first_run(run: Run, roles: Roles) -> tuple[list[Executable], ValueChecks]:
     capture = run.capture
     if any(shares and i in capture.written for i, (_, _, shares) in capture.fed.items()):
         raise FixedError("an array that is written to: it needs")
-    sources: dict[int, tuple[int, bool]] = {}  # by node: an argument, whether it is its storage's
+    sources: dict[Node, tuple[int, bool]] = {}  # an argument, and whether it is its storage's
     for i, (own, whole) in enumerate(run.before):
         if own.data is not None:
-            sources[id(own)] = i, False
-        sources[id(whole)] = i, True
+            sources[own] = i, False
+        sources[whole] = i, True
     flag = None if capture.checks is None else capture.checks.flag._storage
     groups: dict[Any, list[Storage]] = {}  # what is computed together
     for s in roles.roots:
@@ -341,7 +341,7 @@ def _first_run(run: Run, roles: Roles) -> tuple[list[Executable], ValueChecks]:
     executables: list[Executable] = []
     for _, group in sorted(groups.items(), key=lambda item: item[0] != "checks"):
         kind = HostExecutable if group[0].node.device is cpu else DeviceExecutable
-        executable = kind(capture, group, sources, set(map(id, roles.fresh)))
+        executable = kind(capture, group, sources, roles.fresh)
         executable.settle(executable.run(run.before))
         executables.append(executable)
         if checks.early:
@@ -376,8 +376,8 @@ def _guard(run: Run, executables: list[Executable], given: set[int]) -> Guard:
     capture = run.capture
     seen = [weakref.ref(x) for x, _, _ in capture.tensors.values() if id(x) not in given]
     leaves = [leaf for i, leaf in capture.grads.items() if i not in capture.born]
-    read = {id(st.node) for e in executables for st in e.states}
-    before = {id(s): n for s, n in capture.written.values()}
+    read = {st.node for e in executables for st in e.states}
+    before = dict(capture.written.values())
     capture.tensors.clear()
     capture.viewed.clear()
     capture.grads.clear()
@@ -386,7 +386,7 @@ def _guard(run: Run, executables: list[Executable], given: set[int]) -> Guard:
     for leaf, old, was_read in leaves:
         if was_read:  # whether it had a .grad decides what runs; which one, where it was added to
             used = old is not None and not read.isdisjoint(
-                {id(before.get(id(old._storage), old._storage.node)), id(old._node)}
+                {before.get(old._storage, old._storage.node), old._node}
             )
             guard.watch_grad(leaf, old, used)
     guard.asked += capture.asked
