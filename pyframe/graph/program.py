@@ -6,6 +6,7 @@ it belongs to WGSL: `pyframe.codegen` makes text of it, `pyframe.graph.interpret
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -97,6 +98,17 @@ class Routine(NamedTuple):
 def index_map_of(i: Any) -> Any:
     """The index map in an instruction, or None."""
     return i.index if isinstance(i, Apply) else getattr(i, "index_map", None)
+
+
+def with_index_maps(code: Iterable[Any], index_maps: Iterable[IndexMap]) -> list[Any]:
+    """The instructions with these index maps, one after the other, instead of theirs."""
+    it = iter(index_maps)
+    return [
+        i if index_map_of(i) is None
+        else i._replace(index=next(it)) if isinstance(i, Apply)
+        else i._replace(index_map=next(it))
+        for i in code
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True)

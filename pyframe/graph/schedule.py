@@ -38,8 +38,8 @@ from pyframe.graph.program import (
     Slot,
     Step,
     Store,
-    Valid,
     index_map_of,
+    with_index_maps,
 )  # fmt: skip
 
 PARAM_ALIGN = 256  # the offset alignment that every WebGPU device allows, of uniforms and slices
@@ -92,23 +92,18 @@ def _collapsed(draft: Draft, stores: list[Store]) -> tuple[Shape, tuple[Any, ...
     """The same over as few axes as the index maps allow, so that indices are cheap."""
     code, axes, rest = draft.code, draft.axes, draft.rest
     levels = [1 if d in axes else 2 if d in rest else 0 for d, _ in enumerate(draft.space)]
-    moved = [i for i in code if index_map_of(i) is not None]
-    index_maps = [index_map_of(i) for i in moved] + [s.index_map for s in stores]
-    new, space, levels = views.collapse(index_maps, draft.space, levels)
-    it = iter(new)
-    out: list[Any] = []
-    for i in code:
-        if isinstance(i, (Load, Valid)):
-            out.append(i._replace(index_map=next(it)))
-        elif isinstance(i, Apply) and i.index is not None:
-            out.append(i._replace(index=next(it)))
-        elif isinstance(i, Reduce):
+    index_maps = [m for m in map(index_map_of, code) if m is not None]
+    moved = len(index_maps)
+    new, space, levels = views.collapse(
+        [*index_maps, *[s.index_map for s in stores]], draft.space, levels
+    )
+    out = with_index_maps(code, new)
+    for n, i in enumerate(out):
+        if isinstance(i, Reduce) and i.axes:
             level = 1 if i.axes == axes else 2
-            these = tuple(d for d, at in enumerate(levels) if at == level) if i.axes else ()
-            out.append(i._replace(axes=these))
-        else:
-            out.append(i)
-    return space, tuple(out), [s._replace(index_map=next(it)) for s in stores]
+            out[n] = i._replace(axes=tuple(d for d, at in enumerate(levels) if at == level))
+    placed = zip(stores, new[moved:], strict=True)
+    return space, tuple(out), [s._replace(index_map=m) for s, m in placed]
 
 
 def _writes_in_place(grouping: Grouping, donor: int, k: int) -> bool:

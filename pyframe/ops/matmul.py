@@ -27,7 +27,7 @@ from pyframe.ops.public import public
 from pyframe.ops.reduce import sum_op
 from pyframe.tensor import Tensor, normalize_dim, upload
 
-LONG = 1 << 14  # columns that one thread of the GPU's kernel multiplies: see codegen.ROUNDS
+LONG = 1 << 14  # columns that one thread of the GPU's kernel multiplies: see wgsl.reduction.ROUNDS
 
 
 def _infer(a: Any, b: Any) -> tuple[tuple[int, ...], dt.dtype]:

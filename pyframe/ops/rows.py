@@ -134,7 +134,7 @@ take_rows = Op(  # x (D, B), index (n,) -> (n, B)
 )  # fmt: skip
 
 
-MANY = 1 << 18  # indices whose rows one thread of the GPU's kernel may add: see codegen.ROUNDS
+MANY = 1 << 18  # indices whose rows one thread of the GPU's kernel may add: see reduction.ROUNDS
 
 
 def _few(index: Any) -> bool:

@@ -14,7 +14,7 @@ from pyframe.graph.program import INPUT, OUTPUT, Apply, Kernel, Load, Program, R
 Shape = tuple[int, ...]
 
 
-class Row(NamedTuple):
+class KernelCost(NamedTuple):
     """A step of a Program: its kernel's name, workgroups (None on the CPU), bytes and FLOPs."""
 
     kernel: str
@@ -23,10 +23,10 @@ class Row(NamedTuple):
     flops: int
 
 
-class Table(list[Row]):
+class Table(list[KernelCost]):
     """The steps of a Program, in order; str() is for people."""
 
-    def __init__(self, rows: Iterator[Row], least_bytes: int) -> None:
+    def __init__(self, rows: Iterator[KernelCost], least_bytes: int) -> None:
         super().__init__(rows)
         self.least_bytes = least_bytes
 
@@ -208,11 +208,11 @@ def table(program: Program) -> Table:
     """Rows of (kernel, grid, bytes, FLOPs), one for each step; str() is for people."""
     from pyframe.codegen.wgsl.printer import generate, label
 
-    def rows() -> Iterator[Row]:
+    def rows() -> Iterator[KernelCost]:
         for step, (read, written) in zip(program.steps, traffic(program), strict=True):
             kernel = program.kernels[step.kernel]
             grid = None if program.host else generate(kernel).grid
             moved = sum(read.values()) + sum(written.values())
-            yield Row(label(kernel), grid, moved, kernel_flops(kernel))
+            yield KernelCost(label(kernel), grid, moved, kernel_flops(kernel))
 
     return Table(rows(), least_bytes(program))

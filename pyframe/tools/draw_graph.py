@@ -26,7 +26,7 @@ from pyframe.graph.schedule import schedule
 from pyframe.io.files import replacing
 from pyframe.runtime import capture as capturing, compile as compiling
 from pyframe.tensor import Tensor
-from pyframe.tools.cost import Row, si, table
+from pyframe.tools.cost import KernelCost, si, table
 from pyframe.tools.picture import LINE, PAD, Box, Group, Link, Nest, page, wide
 
 # --- what became of a graph
@@ -38,7 +38,7 @@ class _Kernel:
 
     ops: list[Node]
     stores: list[Node]  # those whose values it writes to buffers
-    row: Row
+    row: KernelCost
 
     def __post_init__(self) -> None:
         self.here = {id(n) for n in self.ops}
@@ -56,7 +56,7 @@ class _Kernel:
 
 
 @dataclass
-class _Plan:
+class _Drawn:
     kernels: list[_Kernel] = field(default_factory=list)
     roots: list[Node] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)  # of values, by id
@@ -94,17 +94,17 @@ def _inside(members: Sequence[Node], stored: set[int]) -> list[Node]:
 
 def text(roots: Sequence[Node], limits: Limits) -> str:
     """The nodes that `roots` need, one a line, and which kernel each joined (see PYFRAME_DEBUG)."""
-    plan, copies = _Plan(), _copied(roots)
+    drawn, copies = _Drawn(), _copied(roots)
     roots = [copies[id(n)] for n in roots]
-    plan.add(roots, limits)
+    drawn.add(roots, limits)
     homes: dict[int, list[int]] = {}
-    for k, kernel in enumerate(plan.kernels):
+    for k, kernel in enumerate(drawn.kernels):
         for n in kernel.ops:
             homes.setdefault(id(n), []).append(k)
     order = toposort(roots)
     number = {id(n): i for i, n in enumerate(order)}
     wanted = {id(n) for n in roots}
-    lines = [f"pyframe: {len(order)} nodes, {len(plan.kernels)} kernels"]
+    lines = [f"pyframe: {len(order)} nodes, {len(drawn.kernels)} kernels"]
     for i, n in enumerate(order):
         if n.op is CONST or n.data is not None:
             what, where = f"const {n.attrs[0]!r}" if n.op is CONST else "input", ""
@@ -171,11 +171,11 @@ class _Recording(capturing.Capture):
         capturing.run_eagerly(self)  # what outlives the function, if anything, gets its value
 
 
-def _recorded(fn: Callable[..., Any], args: Any, kwargs: Any) -> _Plan:
+def _recorded(fn: Callable[..., Any], args: Any, kwargs: Any) -> _Drawn:
     if isinstance(fn, compiling.Compiled):
         fn = fn.fn
     flush()
-    plan = _Plan()
+    drawn = _Drawn()
     seen = [(k, x, x._node, x._storage.node) for k, x in _tensors(fn, args, kwargs)]
     with _Recording() as capture:
         mode.capture = capture
@@ -198,15 +198,15 @@ def _recorded(fn: Callable[..., Any], args: Any, kwargs: Any) -> _Plan:
             for k, x in _named("result", result):
                 names.setdefault(id(x._storage.node), k)
             copies = _copied([s.node for s in storages])
-            plan.names = {id(copies[i]): k for i, k in names.items() if i in copies}
+            drawn.names = {id(copies[i]): k for i, k in names.items() if i in copies}
             for d in {s.node.device: 0 for s in storages}:
                 limits = d.backend.limits
-                plan.add([copies[id(s.node)] for s in storages if s.node.device is d], limits)
+                drawn.add([copies[id(s.node)] for s in storages if s.node.device is d], limits)
         finally:
             mode.capture = None
             result = None
             capture.undo()
-    return plan
+    return drawn
 
 
 def _copied(roots: Sequence[Node]) -> dict[int, Node]:
@@ -265,9 +265,9 @@ def _named(name: str, value: Any) -> Iterator[tuple[str, Tensor]]:
 class Drawing:
     """A graph of ops, kernels and buffers, as `dot` and as `svg`; notebooks show the picture."""
 
-    def __init__(self, plan: _Plan, format: str = "svg") -> None:
-        self.dot = _dot(plan)
-        self.svg = _svg(plan)
+    def __init__(self, drawn: _Drawn, format: str = "svg") -> None:
+        self.dot = _dot(drawn)
+        self.svg = _svg(drawn)
         self.format = format
 
     def _repr_svg_(self) -> str:
@@ -301,17 +301,17 @@ def show(
                 "graph.show: this tensor has its value and forgot where it came from; "
                 "give show() the function that computes it"
             )
-        plan = _Plan()
+        drawn = _Drawn()
         root = _copied([node])[id(node)]
-        plan.names = {id(root): "result"}
-        plan.add([root], node.device.backend.limits)
+        drawn.names = {id(root): "result"}
+        drawn.add([root], node.device.backend.limits)
     elif callable(fn_or_tensor):
-        plan = _recorded(fn_or_tensor, args, kwargs)
+        drawn = _recorded(fn_or_tensor, args, kwargs)
     else:
         raise TypeError(
             f"graph.show: expected a function or a Tensor, got {type(fn_or_tensor).__name__}"
         )
-    drawing = Drawing(plan, format)
+    drawing = Drawing(drawn, format)
     if path is not None:
         drawing.save(path)
     return drawing
@@ -321,13 +321,13 @@ class _Buffers:
     """The buffers of a plan, as vertices: inputs once for each kernel that reads them, so that no
     line goes all the way through the picture."""
 
-    def __init__(self, plan: _Plan) -> None:
-        self.plan = plan
+    def __init__(self, drawn: _Drawn) -> None:
+        self.drawn = drawn
         self.found: dict[tuple[int, int], tuple[Node, str]] = {}
         self.edges: list[tuple[Any, Any]] = []  # (buffer, (kernel, op)) or the other way round
         self.numbers: dict[int, int] = {}
-        results = {id(n) for n in plan.roots}
-        for k, kernel in enumerate(plan.kernels):
+        results = {id(n) for n in drawn.roots}
+        for k, kernel in enumerate(drawn.kernels):
             for n in kernel.ops:
                 for i, here in kernel.reads(n):
                     if here:
@@ -343,7 +343,7 @@ class _Buffers:
     def lines(self, key: tuple[int, int]) -> list[str]:
         """What is written on a buffer."""
         n, kind = self.found[key]
-        name = self.plan.names.get(id(n))
+        name = self.drawn.names.get(id(n))
         if name is None and kind == "input":
             name = f"input {self.numbers.setdefault(id(n), len(self.numbers))}"
         return [*([name] if name else []), f"{_type(n)} · {_size(n)}"]
@@ -355,15 +355,15 @@ def _notes(kernel: _Kernel) -> list[str]:
     return [*grid, f"{si(row.bytes, 'B')} moved", f"{si(row.flops)} FLOPs"]
 
 
-def _dot(plan: _Plan) -> str:
-    buffers = _Buffers(plan)
+def _dot(drawn: _Drawn) -> str:
+    buffers = _Buffers(drawn)
     out = [
         "digraph pyframe {",
         '  node [shape=box, style="rounded,filled", fillcolor=white, fontname=Helvetica];',
         "  edge [fontname=Helvetica, fontsize=9, color=gray40];",
     ]
     names: dict[Any, str] = {}
-    for k, kernel in enumerate(plan.kernels):
+    for k, kernel in enumerate(drawn.kernels):
         label = "\\n".join([_quoted(f"{k}: {kernel.row.kernel}"), *_notes(kernel)])
         fill, line = COLORS[kernel.kind]
         out.append(f"  subgraph cluster_{k} {{")
@@ -398,9 +398,9 @@ COLORS = {ROUTINE: ("#fff3e0", "#e09b3d"), REDUCTION: ("#e8f5ea", "#58a066"),
           "map": ("#e8f1fc", "#5b8ecf")}  # fmt: skip
 
 
-def _svg(plan: _Plan) -> str:
-    buffers = _Buffers(plan)
-    boxes: dict[Any, Any] = {k: _group(plan, k, buffers) for k in range(len(plan.kernels))}
+def _svg(drawn: _Drawn) -> str:
+    buffers = _Buffers(drawn)
+    boxes: dict[Any, Any] = {k: _group(drawn, k, buffers) for k in range(len(drawn.kernels))}
     for key, (_, kind) in buffers.found.items():
         text = buffers.lines(key)
         size = max(map(wide, text)) + 2 * PAD, LINE * len(text) + 10.0
@@ -413,9 +413,9 @@ def _svg(plan: _Plan) -> str:
     return page(whole.width, whole.height, whole.svg(0, 0, (0, whole.height)))
 
 
-def _group(plan: _Plan, number: int, buffers: _Buffers) -> Group:
+def _group(drawn: _Drawn, number: int, buffers: _Buffers) -> Group:
     """A kernel's part of the picture: on the left what it is, on the right its ops."""
-    kernel = plan.kernels[number]
+    kernel = drawn.kernels[number]
     boxes = {}
     for n in kernel.ops:
         size = max(wide(_name(n), 13), wide(_attrs(n), 10), 34) + PAD

@@ -1,4 +1,8 @@
-"""A layered layout of a directed acyclic graph: where its boxes and the lines between them go."""
+"""A layered layout of a directed acyclic graph: where its boxes and the lines between them go.
+
+Graphviz would do it too, and `pf.graph.show` writes its DOT. But Graphviz is a program to install,
+which pip does not, and there is none in a page or a notebook: a picture must need nothing else.
+"""
 
 from __future__ import annotations
 
@@ -109,7 +113,7 @@ class _Arranged:
         best, fewest = [row[:] for row in self.rows], -1
         for sweep in range(SWEEPS):
             for row in self.rows:
-                self.pack(row)
+                self.line_up(row)
             crossings = sum(self.crossings(row) for row in self.rows)
             if fewest < 0 or crossings < fewest:
                 best, fewest = [row[:] for row in self.rows], crossings
@@ -117,10 +121,10 @@ class _Arranged:
             for row in self.rows[1:] if down else self.rows[-2::-1]:
                 near = self.above if down else self.below
                 row.sort(key=lambda v: self.wanted(v, near))
-                self.pack(row)
+                self.line_up(row)
         self.rows = best
 
-    def pack(self, row: list[int]) -> None:
+    def line_up(self, row: list[int]) -> None:
         """Side by side, around 0."""
         at = -sum(self.sizes[v][0] + self.gap[0] for v in row) / 2
         for v in row:
@@ -145,7 +149,7 @@ class _Arranged:
     def align(self) -> None:
         """Move the boxes of each layer below and above their neighbours, in their order."""
         for row in self.rows:
-            self.pack(row)
+            self.line_up(row)
         for sweep in range(SWEEPS):
             down = sweep % 2 == 0
             near = [self.above] if down else [self.below]

@@ -20,7 +20,7 @@ from pyframe.core.op import MOVEMENT, REGISTRY
 from pyframe.graph.program import Program
 from pyframe.io.files import replacing
 from pyframe.runtime.opening import gpu_backend
-from pyframe.tools.cost import Row, columns, op_flops, si, table
+from pyframe.tools.cost import KernelCost, columns, op_flops, si, table
 
 __all__ = ["Average", "Averages", "Event", "profile", "record_function"]
 
@@ -123,7 +123,7 @@ class profile:  # noqa: N801  (PyTorch's name)
         self.events: list[Event] = []
         self.began = 0
         self._patched = contextlib.ExitStack()
-        self._rows: dict[int, tuple[Program, list[Row]]] = {}
+        self._rows: dict[int, tuple[Program, list[KernelCost]]] = {}
         self._names: dict[Any, _op.Op] = {}
 
     def __enter__(self) -> profile:
@@ -211,7 +211,7 @@ class profile:  # noqa: N801  (PyTorch's name)
         finally:
             plan.calls = whole
 
-    def _table(self, program: Program) -> list[Row]:
+    def _table(self, program: Program) -> list[KernelCost]:
         found = self._rows.get(id(program))
         if found is None:
             found = self._rows[id(program)] = program, table(program)

@@ -433,7 +433,7 @@ def test_slots_of_a_region_share_memory() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_random_maps_and_folds(data: Any) -> None:
-    """Kernels of random ops on random views, with folds and several stores."""
+    """Kernels of random ops on random views, with reductions and several stores."""
     shape = tuple(data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=3)))
     code: list[Any] = []
     axes = tuple(d for d in range(len(shape)) if data.draw(st.booleans()) and shape[d] > 1)
@@ -442,24 +442,24 @@ def test_random_maps_and_folds(data: Any) -> None:
         strides = tuple(s * k for s, k in zip(views.row_major(shape), dims, strict=True))
         code.append(Load(b, (View(shape, strides),), F))
     code += [Load(0, contiguous(shape), F), Param(0, F)]
-    folded = set()
+    reduced = set()
     for _ in range(data.draw(st.integers(1, 8))):
         pick = st.integers(0, len(code) - 1)
-        kind = data.draw(st.sampled_from(["add", "mul", "maximum", "relu", "where", "fold"]))
+        kind = data.draw(st.sampled_from(["add", "mul", "maximum", "relu", "where", "reduce"]))
         n = len(code)
         a, b = data.draw(pick), data.draw(pick)
-        if kind == "fold" and axes:
+        if kind == "reduce" and axes:
             code.append(Reduce(data.draw(st.sampled_from(["sum", "amax"])), a, axes, F))
-            folded.add(n)
+            reduced.add(n)
         elif kind == "where":
             code.append(Apply("lt", (a, b), (), dt.bool_))
             code[-1] = Apply("maximum", (a, b), (), F)
         elif kind == "relu":
             code.append(Apply("relu", (a,), (), F))
         else:
-            code.append(Apply("add" if kind == "fold" else kind, (a, b), (), F))
+            code.append(Apply("add" if kind == "reduce" else kind, (a, b), (), F))
     last = len(code) - 1
-    index_map = rows(shape, axes) if last in folded else contiguous(shape)
+    index_map = rows(shape, axes) if last in reduced else contiguous(shape)
     stores = (Store(2, last, index_map, F), Store(3, last - 1, contiguous(shape), F))
     block, split = data.draw(st.sampled_from([(1 << 20, 1 << 40), (16, 1), (5, 1)]))
     with pytest.MonkeyPatch.context() as patch:

@@ -137,5 +137,5 @@ def body(kernel: Any) -> str:
     """What a kernel is: a routine's name, the reductions in it, or 'map'."""
     if kernel.routine is not None:
         return str(kernel.routine.name)
-    folds = [i.op for i in kernel.code if isinstance(i, Reduce)]
-    return "+".join(folds) or "map"
+    reductions = [i.op for i in kernel.code if isinstance(i, Reduce)]
+    return "+".join(reductions) or "map"

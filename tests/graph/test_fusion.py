@@ -154,7 +154,7 @@ def test_the_gradients_of_scale_and_shift_share_a_kernel(lazy: Any) -> None:
          if o in {s.slots[k] for k in program.kernels[s.kernel].written}}
         for o in outputs
     ]  # fmt: skip
-    assert homes[0] == homes[1], "one kernel folds both over the rows"
+    assert homes[0] == homes[1], "one kernel reduces both over the rows"
 
 
 def test_a_chain_through_views_is_one_kernel(lazy: Any) -> None:
@@ -244,7 +244,7 @@ def test_a_product_between_two_maps_forbids_that_they_merge(lazy: Any) -> None:
 
 
 def test_diamonds_have_no_cycle(lazy: Any) -> None:
-    """Each of two chains of folds reads what the other made."""
+    """Each of two chains of reductions reads what the other made."""
     x = value(lazy, 6, 6)
     p, q = x.exp(), x.sin()
     wp, wq = of(x), of(x)
@@ -283,9 +283,9 @@ def test_no_kernel_binds_too_much(lazy: Any, buffers: int) -> None:
     wide = xs[0]
     for x in xs[1:]:
         wide = wide * 0.9 + x
-    folded = (xs[0] * xs[1] + xs[2] * xs[3] - xs[4] * xs[5]).sum(1)
+    sums = (xs[0] * xs[1] + xs[2] * xs[3] - xs[4] * xs[5]).sum(1)
     product = mm.matmul(xs[6] + xs[7] * xs[8], (xs[9] * xs[10] + xs[11]).T)
-    program, (a, b, c) = run(wide, folded, product + xs[12][:, :4] * xs[13][:, 2:], buffers=buffers)
+    program, (a, b, c) = run(wide, sums, product + xs[12][:, :4] * xs[13][:, 2:], buffers=buffers)
     assert all(len(s.slots) <= buffers for s in program.steps)
     v = [of(x) for x in xs]
     want = v[0]

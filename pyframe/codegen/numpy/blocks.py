@@ -47,6 +47,7 @@ from pyframe.graph.program import (
     Store,
     Valid,
     index_map_of,
+    with_index_maps,
 )
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ SPLIT = 1 << 20  # elements times instructions from which threads pay
 class Blocked:
     """Code over a space, cut into blocks.
 
-    A Reduce over an axis that is cut is folded from the blocks' partial results, and what follows
+    A Reduce over an axis that is cut is combined from the blocks' partial results, and what follows
     from it takes another pass over the blocks.
     """
 
@@ -165,14 +166,16 @@ class Blocked:
         ]  # fmt: skip
         self.hoist(len(blocks))
         for level in range(max(levels, default=0) + 1):
-            folds = [n for n, i in enumerate(self.code)
+            crossing = [n for n, i in enumerate(self.code)
                      if self.crosses(i, cut) and levels[i.arg] == level]  # fmt: skip
             stores = [n for n, s in enumerate(self.stores) if levels[s.value] == level]
             inner = [n for n in stores if any(self.targets[n].shape[d] != 1 for d in cut)]
             once = [n for n in stores if n not in inner]
-            partial = {n: self.partial(n, len(blocks)) for n in folds}
-            if inner or folds:
-                wanted = [self.stores[n].value for n in inner] + [self.code[n].arg for n in folds]
+            partial = {n: self.partial(n, len(blocks)) for n in crossing}
+            if inner or crossing:
+                wanted = [self.stores[n].value for n in inner] + [
+                    self.code[n].arg for n in crossing
+                ]
                 shared = [
                     Share(self, blocks, w, threads, inner, known, partial, wanted).calls
                     for w in range(min(threads, len(blocks)))
@@ -180,7 +183,7 @@ class Blocked:
                 whole = list(itertools.chain.from_iterable(shared))
                 self.builder.stages.append(Stage(shared, whole))
             tail: list[Call] = []
-            for n in folds:
+            for n in crossing:
                 known[n] = self.combined(n, partial[n], tail)
             if tail:
                 self.builder.stages.append(Stage([tail]))
@@ -199,17 +202,18 @@ class Blocked:
         if size <= BLOCK:
             return (), space
         reduces = [i for i in self.code if isinstance(i, Reduce) and i.axes]
-        folded = sorted({d for i in reduces for d in i.axes})
-        kept = [d for d in range(len(space)) if d not in folded]
-        row = math.prod(space[d] for d in folded)
-        by_rows = not folded or (folded[-1] == len(space) - 1 and kept and row <= 4 * BLOCK)
-        if not by_rows and all(combine_of(i).ufunc for i in reduces):
-            kept, row = folded, size // row
+        reduced = sorted({d for i in reduces for d in i.axes})
+        kept = [d for d in range(len(space)) if d not in reduced]
+        inner = math.prod(space[d] for d in reduced)  # elements that are not cut
+        last = reduced[-1:] == [len(space) - 1]
+        whole = not reduced or (last and kept and inner <= 4 * BLOCK)
+        if not whole and all(combine_of(i).ufunc for i in reduces):
+            kept, inner = reduced, size // inner
         block = list(space)
         cut = []
         for d in reversed(kept):
-            block[d] = min(space[d], max(max(BLOCK, size // MAX_BLOCKS) // row, 1))
-            row *= block[d]
+            block[d] = min(space[d], max(max(BLOCK, size // MAX_BLOCKS) // inner, 1))
+            inner *= block[d]
             if block[d] < space[d]:
                 cut.append(d)
                 # equal blocks, and as many for each worker
@@ -312,11 +316,11 @@ class Share:
     def last_uses(self) -> dict[int, int]:
         """The last instruction that takes each value; what is stored is taken at the end."""
         out: dict[int, int] = {}
-        folds = [(n, self.body.code[n].arg) for n in self.partial]
+        crossing = [(n, self.body.code[n].arg) for n in self.partial]
         for n in self.needed:
             for a in self.args(n):
                 out[a] = n
-        for n, a in folds:
+        for n, a in crossing:
             out[a] = max(out.get(a, 0), n)
         for s in self.stores:
             out[self.body.stores[s].value] = len(self.body.code)
@@ -533,8 +537,9 @@ def _collapsed(
     code: Sequence[Any], space: Shape, stores: Sequence[Store]
 ) -> tuple[list[Any], Shape, list[Store]]:
     """The same over as few axes as the index maps allow."""
-    moved = [i for i in code if index_map_of(i) is not None]
-    index_maps = [index_map_of(i) for i in moved] + [s.index_map for s in stores]
+    index_maps = [m for m in map(index_map_of, code) if m is not None]
+    moved = len(index_maps)
+    index_maps += [s.index_map for s in stores]
     if any(isinstance(i, Result) for i in code):
         index_maps.append(views.contiguous(space))
     sets = [
@@ -543,16 +548,10 @@ def _collapsed(
     ]
     kinds = [sets.index(s) for s in sets]
     new, short, found = views.collapse(index_maps, space, kinds)
-    it = iter(new)
-    out: list[Any] = []
-    for n, i in enumerate(code):
-        if isinstance(i, (Load, Valid)):
-            out.append(i._replace(index_map=next(it)))
-        elif isinstance(i, Apply) and i.index is not None:
-            out.append(i._replace(index=next(it)))
-        elif isinstance(i, Reduce):
+    out = with_index_maps(code, new)
+    for n, i in enumerate(out):
+        if isinstance(i, Reduce):
             axes = tuple(d for d, kind in enumerate(found) if n in sets[kind])
-            out.append(i._replace(axes=axes))
-        else:
-            out.append(i)
-    return out, short, [s._replace(index_map=next(it)) for s in stores]
+            out[n] = i._replace(axes=axes)
+    placed = zip(stores, new[moved:], strict=False)
+    return out, short, [s._replace(index_map=m) for s, m in placed]
