@@ -64,11 +64,15 @@ def record(
         some = [inputs[i] for i in op.by_fallback]
         if any(type(x) is not Node and x.requires_grad for x in some):
             return op.fallback(*inputs, *attrs)  # type: ignore[misc]
+    return way_on(device)(op, inputs, attrs, nodes, shape, dtype, device)
+
+
+def way_on(device: Device) -> Callable[..., Tensor]:
+    """How ops are carried out on `device` now: computed, recorded, or as the Recorder says."""
     recorder = mode.capture
     if recorder is not None:
-        return recorder.run(op, inputs, attrs, nodes, shape, dtype, device)
-    way = recorded if device.always_lazy else computed
-    return way(op, inputs, attrs, nodes, shape, dtype, device)
+        return recorder.run
+    return recorded if device.always_lazy else computed
 
 
 def computed(

@@ -11,7 +11,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt, op as _op, symbolic
 from pyframe.core.devices import get_default_device
-from pyframe.core.dispatch import apply, computed, computes_now, record
+from pyframe.core.dispatch import apply, computed, way_on
 from pyframe.core.modes import mode
 from pyframe.core.op import ELEMENTWISE, Op, const, const_for_ufunc
 from pyframe.ops.autocast import casted
@@ -205,13 +205,13 @@ def binary(op: Elementwise, a: Any, b: Any) -> Tensor:
     dtype, device = m.dtype, m.device
     if dtype not in op.plain:
         return op.promoted(a, b)
-    now = computes_now(device)
+    way = way_on(device)
     y = b if x is a else a
     if isinstance(y, Tensor):
         n = y._node
         if n.dtype is not dtype or n.device is not device:
             return op.promoted(a, b)
-        if not now:
+        if way is not computed:
             m, n = x._value(), y._value()
         shape = m.shape if m.shape == n.shape else broadcast(op.name, m.shape, n.shape)
     else:
@@ -222,7 +222,7 @@ def binary(op: Elementwise, a: Any, b: Any) -> Tensor:
             fits = kind is float and dtype.category == dt.FLOAT
         if not fits:
             return op.promoted(a, b)
-        if not now:
+        if way is not computed:
             m = x._value()
         if kind is int and dtype.category == dt.INTEGER and dtype.itemsize < 8:
             y = int(dt.wrapped(y, dtype))
@@ -234,7 +234,6 @@ def binary(op: Elementwise, a: Any, b: Any) -> Tensor:
             b = n
     if op.rule is TO_BOOL:
         dtype = dt.bool_
-    way = computed if now else record
     return way(op, (a, b), (), (m, n), shape, dtype, device)
 
 
