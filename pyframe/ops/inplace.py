@@ -80,7 +80,9 @@ def view_variant(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
     return run
 
 
-@np.errstate(all="ignore")
+_quiet = _dispatch._Quiet()
+
+
 def _written_directly(ufunc: np.ufunc, x: Tensor, args: tuple[Any, ...]) -> bool:
     """Let NumPy write over a float CPU tensor, without a temporary, where nothing is recorded and
     no dtype or shape needs a word; False where the usual way must be taken."""
@@ -108,6 +110,13 @@ def _written_directly(ufunc: np.ufunc, x: Tensor, args: tuple[Any, ...]) -> bool
         return False
     if x._storage.version == UNCOUNTED and not mode.inference:
         return False
-    ufunc(*operands, out=node.data)
+    if len(operands) != ufunc.nin:
+        return False
+    try:
+        _quiet.run(ufunc, *operands, node.data)
+    except RuntimeError as e:
+        if "already entered" not in str(e):
+            raise
+        return False  # a finalizer writes within another write's NumPy
     x._wrote()
     return True

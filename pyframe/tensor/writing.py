@@ -52,7 +52,8 @@ def overwrite(self: Tensor, value: Tensor, temporary: bool = False) -> Tensor:
             "Inplace update to inference tensor outside InferenceMode is not allowed. You can "
             "make a clone to get a normal tensor before doing inplace update."
         )
-    if not one and _repeats(self):
+    data = node.data
+    if not one and (type(data) is not np.ndarray or 0 in data.strides) and _repeats(self):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor refers to a "
             "single memory location. Please clone() the tensor before performing the operation."
