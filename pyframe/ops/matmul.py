@@ -135,7 +135,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
 
 
 def _product(a: Tensor, b: Tensor) -> Tensor:
-    if not runs_kernel(matmul_op, a.device):
+    if not runs_kernel(matmul_op, a._node.device):
         return apply(matmul_op, (a, b))
     shape, _ = _infer(a._node, b._node)  # the kernel takes one batch dim: views make it so
     a, b = _as_batch(a, shape[:-2]), _as_batch(b, shape[:-2])
