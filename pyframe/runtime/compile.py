@@ -302,6 +302,9 @@ class Compiled(Generic[P, R]):
             self._refused(found)
             observer.settle(found.effects)
             return observer.without_symbols(result)
+        if found.disturbed:  # the next call is captured
+            capture.finish()
+            return observer.without_symbols(result)
         self.unready = 0
         observer.restore()
         run = Run(capture, observer, tensors, before, result, found.effects)

@@ -53,6 +53,7 @@ class Found(NamedTuple):
     refused: str  # why no replay may follow it
     changed: list[Change]  # places that it read and changed
     effects: list[Effect]  # places that it wrote to
+    disturbed: bool = False  # whether another thread has set what is fed
 
 
 class Observer(Outside):
@@ -69,6 +70,7 @@ class Observer(Outside):
         self.collected = False  # garbage, in this run
         self.drawn_at: Any = None  # where `random` is first named
         self.asks = ""  # where code asks for types: what stands for a number has another one
+        self.after: dict[Any, Any] = {}  # at the end of the run: the values in places that are fed
         self.steady: list[Entry] = []  # at the end: those that were read and are as they were
         self.drawn_from(random.getstate, "random")
         self.drawn_from(lambda: np.random.get_state(legacy=False), "np.random")
@@ -95,6 +97,8 @@ class Observer(Outside):
         for place, given, before in self.fed.values():
             if given is not before and not self.answers(place):
                 place.put(given)
+            elif place.how == ATTR and place.get() is not before:  # since it was asked for
+                self.set_elsewhere.add((id(place.held()), place.key))
 
     def take_back(self) -> None:
         """Let the values lie where they lay, but for what the run has put there."""
@@ -103,9 +107,16 @@ class Observer(Outside):
                 place.put(before)
 
     def restore(self) -> None:
-        """Let what is fed be as before the run: the first run of the Program asks for it."""
-        for place, _, before in self.fed.values():
-            place.put(before)
+        """Let what is fed be as before the run: the first run of the Program asks for it. What
+        another thread has set since the run stays."""
+        for i, (place, _, before) in self.fed.items():
+            if place.get() is self.after.get(i, before):
+                place.put(before)
+
+    def close(self) -> None:
+        """The function has returned: what is set from here on, another thread sets."""
+        self.after = {i: place.get() for i, (place, _, _) in self.fed.items()}
+        self.unhook()
 
     def undo(self) -> None:
         """Let the places that were seen hold what they held before the run."""
@@ -249,8 +260,12 @@ class Observer(Outside):
     def _finish(self, result: Any) -> Found:
         self._refuse_drawn()
         changed = self._changed_arrays()
-        effects = [(place, after) for place, given, before in self.fed.values()
-                   if (after := place.get()) is not before and after is not given]  # fmt: skip
+        effects, disturbed = [], False
+        for i, (place, given, before) in self.fed.items():
+            after = self.after[i]
+            if after is not before and after is not given:
+                effects.append((place, after))
+                disturbed |= (id(place.held()), place.key) in self.set_elsewhere
         known = self.entries.keys() | self.fed.keys()
         for e in self.entries.values():
             after = e.place.get()
@@ -266,7 +281,7 @@ class Observer(Outside):
         count = len(self.entries)
         self._meet_strangers(result, [v for _, v in effects])
         self.steady += list(self.entries.values())[count:]
-        return Found(self.refused, changed, effects)
+        return Found(self.refused, changed, effects, disturbed)
 
     def _refuse_drawn(self) -> None:
         """Refuse what was drawn, or read to its end, or has another answer now."""
@@ -423,7 +438,7 @@ def observed(o: Observer) -> Iterator[None]:
         with shown_to(o):
             yield
     finally:
-        o.unhook()
+        o.close()
 
 
 def _functions_of(code: types.CodeType) -> list[types.FunctionType]:

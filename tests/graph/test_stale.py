@@ -20,6 +20,7 @@ from stale_patterns import PATTERNS, plain, run, same
 import pyframe as pf
 from pyframe import nn
 from pyframe.runtime import known
+from pyframe.runtime.observe import Observer
 from pyframe.train.callbacks import Callback
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
@@ -563,6 +564,39 @@ def test_two_threads_and_a_number_that_changes(device: str) -> None:
     config.t = 7.0
     assert f(x)[0].tolist() == [7.0] * 3
     assert len(wrong) <= f.captured, wrong  # a run that is captured may see two values
+
+
+@pytest.mark.parametrize("when", ["enter", "finish"])
+def test_what_another_thread_sets_while_a_call_is_captured(
+    device: str, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """It is nothing that the function has put there, so that no replay puts it there again."""
+
+    class Config:
+        t = 1.0
+
+    config = Config()
+    original = getattr(Observer, when)
+
+    def disturbed(*args: Any) -> Any:
+        thread = threading.Thread(target=setattr, args=(config, "t", 101.0))
+        thread.start()
+        thread.join()
+        return original(*args)
+
+    f, x = pf.compile(lambda x: x * config.t), pf.ones(3, device=device)
+    for i in range(4):  # until the number is fed
+        config.t = i + 2.0
+        f(x)
+    f.replays.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(Observer, when, disturbed)
+        f(x)
+    for t in (7.0, 8.0):
+        config.t = t
+        assert f(x).tolist() == [t] * 3
+        assert config.t == t
+    assert not f.eager
 
 
 def test_another_thread_sees_its_own_values() -> None:
