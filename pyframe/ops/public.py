@@ -64,18 +64,23 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
         return fn
     takes = Arguments(name, fn)
     fine: set[tuple[Any, ...]] = set()  # the types of arguments that were looked at
+    checked = True  # until the first call shows that there is nothing to look at
     rules = None if name.endswith("_") else getattr(fn, "autocast", None)
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
+        nonlocal checked
         try:
             if kwargs:
                 kwargs = takes.named(kwargs)
-                key = (*map(type, args), *kwargs, *map(type, kwargs.values()))
-            else:
-                key = tuple(map(type, args))
-            if key not in fine and takes.look(args, kwargs):
-                fine.add(key)
+            if checked:
+                key: tuple[Any, ...] = tuple(map(type, args))
+                if kwargs:
+                    key += (*kwargs, *map(type, kwargs.values()))
+                if key not in fine:
+                    if takes.look(args, kwargs):
+                        fine.add(key)
+                    checked = bool(takes.kinds)
             if rules is not None and mode.autocast is not None:
                 cast = autocast.casted(rules, args, kwargs)
                 if cast is not None:
