@@ -911,7 +911,8 @@ def failure(app: App | None, error: BaseException) -> dict[str, str]:
     elif "defines no model" in message:
         details["message"] = message
     else:
-        details["message"] = f"{where}: {name}: {message}" if where else f"{name}: {message}"
+        said = "\n".join([message, *getattr(error, "__notes__", ())])  # of the call, for one
+        details["message"] = f"{where}: {name}: {said}" if where else f"{name}: {said}"
     return details
 
 

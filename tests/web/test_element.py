@@ -634,6 +634,7 @@ BAD = {
     "torch": ('src="bad/torch_too.py"', "imports 'torch', .* write `import pyframe as torch`, and"),
     "net": ('src="bad/net.py"', r"net.py: make_model\(\) gave Linear, expected a pf.Model \("),
     "raises": ('src="bad/raises.py"', "raises.py, line 4: KeyError: 'wrong'"),
+    "op": ('src="bad/op.py"', r"line 2: IndexError: Dim.*\nsoftmax got input=float32\[2\], dim=5"),
     "control": ('src="bad/control.py"', "the control 'depth' sets nothing: .* momentum"),
     "package": ('src="package.py"', "line 6 imports 'tiny', .* add packages=.tiny. to"),
     "page": ('src="page.html"', "page.html is a web page, not a Python program"),
@@ -658,6 +659,7 @@ def bad(site: Site) -> None:
         bad_in_torch_too__py="from torch import nn\n",
         bad_in_net__py=f"{MAKE}def make_model():\n    return nn.Linear(2, 2)\n",
         bad_in_raises__py="def make_model():\n    return {}\n\nmake_model()['wrong']\n",
+        bad_in_op__py="import pyframe as pf\npf.ones(2).softmax(5)\n",
         bad_in_control__py=f"{MAKE}from pyframe.web import Demo, Slider\n"
         "def make_model():\n    net = nn.Linear(2, 2)\n"
         "    return pf.Model(net, nn.MSELoss(), optim.SGD(net.parameters(), lr=0.1))\n"
