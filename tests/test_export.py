@@ -319,7 +319,7 @@ EVERY = [c for c in CLASSES if issubclass(c, optim.Optimizer) and c is not optim
 
 @pytest.mark.parametrize("kind", EVERY, ids=lambda c: c.__name__)
 def test_every_optimizer(kind: Any, tmp_path: Path) -> None:
-    """Each is exported, or refused with a reason; each formula is the Number's value."""
+    """Each is exported, or refused with a reason; each formula is the SymbolicScalar's value."""
     net = nn.Linear(4, 3)
     params = [net.weight] if kind is optim.Muon else net.parameters()
     model = pf.Model(net, nn.MSELoss(), kind(params))

@@ -455,7 +455,7 @@ export class Player {
       if (failed) {
         this.#fill(guard, null);
         const message = this.#document.errors[(failed & 16383) - 1] ?? "a check of values failed";
-        throw new Error(message.replace("; got {}", `; got ${failed >> 14}`)); // see graph/checks.py
+        throw new Error(message.replace("; got {}", `; got ${failed >> 14}`)); // see ops/deferred.py
       }
     }
     return found;

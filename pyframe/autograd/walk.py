@@ -112,6 +112,7 @@ def _batched(
 
 
 def _seeds(roots: list[Any], grads: Any, batched: bool) -> list[Any]:
+    """The gradients that the walk begins with, one a root: those given, or ones for a scalar."""
     grads = [None] * len(roots) if grads is None else list(grads)
     if len(grads) != len(roots):
         raise RuntimeError(f"got {len(roots)} tensors and {len(grads)} gradients")
@@ -233,11 +234,11 @@ def _walk(
                             anomaly_mode.look(node, i, part)
                         send(edge, part, part._storage is not g._storage)
                 elif type(node) is Port:
-                    whole, i = node.edges[0], node.index
-                    if id(whole) not in pending:
-                        pending[id(whole)] = [None] * len(whole.results)
-                        heapq.heappush(heap, (-whole.seq, whole))
-                    pending[id(whole)][i] = g
+                    maker, i = node.edges[0], node.index
+                    if id(maker) not in pending:
+                        pending[id(maker)] = [None] * len(maker.results)
+                        heapq.heappush(heap, (-maker.seq, maker))
+                    pending[id(maker)][i] = g
                 else:
                     parts = _step(node, g, look)
                     for edge, part in zip(node.edges, parts, strict=True):

@@ -37,7 +37,7 @@ def apply(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...] = ()) -> Tenso
                 f"{' and '.join(str(m.device) for m in nodes)}; move one with .to('{device}')"
             )
     shape, dtype = op.infer(*nodes, *attrs)  # type: ignore[misc]
-    return record(op, inputs, attrs, nodes, shape, dtype, device)
+    return carry_out(op, inputs, attrs, nodes, shape, dtype, device)
 
 
 Op.run = apply
@@ -49,7 +49,7 @@ def results_of(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...] = ()) -> 
     return split(apply(op, inputs, attrs), shapes)
 
 
-def record(
+def carry_out(
     op: Op,
     inputs: tuple[Any, ...],
     attrs: tuple[Any, ...],

@@ -55,7 +55,7 @@ class GradNode:
     """A step of the backward pass: which op ran, on what, and what it saved."""
 
     __slots__ = ("attrs", "edges", "extra", "op", "saved", "seq", "specs")
-    replays = True  # whether a replay can make it anew, see runtime/compile.py
+    replays = True  # whether a replay can make it anew, see runtime/rebuild.py
 
     def __init__(
         self, op: Any, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Tensor
@@ -155,15 +155,15 @@ class GradNode:
 
     def vjp(self, i: int, g: Tensor) -> Tensor:
         """The gradient for input i, given that of the result."""
-        rule, whole = self.op.vjps[i], self.op.results is None
+        rule, single = self.op.vjps[i], self.op.results is None
         args: list[Any] = []
         for kind, j in rule.args:
             if kind == "g":
-                args.append(g if whole else self._results(g))
+                args.append(g if single else self._results(g))
             elif kind == "input":
                 args.append(self._saved(j))
             elif kind == "y":
-                args.append(self._saved(-1) if whole else self._results(self._saved(-1)))
+                args.append(self._saved(-1) if single else self._results(self._saved(-1)))
             elif kind == "attr":
                 args.append(self.attrs[j])
             else:

@@ -47,7 +47,7 @@ class Recorder(Protocol):
         """`call(*args, **kwargs)`, which has a gradient of its own, has given `out`."""
 
     def constant(self, number: Any, dtype: DType, device: Device) -> Node:
-        """A Number (see core/symbolic.py) as a node of the graph."""
+        """A SymbolicScalar (see core/symbolic.py) as a node of the graph."""
 
     # --- tensors
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Node:
-    """The immutable result of an op.
+    """A value of the graph, which never becomes another one: the result of an op, or data.
 
     `data` is the value: a NumPy array on the CPU, a buffer on the GPU, None while it is only
     recorded. A node that has its value keeps no inputs. `shared` says that several storages may

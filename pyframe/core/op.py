@@ -1,4 +1,4 @@
-"""Op: the one place where an operation is declared, and `apply`, the one way to call it.
+"""Op: the one place where an operation is declared; `apply` of core/dispatch.py calls it.
 
 A declaration names the inputs and attributes, says how shapes and dtypes follow (`infer`), how
 NumPy computes it (`numpy`), how WGSL does (`wgsl`, `combine`, `view` or `kernel`), and one gradient
@@ -85,7 +85,7 @@ class Op:
     """An operation; `kind` is one of elementwise, reduction, movement (a view) and routine."""
 
     run: ClassVar[Callable[..., Tensor]]  # `apply`, which core/dispatch.py sets
-    autocast: dict[str, str] | None = None  # its dtypes in mixed precision, see autocast.py
+    autocast: dict[str, str] | None = None  # its dtypes in mixed precision, see ops/autocast.py
 
     def __init__(
         self,
@@ -132,11 +132,11 @@ class Op:
         )
         self.alias = alias  # the result shares memory with the input, as a PyTorch view
         self.kernel = kernel
-        self.batch = batch  # how it runs over a batch of examples, see batching_rules.py
+        self.batch = batch  # how it runs over a batch, see ops/batching_rules.py
         self.flops = flops  # (shapes of the operands, shape of the result): its FLOPs
         self.reads = reads  # from the same: how many elements of each operand; without it, all
-        # for compiled plans on the CPU: bound NumPy calls, see codegen/numpy/elementwise.py and
-        # routines.py
+        # for compiled plans on the CPU: bound NumPy calls, see elementwise.py and routines.py
+        # of codegen/numpy/
         self.lower, self.lower_routine = lower, lower_routine
         if not vjps.keys() <= {*self.inputs}:
             unknown = sorted(vjps.keys() - {*self.inputs})

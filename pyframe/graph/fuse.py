@@ -102,8 +102,8 @@ def index_map(shape: Shape, chain: Chain) -> views.IndexMap:
     return found
 
 
-def same_places(a: views.IndexMap, b: views.IndexMap) -> bool:
-    """Whether two index maps over one space send each index to the same place."""
+def same_positions(a: views.IndexMap, b: views.IndexMap) -> bool:
+    """Whether two index maps over one space send each index to the same position."""
     if len(a) > 1 or len(b) > 1:
         return a == b
     (x,), (y,) = a, b
@@ -126,7 +126,7 @@ def _loops(op: Op, dtype: DType) -> bool:
 
 def _is_long(shape: Sequence[int], result: Sequence[int]) -> bool:
     """Whether a reduction of `shape` to `result` is too long for loops within its loop: Mesa's
-    software driver counts the rounds of all of them (see ROUNDS in codegen/wgsl)."""
+    software driver counts the rounds of all of them (see ROUNDS in codegen/wgsl/reduction.py)."""
     return math.prod(shape) > LOOPED * math.prod(result)
 
 
@@ -270,7 +270,7 @@ class Draft:
             return self.param(k, n)
         if k in self.values:
             at, where = self.values[k]
-            if not same_places(index_map(n.shape, chain), where):
+            if not same_positions(index_map(n.shape, chain), where):
                 raise _UnfitError
             return at
         if n.data is not None or (k in self.stored and not to_store):

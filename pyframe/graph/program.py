@@ -1,7 +1,7 @@
 """Program and Kernel: a scheduled piece of work as plain data.
 
-A Program has four readers: the native replayer, the browser's, the exporter and people. Nothing in
-it belongs to WGSL: `pyframe.codegen` makes text of it, `pyframe.graph.interpret` runs it.
+A Program is read by code generators (`pyframe.codegen`), by executors, by exports and by people.
+Nothing in it belongs to a language or a device; `pyframe.graph.interpret` says what it means.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class Program:
     outputs: list[int]  # the slot of each result; an input's where it is written in place
     params: list[tuple[int, DType]]  # (byte offset, dtype) of each scalar, in recording order
     param_bytes: int
-    executable: dict[str, Any] = field(default_factory=dict)  # what backends keep beside it
+    loaded: dict[str, Any] = field(default_factory=dict)  # what backends made of it, by their names
     host: bool = False  # for the CPU, where dtypes have their own sizes
 
     @property

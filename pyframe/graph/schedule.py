@@ -20,7 +20,7 @@ from pyframe.graph.fuse import (
     Group,
     Grouping,
     Order,
-    same_places,
+    same_positions,
     structure as structure,
 )
 from pyframe.graph.program import (
@@ -93,7 +93,7 @@ def _collapsed(draft: Draft, stores: list[Store]) -> tuple[Shape, tuple[Any, ...
     code, axes, rest = draft.code, draft.axes, draft.rest
     levels = [1 if d in axes else 2 if d in rest else 0 for d, _ in enumerate(draft.space)]
     index_maps = [m for m in map(index_map_of, code) if m is not None]
-    moved = len(index_maps)
+    of_code = len(index_maps)
     new, space, levels = views.collapse(
         [*index_maps, *[s.index_map for s in stores]], draft.space, levels
     )
@@ -102,7 +102,7 @@ def _collapsed(draft: Draft, stores: list[Store]) -> tuple[Shape, tuple[Any, ...
         if isinstance(i, Reduce) and i.axes:
             level = 1 if i.axes == axes else 2
             out[n] = i._replace(axes=tuple(d for d, at in enumerate(levels) if at == level))
-    placed = zip(stores, new[moved:], strict=True)
+    placed = zip(stores, new[of_code:], strict=True)
     return space, tuple(out), [s._replace(index_map=m) for s, m in placed]
 
 
@@ -114,7 +114,7 @@ def _writes_in_place(grouping: Grouping, donor: int, k: int) -> bool:
     binding = draft.buffers.get(donor)
     for i in draft.code:
         reads_it = isinstance(i, Load) and i.binding == binding
-        if reads_it and not same_places(i.index_map, draft.values[k][1]):
+        if reads_it and not same_positions(i.index_map, draft.values[k][1]):
             return False
     if binding is not None and (draft.axes or draft.routine is not None):
         return False

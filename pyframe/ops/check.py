@@ -9,7 +9,7 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import values_known
 from pyframe.core.modes import mode
-from pyframe.ops import deferred as checks
+from pyframe.ops import deferred
 from pyframe.tensor import Tensor
 
 
@@ -148,7 +148,7 @@ def later(bad: Tensor, message: str, error: type[Exception], values: Tensor | No
     if mode.capture is not None:
         mode.capture.check(bad, message, error, values)
     elif not values_known(bad):
-        checks.on(bad.device).check(bad, message, error, values)
+        deferred.on(bad.device).check(bad, message, error, values)
 
 
 def is_new(x: Tensor, *what: Any) -> bool:

@@ -388,7 +388,7 @@ def np_cast(x: np.ndarray, dtype: dt.dtype) -> np.ndarray:
         x = x != 0 if dtype is dt.bool_ else x.real
     if dtype.category == dt.INTEGER and x.dtype.kind == "f":
         return x.astype(np.int64).astype(dtype.numpy)  # wraps, as C does in PyTorch
-    return x.astype(dtype.numpy if dtype.narrow is None else np.float32)  # record narrows it
+    return x.astype(dtype.numpy if dtype.narrow is None else np.float32)  # `computed` narrows it
 
 
 def _cast_infer(x: Any, dtype: dt.dtype) -> tuple[tuple[int, ...], dt.dtype]:

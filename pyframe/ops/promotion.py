@@ -316,7 +316,7 @@ def broadcast(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def op(name: str, inputs: str, numpy: Any, wgsl: Any, rule: str = SAME, **kw: Any) -> Elementwise:
-    """Declare an elementwise op: see `Elementwise` and the top of op.py."""
+    """Declare an elementwise op: see `Elementwise` and the top of core/op.py."""
     return Elementwise(name, inputs, numpy, wgsl, rule, **kw)
 
 

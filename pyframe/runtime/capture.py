@@ -18,13 +18,13 @@ from pyframe.core.modes import mode
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST, Op
 from pyframe.core.symbolic import SymbolicScalar, hint
-from pyframe.ops import deferred as checks
+from pyframe.ops import deferred
 from pyframe.tensor import Tensor
 
 
 class Capture:
-    """What a function did while it ran with its ops only recorded: see core.modes.Recorder, whose
-    words its methods are."""
+    """What a function did while it ran with its ops only recorded. Its methods are those of
+    core.modes.Recorder, which says when each is called."""
 
     replays = True
 
@@ -44,9 +44,9 @@ class Capture:
         # by storage: tensors made of arrays that are read anew (their nodes, and what gives the
         # array), and whether the array is to see what is written to the tensor
         self.fed: dict[int, tuple[Node, Callable[[], np.ndarray], bool]] = {}
-        self.places = False  # whether it was asked where in its memory a view begins
+        self.asked_offsets = False  # whether it was asked where in its memory a view begins
         self.born: set[int] = set()  # the ids of tensors that were made here
-        self.checks: checks.Checks | None = None  # on the CPU
+        self.checks: deferred.Checks | None = None  # on the CPU
         self.checked: set[tuple[Any, ...]] = set()  # (node, …) of what was checked already
         self.locks: list[Any] = []  # held until what the run has written is settled
         self.watching = contextlib.ExitStack()  # what the run is observed by
@@ -84,7 +84,7 @@ class Capture:
         x._change_node(value, temporary)
 
     def follow(self, call: Callable[..., Any], args: Any, kwargs: dict[str, Any], out: Any) -> None:
-        """`out` has the history that it needs."""
+        """Nothing is to do: `out` has its history, as in eager code."""
 
     def touched(self, x: Tensor) -> None:
         """Weakly, so that temporaries die."""
@@ -96,7 +96,7 @@ class Capture:
 
     def placed(self) -> None:
         """Views that begin at another place take another capture."""
-        self.places = True
+        self.asked_offsets = True
 
     def hold(self, lock: Any) -> None:
         """Keep other threads from state that this run writes to."""
@@ -158,9 +158,9 @@ class Capture:
     ) -> None:
         """Raised by the next read on a GPU, by the end of the run on the CPU."""
         if bad.device.always_lazy:
-            checks.on(bad.device).check(bad, message, error, values)
+            deferred.on(bad.device).check(bad, message, error, values)
         else:
-            checks.of(self, bad.device).check(bad, message, error)
+            deferred.of(self, bad.device).check(bad, message, error)
 
     def is_first(self, what: tuple[Any, ...]) -> bool:
         """A second check would find the same."""

@@ -52,7 +52,7 @@ from pyframe.runtime.known import WRAPPERS
 from pyframe.runtime.observe import Found, Observer, observed
 from pyframe.runtime.places import shown
 from pyframe.runtime.rebuild import HistoryError
-from pyframe.runtime.replay import BadIndexError, Replay, Run, capture_of
+from pyframe.runtime.replay import BadIndexError, Replay, Run, replay_of
 from pyframe.tensor import Tensor
 
 _CAPTURING = lock()
@@ -65,7 +65,7 @@ MAX_MISSES = 32  # captures in a row that were never replayed, before a function
 
 
 class _Expired:
-    """In the place of a replay something of which is gone for good: its guard tells what."""
+    """Stands where a Replay was, once an object that it relied on is gone: its guard says which."""
 
     hits, executables, locks = 0, (), ()
 
@@ -187,10 +187,10 @@ class Compiled(Generic[P, R]):
             picture += [part_of_memory(x) for x in tensors if x._view_chain]
         if len(tensors) > 1:
             picture += shared_memory(tensors)
-        whole = *modes(), *picture
+        kind = *modes(), *picture
         self.feeding.present = numbers
-        fed = self.feeding.numbers.get(whole, ())
-        return Key(whole, tuple([None if i in fed else exact(n) for i, n in enumerate(numbers)]))
+        fed = self.feeding.numbers.get(kind, ())
+        return Key(kind, tuple([None if i in fed else exact(n) for i, n in enumerate(numbers)]))
 
     # --- 2. what another capture is for
 
@@ -211,8 +211,8 @@ class Compiled(Generic[P, R]):
                 raise
 
     def _decide(self, key: Key, some: Sequence[Replay]) -> bool:
-        """Note why the call is captured, and decide what is fed from now on. Whether its key is
-        another then."""
+        """Note why the call is captured, and decide what is fed from now on. True if the call has
+        another key then."""
         missed: Sequence[Any]
         if some:
             missed, hits = some[0].guard.missed, some[0].hits
@@ -340,7 +340,7 @@ class Compiled(Generic[P, R]):
         """Compute what was recorded, by a replay that is kept; the result of the call."""
         capture, observer = run.capture, run.observer
         try:
-            replay = capture_of(run)
+            replay = replay_of(run)
         except BadIndexError:
             capture.undo()
             observer.undo()

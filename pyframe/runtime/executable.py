@@ -13,7 +13,7 @@ from pyframe.core.op import CONST
 from pyframe.core.symbolic import SymbolicScalar, evaluate, hint
 from pyframe.graph.program import INPUT, OUTPUT, TEMP
 from pyframe.graph.schedule import schedule
-from pyframe.ops import deferred as checks
+from pyframe.ops import deferred
 from pyframe.runtime import debug
 from pyframe.runtime.capture import Capture
 from pyframe.runtime.code import encode_params
@@ -235,11 +235,11 @@ class HostExecutable(Executable):
             (self.shown(slot, n), index, whole, same)
             for (slot, index, whole, n), same in zip(self.arguments, self.same, strict=True)
         ]
-        self.moved_in = [(self.shown(st.slot, st.node), st.data) for st in self.loose]
-        self.moved_out = [
+        self.copied_in = [(self.shown(st.slot, st.node), st.data) for st in self.loose]
+        self.copied_out = [
             (st.data, self.shown(st.slot, st.node)) for st in self.loose if st.written
         ]
-        self.moved_out += [(old, self.shown(slot, n)) for old, slot, n in self.back]
+        self.copied_out += [(old, self.shown(slot, n)) for old, slot, n in self.back]
         self.results = [self.shown(slot, s.node) for s, slot in self.fresh]
 
     def shown(self, slot: int, n: Node) -> np.ndarray:
@@ -259,12 +259,12 @@ class HostExecutable(Executable):
         for array, index, whole, same in self.given:
             if same is None:
                 np.copyto(array, args[index][whole].data)
-        for array, data in self.moved_in:
+        for array, data in self.copied_in:
             np.copyto(array, data)
         if self.changed():
             self.plan.values = []  # it takes 0.0 and -0.0 for the same
         self.plan.run(self.values)
-        for data, array in self.moved_out:
+        for data, array in self.copied_out:
             np.copyto(data, array)
         return [array.copy() for array in self.results]
 
@@ -312,14 +312,14 @@ class DeviceExecutable(Executable):
             self.buffers[st.slot] = st.data
         if self.flag >= 0:
             self.buffers[self.flag] = self.flag_data
-        self.whole = [self._region(r, n) for r, n in enumerate(self.program.regions)]
+        self.regions = [self._region(r, n) for r, n in enumerate(self.program.regions)]
         own = [i for i, s in enumerate(slots) if s.kind == TEMP and s.region < 0]
         for i, buffer in zip(own, executor.scratch([slots[i].nbytes for i in own]), strict=True):
             self.buffers[i] = buffer
         fresh = {slot for _, slot in self.fresh}
         for i, s in enumerate(slots):
             if s.region >= 0:
-                self._place(i, self.whole[s.region])
+                self._place(i, self.regions[s.region])
             elif s.kind == OUTPUT and i not in fresh:
                 self.buffers[i] = executor.alloc(s.nbytes)
 
@@ -350,7 +350,8 @@ class DeviceExecutable(Executable):
                     st.storage.node.data = new
 
     def _name_homes(self) -> None:
-        """Where the storages of results find them after a run, should they have been moved."""
+        """Note where each run leaves the results that stay with their storages: another replay may
+        have given such a storage other memory meanwhile."""
         copied = {r.node for r in self.back}
         flag = self.flag_data if self.flag >= 0 else None
         old = {r.node: r.old for r in self.back if r.old is not flag}
@@ -363,7 +364,7 @@ class DeviceExecutable(Executable):
 
     def __del__(self) -> None:
         if "loaded" in self.__dict__:  # it is unloaded when no other work is under way
-            self.program.executable.pop(self.backend.name, None)
+            self.program.loaded.pop(self.backend.name, None)
             self.executor.dead.append(self.loaded)
 
     def memory(self, slot: int) -> Any:
@@ -371,7 +372,7 @@ class DeviceExecutable(Executable):
 
     def own_flag(self) -> Any:
         """The memory of this thread's flag."""
-        node = checks.on(self.device).flag._storage.node
+        node = deferred.on(self.device).flag._storage.node
         if node.data is None:
             self.executor.flush([node])
         return node.data

@@ -35,6 +35,8 @@ MAX_KERNELS = 512  # of them all
 
 
 class _Cached(NamedTuple):
+    """A Program kept for work that is recorded again, and where in it each slot's node stands."""
+
     program: Program
     inputs: list[int]  # positions in the recorded order
     constants: list[Any]  # positions, or the constant Node itself
@@ -79,20 +81,20 @@ class Executor(Pool):
 
     def loaded(self, program: Program) -> Any:
         """What the backend's `run` takes for `program`, made once."""
-        loaded = program.executable.get(self.backend.name)
+        loaded = program.loaded.get(self.backend.name)
         if loaded is None:
             while self.dead:
                 self.backend.unload(self.dead.pop())
             debug.kernels(program)
             code = program_code(program, self.backend.language, self.backend.limits)
             debug.code(code)
-            loaded = program.executable[self.backend.name] = self.backend.load(code)
+            loaded = program.loaded[self.backend.name] = self.backend.load(code)
             self.programs[id(loaded)] = program
         return loaded
 
     def unload(self, program: Program) -> None:
         """Forget what was prepared to run `program`."""
-        loaded = program.executable.pop(self.backend.name, None)
+        loaded = program.loaded.pop(self.backend.name, None)
         if loaded is not None:
             self.backend.unload(loaded)
 

@@ -201,7 +201,7 @@ class Observer(Outside):
         value = self.touch(GLOBAL, names, name, name)
         if name == "type" and value is MISSING and not self.asks:
             file, line = self.line
-            self.asks = f"{file}:{line} asks for types, which Numbers have not:"
+            self.asks = f"{file}:{line} asks for types, which a number that changes has not:"
         if name == "globals" and value is MISSING:
             self.asked.append((lambda: len(names), len(names), "globals()"))
             for k in list(names):

@@ -68,7 +68,7 @@ class PaperExecutor(Executor):
 
     def loaded(self, program: Program) -> Program:
         """See Executor: here the Program itself."""
-        return program.executable.setdefault(self.backend.name, program)
+        return program.loaded.setdefault(self.backend.name, program)
 
     def run(self, program: Program, buffers: Sequence[Buffer], params: bytes) -> None:
         """Run recorded work with NumPy."""

@@ -93,10 +93,10 @@ class Pool:
     def alloc_as_before(self, sizes: list[int], used: list[list[Any]]) -> list[Buffer]:
         """Buffers of these sizes: those of one of the last runs, if all are free again, so that its
         bind groups fit once more; else any, and the run is remembered."""
-        places = [(size, self._shelf(size)) for size in map(bucket, sizes)]
+        shelves = [(size, self._shelf(size)) for size in map(bucket, sizes)]
         for handles in reversed(used):
-            if all(h in shelf for h, (_, shelf) in zip(handles, places, strict=True)):
-                return [self._take(h, *place) for h, place in zip(handles, places, strict=True)]
+            if all(h in shelf for h, (_, shelf) in zip(handles, shelves, strict=True)):
+                return [self._take(h, *shelf) for h, shelf in zip(handles, shelves, strict=True)]
         buffers = [self.alloc(n) for n in sizes]
         used.append([b.handle for b in buffers])
         del used[:-REMEMBERED]

@@ -1,5 +1,5 @@
 """A captured call as data: what it takes, what it computes, changes and returns, and what it relies
-on. `Replay` runs it again; `capture_of` makes it of a run that was recorded."""
+on. `Replay` runs it again; `replay_of` makes it of a run that was recorded."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class Replay:
             storage.wrote()
         for k, i in self.overwritten:
             storage = args[i]._storage
-            overwrite(storage, storage.node, data[k])
+            _put_into(storage, storage.node, data[k])
             storage.wrote()
         for ref, grad in self.grads:
             leaf = ref()
@@ -176,7 +176,7 @@ class Replay:
         return self.result(call)
 
 
-def overwrite(storage: Storage, old: Node, data: Any) -> None:
+def _put_into(storage: Storage, old: Node, data: Any) -> None:
     """Let an argument's storage hold what was written to it, on the CPU in the same array."""
     if old.device.type == "cpu":
         np.copyto(old.data, data)
@@ -199,16 +199,16 @@ class Run(NamedTuple):
 
 
 class Roles(NamedTuple):
-    """Which memory is what to a call."""
+    """What each piece of memory is to a call."""
 
     argument: dict[Storage, int]  # the number of the argument that it is of
     fresh: set[Storage]  # what each call makes anew, or puts into an argument
     roots: list[Storage]  # all that is computed
 
 
-def capture_of(run: Run) -> Replay:
-    """The call as it can be run again, its tensors computed for the first time. HistoryError,
-    FixedError or BadIndexError where it can't be."""
+def replay_of(run: Run) -> Replay:
+    """The call as it can be run again; its tensors are computed for the first time on the way.
+    Raises HistoryError, FixedError or BadIndexError where no replay can be made."""
     capture, args = run.capture, run.args
     _refuse_new_history(run)
     returned: list[Tensor] = []
@@ -229,7 +229,7 @@ def capture_of(run: Run) -> Replay:
     specs = [(s.node.shape, s.node.dtype, s.node.device) for s in made]
     for s, i in roles.argument.items():
         if s in made:
-            overwrite(s, run.before[i][1], s.node.data)
+            _put_into(s, run.before[i][1], s.node.data)
 
     def source(x: Tensor) -> Maker:
         if x._storage in roles.argument:
@@ -307,7 +307,7 @@ def _offsets_matter(run: Run) -> bool:
     """Whether it matters where in their memory the views among the arguments begin."""
     views = [x for x in run.args if x._view_chain]
     written = any(id(x._storage) in run.capture.written for x in views)
-    return bool(views) and (run.capture.places or written)
+    return bool(views) and (run.capture.asked_offsets or written)
 
 
 def _roles(run: Run, results: list[Tensor], leaves: list[tuple[Tensor, Tensor | None]]) -> Roles:

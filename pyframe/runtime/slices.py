@@ -37,12 +37,12 @@ class Slices:
     ) -> list[tuple[Node, Any]]:
         """Let such slices of what is computed already be buffers that `copy(base, view)` makes, for
         one run. Gives their nodes with the inputs that they had, to be put back."""
-        moves = [n for n in order if n.data is None and n.op.kind == MOVEMENT]  # type: ignore[union-attr]
-        if all(n.op.name != "slice" for n in moves):  # type: ignore[union-attr]
+        movements = [n for n in order if n.data is None and n.op.kind == MOVEMENT]  # type: ignore[union-attr]
+        if all(n.op.name != "slice" for n in movements):  # type: ignore[union-attr]
             return []
         known: dict[int, tuple[Node, IndexMap]] = {}  # of a movement: what it shows, and how
         last: dict[int, list[Node]] = {}  # of a base: the last slices of it
-        for n in moves:
+        for n in movements:
             (x,) = n.inputs
             base, index_map = known.get(id(x)) or (x, contiguous(x.shape))
             if base.data is not None and base.op is not CONST:

@@ -70,8 +70,8 @@ def refuse_in_mode(self: Tensor) -> None:
         refuse_writes(self, f"A view was created in {why}. This is ambiguous")
 
 
-def refusal(self: Tensor) -> Creation | None:
-    """Why no gradient may follow a write to this tensor, if so."""
+def restriction(self: Tensor) -> Creation | None:
+    """The creation metadata of this tensor if, by it, no gradient may follow a write; else None."""
     found = self._creation
     return None if found is None or found.why is None else found
 
@@ -79,7 +79,7 @@ def refusal(self: Tensor) -> Creation | None:
 def check_unwritten(self: Tensor) -> None:
     """RuntimeError if the memory was written to since this view was made, and no gradient may
     follow that."""
-    why = refusal(self)
+    why = restriction(self)
     if why is not None and self._storage.version != why.version:
         raise RuntimeError(
             f"{why}, and its base or another view of its base has been modified "

@@ -14,7 +14,7 @@ from pyframe.core import dispatch as _dispatch, dtypes as dt, op as _op
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import inference_mode, mode, no_grad
 from pyframe.core.node import UNCOUNTED, Node, Storage
-from pyframe.tensor.view_chain import refusal
+from pyframe.tensor.view_chain import restriction
 
 if TYPE_CHECKING:
     from pyframe.tensor.tensor import Tensor
@@ -122,7 +122,7 @@ def wrote(self: Tensor) -> None:
 
 def check_history(self: Tensor) -> None:
     """RuntimeError where autograd can't follow a write to this tensor."""
-    base, why = self._base, refusal(self)
+    base, why = self._base, restriction(self)
     if why is not None:
         raise RuntimeError(
             f"{why}, and it is being modified inplace with grad mode enabled: clone() it first"
@@ -160,7 +160,7 @@ def become_view(self: Tensor, see: Callable[[], Tensor]) -> Tensor:
     """Be from now on the view of this tensor that `see` makes: the same memory."""
     if mode.grad and self.requires_grad:
         check_history(self)
-    follows = refusal(self) is None
+    follows = restriction(self) is None
     # its history is recorded in any mode, except where there is none to follow
     with inference_mode(False) if follows else no_grad():
         view = see()

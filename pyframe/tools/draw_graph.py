@@ -1,7 +1,7 @@
 """Pictures of a graph: its ops, the kernels that they are fused into, and the buffers between.
 
 `show` records a function without computing it, plans it as its device would, and draws the plan:
-DOT for Graphviz, and SVG by a layered layout of its own (`picture.py`, `layers.py`).
+DOT for Graphviz, and SVG by a layered layout of its own (`picture.py`, `layout.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How tensors flow through a net: which call of a module, or of a function between, takes what.
 
 `trace` runs the net once. Its modules tell by hooks when they begin and end; its ops are seen where
-vmap sees them (see batching.py), so that data is followed through views, writes in place, code
+vmap sees them (see ops/vmap.py), so that data is followed through views, writes in place, code
 without gradients and any control flow.
 """
 

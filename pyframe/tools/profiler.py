@@ -168,7 +168,7 @@ class profile:  # noqa: N801  (PyTorch's name)
     def _gpu(self, run: Any, backend: Any, loaded: Any, handles: Any, params: Any) -> None:
         d = next((d for d in opened_gpus() if d.backend is backend), None)
         program = None if d is None else d.executor.programs.get(id(loaded))
-        if program is None or program.executable.get(backend.name) is not loaded:
+        if program is None or program.loaded.get(backend.name) is not loaded:
             return run(backend, loaded, handles, params)  # not a Program's
         where = str(d)
         rows = [r for r in self._table(program) if r.grid and 0 not in r.grid]
@@ -300,7 +300,7 @@ class record_function(contextlib.ContextDecorator):  # noqa: N801  (PyTorch's na
 
 
 class _Timed:
-    """Stands where `ops.op` calls NumPy."""
+    """Stands where `core/dispatch.py` calls NumPy."""
 
     def __init__(self, prof: profile, inner: Any) -> None:
         self.prof, self.inner = prof, inner

@@ -147,7 +147,7 @@ class _Call:
 
 
 class _Costs:
-    """Is told of modules and ops as they run: see utils.flow.Watch."""
+    """Is told of modules and ops as they run: see `Watch` of tools/flow.py."""
 
     def __init__(self, net: nn.Module, samples: int) -> None:
         self.samples = samples

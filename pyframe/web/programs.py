@@ -209,8 +209,10 @@ class Exporter:
         self.programs[name] = entry
         return entry
 
-    def _describe(self, part: DeviceExecutable, results: Sequence[pf.Tensor]) -> dict[str, Any]:
-        program = part.program
+    def _describe(
+        self, executable: DeviceExecutable, results: Sequence[pf.Tensor]
+    ) -> dict[str, Any]:
+        program = executable.program
         wire = program_code(program, "wgsl", self.device.backend.limits)
         numbers = [
             self.kernels.setdefault(kernel, len(self.kernels))
@@ -219,24 +221,24 @@ class Exporter:
         slots: list[Any] = [["temp", s.nbytes] for s in program.slots]
         for i, s in enumerate(program.slots):
             if s.region >= 0:
-                slots[i] = ["part", self._region(part.whole[s.region]), s.offset, s.nbytes]
-        for slot, arg, _, _ in part.arguments:
+                slots[i] = ["part", self._region(executable.regions[s.region]), s.offset, s.nbytes]
+        for slot, arg, _, _ in executable.arguments:
             slots[slot] = ["in", arg]
-        for st in part.states:
-            slots[st.slot] = ["state", self.state(st.storage, st.node, part.buffers[st.slot])]
-        if part.flag >= 0:
+        for st in executable.states:
+            slots[st.slot] = ["state", self.state(st.storage, st.node, executable.buffers[st.slot])]
+        if executable.flag >= 0:
             flag = self.executor.local.checks.flag  # type: ignore[union-attr]
-            slots[part.flag] = ["state", self.keep(flag)]
-        made = {id(storage): slot for storage, slot in part.fresh}
+            slots[executable.flag] = ["state", self.keep(flag)]
+        made = {id(storage): slot for storage, slot in executable.fresh}
         out = [made[id(x._storage)] for x in results]
         for slot in out:
             if program.slots[slot].region < 0:  # nothing else may come to lie there
                 slots[slot] = ["own", program.slots[slot].nbytes]
-        live = dict(part.live)
-        constants = zip(program.params, part.values, strict=True)
-        owner = {id(storage.node): storage for storage, _ in part.fixed}
+        live = dict(executable.live)
+        constants = zip(program.params, executable.values, strict=True)
+        owner = {id(storage.node): storage for storage, _ in executable.fixed}
         back = []  # what is copied to where it belongs after the run
-        for _, slot, node in part.back:
+        for _, slot, node in executable.back:
             storage = owner[id(node)]
             number = self.state(storage, node, storage.node.data)
             back.append([number, slot, program.slots[slot].nbytes])
@@ -252,9 +254,9 @@ class Exporter:
             "back": back,
             "results": out,
         }
-        for storage, slot in part.own:
+        for storage, slot in executable.own:
             if program.slots[slot].kind == OUTPUT:
-                self._open.append((slots, slot, storage, part.buffers[slot]))
+                self._open.append((slots, slot, storage, executable.buffers[slot]))
         return entry
 
     def _rely(self, replay: Any) -> None:

@@ -205,7 +205,7 @@ def test_an_op_with_a_loop_is_in_no_long_reduction(lazy: Any, n: int, steps: int
 def test_a_long_loop_has_its_body_several_times(lazy: Any, n: int, times: int) -> None:
     program, *_ = plan(mv.expand(value(lazy, 1), (n,)).argmax())
     code = generate(program.kernels[0]).code
-    assert code.count("= fold_argmax_f32(acc0,") == times
+    assert code.count("= combine_argmax_f32(acc0,") == times
     assert code.count("for (var") == 1 + (n > 32)
 
 

@@ -118,7 +118,7 @@ class _Reductions:
         return False
 
     def guarded(self, scope: Scope, text: str) -> str:
-        """A store by one of the threads that all have the value, where its row exists."""
+        """A store by one of the threads that all have the value, where its result exists."""
         if not self.spread:
             return text
         if scope.level >= self.spread:
@@ -217,7 +217,7 @@ class _Reductions:
     def function(self, k: int) -> str:
         """The name of the function that combines two values of reduction `k` into one."""
         how, kind = self.combine(k)
-        name = f"fold_{self.levels.code[k].op}_{kind}"
+        name = f"combine_{self.levels.code[k].op}_{kind}"
         if how.arg:
             self.globals[f"Arg_{kind}"] = f"struct Arg_{kind} {{ v: {kind}, i: i32 }}"
             test = how.wgsl.format(x="b.v", a="a.v", t=kind)

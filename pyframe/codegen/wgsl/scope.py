@@ -19,7 +19,8 @@ THREADS = 256  # of a workgroup
 
 
 def nested(kernel: Kernel) -> list[list[int]]:
-    """The axes level by level: those of the grid, then those that are reduced, the first last."""
+    """The axes level by level: those of the grid, then those that are reduced; the first reduction
+    walks the innermost level."""
     reduced: list[tuple[int, ...]] = []
     for i in kernel.code:
         if isinstance(i, Reduce) and i.axes and i.axes not in reduced:
