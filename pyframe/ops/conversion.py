@@ -71,14 +71,15 @@ def _to_dtype(name: str, d: dt.dtype) -> Callable[..., Tensor]:
     return run
 
 
-TO_DTYPES = {
-    name: _to_dtype(name, d)
-    for name, d in {
-        "float": dt.float32, "double": dt.float64, "half": dt.float16, "long": dt.int64,
-        "int": dt.int32, "short": dt.int16, "char": dt.int8, "byte": dt.uint8, "bool": dt.bool_,
-        "bfloat16": dt.bfloat16, "cfloat": dt.complex64, "cdouble": dt.complex128,
-    }.items()
+_DTYPES = {  # by their names in the types of tensors
+    "Float": dt.float32, "Double": dt.float64, "Half": dt.float16, "BFloat16": dt.bfloat16,
+    "Byte": dt.uint8, "Char": dt.int8, "Short": dt.int16, "Int": dt.int32, "Long": dt.int64,
+    "Bool": dt.bool_, "ComplexFloat": dt.complex64, "ComplexDouble": dt.complex128,
 }  # fmt: skip
+TO_DTYPES = {  # float, bfloat16, cfloat, …
+    name: _to_dtype(name, d)
+    for name, d in ((n.lower().replace("complex", "c"), d) for n, d in _DTYPES.items())
+}
 
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:
@@ -183,11 +184,7 @@ def _types(where: str) -> dict[str, Any]:
             f"{name}Tensor", (),
             {"dtype": d, "where": where, "__doc__": f"Tensors of {d.name} on the {where.upper()}."},
         )
-        for name, d in {
-            "Float": dt.float32, "Double": dt.float64, "Half": dt.float16, "BFloat16": dt.bfloat16,
-            "Byte": dt.uint8, "Char": dt.int8, "Short": dt.int16, "Int": dt.int32, "Long": dt.int64,
-            "Bool": dt.bool_, "ComplexFloat": dt.complex64, "ComplexDouble": dt.complex128,
-        }.items()
+        for name, d in _DTYPES.items()
     }  # fmt: skip
 
 

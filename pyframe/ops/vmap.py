@@ -12,7 +12,7 @@ import contextlib
 import functools
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from pyframe.core import dispatch as _dispatch, dtypes as dt, op as _op
 from pyframe.core.devices import device as Device
@@ -27,6 +27,8 @@ from pyframe.ops.join import cat, stack
 from pyframe.ops.movement import expand, movedim
 from pyframe.tensor import Tensor, whole_of
 from pyframe.tensor.tree import leaves, unflatten
+
+R = TypeVar("R")
 
 # The op of a per-example tensor's node; it is in no graph that runs.
 PER_EXAMPLE = Op("per_example", ROUTINE, "", "batch batched")
@@ -311,9 +313,9 @@ def _plain(x: Any) -> Any:
 
 
 def vmap(
-    func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error",
+    func: Callable[..., R], in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error",
     *, chunk_size: int | None = None,
-) -> Callable[..., Any]:  # fmt: skip
+) -> Callable[..., R]:  # fmt: skip
     """`func` over dim `in_dims` of its arguments (None: all of it, each time), its results stacked
     along `out_dims`. It runs once, each of its ops on the whole batch (or `chunk_size` of it).
 

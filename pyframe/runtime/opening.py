@@ -27,18 +27,21 @@ def gpu_backend() -> Any:
     return NativeGPU
 
 
+def _over(backend: Any) -> Executor:
+    from pyframe.runtime.executor import Executor
+
+    return Executor(backend)
+
+
 class _CPU(Opener):
     def open(self, d: Device) -> Executor:
         from pyframe.backend.host import HostBackend
-        from pyframe.runtime.executor import Executor
 
-        return Executor(HostBackend())
+        return _over(HostBackend())
 
 
 class _GPU(Opener):
     def open(self, d: Device) -> Executor:
-        from pyframe.runtime.executor import Executor
-
         backend = gpu_backend()(d.index, os.environ.get("PYFRAME_ADAPTER", ""))
         if backend.software and not devices.in_browser() and not devices.software_wanted():
             warnings.warn(
@@ -46,8 +49,7 @@ class _GPU(Opener):
                 "faster. PYFRAME_ADAPTER=software silences this.",
                 stacklevel=3,
             )
-
-        return Executor(backend)
+        return _over(backend)
 
     def available(self) -> bool:
         return bool(gpu_backend().available())

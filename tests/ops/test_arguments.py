@@ -162,18 +162,6 @@ def test_the_callers_call_is_told() -> None:
     assert not hasattr(missing.value, "__notes__")  # Python has said it
 
 
-def test_what_the_callers_code_raises_has_no_note() -> None:
-    def pack(x: Any) -> Any:
-        raise AttributeError("mine")
-
-    x = pf.ones(3, requires_grad=True)
-    with (
-        pf.autograd.graph.saved_tensors_hooks(pack, lambda y: y),
-        pytest.raises(AttributeError, match=r"^mine$"),
-    ):
-        pf.softmax(x, 0)
-
-
 class StopError(Exception):
     pass
 

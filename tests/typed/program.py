@@ -22,6 +22,8 @@ reveal_type((x > 0) & (x == y))  # Tensor
 reveal_type(-x[0, 1:])  # Tensor
 reveal_type(x.shape)  # Size
 reveal_type(x.size(0))  # int
+reveal_type(x.shape[0])  # int
+reveal_type(x.shape[1:])  # Size
 reveal_type(x.device)  # device
 reveal_type(x.dtype)  # dtype
 reveal_type(x.grad)  # Tensor | None
@@ -69,6 +71,8 @@ net = Net()
 reveal_type(net(x, scale=2))  # Tensor
 reveal_type(nn.Linear(4, 3)(x))  # Tensor
 reveal_type(nn.Sequential(OrderedDict(a=nn.ReLU()))(x))  # Tensor
+reveal_type(nn.LSTM(4, 3)(x))  # tuple[Tensor, tuple[Tensor, Tensor]]
+reveal_type(nn.GRU(4, 3)(x)[1])  # Tensor
 reveal_type(nn.MultiheadAttention(4, 2)(x, x, x))  # tuple[Tensor, Tensor | None]
 reveal_type(nn.CrossEntropyLoss()(x, y))  # Tensor
 reveal_type(net.body.state_dict())  # dict[str, Any]
@@ -112,6 +116,7 @@ def scaled(x: Tensor, by: float) -> Tensor:
 reveal_type(step(x))  # Tensor
 reveal_type(step.explain())  # str
 reveal_type(pf.compile(net, dynamic=True)(x))  # Tensor
+reveal_type(pf.vmap(net)(x))  # Tensor
 reveal_type(scaled(x, 2))  # Tensor
 
 # --- what is wrong is said

@@ -103,14 +103,21 @@ def _bindings(kernel: Kernel) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _stores(kernel: Kernel, scope: Scope) -> list[str]:
+    """What a thread does for one index. The stores are last: a buffer that is written in place is
+    read before."""
+    for s in kernel.stores:
+        at, value = scope.position(s.index_map)[0], scope.value(s.value)
+        scope.lines.append(f"b{s.binding}[{at}] = {stored(value, s.dtype)};")
+    stores = [x for x in scope.lines if not x.startswith("let ")]
+    return [x for x in scope.lines if x.startswith("let ")] + stores
+
+
 def _map(kernel: Kernel) -> tuple[str, tuple[int, int, int]]:
     size = math.prod(kernel.space)
     levels = Levels(kernel)
     scope = Scope(levels, 0, "flat")
-    for s in kernel.stores:
-        at, value = scope.position(s.index_map)[0], scope.value(s.value)
-        scope.lines.append(f"b{s.binding}[{at}] = {stored(value, s.dtype)};")
-    body = _last(scope.lines)
+    body = _stores(kernel, scope)
     lines = [
         FLAT.format(n=THREADS),
         f"if (flat >= {size}) {{ return; }}",
@@ -119,12 +126,6 @@ def _map(kernel: Kernel) -> tuple[str, tuple[int, int, int]]:
     ]
     code = MAIN.format(n=THREADS) + indented(lines) + "}\n"
     return code, in_rows(math.ceil(size / THREADS))
-
-
-def _last(lines: list[str]) -> list[str]:
-    """The stores after everything else: a buffer that is written in place is read before."""
-    stores = [x for x in lines if not x.startswith("let ")]
-    return [x for x in lines if x.startswith("let ")] + stores
 
 
 # --- routines: a file of shaders/, with generated loads and an epilogue before its stores
@@ -149,10 +150,7 @@ def _routine(kernel: Kernel, limits: Limits) -> tuple[str, Grid]:
     scope = Scope(levels, 0, "at")
     result = next((k for k, i in enumerate(kernel.code) if isinstance(i, Result)), 0)
     scope.names[result] = scope.let(dtype.wrap.format(x="v")) if dtype.wrap else "v"
-    for s in kernel.stores:
-        at, value = scope.position(s.index_map)[0], scope.value(s.value)
-        scope.lines.append(f"b{s.binding}[{at}] = {stored(value, s.dtype)};")
-    body = _last(scope.lines)
+    body = _stores(kernel, scope)
     index = index_lines("at", levels, levels.nest[0], "\n".join(body))
     code += "fn store(at: i32, v: Acc) {\n" + indented([*index, *body]) + "}\n"
     return code + library.specialise(op.kernel.file, constants), grid

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from pyframe.core.modes import mode
 from pyframe.nn import init
@@ -20,6 +20,8 @@ from pyframe.ops.index import index_select
 from pyframe.tensor import Tensor
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
+
+State = TypeVar("State")  # a tensor, of an LSTM two
 
 _NETWORKS = {  # by mode: the function, and how many products with the input a step takes
     "LSTM": (recurrent.lstm, 4),
@@ -36,7 +38,7 @@ def _start(layer: Any) -> None:
         init.uniform_(p, -bound, bound)
 
 
-class RNNBase(Module):
+class RNNBase(Module, Generic[State]):
     """What RNN, LSTM and GRU share: their parameters, weight_ih_l0, … and the forms of input.
 
     Input (T, B, input_size), (B, T, input_size) with `batch_first`, (T, input_size), or a
@@ -210,9 +212,11 @@ class RNNBase(Module):
     if TYPE_CHECKING:  # Module's takes no overloads of forward
 
         @overload
-        def __call__(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]: ...
+        def __call__(self, input: Tensor, hx: State | None = None) -> tuple[Tensor, State]: ...
         @overload
-        def __call__(self, input: PackedSequence, hx: Any = None) -> tuple[PackedSequence, Any]: ...
+        def __call__(
+            self, input: PackedSequence, hx: State | None = None
+        ) -> tuple[PackedSequence, State]: ...
         def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
@@ -273,7 +277,7 @@ def _no_projection(kwargs: dict[str, Any]) -> None:
         raise ValueError("proj_size argument is only supported for LSTM, not RNN or GRU")
 
 
-class RNN(RNNBase):
+class RNN(RNNBase[Tensor]):
     """h = tanh(x @ W_ih.T + b_ih + h @ W_hh.T + b_hh), or with relu (Elman 1990).
 
     Arguments: input_size, hidden_size, num_layers=1, nonlinearity='tanh', bias=True,
@@ -294,7 +298,7 @@ class RNN(RNNBase):
         self.nonlinearity = nonlinearity
 
 
-class LSTM(RNNBase):
+class LSTM(RNNBase[tuple[Tensor, Tensor]]):
     """Long short-term memory (Hochreiter & Schmidhuber 1997; gates in the order i, f, g, o).
 
     Arguments: input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
@@ -342,7 +346,7 @@ class LSTM(RNNBase):
         return tuple(mv.squeeze(x, 1) for x in hx)
 
 
-class GRU(RNNBase):
+class GRU(RNNBase[Tensor]):
     """Gated recurrent units (arXiv 1406.1078; gates in the order r, z, n).
 
     Arguments: input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0,
