@@ -157,6 +157,11 @@ def test_import_loads_only_what_is_needed() -> None:
     assert not modules & {"wgpu", "tqdm", "matplotlib", "cffi", "torch"}
 
 
+def test_a_module_is_there_before_anything_else_has_loaded_it() -> None:
+    code = "import pyframe as pf; print(pf.graph.show.__name__, pf.graph.table.__name__)"
+    assert run_python(code) == "show table\n"
+
+
 def test_cpu_needs_no_gpu_library() -> None:
     code = (
         "import sys; sys.modules['wgpu'] = None; import pyframe as pf;"

@@ -12,6 +12,7 @@ from pyframe import (
     fft as fft,
     func as func,
     gpu as gpu,
+    graph as graph,
     io as io,
     linalg as linalg,
     masked as masked,

@@ -1,8 +1,8 @@
 """Index maps: where in the buffer behind it the elements of a tensor lie.
 
 An index map sends the index of an element to a flat position. It is data alone: kernels compute it,
-NumPy shows it by strides. Not to be confused with a view chain (tensor/tensor.py), which says by
-which ops a view was cut from its base; each op's `view` says what it does to an index map.
+NumPy shows it by strides. Not to be confused with a view chain (tensor/view_chain.py), which
+says by which ops a view was cut from its base; each op's `view` says what it does to an index map.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class View(NamedTuple):
 IndexMap = tuple[View, ...]
 
 
-def row_major(shape: Shape) -> Shape:
+def row_major_strides(shape: Shape) -> Shape:
     """The strides of elements that lie one after the other, the last dim's as neighbours."""
     strides, n = [], 1
     for size in reversed(shape):
@@ -42,7 +42,7 @@ def row_major(shape: Shape) -> Shape:
 
 def contiguous(shape: Shape) -> IndexMap:
     """The index map of a tensor that fills its buffer in row-major order."""
-    return (View(shape, row_major(shape)),)
+    return (View(shape, row_major_strides(shape)),)
 
 
 def is_contiguous(index_map: IndexMap) -> bool:
@@ -52,7 +52,7 @@ def is_contiguous(index_map: IndexMap) -> bool:
     shape, strides, offset, mask = index_map[0]
     if offset or mask:
         return False
-    expected = row_major(shape)
+    expected = row_major_strides(shape)
     return (
         all(s == e or n == 1 for s, e, n in zip(strides, expected, shape, strict=True))
         or 0 in shape
@@ -115,7 +115,9 @@ def sliding_windows(t: IndexMap, size: Shape, stride: Shape, dilation: Shape) ->
     v = t[-1]
     k = len(size)
     if v.mask:  # a window reads both sides of a mask's edge, so the mask needs a view of its own
-        return sliding_windows((*t, View(v.shape, row_major(v.shape))), size, stride, dilation)
+        return sliding_windows(
+            (*t, View(v.shape, row_major_strides(v.shape))), size, stride, dilation
+        )
     lead, spatial, s = v.shape[:-k], v.shape[-k:], v.strides[-k:]
     count = window_count(spatial, size, stride, dilation)
     strides = (
@@ -138,7 +140,7 @@ def diagonal(t: IndexMap, offset: int, dim1: int, dim2: int) -> IndexMap:
     """The diagonal of two dims as the last dim."""
     v = t[-1]
     if v.mask:  # of two dims at once, so it needs a view of its own
-        return diagonal((*t, View(v.shape, row_major(v.shape))), offset, dim1, dim2)
+        return diagonal((*t, View(v.shape, row_major_strides(v.shape))), offset, dim1, dim2)
     start = diagonal_start(v.shape, offset, dim1, dim2)
     at = v.offset + sum((c.start or 0) * s for c, s in zip(start, v.strides, strict=True))
     shape = diagonal_shape(v.shape, offset, dim1, dim2)
@@ -167,7 +169,9 @@ def diagonal_start(shape: Shape, offset: int, dim1: int, dim2: int) -> tuple[sli
 def as_strided(t: IndexMap, shape: Shape, strides: Shape, offset: int, *_: object) -> IndexMap:
     """Any strides over the flat positions of all that `t` shows, in row-major order."""
     v = t[-1]
-    rest = t[:-1] if v.mask is None and not v.offset and v.strides == row_major(v.shape) else t
+    rest = (
+        t[:-1] if v.mask is None and not v.offset and v.strides == row_major_strides(v.shape) else t
+    )
     return (*rest, View(shape, strides, offset))
 
 
@@ -188,13 +192,13 @@ def reshape(t: IndexMap, shape: Shape) -> IndexMap:
             strides = tuple(0 if d is None else v.strides[d] for d in from_)
             mask = tuple((0, 1) if d is None else v.mask[d] for d in from_)
             return (*t[:-1], View(shape, strides, v.offset, mask))
-    return (*t, View(shape, row_major(shape)))
+    return (*t, View(shape, row_major_strides(shape)))
 
 
 def _merged_strides(v: View, shape: Shape) -> Shape | None:
     """Strides of `v` seen with `shape`, or None where no strides can say it."""
     if 0 in v.shape:
-        return row_major(shape)
+        return row_major_strides(shape)
     groups: list[list[int]] = []  # [size, stride of its last dim], joined where memory is
     for n, s in zip(v.shape, v.strides, strict=True):
         if n == 1:
@@ -233,7 +237,7 @@ def unravel(v: View, shape: Shape) -> list[tuple[int, list[Term]]] | None:
     None where only the flat position itself can be unravelled. Reshapes and windows mostly can
     be said dim by dim, which takes few divisions or none.
     """
-    inner = row_major(shape)
+    inner = row_major_strides(shape)
     rest, offsets = v.offset, []
     for n, stride in zip(shape, inner, strict=True):
         digit = rest // stride if n > 1 else 0

@@ -36,7 +36,7 @@ def np_positions(index: np.ndarray, shape: tuple[int, ...], dim: int) -> np.ndar
 @functools.lru_cache(256)
 def _starts(counts: tuple[int, ...], shape: tuple[int, ...], dim: int) -> Any:
     """Flat positions in `shape` of the rows along `dim` that `counts` index."""
-    steps, grid = views.row_major(shape), np.ogrid[tuple(slice(n) for n in counts)]
+    steps, grid = views.row_major_strides(shape), np.ogrid[tuple(slice(n) for n in counts)]
     return sum(i * k for d, (i, k) in enumerate(zip(grid, steps, strict=True)) if d != dim)
 
 

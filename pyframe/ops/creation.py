@@ -127,7 +127,7 @@ def ones_like(input: Tensor, **kw: Unpack[Options]) -> Tensor:
 
 def full_like(input: Tensor, fill_value: Any, **kw: Unpack[Options]) -> Tensor:
     """One number in the shape, dtype and device of `input`, laid out as `clone` would."""
-    row_major = kw.get("memory_format") is not None or el.is_row_major(input)
+    row_major = kw.get("memory_format") is not None or el.like_is_row_major(input)
     out = full(input._node.shape, fill_value, **like_options(input, kw))
     if not row_major and values_known(out):
         data = np.empty_like(input._node.data, dtype=out._node.data.dtype)

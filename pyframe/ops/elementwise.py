@@ -426,7 +426,7 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
     the CPU, as in PyTorch; elsewhere, and within `pf.compile`, results are row-major."""
     if memory_format is not None:
         return ordered(input, memory_format, "clone")
-    if is_row_major(input):
+    if like_is_row_major(input):
         return copy(input)
     node = input._node
     data = np.array(node.data, order="K")
@@ -452,7 +452,7 @@ def ordered(x: Tensor, format: Any, name: str) -> Tensor:
     return copy(x.permute(order)).permute(back)
 
 
-def is_row_major(x: Tensor) -> bool:
+def like_is_row_major(x: Tensor) -> bool:
     """Whether what is made like `x` lies in memory in row-major order."""
     data = x._node.data
     return not values_known(x) or data.flags.c_contiguous or 0 in data.strides

@@ -47,7 +47,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     which = el.iota((1, size), input.device) + 1
     flat = apply(search_op, (seen.reshape(1, -1), which)).reshape(-1)  # the first that has so many
     columns = []
-    for step, n in zip(views.row_major(input._node.shape), input._node.shape, strict=True):
+    for step, n in zip(views.row_major_strides(input._node.shape), input._node.shape, strict=True):
         columns.append(el.remainder(el.floor_divide(flat, step), n))
     return el.where(el.le(which.reshape(-1, 1), seen[-1]), join.stack(columns, 1), fill_value)
 
@@ -137,7 +137,7 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
             f"{list(shape)}"
         )
     flat = el.iota(shape, self.device)
-    hit = el.eq(el.remainder(flat, sum(views.row_major(shape))), 0)
+    hit = el.eq(el.remainder(flat, sum(views.row_major_strides(shape))), 0)
     if not wrap and len(shape) == 2:
         hit = el.logical_and(hit, el.lt(flat, shape[1] * shape[1]))
     return self._overwrite(masked_fill(self, hit, fill_value))

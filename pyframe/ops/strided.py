@@ -213,7 +213,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
             mv.pad(held, ((0, math.prod(shape) + offset - room),)), shape
         ).clone()
     else:
-        self.data = as_strided(self, shape, views.row_major(shape), offset)
+        self.data = as_strided(self, shape, views.row_major_strides(shape), offset)
     return self
 
 
@@ -248,7 +248,7 @@ def set_(
         )
     if size is not None:
         size = mv.as_ints("set_", (size,))
-        stride = views.row_major(size) if stride is None else stride
+        stride = views.row_major_strides(size) if stride is None else stride
         memory = as_strided(memory, size, stride, storage_offset)
     self.data = memory
     return self
@@ -276,7 +276,7 @@ def empty_permuted(size: Any, physical_layout: Any, **kw: Unpack[creation.Option
             f"empty_permuted: Dimensions {list(order)} must name each of {len(size)} dims once"
         )
     strides = dict(
-        zip(order, views.row_major(tuple([max(size[d], 1) for d in order])), strict=True)
+        zip(order, views.row_major_strides(tuple([max(size[d], 1) for d in order])), strict=True)
     )
     return empty_strided(size, tuple(strides[d] for d in range(len(size))), **kw)
 

@@ -49,7 +49,7 @@ def order_of(format: Any) -> tuple[int, ...]:
 def in_format(x: Tensor, format: Any) -> bool:
     """Whether the elements lie in memory as `format` says."""
     if format in (None, contiguous_format, preserve_format):
-        return x._row_major()
+        return x._is_row_major()
     order = order_of(format)
     if x.ndim != len(order):
         return False

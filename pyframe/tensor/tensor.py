@@ -200,11 +200,11 @@ class Tensor(TensorMethods):
 
     def is_contiguous(self, memory_format: Any = None) -> bool:
         """Whether the elements lie in memory in row-major order (or as `memory_format` says)."""
-        return self._row_major() if memory_format is None else in_format(self, memory_format)
+        return self._is_row_major() if memory_format is None else in_format(self, memory_format)
 
     # --- its memory: see view_chain.py and writing.py
 
-    _index_map, _row_major = view_chain.index_map, view_chain.row_major
+    _index_map, _is_row_major = view_chain.index_map, view_chain.is_row_major
     _share, _chain_from = view_chain.share, view_chain.chain_from
     _refuse_writes, _refuse_in_mode = view_chain.refuse_writes, view_chain.refuse_in_mode
     _write, _overwrite, _become = writing.write, writing.overwrite, writing.become_view
@@ -278,12 +278,12 @@ class Tensor(TensorMethods):
             check_unwritten(self)
         if base._grad_fn is not self._base_fn:
             self._base_fn = base._grad_fn  # the base was written to: follow its new history
-            steps = self._chain_from(base)
-            if steps is None:
+            chain = self._chain_from(base)
+            if chain is None:
                 return self._grad_fn
             with enable_grad():
                 x = base
-                for op, attrs in steps:
+                for op, attrs in chain:
                     x = _dispatch.apply(op, (x,), attrs)
             self._grad_fn = x._grad_fn
         return self._grad_fn

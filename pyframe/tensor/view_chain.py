@@ -102,7 +102,7 @@ def index_map(self: Tensor) -> views.IndexMap:
     return t
 
 
-def row_major(self: Tensor) -> bool:
+def is_row_major(self: Tensor) -> bool:
     """Whether the elements lie one after the other in memory, in row-major order."""
     if self._node.data is not None and not self.device.always_lazy:
         return bool(self._node.data.flags.c_contiguous)

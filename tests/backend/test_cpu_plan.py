@@ -300,7 +300,7 @@ def test_casts_of_floats_wrap(value: float, threads: int) -> None:
 
 
 def operand(binding: int, shape: tuple[int, ...], strides: tuple[int, ...] | None = None) -> Expr:
-    view = View(shape, strides or views.row_major(shape))
+    view = View(shape, strides or views.row_major_strides(shape))
     return Expr(shape, (Load(binding, (view,), F),), F)
 
 
@@ -439,7 +439,7 @@ def test_random_maps_and_folds(data: Any) -> None:
     axes = tuple(d for d in range(len(shape)) if data.draw(st.booleans()) and shape[d] > 1)
     for b in range(2):
         dims = [data.draw(st.booleans()) for _ in shape]
-        strides = tuple(s * k for s, k in zip(views.row_major(shape), dims, strict=True))
+        strides = tuple(s * k for s, k in zip(views.row_major_strides(shape), dims, strict=True))
         code.append(Load(b, (View(shape, strides),), F))
     code += [Load(0, contiguous(shape), F), Param(0, F)]
     reduced = set()

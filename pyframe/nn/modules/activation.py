@@ -1,4 +1,4 @@
-"""Activations, as torch.nn.modules.activation; MultiheadAttention stands in attention.py."""
+"""Activations, as torch.nn.modules.activation; MultiheadAttention stands in multihead.py."""
 
 from __future__ import annotations
 
