@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.backend.base import Stats
+from pyframe.backend.base import GPUBackend, Stats
 from pyframe.backend.properties import DeviceProperties
 from pyframe.core import devices
 from pyframe.core.devices import OutOfMemoryError, device as Device
@@ -72,9 +72,8 @@ def _adapters() -> list[DeviceProperties]:
 
 
 @functools.lru_cache(1)
-def _described(backend: Any, software: bool, process: int) -> list[DeviceProperties]:
-    found: list[DeviceProperties] = backend.adapters(software)
-    return found
+def _described(backend: type[GPUBackend], software: bool, process: int) -> list[DeviceProperties]:
+    return backend.adapters(software)
 
 
 def _device(of: Any, what: str) -> Device:
@@ -107,7 +106,7 @@ def _adapter(d: Device) -> tuple[DeviceProperties, int]:
     """A GPU, and which one of those that are like it."""
     found = _adapters()
     if d.index >= len(found):
-        none = getattr(gpu_backend(), "none", "")
+        none = gpu_backend().none
         raise devices.no_such_gpu(d.index, [each.adapter for each in found], none)
     about = found[d.index]
     return about, sum(each.ids == about.ids for each in found[: d.index])

@@ -17,6 +17,7 @@ import numpy as np
 import pyframe as pf
 from pyframe import nn
 from pyframe.nn.modules.module import Evaluation
+from pyframe.tools.flow import net_of
 
 try:
     from matplotlib import figure as _figure
@@ -386,7 +387,7 @@ def feature_maps(net: Any, x: Any, layer: Any, *, most: int = 64, figure: Any = 
     """What `layer`, a module of `net` or its name, gives for the first sample of `x`, a batch of
     inputs: a picture a channel, each in its own range. The net is in evaluation mode meanwhile.
     """
-    net = net.net if isinstance(net, pf.Model) else net
+    net = net_of("plot.feature_maps", net)
     named = dict(net.named_modules())
     if isinstance(layer, str) and layer not in named:
         raise ValueError(

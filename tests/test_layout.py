@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from types import ModuleType
 from typing import TypeGuard
 
 import pyframe
@@ -52,6 +53,17 @@ EXCEPTIONS = {
 }
 
 
+BY_NAME = ("import_module", "__import__")
+# who imports by names that are made at run time, other than of modules of its own package
+_MADE_NAMES = {
+    "pyframe.train.callbacks": "loads some of its modules late, which pyframe.train names too",
+    "pyframe.torch": "imports a user's program, and what it asks of torch",
+    "pyframe.web.host": "imports a user's program",
+    "pyframe.utils.tensorboard": "tries tensorboardX and its kin",
+    "pyframe.vision.datasets.utils": "takes the standard library's module for a file's suffix",
+}
+
+
 def modules() -> dict[str, Path]:
     found = {}
     for path in ROOT.rglob("*.py"):
@@ -63,11 +75,12 @@ def modules() -> dict[str, Path]:
 
 
 def is_type_checking(node: ast.AST) -> TypeGuard[ast.If]:
-    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
+    """Whether it is `if TYPE_CHECKING:`; what stands under `if not TYPE_CHECKING:` runs."""
+    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
 
 
 def imports(tree: ast.AST, known: dict[str, Path]) -> list[str]:
-    """The modules that a file imports, those within functions too."""
+    """The modules that a file imports, those within functions and by their names too."""
     found = []
     todo = [tree]
     while todo:
@@ -75,17 +88,24 @@ def imports(tree: ast.AST, known: dict[str, Path]) -> list[str]:
         todo += node.orelse if is_type_checking(node) else ast.iter_child_nodes(node)
         if isinstance(node, ast.Import):
             found += [a.name for a in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "relative imports are not read here"
+            assert not any(a.asname and a.name in BY_NAME for a in node.names)
             for a in node.names:
                 full = f"{node.module}.{a.name}"
                 found.append(full if full in known else node.module)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+            (*BY_NAME, "sys.modules.get")
+        ):
             found += [a.value for a in node.args if isinstance(a, ast.Constant)]
+        elif isinstance(node, ast.Subscript) and ast.unparse(node.value) == "sys.modules":
+            found += [node.slice.value] if isinstance(node.slice, ast.Constant) else []
     return [name for name in found if name.partition(".")[0] == "pyframe"]
 
 
 KNOWN = modules()
-GRAPH = {name: imports(ast.parse(path.read_text("utf-8")), KNOWN) for name, path in KNOWN.items()}
+TREES = {name: ast.parse(path.read_text("utf-8")) for name, path in KNOWN.items()}
+GRAPH = {name: imports(tree, KNOWN) for name, tree in TREES.items()}
 
 
 def layer(name: str) -> int:
@@ -110,6 +130,39 @@ def test_the_lower_layers_do_not_import_the_public_package() -> None:
     """`import pyframe` is for the layers whose users' API is all that they need."""
     first = layer("pyframe.func")
     assert [n for n, others in GRAPH.items() if "pyframe" in others and layer(n) < first] == []
+
+
+def test_no_import_is_hidden_in_a_made_name() -> None:
+    hidden = set()
+    for name, tree in TREES.items():
+        package = name if KNOWN[name].name == "__init__.py" else name.rpartition(".")[0]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(BY_NAME):
+                asked = node.args[0]
+                start = asked.values[0] if isinstance(asked, ast.JoinedStr) else asked
+                text = str(start.value) if isinstance(start, ast.Constant) else ""
+                if (start is not asked and not text.startswith(f"{package}.")) or not text:
+                    hidden.add(name)
+    assert hidden == _MADE_NAMES.keys()
+
+
+def test_what_is_taken_from_the_public_package_lies_below() -> None:
+    """`pf.Model` is of `pyframe.train`, however it was asked for."""
+    up = set()
+    for name, tree in TREES.items():
+        names = {
+            a.asname or a.name
+            for node in ast.walk(tree) if isinstance(node, ast.Import)
+            for a in node.names if a.name == "pyframe"
+        }  # fmt: skip
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and ast.unparse(node.value) in names:
+                found = getattr(pyframe, node.attr, None)
+                is_module = isinstance(found, ModuleType)
+                home = getattr(found, "__name__" if is_module else "__module__", "")
+                if home in KNOWN and layer(home) > layer(name) and home != "pyframe":
+                    up.add((name, f"pf.{node.attr}"))
+    assert up == set()
 
 
 def test_no_module_is_in_a_circle() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+from pyframe.backend.properties import DeviceProperties
 from pyframe.core.limits import Limits
 
 
@@ -82,6 +83,30 @@ class Backend(Protocol):
     def trim(self) -> None:
         """Give back what is kept here, and wait until buffers that were destroyed are free."""
         ...
+
+
+class GPUBackend(Backend, Protocol):
+    """What a class of GPUs answers before one is opened."""
+
+    none: str = ""  # what to say where there is no GPU
+
+    def __init__(self, index: int = 0, kind: str = "") -> None:
+        """Open GPU `index`; 'software' for `kind` asks for a CPU that plays one. RuntimeError where
+        it is not there."""
+
+    @staticmethod
+    def available() -> bool:
+        """Whether there is real hardware."""
+        ...
+
+    @staticmethod
+    def adapters(software: bool) -> list[DeviceProperties]:
+        """What 'gpu:0', 'gpu:1', … are. RuntimeError where they can't be had."""
+        ...
+
+    @staticmethod
+    async def reopen() -> None:
+        """Prepare to open one again that was lost, where that has to be awaited."""
 
 
 class ProgramCode(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import js
 from pyodide.ffi import JsException, can_run_sync, run_sync, to_js
 
-from pyframe.backend.base import Backend, ProgramCode, Stats, dispatches
+from pyframe.backend.base import GPUBackend, ProgramCode, Stats, dispatches
 from pyframe.backend.properties import DeviceProperties
 from pyframe.core import devices
 from pyframe.core.limits import Limits
@@ -126,7 +126,7 @@ class _Loaded:
         self.program, self.dispatches, self.params = program, dispatches, b""
 
 
-class BrowserGPU(Backend):
+class BrowserGPU(GPUBackend):
     """The browser's GPU. Handles are the numbers that the JavaScript runtime gives out."""
 
     name = "browser"

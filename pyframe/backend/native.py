@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
-from pyframe.backend.base import Backend, ProgramCode, Stats, dispatches, with_room
+from pyframe.backend.base import GPUBackend, ProgramCode, Stats, dispatches, with_room
 from pyframe.backend.properties import DeviceProperties
 from pyframe.core import devices
 from pyframe.core.limits import Limits
@@ -327,7 +327,7 @@ class _Reason(logging.Filter):
 _reason = _Reason()
 
 
-class NativeGPU(Backend):
+class NativeGPU(GPUBackend):
     """A GPU through Vulkan, Metal or D3D12."""
 
     name = "native"

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
+from pyframe.backend.base import GPUBackend
 from pyframe.core import devices
 from pyframe.core.devices import Opener, device as Device
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from pyframe.runtime.executor import Executor
 
 
-def gpu_backend() -> Any:
+def gpu_backend() -> type[GPUBackend]:
     """The class of GPUs here: BrowserGPU in a page, else NativeGPU. ImportError where its library
     is missing."""
     if devices.in_browser():
@@ -52,7 +53,7 @@ class _GPU(Opener):
         return _over(backend)
 
     def available(self) -> bool:
-        return bool(gpu_backend().available())
+        return gpu_backend().available()
 
 
 class _PageGPU(_GPU):

@@ -268,7 +268,7 @@ def _name(frame: Any, op: str) -> str:
 
 def net_of(what: str, model: Any) -> Module:
     """The net of a Model or of a compiled function; TypeError for what is none."""
-    net = model.net if isinstance(model, pf.Model) else model
+    net = model if isinstance(model, Module | Compiled) else getattr(model, "net", model)
     net = net.fn if isinstance(net, Compiled) else net
     if not isinstance(net, Module):
         raise TypeError(f"{what}: expected a Module or a Model, got {type(model).__name__}")
