@@ -6,13 +6,13 @@ import contextlib
 import contextvars
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.devices import device as Device, flush
+from pyframe.core.devices import cpu, device as Device, flush
 from pyframe.core.grad_node import GradNode, split
 from pyframe.core.modes import mode, set_inference
 from pyframe.core.node import Node
@@ -89,8 +89,8 @@ def computed(
             data = _quiet.run(fn, a.data, b.data)
         else:
             data = _quiet.run(fn, *[n.data for n in nodes], *attrs)
-    except RuntimeError as e:
-        if "already entered" not in str(e):
+    except RuntimeError:
+        if not _quiet.entered():
             raise
         # a finalizer calls this op within another one's NumPy
         with np.errstate(all="ignore"):
@@ -184,6 +184,24 @@ def by_fallback(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Tens
     return out
 
 
+def on_arrays(
+    op: Op, arrays: Sequence[np.ndarray], dtypes: Sequence[dt.dtype], attrs: tuple[Any, ...]
+) -> Any:
+    """What NumPy gives for the op: by its `numpy`, else by its slow definition on the CPU."""
+    if op.numpy is not None:
+        return op.numpy(*arrays, *attrs)
+    xs = [
+        new(Node(None, (), (), a.shape, d, cpu, np.ascontiguousarray(a)))
+        for a, d in zip(arrays, dtypes, strict=True)
+    ]
+    before = mode.capture, mode.grad, mode.autocast
+    mode.capture, mode.grad, mode.autocast = None, False, None
+    try:
+        return op.fallback(*xs, *attrs)._node.data  # type: ignore[misc]
+    finally:
+        mode.capture, mode.grad, mode.autocast = before
+
+
 def note_history(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Tensor) -> None:
     """Let the gradient of `out` go to the inputs, if one of them asks for it."""
     for x in inputs:
@@ -204,10 +222,19 @@ class _Quiet(threading.local):
         context = contextvars.Context()
         before = np.geterr()
         context.run(np.seterr, all="ignore")
+        self.context = context
         self.run: Callable[..., Any] = context.run
         if np.geterr() != before:  # NumPy 1 keeps the state per thread
             np.seterr(**before)
             self.run = np.errstate(all="ignore")(lambda fn, *args: fn(*args))
+
+    def entered(self) -> bool:
+        """Whether this runs within a `run` of the same thread, so that there can be no other."""
+        try:
+            self.context.run(bool)
+        except RuntimeError:
+            return True
+        return False
 
 
 _quiet = _Quiet()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt, view as views
+from pyframe.core.dispatch import on_arrays
 from pyframe.core.dtypes import storage_dtype
 from pyframe.core.op import REGISTRY
 from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Result, Valid
@@ -29,8 +30,8 @@ def run_kernel(kernel: Kernel, arrays: list[np.ndarray], params: bytes, begin: i
             np.broadcast_to(_evaluate(e.code, arrays, params, begin, e.shape)[-1], e.shape)
             for e in operands
         ]
-        fn: Any = REGISTRY[name].numpy
-        result = _rounded(fn(*values, *attrs), dtype).reshape(kernel.space)
+        made = on_arrays(REGISTRY[name], values, [e.dtype for e in operands], attrs)
+        result = _rounded(made, dtype).reshape(kernel.space)
     found = _evaluate(kernel.code, arrays, params, begin, kernel.space, result)
     for binding, value, index_map, dtype in kernel.stores:
         view = index_map[0]

@@ -75,8 +75,14 @@ def _accumulate(fn: np.ufunc) -> Any:
     return run
 
 
-def _scan_op(name: str, kind: int, numpy: Any, combine: Any, **gradient: Any) -> Op:
+class Scan(Op):
     """An op on (outer, n, inner) along its middle."""
+
+    join: Any  # gives the value of two parts that follow on each other
+
+
+def _scan_op(name: str, kind: int, numpy: Any, combine: Any, **gradient: Any) -> Scan:
+    """A scan whose parts `combine` joins."""
 
     def by_doubling(x: Tensor) -> Tensor:  # each step covers twice as many elements
         step = 1
@@ -85,10 +91,12 @@ def _scan_op(name: str, kind: int, numpy: Any, combine: Any, **gradient: Any) ->
             step *= 2
         return x
 
-    return Op(
+    op = Scan(
         name, ROUTINE, "x", infer=lambda x: (x.shape, x.dtype), numpy=numpy, fallback=by_doubling,
         kernel=KernelFile("scan.wgsl", _plan(kind)), batch=merged, **gradient,
     )  # fmt: skip
+    op.join = combine
+    return op
 
 
 cumsum_op = _scan_op(
@@ -101,11 +109,11 @@ cumprod_op = _scan_op(
 cummax_op = _scan_op("cummax", MAXIMUM, _accumulate(np.maximum), el.maximum)
 
 
-def _from_the_end(op: Op, x: Tensor) -> Tensor:
+def _from_the_end(op: Scan, x: Tensor) -> Tensor:
     return mv.flip(_run(op, mv.flip(x, 1)), 1)
 
 
-def _run(op: Op, x: Tensor) -> Tensor:
+def _run(op: Scan, x: Tensor) -> Tensor:
     """The scan of (outer, n, inner); where few workgroups would scan long rows, in blocks."""
     outer, n, inner = x._node.shape
     if not runs_kernel(op, x.device) or n <= BLOCK or outer * inner == 0:
@@ -115,7 +123,7 @@ def _run(op: Op, x: Tensor) -> Tensor:
     parts = apply(op, (whole.reshape(outer * blocks, BLOCK, inner),))
     parts = parts.reshape(outer, blocks, BLOCK, inner)
     before = _run(op, parts[:, :-1, -1]).unsqueeze(2)
-    rest = _COMBINE[op](before, parts[:, 1:])
+    rest = op.join(before, parts[:, 1:])
     return join.cat([parts[:, :1], rest], 1).reshape(outer, blocks * BLOCK, inner)[:, :n]
 
 
@@ -161,11 +169,6 @@ logcumsumexp_op = _scan_op(
 )  # fmt: skip
 
 
-_COMBINE: dict[Op, Any] = {
-    cumsum_op: el.add, cumprod_op: el.mul, cummax_op: el.maximum, logcumsumexp_op: logaddexp,
-}  # fmt: skip
-
-
 def _logcumsumexp_grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     """exp(x_i) times the sum over j >= i of g_j exp(-y_j), in logarithms."""
     if g.dtype.category == dt.COMPLEX:
@@ -181,7 +184,7 @@ def _logcumsumexp_grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     return out
 
 
-def scan_along(op: Op, x: Tensor, d: int) -> Tensor:
+def scan_along(op: Scan, x: Tensor, d: int) -> Tensor:
     """The scan of `x` along dim d."""
     shape = x._node.shape
     n = shape[d] if shape else 1

@@ -8,6 +8,7 @@ from typing import Any
 from pyframe.core.node import Node
 from pyframe.core.op import CONST, MOVEMENT
 from pyframe.core.view import IndexMap, View, contiguous
+from pyframe.ops.movement import slice_op
 
 KNOWN = 512  # kinds of views whose beginnings are remembered
 
@@ -38,7 +39,7 @@ class Slices:
         """Let such slices of what is computed already be buffers that `copy(base, view)` makes, for
         one run. Gives their nodes with the inputs that they had, to be put back."""
         movements = [n for n in order if n.data is None and n.op.kind == MOVEMENT]  # type: ignore[union-attr]
-        if all(n.op.name != "slice" for n in movements):  # type: ignore[union-attr]
+        if all(n.op is not slice_op for n in movements):
             return []
         known: dict[int, tuple[Node, IndexMap]] = {}  # of a movement: what it shows, and how
         last: dict[int, list[Node]] = {}  # of a base: the last slices of it
@@ -47,7 +48,7 @@ class Slices:
             base, index_map = known.get(id(x)) or (x, contiguous(x.shape))
             if base.data is not None and base.op is not CONST:
                 known[id(n)] = base, n.op.view(index_map, *n.attrs)  # type: ignore[union-attr, misc]
-                if n.op.name == "slice":  # type: ignore[union-attr]
+                if n.op is slice_op:
                     cuts = last.setdefault(id(base), [])
                     cuts[:] = [m for m in cuts if m is not x] + [n]
         out = []

@@ -304,6 +304,7 @@ class _Timed:
 
     def __init__(self, prof: profile, inner: Any) -> None:
         self.prof, self.inner = prof, inner
+        self.entered = inner.entered
 
     def run(self, fn: Any, *args: Any) -> Any:
         start = time.perf_counter_ns()

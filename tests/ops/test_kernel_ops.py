@@ -14,6 +14,7 @@ import pytest
 import pyframe as pf
 from pyframe.core.dispatch import apply, results_of
 from pyframe.core.op import REGISTRY, ROUTINE, KernelCall, KernelFile, Op, in_a_line
+from pyframe.runtime.paper import paper_device
 
 Declare = Callable[..., Op]
 
@@ -107,6 +108,18 @@ def test_a_kernel_has_a_slow_definition(declare: Declare) -> None:
     assert "scratch" not in REGISTRY
     with pytest.raises(TypeError, match=r"gradients for unknown inputs \['z'\]"):
         declare("scratch", ROUTINE, "x", infer=lambda x: (x.shape, x.dtype), z=lambda g: g)
+
+
+def test_without_numpy_the_oracle_takes_the_slow_definition(declare: Declare) -> None:
+    """What has a kernel and a fallback alone is computed on paper too, as exports ask for."""
+    op = declare(
+        "scratch_product", ROUTINE, "x w", infer=lambda x, w: (x.shape, x.dtype),
+        kernel=KernelFile("scan.wgsl", _product_plan), fallback=lambda x, w: x * w,
+    )  # fmt: skip
+    with paper_device() as device:
+        x = pf.tensor([1.0, 2.0, 3.0], device=device)
+        with pf.no_grad(), pf.autocast("cpu"):
+            assert apply(op, (x, x + 1.0)).tolist() == [2.0, 6.0, 12.0]
 
 
 def _ints(*shape: int, high: int) -> Any:
