@@ -5,10 +5,12 @@ from __future__ import annotations
 from array import array
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from pyframe.backend.properties import DeviceProperties
 from pyframe.core.limits import Limits
+
+if TYPE_CHECKING:
+    from pyframe.backend.properties import DeviceProperties
 
 
 class Backend(Protocol):

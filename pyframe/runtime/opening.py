@@ -8,11 +8,11 @@ import warnings
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
-from pyframe.backend.base import GPUBackend
 from pyframe.core import devices
 from pyframe.core.devices import Opener, device as Device
 
 if TYPE_CHECKING:
+    from pyframe.backend.base import GPUBackend
     from pyframe.runtime.executor import Executor
 
 
