@@ -530,6 +530,7 @@ class NativeGPU(GPUBackend):
         raise AssertionError
 
     def _pipeline(self, code: str, label: str) -> _Pipeline:
+        """The compiled kernel of a text; equal texts share one."""
         found = self._pipelines.get(code)
         if found is None:
             import wgpu
@@ -639,6 +640,7 @@ class NativeGPU(GPUBackend):
         return out
 
     def _timed(self, dispatches: list[_Dispatch]) -> list[int]:
+        """Run these dispatches, each in a pass of its own: the nanoseconds of each."""
         import wgpu
 
         n = 2 * len(dispatches)

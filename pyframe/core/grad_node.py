@@ -129,6 +129,8 @@ class GradNode:
         return f"<{self.name()} object at {id(self):#x}>"
 
     def _saved(self, j: int) -> Any:
+        """The saved value of input `j`, or for -1 of the result. RuntimeError if it is freed or was
+        written to since; a result whose inputs are as they were is computed again instead."""
         if self.saved is None:
             raise freed_error(self.op.name)
         entry = self.saved[j]

@@ -242,6 +242,7 @@ class Draft:
         return axes
 
     def emit(self, instruction: Any) -> int:
+        """Where the instruction stands in the code; equal ones stand there once."""
         found = self.emitted.get(instruction)
         if found is None:
             found = self.emitted[instruction] = len(self.code)
@@ -265,6 +266,8 @@ class Draft:
         return found
 
     def compute(self, k: int, chain: Chain, to_store: bool) -> int:
+        """The instructions for `value`, which keeps what this gives: a load where the node has a
+        buffer, unless it is computed here `to_store` it."""
         n, op = self.order.nodes[k], self.order.nodes[k].op
         if op is CONST:
             return self.param(k, n)
@@ -315,7 +318,7 @@ class Stored:
         count = len(order.nodes)
         self.nodes = {k for k in order.roots if order.nodes[k].data is None}
         self.cost = [0] * count  # instructions that computing it inside a consumer takes
-        self.leaves: list[frozenset[int]] = [frozenset()] * count  # the buffers that this reads
+        self.loads: list[frozenset[int]] = [frozenset()] * count  # the buffers that this reads
         self.looping: set[int] = set()  # what has a loop in it when it is computed in a consumer
         users = [0] * count
         for inputs in order.inputs:
@@ -351,7 +354,7 @@ class Stored:
             base = self.order.computed_base(i)
             if base is None or base in self.nodes:
                 continue
-            often = self.leaves[base] & heavy and self.cost[base] > 2
+            often = self.loads[base] & heavy and self.cost[base] > 2
             if (base in self.looping and not host) or (routine and (host or often)):
                 self.store(base, k)
 
@@ -360,26 +363,26 @@ class Stored:
         n = self.order.nodes[k]
         if not self.order.computed(k) or k in self.nodes:
             self.cost[k] = 1
-            self.leaves[k] = frozenset(() if n.op is CONST else (k,))
+            self.loads[k] = frozenset(() if n.op is CONST else (k,))
             self.looping.discard(k)
             return
         op, inputs = n.op, self.order.inputs[k]
         assert op is not None
         step = 1 if op.kind != MOVEMENT else 0 if _fill(n) is None else 3
         self.cost[k] = min(step + sum(self.cost[i] for i in inputs), 10**6)
-        self.leaves[k] = self.reads(k)
+        self.loads[k] = self.reads(k)
         if _loops(op, n.dtype) or any(i in self.looping for i in inputs):
             self.looping.add(k)
 
     def reads(self, k: int) -> frozenset[int]:
         """The buffers that a kernel for `k` loads."""
-        return frozenset().union(*[self.leaves[i] for i in self.order.inputs[k]])
+        return frozenset().union(*[self.loads[i] for i in self.order.inputs[k]])
 
     def bound(self, k: int) -> None:
         """Store some of what `k` is computed from, until a kernel for it alone binds no more
         buffers than the device takes: first the operand that reads most."""
         while len(self.reads(k)) > self.limits.storage_buffers - 1:
-            for i in sorted(self.order.inputs[k], key=lambda i: -len(self.leaves[i])):
+            for i in sorted(self.order.inputs[k], key=lambda i: -len(self.loads[i])):
                 base = self.order.computed_base(i)
                 if base is not None and base not in self.nodes:
                     self.store(base, k)
@@ -423,8 +426,8 @@ class Grouping:
         self.users: dict[int, set[int]] = {}  # of each buffer: the stored nodes that read it
         todo = sorted(self.stored.nodes)
         for k in todo:
-            for leaf in self.stored.reads(k):
-                self.users.setdefault(leaf, set()).add(k)
+            for buffer in self.stored.reads(k):
+                self.users.setdefault(buffer, set()).add(k)
         for k in todo:
             self.place(k)
 
@@ -432,10 +435,10 @@ class Grouping:
         """Put node `k` into the first group that suits; then unite those that make what it reads,
         so that none of this passes through memory twice."""
         n, kind = self.order.nodes[k], self.order.kinds[k]
-        leaves = sorted(self.stored.reads(k))
-        homes = {self.home[leaf].number: self.home[leaf] for leaf in leaves if leaf in self.home}
+        buffers = sorted(self.stored.reads(k))
+        homes = {self.home[b].number: self.home[b] for b in buffers if b in self.home}
         makers = [homes[number] for number in sorted(homes, reverse=True)]
-        near = {g.number: g for leaf in leaves for g in self.readers.get(leaf, ())[-READERS:]
+        near = {g.number: g for b in buffers for g in self.readers.get(b, ())[-READERS:]
                 if g not in makers and self.groups[g.number] is g}  # fmt: skip
         others = list(near.values())
         if math.prod(n.shape) == 1 and kind == ELEMENTWISE:  # scalars share a kernel
@@ -518,8 +521,8 @@ class Grouping:
         as one would run both before and after another."""
         if self.bindings(draft) > self.limits.storage_buffers or self.too_long(draft):
             raise _UnfitError
-        for leaf in draft.buffers:
-            home = self.home.get(leaf)
+        for buffer in draft.buffers:
+            home = self.home.get(buffer)
             if home is not None and not own >> home.number & 1 and home.before & own:
                 raise _UnfitError
 
@@ -546,6 +549,7 @@ class Grouping:
     # --- what changes groups
 
     def try_add(self, g: Group, k: int) -> bool:
+        """Compute node `k` in the group too, if the device takes the kernel that this makes."""
         draft = g.draft.copy()
         try:
             draft.add(k)
@@ -582,11 +586,11 @@ class Grouping:
         for k in g.draft.members:
             self.home[k] = g
         g.before = 0
-        for leaf in g.draft.buffers:
-            home = self.home.get(leaf)
+        for buffer in g.draft.buffers:
+            home = self.home.get(buffer)
             if home is not None:
                 g.before |= 1 << home.number | home.before
-            readers = self.readers.setdefault(leaf, [])
+            readers = self.readers.setdefault(buffer, [])
             readers[:] = [r for r in readers if r not in replaced and r is not g] + [g]
         bit = 1 << g.number
         for other in self.groups:

@@ -151,6 +151,7 @@ class _Horizontal:
         self.column_of: dict[int, tuple[int, ...]] = {}  # the column that a buffer lies in
 
     def found(self, grouping: Grouping) -> list[_Merged]:
+        """The maps that are merged from now on; `grouping` is told that each set is one group."""
         same: dict[Any, list[_Work]] = {}
         for w in self.works:
             key = self.signature(w)

@@ -155,6 +155,7 @@ class Executor(Pool):
         return self._copied(base, view)
 
     def _copied(self, base: Node, view: View) -> Buffer:
+        """What a view of a computed node shows, in a buffer of its own."""
         start = _start((view,), base.dtype)
         if start is not None:
             nbytes = math.prod(view.shape) * base.dtype.device_itemsize
@@ -167,6 +168,7 @@ class Executor(Pool):
         return found
 
     def _execute_in(self, order: list[Node], roots: list[Node]) -> None:
+        """Run the Program of this graph: one that an equal graph left, or a new one."""
         key = structure(order, roots)
         cached = self._programs.get(key)
         if cached is None:
@@ -192,6 +194,7 @@ class Executor(Pool):
             node.inputs = ()  # what it was computed from may go now
 
     def _plan(self, order: list[Node], roots: list[Node]) -> _Cached:
+        """Schedule a Program for graphs like this one."""
         program, inputs, constants = schedule(order, roots, self.backend.limits)
         debug.graph(roots, self.backend.limits)
         at = {id(n): i for i, n in enumerate(order)}

@@ -83,6 +83,7 @@ def label(kernel: Kernel) -> str:
 
 
 def _bindings(kernel: Kernel) -> str:
+    """The declarations of the kernel's buffers and of its scalars."""
     kinds: dict[int, str] = {s.binding: s.dtype.storage or "f32" for s in kernel.stores}
     operands = kernel.routine.operands if kernel.routine else ()
     for code in (kernel.code, *[e.code for e in operands]):
@@ -114,6 +115,7 @@ def _stores(kernel: Kernel, scope: Scope) -> list[str]:
 
 
 def _map(kernel: Kernel) -> tuple[str, tuple[int, int, int]]:
+    """The text of a kernel without reductions, a thread for each index, and its workgroups."""
     size = math.prod(kernel.space)
     levels = Levels(kernel)
     scope = Scope(levels, 0, "flat")
@@ -132,6 +134,7 @@ def _map(kernel: Kernel) -> tuple[str, tuple[int, int, int]]:
 
 
 def _routine(kernel: Kernel, limits: Limits) -> tuple[str, Grid]:
+    """The text of a kernel written by hand with its loads and stores, and its workgroups."""
     assert kernel.routine is not None
     name, attrs, operands, dtype = kernel.routine
     op = REGISTRY[name]

@@ -159,6 +159,7 @@ class Scope:
         return _sum(v.offset, v.strides, index, v.shape), _every(conditions)
 
     def _terms(self, offset: int, terms: list[Term], index: list[str]) -> str:
+        """The text of an index that `unravel` gives as a sum of terms."""
         out = [str(offset)] if offset or not terms else []
         for t in terms:
             text = index[t.dim]
@@ -172,6 +173,7 @@ class Scope:
         return " + ".join(out)
 
     def _load(self, i: Load) -> str:
+        """The text that reads an element, as the type that kernels compute with; 0 in padding."""
         at, valid = self.position(i.index_map)
         kind = i.dtype.compute or "f32"
         text = f"b{i.binding}[{at}]"
@@ -186,6 +188,7 @@ class Scope:
         return f"select({kind}(0), {text.replace(f'[{at}]', f'[{safe}]')}, {valid})"
 
     def _apply(self, i: Apply, args: list[str], of: Sequence[Any]) -> str:
+        """The op's WGSL for `args`, the names of what the instructions `of` give."""
         op: Any = REGISTRY[i.op]
         values = dict(zip(op.inputs, args, strict=True))
         if i.index is not None:
