@@ -10,8 +10,8 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -77,7 +77,23 @@ _EVENTS = {
     r"on_(\w+_)?(batch|step)_end": "on_step",
 }
 
-_F = TypeVar("_F", bound=Callable[..., Any])
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+if TYPE_CHECKING:
+
+    class Method(Protocol[P, R]):
+        """A method of (data, …), which takes (x, y, …) too."""
+
+        def __get__(self, obj: Any, owner: Any = None) -> Bound[P, R]: ...
+
+    class Bound(Protocol[P, R]):
+        """Such a method of an object."""
+
+        @overload
+        def __call__(self, data: Any, *options: P.args, **named: P.kwargs) -> R: ...
+        @overload
+        def __call__(self, x: Any, y: Any, *options: P.args, **named: P.kwargs) -> R: ...
 
 
 def warn(text: str, category: type[Warning] = RuntimeWarning) -> None:
@@ -245,7 +261,7 @@ def free(what: str, model: Any) -> None:
 # --- options
 
 
-def targets_too(method: _F) -> _F:
+def targets_too(method: Callable[Concatenate[Any, Any, P], R]) -> Method[P, R]:
     """Let `method(x, y, …)` be `method((x, y), …)`: of two tuples it is not, which would rather be
     data for training and data for validation."""
 
@@ -260,6 +276,18 @@ def targets_too(method: _F) -> _F:
         return method(self, data, *args, **options)
 
     return run  # type: ignore[return-value]
+
+
+def waiting(
+    twin: Method[P, Coroutine[Any, Any, R]],
+) -> Callable[[Callable[..., R]], Method[P, R]]:
+    """Let a method take what its `await` twin takes."""
+
+    def known(method: Any) -> Any:
+        method.__signature__ = inspect.signature(twin)  # type: ignore[arg-type]
+        return targets_too(method)
+
+    return known
 
 
 def options(what: str, twin: Callable[..., Any], given: Mapping[str, Any]) -> None:

@@ -426,15 +426,6 @@ class Model:
         return steps
 
     @check.targets_too
-    def fit(self, data: Any, epochs: int = 1, **options: Any) -> History:
-        """Train for some epochs and return the History; the options are those of `fit_async`.
-
-        `fit(x, y, epochs=3)` is `fit((x, y), epochs=3)`."""
-        check.options("fit", self.fit_async, options)
-        device = pf.device(options.get("device", "auto") or self.device)
-        return devices.wait(self.fit_async(data, epochs, **options), device, "model.fit_async(…)")
-
-    @check.targets_too
     async def fit_async(
         self,
         data: Any,
@@ -537,6 +528,15 @@ class Model:
         )  # fmt: skip
         return await loop.run()
 
+    @check.waiting(fit_async)
+    def fit(self, data: Any, epochs: int = 1, **options: Any) -> History:
+        """Train for some epochs and return the History; the options are those of `fit_async`.
+
+        `fit(x, y, epochs=3)` is `fit((x, y), epochs=3)`."""
+        check.options("fit", self.fit_async, options)
+        device = pf.device(options.get("device", "auto") or self.device)
+        return devices.wait(self.fit_async(data, epochs, **options), device, "model.fit_async(…)")
+
     def _precision(self, given: Any) -> pf.dtype | None:
         """The dtype of autocast, and the scaler that float16 needs."""
         dtype = check.precision(given, self.device)
@@ -565,13 +565,6 @@ class Model:
         return (*own, *[f"val_{n}" for n in own if validates], "lr")
 
     @check.targets_too
-    def train_on_batch(self, batch: Any, **options: Any) -> dict[str, float]:
-        """One training step on a batch (inputs, targets): its loss and metrics."""
-        check.options("train_on_batch", self.train_on_batch_async, options)
-        coroutine = self.train_on_batch_async(batch, **options)
-        return devices.wait(coroutine, self.device, "model.train_on_batch_async(…)")
-
-    @check.targets_too
     @puts_back
     async def train_on_batch_async(self, batch: Any, *, compile: bool = True) -> dict[str, float]:
         """`train_on_batch` that gives the thread back while it waits."""
@@ -587,15 +580,14 @@ class Model:
         finally:
             self._free["train"].append(taken)
 
-    # --- looking
+    @check.waiting(train_on_batch_async)
+    def train_on_batch(self, batch: Any, **options: Any) -> dict[str, float]:
+        """One training step on a batch (inputs, targets): its loss and metrics."""
+        check.options("train_on_batch", self.train_on_batch_async, options)
+        coroutine = self.train_on_batch_async(batch, **options)
+        return devices.wait(coroutine, self.device, "model.train_on_batch_async(…)")
 
-    @check.targets_too
-    def evaluate(self, data: Any, **options: Any) -> dict[str, float]:
-        """The mean loss and metrics over the data; the options are those of `evaluate_async`."""
-        check.options("evaluate", self.evaluate_async, options)
-        device = pf.device(options.get("device") or self.device)
-        coroutine = self.evaluate_async(data, **options)
-        return devices.wait(coroutine, device, "model.evaluate_async(…)")
+    # --- looking
 
     @check.targets_too
     @puts_back
@@ -621,6 +613,14 @@ class Model:
         )  # fmt: skip
         check.one_device("evaluate", self.net)
         return await self._evaluate(loader, PLAIN, compile)
+
+    @check.waiting(evaluate_async)
+    def evaluate(self, data: Any, **options: Any) -> dict[str, float]:
+        """The mean loss and metrics over the data; the options are those of `evaluate_async`."""
+        check.options("evaluate", self.evaluate_async, options)
+        device = pf.device(options.get("device") or self.device)
+        coroutine = self.evaluate_async(data, **options)
+        return devices.wait(coroutine, device, "model.evaluate_async(…)")
 
     async def _evaluate(
         self, loader: Any, options: Options, compile: bool, what: str = "evaluate"

@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -341,7 +341,10 @@ class Recovery:
                 break
 
 
-def puts_back(method: Any) -> Any:
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def puts_back(method: _F) -> _F:
     """Puts a model that is lost back to the last copy that `fit` made, before the error says so."""
 
     @functools.wraps(method)
@@ -363,4 +366,4 @@ def puts_back(method: Any) -> Any:
             again.what = error.what
             raise again from error
 
-    return wrapped
+    return wrapped  # type: ignore[return-value]

@@ -94,6 +94,7 @@ reveal_type(loader)  # DataLoader[tuple[Tensor, ...]]
 model = pf.Model(net, loss=nn.CrossEntropyLoss(), optimizer=optimizer)
 reveal_type(model)  # Model
 reveal_type(model.fit(loader, epochs=2).history)  # dict[str, list[float]]
+reveal_type(model.fit(x, y, epochs=2, clip_norm=1.0))  # History
 reveal_type(model.evaluate(loader))  # dict[str, float]
 pf.save(net.state_dict(), "net.pt")
 reveal_type(pf.load("net.pt"))  # Any
@@ -136,3 +137,4 @@ scaled(x)  # error: call-arg
 pf.io.lod("net.pt")  # error: attr-defined
 nn.Linear(4, 3, biass=True)  # error: call-arg
 pf.max(x, 1).value  # error: attr-defined
+model.fit(loader, epoch=2)  # error: call-overload

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, overload
 
 from pyframe.core.modes import mode
 from pyframe.nn import init
@@ -19,9 +19,17 @@ from pyframe.ops.creation import empty, zeros
 from pyframe.ops.index import index_select
 from pyframe.tensor import Tensor
 
+if TYPE_CHECKING:  # typing's has no default before Python 3.13
+    from typing_extensions import TypeVar
+else:
+    from typing import TypeVar
+
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
 
-State = TypeVar("State")  # a tensor, of an LSTM two
+if TYPE_CHECKING:
+    State = TypeVar("State", default=Any)  # a tensor, of an LSTM two
+else:
+    State = TypeVar("State")
 
 _NETWORKS = {  # by mode: the function, and how many products with the input a step takes
     "LSTM": (recurrent.lstm, 4),
