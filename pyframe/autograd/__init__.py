@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from pyframe.autograd import anomaly_mode as anomaly_mode, function as function, graph as graph
 from pyframe.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly
 from pyframe.autograd.function import Function
-from pyframe.autograd.gradcheck import gradcheck, gradgradcheck
 from pyframe.autograd.graph import GradientEdge as GradientEdge
 from pyframe.autograd.walk import backward, grad
 from pyframe.core.grad_node import RemovableHandle
@@ -20,12 +19,15 @@ __all__ = [
 
 if TYPE_CHECKING:
     from pyframe.autograd import functional as functional
+    from pyframe.autograd.differences import gradcheck, gradgradcheck
 else:
 
     def __getattr__(name: str) -> Any:
-        """Load `functional`, which is written in ops, when it is first used."""
-        if name == "functional":
-            import importlib
+        """Load what few programs need when it is first used."""
+        import importlib
 
+        if name == "functional":
             return importlib.import_module("pyframe.autograd.functional")
+        if name in ("gradcheck", "gradgradcheck"):
+            return getattr(importlib.import_module("pyframe.autograd.differences"), name)
         raise AttributeError(f"module 'pyframe.autograd' has no attribute {name!r}")

@@ -227,7 +227,8 @@ def package() -> tuple[bytes, bytes]:
 
 @functools.cache  # of the same files for several sites
 def plain(source: bytes) -> bytes:
-    """Python text without docstrings and comments; the rest stays in its lines, for tracebacks."""
+    """Python text without docstrings, comments and what only type checkers read; the rest stays in
+    its lines, for tracebacks."""
     text = source.decode()
     lines = text.split("\n")
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -235,7 +236,10 @@ def plain(source: bytes) -> bytes:
             row, column = token.start
             lines[row - 1] = lines[row - 1][:column].rstrip()
     owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(ast.parse(text)):
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and any(map(_is_overload, node.decorator_list)):
+            _blank(lines, node.decorator_list[0].lineno, node.end_lineno)
         if not isinstance(node, owners) or ast.get_docstring(node, clean=False) is None:
             continue
         doc = node.body[0]
@@ -243,8 +247,22 @@ def plain(source: bytes) -> bytes:
         indent = lines[doc.lineno - 1][: doc.col_offset]
         if indent.strip() or lines[doc.end_lineno - 1].encode()[doc.end_col_offset :].strip():
             continue  # it shares a line with something else
-        for row in range(doc.lineno - 1, doc.end_lineno):
-            lines[row] = ""
+        _blank(lines, doc.lineno, doc.end_lineno)
         if len(node.body) == 1 and not isinstance(node, ast.Module):
             lines[doc.lineno - 1] = f"{indent}pass"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            first = node.body[0]
+            _blank(lines, first.lineno, node.body[-1].end_lineno)
+            lines[first.lineno - 1] = f"{' ' * first.col_offset}pass"
     return "\n".join(lines).encode()
+
+
+def _blank(lines: list[str], first: int, last: int | None) -> None:
+    """Empty lines in the place of some, counted from 1."""
+    assert last is not None
+    lines[first - 1 : last] = [""] * (last - first + 1)
+
+
+def _is_overload(decorator: ast.expr) -> bool:
+    return ast.unparse(decorator) in ("overload", "typing.overload")

@@ -10,7 +10,7 @@ import pytest
 
 import pyframe as pf
 from pyframe.autograd import Function, gradcheck, gradgradcheck
-from pyframe.autograd.gradcheck import GradcheckError
+from pyframe.autograd.differences import GradcheckError
 
 
 class Scale(Function):

@@ -102,7 +102,7 @@ def test_one_version_of_pyodide() -> None:
 def test_the_package_zip_is_what_is_installed(server: serve.Server) -> None:
     archive = zipfile.ZipFile(io.BytesIO(body(server, "/pyframe.zip")))
     names = archive.namelist()
-    assert archive.read("pyframe/func.py") == (serve.PACKAGE / "func.py").read_bytes()
+    assert archive.read("pyframe/methods.py") == (serve.PACKAGE / "methods.py").read_bytes()
     assert "pyframe/backend/browser.py" in names
     assert any(re.fullmatch(r"pyframe/shaders/.*\.wgsl", name) for name in names)
     assert "pyframe/web/__init__.py" in names

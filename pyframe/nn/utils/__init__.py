@@ -1,11 +1,13 @@
 """What training needs beside the layers, as torch.nn.utils."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from pyframe.nn.utils import (
     parametrizations as parametrizations,
     parametrize as parametrize,
-    prune as prune,
     rnn as rnn,
-    stateless as stateless,
 )
 from pyframe.nn.utils.clip_grad import *
 from pyframe.nn.utils.convert_parameters import *
@@ -20,3 +22,15 @@ from pyframe.nn.utils.weight_norm import (
     remove_weight_norm as remove_weight_norm,
     weight_norm as weight_norm,
 )
+
+if TYPE_CHECKING:
+    from pyframe.nn.utils import prune as prune, stateless as stateless
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Load what few networks need when it is first used."""
+        if name in ("prune", "stateless"):
+            import importlib
+
+            return importlib.import_module(f"pyframe.nn.utils.{name}")
+        raise AttributeError(f"module 'pyframe.nn.utils' has no attribute {name!r}")
