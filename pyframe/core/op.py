@@ -127,9 +127,8 @@ class Op:
         self.wgsl = wgsl
         self.combine = combine  # of a reduction
         self.view = view  # movement: (index_map, *attrs) -> index_map
-        self.undo = (
-            undo  # movement of all elements: (x, *attrs) -> attrs with which it undoes itself
-        )
+        # of a movement that shows all elements: (x, *attrs) -> attrs with which it undoes itself
+        self.undo = undo
         self.alias = alias  # the result shares memory with the input, as a PyTorch view
         self.kernel = kernel
         self.batch = batch  # how it runs over a batch, see ops/batching_rules.py

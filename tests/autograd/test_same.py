@@ -333,6 +333,12 @@ def versions(t: Any, d: str) -> Any:
     y.data[0] = 5
     z.sum().backward()
     out += [x.grad, y._version, y.data.requires_grad]
+    x.grad = None
+    z = x.cumprod(0)  # whose gradient needs both what it read and what it gave
+    z.data.mul_(2)  # is not seen either, but is what there is now
+    z.sum().backward()
+    out += [x.grad, z._version]
+    x.grad = None
     y = x * 1
     z = y * y
     y[0] = 3.0

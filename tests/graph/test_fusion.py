@@ -452,7 +452,7 @@ def test_equal_maps_over_many_tensors_become_one(lazy: Any) -> None:
     assert offsets == [0, 256, 512, 768]
 
 
-def test_without_movable_inputs_there_are_no_packs(lazy: Any) -> None:
+def test_without_movable_inputs_nothing_is_merged(lazy: Any) -> None:
     old, _grads, new = updates(lazy)
     program, _ = run(*new, over=dict(zip(new, old, strict=True)))
     assert not program.regions
@@ -461,7 +461,7 @@ def test_without_movable_inputs_there_are_no_packs(lazy: Any) -> None:
     assert not program.regions
 
 
-def test_other_numbers_are_another_pack(lazy: Any) -> None:
+def test_other_numbers_are_merged_apart(lazy: Any) -> None:
     old, grads, _ = updates(lazy)
     new = [p - g * k for p, g, k in zip(old, grads, [0.1, 0.1, 0.2, 0.2], strict=True)]
     program, got = run(*new, over=dict(zip(new, old, strict=True)), movable=[*old, *grads])
@@ -471,7 +471,7 @@ def test_other_numbers_are_another_pack(lazy: Any) -> None:
         near(g, of(p) - of(d) * k)
 
 
-def test_gradients_that_kernels_make_are_packed(lazy: Any) -> None:
+def test_gradients_that_kernels_make_are_merged(lazy: Any) -> None:
     old = [value(lazy, *s) for s in SIZES]
     many = [value(lazy, 6, *s, seed=2) for s in SIZES]
     grads = [m.sum(0) for m in many]
@@ -482,7 +482,7 @@ def test_gradients_that_kernels_make_are_packed(lazy: Any) -> None:
         near(g, of(p) - of(m).sum(0) * 0.1)
 
 
-def test_packs_that_wait_for_one_another(lazy: Any) -> None:
+def test_merged_kernels_that_wait_for_one_another(lazy: Any) -> None:
     """C needs A, and B needs D: {A, B} and {C, D} cannot both be one kernel."""
     a, b, c, d = (value(lazy, n, seed=n) for n in (64, 65, 64, 65))
     new_a = a * 2
@@ -500,8 +500,8 @@ def test_packs_that_wait_for_one_another(lazy: Any) -> None:
         near(g, w)
 
 
-def test_two_packs_crosswise(lazy: Any) -> None:
-    """Each pack would have to run before the other."""
+def test_two_merged_kernels_crosswise(lazy: Any) -> None:
+    """Each merged kernel would have to run before the other."""
     a, b, c, d, ga, hc = (value(lazy, 8, 8, seed=k) for k in range(6))
     new_a, new_c = a - ga * 0.1, c + hc.exp()
     new_b = b + mm.matmul(new_a, new_a).exp()
@@ -514,7 +514,7 @@ def test_two_packs_crosswise(lazy: Any) -> None:
         near(g, w, 1e-4)
 
 
-def test_a_kernel_that_reads_one_member_and_writes_another_prevents_the_pack(lazy: Any) -> None:
+def test_a_kernel_that_reads_one_member_and_writes_another_prevents_the_merge(lazy: Any) -> None:
     x, y = value(lazy, 64), value(lazy, 70)
     a = x * 2
     b = mm.matmul(value(lazy, 70, 64, seed=1), a.reshape(64, 1)).reshape(70) + y
