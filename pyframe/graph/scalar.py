@@ -2,21 +2,23 @@
 
 The meaning of an op is a function of Scalars that stands beside the op:
 
-    sigmoid = op("sigmoid", "x", …, lambda x: 1.0 / (1.0 + s.exp(-x)), …)
+    sigmoid = op("sigmoid", "x", …, lambda x: 1.0 / (1.0 + f.exp(-x)), …)
 
 `meaning_of` traces it for operands of some types. What comes out is an expression over a few
-primitives, which each printer knows (`PRIMITIVES`), and over named functions such as `exp`: a
-printer has text of its own for these, or takes their definition, which is written in Scalars too.
+primitives, which each printer knows (`PRIMITIVES`), and over named functions such as `exp`
+(functions.py): a printer has text of its own for these, or takes their definition, which is written
+in Scalars too.
 
 Types are named as in registers: f32, f64, i8 … i64, u8 … u64 and bool. Ints wrap around, `/` of
 ints and `%` cut towards zero, a NaN is unequal to all and passes through `minimum` and `maximum`.
+Bools know no arithmetic: what is asked of them as of numbers is logic, as in NumPy.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 # Of one operand, of two, of three; comparisons give bool. `cast` converts as C does in PyTorch:
@@ -127,7 +129,21 @@ def _binary(op: str, a: Any, b: Any, type: str = "") -> Scalar:
     a, b = _operand(a, b), _operand(b, a)
     if a.type != b.type:
         raise TypeError(f"{op} of {a.type} and {b.type}: cast one of them")
+    if a.type == "bool" and op in _OF_BOOLS:
+        return _OF_BOOLS[op](a, b)
     return Scalar(op, (a, b), type or a.type)
+
+
+# Arithmetic and order of 0 and 1, as logic
+_OF_BOOLS: dict[str, Callable[[Scalar, Scalar], Scalar]] = {
+    "add": lambda a, b: a | b,
+    "mul": lambda a, b: a & b,
+    "min": lambda a, b: a & b,
+    "max": lambda a, b: a | b,
+    "lt": lambda a, b: ~a & b,
+    "le": lambda a, b: ~a | b,
+    "xor": lambda a, b: ne(a, b),
+}
 
 
 def eq(a: Any, b: Any) -> Scalar:
@@ -205,10 +221,16 @@ def function(definition: Callable[..., Scalar]) -> Callable[..., Scalar]:
     return _named(definition.__name__.rstrip("_"), definition, definition.__doc__)
 
 
-def external(name: str, type: str = "") -> Callable[..., Scalar]:
-    """A function that only printers with text of their own know, such as WGSL's; its result has the
-    first operand's type or `type`. What needs it runs through NumPy elsewhere."""
+def external(name: str, type: str = "", loops: bool = False) -> Callable[..., Scalar]:
+    """A function that only printers with text of their own know, such as WGSL's, which may be a
+    loop; its result has the first operand's type or `type`. What needs it runs through NumPy
+    elsewhere."""
+    if loops:
+        _LOOPS.add(name)
     return _named(name, None, f"{name} of the printer's library.", type)
+
+
+_LOOPS: set[str] = set()
 
 
 def _named(name: str, definition: Any, doc: str | None, type: str = "") -> Callable[..., Scalar]:
@@ -245,8 +267,9 @@ def inlined(call: Scalar) -> Scalar | None:
 # --- meanings of ops
 
 
+@functools.lru_cache(4096)
 def meaning_of(
-    scalar: Callable[..., Scalar], types: Sequence[str], out: str, index: str = ""
+    scalar: Callable[..., Scalar], types: tuple[str, ...], out: str, index: str = ""
 ) -> Scalar:
     """An op's meaning for operands of these types: they are the Scalars 'arg' 0, 1, …
 
@@ -259,3 +282,23 @@ def meaning_of(
     if "i" in names:
         named["i"] = Scalar("arg", (), index, len(types))
     return scalar(*operands, **named)
+
+
+def nodes_of(x: Scalar) -> Iterator[Scalar]:
+    """Each part of an expression once, operands before what takes them."""
+    seen: set[Scalar] = set()
+    todo = [(x, False)]
+    while todo:
+        node, ready = todo.pop()
+        if ready:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            todo.append((node, True))
+            todo += [(a, False) for a in reversed(node.args)]
+
+
+@functools.lru_cache(4096)
+def loops(scalar: Callable[..., Scalar], types: tuple[str, ...], out: str) -> bool:
+    """Whether an op of operands of these types is computed by a loop."""
+    return any(x.value in _LOOPS for x in nodes_of(meaning_of(scalar, types, out, "i32")))
