@@ -269,7 +269,7 @@ class _Lowering:
             if combine_of(i).arg:
                 return self.const(0, register(i.dtype))
             return self.converted(self.value(i.arg), i.dtype)
-        raise NoFormError(f"{type(i).__name__} has no form")
+        raise NoFormError(f"{i.__class__.__name__} has no form")
 
     def load(self, i: Load) -> Value:
         type, form = register(i.dtype), STORED[i.dtype.name]
