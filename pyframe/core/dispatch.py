@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyframe.core import dtypes as dt
+from pyframe.core import dtypes as dt, pages
 from pyframe.core.devices import cpu, device as Device, flush
 from pyframe.core.grad_node import GradNode, split
 from pyframe.core.modes import mode, set_inference
@@ -86,7 +86,11 @@ def computed(
     try:
         if len(nodes) == 2 and not attrs:
             a, b = nodes
-            data = _quiet.run(fn, a.data, b.data)
+            x, y = a.data, b.data
+            if x.nbytes >= pages.LEAST and type(fn) is np.ufunc and a.dtype is b.dtype is dtype:
+                data = _quiet.run(fn, x, y, out=pages.empty(shape, dtype.numpy))
+            else:
+                data = _quiet.run(fn, x, y)
         else:
             data = _quiet.run(fn, *[n.data for n in nodes], *attrs)
     except RuntimeError:

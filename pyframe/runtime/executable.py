@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyframe.core import pages
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST
 from pyframe.core.symbolic import SymbolicScalar, evaluate, hint
@@ -266,7 +267,7 @@ class HostExecutable(Executable):
         self.plan.run(self.values)
         for data, array in self.copied_out:
             np.copyto(data, array)
-        return [array.copy() for array in self.results]
+        return [pages.copy(array) for array in self.results]
 
     def feed(self, state: State, array: np.ndarray) -> None:
         np.copyto(state.data, array)

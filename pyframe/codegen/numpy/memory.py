@@ -8,19 +8,13 @@ from typing import TypeAlias
 import numpy as np
 
 from pyframe.core import view as views
+from pyframe.core.pages import aligned
 from pyframe.graph.program import Store
 
 Array: TypeAlias = np.ndarray
 Shape = tuple[int, ...]
 Ranges = tuple[slice, ...]
 LEAST = 1 << 18  # bytes of scratch memory, so that it rarely grows
-
-
-def empty(nbytes: int) -> Array:
-    """Uninitialised bytes at a cache line's start."""
-    raw = np.empty(nbytes + 64, np.uint8)
-    start = -raw.ctypes.data % 64
-    return raw[start : start + nbytes]
 
 
 class Registers:
@@ -38,7 +32,7 @@ class Registers:
             n = math.prod(shape) * dtype.itemsize
             memory = self.memory.get((worker, index))
             if memory is None or memory.size < n:
-                memory = self.memory[worker, index] = empty(max(n, LEAST))
+                memory = self.memory[worker, index] = aligned(max(n, LEAST))
             found = self.views[key] = memory[:n].view(dtype).reshape(shape)
         return found
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from pyframe.codegen.numpy.elementwise import Call
 from pyframe.codegen.numpy.kernels import Lowering
-from pyframe.codegen.numpy.memory import Array, Registers, empty
+from pyframe.codegen.numpy.memory import Array, Registers
 from pyframe.codegen.numpy.threads import Stage, blas, default_threads, share_out
+from pyframe.core.pages import aligned
 from pyframe.graph.program import TEMP, Program
 
 
@@ -31,11 +32,11 @@ class Plan:
         self.steps: list[list[Call]] = []  # the same, apart for each step
         self.blas = blas()
         self.blas_threads = 0  # that a run takes, if these are not as many as BLAS has
-        regions = [empty(n) for n in program.regions]
+        regions = [aligned(n) for n in program.regions]
         self.own: list[Array | None] = [
             regions[s.region][s.offset : s.offset + s.nbytes]
             if s.region >= 0
-            else empty(s.nbytes) if s.kind == TEMP else None
+            else aligned(s.nbytes) if s.kind == TEMP else None
             for s in program.slots
         ]  # fmt: skip
         self.scalars = [np.empty((), d.numpy) for _, d in program.params]
@@ -48,7 +49,7 @@ class Plan:
         self.arrays = []
         for slot, own, given in zip(self.program.slots, self.own, arrays, strict=True):
             if given is None:
-                self.arrays.append(empty(slot.nbytes) if own is None else own)
+                self.arrays.append(aligned(slot.nbytes) if own is None else own)
             else:
                 self.arrays.append(given.reshape(-1))
         stages: list[list[Stage]] = []

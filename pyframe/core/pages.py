@@ -1,0 +1,61 @@
+"""Memory of large results, used again when nobody holds them any more: to have the system map and
+clear fresh pages takes about as long as an addition that fills them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+LEAST = 1 << 20  # bytes of a result from which it pays
+MOST = 128 << 20  # bytes that are kept while nobody holds them
+
+_idle: dict[int, list[np.ndarray]] = {}  # by size; lists, whose append and pop are atomic
+
+
+class Lease:
+    """What all arrays that show some memory hold: it gives the memory back when they are gone."""
+
+    __slots__ = ("memory",)
+
+    def __init__(self, memory: np.ndarray) -> None:
+        self.memory = memory
+
+    @property
+    def __array_interface__(self) -> dict[str, object]:
+        return self.memory.__array_interface__
+
+    def __del__(self) -> None:  # anywhere, so it takes no lock: the bound may be missed by a little
+        size = self.memory.nbytes
+        if size > MOST:
+            return
+        if size + sum(n * len(some) for n, some in list(_idle.items())) > MOST:
+            _idle.clear()  # of other sizes, or of a larger program: what is in use comes back
+        _idle.setdefault(size, []).append(self.memory)
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """A new array with anything in it, in memory that was another's."""
+    size = math.prod(shape) * dtype.itemsize
+    if size < LEAST:
+        return np.empty(shape, dtype)
+    try:
+        memory = _idle[size].pop()
+    except LookupError:
+        memory = aligned(size)
+    # not of the Lease's own memory but of the Lease: NumPy has views hold what is no array
+    return np.asarray(Lease(memory)).view(dtype).reshape(shape)
+
+
+def copy(array: np.ndarray) -> np.ndarray:
+    """A copy in such memory."""
+    out = empty(array.shape, array.dtype)
+    np.copyto(out, array)
+    return out
+
+
+def aligned(nbytes: int) -> np.ndarray:
+    """Uninitialised bytes at a cache line's start."""
+    raw = np.empty(nbytes + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + nbytes]
