@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import http.server
 import io
 import ipaddress
@@ -11,6 +12,7 @@ import os
 import re
 import socket
 import sys
+import tarfile
 import threading
 import time
 import webbrowser
@@ -31,6 +33,9 @@ DATASETS = {  # what a page may ask for by name, and what to do where it is miss
     "names": "data/names.txt",
     "tinyshakespeare": "data/tinyshakespeare.txt.gz",
 }
+EARLY, LATE = "pyframe.tar.gz", "pyframe-late.tar.gz"  # of the package: see `archive`
+WHOLE = "pyframe.zip"  # for pages that load Pyodide themselves
+ARCHIVES = (EARLY, LATE, WHOLE)
 
 CONNECTIONS = 64  # that are open at the same time; more wait in the system's queue
 HEAD = 10  # seconds for the head of a request; an idle connection has as long
@@ -104,8 +109,9 @@ def config(program: Program | None = None) -> dict[str, Any]:
     """What a page asks for first: where its parts are."""
     return {
         "pyodide": "pyodide/" if pyodide_folder() else PYODIDE_CDN,
-        "package": "pyframe.zip",
-        "late": "pyframe-late.zip",
+        "early": EARLY,
+        "late": LATE,
+        "package": WHOLE,
         "datasets": {name: list(files) for name, files in datasets().items()},
         "editor": "editor/codemirror.js" if editor_folder() else None,
         "program": program and describe(program),
@@ -152,44 +158,50 @@ def sources() -> dict[str, Path]:
     return dict(sorted(found.items()))
 
 
-def archives(files: Mapping[str, bytes]) -> tuple[bytes, bytes]:
-    """Two zip archives of a package's files: what every page loads, and what is late."""
-
-    def archive(late: bool) -> bytes:
-        out = io.BytesIO()
-        with zipfile.ZipFile(out, "w") as made:
-            for name, data in sorted(files.items()):
-                module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-                if is_late(module) == late:
-                    made.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_DEFLATED, 9)
+def archive(name: str, files: Mapping[str, bytes]) -> bytes:
+    """One of ARCHIVES, with a package's files: EARLY has what every page loads and LATE the rest
+    (`web.late`), each compressed as one piece; WHOLE has all."""
+    out = io.BytesIO()
+    if name == WHOLE:
+        with zipfile.ZipFile(out, "w") as zipped:
+            for file, data in sorted(files.items()):
+                zipped.writestr(zipfile.ZipInfo(file), data, zipfile.ZIP_DEFLATED, 9)
         return out.getvalue()
-
-    return archive(False), archive(True)
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for file, data in sorted(files.items()):
+            module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            if is_late(module) == (name == LATE):
+                head = tarfile.TarInfo(file)
+                head.size = len(data)
+                tar.addfile(head, io.BytesIO(data))
+    return gzip.compress(out.getvalue(), 9, mtime=0)
 
 
 class Package:
-    """The installed pyframe as zip archives that unpack into a site-packages folder.
+    """The installed pyframe as archives that unpack into a site-packages folder.
 
-    It is made anew when a source has changed, by one thread for all that ask meanwhile.
+    They are made anew when a source has changed, by one thread for all that ask meanwhile.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._looked = float("-inf")  # when the sources were last looked at
         self._sources: dict[str, tuple[Path, int, int]] = {}
-        self._zips = b"", b""
+        self._files: dict[str, bytes] = {}
+        self._made: dict[str, bytes] = {}
 
-    def zips(self) -> tuple[bytes, bytes]:
-        """The archive that every page loads, and that of what few need (`web.late`): of the
-        sources as they are at the call, or later."""
+    def archive(self, name: str) -> bytes:
+        """One of ARCHIVES, of the sources as they are at the call, or later."""
         asked = time.monotonic()
         with self._lock:
             if self._looked <= asked:
                 self._looked = time.monotonic()
                 sources = self._look()
                 if sources != self._sources:
-                    self._zips, self._sources = self._build(sources), sources
-            return self._zips
+                    self._files, self._sources, self._made = self._read(sources), sources, {}
+            if name not in self._made:
+                self._made[name] = archive(name, self._files)
+            return self._made[name]
 
     def _look(self) -> dict[str, tuple[Path, int, int]]:
         """Each file's name in the archive, its path, and what changes when it does."""
@@ -200,17 +212,18 @@ class Package:
                 found[name] = path, status.st_mtime_ns, status.st_size
         return found
 
-    def _build(self, sources: dict[str, tuple[Path, int, int]]) -> tuple[bytes, bytes]:
+    def _read(self, sources: dict[str, tuple[Path, int, int]]) -> dict[str, bytes]:
         files = {}
         for name, (path, _, _) in sources.items():
             with contextlib.suppress(FileNotFoundError):
                 files[name] = path.read_bytes()
-        return archives(files)
+        return files
 
 
 # What the standard library's table lacks, or takes from the system; browsers insist on these.
 TYPES = {
     ".css": "text/css; charset=utf-8",
+    ".gz": "application/gzip",
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".json": "application/json",
@@ -282,8 +295,8 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         route = self._route()
         if route == "config.json":
             return self._made(json.dumps(config(self.server.program)).encode(), ".json")
-        if route in ("pyframe.zip", "pyframe-late.zip"):
-            return self._made(self.server.package.zips()[route != "pyframe.zip"], ".zip")
+        if route in ARCHIVES:
+            return self._made(self.server.package.archive(route), Path(route).suffix)
         return super().send_head()
 
     def _made(self, body: bytes, kind: str) -> io.BytesIO:

@@ -108,7 +108,7 @@ assert Path(serve.__file__).is_relative_to(Path.cwd() / "installed")
 server = serve.Server("127.0.0.1", 0)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 for path in ("", "pyframe.js", "widgets/pad.js", "worker.js", "style.css", "demos/digits.html",
-             "demos/pictures/gpt.webp", "examples/digits.py", "pyframe.zip", "pyframe-late.zip",
+             "demos/pictures/gpt.webp", "examples/digits.py", *serve.ARCHIVES,
              "examples/data/gpt.safetensors", "data/names.txt"):
     connection = http.client.HTTPConnection(*server.server_address[:2])
     connection.request("GET", f"/{path}")
@@ -123,7 +123,9 @@ print(__main__.main(["export", "mine.py", "--python", "--cdn", "--to", "site"]))
 """
     assert run_python(code, tmp_path).splitlines()[-1] == "0"
     (folder,) = (tmp_path / "site").glob("pyframe-*")
-    assert {"pyframe.js", "pyframe.zip", "config.json"} <= {path.name for path in folder.iterdir()}
+    assert {"pyframe.js", "pyframe.tar.gz", "config.json"} <= {
+        path.name for path in folder.iterdir()
+    }
 
 
 def test_a_wheel_trains_the_digits(wheel: Path, tmp_path: Path) -> None:

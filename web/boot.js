@@ -10,6 +10,7 @@
 import { createRuntimeFor } from "./remote.js";
 import { VERSIONS, deserialize, freeze, read, store, thaw } from "./snapshot.js";
 import { Files, canKeep, digestOf, forget, fromHex, keep, kept, newest } from "./store.js";
+import { gunzip, unpack } from "./tar.js";
 
 const FORMAT = 1; // of what is kept; another one makes older ones void
 const IMPORT = 120_000; // ms for a script
@@ -113,6 +114,7 @@ class Start {
     const mark = await this.#mark(version, sha256, await digest);
     const snapshot = mark && !this.#report.snapshot ? await this.#thawed(mark) : null;
     const numpy = snapshot ? null : quiet(this.#files.get(new URL(wheel, this.#index).href, { digest: fromHex(sha256) }));
+    const files = snapshot ? null : quiet(pyframe.then(({ bytes }) => gunzip(bytes)));
     const [code, ...given] = await Promise.all([compiled, stdlib, lock, numpy, script, pyframe]);
 
     this.#say("Starting Python");
@@ -122,8 +124,8 @@ class Start {
       await forget(this.#trial);
     } else {
       this.#say("Starting pyframe");
+      unpack(await files, python.FS, SITE);
       python.unpackArchive(await numpy, "wheel", { extractDir: SITE });
-      python.unpackArchive((await pyframe).bytes, "zip", { extractDir: SITE });
       for (const name of MODULES) python.pyimport(name).destroy();
       if (mark) this.#freeze(python, mark);
     }
@@ -179,7 +181,7 @@ class Start {
 
   /** pyframe's package, and its digest. */
   async #package() {
-    const url = this.#at(this.#config.package);
+    const url = this.#at(this.#config.early);
     const bytes = await this.#files.get(url);
     return { bytes, digest: this.#files.digest(url) ?? await digestOf(bytes) };
   }

@@ -9,7 +9,8 @@ const CDN = "https://cdn.jsdelivr.net/pyodide/v0.27.7/full/";
 const LINGER = 20_000; // ms that the worker stays while no program is open
 const DEFAULTS = { // where no config.json says otherwise
   pyodide: CDN,
-  package: "pyframe.zip",
+  early: "pyframe.tar.gz",
+  late: "pyframe-late.tar.gz",
   datasets: {
     digits: ["t10k-images", "t10k-labels", "train-images", "train-labels"].map((name) =>
       `data/mnist10k/${name}-idx${name.endsWith("images") ? 3 : 1}-ubyte.gz`),

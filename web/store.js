@@ -9,7 +9,7 @@ const CACHE = "pyframe-1";
 const STALL = 30_000; // ms in which nothing comes of a file
 const SIZES = { // bytes, until the server says how many there are
   "pyodide.asm.wasm": 10_105_545, "python_stdlib.zip": 2_360_737, "pyodide-lock.json": 112_205,
-  "numpy-2.0.2-cp312-cp312-pyodide_2024_0_wasm32.whl": 3_061_133, "pyframe.zip": 650_000,
+  "numpy-2.0.2-cp312-cp312-pyodide_2024_0_wasm32.whl": 3_061_133, "pyframe.tar.gz": 480_000,
 };
 
 const plain = self.fetch.bind(self); // before anything checks it: a file is checked here, while it comes

@@ -7,7 +7,6 @@ import hashlib
 import importlib
 import io
 import sys
-import zipfile
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
@@ -60,8 +59,10 @@ class _Finder:
         digest = f"sha256-{base64.b64encode(hashlib.sha256(data).digest()).decode()}"
         if self._integrity not in (None, digest):
             raise ImportError(f"{fullname}: {self._url} is not the file that was exported")
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            archive.extractall(Path(__file__).parents[2])
+        import tarfile  # nothing else here needs it
+
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
+            archive.extractall(Path(__file__).parents[2], filter="data")
         self._there = True
         importlib.invalidate_caches()
         return PathFinder.find_spec(fullname, path, target)

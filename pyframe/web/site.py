@@ -131,13 +131,13 @@ def _files(datasets: Mapping[str, Mapping[str, Path]]) -> tuple[dict[str, bytes]
         if path.suffix in (".js", ".css", ".svg")
         and not (name := path.relative_to(serve.WEB).as_posix()).startswith(OTHER_PAGES)
     }
-    files["pyframe.zip"], files["pyframe-late.zip"] = package()
+    files |= package(serve.EARLY, serve.LATE)
     for name, path in {k: v for each in datasets.values() for k, v in each.items()}.items():
         files[name] = path.read_bytes()
     return files, {
         "pyodide": serve.PYODIDE_CDN,
-        "package": "pyframe.zip",
-        "late": "pyframe-late.zip",
+        "early": serve.EARLY,
+        "late": serve.LATE,
         "datasets": {name: list(each) for name, each in datasets.items()},
         "editor": None,
     }
@@ -217,12 +217,13 @@ def integrity(data: bytes) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(data).digest()).decode()}"
 
 
-def package() -> tuple[bytes, bytes]:
-    """pyframe's two archives for a page (`serve.archives`), without docstrings and comments."""
-    return serve.archives(
-        {name: plain(path.read_bytes()) if name.endswith(".py") else path.read_bytes()
-         for name, path in serve.sources().items()}
-    )  # fmt: skip
+def package(*archives: str) -> dict[str, bytes]:
+    """pyframe's archives for a page (`serve.archive`), without docstrings and comments."""
+    files = {
+        name: plain(path.read_bytes()) if name.endswith(".py") else path.read_bytes()
+        for name, path in serve.sources().items()
+    }
+    return {name: serve.archive(name, files) for name in archives}
 
 
 @functools.cache  # of the same files for several sites

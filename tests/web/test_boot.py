@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import zipfile
+import tarfile
 from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
@@ -87,7 +87,7 @@ class Visitor:
         self.tab.page.close()
         self.config = serve.config()
         # The same at each visit, even if somebody changes a source meanwhile.
-        self.package = self.tab.context.request.get(self.tab.url + "pyframe.zip").body()
+        self.package = self.tab.context.request.get(self.tab.url + "pyframe.tar.gz").body()
         self.page: Any = None
 
     def visit(self, code: str = "", policy: str | None = None) -> Any:
@@ -99,7 +99,7 @@ class Visitor:
         if policy:
             headers["Content-Security-Policy"] = policy
         page.route("**/blank", lambda r: r.fulfill(body=BLANK, content_type="text/html"))
-        page.route("**/pyframe.zip", lambda r: r.fulfill(body=self.package))
+        page.route("**/pyframe.tar.gz", lambda r: r.fulfill(body=self.package))
         page.route("**/boot-test.js", lambda r: r.fulfill(body=WORKER + code, headers=headers))
         page.goto(self.tab.url + "blank")
         page.evaluate(ASK)
@@ -141,7 +141,7 @@ def first(visitor: Visitor) -> dict[str, Any]:
 
 
 def test_the_first_start(first: dict[str, Any]) -> None:
-    assert names(first["network"]) == {*PYODIDE, "numpy", "pyframe.zip"}
+    assert names(first["network"]) == {*PYODIDE, "numpy", "pyframe.tar.gz"}
     assert first["kept"] == []
     assert first["snapshot"] == "made"
     assert first["stored"]
@@ -157,7 +157,7 @@ def test_the_first_start(first: dict[str, Any]) -> None:
 def test_the_next_start_takes_the_snapshot(visitor: Visitor, first: dict[str, Any]) -> None:
     report = visitor.boot()
     assert report["snapshot"] == "used"
-    assert names(report["network"]) == {"pyframe.zip"}  # of which no digest is known before
+    assert names(report["network"]) == {"pyframe.tar.gz"}  # of which no digest is known before
     assert names(report["kept"]) == PYODIDE
     assert "Starting pyframe" not in [text for text, _ in report["told"]]
     imported = visitor.python("import sys; 'pyframe.web.host' in sys.modules")
@@ -172,19 +172,19 @@ def test_a_known_digest_needs_no_network(visitor: Visitor, first: dict[str, Any]
     page = visitor.visit()
     digest = page.evaluate(
         """async () => {
-            const bytes = await (await fetch("pyframe.zip")).arrayBuffer();
+            const bytes = await (await fetch("pyframe.tar.gz")).arrayBuffer();
             const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
             return `sha256-${btoa(String.fromCharCode(...digest))}`;
         }"""
     )
-    wrong = {**visitor.config, "integrity": {"pyframe.zip": f"sha256-{'A' * 43}="}}
-    with pytest.raises(Exception, match=r"pyframe\.zip is not the file that was exported"):
+    wrong = {**visitor.config, "integrity": {"pyframe.tar.gz": f"sha256-{'A' * 43}="}}
+    with pytest.raises(Exception, match=r"pyframe\.tar\.gz is not the file that was exported"):
         page.evaluate(BOOT, wrong)
-    right = {**visitor.config, "integrity": {"pyframe.zip": digest}}
+    right = {**visitor.config, "integrity": {"pyframe.tar.gz": digest}}
     assert page.evaluate(BOOT, right)["snapshot"] == "used"
     report = visitor.visit().evaluate(BOOT, right)
     assert report["network"] == []
-    assert names(report["kept"]) == {*PYODIDE, "pyframe.zip"}
+    assert names(report["kept"]) == {*PYODIDE, "pyframe.tar.gz"}
     assert report["snapshot"] == "used"
 
 
@@ -230,7 +230,7 @@ def test_a_snapshot_that_fails(visitor: Visitor, first: dict[str, Any]) -> None:
     )
     report = visitor.boot()
     assert report["snapshot"].startswith("failed: ")
-    assert names(report["network"]) == {"pyframe.zip"}
+    assert names(report["network"]) == {"pyframe.tar.gz"}
     assert report["stored"]
     assert visitor.boot()["snapshot"] == "used"
 
@@ -243,11 +243,11 @@ def test_a_start_that_did_not_end(visitor: Visitor, first: dict[str, Any]) -> No
 
 def test_another_version_and_a_damaged_file(visitor: Visitor, first: dict[str, Any]) -> None:
     """The snapshot is dropped, and a kept file that is not Pyodide's code is fetched."""
-    data = BytesIO(visitor.package)
-    with zipfile.ZipFile(data, "a") as archive:
-        archive.writestr("pyframe/newer.py", "answer = 42")
+    with tarfile.open(fileobj=BytesIO(visitor.package)) as tar:
+        files = {found.name: tar.extractfile(found).read() for found in tar}
+    newer = serve.archive(serve.EARLY, {**files, "pyframe/newer.py": b"answer = 42"})
     visitor.visit()
-    visitor.page.route("**/pyframe.zip", lambda r: r.fulfill(body=data.getvalue()))
+    visitor.page.route("**/pyframe.tar.gz", lambda r: r.fulfill(body=newer))
     before = visitor.change(
         "const [wasm] = (await cache.keys()).filter(({ url }) => url.includes('.wasm'));"
         "await cache.put(wasm, new Response(Uint8Array.of(0, 97, 115, 109)));"

@@ -223,10 +223,10 @@ def site(tmp_path_factory: pytest.TempPathFactory, pyodide_files: None) -> Itera
     for path in folder.iterdir():
         (root / "pyframe" / "pyodide" / path.name).symlink_to(path)
     add_package(root / "pyframe" / "pyodide")
-    code, late = serve.Package().zips()
-    (root / "pyframe" / "pyframe.zip").write_bytes(code)
-    (root / "pyframe" / "pyframe-late.zip").write_bytes(late)
-    config = {"pyodide": "pyodide/", "package": "pyframe.zip", "late": "pyframe-late.zip",
+    package = serve.Package()
+    for name in (serve.EARLY, serve.LATE):
+        (root / "pyframe" / name).write_bytes(package.archive(name))
+    config = {"pyodide": "pyodide/", "early": serve.EARLY, "late": serve.LATE,
               "datasets": {"points": ["data/points.csv"]}}  # fmt: skip
     (root / "pyframe" / "config.json").write_text(json.dumps(config))
     handler = functools.partial(Quiet, directory=str(root))

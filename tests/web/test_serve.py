@@ -11,6 +11,7 @@ import re
 import socket
 import subprocess
 import sys
+import tarfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
@@ -99,10 +100,15 @@ def test_one_version_of_pyodide() -> None:
     assert f'\nVERSION = "{serve.PYODIDE_VERSION}"\n' in script
 
 
-def test_the_package_zip_is_what_is_installed(server: serve.Server) -> None:
+def test_the_archives_are_what_is_installed(server: serve.Server) -> None:
     archive = zipfile.ZipFile(io.BytesIO(body(server, "/pyframe.zip")))
     names = archive.namelist()
-    assert archive.read("pyframe/methods.py") == (serve.PACKAGE / "methods.py").read_bytes()
+    parts = {}
+    for name in ("/pyframe.tar.gz", "/pyframe-late.tar.gz"):
+        with tarfile.open(fileobj=io.BytesIO(body(server, name))) as tar:
+            parts |= {found.name: tar.extractfile(found).read() for found in tar}
+    assert parts == {name: archive.read(name) for name in names}
+    assert parts["pyframe/methods.py"] == (serve.PACKAGE / "methods.py").read_bytes()
     assert "pyframe/backend/browser.py" in names
     assert any(re.fullmatch(r"pyframe/shaders/.*\.wgsl", name) for name in names)
     assert "pyframe/web/__init__.py" in names
@@ -120,6 +126,7 @@ def test_the_package_zip_is_what_is_installed(server: serve.Server) -> None:
         ("/style.css", "text/css; charset=utf-8"),
         ("/examples/digits.py", "text/plain; charset=utf-8"),
         ("/config.json", "application/json"),
+        ("/pyframe.tar.gz", "application/gzip"),
         ("/pyframe.zip", "application/zip"),
         ("/data/mnist10k/t10k-labels-idx1-ubyte.gz", "application/gzip"),
     ],
@@ -328,23 +335,24 @@ def test_links_that_lead_outside(tree: Path, link: Callable[[Path, Path], None])
 
 
 def names(archive: bytes) -> list[str]:
-    return zipfile.ZipFile(io.BytesIO(archive)).namelist()
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        return tar.getnames()
 
 
-def test_the_package_zip_is_made_once_for_many(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_is_made_once_for_many(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     built, all_ask = [], threading.Barrier(32)
-    build = serve.Package._build
+    build = serve.Package._read
 
-    def count(self: Any, sources: Any) -> bytes:
+    def count(self: Any, sources: Any) -> dict[str, bytes]:
         built.append(sources)
         return build(self, sources)
 
-    monkeypatch.setattr(serve.Package, "_build", count)
+    monkeypatch.setattr(serve.Package, "_read", count)
     package, found = serve.Package(), []
 
     def ask() -> None:
         all_ask.wait(WAIT)
-        found.append(package.zips()[0])
+        found.append(package.archive(serve.EARLY))
 
     threads = [threading.Thread(target=ask) for _ in range(32)]
     for thread in threads:
@@ -357,12 +365,10 @@ def test_the_package_zip_is_made_once_for_many(tree: Path, monkeypatch: pytest.M
     assert names(found[0]) == ["pyframe/__init__.py", "pyframe/nn/a.py", "pyframe/shaders/a.wgsl"]
 
 
-def test_the_package_zip_follows_its_sources(
-    tree: Path, link: Callable[[Path, Path], None]
-) -> None:
+def test_the_archives_follow_their_sources(tree: Path, link: Callable[[Path, Path], None]) -> None:
     with local() as server:
-        first = body(server, "/pyframe.zip")
-        assert body(server, "/pyframe.zip") == first
+        first = body(server, "/pyframe.tar.gz")
+        assert body(server, "/pyframe.tar.gz") == first
         (tree / "pyframe" / "__init__.py").write_text("something else")
         changed = body(server, "/pyframe.zip")
         with zipfile.ZipFile(io.BytesIO(changed)) as archive:
@@ -370,7 +376,7 @@ def test_the_package_zip_follows_its_sources(
         (tree / "pyframe" / "nn" / "a.py").rename(tree / "pyframe" / "b.py")
         link(tree / "pyframe" / ".#b.py", Path("of-an-editor"))
         os.utime(tree / "pyframe" / "b.py", (0, 0))  # zip's time begins in 1980
-        assert names(body(server, "/pyframe.zip")) == [
+        assert names(body(server, "/pyframe.tar.gz")) == [
             "pyframe/__init__.py", "pyframe/b.py", "pyframe/shaders/a.wgsl",
         ]  # fmt: skip
 

@@ -111,7 +111,7 @@ def test_a_site_trains(place: Any, tab: Tab) -> None:
     assert tab.page.locator("#checking").count() == 0
     named = re.compile(rf"{url}(py(frame|odide)-[0-9a-f]{{16}}/[^#]+)?")
     assert [url for url in asked if not named.fullmatch(url)] == []
-    assert any(url.endswith("pyframe-late.zip") for url in asked)
+    assert any(url.endswith("pyframe-late.tar.gz") for url in asked)
 
 
 def test_a_page_of_ones_own(
@@ -174,8 +174,8 @@ def test_other_code_is_refused(place: Any, tab: Tab, name: str, gone: bool, said
     [
         ("program/my_model.py", False, "my_model.py is not the file that was exported"),
         ("program/helper.py", True, "helper.py can't be had from http"),
-        ("pyframe.zip", False, "pyframe.zip"),
-        ("pyframe-late.zip", False, "pyframe-late.zip is not the file that was exported"),
+        ("pyframe.tar.gz", False, "pyframe.tar.gz"),
+        ("pyframe-late.tar.gz", False, "pyframe-late.tar.gz is not the file that was exported"),
     ],
 )
 def test_other_parts_are_refused(place: Any, tab: Tab, name: str, gone: bool, said: str) -> None:
