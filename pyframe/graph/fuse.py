@@ -391,11 +391,14 @@ class Stored:
                 return
 
     def store(self, base: int, until: int) -> None:
-        """Store `base`, and note again what reads it before node `until`."""
+        """Store `base`, and note again what is computed from it before node `until`."""
         self.nodes.add(base)
-        for k in range(until):
-            if self.order.computed(k):
+        self.note(base)
+        changed = {base}
+        for k in range(base + 1, until):
+            if not changed.isdisjoint(self.order.inputs[k]) and k not in self.nodes:
                 self.note(k)
+                changed.add(k)
 
 
 # --- which values share a kernel
