@@ -3,6 +3,7 @@ takes its definition from here. An `external` one has none: it stands in shaders
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -163,37 +164,449 @@ def _beyond(b: Scalar, last: int) -> Scalar:
     return b > last if b.type[0] == "u" else (b < 0) | (b > last)
 
 
-# --- mathematics
+# --- mathematics of f32
+#
+# Without branches, on lanes of 32 bits. A printer may join a product and a sum that follows into
+# one operation, or not: the errors stated hold for both. Coefficients are from the lowest power up,
+# fitted to the least largest relative error on the interval that is left.
 
-exp = external("exp")
-exp2 = external("exp2")
-expm1 = external("expm1")
-log = external("log")
-log2 = external("log2")
-log10 = external("log10")
-log1p = external("log1p")
-sin = external("sin")
-cos = external("cos")
-tan = external("tan")
-asin = external("asin")
-acos = external("acos")
-atan = external("atan")
-sinh = external("sinh")
-cosh = external("cosh")
-tanh = external("tanh")
-asinh = external("asinh")
-acosh = external("acosh")
-atanh = external("atanh")
-atan2 = external("atan2")
-hypot = external("hypot")
-erf = external("erf")
-erfc = external("erfc")
-pow = external("pow")
+_of_f32 = functools.partial(function, only="f32")
+
+LOG2, LOG2E = math.log(2), 1 / math.log(2)
+LOG2_HIGH, LOG2_LOW = 0.693359375, -2.12194440e-4  # times up to 15 bits the first has no error
+TO_WHOLE = 12582912.0  # 1.5 * 2^23: the last bits of x + TO_WHOLE are x rounded
+SIGN = 0x80000000
+
+
+def _series(x: Scalar, *coefficients: float) -> Scalar:
+    """A polynomial, its coefficients from the lowest power up."""
+    return polynomial(x, coefficients[::-1])
+
+
+def _at_least(x: Scalar, low: float) -> Scalar:
+    """max(x, low); NaN stays. One instruction, unlike `maximum` of two numbers that may be NaN."""
+    return select(x < low, low, x)
+
+
+def _at_most(x: Scalar, high: float) -> Scalar:
+    return select(x > high, high, x)
+
+
+def _u32(x: Scalar) -> Scalar:
+    return s.bitcast(x, "u32")
+
+
+def _f32(bits: Scalar) -> Scalar:
+    return s.bitcast(bits, "f32")
+
+
+def _of_sign(size: Scalar, x: Scalar) -> Scalar:
+    """A number that is not negative, with the sign of x."""
+    return _f32(_u32(size) | (_u32(x) & SIGN))
+
+
+def _square_of_power(x: Scalar, steps: float) -> tuple[Scalar, Scalar]:
+    """(2 n, 2^n) of n = round(x * steps / 2), -126 <= n <= 127. Twice times 2^n is times 2^(2 n),
+    whose exponent alone may be one that no float has."""
+    sum = x * (0.5 * steps) + (TO_WHOLE + 127)
+    return (sum - (TO_WHOLE + 127)) * 2.0, _f32(_u32(sum) << 23)
+
+
+def _exp_rest(x: Scalar) -> tuple[Scalar, Scalar]:
+    """(r, 2^n) of x = 2 n log(2) + r, |r| <= log(2)."""
+    k, scale = _square_of_power(x, LOG2E)
+    return (x - k * LOG2_HIGH) - k * LOG2_LOW, scale
+
+
+def _exp_series(r: Scalar) -> Scalar:
+    """exp(r) - 1, |r| <= log(2)."""
+    tail = _series(r, 0.500000003, 0.166666722, 0.0416666212, 0.00833262861, 0.00138904265,
+                   2.00957697e-4, 2.47811442e-5)  # fmt: skip
+    return r + r * r * tail
+
+
+def _exp_times(x: Scalar, factor: float) -> Scalar:
+    """exp(x) * factor, which may be finite where exp(x) is not."""
+    r, scale = _exp_rest(_at_most(_at_least(x, -104.0), 91.0))
+    one = _series(r, 1.0, 1.0, 0.500000346, 0.166666141, 0.0416612683, 0.00833610318,
+                  0.00141044717, 1.96116013e-4)  # fmt: skip
+    return one * (scale * factor) * scale if factor != 1 else one * scale * scale
+
+
+@_of_f32
+def exp(x: Scalar) -> Scalar:
+    """e^x."""
+    return _exp_times(x, 1.0)
+
+
+@_of_f32
+def exp2(x: Scalar) -> Scalar:
+    """2^x, without an error for whole numbers."""
+    x = _at_most(_at_least(x, -151.0), 129.0)
+    return _exp2_of_parts(x, None)
+
+
+def _exp2_of_parts(x: Scalar, low: Scalar | None) -> Scalar:
+    """2^(x + low), -160 <= x <= 130."""
+    k, scale = _square_of_power(x, 1.0)
+    r = x - k if low is None else (x - k) + low
+    one = _series(r, 1.0, 0.693147217, 0.240226729, 0.0555037941, 0.00961671724, 0.00133395028,
+                  1.56539104e-4, 1.50303463e-5)  # fmt: skip
+    return one * scale * scale
+
+
+@_of_f32
+def expm1(x: Scalar) -> Scalar:
+    """e^x - 1."""
+    r, scale = _exp_rest(_at_most(_at_least(x, -104.0), 89.0))
+    inverse = _f32(0x7F000000 - _u32(scale))
+    return (_exp_series(r) * scale + (scale - inverse)) * scale
+
+
+def _log_parts(x: Scalar) -> tuple[Scalar, Scalar]:
+    """(m, e) of x = m * 2^e, sqrt(1/2) <= m < sqrt(2), of finite x > 0."""
+    small = x < 2.0**-126
+    bits = _u32(select(small, x * 2.0**23, x)) - 0x3F3504F3
+    e = s.cast(s.bitcast(bits, "i32") >> 23, "f32") - select(small, 23.0, s.const(0.0, "f32"))
+    return _f32((bits & 0x007FFFFF) + 0x3F3504F3), e
+
+
+def _log_series(f: Scalar) -> tuple[Scalar, Scalar]:
+    """Two numbers whose sum is log(1 + f), sqrt(1/2) <= 1 + f < sqrt(2); the first is f."""
+    tail = _series(f, 0.33333313, -0.250000096, 0.200021187, -0.166679957, 0.14219551, -0.124055914,
+                   0.118881746, -0.116756413, 0.067466012)  # fmt: skip
+    z = f * f
+    return f, f * z * tail - 0.5 * z
+
+
+def _log_edges(x: Scalar, y: Scalar) -> Scalar:
+    """y, a logarithm of x; but -inf of 0, inf of inf, and NaN of NaN and below 0."""
+    edge = select(s.eq(x, 0.0), -math.inf, s.const(math.nan, "f32"))
+    return select(x > 0.0, select(x < math.inf, y, x), edge)
+
+
+@_of_f32
+def log(x: Scalar) -> Scalar:
+    """The natural logarithm."""
+    m, e = _log_parts(x)
+    f, rest = _log_series(m - 1.0)
+    return _log_edges(x, (f + (rest + e * LOG2_LOW)) + e * LOG2_HIGH)
+
+
+@_of_f32
+def log2(x: Scalar) -> Scalar:
+    """The logarithm to the base 2."""
+    m, e = _log_parts(x)
+    f, rest = _log_series(m - 1.0)
+    return _log_edges(x, e + (f + rest) * LOG2E)
+
+
+@_of_f32
+def log10(x: Scalar) -> Scalar:
+    """The logarithm to the base 10."""
+    m, e = _log_parts(x)
+    f, rest = _log_series(m - 1.0)
+    y = e * 0.301025391 + ((f + rest) * 0.434294482 + e * 4.60503907e-6)
+    return _log_edges(x, y)
+
+
+@_of_f32
+def log1p(x: Scalar) -> Scalar:
+    """log(1 + x)."""
+    return _log1p(x)
+
+
+def _log1p(x: Scalar) -> Scalar:
+    whole = 1.0 + x
+    m, e = _log_parts(whole)
+    scale = _f32(0x3F800000 + (_u32(m) - _u32(whole)))  # 2^-e
+    f = select(x > 2.0**60, m - 1.0, x * scale + (scale - 1.0))  # 1 + x was rounded
+    f, rest = _log_series(f)
+    y = _log_edges(whole, (f + (rest + e * LOG2_LOW)) + e * LOG2_HIGH)
+    return select(s.eq(x, 0.0), x, y)
+
+
+@_of_f32
+def pow(a: Scalar, b: Scalar) -> Scalar:
+    """a to the power of b, in all its cases as C's."""
+    size, often = s.abs(a), s.abs(b)
+    whole = s.eq(b, s.trunc(b))
+    odd = whole & (often < 2.0**24) & s.ne(0.5 * b, s.trunc(0.5 * b))
+    grows = (size > 1.0) ^ (b < 0.0)
+    limit = select(grows, math.inf, s.const(0.0, "f32"))
+    at_end = s.eq(size, 0.0) | s.eq(size, math.inf) | s.eq(often, math.inf)
+    y = select(at_end, limit, _power(size, b))
+    y = select((a < 0.0) & ~whole & (size < math.inf), math.nan, y)
+    y = _f32(_u32(y) | select(odd, _u32(a) & SIGN, 0))
+    y = select(s.eq(b, 2.0), a * a, select(s.eq(b, 1.0), a, y))
+    y = select(isnan(a) | isnan(b), math.nan, y)
+    one = s.eq(a, 1.0) | s.eq(b, 0.0) | (s.eq(size, 1.0) & s.eq(often, math.inf))
+    return select(one, 1.0, y)
+
+
+def _high(x: Scalar) -> Scalar:
+    """Its first 12 bits: a product of two such has no error."""
+    return _f32(_u32(x) & 0xFFFFF000)
+
+
+def _power(x: Scalar, y: Scalar) -> Scalar:
+    """x^y of finite x > 0, as fdlibm's e_powf.c: log2(x) in two numbers, the first of 12 bits."""
+    m, n = _log_parts(x)
+    above, below = m > 1.2247449, m < 0.81649658  # there log2(m / c) for c = 1.5 or 0.75
+    c = select(above, 1.5, select(below, 0.75, s.const(1.0, "f32")))
+    far = above | below
+    u, v = m - c, 1.0 / (m + c)
+    t = u * v
+    t_high = _high(t)
+    sum = _high(m + c)
+    t_low = v * ((u - t_high * sum) - t_high * (m - (sum - c)))
+    z = t * t
+    tail = t_low * (t_high + t) + z * z * _series(
+        z, 0.6, 0.42857143, 0.33333334, 0.27272812, 0.23066075, 0.20697501)  # fmt: skip
+    square = t_high * t_high
+    w_high = _high(3.0 + square + tail)
+    w_low = tail - ((w_high - 3.0) - square)
+    first, second = t_high * w_high, t_low * w_high + w_low * t
+    p_high = _high(first + second)
+    p_low = second - (p_high - first)
+    z_high = 0.9619140625 * p_high  # 2 / (3 log(2)) in two numbers
+    z_low = -1.1736857e-4 * p_high + p_low * 0.96179670
+    z_low = z_low + select(far, 1.5632208e-6, s.const(0.0, "f32"))
+    n = select(below, n - 1.0, n)  # log2(c) is 0, or this and 0.585
+    offset = select(far, 0.5849609375, s.const(0.0, "f32"))
+    high = _high(((z_high + z_low) + offset) + n)
+    low = z_low - (((high - n) - offset) - z_high)
+    y_high = _high(y)
+    q_high = y_high * high
+    q_low = (y - y_high) * high + y * low
+    sum = q_high + q_low
+    clamped = _at_most(_at_least(sum, -160.0), 130.0)
+    # what is clamped has no rest; q_high may be infinite there
+    rest = select(s.eq(clamped, sum), q_low - (sum - q_high), 0.0)
+    return _exp2_of_parts(clamped, rest)
+
+
+# 2 / pi: words of 32 bits, the first of them that of 2^11
+TWO_OVER_PI = (0x000A2F98, 0x36E4E441, 0x529FC275, 0x7D1F534D, 0xDC0DB629, 0x5993C439)
+
+
+def _quarter(x: Scalar) -> tuple[Scalar, Scalar]:
+    """(u32 k, r) of |x| = k pi / 2 + r, where of k the last two bits count; |r| < 0.81.
+
+    Below 2^13 pi / 2 is subtracted in four parts (Cody & Waite 1980), the first of so few bits that
+    their products with k have no error. Beyond (Payne & Hanek 1983) x is a whole number m of 24
+    bits times a power of 2, of whose product with 2 / pi those bits count that stand for less than
+    4; r has an error of up to 4e-9.
+    """
+    size = s.abs(x)
+    bits = _u32(size)
+    sum = size * (2 / math.pi) + TO_WHOLE
+    k = sum - TO_WHOLE
+    near = ((size - k * 1.5703125) - k * 4.837512969970703125e-4) - k * 7.5495336e-8
+    near = near - k * 2.5633441e-12
+
+    place = (bits >> 23) - 140  # in the bits of 2 / pi
+    words = [s.const(w, "u32") for w in TWO_OVER_PI]
+    for by in (2, 1):
+        later = s.ne(place & 32 * by, 0)
+        words = [select(later, words[n + by], words[n]) for n in range(len(words) - by)]
+    first, second, third = words
+    shift = place & 31
+    back = 31 - shift
+    first = (first << shift) | ((second >> 1) >> back)
+    second = ((second << shift) | ((third >> 1) >> back)) >> 1
+    mantissa = bits & 0x007FFFFF
+    high = (mantissa | 0x00800000) * first
+    turns = (high + (1 << 29)) >> 30
+    part = s.cast(s.bitcast(high - (turns << 30), "i32"), "f32")
+    part = part + _f32(mantissa | 0x4B000000) * s.cast(s.bitcast(second, "i32"), "f32") * 2.0**-31
+    far = select(size < math.inf, part * (math.pi / 2 * 2.0**-30), math.nan)
+
+    is_far = bits >= 0x46000000
+    return select(is_far, turns, _u32(sum)), select(is_far, far, near)
+
+
+def _sine(r: Scalar) -> Scalar:
+    z = r * r
+    return r + r * z * _series(z, -0.166666523, 0.00833201322, -1.94954622e-4)
+
+
+def _cosine(r: Scalar) -> Scalar:
+    z = r * r
+    return 1.0 + z * _series(z, -0.5, 0.0416666415, -0.00138871158, 2.44104949e-5)
+
+
+@_of_f32
+def sin(x: Scalar) -> Scalar:
+    """The sine."""
+    k, r = _quarter(x)
+    y = select(s.ne(k & 1, 0), _cosine(r), _sine(r))
+    return _f32(_u32(y) ^ ((k << 30) & SIGN) ^ (_u32(x) & SIGN))
+
+
+@_of_f32
+def cos(x: Scalar) -> Scalar:
+    """The cosine."""
+    k, r = _quarter(x)
+    y = select(s.ne(k & 1, 0), _sine(r), _cosine(r))
+    return _f32(_u32(y) ^ (((k + 1) << 30) & SIGN))
+
+
+@_of_f32
+def tan(x: Scalar) -> Scalar:
+    """The tangent."""
+    k, r = _quarter(x)
+    a, b = _sine(r), _cosine(r)
+    odd = s.ne(k & 1, 0)
+    y = select(odd, b, a) / select(odd, a, b)
+    return _f32(_u32(y) ^ ((k << 31) & SIGN) ^ (_u32(x) & SIGN))
+
+
+def _asin_parts(x: Scalar) -> tuple[Scalar, Scalar]:
+    """(asin(y), whether y is sqrt((1 - |x|) / 2)), where asin(|x|) is pi / 2 - 2 asin(y); else y
+    is |x| <= 1/2."""
+    size = s.abs(x)
+    turned = size > 0.5
+    z = select(turned, 0.5 - 0.5 * size, size * size)
+    y = select(turned, s.sqrt(z), size)
+    return y + y * z * _series(z, 0.166667525, 0.0749529765, 0.0454703741, 0.0241795264,
+                               0.0421662863), turned  # fmt: skip
+
+
+@_of_f32
+def asin(x: Scalar) -> Scalar:
+    """The angle between -pi / 2 and pi / 2 whose sine is x."""
+    part, turned = _asin_parts(x)
+    return _of_sign(select(turned, math.pi / 2 - 2.0 * part, part), x)
+
+
+@_of_f32
+def acos(x: Scalar) -> Scalar:
+    """The angle between 0 and pi whose cosine is x."""
+    part, turned = _asin_parts(x)
+    below = x < 0.0
+    near = math.pi / 2 - select(below, -part, part)
+    far = select(below, math.pi - 2.0 * part, 2.0 * part)
+    return select(turned, far, near)
+
+
+def _atan_series(x: Scalar) -> Scalar:
+    """atan(x), 0 <= x <= 1."""
+    z = x * x
+    return x + x * z * _series(z, -0.333332991, 0.199985482, -0.142642408, 0.109521811,
+                               -0.0840343663, 0.0579573591, -0.0311776126, 0.0109144808,
+                               -0.00179359384)  # fmt: skip
+
+
+@_of_f32
+def atan(x: Scalar) -> Scalar:
+    """The angle between -pi / 2 and pi / 2 whose tangent is x."""
+    size = s.abs(x)
+    turned = size > 1.0
+    part = _atan_series(select(turned, 1.0 / size, size))
+    return _of_sign(select(turned, math.pi / 2 - part, part), x)
+
+
+@_of_f32
+def atan2(y: Scalar, x: Scalar) -> Scalar:
+    """The angle of the point (x, y), between -pi and pi."""
+    over, by = s.abs(y), s.abs(x)
+    turned = over > by
+    most, least = select(turned, over, by), s.minimum(over, by)
+    equal = select(s.eq(most, 0.0), most, 1.0)
+    part = _atan_series(select(s.eq(least, most), equal, least / most))
+    part = select(turned, math.pi / 2 - part, part)
+    part = select(signbit(x), math.pi - part, part)
+    return _of_sign(part, y)
+
+
+@_of_f32
+def sinh(x: Scalar) -> Scalar:
+    """(e^x - e^-x) / 2."""
+    size = s.abs(x)
+    half = _exp_times(size, 0.5)
+    z = x * x
+    near = size + size * z * _series(z, 0.166666665, 0.00833335006, 1.98361597e-4, 2.81695136e-6)
+    return _of_sign(select(size > 1.0, half - 0.25 / half, near), x)
+
+
+@_of_f32
+def cosh(x: Scalar) -> Scalar:
+    """(e^x + e^-x) / 2."""
+    half = _exp_times(s.abs(x), 0.5)
+    return half + 0.25 / half
+
+
+@_of_f32
+def tanh(x: Scalar) -> Scalar:
+    """sinh(x) / cosh(x)."""
+    x = _at_most(_at_least(x, -TANH_ONE), TANH_ONE)
+    z = x * x
+    return x * _series(z, *TANH_P) / _series(z, *TANH_Q)
+
+
+TANH_ONE = 9.02  # from here on it is 1
+TANH_P = (0.999999979, 0.133797172, 0.00349403375, 2.0583469e-5, 1.33190568e-8)
+TANH_Q = (1.0, 0.467130325, 0.02587107, 3.28309156e-4, 7.76201287e-7)
+
+
+@_of_f32
+def asinh(x: Scalar) -> Scalar:
+    """The inverse of sinh."""
+    size = s.abs(x)
+    far = size > 1e9
+    z = size * size
+    y = _log1p(select(far, size, size + z / (1.0 + s.sqrt(1.0 + z))))
+    return _of_sign(select(far, y + LOG2, y), x)
+
+
+@_of_f32
+def acosh(x: Scalar) -> Scalar:
+    """The inverse of cosh, at least 0; NaN below 1."""
+    far = x > 1e9
+    t = x - 1.0
+    y = _log1p(select(far, x, t + s.sqrt(2.0 * t + t * t)))
+    return select(x < 1.0, math.nan, select(far, y + LOG2, y))
+
+
+@_of_f32
+def atanh(x: Scalar) -> Scalar:
+    """The inverse of tanh; infinite at 1, NaN beyond."""
+    size = s.abs(x)
+    return _of_sign(0.5 * _log1p(2.0 * size / (1.0 - size)), x)
+
+
+@_of_f32
+def hypot(a: Scalar, b: Scalar) -> Scalar:
+    """sqrt(a^2 + b^2), where squares of large and small numbers are none of f32."""
+    a, b = s.abs(a), s.abs(b)
+    most = select(a < b, b, a)
+    large, small = most > 2.0**60, most < 2.0**-60
+    scale = select(large, 2.0**-70, select(small, 2.0**100, s.const(1.0, "f32")))
+    back = select(large, 2.0**70, select(small, 2.0**-100, s.const(1.0, "f32")))
+    a_part, b_part = a * scale, b * scale
+    size = s.sqrt(a_part * a_part + b_part * b_part) * back
+    return select(s.eq(a, math.inf) | s.eq(b, math.inf), math.inf, size)
+
+
+@_of_f32
+def erf(x: Scalar) -> Scalar:
+    """2 / sqrt(pi) times the integral of e^(-t^2) from 0 to x."""
+    x = _at_most(_at_least(x, -ERF_ONE), ERF_ONE)
+    z = x * x
+    return x * _series(z, *ERF_P) / _series(z, *ERF_Q)
+
+
+ERF_ONE = 3.93  # from here on it is 1
+ERF_P = (1.12837915, 0.190783834, 0.0527902876, 0.0037796098, 2.8480869e-4, 2.04197165e-6)
+ERF_Q = (1.0, 0.50241049, 0.114257525, 0.0149974383, 0.001165213, 3.80040886e-5)
+
 
 # rare ones
 lgamma = external("lgamma")
 digamma = external("digamma")
 zeta = external("zeta", loops=True)
+erfc = external("erfc")
 erfcx = external("erfcx")
 erfinv = external("erfinv")
 ndtri = external("ndtri")

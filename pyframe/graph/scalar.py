@@ -216,9 +216,16 @@ def sqrt(x: Scalar) -> Scalar:
 FUNCTIONS: dict[str, Callable[..., Scalar] | None] = {}
 
 
-def function(definition: Callable[..., Scalar]) -> Callable[..., Scalar]:
-    """A function of Scalars that stays one call in an expression: see `inlined`."""
-    return _named(definition.__name__.rstrip("_"), definition, definition.__doc__)
+def function(definition: Callable[..., Scalar], only: str = "") -> Callable[..., Scalar]:
+    """A function of Scalars that stays one call in an expression: see `inlined`. If its definition
+    is one for the type `only`, it gives that type, and is external for others."""
+    name = definition.__name__.rstrip("_")
+    if only:
+        _ONLY[name] = only
+    return _named(name, definition, definition.__doc__)
+
+
+_ONLY: dict[str, str] = {}
 
 
 def external(name: str, type: str = "", loops: bool = False) -> Callable[..., Scalar]:
@@ -242,7 +249,7 @@ def _named(name: str, definition: Any, doc: str | None, type: str = "") -> Calla
         like = next(x for x in operands if isinstance(x, Scalar))
         args = tuple([_operand(x, like) for x in operands])
         out = type or like.type
-        if definition is not None:
+        if definition is not None and name not in _ONLY:
             out = _body(name, tuple([a.type for a in args])).type
         return Scalar("call", args, out, name)
 
@@ -259,9 +266,11 @@ def _body(name: str, types: tuple[str, ...]) -> Scalar:
 
 def inlined(call: Scalar) -> Scalar | None:
     """A call as its definition, in which 'arg' n is the call's argument n; None if it has none."""
-    if FUNCTIONS[call.value] is None:
+    types = tuple([a.type for a in call.args])
+    only = _ONLY.get(call.value)
+    if FUNCTIONS[call.value] is None or (only and any(t != only for t in types)):
         return None
-    return _body(call.value, tuple([a.type for a in call.args]))
+    return _body(call.value, types)
 
 
 # --- meanings of ops

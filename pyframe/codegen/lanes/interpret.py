@@ -5,14 +5,13 @@ Each value is an array of as many elements as it has lanes, in the NumPy type of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from pyframe.codegen.lanes.program import (
     INDEX,
-    MEMORY,
     Const,
     For,
     Function,
@@ -29,57 +28,13 @@ from pyframe.codegen.lanes.program import (
     Unit,
     Var,
 )
-from pyframe.core import dtypes as dt
+from pyframe.graph.interpret import PRIMITIVES, REGISTERS as SCALARS
 
 Array: TypeAlias = np.ndarray
 
 # the NumPy types of registers and of memory
-REGISTERS = {INDEX: np.dtype(np.int64)} | {
-    name: np.dtype(name if name == "bool" else f"{name[0]}{int(name[1:]) // 8}")
-    for name in MEMORY
-    if name != "f16"
-}
+REGISTERS = SCALARS | {INDEX: np.dtype(np.int64)}
 STORED = REGISTERS | {"f16": np.dtype(np.float16)}
-
-
-def _of_kind(floats: Any, others: Any) -> Callable[[Op, Array, Array], Any]:
-    return lambda op, a, b: (floats if a.dtype.kind == "f" else others)(a, b)
-
-
-def _div(a: Array, b: Array) -> Any:
-    """Of ints, cut towards zero; 0 where b is."""
-    quotient = np.where(b == 0, 0, np.floor_divide(a, b))
-    return quotient + ((np.fmod(a, b) != 0) & ((a < 0) != (b < 0)) & (b != 0))
-
-
-def _cast(op: Op, a: Array) -> Any:
-    to = REGISTERS[op.type]
-    if a.dtype.kind == "f" and to.kind in "iu":
-        return np.where(np.abs(a) < 2.0**63, a, -(2.0**63)).astype(np.int64).astype(to)
-    return a.astype(to)
-
-
-def _narrow(op: Op, a: Array) -> Any:
-    narrow = dt.bfloat16.narrow if op.value == "bfloat16" else None
-    return narrow(a) if narrow is not None else a.astype(op.value).astype(np.float32)
-
-
-OPS: dict[str, Callable[..., Any]] = {
-    "neg": lambda op, a: np.negative(a), "abs": lambda op, a: np.abs(a),
-    "floor": lambda op, a: np.floor(a), "ceil": lambda op, a: np.ceil(a),
-    "trunc": lambda op, a: np.trunc(a), "round": lambda op, a: np.rint(a),
-    "sqrt": lambda op, a: np.sqrt(a), "not": lambda op, a: np.invert(a),
-    "cast": _cast, "bitcast": lambda op, a: a.view(REGISTERS[op.type]), "narrow": _narrow,
-    "add": lambda op, a, b: a + b, "sub": lambda op, a, b: a - b,
-    "mul": lambda op, a, b: a * b,
-    "div": _of_kind(np.true_divide, _div), "rem": lambda op, a, b: np.fmod(a, b),
-    "min": lambda op, a, b: np.minimum(a, b), "max": lambda op, a, b: np.maximum(a, b),
-    "eq": lambda op, a, b: a == b, "ne": lambda op, a, b: a != b,
-    "lt": lambda op, a, b: a < b, "le": lambda op, a, b: a <= b,
-    "and": lambda op, a, b: a & b, "or": lambda op, a, b: a | b, "xor": lambda op, a, b: a ^ b,
-    "shl": lambda op, a, b: a << b, "shr": lambda op, a, b: a >> b,
-    "select": lambda op, c, a, b: np.where(c, a, b),
-}  # fmt: skip
 
 
 @np.errstate(all="ignore")
@@ -127,7 +82,8 @@ class _Run:
         return self.values[i.arg][i.at : i.at + 1]
 
     def _op(self, i: Op) -> Array:
-        out = OPS[i.op](i, *[self.values[a] for a in i.args])
+        i = i._replace(type="i64") if i.type == INDEX else i
+        out = PRIMITIVES[i.op](i, *[self.values[a] for a in i.args])
         return np.asarray(out).astype(REGISTERS[i.type], copy=False)
 
     def _places(self, i: Load | Store) -> Array:
