@@ -200,7 +200,7 @@ UNARY = {
     "trunc": FLOATS, "round": FLOATS, "sqrt": FLOATS, "not": ["bool", *INTS],
 }  # fmt: skip
 BINARY = {
-    "add": NUMBERS, "sub": NUMBERS, "mul": NUMBERS, "div": NUMBERS, "rem": NUMBERS,
+    "add": NUMBERS, "sub": NUMBERS, "mul": NUMBERS, "div": NUMBERS, "rem": INTS,
     "min": NUMBERS, "max": NUMBERS, "eq": TYPES, "ne": TYPES, "lt": NUMBERS, "le": NUMBERS,
     "and": ["bool", *INTS], "or": ["bool", *INTS], "xor": ["bool", *INTS],
 }  # fmt: skip
@@ -251,7 +251,7 @@ def primitives(lanes: int) -> list[Case]:
             )
         )  # fmt: skip
     for t in NUMBERS:  # a printer may know more of a constant
-        for op in ("min", "max", "div", "rem"):
+        for op in ("min", "max", "div", "rem")[: 4 if t in INTS else 3]:
             for value in (0, 3):
                 found.append(
                     elementwise(
@@ -324,7 +324,7 @@ def lane_moves(lanes: int) -> list[Case]:
         x = b.load(0, b.index(0), t, lanes)
         at = b.index(0)
         step = b.index(lanes)
-        for by in sorted({0, 1, lanes // 2, lanes - 1}):
+        for by in sorted({0, 1 % lanes, lanes // 2, lanes - 1}):
             b.store(1, at, b.rotate(x, by))
             at = b.op("add", at, step)
             b.store(1, at, b.splat(b.lane(x, by), lanes))

@@ -15,7 +15,8 @@ from types import ModuleType
 # Modules, with all below them, that no page needs before a program asks for them.
 MODULES = (
     "pyframe.__main__", "pyframe.amp", "pyframe.autograd.differences",
-    "pyframe.autograd.functional", "pyframe.backend.native", "pyframe.backend.vulkan",
+    "pyframe.autograd.functional", "pyframe.backend.llvm", "pyframe.backend.native",
+    "pyframe.backend.vulkan", "pyframe.codegen.lanes.interpret", "pyframe.codegen.llvm",
     "pyframe.cli", "pyframe.data.processes", "pyframe.data.share", "pyframe.distributions",
     "pyframe.func", "pyframe.gpu", "pyframe.io.npz", "pyframe.io.pt", "pyframe.io.unpickler",
     "pyframe.masked", "pyframe.nn.utils.prune", "pyframe.nn.utils.stateless", "pyframe.plot",

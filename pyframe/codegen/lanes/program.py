@@ -83,8 +83,8 @@ class Lane(NamedTuple):
 class Op(NamedTuple):
     """A primitive of graph/scalar.py on operands of the same lanes. `from_` is the first operand's
     type (the second's for `select`), `type` that of the result; `value` is what `narrow` rounds to.
-    Of `shl` and `shr` the count is within the type's bits. On index: add sub mul div rem lt le eq
-    min max, and casts to and from ints."""
+    Of `shl` and `shr` the count is within the type's bits; `rem` is of ints alone. On index: add
+    sub mul div rem lt le eq min max, and casts to and from ints."""
 
     out: int
     op: str

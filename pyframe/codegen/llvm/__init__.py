@@ -1,0 +1,1 @@
+"""LLVM IR text of lane programs, for CPUs."""
