@@ -65,6 +65,14 @@ class Value(NamedTuple):
     depth: int
 
 
+class Range(NamedTuple):
+    """A part of an axis: where it begins and ends, and how many elements it may have."""
+
+    start: Value
+    stop: Value
+    lengths: tuple[int, ...]
+
+
 class Scope:
     """An open loop: its statements, and what is known in it."""
 
@@ -121,18 +129,16 @@ class _Lowering:
         if width == 1 or _extent(self.space, maps) >= 2**31:  # indices in lanes are 32 bits
             return axis, lanes
         for d, n in enumerate(self.space):
-            w = width
-            while w > n:
-                w //= 2
-            if w < 2:
-                continue
-            cost = float(ops)
-            for m in maps:
-                stride = _linear(position(m, self.space).at, d)
-                cost += 1 if stride in (0, 1) else 0.7 * w if stride is not None else 1.5 * w
-            cost *= (n // w + n % w) / n
-            if cost <= best:
-                best, axis, lanes = cost, d, w
+            grid = d in self.nest.levels[0]
+            for w in [1 << k for k in range(width.bit_length() - 1, 0, -1) if 1 << k <= n]:
+                cost = float(ops)
+                for m in maps:
+                    stride = _linear(position(m, self.space).at, d)
+                    cost += 1 if stride in (0, 1) else 0.7 * w if stride is not None else 1.5 * w
+                rest = n % w if not grid else min(n % w, 4)  # which take fewer lanes, see _stages
+                cost *= (n // w + rest) / n
+                if cost < best or (cost == best and d != axis):
+                    best, axis, lanes = cost, d, w
         return axis, lanes
 
     # --- statements
@@ -355,7 +361,7 @@ class _Lowering:
         if not axes:
             self.statements(self.nest.body)
             return 1
-        ranges: list[tuple[Value, Value] | None] = [None] * len(axes)
+        ranges: list[Range | None] = [None] * len(axes)
         if units > 1:
             u = self.emit("unit", Unit, INDEX, 1, 0)
             if blocks > 1:
@@ -365,17 +371,30 @@ class _Lowering:
                 hi = self.op("add", lo, self.const(block, INDEX))
                 if sizes[cut] % block:
                     hi = self.op("min", hi, self.const(sizes[cut], INDEX))
-                ranges[cut] = lo, hi
+                ranges[cut] = Range(lo, hi, (block, sizes[cut] % block or block))
             for d in reversed(range(cut)):
                 at = u if d == 0 else self.op("rem", u, self.const(sizes[d], INDEX))
                 u = u if d == 0 else self.op("div", u, self.const(sizes[d], INDEX))
                 self.indices[axes[d]] = at
-        even = sizes[cut] % self.width == 0 and block % self.width == 0
+        first = cut if units > 1 else 0
         self.walk(
-            axes[cut if units > 1 else 0 :], ranges[cut if units > 1 else 0 :],
-            lambda lanes: self.statements(self.nest.body), even,
+            axes[first:], ranges[first:], lambda part: self.statements(self.nest.body),
+            self._stages(),
         )  # fmt: skip
         return units
+
+    def _stages(self) -> list[tuple[int, int]]:
+        """How many lanes the loops over level 0 take, one after the other: where each lane walks
+        the other levels, several vectors share a walk, so that memory is read in longer pieces."""
+        if self.axis not in self.order[0]:
+            return []
+        w, n = self.width, self.space[self.axis]
+        out = [(w, 1)]
+        if any(isinstance(st, Loop) for st in self.nest.body) and len(self.code) <= 4 * TINY:
+            out.insert(0, (w * PARTS, 1))
+        rest = n % w
+        least = min([1 << k for k in range(w.bit_length() - 1)], key=lambda c: rest // c + rest % c)
+        return [*out, (least, 1)] if least > 1 else out
 
     def statements(self, body: Sequence[Any]) -> None:
         for st in body:
@@ -387,37 +406,33 @@ class _Lowering:
                 self.loop(st)
 
     def walk(
-        self, axes: Sequence[int], ranges: Sequence[tuple[Value, Value] | None],
-        body: Callable[[int], None], even: bool = False, parts: int = 1,
-        after: Callable[[int], None] | None = None,
+        self, axes: Sequence[int], ranges: Sequence[Range | None], body: Callable[[int], None],
+        stages: Sequence[tuple[int, int]], after: Callable[[int], None] | None = None,
     ) -> None:  # fmt: skip
         """Loops over the axes, the last one innermost; `body` makes what is in them for part number
-        so and so of those made side by side. `after(n)` follows the loop over axis n. `even` says
-        that the range given for the lane axis is a multiple of the lanes."""
-        d = axes[0]
-        given = ranges[0] if ranges else None
+        so and so of those made side by side. `after(n)` follows the loop over axis n of the last
+        ones. For `stages` see `in_vectors`."""
+        d, given = axes[0], ranges[0] if ranges else None
         if len(axes) == 1 and d == self.axis:
-            self.in_vectors(d, given, body, even, parts)
+            self.in_vectors(d, given, body, stages)
         elif len(axes) == 1:
             self.each(d, given, lambda: body(0))
         else:
             rest = ranges[1:] if ranges else ()
-            self.each(d, given, lambda: self.walk(axes[1:], rest, body, False, parts, after))
+            self.each(d, given, lambda: self.walk(axes[1:], rest, body, stages, after))
         if after is not None:
             after(len(axes))
 
     def each(
-        self, d: int, given: tuple[Value, Value] | None, body: Callable[[], None], step: int = 1,
-        times: int = 0,
-    ) -> None:  # fmt: skip
-        """A loop over axis `d`, or over a range of it."""
+        self, d: int, given: Range | None, body: Callable[[], None], step: int = 1, times: int = 0
+    ) -> None:
+        """A loop over axis `d`, or over a range of it; `times` is how often, if that is known."""
         if given is None:
-            times = -(-self.space[d] // step)
-            given = self.const(0, INDEX), self.const(self.space[d], INDEX)
+            given, times = self.whole(d), self.space[d]
         outer, scope, n = self.indices.get(d), Scope(), self.new()
         self.scopes.append(scope)
         depth = len(self.scopes) - 1
-        first = given[0] if times == 1 else Value(n, INDEX, 1, depth)
+        first = given.start if times == 1 else Value(n, INDEX, 1, depth)
         self.indices[d] = first._replace(depth=depth)
         body()
         self.scopes.pop()
@@ -425,53 +440,52 @@ class _Lowering:
         if times == 1:
             lines += scope.lines
         elif scope.lines:
-            lines.append(For(n, given[0].id, given[1].id, step, tuple(scope.lines), times))
+            lines.append(For(n, given.start.id, given.stop.id, step, tuple(scope.lines), times))
         if outer is None:
             self.indices.pop(d, None)
         else:
             self.indices[d] = outer
 
     def in_vectors(
-        self, d: int, given: tuple[Value, Value] | None, body: Callable[[int], None], even: bool,
-        parts: int,
+        self, d: int, given: Range | None, body: Callable[[int], None],
+        stages: Sequence[tuple[int, int]],
     ) -> None:  # fmt: skip
-        """A loop over the lane axis: as many vectors as there are, then single elements."""
-        w, n = self.width, self.space[d]
-        if given is None:
-            lo, hi = self.const(0, INDEX), self.const(n, INDEX)
-            ends = [self.const(n // (w * k) * w * k, INDEX) for k in (parts, 1)]
-            counts = [n // (w * parts), (n % (w * parts)) // w, n % w]
-        else:
-            lo, hi = given
-            length = self.op("sub", hi, lo)
-            ends = []
-            for k in (parts, 1):
-                m = self.const(w * k, INDEX)
-                whole = self.op("mul", self.op("div", length, m), m)
-                ends.append(self.op("add", lo, whole))
-            counts = [-1, -1, 0 if even else -1]  # unknown
-        begin = lo
-        steps = [(parts, ends[0], counts[0])]
-        if parts > 1:
-            steps.append((1, ends[1], counts[1]))
-        for k, end, count in steps:
-            if count:
-                self.lanes = w
-                self.each(
-                    d, (begin, end), functools.partial(self.side_by_side, d, k, body), w * k,
-                    max(count, 0),
-                )  # fmt: skip
-                self.lanes = 1
-            begin = end
-        if counts[2]:
-            self.each(d, (begin, hi), lambda: body(0), 1, max(counts[2], 0))
+        """A loop over the lane axis for each of `stages`: (lanes, how many such vectors side by
+        side); each takes what is left of those before. Then single elements."""
+        start, stop, lengths = given or self.whole(d)
+        done = start
+        for lanes, parts in (*stages, (1, 1)):
+            step = lanes * parts
+            times = {n // step for n in lengths}
+            if times == {0}:
+                continue
+            lengths = tuple([n % step for n in lengths])
+            end = stop
+            if lengths != (0,) * len(lengths):
+                if given is None:
+                    end = self.const(self.space[d] - lengths[0], INDEX)
+                else:
+                    size = self.const(step, INDEX)
+                    left = self.op("sub", stop, done)
+                    left = self.op("mul", self.op("div", left, size), size)
+                    end = self.op("add", done, left)
+            self.lanes = lanes
+            run = functools.partial(self.side_by_side, d, parts, body)
+            self.each(d, Range(done, end, ()), run, step, times.pop() if len(times) == 1 else 0)
+            self.lanes = 1
+            done = end
+
+    def whole(self, d: int) -> Range:
+        """All of an axis."""
+        n = self.space[d]
+        return Range(self.const(0, INDEX), self.const(n, INDEX), (n,))
 
     def side_by_side(self, d: int, parts: int, body: Callable[[int], None]) -> None:
         """The loop's body for several vectors, one after the other."""
         first = self.indices[d]
         for k in range(parts):
             if k:
-                step = self.const(k * self.width, INDEX)
+                step = self.const(k * self.lanes, INDEX)
                 self.indices[d] = self.op("add", first, step)
                 self.scopes[-1].values.clear()
             body(k)
@@ -497,50 +511,36 @@ class _Lowering:
             for acc in accs:
                 acc.carry(left)
 
-        blocked = [acc for acc in accs if acc.block]
-        if blocked:
-            self.walk_in_blocks(axes, blocked[0].block, body, parts, after, accs)
+        stages = [(self.width, parts), (self.width, 1)] if parts > 1 else [(self.width, 1)]
+        block = max([acc.block for acc in accs], default=0)
+        if block:
+            self.walk_in_blocks(axes, block, body, stages, after)
         else:
-            self.walk(axes, [], body, parts=parts, after=after)
+            self.walk(axes, [], body, stages, after)
         for acc in accs:
             self.scopes[-1].values[acc.k] = acc.result()
 
     def walk_in_blocks(
-        self, axes: Sequence[int], block: int, body: Callable[[int], None], parts: int,
-        after: Callable[[int], None], accs: Sequence[_Reduction],
+        self, axes: Sequence[int], block: int, body: Callable[[int], None],
+        stages: Sequence[tuple[int, int]], after: Callable[[int], None],
     ) -> None:  # fmt: skip
         """As `walk`, the innermost loop in blocks after which sums are carried on."""
-        d, n = axes[-1], self.space[axes[-1]]
-
-        def inner() -> None:
-            scope = Scope()
-            self.scopes.append(scope)
-            at = self.new()
-            lo = Value(at, INDEX, 1, len(self.scopes) - 1)
-            hi = self.op("add", lo, self.const(block, INDEX))
-            if n % block:
-                hi = self.op("min", hi, self.const(n, INDEX))
-            if d == self.axis:
-                self.in_vectors(d, (lo, hi), body, n % self.width == 0, parts)
-            else:
-                self.each(d, (lo, hi), lambda: body(0))
-            after(1)
-            self.scopes.pop()
-            ends = self.const(0, INDEX).id, self.const(n, INDEX).id
-            self.scopes[-1].lines.append(For(at, *ends, block, tuple(scope.lines), -(-n // block)))
-
-        if len(axes) == 1:
-            inner()
+        if len(axes) > 1:
+            self.each(
+                axes[0], None, lambda: self.walk_in_blocks(axes[1:], block, body, stages, after)
+            )
             return
-        outer = list(axes[:-1])
-
-        def nested(left: list[int]) -> None:
-            if left:
-                self.each(left[0], None, lambda: nested(left[1:]))
-            else:
-                inner()
-
-        nested(outer)
+        d, n = axes[0], self.space[axes[0]]
+        scope, at = Scope(), self.new()
+        self.scopes.append(scope)
+        start = Value(at, INDEX, 1, len(self.scopes) - 1)
+        stop = self.op("add", start, self.const(block, INDEX))
+        if n % block:
+            stop = self.op("min", stop, self.const(n, INDEX))
+        self.walk([d], [Range(start, stop, (block, n % block or block))], body, stages, after)
+        self.scopes.pop()
+        ends = self.const(0, INDEX).id, self.const(n, INDEX).id
+        self.scopes[-1].lines.append(For(at, *ends, block, tuple(scope.lines), -(-n // block)))
 
 
 class _Reduction:
