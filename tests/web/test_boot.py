@@ -6,6 +6,7 @@ import json
 import tarfile
 from collections.abc import Iterator
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,6 +73,7 @@ WORKS = (
     "import random\n"
     "repr([random.random(), float(np.random.rand()), pf.rand(1).item(), pf.initial_seed()])"
 )
+WASM = Path(__file__).parent / "wasm_modules.py"
 PYODIDE = {"pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json"}
 
 
@@ -162,6 +164,8 @@ def test_the_next_start_takes_the_snapshot(visitor: Visitor, first: dict[str, An
     assert "Starting pyframe" not in [text for text, _ in report["told"]]
     imported = visitor.python("import sys; 'pyframe.web.host' in sys.modules")
     assert imported
+    put = f"import pathlib; pathlib.Path('wasm_modules.py').write_text({WASM.read_text()!r})"
+    assert visitor.python(f"{put}\nimport wasm_modules; wasm_modules.in_place()") == "changed"
     drawn = visitor.python(WORKS)
     for was, now in zip(json.loads(first["drawn"]), json.loads(drawn), strict=True):
         assert was != now  # no visit's numbers are another's

@@ -1,0 +1,54 @@
+"""WebAssembly modules in a page: on the memory of whichever Python the page has."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from .conftest import PythonPage, Tab
+
+SOURCE = (Path(__file__).parent / "wasm_modules.py").read_text()
+
+
+def test_modules_work_on_arrays_in_place(python_page: PythonPage) -> None:
+    python_page.put("wasm_modules.py", SOURCE)
+    assert python_page.run("import wasm_modules; wasm_modules.in_place()") == "changed"
+    cut, other = python_page.run("wasm_modules.refused()")
+    assert cut.startswith("the browser refuses its module: CompileError")
+    assert other.startswith("the browser refuses its module: LinkError")
+
+
+def test_a_browser_without_simd_and_a_python_without_memory(python_page: PythonPage) -> None:
+    python_page.put("wasm_modules.py", SOURCE)
+    simd, memory = python_page.run("import wasm_modules; wasm_modules.poorer()")
+    assert len(simd) == 1
+    assert "no SIMD in WebAssembly" in simd[0]
+    assert memory == []
+
+
+def test_a_python_of_the_pages_own(tab: Tab, pyodide_files: None) -> None:
+    """A page that loads Pyodide itself, with nothing of pyframe before it, takes the whole zip."""
+    page = tab.open("blank")
+    page.set_default_timeout(240_000)
+    found = page.evaluate(
+        """async (source) => {
+            const config = await (await fetch("config.json")).json();
+            const indexURL = new URL(config.pyodide, location.href).href;
+            const { loadPyodide } = await import(`${indexURL}pyodide.mjs`);
+            const python = await loadPyodide({ indexURL });
+            await python.loadPackage("numpy", { messageCallback() {} });
+            const zip = await (await fetch(config.package)).arrayBuffer();
+            python.unpackArchive(zip, "zip");
+            python.FS.writeFile("wasm_modules.py", source);
+            return python.runPython("import wasm_modules; wasm_modules.in_place()");
+        }""",
+        SOURCE,
+    )
+    assert found == "changed"
+
+
+def test_natively_there_are_none() -> None:
+    from pyframe.backend import wasm
+
+    assert sys.platform != "emscripten"
+    assert not wasm.available()

@@ -1,0 +1,91 @@
+"""Modules on Python's own memory, as backend/wasm.py makes them; runs in pages."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+
+import numpy as np
+
+from pyframe.backend import wasm
+from pyframe.codegen.lanes.program import NoFormError
+from pyframe.codegen.wasm.encoder import CALL, GET, OP, Module, for_, i32, load, store
+
+
+def scale() -> bytes:
+    """scale(address, n): n float32 times their number, four at a time."""
+    module = Module()
+    function = module.function("scale", "i32 i32", export=True)
+    address, n = function.params
+    i = function.local("i32")
+    at = GET[address] + GET[i] + i32(2) + OP["i32.shl"] + OP["i32.add"]
+    times = GET[n] + OP["f32.convert_i32_s"] + OP["f32x4.splat"]
+    scaled = load("v128.load", at) + times + OP["f32x4.mul"]
+    function.code += for_(i, i32(0), GET[n], 4, store("v128.store", at, scaled))
+    return module.encode()
+
+
+def runner() -> bytes:
+    """run(address): scale(address, 8) of the library; wrong(): reads beyond all memory."""
+    module = Module()
+    called = module.imported("lib", "scale", "i32 i32")
+    run = module.function("run", "i32", export=True)
+    run.code += GET[run.params[0]] + i32(8) + CALL[called]
+    wrong = module.function("wrong", "", export=True)
+    wrong.code += load("i32.load", i32(-4)) + OP["drop"]
+    return module.encode()
+
+
+def in_place() -> str:
+    """A module changes arrays where they lie, and goes on to when Python's memory has grown."""
+    assert wasm.available()
+    wasm.library(scale())
+    made = wasm.load(runner())
+    for held in (0, 1 << 27):
+        more = np.ones(held, np.uint8)
+        x = np.arange(10, dtype=np.float32)
+        made.run(x.ctypes.data)
+        assert x.tolist() == [0, 8, 16, 24, 32, 40, 48, 56, 8, 9]
+        del more
+    with contextlib.suppress(Exception):  # of JavaScript; Python goes on
+        made.wrong()
+        raise SystemExit("it read beyond all memory")
+    made.run(x.ctypes.data)
+    assert x[1] == 64
+    return "changed"
+
+
+def refused() -> list[str]:
+    """What is said of a module that is none, and of one that imports what is not there."""
+    said = []
+    for code in (b"\0asm\1\0\0", runner().replace(b"scale", b"scald")):
+        try:
+            wasm.load(code)
+        except NoFormError as error:
+            said.append(str(error))
+    return said
+
+
+def poorer() -> list[list[str]]:
+    """What is told where there is no SIMD, and where Pyodide shows no memory."""
+    import js
+
+    told: list[list[str]] = []
+    validate, memory = js.WebAssembly.validate, wasm._memory
+    try:
+        for missing in ("SIMD", "memory"):
+            if missing == "memory":
+                wasm._memory = lambda: None
+            else:
+                js.WebAssembly.validate = js.Boolean.bind(None, False)
+            wasm.available.cache_clear()
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                assert not wasm.available()
+                assert not wasm.available()
+            told.append([str(warning.message) for warning in caught])
+    finally:
+        js.WebAssembly.validate, wasm._memory = validate, memory
+        wasm.available.cache_clear()
+    assert wasm.available()
+    return told
