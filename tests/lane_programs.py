@@ -225,6 +225,9 @@ def primitives(lanes: int) -> list[Case]:
     for op, types in BINARY.items():
         for t in types:
             case(op, [t, t], pairs(t))
+    for t in FLOATS:  # numbers whose products have no error, however often they are rounded
+        few = np.array([0, 0.5, 1.5, -3, 7.75, 100, np.inf, -np.inf, np.nan], interpret.STORED[t])
+        case("muladd", [t, t, t], [x.ravel() for x in np.meshgrid(few, few, few)])
     for t in INTS:
         bits = 8 * MEMORY[t]
         for op in ("shl", "shr"):

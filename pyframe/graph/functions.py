@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyframe.graph import scalar as s
-from pyframe.graph.scalar import BITS, Scalar, external, function, select
+from pyframe.graph.scalar import BITS, Scalar, external, function, muladd, select
 
 # --- the parts of a number
 
@@ -166,21 +166,24 @@ def _beyond(b: Scalar, last: int) -> Scalar:
 
 # --- mathematics of f32
 #
-# Without branches, on lanes of 32 bits. A printer may join a product and a sum that follows into
-# one operation, or not: the errors stated hold for both. Coefficients are from the lowest power up,
-# fitted to the least largest relative error on the interval that is left.
+# Without branches, on lanes of 32 bits. The errors stated hold however `muladd` rounds.
+# Coefficients are fitted to the least largest relative error on the interval that is left.
 
 _of_f32 = functools.partial(function, only="f32")
 
 LOG2, LOG2E = math.log(2), 1 / math.log(2)
 LOG2_HIGH, LOG2_LOW = 0.693359375, -2.12194440e-4  # times up to 15 bits the first has no error
+LOG10E, LOG10_2_HIGH, LOG10_2_LOW = math.log10(math.e), 0.301025390625, 4.60503907e-6
 TO_WHOLE = 12582912.0  # 1.5 * 2^23: the last bits of x + TO_WHOLE are x rounded
 SIGN = 0x80000000
 
 
 def _series(x: Scalar, *coefficients: float) -> Scalar:
     """A polynomial, its coefficients from the lowest power up."""
-    return polynomial(x, coefficients[::-1])
+    *rest, out = coefficients
+    for c in reversed(rest):
+        out = muladd(out, x, c)
+    return out
 
 
 def _at_least(x: Scalar, low: float) -> Scalar:
@@ -205,24 +208,24 @@ def _of_sign(size: Scalar, x: Scalar) -> Scalar:
     return _f32(_u32(size) | (_u32(x) & SIGN))
 
 
-def _square_of_power(x: Scalar, steps: float) -> tuple[Scalar, Scalar]:
-    """(2 n, 2^n) of n = round(x * steps / 2), -126 <= n <= 127. Twice times 2^n is times 2^(2 n),
-    whose exponent alone may be one that no float has."""
-    sum = x * (0.5 * steps) + (TO_WHOLE + 127)
-    return (sum - (TO_WHOLE + 127)) * 2.0, _f32(_u32(sum) << 23)
+def _whole_power(x: Scalar, steps: float) -> tuple[Scalar, Scalar]:
+    """(n, 2^n) of n = round(x * steps), -126 <= n <= 127."""
+    sum = muladd(x, steps, TO_WHOLE + 127)
+    return sum - (TO_WHOLE + 127), _f32(_u32(sum) << 23)
 
 
 def _exp_rest(x: Scalar) -> tuple[Scalar, Scalar]:
-    """(r, 2^n) of x = 2 n log(2) + r, |r| <= log(2)."""
-    k, scale = _square_of_power(x, LOG2E)
-    return (x - k * LOG2_HIGH) - k * LOG2_LOW, scale
+    """(r, 2^n) of x = 2 n log(2) + r, |r| <= log(2): exp(x) is exp(r) times 2^n times 2^n, as no
+    float may be 2^(2 n)."""
+    n, scale = _whole_power(x, 0.5 * LOG2E)
+    return muladd(n, -2 * LOG2_LOW, muladd(n, -2 * LOG2_HIGH, x)), scale
 
 
 def _exp_series(r: Scalar) -> Scalar:
     """exp(r) - 1, |r| <= log(2)."""
     tail = _series(r, 0.500000003, 0.166666722, 0.0416666212, 0.00833262861, 0.00138904265,
                    2.00957697e-4, 2.47811442e-5)  # fmt: skip
-    return r + r * r * tail
+    return muladd(r * r, tail, r)
 
 
 def _exp_times(x: Scalar, factor: float) -> Scalar:
@@ -248,8 +251,9 @@ def exp2(x: Scalar) -> Scalar:
 
 def _exp2_of_parts(x: Scalar, low: Scalar | None) -> Scalar:
     """2^(x + low), -160 <= x <= 130."""
-    k, scale = _square_of_power(x, 1.0)
-    r = x - k if low is None else (x - k) + low
+    n, scale = _whole_power(x, 0.5)
+    r = muladd(n, -2.0, x)
+    r = r if low is None else r + low
     one = _series(r, 1.0, 0.693147217, 0.240226729, 0.0555037941, 0.00961671724, 0.00133395028,
                   1.56539104e-4, 1.50303463e-5)  # fmt: skip
     return one * scale * scale
@@ -260,7 +264,7 @@ def expm1(x: Scalar) -> Scalar:
     """e^x - 1."""
     r, scale = _exp_rest(_at_most(_at_least(x, -104.0), 89.0))
     inverse = _f32(0x7F000000 - _u32(scale))
-    return (_exp_series(r) * scale + (scale - inverse)) * scale
+    return muladd(_exp_series(r), scale, scale - inverse) * scale
 
 
 def _log_parts(x: Scalar) -> tuple[Scalar, Scalar]:
@@ -271,12 +275,12 @@ def _log_parts(x: Scalar) -> tuple[Scalar, Scalar]:
     return _f32((bits & 0x007FFFFF) + 0x3F3504F3), e
 
 
-def _log_series(f: Scalar) -> tuple[Scalar, Scalar]:
-    """Two numbers whose sum is log(1 + f), sqrt(1/2) <= 1 + f < sqrt(2); the first is f."""
+def _log_rest(f: Scalar) -> Scalar:
+    """log(1 + f) - f, sqrt(1/2) <= 1 + f < sqrt(2)."""
     tail = _series(f, 0.33333313, -0.250000096, 0.200021187, -0.166679957, 0.14219551, -0.124055914,
                    0.118881746, -0.116756413, 0.067466012)  # fmt: skip
     z = f * f
-    return f, f * z * tail - 0.5 * z
+    return muladd(f * z, tail, -0.5 * z)
 
 
 def _log_edges(x: Scalar, y: Scalar) -> Scalar:
@@ -289,25 +293,29 @@ def _log_edges(x: Scalar, y: Scalar) -> Scalar:
 def log(x: Scalar) -> Scalar:
     """The natural logarithm."""
     m, e = _log_parts(x)
-    f, rest = _log_series(m - 1.0)
-    return _log_edges(x, (f + (rest + e * LOG2_LOW)) + e * LOG2_HIGH)
+    return _log_edges(x, _log_sum(m - 1.0, e))
+
+
+def _log_sum(f: Scalar, e: Scalar) -> Scalar:
+    """log((1 + f) * 2^e)."""
+    return muladd(e, LOG2_HIGH, f + muladd(e, LOG2_LOW, _log_rest(f)))
 
 
 @_of_f32
 def log2(x: Scalar) -> Scalar:
     """The logarithm to the base 2."""
     m, e = _log_parts(x)
-    f, rest = _log_series(m - 1.0)
-    return _log_edges(x, e + (f + rest) * LOG2E)
+    f = m - 1.0
+    return _log_edges(x, muladd(f + _log_rest(f), LOG2E, e))
 
 
 @_of_f32
 def log10(x: Scalar) -> Scalar:
     """The logarithm to the base 10."""
     m, e = _log_parts(x)
-    f, rest = _log_series(m - 1.0)
-    y = e * 0.301025391 + ((f + rest) * 0.434294482 + e * 4.60503907e-6)
-    return _log_edges(x, y)
+    f = m - 1.0
+    y = muladd(f + _log_rest(f), LOG10E, e * LOG10_2_LOW)
+    return _log_edges(x, muladd(e, LOG10_2_HIGH, y))
 
 
 @_of_f32
@@ -320,9 +328,8 @@ def _log1p(x: Scalar) -> Scalar:
     whole = 1.0 + x
     m, e = _log_parts(whole)
     scale = _f32(0x3F800000 + (_u32(m) - _u32(whole)))  # 2^-e
-    f = select(x > 2.0**60, m - 1.0, x * scale + (scale - 1.0))  # 1 + x was rounded
-    f, rest = _log_series(f)
-    y = _log_edges(whole, (f + (rest + e * LOG2_LOW)) + e * LOG2_HIGH)
+    f = select(x > 2.0**60, m - 1.0, muladd(x, scale, scale - 1.0))  # 1 + x was rounded
+    y = _log_edges(whole, _log_sum(f, e))
     return select(s.eq(x, 0.0), x, y)
 
 
@@ -359,26 +366,27 @@ def _power(x: Scalar, y: Scalar) -> Scalar:
     t = u * v
     t_high = _high(t)
     sum = _high(m + c)
-    t_low = v * ((u - t_high * sum) - t_high * (m - (sum - c)))
+    t_low = v * muladd(t_high, (sum - c) - m, muladd(t_high, -sum, u))
     z = t * t
-    tail = t_low * (t_high + t) + z * z * _series(
+    series = _series(
         z, 0.6, 0.42857143, 0.33333334, 0.27272812, 0.23066075, 0.20697501)  # fmt: skip
+    tail = muladd(t_low, t_high + t, z * z * series)
     square = t_high * t_high
     w_high = _high(3.0 + square + tail)
     w_low = tail - ((w_high - 3.0) - square)
-    first, second = t_high * w_high, t_low * w_high + w_low * t
+    first, second = t_high * w_high, muladd(t_low, w_high, w_low * t)
     p_high = _high(first + second)
     p_low = second - (p_high - first)
     z_high = 0.9619140625 * p_high  # 2 / (3 log(2)) in two numbers
-    z_low = -1.1736857e-4 * p_high + p_low * 0.96179670
-    z_low = z_low + select(far, 1.5632208e-6, s.const(0.0, "f32"))
+    z_low = muladd(p_low, 0.96179670, select(far, 1.5632208e-6, s.const(0.0, "f32")))
+    z_low = muladd(p_high, -1.1736857e-4, z_low)
     n = select(below, n - 1.0, n)  # log2(c) is 0, or this and 0.585
     offset = select(far, 0.5849609375, s.const(0.0, "f32"))
     high = _high(((z_high + z_low) + offset) + n)
     low = z_low - (((high - n) - offset) - z_high)
     y_high = _high(y)
     q_high = y_high * high
-    q_low = (y - y_high) * high + y * low
+    q_low = muladd(y - y_high, high, y * low)
     sum = q_high + q_low
     clamped = _at_most(_at_least(sum, -160.0), 130.0)
     # what is clamped has no rest; q_high may be infinite there
@@ -386,6 +394,8 @@ def _power(x: Scalar, y: Scalar) -> Scalar:
     return _exp2_of_parts(clamped, rest)
 
 
+# pi / 2 in parts, the first of so few bits that their products with numbers below 2^13 are whole
+HALF_PI = (1.5703125, 4.837512969970703125e-4, 7.5495336e-8, 2.5633441e-12)
 # 2 / pi: words of 32 bits, the first of them that of 2^11
 TWO_OVER_PI = (0x000A2F98, 0x36E4E441, 0x529FC275, 0x7D1F534D, 0xDC0DB629, 0x5993C439)
 
@@ -393,17 +403,16 @@ TWO_OVER_PI = (0x000A2F98, 0x36E4E441, 0x529FC275, 0x7D1F534D, 0xDC0DB629, 0x599
 def _quarter(x: Scalar) -> tuple[Scalar, Scalar]:
     """(u32 k, r) of |x| = k pi / 2 + r, where of k the last two bits count; |r| < 0.81.
 
-    Below 2^13 pi / 2 is subtracted in four parts (Cody & Waite 1980), the first of so few bits that
-    their products with k have no error. Beyond (Payne & Hanek 1983) x is a whole number m of 24
-    bits times a power of 2, of whose product with 2 / pi those bits count that stand for less than
-    4; r has an error of up to 4e-9.
+    Below 2^13 pi / 2 is subtracted in parts (Cody & Waite 1980). Beyond (Payne & Hanek 1983) x is a
+    whole number m of 24 bits times a power of 2, of whose product with 2 / pi those bits count that
+    stand for less than 4; r has an error of up to 4e-9.
     """
     size = s.abs(x)
     bits = _u32(size)
-    sum = size * (2 / math.pi) + TO_WHOLE
-    k = sum - TO_WHOLE
-    near = ((size - k * 1.5703125) - k * 4.837512969970703125e-4) - k * 7.5495336e-8
-    near = near - k * 2.5633441e-12
+    sum = muladd(size, 2 / math.pi, TO_WHOLE)
+    k, near = sum - TO_WHOLE, size
+    for angle in HALF_PI:
+        near = muladd(k, -angle, near)
 
     place = (bits >> 23) - 140  # in the bits of 2 / pi
     words = [s.const(w, "u32") for w in TWO_OVER_PI]
@@ -419,7 +428,8 @@ def _quarter(x: Scalar) -> tuple[Scalar, Scalar]:
     high = (mantissa | 0x00800000) * first
     turns = (high + (1 << 29)) >> 30
     part = s.cast(s.bitcast(high - (turns << 30), "i32"), "f32")
-    part = part + _f32(mantissa | 0x4B000000) * s.cast(s.bitcast(second, "i32"), "f32") * 2.0**-31
+    more = s.cast(s.bitcast(second, "i32"), "f32") * 2.0**-31
+    part = muladd(_f32(mantissa | 0x4B000000), more, part)
     far = select(size < math.inf, part * (math.pi / 2 * 2.0**-30), math.nan)
 
     is_far = bits >= 0x46000000
@@ -428,12 +438,12 @@ def _quarter(x: Scalar) -> tuple[Scalar, Scalar]:
 
 def _sine(r: Scalar) -> Scalar:
     z = r * r
-    return r + r * z * _series(z, -0.166666523, 0.00833201322, -1.94954622e-4)
+    return muladd(r * z, _series(z, -0.166666523, 0.00833201322, -1.94954622e-4), r)
 
 
 def _cosine(r: Scalar) -> Scalar:
     z = r * r
-    return 1.0 + z * _series(z, -0.5, 0.0416666415, -0.00138871158, 2.44104949e-5)
+    return _series(z, 1.0, -0.5, 0.0416666415, -0.00138871158, 2.44104949e-5)
 
 
 @_of_f32
@@ -467,17 +477,17 @@ def _asin_parts(x: Scalar) -> tuple[Scalar, Scalar]:
     is |x| <= 1/2."""
     size = s.abs(x)
     turned = size > 0.5
-    z = select(turned, 0.5 - 0.5 * size, size * size)
+    z = select(turned, muladd(size, -0.5, 0.5), size * size)
     y = select(turned, s.sqrt(z), size)
-    return y + y * z * _series(z, 0.166667525, 0.0749529765, 0.0454703741, 0.0241795264,
-                               0.0421662863), turned  # fmt: skip
+    tail = _series(z, 0.166667525, 0.0749529765, 0.0454703741, 0.0241795264, 0.0421662863)
+    return muladd(y * z, tail, y), turned
 
 
 @_of_f32
 def asin(x: Scalar) -> Scalar:
     """The angle between -pi / 2 and pi / 2 whose sine is x."""
     part, turned = _asin_parts(x)
-    return _of_sign(select(turned, math.pi / 2 - 2.0 * part, part), x)
+    return _of_sign(select(turned, muladd(part, -2.0, math.pi / 2), part), x)
 
 
 @_of_f32
@@ -486,16 +496,16 @@ def acos(x: Scalar) -> Scalar:
     part, turned = _asin_parts(x)
     below = x < 0.0
     near = math.pi / 2 - select(below, -part, part)
-    far = select(below, math.pi - 2.0 * part, 2.0 * part)
+    far = select(below, muladd(part, -2.0, math.pi), 2.0 * part)
     return select(turned, far, near)
 
 
 def _atan_series(x: Scalar) -> Scalar:
     """atan(x), 0 <= x <= 1."""
     z = x * x
-    return x + x * z * _series(z, -0.333332991, 0.199985482, -0.142642408, 0.109521811,
-                               -0.0840343663, 0.0579573591, -0.0311776126, 0.0109144808,
-                               -0.00179359384)  # fmt: skip
+    tail = _series(z, -0.333332991, 0.199985482, -0.142642408, 0.109521811, -0.0840343663,
+                   0.0579573591, -0.0311776126, 0.0109144808, -0.00179359384)  # fmt: skip
+    return muladd(x * z, tail, x)
 
 
 @_of_f32
@@ -526,7 +536,8 @@ def sinh(x: Scalar) -> Scalar:
     size = s.abs(x)
     half = _exp_times(size, 0.5)
     z = x * x
-    near = size + size * z * _series(z, 0.166666665, 0.00833335006, 1.98361597e-4, 2.81695136e-6)
+    tail = _series(z, 0.166666665, 0.00833335006, 1.98361597e-4, 2.81695136e-6)
+    near = muladd(size * z, tail, size)
     return _of_sign(select(size > 1.0, half - 0.25 / half, near), x)
 
 
@@ -556,7 +567,7 @@ def asinh(x: Scalar) -> Scalar:
     size = s.abs(x)
     far = size > 1e9
     z = size * size
-    y = _log1p(select(far, size, size + z / (1.0 + s.sqrt(1.0 + z))))
+    y = _log1p(select(far, size, size + z / (1.0 + s.sqrt(z + 1.0))))
     return _of_sign(select(far, y + LOG2, y), x)
 
 
@@ -565,7 +576,7 @@ def acosh(x: Scalar) -> Scalar:
     """The inverse of cosh, at least 0; NaN below 1."""
     far = x > 1e9
     t = x - 1.0
-    y = _log1p(select(far, x, t + s.sqrt(2.0 * t + t * t)))
+    y = _log1p(select(far, x, t + s.sqrt(muladd(t, t, 2.0 * t))))
     return select(x < 1.0, math.nan, select(far, y + LOG2, y))
 
 
@@ -585,7 +596,7 @@ def hypot(a: Scalar, b: Scalar) -> Scalar:
     scale = select(large, 2.0**-70, select(small, 2.0**100, s.const(1.0, "f32")))
     back = select(large, 2.0**70, select(small, 2.0**-100, s.const(1.0, "f32")))
     a_part, b_part = a * scale, b * scale
-    size = s.sqrt(a_part * a_part + b_part * b_part) * back
+    size = s.sqrt(muladd(a_part, a_part, b_part * b_part)) * back
     return select(s.eq(a, math.inf) | s.eq(b, math.inf), math.inf, size)
 
 

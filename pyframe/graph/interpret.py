@@ -152,7 +152,7 @@ PRIMITIVES: dict[str, Callable[..., Any]] = {
     "lt": lambda x, a, b: a < b, "le": lambda x, a, b: a <= b,
     "and": lambda x, a, b: a & b, "or": lambda x, a, b: a | b, "xor": lambda x, a, b: a ^ b,
     "shl": lambda x, a, b: a << b, "shr": lambda x, a, b: a >> b,
-    "select": lambda x, c, a, b: np.where(c, a, b),
+    "muladd": lambda x, a, b, c: a * b + c, "select": lambda x, c, a, b: np.where(c, a, b),
 }  # fmt: skip
 
 

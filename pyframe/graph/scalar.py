@@ -23,9 +23,10 @@ from typing import Any
 
 # Of one operand, of two, of three; comparisons give bool. `cast` converts as C does in PyTorch:
 # floats to ints modulo 2^bits, what has no int becomes 0. `narrow` rounds f32 to the dtype `value`.
+# `muladd` of floats is a * b + c, rounded once or twice, as is faster.
 PRIMITIVES = frozenset(
     "neg abs floor ceil trunc round sqrt not cast bitcast narrow "
-    "add sub mul div rem min max eq ne lt le and or xor shl shr select".split()
+    "add sub mul div rem min max eq ne lt le and or xor shl shr muladd select".split()
 )
 FLOATS = ("f32", "f64")
 BITS = {"bool": 8, "f32": 32, "f64": 64} | {f"{k}{n}": n for k in "iu" for n in (8, 16, 32, 64)}
@@ -164,6 +165,15 @@ def minimum(a: Any, b: Any) -> Scalar:
 def maximum(a: Any, b: Any) -> Scalar:
     """The larger; NaN if either is."""
     return _binary("max", a, b)
+
+
+def muladd(a: Any, b: Any, c: Any) -> Scalar:
+    """a * b + c of floats, of which two at least are Scalars; rounded once or twice."""
+    like = next(x for x in (a, b, c) if isinstance(x, Scalar))
+    args = tuple([_operand(x, like) for x in (a, b, c)])
+    if any(x.type != like.type for x in args):
+        raise TypeError(f"muladd of {', '.join([x.type for x in args])}: cast them")
+    return Scalar("muladd", args, like.type)
 
 
 def select(condition: Scalar, a: Any, b: Any) -> Scalar:
