@@ -180,8 +180,8 @@ SIGN = 0x80000000
 
 def _series(x: Scalar, *coefficients: float) -> Scalar:
     """A polynomial, its coefficients from the lowest power up."""
-    *rest, out = coefficients
-    for c in reversed(rest):
+    out = s.const(coefficients[-1], "f32")
+    for c in coefficients[-2::-1]:
         out = muladd(out, x, c)
     return out
 
