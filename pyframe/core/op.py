@@ -105,6 +105,7 @@ class Op:
         fallback: Callable[..., Tensor] | None = None,
         lower: Callable[..., Any] | None = None,
         lower_routine: Callable[..., Any] | None = None,
+        wasm_routine: str | None = None,
         results: Callable[..., tuple[tuple[int, ...], ...]] | None = None,
         batch: Callable[[Any], Tensor] | None = None,
         flops: Callable[[Sequence[tuple[int, ...]], tuple[int, ...]], int] | None = None,
@@ -137,6 +138,7 @@ class Op:
         # for compiled plans on the CPU: bound NumPy calls, see elementwise.py and routines.py
         # of codegen/numpy/
         self.lower, self.lower_routine = lower, lower_routine
+        self.wasm_routine = wasm_routine  # in the page: "module.function" of codegen/wasm/
         if not vjps.keys() <= {*self.inputs}:
             unknown = sorted(vjps.keys() - {*self.inputs})
             raise TypeError(f"op {name}: gradients for unknown inputs {unknown}")

@@ -1,0 +1,241 @@
+"""WebAssembly written by hand in Python: values with operators, variables, loops.
+
+    f = Assembler(module, "scale", "i32 i32 f32")
+    x, n, factor = f.params
+    with f.count(0, n * 4, 16) as at:
+        f.store(x + at, f.load(F32X4, x + at) * factor.splat(F32X4))
+
+A `Value` is a piece of code that leaves a number or a vector on the stack: what is used twice is
+computed twice, unless it is kept in a variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias, Union
+
+from pyframe.codegen.wasm import encoder as wasm
+from pyframe.codegen.wasm.encoder import GET, OP, SET, Function, Module
+
+I32, I64, F32, F64 = "i32", "i64", "f32", "f64"
+F32X4, I32X4 = "f32x4", "i32x4"
+
+Operand: TypeAlias = Union["Value", int, float]
+
+
+class Value:
+    """Code that gives a value of `type`: i32, i64, f32, f64, or a vector, as f32x4."""
+
+    __slots__ = ("code", "type")
+
+    def __init__(self, type: str, code: bytes) -> None:
+        self.type, self.code = type, code
+
+    def op(self, name: str, *others: Operand, type: str = "") -> Value:
+        """The instruction `name` of this type on this value and others; it gives a `type`."""
+        operands = b"".join([as_value(x, self.type).code for x in others])
+        return Value(type or self.type, self.code + operands + OP[f"{self.type}.{name}"])
+
+    def to(self, name: str) -> Value:
+        """A conversion by its full name, `f64.promote_f32`."""
+        return Value(name.partition(".")[0], self.code + OP[name])
+
+    def splat(self, type: str) -> Value:
+        return Value(type, self.code + OP[type + ".splat"])
+
+    def lane(self, at: int) -> Value:
+        """One lane of a vector of four or two."""
+        return Value(self.type[:3], self.code + wasm.lane(self.type + ".extract_lane", at))
+
+    def shuffle(self, other: Value, *lanes: int) -> Value:
+        """The 32-bit lanes of this vector (0 to 3) and another (4 to 7)."""
+        places = [4 * lane + byte for lane in lanes for byte in range(4)]
+        return Value(self.type, self.code + other.code + wasm.shuffle(places))
+
+    def __add__(self, other: Operand) -> Value:
+        return self.op("add", other)
+
+    def __sub__(self, other: Operand) -> Value:
+        return self.op("sub", other)
+
+    def __mul__(self, other: Operand) -> Value:
+        return self.op("mul", other)
+
+    def __floordiv__(self, other: Operand) -> Value:
+        return self.op("div_s", other)
+
+    def __mod__(self, other: Operand) -> Value:
+        return self.op("rem_s", other)
+
+    def __and__(self, other: Operand) -> Value:
+        return self.op("and", other)
+
+    def __or__(self, other: Operand) -> Value:
+        return self.op("or", other)
+
+    def compare(self, name: str, other: Operand) -> Value:
+        signed = name + "_s" if self.type[0] == "i" else name
+        return self.op(signed, other, type=self.type if "x" in self.type else I32)
+
+    def __lt__(self, other: Operand) -> Value:
+        return self.compare("lt", other)
+
+    def __le__(self, other: Operand) -> Value:
+        return self.compare("le", other)
+
+    def __gt__(self, other: Operand) -> Value:
+        return self.compare("gt", other)
+
+    def __ge__(self, other: Operand) -> Value:
+        return self.compare("ge", other)
+
+    def equals(self, other: Operand) -> Value:
+        return self.op("eq", other, type=self.type if "x" in self.type else I32)
+
+    def differs(self, other: Operand) -> Value:
+        return self.op("ne", other, type=self.type if "x" in self.type else I32)
+
+    def where(self, condition: Value, other: Operand) -> Value:
+        """This where the i32 isn't 0, else the other."""
+        code = self.code + as_value(other, self.type).code + condition.code + OP["select"]
+        return Value(self.type, code)
+
+    def min(self, other: Operand) -> Value:
+        """The less of two i32 (both are computed twice)."""
+        return self.where(self < other, other)
+
+
+_CONSTANTS: dict[str, Callable[[Any], bytes]] = {
+    I32: wasm.i32, I64: wasm.i64, F32: wasm.f32, F64: wasm.f64,
+}  # fmt: skip
+
+
+def as_value(x: Operand, type: str) -> Value:
+    """A Python number as a constant, in every lane if the type is a vector's."""
+    if isinstance(x, Value):
+        return x
+    if "x" in type:
+        scalar = {"8": I32, "16": I32, "32": type[0] + "32", "64": type[0] + "64"}
+        return as_value(x, scalar[type[1:].partition("x")[0]]).splat(type)
+    return Value(type, _CONSTANTS[type](x))
+
+
+class Variable(Value):
+    """A local of a function."""
+
+    __slots__ = ("_f", "_local")
+
+    def __init__(self, f: Assembler, local: int, type: str) -> None:
+        super().__init__(type, GET[local])
+        self._f, self._local = f, local
+
+    def set(self, value: Operand) -> None:
+        self._f.code += as_value(value, self.type).code + SET[self._local]
+
+    def add(self, value: Operand) -> None:
+        self.set(self + value)
+
+
+_LOADS = {"i32": "i32.load", "i64": "i64.load", "f32": "f32.load", "f64": "f64.load"}
+_STORES = {"i32": "i32.store", "i64": "i64.store", "f32": "f32.store", "f64": "f64.store"}
+
+
+class Assembler:
+    """A function of a module, written statement by statement."""
+
+    def __init__(
+        self, module: Module, name: str, params: str, result: str = "", export: bool = False
+    ) -> None:
+        self.function: Function = module.function(name, params, result, export)
+        self.code = self.function.code
+        pairs = zip(self.function.params, params.split(), strict=True)
+        self.params = [Variable(self, i, type) for i, type in pairs]
+
+    def local(self, start: Operand | None = None, type: str = I32) -> Variable:
+        """A new variable; without a start it holds what it did (zero at first)."""
+        number = self.function.local("v128" if "x" in type else type)
+        made = Variable(self, number, type)
+        if start is not None:
+            made.set(start)
+        return made
+
+    def load(self, type: str, at: Value, offset: int = 0, how: str = "") -> Value:
+        """A value of `type` at an address; `how` is another instruction than that type's own."""
+        return Value(type, wasm.load(how or _LOADS.get(type, "v128.load"), at.code, offset))
+
+    def load_lane(self, vector: Value, at: Value, lane: int, offset: int = 0) -> Value:
+        """`vector` with a 32-bit lane read from memory."""
+        code = wasm.access_lane("v128.load32_lane", at.code, vector.code, lane, offset)
+        return Value(vector.type, code)
+
+    def store(self, at: Value, value: Value, offset: int = 0, how: str = "") -> None:
+        name = how or _STORES.get(value.type, "v128.store")
+        self.code += wasm.store(name, at.code, value.code, offset)
+
+    def store_half(self, at: Value, vector: Value, half: int, offset: int = 0) -> None:
+        """Write 8 of a vector's 16 bytes."""
+        code = wasm.access_lane("v128.store64_lane", at.code, vector.code, half, offset)
+        self.code += code
+
+    def call(self, function: Function, *arguments: Operand) -> None:
+        """Call a function without a result, of i32 arguments."""
+        self.code += b"".join([as_value(x, I32).code for x in arguments])
+        self.code += wasm.CALL[function.index]
+
+    def call_slot(self, type: int, slot: Value, *arguments: Operand) -> None:
+        """The same by the function's slot in the table."""
+        self.code += b"".join([as_value(x, I32).code for x in arguments])
+        self.code += wasm.call_indirect(type, slot.code)
+
+    def copy(self, to: Value, source: Value, nbytes: Operand) -> None:
+        self.code += to.code + source.code + as_value(nbytes, I32).code + OP["memory.copy"]
+
+    def fill(self, to: Value, byte: Operand, nbytes: Operand) -> None:
+        parts = (to, as_value(byte, I32), as_value(nbytes, I32))
+        self.code += b"".join([x.code for x in parts]) + OP["memory.fill"]
+
+    def result(self, value: Operand) -> None:
+        """Leave the function with a result of type i32."""
+        self.code += as_value(value, I32).code + OP["return"]
+
+    @contextmanager
+    def when(self, condition: Value) -> Iterator[None]:
+        """What follows runs if the i32 isn't 0."""
+        self.code += condition.code + b"\x04\x40"
+        yield
+        self.code += b"\x0b"
+
+    def otherwise(self) -> None:
+        """Within `when`: what follows runs if it doesn't."""
+        self.code += b"\x05"
+
+    @contextmanager
+    def during(self, condition: Value) -> Iterator[None]:
+        """What follows runs again and again while the condition, asked before each time, holds."""
+        self.code += b"\x02\x40" + wasm.br_if(0, condition.op("eqz").code) + b"\x03\x40"
+        yield
+        self.code += wasm.br_if(0, condition.code) + b"\x0b\x0b"
+
+    @contextmanager
+    def count(self, start: Operand, stop: Operand, step: Operand = 1) -> Iterator[Variable]:
+        """What follows runs for a new i32 = start, start + step, … below `stop`, which is asked
+        anew each time."""
+        i = self.local(start)
+        with self.during(i < stop):
+            yield i
+            i.add(step)
+
+
+def transposed(rows: Sequence[Value]) -> list[Value]:
+    """The columns of four rows of four 32-bit lanes. The rows are used more than once."""
+    a, b, c, d = rows
+    low, high = (0, 4, 1, 5), (2, 6, 3, 7)
+    pairs = [x.shuffle(y, *lanes) for x, y in ((a, b), (c, d)) for lanes in (low, high)]
+    ab_low, ab_high, cd_low, cd_high = pairs
+    first, last = (0, 1, 4, 5), (2, 3, 6, 7)
+    return [
+        x.shuffle(y, *lanes)
+        for x, y in ((ab_low, cd_low), (ab_high, cd_high))
+        for lanes in (first, last)
+    ]

@@ -1,0 +1,16 @@
+"""The library: one module of all routines written by hand, which other modules import as `lib`."""
+
+from __future__ import annotations
+
+import functools
+
+from pyframe.codegen.wasm import gemm
+from pyframe.codegen.wasm.encoder import Module
+
+
+@functools.cache
+def library(relaxed: bool) -> bytes:
+    """The module. `relaxed`: it uses relaxed SIMD, which may round a product and a sum at once."""
+    module = Module()
+    gemm.build(module, relaxed)
+    return module.encode()

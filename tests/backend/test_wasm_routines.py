@@ -1,0 +1,169 @@
+"""Routines of the page's CPU, run natively by wasmtime, against NumPy in float64."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe.codegen.wasm.library import library
+from pyframe.codegen.wasm.routines import SCRATCH, TABLES, At, Routine, routine
+from pyframe.core.op import REGISTRY
+
+wasmtime = pytest.importorskip("wasmtime")
+
+PAGE = 1 << 16
+GUARD = 64  # bytes around each operand that must stay as they are
+
+
+class Machine:
+    """The library in wasmtime, on a memory of which operands are NumPy arrays."""
+
+    def __init__(self, relaxed: bool) -> None:
+        engine = wasmtime.Engine()
+        self.store = wasmtime.Store(engine)
+        self.memory = wasmtime.Memory(self.store, wasmtime.MemoryType(wasmtime.Limits(1, None)))
+        module = wasmtime.Module(engine, library(relaxed))
+        self.exports = wasmtime.Instance(self.store, module, [self.memory]).exports(self.store)
+
+    def run(self, made: Routine, inputs: Sequence[np.ndarray], out: np.ndarray) -> np.ndarray:
+        """What the routine writes; inputs are laid out with their strides. Memory ends where the
+        last operand does, and nothing but the result and the scratch memory changes."""
+        tables = np.zeros(0, np.int32) if made.tables is None else made.tables
+        end, at = 0, {}
+
+        def room(name: int, nbytes: int) -> None:
+            nonlocal end
+            at[name] = end = -(-(end + GUARD) // 16) * 16
+            end += nbytes
+
+        room(TABLES, tables.nbytes)
+        room(SCRATCH, made.scratch)
+        room(len(inputs), out.nbytes)
+        spans = [span(x) for x in inputs]
+        for i, (low, high) in enumerate(spans):
+            room(i, high - low)
+        total = -(-end // PAGE) * PAGE
+        more = total // PAGE - self.memory.size(self.store)
+        if more > 0:
+            self.memory.grow(self.store, more)
+        size = self.memory.size(self.store) * PAGE
+        held = np.ctypeslib.as_array(self.memory.data_ptr(self.store), (size,))
+        held[:] = 0xFF  # NaN
+        shift = size - end & -16 if inputs else 0
+        at = {name: place + shift for name, place in at.items()}
+        held[at[TABLES] : at[TABLES] + tables.nbytes] = (
+            np.ascontiguousarray(tables).view("u1").ravel()
+        )
+        for i, (x, (low, high)) in enumerate(zip(inputs, spans, strict=True)):
+            at[i] -= low
+            place(held[at[i] + low : at[i] + high], x, low)[...] = x
+        before = held.copy()
+        for call in made.calls:
+            words = [at[w.of] + w.offset if isinstance(w, At) else w for w in call.arguments]
+            self.exports[call.function](self.store, *words)
+        first = at[len(inputs)]
+        got = held[first : first + out.nbytes].view(out.dtype).reshape(out.shape).copy()
+        for name, nbytes in ((len(inputs), out.nbytes), (SCRATCH, made.scratch)):
+            for memory in (held, before):
+                memory[at[name] : at[name] + nbytes] = 0
+        assert np.array_equal(held, before), "it wrote elsewhere"
+        return got
+
+
+def span(x: np.ndarray) -> tuple[int, int]:
+    """The bytes that an array covers, from its first element."""
+    if not x.size:
+        return 0, 0
+    ends = [(n - 1) * s for n, s in zip(x.shape, x.strides, strict=True)]
+    return sum(min(e, 0) for e in ends), sum(max(e, 0) for e in ends) + x.itemsize
+
+
+def place(memory: np.ndarray, x: np.ndarray, low: int) -> np.ndarray:
+    return np.ndarray(x.shape, x.dtype, memory.data, -low, x.strides) if x.size else x.copy()
+
+
+@functools.cache
+def machine(relaxed: bool) -> Machine:
+    return Machine(relaxed)
+
+
+def computed(name: str, *inputs: np.ndarray, attrs: tuple[Any, ...] = ()) -> np.ndarray:
+    """The result of an op's routine, the same with relaxed SIMD and without up to rounding."""
+    op = REGISTRY[name]
+    specs = [pf.empty(0).new_empty(x.shape, dtype=getattr(pf, x.dtype.name))._node for x in inputs]
+    shape, dtype = op.infer(*specs, *attrs)  # type: ignore[misc]
+    out = np.empty(shape, dtype.numpy)
+    made = routine(op, inputs, attrs, out)
+    assert made is not None
+    first, second = (machine(relaxed).run(made, inputs, out) for relaxed in (True, False))
+    np.testing.assert_allclose(first, second, 1e-3, 1e-3)
+    again = machine(True).run(made, inputs, out)
+    assert first.tobytes() == again.tobytes()
+    return second
+
+
+def close(got: np.ndarray, expected: np.ndarray, sizes: np.ndarray) -> None:
+    """Within some roundings of the sum of the products' sizes."""
+    assert (np.abs(got - expected) <= 1e-6 * sizes + 1e-30).all()
+
+
+def layouts(x: np.ndarray) -> list[np.ndarray]:
+    """The same matrices in rows, in columns, and with gaps and backwards."""
+    gaps = np.zeros((*x.shape[:-1], 2 * x.shape[-1] + 1), x.dtype)[..., ::-2][..., : x.shape[-1]]
+    gaps[...] = x
+    return [x, np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2), gaps]
+
+
+def product(a: np.ndarray, b: np.ndarray) -> None:
+    wide = a.astype("f8"), b.astype("f8")
+    close(computed("matmul", a, b), wide[0] @ wide[1], np.abs(wide[0]) @ np.abs(wide[1]))
+
+
+@pytest.mark.parametrize("m", [0, 1, 2, 6, 7, 25, 64])
+@pytest.mark.parametrize("n", [0, 1, 3, 8, 9, 33])
+@pytest.mark.parametrize("k", [0, 1, 4, 7, 40])
+def test_products(m: int, n: int, k: int) -> None:
+    rng = np.random.default_rng(m * 99 + n * 9 + k)
+    a, b = rng.standard_normal((m, k), "f4"), rng.standard_normal((k, n), "f4")
+    for left, right in itertools.product(layouts(a), layouts(b)):
+        product(left, right)
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(200, 40, 700), (30, 1100, 321), (1, 50, 2000)])
+def test_blocks_of_products(m: int, n: int, k: int) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((m, k), "f4"), rng.standard_normal((k, n), "f4")
+    for left, right in zip(layouts(a), layouts(b), strict=True):
+        product(left, right)
+
+
+def test_batches_of_products() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 3, 10, 5), "f4"), rng.standard_normal((3, 5, 12), "f4")
+    product(a, b)
+    product(a[1:], b[:1])
+    product(a.transpose(1, 0, 3, 2), b[0, :, :10].T[None, :, :].copy())
+    product(a[:, :, :1], layouts(b)[1])
+    qkv = rng.standard_normal((2, 64, 3, 4, 32), "f4").transpose(2, 0, 3, 1, 4)
+    product(qkv[0], qkv[1].swapaxes(-1, -2))
+    product(np.broadcast_to(a[:, :1], (2, 3, 10, 5)), b)
+
+
+def test_the_sum_of_a_result_depends_on_the_shapes_alone() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((70, 650), "f4"), rng.standard_normal((650, 41), "f4")
+    found = [computed("matmul", x, y) for x in layouts(a) for y in layouts(b)]
+    assert all(x.tobytes() == found[0].tobytes() for x in found)
+
+
+def test_other_dtypes_have_no_routine() -> None:
+    for dtype in (np.float64, np.float16, np.int32, np.complex64):
+        a = np.ones((3, 3), dtype)
+        assert routine(REGISTRY["matmul"], (a, a), (), np.empty_like(a)) is None
+    assert routine(REGISTRY["exp"], (a,), (), a) is None
