@@ -45,6 +45,7 @@ GRAIN = 1 << 16  # elements times instructions of a unit of work
 MAX_UNITS = 1 << 10
 SUMMED = 128  # rounds after which a sum is carried on
 TINY = 4  # instructions of a reduction that is made in several parts side by side
+LEAST = 4  # lanes of a vector
 PARTS = 4  # of such a reduction: an addition waits for the one before it, these don't
 
 # How a dtype is computed with, and how it lies in memory; complex numbers have no form.
@@ -130,7 +131,7 @@ class _Lowering:
             return axis, lanes
         for d, n in enumerate(self.space):
             grid = d in self.nest.levels[0]
-            for w in [1 << k for k in range(width.bit_length() - 1, 0, -1) if 1 << k <= n]:
+            for w in [w for w in _powers(width) if w <= n]:
                 cost = float(ops)
                 for m in maps:
                     stride = _linear(position(m, self.space).at, d)
@@ -393,7 +394,7 @@ class _Lowering:
         if any(isinstance(st, Loop) for st in self.nest.body) and len(self.code) <= 4 * TINY:
             out.insert(0, (w * PARTS, 1))
         rest = n % w
-        least = min([1 << k for k in range(w.bit_length() - 1)], key=lambda c: rest // c + rest % c)
+        least = min([*_powers(w // 2), 1], key=lambda c: rest // c + rest % c)
         return [*out, (least, 1)] if least > 1 else out
 
     def statements(self, body: Sequence[Any]) -> None:
@@ -742,6 +743,11 @@ def _axes_of_values(code: Sequence[Any]) -> list[set[int]]:
         else:
             out.append(set())
     return out
+
+
+def _powers(most: int) -> list[int]:
+    """How many lanes vectors may have, the most first."""
+    return [1 << k for k in range(most.bit_length() - 1, LEAST.bit_length() - 2, -1)]
 
 
 def _extent(space: Sequence[int], maps: Sequence[IndexMap]) -> int:
