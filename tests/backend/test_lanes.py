@@ -1,100 +1,189 @@
-"""The interpreter of lane programs, the oracle of their printers, against numbers known by hand."""
+"""Kernels as lane programs against the interpreter of kernels: each kind of loop, lane and tail."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from lane_programs import Body, cases, compare, expected, loops, primitives
 
-from pyframe.codegen.lanes import interpret
-from pyframe.codegen.lanes.program import INDEX
-from pyframe.graph.scalar import PRIMITIVES
+import pyframe as pf
+import pyframe.nn.functional as F
+from pyframe.backend.host import HOST
+from pyframe.codegen.lanes import interpret as lanes, lower as lowering
+from pyframe.codegen.lanes.lower import lower
+from pyframe.codegen.lanes.program import For, Function, Load as LoadLanes, NoFormError
+from pyframe.core.devices import device
+from pyframe.core.dtypes import dtype as DType, storage_dtype
+from pyframe.core.node import toposort
+from pyframe.graph.interpret import run_kernel
+from pyframe.graph.program import Kernel, Load, Param
+from pyframe.graph.schedule import schedule
+from pyframe.ops import elementwise as el
+from tests.graph.plans import Recorder, value
 
-NAN, INF = np.nan, np.inf
+WIDTHS = (1, 4, 16)
 
 
-def applied(op: str, *columns: Any, **named: Any) -> np.ndarray:
-    """What a primitive gives for arrays."""
-    b = Body()
-    loaded = [
-        b.load(n, b.index(0), "bool" if x.dtype == bool else f"{x.dtype.kind}{8 * x.itemsize}", 1)
-        for n, x in enumerate(columns)
+@pytest.fixture(autouse=True)
+def small(monkeypatch: Any) -> None:
+    """Units of little work, and sums that are carried on soon."""
+    monkeypatch.setattr(lowering, "GRAIN", 1 << 10)
+    monkeypatch.setattr(lowering, "SUMMED", 8)
+
+
+@pytest.fixture
+def lazy() -> Iterator[Any]:
+    """A device that only records."""
+    d = device("gpu:77")
+    d.attach(Recorder())
+    yield d
+    d.detach()
+
+
+# name: a function of tensors of these shapes
+CASES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
+    "map": (lambda x, y: x * y + x, ((7, 33), (7, 33))),
+    "map, many units": (lambda x, y: x * y, ((5000,), (5000,))),
+    "map, units over two axes": (lambda x, y: x * y, ((30, 301), (301,))),
+    "broadcast": (lambda x, y, z: x * y + z, ((7, 1, 33), (5, 1), (33,))),
+    "triple": (lambda x: x * 3, ((231,),)),
+    "little": (lambda x: x * 2, ((3,),)),
+    "a number": (lambda x: x * 2, ((),)),
+    "nothing": (lambda x: x * 2, ((0, 5),)),
+    "transposed": (lambda x: x.t() * 2, ((9, 70),)),
+    "transposed in memory": (lambda x: x.t().reshape(-1) * 2, ((9, 70),)),
+    "permuted": (lambda x: x.permute(2, 0, 1, 3).reshape(5, 12, 6) * 2, ((3, 4, 5, 6),)),
+    "backwards, every other": (lambda x: x.flip(0)[::2] * 2, ((91,),)),
+    "diagonal": (lambda x: x.diagonal() * 2, ((9, 9),)),
+    "padded": (lambda x: F.pad(x, (1, 2, 3, 4)) * 2 + 1, ((9, 70),)),
+    "padded, reduced": (lambda x: F.pad(x, (1, 2, 3, 4)).sum(1), ((9, 70),)),
+    "rolled": (lambda x: x.roll(2, 0) * 2, ((9, 70),)),
+    "triangle": (lambda x: x.tril().sum(), ((9, 9),)),
+    "windows": (lambda x: x.unfold(1, 3, 2).sum(-1), ((9, 70),)),
+    "joined": (lambda x, y: pf.cat([x, y], 1) * 2, ((9, 7), (9, 8))),
+    "numbers of places": (lambda x: el.iota((77,), x.device).float() * x, ((9, 77),)),
+    "rows": (lambda x: x.sum(1), ((30, 1037),)),
+    "long rows": (lambda x: x.sum(1), ((3, 3005),)),
+    "short rows": (lambda x: x.sum(1), ((40, 3),)),
+    "columns": (lambda x: x.sum(0), ((300, 37),)),
+    "long columns": (lambda x: x.sum(0), ((300, 70),)),
+    "all": (lambda x: x.sum(), ((7001,),)),
+    "outer axes": (lambda x: x.sum((0, 2)), ((6, 5, 40),)),
+    "three axes": (lambda x: x.sum((0, 2, 3)), ((3, 5, 4, 7),)),
+    "many rounds of rows": (lambda x: x.sum((0, 2)), ((90, 2, 70),)),
+    "what does not vary": (lambda x: x.expand(4, 6, 33).sum(0), ((6, 33),)),
+    "product": (lambda x: x.prod(1), ((9, 7),)),
+    "largest": (lambda x: x.amax((0, 2)), ((3, 40, 50),)),
+    "smallest": (lambda x: x.amin(), ((333,),)),
+    "where, rows": (lambda x: x.argmax(1), ((9, 70),)),
+    "where, columns": (lambda x: x.argmin(0), ((70, 9),)),
+    "where of all": (lambda x: x.argmax(), ((9, 70),)),
+    "nothing is added": (lambda x: x[:0].sum(0), ((9, 77),)),
+    "mean and spread": (lambda x: F.layer_norm(x, (35,)), ((5, 35),)),
+    "softmax": (lambda x: (x - x.amax(-1, True)).square().sum(-1), ((9, 65),)),
+    "a number for all": (lambda x: x - x.mean(), ((33, 7),)),
+    "two levels": (lambda x: (x.sum(1) * 2).sum(), ((9, 70),)),
+    "an outer product, reduced": (lambda x, y: (x[:, None] * y).sum(-1), ((9, 70), (13, 70))),
+    "comparison": (lambda x: (x > 0).sum(), ((9, 70),)),
+    "any": (lambda x: (x > 0).any(1), ((9, 70),)),
+    "half": (lambda x: x.half() + 1, ((9, 70),)),
+    "half, reduced": (lambda x: x.half().sum(1), ((9, 70),)),
+    "bfloat16": (lambda x: x.bfloat16() * 3, ((9, 70),)),
+    "small ints": (lambda x: x.to(pf.int32).to(pf.uint8) * 77, ((9, 70),)),
+}  # fmt: skip
+
+
+def kernels(name: str, on: Any) -> list[Kernel]:
+    """The kernels that the CPU is given for a case."""
+    fn, shapes = CASES[name]
+    roots = [fn(*[value(on, *shape) for shape in shapes])._storage.node]
+    return [k for k in schedule(toposort(roots), roots, HOST)[0].kernels if k.routine is None]
+
+
+def memory(kernel: Kernel) -> tuple[list[np.ndarray], list[DType]]:
+    """Random numbers in the buffers that a kernel reads, and their dtypes."""
+    rng = np.random.default_rng(0)
+    found: dict[int, tuple[DType, int]] = {}
+    for i in [*(i for i in kernel.code if isinstance(i, Load)), *kernel.stores]:
+        v = i.index_map[0]
+        size = v.offset + sum(max((n - 1) * s, 0) for n, s in zip(v.shape, v.strides, strict=True))
+        found[i.binding] = i.dtype, max(found.get(i.binding, (i.dtype, 0))[1], size + 1)
+    out = [
+        (rng.standard_normal(found[b][1]) * 5).astype(found[b][0].numpy)
+        for b in range(kernel.bindings)
     ]
-    made = b.op(op, *loaded, **named)
-    b.store(len(columns), b.index(0), made)
-    out = []
-    for row in zip(*columns, strict=True):
-        buffers = [np.array([x]) for x in row]
-        buffers.append(np.zeros(1, interpret.REGISTERS[b.kinds[made][0]]))
-        interpret.run(b.function(len(buffers)), [x.view(np.uint8) for x in buffers], b"")
-        out.append(buffers[-1])
-    return np.concatenate(out)
+    return out, [found[b][0] for b in range(kernel.bindings)]
 
 
-@pytest.mark.parametrize(
-    ("op", "columns", "result", "named"),
-    [
-        ("div", [np.int32([7, -7, 7, -(2**31), 5]), np.int32([-2, 2, 2, -1, 0])],
-         [-3, -3, 3, -(2**31), 0], {}),
-        ("rem", [np.int32([7, -7, -(2**31), 5]), np.int32([-2, 2, -1, 0])], [1, -1, 0, 0], {}),
-        ("min", [np.float32([1, NAN, 2]), np.float32([NAN, 1, 3])], [NAN, NAN, 2], {}),
-        ("max", [np.float32([1, NAN, 2]), np.float32([NAN, 1, 3])], [NAN, NAN, 3], {}),
-        ("round", [np.float32([0.5, 1.5, -2.5])], [0, 2, -2], {}),
-        ("cast", [np.float32([300.7, -1.5, 2.0**32 + 512, NAN, INF])], [44, 255, 0, 0, 0],
-         {"type": "u8"}),
-        ("cast", [np.float32([-1.5, NAN, 1e30])], [-1, -(2**63), -(2**63)], {"type": "i64"}),
-        ("cast", [np.float32([0.5, 0, NAN])], [True, False, True], {"type": "bool"}),
-        ("cast", [np.int64([-1, 2**40 + 5])], [2**32 - 1, 5], {"type": "u32"}),
-        ("bitcast", [np.float32([1, -0.0])], [0x3F800000, -(2**31)], {"type": "i32"}),
-        ("narrow", [np.float32([1 + 2**-11, 1e6, 2**-24])], [1, INF, 2**-24], {"value": "float16"}),
-        ("narrow", [np.float32([1 + 2**-8, 1 + 3 * 2**-8])], [1, 1 + 2**-6], {"value": "bfloat16"}),
-        ("shr", [np.int8([-8]), np.int8([1])], [-4], {}),
-        ("shr", [np.uint8([248]), np.uint8([1])], [124], {}),
-        ("sub", [np.uint8([1]), np.uint8([2])], [255], {}),
-        ("select", [np.array([True, False]), np.float32([1, 2]), np.float32([3, 4])], [1, 4], {}),
-    ],
-)  # fmt: skip
-def test_primitives(op: str, columns: Any, result: Any, named: Any) -> None:
-    np.testing.assert_array_equal(applied(op, *columns, **named), result)
+def numbers(kernel: Kernel, stride: int, stored: Callable[[DType], np.dtype]) -> bytes:
+    """The kernel's scalars, one each `stride` bytes."""
+    out = bytearray(stride * kernel.params)
+    for i in kernel.code:
+        if isinstance(i, Param):
+            raw = np.array([i.word + 2]).astype(stored(i.dtype)).tobytes()
+            out[stride * i.word : stride * i.word + len(raw)] = raw
+    return bytes(out)
 
 
-def test_a_program_with_loops_and_variables() -> None:
-    rows, nested, params, constants = loops(4)
-    data = rows.buffers[0]
-    np.testing.assert_array_equal(expected(rows)[1], data.sum(1))
-    # 1; 1 * 3 + 0; the same; (1 * 3 + 0) * 3 + 2
-    np.testing.assert_array_equal(expected(nested)[0].reshape(4, 4)[:, 0], np.cumsum([1, 3, 3, 11]))
-    assert [x.shape for x in expected(params)] == [(4,)] * 12
-    assert np.isnan(expected(constants)[0]).sum() == 4
+def by_lanes(kernel: Kernel, arrays: list[np.ndarray], function: Function) -> list[np.ndarray]:
+    """What the lane program leaves in the buffers, its units in any order."""
+    raw = [np.ascontiguousarray(a).view(np.uint8).copy() for a in arrays]
+    params = numbers(kernel, 8, lambda d: d.numpy)
+    for unit in np.random.default_rng(1).permutation(function.units):
+        lanes.run(function, raw, params, int(unit), int(unit) + 1)
+    return [r.view(a.dtype) for r, a in zip(raw, arrays, strict=True)]
 
 
-def test_only_valid_lanes_are_read() -> None:
-    b = Body()
-    inside = b.op("lt", b.iota("i32", 4), b.const(2, "i32", 4))
-    b.store(1, b.index(0), b.load(0, b.index(1), "f32", 4, 1, inside))
-    out = np.ones(4, np.float32)
-    data = np.arange(3, dtype=np.float32)
-    interpret.run(b.function(2), [data.view(np.uint8), out.view(np.uint8)], b"")
-    np.testing.assert_array_equal(out, [1, 2, 0, 0])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", CASES)
+def test_a_kernel_is_the_same_in_lanes(name: str, width: int, lazy: Any) -> None:
+    found = kernels(name, lazy)
+    assert found
+    for kernel in found:
+        arrays, dtypes = memory(kernel)
+        want = [
+            a.astype(storage_dtype(d)).view(np.uint8) for a, d in zip(arrays, dtypes, strict=True)
+        ]
+        run_kernel(kernel, want, numbers(kernel, 4, storage_dtype))
+        got = by_lanes(kernel, arrays, lower(kernel, lambda types: width))
+        for s in kernel.stores:
+            expected = want[s.binding].view(storage_dtype(s.dtype)).astype(s.dtype.numpy)
+            np.testing.assert_allclose(
+                got[s.binding].astype(np.float64), expected.astype(np.float64), 2e-5, 2e-3
+            )
 
 
-def test_the_table_has_every_primitive_and_the_programs_are_whole() -> None:
-    """What printers are tested with: each runs, and is compared with itself."""
-    names = {case.name.partition("-")[0] for case in primitives(4)}
-    assert names == PRIMITIVES
-    found = cases(4)
-    assert len({case.name for case in found}) == len(found)
-    for case in found:
-        compare(case, expected(case))
+def loads(function: Function) -> list[int]:
+    """The lanes of each load."""
+    out: list[int] = []
+
+    def walk(body: Any) -> None:
+        for i in body:
+            if isinstance(i, For):
+                walk(i.body)
+            elif isinstance(i, LoadLanes):
+                out.append(i.lanes)
+
+    walk(function.body)
+    return out
 
 
-def test_an_index_is_as_wide_as_an_address() -> None:
-    b = Body()
-    far = b.op("mul", b.index(1 << 40), b.index(3))
-    b.store(0, b.index(0), b.op("cast", far, type="i64"))
-    out = np.zeros(1, np.int64)
-    interpret.run(b.function(1), [out.view(np.uint8)], b"")
-    assert out[0] == 3 << 40
-    assert interpret.REGISTERS[INDEX] == np.int64
+def test_work_is_cut_into_units_by_its_size_alone(lazy: Any) -> None:
+    (small,), (large,) = kernels("little", lazy), kernels("map, many units", lazy)
+    assert lower(small, lambda types: 4).units == 1
+    assert lower(large, lambda types: 4).units > 8
+
+
+def test_what_is_left_over_takes_fewer_lanes(lazy: Any) -> None:
+    (kernel,) = kernels("triple", lazy)  # of 231 elements in one piece
+    assert loads(lower(kernel, lambda types: 16)) == [16, 4, 1]
+    assert loads(lower(kernel, lambda types: 4)) == [4, 1]
+
+
+def test_what_has_no_form_is_named(lazy: Any) -> None:
+    roots = [value(lazy, 3).lgamma()._storage.node]
+    (kernel,) = schedule(toposort(roots), roots, HOST)[0].kernels
+    with pytest.raises(NoFormError, match="lgamma"):
+        lower(kernel, lambda types: 4)
