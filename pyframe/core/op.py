@@ -1,11 +1,12 @@
 """Op: the one place where an operation is declared; `apply` of core/dispatch.py calls it.
 
 A declaration names the inputs and attributes, says how shapes and dtypes follow (`infer`), how
-NumPy computes it (`numpy`), how WGSL does (`wgsl`, `combine`, `view` or `kernel`), and one gradient
-per input, as a function of what it needs, by name: `g` (gradient of the result), `y` (the result),
-an input, an attribute, or `<input>_spec` (shape, dtype and device of an input whose value is not
-needed). What no gradient names is not saved. `<input>=None` says that the result has no gradient
-there; that of an input that is not mentioned is the fallback's, if there is one.
+NumPy computes it (`numpy`), how kernels do (`scalar`, what it means for one element, see
+graph/scalar.py; `combine`, `view` or `kernel`), and one gradient per input, as a function of what
+it needs, by name: `g` (gradient of the result), `y` (the result), an input, an attribute, or
+`<input>_spec` (shape, dtype and device of an input whose value is not needed). What no gradient
+names is not saved. `<input>=None` says that the result has no gradient there; that of an input that
+is not mentioned is the fallback's, if there is one.
 
 A kernel written by hand (`kernel`) carries its slow definition, `fallback`, in other ops: tests
 compare them, and it computes wherever there is neither `numpy` nor a kernel.
@@ -67,13 +68,13 @@ class KernelFile(NamedTuple):
 
 
 class Combine(NamedTuple):
-    """How a reduction makes one value of two: what NumPy and WGSL say is the same."""
+    """How a reduction makes one value of two: what `scalar` and `ufunc` say is the same."""
 
-    start: dict[str, str]  # WGSL: the value to begin with, by type
-    wgsl: str  # of the value so far {a} and the next {x}; {t} is their type
+    start: Callable[[str], Any]  # the number to begin with, of a type of graph/scalar.py
+    scalar: Callable[[Any, Any], Any]  # of Scalars, the value so far and the next
     ufunc: np.ufunc | None = None  # the same in NumPy; None: results of parts don't combine
-    arg: bool = False  # the result is the index of the winner; `wgsl` says whether {x} wins
-    sums: str = ""  # the type in which it rounds what it adds, so that many are added in blocks
+    arg: bool = False  # the result is the index of the winner; `scalar` says whether the next wins
+    sums: bool = False  # it adds: floats, which are rounded, in blocks
 
 
 def in_a_line(groups: int) -> Grid:
@@ -96,7 +97,7 @@ class Op:
         *,
         numpy: Callable[..., Any] | None = None,
         infer: Callable[..., tuple[tuple[int, ...], dt.dtype]] | None = None,
-        wgsl: Any = None,
+        scalar: Callable[..., Any] | None = None,
         combine: Combine | None = None,
         view: Callable[..., Any] | None = None,
         alias: bool = False,
@@ -125,7 +126,7 @@ class Op:
             numpy, fallback = _joined(numpy, _in_line), _joined(fallback, _concatenated)
             infer = infer or self._infer_vector
         self.numpy, self.fallback, self.infer = numpy, fallback, infer
-        self.wgsl = wgsl
+        self.scalar = scalar  # elementwise: what it means for one element, a function of Scalars
         self.combine = combine  # of a reduction
         self.view = view  # movement: (index_map, *attrs) -> index_map
         # of a movement that shows all elements: (x, *attrs) -> attrs with which it undoes itself

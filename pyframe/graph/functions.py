@@ -99,16 +99,24 @@ def fmod(a: Scalar, b: Scalar) -> Scalar:
 
 def remainder(a: Scalar, b: Scalar) -> Scalar:
     """What floor(a / b) leaves: it has the sign of b."""
-    if a.is_float:
-        return float_remainder(a, b)
-    rest = a % b
-    return rest if a.type[0] == "u" else select(_across(rest, b), rest + b, rest)
+    return float_remainder(a, b) if a.is_float else int_mod(a, b)
 
 
 def floor_divide(a: Scalar, b: Scalar) -> Scalar:
     """floor(a / b)."""
-    if a.is_float:
-        return float_floor_divide(a, b)
+    return float_floor_divide(a, b) if a.is_float else int_floordiv(a, b)
+
+
+@function
+def int_mod(a: Scalar, b: Scalar) -> Scalar:
+    """`remainder` of ints."""
+    rest = a % b
+    return rest if a.type[0] == "u" else select(_across(rest, b), rest + b, rest)
+
+
+@function
+def int_floordiv(a: Scalar, b: Scalar) -> Scalar:
+    """`floor_divide` of ints."""
     if a.type[0] == "u":
         return a / b
     return a / b - select(_across(a % b, b), 1, _like(a, 0))
@@ -134,6 +142,11 @@ int_gcd = external("gcd", loops=True)
 nextafter = external("nextafter")
 
 
+def clamp(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
+    """`x` limited to [low, high]; NaN stays."""
+    return s.minimum(s.maximum(x, low), high)
+
+
 def gcd(a: Scalar, b: Scalar) -> Scalar:
     """The greatest common divisor."""
     return a | b if a.type == "bool" else int_gcd(a, b)
@@ -142,6 +155,7 @@ def gcd(a: Scalar, b: Scalar) -> Scalar:
 # --- shifts; by less than 0 or by all bits and more they leave 0, or the sign
 
 
+@function
 def shift_left(a: Scalar, b: Scalar) -> Scalar:
     """a * 2^b, modulo 2^bits."""
     if a.type == "bool":
@@ -150,6 +164,7 @@ def shift_left(a: Scalar, b: Scalar) -> Scalar:
     return select(_beyond(b, last), 0, a << (b & last))
 
 
+@function
 def shift_right(a: Scalar, b: Scalar) -> Scalar:
     """floor(a / 2^b)."""
     if a.type == "bool":

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pyframe.core import view as views
-from pyframe.core.dtypes import dtype as DType
+from pyframe.core.dtypes import bool_, dtype as DType
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node
 from pyframe.core.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, REGISTRY, ROUTINE, Op
+from pyframe.graph import scalar
 from pyframe.graph.program import (
     Apply,
     Expr,
@@ -119,9 +120,17 @@ def _fill(movement: Node) -> Any:
     return movement.attrs[op.attrs.index("value")] if "value" in op.attrs else None
 
 
-def _loops(op: Op, dtype: DType) -> bool:
-    """Whether the GPU computes an op of this result with a loop."""
-    return getattr(op, "loops", None) == dtype.category
+def _loops(op: Op, operands: Iterable[DType], dtype: DType) -> bool:
+    """Whether the GPU computes an op of these dtypes with a loop."""
+    if op.scalar is None:
+        return False
+    types = tuple([d.compute or "f32" for d in operands])
+    return scalar.loops(op.scalar, types, dtype.compute or "f32")
+
+
+def _dtype(i: Any) -> DType:
+    found: DType = bool_ if isinstance(i, Valid) else i.dtype
+    return found
 
 
 def _is_long(shape: Sequence[int], result: Sequence[int]) -> bool:
@@ -371,7 +380,8 @@ class Stored:
         step = 1 if op.kind != MOVEMENT else 0 if _fill(n) is None else 3
         self.cost[k] = min(step + sum(self.cost[i] for i in inputs), 10**6)
         self.loads[k] = self.reads(k)
-        if _loops(op, n.dtype) or any(i in self.looping for i in inputs):
+        dtypes = [self.order.nodes[i].dtype for i in inputs]
+        if _loops(op, dtypes, n.dtype) or any(i in self.looping for i in inputs):
             self.looping.add(k)
 
     def reads(self, k: int) -> frozenset[int]:
@@ -546,7 +556,9 @@ class Grouping:
         if len(draft.code) + sum(map(len, maps)) > MAX_REDUCTION:
             return True
         return _is_long(draft.space, [draft.space[d] for d in draft.kept]) and any(
-            isinstance(i, Apply) and _loops(REGISTRY[i.op], i.dtype) for i in draft.code
+            isinstance(i, Apply)
+            and _loops(REGISTRY[i.op], [_dtype(draft.code[a]) for a in i.args], i.dtype)
+            for i in draft.code
         )
 
     # --- what changes groups

@@ -1,4 +1,4 @@
-"""Elementwise ops: one line each, with NumPy, WGSL and the gradient side by side."""
+"""Elementwise ops: one line each, with NumPy, the meaning and the gradient side by side."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
 from pyframe.core.op import ELEMENTWISE, Op, const, no_flops
+from pyframe.graph import functions as f, scalar as s
 from pyframe.ops import check, mathfn, specialfn
 from pyframe.ops.autocast import autocast
 from pyframe.ops.promotion import (
@@ -82,37 +83,36 @@ def conj(input: Any) -> Any:
 
 # --- arithmetic
 
-add = op("add", "a b", np.add, "{a} + {b}", numbers=ALL, a=lambda g: g, b=lambda g: g)
-sub = op(  # by adding, as compilers take v - v and (v + w) - v for 0 and w, of inf and NaN too
-    "sub", "a b", np.subtract, {"f32": "{a} + pf_neg({b})", "": "{a} - {b}"}, NUMBER, numbers=ALL,
-    refuses_bool=RuntimeError,
+add = op("add", "a b", np.add, lambda a, b: a + b, numbers=ALL, a=lambda g: g, b=lambda g: g)
+sub = op(
+    "sub", "a b", np.subtract, lambda a, b: a - b, NUMBER, numbers=ALL, refuses_bool=RuntimeError,
     no_bool="sub: the `-` operator, with a bool tensor is not supported; use ~ or logical_not to "
     "invert a mask, ^ for the difference of two",
     a=lambda g: g, b=lambda g: -g,
 )  # fmt: skip
 mul = op(
-    "mul", "a b", np.multiply, "{a} * {b}", numbers=ALL,
+    "mul", "a b", np.multiply, lambda a, b: a * b, numbers=ALL,
     a=lambda g, b: g * conj(b), b=lambda g, a: g * conj(a),
 )  # fmt: skip
 true_divide = op(
-    "div", "a b", np.true_divide, "{a} / {b}", FLOAT, numbers=ALL,
+    "div", "a b", np.true_divide, lambda a, b: a / b, FLOAT, numbers=ALL,
     a=lambda g, b: g / conj(b), b=lambda g, a, b: -g * conj(a / b) / conj(b),
 )  # fmt: skip
 floor_divide = op(
-    "floor_divide", "a b", mathfn.floor_divide, "pf_floordiv_{t}({a}, {b})", NUMBER, numbers=ALL,
-    real=True, of_ints=_no_zero, loops=dt.FLOAT, a=lambda g: g * 0.0, b=lambda g: g * 0.0,
+    "floor_divide", "a b", mathfn.floor_divide, f.floor_divide, NUMBER, numbers=ALL,
+    real=True, of_ints=_no_zero, a=lambda g: g * 0.0, b=lambda g: g * 0.0,
 )  # fmt: skip
 remainder = op(
-    "remainder", "a b", mathfn.remainder, "pf_mod_{t}({a}, {b})", NUMBER, real=True,
-    of_ints=_no_zero, loops=dt.FLOAT, a=lambda g: g, b=lambda g, a, b: -g * floor_divide(a, b),
+    "remainder", "a b", mathfn.remainder, f.remainder, NUMBER, real=True,
+    of_ints=_no_zero, a=lambda g: g, b=lambda g, a, b: -g * floor_divide(a, b),
 )  # fmt: skip
 fmod = op(
-    "fmod", "a b", mathfn.fmod, "pf_fmod_{t}({a}, {b})", NUMBER, real=True, of_ints=_no_zero,
-    numbers=SECOND, loops=dt.FLOAT, a=lambda g: g, b=lambda g, a, b: -g * trunc(a / b),
+    "fmod", "a b", mathfn.fmod, f.fmod, NUMBER, real=True, of_ints=_no_zero,
+    numbers=SECOND, a=lambda g: g, b=lambda g, a, b: -g * trunc(a / b),
 )  # fmt: skip
 pow = op(
-    "pow", "a b", mathfn.power, "pf_pow_{t}({a}, {b})", lower=lowering.power,
-    names="input exponent", of_ints=_no_negative_power, loops=dt.INTEGER,
+    "pow", "a b", mathfn.power, f.power, lower=lowering.power,
+    names="input exponent", of_ints=_no_negative_power,
     a=lambda g, a, b: _pow_base_grad(g, a, b), b=lambda g, y, a: _pow_exponent_grad(g, y, a),
 )  # fmt: skip
 
@@ -133,36 +133,41 @@ def _pow_exponent_grad(g: Tensor, y: Tensor, a: Any) -> Tensor:
 
 
 neg = op(
-    "neg", "x", np.negative, {"f32": "pf_neg({x})", "": "{t}(0) - {x}"}, NUMBER,
+    "neg", "x", np.negative, lambda x: -x, NUMBER,
     refuses_bool=RuntimeError, x=lambda g: -g,
 )  # fmt: skip
 abs = op(
-    "abs", "x", np.abs, "abs({x})", NUMBER, infer=lambda x: (x.shape, x.dtype.to_real()),
+    "abs", "x", np.abs, s.abs, NUMBER, infer=lambda x: (x.shape, x.dtype.to_real()),
     x=lambda g, x: g * sgn(x),
 )  # fmt: skip
-sign = op("sign", "x", mathfn.sign, "pf_sign_{t}({x})", real=True, x=lambda g: g * 0.0)
-square = op("square", "x", np.square, "{x} * {x}", COUNT, x=lambda g, x: 2.0 * g * conj(x))
+sign = op("sign", "x", mathfn.sign, f.sign, real=True, x=lambda g: g * 0.0)
+square = op("square", "x", np.square, lambda x: x * x, COUNT, x=lambda g, x: 2.0 * g * conj(x))
 reciprocal = op(
-    "reciprocal", "x", np.reciprocal, "1.0 / {x}", FLOAT, x=lambda g, y: -g * conj(y) * conj(y)
+    "reciprocal",
+    "x",
+    np.reciprocal,
+    lambda x: 1.0 / x,
+    FLOAT,
+    x=lambda g, y: -g * conj(y) * conj(y),
 )
 maximum = op(
-    "maximum", "a b", lowering.at_least, "pf_max_{t}({a}, {b})", numbers=NONE, real=True,
+    "maximum", "a b", lowering.at_least, s.maximum, numbers=NONE, real=True,
     lower=lowering.as_one(lowering.at_least),
     a=lambda g, a, b: g * _share(a, b, gt), b=lambda g, a, b: g * _share(a, b, lt),
 )  # fmt: skip
 minimum = op(
-    "minimum", "a b", lowering.at_most, "pf_min_{t}({a}, {b})", numbers=NONE, real=True,
+    "minimum", "a b", lowering.at_most, s.minimum, numbers=NONE, real=True,
     lower=lowering.as_one(lowering.at_most),
     a=lambda g, a, b: g * _share(a, b, lt), b=lambda g, a, b: g * _share(a, b, gt),
 )  # fmt: skip
 clamp_min = op(  # as maximum, but at a tie all of the gradient is the input's
-    "clamp_min", "a b", lowering.at_least, "pf_max_{t}({a}, {b})", numbers=SECOND, real=True,
+    "clamp_min", "a b", lowering.at_least, s.maximum, numbers=SECOND, real=True,
     lower=lowering.as_one(lowering.at_least),
     names="input min", a=lambda g, a, b: where(ge(a, b), g, 0.0),
     b=lambda g, a, b: where(lt(a, b), g, 0.0),
 )  # fmt: skip
 clamp_max = op(
-    "clamp_max", "a b", lowering.at_most, "pf_min_{t}({a}, {b})", numbers=SECOND, real=True,
+    "clamp_max", "a b", lowering.at_most, s.minimum, numbers=SECOND, real=True,
     lower=lowering.as_one(lowering.at_most),
     names="input max", a=lambda g, a, b: where(le(a, b), g, 0.0),
     b=lambda g, a, b: where(gt(a, b), g, 0.0),
@@ -185,58 +190,52 @@ def sgn(input: Tensor) -> Tensor:
 
 # --- powers, exponentials, trigonometry
 
-sqrt = op("sqrt", "x", np.sqrt, "sqrt({x})", FLOAT, x=lambda g, y: g / (2.0 * conj(y)))
+sqrt = op("sqrt", "x", np.sqrt, s.sqrt, FLOAT, x=lambda g, y: g / (2.0 * conj(y)))
 rsqrt = op(
-    "rsqrt", "x", lambda x: 1 / np.sqrt(x), "inverseSqrt({x})", FLOAT, lower=lowering.rsqrt,
+    "rsqrt", "x", lambda x: 1 / np.sqrt(x), f.rsqrt, FLOAT, lower=lowering.rsqrt,
     x=lambda g, y: -0.5 * g * conj(y) * conj(y) * conj(y),
 )  # fmt: skip
-exp = op("exp", "x", np.exp, "pf_exp({x})", FLOAT, x=lambda g, y: g * conj(y))
-exp2 = op("exp2", "x", np.exp2, "pf_exp2({x})", FLOAT, x=lambda g, y: g * conj(y) * math.log(2))
+exp = op("exp", "x", np.exp, f.exp, FLOAT, x=lambda g, y: g * conj(y))
+exp2 = op("exp2", "x", np.exp2, f.exp2, FLOAT, x=lambda g, y: g * conj(y) * math.log(2))
 expm1 = op(  # of y + 1 nothing is left where x is far below 0
-    "expm1", "x", np.expm1, "pf_expm1({x})", FLOAT, x=lambda g, x: g * conj(exp(x))
+    "expm1", "x", np.expm1, f.expm1, FLOAT, x=lambda g, x: g * conj(exp(x))
 )
-log = op("log", "x", np.log, "pf_log({x})", FLOAT, x=lambda g, x: g / conj(x))
-log2 = op("log2", "x", np.log2, "pf_log2({x})", FLOAT, x=lambda g, x: g / (conj(x) * math.log(2)))
+log = op("log", "x", np.log, f.log, FLOAT, x=lambda g, x: g / conj(x))
+log2 = op("log2", "x", np.log2, f.log2, FLOAT, x=lambda g, x: g / (conj(x) * math.log(2)))
 log10 = op(
-    "log10", "x", np.log10, "pf_log10({x})", FLOAT,
+    "log10", "x", np.log10, f.log10, FLOAT,
     x=lambda g, x: g / (conj(x) * math.log(10)),
 )  # fmt: skip
-log1p = op("log1p", "x", np.log1p, "pf_log1p({x})", FLOAT, x=lambda g, x: g / (conj(x) + 1.0))
-sin = op("sin", "x", np.sin, "pf_sin({x})", FLOAT, x=lambda g, x: g * conj(cos(x)))
-cos = op("cos", "x", np.cos, "pf_cos({x})", FLOAT, x=lambda g, x: -g * conj(sin(x)))
-tan = op("tan", "x", np.tan, "pf_tan({x})", FLOAT, x=lambda g, y: g * conj(y * y + 1.0))
-asin = op(
-    "asin", "x", np.arcsin, "pf_asin({x})", FLOAT, x=lambda g, x: g * conj(rsqrt(1.0 - x * x))
-)
-acos = op(
-    "acos", "x", np.arccos, "pf_acos({x})", FLOAT, x=lambda g, x: -g * conj(rsqrt(1.0 - x * x))
-)
-atan = op("atan", "x", np.arctan, "pf_atan({x})", FLOAT, x=lambda g, x: g / conj(x * x + 1.0))
-sinh = op("sinh", "x", np.sinh, "pf_sinh({x})", FLOAT, x=lambda g, x: g * conj(cosh(x)))
-cosh = op("cosh", "x", np.cosh, "pf_cosh({x})", FLOAT, x=lambda g, x: g * conj(sinh(x)))
-tanh = op("tanh", "x", np.tanh, "pf_tanh({x})", FLOAT, x=lambda g, y: g * conj(1.0 - y * y))
-asinh = op(
-    "asinh", "x", np.arcsinh, "pf_asinh({x})", FLOAT, x=lambda g, x: g * conj(rsqrt(x * x + 1.0))
-)
+log1p = op("log1p", "x", np.log1p, f.log1p, FLOAT, x=lambda g, x: g / (conj(x) + 1.0))
+sin = op("sin", "x", np.sin, f.sin, FLOAT, x=lambda g, x: g * conj(cos(x)))
+cos = op("cos", "x", np.cos, f.cos, FLOAT, x=lambda g, x: -g * conj(sin(x)))
+tan = op("tan", "x", np.tan, f.tan, FLOAT, x=lambda g, y: g * conj(y * y + 1.0))
+asin = op("asin", "x", np.arcsin, f.asin, FLOAT, x=lambda g, x: g * conj(rsqrt(1.0 - x * x)))
+acos = op("acos", "x", np.arccos, f.acos, FLOAT, x=lambda g, x: -g * conj(rsqrt(1.0 - x * x)))
+atan = op("atan", "x", np.arctan, f.atan, FLOAT, x=lambda g, x: g / conj(x * x + 1.0))
+sinh = op("sinh", "x", np.sinh, f.sinh, FLOAT, x=lambda g, x: g * conj(cosh(x)))
+cosh = op("cosh", "x", np.cosh, f.cosh, FLOAT, x=lambda g, x: g * conj(sinh(x)))
+tanh = op("tanh", "x", np.tanh, f.tanh, FLOAT, x=lambda g, y: g * conj(1.0 - y * y))
+asinh = op("asinh", "x", np.arcsinh, f.asinh, FLOAT, x=lambda g, x: g * conj(rsqrt(x * x + 1.0)))
 acosh = op(
-    "acosh", "x", np.arccosh, "pf_acosh({x})", FLOAT,
+    "acosh", "x", np.arccosh, f.acosh, FLOAT,
     x=lambda g, x: g * conj(rsqrt(x - 1.0) * rsqrt(x + 1.0)),
 )  # fmt: skip
-atanh = op("atanh", "x", np.arctanh, "pf_atanh({x})", FLOAT, x=lambda g, x: g / conj(1.0 - x * x))
+atanh = op("atanh", "x", np.arctanh, f.atanh, FLOAT, x=lambda g, x: g / conj(1.0 - x * x))
 atan2 = op(
-    "atan2", "a b", np.arctan2, "pf_atan2({a}, {b})", FLOAT, numbers=NONE, real=True,
+    "atan2", "a b", np.arctan2, f.atan2, FLOAT, numbers=NONE, real=True,
     a=lambda g, a, b: g * _over_square(b, a), b=lambda g, a, b: g * -_over_square(a, b),
 )  # fmt: skip
 hypot = op(
-    "hypot", "a b", np.hypot, "pf_hypot({a}, {b})", numbers=NONE, real=True,
+    "hypot", "a b", np.hypot, f.hypot, numbers=NONE, real=True,
     a=lambda g, y, a: g * (a / y), b=lambda g, y, b: g * (b / y),
 )  # fmt: skip
 sigmoid = op(
-    "sigmoid", "x", mathfn.sigmoid, "1.0 / (1.0 + pf_exp(-({x})))", FLOAT, lower=lowering.sigmoid,
-    x=lambda g, y: g * conj(y) * conj(1.0 - y),
+    "sigmoid", "x", mathfn.sigmoid, lambda x: 1.0 / (1.0 + f.exp(-x)), FLOAT,
+    lower=lowering.sigmoid, x=lambda g, y: g * conj(y) * conj(1.0 - y),
 )  # fmt: skip
 erf = op(
-    "erf", "x", specialfn.erf, "pf_erf({x})", FLOAT, lower=lowering.erf, real=True,
+    "erf", "x", specialfn.erf, f.erf, FLOAT, lower=lowering.erf, real=True,
     x=lambda g, x: g * (2.0 / math.sqrt(math.pi)) * exp(-x * x),
 )  # fmt: skip
 
@@ -250,100 +249,80 @@ def _over_square(a: Tensor, b: Tensor) -> Tensor:
 # --- rounding and the parts of a number
 
 floor = op(
-    "floor", "x", mathfn.keep_int(np.floor), "pf_floor_{t}({x})", NUMBER, real=True,
+    "floor", "x", mathfn.keep_int(np.floor), s.floor, NUMBER, real=True,
     lower=lowering.of_floats(np.floor), x=lambda g: g * 0.0,
 )  # fmt: skip
 ceil = op(
-    "ceil", "x", mathfn.keep_int(np.ceil), "pf_ceil_{t}({x})", NUMBER, real=True,
+    "ceil", "x", mathfn.keep_int(np.ceil), s.ceil, NUMBER, real=True,
     lower=lowering.of_floats(np.ceil), x=lambda g: g * 0.0,
 )  # fmt: skip
 trunc = op(
-    "trunc", "x", mathfn.keep_int(np.trunc), "pf_trunc_{t}({x})", NUMBER, real=True,
+    "trunc", "x", mathfn.keep_int(np.trunc), s.trunc, NUMBER, real=True,
     lower=lowering.of_floats(np.trunc), x=lambda g: g * 0.0,
 )  # fmt: skip
 round_ = op(
-    "round", "x", mathfn.keep_int(np.rint), "pf_round_{t}({x})", NUMBER, real=True,
+    "round", "x", mathfn.keep_int(np.rint), s.round, NUMBER, real=True,
     lower=lowering.of_floats(np.rint), x=lambda g: g * 0.0,
 )  # fmt: skip
-signbit = op("signbit", "x", mathfn.signbit, "pf_signbit_{t}({x})", TO_BOOL, real=True)
+signbit = op("signbit", "x", mathfn.signbit, f.signbit, TO_BOOL, real=True)
 nextafter = op(
-    "nextafter", "a b", np.nextafter, "pf_nextafter({a}, {b})", numbers=NONE, real=True,
+    "nextafter", "a b", np.nextafter, f.nextafter, numbers=NONE, real=True,
     a=lambda g, a, b: where(ne(a, b), g, 0.0), b=lambda g: g * 0.0,
 )  # fmt: skip
 copysign = op(
-    "copysign", "a b", np.copysign, "pf_copysign({a}, {b})", FLOAT, numbers=SECOND, real=True,
+    "copysign", "a b", np.copysign, f.copysign, FLOAT, numbers=SECOND, real=True,
     a=lambda g, y, a: g * (sign(a) * sign(y)), b=lambda g: g * 0.0,
 )  # fmt: skip
 exponent_of = op(  # e of x = m * 2^e, 0.5 <= |m| < 1
-    "exponent_of", "x", lambda x: np.frexp(x)[1], "pf_exponent({x})", real=True,
+    "exponent_of", "x", lambda x: np.frexp(x)[1], f.exponent, real=True,
     infer=lambda x: (x.shape, dt.int32),
 )  # fmt: skip
 
 # --- activations that a composition would make slower
 
 relu = op("relu", "x", lambda x: lowering.at_least(x, x.dtype.type(0)),
-          "pf_max_{t}({x}, {t}(0))", NUMBER, lower=lowering.relu,
+          lambda x: s.maximum(x, 0), NUMBER, lower=lowering.relu,
           real=True, refuses_bool=RuntimeError, x=lambda g, y: where(ne(y, 0), g, 0.0))  # fmt: skip
 
 # --- comparison and logic
 
 
-def _comparison(name: str, numpy: Any, sign: str, floats: str, **kw: Any) -> Elementwise:
-    """Two numbers compared: of floats by a function that knows NaN, see shaders/lib/math.wgsl."""
-    wgsl = {"f32": floats, "": f"{{a}} {sign} {{b}}"}
-    return op(name, "a b", numpy, wgsl, TO_BOOL, numbers=SECOND, **kw)
+def _comparison(name: str, numpy: Any, scalar: Any, **kw: Any) -> Elementwise:
+    """Two numbers compared."""
+    return op(name, "a b", numpy, scalar, TO_BOOL, numbers=SECOND, **kw)
 
 
-eq = _comparison("eq", np.equal, "==", "pf_eq({a}, {b})", takes_bool=True)
-ne = _comparison("ne", np.not_equal, "!=", "pf_ne({a}, {b})", takes_bool=True)
-lt = _comparison("lt", np.less, "<", "pf_lt({a}, {b})", real=True)
-le = _comparison("le", np.less_equal, "<=", "pf_le({a}, {b})", real=True)
-gt = _comparison("gt", np.greater, ">", "pf_lt({b}, {a})", real=True)
-ge = _comparison("ge", np.greater_equal, ">=", "pf_le({b}, {a})", real=True)
-isnan = op(
-    "isnan", "x", mathfn.isnan, "pf_isnan_{t}({x})", TO_BOOL, lower=lowering.of_floats(np.isnan)
-)
-isinf = op(
-    "isinf", "x", mathfn.isinf, "pf_isinf_{t}({x})", TO_BOOL, lower=lowering.of_floats(np.isinf)
-)
+eq = _comparison("eq", np.equal, s.eq)
+ne = _comparison("ne", np.not_equal, s.ne)
+lt = _comparison("lt", np.less, lambda a, b: a < b, real=True)
+le = _comparison("le", np.less_equal, lambda a, b: a <= b, real=True)
+gt = _comparison("gt", np.greater, lambda a, b: a > b, real=True)
+ge = _comparison("ge", np.greater_equal, lambda a, b: a >= b, real=True)
+isnan = op("isnan", "x", mathfn.isnan, f.isnan, TO_BOOL, lower=lowering.of_floats(np.isnan))
+isinf = op("isinf", "x", mathfn.isinf, f.isinf, TO_BOOL, lower=lowering.of_floats(np.isinf))
 logical_and = op(
-    "logical_and", "a b", np.logical_and,
-    {"f32": "pf_bool({a}) & pf_bool({b})", "": "bool({a}) & bool({b})"}, TO_BOOL, numbers=NONE,
-    takes_bool=True,
+    "logical_and", "a b", np.logical_and, lambda a, b: s.cast(a, "bool") & s.cast(b, "bool"),
+    TO_BOOL, numbers=NONE,
 )  # fmt: skip
 logical_or = op(
-    "logical_or", "a b", np.logical_or,
-    {"f32": "pf_bool({a}) | pf_bool({b})", "": "bool({a}) | bool({b})"}, TO_BOOL, numbers=NONE,
-    takes_bool=True,
+    "logical_or", "a b", np.logical_or, lambda a, b: s.cast(a, "bool") | s.cast(b, "bool"),
+    TO_BOOL, numbers=NONE,
 )  # fmt: skip
-logical_not = op(
-    "logical_not", "x", np.logical_not, {"f32": "!pf_bool({x})", "": "!bool({x})"}, TO_BOOL,
-    takes_bool=True,
-)  # fmt: skip
-bitwise_and = op("bitwise_and", "a b", np.bitwise_and, "{a} & {b}", BITS, takes_bool=True)
-bitwise_or = op("bitwise_or", "a b", np.bitwise_or, "{a} | {b}", BITS, takes_bool=True)
-bitwise_xor = op(
-    "bitwise_xor", "a b", np.bitwise_xor, {"bool": "{a} != {b}", "": "{a} ^ {b}"}, BITS,
-    takes_bool=True,
-)  # fmt: skip
-bitwise_not = op(
-    "bitwise_not", "x", np.invert, {"bool": "!({x})", "": "~({x})"}, BITS, takes_bool=True
-)
-bitwise_left_shift = op(
-    "bitwise_left_shift", "a b", mathfn.left_shift, "pf_shl_{t}({a}, {b})", BITS
-)
-bitwise_right_shift = op(
-    "bitwise_right_shift", "a b", mathfn.right_shift, "pf_shr_{t}({a}, {b})", BITS
-)
-gcd = op("gcd", "a b", np.gcd, "pf_gcd_{t}({a}, {b})", BITS, numbers=NONE, loops=dt.INTEGER)
+logical_not = op("logical_not", "x", np.logical_not, lambda x: ~s.cast(x, "bool"), TO_BOOL)
+bitwise_and = op("bitwise_and", "a b", np.bitwise_and, lambda a, b: a & b, BITS)
+bitwise_or = op("bitwise_or", "a b", np.bitwise_or, lambda a, b: a | b, BITS)
+bitwise_xor = op("bitwise_xor", "a b", np.bitwise_xor, lambda a, b: a ^ b, BITS)
+bitwise_not = op("bitwise_not", "x", np.invert, lambda x: ~x, BITS)
+bitwise_left_shift = op("bitwise_left_shift", "a b", mathfn.left_shift, f.shift_left, BITS)
+bitwise_right_shift = op("bitwise_right_shift", "a b", mathfn.right_shift, f.shift_right, BITS)
+gcd = op("gcd", "a b", np.gcd, f.gcd, BITS, numbers=NONE)
 where3 = op(
-    "where", "condition a b", mathfn.where, "select({b}, {a}, {condition})", promoted_from=1,
-    takes_bool=True, lower=lowering.where,
+    "where", "condition a b", mathfn.where, s.select, promoted_from=1, lower=lowering.where,
     a=lambda g, condition: where(condition, g, 0.0),
     b=lambda g, condition: where(condition, 0.0, g),
 )  # fmt: skip
 hardtanh = op(  # as clamp, but with no gradient at the ends themselves
-    "hardtanh", "x low high", np.clip, "pf_min_{t}(pf_max_{t}({x}, {low}), {high})", real=True,
+    "hardtanh", "x low high", np.clip, f.clamp, real=True,
     lower=lowering.as_one(np.clip),
     x=lambda g, x, low, high: where(logical_or(le(x, low), ge(x, high)), 0.0, g),
 )  # fmt: skip
@@ -401,8 +380,8 @@ class _Cast(Elementwise):
 
 
 cast_op = _Cast(
-    "cast", "x", np_cast, {"f32": "pf_{out}({x})", "": "{out}({x})"}, SAME, attrs="dtype",
-    takes_bool=True, lower=lowering.cast, flops=no_flops,
+    "cast", "x", np_cast, lambda x, out: s.cast(x, out), SAME, attrs="dtype",
+    lower=lowering.cast, flops=no_flops,
     x=lambda g, x_spec: g.to(x_spec.dtype),
 )  # fmt: skip
 cast_op.infer = _cast_infer
@@ -416,7 +395,7 @@ def cast(x: Tensor, dtype: dt.dtype) -> Tensor:
 _op.CAST = cast
 
 copy = op(
-    "copy", "x", lambda x: np.array(x, order="C"), "{x}", takes_bool=True, lower=lowering.copy,
+    "copy", "x", lambda x: np.array(x, order="C"), lambda x: x, lower=lowering.copy,
     flops=no_flops, x=lambda g: g,
 )  # fmt: skip
 
@@ -461,8 +440,8 @@ def like_is_row_major(x: Tensor) -> bool:
 # --- generators of values from the element's index
 
 
-def _index_op(name: str, inputs: str, attrs: str, numpy: Any, wgsl: str, dtype: dt.dtype) -> Op:
-    out = Elementwise(name, inputs, numpy, wgsl, SAME, attrs=attrs, uses_index=True)
+def _index_op(name: str, inputs: str, attrs: str, numpy: Any, scalar: Any, dtype: dt.dtype) -> Op:
+    out = Elementwise(name, inputs, numpy, scalar, SAME, attrs=attrs, uses_index=True)
     out.infer = lambda *args: (args[-1], dtype)
     return out
 
@@ -470,18 +449,18 @@ def _index_op(name: str, inputs: str, attrs: str, numpy: Any, wgsl: str, dtype: 
 iota_op = _index_op(
     "iota", "x", "shape",
     lambda x, shape: np.arange(math.prod(shape), dtype=np.int32).reshape(shape),
-    "i32({i})", dt.int32,
+    lambda x, i, out: s.cast(i, out), dt.int32,
 )  # fmt: skip
 random_bits_op = _index_op(
     "random_bits", "k0 k1 draw", "shape", mathfn.philox_bits,
-    "pf_philox({k0}, {k1}, {draw}, {i})", dt.uint32,
+    lambda k0, k1, draw, i: f.philox(k0, k1, draw, i), dt.uint32,
 )  # fmt: skip
 uniform_from_bits = op(
     "uniform_from_bits", "bits", lambda b: (b >> 8).astype(np.float32) * np.float32(2**-24),
-    "f32({bits} >> 8u) * 5.9604644775390625e-8",
+    lambda bits: s.cast(bits >> 8, "f32") * 2.0**-24,
 )  # fmt: skip
 uniform_from_bits.infer = lambda x: (x.shape, dt.float32)
-normal_from_bits = op("normal_from_bits", "bits", mathfn.normal_from_bits, "pf_normal({bits})")
+normal_from_bits = op("normal_from_bits", "bits", mathfn.normal_from_bits, f.normal)
 normal_from_bits.infer = lambda x: (x.shape, dt.float32)
 
 

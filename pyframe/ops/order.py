@@ -14,6 +14,7 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
+from pyframe.graph import functions as f
 from pyframe.ops import elementwise as el, movement as mv, promotion
 from pyframe.ops.batching_rules import merged
 from pyframe.tensor import Tensor
@@ -48,7 +49,7 @@ def _key_infer(x: Any) -> tuple[tuple[int, ...], dt.dtype]:
     return x.shape, dt.int64 if x.dtype in (dt.int64, dt.float64, dt.uint64) else dt.int32
 
 
-sort_key_op = promotion.op("sort_key", "x", key_numpy, "pf_sort_key_{t}({x})")
+sort_key_op = promotion.op("sort_key", "x", key_numpy, f.sort_key)
 
 
 sort_key_op.infer = _key_infer

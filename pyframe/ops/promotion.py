@@ -42,12 +42,12 @@ class _Signature:
 class Elementwise(Op):
     """An op on each element: operands are promoted to one dtype and broadcast to one shape."""
 
-    def __init__(self, name: str, inputs: str, numpy: Any, wgsl: Any, rule: str, **kw: Any) -> None:
+    def __init__(
+        self, name: str, inputs: str, numpy: Any, scalar: Any, rule: str, **kw: Any
+    ) -> None:
         self.rule = rule
         self.promoted_from = kw.pop("promoted_from", 0)
-        self.uses_index = kw.pop("uses_index", False)  # {i} is the element's flat index
-        self.takes_bool = kw.pop("takes_bool", False)  # WGSL has it for bool as it is written
-        self.loops = kw.pop("loops", None)  # the category of the dtypes for which WGSL loops
+        self.uses_index = kw.pop("uses_index", False)  # its meaning takes `i`, the flat index
         self.numbers = kw.pop("numbers", EITHER)
         self.real = kw.pop("real", False)  # complex operands are refused
         self.refuses_bool = kw.pop("refuses_bool", NotImplementedError)  # what bools alone raise
@@ -58,7 +58,7 @@ class Elementwise(Op):
         self.plain = frozenset(d for d in dt.ALL if self._is_plain(d))
         super().__init__(
             name, ELEMENTWISE, inputs, kw.pop("attrs", ""), infer=kw.pop("infer", self._infer),
-            numpy=numpy, wgsl=wgsl, **kw,
+            numpy=numpy, scalar=scalar, **kw,
         )  # fmt: skip
         operands = ", ".join(self.names[: len(self.inputs)])
         self.__doc__ = f"{name}({operands}), of each element, broadcast; torch.{name}."
@@ -315,9 +315,9 @@ def broadcast(name: str, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(out)
 
 
-def op(name: str, inputs: str, numpy: Any, wgsl: Any, rule: str = SAME, **kw: Any) -> Elementwise:
+def op(name: str, inputs: str, numpy: Any, scalar: Any, rule: str = SAME, **kw: Any) -> Elementwise:
     """Declare an elementwise op: see `Elementwise` and the top of core/op.py."""
-    return Elementwise(name, inputs, numpy, wgsl, rule, **kw)
+    return Elementwise(name, inputs, numpy, scalar, rule, **kw)
 
 
 PUBLIC = public(globals(), functions="result_type")

@@ -14,6 +14,7 @@ from pyframe.core import dtypes as dt, op as _op
 from pyframe.core.dispatch import apply
 from pyframe.core.modes import mode
 from pyframe.core.op import REDUCTION, ROUTINE, Combine, Op
+from pyframe.graph import functions as f, scalar as s
 from pyframe.ops import check, complex as cx, elementwise as el, movement as mv
 from pyframe.ops.autocast import autocast
 from pyframe.ops.batching_rules import along_dim
@@ -107,30 +108,26 @@ def _kept(x: Tensor, x_spec: Any, axes: tuple[int, ...]) -> Tensor:
     return mv.reshape(x, reduced_shape(x_spec.shape, axes, True))
 
 
-LOWEST = {"f32": "pf_ninf_f32()", "i32": "-2147483647 - 1", "u32": "0u"}
-HIGHEST = {"f32": "pf_inf_f32()", "i32": "2147483647", "u32": "4294967295u"}
-ZERO = dict.fromkeys(("f32", "i32", "u32"), "0")
-
 sum_op = Op(
     "sum", REDUCTION, "x", "axes keepdim", infer=_infer, numpy=sum_numpy,
-    combine=Combine(ZERO, "{a} + {x}", np.add, sums="f32"),
+    combine=Combine(lambda type: 0, lambda a, x: a + x, np.add, sums=True),
     x=lambda g, x_spec, axes: mv.expand(_kept(g, x_spec, axes), x_spec.shape),
 )  # fmt: skip
 prod_op = Op(
     "prod", REDUCTION, "x", "axes keepdim", infer=_infer, numpy=_prod_numpy,
-    combine=Combine(dict.fromkeys(ZERO, "1"), "{a} * {x}", np.multiply),
+    combine=Combine(lambda type: 1, lambda a, x: a * x, np.multiply),
     x=lambda g, y, x, axes: _prod_grad(g, y, x, axes),
 )  # fmt: skip
 amax_op = Op(
     "amax", REDUCTION, "x", "axes keepdim", infer=_infer,
     numpy=lambda x, axes, keepdim: _reduced_by(np.maximum, x, axes, keepdim),
-    combine=Combine(LOWEST, "pf_max_{t}({a}, {x})", np.maximum),
+    combine=Combine(f.lowest, s.maximum, np.maximum),
     x=lambda g, y, x, axes: _extremum_grad(g, y, x, axes),
 )  # fmt: skip
 amin_op = Op(
     "amin", REDUCTION, "x", "axes keepdim", infer=_infer,
     numpy=lambda x, axes, keepdim: _reduced_by(np.minimum, x, axes, keepdim),
-    combine=Combine(HIGHEST, "pf_min_{t}({a}, {x})", np.minimum),
+    combine=Combine(f.highest, s.minimum, np.minimum),
     x=lambda g, y, x, axes: _extremum_grad(g, y, x, axes),
 )  # fmt: skip
 
@@ -141,11 +138,11 @@ def _arg_infer(x: Any, axes: tuple[int, ...], keepdim: bool) -> tuple[tuple[int,
 
 argmax_op = Op(
     "argmax", REDUCTION, "x", "axes keepdim", infer=_arg_infer, numpy=_arg_numpy(np.argmax),
-    combine=Combine(LOWEST, "pf_wins_{t}({x}, {a})", arg=True),
+    combine=Combine(f.lowest, lambda a, x: f.wins(x, a), arg=True),
 )  # fmt: skip
 argmin_op = Op(
     "argmin", REDUCTION, "x", "axes keepdim", infer=_arg_infer, numpy=_arg_numpy(np.argmin),
-    combine=Combine(HIGHEST, "pf_loses_{t}({x}, {a})", arg=True),
+    combine=Combine(f.highest, lambda a, x: f.loses(x, a), arg=True),
 )  # fmt: skip
 
 

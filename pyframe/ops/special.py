@@ -10,6 +10,7 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
+from pyframe.graph import functions as f
 from pyframe.ops import check, elementwise as el, movement as mv, promotion, reduce, specialfn
 from pyframe.ops.autocast import autocast
 from pyframe.ops.batching_rules import aligned
@@ -20,15 +21,15 @@ from pyframe.tensor import Tensor
 # --- the gamma function and its kin
 
 lgamma = promotion.op(
-    "lgamma", "x", specialfn.lgamma, "pf_lgamma({x})", FLOAT, real=True,
+    "lgamma", "x", specialfn.lgamma, f.lgamma, FLOAT, real=True,
     x=lambda g, x: g * digamma(x),
 )  # fmt: skip
 digamma = promotion.op(
-    "digamma", "x", specialfn.digamma, "pf_digamma({x})", FLOAT, real=True,
+    "digamma", "x", specialfn.digamma, f.digamma, FLOAT, real=True,
     x=lambda g, x: g * zeta(2.0, x),
 )  # fmt: skip
 zeta = promotion.op(
-    "zeta", "s q", specialfn.zeta, "pf_zeta({s}, {q})", FLOAT, real=True, loops=dt.FLOAT,
+    "zeta", "s q", specialfn.zeta, f.zeta, FLOAT, real=True,
     q=lambda g, s, q: g * -s * zeta(s + 1.0, q),
 )  # fmt: skip
 
@@ -61,19 +62,19 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 # --- the error function's kin
 
 erfc = promotion.op(
-    "erfc", "x", specialfn.erfc, "pf_erfc({x})", FLOAT, real=True,
+    "erfc", "x", specialfn.erfc, f.erfc, FLOAT, real=True,
     x=lambda g, x: g * (-2.0 / math.sqrt(math.pi)) * el.exp(-x * x),
 )  # fmt: skip
 erfcx = promotion.op(  # exp(x^2) * erfc(x)
-    "erfcx", "x", specialfn.erfcx, "pf_erfcx({x})", FLOAT, real=True,
+    "erfcx", "x", specialfn.erfcx, f.erfcx, FLOAT, real=True,
     x=lambda g, y, x: g * (2.0 * x * y - 2.0 / math.sqrt(math.pi)),
 )  # fmt: skip
 erfinv = promotion.op(
-    "erfinv", "x", specialfn.erfinv, "pf_erfinv({x})", FLOAT, real=True,
+    "erfinv", "x", specialfn.erfinv, f.erfinv, FLOAT, real=True,
     x=lambda g, y: g * (0.5 * math.sqrt(math.pi)) * el.exp(y * y),
 )  # fmt: skip
 ndtri = promotion.op(
-    "ndtri", "p", specialfn.ndtri, "pf_ndtri({p})", FLOAT, real=True,
+    "ndtri", "p", specialfn.ndtri, f.ndtri, FLOAT, real=True,
     p=lambda g, y: g * math.sqrt(2 * math.pi) * el.exp(0.5 * y * y),
 )  # fmt: skip
 
@@ -96,11 +97,11 @@ def log_ndtr(input: Tensor) -> Tensor:
 # --- modified Bessel functions
 
 i0e = promotion.op(
-    "i0e", "x", specialfn.i0e, "pf_i0e({x})", FLOAT, real=True,
+    "i0e", "x", specialfn.i0e, f.i0e, FLOAT, real=True,
     x=lambda g, y, x: g * (i1e(x) - el.sign(x) * y),
 )  # fmt: skip
 i1e = promotion.op(
-    "i1e", "x", specialfn.i1e, "pf_i1e({x})", FLOAT, real=True,
+    "i1e", "x", specialfn.i1e, f.i1e, FLOAT, real=True,
     x=lambda g, y, x: g * (i0e(x) - y * (el.sign(x) + _inverse(x))
                            - el.where(el.eq(x, 0), 0.5, 0.0)),
 )  # fmt: skip

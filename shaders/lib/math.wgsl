@@ -3,11 +3,7 @@
 // v != v to false, and v - v to 0. So NaN is told by its bits, and signs are turned in the bits.
 
 fn pf_isnan_f32(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }
-fn pf_isnan_i32(x: i32) -> bool { return false; }
-fn pf_isnan_u32(x: u32) -> bool { return false; }
 fn pf_isinf_f32(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u; }
-fn pf_isinf_i32(x: i32) -> bool { return false; }
-fn pf_isinf_u32(x: u32) -> bool { return false; }
 
 // Infinity by way of a variable: as a constant expression it is an error.
 fn pf_inf_f32() -> f32 { var bits = 0x7f800000u; return bitcast<f32>(bits); }
@@ -28,21 +24,13 @@ fn pf_le(a: f32, b: f32) -> bool { return (a <= b) & pf_ordered(a, b); }
 fn pf_max_f32(a: f32, b: f32) -> f32 {
   return select(select(max(a, b), b, pf_isnan_f32(b)), a, pf_isnan_f32(a));
 }
-fn pf_max_i32(a: i32, b: i32) -> i32 { return max(a, b); }
-fn pf_max_u32(a: u32, b: u32) -> u32 { return max(a, b); }
 fn pf_min_f32(a: f32, b: f32) -> f32 {
   return select(select(min(a, b), b, pf_isnan_f32(b)), a, pf_isnan_f32(a));
 }
-fn pf_min_i32(a: i32, b: i32) -> i32 { return min(a, b); }
-fn pf_min_u32(a: u32, b: u32) -> u32 { return min(a, b); }
 
 // Whether x takes the place of a as the largest (smallest) so far; NaN beats all.
 fn pf_wins_f32(x: f32, a: f32) -> bool { return ((x > a) | pf_isnan_f32(x)) & !pf_isnan_f32(a); }
-fn pf_wins_i32(x: i32, a: i32) -> bool { return x > a; }
-fn pf_wins_u32(x: u32, a: u32) -> bool { return x > a; }
 fn pf_loses_f32(x: f32, a: f32) -> bool { return ((x < a) | pf_isnan_f32(x)) & !pf_isnan_f32(a); }
-fn pf_loses_i32(x: i32, a: i32) -> bool { return x < a; }
-fn pf_loses_u32(x: u32, a: u32) -> bool { return x < a; }
 
 // Ints in the order of the numbers: both zeros are equal, NaN is the largest.
 fn pf_sort_key_f32(x: f32) -> i32 {
@@ -50,12 +38,9 @@ fn pf_sort_key_f32(x: f32) -> i32 {
   let bits = bitcast<i32>(x);
   return select(bits, -(bits & 0x7fffffff), bits < 0);
 }
-fn pf_sort_key_i32(x: i32) -> i32 { return x; }
-fn pf_sort_key_u32(x: u32) -> i32 { return bitcast<i32>(x ^ 0x80000000u); }
 
 // Conversions. Ints are taken modulo 2^32, as C does in PyTorch; what has no int becomes 0.
 fn pf_bool(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) != 0u; }
-fn pf_f32(x: f32) -> f32 { return x; }
 fn pf_i32(x: f32) -> i32 {
   let size = bitcast<u32>(x) & 0x7fffffffu;
   if (size < 0x4f000000u) { return i32(x); } // below 2^31
@@ -65,21 +50,7 @@ fn pf_i32(x: f32) -> i32 {
 fn pf_u32(x: f32) -> u32 { return bitcast<u32>(pf_i32(x)); }
 
 fn pf_sign_f32(x: f32) -> f32 { if (pf_isnan_f32(x)) { return 0.0; } return sign(x); }
-fn pf_sign_i32(x: i32) -> i32 { return sign(x); }
-fn pf_sign_u32(x: u32) -> u32 { return min(x, 1u); }
 
-fn pf_floor_f32(x: f32) -> f32 { return floor(x); }
-fn pf_floor_i32(x: i32) -> i32 { return x; }
-fn pf_floor_u32(x: u32) -> u32 { return x; }
-fn pf_ceil_f32(x: f32) -> f32 { return ceil(x); }
-fn pf_ceil_i32(x: i32) -> i32 { return x; }
-fn pf_ceil_u32(x: u32) -> u32 { return x; }
-fn pf_trunc_f32(x: f32) -> f32 { return trunc(x); }
-fn pf_trunc_i32(x: i32) -> i32 { return x; }
-fn pf_trunc_u32(x: u32) -> u32 { return x; }
-fn pf_round_f32(x: f32) -> f32 { return round(x); }
-fn pf_round_i32(x: i32) -> i32 { return x; }
-fn pf_round_u32(x: u32) -> u32 { return x; }
 
 // x * 2^e, |e| <= 252, in two steps that neither overflow nor underflow on the way.
 fn pf_scale(x: f32, e: i32) -> f32 {
@@ -112,17 +83,10 @@ fn pf_mantissa(x: u32) -> vec2<u32> {
   let shift = countLeadingZeros(x) - 8u;
   return vec2<u32>(x << shift, 1u - shift);
 }
-fn pf_fmod_i32(a: i32, b: i32) -> i32 { return a % b; }
-fn pf_fmod_u32(a: u32, b: u32) -> u32 { return a % b; }
 fn pf_mod_f32(a: f32, b: f32) -> f32 {
   let r = pf_fmod_f32(a, b);
   return select(r, r + b, pf_bool(r) & (pf_signbit_f32(r) != pf_signbit_f32(b)));
 }
-fn pf_mod_i32(a: i32, b: i32) -> i32 {
-  let r = a % b;
-  return select(r, r + b, (r != 0) & ((r < 0) != (b < 0)));
-}
-fn pf_mod_u32(a: u32, b: u32) -> u32 { return a % b; }
 // As PyTorch: the quotient without its rest is whole, but for an error of the division.
 fn pf_floordiv_f32(a: f32, b: f32) -> f32 {
   if (!pf_bool(b)) { return a / b; }
@@ -133,11 +97,6 @@ fn pf_floordiv_f32(a: f32, b: f32) -> f32 {
   let below = floor(y);
   return below + select(0.0, 1.0, y - below > 0.5);
 }
-fn pf_floordiv_i32(a: i32, b: i32) -> i32 {
-  let r = a % b;
-  return a / b - select(0, 1, (r != 0) & ((r < 0) != (b < 0)));
-}
-fn pf_floordiv_u32(a: u32, b: u32) -> u32 { return a / b; }
 
 // WGSL's pow is undefined for a negative base, whose sign an integer exponent decides, and loses
 // digits as the result gets larger.
@@ -203,15 +162,15 @@ fn pf_power(x: f32, y: f32) -> f32 {
   return pf_scale(exp2((q_high - e) + q_low), i32(e));
 }
 fn pf_high(x: f32) -> f32 { return bitcast<f32>(bitcast<u32>(x) & 0xfffff000u); }
-fn pf_pow_i32(a: i32, b: i32) -> i32 {
+fn pf_int_pow_i32(a: i32, b: i32) -> i32 {
   if (b < 0) {
     if (a == 1) { return 1; }
     if (a == -1) { return select(1, -1, (b & 1) != 0); }
     return 0;
   }
-  return bitcast<i32>(pf_pow_u32(bitcast<u32>(a), u32(b)));
+  return bitcast<i32>(pf_int_pow_u32(bitcast<u32>(a), u32(b)));
 }
-fn pf_pow_u32(a: u32, b: u32) -> u32 {
+fn pf_int_pow_u32(a: u32, b: u32) -> u32 {
   var out = 1u;
   var base = a;
   for (var e = b; e > 0u; e >>= 1u) {
@@ -426,8 +385,6 @@ fn pf_atanh(x: f32) -> f32 {
 }
 
 fn pf_signbit_f32(x: f32) -> bool { return (bitcast<u32>(x) >> 31u) == 1u; }
-fn pf_signbit_i32(x: i32) -> bool { return x < 0; }
-fn pf_signbit_u32(x: u32) -> bool { return false; }
 fn pf_nextafter(a: f32, b: f32) -> f32 {
   if (pf_isnan_f32(a) | pf_isnan_f32(b)) { return a + b; }
   if (a == b) { return b; }
@@ -440,11 +397,6 @@ fn pf_exponent(x: f32) -> i32 {
   let e = i32((bitcast<u32>(x) >> 23u) & 255u);
   return select(e - 126, 0, (e == 0) | (e == 255));
 }
-// Shifts by less than 0 or by all bits and more leave 0, or the sign.
-fn pf_shl_i32(a: i32, b: i32) -> i32 { return select(a << (u32(b) & 31u), 0, (b < 0) | (b > 31)); }
-fn pf_shl_u32(a: u32, b: u32) -> u32 { return select(a << (b & 31u), 0u, b > 31u); }
-fn pf_shr_i32(a: i32, b: i32) -> i32 { return a >> select(u32(b), 31u, (b < 0) | (b > 31)); }
-fn pf_shr_u32(a: u32, b: u32) -> u32 { return a >> min(b, 31u); }
 fn pf_gcd_i32(a: i32, b: i32) -> i32 { return i32(pf_gcd_u32(u32(abs(a)), u32(abs(b)))); }
 fn pf_gcd_u32(a: u32, b: u32) -> u32 {
   var x = a;

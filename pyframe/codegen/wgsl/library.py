@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 _CALL = re.compile(r"\bpf_\w+")
@@ -54,8 +54,9 @@ def specialise(file: str, constants: Mapping[str, int | float | bool]) -> str:
     return re.sub(r"^const (\w+) = [^;]*;", replace, source(file), flags=re.M)
 
 
-def with_includes(text: str) -> str:
-    """`text` after the library functions that it calls, and those that they call."""
+def with_includes(text: str, definition: Callable[[str], str]) -> str:
+    """`text` after the functions that it calls, and those that they call: of the library, else by
+    their `definition`."""
     known = functions()
     needed: dict[str, str] = {}
     todo = set(_CALL.findall(text))
@@ -63,8 +64,6 @@ def with_includes(text: str) -> str:
         name = todo.pop()
         if name in needed:
             continue
-        if name not in known:
-            raise RuntimeError(f"WGSL: no function {name} in shaders/lib")
-        needed[name] = known[name]
-        todo |= set(_CALL.findall(known[name])) - needed.keys()
+        needed[name] = known[name] if name in known else definition(name)
+        todo |= set(_CALL.findall(needed[name])) - needed.keys()
     return "\n".join([*[needed[k] for k in sorted(needed)], text])

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from pyframe.codegen.wgsl import library
+from pyframe.codegen.wgsl import library, scalars
 from pyframe.codegen.wgsl.reduction import reduction_kernel
 from pyframe.codegen.wgsl.scope import (
     FLAT,
@@ -53,7 +53,7 @@ def generate(kernel: Kernel, limits: Limits = LEAST) -> Shader:
     if empty:
         return Shader("", label(kernel), (0, 0, 0))
     body, grid = make(kernel)
-    code = library.with_includes(_bindings(kernel) + _naming_all(kernel, body))
+    code = library.with_includes(_bindings(kernel) + _naming_all(kernel, body), scalars.definition)
     if "f16" in code:
         code = "enable f16;\n" + code
     return Shader(code, label(kernel), grid)
@@ -152,7 +152,7 @@ def _routine(kernel: Kernel, limits: Limits) -> tuple[str, Grid]:
     levels = Levels(kernel)
     scope = Scope(levels, 0, "at")
     result = next((k for k, i in enumerate(kernel.code) if isinstance(i, Result)), 0)
-    scope.names[result] = scope.let(dtype.wrap.format(x="v")) if dtype.wrap else "v"
+    scope.names[result] = scope.let(scalars.text_of(scalars.wrapped(dtype), ["v"], scope.let))
     body = _stores(kernel, scope)
     index = index_lines("at", levels, levels.nest[0], "\n".join(body))
     code += "fn store(at: i32, v: Acc) {\n" + indented([*index, *body]) + "}\n"

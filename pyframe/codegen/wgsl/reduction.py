@@ -6,10 +6,12 @@ on with what follows from them: another loop (softmax has two), or stores.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
+from pyframe.codegen.wgsl import scalars
 from pyframe.codegen.wgsl.scope import (
     FLAT,
     GROUPS,
@@ -25,6 +27,7 @@ from pyframe.codegen.wgsl.scope import (
 )
 from pyframe.core.op import REGISTRY, Grid
 from pyframe.graph.program import Kernel, Store
+from pyframe.graph.scalar import Scalar, meaning_of
 
 ONE_THREAD = 32  # elements: fewer are reduced by one thread
 MANY_RESULTS = 1 << 13  # side by side: each thread reduces one
@@ -147,7 +150,7 @@ class _Reductions:
         first, step = ("lane", self.width) if shared else ("0", 1)
         body = [*index_lines(r, levels, axes, "\n".join(inner.lines)), *inner.lines]
         times = self.times(level)
-        sums = [names[k] for k in reduces if self.combine(k)[0].sums == self.combine(k)[1]]
+        sums = [names[k] for k in reduces if self.sums_floats(k)]
         carry, total = self.carry(scope, sums, -(-size // step), min(times, SUMMED))
         head = "for (var {0} = {1}; {0} < {2}; {0} += {3}) {{"
         if times == 1:
@@ -202,30 +205,37 @@ class _Reductions:
         source = type_of(self.levels.code[i.arg])
         return REGISTRY[i.op].combine, source.compute or "f32"
 
+    def sums_floats(self, k: int) -> bool:
+        how, kind = self.combine(k)
+        return bool(how.sums) and kind == "f32"
+
     def start(self, k: int) -> str:
         how, kind = self.combine(k)
-        init = f"{kind}({how.start[kind]})"
+        init = scalars.literal(how.start(kind), kind)
         return f"Arg_{kind}({init}, 2147483647)" if how.arg else init
 
     def result(self, k: int, name: str) -> str:
         how, _ = self.combine(k)
-        wrap = self.levels.code[k].dtype.wrap
         if how.arg:
             return f"{name}.i"
-        return str(wrap.format(x=name)) if wrap else name
+        dtype = self.levels.code[k].dtype
+        return scalars.text_of(scalars.wrapped(dtype), [name], scalars.naming([]))
 
     def function(self, k: int) -> str:
         """The name of the function that combines two values of reduction `k` into one."""
         how, kind = self.combine(k)
         name = f"combine_{self.levels.code[k].op}_{kind}"
+        lines: list[str] = []
+        let = scalars.naming(lines)
         if how.arg:
             self.globals[f"Arg_{kind}"] = f"struct Arg_{kind} {{ v: {kind}, i: i32 }}"
-            test = how.wgsl.format(x="b.v", a="a.v", t=kind)
-            back = how.wgsl.format(x="a.v", a="b.v", t=kind)
-            body = f"if ({test} | (!{back} & (b.i < a.i))) {{ return b; }} return a;"
+            beats = scalars.text_of(_beats(how.scalar, kind), ("a.v", "b.v", "a.i", "b.i"), let)
+            lines.append(f"if ({beats}) {{ return b; }} return a;")
             kind = f"Arg_{kind}"
         else:
-            body = f"return {how.wgsl.format(a='a', x='b', t=kind)};"
+            meaning = meaning_of(how.scalar, (kind, kind), kind)
+            lines.append(f"return {scalars.text_of(meaning, ('a', 'b'), let)};")
+        body = " ".join(lines)
         self.globals[name] = f"fn {name}(a: {kind}, b: {kind}) -> {kind} {{ {body} }}"
         return name
 
@@ -247,6 +257,14 @@ class _Reductions:
             f"{name} = {part}[{'0' if self.width == THREADS else 'first'}];",
             "workgroupBarrier();",
         ]
+
+
+@functools.cache
+def _beats(wins: Callable[[Scalar, Scalar], Scalar], kind: str) -> Scalar:
+    """Whether the second number takes the place of the first; their indices decide between equals.
+    Operands: both numbers, both indices."""
+    a, b, i, j = [Scalar("arg", (), t, n) for n, t in enumerate((kind, kind, "i32", "i32"))]
+    return wins(a, b) | (~wins(b, a) & (j < i))
 
 
 def reduction_kernel(kernel: Kernel) -> tuple[str, Grid]:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from pyframe.codegen.wgsl import scalars
 from pyframe.core import dtypes as dt
 from pyframe.core.op import REGISTRY
 from pyframe.core.view import IndexMap, Shape, Term, is_contiguous, unravel
@@ -82,11 +83,7 @@ class Scope:
         self.names: dict[int, str] = {}
         self.positions: dict[IndexMap, tuple[str, str]] = {}
         self.tag: str = "t" if parent is None else parent.tag + "abcdefgh"[level]
-
-    def let(self, text: str) -> str:
-        name = f"{self.tag}{len(self.lines)}"
-        self.lines.append(f"let {name} = {text};")
-        return name
+        self.let = scalars.naming(self.lines, self.tag)
 
     def value(self, k: int) -> str:
         """The name of instruction `k`'s value."""
@@ -188,22 +185,12 @@ class Scope:
         return f"select({kind}(0), {text.replace(f'[{at}]', f'[{safe}]')}, {valid})"
 
     def _apply(self, i: Apply, args: list[str], of: Sequence[Any]) -> str:
-        """The op's WGSL for `args`, the names of what the instructions `of` give."""
+        """The op's meaning for `args`, the names of what the instructions `of` give."""
         op: Any = REGISTRY[i.op]
-        values = dict(zip(op.inputs, args, strict=True))
+        types = tuple([type_of(a).compute for a in of])
         if i.index is not None:
-            values["i"] = self.let(self.position(i.index)[0])
-        out = i.dtype.compute
-        operand = type_of(of[op.promoted_from]).compute if of else out
-        widened = operand == "bool" and not op.takes_bool
-        if widened:
-            values = {k: f"u32({v})" for k, v in values.items()}
-            operand = "u32"
-        text = op.wgsl if isinstance(op.wgsl, str) else op.wgsl.get(operand, op.wgsl.get(""))
-        text = text.format(**values, t=operand, out=out)
-        if widened and out == "bool" and op.rule != "to_bool":
-            text = f"bool({text})"
-        return i.dtype.wrap.format(x=f"({text})") if i.dtype.wrap else text
+            args = [*args, self.let(self.position(i.index)[0])]
+        return scalars.text_of(scalars.computed(op, types, i.dtype), args, self.let)
 
 
 def _every(conditions: list[str]) -> str:
