@@ -61,7 +61,8 @@ def sort_key(x: Scalar) -> Scalar:
     if x.is_float:
         bits = _bits(x)
         most = (1 << BITS[x.type] - 1) - 1
-        return select(isnan(x), most, select(bits < 0, -(bits & most), bits))
+        key = bits ^ ((bits >> BITS[x.type] - 1) & most)
+        return select(isnan(x), most, select(s.eq(bits & most, 0), 0, key))
     if x.type in ("u32", "u64"):
         n = BITS[x.type]
         return s.bitcast(x ^ (1 << n - 1), f"i{n}")
@@ -138,18 +139,13 @@ float_fmod = external("fmod", loops=True)
 float_remainder = external("mod", loops=True)
 float_floor_divide = external("floordiv", loops=True)
 int_pow = external("int_pow", loops=True)
-int_gcd = external("gcd", loops=True)
+gcd = external("gcd", loops=True)  # of ints
 nextafter = external("nextafter")
 
 
 def clamp(x: Scalar, low: Scalar, high: Scalar) -> Scalar:
     """`x` limited to [low, high]; NaN stays."""
     return s.minimum(s.maximum(x, low), high)
-
-
-def gcd(a: Scalar, b: Scalar) -> Scalar:
-    """The greatest common divisor."""
-    return a | b if a.type == "bool" else int_gcd(a, b)
 
 
 # --- shifts; by less than 0 or by all bits and more they leave 0, or the sign

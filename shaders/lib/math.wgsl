@@ -36,7 +36,7 @@ fn pf_loses_f32(x: f32, a: f32) -> bool { return ((x < a) | pf_isnan_f32(x)) & !
 fn pf_sort_key_f32(x: f32) -> i32 {
   if (pf_isnan_f32(x)) { return 0x7fffffff; }
   let bits = bitcast<i32>(x);
-  return select(bits, -(bits & 0x7fffffff), bits < 0);
+  return select(bits ^ ((bits >> 31u) & 0x7fffffff), 0, (bits & 0x7fffffff) == 0);
 }
 
 // Conversions. Ints are taken modulo 2^32, as C does in PyTorch; what has no int becomes 0.
