@@ -2,11 +2,13 @@
 """What a page with pyframe costs its visitor: bytes, time until it is ready, and to the first step.
 
     .venv/bin/python scripts/bench/page.py --out page.md
+    .venv/bin/python scripts/bench/page.py --device cpu --steps 200
 
 Each case is visited by a browser that knows nothing of it (cold), and again once that has kept what
 it keeps (warm): a page with <py-frame src="digits.py">, which runs Python, on both devices, and the
 same program exported, which needs none. Times are seconds since the page was asked for, the median
-of the visits; they are worth what the machine's load, which stands below the table, allows.
+of the visits; they are worth what the machine's load, which stands below the table, allows. With
+--steps the program is trained on, and the last column is how fast.
 """
 
 from __future__ import annotations
@@ -39,13 +41,16 @@ PAGE = (
     '<script type="module" src="pyframe.js"></script>'
     '<py-frame src="examples/digits.py" data="digits" device="{device}"></py-frame>'
 )
-MEASURE = """async (steps) => {
+MEASURE = """async ([first, more]) => {
     const element = document.querySelector("py-frame");
     await customElements.whenDefined("py-frame");
     await element.ready;
-    const ready = performance.now() / 1000;
-    if (steps) await element.train({ steps });
-    return { ready, first: performance.now() / 1000 };
+    const times = { ready: performance.now() / 1000 };
+    if (first) await element.train({ steps: 1 });
+    times.first = performance.now() / 1000;
+    if (more) await element.train({ steps: more });
+    times.rate = more / (performance.now() / 1000 - times.first);
+    return times;
 }"""
 KEPT = """async (wanted) => {
     for (;;) { // a snapshot is compressed beside the training
@@ -65,6 +70,7 @@ class Visit(NamedTuple):
 
     ready: float
     first: float
+    rate: float  # steps a second, after the first
     sent: dict[str, bytes]  # what the server has sent, by path
     kept: int  # bytes of the snapshot afterwards
 
@@ -126,28 +132,28 @@ def running(server: Any, sent: dict[str, bytes], body: str = "") -> Iterator[str
         server.server_close()
 
 
-def visit(context: Any, url: str, sent: dict[str, bytes], steps: int) -> Visit:
-    """Open a page, wait for it, and train so many steps."""
+def visit(context: Any, url: str, sent: dict[str, bytes], train: tuple[bool, int]) -> Visit:
+    """Open a page, wait for it, and train: whether the first step, and how many more."""
     page = context.new_page()
     page.set_default_timeout(WAIT)
     sent.clear()
     page.goto(url)
-    times = page.evaluate(MEASURE, steps)
+    times = page.evaluate(MEASURE, train)
     seen = dict(sent)
     kept = page.evaluate(KEPT, url.endswith(MEASURED))
     page.close()
-    return Visit(times["ready"], times["first"], seen, kept)
+    return Visit(times["ready"], times["first"], times["rate"], seen, kept)
 
 
 def measured(
-    browser: Any, url: str, sent: dict[str, bytes], repeats: int, steps: int
+    browser: Any, url: str, sent: dict[str, bytes], repeats: int, train: tuple[bool, int]
 ) -> dict[str, list[Visit]]:
     """Cold and warm visits."""
     found: dict[str, list[Visit]] = {"cold": [], "warm": []}
     for _ in range(repeats):
         context = browser.new_context()
         for how in found:
-            found[how].append(visit(context, url, sent, steps))
+            found[how].append(visit(context, url, sent, train))
         context.close()
     return found
 
@@ -167,21 +173,29 @@ def rows(name: str, visits: dict[str, list[Visit]]) -> list[str]:
             f"{sizes['pyframe'] / 1e6:.2f} ({packed['pyframe'] / 1e6:.2f})", share,
             f"{statistics.median(v.ready for v in each):.1f}",
             f"{statistics.median(v.first for v in each):.1f}",
-            f"{each[-1].kept / 1e6:.1f}",
+            f"{each[-1].kept / 1e6:.1f}", f"{statistics.median(v.rate for v in each):.1f}",
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return lines
 
 
-def report(browser: Any, repeats: int, devices: Sequence[str], export: bool, steps: int = 1) -> str:
-    """The table, as Markdown."""
+def report(
+    browser: Any,
+    repeats: int,
+    devices: Sequence[str],
+    export: bool,
+    first: bool = True,
+    more: int = 0,
+) -> str:
+    """The table, as Markdown: of pages that train their first step, or not, and so many more."""
     head = ["page", "visit", "MB sent", "as gzip", "pyframe's MB (gzip)", "share", "ready s",
-            "first step s", "snapshot MB"]  # fmt: skip
+            "first step s", "snapshot MB", "steps/s"]  # fmt: skip
+    train = first, more
     lines = [f"| {' | '.join(head)} |", f"|{' --- |' * len(head)}"]
     sent: dict[str, bytes] = {}
     for device in devices:
         with running(serve.Server("127.0.0.1", 0), sent, PAGE.format(device=device)) as url:
-            visits = measured(browser, url, sent, repeats, steps)
+            visits = measured(browser, url, sent, repeats, train)
             lines += rows(f"`<py-frame src>`, {device}", visits)
     if export:
         with tempfile.TemporaryDirectory() as folder:
@@ -197,7 +211,7 @@ def report(browser: Any, repeats: int, devices: Sequence[str], export: bool, ste
             subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
             Static.folder = folder
             with running(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Static), sent) as url:
-                visits = measured(browser, url, sent, repeats, steps)
+                visits = measured(browser, url, sent, repeats, train)
                 lines += rows("exported, no Python", visits)
     load = ", ".join(f"{x:.1f}" for x in os.getloadavg())
     lines += ["", f"{os.cpu_count()} CPUs; load average {load}; {repeats} visits each."]
@@ -224,6 +238,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--quick", action="store_true", help="one visit, without Python or training"
     )
+    parser.add_argument("--steps", type=int, default=0, help="steps to train after the first (0)")
     parser.add_argument("--out", type=Path, metavar="FILE.md")
     args = parser.parse_args(argv)
     try:
@@ -236,8 +251,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     devices = [] if args.quick else [args.device] if args.device else ["cpu", "gpu"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
-        repeats, steps = (1, 0) if args.quick else (args.repeats, 1)
-        text = report(browser, repeats, devices, not args.device, steps)
+        repeats = 1 if args.quick else args.repeats
+        text = report(browser, repeats, devices, not args.device, not args.quick, args.steps)
         browser.close()
     if args.out:
         args.out.write_text(text)
