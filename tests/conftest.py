@@ -18,6 +18,8 @@ from typing import Any
 # GPU: PYFRAME_ADAPTER= bash scripts/test), and without a folder for it Mesa complains on stderr.
 os.environ.setdefault("PYFRAME_ADAPTER", "software")
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+# What tests compile is kept beside the checkout, not among what the user's own programs did.
+os.environ.setdefault("PYFRAME_CACHE", str(Path(__file__).parents[1] / "build" / "cache"))
 
 import numpy as np
 import pytest

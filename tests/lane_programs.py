@@ -239,6 +239,9 @@ def primitives(lanes: int) -> list[Case]:
         for to in TYPES:
             if to != t:
                 case("cast", [t], [hard(t)], type=to)
+    for t in FLOATS:  # numbers of which a product and a sum are exact
+        small = np.array([0, 1, -1.5, 3, 0.25, 1000, np.inf, -np.inf, np.nan], interpret.STORED[t])
+        case("muladd", [t] * 3, [x.ravel() for x in np.meshgrid(small, small, small)])
     for a, b in BITCASTS:
         case("bitcast", [a], [hard(a)], type=b)
         case("bitcast", [b], [hard(a).view(interpret.STORED[b])], type=a)

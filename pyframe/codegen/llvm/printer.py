@@ -502,6 +502,9 @@ class _Printer:
         nan = self.new(f"fcmp uno {kind} {x}, {x}")
         return self.new(f"select {flags} {nan}, {kind} {x}, {kind} {rounded}")
 
+    def muladd(self, i: Op, xs: list[str]) -> str:
+        return self.intrinsic("fmuladd", i, xs)
+
     def intrinsic(self, name: str, i: Op, xs: list[str], flag: str = "", fast: str = "") -> str:
         return self.mangled(name, TYPES[i.from_], i.lanes, *xs, flag=flag, fast=fast)
 
@@ -516,7 +519,7 @@ PRINT: dict[type, Callable[[_Printer, Any], None]] = {
 OPS: dict[str, Callable[[_Printer, Op, list[str]], str]] = {
     "neg": _Printer.neg, "abs": _Printer.abs, "not": _Printer.not_, "cast": _Printer.cast,
     "bitcast": _Printer.bitcast, "narrow": _Printer.narrow, "select": _Printer.select,
-    "min": _Printer.extreme, "max": _Printer.extreme,
+    "muladd": _Printer.muladd, "min": _Printer.extreme, "max": _Printer.extreme,
     **dict.fromkeys(INTRINSICS, _Printer.rounding),
     **dict.fromkeys(ARITHMETIC, _Printer.arithmetic),
     **dict.fromkeys(("div", "rem"), _Printer.division),

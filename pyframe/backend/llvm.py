@@ -1,0 +1,334 @@
+"""The only calls to llvmlite: text of codegen/llvm becomes functions of machine code.
+
+llvmlite is an extra (`pip install pyframe[jit]`). What was compiled is kept in the user's cache
+folder, by content: a program that ran once finds its kernels there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import os
+import struct
+import sys
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from pyframe.codegen.lanes.program import Function
+from pyframe.codegen.llvm import printer
+from pyframe.codegen.numpy.threads import default_threads
+from pyframe.core.locks import lock
+
+SUPPORTED = "llvmlite>=0.45,<0.51"  # as in pyproject.toml; before, LLVM reads another text
+_LEAST, _BELOW = (0, 45), (0, 51)
+# The text holds vectors already, and each value is computed in the loop where it belongs.
+_PASSES = ("sroa", "instruction_combine", "simplify_cfg")
+_FORMAT = 1  # of what the cache keeps; change it when functions are compiled in another way
+_CACHE_BYTES = 256 << 20  # the oldest files go when there are more
+_NEEDED = {  # by processors: float16, and roundings in one instruction
+    "x86_64": ("avx2", "fma", "f16c"), "aarch64": ("neon",), "arm64": ("neon",),
+}  # fmt: skip
+_WIDE = ("avx512f", "avx512bw", "avx512dq", "avx512vl")
+
+_COMPILING = lock()
+
+
+class Compiled:
+    """A function of machine code: its `address`, and itself for Python to call. It lives as long
+    as this object."""
+
+    __slots__ = ("__weakref__", "_engine", "address")
+
+    def __init__(self, address: int, engine: Any) -> None:
+        self.address, self._engine = address, engine
+
+    @property
+    def function(self) -> Any:
+        """kernel(bindings, params, begin, end), as codegen/llvm/printer.py says."""
+        return _PROTOTYPE(self.address)
+
+
+_PROTOTYPE = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+)
+
+
+@functools.cache
+def compiler() -> Compiler | None:
+    """What compiles for this processor; None where llvmlite is not installed or can't be used,
+    which is told once unless it is for lack of instructions."""
+    if struct.calcsize("P") != 8:
+        return None
+    try:
+        import llvmlite
+    except ImportError:
+        return None
+    version = tuple(int(n) for n in llvmlite.__version__.split(".")[:2] if n.isdigit())
+    if not _LEAST <= version < _BELOW:
+        _notice(f"it works with {SUPPORTED} and finds {llvmlite.__version__}")
+        return None
+    try:
+        import llvmlite.binding as binding
+
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        binding.check_jit_execution()
+        found = Compiler(binding, llvmlite.__version__)
+    except (ImportError, OSError, RuntimeError, AttributeError) as error:
+        _notice(f"llvmlite {llvmlite.__version__} can't be used: {error}")
+        return None
+    return found if found.bits else None
+
+
+def _notice(why: str) -> None:
+    warnings.warn(
+        f"pyframe does not compile for the CPU, NumPy computes: {why} (pip install pyframe[jit])",
+        stacklevel=3,
+    )
+
+
+class Compiler:
+    """LLVM for the processor of this machine."""
+
+    def __init__(self, binding: Any, version: str) -> None:
+        self.llvm = binding
+        triple = binding.get_process_triple()
+        cpu, features = binding.get_host_cpu_name(), binding.get_host_cpu_features()
+        if os.name == "nt":
+            triple += "-elf"  # the form of objects that LLVM can load everywhere
+        self.target = binding.Target.from_triple(triple)
+        self.machine_of = {
+            "cpu": cpu, "features": features.flatten(), "opt": 2, "reloc": "pic",
+            "codemodel": "small", "jit": True,
+        }  # fmt: skip
+        self.bits = _vector_bits(triple.partition("-")[0], features)
+        made_by = (_FORMAT, version, binding.llvm_version_info, triple, self.machine_of, _PASSES)
+        self.made_by = repr(made_by).encode()
+        self.emit = _unlocked(binding)
+        self.cache = Cache(cache_folder())
+        self.local = threading.local()
+        self.loaded: weakref.WeakValueDictionary[str, Compiled] = weakref.WeakValueDictionary()
+        self.counts = {"compiled": 0, "read": 0}  # functions, for tests and profiles
+
+    def lanes(self, types: set[str]) -> int:
+        """How many lanes vectors of values of these types should have."""
+        sizes = [int(t[1:]) // 8 for t in types if t != "bool"] or [1]
+        return self.bits // (8 * max(min(sizes), min(max(sizes), 4)))
+
+    def load(self, functions: Sequence[Function]) -> list[Compiled]:
+        """Lane programs as functions of machine code, equal ones once."""
+        return self.load_texts([printer.generate(f, self.bits) for f in functions], printer.NAME)
+
+    def load_texts(self, texts: Sequence[str], name: str) -> list[Compiled]:
+        """The function `name` of each module, which is given as text."""
+        keys = [self._key(text) for text in texts]
+        with _COMPILING:
+            found = {key: one for key in keys if (one := self.loaded.get(key)) is not None}
+            missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in found}
+            if missing:
+                linked = self._linked(missing, name)
+                self.loaded.update(linked)
+                found |= linked
+        return [found[key] for key in keys]
+
+    def _key(self, text: str) -> str:
+        return hashlib.sha256(self.made_by + text.encode()).hexdigest()
+
+    def _linked(self, texts: dict[str, str], name: str) -> dict[str, Compiled]:
+        """Modules by key, from the cache or compiled, in memory that can be run."""
+        objects = {key: code for key in texts if (code := self.cache.read(key)) is not None}
+        new = [key for key in texts if key not in objects]
+        self.counts["read"] += len(objects)
+        self.counts["compiled"] += len(new)
+        named = [texts[k].replace(f"@{name}(", f"@{_symbol(name, k)}(") for k in new]
+        made = dict(zip(new, self._in_parallel(named), strict=True))
+        self.cache.write(made)
+        objects |= made
+        engine = self.llvm.create_mcjit_compiler(
+            self.llvm.parse_assembly(""), self._machine(), use_lmm=True
+        )
+        for code in objects.values():
+            engine.add_object_file(self.llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        return {
+            key: Compiled(engine.get_function_address(_symbol(name, key)), engine) for key in texts
+        }
+
+    def _in_parallel(self, texts: list[str]) -> list[bytes]:
+        threads = min(default_threads(), len(texts))
+        if threads < 2:
+            return [self._compiled(text) for text in texts]
+        with ThreadPoolExecutor(threads, "pyframe-llvm") as pool:
+            return list(pool.map(self._compiled, texts))
+
+    def _compiled(self, text: str) -> bytes:
+        """A module as an object file."""
+        llvm, machine = self.llvm, self._machine()
+        with llvm.parse_assembly(text, llvm.create_context()) as module:
+            module.verify()
+            passes = llvm.create_new_function_pass_manager()
+            for name in _PASSES:
+                getattr(passes, f"add_{name}_pass")()
+            builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options())
+            for function in module.functions:
+                if not function.is_declaration:
+                    passes.run(function, builder)
+            return self.emit(machine, module)
+
+    def _machine(self) -> Any:
+        return self.target.create_target_machine(**self.machine_of)
+
+
+def _symbol(name: str, key: str) -> str:
+    return f"{name}_{key[:32]}"
+
+
+def _vector_bits(arch: str, features: dict[str, bool]) -> int:
+    """The size of vectors that are best; 0 on a processor that lacks what they need."""
+    needed = _NEEDED.get(arch)
+    if needed is None or not all(features.get(f) for f in needed):
+        return 0
+    if arch != "x86_64":
+        return 128
+    return 512 if all(features.get(f) for f in _WIDE) else 256
+
+
+def _unlocked(binding: Any) -> Any:
+    """`emit_object` of a machine and a module, without the lock under which llvmlite lets one
+    thread at a time compile. LLVM needs none between modules of several contexts. It is found in
+    llvmlite's internals: where they are others, what is public takes its place."""
+    try:
+        ffi: Any = binding.ffi
+        locked, raw = ffi.lib.LLVMPY_TargetMachineEmitToMemory, ctypes.CDLL(ffi.lib._name)
+        emit = raw.LLVMPY_TargetMachineEmitToMemory
+        emit.argtypes, emit.restype = locked.argtypes, locked.restype
+    except (AttributeError, OSError):
+        return lambda machine, module: machine.emit_object(module)
+
+    def object_of(machine: Any, module: Any) -> bytes:
+        with ffi.OutputString() as error:
+            buffer = emit(machine, module, 1, error)
+            if not buffer:
+                raise RuntimeError(str(error))
+        start, size = ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer)
+        try:
+            return ctypes.string_at(start, size)
+        finally:
+            ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
+
+    return object_of
+
+
+# A fork waits for what is being compiled: LLVM's own locks would stay held in the child.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_COMPILING.acquire,
+        after_in_parent=_COMPILING.release,
+        after_in_child=_COMPILING.release,
+    )
+
+
+# --- what was compiled before
+
+
+def cache_folder() -> Path | None:
+    """Where compiled functions are kept: PYFRAME_CACHE (empty: nowhere), else the user's folder for
+    such files. None where the system has none."""
+    given = os.environ.get("PYFRAME_CACHE")
+    if given is not None:
+        return Path(given).expanduser() if given else None
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    if os.name == "nt":
+        top = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        top = home / "Library" / "Caches"
+    else:
+        top = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    return top / "pyframe"
+
+
+class Cache:
+    """Files of bytes by key, each with a checksum: one that is damaged is not there. Nothing is
+    kept where the folder can't be written, or is another user's: what lies there is run."""
+
+    def __init__(self, folder: Path | None, most: int = _CACHE_BYTES) -> None:
+        self.folder, self.most = folder, most
+        self.pruned = False
+
+    def read(self, key: str) -> bytes | None:
+        if self.folder is None or not self._is_ours(self.folder):
+            return None
+        path = self.folder / key
+        try:
+            data = path.read_bytes()
+            if time.time() - path.stat().st_mtime > _DAY:
+                os.utime(path)  # those not used for longest go first
+        except OSError:
+            return None
+        code = data[_DIGEST:]
+        return code if hashlib.sha256(code).digest() == data[:_DIGEST] else None
+
+    def write(self, files: dict[str, bytes]) -> None:
+        if self.folder is None or not files:
+            return
+        with contextlib.suppress(OSError):
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not self._is_ours(self.folder):
+                return
+            for key, code in files.items():
+                part = self.folder / f"{key}.{os.urandom(8).hex()}.part"
+                try:
+                    part.write_bytes(hashlib.sha256(code).digest() + code)
+                    os.replace(part, self.folder / key)
+                finally:
+                    part.unlink(missing_ok=True)
+            if not self.pruned:
+                self.prune()
+
+    @staticmethod
+    def _is_ours(folder: Path) -> bool:
+        if not hasattr(os, "getuid"):
+            return True
+        try:
+            found = folder.stat()
+        except OSError:
+            return False
+        return found.st_uid == os.getuid() and not found.st_mode & 0o022
+
+    def prune(self) -> None:
+        """Remove the oldest files while there are more bytes than `most`, and parts of writers
+        that ended before they were done."""
+        if self.folder is None:
+            return
+        self.pruned = True
+        files = []
+        with contextlib.suppress(OSError), os.scandir(self.folder) as entries:
+            for entry in entries:
+                info = entry.stat()
+                if entry.name.endswith(".part"):
+                    if time.time() - info.st_mtime > _DAY:
+                        os.unlink(entry.path)
+                else:
+                    files.append((info.st_mtime, info.st_size, entry.path))
+        size = sum(n for _, n, _ in files)
+        for _, n, path in sorted(files):
+            if size <= self.most:
+                break
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            size -= n
+
+
+_DIGEST = hashlib.sha256().digest_size
+_DAY = 24 * 3600

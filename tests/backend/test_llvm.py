@@ -1,0 +1,371 @@
+"""Lane programs as LLVM makes them: against the interpreter; and what is kept on disk."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from lane_programs import Body, Case, cases, compare, loops
+
+from pyframe.backend import llvm
+from pyframe.codegen.lanes.program import Function, NoFormError
+from pyframe.codegen.llvm.printer import generate
+
+binding = pytest.importorskip("llvmlite.binding", reason="llvmlite, the extra `jit`, is missing")
+TESTS = Path(__file__).parents[1]
+ROOT = TESTS.parent
+
+
+def made(folder: Path | None = None, cpu: str = "") -> llvm.Compiler:
+    """A compiler of its own for this processor, or for an older one that this one is like."""
+    llvm.compiler()
+    out = llvm.Compiler(binding, "tests")
+    out.cache = llvm.Cache(folder)
+    if not out.bits:
+        pytest.skip("this processor lacks what compiled kernels need")
+    if cpu:
+        out.machine_of |= {"cpu": cpu, "features": ""}
+        out.bits = 256
+    return out
+
+
+def run(case: Case, compiled: llvm.Compiled, begin: int = 0, end: int = -1) -> list[np.ndarray]:
+    """The buffers after a run."""
+    buffers = [x.copy() for x in case.buffers]
+    bindings = (ctypes.c_void_p * len(buffers))(*[x.ctypes.data for x in buffers])
+    params = ctypes.create_string_buffer(case.params, max(len(case.params), 8))
+    end = case.function.units if end < 0 else end
+    compiled.function(bindings, params, begin, end)
+    return buffers
+
+
+X86 = binding.get_process_triple().startswith("x86_64")
+CPUS = ["", pytest.param("haswell", marks=pytest.mark.skipif(not X86, reason="x86-64 alone"))]
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("lanes", [1, 4, 16])
+def test_every_program_gives_what_the_interpreter_gives(lanes: int, cpu: str) -> None:
+    some = cases(lanes)
+    for case, compiled in zip(some, made(cpu=cpu).load([c.function for c in some]), strict=True):
+        compare(case, run(case, compiled))
+
+
+def test_vectors_of_many_registers() -> None:
+    some = loops(64)
+    for case, compiled in zip(some, made().load([c.function for c in some]), strict=True):
+        compare(case, run(case, compiled))
+
+
+def test_units_run_in_any_order() -> None:
+    rows = loops(4)[0]
+    (compiled,) = made().load([rows.function])
+    out = np.zeros_like(rows.buffers[1])
+    for begin, end in ((3, 5), (0, 1), (1, 3), (2, 2)):
+        out += run(rows, compiled, begin, end)[1]
+    compare(rows, [rows.buffers[0], out])
+
+
+def undefined(code: bytes) -> set[str]:
+    """The symbols that an ELF object needs of others."""
+    (at,) = struct.unpack_from("<Q", code, 40)
+    size, count = struct.unpack_from("<HH", code, 58)
+    sections = [struct.unpack_from("<IIQQQQIIQQ", code, at + n * size) for n in range(count)]
+    found = set()
+    for _, kind, _, _, offset, length, link, _, _, entry in sections:
+        if kind == 2:  # the symbol table
+            for symbol in range(offset + entry, offset + length, entry):
+                name, _, _, section = struct.unpack_from("<IBBH", code, symbol)
+                if section == 0:
+                    begin = sections[link][4] + name
+                    found.add(code[begin : code.index(b"\0", begin)].decode())
+    return found
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads ELF objects")
+@pytest.mark.parametrize("cpu", CPUS)
+def test_no_symbol_of_a_library_is_needed(tmp_path: Path, cpu: str) -> None:
+    made(tmp_path, cpu).load([c.function for c in cases(8)])
+    files = list(tmp_path.iterdir())
+    assert len(files) > 300
+    assert set().union(*[undefined(f.read_bytes()[32:]) for f in files]) <= {
+        "_GLOBAL_OFFSET_TABLE_"
+    }
+
+
+def test_the_remainder_of_floats_has_no_form() -> None:
+    b = Body()
+    b.op("rem", b.param(0, "f32"), b.param(1, "f32"))
+    with pytest.raises(NoFormError, match="remainder of floats"):
+        generate(b.function(0), 256)
+
+
+# --- what is compiled once
+
+
+def constant(value: float) -> Function:
+    """A kernel that stores a number."""
+    b = Body()
+    b.store(0, b.index(0), b.const(value, "f32"))
+    return b.function(1)
+
+
+def result(compiled: llvm.Compiled) -> float:
+    out = np.zeros(1, np.float32)
+    case = Case("", constant(0), [out], [0])
+    return float(run(case, compiled)[0][0])
+
+
+def test_equal_functions_are_compiled_once(tmp_path: Path) -> None:
+    c = made(tmp_path)
+    one, two, again = c.load([constant(1), constant(2), constant(1)])
+    assert one is again
+    assert (result(one), result(two)) == (1, 2)
+    assert c.load([constant(2)._replace(label="another name", work=7)]) == [two]
+    assert c.counts == {"compiled": 2, "read": 0}
+    other = made(tmp_path)
+    assert [result(x) for x in other.load([constant(2), constant(1), constant(3)])] == [2, 1, 3]
+    assert other.counts == {"compiled": 1, "read": 2}
+
+
+def test_code_lives_as_long_as_its_object() -> None:
+    c = made()
+    one, two = c.load([constant(1), constant(2)])
+    del one
+    assert result(two) == 2
+    assert len(c.loaded) == 1
+    del two
+    assert not c.loaded
+
+
+def test_another_processor_has_code_of_its_own(tmp_path: Path) -> None:
+    made(tmp_path).load([constant(1)])
+    c = made(tmp_path)
+    c.made_by += b"!"
+    c.load([constant(1)])
+    assert c.counts == {"compiled": 1, "read": 0}
+
+
+def test_text_of_another_module() -> None:
+    text = "define i64 @twice(i64 %x) {\n%y = shl i64 %x, 1\nret i64 %y\n}\n"
+    (compiled,) = made().load_texts([text], "twice")
+    assert ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(compiled.address)(21) == 42
+
+
+@pytest.mark.parametrize("damage", [b"", b"\0" * 40, None])
+def test_a_damaged_file_is_made_anew(tmp_path: Path, damage: bytes | None) -> None:
+    made(tmp_path).load([constant(1)])
+    (file,) = tmp_path.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]) if damage is None else damage)
+    c = made(tmp_path)
+    assert result(c.load([constant(1)])[0]) == 1
+    assert c.counts == {"compiled": 1, "read": 0}
+    assert file.read_bytes() == whole
+
+
+def test_a_folder_that_cant_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    for folder in (None, tmp_path / "file", tmp_path / "file" / "below"):
+        assert result(made(folder).load([constant(1)])[0]) == 1
+
+    def full(self: Path, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    assert result(made(tmp_path / "new").load([constant(1)])[0]) == 1
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="POSIX permissions")
+def test_what_others_may_write_is_not_run(tmp_path: Path) -> None:
+    folder = tmp_path / "kernels"
+    made(folder).load([constant(1)])
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o777)
+    c = made(folder)
+    c.load([constant(1), constant(2)])
+    assert c.counts == {"compiled": 2, "read": 0}
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_the_oldest_files_go(tmp_path: Path) -> None:
+    cache = llvm.Cache(tmp_path, 250)
+    for age, name in enumerate(["new", "old", "oldest", f"dead{'0' * 16}.part"]):
+        cache.write({name: bytes(68)})  # and a digest of 32
+        os.utime(tmp_path / name, (time.time() - age * 100_000,) * 2)
+    cache.prune()
+    assert {f.name for f in tmp_path.iterdir()} == {"new", "old"}
+    assert cache.read("old") == bytes(68)
+    assert time.time() - (tmp_path / "old").stat().st_mtime < 50_000  # it was used
+
+
+PROCESS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from lane_programs import cases, compare
+from test_llvm import made, run
+compiler, some = made(Path(sys.argv[2])), cases(4)[:40]
+print("ready", flush=True)
+sys.stdin.readline()
+for case, compiled in zip(some, compiler.load([c.function for c in some])):
+    compare(case, run(case, compiled))
+print(compiler.counts["compiled"])
+"""
+
+
+def process(folder: Path) -> Any:
+    path = os.pathsep.join([str(TESTS / "backend"), str(ROOT)])
+    command = [sys.executable, "-c", PROCESS, str(TESTS), str(folder)]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, env=os.environ | {"PYTHONPATH": path}, **pipes)
+
+
+def test_processes_share_a_folder(tmp_path: Path) -> None:
+    both = [process(tmp_path) for _ in range(2)]
+    for p in both:
+        assert p.stdout.readline() == "ready\n"
+    outs = [p.communicate("\n")[0] for p in both]
+    assert [p.returncode for p in both] == [0, 0], outs
+    later = process(tmp_path)
+    assert later.communicate("\n")[0].split() == ["ready", "0"]
+    assert all(re.fullmatch("[0-9a-f]{64}", f.name) for f in tmp_path.iterdir())
+
+
+def test_threads_compile_at_the_same_time() -> None:
+    c = made()
+    some, errors = cases(4)[:60], []
+
+    def work(part: int) -> None:
+        try:
+            mine = some[part::3] + some[:10]
+            for case, compiled in zip(mine, c.load([x.function for x in mine]), strict=True):
+                compare(case, run(case, compiled))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not errors
+
+
+FORK = """
+import os, sys, threading
+sys.path[:0] = sys.argv[1:]
+from lane_programs import cases, compare
+from test_llvm import constant, made, result
+compiler, some = made(), [c.function for c in cases(4)[:60]]
+(before,) = compiler.load([constant(1)])
+busy = threading.Thread(target=compiler.load, args=(some,))
+busy.start()
+child = os.fork()
+if not child:
+    (after,) = compiler.load([constant(2)])
+    os._exit(0 if (result(before), result(after)) == (1, 2) else 1)
+busy.join()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_compiles() -> None:
+    """Also where another thread was compiling when it began."""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORK]
+    subprocess.run([*command, str(TESTS), str(TESTS / "backend")], check=True, timeout=600)
+
+
+# --- which llvmlite
+
+
+@pytest.fixture
+def asked_anew() -> Iterator[None]:
+    llvm.compiler.cache_clear()
+    yield
+    llvm.compiler.cache_clear()
+
+
+def test_another_version_is_told_once(monkeypatch: pytest.MonkeyPatch, asked_anew: None) -> None:
+    import llvmlite
+
+    for version in ("0.44.0", "0.51.0", "1.0.0"):
+        llvm.compiler.cache_clear()
+        monkeypatch.setattr(llvmlite, "__version__", version)
+        with pytest.warns(UserWarning, match=re.escape(llvm.SUPPORTED)) as told:
+            assert llvm.compiler() is None
+        assert version in str(told[0].message)
+        assert llvm.compiler() is None
+
+
+def test_a_broken_llvmlite_is_told_once(monkeypatch: pytest.MonkeyPatch, asked_anew: None) -> None:
+    def forbidden() -> None:
+        raise OSError(1, "cannot allocate executable memory")
+
+    monkeypatch.setattr(binding, "check_jit_execution", forbidden)
+    with pytest.warns(UserWarning, match="cannot allocate executable memory"):
+        assert llvm.compiler() is None
+
+
+def test_without_llvmlite_nothing_is_said(
+    monkeypatch: pytest.MonkeyPatch, asked_anew: None
+) -> None:
+    monkeypatch.setitem(sys.modules, "llvmlite", None)
+    assert llvm.compiler() is None
+
+
+def test_older_processors_keep_numpy() -> None:
+    assert llvm._vector_bits("x86_64", {"avx2": True, "fma": True}) == 0
+    assert llvm._vector_bits("x86_64", {"avx2": True, "fma": True, "f16c": True}) == 256
+    assert llvm._vector_bits("aarch64", {"neon": True}) == 128
+    assert llvm._vector_bits("i686", {}) == 0
+
+
+def test_lanes_fill_a_vector() -> None:
+    c = made()
+    c.bits = 256
+    found = {t: c.lanes({t}) for t in ("f32", "f64", "u8", "i16", "bool")}
+    assert found == {"f32": 8, "f64": 4, "u8": 32, "i16": 16, "bool": 32}
+    assert [c.lanes({"f32", t}) for t in ("bool", "u8", "i64", "f64")] == [8] * 4
+
+
+def test_the_extra_names_the_same_range() -> None:
+    assert f'jit = ["{llvm.SUPPORTED}"]' in (ROOT / "pyproject.toml").read_text("utf-8")
+
+
+def test_llvmlite_is_imported_when_it_is_needed() -> None:
+    code = "import sys, pyframe; sys.exit('llvmlite' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("environment", "folder"),
+    [
+        ({"PYFRAME_CACHE": "/some/where"}, "/some/where"),
+        ({"PYFRAME_CACHE": ""}, None),
+        ({"XDG_CACHE_HOME": "/cache"}, "/cache/pyframe"),
+        ({"HOME": "/home/me"}, "/home/me/.cache/pyframe"),
+    ],
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="where Linux keeps such files")
+def test_where_the_folder_is(
+    environment: dict[str, str], folder: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PYFRAME_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert llvm.cache_folder() == (None if folder is None else Path(folder))
