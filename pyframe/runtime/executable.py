@@ -15,7 +15,7 @@ from pyframe.core.symbolic import SymbolicScalar, evaluate, hint
 from pyframe.graph.program import INPUT, OUTPUT, TEMP
 from pyframe.graph.schedule import schedule
 from pyframe.ops import deferred
-from pyframe.runtime import debug
+from pyframe.runtime import cpu, debug
 from pyframe.runtime.capture import Capture
 from pyframe.runtime.code import encode_params
 
@@ -200,7 +200,7 @@ def _owners(capture: Capture, before: dict[Storage, Node]) -> dict[Node, Storage
 
 
 class HostExecutable(Executable):
-    """Runs with NumPy, on the memory of the tensors themselves."""
+    """Runs with compiled functions and NumPy, on the memory of the tensors themselves."""
 
     def __init__(self, *args: Any) -> None:
         from pyframe.codegen.numpy.plan import Plan  # which takes a while to import
@@ -218,7 +218,7 @@ class HostExecutable(Executable):
             if self.program.slots[slot].kind == OUTPUT and arrays[slot] is None:
                 arrays[slot] = np.empty(s.node.shape, s.node.dtype.numpy)
         self.arrays = arrays
-        self.plan = Plan(self.program)
+        self.plan = Plan(self.program, compiler=cpu.compiler())
         # large arguments are read where they lie, for as long as the same ones come
         self.same = [
             a.node.data if a.node.data.nbytes >= LARGE and a.node.data.flags.c_contiguous else None
@@ -232,16 +232,30 @@ class HostExecutable(Executable):
         for argument, data in zip(self.arguments, self.same, strict=True):
             arrays[argument.slot] = data
         self.plan.bind(arrays)
-        self.given = [
-            (self.shown(slot, n), index, whole, same)
-            for (slot, index, whole, n), same in zip(self.arguments, self.same, strict=True)
-        ]
+        # arguments that are copied or stay the same, and those that are read where they lie
+        self.given: list[tuple[np.ndarray, int, bool, Any]] = []
+        self.moved: list[tuple[int, int, bool]] = []
+        for (slot, index, whole, n), same in zip(self.arguments, self.same, strict=True):
+            if self.plan.moves(slot):
+                self.moved.append((slot, index, whole))
+            else:
+                self.given.append((self.shown(slot, n), index, whole, same))
         self.copied_in = [(self.shown(st.slot, st.node), st.data) for st in self.loose]
         self.copied_out = [
             (st.data, self.shown(st.slot, st.node)) for st in self.loose if st.written
         ]
         self.copied_out += [(old, self.shown(slot, n)) for old, slot, n in self.back]
-        self.results = [self.shown(slot, s.node) for s, slot in self.fresh]
+        read = {slot for _, slot, _ in self.back}
+        slots = [slot for _, slot in self.fresh]
+        self.results = [
+            (slot, self.shown(slot, s.node), self._is_handed_out(slot, read, slots))
+            for s, slot in self.fresh
+        ]
+
+    def _is_handed_out(self, slot: int, read: set[int], slots: list[int]) -> bool:
+        """Whether a large result is computed where it is handed out, so that no run copies it."""
+        large = self.program.slots[slot].nbytes >= pages.LEAST
+        return large and self.plan.moves(slot) and slot not in read and slots.count(slot) == 1
 
     def shown(self, slot: int, n: Node) -> np.ndarray:
         """A slot as the array that `n` is."""
@@ -252,6 +266,7 @@ class HostExecutable(Executable):
         return next((st.data for st in self.states if st.slot == slot), self.arrays[slot])
 
     def run(self, args: Sequence[tuple[Node, Node]]) -> list[Any]:
+        plan = self.plan
         for _, index, whole, same in self.given:
             if same is not None and args[index][whole].data is not same:
                 self.same = [None] * len(self.same)
@@ -260,14 +275,30 @@ class HostExecutable(Executable):
         for array, index, whole, same in self.given:
             if same is None:
                 np.copyto(array, args[index][whole].data)
+        held = []  # until it has been read
+        for slot, index, whole in self.moved:
+            data = args[index][whole].data
+            if not (data.flags.c_contiguous and data.flags.aligned):
+                data = data.copy()
+                held.append(data)
+            plan.move(slot, data)
         for array, data in self.copied_in:
             np.copyto(array, data)
         if self.changed():
-            self.plan.values = []  # it takes 0.0 and -0.0 for the same
-        self.plan.run(self.values)
+            plan.values = []  # it takes 0.0 and -0.0 for the same
+        out = []
+        for slot, array, handed_out in self.results:
+            if handed_out:
+                array = pages.empty(array.shape, array.dtype)
+                plan.move(slot, array)
+            out.append(array)
+        plan.run(self.values)
         for data, array in self.copied_out:
             np.copyto(data, array)
-        return [pages.copy(array) for array in self.results]
+        return [
+            array if handed_out else pages.copy(array)
+            for array, (_, _, handed_out) in zip(out, self.results, strict=True)
+        ]
 
     def feed(self, state: State, array: np.ndarray) -> None:
         np.copyto(state.data, array)

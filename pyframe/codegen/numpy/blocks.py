@@ -75,7 +75,7 @@ class Blocked:
         out: Array | None = None,  # the memory of binding -1
     ) -> None:
         self.builder, self.plan = builder, builder.plan
-        self.code, self.space, self.stores = _collapsed(code, space, stores)
+        self.code, self.space, self.stores = collapsed(code, space, stores)
         self.sources: dict[int, Source] = {}
         self.values: dict[int, Array] = {}  # the same in all blocks
         self.homes: dict[int, Any] = {}  # of what is read where it lies: the key of that memory
@@ -533,7 +533,7 @@ class Share:
                 self.calls.append((np.copyto, (out, value, "unsafe")))
 
 
-def _collapsed(
+def collapsed(
     code: Sequence[Any], space: Shape, stores: Sequence[Store]
 ) -> tuple[list[Any], Shape, list[Store]]:
     """The same over as few axes as the index maps allow."""

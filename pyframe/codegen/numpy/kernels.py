@@ -1,20 +1,22 @@
-"""One step of a Program as stages of bound NumPy calls."""
+"""One step of a Program as stages: launches of compiled functions, or bound NumPy calls."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pyframe.codegen.numpy.blocks import Blocked
+from pyframe.codegen.lanes.compiler import Launch
+from pyframe.codegen.numpy.blocks import Blocked, collapsed
 from pyframe.codegen.numpy.elementwise import Call
 from pyframe.codegen.numpy.instructions import copy_result, narrow
 from pyframe.codegen.numpy.memory import Array, Shape, Source, kept_shape
-from pyframe.codegen.numpy.threads import Stage
+from pyframe.codegen.numpy.threads import Compiled, Stage
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.op import REGISTRY
-from pyframe.graph.program import Expr, Kernel, Load, Param, Step, Store
+from pyframe.graph.program import Expr, Kernel, Load, Param, Result, Step, Store
 
 if TYPE_CHECKING:
     from pyframe.codegen.numpy.plan import Plan
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 class Lowering:
     """Makes the stages of one step."""
 
-    def __init__(self, plan: Plan, step: Step, stages: list[Stage]) -> None:
+    def __init__(self, plan: Plan, step: Step, stages: list[Stage | Compiled]) -> None:
         self.plan, self.step, self.stages = plan, step, stages
         self.kernel: Kernel = plan.program.kernels[step.kernel]
         self.keys = [  # equal for bindings that may share memory
@@ -34,7 +36,10 @@ class Lowering:
         self.read_views: dict[Any, Array] = {}
 
     def flat(self, binding: int, dtype: dt.dtype) -> Array:
-        memory = self.plan.arrays[self.step.slots[binding]]
+        """The memory of a binding, for NumPy calls."""
+        slot = self.step.slots[binding]
+        self.plan.bound.add(slot)
+        memory = self.plan.arrays[slot]
         n = memory.nbytes // dtype.itemsize * dtype.itemsize
         if memory.dtype == dtype.numpy:
             return memory
@@ -69,11 +74,19 @@ class Lowering:
         kernel = self.kernel
         if not math.prod(kernel.space) and not any(math.prod(kept_shape(s)) for s in kernel.stores):
             return
-        if kernel.routine is None:
-            body = Blocked(self, kernel.code, kernel.space, kernel.stores, None)
-            body.build()
-        else:
+        if kernel.routine is not None:
             self.routine(kernel)
+        elif not self.launched(kernel, self.step.slots):
+            Blocked(self, kernel.code, kernel.space, kernel.stores, None).build()
+
+    def launched(self, kernel: Kernel, buffers: Sequence[int | Array]) -> bool:
+        """A kernel without a routine as a launch of a compiled function, if it has a form."""
+        function = self.plan.compiled(kernel)
+        if function < 0:
+            return False
+        first = self.plan.by_offset.get(self.step.param_offset, 0)
+        self.stages.append(Compiled(Launch(function), tuple(buffers), first))
+        return True
 
     def routine(self, kernel: Kernel) -> None:
         assert kernel.routine is not None
@@ -88,12 +101,44 @@ class Lowering:
         else:
             result = self.flat(target.binding, dtype)[target.index_map[0].offset :]
             result = result[: math.prod(shape)]
-        self.stages.extend(routine_stages(self.plan, op, inputs, attrs, result.reshape(shape)))
+        found = self.plan.compiler and self.plan.compiler.routine(
+            op, inputs, attrs, result.reshape(shape)
+        )
+        if found:
+            self.stages += [Compiled(Launch(-1, r, len(w)), words=tuple(w)) for r, w in found]
+        else:
+            self.stages += routine_stages(self.plan, op, inputs, attrs, result.reshape(shape))
         if dtype.narrow is not None:
             self.stages.append(Stage([[(narrow, (dtype.narrow, result))]]))
-        home = None if target is None else self.keys[target.binding]
         if target is None or target.value != 0 or len(kernel.stores) > 1:
+            self.epilogue(kernel, target, result)
+
+    def epilogue(self, kernel: Kernel, target: Store | None, result: Array) -> None:
+        """What follows on a routine's `result`, which lies where `target` belongs."""
+        buffers: list[int | Array] = [*self.step.slots]
+        if target is None:
+            index_map, binding = views.contiguous(kernel.space), len(buffers)
+            buffers.append(result)
+        else:
+            index_map, binding = target.index_map, target.binding
+        code = [
+            Load(binding, index_map, i.dtype) if isinstance(i, Result) else i for i in kernel.code
+        ]
+        if not self.computed(code, kernel.space, kernel.stores, buffers):
+            home = None if target is None else self.keys[target.binding]
             Blocked(self, kernel.code, kernel.space, kernel.stores, (result, home)).build()
+
+    def computed(
+        self, code: Sequence[Any], space: Shape, stores: Sequence[Store],
+        buffers: Sequence[int | Array],
+    ) -> bool:  # fmt: skip
+        """`launched` for code of a part of the step."""
+        if self.plan.compiler is None:
+            return False
+        code, space, stores = collapsed(code, space, stores)
+        words = self.kernel.params
+        kernel = Kernel(space, tuple(code), tuple(stores), len(buffers), words)
+        return self.launched(kernel, buffers)
 
     def result_store(self, kernel: Kernel, dtype: dt.dtype) -> Store | None:
         """A store in whose place the routine's result can lie before the epilogue."""
@@ -115,14 +160,22 @@ class Lowering:
 
     def operand(self, e: Expr) -> Array:
         """An operand as an array: a view where it is only loaded, else computed to scratch."""
-        if len(e.code) == 1 and isinstance(e.code[0], Load):
-            i = e.code[0]
+        i = e.code[0]
+        if (
+            len(e.code) == 1
+            and isinstance(i, Load)
+            and not (self.plan.compiler is not None and len(i.index_map) > 1)
+        ):
             source = self.source(self.flat(i.binding, i.dtype), i.index_map, (i.binding, i.dtype))
             if source.mask is None:
                 return np.broadcast_to(source.array, e.shape)
         out = self.whole(e.shape, e.dtype.numpy)
-        store = Store(-1, len(e.code) - 1, views.contiguous(e.shape), e.dtype)
-        Blocked(self, e.code, e.shape, (store,), None, out.reshape(-1)).build()
+        slots = self.step.slots
+        store = Store(len(slots), len(e.code) - 1, views.contiguous(e.shape), e.dtype)
+        if not self.computed(e.code, e.shape, (store,), (*slots, out)):
+            Blocked(
+                self, e.code, e.shape, (store._replace(binding=-1),), None, out.reshape(-1)
+            ).build()
         return out
 
 

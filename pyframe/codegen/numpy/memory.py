@@ -17,6 +17,11 @@ Ranges = tuple[slice, ...]
 LEAST = 1 << 18  # bytes of scratch memory, so that it rarely grows
 
 
+def address(array: Array) -> int:
+    """Where its first element lies."""
+    return int(array.__array_interface__["data"][0])
+
+
 class Registers:
     """Scratch memory: numbered pieces for each worker, which every kernel finds all free."""
 

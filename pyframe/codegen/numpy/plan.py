@@ -1,9 +1,9 @@
-"""A Program made into bound NumPy calls: the CPU's way to run the same step many times.
+"""A Program made into a list of calls: the CPU's way to run the same step many times.
 
-`Plan.bind` walks the kernels once. Each becomes calls on views that exist already (`kernels.py`),
-cut into blocks that stay in cache (`blocks.py`), with temporaries in scratch memory (`memory.py`);
-a run is a loop over these calls. Large kernels are shared out over a pool of threads
-(`threads.py`), always in the same way.
+`Plan.bind` walks the kernels once. What a compiler has a form for becomes launches of compiled
+functions, which one call runs many of. The rest becomes bound NumPy calls on views that exist
+already (`kernels.py`), cut into blocks that stay in cache (`blocks.py`), with temporaries in
+scratch memory (`memory.py`); large ones are shared out over a pool of threads (`threads.py`).
 """
 
 from __future__ import annotations
@@ -13,19 +13,26 @@ from typing import Any
 
 import numpy as np
 
+from pyframe.codegen.lanes.compiler import Code, Compiler
+from pyframe.codegen.lanes.lower import lower
+from pyframe.codegen.lanes.program import NoFormError
 from pyframe.codegen.numpy.elementwise import Call
 from pyframe.codegen.numpy.kernels import Lowering
-from pyframe.codegen.numpy.memory import Array, Registers
-from pyframe.codegen.numpy.threads import Stage, blas, default_threads, share_out
+from pyframe.codegen.numpy.memory import Array, Registers, address
+from pyframe.codegen.numpy.threads import Compiled, Stage, blas, default_threads, share_out
 from pyframe.core.pages import aligned
-from pyframe.graph.program import TEMP, Program
+from pyframe.graph.program import TEMP, Kernel, Program
+
+PARAM = 8  # bytes that a scalar has for compiled functions, and complex ones alone need more
 
 
 class Plan:
     """A compiled Program. `arrays[i]` is the flat memory of slot i, once bound."""
 
-    def __init__(self, program: Program, threads: int | None = None) -> None:
-        self.program = program
+    def __init__(
+        self, program: Program, threads: int | None = None, compiler: Compiler | None = None
+    ) -> None:
+        self.program, self.compiler = program, compiler
         self.threads = threads or default_threads()
         self.arrays: list[Array] = []
         self.calls: list[Call] = []
@@ -39,10 +46,22 @@ class Plan:
             else aligned(s.nbytes) if s.kind == TEMP else None
             for s in program.slots
         ]  # fmt: skip
-        self.scalars = [np.empty((), d.numpy) for _, d in program.params]
+        self.params = aligned(PARAM * len(program.params))
+        self.scalars = [
+            self.params[PARAM * i : PARAM * i + d.numpy.itemsize].view(d.numpy).reshape(())
+            if d.numpy.itemsize <= PARAM
+            else np.empty((), d.numpy)
+            for i, (_, d) in enumerate(program.params)
+        ]
         self.by_offset = {offset: i for i, (offset, _) in enumerate(program.params)}
         self.values: list[Any] | None = None
         self.registers = Registers()
+        self.code: Code | None = None
+        self.functions: list[Any] = []  # the compiled functions, as their compiler prints them
+        self.function_of: dict[Kernel, int] = {}
+        self.formless: dict[Kernel, str] = {}  # what runs through NumPy, and why
+        self.bound: set[int] = set()  # the slots whose arrays NumPy calls are bound to
+        self.places: dict[int, list[int]] = {}  # where addresses of the others stand in the table
 
     def bind(self, arrays: Sequence[Array | None]) -> None:
         """Fix the memory of the slots: C-contiguous arrays, or None for one of the plan's own."""
@@ -52,12 +71,28 @@ class Plan:
                 self.arrays.append(aligned(slot.nbytes) if own is None else own)
             else:
                 self.arrays.append(given.reshape(-1))
-        stages: list[list[Stage]] = []
+        self.bound.clear()
+        stages: list[list[Stage | Compiled]] = []
         for step in self.program.steps:
             stages.append([])
             Lowering(self, step, stages[-1]).build()
-        self.steps = self._linked(stages)
-        self.calls = [call for calls in self.steps for call in calls]
+        self._load([s for some in stages for s in some if isinstance(s, Compiled)])
+        self._link(stages)
+
+    def compiled(self, kernel: Kernel) -> int:
+        """The number of the compiled function of a kernel without a routine; -1 if it has none."""
+        if self.compiler is None or kernel in self.formless:
+            return -1
+        found = self.function_of.get(kernel)
+        if found is None:
+            try:
+                printed = self.compiler.printed(lower(kernel, self.compiler.lanes))
+            except NoFormError as error:
+                self.formless[kernel] = str(error)
+                return -1
+            found = self.function_of[kernel] = len(self.functions)
+            self.functions.append(printed)
+        return found
 
     def run(self, values: Sequence[Any] = ()) -> None:
         """Compute everything; `values` are the scalars in the order of `program.params`."""
@@ -77,22 +112,75 @@ class Plan:
                 if self.blas_threads:
                     self.blas.set(self.blas.threads)  # type: ignore[union-attr]
 
-    def _linked(self, steps: list[list[Stage]]) -> list[list[Call]]:
-        """The stages of each step as one list.
+    def moves(self, slot: int) -> bool:
+        """Whether the memory of a slot may be another one in each run: see `move`."""
+        return slot not in self.bound and slot in self.places
+
+    def move(self, slot: int, array: Array) -> None:
+        """Let a slot lie in `array`, which is C-contiguous and which the caller keeps, from now
+        on."""
+        at = address(array)
+        table = self.code.table  # type: ignore[union-attr]
+        for word in self.places[slot]:
+            table[word] = at
+
+    def _load(self, stages: list[Compiled]) -> None:
+        """Have the compiled functions loaded, and write down what they work on."""
+        self.places.clear()
+        if self.compiler is None or not stages:
+            return
+        self.code = self.compiler.load(self.functions, [s.launch for s in stages])
+        table, params = self.code.table, address(self.params)
+        for start, stage in zip(self.code.starts, stages, strict=True):
+            words = list(stage.words)
+            for n, buffer in enumerate(stage.buffers, start):
+                if isinstance(buffer, int):
+                    self.places.setdefault(buffer, []).append(n)
+                    buffer = self.arrays[buffer]
+                words.append(address(buffer))
+            if stage.launch.function >= 0:
+                words.append(params + PARAM * stage.params)
+            table[start : start + len(words)] = words
+
+    def _link(self, steps: list[list[Stage | Compiled]]) -> None:
+        """Make calls of the stages of each step.
 
         BLAS's own threads wait for work by spinning, which keeps ours from running: so a plan has
         one or the other. Where only products gain much from threads, BLAS's are faster.
         """
         stages = [s for step in steps for s in step]
-        alone = any(s.product for s in stages) and all(
-            len(s.work) == 1 or s.whole is not None for s in stages
-        )
+        ours = [s for s in stages if isinstance(s, Stage)]
+        compiled = len(ours) < len(stages)
+        alone = not compiled and any(s.product for s in ours) and all(
+            len(s.work) == 1 or s.whole is not None for s in ours
+        )  # fmt: skip
         threads = self.threads if alone else 1
         most = threads if self.blas is None else self.blas.threads
-        shared = any(len(s.work) > 1 for s in stages)
+        shared = compiled or any(len(s.work) > 1 for s in ours)
         # where nothing of ours runs beside it, BLAS may stay as it is
         self.blas_threads = threads if threads != most and (shared or self.threads < most) else 0
-        return [[call for s in step for call in self._calls(s, alone)] for step in steps]
+        self.steps, self.calls = [], []
+        first = end = 0  # the launches since the last call of NumPy
+        for step in steps:
+            calls: list[Call] = []
+            begin = end
+            for s in step:
+                if isinstance(s, Compiled):
+                    end += 1
+                    continue
+                self._launched(begin, end, calls)
+                self._launched(first, end, self.calls)
+                made = self._calls(s, alone)
+                calls += made
+                self.calls += made
+                first = begin = end
+            self._launched(begin, end, calls)
+            self.steps.append(calls)
+        self._launched(first, end, self.calls)
+
+    def _launched(self, first: int, end: int, calls: list[Call]) -> None:
+        if first < end:
+            calls.append((self.code.run, (first, end)))  # type: ignore[union-attr]
 
     def _calls(self, stage: Stage, alone: bool) -> list[Call]:
         if alone and stage.whole is not None:

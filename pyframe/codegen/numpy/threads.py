@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyframe.codegen.lanes.compiler import Launch
 from pyframe.codegen.numpy.elementwise import Call
 
 
@@ -21,6 +22,16 @@ class Stage(NamedTuple):
     work: list[list[Call]]
     whole: list[Call] | None = None
     product: bool = False
+
+
+class Compiled(NamedTuple):
+    """A launch of compiled work, and what it works on: slots of the plan or other arrays, and the
+    scalars from number `params` on; of a routine its words."""
+
+    launch: Launch
+    buffers: tuple[int | np.ndarray, ...] = ()
+    params: int = 0
+    words: tuple[int, ...] = ()
 
 
 def default_threads() -> int:

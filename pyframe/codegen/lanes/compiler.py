@@ -1,0 +1,52 @@
+"""What the CPU's plan asks of who makes lane programs run: LLVM natively, WebAssembly in a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from pyframe.codegen.lanes.program import Function
+
+
+class Launch(NamedTuple):
+    """A step of compiled work: a function by its number, or a routine of the compiler's own library
+    by its name, with how many words it takes."""
+
+    function: int = -1
+    routine: str = ""
+    words: int = 0
+
+
+class Code(Protocol):
+    """Launches, ready to run. Where they work stands in `table`, in words as wide as an address: of
+    launch k from `starts[k]` on the addresses of its function's bindings, then that of its params;
+    or what its routine takes. Who runs it writes there."""
+
+    table: np.ndarray
+    starts: Sequence[int]
+
+    def run(self, first: int, last: int) -> None:
+        """Run the launches from `first` on, before `last`."""
+
+
+class Compiler(Protocol):
+    """Makes lane programs run on the CPU at hand."""
+
+    name: str
+
+    def lanes(self, types: set[str]) -> int:
+        """How many lanes vectors are to have in a function that has values of these types."""
+
+    def routine(
+        self, op: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+    ) -> list[tuple[str, list[int]]] | None:
+        """The routines of the library, with their words, that compute `op` on these arrays as they
+        lie in memory; None if it has none."""
+
+    def printed(self, function: Function) -> Any:
+        """What `load` takes of a function. NoFormError if it has no form here."""
+
+    def load(self, functions: Sequence[Any], launches: Sequence[Launch]) -> Code:
+        """Compile; `functions` are what `printed` gave."""

@@ -1,0 +1,128 @@
+"""Plans whose kernels are compiled: here lane programs are interpreted, so that what the plan does
+around them is tested on every machine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe.codegen.numpy.plan import Plan
+from pyframe.core import pages
+from pyframe.runtime import cpu
+from tests.interpreted import Interpreted
+
+F = pf.nn.functional
+rng = np.random.default_rng(0)
+
+
+@pytest.fixture(params=[(4, 1), (8, 3)], ids=["4 lanes", "8 lanes in turns"])
+def compiler(request: Any, monkeypatch: pytest.MonkeyPatch) -> Interpreted:
+    found = Interpreted(*request.param)
+    monkeypatch.setattr(cpu, "compiler", lambda: found)
+    return found
+
+
+def plan_of(f: Any) -> Plan:
+    """The plan of a compiled function that was called once."""
+    (replay,) = [r for some in f.replays.values() for r in some]
+    found: Plan = max((e.plan for e in replay.executables), key=lambda p: len(p.program.steps))
+    return found
+
+
+def tensor(*shape: int) -> pf.Tensor:
+    return pf.from_numpy(rng.standard_normal(shape, np.float32))
+
+
+def test_a_step_is_one_call(compiler: Interpreted) -> None:
+    f = pf.compile(lambda x, y: ((x * y + 1.5).exp().sum(0), (x - y).relu()))
+    x, y = tensor(7, 33), tensor(33)
+    for _ in range(3):
+        sums, kept = f(x, y)
+        a, b = x.numpy(), y.numpy()
+        np.testing.assert_allclose(sums.numpy(), np.exp(a * b + 1.5).sum(0), 1e-4)
+        np.testing.assert_array_equal(kept.numpy(), np.maximum(a - b, 0))
+    plan = plan_of(f)
+    assert not plan.formless
+    assert len(plan.calls) == 1
+    assert compiler.launches >= 3 * len(plan.program.steps)
+
+
+def test_numpy_and_compiled_steps_in_turns(compiler: Interpreted) -> None:
+    """A complex kernel has no form: what comes before and after it has."""
+    f = pf.compile(lambda x: pf.fft.rfft((x * 2).cos()).abs().sum(0) + 1)
+    x = tensor(5, 8)
+    for _ in range(2):
+        want = np.abs(np.fft.rfft(np.cos(x.numpy() * 2))).sum(0) + 1
+        np.testing.assert_allclose(f(x).numpy(), want, 1e-4)
+    plan = plan_of(f)
+    assert plan.code is not None
+    assert plan.formless
+
+
+def train(steps: int, wrap: Any) -> tuple[list[float], list[np.ndarray]]:
+    pf.manual_seed(0)
+    net = pf.nn.Sequential(
+        pf.nn.Conv2d(1, 3, 3, padding=1), pf.nn.ReLU(), pf.nn.MaxPool2d(2), pf.nn.Flatten(),
+        pf.nn.Linear(27, 8), pf.nn.LayerNorm(8), pf.nn.GELU(), pf.nn.Linear(8, 4),
+    )  # fmt: skip
+    opt = pf.optim.AdamW(net.parameters(), lr=1e-2)
+
+    def step(x: Any, y: Any) -> Any:
+        opt.zero_grad()
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        opt.step()
+        return loss.detach()
+
+    step = wrap(step)
+    source = np.random.default_rng(1)
+    losses = []
+    for _ in range(steps):
+        x = pf.from_numpy(source.standard_normal((5, 1, 6, 6), np.float32))
+        losses.append(float(step(x, pf.from_numpy(source.integers(0, 4, 5))).item()))
+    return losses, [p.detach().numpy().copy() for p in net.parameters()]
+
+
+def test_training_is_the_same(compiler: Interpreted) -> None:
+    want, weights = train(4, lambda f: f)
+    losses, got = train(4, pf.compile)
+    assert compiler.launches
+    np.testing.assert_allclose(losses, want, 1e-4, 1e-5)
+    for a, b in zip(got, weights, strict=True):
+        np.testing.assert_allclose(a, b, 1e-3, 2e-4)
+
+
+def test_arguments_are_read_where_they_lie(compiler: Interpreted) -> None:
+    f = pf.compile(lambda x, y: x * 2 + y)
+    arrays = [rng.standard_normal((40, 30), np.float32) for _ in range(4)]
+    odd = np.empty(4 * 1200 + 1, np.uint8)[1:].view(np.float32).reshape(40, 30)
+    odd[:] = arrays[0]
+    others = [arrays[1].T.copy().T, odd, arrays[2][::-1][::-1]]
+    first = None
+    for a in [*arrays, *others]:
+        for b in (arrays[0], a):
+            out = f(pf.from_numpy(a), pf.from_numpy(b))
+            np.testing.assert_array_equal(out.numpy(), a * 2 + b)
+        plan = plan_of(f) if len(f.replays) == 1 else None
+        first = first or plan
+    assert first is not None
+    assert first.bound == set()
+
+
+def test_large_results_are_not_copied(
+    compiler: Interpreted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "LEAST", 64)
+    copies = []
+    copy = pages.copy
+    monkeypatch.setattr(pages, "copy", lambda a: copies.append(a.shape) or copy(a))
+    f = pf.compile(lambda x: (x + 1, (x * 2).sum()))
+    xs = [tensor(30) for _ in range(5)]
+    outs = [f(x) for x in xs]
+    for x, (y, total) in zip(xs, outs, strict=True):
+        np.testing.assert_array_equal(y.numpy(), x.numpy() + 1)
+        np.testing.assert_allclose(total.item(), 2 * x.numpy().sum(), 1e-4, 1e-4)
+    assert set(copies) == {()}
