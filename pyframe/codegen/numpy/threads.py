@@ -47,19 +47,24 @@ def default_threads() -> int:
 
 
 class Blas(NamedTuple):
+    """NumPy's BLAS: what sets the number of its threads, how many it has, and the library."""
+
     set: Callable[[int], Any]
     threads: int
+    library: Any
 
 
 @functools.cache
 def blas() -> Blas | None:
-    """What sets the number of threads of NumPy's BLAS, if threadpoolctl can tell."""
+    """NumPy's BLAS, if threadpoolctl can tell."""
     try:
         from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
     except ImportError:
         return None
     found = [c for c in ThreadpoolController().lib_controllers if c.user_api == "blas"]
-    return Blas(found[0].set_num_threads, found[0].num_threads) if len(found) == 1 else None
+    if len(found) != 1:
+        return None
+    return Blas(found[0].set_num_threads, found[0].num_threads, found[0].dynlib)
 
 
 class Pool:
