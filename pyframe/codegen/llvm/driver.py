@@ -190,8 +190,10 @@ def product(real: str, int_bits: int) -> str:
     lines += [
         "%a.is = trunc i64 %a_trans to i1", "%b.is = trunc i64 %b_trans to i1",
         "%rows.no = trunc i64 %by_columns to i1",
-        "%a.step = select i1 %a.is, i64 1, i64 %a_row", "%b.step = select i1 %b.is, i64 %b_row, i64 1",
-        "%a.order = select i1 %a.is, i32 112, i32 111", "%b.order = select i1 %b.is, i32 112, i32 111",
+        "%a.step = select i1 %a.is, i64 1, i64 %a_row",
+        "%b.step = select i1 %b.is, i64 %b_row, i64 1",
+        "%a.order = select i1 %a.is, i32 112, i32 111",
+        "%b.order = select i1 %b.is, i32 112, i32 111",
         "%cut = select i1 %rows.no, i64 %n, i64 %m", "%any = icmp slt i64 %begin, %end",
         "br i1 %any, label %unit, label %done", "unit:",
         "%u = phi i64 [ %begin, %entry ], [ %next, %unit ]",
@@ -214,14 +216,14 @@ def product(real: str, int_bits: int) -> str:
             f"%{x}.now = getelementptr i8, ptr %{x}, i64 %{x}.bytes",
         ]  # fmt: skip
     sizes = ["m.now", "n.now", "k", "a_row", "b_row", "out_row"]
-    i = f"i{int_bits}"
     if int_bits < 64:
-        lines += [f"%{x}.s = trunc i64 %{x} to {i}" for x in sizes]
+        lines += [f"%{x}.s = trunc i64 %{x} to i{int_bits}" for x in sizes]
         sizes = [f"{x}.s" for x in sizes]
-    m, n, k, a, b, out = [f"{i} %{x}" for x in sizes]
+    mnk = ", ".join(f"i{int_bits} %{x}" for x in sizes[:3])
+    a_row, b_row, out_row = (f"i{int_bits} %{x}" for x in sizes[3:])
+    matrices = f"ptr %a.now, {a_row}, ptr %b.now, {b_row}, {real} 0.0, ptr %out.now, {out_row}"
     lines += [
-        f"call void %blas(i32 101, i32 %a.order, i32 %b.order, {m}, {n}, {k}, {real} 1.0, "
-        f"ptr %a.now, {a}, ptr %b.now, {b}, {real} 0.0, ptr %out.now, {out})",
+        f"call void %blas(i32 101, i32 %a.order, i32 %b.order, {mnk}, {real} 1.0, {matrices})",
         "%next = add i64 %u, 1", "%on = icmp slt i64 %next, %end",
         "br i1 %on, label %unit, label %done", "done:", "ret void",
     ]  # fmt: skip
