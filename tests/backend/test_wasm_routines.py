@@ -162,6 +162,75 @@ def test_the_sum_of_a_result_depends_on_the_shapes_alone() -> None:
     assert all(x.tobytes() == found[0].tobytes() for x in found)
 
 
+def convolutions(
+    x: np.ndarray, w: np.ndarray, stride: Any, padding: Any, dilation: Any, groups: int
+) -> None:
+    """A convolution and its gradients."""
+    rng = np.random.default_rng(1)
+    attrs = (stride, padding, dilation, groups)
+
+    def same(name: str, a: np.ndarray, b: np.ndarray, attrs: Any) -> np.ndarray:
+        got = computed(name, a, b, attrs=attrs)
+        wide = REGISTRY[name].numpy
+        assert wide is not None
+        sizes = wide(np.abs(a).astype("f8"), np.abs(b).astype("f8"), *attrs)
+        close(got, wide(a.astype("f8"), b.astype("f8"), *attrs), sizes)
+        return got
+
+    y = same("conv", x, w, attrs)
+    g = rng.standard_normal(y.shape, "f4")
+    same("conv_input", g, w, (x.shape[2:], *attrs))
+    same("conv_weight", g, x, (w.shape[2:], *attrs))
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "stride", "padding", "dilation", "groups"),
+    [
+        ((2, 1, 28, 28), (32, 1, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+        ((2, 32, 14, 14), (64, 32, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+        ((1, 2, 5, 6), (3, 2, 3, 3), (1, 1), (0, 0), (1, 1), 1),
+        ((2, 4, 9, 7), (6, 2, 3, 2), (2, 3), (1, 0), (1, 2), 2),
+        ((2, 6, 9, 7), (6, 1, 3, 3), (1, 2), (2, 1), (2, 1), 6),
+        ((1, 3, 16, 16), (8, 3, 7, 7), (2, 2), (3, 3), (1, 1), 1),
+        ((2, 5, 8, 8), (7, 5, 1, 1), (1, 1), (0, 0), (1, 1), 1),
+        ((2, 5, 8, 8), (7, 5, 1, 1), (2, 2), (0, 0), (1, 1), 1),
+        ((2, 5, 8, 8), (7, 5, 2, 1), (3, 4), (0, 2), (1, 1), 1),
+        ((1, 1, 1, 1), (1, 1, 1, 1), (1, 1), (0, 0), (1, 1), 1),
+        ((1, 2, 3, 3), (3, 2, 2, 2), (1, 1), (4, 4), (3, 3), 1),
+        ((2, 3, 50), (4, 3, 5), (1,), (2,), (1,), 1),
+        ((2, 4, 31), (4, 2, 4), (3,), (3,), (2,), 2),
+        ((1, 2, 5, 6, 7), (3, 2, 2, 3, 2), (1, 2, 1), (1, 0, 1), (1, 1, 2), 1),
+        ((1, 90, 6, 6), (13, 90, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+        ((1, 2, 40, 40), (3, 2, 3, 3), (1, 1), (1, 1), (1, 1), 1),
+    ],
+)
+def test_convolutions(
+    x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int
+) -> None:
+    rng = np.random.default_rng(0)
+    images, weight = rng.standard_normal(x, "f4"), rng.standard_normal(w, "f4")
+    convolutions(images, weight, stride, padding, dilation, groups)
+
+
+def test_convolutions_of_views() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((3, 8, 4, 10), "f4").transpose(2, 0, 1, 3)[1:]  # (3, 3, 8, 10)
+    w = rng.standard_normal((3, 3, 3, 5), "f4").transpose(3, 0, 2, 1)[:, ::-1]  # (5, 3, 3, 3)
+    convolutions(x, w, (1, 1), (1, 1), (1, 1), 1)
+    convolutions(x[..., ::2], w, (1, 2), (0, 0), (1, 1), 1)
+    convolutions(np.broadcast_to(x[:, :1, :1, :1], x.shape), w, (1, 1), (0, 0), (1, 1), 1)
+
+
+def test_what_convolutions_have_no_routine() -> None:
+    x, w = np.ones((1, 1, 4, 9), "f4"), np.ones((1, 1, 1, 1), "f4")
+    how = ((1, 1), (1, 1), (1, 1), 1)
+    out, g = np.ones((1, 1, 6, 7), "f4"), np.ones((1, 1, 6, 14), "f4")
+    assert routine(REGISTRY["conv"], (x[..., ::2], w), how, out) is None
+    assert routine(REGISTRY["conv_weight"], (g[..., ::2], x[..., :5]), ((1, 1), *how), w) is None
+    assert routine(REGISTRY["conv"], (x.astype("f8"), w.astype("f8")), how, out) is None
+    assert routine(REGISTRY["conv"], (x[:0], w), how, out[:0]) == Routine(())
+
+
 def test_other_dtypes_have_no_routine() -> None:
     for dtype in (np.float64, np.float16, np.int32, np.complex64):
         a = np.ones((3, 3), dtype)

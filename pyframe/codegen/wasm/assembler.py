@@ -220,9 +220,9 @@ class Assembler:
     @contextmanager
     def count(self, start: Operand, stop: Operand, step: Operand = 1) -> Iterator[Variable]:
         """What follows runs for a new i32 = start, start + step, … below `stop`, which is asked
-        anew each time."""
+        anew each time. They are unsigned: they may be addresses."""
         i = self.local(start)
-        with self.during(i < stop):
+        with self.during(i.op("lt_u", stop)):
             yield i
             i.add(step)
 

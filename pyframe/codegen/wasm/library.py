@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from pyframe.codegen.wasm import gemm
+from pyframe.codegen.wasm import conv, gemm
 from pyframe.codegen.wasm.encoder import Module
 
 
@@ -12,5 +12,5 @@ from pyframe.codegen.wasm.encoder import Module
 def library(relaxed: bool) -> bytes:
     """The module. `relaxed`: it uses relaxed SIMD, which may round a product and a sum at once."""
     module = Module()
-    gemm.build(module, relaxed)
+    conv.build(module, gemm.build(module, relaxed))
     return module.encode()

@@ -1,0 +1,478 @@
+"""Convolutions of float32 in WebAssembly, in any number of spatial dims, as products.
+
+The three products of a convolution multiply with its columns (each window as a column), of which
+only what a block needs is packed, straight from the images. Tables of byte offsets say where things
+lie: an element of the columns is at `taps[k] + positions[p]` of its image, whatever the dims,
+strides, dilation or dims' order. An image with padding is copied into a padded one first.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pyframe.codegen.wasm.assembler import (
+    F32,
+    F32X4,
+    I32,
+    Assembler,
+    Value,
+    Variable,
+    transposed,
+)  # fmt: skip
+from pyframe.codegen.wasm.encoder import Module
+from pyframe.codegen.wasm.gemm import COLUMNS, KC, ROWS, TILE, Gemm
+from pyframe.codegen.wasm.routines import SCRATCH, TABLES, At, Call, Routine
+
+Shape = tuple[int, ...]
+
+WIDTH = 128  # positions (of the gradient of a weight: taps) whose columns are packed at once
+
+
+class Setting(NamedTuple):
+    """What a convolution's function reads at its last argument. Strides and what lies at a name of
+    `…_at` are bytes, the latter counted from the setting's own place."""
+
+    images: Any
+    groups: Any
+    m: Any  # rows of the product, in a group
+    taps: Any  # elements of a window, in a group
+    positions: Any
+    c_image: Any  # strides of the result
+    c_group: Any
+    c_row: Any
+    a_image: Any  # strides of the weight (of the gradient, for that of a weight)
+    a_group: Any
+    a_row: Any
+    image: Any  # strides of the images that are convolved
+    group: Any
+    channel: Any
+    padded: Any  # bytes of a group's padded image, 0: none is made
+    padded_channel: Any
+    channels: Any  # of a group
+    rows: Any  # of a channel; each is copied
+    row_bytes: Any
+    rows_at: Any  # table: to and from where each row is copied
+    a_at: Any  # table: where the elements of a row of the weight lie
+    taps_at: Any
+    positions_at: Any
+    c_at: Any  # table: where the positions of the result lie; 0: in line
+
+
+def build(module: Module, gemm: Gemm) -> None:
+    """Add the functions to a module."""
+    pad, windows = _pad(module), _pack_windows(module)
+    _conv(module, gemm, pad, _pack_weight(module), windows)
+    _conv_weight(module, gemm, pad, _pack_taps(module))
+
+
+def _setting(f: Assembler, at: Value) -> Setting:
+    return Setting(*[f.local(f.load(I32, at, 4 * i)) for i in range(len(Setting._fields))])
+
+
+def _pad(module: Module) -> Assembler:
+    """The rows of an image's channels, each to its place."""
+    f = Assembler(module, "pad", "i32 " * 8)
+    to, source, channels, to_channel, channel, rows, nbytes, table = f.params
+    last = f.local(nbytes - 16)
+    with f.count(0, channels):
+        row = f.local(table)
+        with f.count(0, rows):
+            here, there = f.local(to + f.load(I32, row)), f.local(source + f.load(I32, row, 4))
+            with f.when(last >= 0):
+                with f.count(0, last, 16) as x:
+                    f.store(here + x, f.load(F32X4, there + x))
+                f.store(here + last, f.load(F32X4, there + last))
+                f.otherwise()
+                with f.count(0, nbytes, 4) as x:
+                    f.store(here + x, f.load(F32, there + x))
+            row.add(8)
+        to.add(to_channel)
+        source.add(channel)
+    return f
+
+
+def _pack_weight(module: Module) -> Assembler:
+    """Panels of 6 rows, k after k; the elements of a row lie where the table says."""
+    f = Assembler(module, "pack_weight", "i32 " * 6)
+    to, a, m, k, row, table = f.params
+    with f.count(0, m, ROWS) as i:
+        end = f.local(to + (m - i).min(ROWS) * 4)
+        with f.count(table, table + k * 4, 4) as entry:
+            at = f.local(a + f.load(I32, entry))
+            with f.count(to, end, 4) as into:
+                f.store(into, f.load(F32, at))
+                at.add(row)
+            to.add(4 * ROWS)
+            end.add(4 * ROWS)
+        a.add(row * ROWS)
+    return f
+
+
+def _in_line(f: Assembler, table: Value, n: int) -> Value:
+    """Whether n offsets of a table are those of elements that follow each other."""
+    first = f.load(I32, table)
+    steps = [f.load(I32, table, 4 * i).equals(first + 4 * i) for i in range(1, n)]
+    return functools.reduce(Value.__and__, steps)
+
+
+def _pack_windows(module: Module) -> Assembler:
+    """Panels of 8 positions, tap after tap."""
+    f = Assembler(module, "pack_windows", "i32 " * 6)
+    to, source, taps, positions, n, k = f.params
+    end = f.local(taps + k * 4)
+    with f.count(0, n, COLUMNS):
+        with f.when(_in_line(f, positions, COLUMNS)):
+            at = f.local(source + f.load(I32, positions))
+            with f.count(taps, end, 4) as tap:
+                here = f.local(at + f.load(I32, tap))
+                f.store(to, f.load(F32X4, here))
+                f.store(to, f.load(F32X4, here, 16), 16)
+                to.add(4 * COLUMNS)
+            f.otherwise()
+            for half in (0, 16):
+                into = f.local(to + half)
+                places = f.local(positions + half)
+                at = f.local(source + f.load(I32, places))
+                with f.when(_in_line(f, places, 4)):
+                    with f.count(taps, end, 4) as tap:
+                        f.store(into, f.load(F32X4, at + f.load(I32, tap)))
+                        into.add(4 * COLUMNS)
+                    f.otherwise()
+                    each = [at]
+                    for lane in range(1, 4):
+                        each.append(f.local(source + f.load(I32, places, 4 * lane)))
+                    with f.count(taps, end, 4) as tap:
+                        offset = f.local(f.load(I32, tap))
+                        x = f.load(F32X4, at + offset, how="v128.load32_zero")
+                        for lane, place in enumerate(each[1:], 1):
+                            x = f.load_lane(x, place + offset, lane)
+                        f.store(into, x)
+                        into.add(4 * COLUMNS)
+            to.add(k * (4 * COLUMNS))
+        positions.add(4 * COLUMNS)
+    return f
+
+
+def _pack_taps(module: Module) -> Assembler:
+    """The same transposed: panels of 8 taps, position after position."""
+    f = Assembler(module, "pack_taps", "i32 " * 6)
+    to, source, taps, positions, n, k = f.params
+    vectors = [f.local(type=F32X4) for _ in range(4)]
+    with f.count(0, n, COLUMNS):
+        pointers = [f.local(source + f.load(I32, taps, 4 * t)) for t in range(COLUMNS)]
+        left, place = f.local(k), f.local(positions)
+        with f.during(left > 0):
+            offset = f.local(f.load(I32, place))
+            with f.when((left >= 4) & _in_line(f, place, 4)):
+                for half in (0, 4):
+                    for vector, pointer in zip(vectors, pointers[half:], strict=False):
+                        vector.set(f.load(F32X4, pointer + offset))
+                    for x, column in enumerate(transposed(vectors)):
+                        f.store(to, column, 4 * (COLUMNS * x + half))
+                to.add(4 * 4 * COLUMNS)
+                place.add(16)
+                left.add(-4)
+                f.otherwise()
+                for t, pointer in enumerate(pointers):
+                    f.store(to, f.load(F32, pointer + offset), 4 * t)
+                to.add(4 * COLUMNS)
+                place.add(4)
+                left.add(-1)
+        taps.add(4 * COLUMNS)
+    return f
+
+
+def _image(f: Assembler, pad: Assembler, s: Setting, at: Value, memory: Value, table: Value) -> Any:
+    """A group's image at `at`, or a padded copy of it in memory whose borders are 0 already."""
+    source = f.local(at)
+    with f.when(s.padded):
+        f.call(
+            pad.function, memory, source, s.channels, s.padded_channel, s.channel, s.rows,
+            s.row_bytes, table + s.rows_at,
+        )  # fmt: skip
+        source.set(memory)
+    return source
+
+
+def _share(f: Assembler, k: Variable) -> Variable:
+    """The size of the blocks of k: equal, at least 1 and at most KC."""
+    size = f.local((k + KC - 1) // KC)
+    size.set(size.where(size > 0, 1))
+    size.set((k + size - 1) // size)
+    size.set(size.where(size > 0, 1))
+    return size
+
+
+def _conv(
+    module: Module, gemm: Gemm, pad: Assembler, pack_weight: Assembler, pack_windows: Assembler
+) -> None:
+    """c (m, positions) = weight (m, taps) times the columns, of each image and group."""
+    f = Assembler(module, "conv", "i32 " * 5, export=True)
+    c, a, source, tile, table = f.params
+    s = _setting(f, table)
+    image = f.local(tile + TILE)
+    a_panels = f.local(image + s.padded)
+    b_panels = f.local(a_panels + (s.m + ROWS - 1) // ROWS * (4 * ROWS) * s.taps)
+    size = _share(f, s.taps)
+    apart = f.local(b_panels + size * (4 * WIDTH))
+    panel, width = f.local(s.taps * (4 * ROWS)), f.local(type=I32)
+    f.fill(image, 0, s.padded)
+    with f.count(0, s.groups) as g:
+        f.call(pack_weight.function, a_panels, a + g * s.a_group, s.m, s.taps, s.a_row,
+               table + s.a_at)  # fmt: skip
+        with f.count(0, s.images) as i:
+            at = _image(f, pad, s, source + i * s.image + g * s.group, image, table)
+            result = f.local(c + i * s.c_image + g * s.c_group)
+            with f.count(0, s.positions, WIDTH) as j:
+                width.set((s.positions - j).min(WIDTH))
+                into, row = f.local(result + j * 4), f.local(s.c_row)
+                with f.when(s.c_at):
+                    into.set(apart)
+                    row.set(4 * WIDTH)
+                with f.count(0, s.taps.where(s.taps > 0, 1), size) as p:
+                    depth = f.local((s.taps - p).min(size))
+                    f.call(pack_windows.function, b_panels, at, table + s.taps_at + p * 4,
+                           table + s.positions_at + j * 4, width, depth)  # fmt: skip
+                    f.call(
+                        gemm.block.function, into, row, a_panels + p * (4 * ROWS), panel, 4 * ROWS,
+                        0, b_panels, depth * (4 * COLUMNS), 4 * COLUMNS, s.m, width, depth, p > 0,
+                        tile,
+                    )  # fmt: skip
+                with f.when(s.c_at), f.count(0, s.m) as r:
+                    places = f.local(table + s.c_at + j * 4)
+                    with f.count(into, into + width * 4, 4) as x:
+                        f.store(result + r * s.c_row + f.load(I32, places), f.load(F32, x))
+                        places.add(4)
+                    into.add(4 * WIDTH)
+
+
+def _conv_weight(module: Module, gemm: Gemm, pad: Assembler, pack_taps: Assembler) -> None:
+    """c (m, taps) = the sum over images of gradients (m, positions) times the columns turned."""
+    f = Assembler(module, "conv_weight", "i32 " * 5, export=True)
+    c, a, source, tile, table = f.params
+    s = _setting(f, table)
+    image = f.local(tile + TILE)
+    b_panels = f.local(image + s.padded)
+    size = _share(f, s.positions)
+    f.fill(image, 0, s.padded)
+    with f.count(0, s.groups) as g, f.count(0, s.images) as i:
+        at = _image(f, pad, s, source + i * s.image + g * s.group, image, table)
+        with f.count(0, s.positions, size) as p:
+            depth = f.local((s.positions - p).min(size))
+            gradient = f.local(a + i * s.a_image + g * s.a_group + p * 4)
+            with f.count(0, s.taps, WIDTH) as j:
+                width = f.local((s.taps - j).min(WIDTH))
+                f.call(pack_taps.function, b_panels, at, table + s.taps_at + j * 4,
+                       table + s.positions_at + p * 4, width, depth)  # fmt: skip
+                f.call(
+                    gemm.block.function, c + g * s.c_group + j * 4, s.c_row, gradient,
+                    s.a_row * ROWS, s.a_row, 1, b_panels, depth * (4 * COLUMNS), 4 * COLUMNS, s.m,
+                    width, depth, i + p > 0, tile,
+                )  # fmt: skip
+
+
+# --- plans
+
+
+def _grid(*axes: Any) -> np.ndarray:
+    """The sums of one offset of each axis, in C order."""
+    return functools.reduce(np.add.outer, [np.asarray(a, np.int64) for a in axes]).reshape(-1)
+
+
+class _Images(NamedTuple):
+    """How images (N, C, *spatial) are read: in place, or padded."""
+
+    strides: Shape  # of a spatial dim
+    channel: int  # stride of a channel where it is read
+    fields: dict[str, Any]  # of the setting
+
+    @staticmethod
+    def of(x: np.ndarray, groups: int, before: Shape, after: Shape) -> _Images | None:
+        """With borders of 0; these need rows that lie in line."""
+        channels, spatial = x.shape[1] // groups, x.shape[2:]
+        fields = {
+            "images": x.shape[0], "groups": groups, "image": x.strides[0],
+            "group": channels * x.strides[1], "channel": x.strides[1], "channels": channels,
+        }  # fmt: skip
+        if not any(before) and not any(after):
+            return _Images(x.strides[2:], x.strides[1], fields)
+        if spatial[-1] > 1 and x.strides[-1] != 4:
+            return None
+        sizes = [b + n + a for b, n, a in zip(before, spatial, after, strict=True)]
+        strides = tuple(4 * math.prod(sizes[d + 1 :]) for d in range(len(sizes)))
+        nbytes = 4 * math.prod(sizes)
+        at = [(np.arange(n) + b) * s for n, b, s in zip(spatial, before, strides, strict=True)]
+        places = [np.arange(n) * s for n, s in zip(spatial, x.strides[2:], strict=True)]
+        rows = np.stack([_grid(*at[:-1], before[-1] * 4), _grid(*places[:-1], 0)], 1)
+        fields |= {
+            "padded": -(-nbytes * channels // 16) * 16, "padded_channel": nbytes,
+            "rows": len(rows), "row_bytes": 4 * spatial[-1], "rows_at": rows,
+        }  # fmt: skip
+        return _Images(strides, nbytes, fields)
+
+
+def _tables(settings: Sequence[dict[str, Any]]) -> tuple[np.ndarray, list[int]]:
+    """Settings one after the other, each with its tables, and where they begin. A table ends with
+    what fills a panel: its last entry again."""
+    parts: list[np.ndarray] = []
+    starts, end = [], 0
+    for fields in settings:
+        starts.append(end)
+        header = np.zeros(len(Setting._fields), np.int32)
+        parts.append(header)
+        end += header.nbytes
+        for i, name in enumerate(Setting._fields):
+            value = fields.get(name, 0)
+            if isinstance(value, np.ndarray):
+                more = -len(value) % COLUMNS if value.ndim == 1 and len(value) else 0
+                table = np.concatenate([value, value[-1:].repeat(more, 0)]).astype(np.int32)
+                parts.append(table.reshape(-1))
+                value, end = end - starts[-1], end + table.nbytes
+            header[i] = value
+    return np.concatenate(parts), starts
+
+
+def _scratch(fields: dict[str, Any], of_windows: bool) -> int:
+    """Bytes that a function needs."""
+    k, m = len(fields["taps_at"]), fields["m"]
+    n = len(fields["positions_at"])
+    columns = TILE + fields.get("padded", 0) + 4 * WIDTH * min(k if of_windows else n, KC)
+    if not of_windows:
+        return columns
+    return columns + 4 * (m + ROWS) * k + (4 * WIDTH * m if "c_at" in fields else 0)
+
+
+def _supported(*arrays: np.ndarray) -> bool:
+    return all(x.dtype == np.float32 and x.size for x in arrays)
+
+
+def conv(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+    """The routine of `conv`. The images need rows that lie in line if they are padded."""
+    x, w = inputs
+    stride, padding, dilation, groups = attrs
+    if not _supported(x, w, out):
+        return None
+    images = _Images.of(x, groups, padding, padding)
+    if images is None:
+        return None
+    o = out.shape[1] // groups
+    taps = [np.arange(n) * d * s
+            for n, d, s in zip(w.shape[2:], dilation, images.strides, strict=True)]  # fmt: skip
+    steps = [np.arange(n) * t * s
+             for n, t, s in zip(out.shape[2:], stride, images.strides, strict=True)]  # fmt: skip
+    fields = images.fields | {
+        "m": o, "c_image": out.strides[0], "c_group": o * out.strides[1], "c_row": out.strides[1],
+        "a_group": o * w.strides[0], "a_row": w.strides[0],
+        "a_at": _grid(*[np.arange(n) * s for n, s in zip(w.shape, w.strides, strict=True)][1:]),
+        "taps_at": _grid(np.arange(w.shape[1]) * images.channel, *taps),
+        "positions_at": _grid(*steps),
+    }  # fmt: skip
+    return _routine([fields], "conv")
+
+
+def _routine(settings: list[dict[str, Any]], function: str) -> Routine:
+    tables, starts = _tables(
+        [
+            s | {"taps": len(s["taps_at"]), "positions": len(s["positions_at"])}
+            for s in settings
+        ]
+    )  # fmt: skip
+    calls = [
+        Call(function, (At(2), At(1), At(0), At(SCRATCH), At(TABLES, start))) for start in starts
+    ]
+    return Routine(tuple(calls), max(_scratch(s, function == "conv") for s in settings), tables)
+
+
+def conv_input(
+    inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+) -> Routine | None:
+    """The routine of `conv_input`: each residue of positions by the stride is a convolution of the
+    gradient with the taps that reach it."""
+    g, w = inputs
+    spatial, stride, padding, dilation, groups = attrs
+    if not _supported(g, w, out):
+        return None
+    o = w.shape[0] // groups
+    # of each dim and residue: the positions, the taps, and how far before them these read
+    residues: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = []
+    before, after = [], []
+    for size, s, p, d, n, m in zip(
+        spatial, stride, padding, dilation, w.shape[2:], g.shape[2:], strict=True
+    ):
+        found = []
+        for r in range(min(s, size)):
+            taps = np.array([k for k in range(n) if (r + p - k * d) % s == 0], np.int64)
+            found.append((np.arange(-(-(size - r) // s)), taps, (r + p - taps * d) // s))
+        reads = [(int(e.min()), int(j[-1] + e.max())) for j, _, e in found if len(e)]
+        before.append(max(0, -min([low for low, _ in reads], default=0)))
+        after.append(max(0, max([high for _, high in reads], default=0) - m + 1))
+        residues.append(found)
+    images = _Images.of(g, groups, tuple(before), tuple(after))
+    if images is None:
+        return None
+    settings = []
+    for starts in itertools.product(*[range(len(found)) for found in residues]):
+        dims = [found[r] for found, r in zip(residues, starts, strict=True)]
+        reads_at = [
+            (e + b) * s for (_, _, e), b, s in zip(dims, before, images.strides, strict=True)
+        ]
+        weights = [t * s for (_, t, _), s in zip(dims, w.strides[2:], strict=True)]
+        fields = images.fields | {
+            "m": w.shape[1], "c_image": out.strides[0], "c_group": w.shape[1] * out.strides[1],
+            "c_row": out.strides[1], "a_group": o * w.strides[0], "a_row": w.strides[1],
+            "a_at": _grid(np.arange(o) * w.strides[0], *weights),
+            "taps_at": _grid(np.arange(o) * images.channel, *reads_at),
+            "positions_at": _grid(
+                *[j * s for (j, _, _), s in zip(dims, images.strides, strict=True)]
+            ),
+        }  # fmt: skip
+        if math.prod(stride) > 1:
+            places = [(r + j * t) * s for r, (j, _, _), t, s
+                      in zip(starts, dims, stride, out.strides[2:], strict=True)]  # fmt: skip
+            fields["c_at"] = _grid(*places)
+        settings.append(fields)
+    return _routine(settings, "conv")
+
+
+def conv_weight(
+    inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+) -> Routine | None:
+    """The routine of `conv_weight`, of a gradient whose positions lie in line."""
+    g, x = inputs
+    kernel, stride, padding, dilation, groups = attrs
+    if not _supported(g, x, out) or not _lies_in_line(g, 2):
+        return None
+    images = _Images.of(x, groups, padding, padding)
+    if images is None:
+        return None
+    o = out.shape[0] // groups
+    taps = [np.arange(n) * d * s
+            for n, d, s in zip(kernel, dilation, images.strides, strict=True)]  # fmt: skip
+    steps = [np.arange(n) * t * s
+             for n, t, s in zip(g.shape[2:], stride, images.strides, strict=True)]  # fmt: skip
+    fields = images.fields | {
+        "m": o, "c_group": o * out.strides[0], "c_row": out.strides[0], "a_image": g.strides[0],
+        "a_group": o * g.strides[1], "a_row": g.strides[1],
+        "taps_at": _grid(np.arange(out.shape[1]) * images.channel, *taps),
+        "positions_at": _grid(*steps),
+    }  # fmt: skip
+    made = _routine([fields], "conv_weight")
+    (call,) = made.calls
+    result, x_, g_, *rest = call.arguments
+    return made._replace(calls=(Call(call.function, (result, g_, x_, *rest)),))
+
+
+def _lies_in_line(x: np.ndarray, first: int) -> bool:
+    """Whether the dims from `first` on are those of elements that follow each other."""
+    expected = x.itemsize
+    for n, s in zip(x.shape[: first - 1 : -1], x.strides[: first - 1 : -1], strict=True):
+        if n != 1 and s != expected:
+            return False
+        expected *= n
+    return True
