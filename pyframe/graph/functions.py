@@ -215,7 +215,7 @@ def _f32(bits: Scalar) -> Scalar:
 
 
 def _of_sign(size: Scalar, x: Scalar) -> Scalar:
-    """A number that is not negative, with the sign of x."""
+    """A number that is positive, or has the sign of x anyhow, with the sign of x: of -0.0 too."""
     return _f32(_u32(size) | (_u32(x) & SIGN))
 
 
@@ -275,7 +275,7 @@ def expm1(x: Scalar) -> Scalar:
     """e^x - 1."""
     r, scale = _exp_rest(_at_most(_at_least(x, -104.0), 89.0))
     inverse = _f32(0x7F000000 - _u32(scale))
-    return muladd(_exp_series(r), scale, scale - inverse) * scale
+    return _of_sign(muladd(_exp_series(r), scale, scale - inverse) * scale, x)
 
 
 def _log_parts(x: Scalar) -> tuple[Scalar, Scalar]:
@@ -341,7 +341,7 @@ def _log1p(x: Scalar) -> Scalar:
     scale = _f32(0x3F800000 + (_u32(m) - _u32(whole)))  # 2^-e
     f = select(x > 2.0**60, m - 1.0, muladd(x, scale, scale - 1.0))  # 1 + x was rounded
     y = _log_edges(whole, _log_sum(f, e))
-    return select(s.eq(x, 0.0), x, y)
+    return _of_sign(y, x)
 
 
 @_of_f32
@@ -561,15 +561,16 @@ def cosh(x: Scalar) -> Scalar:
 
 @_of_f32
 def tanh(x: Scalar) -> Scalar:
-    """sinh(x) / cosh(x)."""
+    """The hyperbolic tangent."""
     x = _at_most(_at_least(x, -TANH_ONE), TANH_ONE)
     z = x * x
-    return x * _series(z, *TANH_P) / _series(z, *TANH_Q)
+    y = x * _series(z, *TANH_ABOVE) / _series(z, *TANH_BELOW)
+    return _at_most(_at_least(y, -1.0), 1.0)
 
 
-TANH_ONE = 9.02  # from here on it is 1
-TANH_P = (0.999999979, 0.133797172, 0.00349403375, 2.0583469e-5, 1.33190568e-8)
-TANH_Q = (1.0, 0.467130325, 0.02587107, 3.28309156e-4, 7.76201287e-7)
+TANH_ONE = 9.1  # from here on it is 1
+TANH_ABOVE = (0.999999987, 0.133744741, 0.00348780968, 2.04811665e-5, 1.31774986e-8)
+TANH_BELOW = (1.0, 0.467077877, 0.025847383, 3.27291801e-4, 7.70403543e-7)
 
 
 @_of_f32
@@ -615,13 +616,15 @@ def hypot(a: Scalar, b: Scalar) -> Scalar:
 def erf(x: Scalar) -> Scalar:
     """2 / sqrt(pi) times the integral of e^(-t^2) from 0 to x."""
     x = _at_most(_at_least(x, -ERF_ONE), ERF_ONE)
-    z = x * x
-    return x * _series(z, *ERF_P) / _series(z, *ERF_Q)
+    z = muladd(x * x, 2 / ERF_ONE**2, -1.0)  # in which coefficients are small
+    return x * _series(z, *ERF_SERIES)
 
 
-ERF_ONE = 3.93  # from here on it is 1
-ERF_P = (1.12837915, 0.190783834, 0.0527902876, 0.0037796098, 2.8480869e-4, 2.04197165e-6)
-ERF_Q = (1.0, 0.50241049, 0.114257525, 0.0149974383, 0.001165213, 3.80040886e-5)
+ERF_ONE = 3.8699999  # from here on it is 1
+ERF_SERIES = (0.365390104, -0.182379407, 0.135603512, -0.110051254, 0.0907523855, -0.0734263401,
+              0.0571409966, -0.0418708479, 0.028271187, -0.0186004245, 0.0126808788,
+              -0.00675032642, 0.00186737562, -0.00124947023, 0.00168211582,
+              -6.62553534e-4)  # fmt: skip
 
 
 # rare ones
