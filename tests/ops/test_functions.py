@@ -62,6 +62,7 @@ BOUNDS: dict[str, tuple[Callable[..., Any], float]] = {
     "acosh": (np.arccosh, 1.9),
     "atanh": (np.arctanh, 2.0),
     "erf": (np.vectorize(math.erf, [float]), 4.2),
+    "erfc": (np.vectorize(math.erfc, [float]), 4.9),
     "atan2": (np.arctan2, 1.9),
     "hypot": (np.hypot, 1.3),
     "pow": (np.power, 2.1),
