@@ -284,7 +284,7 @@ class Function:
             else:
                 runs.append([1, type])
         declared = _vector([uleb(times) + _BYTES[type] for times, type in runs])
-        return uleb(len(declared) + len(self.code) + 1) + declared + self.code + b"\x0b"
+        return uleb(len(declared) + len(self.code) + 1) + declared + bytes(self.code) + b"\x0b"
 
 
 def _vector(items: Sequence[bytes]) -> bytes:
@@ -303,7 +303,7 @@ class Module:
     def __init__(self) -> None:
         self._types: dict[bytes, int] = {}
         self._imports: list[bytes] = []
-        self._functions: list[Function] = []
+        self._functions: list[Function | bytes] = []
         self._signatures: list[int] = []
         self._exports: list[bytes] = []
         self._table: list[bytes] = []
@@ -330,6 +330,12 @@ class Module:
             self._exports.append(_named(name) + b"\x00" + uleb(made.index))
         return made
 
+    def encoded(self, params: str, body: bytes) -> int:
+        """The number of a new function without results, which a Function encoded elsewhere."""
+        self._signatures.append(self.type(params))
+        self._functions.append(body)
+        return len(self._imports) + len(self._functions) - 1
+
     def table_slot(self, function: int) -> int:
         """Where `function` stands in the module's table, for `call_indirect`."""
         self._table.append(uleb(function))
@@ -346,7 +352,7 @@ class Module:
             4: b"\x01\x70\x00" + slots if self._table else b"",
             7: _vector(self._exports),
             9: b"\x01\x00\x41\x00\x0b" + _vector(self._table) if self._table else b"",
-            10: _vector([function.encode() for function in self._functions]),
+            10: _vector([f if isinstance(f, bytes) else f.encode() for f in self._functions]),
         }
         parts = [_BYTES[n] + uleb(len(body)) + body for n, body in sections.items() if body]
         return b"\0asm\x01\0\0\0" + b"".join(parts)

@@ -1,0 +1,505 @@
+"""The primitives of graph/scalar.py as WebAssembly instructions.
+
+A scalar is one piece of code that leaves it on the stack. A vector is a piece for each of its
+registers of 16 bytes: 4 lanes of 32 bits, or 2 of 64. Ints of fewer bits are held in 32 as the
+number that they are, so arithmetic is followed by `_WRAP`; a bool is 0 or 1, and in a vector a mask
+of 32 bits. What has no instruction for vectors goes lane by lane.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from itertools import chain, product
+from typing import Any
+
+from pyframe.codegen.lanes.program import INDEX, NoFormError, Op
+from pyframe.codegen.wasm.encoder import OP, f32, f64, i32, i64, lane, shuffle, v128
+
+Piece = bytes
+Pieces = list[bytes]
+
+LANES = 4  # vectors have as many lanes, or a multiple
+
+_FLOATS = ("f32", "f64")
+_LONG = ("i64", "u64")  # two lanes a register, as f64
+_WORD = ("i8", "u8", "i16", "u16", "i32", "u32", INDEX)
+_SCALARS = {"f32": "f32", "f64": "f64", "i64": "i64", "u64": "i64"}
+_SHAPES = {"f32": "f32x4", "f64": "f64x2", "i64": "i64x2", "u64": "i64x2"}
+_PACK = {"f32": "<f", "f64": "<d", "i64": "<Q", "u64": "<Q"}
+
+
+def is_wide(type: str) -> bool:
+    """Whether a lane takes 64 bits."""
+    return type in ("f64", *_LONG)
+
+
+def scalar_type(type: str) -> str:
+    """What a scalar is to WebAssembly."""
+    return _SCALARS.get(type, "i32")
+
+
+def registers(type: str, lanes: int) -> int:
+    """How many pieces a value has."""
+    if lanes > 1 and lanes % LANES:
+        raise NoFormError(f"vectors of {lanes} lanes have no WebAssembly form")
+    return max(lanes // (2 if is_wide(type) else 4), 1)
+
+
+# --- constants
+
+
+def _packed(value: Any, type: str) -> bytes:
+    if type in _FLOATS:
+        return (f32(value) if type == "f32" else f64(value))[1:]
+    bits = 64 if type in _LONG else 32
+    number = -int(value) if type == "bool" else int(value)
+    return struct.pack(_PACK.get(type, "<I"), number & (1 << bits) - 1)
+
+
+def constant(value: Any, type: str, lanes: int) -> Pieces:
+    """The number in every lane."""
+    if lanes > 1:
+        one = _packed(value, type)
+        return [v128(one * (16 // len(one)))] * registers(type, lanes)
+    if type in _FLOATS:
+        return [f32(value) if type == "f32" else f64(value)]
+    if type == INDEX and not -(2**31) <= value < 2**31:
+        raise NoFormError("an index beyond 32 bits")
+    return [i64(int(value)) if type in _LONG else i32(int(value))]
+
+
+def iota(type: str, lanes: int) -> Pieces:
+    """0, 1, 2, …"""
+    if lanes == 1:
+        return constant(0, type, 1)
+    each = 2 if is_wide(type) else 4
+    packed = [_packed(n, type) for n in range(lanes)]
+    return [v128(b"".join(packed[n : n + each])) for n in range(0, lanes, each)]
+
+
+# --- lanes
+
+_NEGATED = OP["i32.sub"]  # after a 0 and the bool: its mask
+_ONE = i32(1) + OP["i32.and"]
+
+
+def splat(x: Piece, type: str) -> Piece:
+    """A scalar in each lane of a register."""
+    if type == "bool":
+        return i32(0) + x + _NEGATED + OP["i32x4.splat"]
+    return x + OP[_SHAPES.get(type, "i32x4") + ".splat"]
+
+
+def extract(pieces: Pieces, at: int, type: str) -> Piece:
+    """The lane `at`."""
+    each = 2 if is_wide(type) else 4
+    found = pieces[at // each] + lane(_SHAPES.get(type, "i32x4") + ".extract_lane", at % each)
+    return found + _ONE if type == "bool" else found
+
+
+def joined(scalars: Sequence[Piece], type: str) -> Pieces:
+    """A vector of these lanes."""
+    each = 2 if is_wide(type) else 4
+    replace = _SHAPES.get(type, "i32x4") + ".replace_lane"
+    found = []
+    for first in range(0, len(scalars), each):
+        piece = splat(scalars[first], type)
+        for n in range(1, each):
+            x = scalars[first + n]
+            piece += (i32(0) + x + _NEGATED if type == "bool" else x) + lane(replace, n)
+        found.append(piece)
+    return found
+
+
+def rotate(pieces: Pieces, by: int, type: str) -> Pieces:
+    """Each lane is the one `by` lanes on."""
+    step, start = divmod(by * (8 if is_wide(type) else 4), 16)
+    n = len(pieces)
+    if not start:
+        return [pieces[(k + step) % n] for k in range(n)]
+    taken = shuffle(range(start, start + 16))
+    return [pieces[(k + step) % n] + pieces[(k + step + 1) % n] + taken for k in range(n)]
+
+
+_LOW_WORDS = shuffle([0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27])
+_HIGH_TO_LOW = shuffle([8, 9, 10, 11, 12, 13, 14, 15] * 2)
+
+
+def _halved(pieces: Pieces, then: Piece = b"") -> Pieces:
+    """64-bit lanes (after `then`, which leaves them in the low half) as their low 32 bits."""
+    pairs = zip(pieces[::2], pieces[1::2], strict=True)
+    return [a + b + _LOW_WORDS + then for a, b in pairs]
+
+
+def _doubled(pieces: Pieces, low: str, high: str) -> Pieces:
+    """32-bit lanes as 64-bit ones by two instructions."""
+    return list(chain.from_iterable((p + OP[low], p + OP[high]) for p in pieces))
+
+
+def mask(pieces: Pieces, type: str) -> Pieces:
+    """A mask for lanes of `type`."""
+    if not is_wide(type):
+        return pieces
+    return _doubled(pieces, "i64x2.extend_low_i32x4_s", "i64x2.extend_high_i32x4_s")
+
+
+# --- what is one instruction
+
+
+def _table() -> tuple[dict[tuple[str, str], Piece], dict[tuple[str, str], Piece]]:
+    scalars, vectors = {}, {}
+    same = "neg abs floor ceil trunc sqrt add sub mul div min max eq ne lt le"
+    for type, op in product(_FLOATS, same.split()):
+        scalars[op, type] = OP[f"{type}.{op}"]
+        vectors[op, type] = OP[f"{_SHAPES[type]}.{op}"]
+    for type in _FLOATS:
+        scalars["round", type] = OP[f"{type}.nearest"]
+        vectors["round", type] = OP[f"{_SHAPES[type]}.nearest"]
+    for type in (*_WORD, *_LONG, "bool"):
+        s, v, sign = scalar_type(type), _SHAPES.get(type, "i32x4"), "u" if type[0] in "ub" else "s"
+        for op in "add sub mul eq ne and or xor".split():
+            scalars[op, type] = OP[f"{s}.{op}"]
+            vectors[op, type] = OP[f"{v}.{op}" if f"{v}.{op}" in OP else f"v128.{op}"]
+        for op in "lt", "le":
+            scalars[op, type] = OP[f"{s}.{op}_{sign}"]
+            if type != "u64":
+                vectors[op, type] = OP[f"{v}.{op}_{sign}"]
+        scalars["shl", type], scalars["shr", type] = OP[f"{s}.shl"], OP[f"{s}.shr_{sign}"]
+        vectors["not", type] = OP["v128.not"]
+        vectors["neg", type], vectors["abs", type] = OP[f"{v}.neg"], OP[f"{v}.abs"]
+        if type not in _LONG:
+            for op in "min", "max":
+                vectors[op, type] = OP[f"i32x4.{op}_{sign}"]
+    return scalars, vectors
+
+
+_SCALAR, _VECTOR = _table()
+_WRAPPING = frozenset("neg abs add sub mul div shl not cast bitcast".split())
+_WRAP = {
+    "i8": OP["i32.extend8_s"],
+    "i16": OP["i32.extend16_s"],
+    "u8": i32(0xFF) + OP["i32.and"],
+    "u16": i32(0xFFFF) + OP["i32.and"],
+}
+_WRAP_VECTOR = {
+    "i8": i32(24) + OP["i32x4.shl"] + i32(24) + OP["i32x4.shr_s"],
+    "i16": i32(16) + OP["i32x4.shl"] + i32(16) + OP["i32x4.shr_s"],
+    "u8": v128(b"\xff\0\0\0" * 4) + OP["v128.and"],
+    "u16": v128(b"\xff\xff\0\0" * 4) + OP["v128.and"],
+}
+
+
+class _Dialect:
+    """Instructions that scalars and vectors of f32 and i32 both have, under one name."""
+
+    def __init__(self, lanes: int) -> None:
+        self.lanes, ints, floats = lanes, "i32", "f32"
+        if lanes > 1:
+            ints, floats = "i32x4", "f32x4"
+        for op in "add shl shr_u ge_u".split():
+            setattr(self, op, OP[f"{ints}.{op}"])
+        for op in "and or".split():
+            setattr(self, op + "_", OP[f"{'v128' if lanes > 1 else ints}.{op}"])
+        for op in "add sub mul abs lt ne".split():
+            setattr(self, "f" + op, OP[f"{floats}.{op}"])
+        self.fmax = OP["f32x4.pmax" if lanes > 1 else "f32.max"]
+        self.select = OP["v128.bitselect" if lanes > 1 else "select"]
+        self.bits = b"" if lanes > 1 else OP["i32.reinterpret_f32"]
+        self.float = b"" if lanes > 1 else OP["f32.reinterpret_i32"]
+
+    def __getattr__(self, name: str) -> Piece:  # for type checkers
+        raise AttributeError(name)
+
+    def i(self, number: int) -> Piece:
+        return constant(number, "u32", self.lanes)[0]
+
+    def f(self, number: float) -> Piece:
+        return constant(number, "f32", self.lanes)[0]
+
+
+_DIALECTS = {1: _Dialect(1), LANES: _Dialect(LANES)}
+
+
+def _bfloat16(d: _Dialect, x: Piece) -> Piece:
+    """f32 rounded to its upper 16 bits, ties to even; a NaN stays as it is."""
+    even = x + d.bits + i32(16) + d.shr_u + d.i(1) + d.and_
+    rounded = x + d.bits + d.i(0x7FFF) + d.add + even + d.add + d.i(0xFFFF0000) + d.and_ + d.float
+    return x + rounded + x + x + d.fne + d.select
+
+
+def _float16(d: _Dialect, x: Piece) -> Piece:
+    """f32 rounded to 11 bits, ties to even: adding and taking away 2**13 times its power of two
+    leaves no more. Below 2**-14 the last bit stays 2**-24; from 65520 on there is infinity."""
+    size = x + d.fabs
+    power = x + d.bits + d.i(0x7F800000) + d.and_ + d.float + d.f(2.0**-14) + d.fmax
+    power += d.f(2.0**13) + d.fmul
+    rounded = size + power + d.fadd + power + d.fsub
+    inf = d.f(float("inf"))
+    bounded = rounded + inf + size + d.f(65520.0) + d.flt + d.select + d.bits
+    signed = bounded + x + d.bits + d.i(0x80000000) + d.and_ + d.or_ + d.float
+    return x + signed + x + x + d.fne + d.select
+
+
+_NARROW = {"bfloat16": _bfloat16, "float16": _float16}
+
+
+def from_half(x: Piece, lanes: int) -> Piece:
+    """16 bits of a float16, in 32, as f32. `x` is a piece that may be repeated."""
+    d = _DIALECTS[LANES if lanes > 1 else 1]
+    bits = x + d.i(0x7FFF) + d.and_
+    value = bits + i32(13) + d.shl + d.float + d.f(2.0**112) + d.fmul + d.bits
+    # beyond the largest exponent: infinity or NaN
+    top = d.i(0x7F800000) + d.i(0) + bits + d.i(0x7C00) + d.ge_u + d.select
+    sign = x + d.i(0x8000) + d.and_ + i32(16) + d.shl
+    return value + top + d.or_ + sign + d.or_ + d.float
+
+
+def to_half(x: Piece, lanes: int) -> Piece:
+    """f32 that a float16 holds as its bits, in 32. `x` is a piece that may be repeated."""
+    d = _DIALECTS[LANES if lanes > 1 else 1]
+    size = x + d.fabs + d.f(2.0**-112) + d.fmul + d.bits + i32(13) + d.shr_u
+    sign = x + d.bits + i32(16) + d.shr_u + d.i(0x8000) + d.and_
+    return size + d.i(0x7FFF) + d.and_ + sign + d.or_
+
+
+def bound(first: Pieces, second: Pieces, type: str, larger: bool) -> Pieces:
+    """`second` where it is less (or larger) than `first`, else `first`, a NaN too: an instruction
+    of all processors, as minimum and maximum are not."""
+    code = OP[f"{_SHAPES[type]}.{'pmax' if larger else 'pmin'}"]
+    return [a + b + code for a, b in zip(first, second, strict=True)]
+
+
+# --- primitives
+
+
+class Forms:
+    """`relaxed`: the engine has relaxed SIMD."""
+
+    def __init__(self, relaxed: bool) -> None:
+        self.relaxed = relaxed
+        self.bitselect = OP["i32x4.relaxed_laneselect" if relaxed else "v128.bitselect"]
+
+    def repeats(self, s: Op, constants: Sequence[Any]) -> bool:
+        """Whether operands come several times in its form, and so must be read from locals."""
+        if s.lanes > 1:
+            once = s.op == "muladd" or (s.op == "select" and not is_wide(s.type))
+            return (s.op, s.from_) not in _VECTOR and not once
+        if (s.op, s.from_) in _SCALAR:
+            return False
+        if s.op in ("div", "rem"):
+            return constants[1] in (None, 0, -1)
+        return s.op in ("abs", "min", "max", "narrow") or (s.op == "cast" and s.from_ in _FLOATS)
+
+    def op(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
+        """The result's pieces; `constants[n]` is the number that operand n is known to be."""
+        try:
+            if s.lanes == 1:
+                return [self._scalar(s, [a[0] for a in args], constants)]
+            return self._vector(s, args, constants)
+        except KeyError:
+            raise NoFormError(f"{s.op} of {s.from_} has no WebAssembly form") from None
+
+    # scalars
+
+    def _scalar(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
+        code = _SCALAR.get((s.op, s.from_))
+        found = b"".join(a) + code if code else _SCALAR_FORMS[s.op](self, s, a, constants)
+        return found + _WRAP.get(s.type, b"") if s.op in _WRAPPING else found
+
+    def _not(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
+        if s.type == "bool":
+            return a[0] + OP["i32.eqz"]
+        return a[0] + constant(-1, s.type, 1)[0] + OP[scalar_type(s.type) + ".xor"]
+
+    def _neg(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
+        return constant(0, s.type, 1)[0] + a[0] + OP[scalar_type(s.type) + ".sub"]
+
+    def _abs(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
+        less = a[0] + constant(0, s.type, 1)[0] + _SCALAR["lt", s.type]
+        return self._neg(s, a, constants) + a[0] + less + OP["select"]
+
+    def _least(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
+        first, second = (0, 1) if s.op == "min" else (1, 0)
+        return a[0] + a[1] + a[first] + a[second] + _SCALAR["lt", s.type] + OP["select"]
+
+    def _select(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
+        return a[1] + a[2] + a[0] + OP["select"]
+
+    def _div(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
+        """Of ints: by 0 it gives 0, and the least number by -1 itself; both would trap."""
+        t, sign = scalar_type(s.type), "u" if s.type[0] == "u" else "s"
+        divide = OP[f"{t}.div_{sign}"]
+        if constants[1] not in (None, 0, -1):
+            return a[0] + a[1] + divide
+        zero, one, two = (constant(n, s.type, 1)[0] for n in (0, 1, 2))
+        # 0 and -1 are those that are below 2 as unsigned numbers, with 1 more
+        odd = a[1] + one + OP[t + ".add"] + two + OP[t + ".lt_u"]
+        if sign == "u":
+            odd = a[1] + OP[t + ".eqz"]
+        found = a[0] + one + a[1] + odd + OP["select"] + divide
+        if sign == "s":
+            unlike = a[1] + constant(-1, s.type, 1)[0] + OP[t + ".ne"]
+            found += self._neg(s, a, constants) + unlike + OP["select"]
+        return found + zero + a[1] + zero + OP[t + ".ne"] + OP["select"]
+
+    def _rem(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
+        t, sign = scalar_type(s.type), "u" if s.type[0] == "u" else "s"
+        by = a[1]
+        if constants[1] in (None, 0):  # by 0 it gives 0, as by 1
+            by = constant(1, s.type, 1)[0] + a[1] + a[1] + OP[t + ".eqz"] + OP["select"]
+        return a[0] + by + OP[f"{t}.rem_{sign}"]
+
+    def _cast(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
+        (x,), from_, to = a, scalar_type(s.from_), scalar_type(s.type)
+        if s.type == "bool":
+            return x + constant(0, s.from_, 1)[0] + OP[from_ + ".ne"]
+        sign = "u" if s.from_[0] in "ub" else "s"
+        if s.from_ in _FLOATS:
+            if s.type in _FLOATS:
+                return x + OP["f64.promote_f32" if s.from_ == "f32" else "f32.demote_f64"]
+            # what no i64 holds is its least number
+            least, most = constant(-(2.0**63), s.from_, 1)[0], constant(2.0**63, s.from_, 1)[0]
+            inside = x + least + x + OP[from_ + ".abs"] + most + OP[from_ + ".lt"] + OP["select"]
+            whole = inside + OP[f"i64.trunc_sat_{from_}_s"]
+            return whole if to == "i64" else whole + OP["i32.wrap_i64"]
+        if s.type in _FLOATS:
+            return x + OP[f"{to}.convert_{from_}_{sign}"]
+        if from_ == to:
+            return x
+        return x + OP[f"i64.extend_i32_{sign}" if to == "i64" else "i32.wrap_i64"]
+
+    def _bitcast(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
+        from_, to = scalar_type(s.from_), scalar_type(s.type)
+        return a[0] if from_ == to else a[0] + OP[f"{to}.reinterpret_{from_}"]
+
+    def _muladd(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
+        return a[0] + a[1] + OP[s.type + ".mul"] + a[2] + OP[s.type + ".add"]
+
+    def _narrow(self, s: Op, a: Pieces, constants: Sequence[Any]) -> Piece:
+        return _NARROW[s.value](_DIALECTS[1], a[0])
+
+    # vectors
+
+    def _vector(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
+        code = _VECTOR.get((s.op, s.from_))
+        if code is None:
+            form = _VECTOR_FORMS.get((s.op, s.from_)) or _VECTOR_FORMS.get((s.op, ""))
+            found = form(self, s, args, constants) if form else None
+            found = found or self._lane_by_lane(s, args, constants)
+        else:
+            if s.op in ("min", "max") and s.type in _FLOATS:
+                for n, known in enumerate(constants):
+                    if known is not None and known == known:  # no NaN
+                        return bound(args[1 - n], args[n], s.type, s.op == "max")
+            found = [b"".join(a) + code for a in zip(*args, strict=True)]
+            if s.type == "bool" and is_wide(s.from_):
+                found = _halved(found)
+        wrap = _WRAP_VECTOR.get(s.type) if s.op in _WRAPPING else None
+        return [x + wrap for x in found] if wrap else found
+
+    def _lane_by_lane(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
+        types = ["bool", s.from_, s.from_] if s.op == "select" else [s.from_] * len(args)
+        scalars = []
+        for n in range(s.lanes):
+            a = [
+                extract(x, n, type) if known is None else constant(known, type, 1)[0]
+                for x, type, known in zip(args, types, constants, strict=True)
+            ]
+            scalars.append(self._scalar(s, a, constants))
+        return joined(scalars, s.type)
+
+    def _shifts(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces | None:
+        if constants[1] is None:
+            return None
+        name = "shl" if s.op == "shl" else "shr_u" if s.type[0] == "u" else "shr_s"
+        code = i32(int(constants[1])) + OP[f"{_SHAPES.get(s.type, 'i32x4')}.{name}"]
+        return [x + code for x in args[0]]
+
+    def _selects(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
+        which = mask(args[0], s.type)
+        chosen = zip(args[1], args[2], which, strict=True)
+        return [a + b + m + self.bitselect for a, b, m in chosen]
+
+    def _less(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
+        """Of u64: as i64, once the sign is turned."""
+        top = v128((b"\0" * 7 + b"\x80") * 2) + OP["v128.xor"]
+        compare = OP[f"i64x2.{s.op}_s"]
+        return _halved([a + top + b + top + compare for a, b in zip(*args, strict=True)])
+
+    def _casts(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces | None:
+        (x,), from_, to = args, s.from_, s.type
+        if to == "bool":
+            return self._vector(
+                Op(s.out, "ne", s.args, from_, "bool", s.lanes),
+                [x, constant(0, from_, s.lanes)], (),
+            )  # fmt: skip
+        if from_ == "bool":
+            one = constant(1, to, LANES)[0] + OP["v128.and"]
+            return [m + one for m in mask(x, to)]
+        sign = "u" if from_[0] == "u" else "s"
+        if from_ == "f32":
+            if to == "f64":
+                high = [p + p + _HIGH_TO_LOW for p in x]
+                both = chain.from_iterable(zip(x, high, strict=True))
+                return [p + OP["f64x2.promote_low_f32x4"] for p in both]
+            return None if to in _LONG else [self._modulo(p) for p in x]
+        if from_ == "f64":
+            if to != "f32":
+                return None
+            return _halved_floats(x)
+        if from_ in _LONG:
+            if to in _LONG:
+                return x
+            return None if to in _FLOATS else _halved(x)
+        if to == "f32":
+            return [p + OP[f"f32x4.convert_i32x4_{sign}"] for p in x]
+        if to == "f64":
+            high = [p + p + _HIGH_TO_LOW for p in x]
+            both = chain.from_iterable(zip(x, high, strict=True))
+            return [p + OP[f"f64x2.convert_low_i32x4_{sign}"] for p in both]
+        if to in _LONG:
+            return _doubled(x, f"i64x2.extend_low_i32x4_{sign}", f"i64x2.extend_high_i32x4_{sign}")
+        return x
+
+    def _modulo(self, x: Piece) -> Piece:
+        """f32 cut to an int modulo 2**32; what is no number is 0. The rest after the nearest
+        multiple of 2**32 is exact, and 2**31 is the one that no i32 holds."""
+        wide = constant(2.0**32, "f32", LANES)[0] + OP["f32x4.mul"]
+        part = constant(2.0**-32, "f32", LANES)[0] + OP["f32x4.mul"]
+        rest = x + x + part + OP["f32x4.nearest"] + wide + OP["f32x4.sub"]
+        top = constant(2.0**31, "f32", LANES)[0] + OP["f32x4.eq"]
+        return rest + OP["i32x4.trunc_sat_f32x4_s"] + rest + top + OP["v128.xor"]
+
+    def _bitcasts(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
+        return args[0]
+
+    def _muladds(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
+        shape = _SHAPES[s.type]
+        if self.relaxed:
+            return [a + b + c + OP[shape + ".relaxed_madd"] for a, b, c in zip(*args, strict=True)]
+        multiply, add = OP[shape + ".mul"], OP[shape + ".add"]
+        return [a + b + multiply + c + add for a, b, c in zip(*args, strict=True)]
+
+    def _narrows(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
+        return [_NARROW[s.value](_DIALECTS[LANES], x) for x in args[0]]
+
+
+def _halved_floats(x: Pieces) -> Pieces:
+    low = OP["f32x4.demote_f64x2_zero"]
+    both = shuffle([*range(8), *range(16, 24)])
+    return [a + low + b + low + both for a, b in zip(x[::2], x[1::2], strict=True)]
+
+
+_SCALAR_FORMS: dict[str, Callable[..., Piece]] = {
+    "not": Forms._not, "neg": Forms._neg, "abs": Forms._abs, "min": Forms._least,
+    "max": Forms._least, "select": Forms._select, "div": Forms._div, "rem": Forms._rem,
+    "cast": Forms._cast, "bitcast": Forms._bitcast, "narrow": Forms._narrow,
+    "muladd": Forms._muladd,
+}  # fmt: skip
+_VECTOR_FORMS: dict[tuple[str, str], Callable[..., Pieces | None]] = {
+    ("shl", ""): Forms._shifts, ("shr", ""): Forms._shifts, ("select", ""): Forms._selects,
+    ("cast", ""): Forms._casts, ("bitcast", ""): Forms._bitcasts, ("narrow", ""): Forms._narrows,
+    ("muladd", ""): Forms._muladds,
+    ("lt", "u64"): Forms._less, ("le", "u64"): Forms._less,
+}  # fmt: skip

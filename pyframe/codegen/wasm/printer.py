@@ -1,0 +1,522 @@
+"""Lane programs as functions of a WebAssembly module.
+
+A function takes the address of its words (those of its bindings' memory, then that of its params),
+and the units to run. A value that is used once, in the block where it is computed, is computed on
+the stack where it is used; other values are held in locals, which are used again once they are
+dead. Nothing moves over a write of what it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from pyframe.codegen.lanes import program as lanes
+from pyframe.codegen.lanes.program import MEMORY
+from pyframe.codegen.wasm import forms
+from pyframe.codegen.wasm.encoder import (
+    GET,
+    OP,
+    SET,
+    TEE,
+    Function,
+    access_lane,
+    block,
+    br_if,
+    i32,
+    if_,
+    load,
+    loop,
+    shuffle,
+    store,
+    v128,
+)
+from pyframe.codegen.wasm.forms import LANES, Forms, Piece, Pieces, registers
+from pyframe.codegen.wasm.survey import BUFFERS, UNITS, Survey
+
+PARAMS = "i32 i32 i32"  # the address of the words, the first unit, the one after the last
+_WORDS, _BEGIN, _END = range(3)
+_MOST_OFFSET = 1 << 30  # bytes
+
+# How a scalar of a memory form is read and written, and a vector of 4 lanes: the load with what
+# follows it, and what precedes the store.
+_LOADS = {
+    "f16": "i32.load16_u", "f32": "f32.load", "f64": "f64.load", "bool": "i32.load8_u",
+    "i8": "i32.load8_s", "u8": "i32.load8_u", "i16": "i32.load16_s", "u16": "i32.load16_u",
+    "i32": "i32.load", "u32": "i32.load", "i64": "i64.load", "u64": "i64.load",
+}  # fmt: skip
+_STORES = {
+    "f16": "i32.store16", "f32": "f32.store", "f64": "f64.store", "bool": "i32.store8",
+    "i8": "i32.store8", "u8": "i32.store8", "i16": "i32.store16", "u16": "i32.store16",
+    "i32": "i32.store", "u32": "i32.store", "i64": "i64.store", "u64": "i64.store",
+}  # fmt: skip
+_FROM_BYTES = {
+    "u8": OP["i16x8.extend_low_i8x16_u"] + OP["i32x4.extend_low_i16x8_u"],
+    "i8": OP["i16x8.extend_low_i8x16_s"] + OP["i32x4.extend_low_i16x8_s"],
+}
+_VECTOR_LOADS = {
+    **dict.fromkeys(("f32", "f64", "i32", "u32", "i64", "u64"), ("v128.load", b"")),
+    "i16": ("v128.load16x4_s", b""),
+    "u16": ("v128.load16x4_u", b""),
+    "f16": ("v128.load16x4_u", b""),
+    "i8": ("v128.load32_zero", _FROM_BYTES["i8"]),
+    "u8": ("v128.load32_zero", _FROM_BYTES["u8"]),
+    "bool": ("v128.load32_zero", _FROM_BYTES["u8"] + OP["i32x4.neg"]),
+}
+_SCALES = {1: OP["i32.add"], **{1 << n: i32(n) + OP["i32.shl"] + OP["i32.add"] for n in (1, 2, 3)}}
+_NARROW_STORES = {
+    1: ("v128.store32_lane", shuffle([0, 4, 8, 12] * 4)),
+    2: ("v128.store64_lane", shuffle([0, 1, 4, 5, 8, 9, 12, 13] * 2)),
+}
+
+
+class _Value:
+    """What leaves a value on the stack: a piece for each register. `leaves` are the locals that
+    it reads, `reads` the variables (or BUFFERS) that must not be written before it."""
+
+    __slots__ = ("leaves", "pieces", "reads", "type")
+
+    def __init__(
+        self,
+        type: str,
+        pieces: Pieces,
+        leaves: Iterable[int] = (),
+        reads: Iterable[int] = (),
+    ) -> None:
+        self.type, self.pieces = type, pieces
+        self.leaves, self.reads = tuple(leaves), frozenset(reads)
+
+
+class Printer:
+    """Prints one lane program into `function`, whose first locals are the three of PARAMS."""
+
+    def __init__(self, function: Function, program: lanes.Function, relaxed: bool) -> None:
+        self.function, self.forms = function, Forms(relaxed)
+        self.bindings = program.bindings
+        self.survey = Survey(program.body)
+        self.left = dict(self.survey.uses)  # how often a value is still read
+        self.values: dict[int, _Value] = {}
+        self.pending: dict[int, _Value] = {}  # what is computed where it is used
+        self.variables: dict[int, list[int]] = {}  # the locals of each
+        self.aliases: dict[int, list[int]] = {}  # values that are what a variable holds now
+        self.compares: dict[int, tuple[int, ...]] = {}  # a and b of a < b of floats
+        self.types: dict[int, str] = {}  # of locals
+        self.level: dict[int, int] = {}  # the depth of the block to which a local belongs
+        self.reads: dict[int, int] = {}  # how often a local is still read
+        self.free: dict[str, list[int]] = {}
+        self.ending: list[list[int]] = [[]]  # locals that are free at the end of a block
+        self.heads = [bytearray()]  # what is run just before a block
+        self.pointers: list[dict[Any, int]] = [{}]  # addresses that are computed there
+        self.bases: dict[int, int] = {}  # addresses of bindings
+        self.code = bytearray()
+
+    @property
+    def depth(self) -> int:
+        """Of the block at hand: 0 is run once, 1 for each unit."""
+        return len(self.heads) - 1
+
+    def run(self) -> None:
+        """Append the code."""
+        for s in self.survey.fixed:
+            _PRINT[type(s)](self, s)
+        body, head = self._block(self.survey.body, self.survey.writes[UNITS])
+        for binding, local in self.bases.items():
+            self.function.code += load("i32.load", GET[_WORDS], 4 * binding) + SET[local]
+        none = br_if(0, GET[_BEGIN] + GET[_END] + OP["i32.ge_s"])
+        again = GET[_BEGIN] + i32(1) + OP["i32.add"] + TEE[_BEGIN] + GET[_END] + OP["i32.lt_s"]
+        self.function.code += self.code + block(none + head + loop(body + br_if(0, again)))
+
+    # values and locals
+
+    def _take(self, value: int, held: bool = False) -> _Value:
+        """A value for one of its uses; with `held` its pieces may be repeated."""
+        found = self.pending.pop(value, None)
+        if found is None:
+            found = self.values[value]
+        elif held:
+            found = self._hold(value, found)
+        self.left[value] -= 1
+        return found
+
+    def _finish(self, value: int, found: _Value) -> None:
+        """A value was printed: it waits for the one who uses it, or is computed now."""
+        uses = self.left.get(value, 0)
+        if uses == 1 and value not in self.survey.deep:
+            self.pending[value] = found
+        elif uses:
+            self._hold(value, found)
+        else:
+            self._done(found.leaves)
+
+    def _hold(self, value: int, found: _Value) -> _Value:
+        """Compute a value, into locals."""
+        locals = self._set(found, self.left[value])
+        found = self.values[value] = _Value(found.type, [GET[n] for n in locals], locals)
+        return found
+
+    def _set(self, found: _Value, reads: int) -> list[int]:
+        """Compute a value into locals that are read so often."""
+        self.code += b"".join(found.pieces)
+        self._done(found.leaves)
+        locals = [self._local(found.type, reads) for _ in found.pieces]
+        for local in reversed(locals):
+            self.code += SET[local]
+        return locals
+
+    def _local(self, type: str, reads: int) -> int:
+        """A local that is read so often; 0: to the end of the block."""
+        free = self.free.get(type)
+        local = free.pop() if free else self.function.local(type)
+        self.types[local], self.reads[local], self.level[local] = type, reads, self.depth
+        if not reads:
+            self.ending[-1].append(local)
+        return local
+
+    def _done(self, leaves: Iterable[int]) -> None:
+        """These locals were read."""
+        for local in leaves:
+            self.reads[local] -= 1
+            if not self.reads[local]:
+                level = self.level[local]
+                if level == self.depth:
+                    self.free.setdefault(self.types[local], []).append(local)
+                else:  # the loop's next turn reads it again
+                    self.ending[level + 1].append(local)
+
+    def _keep(self, writes: set[int]) -> None:
+        """Compute what reads what is about to be written."""
+        for value in [v for v, found in self.pending.items() if not writes.isdisjoint(found.reads)]:
+            self._hold(value, self.pending.pop(value))
+        for variable in writes:
+            for value in self.aliases.pop(variable, ()):
+                if self.left[value]:
+                    self._hold(value, self.values[value])
+
+    def _block(self, body: Sequence[Any], writes: set[int], step: int = -1) -> tuple[bytes, bytes]:
+        """A deeper block, and what is to be run before it. The local `step` is the block's."""
+        self._keep(writes)
+        before, self.code = self.code, bytearray()
+        self.heads.append(bytearray())
+        self.ending.append([step] if step >= 0 else [])
+        self.pointers.append({})
+        for s in body:
+            _PRINT[type(s)](self, s)
+        code, self.code = bytes(self.code), before
+        for local in (*self.ending.pop(), *self.pointers.pop().values()):
+            self.free.setdefault(self.types[local], []).append(local)
+        return code, bytes(self.heads.pop())
+
+    # statements
+
+    def _const(self, s: lanes.Const) -> None:
+        pieces = forms.constant(s.value, s.type, s.lanes)
+        self.values[s.out] = _Value(_type(s.type, s.lanes), pieces)
+
+    def _iota(self, s: lanes.Iota) -> None:
+        self.values[s.out] = _Value(_type(s.type, s.lanes), forms.iota(s.type, s.lanes))
+
+    def _unit(self, s: lanes.Unit) -> None:
+        self.values[s.out] = _Value("i32", [GET[_BEGIN]])
+
+    def _param(self, s: lanes.Param) -> None:
+        address = load("i32.load", GET[_WORDS], 4 * self.bindings)
+        found = _Value(forms.scalar_type(s.type), [load(_LOADS[s.memory], address, 8 * s.word)])
+        self._finish(s.out, self._from_memory(found, s.memory, 1))
+
+    def _splat(self, s: lanes.Splat) -> None:
+        x = self._take(s.arg, held=True)
+        pieces = x.pieces
+        if s.lanes > 1:
+            pieces = [forms.splat(pieces[0], s.type)] * registers(s.type, s.lanes)
+        self._finish(s.out, _Value(_type(s.type, s.lanes), pieces, x.leaves, x.reads))
+
+    def _rotate(self, s: lanes.Rotate) -> None:
+        x = self._take(s.arg, held=True)
+        pieces = forms.rotate(x.pieces, s.by, s.type) if s.lanes > 1 else x.pieces
+        self._finish(s.out, _Value(x.type, pieces, x.leaves, x.reads))
+
+    def _lane(self, s: lanes.Lane) -> None:
+        x = self._take(s.arg, held=True)
+        piece = forms.extract(x.pieces, s.at, s.type) if s.lanes > 1 else x.pieces[0]
+        self._finish(s.out, _Value(forms.scalar_type(s.type), [piece], x.leaves, x.reads))
+
+    def _op(self, s: lanes.Op) -> None:
+        known = [self.survey.known.get(a) for a in s.args]
+        result = self._bound(s)
+        args = [self._take(a, self.forms.repeats(s, known)) for a in s.args]
+        if result is None:
+            result = self.forms.op(s, [a.pieces for a in args], known)
+        if s.op == "lt" and s.from_ in ("f32", "f64"):
+            self.compares[s.out] = s.args
+        leaves = [local for a in args for local in a.leaves]
+        reads = [read for a in args for read in a.reads]
+        self._finish(s.out, _Value(_type(s.type, s.lanes), result, leaves, reads))
+
+    def _bound(self, s: lanes.Op) -> Pieces | None:
+        """`select(x < y, y, x)` and `select(x < y, x, y)` of floats as one instruction."""
+        less = self.compares.get(s.args[0]) if s.op == "select" and s.lanes > 1 else None
+        if less is None or s.args[0] not in self.pending or sorted(less) != sorted(s.args[1:]):
+            return None
+        first, second = self.values[s.args[2]].pieces, self.values[s.args[1]].pieces
+        return forms.bound(first, second, s.type, less[0] == s.args[2])
+
+    def _var(self, s: lanes.Var) -> None:
+        self.variables[s.out] = self._set(self._take(s.start), 0)
+
+    def _get(self, s: lanes.Get) -> None:
+        pieces = [GET[local] for local in self.variables[s.var]]
+        self.values[s.out] = _Value(_type(s.type, s.lanes), pieces, (), (s.var,))
+        self.aliases.setdefault(s.var, []).append(s.out)
+
+    def _write(self, s: lanes.Set) -> None:
+        found = self._take(s.arg)
+        self._keep({s.var})
+        self.code += b"".join(found.pieces)
+        self._done(found.leaves)
+        for local in reversed(self.variables[s.var]):
+            self.code += SET[local]
+
+    def _for(self, s: lanes.For) -> None:
+        start, known = self._take(s.start), self.survey.known
+        runs = s.times or (s.start in known and s.stop in known and known[s.start] < known[s.stop])
+        self.code += start.pieces[0]
+        self._done(start.leaves)
+        at = self._local("i32", -1)
+        self.code += SET[at]
+        self.values[s.out] = _Value("i32", [GET[at]])
+        body, head = self._block(s.body, self.survey.writes[s.out], at)
+        stop = self.values[s.stop]
+        if s.stop not in known:
+            self.left[s.stop] -= 1
+            self._done(stop.leaves)
+        if s.times == 1:
+            self.code += head + body
+            return
+        less = stop.pieces[0] + OP["i32.lt_s"]
+        again = GET[at] + i32(s.step) + OP["i32.add"] + TEE[at] + less
+        turns = head + loop(body + br_if(0, again))
+        self.code += turns if runs else block(br_if(0, GET[at] + less + OP["i32.eqz"]) + turns)
+
+    # memory
+
+    def _base(self, binding: int) -> Piece:
+        if binding not in self.bases:
+            self.bases[binding] = self.function.local("i32")
+        return GET[self.bases[binding]]
+
+    def _address(self, s: lanes.Load | lanes.Store) -> tuple[Piece, int, list[int]]:
+        """Where a load or store begins: a piece, the bytes beyond it, and the locals it reads."""
+        terms, size = self.survey.terms[id(s)], MEMORY[s.memory]
+        offset, scale = terms.constant * size, _SCALES[size]
+        apart = self.survey.may_offset(terms) and offset < _MOST_OFFSET
+        outer = [self._take(value) for value in terms.outer]
+        leaves = [local for value in outer for local in value.leaves]
+        piece = self._base(s.binding)
+        if outer or not apart:
+            key = s.binding, size, terms.outer, None if apart else offset
+            if key not in self.pointers[-1]:
+                for value in outer:
+                    piece += value.pieces[0] + scale
+                if not apart:
+                    piece += i32(offset) + OP["i32.add"]
+                # one that nothing in this block has held, since it is written before the block
+                local = self.pointers[-1][key] = self.function.local("i32")
+                self.types[local] = "i32"
+                self.heads[-1] += piece + SET[local]
+            piece = GET[self.pointers[-1][key]]
+        for term in terms.inner:
+            found = self._take(term)
+            piece += found.pieces[0] + scale
+            leaves += found.leaves
+        return piece, offset if apart else 0, leaves
+
+    def _held_address(self, s: lanes.Load | lanes.Store) -> tuple[Piece, int, list[int]]:
+        """The same of a piece that may be repeated."""
+        piece, offset, leaves = self._address(s)
+        (local,) = self._set(_Value("i32", [piece], leaves), 1)
+        return GET[local], offset, [local]
+
+    def _vector_addresses(self, s: lanes.Load | lanes.Store) -> tuple[Pieces, Sequence[int]]:
+        """The addresses of all lanes as vectors, and the locals that these read."""
+        if s.stride is not None:
+            start, offset, leaves = self._held_address(s)
+            return _stepped(start, offset, s), leaves
+        at, shift = self._take(s.at), MEMORY[s.memory].bit_length() - 1
+        scaled = i32(shift) + OP["i32x4.shl"] if shift else b""
+        base = self._base(s.binding) + OP["i32x4.splat"] + OP["i32x4.add"]
+        return [x + scaled + base for x in at.pieces], at.leaves
+
+    def _lane_addresses(
+        self, s: lanes.Load | lanes.Store
+    ) -> tuple[list[tuple[Piece, int]], list[int]]:
+        """An address and an offset for each lane, of pieces that may be repeated."""
+        if s.stride is None:
+            held = self._set(_Value("v128", *self._vector_addresses(s)), 1)
+            where = [GET[local] for local in held]
+            return [(forms.extract(where, n, "i32"), 0) for n in range(s.lanes)], held
+        start, offset, held = self._held_address(s)
+        steps = [offset + n * s.stride * MEMORY[s.memory] for n in range(s.lanes)]
+        return [
+            (start, step) if step >= offset else (start + i32(step) + OP["i32.add"], 0)
+            for step in steps
+        ], held
+
+    def _load(self, s: lanes.Load) -> None:
+        if s.lanes == 1:
+            found = self._load_scalar(s)
+        elif s.valid >= 0:
+            found = self._load_masked(s)
+        elif s.stride == 0:
+            found = self._load_scalar(s)
+            found.pieces = [forms.splat(found.pieces[0], _raw(s))] * registers(s.type, s.lanes)
+        elif s.stride == 1:
+            address, offset, leaves = self._held_address(s)
+            found = _Value("", self._contiguous(s, address, offset), leaves)
+        else:
+            addresses, leaves = self._lane_addresses(s)
+            scalars = [load(_LOADS[s.memory], *address) for address in addresses]
+            found = _Value("", forms.joined(scalars, _raw(s)), leaves)
+        found.reads |= {BUFFERS}
+        found.type = _type(s.type, s.lanes)
+        self._finish(s.out, self._from_memory(found, s.memory, s.lanes))
+
+    def _from_memory(self, found: _Value, memory: str, lanes: int) -> _Value:
+        """What was loaded as it is in registers."""
+        if memory != "f16":
+            return found
+        type, found.type = found.type, _type("u16", lanes)
+        held = self._set(found, 1)
+        return _Value(type, [forms.from_half(GET[local], lanes) for local in held], held)
+
+    def _load_scalar(self, s: lanes.Load) -> _Value:
+        address, offset, leaves = self._address(s)
+        piece = load(_LOADS[s.memory], address, offset)
+        reads: Iterable[int] = ()
+        if s.valid >= 0:
+            valid, raw = self._take(s.valid), _raw(s)
+            zero = forms.constant(0, raw, 1)[0]
+            piece = if_(valid.pieces[0], piece, zero, forms.scalar_type(raw))
+            leaves, reads = [*leaves, *valid.leaves], valid.reads
+        return _Value("", [piece], leaves, reads)
+
+    def _contiguous(self, s: lanes.Load, address: Piece, offset: int) -> Pieces:
+        """Whole registers from an address on."""
+        name, then = _VECTOR_LOADS[s.memory]
+        count = registers(s.type, s.lanes)
+        size = s.lanes * MEMORY[s.memory] // count
+        return [load(name, address, offset + n * size) + then for n in range(count)]
+
+    def _load_masked(self, s: lanes.Load) -> _Value:
+        """Lane by lane: one that is not valid is read from address 0, which is always there, and
+        cleared. Where all are valid, as they mostly are, a contiguous load."""
+        valid = self._take(s.valid, held=True)
+        whole, quick = b"", []
+        read: Sequence[int]
+        if s.stride == 1:
+            start, offset, read = self._held_address(s)
+            quick = self._contiguous(s, start, offset)
+            whole = valid.pieces[0] + b"".join(m + OP["v128.and"] for m in valid.pieces[1:])
+            whole += OP["i32x4.all_true"]
+            vectors = _stepped(start, offset, s)
+        else:
+            vectors, read = self._vector_addresses(s)
+        held = [self._local("v128", 1) for _ in vectors]
+        there = [
+            vector + m + OP["v128.and"] + SET[local]
+            for vector, m, local in zip(vectors, valid.pieces, held, strict=True)
+        ]
+        where = [GET[local] for local in held]
+        each = [load(_LOADS[s.memory], forms.extract(where, n, "i32")) for n in range(s.lanes)]
+        found = forms.joined(each, _raw(s))
+        per = len(found) // len(held)
+        for n, m in enumerate(forms.mask(valid.pieces, _raw(s))):
+            found[n] = there[n // per] + found[n] + m + OP["v128.and"]
+            if quick:
+                found[n] = if_(whole, quick[n], found[n], "v128")
+        return _Value("", found, [*valid.leaves, *read, *held], valid.reads)
+
+    def _store(self, s: lanes.Store) -> None:
+        size, form, type = MEMORY[s.memory], _STORES[s.memory], s.type
+        contiguous = s.stride == 1 or s.lanes == 1
+        x = self._take(s.arg, held=not contiguous or s.memory == "f16")
+        pieces, leaves = x.pieces, list(x.leaves)
+        if s.memory == "f16":
+            narrow = lanes.Op(-1, "narrow", (), "f32", "f32", s.lanes, "float16")
+            rounded = _Value(x.type, self.forms.op(narrow, [pieces], [None]), leaves)
+            leaves, type = self._set(rounded, 1), "u16"
+            pieces = [forms.to_half(GET[local], s.lanes) for local in leaves]
+        elif type != s.memory:
+            widened = lanes.Op(-1, "cast", (), type, s.memory, s.lanes)
+            pieces, type = self.forms.op(widened, [pieces], [None]), s.memory
+        if s.lanes == 1:
+            address, offset, read = self._address(s)
+            code = store(form, address, pieces[0], offset)
+        elif contiguous and size >= 4:
+            address, offset, read = self._held_address(s)
+            code = b"".join(
+                store("v128.store", address, piece, offset + 16 * n)
+                for n, piece in enumerate(pieces)
+            )
+        elif contiguous:
+            if type == "bool":
+                pieces = [piece + OP["i32x4.neg"] for piece in pieces]
+            leaves = self._set(_Value("v128", pieces, leaves), 1)
+            address, offset, read = self._held_address(s)
+            name, narrowed = _NARROW_STORES[size]
+            code = b"".join(
+                access_lane(name, address, GET[local] * 2 + narrowed, 0, offset + LANES * size * n)
+                for n, local in enumerate(leaves)
+            )
+        else:
+            addresses, read = self._lane_addresses(s)
+            code = b"".join(
+                store(form, address, forms.extract(pieces, n, type), offset)
+                for n, (address, offset) in enumerate(addresses)
+            )
+        self._keep({BUFFERS})
+        self.code += code
+        self._done([*leaves, *read])
+
+
+def _type(type: str, lanes: int) -> str:
+    return "v128" if lanes > 1 else forms.scalar_type(type)
+
+
+def _raw(s: lanes.Load) -> str:
+    """The type of what is loaded, before it is converted."""
+    return "u16" if s.memory == "f16" else s.type
+
+
+def _stepped(start: Piece, offset: int, s: lanes.Load | lanes.Store) -> Pieces:
+    """The addresses of strided lanes, as vectors."""
+    step = (s.stride or 0) * MEMORY[s.memory]
+    found = []
+    for first in range(0, s.lanes, LANES):
+        each = [offset + n * step & 0xFFFFFFFF for n in range(first, first + LANES)]
+        steps = v128(b"".join(n.to_bytes(4, "little") for n in each))
+        found.append(start + OP["i32x4.splat"] + steps + OP["i32x4.add"])
+    return found
+
+
+_PRINT: dict[type, Callable[[Printer, Any], None]] = {
+    lanes.Const: Printer._const, lanes.Param: Printer._param, lanes.Unit: Printer._unit,
+    lanes.Iota: Printer._iota, lanes.Splat: Printer._splat, lanes.Rotate: Printer._rotate,
+    lanes.Lane: Printer._lane, lanes.Op: Printer._op, lanes.Load: Printer._load,
+    lanes.Store: Printer._store, lanes.Var: Printer._var, lanes.Get: Printer._get,
+    lanes.Set: Printer._write, lanes.For: Printer._for,
+}  # fmt: skip
+
+
+class Printed(NamedTuple):
+    """A function of PARAMS, which runs as many units."""
+
+    bindings: int
+    units: int
+    body: bytes
+
+
+def printed(program: lanes.Function, relaxed: bool) -> Printed:
+    """A lane program as WebAssembly; `relaxed`: the engine has relaxed SIMD."""
+    function = Function(0, PARAMS.split())
+    Printer(function, program, relaxed).run()
+    return Printed(program.bindings, program.units, function.encode())

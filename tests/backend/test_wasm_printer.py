@@ -1,0 +1,225 @@
+"""Lane programs printed as WebAssembly: the table of tests/lane_programs.py, run by wasmtime."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyframe.codegen.lanes.compiler import Launch
+from pyframe.codegen.lanes.lower import lower
+from pyframe.codegen.lanes.program import INDEX, Function, NoFormError
+from pyframe.codegen.wasm.encoder import GET, OP, Module, for_, i32, load, store
+from pyframe.codegen.wasm.forms import LANES
+from pyframe.codegen.wasm.module import module, starts
+from pyframe.codegen.wasm.printer import printed
+from tests.backend import test_lanes
+from tests.backend.test_lanes import CASES, kernels, memory, numbers
+from tests.lane_programs import INDEXED, Body, Case, cases, compare, elementwise
+
+wasmtime = pytest.importorskip("wasmtime")
+lazy, small = test_lanes.lazy, test_lanes.small  # fixtures
+PAGE = 1 << 16
+
+
+@functools.cache
+def engine() -> Any:
+    config = wasmtime.Config()
+    config.wasm_relaxed_simd = True
+    return wasmtime.Engine(config)
+
+
+class Memory:
+    """Memory with arrays in it, the last one at its very end: who reads on traps."""
+
+    def __init__(self, arrays: Sequence[np.ndarray]) -> None:
+        self.store = wasmtime.Store(engine())
+        sizes = [-(-max(x.nbytes, 1) // 16) * 16 for x in arrays]
+        pages = 2 + sum(sizes) // PAGE
+        limits = wasmtime.Limits(pages, None)
+        self.memory = wasmtime.Memory(self.store, wasmtime.MemoryType(limits))
+        self.arrays, self.addresses, end = arrays, [0] * len(arrays), pages * PAGE
+        for n, x in enumerate(arrays):
+            end = (end - x.nbytes) // x.itemsize * x.itemsize
+            self.addresses[n] = end
+            self.memory.write(self.store, x.tobytes(), end)
+
+    def run(self, code: bytes, *args: int) -> list[np.ndarray]:
+        """What the arrays hold after `run` of the module."""
+        made = wasmtime.Module(engine(), code)
+        given = [self.memory if i.module == "env" else self.lib[i.name] for i in made.imports]
+        exports = wasmtime.Instance(self.store, made, given).exports(self.store)
+        exports["run"](self.store, *args)
+        found = []
+        for x, at in zip(self.arrays, self.addresses, strict=True):
+            data = bytes(self.memory.read(self.store, at, at + x.nbytes))
+            found.append(np.frombuffer(data, x.dtype).reshape(x.shape))
+        return found
+
+    def library(self, code: bytes) -> None:
+        made = wasmtime.Module(engine(), code)
+        self.lib = wasmtime.Instance(self.store, made, [self.memory]).exports(self.store)
+
+    def write(self, n: int, values: np.ndarray) -> None:
+        self.memory.write(self.store, values.tobytes(), self.addresses[n])
+
+
+def run(
+    function: Function, buffers: Sequence[np.ndarray], params: bytes, relaxed: bool = False
+) -> Any:
+    code = module([printed(function, relaxed)], [Launch(0)])
+    words = np.zeros(len(buffers) + 1, np.uint32)
+    memory = Memory([*buffers, np.frombuffer(params or b"\0", np.uint8), words])
+    memory.write(-1, np.array(memory.addresses[:-1], np.uint32))
+    return memory.run(code, memory.addresses[-1], 0, 1)[: len(buffers)]
+
+
+def fits(case: Case) -> bool:
+    """Whether no index needs more bits than an address has here."""
+    return case.name.split("-")[1:2] != [INDEX]
+
+
+TABLE = [c for lanes in (1, 4, 16) for c in cases(lanes) if fits(c)]
+RELAXED = [c for c in cases(4) if fits(c) and c.name.startswith(("select", "muladd", "min"))]
+
+
+@pytest.mark.parametrize("case", TABLE, ids=lambda case: case.name)
+def test_table(case: Case) -> None:
+    compare(case, run(case.function, [x.copy() for x in case.buffers], case.params))
+
+
+@pytest.mark.parametrize("case", RELAXED, ids=lambda case: case.name)
+def test_relaxed(case: Case) -> None:
+    compare(case, run(case.function, [x.copy() for x in case.buffers], case.params, relaxed=True))
+
+
+def both(function: Function, *buffers: np.ndarray) -> None:
+    """That a function does here what the interpreter does."""
+    case = Case(function.label, function, list(buffers), list(range(len(buffers))))
+    compare(case, run(function, [x.copy() for x in buffers], b""))
+
+
+@pytest.mark.parametrize("op", INDEXED)
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_index(op: str, lanes: int) -> None:
+    some = np.array([0, 1, -1, 5, -7, 1000, 2**20, -(2**20), 3, 2], np.int64)
+    columns = [np.repeat(some, some.size), np.tile(some, some.size)]
+    if op == "mul":
+        columns[0] //= 1000
+    case = elementwise(
+        op, ["i64", "i64"], lanes, columns,
+        lambda b, x: b.op(op, *[b.op("cast", y, type=INDEX) for y in x]),
+    )  # fmt: skip
+    compare(case, run(case.function, [x.copy() for x in case.buffers], b""))
+
+
+def test_wide_indices_have_no_form() -> None:
+    b = Body()
+    b.store(0, b.index(2**31), b.const(1, "i32"))
+    with pytest.raises(NoFormError, match="32 bits"):
+        printed(b.function(1), False)
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 8])
+def test_what_is_read_before_it_is_written(lanes: int) -> None:
+    """Values that wait for their use keep what was there when they were computed."""
+    b = Body()
+    zero, one = b.index(0), b.index(lanes)
+    x = b.load(0, zero, "f32", lanes)
+    sum = b.op("add", x, b.load(0, one, "f32", lanes))
+    b.store(0, zero, b.op("neg", b.load(0, one, "f32", lanes)))
+    b.store(0, one, sum)
+    a, c = b.var(b.const(2, "i32", lanes)), b.var(b.const(3, "i32", lanes))
+    old, other = b.get(a), b.op("mul", b.get(c), b.get(a))
+    b.set(a, b.get(c))
+    b.set(c, old)  # exchanged
+    with b.loop(zero, b.index(3)):
+        b.set(a, b.op("add", b.get(a), b.op("mul", old, other)))
+        b.set(c, b.op("sub", b.get(c), b.get(a)))
+    b.store(1, zero, b.op("add", b.op("mul", b.get(a), b.const(100, "i32", lanes)), b.get(c)))
+    b.store(2, zero, b.op("sub", other, old))
+    ints = np.zeros(lanes, np.int32)
+    both(b.function(3), np.arange(2 * lanes, dtype=np.float32) + 1, ints, ints)
+
+
+def test_addresses_are_computed_before_loops() -> None:
+    """Rows that are turned around, with what lies before and behind a place, which may be
+    negative in between."""
+    rows, columns = 3, 6
+    b = Body()
+    row = b.unit()
+    first = b.op("mul", row, b.index(columns))
+    last = b.op("add", first, b.index(columns - 1))
+    with b.loop(b.index(1), b.index(columns)) as i:
+        back = b.op("mul", i, b.index(-1))
+        x = b.load(0, b.op("add", b.op("add", first, i), b.index(-1)), "f32", 1)
+        y = b.load(0, b.op("add", b.op("add", back, b.index(1)), last), "f32", 1)
+        b.store(1, b.op("add", first, i), b.op("sub", x, y))
+        b.store(2, b.op("add", b.op("add", i, b.index(2)), first), y)
+    x = np.arange(rows * columns, dtype=np.float32) ** 2
+    b_function = b.function(3, rows)
+    both(b_function, x, np.zeros_like(x), np.zeros(x.size + 2, np.float32))
+    f32_load = b"\x2a\0"
+    assert printed(b_function, False).body.count(f32_load) == 2
+
+
+def test_locals_are_used_again() -> None:
+    b = Body()
+    x = b.load(0, b.index(0), "f32", 4)
+    for _ in range(50):  # each is needed twice, then no more
+        x = b.op("mul", x, b.op("add", x, x))
+        x = b.op("min", x, b.op("sqrt", x))
+    b.store(0, b.index(0), x)
+    body = printed(b.function(1), False).body
+    assert max(body[n + 1] for n, byte in enumerate(body[:-1]) if byte == 0x21) < 10
+    both(b.function(1), np.array([0.5, 1, 2, 3], np.float32))
+
+
+def test_module_runs_launches() -> None:
+    """Launches from one to another, with routines between them; equal functions are one."""
+
+    def adds(number: float) -> Function:
+        b = Body()
+        x = b.load(0, b.unit(), "f32", 1)
+        b.store(1, b.unit(), b.op("add", x, b.const(number, "f32")))
+        return b.function(2, 4)
+
+    functions = [printed(adds(n), False) for n in (1, 10, 1)]
+    launches = [Launch(0), Launch(1), Launch(routine="twice", words=2), Launch(2)]
+    code = module(functions, launches)
+    assert code.count(functions[0].body) == 1
+    assert starts(functions, launches) == [0, 3, 6, 8, 11]
+    x, y = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    memory = Memory([x, y, np.zeros(11, np.uint32)])
+    a, c, table = memory.addresses
+    words = [a, c, 0, c, c, 0, c, 4, c, a, 0]
+    memory.write(2, np.array(words, np.uint32))
+
+    lib = Module()
+    twice = lib.function("twice", "i32 i32", export=True)
+    address, n = twice.params
+    i = twice.local("i32")
+    at = GET[address] + GET[i] + i32(2) + OP["i32.shl"] + OP["i32.add"]
+    doubled = load("f32.load", at) + load("f32.load", at) + OP["f32.add"]
+    twice.code += for_(i, i32(0), GET[n], 1, store("f32.store", at, doubled))
+    memory.library(lib.encode())
+
+    assert memory.run(code, table, 0, 1)[1].tolist() == [1, 2, 3, 4]
+    assert memory.run(code, table, 1, 3)[1].tolist() == [22, 24, 26, 28]
+    assert memory.run(code, table, 3, 3)[0].tolist() == [0, 1, 2, 3]
+    assert memory.run(code, table, 3, 4)[0].tolist() == [23, 25, 27, 29]
+    assert memory.run(code, table, 0, 4)[0].tolist() == [69, 73, 77, 81]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_kernels(name: str, lazy: Any, small: None) -> None:
+    """What kernels are lowered to, with each kind of loop, does what it says."""
+    for kernel in kernels(name, lazy):
+        function = lower(kernel, lambda types: LANES)
+        arrays, _ = memory(kernel)
+        params = numbers(kernel, 8, lambda d: d.numpy)
+        case = Case(name, function, arrays, list(range(len(arrays))), params, loose_zeros=True)
+        compare(case, run(function, [x.copy() for x in arrays], params))
