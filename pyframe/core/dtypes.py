@@ -15,11 +15,10 @@ class dtype:  # noqa: N801  (PyTorch's name)
     """The element type of a tensor.
 
     `storage` and `compute` are the WGSL types that hold it in a buffer and in a register
-    (None: the GPU lacks it); `wrap` narrows a computed value back to the type's range, as
-    `narrow` does on the CPU to arrays of a NumPy type that is wider.
+    (None: the GPU lacks it); `narrow` rounds arrays of a NumPy type that is wider to what it holds.
     """
 
-    __slots__ = ("category", "compute", "itemsize", "name", "narrow", "numpy", "storage", "wrap")
+    __slots__ = ("category", "compute", "itemsize", "name", "narrow", "numpy", "storage")
 
     home: ClassVar[str] = "pyframe"  # what a repr calls the library
 
@@ -29,7 +28,6 @@ class dtype:  # noqa: N801  (PyTorch's name)
         category: int,
         storage: str | None,
         compute: str | None = None,
-        wrap: str = "",
         numpy: Any = None,
         narrow: Callable[[np.ndarray], np.ndarray] | None = None,
     ) -> None:
@@ -38,7 +36,6 @@ class dtype:  # noqa: N801  (PyTorch's name)
         self.category = category
         self.storage = storage
         self.compute = compute or storage
-        self.wrap = wrap
         self.narrow = narrow
         self.itemsize = 2 if narrow else self.numpy.itemsize
 
@@ -98,10 +95,10 @@ float16 = dtype("float16", FLOAT, "f16", compute="f32")
 float64 = dtype("float64", FLOAT, None)
 int64 = dtype("int64", INTEGER, "i32")  # 32 bits on the GPU: every upload is checked
 int32 = dtype("int32", INTEGER, "i32")
-int16 = dtype("int16", INTEGER, "i32", wrap="(({x} << 16u) >> 16u)")
-int8 = dtype("int8", INTEGER, "i32", wrap="(({x} << 24u) >> 24u)")
-uint8 = dtype("uint8", INTEGER, "u32", wrap="({x} & 255u)")
-uint16 = dtype("uint16", INTEGER, "u32", wrap="({x} & 65535u)")
+int16 = dtype("int16", INTEGER, "i32")
+int8 = dtype("int8", INTEGER, "i32")
+uint8 = dtype("uint8", INTEGER, "u32")
+uint16 = dtype("uint16", INTEGER, "u32")
 uint32 = dtype("uint32", INTEGER, "u32")
 uint64 = dtype("uint64", INTEGER, None)
 bool_ = dtype("bool", BOOL, "u32", compute="bool")
@@ -127,7 +124,7 @@ def _round_bfloat16(x: np.ndarray) -> np.ndarray:
 
 # NumPy has no bfloat16: float32 arrays hold its values.
 bfloat16 = dtype(
-    "bfloat16", FLOAT, "f32", wrap="pf_bfloat16({x})", narrow=_round_bfloat16,
+    "bfloat16", FLOAT, "f32", narrow=_round_bfloat16,
     numpy=np.dtype(np.float32, metadata={"holds": "bfloat16"}),
 )  # fmt: skip
 

@@ -232,7 +232,7 @@ def position(index_map: IndexMap, space: Shape) -> Position:
         parts = unravel(v, shape) if v.mask is None else None
         if parts is None:
             flat = _sum(v.offset, v.strides, at)
-            at = [_digit(flat, shape, d) if n > 1 else None for d, n in enumerate(shape)]
+            at = [digit(flat, shape, d) if n > 1 else None for d, n in enumerate(shape)]
         else:
             at = [
                 _terms(offset, terms, at) if n > 1 else None
@@ -288,7 +288,7 @@ def _terms(offset: int, terms: Any, at: Sequence[Scalar | None]) -> Scalar | Non
     return out
 
 
-def _digit(flat: Scalar, shape: Shape, d: int) -> Scalar:
+def digit(flat: Scalar, shape: Shape, d: int) -> Scalar:
     """Index d of the flat position over `shape`."""
     inner, outer = math.prod(shape[d + 1 :]), math.prod(shape[:d])
     i = flat if inner == 1 else flat / inner

@@ -9,25 +9,14 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable
 from typing import NamedTuple
 
 from pyframe.codegen.wgsl import library, scalars
+from pyframe.codegen.wgsl.block import FLAT, MAIN, THREADS, Block, in_rows, indented
 from pyframe.codegen.wgsl.reduction import reduction_kernel
-from pyframe.codegen.wgsl.scope import (
-    FLAT,
-    MAIN,
-    THREADS,
-    Levels,
-    Scope,
-    in_rows,
-    indented,
-    index_lines,
-    nested,
-    stored,
-)
 from pyframe.core.limits import LEAST, Limits
 from pyframe.core.op import REGISTRY, Grid, KernelCall
+from pyframe.graph.loops import Let, Nest, Write, nest as loops_of
 from pyframe.graph.program import Apply, Expr, Kernel, Load, Reduce, Result
 
 
@@ -42,17 +31,13 @@ class Shader(NamedTuple):
 @functools.lru_cache(maxsize=4096)
 def generate(kernel: Kernel, limits: Limits = LEAST) -> Shader:
     """The shader of `kernel` for a device of these limits; equal kernels give equal text."""
-    nest = nested(kernel)
-    make: Callable[[Kernel], tuple[str, Grid]]
-    if kernel.routine is not None:
-        empty = 0 in kernel.space
-        make = functools.partial(_routine, limits=limits)
-    else:
-        empty = math.prod(kernel.space[d] for d in nest[0]) == 0
-        make = reduction_kernel if len(nest) > 1 else _map
-    if empty:
+    nest = loops_of(kernel)
+    if nest.size(0) == 0:
         return Shader("", label(kernel), (0, 0, 0))
-    body, grid = make(kernel)
+    if kernel.routine is not None:
+        body, grid = _routine(kernel, nest, limits)
+    else:
+        body, grid = (reduction_kernel if len(nest.levels) > 1 else _map)(nest)
     code = library.with_includes(_bindings(kernel) + _naming_all(kernel, body), scalars.definition)
     if "f16" in code:
         code = "enable f16;\n" + code
@@ -104,36 +89,31 @@ def _bindings(kernel: Kernel) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _stores(kernel: Kernel, scope: Scope) -> list[str]:
-    """What a thread does for one index. The stores are last: a buffer that is written in place is
-    read before."""
-    for s in kernel.stores:
-        at, value = scope.position(s.index_map)[0], scope.value(s.value)
-        scope.lines.append(f"b{s.binding}[{at}] = {stored(value, s.dtype)};")
-    stores = [x for x in scope.lines if not x.startswith("let ")]
-    return [x for x in scope.lines if x.startswith("let ")] + stores
+def _statements(nest: Nest, block: Block) -> None:
+    """What a thread does for one index."""
+    for st in nest.body:
+        if isinstance(st, Let):
+            if st.value not in block.names:
+                block.compute(st)
+        else:
+            assert isinstance(st, Write)
+            block.lines.append(block.store(st.store))
 
 
-def _map(kernel: Kernel) -> tuple[str, tuple[int, int, int]]:
+def _map(nest: Nest) -> tuple[str, Grid]:
     """The text of a kernel without reductions, a thread for each index, and its workgroups."""
-    size = math.prod(kernel.space)
-    levels = Levels(kernel)
-    scope = Scope(levels, 0, "flat")
-    body = _stores(kernel, scope)
-    lines = [
-        FLAT.format(n=THREADS),
-        f"if (flat >= {size}) {{ return; }}",
-        *index_lines("flat", levels, levels.nest[0], "\n".join(body)),
-        *body,
-    ]
-    code = MAIN.format(n=THREADS) + indented(lines) + "}\n"
-    return code, in_rows(math.ceil(size / THREADS))
+    size = nest.size(0)
+    block = Block(nest, "flat")
+    _statements(nest, block)
+    begin = [FLAT.format(n=THREADS), f"if (flat >= {size}) {{ return; }}"]
+    lines = [*begin, *block.indices("flat"), *block.lines]
+    return MAIN.format(n=THREADS) + indented(lines) + "}\n", in_rows(math.ceil(size / THREADS))
 
 
 # --- routines: a file of shaders/, with generated loads and an epilogue before its stores
 
 
-def _routine(kernel: Kernel, limits: Limits) -> tuple[str, Grid]:
+def _routine(kernel: Kernel, nest: Nest, limits: Limits) -> tuple[str, Grid]:
     """The text of a kernel written by hand with its loads and stores, and its workgroups."""
     assert kernel.routine is not None
     name, attrs, operands, dtype = kernel.routine
@@ -149,21 +129,20 @@ def _routine(kernel: Kernel, limits: Limits) -> tuple[str, Grid]:
     code = f"alias Acc = {dtype.compute};\n"
     for operand, e in zip(op.inputs, operands, strict=True):
         code += _operand(f"load_{operand}", e)
-    levels = Levels(kernel)
-    scope = Scope(levels, 0, "at")
+    block = Block(nest, "at")
     result = next((k for k, i in enumerate(kernel.code) if isinstance(i, Result)), 0)
-    scope.names[result] = scope.let(scalars.text_of(scalars.wrapped(dtype), ["v"], scope.let))
-    body = _stores(kernel, scope)
-    index = index_lines("at", levels, levels.nest[0], "\n".join(body))
-    code += "fn store(at: i32, v: Acc) {\n" + indented([*index, *body]) + "}\n"
+    block.names[result] = block.let(scalars.text_of(scalars.wrapped(dtype), ["v"], block.let))
+    _statements(nest, block)
+    lines = [*block.indices("at"), *block.lines]
+    code += "fn store(at: i32, v: Acc) {\n" + indented(lines) + "}\n"
     return code + library.specialise(op.kernel.file, constants), grid
 
 
 def _operand(name: str, e: Expr) -> str:
     """The function that computes an operand at an index."""
-    k = Kernel(e.shape, e.code, (), 0, 0)
-    scope = Scope(Levels(k), 0)
-    value = scope.value(len(e.code) - 1)
+    block = Block(loops_of(Kernel(e.shape, e.code, (), 0, 0)))
+    for k in range(len(e.code)):
+        block.compute(Let(k))
     params = ", ".join(f"i{d}: i32" for d in range(len(e.shape)))
-    lines = [*scope.lines, f"return {value};"]
+    lines = [*block.lines, f"return {block.names[len(e.code) - 1]};"]
     return f"fn {name}({params}) -> {e.dtype.compute} {{\n" + indented(lines) + "}\n"

@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pyframe.codegen.wgsl import scalars
-from pyframe.codegen.wgsl.scope import (
+from pyframe.codegen.wgsl.block import (
     FLAT,
     GROUPS,
     MAIN,
     THREADS,
-    Levels,
-    Scope,
+    Block,
     in_rows,
     indented,
-    index_lines,
-    stored,
     type_of,
 )
-from pyframe.core.op import REGISTRY, Grid
-from pyframe.graph.program import Kernel, Store
+from pyframe.core.op import Grid
+from pyframe.graph.loops import Let, Loop, Nest, Write, combine_of
 from pyframe.graph.scalar import Scalar, meaning_of
 
 ONE_THREAD = 32  # elements: fewer are reduced by one thread
@@ -55,17 +52,16 @@ class Sharing(NamedTuple):
         return self.results if self.neighbours else 1
 
 
-def sharing(levels: Levels, stores: Sequence[Store]) -> Sharing:
+def sharing(nest: Nest) -> Sharing:
     """One thread has a result where little is reduced, less if the elements are stored too, or
     where results are many and lie side by side. Else a workgroup's threads share one or some."""
-    results = math.prod(levels.space[d] for d in levels.nest[0])
-    n = math.prod(levels.space[d] for d in levels.nest[1])
-    last = max((d for d, m in enumerate(levels.space) if m != 1), default=0)
-    neighbours = last in levels.nest[0]
-    twice = len(levels.nest) > 2  # results are reduced to scalars: one workgroup does it all
+    results, n = nest.size(0), nest.size(1)
+    last = max((d for d, m in enumerate(nest.space) if m != 1), default=0)
+    neighbours = last in nest.levels[0]
+    twice = len(nest.levels) > 2  # results are reduced to scalars: one workgroup does it all
     if not twice:
         little = n <= ONE_THREAD // 2
-        only_read = n <= ONE_THREAD and not any(levels.of_store(s) for s in stores)
+        only_read = n <= ONE_THREAD and not any(nest.level_of(s) for s in nest.stores)
         if little or only_read or (neighbours and results >= MANY_RESULTS):
             return Sharing(1, False)
     if twice:
@@ -76,103 +72,77 @@ def sharing(levels: Levels, stores: Sequence[Store]) -> Sharing:
 
 
 class _Reductions:
-    """Generates a kernel with reductions. The walk over level 1 is shared by the threads that have
+    """Prints a kernel with reductions. The walk over level 1 is shared by the threads that have
     a result together, deeper ones are done by each thread alone."""
 
-    def __init__(self, levels: Levels, stores: Sequence[Store], how: Sharing) -> None:
-        self.levels, self.stores, self.width, self.stride = levels, stores, how.width, how.stride
+    def __init__(self, nest: Nest, how: Sharing) -> None:
+        self.nest, self.width, self.stride = nest, how.width, how.stride
         self.spread = 0 if how.width == 1 else 1  # the level whose walk is shared
         self.globals: dict[str, str] = {}
         self.count = 0
 
-    def scope(self, scope: Scope, values: Iterable[int], stores: Sequence[Store]) -> None:
-        """Emit `values` and `stores` where the levels up to the scope's are known."""
-        levels, level = self.levels, scope.level
-        here = [s for s in stores if levels.of_store(s) <= level]
-        deeper = [s for s in stores if levels.of_store(s) > level]
-        wanted = [*values, *[s.value for s in stores]]
-        stage: dict[int, int] = {}
+    def statements(self, block: Block, body: Sequence[Let | Loop | Write]) -> None:
+        for st in body:
+            if isinstance(st, Let):
+                block.compute(st)
+            elif isinstance(st, Loop):
+                self.loop(block, st)
+            else:
+                block.lines.append(self.guarded(block.level, block.store(st.store)))
 
-        def stage_of(k: int) -> int:
-            if k not in stage:
-                found = max([stage_of(a) for a in levels.args(k)], default=0)
-                stage[k] = found + (levels.walks[k] == level + 1)
-            return stage[k]
-
-        last = max([stage_of(k) for k in wanted], default=0)
-        todo = sorted(k for k in stage if levels.walks[k] == level + 1 and not self.known(scope, k))
-        for at in range(last + 1):
-            reduces = [k for k in todo if stage[k] == at + 1]
-            inner = [s for s in deeper if stage[s.value] == at]
-            if reduces or inner:
-                self.loop(scope, reduces, inner)
-        for k in values:
-            scope.value(k)
-        for s in here:
-            at_ = scope.position(s.index_map)[0]
-            text = f"b{s.binding}[{at_}] = {stored(scope.value(s.value), s.dtype)};"
-            scope.lines.append(self.guarded(scope, text))
-
-    def known(self, scope: Scope | None, k: int) -> bool:
-        while scope is not None:
-            if k in scope.names:
-                return True
-            scope = scope.parent
-        return False
-
-    def guarded(self, scope: Scope, text: str) -> str:
+    def guarded(self, level: int, text: str) -> str:
         """A store by one of the threads that all have the value, where its result exists."""
         if not self.spread:
             return text
-        if scope.level >= self.spread:
+        if level >= self.spread:
             return f"if (live) {{ {text} }}"
         return f"if (live & (lane == 0)) {{ {text} }}"
 
-    def loop(self, scope: Scope, reduces: list[int], stores: Sequence[Store]) -> None:
-        """Walk the next level once, for `reduces` and `stores`."""
-        levels, level = self.levels, scope.level + 1
-        axes = levels.nest[level]
-        size = math.prod(levels.space[d] for d in axes)
-        inner = Scope(levels, level, None, scope)
+    def loop(self, block: Block, loop: Loop) -> None:
+        """Walk the axes of a level once, for the reductions and the statements of `loop`."""
+        code, level, reduces = self.nest.code, loop.level, loop.reduces
+        size = self.nest.size(level)
+        inner = Block(self.nest, parent=block)
         r = f"r{level}"
-        self.scope(inner, [levels.code[k].arg for k in reduces], stores)
+        self.statements(inner, loop.body)
         names = {}
         for k in reduces:
             names[k] = f"acc{self.count}"
             self.count += 1
             how, kind = self.combine(k)
-            lifted = inner.value(levels.code[k].arg)
+            lifted = inner.names[code[k].arg]
             if how.arg:
                 lifted = f"Arg_{kind}({lifted}, {r})"
-            scope.lines.append(f"var {names[k]} = {self.start(k)};")
+            block.lines.append(f"var {names[k]} = {self.start(k)};")
             inner.lines.append(f"{names[k]} = {self.function(k)}({names[k]}, {lifted});")
+        block.axes |= inner.axes
         shared = level == self.spread
         first, step = ("lane", self.width) if shared else ("0", 1)
-        body = [*index_lines(r, levels, axes, "\n".join(inner.lines)), *inner.lines]
+        body = [*inner.indices(r), *inner.lines]
         times = self.times(level)
         sums = [names[k] for k in reduces if self.sums_floats(k)]
-        carry, total = self.carry(scope, sums, -(-size // step), min(times, SUMMED))
+        carry, total = self.carry(block, sums, -(-size // step), min(times, SUMMED))
         head = "for (var {0} = {1}; {0} < {2}; {0} += {3}) {{"
         if times == 1:
-            scope.lines.append(head.format(r, first, size, step))
-            scope.lines += ["  " + x for x in (*body, *carry)]
+            block.lines.append(head.format(r, first, size, step))
+            block.lines += ["  " + x for x in (*body, *carry)]
         else:
             s = f"s{level}"
-            scope.lines.append(head.format(s, first, size, step * times))
+            block.lines.append(head.format(s, first, size, step * times))
             for k in range(times):
-                scope.lines.append(f"  if ({s} + {k * step} < {size}) {{")
-                scope.lines += ["    " + x for x in (f"let {r} = {s} + {k * step};", *body)]
-                scope.lines.append("  }")
+                block.lines.append(f"  if ({s} + {k * step} < {size}) {{")
+                block.lines += ["    " + x for x in (f"let {r} = {s} + {k * step};", *body)]
+                block.lines.append("  }")
                 if (k + 1) % SUMMED == 0 or k + 1 == times:
-                    scope.lines += ["  " + x for x in carry]
-        scope.lines += ["}", *total]
+                    block.lines += ["  " + x for x in carry]
+        block.lines += ["}", *total]
         for n, k in enumerate(reduces):
             if shared:
-                self.gather(scope, k, names[k], n)
-            scope.names[k] = scope.let(self.result(k, names[k]))
+                self.gather(block, k, names[k], n)
+            block.names[k] = block.let(self.result(k, names[k]))
 
     def carry(
-        self, scope: Scope, sums: list[str], terms: int, each: int
+        self, block: Block, sums: list[str], terms: int, each: int
     ) -> tuple[list[str], list[str]]:
         """What follows `each` terms of the loop that makes `sums`, and what follows the loop: a
         thread adds SUMMED numbers, then SUMMED such sums, and so on, so that errors stay small."""
@@ -181,13 +151,13 @@ class _Reductions:
         depth = range(1, math.ceil(math.log(terms, SUMMED)))
         kept = [sums, *[[f"{name}_{k}" for name in sums] for k in depth]]
         counter = f"n{self.count}"
-        scope.lines += [f"var {name} = f32(0);" for names in kept[1:] for name in names]
-        scope.lines.append(f"var {counter} = 0;")
+        block.lines += [f"var {name} = 0.0;" for names in kept[1:] for name in names]
+        block.lines.append(f"var {counter} = 0;")
         after = [f"{counter} += 1;"]
         for k in depth:
             after.append(f"if (({counter} & {SUMMED**k // each - 1}) == 0) {{")
             pairs = zip(kept[k - 1], kept[k], strict=True)
-            after += [f"{to} += {name}; {name} = f32(0);" for name, to in pairs]
+            after += [f"{to} += {name}; {name} = 0.0;" for name, to in pairs]
         after.append("}" * len(depth))
         return after, [f"{n} += {n}_{k};" for k in depth for n in sums]
 
@@ -196,14 +166,12 @@ class _Reductions:
         it in at most ROUNDS rounds, those of the loops around it counted."""
         rounds = 1
         for at in range(1, level + 1):
-            size = math.prod(self.levels.space[d] for d in self.levels.nest[at])
-            rounds *= -(-size // (self.width if at == self.spread else 1))
+            rounds *= -(-self.nest.size(at) // (self.width if at == self.spread else 1))
         return 1 << (-(-rounds // ROUNDS) - 1).bit_length() if rounds > ROUNDS else 1
 
     def combine(self, k: int) -> tuple[Any, str]:
-        i = self.levels.code[k]
-        source = type_of(self.levels.code[i.arg])
-        return REGISTRY[i.op].combine, source.compute or "f32"
+        i = self.nest.code[k]
+        return combine_of(i), type_of(self.nest.code[i.arg]).compute or "f32"
 
     def sums_floats(self, k: int) -> bool:
         how, kind = self.combine(k)
@@ -218,13 +186,13 @@ class _Reductions:
         how, _ = self.combine(k)
         if how.arg:
             return f"{name}.i"
-        dtype = self.levels.code[k].dtype
+        dtype = self.nest.code[k].dtype
         return scalars.text_of(scalars.wrapped(dtype), [name], scalars.naming([]))
 
     def function(self, k: int) -> str:
         """The name of the function that combines two values of reduction `k` into one."""
         how, kind = self.combine(k)
-        name = f"combine_{self.levels.code[k].op}_{kind}"
+        name = f"combine_{self.nest.code[k].op}_{kind}"
         lines: list[str] = []
         let = scalars.naming(lines)
         if how.arg:
@@ -239,7 +207,7 @@ class _Reductions:
         self.globals[name] = f"fn {name}(a: {kind}, b: {kind}) -> {kind} {{ {body} }}"
         return name
 
-    def gather(self, scope: Scope, k: int, name: str, n: int) -> None:
+    def gather(self, block: Block, k: int, name: str, n: int) -> None:
         """Combine what the threads of a result have, and give it to all of them."""
         how, kind = self.combine(k)
         kind = f"Arg_{kind}" if how.arg else kind
@@ -247,7 +215,7 @@ class _Reductions:
         self.globals[part] = f"var<workgroup> {part}: array<{kind}, {THREADS}>;"
         function = self.function(k)
         other = f"{part}[t + half{'' if self.stride == 1 else f' * {self.stride}u'}]"
-        scope.lines += [
+        block.lines += [
             f"{part}[t] = {name};",
             "workgroupBarrier();",
             f"for (var half = {self.width // 2}u; half > 0u; half >>= 1u) {{",
@@ -267,23 +235,20 @@ def _beats(wins: Callable[[Scalar, Scalar], Scalar], kind: str) -> Scalar:
     return wins(a, b) | (~wins(b, a) & (j < i))
 
 
-def reduction_kernel(kernel: Kernel) -> tuple[str, Grid]:
+def reduction_kernel(nest: Nest) -> tuple[str, Grid]:
     """The text of a kernel that reduces, and its workgroups."""
-    levels = Levels(kernel)
-    how = sharing(levels, kernel.stores)
-    results = math.prod(levels.space[d] for d in levels.nest[0])
-    gen = _Reductions(levels, kernel.stores, how)
-    scope = Scope(levels, 0)
-    gen.scope(scope, [], kernel.stores)
-    index = index_lines("flat", levels, levels.nest[0], "\n".join(scope.lines))
+    how, results = sharing(nest), nest.size(0)
+    made = _Reductions(nest, how)
+    block = Block(nest)
+    made.statements(block, nest.body)
     if how.width == 1:
         begin = [FLAT.format(n=THREADS), f"if (flat >= {results}) {{ return; }}"]
         main, groups = MAIN, math.ceil(results / THREADS)
     else:
         begin = _shared_by_threads(how, results)
         main, groups = GROUPS, math.ceil(results / how.results)
-    code = "".join(f"{text}\n" for _, text in sorted(gen.globals.items(), key=_structs_first))
-    body = indented([*begin, *index, *scope.lines])
+    code = "".join(f"{text}\n" for _, text in sorted(made.globals.items(), key=_structs_first))
+    body = indented([*begin, *block.indices("flat"), *block.lines])
     return code + main.format(n=THREADS) + body + "}\n", in_rows(groups)
 
 

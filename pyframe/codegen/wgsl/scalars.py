@@ -222,7 +222,7 @@ def definition(name: str) -> str:
     names = [f"x{n}" for n in range(len(types))]
     lines.append(f"return {text_of(body, names, naming(lines))};")
     head = ", ".join(f"{n}: {t}" for n, t in zip(names, types, strict=True))
-    return f"fn {name}({head}) -> {body.type} {{\n" + "".join(f"  {x}\n" for x in lines) + "}"
+    return f"fn {name}({head}) -> {body.type} {{ {' '.join(lines)} }}"
 
 
 def naming(lines: list[str], tag: str = "t") -> Callable[[str], str]:

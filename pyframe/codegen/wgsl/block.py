@@ -1,0 +1,157 @@
+"""Statements of a kernel's loops as lines of WGSL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyframe.codegen.wgsl import scalars
+from pyframe.core import dtypes as dt
+from pyframe.core.op import REGISTRY
+from pyframe.core.view import IndexMap, is_contiguous
+from pyframe.graph.loops import INDEX, Let, Nest, digit, operands, position
+from pyframe.graph.program import Apply, Load, Param, Reduce, Valid
+from pyframe.graph.scalar import Scalar, nodes_of
+
+THREADS = 256  # of a workgroup
+
+
+class Block:
+    """Lines where the indices of the levels up to `level` are known, with the names of the values
+    computed in them; a block within another sees what that has named before."""
+
+    def __init__(self, nest: Nest, flat: str = "", parent: Block | None = None) -> None:
+        self.nest, self.flat = nest, flat  # `flat`: the position in all the space, in row order
+        self.level: int = 0 if parent is None else parent.level + 1
+        self.lines: list[str] = []
+        self.axes: set[int] = set()  # along which an index is asked for
+        self.names: dict[int, str] = {} if parent is None else parent.names.copy()
+        self.positions: dict[IndexMap, tuple[str, str]] = (
+            {} if parent is None else parent.positions.copy()
+        )
+        self.tag: str = "t" if parent is None else parent.tag + "abcdefgh"[self.level]
+        self.let = scalars.naming(self.lines, self.tag)
+
+    def compute(self, st: Let) -> None:
+        """The line of an instruction."""
+        i = self.nest.code[st.value]
+        args = [self.names[a] for a in operands(i)]
+        self.names[st.value] = self.let(self.value(i, args))
+
+    def value(self, i: Any, args: list[str]) -> str:
+        """The text of an instruction's value; `args` are the names of what it takes."""
+        if isinstance(i, Load):
+            return self.load(i)
+        if isinstance(i, Param):
+            return _param(i)
+        if isinstance(i, Valid):
+            return self.position(i.index_map)[1] or "true"
+        if isinstance(i, Apply):
+            types = tuple([type_of(self.nest.code[a]).compute or "f32" for a in i.args])
+            if i.index is not None:
+                args = [*args, self.let(self.position(i.index)[0])]
+            meaning = scalars.computed(REGISTRY[i.op], types, i.dtype)
+            return scalars.text_of(meaning, args, self.let)
+        assert isinstance(i, Reduce), i  # along axes of size 1: others are made by a loop
+        combine: Any = REGISTRY[i.op].combine
+        return "0" if combine.arg else args[0]
+
+    def load(self, i: Load) -> str:
+        """The text that reads an element, as the type that kernels compute with; 0 in padding."""
+        at, valid = self.position(i.index_map)
+        kind = i.dtype.compute or "f32"
+        if valid:  # the index is 0 where invalid, so that nothing is read out of bounds
+            at = f"select(0, {at}, {valid})"
+        text = f"b{i.binding}[{at}]"
+        if kind == "bool":
+            text += " != 0u"
+        elif kind != i.dtype.storage:
+            text = f"{kind}({text})"
+        return f"select({scalars.literal(0, kind)}, {text}, {valid})" if valid else text
+
+    def store(self, number: int) -> str:
+        """The line of store `number`."""
+        s = self.nest.stores[number]
+        value = stored(self.names[s.value], s.dtype)
+        return f"b{s.binding}[{self.position(s.index_map)[0]}] = {value};"
+
+    def position(self, index_map: IndexMap) -> tuple[str, str]:
+        """(flat position in the buffer, condition of validity or '') of an index map."""
+        found = self.positions.get(index_map)
+        if found is None:
+            found = self.positions[index_map] = self._position(index_map)
+        return found
+
+    def _position(self, index_map: IndexMap) -> tuple[str, str]:
+        space = self.nest.space
+        if self.flat and is_contiguous(index_map) and index_map[0].shape == space:
+            return self.flat, ""
+        at, valid = position(index_map, space)
+        return self.text(at), "" if valid is None else self.let(self.text(valid))
+
+    def text(self, x: Scalar) -> str:
+        """The text of a Scalar over indices."""
+        self.axes |= {n.value for n in nodes_of(x) if n.op == "index"}
+        return scalars.text_of(x, (), self.let)
+
+    def indices(self, flat: str) -> list[str]:
+        """The lines that make a flat position over the axes of the block's level into the indices
+        that are asked for."""
+        axes = self.nest.levels[self.level]
+        shape = tuple([self.nest.space[d] for d in axes])
+        whole = Scalar("arg", (), INDEX, 0)
+        return [
+            f"let i{d} = {scalars.text_of(digit(whole, shape, k), [flat], _no_let)};"
+            for k, d in enumerate(axes)
+            if d in self.axes
+        ]
+
+
+def _no_let(text: str) -> str:
+    raise AssertionError(f"{text} is needed once")
+
+
+def _param(i: Param) -> str:
+    word = f"params[{i.word // 4}][{i.word % 4}]"
+    kind = i.dtype.storage
+    if i.dtype.compute == "bool":
+        return f"{word} != 0u"
+    if kind == "f16":
+        return f"unpack2x16float({word}).x"
+    return word if kind == "u32" else f"bitcast<{kind}>({word})"
+
+
+def stored(value: str, dtype: dt.dtype) -> str:
+    """A computed value as it lies in memory."""
+    if dtype.compute == "bool":
+        return f"select(0u, 1u, {value})"
+    return value if dtype.compute == dtype.storage else f"{dtype.storage}({value})"
+
+
+def type_of(i: Any) -> dt.dtype:
+    """The dtype of an instruction's value."""
+    found: dt.dtype = getattr(i, "dtype", dt.bool_)  # a Valid is a bool
+    return found
+
+
+def indented(lines: Sequence[str]) -> str:
+    """The lines of a function's body."""
+    return "".join(f"  {line}\n" for line in lines)
+
+
+FLAT = "let flat = i32(id.x + id.y * groups.x * {n}u);"
+MAIN = """@compute @workgroup_size({n})
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {{
+"""
+GROUPS = """@compute @workgroup_size({n})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) t: u32) {{
+"""
+
+
+def in_rows(groups: int) -> tuple[int, int, int]:
+    """Workgroups over x and y: at most 65535 in each."""
+    if groups <= 65535:
+        return groups, 1, 1
+    rows = -(-groups // 65535)
+    return -(-groups // rows), rows, 1
