@@ -231,6 +231,72 @@ def test_what_convolutions_have_no_routine() -> None:
     assert routine(REGISTRY["conv"], (x[:0], w), how, out[:0]) == Routine(())
 
 
+def as_numpy(name: str, *inputs: np.ndarray, attrs: tuple[Any, ...] = ()) -> None:
+    """The routine gives what the op's NumPy function does, up to rounding."""
+    expected = REGISTRY[name].numpy(*inputs, *attrs)  # type: ignore[misc]
+    got = computed(name, *inputs, attrs=attrs)
+    np.testing.assert_allclose(got, expected, 1e-5 if got.dtype.kind == "f" else 0, 1e-6)
+
+
+@pytest.mark.parametrize("wide", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
+@pytest.mark.parametrize("width", [1, 2, 3, 16, 35])
+def test_rows(wide: Any, dtype: str, width: int) -> None:
+    rng = np.random.default_rng(width)
+    x = (9 * rng.standard_normal((7, width))).astype(dtype)
+    index = rng.integers(0, 7, 20).astype(wide)
+    source = (9 * rng.standard_normal((20, width))).astype(dtype)
+    for at, from_ in ((index, source), (index[::-2], source[::2]), (index[:0], source[:0])):
+        as_numpy("take_rows", x, at)
+        as_numpy("take_rows", x[::-1], at)
+        as_numpy("put_rows", x, at, from_)
+        as_numpy("add_rows", at, from_, attrs=(7,))
+
+
+@pytest.mark.parametrize("dtype", ["?", "f2", "c8"])
+def test_rows_of_any_dtype_move(dtype: str) -> None:
+    x = np.arange(12).reshape(4, 3).astype(dtype)
+    index = np.array([3, 0, 3])
+    as_numpy("take_rows", x, index)
+    as_numpy("put_rows", x, index, x[:3])
+
+
+@pytest.mark.parametrize("bad", [-1, 4, 2**32, -(2**33)])
+def test_an_index_out_of_range_traps(bad: int) -> None:
+    x = np.ones((4, 3), "f4")
+    index = np.array([0, bad, 1])
+    inputs = {
+        "take_rows": (x, index), "put_rows": (x, index, x[:3]), "add_rows": (index, x[:3]),
+        "take_along": (x, index[None]),
+    }  # fmt: skip
+    for name, given in inputs.items():
+        attrs = {"add_rows": (4,), "take_along": (0,)}.get(name, ())
+        out = np.empty((1, 3) if name == "take_along" else (len(given[-1]), 3), "f4")
+        made = routine(REGISTRY[name], given, attrs, out)
+        assert made is not None
+        with pytest.raises(wasmtime.Trap, match="unreachable"):
+            machine(True).run(made, given, out)
+        with pytest.raises(IndexError, match="out of bounds"):
+            REGISTRY[name].numpy(*given, *attrs)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
+def test_elements_along_a_dim(dim: int, dtype: str) -> None:
+    rng = np.random.default_rng(dim)
+    x = (9 * rng.standard_normal((3, 4, 5))).astype(dtype)
+    shape = tuple(6 if d == dim else n for d, n in enumerate(x.shape))
+    index = rng.integers(0, x.shape[dim], shape)
+    source = (9 * rng.standard_normal(shape)).astype(dtype)
+    for at in (index, index.astype(np.int32), index[..., ::-1] if dim == 2 else index[::-1]):
+        as_numpy("take_along", x, at, attrs=(dim,))
+        as_numpy("put_along", x, at, source, attrs=(dim,))
+        for how in ("sum", "prod", *(("amax", "amin") if dtype[0] == "f" else ())):
+            as_numpy("reduce_along", x, at, source, attrs=(dim, how))
+    as_numpy("take_along", x, index[:2] if dim else index[:, :2], attrs=(dim,))
+    as_numpy("reorder", x[0], index[0, :4] % 5)
+
+
 def test_other_dtypes_have_no_routine() -> None:
     for dtype in (np.float64, np.float16, np.int32, np.complex64):
         a = np.ones((3, 3), dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from pyframe.codegen.wasm import conv, gemm
+from pyframe.codegen.wasm import conv, gemm, index
 from pyframe.codegen.wasm.encoder import Module
 
 
@@ -13,4 +13,5 @@ def library(relaxed: bool) -> bytes:
     """The module. `relaxed`: it uses relaxed SIMD, which may round a product and a sum at once."""
     module = Module()
     conv.build(module, gemm.build(module, relaxed))
+    index.build(module)
     return module.encode()
