@@ -12,6 +12,7 @@ know nothing of index maps.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -216,6 +217,7 @@ def index(d: int) -> Scalar:
     return Scalar("index", (), INDEX, d)
 
 
+@functools.lru_cache(4096)
 def position(index_map: IndexMap, space: Shape) -> Position:
     """What an index map says, over the indices of `space`; what is 0 or 1 leaves no trace."""
     if any(0 in v.shape for v in index_map[:-1]):  # all is padding around nothing

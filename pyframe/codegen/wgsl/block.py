@@ -11,7 +11,7 @@ from pyframe.core.op import REGISTRY
 from pyframe.core.view import IndexMap, is_contiguous
 from pyframe.graph.loops import INDEX, Let, Nest, digit, operands, position
 from pyframe.graph.program import Apply, Load, Param, Reduce, Valid
-from pyframe.graph.scalar import Scalar, nodes_of
+from pyframe.graph.scalar import Scalar
 
 THREADS = 256  # of a workgroup
 
@@ -91,7 +91,7 @@ class Block:
 
     def text(self, x: Scalar) -> str:
         """The text of a Scalar over indices."""
-        self.axes |= {n.value for n in nodes_of(x) if n.op == "index"}
+        self.axes |= scalars.axes_of(x)
         return scalars.text_of(x, (), self.let)
 
     def indices(self, flat: str) -> list[str]:

@@ -54,6 +54,12 @@ def specialise(file: str, constants: Mapping[str, int | float | bool]) -> str:
     return re.sub(r"^const (\w+) = [^;]*;", replace, source(file), flags=re.M)
 
 
+@functools.lru_cache(1024)
+def _calls(function: str) -> frozenset[str]:
+    """The functions of the library, or like them, that the text of a function calls."""
+    return frozenset(_CALL.findall(function))
+
+
 def with_includes(text: str, definition: Callable[[str], str]) -> str:
     """`text` after the functions that it calls, and those that they call: of the library, else by
     their `definition`."""
@@ -65,5 +71,5 @@ def with_includes(text: str, definition: Callable[[str], str]) -> str:
         if name in needed:
             continue
         needed[name] = known[name] if name in known else definition(name)
-        todo |= set(_CALL.findall(needed[name])) - needed.keys()
+        todo |= _calls(needed[name]) - needed.keys()
     return "\n".join([*[needed[k] for k in sorted(needed)], text])

@@ -47,7 +47,8 @@ def generate(kernel: Kernel, limits: Limits = LEAST) -> Shader:
 def _naming_all(kernel: Kernel, body: str) -> str:
     """`body` with each binding in it: the automatic layout drops those that nothing names."""
     names = [f"b{b}" for b in range(kernel.bindings)] + ["params"] * bool(kernel.params)
-    unused = [n for n in names if not re.search(rf"\b{n}\b", body)]
+    named = set(re.findall(r"\b(?:b\d+|params)\b", body))
+    unused = [n for n in names if n not in named]
     if not unused:
         return body
     start = body.index("{\n", body.index("fn main(")) + 2

@@ -10,7 +10,6 @@ import functools
 import inspect
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -118,10 +117,20 @@ def text_of(x: Scalar, args: Sequence[str], let: Callable[[str], str]) -> str:
 
 
 @functools.lru_cache(4096)
-def _uses(x: Scalar) -> Counter[Scalar | int]:
+def axes_of(x: Scalar) -> frozenset[int]:
+    """The axes whose indices an expression asks for."""
+    return frozenset([n.value for n in nodes_of(x) if n.op == "index"])
+
+
+@functools.lru_cache(4096)
+def _uses(x: Scalar) -> dict[Scalar | int, int]:
     """How often the parts of an expression are taken; operands by their number."""
-    parts = [a for n in nodes_of(x) for a in n.args] or [x]
-    return Counter(a.value if a.op == "arg" else a for a in parts)
+    out: dict[Scalar | int, int] = {}
+    for node in nodes_of(x):
+        for a in node.args:
+            part = a.value if a.op == "arg" else a
+            out[part] = out.get(part, 0) + 1
+    return out
 
 
 class _Printer:
@@ -136,14 +145,14 @@ class _Printer:
         if x.op == "arg":
             return self.args[x.value]
         if x.op == "const":
-            found = literal(x.value, x.type)
-            return found, UNARY if found[0] == "-" else NAME
+            text = literal(x.value, x.type)
+            return text, UNARY if text[0] == "-" else NAME
         if x.op == "index":
             return f"i{x.value}", NAME
         if x in self.names:
             return self.names[x], NAME
         found, tight = self.call(x) if x.op == "call" else self.primitive(x)
-        if self.uses[x] > 1:
+        if self.uses.get(x, 0) > 1:
             self.names[x] = found = self.let(found)
             tight = NAME
         return found, tight
@@ -192,7 +201,7 @@ class _Printer:
             return f"{name}({', '.join(texts)})", NAME
         uses = _uses(body)
         named = [
-            (self.let(text), NAME) if tight != NAME and uses[n] > 1 else (text, tight)
+            (self.let(text), NAME) if tight != NAME and uses.get(n, 0) > 1 else (text, tight)
             for n, (text, tight) in enumerate(args)
         ]
         return _Printer(body, named, self.let).text(body)

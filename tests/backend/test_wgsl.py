@@ -1,0 +1,125 @@
+"""Scalars as WGSL: what a GPU computes of an expression is what NumPy does."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe.codegen.wgsl import scalars
+from pyframe.core.dispatch import apply
+from pyframe.core.op import REGISTRY
+from pyframe.graph import scalar as s
+from pyframe.graph.interpret import evaluate
+from pyframe.graph.scalar import Scalar
+from pyframe.ops.promotion import op
+
+A = np.array([0, 1, -1, 5, -7, 31, 1000, -(2**31), 2**31 - 1, 123456789], np.int32)
+B = np.array([3, -1, 2, 7, 5, 2**31 - 1, -1000, 2, -3, 9], np.int32)
+
+
+@pytest.fixture
+def declared() -> Iterator[Callable[..., Any]]:
+    """Declares ops for one test."""
+    names: list[str] = []
+
+    def declare(name: str, inputs: str, scalar: Any) -> Any:
+        def numpy(*arrays: np.ndarray) -> np.ndarray:
+            types = tuple([f"{x.dtype.kind}{x.dtype.itemsize * 8}" for x in arrays])
+            return evaluate(s.meaning_of(scalar, types, types[-1]), arrays)
+
+        names.append(name)
+        return op(name, inputs, numpy, scalar)
+
+    yield declare
+    for name in names:
+        del REGISTRY[name]
+
+
+def some_int(rng: random.Random, known: list[Scalar], depth: int) -> Scalar:
+    """A random expression of i32; parts come in it more than once."""
+    if not depth or rng.random() < 0.1:
+        return rng.choice(known)
+    a = some_int(rng, known, depth - 1)
+    kind = rng.choice("unary binary binary binary number shift select cast".split())
+    if kind == "unary":
+        out = rng.choice([lambda: -a, lambda: ~a, lambda: s.bitcast(s.bitcast(a, "u32"), "i32")])()
+    elif kind == "number":
+        out = a + rng.choice([-(2**31), -5, 3, 2**31 - 1])
+    elif kind == "shift":
+        out = rng.choice([lambda: a << 3, lambda: a >> 5, lambda: a >> (known[0] & 31)])()
+    elif kind == "cast":
+        high = s.cast(a, "u32") / 3 % 1000
+        out = s.cast(high - rng.choice([1, 2]) * high, "i32")
+    else:
+        b = some_int(rng, known, depth - 1)
+        if kind == "select":
+            order = rng.choice([lambda: a < b, lambda: (a <= b) & s.ne(a, 5) | s.eq(b, 1)])()
+            out = s.select(order ^ (a > 0) if rng.random() < 0.5 else ~order, a, b)
+        else:
+            name = rng.choice("add sub mul and or xor min max div rem".split())
+            if name in ("div", "rem"):
+                b = (b & 15) + 1
+            out = Scalar(name, (a, b), "i32")
+    known.append(out)
+    return out
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_expressions(gpu: str, declared: Any, seed: int) -> None:
+    """Whatever is within whatever: parentheses stand where WGSL needs them."""
+
+    def scalar(a: Scalar, b: Scalar) -> Scalar:
+        rng = random.Random(seed)
+        known = [a, b]
+        return some_int(rng, known, 5) ^ some_int(rng, known, 5)
+
+    random_op = declared(f"random_expression_{seed}", "a b", scalar)
+    on = [pf.tensor(x, device=gpu) for x in (A, B)]
+    got = apply(random_op, tuple(on)).cpu().numpy()
+    np.testing.assert_array_equal(got, random_op.numpy(A, B))
+
+
+def test_a_function_without_text_of_its_own(gpu: str, declared: Any) -> None:
+    """It is printed from its definition, once, and those that it calls."""
+
+    def inner(x: Scalar) -> Scalar:
+        y = x * x + 1.0
+        return y * y - s.sqrt(y) + s.abs(x) * y
+
+    def outer(x: Scalar, y: Scalar) -> Scalar:
+        z = inner_call(x) + inner_call(y) * 0.5
+        return s.select(z > 3.0, z - x * y, z + inner_call(z))
+
+    try:
+        inner.__name__, outer.__name__ = "inner_for_a_test", "outer_for_a_test"
+        inner_call, outer_call = s.function(inner), s.function(outer)
+        made = declared("calls_functions", "x y", lambda x, y: outer_call(x, y) * outer_call(y, x))
+        x, y = np.linspace(-2, 2, 9, dtype=np.float32), np.linspace(1, 0.5, 9, dtype=np.float32)
+        got = apply(made, (pf.tensor(x, device=gpu), pf.tensor(y, device=gpu))).cpu().numpy()
+        np.testing.assert_allclose(got, made.numpy(x, y), rtol=1e-5)
+        text = scalars.definition("pf_outer_for_a_test_f32")
+        assert text.startswith("fn pf_outer_for_a_test_f32(x0: f32, x1: f32) -> f32 {")
+        assert text.count("pf_inner_for_a_test_f32(") == 3
+    finally:
+        for name in ("inner_for_a_test", "outer_for_a_test"):
+            s.FUNCTIONS.pop(name, None)
+
+
+def test_a_function_that_is_nowhere() -> None:
+    with pytest.raises(RuntimeError, match="no function pf_nothing_f32 in shaders/lib"):
+        scalars.definition("pf_nothing_f32")
+
+
+@pytest.mark.parametrize(
+    ("value", "type", "text"),
+    [(True, "bool", "true"), (0, "f32", "0.0"), (-np.inf, "f32", "pf_ninf_f32()"),
+     (np.nan, "f32", "pf_nan_f32()"), (-1, "u32", "4294967295u"), (7, "i32", "7"),
+     (-(2**31), "i32", "(-2147483647 - 1)"), (2.0**-24, "f32", "5.960464477539063e-08")],
+)  # fmt: skip
+def test_literals(value: Any, type: str, text: str) -> None:
+    assert scalars.literal(value, type) == text
