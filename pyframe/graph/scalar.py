@@ -19,17 +19,23 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
-# Of one operand, of two, of three; comparisons give bool. `cast` converts as C does in PyTorch:
-# floats to ints modulo 2^bits, what has no int becomes 0. `narrow` rounds f32 to the dtype `value`.
-# `muladd` of floats is a * b + c, rounded once or twice, as is faster.
-PRIMITIVES = frozenset(
-    "neg abs floor ceil trunc round sqrt not cast bitcast narrow "
-    "add sub mul div rem min max eq ne lt le and or xor shl shr muladd select".split()
-)
+# By what they take: floats, signed and unsigned ints, bools. Comparisons give bool. `cast` converts
+# as C does in PyTorch: floats to ints modulo 2^bits, what has no int becomes 0. `narrow` rounds f32
+# to the dtype `value`. `muladd` is a * b + c, rounded once or twice, as is faster.
+_TAKES = {
+    "fiub": "cast bitcast eq ne select",
+    "fiu": "neg add sub mul div min max lt le",
+    "fi": "abs",
+    "f": "floor ceil trunc round sqrt narrow muladd",
+    "iub": "not and or xor",
+    "iu": "rem shl shr",
+}
+_KINDS = {name: kinds for kinds, names in _TAKES.items() for name in names.split()}
+PRIMITIVES = frozenset(_KINDS)
 FLOATS = ("f32", "f64")
-BITS = {"bool": 8, "f32": 32, "f64": 64} | {f"{k}{n}": n for k in "iu" for n in (8, 16, 32, 64)}
+BITS = {"bool": 1, "f32": 32, "f64": 64} | {f"{k}{n}": n for k in "iu" for n in (8, 16, 32, 64)}
 
 
 class Scalar:
@@ -52,10 +58,10 @@ class Scalar:
         raise TypeError("a Scalar has no value yet; choose with select(condition, a, b)")
 
     def __neg__(self) -> Scalar:
-        return Scalar("neg", (self,), self.type)
+        return _made("neg", (self,))
 
     def __invert__(self) -> Scalar:
-        return Scalar("not", (self,), self.type)
+        return _made("not", (self,))
 
     def __add__(self, other: Any) -> Scalar:
         return _binary("add", self, other)
@@ -122,17 +128,28 @@ def const(value: Any, type: str) -> Scalar:
     return Scalar("const", (), type, value)
 
 
-def _operand(x: Any, like: Any) -> Scalar:
-    return x if isinstance(x, Scalar) else const(x, like.type)
+def _made(op: str, args: tuple[Scalar, ...], type: str = "", value: Any = None) -> Scalar:
+    """A primitive of operands, which is of the type of the last one unless `type` is given."""
+    of = args[-1].type
+    if of[0] not in _KINDS[op]:
+        raise TypeError(f"{op} takes no {of}")
+    return Scalar(op, args, type or of, value)
+
+
+def _alike(op: str, *operands: Any) -> tuple[Scalar, ...]:
+    """The operands, of one type; numbers among them become constants of it."""
+    types = {x.type for x in operands if isinstance(x, Scalar)}
+    if len(types) != 1:
+        raise TypeError(f"{op} of {' and '.join(sorted(types)) or 'numbers'}: cast one of them")
+    (type,) = types
+    return tuple([x if isinstance(x, Scalar) else const(x, type) for x in operands])
 
 
 def _binary(op: str, a: Any, b: Any, type: str = "") -> Scalar:
-    a, b = _operand(a, b), _operand(b, a)
-    if a.type != b.type:
-        raise TypeError(f"{op} of {a.type} and {b.type}: cast one of them")
+    a, b = _alike(op, a, b)
     if a.type == "bool" and op in _OF_BOOLS:
         return _OF_BOOLS[op](a, b)
-    return Scalar(op, (a, b), type or a.type)
+    return _made(op, (a, b), type)
 
 
 # Arithmetic and order of 0 and 1, as logic
@@ -168,40 +185,37 @@ def maximum(a: Any, b: Any) -> Scalar:
 
 
 def muladd(a: Any, b: Any, c: Any) -> Scalar:
-    """a * b + c of floats, of which two at least are Scalars; rounded once or twice."""
-    like = next(x for x in (a, b, c) if isinstance(x, Scalar))
-    args = tuple([_operand(x, like) for x in (a, b, c)])
-    if any(x.type != like.type for x in args):
-        raise TypeError(f"muladd of {', '.join([x.type for x in args])}: cast them")
-    return Scalar("muladd", args, like.type)
+    """a * b + c of floats, rounded once or twice."""
+    return _made("muladd", _alike("muladd", a, b, c))
 
 
 def select(condition: Scalar, a: Any, b: Any) -> Scalar:
     """`a` where the condition holds, else `b`; both are computed."""
-    a, b = _operand(a, b), _operand(b, a)
-    if a.type != b.type:
-        raise TypeError(f"select of {a.type} and {b.type}: cast one of them")
-    return Scalar("select", (condition, a, b), a.type)
+    if condition.type != "bool":
+        raise TypeError(f"select by {condition.type}: cast it to bool")
+    return _made("select", (condition, *_alike("select", a, b)))
 
 
 def cast(x: Scalar, type: str) -> Scalar:
     """`x` converted; a number to bool is whether it is not 0."""
-    return x if x.type == type else Scalar("cast", (x,), type)
+    return x if x.type == type else _made("cast", (x,), type)
 
 
 def bitcast(x: Scalar, type: str) -> Scalar:
     """The bits of `x` taken as another type of the same size."""
-    return x if x.type == type else Scalar("bitcast", (x,), type)
+    if BITS[x.type] != BITS[type]:
+        raise TypeError(f"bitcast of {x.type} to {type}")
+    return x if x.type == type else _made("bitcast", (x,), type)
 
 
 def narrow(x: Scalar, dtype: str) -> Scalar:
     """f32 rounded to what `dtype` (float16 or bfloat16) holds, ties to even."""
-    return Scalar("narrow", (x,), x.type, dtype)
+    return _made("narrow", (x,), value=dtype)
 
 
 def _rounding(op: str) -> Callable[[Scalar], Scalar]:
     def run(x: Scalar) -> Scalar:
-        return Scalar(op, (x,), x.type) if x.is_float else x
+        return _made(op, (x,)) if x.is_float else x
 
     run.__name__, run.__doc__ = op, f"{op}(x); ints stay as they are."
     return run
@@ -213,74 +227,71 @@ round = _rounding("round")  # halves to even
 
 def abs(x: Scalar) -> Scalar:
     """|x|."""
-    return x if x.type[0] == "u" else Scalar("abs", (x,), x.type)
+    return x if x.type[0] == "u" else _made("abs", (x,))
 
 
 def sqrt(x: Scalar) -> Scalar:
     """The square root, rounded correctly."""
-    return Scalar("sqrt", (x,), x.type)
+    return _made("sqrt", (x,))
 
 
 # --- functions: what printers may have text of their own for
 
-FUNCTIONS: dict[str, Callable[..., Scalar] | None] = {}
+
+class Function(NamedTuple):
+    """What is known of a function by its name."""
+
+    definition: Callable[..., Scalar] | None
+    type: str = ""  # of the result, where the definition doesn't say; "": the first operand's
+    only: str = ""  # the one type that the definition is for
+    loops: bool = False  # whether the printer's text is a loop
+
+
+FUNCTIONS: dict[str, Function] = {}
 
 
 def function(definition: Callable[..., Scalar], only: str = "") -> Callable[..., Scalar]:
     """A function of Scalars that stays one call in an expression: see `inlined`. If its definition
     is one for the type `only`, it gives that type, and is external for others."""
     name = definition.__name__.rstrip("_")
-    if only:
-        _ONLY[name] = only
-    return _named(name, definition, definition.__doc__)
-
-
-_ONLY: dict[str, str] = {}
+    return _named(name, definition.__doc__, Function(definition, only=only))
 
 
 def external(name: str, type: str = "", loops: bool = False) -> Callable[..., Scalar]:
     """A function that only printers with text of their own know, such as WGSL's, which may be a
     loop; its result has the first operand's type or `type`. What needs it runs through NumPy
     elsewhere."""
-    if loops:
-        _LOOPS.add(name)
-    return _named(name, None, f"{name} of the printer's library.", type)
+    return _named(name, f"{name} of the printer's library.", Function(None, type, loops=loops))
 
 
-_LOOPS: set[str] = set()
-
-
-def _named(name: str, definition: Any, doc: str | None, type: str = "") -> Callable[..., Scalar]:
+def _named(name: str, doc: str | None, known: Function) -> Callable[..., Scalar]:
     if name in FUNCTIONS:
         raise ValueError(f"the scalar function {name} is defined twice")
-    FUNCTIONS[name] = definition
+    FUNCTIONS[name] = known
 
     def call(*operands: Any) -> Scalar:
         like = next(x for x in operands if isinstance(x, Scalar))
-        args = tuple([_operand(x, like) for x in operands])
-        out = type or like.type
-        if definition is not None and name not in _ONLY:
-            out = _body(name, tuple([a.type for a in args])).type
-        return Scalar("call", args, out, name)
+        args = tuple([x if isinstance(x, Scalar) else const(x, like.type) for x in operands])
+        made = Scalar("call", args, known.type or like.type, name)
+        body = None if known.only else inlined(made)
+        return made if body is None else Scalar("call", args, body.type, name)
 
     call.__name__, call.__doc__ = name, doc
     return call
 
 
-@functools.cache
-def _body(name: str, types: tuple[str, ...]) -> Scalar:
-    """The definition of a function, traced for operands of these types."""
-    definition: Any = FUNCTIONS[name]
-    return definition(*[Scalar("arg", (), t, n) for n, t in enumerate(types)])
-
-
 def inlined(call: Scalar) -> Scalar | None:
-    """A call as its definition, in which 'arg' n is the call's argument n; None if it has none."""
-    types = tuple([a.type for a in call.args])
-    only = _ONLY.get(call.value)
-    if FUNCTIONS[call.value] is None or (only and any(t != only for t in types)):
+    """A call as its definition, in which 'arg' n is the call's argument n; None if it has none for
+    arguments of these types."""
+    return _body(call.value, tuple([a.type for a in call.args]))
+
+
+@functools.cache
+def _body(name: str, types: tuple[str, ...]) -> Scalar | None:
+    known = FUNCTIONS[name]
+    if known.definition is None or (known.only and {*types} != {known.only}):
         return None
-    return _body(call.value, types)
+    return known.definition(*[Scalar("arg", (), t, n) for n, t in enumerate(types)])
 
 
 # --- meanings of ops
@@ -320,4 +331,5 @@ def nodes_of(x: Scalar) -> Iterator[Scalar]:
 @functools.lru_cache(4096)
 def loops(scalar: Callable[..., Scalar], types: tuple[str, ...], out: str) -> bool:
     """Whether an op of operands of these types is computed by a loop."""
-    return any(x.value in _LOOPS for x in nodes_of(meaning_of(scalar, types, out, "i32")))
+    parts = nodes_of(meaning_of(scalar, types, out, "i32"))
+    return any(x.op == "call" and FUNCTIONS[x.value].loops for x in parts)

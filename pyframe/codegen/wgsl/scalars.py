@@ -192,12 +192,13 @@ class _Printer:
 
     def call(self, x: Scalar) -> tuple[str, int]:
         types = [a.type for a in x.args]
-        form, name, body = _CALLS.get((x.value, types[0])), _name(x.value, types), inlined(x)
+        form, name = _CALLS.get((x.value, types[0])), _name(x.value, types)
         args = [self.text(a) for a in x.args]
         texts = [text for text, _ in args]
         if form is not None:
             return form.format(*texts), NAME
-        if body is None or name in library.functions() or len([*nodes_of(body)]) > SMALL:
+        body = None if name in library.functions() else inlined(x)
+        if body is None or len([*nodes_of(body)]) > SMALL:
             return f"{name}({', '.join(texts)})", NAME
         uses = _uses(body)
         named = [
@@ -219,11 +220,12 @@ def _name(function: str, types: Sequence[str]) -> str:
 def definition(name: str) -> str:
     """The text of the function that `_name` calls so, from its definition."""
     found = re.fullmatch(r"pf_(\w+?)((?:_(?:f32|i32|u32|bool))+)", name)
-    if found is None or FUNCTIONS.get(found[1]) is None:
+    known = FUNCTIONS.get(found[1]) if found else None
+    if found is None or known is None or known.definition is None:
         raise RuntimeError(f"WGSL: no function {name} in shaders/lib")
     types = found[2].split("_")[1:]
     if len(types) == 1:  # of all operands
-        types *= len(inspect.signature(FUNCTIONS[found[1]] or definition).parameters)
+        types *= len(inspect.signature(known.definition).parameters)
     args = [Scalar("arg", (), t, n) for n, t in enumerate(types)]
     body = inlined(Scalar("call", tuple(args), "", found[1]))
     assert body is not None
