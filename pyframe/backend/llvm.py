@@ -30,7 +30,7 @@ from pyframe.core.locks import lock
 SUPPORTED = "llvmlite>=0.45,<0.51"  # as in pyproject.toml; before, LLVM reads another text
 _LEAST, _BELOW = (0, 45), (0, 51)
 # The text holds vectors already, and each value is computed in the loop where it belongs.
-_PASSES = ("sroa", "instruction_combine", "simplify_cfg")
+_PASSES = ("sroa", "instruction_combine")
 _FORMAT = 1  # of what the cache keeps; change it when functions are compiled in another way
 _CACHE_BYTES = 256 << 20  # the oldest files go when there are more
 _NEEDED = {  # by processors: float16, and roundings in one instruction

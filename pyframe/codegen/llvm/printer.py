@@ -138,11 +138,16 @@ class _Printer:
         return f"%t{self.names}"
 
     def call(self, name: str, result: str, *operands: tuple[str, str], fast: str = "") -> str:
-        """A call of an intrinsic on operands (type, text), with flags of fast arithmetic."""
+        """A call of an intrinsic on operands (type, text), with flags of fast arithmetic; '' if it
+        gives nothing."""
         kinds = ", ".join([kind for kind, _ in operands])
         self.declared.add(f"declare {result} @llvm.{name}({kinds})")
         args = ", ".join([" ".join(x) for x in operands])
-        return self.new(f"call {fast}{result} @llvm.{name}({args})")
+        text = f"call {fast}{result} @llvm.{name}({args})"
+        if result != "void":
+            return self.new(text)
+        self.lines.append(text)
+        return ""
 
     def mangled(
         self, name: str, base: str, lanes: int, *operands: str, flag: str = "", fast: str = ""
@@ -256,19 +261,21 @@ class _Printer:
             return self.new(f"fptrunc {_of('float', lanes)} {x} to {_of('half', lanes)}")
         return x
 
-    def address(self, i: Load | Store, at: str = "", lanes: int = 1) -> str:
-        """Of the element `at`, or of that where `i` begins; of several if `at` is a vector."""
-        index = f"{_of('i64', lanes)} {at or self.values[i.at]}"
-        return self.new(f"getelementptr {STORED[i.memory]}, ptr %b{i.binding}, {index}")
+    def address(self, i: Load | Store, at: str = "") -> str:
+        """Of the element `at`, or of the one where `i` begins."""
+        index = at or self.values[i.at]
+        return self.new(f"getelementptr {STORED[i.memory]}, ptr %b{i.binding}, i64 {index}")
 
     def addresses(self, i: Load | Store) -> str:
-        """Of all lanes."""
-        at = self.values[i.at]
-        if i.stride is not None:
-            steps = _list("i64", [n * i.stride for n in range(i.lanes)])
-            wide = self.splat(at, "i64", i.lanes)
-            at = self.new(f"add <{i.lanes} x i64> {wide}, {steps}")
-        return self.address(i, at, i.lanes)
+        """Of all lanes: where they can be, as steps of 32 bits from one address, of which
+        processors gather more at once."""
+        base, count = STORED[i.memory], i.lanes
+        if i.stride is None:
+            at = f"<{count} x i64> {self.values[i.at]}"
+            return self.new(f"getelementptr {base}, ptr %b{i.binding}, {at}")
+        size = "i32" if abs(i.stride) * count * MEMORY[i.memory] < 1 << 31 else "i64"
+        steps = f"<{count} x {size}> {_list(size, [n * i.stride for n in range(count)])}"
+        return self.new(f"getelementptr {base}, ptr {self.address(i)}, {steps}")
 
     def print_load(self, i: Load) -> None:
         valid = self.values[i.valid] if i.valid >= 0 else ""
@@ -333,7 +340,7 @@ class _Printer:
     def gather(self, i: Load, valid: str) -> str:
         base, lanes = STORED[i.memory], i.lanes
         kind, at = f"<{lanes} x {base}>", self.addresses(i)
-        if MEMORY[i.memory] >= 4:  # as processors can
+        if MEMORY[i.memory] >= 4:  # as some processors can
             return self.call(
                 f"masked.gather.v{lanes}{SUFFIX.get(base, base)}.v{lanes}p0", kind,
                 (f"<{lanes} x ptr>", at), ("i32", str(MEMORY[i.memory])),
@@ -360,6 +367,13 @@ class _Printer:
             self.lines.append(f"store {kind} {x}, ptr {self.address(i, at)}, align {align}")
             return
         at = self.addresses(i)
+        if align >= 4:  # as some processors can
+            self.call(
+                f"masked.scatter.v{lanes}{SUFFIX.get(base, base)}.v{lanes}p0", "void",
+                (f"<{lanes} x {base}>", x), (f"<{lanes} x ptr>", at), ("i32", str(align)),
+                (f"<{lanes} x i1>", "splat (i1 true)"),
+            )  # fmt: skip
+            return
         for n in range(lanes):
             element, one = self.lane(x, base, lanes, n), self.lane(at, "ptr", lanes, n)
             self.lines.append(f"store {base} {element}, ptr {one}, align {align}")
