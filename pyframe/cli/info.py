@@ -14,7 +14,9 @@ from pyframe.cli import drivers
 from pyframe.cli.command import WIDTH, add_command, size_text
 
 EXTRAS = ("matplotlib", "pandas", "pillow", "scipy", "tensorboardX")  # what some functions need
-VARIABLES = ("PYFRAME_DEVICE", "PYFRAME_ADAPTER", "PYFRAME_THREADS", "PYFRAME_DEBUG")
+VARIABLES = (
+    "PYFRAME_DEVICE", "PYFRAME_ADAPTER", "PYFRAME_CPU", "PYFRAME_THREADS", "PYFRAME_DEBUG",
+)  # fmt: skip
 
 
 def add(commands: Any) -> None:

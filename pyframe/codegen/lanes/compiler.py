@@ -24,8 +24,13 @@ class Code(Protocol):
     launch k from `starts[k]` on the addresses of its function's bindings, then that of its params;
     or what its routine takes. Who runs it writes there."""
 
-    table: np.ndarray
-    starts: Sequence[int]
+    @property
+    def table(self) -> np.ndarray:
+        """The words, of an unsigned int type."""
+
+    @property
+    def starts(self) -> Sequence[int]:
+        """Where the words of each launch begin."""
 
     def run(self, first: int, last: int) -> None:
         """Run the launches from `first` on, before `last`."""

@@ -1,0 +1,301 @@
+"""Compiled work on the native CPU: launches of LLVM's functions and of BLAS's products, shared out
+over threads that wait by spinning for as long as a step lasts."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import math
+import os
+import threading
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pyframe.backend import llvm
+from pyframe.codegen.lanes.compiler import Launch
+from pyframe.codegen.lanes.program import Function
+from pyframe.codegen.llvm import driver, printer
+from pyframe.codegen.numpy import routines
+from pyframe.codegen.numpy.memory import address
+from pyframe.codegen.numpy.threads import blas, default_threads
+from pyframe.core.pages import aligned
+
+LOOKS = 1 << 14  # of a thread at the pool before it sleeps: about a millisecond
+PART = 128  # rows or columns of a product that one unit makes, at least
+PARTS = 16  # of one product, at most
+
+
+class Printed(NamedTuple):
+    """A function's text, and what a launch of it needs."""
+
+    text: str
+    units: int
+    bindings: int
+
+
+class Native:
+    """The compiler of lane programs for this machine."""
+
+    name = "llvm"
+
+    def __init__(self, compiler: llvm.Compiler, threads: int | None = None) -> None:
+        self.llvm = compiler
+        self.threads = threads or default_threads()
+        self.products = _products()
+
+    def lanes(self, types: set[str]) -> int:
+        """How many lanes vectors are to have in a function that has values of these types."""
+        return self.llvm.lanes(types)
+
+    def printed(self, function: Function) -> Printed:
+        """What `load` takes of a function."""
+        text = printer.generate(function, self.llvm.bits)
+        return Printed(text, function.units, function.bindings)
+
+    def routine(
+        self, op: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+    ) -> list[tuple[str, list[int]]] | None:
+        """A product as one of BLAS's; None for all else."""
+        if op.lower_routine is not routines.matmul or out.dtype not in self.products:
+            return None
+        a, b = inputs
+        words = _product_words(self.products[out.dtype].address, a, b, out)
+        return None if words is None else [(out.dtype.name, words)]
+
+    def load(self, functions: Sequence[Printed], launches: Sequence[Launch]) -> Code:
+        """Compile the functions that are launched."""
+        return Code(self, functions, launches)
+
+
+@functools.cache
+def compiler() -> Native | None:
+    """The compiler of this machine, if it has one."""
+    found = llvm.compiler()
+    return None if found is None else Native(found)
+
+
+class Code:
+    """Launches, ready to run."""
+
+    def __init__(
+        self, native: Native, functions: Sequence[Printed], launches: Sequence[Launch]
+    ) -> None:
+        used = sorted({launch.function for launch in launches if launch.function >= 0})
+        loaded = native.llvm.load_texts([functions[n].text for n in used], printer.NAME)
+        self.compiled = dict(zip(used, loaded, strict=True))
+        kinds = sorted({launch.routine for launch in launches if launch.function < 0})
+        texts = [native.products[np.dtype(k)].text for k in kinds]
+        self.products = dict(zip(kinds, native.llvm.load_texts(texts, printer.NAME), strict=True))
+        self.threads = native.threads
+        sizes = [
+            functions[x.function].bindings + 1 if x.function >= 0 else x.words + 1 for x in launches
+        ]
+        starts = np.cumsum([0, *sizes])
+        self.starts: list[int] = starts[:-1].tolist()
+        memory = aligned(8 * int(starts[-1] + len(launches) * (1 + driver.ENTRY)))
+        words = memory.view(np.uint64)
+        words[:] = 0
+        self.table, rest = words[: starts[-1]], words[starts[-1] :]
+        units, self.entries = rest[: len(launches)], rest[len(launches) :]
+        for k, (x, start) in enumerate(zip(launches, self.starts, strict=True)):
+            entry = self.entries[driver.ENTRY * k :]
+            if x.function >= 0:
+                units[k] = functions[x.function].units
+                code, count = self.compiled[x.function], address(units[k:])
+            else:
+                code, count = self.products[x.routine], address(self.table[start:])
+            entry[:4] = (code.address, count, address(self.table[start:]), sizes[k] - 1)
+        self.first = address(self.entries)
+        # where no launch of a range has several units, threads need not be woken
+        several = [x.function < 0 or functions[x.function].units > 1 for x in launches]
+        self.several = np.cumsum([0, *several]).tolist()
+
+    def run(self, first: int, last: int) -> None:
+        """Run the launches from `first` on, before `last`."""
+        shared = self.several[last] > self.several[first]
+        # asked for each time: threads do not survive a fork
+        workers(self.threads).run(self.first, first, last, shared)
+
+
+# --- threads
+
+
+class Workers:
+    """Threads that take units of what is launched. They spin for a while when there are none, and
+    then sleep until `run` wakes them."""
+
+    def __init__(self, threads: int) -> None:
+        found: Any = llvm.compiler()
+        triple = found.llvm.get_process_triple()
+        (run,) = found.load_texts([driver.text(driver.RUN, "run", triple)], "run")
+        (work,) = found.load_texts([driver.text(driver.WORK, "work", triple)], "work")
+        self.code = run, work
+        self.launch, self.work = _RUN(run.address), _WORK(work.address)
+        self.memory = aligned(driver.POOL)
+        self.memory[:] = 0
+        self.pool = address(self.memory)
+        self.busy = threading.Lock()
+        self.asleep: list[threading.Lock] = []
+        self.count = threads - 1
+        self.threads: list[threading.Thread] = []
+        self.ended = False
+
+    def start(self) -> None:
+        """Start the threads; they begin asleep."""
+        for _ in range(self.count):
+            bell = threading.Lock()
+            bell.acquire()
+            self.asleep.append(bell)
+            self.threads.append(threading.Thread(target=self.serve, args=(bell,), daemon=True))
+            self.threads[-1].start()
+        # a thread must not be in code that is about to be freed
+        atexit.register(self.end)
+
+    def serve(self, bell: threading.Lock) -> None:
+        """What a thread does."""
+        while True:
+            bell.acquire()
+            if self.ended:
+                return
+            self.work(self.pool, LOOKS)
+            self.asleep.append(bell)
+
+    def end(self) -> None:
+        """Stop the threads, and wait for their end."""
+        self.ended = True
+        self.memory.view(np.uint64)[24] = 1
+        for thread in self.threads:
+            while thread.is_alive():
+                self.wake()
+                thread.join(0.01)
+        self.threads, self.count = [], 0
+
+    def wake(self) -> None:
+        """Wake the threads that sleep."""
+        while self.asleep:
+            self.asleep.pop().release()
+
+    def run(self, entries: int, first: int, last: int, shared: bool) -> None:
+        """Run launches; with the threads if some have several units and no other thread runs some
+        with them."""
+        if not shared or not self.count or not self.busy.acquire(False):
+            self.launch(entries, first, last, None)
+            return
+        try:
+            if not self.threads:
+                self.start()
+            if self.asleep:
+                self.wake()
+            self.launch(entries, first, last, self.pool)
+        finally:
+            self.busy.release()
+
+
+_RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+_WORK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+
+
+@functools.cache
+def workers(threads: int) -> Workers:
+    """The threads of plans that take so many, the caller's included."""
+    return Workers(threads)
+
+
+if hasattr(os, "register_at_fork"):  # threads do not survive a fork
+    os.register_at_fork(after_in_child=workers.cache_clear)
+
+
+# --- products
+
+
+class Product(NamedTuple):
+    """BLAS's product for a dtype, and the function that calls it for each unit."""
+
+    address: int
+    text: str
+
+
+@functools.cache
+def _products() -> dict[np.dtype, Product]:
+    """What BLAS has, by dtype; nothing where it can't be found."""
+    found = blas()
+    out: dict[np.dtype, Product] = {}
+    for dtype, real, name in ((np.float32, "float", "sgemm"), (np.float64, "double", "dgemm")):
+        for symbol, bits in _names_of(f"cblas_{name}"):
+            function = None if found is None else getattr(found.library, symbol, None)
+            if function is not None:
+                at = ctypes.cast(function, ctypes.c_void_p).value or 0
+                out[np.dtype(dtype)] = Product(at, driver.product(real, bits))
+                break
+    return out
+
+
+def _names_of(name: str) -> list[tuple[str, int]]:
+    """What builds of BLAS call a function, and the bits of its ints."""
+    return [(f"scipy_{name}64_", 64), (f"{name}64_", 64), (f"scipy_{name}", 32), (name, 32)]
+
+
+def _product_words(
+    function: int, a: np.ndarray, b: np.ndarray, out: np.ndarray
+) -> list[int] | None:
+    """The words of the product out = a @ b; None where BLAS can't take the matrices as they lie."""
+    batch, (m, n), k = out.shape[:-2], out.shape[-2:], a.shape[-1]
+    size = out.itemsize
+    if not out.size or not k or a.dtype != out.dtype or b.dtype != out.dtype:
+        return None
+    layouts = [_rows_of(x, size) for x in (a, b, out)]
+    steps = [_batch_steps(x, batch, size) for x in (a, b, out)]
+    shape = _two_dims(batch, steps)
+    if None in layouts or shape is None or layouts[2][0]:  # type: ignore[index]
+        return None
+    (a_trans, a_row), (b_trans, b_row), (_, out_row) = layouts  # type: ignore[misc]
+    by_columns = n > m
+    parts = min(max(max(m, n) // PART, 1), PARTS)
+    (outer, inner), outer_steps, inner_steps = shape
+    return [
+        outer * inner * parts, function, address(a), address(b), address(out), m, n, k, a_trans,
+        b_trans, a_row, b_row, out_row, inner, *outer_steps, *inner_steps, parts, by_columns,
+    ]  # fmt: skip
+
+
+def _rows_of(x: np.ndarray, size: int) -> tuple[int, int] | None:
+    """(whether a matrix is transposed in memory, the elements from row to row there)."""
+    (m, n), (row, column) = x.shape[-2:], x.strides[-2:]
+    if row % size or column % size:
+        return None
+    row, column = row // size, column // size
+    if (column == 1 or n == 1) and (row >= n or m == 1):
+        return 0, max(row, n)
+    if (row == 1 or m == 1) and (column >= m or n == 1):
+        return 1, max(column, m)
+    return None
+
+
+def _batch_steps(x: np.ndarray, batch: tuple[int, ...], size: int) -> list[int]:
+    """The elements from one matrix to the next along each dim of the batch."""
+    x = np.broadcast_to(x, (*batch, *x.shape[-2:]))
+    return [s // size for s in x.strides[:-2]]
+
+
+def _two_dims(
+    batch: tuple[int, ...], steps: list[list[int]]
+) -> tuple[tuple[int, int], list[int], list[int]] | None:
+    """A batch as an outer and an inner dim: their sizes, and the steps along each."""
+    dims: list[tuple[int, list[int]]] = []
+    for d, n in enumerate(batch):
+        now = [s[d] for s in steps]
+        if n == 1:
+            continue
+        if dims and all(a == b * n for a, b in zip(dims[-1][1], now, strict=True)):
+            dims[-1] = dims[-1][0] * n, now
+        else:
+            dims.append((n, now))
+    zero = 1, [0] * len(steps)
+    if len(dims) > 2 or any(s < 0 for _, now in dims for s in now):
+        return None
+    (outer, outer_steps), (inner, inner_steps) = [zero, zero, *dims][-2:]
+    assert outer * inner == math.prod(batch)
+    return (outer, inner), outer_steps, inner_steps

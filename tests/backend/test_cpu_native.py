@@ -1,0 +1,139 @@
+"""Launches on the native CPU: BLAS's products, threads that help, and the plans made of both."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe.runtime import cpu as chosen
+from tests.backend.test_cpu_compiled import tensor, train
+
+pytest.importorskip("llvmlite")
+from pyframe.backend import cpu, llvm
+
+found = llvm.compiler()
+if found is None:
+    pytest.skip("LLVM does not compile for this processor", allow_module_level=True)
+rng = np.random.default_rng(0)
+
+
+@pytest.fixture(params=[1, 2, 5])
+def native(request: Any, monkeypatch: pytest.MonkeyPatch) -> cpu.Native:
+    """The compiler with so many threads; small work takes all of them."""
+    monkeypatch.setattr(cpu, "PART", 8)
+    assert found is not None
+    made = cpu.Native(found, request.param)
+    monkeypatch.setattr(chosen, "compiler", lambda: made)
+    return made
+
+
+def strided(shape: tuple[int, ...], kind: str, dtype: Any) -> np.ndarray:
+    """Numbers that lie so in memory."""
+    x = rng.standard_normal((*shape[:-2], shape[-2] + 3, shape[-1] + 2)).astype(dtype)
+    if kind == "transposed":
+        x = np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
+    return x[..., 2:-1, 1:-1]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kinds", ["rows rows", "rows transposed", "transposed rows"])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ((40, 7), (7, 9)), ((3, 50), (50, 33)), ((1, 5), (5, 1)), ((2, 3, 20, 4), (2, 3, 4, 6)),
+        ((6, 1, 9, 4), (1, 5, 4, 17)),
+    ],
+)  # fmt: skip
+def test_products(native: cpu.Native, a: Any, b: Any, kinds: str, dtype: Any) -> None:
+    first, second = kinds.split()
+    x, y = strided(a, first, dtype), strided(b, second, dtype)
+    out = np.full(np.matmul(x, y).shape, np.nan, dtype)
+    (routine,) = native.routine(pf.ops.matmul.matmul_op, [x, y], (), out) or [None]
+    assert routine is not None
+    name, words = routine
+    code = native.load([], [cpu.Launch(-1, name, len(words))])
+    code.table[: len(words)] = words
+    code.run(0, 1)
+    np.testing.assert_allclose(out, np.matmul(x, y), 1e-3, 1e-4)
+
+
+def test_products_that_blas_cannot_take(native: cpu.Native) -> None:
+    x = np.ones((4, 6), np.float32)
+    cases = [(x[:, ::2], x[:3]), (x.astype(np.float16),) * 2, (x[:, :0], x[:0])]
+    for a, b in cases:
+        out = np.zeros((a.shape[0], b.shape[1]), a.dtype)
+        assert native.routine(pf.ops.matmul.matmul_op, [a, b], (), out) is None
+
+
+def test_a_training_step(native: cpu.Native) -> None:
+    want, weights = train(4, lambda f: f)
+    losses, got = train(4, pf.compile)
+    np.testing.assert_allclose(losses, want, 1e-4, 1e-5)
+    for a, b in zip(got, weights, strict=True):
+        np.testing.assert_allclose(a, b, 1e-3, 2e-4)
+
+
+def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found is not None
+    seen = []
+    x = tensor(700, 500)
+    w = tensor(500, 300)
+    for threads in (1, 2, 3, 7):
+        native = cpu.Native(found, threads)
+        monkeypatch.setattr(chosen, "compiler", lambda native=native: native)
+        f = pf.compile(lambda x, w: ((x @ w).exp().sum(), (x * x).sum(0), x.softmax(1)))
+        for _ in range(3):
+            seen.append([t.numpy().copy() for t in f(x, w)])
+    for some in seen[1:]:
+        for a, b in zip(seen[0], some, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_threads_run_plans_at_the_same_time(native: cpu.Native) -> None:
+    fs = [pf.compile(lambda x, n=n: (x * n).exp().sum(1)) for n in range(4)]
+    x = tensor(300, 200) / 10
+    want = [np.exp(x.numpy() * n).sum(1) for n in range(4)]
+    wrong: list[int] = []
+
+    def work(n: int) -> None:
+        for _ in range(60):
+            if not np.allclose(fs[n](x).numpy(), want[n], 1e-3):
+                wrong.append(n)
+
+    for f in fs:
+        f(x)
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_threads_sleep_when_there_is_nothing_to_do(native: cpu.Native) -> None:
+    f = pf.compile(lambda x: x.exp() + 1)
+    f(tensor(1000, 1000))
+    workers = cpu.workers(native.threads)
+    for _ in range(200):
+        if len(workers.asleep) == workers.count:
+            break
+        time.sleep(0.02)
+    assert len(workers.asleep) == workers.count == len(workers.threads)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_fork_has_threads_of_its_own(native: cpu.Native) -> None:
+    x = tensor(1000, 1000)
+    f = pf.compile(lambda x: x.exp() + 1)
+    want = f(x).numpy().copy()
+    pid = os.fork()
+    if not pid:
+        os._exit(0 if (f(x).numpy() == want).all() else 1)
+    assert os.waitpid(pid, 0)[1] == 0
