@@ -81,7 +81,7 @@ class Scan(Op):
     join: Any  # gives the value of two parts that follow on each other
 
 
-def _scan_op(name: str, kind: int, numpy: Any, combine: Any, **gradient: Any) -> Scan:
+def _scan_op(name: str, kind: int, numpy: Any, combine: Any, **more: Any) -> Scan:
     """A scan whose parts `combine` joins."""
 
     def by_doubling(x: Tensor) -> Tensor:  # each step covers twice as many elements
@@ -93,20 +93,23 @@ def _scan_op(name: str, kind: int, numpy: Any, combine: Any, **gradient: Any) ->
 
     op = Scan(
         name, ROUTINE, "x", infer=lambda x: (x.shape, x.dtype), numpy=numpy, fallback=by_doubling,
-        kernel=KernelFile("scan.wgsl", _plan(kind)), batch=merged, **gradient,
+        kernel=KernelFile("scan.wgsl", _plan(kind)), batch=merged, **more,
     )  # fmt: skip
     op.join = combine
     return op
 
 
 cumsum_op = _scan_op(
-    "cumsum", SUM, _accumulate(np.add), el.add, x=lambda g: _from_the_end(cumsum_op, g)
-)
+    "cumsum", SUM, _accumulate(np.add), el.add, wasm_routine="scan.cumsum",
+    x=lambda g: _from_the_end(cumsum_op, g),
+)  # fmt: skip
 cumprod_op = _scan_op(
-    "cumprod", PRODUCT, _accumulate(np.multiply), el.mul,
+    "cumprod", PRODUCT, _accumulate(np.multiply), el.mul, wasm_routine="scan.cumprod",
     x=lambda g, y, x: _cumprod_grad(g, y, x),
 )  # fmt: skip
-cummax_op = _scan_op("cummax", MAXIMUM, _accumulate(np.maximum), el.maximum)
+cummax_op = _scan_op(
+    "cummax", MAXIMUM, _accumulate(np.maximum), el.maximum, wasm_routine="scan.cummax"
+)
 
 
 def _from_the_end(op: Scan, x: Tensor) -> Tensor:

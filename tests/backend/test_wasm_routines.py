@@ -22,14 +22,11 @@ GUARD = 64  # bytes around each operand that must stay as they are
 
 
 class Machine:
-    """The library in wasmtime, on a memory of which operands are NumPy arrays."""
+    """The library in wasmtime, with a memory for each run."""
 
     def __init__(self, relaxed: bool) -> None:
-        engine = wasmtime.Engine()
-        self.store = wasmtime.Store(engine)
-        self.memory = wasmtime.Memory(self.store, wasmtime.MemoryType(wasmtime.Limits(1, None)))
-        module = wasmtime.Module(engine, library(relaxed))
-        self.exports = wasmtime.Instance(self.store, module, [self.memory]).exports(self.store)
+        self.engine = wasmtime.Engine()
+        self.module = wasmtime.Module(self.engine, library(relaxed))
 
     def run(self, made: Routine, inputs: Sequence[np.ndarray], out: np.ndarray) -> np.ndarray:
         """What the routine writes; inputs are laid out with their strides. Memory ends where the
@@ -48,14 +45,13 @@ class Machine:
         spans = [span(x) for x in inputs]
         for i, (low, high) in enumerate(spans):
             room(i, high - low)
-        total = -(-end // PAGE) * PAGE
-        more = total // PAGE - self.memory.size(self.store)
-        if more > 0:
-            self.memory.grow(self.store, more)
-        size = self.memory.size(self.store) * PAGE
-        held = np.ctypeslib.as_array(self.memory.data_ptr(self.store), (size,))
+        pages = -(-end // PAGE)
+        store = wasmtime.Store(self.engine)
+        memory = wasmtime.Memory(store, wasmtime.MemoryType(wasmtime.Limits(pages, None)))
+        exports = wasmtime.Instance(store, self.module, [memory]).exports(store)
+        held = np.ctypeslib.as_array(memory.data_ptr(store), (pages * PAGE,))
         held[:] = 0xFF  # NaN
-        shift = size - end & -16 if inputs else 0
+        shift = pages * PAGE - end & -16
         at = {name: place + shift for name, place in at.items()}
         held[at[TABLES] : at[TABLES] + tables.nbytes] = (
             np.ascontiguousarray(tables).view("u1").ravel()
@@ -66,7 +62,7 @@ class Machine:
         before = held.copy()
         for call in made.calls:
             words = [at[w.of] + w.offset if isinstance(w, At) else w for w in call.arguments]
-            self.exports[call.function](self.store, *words)
+            exports[call.function](store, *words)
         first = at[len(inputs)]
         got = held[first : first + out.nbytes].view(out.dtype).reshape(out.shape).copy()
         for name, nbytes in ((len(inputs), out.nbytes), (SCRATCH, made.scratch)):
@@ -295,6 +291,49 @@ def test_elements_along_a_dim(dim: int, dtype: str) -> None:
             as_numpy("reduce_along", x, at, source, attrs=(dim, how))
     as_numpy("take_along", x, index[:2] if dim else index[:, :2], attrs=(dim,))
     as_numpy("reorder", x[0], index[0, :4] % 5)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
+def test_scans(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    x = (3 * rng.standard_normal((2, 9, 5))).astype(dtype)
+    for y in (x, x[:, ::-1], x.transpose(2, 0, 1), x[:, :1], x[:, :0], x[:1, :, :1]):
+        for name in ("cumsum", "cumprod", "cummax"):
+            as_numpy(name, y)
+    if dtype[0] == "f":
+        x[0, 3, 1], x[1, 2, 2] = np.nan, np.inf
+        as_numpy("cummax", x)
+        as_numpy("cumsum", x)
+
+
+def test_long_sums_stay_exact() -> None:
+    x = np.full((1, 1 << 20, 1), 0.1, "f4")
+    assert computed("cumsum", x)[0, -1, 0] == np.float32((1 << 20) * np.float64(np.float32(0.1)))
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8"])
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 300, 1000])
+def test_order(dtype: str, n: int) -> None:
+    rng = np.random.default_rng(n)
+    ends = np.iinfo(dtype)
+    wide = rng.integers(ends.min, ends.max, (3, n), dtype, endpoint=True)
+    for key in (wide, wide % 5 - 2, wide[:, ::-1] >> 16, np.zeros_like(wide), np.sort(wide)[:1]):
+        as_numpy("argsort", key, attrs=(n,))
+        as_numpy("argsort", key, attrs=(n // 3,))
+        if n:
+            as_numpy("kth_index", key % 1000, attrs=(n // 2 + 1,))
+            as_numpy("searchsorted", np.sort(key), key[:, :7])
+    as_numpy("searchsorted", wide[:, :0], wide)
+
+
+def test_cat() -> None:
+    xs = [np.arange(n * 6, dtype="f4").reshape(2, n, 3) for n in (1, 0, 4)]
+    pf.cat([pf.empty(2, 1, 3)] * 3)  # an op of its own for each number of tensors
+    as_numpy("cat3", *xs, attrs=(1, (0, 1, 1, 5)))
+    as_numpy("cat3", *[x.astype("i8")[::-1] for x in xs], attrs=(1, (0, 1, 1, 5)))
+    as_numpy("cat3", *[xs[2]] * 3, attrs=(3, ()))
+    as_numpy("cat3", *[xs[2] > 5] * 3, attrs=(0, ()))
+    assert routine(REGISTRY["cat3"], [xs[2][..., ::2]] * 3, (0, ()), np.empty((3, 2, 4, 2))) is None
 
 
 def test_other_dtypes_have_no_routine() -> None:

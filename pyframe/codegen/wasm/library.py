@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from pyframe.codegen.wasm import conv, gemm, index
+from pyframe.codegen.wasm import conv, gemm, index, join, scan, sort
 from pyframe.codegen.wasm.encoder import Module
 
 
@@ -13,5 +13,6 @@ def library(relaxed: bool) -> bytes:
     """The module. `relaxed`: it uses relaxed SIMD, which may round a product and a sum at once."""
     module = Module()
     conv.build(module, gemm.build(module, relaxed))
-    index.build(module)
+    for part in (index, join, scan, sort):
+        part.build(module)
     return module.encode()
