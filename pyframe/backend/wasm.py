@@ -1,4 +1,4 @@
-"""WebAssembly modules in a page, under Pyodide: the only file that makes functions of their bytes.
+"""WebAssembly in a page, under Pyodide: the only file that makes functions of modules there.
 
 Python in a page is itself a WebAssembly program. A module that imports its memory works on NumPy's
 arrays where they lie, and its functions are called with the addresses of these.
@@ -9,50 +9,114 @@ from __future__ import annotations
 import functools
 import sys
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
-from pyframe.codegen.lanes.program import NoFormError
+import numpy as np
+
+from pyframe.codegen.lanes.compiler import Launch
+from pyframe.codegen.lanes.program import Function, NoFormError
 from pyframe.codegen.wasm.encoder import OP, Module, f32
+from pyframe.codegen.wasm.forms import LANES
+from pyframe.codegen.wasm.library import library
+from pyframe.codegen.wasm.module import module, starts
+from pyframe.codegen.wasm.printer import Printed, printed
+from pyframe.codegen.wasm.routines import SCRATCH, TABLES, At, routine
+from pyframe.core.op import Op
+from pyframe.core.pages import aligned
 
 
 @functools.cache
-def available() -> bool:
-    """Whether modules can be made here: in a page whose Python's memory can be had, by a browser
-    that has SIMD. One that has not is told once."""
+def compiler() -> Compiler | None:
+    """Who compiles the CPU's work in a page: None where its Python shows no memory, and, which is
+    told, where the browser has no SIMD."""
     if sys.platform != "emscripten" or _memory() is None:
-        return False
+        return None
     if not _has("f32x4.add", 2):
         warnings.warn(
             "this browser has no SIMD in WebAssembly, so that NumPy computes on the CPU what would "
             "be compiled for it; the newest Chrome, Edge, Firefox and Safari have it",
             stacklevel=2,
         )
-        return False
-    return True
+        return None
+    return Compiler(_has("f32x4.relaxed_madd", 3))
 
 
-@functools.cache
-def relaxed() -> bool:
-    """Whether this browser has relaxed SIMD: a product and a sum as one instruction."""
-    return _has("f32x4.relaxed_madd", 3)
+class Compiler:
+    """Makes lane programs and routines run on Python's memory (codegen/lanes/compiler.py). With
+    `relaxed` the browser has relaxed SIMD: a product and a sum as one instruction."""
+
+    name = "wasm"
+
+    def __init__(self, relaxed: bool) -> None:
+        self.relaxed = relaxed
+        self._library = self.instance(library(relaxed))
+        self._scratch = aligned(0)
+
+    def lanes(self, types: set[str]) -> int:
+        """Each vector is four lanes, whatever their type."""
+        return LANES
+
+    def routine(
+        self, op: Op, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+    ) -> list[tuple[str, list[int | np.ndarray]]] | None:
+        """The library's functions that compute `op` on arrays that stay where they lie, and their
+        words; an array stands for its address. None: it has none."""
+        found = routine(op, inputs, attrs, out)
+        if found is None:
+            return None
+        if found.scratch > self._scratch.size:  # nothing runs beside it: it is one for all
+            self._scratch = aligned(found.scratch)
+        tables = aligned(0 if found.tables is None else found.tables.nbytes)
+        if found.tables is not None:
+            tables.view(found.tables.dtype)[:] = found.tables.reshape(-1)
+        own = {SCRATCH: self._scratch, TABLES: tables}
+
+        def word(argument: int | At) -> int | np.ndarray:
+            if not isinstance(argument, At):
+                return argument & 0xFFFFFFFF
+            if argument.of in own:
+                return own[argument.of][argument.offset :]
+            return self.address((*inputs, out)[argument.of]) + argument.offset
+
+        return [(call.function, [word(a) for a in call.arguments]) for call in found.calls]
+
+    def printed(self, function: Function) -> Printed:
+        """What `load` takes of a function. NoFormError if it has no form here."""
+        return printed(function, self.relaxed)
+
+    def load(self, functions: Sequence[Printed], launches: Sequence[Launch]) -> Code:
+        """Compile. NoFormError where the browser refuses it."""
+        made = self.instance(module(functions, launches), self._library)
+        *begins, words = starts(functions, launches)
+        table = np.zeros(words, np.uint32)
+        return Code(table, begins, functools.partial(made.run, self.address(table)))
+
+    def address(self, array: np.ndarray) -> int:
+        """Where its first element lies."""
+        return int(array.__array_interface__["data"][0])
+
+    def instance(self, code: bytes, lib: Any = None) -> Any:
+        """The exports of a module. A page compiles it while Python waits, which all browsers allow
+        for so few bytes."""
+        import js
+        from pyodide.ffi import JsException, to_js
+
+        imports = {"env": {"memory": _memory()}} | ({} if lib is None else {"lib": lib})
+        given = to_js(imports, dict_converter=js.Object.fromEntries)
+        try:
+            made = js.WebAssembly.Module.new(to_js(code))
+            return js.WebAssembly.Instance.new(made, given).exports
+        except JsException as error:
+            raise NoFormError(f"the browser refuses its module: {error}") from None
 
 
-def library(code: bytes) -> None:
-    """Have the module `code` be what later ones import as "lib", which is made once for all."""
-    if _libraries.get("code") != code:
-        _libraries.update(code=code, exports=_instance(code))
+class Code:
+    """Launches in a module; `run(first, last)` runs those from `first` on, before `last`, on what
+    stands in `table`: of launch k from `starts[k]` on."""
 
-
-def load(code: bytes) -> Any:
-    """The functions that the module `code` exports, as JavaScript's; a look-up of one costs as much
-    as a call. It imports Python's memory as env.memory, and what `library` was given as "lib".
-
-    Raises NoFormError where the browser refuses it.
-    """
-    return _instance(code, lib=_libraries.get("exports"))
-
-
-_libraries: dict[str, Any] = {}  # the latest: its code and its exports
+    def __init__(self, table: np.ndarray, starts: Sequence[int], run: Any) -> None:
+        self.table, self.starts, self.run = table, starts, run
 
 
 def _memory() -> Any:
@@ -68,27 +132,13 @@ def _memory() -> Any:
     return found
 
 
-def _instance(code: bytes, **more: Any) -> Any:
-    """The exports of a module. A page compiles it while Python waits, which all browsers allow for
-    so few bytes."""
-    import js
-    from pyodide.ffi import JsException, to_js
-
-    imports = {"env": {"memory": _memory()}, **{k: v for k, v in more.items() if v is not None}}
-    given = to_js(imports, dict_converter=js.Object.fromEntries)
-    try:
-        return js.WebAssembly.Instance.new(js.WebAssembly.Module.new(to_js(code)), given).exports
-    except JsException as error:
-        raise NoFormError(f"the browser refuses its module: {error}") from None
-
-
 def _has(instruction: str, operands: int) -> bool:
     """Whether the browser knows an instruction on vectors of float32."""
     import js
     from pyodide.ffi import to_js
 
-    module = Module()
-    module.function("probe", "").code += (
+    probe = Module()
+    probe.function("probe", "").code += (
         (f32(0) + OP["f32x4.splat"]) * operands + OP[instruction] + OP["drop"]
     )
-    return bool(js.WebAssembly.validate(to_js(module.encode())))
+    return bool(js.WebAssembly.validate(to_js(probe.encode())))

@@ -17,7 +17,9 @@ def compiler() -> Compiler | None:
     if wanted == "numpy":
         return None
     if sys.platform == "emscripten":
-        return None
+        from pyframe.backend import wasm
+
+        return wasm.compiler()
     from pyframe.backend import cpu  # which takes a while to import
 
     return cpu.compiler()

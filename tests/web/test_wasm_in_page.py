@@ -51,4 +51,4 @@ def test_natively_there_are_none() -> None:
     from pyframe.backend import wasm
 
     assert sys.platform != "emscripten"
-    assert not wasm.available()
+    assert wasm.compiler() is None

@@ -38,29 +38,28 @@ def runner() -> bytes:
 
 def in_place() -> str:
     """A module changes arrays where they lie, and goes on to when Python's memory has grown."""
-    assert wasm.available()
-    wasm.library(scale())
-    made = wasm.load(runner())
+    compiler = wasm.compiler()
+    made = compiler.instance(runner(), compiler.instance(scale()))
     for held in (0, 1 << 27):
         more = np.ones(held, np.uint8)
         x = np.arange(10, dtype=np.float32)
-        made.run(x.ctypes.data)
+        made.run(compiler.address(x))
         assert x.tolist() == [0, 8, 16, 24, 32, 40, 48, 56, 8, 9]
         del more
     with contextlib.suppress(Exception):  # of JavaScript; Python goes on
         made.wrong()
         raise SystemExit("it read beyond all memory")
-    made.run(x.ctypes.data)
+    made.run(compiler.address(x))
     assert x[1] == 64
     return "changed"
 
 
 def refused() -> list[str]:
     """What is said of a module that is none, and of one that imports what is not there."""
-    said = []
+    compiler, said = wasm.compiler(), []
     for code in (b"\0asm\1\0\0", runner().replace(b"scale", b"scald")):
         try:
-            wasm.load(code)
+            compiler.instance(code, compiler.instance(scale()))
         except NoFormError as error:
             said.append(str(error))
     return said
@@ -72,20 +71,19 @@ def poorer() -> list[list[str]]:
 
     told: list[list[str]] = []
     validate, memory = js.WebAssembly.validate, wasm._memory
+    js.WebAssembly.validate = js.Boolean.bind(None, False)
     try:
         for missing in ("SIMD", "memory"):
             if missing == "memory":
                 wasm._memory = lambda: None
-            else:
-                js.WebAssembly.validate = js.Boolean.bind(None, False)
-            wasm.available.cache_clear()
+            wasm.compiler.cache_clear()
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                assert not wasm.available()
-                assert not wasm.available()
+                assert wasm.compiler() is None
+                assert wasm.compiler() is None
             told.append([str(warning.message) for warning in caught])
     finally:
         js.WebAssembly.validate, wasm._memory = validate, memory
-        wasm.available.cache_clear()
-    assert wasm.available()
+        wasm.compiler.cache_clear()
+    assert wasm.compiler().relaxed == wasm._has("f32x4.relaxed_madd", 3)
     return told

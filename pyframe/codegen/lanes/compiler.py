@@ -46,9 +46,10 @@ class Compiler(Protocol):
 
     def routine(
         self, op: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-    ) -> list[tuple[str, list[int]]] | None:
+    ) -> Sequence[tuple[str, Sequence[int | np.ndarray]]] | None:
         """The routines of the library, with their words, that compute `op` on these arrays as they
-        lie in memory; None if it has none."""
+        lie in memory; None if it has none. An array among the words stands for its address, and is
+        to be kept."""
 
     def printed(self, function: Function) -> Any:
         """What `load` takes of a function. NoFormError if it has no form here."""

@@ -57,6 +57,7 @@ class Plan:
         self.values: list[Any] | None = None
         self.registers = Registers()
         self.code: Code | None = None
+        self.loaded: list[Compiled] = []
         self.functions: list[Any] = []  # the compiled functions, as their compiler prints them
         self.function_of: dict[Kernel, int] = {}
         self.formless: dict[Kernel, str] = {}  # what runs through NumPy, and why
@@ -127,12 +128,13 @@ class Plan:
     def _load(self, stages: list[Compiled]) -> None:
         """Have the compiled functions loaded, and write down what they work on."""
         self.places.clear()
+        self.loaded = stages  # which hold the memory of their words
         if self.compiler is None or not stages:
             return
         self.code = self.compiler.load(self.functions, [s.launch for s in stages])
         table, params = self.code.table, address(self.params)
         for start, stage in zip(self.code.starts, stages, strict=True):
-            words = list(stage.words)
+            words = [w if isinstance(w, int) else address(w) for w in stage.words]
             for n, buffer in enumerate(stage.buffers, start):
                 if isinstance(buffer, int):
                     self.places.setdefault(buffer, []).append(n)

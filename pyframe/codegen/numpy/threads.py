@@ -31,7 +31,7 @@ class Compiled(NamedTuple):
     launch: Launch
     buffers: tuple[int | np.ndarray, ...] = ()
     params: int = 0
-    words: tuple[int, ...] = ()
+    words: tuple[int | np.ndarray, ...] = ()
 
 
 def default_threads() -> int:
