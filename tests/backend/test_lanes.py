@@ -63,6 +63,14 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "triangle": (lambda x: x.tril().sum(), ((9, 9),)),
     "windows": (lambda x: x.unfold(1, 3, 2).sum(-1), ((9, 70),)),
     "joined": (lambda x, y: pf.cat([x, y], 1) * 2, ((9, 7), (9, 8))),
+    "parts as long as vectors": (
+        lambda x: F.pad(x, (16, 32)).reshape(9, -1, 16).permute(1, 0, 2).reshape(-1, 12) * 2,
+        ((9, 48),),
+    ),
+    "parts of rows": (
+        lambda x, y, z: pf.cat([x, y, z], -1).view(5, 3, 32).permute(1, 0, 2).reshape(-1) * 2,
+        ((5, 32), (5, 32), (5, 32)),
+    ),
     "numbers of places": (lambda x: el.iota((77,), x.device).float() * x, ((9, 77),)),
     "rows": (lambda x: x.sum(1), ((30, 1037),)),
     "long rows": (lambda x: x.sum(1), ((3, 3005),)),

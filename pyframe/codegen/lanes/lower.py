@@ -45,6 +45,7 @@ GRAIN = 1 << 16  # elements times instructions of a unit of work
 MAX_UNITS = 1 << 10
 SUMMED = 128  # rounds after which a sum is carried on
 TINY = 4  # instructions of a reduction that is made in several parts side by side
+SCATTERED = 2  # times what a load costs, a store
 LEAST = 4  # lanes of a vector
 PARTS = 4  # of such a reduction: an addition waits for the one before it, these don't
 
@@ -125,6 +126,8 @@ class _Lowering:
         """The axis along which lanes cost least, and how many there are; (-1, 1): none."""
         ops = sum(isinstance(i, (Apply, Reduce)) for i in self.code)
         maps = [i.index_map for i in self.code if isinstance(i, Load)]
+        loads = [position(m, self.space).at for m in maps]
+        stores = [position(w.index_map, self.space).at for w in self.nest.stores]
         maps += [w.index_map for w in self.nest.stores]
         best, axis, lanes = float(ops + len(maps)), -1, 1
         if width == 1 or _extent(self.space, maps) >= 2**31:  # indices in lanes are 32 bits
@@ -132,10 +135,8 @@ class _Lowering:
         for d, n in enumerate(self.space):
             grid = d in self.nest.levels[0]
             for w in [w for w in _powers(width) if w <= n]:
-                cost = float(ops)
-                for m in maps:
-                    stride = _linear(position(m, self.space).at, d)
-                    cost += 1 if stride in (0, 1) else 0.7 * w if stride is not None else 1.5 * w
+                cost = ops + sum(_cost(at, d, w) for at in loads)
+                cost += sum(_cost(at, d, w) * SCATTERED for at in stores)
                 rest = n % w if not grid else min(n % w, 4)  # which take fewer lanes, see _stages
                 cost *= (n // w + rest) / n
                 if cost < best or (cost == best and d != axis):
@@ -215,7 +216,7 @@ class _Lowering:
 
     def in_lanes(self, x: Scalar) -> Value:
         """The same in every lane: of type i32 where it differs among them."""
-        if self.lanes == 1 or not _names(x, self.axis):
+        if self.lanes == 1 or _linear(x, self.axis, self.lanes) == 0:
             return self.located(x)
         if x.op == "index":
             first = self.op("cast", self.indices[x.value], type="i32")
@@ -231,17 +232,15 @@ class _Lowering:
         of them are there, and how many they are."""
         at, valid = position(index_map, self.space)
         exists = None if valid is None else self.in_lanes(valid)
-        inside = self.lanes > 1 and self.axis in self._axes(index_map)
-        lanes = self.lanes if inside else 1
-        if exists is not None and exists.lanes < lanes:
-            exists = self.spread(exists, lanes)
-        stride = _linear(at, self.axis) if lanes > 1 else 0
+        inside = self.lanes > 1 and self.axis in axes_of(index_map)
+        stride = _linear(at, self.axis, self.lanes) if inside else 0
+        if stride == 0 and (exists is None or exists.lanes == 1):
+            return self.located(at), 0, exists, 1
+        if exists is not None:
+            exists = self.spread(exists, self.lanes)
         if stride is None:
-            return self.op("cast", self.in_lanes(at), type=INDEX), None, exists, lanes
-        return self.located(at), stride, exists, lanes
-
-    def _axes(self, index_map: IndexMap) -> set[int]:
-        return axes_of(index_map)
+            return self.op("cast", self.in_lanes(at), type=INDEX), None, exists, self.lanes
+        return self.located(at), stride, exists, self.lanes
 
     # --- instructions
 
@@ -745,6 +744,12 @@ def _axes_of_values(code: Sequence[Any]) -> list[set[int]]:
     return out
 
 
+def _cost(at: Scalar, d: int, lanes: int) -> float:
+    """What a vector along axis `d` costs to load, next to one whose elements lie side by side."""
+    stride = _linear(at, d, lanes)
+    return lanes if stride is None else 1 if stride in (0, 1) else 0.4 * lanes
+
+
 def _powers(most: int) -> list[int]:
     """How many lanes vectors may have, the most first."""
     return [1 << k for k in range(most.bit_length() - 1, LEAST.bit_length() - 2, -1)]
@@ -765,16 +770,46 @@ def _names(x: Scalar, d: int) -> bool:
     return x.value == d if x.op == "index" else any(_names(a, d) for a in x.args)
 
 
-def _linear(x: Scalar, d: int) -> int | None:
-    """By how much `x` grows from each index along axis `d` to the next; None if by no constant."""
+def _linear(x: Scalar, d: int, lanes: int) -> int | None:
+    """By how much `x` grows from lane to lane of a vector along axis `d`; None if by no constant.
+
+    A vector begins at a multiple of its lanes: where they are as many as divide the numbers that
+    `x` is cut by, a quotient and a comparison are the same in all of them.
+    """
     if x.op == "index":
         return int(x.value == d)
     if not _names(x, d):
         return 0
+    steps = [_linear(y, d, lanes) for y in x.args]
+    if None in steps:
+        return None
+    a, b = (steps[0] or 0), (steps[-1] or 0)
     if x.op == "add":
-        a, b = (_linear(y, d) for y in x.args)
-        return None if a is None or b is None else a + b
+        return a + b
     if x.op == "mul" and x.args[1].op == "const":
-        a = _linear(x.args[0], d)
-        return None if a is None else int(a * x.args[1].value)
+        return a * int(x.args[1].value)
+    if x.op in ("and", "or") and not a and not b:
+        return 0
+    if x.op in ("div", "rem", "lt", "le"):
+        moving, fixed = (x.args[1], x.args[0]) if x.op == "le" else x.args
+        step = b if x.op == "le" else a
+        span = step * lanes
+        even = span > 0 and not _divisor(moving, d, lanes) % span
+        if even and not _names(fixed, d) and not _divisor(fixed, d, lanes) % span:
+            return step if x.op == "rem" else 0
     return None
+
+
+def _divisor(x: Scalar, d: int, lanes: int) -> int:
+    """A number that divides `x` in the first lane of a vector; 0 if that is 0."""
+    if x.op == "const":
+        return int(x.value)
+    if x.op == "index":
+        return lanes if x.value == d else 1
+    if x.op == "add":
+        return math.gcd(*[_divisor(y, d, lanes) for y in x.args])
+    if x.op == "mul":
+        return math.prod([_divisor(y, d, lanes) for y in x.args])
+    if x.op == "rem":
+        return math.gcd(*[_divisor(y, d, lanes) for y in x.args])
+    return 1
