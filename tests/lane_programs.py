@@ -142,7 +142,7 @@ def hard(type: str) -> np.ndarray:
         return np.array([False, True])
     if kind.kind == "f":
         info = np.finfo(kind)
-        some = [0, 0.5, 1, 1.5, 2.5, 3, 7.75, 100, 1e-3, 1e4]
+        some = [0.0, 0.5, 1, 1.5, 2.5, 3, 7.75, 100, 1e-3, 1e4]
         if type != "f16":
             some += [2.0**31, 2.0**31 - 128, 2.0**32 + 512, 3e9, 2.0**40 * 1.25, 2.0**63, 1e30]
         some += [info.max, info.tiny, info.smallest_subnormal, np.inf]

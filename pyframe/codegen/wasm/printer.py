@@ -64,6 +64,7 @@ _VECTOR_LOADS = {
     "bool": ("v128.load32_zero", _FROM_BYTES["u8"] + OP["i32x4.neg"]),
 }
 _SCALES = {1: OP["i32.add"], **{1 << n: i32(n) + OP["i32.shl"] + OP["i32.add"] for n in (1, 2, 3)}}
+_ZEROS = v128(bytes(16))
 _NARROW_STORES = {
     1: ("v128.store32_lane", shuffle([0, 4, 8, 12] * 4)),
     2: ("v128.store64_lane", shuffle([0, 1, 4, 5, 8, 9, 12, 13] * 2)),
@@ -107,6 +108,7 @@ class Printer:
         self.ending: list[list[int]] = [[]]  # locals that are free at the end of a block
         self.heads = [bytearray()]  # what is run just before a block
         self.pointers: list[dict[Any, int]] = [{}]  # addresses that are computed there
+        self.constants: dict[Piece, int] = {}  # vectors that are known
         self.bases: dict[int, int] = {}  # addresses of bindings
         self.code = bytearray()
 
@@ -122,6 +124,8 @@ class Printer:
         body, head = self._block(self.survey.body, self.survey.writes[UNITS])
         for binding, local in self.bases.items():
             self.function.code += load("i32.load", GET[_WORDS], 4 * binding) + SET[local]
+        for piece, local in self.constants.items():
+            self.function.code += piece + SET[local]
         none = br_if(0, GET[_BEGIN] + GET[_END] + OP["i32.ge_s"])
         again = GET[_BEGIN] + i32(1) + OP["i32.add"] + TEE[_BEGIN] + GET[_END] + OP["i32.lt_s"]
         self.function.code += self.code + block(none + head + loop(body + br_if(0, again)))
@@ -209,11 +213,27 @@ class Printer:
     # statements
 
     def _const(self, s: lanes.Const) -> None:
-        pieces = forms.constant(s.value, s.type, s.lanes)
+        self._number(s, s.value)
+
+    def _number(self, s: lanes.Const | lanes.Splat, number: Any) -> None:
+        pieces = forms.constant(number, s.type, s.lanes)
+        if s.lanes > 1 and pieces[0] != _ZEROS:
+            shortest = forms.splat(forms.constant(number, s.type, 1)[0], s.type)
+            pieces = [self._constant(shortest)] * len(pieces)
         self.values[s.out] = _Value(_type(s.type, s.lanes), pieces)
 
     def _iota(self, s: lanes.Iota) -> None:
-        self.values[s.out] = _Value(_type(s.type, s.lanes), forms.iota(s.type, s.lanes))
+        pieces = forms.iota(s.type, s.lanes)
+        if s.lanes > 1:
+            pieces = [self._constant(piece) for piece in pieces]
+        self.values[s.out] = _Value(_type(s.type, s.lanes), pieces)
+
+    def _constant(self, piece: Piece) -> Piece:
+        """A vector that is known, held from the beginning: engines make it anew where it stands,
+        in several instructions."""
+        if piece not in self.constants:
+            self.constants[piece] = self.function.local("v128")
+        return GET[self.constants[piece]]
 
     def _unit(self, s: lanes.Unit) -> None:
         self.values[s.out] = _Value("i32", [GET[_BEGIN]])
@@ -226,6 +246,9 @@ class Printer:
     def _splat(self, s: lanes.Splat) -> None:
         x = self._take(s.arg, held=True)
         pieces = x.pieces
+        if s.arg in self.survey.known:
+            self._number(s, self.survey.known[s.arg])
+            return
         if s.lanes > 1:
             pieces = [forms.splat(pieces[0], s.type)] * registers(s.type, s.lanes)
         self._finish(s.out, _Value(_type(s.type, s.lanes), pieces, x.leaves, x.reads))
