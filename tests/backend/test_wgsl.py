@@ -117,9 +117,10 @@ def test_a_function_that_is_nowhere() -> None:
 
 @pytest.mark.parametrize(
     ("value", "type", "text"),
-    [(True, "bool", "true"), (0, "f32", "0.0"), (-np.inf, "f32", "pf_ninf_f32()"),
-     (np.nan, "f32", "pf_nan_f32()"), (-1, "u32", "4294967295u"), (7, "i32", "7"),
-     (-(2**31), "i32", "(-2147483647 - 1)"), (2.0**-24, "f32", "5.960464477539063e-08")],
+    [(True, "bool", "true"), (0, "f32", "0.0"), (1e39, "f32", "pf_inf_f32()"),
+     (-np.inf, "f32", "pf_ninf_f32()"), (np.nan, "f32", "pf_nan_f32()"), (7, "i32", "7"),
+     (2.0**-24, "f32", "5.960464477539063e-08"), (-1, "u32", "4294967295u"),
+     (-(2**31), "i32", "(-2147483647 - 1)")],
 )  # fmt: skip
 def test_literals(value: Any, type: str, text: str) -> None:
     assert scalars.literal(value, type) == text

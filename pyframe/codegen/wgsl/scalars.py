@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -98,7 +97,7 @@ def literal(value: Any, type: str) -> str:
         return "true" if value else "false"
     if type == "f32":
         value = float(value)
-        if math.isfinite(value):
+        if abs(value) < 3.4028235677973366e38:  # what is beyond is rounded to infinity
             return repr(value)
         return (
             "pf_nan_f32()" if value != value else "pf_inf_f32()" if value > 0 else "pf_ninf_f32()"
