@@ -616,15 +616,14 @@ def hypot(a: Scalar, b: Scalar) -> Scalar:
 def erf(x: Scalar) -> Scalar:
     """2 / sqrt(pi) times the integral of e^(-t^2) from 0 to x."""
     x = _at_most(_at_least(x, -ERF_ONE), ERF_ONE)
-    z = muladd(x * x, 2 / ERF_ONE**2, -1.0)  # in which coefficients are small
-    return x * _series(z, *ERF_SERIES)
+    z = x * x
+    y = x * _series(z, *ERF_ABOVE) / _series(z, *ERF_BELOW)
+    return _at_most(_at_least(y, -1.0), 1.0)
 
 
-ERF_ONE = 3.8699999  # from here on it is 1
-ERF_SERIES = (0.365390104, -0.182379407, 0.135603512, -0.110051254, 0.0907523855, -0.0734263401,
-              0.0571409966, -0.0418708479, 0.028271187, -0.0186004245, 0.0126808788,
-              -0.00675032642, 0.00186737562, -0.00124947023, 0.00168211582,
-              -6.62553534e-4)  # fmt: skip
+ERF_ONE = 3.86  # from here on it is 1
+ERF_ABOVE = (1.12837916, 0.188244295, 0.0525161316, 0.00368646742, 2.85535707e-4, 2.09981146e-6)
+ERF_BELOW = (1.0, 0.500160018, 0.113263712, 0.0148100272, 0.00114777983, 3.8637696e-5)
 
 
 @_of_f32

@@ -61,7 +61,7 @@ BOUNDS: dict[str, tuple[Callable[..., Any], float]] = {
     "asinh": (np.arcsinh, 1.8),
     "acosh": (np.arccosh, 1.9),
     "atanh": (np.arctanh, 2.0),
-    "erf": (np.vectorize(math.erf, [float]), 4.2),
+    "erf": (np.vectorize(math.erf, [float]), 6),
     "erfc": (np.vectorize(math.erfc, [float]), 4.9),
     "atan2": (np.arctan2, 1.9),
     "hypot": (np.hypot, 1.3),
