@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from .conftest import PythonPage, Tab
+from .test_training_in_page import CNN
 
 SOURCE = (Path(__file__).parent / "wasm_modules.py").read_text()
 
@@ -45,6 +48,36 @@ def test_a_python_of_the_pages_own(tab: Tab, pyodide_files: None) -> None:
         SOURCE,
     )
     assert found == "changed"
+
+
+BOTH = (
+    CNN
+    + """
+import os
+from pyframe.backend import wasm
+from pyframe.runtime import cpu
+
+launches = []
+load = wasm.Compiler.load
+def counted(self, functions, some):
+    launches.append(len(some))
+    return load(self, functions, some)
+
+wasm.Compiler.load = counted
+found = losses("cpu")
+os.environ["PYFRAME_CPU"] = "numpy"
+cpu.compiler.cache_clear()
+[found, losses("cpu"), launches]
+"""
+)
+
+
+def test_a_page_without_webgpu_trains_on_modules(tab: Tab, pyodide_files: None) -> None:
+    """A network's step is launches in one module, and its losses are those of NumPy."""
+    tab.add_to_worker("Object.defineProperty(navigator, 'gpu', { value: undefined });")
+    compiled, numpy, launches = PythonPage(tab).run(BOTH)
+    np.testing.assert_allclose(compiled, numpy, rtol=1e-4)
+    assert max(launches) > 20
 
 
 def test_natively_there_are_none() -> None:
