@@ -29,7 +29,7 @@ from pyframe.codegen.wasm.routines import SCRATCH, TABLES, At, Call, Routine
 
 ROWS, COLUMNS = 6, 8  # of a tile
 TILE = 4 * ROWS * COLUMNS  # bytes of the tile through which the edge of a matrix is written
-KC, MC, NC = 320, 192, 1024  # what is packed at once: a's MC x KC lies in L2, b's KC x 8 in L1
+KC, MC, NC = 384, 96, 1024  # what is packed at once: a's MC x KC lies in L2, b's KC x 8 in L1
 _FEW = 24  # rows (of columns) that are too few for packing b (a), which lies well
 
 
