@@ -124,3 +124,10 @@ def test_a_function_that_is_nowhere() -> None:
 )  # fmt: skip
 def test_literals(value: Any, type: str, text: str) -> None:
     assert scalars.literal(value, type) == text
+
+
+def test_every_primitive_has_text() -> None:
+    """`narrow` is text of its own for each dtype that a GPU has in a wider register."""
+    known = {name for name, _ in scalars.CALLS} | scalars.OPERATORS.keys() | {"neg", "not"}
+    assert s.PRIMITIVES - known == {"narrow"}
+    assert ("narrow to bfloat16", "f32") in scalars.CALLS

@@ -23,7 +23,7 @@ from pyframe.graph.scalar import FUNCTIONS, Scalar, inlined, nodes_of
 NAME, UNARY, PRODUCT, SUM, OTHER = range(5)
 
 # (sign, how tightly it holds, what its operands may be at most without parentheses)
-_OPERATORS = {
+OPERATORS = {
     "mul": ("*", PRODUCT, PRODUCT, UNARY), "div": ("/", PRODUCT, PRODUCT, UNARY),
     "rem": ("%", PRODUCT, PRODUCT, UNARY), "add": ("+", SUM, SUM, PRODUCT),
     "sub": ("-", SUM, SUM, PRODUCT), "eq": ("==", OTHER, SUM, SUM), "ne": ("!=", OTHER, SUM, SUM),
@@ -33,7 +33,7 @@ _OPERATORS = {
 }  # fmt: skip
 
 # What is a function of WGSL's or of shaders/lib: by the type of its (first) operand, or of any
-_CALLS = {
+CALLS = {
     ("neg", "f32"): "pf_neg({0})",
     ("eq", "f32"): "pf_eq({0}, {1})",
     ("ne", "f32"): "pf_ne({0}, {1})",
@@ -49,6 +49,7 @@ _CALLS = {
     ("trunc", ""): "trunc({0})",
     ("round", ""): "round({0})",
     ("sqrt", ""): "sqrt({0})",
+    ("muladd", ""): "fma({0}, {1}, {2})",
     ("select", ""): "select({2}, {1}, {0})",
     ("bitcast", ""): "bitcast<{type}>({0})",
     ("cast", ""): "{type}({0})",
@@ -164,8 +165,10 @@ class _Printer:
         op, of = x.op, x.args[0].type
         if op == "select":
             of = x.type
-        form = _CALLS.get((f"{op} to {x.value or x.type}", of))
-        form = form or _CALLS.get((op, of)) or _CALLS.get((op, ""))
+        form = None
+        if op in ("cast", "narrow"):
+            form = CALLS.get((f"{op} to {x.value or x.type}", of))
+        form = form or CALLS.get((op, of)) or CALLS.get((op, ""))
         if form is not None:
             return form.format(*[self.text(a)[0] for a in x.args], type=x.type), NAME
         if op == "not":
@@ -174,7 +177,7 @@ class _Printer:
             if of == "u32":
                 return f"0u - {self.within(x.args[0], PRODUCT)}", SUM
             return f"-{self.within(x.args[0], NAME)}", UNARY
-        sign, tight, left, right = _OPERATORS[op]
+        sign, tight, left, right = OPERATORS[op]
         a, b = x.args
         first = self.within(a, OTHER if a.op == op and tight == OTHER else left)
         if op == "sub" and of == "f32":
@@ -191,7 +194,7 @@ class _Printer:
 
     def call(self, x: Scalar) -> tuple[str, int]:
         types = [a.type for a in x.args]
-        form, name = _CALLS.get((x.value, types[0])), _name(x.value, types)
+        form, name = CALLS.get((x.value, types[0])), _name(x.value, types)
         args = [self.text(a) for a in x.args]
         texts = [text for text, _ in args]
         if form is not None:
