@@ -2,15 +2,15 @@
 
 The meaning of an op is a function of Scalars that stands beside the op:
 
-    sigmoid = op("sigmoid", "x", …, lambda x: 1.0 / (1.0 + f.exp(-x)), …)
+    sigmoid = op("sigmoid", "x", …, lambda x: 1.0 / (1.0 + m.exp(-x)), …)
 
 `meaning_of` traces it for operands of some types. What comes out is an expression over a few
 primitives, which each printer knows (`PRIMITIVES`), and over named functions such as `exp`
-(functions.py): a printer has text of its own for these, or takes their definition, which is written
-in Scalars too.
+(functions.py, mathematics.py): a printer has text of its own for these, or takes their definition,
+which is written in Scalars too.
 
-Types are named as in registers: f32, f64, i8 … i64, u8 … u64 and bool. Ints wrap around, `/` of
-ints and `%` cut towards zero, a NaN is unequal to all and passes through `minimum` and `maximum`.
+Types are named as in registers: f32, f64, i8 … i64, u8 … u64 and bool. Ints wrap around, their
+`/` and `%` cut towards zero; a NaN is unequal to all and passes through `minimum` and `maximum`.
 Bools know no arithmetic: what is asked of them as of numbers is logic, as in NumPy.
 """
 

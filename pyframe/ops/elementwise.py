@@ -17,7 +17,7 @@ from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
 from pyframe.core.op import ELEMENTWISE, Op, const, no_flops
-from pyframe.graph import functions as f, scalar as s
+from pyframe.graph import functions as f, mathematics as m, scalar as s
 from pyframe.ops import check, mathfn, specialfn
 from pyframe.ops.autocast import autocast
 from pyframe.ops.promotion import (
@@ -195,47 +195,47 @@ rsqrt = op(
     "rsqrt", "x", lambda x: 1 / np.sqrt(x), f.rsqrt, FLOAT, lower=lowering.rsqrt,
     x=lambda g, y: -0.5 * g * conj(y) * conj(y) * conj(y),
 )  # fmt: skip
-exp = op("exp", "x", np.exp, f.exp, FLOAT, x=lambda g, y: g * conj(y))
-exp2 = op("exp2", "x", np.exp2, f.exp2, FLOAT, x=lambda g, y: g * conj(y) * math.log(2))
+exp = op("exp", "x", np.exp, m.exp, FLOAT, x=lambda g, y: g * conj(y))
+exp2 = op("exp2", "x", np.exp2, m.exp2, FLOAT, x=lambda g, y: g * conj(y) * math.log(2))
 expm1 = op(  # of y + 1 nothing is left where x is far below 0
-    "expm1", "x", np.expm1, f.expm1, FLOAT, x=lambda g, x: g * conj(exp(x))
+    "expm1", "x", np.expm1, m.expm1, FLOAT, x=lambda g, x: g * conj(exp(x))
 )
-log = op("log", "x", np.log, f.log, FLOAT, x=lambda g, x: g / conj(x))
-log2 = op("log2", "x", np.log2, f.log2, FLOAT, x=lambda g, x: g / (conj(x) * math.log(2)))
+log = op("log", "x", np.log, m.log, FLOAT, x=lambda g, x: g / conj(x))
+log2 = op("log2", "x", np.log2, m.log2, FLOAT, x=lambda g, x: g / (conj(x) * math.log(2)))
 log10 = op(
-    "log10", "x", np.log10, f.log10, FLOAT,
+    "log10", "x", np.log10, m.log10, FLOAT,
     x=lambda g, x: g / (conj(x) * math.log(10)),
 )  # fmt: skip
-log1p = op("log1p", "x", np.log1p, f.log1p, FLOAT, x=lambda g, x: g / (conj(x) + 1.0))
-sin = op("sin", "x", np.sin, f.sin, FLOAT, x=lambda g, x: g * conj(cos(x)))
-cos = op("cos", "x", np.cos, f.cos, FLOAT, x=lambda g, x: -g * conj(sin(x)))
-tan = op("tan", "x", np.tan, f.tan, FLOAT, x=lambda g, y: g * conj(y * y + 1.0))
-asin = op("asin", "x", np.arcsin, f.asin, FLOAT, x=lambda g, x: g * conj(rsqrt(1.0 - x * x)))
-acos = op("acos", "x", np.arccos, f.acos, FLOAT, x=lambda g, x: -g * conj(rsqrt(1.0 - x * x)))
-atan = op("atan", "x", np.arctan, f.atan, FLOAT, x=lambda g, x: g / conj(x * x + 1.0))
-sinh = op("sinh", "x", np.sinh, f.sinh, FLOAT, x=lambda g, x: g * conj(cosh(x)))
-cosh = op("cosh", "x", np.cosh, f.cosh, FLOAT, x=lambda g, x: g * conj(sinh(x)))
-tanh = op("tanh", "x", np.tanh, f.tanh, FLOAT, x=lambda g, y: g * conj(1.0 - y * y))
-asinh = op("asinh", "x", np.arcsinh, f.asinh, FLOAT, x=lambda g, x: g * conj(rsqrt(x * x + 1.0)))
+log1p = op("log1p", "x", np.log1p, m.log1p, FLOAT, x=lambda g, x: g / (conj(x) + 1.0))
+sin = op("sin", "x", np.sin, m.sin, FLOAT, x=lambda g, x: g * conj(cos(x)))
+cos = op("cos", "x", np.cos, m.cos, FLOAT, x=lambda g, x: -g * conj(sin(x)))
+tan = op("tan", "x", np.tan, m.tan, FLOAT, x=lambda g, y: g * conj(y * y + 1.0))
+asin = op("asin", "x", np.arcsin, m.asin, FLOAT, x=lambda g, x: g * conj(rsqrt(1.0 - x * x)))
+acos = op("acos", "x", np.arccos, m.acos, FLOAT, x=lambda g, x: -g * conj(rsqrt(1.0 - x * x)))
+atan = op("atan", "x", np.arctan, m.atan, FLOAT, x=lambda g, x: g / conj(x * x + 1.0))
+sinh = op("sinh", "x", np.sinh, m.sinh, FLOAT, x=lambda g, x: g * conj(cosh(x)))
+cosh = op("cosh", "x", np.cosh, m.cosh, FLOAT, x=lambda g, x: g * conj(sinh(x)))
+tanh = op("tanh", "x", np.tanh, m.tanh, FLOAT, x=lambda g, y: g * conj(1.0 - y * y))
+asinh = op("asinh", "x", np.arcsinh, m.asinh, FLOAT, x=lambda g, x: g * conj(rsqrt(x * x + 1.0)))
 acosh = op(
-    "acosh", "x", np.arccosh, f.acosh, FLOAT,
+    "acosh", "x", np.arccosh, m.acosh, FLOAT,
     x=lambda g, x: g * conj(rsqrt(x - 1.0) * rsqrt(x + 1.0)),
 )  # fmt: skip
-atanh = op("atanh", "x", np.arctanh, f.atanh, FLOAT, x=lambda g, x: g / conj(1.0 - x * x))
+atanh = op("atanh", "x", np.arctanh, m.atanh, FLOAT, x=lambda g, x: g / conj(1.0 - x * x))
 atan2 = op(
-    "atan2", "a b", np.arctan2, f.atan2, FLOAT, numbers=NONE, real=True,
+    "atan2", "a b", np.arctan2, m.atan2, FLOAT, numbers=NONE, real=True,
     a=lambda g, a, b: g * _over_square(b, a), b=lambda g, a, b: g * -_over_square(a, b),
 )  # fmt: skip
 hypot = op(
-    "hypot", "a b", np.hypot, f.hypot, numbers=NONE, real=True,
+    "hypot", "a b", np.hypot, m.hypot, numbers=NONE, real=True,
     a=lambda g, y, a: g * (a / y), b=lambda g, y, b: g * (b / y),
 )  # fmt: skip
 sigmoid = op(
-    "sigmoid", "x", mathfn.sigmoid, lambda x: 1.0 / (1.0 + f.exp(-x)), FLOAT,
+    "sigmoid", "x", mathfn.sigmoid, lambda x: 1.0 / (1.0 + m.exp(-x)), FLOAT,
     lower=lowering.sigmoid, x=lambda g, y: g * conj(y) * conj(1.0 - y),
 )  # fmt: skip
 erf = op(
-    "erf", "x", specialfn.erf, f.erf, FLOAT, lower=lowering.erf, real=True,
+    "erf", "x", specialfn.erf, m.erf, FLOAT, lower=lowering.erf, real=True,
     x=lambda g, x: g * (2.0 / math.sqrt(math.pi)) * exp(-x * x),
 )  # fmt: skip
 

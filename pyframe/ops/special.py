@@ -10,7 +10,7 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
-from pyframe.graph import functions as f
+from pyframe.graph import functions as f, mathematics as m
 from pyframe.ops import check, elementwise as el, movement as mv, promotion, reduce, specialfn
 from pyframe.ops.autocast import autocast
 from pyframe.ops.batching_rules import aligned
@@ -62,7 +62,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 # --- the error function's kin
 
 erfc = promotion.op(
-    "erfc", "x", specialfn.erfc, f.erfc, FLOAT, real=True,
+    "erfc", "x", specialfn.erfc, m.erfc, FLOAT, real=True,
     x=lambda g, x: g * (-2.0 / math.sqrt(math.pi)) * el.exp(-x * x),
 )  # fmt: skip
 erfcx = promotion.op(  # exp(x^2) * erfc(x)
