@@ -4,7 +4,8 @@ A tile of 6 x 8 results lives in 12 vectors, which with two of b and one of a is
 hold. Blocks of a and b are packed into panels (6 rows of a, 8 columns of b, k after k) where that
 pays: an operand that is used by few tiles, and whose rows or columns lie in line, is read in place.
 Each result is a sum over k in blocks of at most `KC`, one after the other within a block: its bits
-depend on the shapes alone.
+depend on the shapes alone. A single row or column reads the other matrix once, and has functions of
+its own.
 """
 
 from __future__ import annotations
@@ -58,20 +59,34 @@ def matmul(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
         return None
     a, b = (np.broadcast_to(x, (*out.shape[:-2], *x.shape[-2:])) for x in inputs)
     (m, n), k = out.shape[-2:], a.shape[-1]
-    operands = At(2), At(0), At(1)
-    sizes: tuple[int, ...] = (m, n, k, out.strides[-2], *a.strides[-2:], *b.strides[-2:])
-    offsets = [_offsets(a), _offsets(b)]
-    if m == 1 and b.strides[-1] != 4:  # b transposed times a column: nothing of b is packed
-        operands = (At(2), At(1), At(0))
-        sizes = (n, 1, k, 4, b.strides[-1], b.strides[-2], a.strides[-1], 4)
-        offsets.reverse()
-    arguments: tuple[int | At, ...] = (*operands, *sizes, At(SCRATCH))
-    memory = scratch(sizes[0], sizes[1], k)
-    if math.prod(out.shape[:-2]) == 1:
+    once = math.prod(out.shape[:-2]) == 1
+    if once and m == 1 and a.strides[-1] == 4 and (found := _vector(At(0), At(1), b)):
+        return found
+    if (
+        once
+        and n == 1
+        and b.strides[-2] == 4
+        and (found := _vector(At(1), At(0), a.swapaxes(-1, -2)))
+    ):
+        return found
+    arguments = (At(2), At(0), At(1), m, n, k, out.strides[-2], *a.strides[-2:], *b.strides[-2:],
+                 At(SCRATCH))  # fmt: skip
+    memory = scratch(m, n, k)
+    if once:
         return Routine((Call("gemm", arguments),), memory)
-    table = np.stack(offsets, 1).astype(np.int32)
+    table = np.stack([_offsets(a), _offsets(b)], 1).astype(np.int32)
     batched = Call("batched_gemm", (*arguments, len(table), 4 * m * n, At(TABLES)))
     return Routine((batched,), memory, table)
+
+
+def _vector(vector: At, matrix: At, x: np.ndarray) -> Routine | None:
+    """A row that lies in line times a matrix x, if rows of this or columns do."""
+    (k, n), (row, column) = x.shape[-2:], x.strides[-2:]
+    if n >= 4 and column == 4:
+        return Routine((Call("times_columns", (At(2), vector, matrix, row, n, k)),))
+    if n >= 4 and row == 4:
+        return Routine((Call("times_rows", (At(2), vector, matrix, column, n, k)),))
+    return None
 
 
 def _offsets(x: np.ndarray) -> np.ndarray:
@@ -92,7 +107,13 @@ def build(module: Module, relaxed: bool) -> Gemm:
     pack_a, pack_b = _pack_a(module), _pack_b(module)
     gemm = _gemm(module, block, pack_a, pack_b)
     _batched(module, gemm)
+    _times_columns(module, relaxed)
+    _times_rows(module, relaxed)
     return Gemm(block, pack_a, pack_b, gemm)
+
+
+def _multiply_add(x: Value, y: Value, total: Value, relaxed: bool) -> Value:
+    return x.op("relaxed_madd", y, total) if relaxed else total + x * y
 
 
 _KERNEL = "i32 i32 i32 i32 i32 i32 i32 i32"
@@ -125,7 +146,7 @@ def _kernel(module: Module, rows: int, in_line: bool, relaxed: bool) -> Assemble
             place, offset = (of_row[r], 4 * at) if in_line else (a, 4 * r)
             x.set(f.load(F32X4, place, offset, "v128.load32_splat"))
             for total, y in zip(pair, (left, right), strict=True):
-                total.set(x.op("relaxed_madd", y, total) if relaxed else total + x * y)
+                total.set(_multiply_add(x, y, total, relaxed))
         if not in_line:
             a.add(step)
 
@@ -315,3 +336,82 @@ def _batched(module: Module, gemm: Assembler) -> Assembler:
         c.add(size)
         table.add(8)
     return f
+
+
+_WIDE = 8  # vectors of columns that are added up side by side
+
+
+def _times_columns(module: Module, relaxed: bool) -> None:
+    """c (n) = v (k) times a matrix whose rows lie in line, `step` bytes apart."""
+    f = Assembler(module, "times_columns", "i32 " * 6, export=True)
+    c, v, b, step, n, k = f.params
+    sums, x, at = [f.local(type=F32X4) for _ in range(_WIDE)], f.local(type=F32X4), f.local()
+    end = f.local()
+    with f.count(0, k.where(k > 0, 1), KC) as p:
+        end.set(v + (k - p).min(KC) * 4)
+        j = f.local(0)
+        for vectors in (_WIDE, 1):
+            with f.during(n - j >= 4 * vectors):
+                into = f.local(c + j * 4)
+                for i, total in enumerate(sums[:vectors]):
+                    total.set(f.load(F32X4, into, 16 * i))
+                    with f.when(p.equals(0)):
+                        total.set(as_value(0.0, F32X4))
+                at.set(b + j * 4)
+                with f.count(v, end, 4) as place:
+                    x.set(f.load(F32X4, place, how="v128.load32_splat"))
+                    for i, total in enumerate(sums[:vectors]):
+                        total.set(_multiply_add(x, f.load(F32X4, at, 16 * i), total, relaxed))
+                    at.add(step)
+                for i, total in enumerate(sums[:vectors]):
+                    f.store(into, total, 16 * i)
+                j.add(4 * vectors)
+        with f.during(j < n):
+            total, into = f.local(as_value(0.0, F32), F32), f.local(c + j * 4)
+            with f.when(p > 0):
+                total.set(f.load(F32, into))
+            at.set(b + j * 4)
+            with f.count(v, end, 4) as place:
+                total.set(total + f.load(F32, place) * f.load(F32, at))
+                at.add(step)
+            f.store(into, total)
+            j.add(1)
+        b.add(step * KC)
+        v.add(4 * KC)
+
+
+def _times_rows(module: Module, relaxed: bool) -> None:
+    """c (n) = v (k) times a matrix whose columns lie in line, `step` bytes apart: four at a time;
+    the last four of n may be some of those before too."""
+    f = Assembler(module, "times_rows", "i32 " * 6, export=True)
+    c, v, b, step, n, k = f.params
+    sums, x, whole = [f.local(type=F32X4) for _ in range(4)], f.local(type=F32X4), f.local()
+    result, i, j = f.local(type=F32X4), f.local(), f.local(0)
+    with f.during(j < n):
+        with f.when(j > n - 4):
+            j.set(n - 4)
+        rows = [f.local(b + j * step)]
+        for _ in range(3):
+            rows.append(f.local(rows[-1] + step))
+        result.set(as_value(0.0, F32X4))
+        i.set(0)
+        with f.during(i < (k & -4) * 4):
+            for total in sums:
+                total.set(as_value(0.0, F32X4))
+            whole.set(i + 16 * KC)
+            whole.set(whole.min((k & -4) * 4))
+            with f.during(i < whole):
+                x.set(f.load(F32X4, v + i))
+                for row, total in zip(rows, sums, strict=True):
+                    total.set(_multiply_add(x, f.load(F32X4, row + i), total, relaxed))
+                i.add(16)
+            a, b_, d, e = transposed(sums)
+            result.set(result + ((a + b_) + (d + e)))
+        with f.during(i < k * 4):
+            x.set(f.load(F32X4, rows[0] + i, how="v128.load32_zero"))
+            for lane, row in enumerate(rows[1:], 1):
+                x.set(f.load_lane(x, row + i, lane))
+            result.set(result + x * f.load(F32X4, v + i, how="v128.load32_splat"))
+            i.add(4)
+        f.store(c + j * 4, result)
+        j.add(4)
