@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pyframe.codegen.lanes.compiler import Launch
+from pyframe.codegen.lanes.interpret import REGISTERS
 from pyframe.codegen.lanes.lower import lower
 from pyframe.codegen.lanes.program import INDEX, Function, NoFormError
 from pyframe.codegen.wasm.encoder import GET, OP, Module, for_, i32, load, store
@@ -18,7 +19,15 @@ from pyframe.codegen.wasm.module import module, starts
 from pyframe.codegen.wasm.printer import printed
 from tests.backend import test_lanes
 from tests.backend.test_lanes import CASES, kernels, memory, numbers
-from tests.lane_programs import INDEXED, Body, Case, cases, compare, elementwise
+from tests.lane_programs import (
+    INDEXED,
+    Body,
+    Case,
+    cases,
+    compare,
+    elementwise,
+    numbers as numbers_of,
+)
 
 wasmtime = pytest.importorskip("wasmtime")
 lazy, small = test_lanes.lazy, test_lanes.small  # fixtures
@@ -114,6 +123,41 @@ def test_index(op: str, lanes: int) -> None:
         lambda b, x: b.op(op, *[b.op("cast", y, type=INDEX) for y in x]),
     )  # fmt: skip
     compare(case, run(case.function, [x.copy() for x in case.buffers], b""))
+
+
+@pytest.mark.parametrize("type", ["i8", "u8", "i16", "u16", "i32"])
+@pytest.mark.parametrize("op", ["div", "rem"])
+def test_division_by_a_constant(op: str, type: str) -> None:
+    """Which vectors do by a product."""
+    top = int(np.iinfo(REGISTERS[type]).max)
+    some = [1, 2, 3, 5, 7, 10, 32, 48, 100, 125, 127, 625, 641, 1 << 14, 25000, 1 << 30, top]
+    column = np.concatenate([numbers_of(type, 64), np.arange(-60, 60).astype(REGISTERS[type])])
+    for by in [n for n in some if n <= top]:
+        case = elementwise(
+            f"{op}-{type}-{by}", [type], 4, [column],
+            lambda b, x, by=by: b.op(op, x[0], b.const(by, type, 4)),
+        )  # fmt: skip
+        compare(case, run(case.function, [x.copy() for x in case.buffers], b""))
+
+
+@pytest.mark.parametrize("memory", ["f32", "f64", "f16", "bool", "u8"])
+@pytest.mark.parametrize("stride", [1, 0, 3, None])
+def test_loads_where_a_scalar_says_so(memory: str, stride: int | None) -> None:
+    b = Body()
+    lanes, out = 8, 0
+    for exists in (True, False):
+        n = b.load(1, b.index(int(exists)), "i32", 1)
+        valid = b.splat(b.op("eq", n, b.const(1, "i32")), lanes)
+        at = b.index(0 if exists else 1 << 28) if stride is not None else b.op(
+            "mul", b.iota(INDEX, lanes), b.const(2 if exists else 1 << 26, INDEX, lanes)
+        )  # fmt: skip
+        x = b.load(0, at, memory, lanes, stride, valid)
+        b.store(2, b.index(out), b.op("select", valid, x, b.const(1, b.kinds[x][0], lanes)))
+        b.store(2, b.index(out + lanes), x)
+        out += 2 * lanes
+    data = numbers_of(memory, 22)
+    result = np.zeros(out, REGISTERS["f32" if memory == "f16" else memory])
+    both(b.function(3), data, np.array([0, 1], np.int32), result)
 
 
 def test_wide_indices_have_no_form() -> None:

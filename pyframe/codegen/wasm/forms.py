@@ -270,6 +270,28 @@ def bound(first: Pieces, second: Pieces, type: str, larger: bool) -> Pieces:
     return [a + b + code for a, b in zip(first, second, strict=True)]
 
 
+_SIGNED = ("i8", "u8", "i16", "u16", "i32", INDEX)  # what is held as the number of an i32
+_HIGH_WORDS = shuffle([4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31])
+
+
+def _quotient(x: Piece, by: int) -> Piece:
+    """`x / by`, cut towards zero, as a product with 2**p / by, rounded up (Hacker's Delight 10-1).
+    `x` is a piece that may be repeated."""
+    if by == 1:
+        return x
+    most, p = 2**31 - 1 - 2**31 % by, 32
+    while 2**p <= most * (by - 2**p % by):
+        p += 1
+    factor = 2**p // by + 1
+    number = constant(factor, "i32", LANES)[0]
+    products = x + number + OP["i64x2.extmul_low_i32x4_s"]
+    products += x + number + OP["i64x2.extmul_high_i32x4_s"] + _HIGH_WORDS
+    if factor >= 2**31:  # which was taken as the number less by 2**32
+        products += x + OP["i32x4.add"]
+    shifted = products + i32(p - 32) + OP["i32x4.shr_s"]
+    return shifted + x + i32(31) + OP["i32x4.shr_s"] + OP["i32x4.sub"]
+
+
 # --- primitives
 
 
@@ -416,6 +438,17 @@ class Forms:
         code = i32(int(constants[1])) + OP[f"{_SHAPES.get(s.type, 'i32x4')}.{name}"]
         return [x + code for x in args[0]]
 
+    def _divides(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces | None:
+        """By a positive constant; None: lane by lane."""
+        by = constants[1]
+        if by is None or by < 1 or s.type not in _SIGNED:
+            return None
+        quotients = [_quotient(x, int(by)) for x in args[0]]
+        if s.op == "div":
+            return quotients
+        product = constant(by, "i32", LANES)[0] + OP["i32x4.mul"] + OP["i32x4.sub"]
+        return [x + q + product for x, q in zip(args[0], quotients, strict=True)]
+
     def _selects(self, s: Op, args: Sequence[Pieces], constants: Sequence[Any]) -> Pieces:
         which = mask(args[0], s.type)
         chosen = zip(args[1], args[2], which, strict=True)
@@ -499,6 +532,7 @@ _SCALAR_FORMS: dict[str, Callable[..., Piece]] = {
 }  # fmt: skip
 _VECTOR_FORMS: dict[tuple[str, str], Callable[..., Pieces | None]] = {
     ("shl", ""): Forms._shifts, ("shr", ""): Forms._shifts, ("select", ""): Forms._selects,
+    ("div", ""): Forms._divides, ("rem", ""): Forms._divides,
     ("cast", ""): Forms._casts, ("bitcast", ""): Forms._bitcasts, ("narrow", ""): Forms._narrows,
     ("muladd", ""): Forms._muladds,
     ("lt", "u64"): Forms._less, ("le", "u64"): Forms._less,

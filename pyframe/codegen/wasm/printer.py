@@ -385,13 +385,15 @@ class Printer:
         ], held
 
     def _load(self, s: lanes.Load) -> None:
-        if s.lanes == 1:
-            found = self._load_scalar(s)
-        elif s.valid >= 0:
+        valid = self.survey.scalars.get(s.valid, s.valid if s.lanes == 1 else -1)
+        if s.valid >= 0 and valid < 0:
             found = self._load_masked(s)
-        elif s.stride == 0:
-            found = self._load_scalar(s)
-            found.pieces = [forms.splat(found.pieces[0], _raw(s))] * registers(s.type, s.lanes)
+        elif s.lanes == 1 or s.stride == 0:
+            address, offset, leaves = self._address(s)
+            piece = load(_LOADS[s.memory], address, offset)
+            if s.lanes > 1:
+                piece = forms.splat(piece, _raw(s))
+            found = _Value("", [piece] * registers(s.type, s.lanes), leaves)
         elif s.stride == 1:
             address, offset, leaves = self._held_address(s)
             found = _Value("", self._contiguous(s, address, offset), leaves)
@@ -399,6 +401,12 @@ class Printer:
             addresses, leaves = self._lane_addresses(s)
             scalars = [load(_LOADS[s.memory], *address) for address in addresses]
             found = _Value("", forms.joined(scalars, _raw(s)), leaves)
+        if valid >= 0:
+            exists, zero = self._take(valid, held=True), forms.constant(0, _raw(s), s.lanes)[0]
+            type = _type(_raw(s), s.lanes)
+            found.pieces = [if_(exists.pieces[0], x, zero, type) for x in found.pieces]
+            found.leaves += exists.leaves
+            found.reads |= exists.reads
         found.reads |= {BUFFERS}
         found.type = _type(s.type, s.lanes)
         self._finish(s.out, self._from_memory(found, s.memory, s.lanes))
@@ -410,17 +418,6 @@ class Printer:
         type, found.type = found.type, _type("u16", lanes)
         held = self._set(found, 1)
         return _Value(type, [forms.from_half(GET[local], lanes) for local in held], held)
-
-    def _load_scalar(self, s: lanes.Load) -> _Value:
-        address, offset, leaves = self._address(s)
-        piece = load(_LOADS[s.memory], address, offset)
-        reads: Iterable[int] = ()
-        if s.valid >= 0:
-            valid, raw = self._take(s.valid), _raw(s)
-            zero = forms.constant(0, raw, 1)[0]
-            piece = if_(valid.pieces[0], piece, zero, forms.scalar_type(raw))
-            leaves, reads = [*leaves, *valid.leaves], valid.reads
-        return _Value("", [piece], leaves, reads)
 
     def _contiguous(self, s: lanes.Load, address: Piece, offset: int) -> Pieces:
         """Whole registers from an address on."""

@@ -49,6 +49,7 @@ class Survey:
         self.known: dict[int, Any] = {}  # numbers of constants, splats of them too
         self.writes: dict[int, set[int]] = {}  # the variables that a loop writes, and BUFFERS
         self.terms: dict[int, Terms] = {}  # of loads and stores, by their place
+        self.scalars: dict[int, int] = {}  # the scalars that masks are splats of
         self._sums: dict[int, tuple[int, int]] = {}
         self._gets: set[int] = set()
         self._natural: set[int] = set()  # indices that are not negative
@@ -85,10 +86,15 @@ class Survey:
         for s in body:
             kind = type(s)
             for value in _OPERANDS[kind](s):
+                value = self.scalars.get(value, value) if kind is lanes.Load else value
                 uses[value] = uses.get(value, 0) + 1
                 if depths[value] != depth:
                     deep.add(value)
             if kind is lanes.Op:
+                if s.op == "cast" and s.args[0] in known and s.type in ("i32", "i64", INDEX):
+                    number = known[s.args[0]]
+                    if type(number) is int and -(2**31) <= number < 2**31:
+                        known[s.out] = number
                 if s.type == INDEX and s.lanes == 1:
                     self._index(s)
             elif kind is lanes.Const:
@@ -98,6 +104,8 @@ class Survey:
             elif kind is lanes.Splat:
                 if s.arg in known:
                     known[s.out] = known[s.arg]
+                elif s.type == "bool":
+                    self.scalars[s.out] = s.arg
             elif kind is lanes.Load or kind is lanes.Store:
                 terms = self.terms[id(s)] = self._terms(s, depth)
                 for value in (*terms.outer, *terms.inner):
