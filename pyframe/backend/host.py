@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from pyframe.backend.base import Backend, ProgramCode, Stats, dispatches
 from pyframe.core.limits import Limits
 from pyframe.graph.interpret import run_kernel
 
-# What the CPU plans for: kernels are NumPy calls on the tensors' own memory.
-HOST = Limits(
+# What the CPU plans for: kernels that work on the tensors' own memory, compiled or NumPy calls.
+COMPILED = Limits(
     storage_buffers=1 << 20, binding_bytes=1 << 62, buffer_bytes=1 << 62, float16=True, host=True
 )
+HOST = replace(COMPILED, calls=True)
 
 
 class HostBackend(Backend):

@@ -127,7 +127,7 @@ def recorded(
     """On a lazy device, or within a capture: a Node says what is to be computed. What such a Node
     can't say is computed in another way."""
     if not device.always_lazy:
-        if op.numpy is None:
+        if op.numpy is None or (op.fuses and not device.backend.limits.calls):
             return by_fallback(op, inputs, attrs)
     else:
         if op.kind == ROUTINE and op.kernel is None:

@@ -15,7 +15,8 @@ class Limits:
     workgroup_size: int = 256  # invocations
     workgroup_bytes: int = 16384
     float16: bool = False
-    host: bool = False  # kernels are NumPy calls on host memory, dtypes have their own sizes
+    host: bool = False  # kernels work on host memory, where dtypes have their own sizes
+    calls: bool = False  # kernels are NumPy calls, of which each goes through memory
 
 
 LEAST = Limits()  # what WebGPU promises anywhere

@@ -104,6 +104,7 @@ class Op:
         undo: Callable[..., tuple[Any, ...]] | None = None,
         kernel: KernelFile | None = None,
         fallback: Callable[..., Tensor] | None = None,
+        fuses: bool = False,
         lower: Callable[..., Any] | None = None,
         lower_routine: Callable[..., Any] | None = None,
         wasm_routine: str | None = None,
@@ -133,6 +134,7 @@ class Op:
         self.undo = undo
         self.alias = alias  # the result shares memory with the input, as a PyTorch view
         self.kernel = kernel
+        self.fuses = fuses  # where kernels are compiled, `fallback` is better than `numpy`
         self.batch = batch  # how it runs over a batch, see ops/batching_rules.py
         self.flops = flops  # (shapes of the operands, shape of the result): its FLOPs
         self.reads = reads  # from the same: how many elements of each operand; without it, all

@@ -348,7 +348,7 @@ class Stored:
     def pays(self, k: int, users: int) -> bool:
         """Whether elementwise node `k` is better stored: several read it and computing it anew
         costs more than reading it, or its expression is too long for one kernel."""
-        again = 1 if self.limits.host else RECOMPUTE
+        again = 1 if self.limits.calls else RECOMPUTE
         return (users > 1 and self.cost[k] > again) or self.cost[k] > MAX_CODE
 
     def store_operands(self, k: int, heavy: set[int]) -> None:

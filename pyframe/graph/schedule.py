@@ -256,7 +256,7 @@ def schedule(
     """
     inputs = [n for n in order if n.data is not None and n.op is not CONST]
     outputs = [n for n in roots if n.data is None or n.op is CONST]
-    if not limits.host:
+    if not limits.calls:
         order = _split_reductions(order, roots)
     nodes = Order(order, roots)
     given = [nodes.number[id(n)] for n in inputs]

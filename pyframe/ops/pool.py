@@ -91,7 +91,8 @@ def _input_infer(g: Any, x: Any, y: Any, *how: Any) -> tuple[Shape, Any]:
 max_pool_op = Op(
     "max_pool", ROUTINE, "x", "kernel stride dilation", infer=_infer, fallback=_max_pool_by_ops,
     numpy=routines.at_once(routines.max_pool, 1, _infer, _max_pool_np),
-    lower_routine=routines.max_pool, batch=merged, flops=lambda shapes, out: math.prod(shapes[0]),
+    lower_routine=routines.max_pool, fuses=True, batch=merged,
+    flops=lambda shapes, out: math.prod(shapes[0]),
     x=lambda g, x, y, kernel, stride, dilation: apply(
         max_pool_input_op, (g, x, y), (kernel, stride, dilation)),
 )  # fmt: skip
@@ -100,7 +101,7 @@ max_pool_input_op = Op(
     infer=_input_infer, fallback=_max_pool_input_by_ops,
     numpy=routines.at_once(
         routines.max_pool_input, 3, _input_infer, _max_pool_input_np),
-    lower_routine=routines.max_pool_input, batch=merged,
+    lower_routine=routines.max_pool_input, fuses=True, batch=merged,
     g_=lambda g, x, kernel, stride, dilation: _max_pool_pick(g, x, kernel, stride, dilation),
     x=None, y_=None,
 )  # fmt: skip

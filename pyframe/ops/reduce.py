@@ -552,13 +552,14 @@ softmax_op = Op(
     "softmax", ROUTINE, "x", "dim", infer=lambda x, dim: (x.shape, x.dtype),
     batch=along_dim, flops=_softmax_flops,
     numpy=_softmax_numpy, fallback=_softmax_by_ops, lower_routine=routines.softmax,
+    fuses=True,
     x=lambda g, y, dim: (g - sum(g * y, dim, True)) * y,
 )  # fmt: skip
 log_softmax_op = Op(
     "log_softmax", ROUTINE, "x", "dim", infer=lambda x, dim: (x.shape, x.dtype),
     batch=along_dim, flops=_softmax_flops,
     numpy=_log_softmax_numpy, fallback=_log_softmax_by_ops,
-    lower_routine=routines.log_softmax,
+    lower_routine=routines.log_softmax, fuses=True,
     x=lambda g, y, dim: g - el.exp(y) * sum(g, dim, True),
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ from pyframe.core import view as views
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops.batching_rules import aligned
-from pyframe.ops.movement import Movement, dilate, like, movedim, pad, reshape, slice_
+from pyframe.ops.movement import Movement, dilate, like, movedim, pad, permute, reshape, slice_
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, normalize_dim
 
@@ -86,6 +86,19 @@ def _fold_by_views(cols: Tensor, spatial: Shape, stride: Shape, dilation: Shape)
     return total
 
 
+def _side_by_side(cols: Tensor, spatial: Shape) -> Tensor:
+    """`fold` of windows that follow each other without a gap."""
+    k, shape = len(spatial), cols._node.shape
+    lead = len(shape) - 2 * k
+    order = [d for i in range(k) for d in (lead + i, lead + k + i)]
+    whole = [shape[a] * shape[b] for a, b in zip(order[::2], order[1::2], strict=True)]
+    out = reshape(permute(cols, (*range(lead), *order)), (*shape[:lead], *whole))
+    if tuple(whole) == tuple(spatial):
+        return out
+    after = [(0, n - m) for n, m in zip(spatial, whole, strict=True)]
+    return pad(out, (((0, 0),) * lead + tuple(after)))
+
+
 fold_op = Op(
     "fold", ROUTINE, "cols", "spatial stride dilation",
     infer=like(lambda s, n, st, d: (*s[: -2 * len(n)], *n)),
@@ -104,6 +117,10 @@ def sliding_windows(x: Tensor, size: Shape, stride: Shape, dilation: Shape) -> T
 
 def fold(cols: Tensor, spatial: Shape, stride: Shape, dilation: Shape) -> Tensor:
     """The transpose of `sliding_windows`: overlapping elements are added."""
+    k = len(spatial)
+    size = cols._node.shape[-k:]
+    if all(n == s and (d == 1 or n == 1) for n, s, d in zip(size, stride, dilation, strict=True)):
+        return _side_by_side(cols, spatial)
     return apply(fold_op, (cols,), (tuple(spatial), tuple(stride), tuple(dilation)))
 
 

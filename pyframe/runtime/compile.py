@@ -31,7 +31,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
-from pyframe.core.devices import device as Device, flush, gone
+from pyframe.core.devices import cpu, device as Device, flush, gone
 from pyframe.core.locks import lock
 from pyframe.core.modes import mode
 from pyframe.graph.program import Program
@@ -260,6 +260,7 @@ class Compiled(Generic[P, R]):
     ) -> Any:
         """Run the function with its ops only recorded, and keep a replay if there can be one."""
         self.captured += 1
+        cpu.executor  # noqa: B018  (opening a device sets much, and nothing that a function does)
         flush()
         before = [(x._node, x._storage.node) for x in tensors]
         observer = Observer(self.fn, self.feeding.stand_ins())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyframe.core import devices
 from pyframe.core.devices import Opener, device as Device
+from pyframe.runtime import cpu
 
 if TYPE_CHECKING:
     from pyframe.backend.base import GPUBackend
@@ -36,9 +37,9 @@ def _over(backend: Any) -> Executor:
 
 class _CPU(Opener):
     def open(self, d: Device) -> Executor:
-        from pyframe.backend.host import HostBackend
+        from pyframe.backend.host import COMPILED, HOST, HostBackend
 
-        return _over(HostBackend())
+        return _over(HostBackend(COMPILED if cpu.compiler() else HOST))
 
 
 class _GPU(Opener):

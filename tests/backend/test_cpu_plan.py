@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import pyframe as pf
+from pyframe.backend.host import HOST
 from pyframe.codegen.numpy import blocks, instructions, routines
 from pyframe.codegen.numpy.plan import Plan
 from pyframe.core import dispatch as _dispatch, dtypes as dt, view as views
@@ -40,6 +41,7 @@ from pyframe.graph.program import (
 from pyframe.graph.schedule import schedule
 from pyframe.ops import elementwise as el, movement as mv, reduce as rd, sliding
 from pyframe.ops.matmul import matmul
+from pyframe.runtime import cpu
 from pyframe.runtime.code import encode_params
 from pyframe.tensor import Tensor
 
@@ -504,8 +506,7 @@ def test_scheduled_programs(threads: int) -> None:
         want = [t.numpy() for t in forward(*[_tensor(a, device("cpu")) for a in arrays])]
         outs = forward(*[_tensor(a, d) for a in arrays])
         roots = [t._storage.node for t in outs]
-        limits = Limits(storage_buffers=1000, float16=True, host=True)
-        program, inputs, constants = schedule(toposort(roots), roots, limits)[:3]
+        program, inputs, constants = schedule(toposort(roots), roots, HOST)[:3]
         plan = Plan(program, threads)
         plan.bind([n.data for n in inputs] + [None] * (len(program.slots) - len(inputs)))
         for _ in range(2):
@@ -522,6 +523,8 @@ def _tensor(a: np.ndarray, d: Any) -> Tensor:
 
 
 def test_a_plan_has_a_bounded_number_of_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu, "compiler", lambda: None)
+    monkeypatch.setattr(device("cpu").backend, "limits", HOST)
     monkeypatch.setattr(blocks, "BLOCK", 64)
     monkeypatch.setattr(blocks, "MAX_BLOCKS", 100)
     monkeypatch.setattr(blocks, "SPLIT", 1 << 40)
