@@ -13,16 +13,14 @@ from pyframe.codegen.wasm.encoder import (
     GET,
     OP,
     SET,
+    TEE,
     Module,
     access_lane,
     block,
-    br,
     br_if,
-    br_table,
     call_indirect,
     f32,
     f64,
-    for_,
     i32,
     i64,
     if_,
@@ -132,11 +130,13 @@ def test_loops_and_locals() -> None:
     module = Module()
     f = module.function("sum", "i32 i32", "f64", export=True)
     address, n = f.params
-    i, total, unused, again = f.local("i32"), f.local("f64"), f.local("v128"), f.local("f64")
+    i, total, unused, zero = f.local("i32"), f.local("f64"), f.local("v128"), f.local("f64")
     at = GET[address] + GET[i] + i32(4) + OP["i32.mul"] + OP["i32.add"]
-    added = GET[total] + load("f32.load", at) + OP["f64.promote_f32"] + OP["f64.add"]
-    f.code += for_(i, i32(0), GET[n], 1, added + SET[total])
-    f.code += GET[total] + GET[again] + OP["f64.add"]
+    added = GET[total] + load("f32.load", at) + OP["f64.promote_f32"] + OP["f64.add"] + SET[total]
+    step = GET[i] + i32(1) + OP["i32.add"] + TEE[i] + GET[n] + OP["i32.ge_s"]
+    again = loop(added + br_if(0, step + OP["i32.eqz"]))
+    f.code += block(br_if(0, GET[n] + i32(1) + OP["i32.lt_s"]) + again)
+    f.code += GET[total] + GET[zero] + OP["f64.add"]
     assert unused == 4
     store, memory, exports = instance(module)
     memory.write(store, struct.pack("5f", 1, 2, 3, 4, 5), 16)
@@ -149,13 +149,13 @@ def test_control() -> None:
     module = Module()
     f = module.function("f", "i32", "i32", export=True)
     (n,) = f.params
-    inner = br_table([0, 1], 2, GET[n])
-    one = block(block(block(inner) + i32(10) + OP["return"]) + i32(20) + OP["return"])
+    inner = br_if(1, GET[n] + i32(0) + OP["i32.lt_s"]) + br_if(0, GET[n]) + i32(10) + OP["return"]
+    one = block(block(inner) + br_if(0, GET[n] + i32(1) + OP["i32.ne"]) + i32(20) + OP["return"])
     f.code += one + if_(GET[n] + i32(5) + OP["i32.eq"], i32(30), i32(40), "i32")
     g = module.function("g", "i32", "i32", export=True)
     (n,) = g.params
     down = GET[n] + i32(1) + OP["i32.sub"] + SET[n]
-    until = block(loop(br_if(1, GET[n] + i32(3) + OP["i32.le_s"]) + down + br(0)))
+    until = block(loop(br_if(1, GET[n] + i32(3) + OP["i32.le_s"]) + down + br_if(0, i32(1))))
     g.code += until + GET[n] + CALL[f.index]
     h = module.function("h", "i32 i32", "i32", export=True)
     slots = [module.table_slot(x.index) for x in (f, g)]

@@ -19,7 +19,7 @@ from pyframe.codegen.wasm import encoder as wasm
 from pyframe.codegen.wasm.encoder import GET, OP, SET, Function, Module
 
 I32, I64, F32, F64 = "i32", "i64", "f32", "f64"
-F32X4, I32X4 = "f32x4", "i32x4"
+F32X4 = "f32x4"
 
 Operand: TypeAlias = Union["Value", int, float]
 
@@ -43,10 +43,6 @@ class Value:
 
     def splat(self, type: str) -> Value:
         return Value(type, self.code + OP[type + ".splat"])
-
-    def lane(self, at: int) -> Value:
-        """One lane of a vector of four or two."""
-        return Value(self.type[:3], self.code + wasm.lane(self.type + ".extract_lane", at))
 
     def shuffle(self, other: Value, *lanes: int) -> Value:
         """The 32-bit lanes of this vector (0 to 3) and another (4 to 7)."""
@@ -194,10 +190,6 @@ class Assembler:
     def fill(self, to: Value, byte: Operand, nbytes: Operand) -> None:
         parts = (to, as_value(byte, I32), as_value(nbytes, I32))
         self.code += b"".join([x.code for x in parts]) + OP["memory.fill"]
-
-    def result(self, value: Operand) -> None:
-        """Leave the function with a result of type i32."""
-        self.code += as_value(value, I32).code + OP["return"]
 
     @contextmanager
     def when(self, condition: Value) -> Iterator[None]:

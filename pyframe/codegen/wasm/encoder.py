@@ -222,42 +222,25 @@ def shuffle(lanes: Iterable[int]) -> bytes:
 
 
 def block(body: bytes, result: str = "") -> bytes:
-    """`body`, in which `br(0)` goes to the end."""
+    """`body`, in which `br_if(0, …)` goes to the end."""
     return b"\x02" + _BYTES[_TYPES[result]] + body + b"\x0b"
 
 
 def loop(body: bytes, result: str = "") -> bytes:
-    """`body`, in which `br(0)` goes to the start; it runs once unless something does."""
+    """`body`, in which `br_if(0, …)` goes to the start; it runs once unless something does."""
     return b"\x03" + _BYTES[_TYPES[result]] + body + b"\x0b"
 
 
 def if_(condition: bytes, then: bytes, otherwise: bytes = b"", result: str = "") -> bytes:
-    """`then` where the i32 `condition` isn't 0. Within it `br(0)` goes to the end."""
+    """`then` where the i32 `condition` isn't 0. Within it `br_if(0, …)` goes to the end."""
     start = condition + b"\x04" + _BYTES[_TYPES[result]] + then
     return start + (b"\x05" + otherwise + b"\x0b" if otherwise else b"\x0b")
 
 
-def br(depth: int) -> bytes:
-    """Leave the block, or begin the loop, that is `depth` blocks, loops and ifs further out."""
-    return b"\x0c" + uleb(depth)
-
-
 def br_if(depth: int, condition: bytes) -> bytes:
-    """`br` where the i32 `condition` isn't 0."""
+    """Where the i32 `condition` isn't 0, leave the block or if, or begin the loop, that is `depth`
+    of them further out."""
     return condition + b"\x0d" + uleb(depth)
-
-
-def br_table(depths: Sequence[int], otherwise: int, index: bytes) -> bytes:
-    """`br(depths[index])`, or `br(otherwise)` beyond them."""
-    return index + b"\x0e" + uleb(len(depths)) + b"".join(map(uleb, depths)) + uleb(otherwise)
-
-
-def for_(local: int, start: bytes, stop: bytes, step: int, body: bytes) -> bytes:
-    """`body` for the i32 `local` = start, start + step, … while it is less than `stop`, which is
-    asked anew each time. It lies two levels deeper: `br(1)` there leaves the loop."""
-    less = stop + OP["i32.lt_s"]
-    again = body + GET[local] + i32(step) + OP["i32.add"] + TEE[local] + less + b"\x0d\0"
-    return block(start + TEE[local] + less + OP["i32.eqz"] + b"\x0d\0" + loop(again))
 
 
 class Function:
