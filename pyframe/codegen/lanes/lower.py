@@ -783,13 +783,13 @@ def _linear(x: Scalar, d: int, lanes: int) -> int | None:
     steps = [_linear(y, d, lanes) for y in x.args]
     if None in steps:
         return None
+    if not any(steps):
+        return 0
     a, b = (steps[0] or 0), (steps[-1] or 0)
     if x.op == "add":
         return a + b
     if x.op == "mul" and x.args[1].op == "const":
         return a * int(x.args[1].value)
-    if x.op in ("and", "or") and not a and not b:
-        return 0
     if x.op in ("div", "rem", "lt", "le"):
         moving, fixed = (x.args[1], x.args[0]) if x.op == "le" else x.args
         step = b if x.op == "le" else a

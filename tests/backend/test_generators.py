@@ -1,0 +1,138 @@
+"""Every row of tests/samples, compiled for the CPU by each code generator: values and gradients
+against PyTorch, the same bits in each run."""
+
+from __future__ import annotations
+
+import functools
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from interpreted import Interpreted
+from samples import ROWS, Row, make
+
+import pyframe as pf
+import pyframe.nn.functional as F
+from pyframe.codegen.numpy import plan
+from pyframe.runtime import cpu
+
+# Functions without a form on the CPU: kernels with them run through NumPy.
+FORMLESS = (
+    "mod fmod floordiv gcd int_pow nextafter lgamma digamma zeta i0e i1e erfc erfcx erfinv ndtri"
+).split()
+
+Compiler = Any
+
+
+def _numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    return None
+
+
+def _interpreted(monkeypatch: pytest.MonkeyPatch) -> Compiler:
+    return Interpreted()
+
+
+def _wasm(monkeypatch: pytest.MonkeyPatch) -> Compiler:
+    pytest.importorskip("wasmtime")
+    from natively import Natively
+
+    made = Natively(relaxed=True)
+    monkeypatch.setattr(plan, "address", made.address)
+    return made
+
+
+def _llvm(monkeypatch: pytest.MonkeyPatch) -> Compiler:
+    pytest.importorskip("llvmlite", reason="llvmlite is missing (pyframe[jit])")
+    from pyframe.backend.cpu import compiler
+
+    return compiler()
+
+
+GENERATORS: dict[str, Callable[[pytest.MonkeyPatch], Compiler]] = {
+    "numpy": _numpy,
+    "interpreted": _interpreted,
+    "wasm": _wasm,
+    "llvm": _llvm,
+}
+
+
+@pytest.fixture(params=GENERATORS)
+def generator(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What compiles for the CPU."""
+    made = GENERATORS[request.param](monkeypatch)
+    monkeypatch.setattr(cpu, "compiler", lambda: made)
+    return str(request.param)
+
+
+def arguments(row: Row) -> list[np.ndarray]:
+    rng = np.random.default_rng(sum(map(ord, row.name)))
+    return [make(s, rng) for s in row.specs]
+
+
+def seed_like(y: Any) -> np.ndarray:
+    return np.cos(np.arange(y.size, dtype=np.float32)).reshape(y.shape).astype(y.dtype)
+
+
+@functools.cache
+def expected(row: Row) -> tuple[Any, ...]:
+    """PyTorch's value of a row, and its gradients."""
+    import torch
+
+    xs = [torch.from_numpy(a) for a in arguments(row)]
+    for x in xs:
+        x.requires_grad_(row.grad and x.is_floating_point())
+    y = row.call(torch, torch.nn.functional, *xs)
+    grads: Any = ()
+    if row.grad:
+        seed = torch.from_numpy(seed_like(y.detach().resolve_neg().numpy()))
+        wanted = [x for x in xs if x.requires_grad]
+        grads = torch.autograd.grad(y, wanted, seed, allow_unused=True)
+    return tuple(None if t is None else t.detach().resolve_neg().numpy() for t in (y, *grads))
+
+
+def computed(row: Row, seed: Any, *xs: Any) -> tuple[Any, ...]:
+    y = row.call(pf, F, *xs)
+    wanted = [x for x in xs if x.requires_grad]
+    return y, *(pf.autograd.grad(y, wanted, seed, allow_unused=True) if row.grad else ())
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda r: r.name)
+def test_row(row: Row, generator: str, torch: Any) -> None:
+    if row.scipy:
+        pytest.importorskip("scipy", reason="SciPy is missing (pyframe[special])")
+    want = expected(row)
+    step = pf.compile(functools.partial(computed, row))
+    runs = []
+    for _ in range(2):
+        xs = [pf.from_numpy(a) for a in arguments(row)]
+        for x in xs:
+            x.requires_grad_(row.grad and x.is_floating_point())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # some rows can't be captured
+            got = step(pf.from_numpy(seed_like(want[0])), *xs)
+        runs.append([None if t is None else t.detach().numpy() for t in got])
+    for n, (first, second, right) in enumerate(zip(*runs, want, strict=True)):
+        tol = row.tol * (5 if n else 1)
+        assert (first is None) == (right is None)
+        if right is not None:
+            np.testing.assert_array_equal(first, second)
+            np.testing.assert_allclose(first, right, rtol=1e-5 * tol, atol=2e-6 * tol)
+    replays = [r for some in step.replays.values() for r in some]
+    reasons = {why for r in replays for e in r.executables for why in e.plan.formless.values()}
+    names = {re.sub(r"^(\w+) of \w+ has no form.*", r"\1", why) for why in reasons}
+    assert names <= {*FORMLESS}
+
+
+def test_what_has_a_form_is_one_call(generator: str) -> None:
+    step = pf.compile(lambda x, y: (F.gelu(x * y + 1.5).sum(0), (x - y).relu() @ y.T))
+    x, y = pf.randn(7, 33), pf.randn(7, 33)
+    for _ in range(2):
+        step(x, y)
+    (replay,) = [r for some in step.replays.values() for r in some]
+    (executable,) = replay.executables
+    assert executable.plan.formless == {}
+    products = generator == "interpreted"  # which the interpreter leaves to NumPy
+    assert generator == "numpy" or len(executable.plan.calls) == 1 + products
