@@ -7,8 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from pyframe.graph import scalar as s
-from pyframe.graph.mathematics import pow
+from pyframe.graph import mathematics, scalar as s
 from pyframe.graph.scalar import BITS, Scalar, external, function, select
 
 # --- the parts of a number
@@ -95,17 +94,17 @@ def rsqrt(x: Scalar) -> Scalar:
 
 def fmod(a: Scalar, b: Scalar) -> Scalar:
     """What a / b, cut towards 0, leaves."""
-    return float_fmod(a, b) if a.is_float else a % b
+    return mathematics.fmod(a, b) if a.is_float else a % b
 
 
 def remainder(a: Scalar, b: Scalar) -> Scalar:
     """What floor(a / b) leaves: it has the sign of b."""
-    return float_remainder(a, b) if a.is_float else int_mod(a, b)
+    return mathematics.mod(a, b) if a.is_float else int_mod(a, b)
 
 
 def floor_divide(a: Scalar, b: Scalar) -> Scalar:
     """floor(a / b)."""
-    return float_floor_divide(a, b) if a.is_float else int_floordiv(a, b)
+    return mathematics.floordiv(a, b) if a.is_float else int_floordiv(a, b)
 
 
 @function
@@ -132,12 +131,9 @@ def power(a: Scalar, b: Scalar) -> Scalar:
     """a to the power of b; 1 / n of an int is 0 but for 1 and -1."""
     if a.type == "bool":
         return a | ~b
-    return pow(a, b) if a.is_float else int_pow(a, b)
+    return mathematics.pow(a, b) if a.is_float else int_pow(a, b)
 
 
-float_fmod = external("fmod", loops=True)
-float_remainder = external("mod", loops=True)
-float_floor_divide = external("floordiv", loops=True)
 int_pow = external("int_pow", loops=True)
 gcd = external("gcd", loops=True)  # of ints
 nextafter = external("nextafter")

@@ -476,3 +476,40 @@ def erfc(x: Scalar) -> Scalar:
 # e^(x^2) erfc(x) (1 + 2 x), as a polynomial of (x - 2) / (x + 2)
 ERFC_SERIES = (1.27697839, -0.0927639892, -0.166031497, 0.164055503, -0.0542034659, -0.00806040076,
                0.00862851405, 0.00131307897, -0.00122609489, -3.98327687e-4)  # fmt: skip
+
+
+# --- rests of divisions
+
+
+@functools.partial(function, only="f32", loops=True)
+def fmod(a: Scalar, b: Scalar) -> Scalar:
+    """What a / b, cut towards 0, leaves; it has the sign of a. No error."""
+    rest, by = s.cast(s.abs(a), "f64"), s.cast(s.abs(b), "f64")
+    by = select(s.eq(by, math.inf), 2.0**128, by)
+    for n in range(252, -1, -28):  # each quotient has 28 bits, its product with b 52
+        part = by * 2.0**n
+        rest = rest - s.trunc(rest / part) * part
+    return _of_sign(s.cast(rest, "f32"), a)
+
+
+@functools.partial(function, only="f32", loops=True)
+def mod(a: Scalar, b: Scalar) -> Scalar:
+    """What floor(a / b) leaves: it has the sign of b."""
+    rest = fmod(a, b)
+    return select(_across(rest, b), rest + b, rest)
+
+
+@functools.partial(function, only="f32", loops=True)
+def floordiv(a: Scalar, b: Scalar) -> Scalar:
+    """floor(a / b), rounded once."""
+    over, by = s.cast(a, "f64"), s.cast(b, "f64")
+    tiny = select(s.ne(a < 0.0, b < 0.0), -0.5, s.const(0.5, "f64"))
+    quotient = over / by  # f64 has digits enough to tell it from a whole number; 0 only if b is inf
+    quotient = select(s.eq(quotient, 0.0) & s.ne(over, 0.0), tiny, quotient)
+    no_rest = s.eq(s.abs(a), math.inf) & s.ne(b, 0.0)  # fmod is NaN
+    return select(no_rest, math.nan, s.cast(s.floor(quotient), "f32"))
+
+
+def _across(rest: Scalar, b: Scalar) -> Scalar:
+    """Whether cutting went up: there is a rest and its sign is not the divisor's."""
+    return s.ne(rest, 0.0) & s.ne(rest < 0.0, b < 0.0)

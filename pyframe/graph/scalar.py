@@ -250,11 +250,13 @@ class Function(NamedTuple):
 FUNCTIONS: dict[str, Function] = {}
 
 
-def function(definition: Callable[..., Scalar], only: str = "") -> Callable[..., Scalar]:
+def function(
+    definition: Callable[..., Scalar], only: str = "", loops: bool = False
+) -> Callable[..., Scalar]:
     """A function of Scalars that stays one call in an expression: see `inlined`. If its definition
     is one for the type `only`, it gives that type, and is external for others."""
     name = definition.__name__.rstrip("_")
-    return _named(name, definition.__doc__, Function(definition, only=only))
+    return _named(name, definition.__doc__, Function(definition, only=only, loops=loops))
 
 
 def external(name: str, type: str = "", loops: bool = False) -> Callable[..., Scalar]:

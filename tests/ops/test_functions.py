@@ -135,6 +135,21 @@ def test_what_is_exact() -> None:
     np.testing.assert_array_equal(errors("pow", half, np.full_like(half, 2))[0], half * half)
 
 
+@np.errstate(all="ignore")
+def test_rests_of_divisions_have_no_error() -> None:
+    a, b = pairs()
+    x, y = Scalar("arg", (), "f32", 0), Scalar("arg", (), "f32", 1)
+    found = interpret.evaluate(mathematics.fmod(x, y), [a, b])
+    np.testing.assert_array_equal(found, np.fmod(a, b))
+    signs = np.signbit(found) == np.signbit(a)
+    assert signs[~np.isnan(found)].all()
+    found = interpret.evaluate(mathematics.floordiv(x, y), [a, b])
+    right = np.where(b == 0, a / b, np.floor_divide(a, b, dtype=np.float64))
+    small = ~(abs(right) >= 1 << 28)
+    np.testing.assert_array_equal(found[small], right[small].astype(np.float32))
+    np.testing.assert_allclose(found[~small], right[~small].astype(np.float32), rtol=2e-7)
+
+
 @pytest.mark.parametrize("name", BOUNDS)
 def test_there_is_no_definition_in_other_types(name: str) -> None:
     """Bits and coefficients are those of f32: elsewhere a printer needs text of its own."""

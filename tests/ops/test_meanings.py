@@ -22,7 +22,7 @@ NONE = {
 # Why a function has no definition
 _LOOP, _RARE = "it takes a loop", "few programs ask for it, and never for much"
 EXTERNAL = {
-    **dict.fromkeys("fmod mod floordiv int_pow gcd zeta".split(), _LOOP),
+    **dict.fromkeys("int_pow gcd zeta".split(), _LOOP),
     **dict.fromkeys("lgamma digamma erfcx erfinv ndtri i0e i1e".split(), _RARE),
     "nextafter": "a float16 lies in a register as a float32, whose neighbours are others",
 }
