@@ -178,6 +178,7 @@ def test_what_is_read_before_it_is_written(lanes: int) -> None:
     b.store(0, one, sum)
     a, c = b.var(b.const(2, "i32", lanes)), b.var(b.const(3, "i32", lanes))
     old, other = b.get(a), b.op("mul", b.get(c), b.get(a))
+    b.get(a)  # which nothing needs
     b.set(a, b.get(c))
     b.set(c, old)  # exchanged
     with b.loop(zero, b.index(3)):
@@ -187,6 +188,77 @@ def test_what_is_read_before_it_is_written(lanes: int) -> None:
     b.store(2, zero, b.op("sub", other, old))
     ints = np.zeros(lanes, np.int32)
     both(b.function(3), np.arange(2 * lanes, dtype=np.float32) + 1, ints, ints)
+
+
+class Random:
+    """A program by chance: values are read at once or late, once or often, in loops and variables
+    that write what others have read."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.b = Body()
+        self.scope: list[list[int]] = [[]]  # the values of each block, 4 lanes or 1 of i32
+        self.indices = [self.b.index(n) for n in (0, 1, 4, 7)]
+        self.vars: list[list[int]] = [[]]
+
+    def function(self) -> Function:
+        self.indices.append(self.b.unit())
+        for n in (0, 3):
+            self.scope[0] += [self.b.const(n, "i32", 4), self.b.const(n + 2, "i32")]
+        self.block(25)
+        return self.b.function(2, 2, "by chance")
+
+    def one(self, lanes: int) -> int:
+        known = [x for block in self.scope for x in block if self.b.kinds[x][1] == lanes]
+        recent = known[-3:] if self.rng.random() < 0.5 else known
+        return int(self.rng.choice(recent))
+
+    def at(self) -> int:
+        a, c, d = (int(self.rng.choice(self.indices)) for _ in range(3))
+        return self.b.op("add", self.b.op("add", a, c), d) if self.rng.random() < 0.7 else a
+
+    def block(self, size: int, depth: int = 0) -> None:
+        for _ in range(size):
+            lanes = int(self.rng.choice([1, 4]))
+            kind = self.rng.integers(0, 11)
+            made = -1
+            if kind < 3:
+                op = str(self.rng.choice(["add", "sub", "xor", "min"]))
+                made = self.b.op(op, self.one(lanes), self.one(lanes))
+            elif kind < 5:
+                made = self.b.load(int(self.rng.integers(0, 2)), self.at(), "i32", lanes)
+            elif kind < 6:
+                self.b.store(int(self.rng.integers(0, 2)), self.at(), self.one(lanes))
+            elif kind < 7:
+                self.vars[-1].append(self.b.var(self.one(lanes)))
+            elif kind < 9 and any(self.vars):
+                var = int(self.rng.choice([v for block in self.vars for v in block]))
+                lanes = self.b.kinds[var][1]
+                if self.rng.random() < 0.5:
+                    self.b.set(var, self.one(lanes))
+                else:
+                    made = self.b.get(var)
+            elif kind == 9:
+                lane = self.b.lane(self.one(4), int(self.rng.integers(0, 4)))
+                made = self.b.splat(lane, 4) if lanes == 4 else lane
+            elif depth < 2:
+                stop = int(self.rng.integers(0, 4))
+                with self.b.loop(self.indices[0], self.b.index(stop), times=stop) as i:
+                    self.scope.append([])
+                    self.vars.append([])
+                    self.indices.append(i)
+                    self.block(8, depth + 1)
+                    self.indices.pop()
+                    self.vars.pop()
+                    self.scope.pop()
+            if made >= 0:
+                self.scope[-1].append(made)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_programs_by_chance(seed: int) -> None:
+    memory = np.arange(40, dtype=np.int32)
+    both(Random(seed).function(), memory * 3, memory + 1000)
 
 
 def test_addresses_are_computed_before_loops() -> None:

@@ -193,7 +193,7 @@ class Printer:
             self._hold(value, self.pending.pop(value))
         for variable in writes:
             for value in self.aliases.pop(variable, ()):
-                if self.left[value]:
+                if self.left.get(value):
                     self._hold(value, self.values[value])
 
     def _block(self, body: Sequence[Any], writes: set[int], step: int = -1) -> tuple[bytes, bytes]:
@@ -244,11 +244,11 @@ class Printer:
         self._finish(s.out, self._from_memory(found, s.memory, 1))
 
     def _splat(self, s: lanes.Splat) -> None:
-        x = self._take(s.arg, held=True)
-        pieces = x.pieces
         if s.arg in self.survey.known:
             self._number(s, self.survey.known[s.arg])
             return
+        x = self._take(s.arg, held=True)
+        pieces = x.pieces
         if s.lanes > 1:
             pieces = [forms.splat(pieces[0], s.type)] * registers(s.type, s.lanes)
         self._finish(s.out, _Value(_type(s.type, s.lanes), pieces, x.leaves, x.reads))
