@@ -13,7 +13,8 @@ from pyframe.codegen.lanes.compiler import Launch
 from pyframe.codegen.lanes.interpret import REGISTERS
 from pyframe.codegen.lanes.lower import lower
 from pyframe.codegen.lanes.program import INDEX, Function, NoFormError
-from pyframe.codegen.wasm.encoder import GET, OP, Module, for_, i32, load, store
+from pyframe.codegen.wasm.assembler import Assembler
+from pyframe.codegen.wasm.encoder import Module
 from pyframe.codegen.wasm.forms import LANES
 from pyframe.codegen.wasm.module import module, starts
 from pyframe.codegen.wasm.printer import printed
@@ -315,12 +316,10 @@ def test_module_runs_launches() -> None:
     memory.write(2, np.array(words, np.uint32))
 
     lib = Module()
-    twice = lib.function("twice", "i32 i32", export=True)
-    address, n = twice.params
-    i = twice.local("i32")
-    at = GET[address] + GET[i] + i32(2) + OP["i32.shl"] + OP["i32.add"]
-    doubled = load("f32.load", at) + load("f32.load", at) + OP["f32.add"]
-    twice.code += for_(i, i32(0), GET[n], 1, store("f32.store", at, doubled))
+    f = Assembler(lib, "twice", "i32 i32", export=True)
+    address, n = f.params
+    with f.count(address, address + n * 4, 4) as at:
+        f.store(at, f.load("f32", at) * 2)
     memory.library(lib.encode())
 
     assert memory.run(code, table, 0, 1)[1].tolist() == [1, 2, 3, 4]

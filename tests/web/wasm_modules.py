@@ -9,19 +9,17 @@ import numpy as np
 
 from pyframe.backend import wasm
 from pyframe.codegen.lanes.program import NoFormError
-from pyframe.codegen.wasm.encoder import CALL, GET, OP, Module, for_, i32, load, store
+from pyframe.codegen.wasm.assembler import F32X4, Assembler
+from pyframe.codegen.wasm.encoder import CALL, GET, OP, Module, i32, load
 
 
 def scale() -> bytes:
     """scale(address, n): n float32 times their number, four at a time."""
     module = Module()
-    function = module.function("scale", "i32 i32", export=True)
-    address, n = function.params
-    i = function.local("i32")
-    at = GET[address] + GET[i] + i32(2) + OP["i32.shl"] + OP["i32.add"]
-    times = GET[n] + OP["f32.convert_i32_s"] + OP["f32x4.splat"]
-    scaled = load("v128.load", at) + times + OP["f32x4.mul"]
-    function.code += for_(i, i32(0), GET[n], 4, store("v128.store", at, scaled))
+    f = Assembler(module, "scale", "i32 i32", export=True)
+    address, n = f.params
+    with f.count(address, address + n * 4, 16) as at:
+        f.store(at, f.load(F32X4, at) * n.to("f32.convert_i32_s").splat(F32X4))
     return module.encode()
 
 
