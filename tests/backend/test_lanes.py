@@ -11,7 +11,7 @@ import pytest
 import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe.backend.host import HOST
-from pyframe.codegen.lanes import interpret as lanes, lower as lowering
+from pyframe.codegen.lanes import interpret as lanes, lower as lowering, reductions
 from pyframe.codegen.lanes.lower import lower
 from pyframe.codegen.lanes.program import For, Function, Load as LoadLanes, NoFormError
 from pyframe.core.devices import device
@@ -30,7 +30,7 @@ WIDTHS = (1, 4, 16)
 def small(monkeypatch: Any) -> None:
     """Units of little work, and sums that are carried on soon."""
     monkeypatch.setattr(lowering, "GRAIN", 1 << 10)
-    monkeypatch.setattr(lowering, "SUMMED", 8)
+    monkeypatch.setattr(reductions, "SUMMED", 8)
 
 
 @pytest.fixture

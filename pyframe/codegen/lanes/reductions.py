@@ -1,0 +1,195 @@
+"""A reduction in the making: in parts, in lanes and beside each other, which are carried on."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyframe.codegen.lanes.program import INDEX, Get, Rotate, Set, Var
+from pyframe.codegen.lanes.values import Value, register
+from pyframe.graph import scalar as s
+from pyframe.graph.loops import combine_of, type_of
+from pyframe.graph.scalar import Scalar
+
+if TYPE_CHECKING:
+    from pyframe.codegen.lanes.lower import Lowering
+
+SUMMED = 128  # rounds after which a sum is carried on
+
+
+class Reduction:
+    """One Reduce in the making: what its parts hold so far, in variables.
+
+    With lanes along the axes that it walks, each part has a value a lane, and what is left over at
+    the end of an axis goes to a scalar of its own.
+    """
+
+    def __init__(
+        self, lowering: Lowering, k: int, across: bool, parts: int, axes: Sequence[int]
+    ) -> None:
+        self.to, self.k, self.across = lowering, k, across
+        i = lowering.code[k]
+        self.arg, self.dtype, self.how = i.arg, i.dtype, combine_of(i)
+        source = register(type_of(lowering.code[i.arg]))
+        self.type = source if self.how.arg else register(i.dtype)
+        if self.how.arg:
+            self.axes = axes
+        varies = lowering.axis in lowering.varies[i.arg]
+        self.lanes = lowering.width if across else lowering.lanes if varies else 1
+        start = self.how.start(self.type)
+        self.start = lowering.const(start, self.type)
+        self.vector = [self.begin(self.lanes) for _ in range(parts)]
+        n = lowering.space[axes[-1]] if axes else 1
+        left_over = across and (n % lowering.width or n < lowering.width)
+        self.single = self.begin(1) if left_over else None
+        self.at_end, self.block = self._carrying(axes, n, parts)
+        carried = self.at_end or self.block
+        self.total = self.begin(self.lanes) if carried else None
+
+    def _carrying(self, axes: Sequence[int], n: int, parts: int) -> tuple[int, int]:
+        """How sums are carried on: after the loop over the last so many axes, and the elements of a
+        block of the last one (0: they aren't)."""
+        space, across = self.to.space, self.across
+        if not self.how.sums or self.type not in s.FLOATS:
+            return 0, 0
+        step = self.to.width * parts if across else 1
+        rounds = -(-n // step)
+        if rounds > 2 * SUMMED:
+            times = 1 << max(math.isqrt(rounds).bit_length(), SUMMED.bit_length() - 1)
+            return 1, times * step
+        total = rounds
+        for left, d in enumerate(reversed(axes[:-1]), 2):
+            if total >= SUMMED // 8:
+                return left - 1, 0
+            total *= space[d]
+        return 0, 0
+
+    def begin(self, lanes: int) -> tuple[Value, Value | None]:
+        """Variables that hold the start: the value and, for an arg reduction, where it is."""
+        to = self.to
+
+        def variable(start: Value) -> Value:
+            spread = to.spread(start, lanes)
+            n = to.new()
+            to.scopes[-1].lines.append(Var(n, spread.id, start.type, lanes))
+            return Value(n, start.type, lanes, len(to.scopes) - 1)
+
+        if not self.how.arg:
+            return variable(self.start), None
+        return variable(self.start), variable(to.const(2**31 - 1, "i32"))
+
+    def get(self, var: Value) -> Value:
+        to, n = self.to, self.to.new()
+        depth = len(to.scopes) - 1
+        to.scopes[-1].lines.append(Get(n, var.id, var.type, var.lanes))
+        return Value(n, var.type, var.lanes, depth)
+
+    def set(self, var: Value, x: Value) -> None:
+        to = self.to
+        to.scopes[-1].lines.append(Set(var.id, to.spread(x, var.lanes).id))
+
+    def add(self, part: int) -> None:
+        """Take in the value at the indices at hand."""
+        to = self.to
+        x = to.value(self.arg)
+        if x.type != self.type:
+            x = to.op("cast", x, type=self.type)
+        here = self.vector[part]
+        if self.across and to.lanes == 1:
+            assert self.single is not None
+            here = self.single
+        var, where = here
+        if where is None:
+            self.set(var, self.combined(self.get(var), x))
+            return
+        flat: Scalar | None = None
+        for d in self.to.nest.levels[to.nest.walks[self.k]]:
+            i = Scalar("index", (), INDEX, d)
+            flat = i if flat is None else flat * to.space[d] + i
+        assert flat is not None
+        at = to.in_lanes(flat)
+        at = to.op("cast", at, type="i32") if at.type == INDEX else at
+        old = self.get(var), self.get(where)
+        self.keep(here, self.winner(old, (x, at)))
+
+    def keep(self, var: tuple[Value, Value | None], new: tuple[Value, Value]) -> None:
+        assert var[1] is not None
+        self.set(var[0], new[0])
+        self.set(var[1], new[1])
+
+    def combined(self, a: Value, x: Value) -> Value:
+        return self.to.expression(_combine(self.how, self.type), [a, x], {})
+
+    def winner(self, a: tuple[Value, Value], x: tuple[Value, Value]) -> tuple[Value, Value]:
+        """Of two values and their indices those that win: at a tie the first."""
+        to = self.to
+        wins = self.combined(a[0], x[0])
+        back = self.combined(x[0], a[0])
+        earlier = to.op("lt", x[1], a[1], type="bool")
+        tie = to.op("and", to.op("not", back), earlier)
+        take = to.op("or", wins, tie)
+        return to.op("select", take, x[0], a[0]), to.op("select", take, x[1], a[1])
+
+    def carry(self, left: int) -> None:
+        """After the loop over the last `left` axes: bring the parts to the total."""
+        if self.total is None or left != self.at_end:
+            return
+        total = self.get(self.total[0])
+        for var, _ in self.vector:
+            total = self.combined(total, self.get(var))
+            self.set(var, self.start)
+        self.set(self.total[0], total)
+
+    def result(self) -> Value:
+        """What all parts make together."""
+        if self.how.arg:
+            return self.index_of_winner()
+        out = self.get(self.vector[0][0])
+        for var, _ in self.vector[1:]:
+            out = self.combined(out, self.get(var))
+        if self.total is not None:
+            out = self.combined(self.get(self.total[0]), out)
+        if self.across:
+            out = self.of_lanes(out)
+        if self.single is not None:
+            out = self.combined(out, self.get(self.single[0]))
+        return self.to.converted(out, self.dtype)
+
+    def of_lanes(self, x: Value) -> Value:
+        by = x.lanes // 2
+        while by:
+            x = self.combined(x, self.rotated(x, by))
+            by //= 2
+        return self.to.lane(x, 0)
+
+    def rotated(self, x: Value, by: int) -> Value:
+        key = ("rotate", x.id, by)
+        return self.to.emit(
+            key, lambda n: Rotate(n, x.id, by, x.type, x.lanes), x.type, x.lanes, x.depth
+        )
+
+    def index_of_winner(self) -> Value:
+        to = self.to
+        pairs = [(self.get(v), self.get(w)) for v, w in self.vector if w is not None]
+        best = pairs[0]
+        for pair in pairs[1:]:
+            best = self.winner(best, pair)
+        if self.across:
+            by = best[0].lanes // 2
+            while by:
+                best = self.winner(best, (self.rotated(best[0], by), self.rotated(best[1], by)))
+                by //= 2
+            best = to.lane(best[0], 0), to.lane(best[1], 0)
+        if self.single is not None and self.single[1] is not None:
+            best = self.winner(best, (self.get(self.single[0]), self.get(self.single[1])))
+        return to.converted(best[1], self.dtype)
+
+
+@functools.lru_cache(256)
+def _combine(how: Any, type: str) -> Scalar:
+    """How `how` makes one value of 'arg' 0, so far, and 'arg' 1, the next."""
+    a, x = Scalar("arg", (), type, 0), Scalar("arg", (), type, 1)
+    out: Scalar = how.scalar(a, x)
+    return out

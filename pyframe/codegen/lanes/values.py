@@ -1,0 +1,171 @@
+"""Values of a lane program in the making: each is stated once, in the outermost loop in which all
+that it needs is known, and as a scalar where it is the same in all lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from pyframe.codegen.lanes.axis import linear
+from pyframe.codegen.lanes.program import (
+    INDEX,
+    Const,
+    Iota,
+    Lane,
+    NoFormError,
+    Op,
+    Splat,
+)
+from pyframe.core.dtypes import dtype as DType
+from pyframe.core.view import IndexMap
+from pyframe.graph import scalar as s
+from pyframe.graph.loops import axes_of, position
+from pyframe.graph.scalar import Scalar
+
+# How a dtype is computed with, and how it lies in memory; complex numbers have no form.
+REGISTER = {"float32": "f32", "float64": "f64", "float16": "f32", "bfloat16": "f32", "bool": "bool"}
+STORED = {**REGISTER, "float16": "f16"}
+for _n in (8, 16, 32, 64):
+    for _kind, _name in (("i", "int"), ("u", "uint")):
+        REGISTER[f"{_name}{_n}"] = STORED[f"{_name}{_n}"] = f"{_kind}{_n}"
+NARROW = ("float16", "bfloat16")  # registers are wider: results are rounded
+
+
+class Value(NamedTuple):
+    """A value, and in which of the loops that are open it is computed."""
+
+    id: int
+    type: str
+    lanes: int
+    depth: int
+
+
+class Scope:
+    """An open loop: its statements, and what is known in it."""
+
+    def __init__(self) -> None:
+        self.lines: list[Any] = []
+        self.numbered: dict[Any, Value] = {}  # by what computes it
+        self.values: dict[int, Value] = {}  # of the kernel's instructions
+
+
+def register(d: DType | None) -> str:
+    """The type that values of a dtype have in registers; that of a Valid, None, is bool."""
+    if d is None:
+        return "bool"
+    found = REGISTER.get(d.name)
+    if found is None:
+        raise NoFormError(f"{d.name} has no form in registers")
+    return found
+
+
+class Values:
+    """What is stated so far, and the loops that are open."""
+
+    def __init__(self, space: Sequence[int], axis: int) -> None:
+        self.space, self.axis = tuple(space), axis  # the lane axis; -1 if there is none
+        self.count = 0
+        self.scopes: list[Scope] = [Scope()]
+        self.indices: dict[int, Value] = {}  # of the axes that are walked, in the first lane
+        self.lanes = 1  # of the statements that are being made
+
+    def new(self) -> int:
+        self.count += 1
+        return self.count - 1
+
+    def emit(
+        self, key: Any, make: Callable[[int], Any], type: str, lanes: int, depth: int
+    ) -> Value:
+        """The value that `make` states, once for equal keys."""
+        scope = self.scopes[depth]
+        found = scope.numbered.get(key)
+        if found is None:
+            found = scope.numbered[key] = Value(self.new(), type, lanes, depth)
+            scope.lines.append(make(found.id))
+        return found
+
+    def const(self, value: Any, type: str) -> Value:
+        key = ("const", repr(value), type)
+        return self.emit(key, lambda n: Const(n, value, type), type, 1, 0)
+
+    def spread(self, x: Value, lanes: int) -> Value:
+        """`x` in this many lanes."""
+        if x.lanes == lanes:
+            return x
+        key = ("splat", x.id, lanes)
+        return self.emit(key, lambda n: Splat(n, x.id, x.type, lanes), x.type, lanes, x.depth)
+
+    def op(self, name: str, *args: Value, type: str = "", value: Any = None) -> Value:
+        """A primitive, in as many lanes as its operands have."""
+        lanes = max(a.lanes for a in args)
+        args = tuple([self.spread(a, lanes) for a in args])
+        from_ = args[1 if name == "select" else 0].type
+        out = type or from_
+        ids = tuple([a.id for a in args])
+        depth = max(a.depth for a in args)
+        key = (name, ids, out, value)
+        return self.emit(
+            key, lambda n: Op(n, name, ids, from_, out, lanes, value), out, lanes, depth
+        )
+
+    def expression(self, x: Scalar, args: Sequence[Value], seen: dict[int, Value]) -> Value:
+        """The value of a Scalar for these operands; `seen` has what it shares with others."""
+        found = seen.get(id(x))
+        if found is None:
+            found = seen[id(x)] = self._expression(x, args, seen)
+        return found
+
+    def _expression(self, x: Scalar, args: Sequence[Value], seen: dict[int, Value]) -> Value:
+        if x.op == "arg":
+            return args[x.value]
+        if x.op == "const":
+            return self.const(x.value, x.type)
+        operands = [self.expression(a, args, seen) for a in x.args]
+        if x.op == "call":
+            body = s.inlined(x)
+            if body is None:
+                raise NoFormError(f"{x.value} of {x.args[0].type} has no form but in WGSL")
+            return self.expression(body, operands, {})
+        return self.op(x.op, *operands, type=x.type, value=x.value)
+
+    # --- indices and positions
+
+    def located(self, x: Scalar) -> Value:
+        """A Scalar over the indices, of type index, in the first lane."""
+        if x.op == "index":
+            return self.indices[x.value]
+        if x.op == "const":
+            return self.const(x.value, x.type)
+        return self.op(x.op, *[self.located(a) for a in x.args], type=x.type)
+
+    def in_lanes(self, x: Scalar) -> Value:
+        """The same in every lane: of type i32 where it differs among them."""
+        if self.lanes == 1 or linear(x, self.axis, self.lanes) == 0:
+            return self.located(x)
+        if x.op == "index":
+            first = self.op("cast", self.indices[x.value], type="i32")
+            key = ("iota", self.lanes)
+            iota = self.emit(key, lambda n: Iota(n, "i32", self.lanes), "i32", self.lanes, 0)
+            return self.op("add", first, iota)
+        operands = [self.in_lanes(a) for a in x.args]
+        narrow = [self.op("cast", v, type="i32") if v.type == INDEX else v for v in operands]
+        return self.op(x.op, *narrow, type="i32" if x.type == INDEX else x.type)
+
+    def place(self, index_map: IndexMap) -> tuple[Value, int | None, Value | None, int]:
+        """Where an index map's elements lie: the first or, without a stride, all, the stride, which
+        of them are there, and how many they are."""
+        at, valid = position(index_map, self.space)
+        exists = None if valid is None else self.in_lanes(valid)
+        inside = self.lanes > 1 and self.axis in axes_of(index_map)
+        stride = linear(at, self.axis, self.lanes) if inside else 0
+        if stride == 0 and (exists is None or exists.lanes == 1):
+            return self.located(at), 0, exists, 1
+        if exists is not None:
+            exists = self.spread(exists, self.lanes)
+        if stride is None:
+            return self.op("cast", self.in_lanes(at), type=INDEX), None, exists, self.lanes
+        return self.located(at), stride, exists, self.lanes
+
+    def lane(self, x: Value, at: int) -> Value:
+        key = ("lane", x.id, at)
+        return self.emit(key, lambda n: Lane(n, x.id, at, x.type, x.lanes), x.type, 1, x.depth)
