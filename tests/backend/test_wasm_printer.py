@@ -191,6 +191,15 @@ def test_what_is_read_before_it_is_written(lanes: int) -> None:
     both(b.function(3), np.arange(2 * lanes, dtype=np.float32) + 1, ints, ints)
 
 
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+@pytest.mark.parametrize("type", ["f32", "f64", "u8"])
+def test_what_is_stored_where_it_is_read(lanes: int, type: str) -> None:
+    """All of a vector is computed before any of it is written."""
+    b = Body()
+    b.store(0, b.index(3), b.op("add", *[b.load(0, b.index(n), type, lanes) for n in (0, 1)]))
+    both(b.function(1), np.arange(lanes + 4).astype(REGISTERS[type]))
+
+
 class Random:
     """A program by chance: values are read at once or late, once or often, in loops and variables
     that write what others have read."""

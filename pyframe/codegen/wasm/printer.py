@@ -459,6 +459,9 @@ class Printer:
         size, form, type = MEMORY[s.memory], _STORES[s.memory], s.type
         contiguous = s.stride == 1 or s.lanes == 1
         x = self._take(s.arg, held=not contiguous or s.memory == "f16")
+        if len(x.pieces) > 1 and BUFFERS in x.reads:  # all is read before a part is written
+            held = self._set(x, 1)
+            x = _Value(x.type, [GET[local] for local in held], held)
         pieces, leaves = x.pieces, list(x.leaves)
         if s.memory == "f16":
             narrow = lanes.Op(-1, "narrow", (), "f32", "f32", s.lanes, "float16")
