@@ -14,7 +14,7 @@ import "./widgets.js";
 const BASE = new URL(".", import.meta.url).href; // where all that belongs to pyframe lies
 const DEVICES = ["auto", "gpu", "cpu"];
 const LOADING = ["lazy", "eager", "click"];
-const NAMES = { cpu: "NumPy", gpu: "WebGPU" };
+const NAMES = { cpu: "CPU", gpu: "WebGPU" };
 const SPEEDS = { "Full speed": 0, "10 a second": 10, "3 a second": 3, "1 a second": 1 }; // steps
 const LOOK = 400; // ms between two looks at what the network makes of things, while it is trained
 const PICTURES = 10; // of a side, laid beneath a plane of pictures

@@ -47,7 +47,7 @@ export async function open(options, hear) {
     const engine = new PythonEngine(link, app, found);
     if (link.poor) {
       hear("notice", { text: "This frame is closed off from its site (its origin is opaque), so its Python has " +
-        "no WebGPU and NumPy does the arithmetic. sandbox=\"allow-scripts allow-same-origin\" opens it." });
+        "no WebGPU and the CPU does the arithmetic. sandbox=\"allow-scripts allow-same-origin\" opens it." });
     }
     if (weights) {
       const name = weights.split("/").at(-1);

@@ -47,7 +47,7 @@ class _GPU(Opener):
         backend = gpu_backend()(d.index, os.environ.get("PYFRAME_ADAPTER", ""))
         if backend.software and not devices.in_browser() and not devices.software_wanted():
             warnings.warn(
-                f"device 'gpu' is {backend.adapter}, a software adapter: NumPy (device 'cpu') is "
+                f"device 'gpu' is {backend.adapter}, a software adapter: device 'cpu' is "
                 "faster. PYFRAME_ADAPTER=software silences this.",
                 stacklevel=3,
             )

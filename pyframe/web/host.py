@@ -258,7 +258,7 @@ class App:
             return str(pf.device("auto"))
         if device == "gpu" and self._gpu() is None:
             self.notice(
-                "This browser offers no WebGPU, so NumPy does the arithmetic: the same result, "
+                "This browser offers no WebGPU, so the CPU does the arithmetic: the same result, "
                 "more slowly. Recent versions of Chrome, Edge, Safari and Firefox have WebGPU, if "
                 "the system's graphics driver does."
             )
@@ -701,9 +701,7 @@ class App:
     async def move(self, device: str) -> dict[str, Any]:
         """The same model on another device."""
         if device == "gpu" and self._gpu() is None:
-            raise TroubleError(
-                "This browser offers no WebGPU; NumPy (device cpu) does the arithmetic."
-            )
+            raise TroubleError("This browser offers no WebGPU; the CPU does the arithmetic.")
         await self.still()
         await self._to(device if device != "auto" else str(pf.device("auto")))
         return await self.spec()
@@ -723,8 +721,8 @@ class App:
         self.model.to(target)
         if target.type == "gpu" and target.backend.software:
             self.notice(
-                f"WebGPU runs on a software adapter here ({pf.device_name(target)}): NumPy is "
-                "likely faster."
+                f"WebGPU runs on a software adapter here ({pf.device_name(target)}): the CPU "
+                "is likely faster."
             )
 
     async def save(self) -> dict[str, Any]:

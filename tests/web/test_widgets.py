@@ -288,7 +288,7 @@ ENGINE = """export const open = async () => ({
         controls: [],
         input: { kind: "image", height: 4, width: 4, channels: 1, shape: [1, 4, 4] },
         output: { kind: "values", names: ["sum"], unit: "" },
-        device: { kind: "cpu", name: "NumPy", software: false, choices: ["cpu"] } },
+        device: { kind: "cpu", name: "CPU", software: false, choices: ["cpu"] } },
     predict: async (x) => ({ data: Float32Array.of(x.reduce((a, b) => a + b)), shape: [1, 1] }),
     close: async () => {},
 });"""
