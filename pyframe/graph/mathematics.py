@@ -224,8 +224,7 @@ def _power(x: Scalar, y: Scalar) -> Scalar:
     sum = _high(m + c)
     t_low = v * muladd(t_high, (sum - c) - m, muladd(t_high, -sum, u))
     z = t * t
-    series = _series(
-        z, 0.6, 0.42857143, 0.33333334, 0.27272812, 0.23066075, 0.20697501)  # fmt: skip
+    series = _series(z, 0.6, 0.42857143, 0.33333334, 0.27272812, 0.23066075, 0.20697501)
     tail = muladd(t_low, t_high + t, z * z * series)
     square = t_high * t_high
     w_high = _high(3.0 + square + tail)
@@ -250,7 +249,8 @@ def _power(x: Scalar, y: Scalar) -> Scalar:
     return _exp2_of_parts(clamped, rest)
 
 
-# pi / 2 in parts, the first of so few bits that their products with numbers below 2^13 are whole
+# pi / 2 in parts, the first of so few bits that their products with whole numbers below 2^13 have
+# no error
 HALF_PI = (1.5703125, 4.837512969970703125e-4, 7.5495336e-8, 2.5633441e-12)
 # 2 / pi: words of 32 bits, the first of them that of 2^11
 TWO_OVER_PI = (0x000A2F98, 0x36E4E441, 0x529FC275, 0x7D1F534D, 0xDC0DB629, 0x5993C439)
