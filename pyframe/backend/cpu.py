@@ -136,6 +136,7 @@ class Workers:
         self.launch, self.work = _RUN(run.address), _WORK(work.address)
         self.memory = aligned(driver.POOL)
         self.memory[:] = 0
+        self.memory.view(np.uint64)[25] = ctypes.cast(_yield(), ctypes.c_void_p).value
         self.pool = address(self.memory)
         self.busy = threading.Lock()
         self.asleep: list[threading.Lock] = []
@@ -192,6 +193,13 @@ class Workers:
             self.launch(entries, first, last, self.pool)
         finally:
             self.busy.release()
+
+
+def _yield() -> Any:
+    """The system's function by which a thread lets others run."""
+    if os.name == "nt":
+        return ctypes.windll.kernel32.SwitchToThread  # type: ignore[attr-defined]
+    return ctypes.CDLL(None).sched_yield
 
 
 _RUN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)

@@ -9,7 +9,7 @@ pool's memory, of four cache lines:
     0    units << 40 | units that RUN took << 20 | units that threads took
     64   the entry of the launch
     128  how many units are done by threads
-    192  not 0: threads are to stop
+    192  not 0: threads are to stop; the system's function that lets other threads run
 
 RUN takes units from the front, threads from the back: of arrays that several launches read, each
 finds its own part in its cache again. Whoever takes a unit knows from the same word whether there
@@ -24,6 +24,7 @@ from __future__ import annotations
 POOL = 256  # bytes of a pool's memory
 ENTRY = 4  # words
 MOST = (1 << 20) - 4096  # units that can be shared out; of more, threads take none
+SPINS = 1 << 10  # looks for a thread's end, after which others may run: that thread, if it does not
 
 RUN = """
 define void @NAME(ptr %entries, i64 %first, i64 %last, ptr %pool) #0 {
@@ -73,11 +74,21 @@ finish:
   %theirs = sub i64 %units, %mine
   br label %wait
 wait:
+  %spins = phi i64 [ 0, %finish ], [ %spins1, %spun ]
   %done = load atomic i64, ptr %pd acquire, align 8
   %ready = icmp uge i64 %done, %theirs
   br i1 %ready, label %launched, label %spin
 spin:
   PAUSE
+  %spins1 = add i64 %spins, 1
+  %long = icmp ugt i64 %spins1, SPINS
+  br i1 %long, label %let, label %spun
+let:
+  %py = getelementptr i8, ptr %pool, i64 200
+  %yield = load ptr, ptr %py
+  call void %yield()
+  br label %spun
+spun:
   br label %wait
 launched:
   %next = add i64 %k, 1
@@ -174,7 +185,8 @@ def text(body: str, name: str, triple: str) -> str:
     intrinsic, kinds, values = PAUSE.get(triple.partition("-")[0], ("", "", ""))
     pause = f"call void @{intrinsic}({values})" if intrinsic else ""
     declared = f"declare void @{intrinsic}({kinds})\n" if intrinsic else ""
-    whole = body.replace("PAUSE", pause).replace("MOST", str(MOST)).replace("@NAME(", f"@{name}(")
+    whole = body.replace("PAUSE", pause).replace("@NAME(", f"@{name}(")
+    whole = whole.replace("MOST", str(MOST)).replace("SPINS", str(SPINS))
     return whole + SOME + declared
 
 
