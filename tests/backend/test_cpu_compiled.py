@@ -127,3 +127,35 @@ def test_large_results_are_not_copied(
         np.testing.assert_array_equal(y.numpy(), x.numpy() + 1)
         np.testing.assert_allclose(total.item(), 2 * x.numpy().sum(), 1e-4, 1e-4)
     assert set(copies) == {()}
+
+
+def test_a_routine_that_fails_says_what_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library's routines only stop where an index is out of range."""
+    index = pf.tensor([0, 3])
+
+    class Stops(Interpreted):
+        def routine(self, op: Any, inputs: Any, attrs: Any, out: Any) -> Any:
+            return [("stop", [])] if op.name == "take_rows" else None
+
+        def load(self, functions: Any, launches: Any) -> Any:
+            code = super().load(functions, [x for x in launches if x.function >= 0])
+            starts = iter(code.starts)
+            code.starts = [next(starts) if x.function >= 0 else 0 for x in launches]
+            stops = any(x.routine for x in launches)
+            run = code.run
+
+            def run_or_stop(first: int, last: int) -> None:
+                if stops and index.numpy().max() > 3:
+                    raise RuntimeError("unreachable executed")
+                if not stops:
+                    run(first, last)
+
+            code.run = run_or_stop  # type: ignore[method-assign]
+            return code
+
+    monkeypatch.setattr(cpu, "compiler", Stops)
+    f = pf.compile(lambda x, i: F.embedding(i, x) * 2)
+    f(tensor(4, 3), index)
+    index[1] = 7
+    with pytest.raises(IndexError, match="7"):
+        f(tensor(4, 3), index)

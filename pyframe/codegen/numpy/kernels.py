@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -104,8 +105,11 @@ class Lowering:
         found = self.plan.compiler and self.plan.compiler.routine(
             op, inputs, attrs, result.reshape(shape)
         )
-        if found:
-            self.stages += [Compiled(Launch(-1, r, len(w)), words=tuple(w)) for r, w in found]
+        if found and op.numpy is not None:
+            check = functools.partial(op.numpy, *inputs, *attrs)
+            self.stages += [
+                Compiled(Launch(-1, r, len(w)), words=tuple(w), check=check) for r, w in found
+            ]
         else:
             self.stages += routine_stages(self.plan, op, inputs, attrs, result.reshape(shape))
         if dtype.narrow is not None:

@@ -57,7 +57,7 @@ class Plan:
         self.values: list[Any] | None = None
         self.registers = Registers()
         self.code: Code | None = None
-        self.loaded: list[Compiled] = []
+        self.loaded: list[Compiled] = []  # its launches
         self.functions: list[Any] = []  # the compiled functions, as their compiler prints them
         self.function_of: dict[Kernel, int] = {}
         self.formless: dict[Kernel, str] = {}  # what runs through NumPy, and why
@@ -109,6 +109,11 @@ class Plan:
             try:
                 for f, args in self.calls:
                     f(*args)
+            except Exception:
+                for stage in self.loaded:
+                    if stage.check is not None:
+                        stage.check()
+                raise
             finally:
                 if self.blas_threads:
                     self.blas.set(self.blas.threads)  # type: ignore[union-attr]

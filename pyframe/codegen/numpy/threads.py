@@ -26,12 +26,14 @@ class Stage(NamedTuple):
 
 class Compiled(NamedTuple):
     """A launch of compiled work, and what it works on: slots of the plan or other arrays, and the
-    scalars from number `params` on; of a routine its words."""
+    scalars from number `params` on; of a routine its words, and the same work by NumPy, which says
+    what is wrong where the routine fails."""
 
     launch: Launch
     buffers: tuple[int | np.ndarray, ...] = ()
     params: int = 0
     words: tuple[int | np.ndarray, ...] = ()
+    check: Callable[[], Any] | None = None
 
 
 def default_threads() -> int:
