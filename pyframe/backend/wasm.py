@@ -81,6 +81,16 @@ class Compiler:
 
         return [(call.function, [word(a) for a in call.arguments]) for call in found.calls]
 
+    def compute(
+        self, op: Op, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+    ) -> bool:
+        """Compute `op` now, if the library has a routine for these arrays."""
+        found = self.routine(op, inputs, attrs, out)
+        for name, words in found or ():
+            numbers = [w if isinstance(w, int) else self.address(w) for w in words]
+            getattr(self._library, name)(*numbers)
+        return found is not None
+
     def printed(self, function: Function) -> Printed:
         """What `load` takes of a function. NoFormError if it has no form here."""
         return printed(function, self.relaxed)

@@ -5,8 +5,16 @@ from __future__ import annotations
 import functools
 import os
 import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from pyframe.codegen.lanes.compiler import Compiler
+from pyframe.core.op import REGISTRY, Op
+
+WORTH = 1 << 20  # FLOPs from which an op that is computed alone is worth a routine
+LOADING = 1 << 27  # FLOPs that NumPy computes in a page while the routines are loaded
 
 
 @functools.cache
@@ -23,3 +31,46 @@ def compiler() -> Compiler | None:
     from pyframe.backend import cpu  # which takes a while to import
 
     return cpu.compiler()
+
+
+def hasten() -> None:
+    """Let ops that a page computes one by one use the routines of its compiler, where they are
+    worth it: from when NumPy has done as much as loading them takes."""
+    for op in REGISTRY.values():
+        if op.wasm_routine is not None and op.flops is not None and op.numpy is not None:
+            op.numpy = hastened(op, op.numpy)
+
+
+def hastened(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
+    """An op's NumPy function, or its routine for work that is worth it."""
+    n, flops = len(op.inputs), op.flops
+
+    def run(*args: Any) -> Any:
+        inputs, attrs = args[:n], args[n:]
+        shape, dtype = op.infer(*[_Spec(x.shape, x.dtype.type) for x in inputs], *attrs)  # type: ignore[misc]
+        work = flops([x.shape for x in inputs], shape)  # type: ignore[misc]
+        if work >= WORTH:
+            _done[0] += work
+            out = np.empty(shape, dtype)
+            if _done[0] >= LOADING and _routine(op, inputs, attrs, out):
+                return out
+        return slow(*args)
+
+    return run
+
+
+_done = [0]  # FLOPs so far
+
+
+class _Spec(NamedTuple):
+    shape: tuple[int, ...]
+    dtype: Any
+
+
+def _routine(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: np.ndarray) -> bool:
+    """Whether the page's compiler has computed it."""
+    made: Any = compiler()
+    try:
+        return made is not None and made.compute(op, inputs, attrs, out)
+    except Exception:  # a trap: NumPy has an error to raise
+        return False

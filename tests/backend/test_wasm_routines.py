@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import pyframe as pf
+from pyframe.backend import wasm
 from pyframe.codegen.wasm.library import library
 from pyframe.codegen.wasm.routines import SCRATCH, TABLES, At, Routine, routine
 from pyframe.core.op import REGISTRY
@@ -334,6 +335,42 @@ def test_cat() -> None:
     as_numpy("cat3", *[xs[2]] * 3, attrs=(3, ()))
     as_numpy("cat3", *[xs[2] > 5] * 3, attrs=(0, ()))
     assert routine(REGISTRY["cat3"], [xs[2][..., ::2]] * 3, (0, ()), np.empty((3, 2, 4, 2))) is None
+
+
+def test_ops_that_run_at_once_use_routines_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    from natively import Natively
+
+    from pyframe.runtime import cpu
+
+    made, used = Natively(True), []
+
+    def compute(op: Any, *args: Any) -> bool:
+        used.append(op.name)
+        return wasm.Compiler.compute(made, op, *args)
+
+    monkeypatch.setattr(made, "compute", compute)
+    monkeypatch.setattr(cpu, "compiler", lambda: made)
+    for name in ("matmul", "conv", "add_rows"):
+        op = REGISTRY[name]
+        monkeypatch.setattr(op, "numpy", cpu.hastened(op, op.numpy))  # type: ignore[arg-type]
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((100, 90), "f4"), rng.standard_normal((90, 70), "f4")
+    x, y = pf.from_numpy(a), pf.from_numpy(b)
+    np.testing.assert_allclose((x @ y).numpy(), a @ b, 1e-4, 1e-4)
+    assert used == []  # so far loading them has not paid
+    monkeypatch.setattr(cpu, "_done", [cpu.LOADING])
+    np.testing.assert_allclose((x @ y).numpy(), a @ b, 1e-4, 1e-4)
+    np.testing.assert_allclose((y.T @ x.T).numpy(), b.T @ a.T, 1e-4, 1e-4)
+    assert used == ["matmul"] * 2
+    assert (x[:5] @ y).shape == (5, 70)  # too little work
+    images, weight = pf.rand(3, 8, 20, 20), pf.rand(9, 8, 3, 3)
+    assert pf.nn.functional.conv2d(images, weight).shape == (3, 9, 18, 18)
+    assert used == ["matmul"] * 2 + ["conv"]
+    wide = (x.double() @ y.double()).numpy()  # which has no routine
+    np.testing.assert_allclose(wide, a.astype("f8") @ b.astype("f8"))
+    with pytest.raises(IndexError, match="index -3 is out of bounds"):
+        REGISTRY["add_rows"].numpy(np.full(1 << 14, -3), np.ones((1 << 14, 70), "f4"), 4)  # type: ignore[misc]
+    assert used[-1] == "add_rows"
 
 
 def test_other_dtypes_have_no_routine() -> None:

@@ -80,6 +80,32 @@ def test_a_page_without_webgpu_trains_on_modules(tab: Tab, pyodide_files: None) 
     assert max(launches) > 20
 
 
+EAGER = """
+import numpy as np
+import pyframe as pf
+from pyframe.backend import wasm
+
+computed = []
+compute = wasm.Compiler.compute
+def counted(self, op, *args):
+    computed.append(op.name)
+    return compute(self, op, *args)
+
+wasm.Compiler.compute = counted
+a, b = np.random.default_rng(0).standard_normal((2, 200, 200), np.float32)
+for _ in range(9):
+    y = pf.from_numpy(a) @ pf.from_numpy(b).T
+off = np.abs(y.numpy() - a.astype("f8") @ b.T.astype("f8"))
+[computed, float(off.max())]
+"""
+
+
+def test_products_of_a_page_that_compiles_nothing(python_page: PythonPage) -> None:
+    computed, off = python_page.run(EAGER)
+    assert computed == ["matmul"]  # from when its work is worth loading the routines
+    assert off < 1e-4
+
+
 def test_natively_there_are_none() -> None:
     from pyframe.backend import wasm
 
