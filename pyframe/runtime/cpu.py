@@ -37,24 +37,25 @@ def hasten() -> None:
     """Let ops that a page computes one by one use the routines of its compiler, where they are
     worth it: from when NumPy has done as much as loading them takes."""
     for op in REGISTRY.values():
-        if op.wasm_routine is not None and op.flops is not None and op.numpy is not None:
-            op.numpy = hastened(op, op.numpy)
+        if op.wasm_routine is not None and op.flops is not None and len(op.inputs) == 2:
+            op.numpy = hastened(op, op.numpy)  # type: ignore[arg-type]
 
 
 def hastened(op: Op, slow: Callable[..., Any]) -> Callable[..., Any]:
-    """An op's NumPy function, or its routine for work that is worth it."""
-    n, flops = len(op.inputs), op.flops
+    """The NumPy function of an op of two inputs, or its routine for work that is worth it."""
 
-    def run(*args: Any) -> Any:
-        inputs, attrs = args[:n], args[n:]
-        shape, dtype = op.infer(*[_Spec(x.shape, x.dtype.type) for x in inputs], *attrs)  # type: ignore[misc]
-        work = flops([x.shape for x in inputs], shape)  # type: ignore[misc]
+    def run(a: np.ndarray, b: np.ndarray, *attrs: Any) -> Any:
+        if 2 * a.size * b.size < WORTH:  # all pairs of elements would be too little
+            return slow(a, b, *attrs)
+        specs = [_Spec(x.shape, x.dtype.type) for x in (a, b)]
+        shape, dtype = op.infer(*specs, *attrs)  # type: ignore[misc]
+        work = op.flops((a.shape, b.shape), shape)  # type: ignore[misc]
         if work >= WORTH:
             _done[0] += work
             out = np.empty(shape, dtype)
-            if _done[0] >= LOADING and _routine(op, inputs, attrs, out):
+            if _done[0] >= LOADING and _routine(op, (a, b), attrs, out):
                 return out
-        return slow(*args)
+        return slow(a, b, *attrs)
 
     return run
 
@@ -67,7 +68,7 @@ class _Spec(NamedTuple):
     dtype: Any
 
 
-def _routine(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: np.ndarray) -> bool:
+def _routine(op: Op, inputs: tuple[Any, Any], attrs: tuple[Any, ...], out: np.ndarray) -> bool:
     """Whether the page's compiler has computed it."""
     made: Any = compiler()
     try:
