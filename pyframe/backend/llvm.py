@@ -82,6 +82,8 @@ def compiler() -> Compiler | None:
         binding.initialize_native_asmprinter()
         binding.check_jit_execution()
         found = Compiler(binding, llvmlite.__version__)
+        with _COMPILING:
+            _HELD[1:] = [binding.ffi.lib._lock]  # it is taken to free LLVM's objects too
     except (ImportError, OSError, RuntimeError, AttributeError) as error:
         _notice(f"llvmlite {llvmlite.__version__} can't be used: {error}")
         return None
@@ -227,13 +229,24 @@ def _unlocked(binding: Any) -> Any:
     return object_of
 
 
-# A fork waits for what is being compiled: LLVM's own locks would stay held in the child.
+# --- forks: they wait for what is being compiled, else a lock that another thread holds, of LLVM or
+# of llvmlite, would never be free in the child
+
+_HELD: list[Any] = [_COMPILING]
+
+
+def _hold() -> None:
+    for one in _HELD:
+        one.__enter__()
+
+
+def _leave() -> None:
+    for one in reversed(_HELD):
+        one.__exit__(None, None, None)
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_COMPILING.acquire,
-        after_in_parent=_COMPILING.release,
-        after_in_child=_COMPILING.release,
-    )
+    os.register_at_fork(before=_hold, after_in_parent=_leave, after_in_child=_leave)
 
 
 # --- what was compiled before
