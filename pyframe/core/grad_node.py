@@ -99,7 +99,8 @@ class GradNode:
 
     def name(self) -> str:
         """The op's name as PyTorch writes it, as "MulBackward0"."""
-        return f"{self.op.name.title().replace('_', '')}Backward0"
+        name = self.op.name.partition(":")[0]  # of an op for some operands of another
+        return f"{name.title().replace('_', '')}Backward0"
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:

@@ -110,8 +110,34 @@ fmod = op(
     "fmod", "a b", mathfn.fmod, f.fmod, NUMBER, real=True, of_ints=_no_zero,
     numbers=SECOND, a=lambda g: g, b=lambda g, a, b: -g * trunc(a / b),
 )  # fmt: skip
-pow = op(
-    "pow", "a b", mathfn.power, f.power, lower=lowering.power,
+# A float to the power of these numbers, as PyTorch takes them: a kernel that reads its numbers from
+# memory could not tell them from others.
+_POWERS: dict[float, Elementwise] = {
+    2: op("pow:2", "x", np.square, lambda x: x * x, FLOAT, x=lambda g, x: g * (x * 2.0)),
+    3: op(
+        "pow:3", "x", lambda x: x * x * x, lambda x: x * x * x, FLOAT, lower=lowering.cube,
+        x=lambda g, x: g * (x * x * 3.0),
+    ),
+    0.5: op("pow:0.5", "x", np.sqrt, s.sqrt, FLOAT, x=lambda g, y: g / (y * 2.0)),
+    -0.5: op(
+        "pow:-0.5", "x", lambda x: 1 / np.sqrt(x), f.rsqrt, FLOAT, lower=lowering.rsqrt,
+        x=lambda g, x, y: g * (y / x * -0.5),
+    ),
+    -1: op("pow:-1", "x", np.reciprocal, lambda x: 1.0 / x, FLOAT, x=lambda g, y: -g * (y * y)),
+}  # fmt: skip
+
+
+class _Power(Elementwise):
+    def __call__(self, *operands: Any, **named: Any) -> Tensor:
+        if len(operands) == 2 and type(operands[1]) in (int, float) and mode.autocast is None:
+            x, known = operands[0], _POWERS.get(operands[1])
+            if known and isinstance(x, Tensor) and x._node.dtype.category == dt.FLOAT:
+                return apply(known, (x,))
+        return super().__call__(*operands, **named)
+
+
+pow = _Power(
+    "pow", "a b", mathfn.power, f.power, SAME, lower=lowering.power,
     names="input exponent", of_ints=_no_negative_power,
     a=lambda g, a, b: _pow_base_grad(g, a, b), b=lambda g, y, a: _pow_exponent_grad(g, y, a),
 )  # fmt: skip

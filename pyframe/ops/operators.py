@@ -48,7 +48,7 @@ def _guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
         found: Tensor = fn(self, other)
         return found
 
-    if not isinstance(fn, promotion.Elementwise):
+    if type(fn) is not promotion.Elementwise:
         return run
     op = fn
 

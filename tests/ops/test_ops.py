@@ -94,7 +94,7 @@ def test_gradcheck(row: Row) -> None:
 
 def test_every_op_has_a_row() -> None:
     rows = {r.name.partition(":")[0] for r in ROWS}
-    ops = {n for n in REGISTRY if not re.fullmatch(r"cat\d+", n)}
+    ops = {n.partition(":")[0] for n in REGISTRY if not re.fullmatch(r"cat\d+", n)}
     assert ops - rows - INTERNAL == set()
 
 

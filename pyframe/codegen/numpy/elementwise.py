@@ -144,6 +144,12 @@ def _power(x: Array, exponent: Array, out: Array) -> None:
         np.power(x, exponent, out)
 
 
+def cube(xs: Sequence[Array], attrs: Any, out: Array, scratch: Any) -> Calls:
+    (x,) = xs
+    square = scratch(out.shape, out.dtype) if np.may_share_memory(x, out) else out
+    return [(np.multiply, (x, x, square)), (np.multiply, (square, x, out))]
+
+
 # erf(x) = tanh(x * P(x^2) / Q(x^2)), fitted to the least relative error of erf (< 1.4e-7)
 ERF_P = (0.0006736015248755257, 0.027982981423254297, 0.2530268287907914, 1.128379323998884)
 ERF_Q = (0.012838655530330928, 0.13316346704531787, 1.0)
