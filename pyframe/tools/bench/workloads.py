@@ -167,11 +167,14 @@ def gpt(fw: Any, device: str, wrap: Wrap, batch: int, vocabulary: int, tokens: i
 
 
 def op(function: Callable[[Any], Callable[..., Any]], inputs: int) -> Callable[..., Run]:
-    """The maker of one op, `function(fw)`, on so many tensors of n (or n x n) elements."""
+    """The maker of one op, `function(fw)`, on so many tensors of n elements, in rows of `row`, or
+    of side x side."""
 
     def make(fw: Any, device: str, wrap: Wrap, **size: int) -> Run:
         rng = np.random.default_rng(4)
         shape = (size["side"],) * 2 if "side" in size else (size["n"],)
+        if "row" in size:
+            shape = (size["n"] // size["row"], size["row"])
         args = [rng.standard_normal(shape, np.float32) for _ in range(inputs)]
         tensors = tuple(fw.from_numpy(a).to(device) for a in args)
         return Run(fw, wrap(function(fw)), [tensors])
@@ -190,12 +193,12 @@ def tiny(fw: Any, device: str, wrap: Wrap, n: int, ops: int) -> Run:
     return Run(fw, wrap(chain), [(fw.ones(n, device=device),)])
 
 
-def adam(fw: Any, device: str, wrap: Wrap, n: int) -> Run:
+def adamw(fw: Any, device: str, wrap: Wrap, n: int) -> Run:
     """One optimizer step, gradients given."""
     rng = np.random.default_rng(5)
     weights, grad = (fw.from_numpy(rng.standard_normal(n, np.float32)) for _ in range(2))
     p = fw.nn.Parameter(weights.to(device))
-    opt = fw.optim.Adam([p], lr=1e-3)
+    opt = fw.optim.AdamW([p], lr=1e-3)
 
     def step(g: Any) -> None:
         p.grad = g
@@ -225,10 +228,10 @@ def _gemm(n: int) -> Case:
     )  # fmt: skip
 
 
-def _moving(name: str, make: Callable[..., Run], times: int) -> Case:
+def _moving(name: str, make: Callable[..., Run], times: int, target: float, **size: int) -> Case:
     """Limited by memory: `times` float32 values are read or written for each element."""
     return Case(
-        "W4", f"{name}, 4M", make, {"n": 1 << 22}, {"n": 64},
+        "W4", f"{name}, 4M", make, {"n": 1 << 22, **size}, {"n": 1024, **size}, target,
         work=lambda s: 4 * times * s["n"], roof="copy_bandwidth",
     )  # fmt: skip
 
@@ -240,18 +243,23 @@ CASES = [
     ),
     Case(
         "W2", "cnn", cnn, {"batch": 64, "channels": 32, "hidden": 128},
-        {"batch": 2, "channels": 2, "hidden": 8}, 1.2, 30,
+        {"batch": 2, "channels": 2, "hidden": 8}, 1.0, 30,
     ),
     Case(
         "W3", "gpt", gpt,
         {"batch": 16, "vocabulary": 65, "tokens": 64, "width": 128, "layers": 4, "heads": 4},
-        {"batch": 2, "vocabulary": 9, "tokens": 6, "width": 8, "layers": 1, "heads": 2}, 0.8, 150,
+        {"batch": 2, "vocabulary": 9, "tokens": 6, "width": 8, "layers": 1, "heads": 2}, 0.7, 150,
     ),
     _gemm(512),
     _gemm(1024),
     _gemm(2048),
-    _moving("add", op(lambda fw: fw.add, 2), 3),
-    _moving("GELU", op(lambda fw: fw.nn.functional.gelu, 1), 2),
+    _moving("add", op(lambda fw: fw.add, 2), 3, 1.1),
+    _moving("GELU", op(lambda fw: fw.nn.functional.gelu, 1), 2, 0.7),
+    _moving("softmax", op(lambda fw: lambda x: x.softmax(-1), 1), 2, 0.7, row=64),
+    _moving(
+        "layer norm", op(lambda fw: lambda x: fw.nn.functional.layer_norm(x, x.shape[1:]), 1),
+        2, 0.7, row=512,
+    ),
     Case("W4", "1000 tiny ops", tiny, {"n": 4, "ops": 1000}, {"n": 4, "ops": 10}, 0.5),
-    _moving("Adam", adam, 7),
+    _moving("AdamW", adamw, 7, 0.7),
 ]  # fmt: skip
