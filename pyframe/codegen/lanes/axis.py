@@ -36,6 +36,21 @@ def lane_axis(nested: Nest, width: int) -> tuple[int, int]:
     return axis, lanes
 
 
+def across(nested: Nest, axis: int, lanes: int) -> int | None:
+    """The axis that is best walked within the loop over the lane axis, if there is one: where
+    memory lies along another axis than lanes do, what the next vectors read is in cache then."""
+    if axis not in nested.levels[0] or len(nested.levels) > 1:
+        return None
+    for i in nested.code:
+        if isinstance(i, Load):
+            at = position(i.index_map, nested.space).at
+            if linear(at, axis, lanes) not in (0, 1):
+                for d, n in enumerate(nested.space):
+                    if d != axis and n >= lanes and linear(at, d, 1) == 1:
+                        return d
+    return None
+
+
 def cost(at: Scalar, d: int, lanes: int) -> float:
     """What a vector along axis `d` costs to load, next to one whose elements lie side by side."""
     stride = linear(at, d, lanes)

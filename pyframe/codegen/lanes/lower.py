@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from pyframe.codegen.lanes.axis import lane_axis, powers
+from pyframe.codegen.lanes.axis import across, lane_axis, powers
 from pyframe.codegen.lanes.program import (
     INDEX,
     For,
@@ -164,17 +164,14 @@ class Lowering(Values):
 
     def units(self) -> int:
         """Make the loops of level 0; how many units of work they are cut into."""
-        axes = self.order[0]
+        inside = across(self.nest, self.axis, self.width)
+        axes = [d for d in self.order[0] if d != inside]
         sizes = [self.space[d] for d in axes]
-        if not all(sizes):
+        if not all(sizes) or (inside is not None and not self.space[inside]):
             return 0
         grain = max(GRAIN, self.work // MAX_UNITS)
         inner = self.work
-        cut, block, blocks = (
-            0,
-            0,
-            1,
-        )  # units have `block` elements of axis `cut`, one of those before
+        cut, block, blocks = 0, 0, 1  # units have `block` elements of axis `cut`, one of others
         for cut, n in enumerate(sizes):
             inner //= n
             if inner <= grain or cut == len(sizes) - 1:
@@ -204,10 +201,14 @@ class Lowering(Values):
                 u = u if d == 0 else self.op("div", u, self.const(sizes[d], INDEX))
                 self.indices[axes[d]] = at
         first = cut if units > 1 else 0
-        self.walk(
-            axes[first:], ranges[first:], lambda part: self.statements(self.nest.body),
-            self._stages(),
-        )  # fmt: skip
+
+        def body(part: int) -> None:
+            if inside is None:
+                self.statements(self.nest.body)
+            else:
+                self.each(inside, None, lambda: self.statements(self.nest.body))
+
+        self.walk(axes[first:], ranges[first:], body, self._stages())
         return units
 
     def _stages(self) -> list[tuple[int, int]]:
