@@ -24,8 +24,8 @@ from pyframe.codegen.numpy.threads import blas, default_threads
 from pyframe.core.pages import aligned
 
 LOOKS = 1 << 14  # of a thread at the pool before it sleeps: about a millisecond
-PART = 128  # rows or columns of a product that one unit makes, at least
-PARTS = 16  # of one product, at most
+# Multiplications from which a product is cut into 2 parts, 4, 8, … Each part packs what it reads.
+PARTS = (1 << 22, 1 << 27, 1 << 32, 1 << 35)
 
 
 class Printed(NamedTuple):
@@ -260,12 +260,15 @@ def _product_words(
     if None in layouts or shape is None or layouts[2][0]:  # type: ignore[index]
         return None
     (a_trans, a_row), (b_trans, b_row), (_, out_row) = layouts  # type: ignore[misc]
-    by_columns = n > m
-    parts = min(max(max(m, n) // PART, 1), PARTS)
+    rows = columns = 1
+    for least in PARTS:
+        if m * n * k < least:
+            break
+        rows, columns = (2 * rows, columns) if m // rows >= n // columns else (rows, 2 * columns)
     (outer, inner), outer_steps, inner_steps = shape
     return [
-        outer * inner * parts, function, address(a), address(b), address(out), m, n, k, a_trans,
-        b_trans, a_row, b_row, out_row, inner, *outer_steps, *inner_steps, parts, by_columns,
+        outer * inner * rows * columns, function, address(a), address(b), address(out), m, n, k,
+        a_trans, b_trans, a_row, b_row, out_row, inner, *outer_steps, *inner_steps, rows, columns,
     ]  # fmt: skip
 
 

@@ -26,7 +26,7 @@ rng = np.random.default_rng(0)
 @pytest.fixture(params=[1, 2, 5])
 def native(request: Any, monkeypatch: pytest.MonkeyPatch) -> cpu.Native:
     """The compiler with so many threads; small work takes all of them."""
-    monkeypatch.setattr(cpu, "PART", 8)
+    monkeypatch.setattr(cpu, "PARTS", (1, 40, 300, 2000))
     assert found is not None
     made = cpu.Native(found, request.param)
     monkeypatch.setattr(chosen, "compiler", lambda: made)

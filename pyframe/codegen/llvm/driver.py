@@ -172,11 +172,11 @@ PAUSE = {
 
 # Words of a product: how many units; BLAS's function; the matrices a, b and out; m, n, k; whether a
 # and b are transposed, and the elements from row to row of each and of out; how many products the
-# inner batch has, and the elements from one to the next of each, outer and inner; how many parts a
-# product is cut into, and whether by its columns.
+# inner batch has, and the elements from one to the next of each, outer and inner; into how many
+# parts the rows and the columns of a product are cut.
 PRODUCT = (
     "units blas a b out m n k a_trans b_trans a_row b_row out_row inner a_outer b_outer out_outer "
-    "a_inner b_inner out_inner parts by_columns"
+    "a_inner b_inner out_inner row_parts column_parts"
 ).split()
 
 
@@ -201,24 +201,28 @@ def product(real: str, int_bits: int) -> str:
                   f"%{name} = load {kind}, ptr %{name}.at"]  # fmt: skip
     lines += [
         "%a.is = trunc i64 %a_trans to i1", "%b.is = trunc i64 %b_trans to i1",
-        "%rows.no = trunc i64 %by_columns to i1",
         "%a.step = select i1 %a.is, i64 1, i64 %a_row",
         "%b.step = select i1 %b.is, i64 %b_row, i64 1",
         "%a.order = select i1 %a.is, i32 112, i32 111",
         "%b.order = select i1 %b.is, i32 112, i32 111",
-        "%cut = select i1 %rows.no, i64 %n, i64 %m", "%any = icmp slt i64 %begin, %end",
+        "%parts = mul i64 %row_parts, %column_parts", "%any = icmp slt i64 %begin, %end",
         "br i1 %any, label %unit, label %done", "unit:",
         "%u = phi i64 [ %begin, %entry ], [ %next, %unit ]",
         "%part = urem i64 %u, %parts", "%batch = udiv i64 %u, %parts",
         "%bi = urem i64 %batch, %inner", "%bo = udiv i64 %batch, %inner",
-        "%part1 = add i64 %part, 1",
-        "%lo0 = mul i64 %cut, %part", "%lo = udiv i64 %lo0, %parts",
-        "%hi0 = mul i64 %cut, %part1", "%hi = udiv i64 %hi0, %parts", "%some = sub i64 %hi, %lo",
-        "%m.now = select i1 %rows.no, i64 %m, i64 %some",
-        "%n.now = select i1 %rows.no, i64 %some, i64 %n",
-        "%a.lo = select i1 %rows.no, i64 0, i64 %lo", "%b.lo = select i1 %rows.no, i64 %lo, i64 0",
-        "%a.cut = mul i64 %a.lo, %a.step", "%b.cut = mul i64 %b.lo, %b.step",
-        "%out.row = mul i64 %a.lo, %out_row", "%out.cut = add i64 %out.row, %b.lo",
+        "%row = urem i64 %part, %row_parts", "%column = udiv i64 %part, %row_parts",
+    ]  # fmt: skip
+    for cut, count, part in (("m", "row_parts", "row"), ("n", "column_parts", "column")):
+        lines += [
+            f"%{cut}.next = add i64 %{part}, 1",
+            f"%{cut}.lo0 = mul i64 %{cut}, %{part}", f"%{cut}.lo = udiv i64 %{cut}.lo0, %{count}",
+            f"%{cut}.hi0 = mul i64 %{cut}, %{cut}.next",
+            f"%{cut}.hi = udiv i64 %{cut}.hi0, %{count}",
+            f"%{cut}.now = sub i64 %{cut}.hi, %{cut}.lo",
+        ]  # fmt: skip
+    lines += [
+        "%a.cut = mul i64 %m.lo, %a.step", "%b.cut = mul i64 %n.lo, %b.step",
+        "%out.row = mul i64 %m.lo, %out_row", "%out.cut = add i64 %out.row, %n.lo",
     ]  # fmt: skip
     for x in ("a", "b", "out"):
         lines += [
