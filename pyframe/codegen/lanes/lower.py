@@ -9,6 +9,7 @@ their order depends on shapes alone.
 
 from __future__ import annotations
 
+import collections
 import functools
 import math
 from collections.abc import Callable, Sequence
@@ -34,6 +35,7 @@ from pyframe.graph.loops import Let, Loop, Nest, Write, axes_of, combine_of, nes
 from pyframe.graph.program import Apply, Kernel, Load, Param, Reduce, Store, Valid
 from pyframe.graph.scalar import Scalar
 
+UNROLLED = 8  # rounds of a loop that is made again: what it loads and computes stays in registers
 GRAIN = 1 << 16  # elements times instructions of a unit of work
 MAX_UNITS = 1 << 10
 TINY = 4  # instructions of a reduction that is made in several parts side by side
@@ -67,6 +69,9 @@ class Lowering(Values):
         self.nest, self.kernel, self.label = nested, kernel, label
         self.code = nested.code
         self.varies = _axes_of_values(nested.code)
+        self.opened: dict[int, int] = {}  # the scope in which an axis is walked
+        self.unrolled = 1  # up to so many rounds of the loops at hand
+        self.walked = _walks(nested.body)
         self.order = [
             sorted(axes, key=lambda d: (d == self.axis, d)) for axes in nested.levels
         ]  # the lane axis is the innermost of its level
@@ -88,7 +93,8 @@ class Lowering(Values):
         if any(k in scope.values for scope in self.scopes):
             return
         found = self.computed(self.code[k])
-        self.scopes[found.depth].values[k] = found
+        depths = [self.opened[d] for d in self.varies[k] if d in self.opened]
+        self.scopes[max(found.depth, *depths, 0)].values[k] = found
 
     def computed(self, i: Any) -> Value:
         if isinstance(i, Load):
@@ -257,22 +263,32 @@ class Lowering(Values):
         """A loop over axis `d`, or over a range of it; `times` is how often, if that is known."""
         if given is None:
             given, times = self.whole(d), self.space[d]
-        outer, scope, n = self.indices.get(d), Scope(), self.new()
-        self.scopes.append(scope)
-        depth = len(self.scopes) - 1
-        first = given.start if times == 1 else Value(n, INDEX, 1, depth)
-        self.indices[d] = first._replace(depth=depth)
-        body()
-        self.scopes.pop()
-        lines = self.scopes[-1].lines
-        if times == 1:
-            lines += scope.lines
-        elif scope.lines:
-            lines.append(For(n, given.start.id, given.stop.id, step, tuple(scope.lines), times))
+        outer = self.indices.get(d)
+        if 0 < times <= self.unrolled:
+            for n in range(times):
+                at = self.op("add", given.start, self.const(n * step, INDEX)) if n else given.start
+                self.indices[d] = at._replace(depth=len(self.scopes) - 1)
+                self.inside(d, Scope(self.scopes[-1]), body)
+        else:
+            scope, n = Scope(), self.new()
+            self.indices[d] = Value(n, INDEX, 1, len(self.scopes))
+            self.inside(d, scope, body)
+            if scope.lines:
+                ends = given.start.id, given.stop.id
+                self.scopes[-1].lines.append(For(n, *ends, step, tuple(scope.lines), times))
         if outer is None:
             self.indices.pop(d, None)
         else:
             self.indices[d] = outer
+
+    def inside(self, d: int, scope: Scope, body: Callable[[], None]) -> None:
+        """What is in a loop over axis `d`, or in one round of it."""
+        before = self.opened.get(d, 0)
+        self.opened[d] = len(self.scopes)
+        self.scopes.append(scope)
+        body()
+        self.scopes.pop()
+        self.opened[d] = before
 
     def in_vectors(
         self, d: int, given: Range | None, body: Callable[[int], None],
@@ -329,6 +345,7 @@ class Lowering(Values):
             n = self.space[self.axis]
             parts = PARTS if n >= 2 * PARTS * self.width else 1
         accs = [Reduction(self, k, lanes_here, parts, axes) for k in st.reduces]
+        self.unrolled = UNROLLED if self.walked[st.level] > 1 else 1
 
         def body(part: int) -> None:
             self.statements(st.body)
@@ -345,6 +362,7 @@ class Lowering(Values):
             self.walk_in_blocks(axes, block, body, stages, after)
         else:
             self.walk(axes, [], body, stages, after)
+        self.unrolled = 1
         for acc in accs:
             self.scopes[-1].values[acc.k] = acc.result()
 
@@ -381,6 +399,15 @@ def _meaning(name: str, types: tuple[str, ...], out: str) -> Scalar:
 
 
 @functools.lru_cache(256)
+def _walks(body: Sequence[Any]) -> collections.Counter[int]:
+    """How often each level is walked."""
+    out: collections.Counter[int] = collections.Counter()
+    for st in body:
+        if isinstance(st, Loop):
+            out += collections.Counter([st.level]) + _walks(st.body)
+    return out
+
+
 def _axes_of_values(code: Sequence[Any]) -> list[set[int]]:
     """The axes along which each instruction's value varies."""
     out: list[set[int]] = []

@@ -3,6 +3,7 @@ that it needs is known, and as a scalar where it is the same in all lanes."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -31,6 +32,13 @@ for _n in (8, 16, 32, 64):
 NARROW = ("float16", "bfloat16")  # registers are wider: results are rounded
 
 
+# of positions that are known; they are never negative where they are divided
+FOLDED: dict[str, Callable[..., int]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.floordiv,
+    "rem": operator.mod, "min": min, "max": max, "cast": int,
+}  # fmt: skip
+
+
 class Value(NamedTuple):
     """A value, and in which of the loops that are open it is computed."""
 
@@ -41,11 +49,12 @@ class Value(NamedTuple):
 
 
 class Scope:
-    """An open loop: its statements, and what is known in it."""
+    """An open loop: its statements, and what is known in it. One round of an unrolled loop is part
+    of `outer`, where all is stated, but has the kernel's values for itself."""
 
-    def __init__(self) -> None:
-        self.lines: list[Any] = []
-        self.numbered: dict[Any, Value] = {}  # by what computes it
+    def __init__(self, outer: Scope | None = None) -> None:
+        self.lines: list[Any] = outer.lines if outer else []
+        self.numbered: dict[Any, Value] = outer.numbered if outer else {}  # by what computes it
         self.values: dict[int, Value] = {}  # of the kernel's instructions
 
 
@@ -65,6 +74,7 @@ class Values:
     def __init__(self, space: Sequence[int], axis: int) -> None:
         self.space, self.axis = tuple(space), axis  # the lane axis; -1 if there is none
         self.count = 0
+        self.numbers: dict[int, Any] = {}  # of values that are known
         self.scopes: list[Scope] = [Scope()]
         self.indices: dict[int, Value] = {}  # of the axes that are walked, in the first lane
         self.lanes = 1  # of the statements that are being made
@@ -86,7 +96,9 @@ class Values:
 
     def const(self, value: Any, type: str) -> Value:
         key = ("const", repr(value), type)
-        return self.emit(key, lambda n: Const(n, value, type), type, 1, 0)
+        found = self.emit(key, lambda n: Const(n, value, type), type, 1, 0)
+        self.numbers[found.id] = value
+        return found
 
     def spread(self, x: Value, lanes: int) -> Value:
         """`x` in this many lanes."""
@@ -102,6 +114,8 @@ class Values:
         from_ = args[1 if name == "select" else 0].type
         out = type or from_
         ids = tuple([a.id for a in args])
+        if from_ == INDEX and name in FOLDED and all(n in self.numbers for n in ids):
+            return self.const(FOLDED[name](*[self.numbers[n] for n in ids]), out)
         depth = max(a.depth for a in args)
         key = (name, ids, out, value)
         return self.emit(
