@@ -9,6 +9,7 @@ import functools
 import math
 import os
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -23,9 +24,9 @@ from pyframe.codegen.numpy.memory import address
 from pyframe.codegen.numpy.threads import blas, default_threads
 from pyframe.core.pages import aligned
 
-LOOKS = 1 << 14  # of a thread at the pool before it sleeps: about a millisecond
+PATIENCE = 4e-3  # seconds that a thread looks for units before it sleeps: a loop's steps are closer
 # Multiplications from which a product is cut into 2 parts, 4, 8, … Each part packs what it reads.
-PARTS = (1 << 22, 1 << 27, 1 << 32, 1 << 35)
+PARTS = (1 << 20, 1 << 27, 1 << 32, 1 << 35)
 
 
 class Printed(NamedTuple):
@@ -143,9 +144,14 @@ class Workers:
         self.count = threads - 1
         self.threads: list[threading.Thread] = []
         self.ended = False
+        self.looks = 0
 
     def start(self) -> None:
         """Start the threads; they begin asleep."""
+        some = 1 << 12  # looks that are timed: processors take them at very different speeds
+        before = time.perf_counter()
+        self.work(self.pool, some)
+        self.looks = int(PATIENCE * some / (time.perf_counter() - before))
         for _ in range(self.count):
             bell = threading.Lock()
             bell.acquire()
@@ -161,7 +167,7 @@ class Workers:
             bell.acquire()
             if self.ended:
                 return
-            self.work(self.pool, LOOKS)
+            self.work(self.pool, self.looks)
             self.asleep.append(bell)
 
     def end(self) -> None:

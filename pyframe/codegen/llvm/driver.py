@@ -24,7 +24,7 @@ from __future__ import annotations
 POOL = 256  # bytes of a pool's memory
 ENTRY = 4  # words
 MOST = (1 << 20) - 4096  # units that can be shared out; of more, threads take none
-SPINS = 1 << 10  # looks for a thread's end, after which others may run: that thread, if it does not
+SPINS = 1 << 10  # looks after which who waits lets other threads run, such as the one it waits for
 
 RUN = """
 define void @NAME(ptr %entries, i64 %first, i64 %last, ptr %pool) #0 {
@@ -106,9 +106,10 @@ entry:
   %pe = getelementptr i8, ptr %pool, i64 64
   %pd = getelementptr i8, ptr %pool, i64 128
   %ps = getelementptr i8, ptr %pool, i64 192
+  %py = getelementptr i8, ptr %pool, i64 200
   br label %look
 look:
-  %n = phi i64 [ 0, %entry ], [ %n1, %idle ], [ 0, %unit ], [ %n, %take ]
+  %n = phi i64 [ 0, %entry ], [ %n1, %stay ], [ %n1, %let ], [ 0, %unit ], [ %n, %take ]
   %now = load atomic i64, ptr %pool acquire, align 8
   %now.back = and i64 %now, 1048575
   %now1 = lshr i64 %now, 20
@@ -124,7 +125,15 @@ idle:
   %wanted = icmp eq i64 %stop, 0
   %soon = icmp ult i64 %n1, %looks
   %patient = and i1 %wanted, %soon
-  br i1 %patient, label %look, label %end
+  br i1 %patient, label %stay, label %end
+stay:
+  %turn = urem i64 %n1, SPINS
+  %pause = icmp ne i64 %turn, 0
+  br i1 %pause, label %look, label %let
+let:
+  %yield = load ptr, ptr %py
+  call void %yield()
+  br label %look
 take:
   %t = atomicrmw add ptr %pool, i64 1 acq_rel
   %back = and i64 %t, 1048575
