@@ -26,7 +26,7 @@ from pyframe.core.pages import aligned
 
 PATIENCE = 4e-3  # seconds that a thread looks for units before it sleeps: a loop's steps are closer
 # Multiplications from which a product is cut into 2 parts, 4, 8, … Each part packs what it reads.
-PARTS = (1 << 20, 1 << 27, 1 << 32, 1 << 35)
+PARTS = (1 << 20, 1 << 28, 1 << 31, 1 << 34)
 
 
 class Printed(NamedTuple):
