@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,6 +65,10 @@ def blas() -> Blas | None:
     except ImportError:
         return None
     found = [c for c in ThreadpoolController().lib_controllers if c.user_api == "blas"]
+    if len(found) > 1:  # SciPy's wheel, say, has one of its own
+        home = Path(np.__file__).resolve().parent
+        own = (home, home.with_name("numpy.libs"))
+        found = [c for c in found if any(Path(c.filepath).resolve().is_relative_to(x) for x in own)]
     if len(found) != 1:
         return None
     return Blas(found[0].set_num_threads, found[0].num_threads, found[0].dynlib)
