@@ -505,10 +505,11 @@ def test_a_forked_process_is_told_and_goes_on_on_the_cpu(gpu: str, end: str) -> 
 
 
 def test_every_lock_is_free_after_a_fork() -> None:
-    """They come from `core.locks`; threads.py makes its threads anew, a server does not fork."""
+    """They come from `core.locks`; threads.py and cpu.py make their threads anew, a server does not
+    fork."""
     package = Path(pf.__file__).parent
     made = {p.name for p in package.rglob("*.py") if re.search(r"\bR?Lock\(", p.read_text())}
-    assert made == {"locks.py", "threads.py", "serve.py"}
+    assert made == {"locks.py", "threads.py", "cpu.py", "serve.py"}
 
 
 # --- no memory left
