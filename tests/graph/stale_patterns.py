@@ -3185,7 +3185,7 @@ def same(a: Any, b: Any, what: str) -> None:
         assert isinstance(b, np.ndarray), what
         assert (a.shape, a.dtype) == (b.shape, b.dtype), what
         tolerance = 2e-3 if a.dtype == np.float16 else 2e-5
-        np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance / 5, err_msg=what)
+        np.testing.assert_allclose(b, a, rtol=tolerance, atol=tolerance / 10, err_msg=what)
     elif isinstance(a, list):
         assert len(a) == len(b), what
         for x, y in zip(a, b, strict=True):
