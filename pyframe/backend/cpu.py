@@ -27,6 +27,7 @@ from pyframe.core.pages import aligned
 PATIENCE = 4e-3  # seconds that a thread looks for units before it sleeps: a loop's steps are closer
 # Multiplications from which a product is cut into 2 parts, 4, 8, … Each part packs what it reads.
 PARTS = (1 << 20, 1 << 28, 1 << 31, 1 << 34)
+LONG = 1 << 12  # elements of two vectors whose product NumPy adds in more parts than BLAS's gemm
 
 
 class Printed(NamedTuple):
@@ -259,6 +260,8 @@ def _product_words(
     batch, (m, n), k = out.shape[:-2], out.shape[-2:], a.shape[-1]
     size = out.itemsize
     if not out.size or not k or a.dtype != out.dtype or b.dtype != out.dtype:
+        return None
+    if m == n == 1 and k > LONG:
         return None
     layouts = [_rows_of(x, size) for x in (a, b, out)]
     steps = [_batch_steps(x, batch, size) for x in (a, b, out)]

@@ -117,9 +117,14 @@ def _exp2_of_parts(x: Scalar, low: Scalar | None) -> Scalar:
 @_of_f32
 def expm1(x: Scalar) -> Scalar:
     """e^x - 1. Error 1.5."""
-    r, scale = _exp_rest(_at_most(_at_least(x, -104.0), 89.0))
+    return _of_sign(_expm1(_at_most(_at_least(x, -104.0), 89.0)), x)
+
+
+def _expm1(x: Scalar) -> Scalar:
+    """The same, of -104 to 89, but for the sign of 0."""
+    r, scale = _exp_rest(x)
     inverse = _f32(0x7F000000 - _u32(scale))
-    return _of_sign(muladd(_exp_series(r), scale, scale - inverse) * scale, x)
+    return muladd(_exp_series(r), scale, scale - inverse) * scale
 
 
 def _parts(x: Scalar) -> tuple[Scalar, Scalar]:
@@ -410,16 +415,12 @@ def cosh(x: Scalar) -> Scalar:
 
 @_of_f32
 def tanh(x: Scalar) -> Scalar:
-    """The hyperbolic tangent. Error 6.2."""
-    x = _at_most(_at_least(x, -TANH_ONE), TANH_ONE)
-    z = x * x
-    y = x * _series(z, *TANH_ABOVE) / _series(z, *TANH_BELOW)
-    return _at_most(_at_least(y, -1.0), 1.0)
-
-
-TANH_ONE = 9.1  # from here on it is 1
-TANH_ABOVE = (0.999999987, 0.133744741, 0.00348780968, 2.04811665e-5, 1.31774986e-8)
-TANH_BELOW = (1.0, 0.467077877, 0.025847383, 3.27291801e-4, 7.70403543e-7)
+    """The hyperbolic tangent. Error 2."""
+    size = _at_most(s.abs(x), 10.0)  # from where on it is 1
+    e = _expm1(2.0 * size)
+    far = size > 0.6  # there 1 less what is small, rounded once
+    part = select(far, 2.0, e) / (e + 2.0)
+    return _of_sign(select(far, 1.0 - part, part), x)
 
 
 @_of_f32

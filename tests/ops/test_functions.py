@@ -57,7 +57,7 @@ BOUNDS: dict[str, tuple[Callable[..., Any], float]] = {
     "atan": (np.arctan, 2),
     "sinh": (np.sinh, 2.7),
     "cosh": (np.cosh, 2),
-    "tanh": (np.tanh, 6.2),
+    "tanh": (np.tanh, 2),
     "asinh": (np.arcsinh, 1.8),
     "acosh": (np.arccosh, 1.9),
     "atanh": (np.arctanh, 2.1),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from pyframe.graph.scalar import Scalar
 if TYPE_CHECKING:
     from pyframe.codegen.lanes.lower import Lowering
 
-SUMMED = 128  # rounds after which a sum is carried on
+SUMMED = 32  # numbers that are added one after the other before a sum is carried on
 
 
 class Reduction:
@@ -46,7 +45,7 @@ class Reduction:
         self.single = self.begin(1) if left_over else None
         self.at_end, self.block = self._carrying(axes, n, parts)
         carried = self.at_end or self.block
-        self.total = self.begin(self.lanes) if carried else None
+        self.totals = [self.total(self.lanes), self.total(1)] if carried else []
 
     def _carrying(self, axes: Sequence[int], n: int, parts: int) -> tuple[int, int]:
         """How sums are carried on: after the loop over the last so many axes, and the elements of a
@@ -57,11 +56,10 @@ class Reduction:
         step = self.to.width * parts if across else 1
         rounds = -(-n // step)
         if rounds > 2 * SUMMED:
-            times = 1 << max(math.isqrt(rounds).bit_length(), SUMMED.bit_length() - 1)
-            return 1, times * step
+            return 1, SUMMED * step
         total = rounds
         for left, d in enumerate(reversed(axes[:-1]), 2):
-            if total >= SUMMED // 8:
+            if total >= SUMMED // 2:
                 return left - 1, 0
             total *= space[d]
         return 0, 0
@@ -132,29 +130,57 @@ class Reduction:
         take = to.op("or", wins, tie)
         return to.op("select", take, x[0], a[0]), to.op("select", take, x[1], a[1])
 
+    def total(self, lanes: int) -> tuple[Value, Value]:
+        """Variables of a sum that is carried on: it, and what its roundings left out."""
+        return self.begin(lanes)[0], self.begin(lanes)[0]
+
     def carry(self, left: int) -> None:
-        """After the loop over the last `left` axes: bring the parts to the total."""
-        if self.total is None or left != self.at_end:
-            return
-        total = self.get(self.total[0])
-        for var, _ in self.vector:
-            total = self.combined(total, self.get(var))
-            self.set(var, self.start)
-        self.set(self.total[0], total)
+        """After the loop over the last `left` axes: bring the parts to their total."""
+        if left == self.at_end:
+            for var, total in self.carried():
+                self.bring(var, total)
+                self.set(var, self.start)
+
+    def carried(self) -> list[tuple[Value, tuple[Value, Value]]]:
+        """Each part with the total that it is brought to."""
+        if not self.totals:
+            return []
+        out = [(var, self.totals[0]) for var, _ in self.vector]
+        return out if self.single is None else [*out, (self.single[0], self.totals[1])]
+
+    def bring(self, var: Value, total: tuple[Value, Value]) -> None:
+        """Add what a part holds to a total, whose rounding is noted (Knuth's two-sum)."""
+        to = self.to
+        old, x = self.get(total[0]), self.get(var)
+        new = to.op("add", old, x)
+        part = to.op("sub", new, old)
+        lost = to.op("sub", old, to.op("sub", new, part))
+        lost = to.op("add", lost, to.op("sub", x, part))
+        self.set(total[0], new)
+        self.set(total[1], to.op("add", self.get(total[1]), lost))
+
+    def complete(self, total: tuple[Value, Value]) -> Value:
+        """A total with what was left out, which is NaN beside what is infinite."""
+        to = self.to
+        sum_, lost = self.get(total[0]), self.get(total[1])
+        exact = to.op("eq", lost, lost, type="bool")
+        return to.op("select", exact, to.op("add", sum_, lost), sum_)
 
     def result(self) -> Value:
         """What all parts make together."""
         if self.how.arg:
             return self.index_of_winner()
-        out = self.get(self.vector[0][0])
-        for var, _ in self.vector[1:]:
-            out = self.combined(out, self.get(var))
-        if self.total is not None:
-            out = self.combined(self.get(self.total[0]), out)
+        for var, total in self.carried():
+            self.bring(var, total)
+        parts = [self.get(var) for var, _ in self.vector]
+        if self.totals:
+            parts = [self.complete(self.totals[0])]
+        out = functools.reduce(self.combined, parts)
         if self.across:
             out = self.of_lanes(out)
         if self.single is not None:
-            out = self.combined(out, self.get(self.single[0]))
+            rest = self.complete(self.totals[1]) if self.totals else self.get(self.single[0])
+            out = self.combined(out, rest)
         return self.to.converted(out, self.dtype)
 
     def of_lanes(self, x: Value) -> Value:
