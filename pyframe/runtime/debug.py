@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pyframe.backend.base import ProgramCode
 from pyframe.core.limits import Limits
@@ -26,6 +26,13 @@ def kernels(program: Program) -> None:
         from pyframe.tools.cost import table
 
         _tell(f"pyframe:\n{table(program)}")
+
+
+def uncompiled(reasons: Iterable[str]) -> None:
+    """Why NumPy runs what the CPU's compiler was asked to take."""
+    if _asked("kernels"):
+        for reason in dict.fromkeys(reasons):
+            _tell(f"pyframe: NumPy runs a kernel: {reason}")
 
 
 def code(made: ProgramCode) -> None:

@@ -225,6 +225,7 @@ class HostExecutable(Executable):
             for a in self.arguments
         ]
         self.bind()
+        debug.uncompiled(self.plan.formless.values())
 
     def bind(self) -> None:
         """Fix the plan to its arrays, and what is copied before and after a run."""

@@ -36,6 +36,16 @@ def tensor(*shape: int) -> pf.Tensor:
     return pf.from_numpy(rng.standard_normal(shape, np.float32))
 
 
+def test_what_numpy_runs_is_told_to_who_asks(
+    compiler: Interpreted, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    f = pf.compile(lambda x: x.lgamma() + 1)
+    monkeypatch.setenv("PYFRAME_DEBUG", "kernels")
+    f(tensor(3))
+    assert "NumPy runs a kernel: lgamma of f32" in capsys.readouterr().err
+    assert plan_of(f).formless
+
+
 def test_a_step_is_one_call(compiler: Interpreted) -> None:
     f = pf.compile(lambda x, y: ((x * y + 1.5).exp().sum(0), (x - y).relu()))
     x, y = tensor(7, 33), tensor(33)
