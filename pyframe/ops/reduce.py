@@ -536,7 +536,7 @@ def _log_softmax_numpy(x: np.ndarray, dim: int) -> np.ndarray:
 
 def _softmax_by_ops(x: Tensor, dim: int) -> Tensor:
     e = el.exp(x - amax(x, dim, True))
-    return e / sum(e, dim, True)
+    return e * el.reciprocal(sum(e, dim, True))  # one quotient a row; its sum is 1 or more
 
 
 def _log_softmax_by_ops(x: Tensor, dim: int) -> Tensor:
