@@ -6,7 +6,6 @@ from __future__ import annotations
 import atexit
 import ctypes
 import functools
-import math
 import os
 import threading
 import time
@@ -16,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyframe.backend import llvm
-from pyframe.codegen.lanes.compiler import Launch
+from pyframe.codegen.lanes.compiler import Launch, Memory
 from pyframe.codegen.lanes.program import Function
-from pyframe.codegen.llvm import driver, printer
+from pyframe.codegen.llvm import driver, gemm, printer
 from pyframe.codegen.numpy import routines
 from pyframe.codegen.numpy.memory import address
 from pyframe.codegen.numpy.threads import blas, default_threads
@@ -47,6 +46,10 @@ class Native:
         self.llvm = compiler
         self.threads = threads or default_threads()
         self.products = _products()
+        self.tiles = {
+            np.dtype(name): tile for name in ("float32", "float64")
+            if (tile := gemm.tile(name, compiler.bits)) is not None
+        }  # fmt: skip
 
     def lanes(self, types: set[str]) -> int:
         """How many lanes vectors are to have in a function that has values of these types."""
@@ -59,13 +62,42 @@ class Native:
 
     def routine(
         self, op: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-    ) -> list[tuple[str, list[int]]] | None:
-        """A product as one of BLAS's; None for all else."""
-        if op.lower_routine is not routines.matmul or out.dtype not in self.products:
+    ) -> list[tuple[str, list[int | Memory]]] | None:
+        """A product of matrices; None for all else."""
+        if op.lower_routine is not routines.matmul or not out.size or not inputs[0].shape[-1]:
             return None
         a, b = inputs
+        if not a.dtype == b.dtype == out.dtype:
+            return None
+        found = self._tiles(a, b, out) or self._blas(a, b, out)
+        return None if found is None else [found]
+
+    def _tiles(
+        self, a: np.ndarray, b: np.ndarray, out: np.ndarray
+    ) -> tuple[str, list[int | Memory]] | None:
+        """A product by our own routine: where there are few rows or columns, it has no tiles."""
+        tile = self.tiles.get(out.dtype)
+        if tile is None or min(out.shape[-2:]) < tile.rows:
+            return None
+        words = gemm.words(tile, a, b, out, self.threads)
+        return None if words is None else (f"gemm.{out.dtype.name}", words)
+
+    def _blas(
+        self, a: np.ndarray, b: np.ndarray, out: np.ndarray
+    ) -> tuple[str, list[int | Memory]] | None:
+        """A product as one of BLAS's."""
+        if out.dtype not in self.products:
+            return None
         words = _product_words(self.products[out.dtype].address, a, b, out)
-        return None if words is None else [(out.dtype.name, words)]
+        return None if words is None else (f"blas.{out.dtype.name}", words)
+
+    def text(self, routine: str) -> str:
+        """The module of a routine by its name."""
+        kind, _, name = routine.partition(".")
+        dtype = np.dtype(name)
+        if kind == "blas":
+            return self.products[dtype].text
+        return gemm.text(self.tiles[dtype], self.llvm.bits)
 
     def load(self, functions: Sequence[Printed], launches: Sequence[Launch]) -> Code:
         """Compile the functions that are launched."""
@@ -89,8 +121,8 @@ class Code:
         loaded = native.llvm.load_texts([functions[n].text for n in used], printer.NAME)
         self.compiled = dict(zip(used, loaded, strict=True))
         kinds = sorted({launch.routine for launch in launches if launch.function < 0})
-        texts = [native.products[np.dtype(k)].text for k in kinds]
-        self.products = dict(zip(kinds, native.llvm.load_texts(texts, printer.NAME), strict=True))
+        texts = [native.text(kind) for kind in kinds]
+        self.routines = dict(zip(kinds, native.llvm.load_texts(texts, printer.NAME), strict=True))
         self.threads = native.threads
         sizes = [
             functions[x.function].bindings + 1 if x.function >= 0 else x.words + 1 for x in launches
@@ -108,7 +140,7 @@ class Code:
                 units[k] = functions[x.function].units
                 code, count = self.compiled[x.function], address(units[k:])
             else:
-                code, count = self.products[x.routine], address(self.table[start:])
+                code, count = self.routines[x.routine], address(self.table[start:])
             entry[:4] = (code.address, count, address(self.table[start:]), sizes[k] - 1)
         self.first = address(self.entries)
         # where no launch of a range has several units, threads need not be woken
@@ -255,18 +287,14 @@ def _names_of(name: str) -> list[tuple[str, int]]:
 
 def _product_words(
     function: int, a: np.ndarray, b: np.ndarray, out: np.ndarray
-) -> list[int] | None:
+) -> list[int | Memory] | None:
     """The words of the product out = a @ b; None where BLAS can't take the matrices as they lie."""
-    batch, (m, n), k = out.shape[:-2], out.shape[-2:], a.shape[-1]
-    size = out.itemsize
-    if not out.size or not k or a.dtype != out.dtype or b.dtype != out.dtype:
-        return None
+    (m, n), k, size = out.shape[-2:], a.shape[-1], out.itemsize
     if m == n == 1 and k > LONG:
         return None
     layouts = [_rows_of(x, size) for x in (a, b, out)]
-    steps = [_batch_steps(x, batch, size) for x in (a, b, out)]
-    shape = _two_dims(batch, steps)
-    if None in layouts or shape is None or layouts[2][0]:  # type: ignore[index]
+    batch = gemm.batch(a, b, out)
+    if None in layouts or batch is None or layouts[2][0]:  # type: ignore[index]
         return None
     (a_trans, a_row), (b_trans, b_row), (_, out_row) = layouts  # type: ignore[misc]
     rows = columns = 1
@@ -274,10 +302,11 @@ def _product_words(
         if m * n * k < least:
             break
         rows, columns = (2 * rows, columns) if m // rows >= n // columns else (rows, 2 * columns)
-    (outer, inner), outer_steps, inner_steps = shape
+    (outer, inner), steps = batch
+    steps = [s // size for s in steps]
     return [
         outer * inner * rows * columns, function, address(a), address(b), address(out), m, n, k,
-        a_trans, b_trans, a_row, b_row, out_row, inner, *outer_steps, *inner_steps, rows, columns,
+        a_trans, b_trans, a_row, b_row, out_row, inner, *steps, rows, columns,
     ]  # fmt: skip
 
 
@@ -292,30 +321,3 @@ def _rows_of(x: np.ndarray, size: int) -> tuple[int, int] | None:
     if (row == 1 or m == 1) and (column >= m or n == 1):
         return 1, max(column, m)
     return None
-
-
-def _batch_steps(x: np.ndarray, batch: tuple[int, ...], size: int) -> list[int]:
-    """The elements from one matrix to the next along each dim of the batch."""
-    x = np.broadcast_to(x, (*batch, *x.shape[-2:]))
-    return [s // size for s in x.strides[:-2]]
-
-
-def _two_dims(
-    batch: tuple[int, ...], steps: list[list[int]]
-) -> tuple[tuple[int, int], list[int], list[int]] | None:
-    """A batch as an outer and an inner dim: their sizes, and the steps along each."""
-    dims: list[tuple[int, list[int]]] = []
-    for d, n in enumerate(batch):
-        now = [s[d] for s in steps]
-        if n == 1:
-            continue
-        if dims and all(a == b * n for a, b in zip(dims[-1][1], now, strict=True)):
-            dims[-1] = dims[-1][0] * n, now
-        else:
-            dims.append((n, now))
-    zero = 1, [0] * len(steps)
-    if len(dims) > 2 or any(s < 0 for _, now in dims for s in now):
-        return None
-    (outer, outer_steps), (inner, inner_steps) = [zero, zero, *dims][-2:]
-    assert outer * inner == math.prod(batch)
-    return (outer, inner), outer_steps, inner_steps

@@ -16,6 +16,9 @@ from tests.backend.test_cpu_compiled import tensor, train
 
 pytest.importorskip("llvmlite")
 from pyframe.backend import cpu, llvm
+from pyframe.codegen.llvm import gemm
+from pyframe.codegen.numpy.memory import address
+from pyframe.core.pages import aligned
 
 found = llvm.compiler()
 if found is None:
@@ -27,6 +30,7 @@ rng = np.random.default_rng(0)
 def native(request: Any, monkeypatch: pytest.MonkeyPatch) -> cpu.Native:
     """The compiler with so many threads; small work takes all of them."""
     monkeypatch.setattr(cpu, "PARTS", (1, 40, 300, 2000))
+    monkeypatch.setattr(gemm, "LEAST", 100)
     assert found is not None
     made = cpu.Native(found, request.param)
     monkeypatch.setattr(chosen, "compiler", lambda: made)
@@ -47,23 +51,53 @@ def strided(shape: tuple[int, ...], kind: str, dtype: Any) -> np.ndarray:
     ("a", "b"),
     [
         ((40, 7), (7, 9)), ((3, 50), (50, 33)), ((1, 5), (5, 1)), ((2, 3, 20, 4), (2, 3, 4, 6)),
-        ((6, 1, 9, 4), (1, 5, 4, 17)),
+        ((6, 1, 9, 4), (1, 5, 4, 17)), ((130, 300), (300, 530)), ((9, 2, 11, 40), (2, 40, 66)),
     ],
 )  # fmt: skip
 def test_products(native: cpu.Native, a: Any, b: Any, kinds: str, dtype: Any) -> None:
     first, second = kinds.split()
     x, y = strided(a, first, dtype), strided(b, second, dtype)
-    out = np.full(np.matmul(x, y).shape, np.nan, dtype)
-    (routine,) = native.routine(pf.ops.matmul.matmul_op, [x, y], (), out) or [None]
-    assert routine is not None
-    name, words = routine
-    code = native.load([], [cpu.Launch(-1, name, len(words))])
-    code.table[: len(words)] = words
-    code.run(0, 1)
-    np.testing.assert_allclose(out, np.matmul(x, y), 1e-3, 1e-4)
+    want = np.matmul(x, y)
+    narrow = {np.dtype(dtype): gemm.Tile("float" if dtype == np.float32 else "double", 4, 6)}
+    for tiles in (native.tiles, narrow, {}):  # without tiles it is BLAS that multiplies
+        out = np.full(want.shape, np.nan, dtype)
+        native.tiles = tiles
+        run(native, pf.ops.matmul.matmul_op, [x, y], (), out)
+        np.testing.assert_allclose(out, want, 1e-3, 1e-4)
 
 
-def test_products_that_blas_cannot_take(native: cpu.Native) -> None:
+def run(native: cpu.Native, op: Any, inputs: Any, attrs: Any, out: np.ndarray) -> None:
+    """Compute an op by the routines that are there for it."""
+    found = native.routine(op, inputs, attrs, out)
+    assert found is not None
+    code = native.load([], [cpu.Launch(-1, name, len(words)) for name, words in found])
+    held = []
+    for (_, words), start in zip(found, code.starts, strict=True):
+        for at, word in enumerate(words, start):
+            if not isinstance(word, int):
+                word = aligned(word.nbytes) if isinstance(word, cpu.Memory) else word
+                held.append(word)
+                word = address(word)
+            code.table[at] = word
+    code.run(0, len(found))
+
+
+def test_a_tile_wants_vectors() -> None:
+    assert gemm.tile("float32", 128) is None  # BLAS has what this processor is best at
+
+
+def test_products_of_operands_that_lie_anyhow(native: cpu.Native) -> None:
+    if not native.tiles:
+        pytest.skip("BLAS multiplies on this processor")
+    x = strided((40, 33), "rows", np.float32)
+    row = np.broadcast_to(x[:1], (9, 33))
+    for a, b in [(x[::2, ::2], x.T[::2, 1:]), (row, x.T), (x, x.T[:, ::3])]:
+        out = np.full((len(a), b.shape[1]), np.nan, np.float32)
+        run(native, pf.ops.matmul.matmul_op, [a, b], (), out)
+        np.testing.assert_allclose(out, a @ b, 1e-3, 1e-4)
+
+
+def test_products_that_are_left_to_numpy(native: cpu.Native) -> None:
     x = np.ones((4, 6), np.float32)
     cases = [(x[:, ::2], x[:3]), (x.astype(np.float16),) * 2, (x[:, :0], x[:0])]
     for a, b in cases:

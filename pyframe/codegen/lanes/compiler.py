@@ -19,6 +19,12 @@ class Launch(NamedTuple):
     words: int = 0
 
 
+class Memory(NamedTuple):
+    """A word that is the address of so many bytes, which hold nothing between launches."""
+
+    nbytes: int
+
+
 class Code(Protocol):
     """Launches, ready to run. Where they work stands in `table`, in words as wide as an address: of
     launch k from `starts[k]` on the addresses of its function's bindings, then that of its params;
@@ -46,7 +52,7 @@ class Compiler(Protocol):
 
     def routine(
         self, op: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-    ) -> Sequence[tuple[str, Sequence[int | np.ndarray]]] | None:
+    ) -> Sequence[tuple[str, Sequence[int | np.ndarray | Memory]]] | None:
         """The routines of the library, with their words, that compute `op` on these arrays as they
         lie in memory; None if it has none. An array among the words stands for its address, and is
         to be kept."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.codegen.lanes.compiler import Code, Compiler
+from pyframe.codegen.lanes.compiler import Code, Compiler, Memory
 from pyframe.codegen.lanes.lower import lower
 from pyframe.codegen.lanes.program import NoFormError
 from pyframe.codegen.numpy.elementwise import Call
@@ -58,6 +58,7 @@ class Plan:
         self.registers = Registers()
         self.code: Code | None = None
         self.loaded: list[Compiled] = []  # its launches
+        self.memory = aligned(0)  # for those routines that want some
         self.functions: list[Any] = []  # the compiled functions, as their compiler prints them
         self.function_of: dict[Kernel, int] = {}
         self.formless: dict[Kernel, str] = {}  # what runs through NumPy, and why
@@ -138,8 +139,13 @@ class Plan:
             return
         self.code = self.compiler.load(self.functions, [s.launch for s in stages])
         table, params = self.code.table, address(self.params)
+        sizes = [w.nbytes for s in stages for w in s.words if isinstance(w, Memory)]
+        self.memory = aligned(max(sizes, default=0))
         for start, stage in zip(self.code.starts, stages, strict=True):
-            words = [w if isinstance(w, int) else address(w) for w in stage.words]
+            words = [
+                w if isinstance(w, int) else address(self.memory if isinstance(w, Memory) else w)
+                for w in stage.words
+            ]
             for n, buffer in enumerate(stage.buffers, start):
                 if isinstance(buffer, int):
                     self.places.setdefault(buffer, []).append(n)
