@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyframe.backend import llvm
+from pyframe.codegen import windows
 from pyframe.codegen.lanes.compiler import Launch, Memory
 from pyframe.codegen.lanes.program import Function
-from pyframe.codegen.llvm import driver, gemm, printer
+from pyframe.codegen.llvm import conv, driver, gemm, printer
 from pyframe.codegen.numpy import routines
 from pyframe.codegen.numpy.memory import address
 from pyframe.codegen.numpy.threads import blas, default_threads
@@ -27,6 +28,12 @@ PATIENCE = 4e-3  # seconds that a thread looks for units before it sleeps: a loo
 # Multiplications from which a product is cut into 2 parts, 4, 8, … Each part packs what it reads.
 PARTS = (1 << 20, 1 << 28, 1 << 31, 1 << 34)
 LONG = 1 << 12  # elements of two vectors whose product NumPy adds in more parts than BLAS's gemm
+
+# how an op's convolution is planned, by its NumPy form
+_CONVOLUTIONS = {
+    routines.conv: windows.conv, routines.conv_input: windows.conv_input,
+    routines.conv_weight: windows.conv_weight,
+}  # fmt: skip
 
 
 class Printed(NamedTuple):
@@ -62,19 +69,34 @@ class Native:
 
     def routine(
         self, op: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-    ) -> list[tuple[str, list[int | Memory]]] | None:
-        """A product of matrices; None for all else."""
-        if op.lower_routine is not routines.matmul or not out.size or not inputs[0].shape[-1]:
+    ) -> list[tuple[str, list[int | np.ndarray | Memory]]] | None:
+        """A product of matrices or a convolution; None for all else."""
+        if any(x.dtype != out.dtype for x in inputs) or not out.size:
             return None
-        a, b = inputs
-        if not a.dtype == b.dtype == out.dtype:
+        if op.lower_routine is routines.matmul:
+            a, b = inputs
+            if not a.shape[-1]:
+                return None
+            found = self._tiles(a, b, out) or self._blas(a, b, out)
+            return None if found is None else [found]
+        planned = _CONVOLUTIONS.get(op.lower_routine)
+        tile = self.tiles.get(out.dtype)
+        if planned is None or tile is None or min(s for x in inputs for s in x.strides) < 0:
             return None
-        found = self._tiles(a, b, out) or self._blas(a, b, out)
-        return None if found is None else [found]
+        products = planned(inputs, attrs, out)
+        if products is None:
+            return None
+        of_weight = planned is windows.conv_weight
+        a, x = inputs if of_weight else inputs[::-1]
+        return [
+            (f"{name}.{out.dtype.name}", words)
+            for p in products
+            for name, words in conv.words(tile, p, of_weight, a, x, out, self.threads)
+        ]
 
     def _tiles(
         self, a: np.ndarray, b: np.ndarray, out: np.ndarray
-    ) -> tuple[str, list[int | Memory]] | None:
+    ) -> tuple[str, list[int | np.ndarray | Memory]] | None:
         """A product by our own routine: where there are few rows or columns, it has no tiles."""
         tile = self.tiles.get(out.dtype)
         if tile is None or min(out.shape[-2:]) < tile.rows:
@@ -84,7 +106,7 @@ class Native:
 
     def _blas(
         self, a: np.ndarray, b: np.ndarray, out: np.ndarray
-    ) -> tuple[str, list[int | Memory]] | None:
+    ) -> tuple[str, list[int | np.ndarray | Memory]] | None:
         """A product as one of BLAS's."""
         if out.dtype not in self.products:
             return None
@@ -97,7 +119,9 @@ class Native:
         dtype = np.dtype(name)
         if kind == "blas":
             return self.products[dtype].text
-        return gemm.text(self.tiles[dtype], self.llvm.bits)
+        if kind == "gemm":
+            return gemm.text(self.tiles[dtype], self.llvm.bits)
+        return conv.text(self.tiles[dtype], self.llvm.bits, kind)
 
     def load(self, functions: Sequence[Printed], launches: Sequence[Launch]) -> Code:
         """Compile the functions that are launched."""
@@ -287,7 +311,7 @@ def _names_of(name: str) -> list[tuple[str, int]]:
 
 def _product_words(
     function: int, a: np.ndarray, b: np.ndarray, out: np.ndarray
-) -> list[int | Memory] | None:
+) -> list[int | np.ndarray | Memory] | None:
     """The words of the product out = a @ b; None where BLAS can't take the matrices as they lie."""
     (m, n), k, size = out.shape[-2:], a.shape[-1], out.itemsize
     if m == n == 1 and k > LONG:

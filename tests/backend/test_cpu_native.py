@@ -12,12 +12,14 @@ import pytest
 
 import pyframe as pf
 from pyframe.runtime import cpu as chosen
+from tests.backend.cases import CONVOLUTIONS
 from tests.backend.test_cpu_compiled import tensor, train
 
 pytest.importorskip("llvmlite")
 from pyframe.backend import cpu, llvm
 from pyframe.codegen.llvm import gemm
 from pyframe.codegen.numpy.memory import address
+from pyframe.core.op import REGISTRY
 from pyframe.core.pages import aligned
 
 found = llvm.compiler()
@@ -95,6 +97,42 @@ def test_products_of_operands_that_lie_anyhow(native: cpu.Native) -> None:
         out = np.full((len(a), b.shape[1]), np.nan, np.float32)
         run(native, pf.ops.matmul.matmul_op, [a, b], (), out)
         np.testing.assert_allclose(out, a @ b, 1e-3, 1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("x", "w", "stride", "padding", "dilation", "groups"),
+    CONVOLUTIONS,
+)
+def test_convolutions(
+    native: cpu.Native, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int,
+    dtype: Any,
+) -> None:  # fmt: skip
+    if not native.tiles:
+        pytest.skip("NumPy computes convolutions on this processor")
+    images, weight = (rng.standard_normal(shape).astype(dtype) for shape in (x, w))
+    attrs = stride, padding, dilation, groups
+    narrow = {np.dtype(dtype): gemm.Tile("float" if dtype == np.float32 else "double", 4, 6)}
+    for tiles in (native.tiles, narrow):
+        native.tiles = tiles
+        y = convolved(native, "conv", images, weight, attrs)
+        g = rng.standard_normal(y.shape).astype(dtype)
+        convolved(native, "conv_input", g, weight, (images.shape[2:], *attrs))
+        convolved(native, "conv_weight", g, images, (weight.shape[2:], *attrs))
+    turned = np.ascontiguousarray(images.swapaxes(0, 1)).swapaxes(0, 1)
+    convolved(native, "conv", turned, weight[:, :, ::1], attrs)
+
+
+def convolved(native: cpu.Native, name: str, a: Any, b: Any, attrs: Any) -> np.ndarray:
+    """What the routine of an op gives, which is compared with NumPy's."""
+    op = REGISTRY[name]
+    assert op.numpy is not None
+    want = op.numpy(a.astype(np.float64), b.astype(np.float64), *attrs)
+    sizes = op.numpy(np.abs(a).astype(np.float64), np.abs(b).astype(np.float64), *attrs)
+    out = np.full(want.shape, np.nan, a.dtype)
+    run(native, op, [a, b], attrs, out)
+    assert (np.abs(out - want) <= 1e-5 * sizes + 1e-30).all()
+    return out
 
 
 def test_products_that_are_left_to_numpy(native: cpu.Native) -> None:

@@ -15,6 +15,7 @@ from pyframe.backend import wasm
 from pyframe.codegen.wasm.library import library
 from pyframe.codegen.wasm.routines import SCRATCH, TABLES, At, Routine, routine
 from pyframe.core.op import REGISTRY
+from tests.backend.cases import CONVOLUTIONS
 
 wasmtime = pytest.importorskip("wasmtime")
 
@@ -182,24 +183,7 @@ def convolutions(
 
 @pytest.mark.parametrize(
     ("x", "w", "stride", "padding", "dilation", "groups"),
-    [
-        ((2, 1, 28, 28), (32, 1, 3, 3), (1, 1), (1, 1), (1, 1), 1),
-        ((2, 32, 14, 14), (64, 32, 3, 3), (1, 1), (1, 1), (1, 1), 1),
-        ((1, 2, 5, 6), (3, 2, 3, 3), (1, 1), (0, 0), (1, 1), 1),
-        ((2, 4, 9, 7), (6, 2, 3, 2), (2, 3), (1, 0), (1, 2), 2),
-        ((2, 6, 9, 7), (6, 1, 3, 3), (1, 2), (2, 1), (2, 1), 6),
-        ((1, 3, 16, 16), (8, 3, 7, 7), (2, 2), (3, 3), (1, 1), 1),
-        ((2, 5, 8, 8), (7, 5, 1, 1), (1, 1), (0, 0), (1, 1), 1),
-        ((2, 5, 8, 8), (7, 5, 1, 1), (2, 2), (0, 0), (1, 1), 1),
-        ((2, 5, 8, 8), (7, 5, 2, 1), (3, 4), (0, 2), (1, 1), 1),
-        ((1, 1, 1, 1), (1, 1, 1, 1), (1, 1), (0, 0), (1, 1), 1),
-        ((1, 2, 3, 3), (3, 2, 2, 2), (1, 1), (4, 4), (3, 3), 1),
-        ((2, 3, 50), (4, 3, 5), (1,), (2,), (1,), 1),
-        ((2, 4, 31), (4, 2, 4), (3,), (3,), (2,), 2),
-        ((1, 2, 5, 6, 7), (3, 2, 2, 3, 2), (1, 2, 1), (1, 0, 1), (1, 1, 2), 1),
-        ((1, 90, 6, 6), (13, 90, 3, 3), (1, 1), (1, 1), (1, 1), 1),
-        ((1, 2, 40, 40), (3, 2, 3, 3), (1, 1), (1, 1), (1, 1), 1),
-    ],
+    CONVOLUTIONS,
 )
 def test_convolutions(
     x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int

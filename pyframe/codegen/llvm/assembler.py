@@ -87,6 +87,10 @@ class Value:
         """Whether both are the same."""
         return self.compare("eq", other)
 
+    def differs(self, other: Operand) -> Value:
+        """Whether they are not the same."""
+        return self.compare("ne", other)
+
     def where(self, condition: Value, other: Operand) -> Value:
         """This where the condition holds, else the other."""
         right = self.f.value(other, self.type).name
@@ -179,7 +183,7 @@ class Assembler:
             return x
         if " x " in type:
             return Value(self, type, f"splat ({type.partition(' x ')[2][:-1]} {x})")
-        return Value(self, type, str(x))
+        return Value(self, type, "null" if type == "ptr" else str(x))
 
     def local(self, start: Operand | None = None, type: str = "") -> Variable:
         """A new variable, of an i64 if nothing says otherwise."""
@@ -205,9 +209,21 @@ class Assembler:
 
     def lanes_below(self, count: Value, lanes: int) -> Value:
         """Which lanes have a number below `count`."""
-        numbers = ", ".join(f"i64 {x}" for x in range(lanes))
-        kind = f"<{lanes} x i64>"
-        return Value(self, kind, f"<{numbers}>").compare("slt", count.splat(lanes))
+        return self.numbers(lanes).compare("slt", count.splat(lanes))
+
+    def numbers(self, lanes: int) -> Value:
+        """The vector 0, 1, 2, …"""
+        listed = ", ".join(f"i64 {x}" for x in range(lanes))
+        return Value(self, f"<{lanes} x i64>", f"<{listed}>")
+
+    def load_words(
+        self, at: Value, names: Sequence[str], addresses: Sequence[str]
+    ) -> dict[str, Value]:
+        """The words of a launch by their names."""
+        return {
+            name: self.load("ptr" if name in addresses else "i64", at + 8 * i, 8)
+            for i, name in enumerate(names)
+        }
 
     def load_some(self, type: str, at: Value, lanes: Value, align: int) -> Value:
         """A vector in memory, of which only these lanes are read; the others are 0."""
@@ -222,6 +238,23 @@ class Assembler:
         )
         given = f"{value.type} {value.name}, ptr {at.name}, i32 {align}, {lanes.type} {lanes.name}"
         self.line(f"call void @{name}({given})")
+
+    def gather(self, type: str, at: Value, apart: Value, lanes: Value, align: int) -> Value:
+        """A vector of what lies at offsets from an address, of which only these lanes are read; the
+        others are 0."""
+        count = type.partition(" x ")[0]
+        places = self.new(
+            f"{count} x ptr>", f"getelementptr i8, ptr {at.name}, {apart.type} {apart.name}"
+        )
+        name = f"llvm.masked.gather.{_suffix(type)}.{_suffix(places.type)}"
+        self.declared.add(f"declare {type} @{name}({places.type}, i32, {lanes.type}, {type})")
+        given = f"{places.type} {places.name}, i32 {align}, {lanes.type} {lanes.name}"
+        return self.new(type, f"call {type} @{name}({given}, {type} zeroinitializer)")
+
+    def fill(self, at: Value, nbytes: Value) -> None:
+        """Write zeros."""
+        with self.count(0, nbytes, 16) as x:
+            self.store(at + x, self.zero("<4 x i32>"), 4)
 
     def _masked(self, kind: str, type: str, before: str, after: str) -> str:
         name = f"llvm.masked.{kind}.{_suffix(type)}.p0"
@@ -280,10 +313,29 @@ class Assembler:
             i.add(step)
 
 
+def cut(size: Value, part: Value, parts: Value, whole: int = 1) -> tuple[Value, Value]:
+    """Where one of equal parts begins and ends, at multiples of `whole`."""
+    count = (size + (whole - 1)) // whole
+    return (
+        (count * part // parts * whole).min(size),
+        (count * (part + 1) // parts * whole).min(size),
+    )
+
+
+def module(functions: Sequence[Assembler], bits: int) -> str:
+    """The text of a module, for a processor with vectors of so many bits."""
+    attributes = 'nounwind "no-builtins"'
+    for width in ("prefer-vector-width", "min-legal-vector-width"):
+        attributes += f' "{width}"="{bits}"'
+    declared = sorted(set().union(*[f.declared for f in functions]))
+    texts = [f.text() for f in functions]
+    return "\n".join([*texts, *declared, f"attributes #0 = {{ {attributes} }}", ""])
+
+
 def _suffix(type: str) -> str:
     """A type in the name of an intrinsic."""
     lanes, cross, base = type.strip("<>").partition(" x ")
     if not cross:
         lanes, base = "", lanes
-    short = {"float": "f32", "double": "f64"}.get(base, base)
+    short = {"float": "f32", "double": "f64", "ptr": "p0"}.get(base, base)
     return f"v{lanes}{short}" if cross else short

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pyframe.codegen.lanes.compiler import Memory
-from pyframe.codegen.llvm.assembler import Assembler, Value
+from pyframe.codegen.llvm.assembler import Assembler, Value, cut, module
 from pyframe.codegen.numpy.memory import address
 
 # What is packed at once: columns of b and rows of a, of k so many bytes.
@@ -78,7 +78,7 @@ def tile(dtype: str, bits: int) -> Tile | None:
 
 def words(
     t: Tile, a: np.ndarray, b: np.ndarray, c: np.ndarray, threads: int
-) -> list[int | Memory] | None:
+) -> list[int | np.ndarray | Memory] | None:
     """The words of the product c = a @ b, of matrices of any strides but c's, whose rows lie in
     line; None where batches have more than two dims in memory."""
     (m, n), k = c.shape[-2:], a.shape[-1]
@@ -98,13 +98,18 @@ def words(
             break
     groups = max(1, min(outer * inner, outer * inner * m * n * k // LEAST, 8 * threads))
     units = groups * rows * columns
-    packed = min(-(-n // t.columns) * t.columns, NC) + min(-(-m // t.rows) * t.rows, t.height)
-    nbytes = -(-t.size * min(k, t.depth) * packed // 64) * 64
+    nbytes = scratch(t, m, n, k)
     return [
         units, Memory(units * nbytes), nbytes, address(a), address(b), address(c), m, n, k,
         *a.strides[-2:], *b.strides[-2:], c.strides[-2], *steps, inner, outer * inner, groups,
         rows, columns,
     ]  # fmt: skip
+
+
+def scratch(t: Tile, m: int, n: int, k: int) -> int:
+    """Bytes of memory that a unit needs."""
+    packed = min(-(-n // t.columns) * t.columns, NC) + min(-(-m // t.rows) * t.rows, t.height)
+    return -(-t.size * min(k, t.depth) * packed // 64) * 64
 
 
 def batch(*arrays: np.ndarray) -> tuple[tuple[int, int], list[int]] | None:
@@ -132,21 +137,14 @@ def batch(*arrays: np.ndarray) -> tuple[tuple[int, int], list[int]] | None:
 
 def text(t: Tile, bits: int) -> str:
     """A module with the products: `@kernel`, which is launched like any other."""
+    *functions, gemm = build(t)
+    return module([*functions, gemm, _units(t, gemm)], bits)
+
+
+def build(t: Tile) -> list[Assembler]:
+    """The functions of a product, of which the last is it: see `_gemm`."""
     kernel, pack_a, pack_b = _tile(t), _pack_a(t), _pack_b(t)
-    gemm = _gemm(t, kernel, pack_a, pack_b)
-    functions = [kernel, pack_a, pack_b, gemm, _units(t, gemm)]
-    declared = set().union(*[f.declared for f in functions])
-    attributes = 'nounwind "no-builtins"'
-    for width in ("prefer-vector-width", "min-legal-vector-width"):
-        attributes += f' "{width}"="{bits}"'
-    return "\n".join(
-        [
-            *[f.text() for f in functions],
-            *sorted(declared),
-            f"attributes #0 = {{ {attributes} }}",
-            "",
-        ]
-    )
+    return [kernel, pack_a, pack_b, _gemm(t, kernel, pack_a, pack_b)]
 
 
 def _tile(t: Tile) -> Assembler:
@@ -276,13 +274,13 @@ def _transposed(rows: list[Value]) -> list[Value]:
 
 
 def _gemm(t: Tile, kernel: Assembler, pack_a: Assembler, pack_b: Assembler) -> Assembler:
-    """A product, in blocks."""
-    f = Assembler("gemm", "ptr ptr ptr ptr i64 i64 i64 i64 i64 i64 i64 i64")
-    memory, c, a, b, m, n, k, c_row, a_row, a_column, b_row, b_column = f.params
+    """c = or, if it adds, += a times b, in blocks; `memory` is a unit's."""
+    f = Assembler("gemm", "ptr ptr ptr ptr i64 i64 i64 i64 i64 i64 i64 i64 i1")
+    memory, c, a, b, m, n, k, c_row, a_row, a_column, b_row, b_column, more = f.params
     in_place = a_column.equals(t.size)
-    with f.count(0, k, t.depth) as p:
+    with f.count(0, k.where(k > 0, 1), t.depth) as p:
         depth = f.local((k - p).min(t.depth))
-        adds = p > 0
+        adds = (p > 0) | more
         with f.count(0, n, NC) as j:
             width = f.local((n - j).min(NC))
             f.call(pack_b, memory, b + b_row * p + b_column * j, width, depth, b_row, b_column)
@@ -326,24 +324,13 @@ def _units(t: Tile, gemm: Assembler) -> Assembler:
     """What is launched."""
     f = Assembler("kernel", "ptr ptr i64 i64", linkage="")
     words, _, begin, end = f.params
-    w = {
-        name: f.load("ptr" if name in _ADDRESSES else "i64", words + 8 * i, 8)
-        for i, name in enumerate(WORDS)
-    }
-
-    def cut(size: Value, part: Value, parts: Value, whole: int) -> tuple[Value, Value]:
-        """Where a part begins and ends."""
-        count = (size + (whole - 1)) // whole
-        return (
-            (count * part // parts * whole).min(size),
-            (count * (part + 1) // parts * whole).min(size),
-        )
+    w = f.load_words(words, WORDS, _ADDRESSES)
 
     with f.count(begin, end) as u:
         part, group = u // w["groups"], u % w["groups"]
         top, bottom = cut(w["m"], part % w["row_parts"], w["row_parts"], t.rows)
         left, right = cut(w["n"], part // w["row_parts"], w["column_parts"], t.columns)
-        first, last = cut(w["batch"], group, w["groups"], 1)
+        first, last = cut(w["batch"], group, w["groups"])
         memory = w["memory"] + w["unit_bytes"] * u
         with f.count(first, last) as z:
             inner, outer = z % w["inner"], z // w["inner"]
@@ -351,6 +338,6 @@ def _units(t: Tile, gemm: Assembler) -> Assembler:
             f.call(
                 gemm, memory, c + w["c_row"] * top + left * t.size, a + w["a_row"] * top,
                 b + w["b_column"] * left, bottom - top, right - left, w["k"], w["c_row"],
-                w["a_row"], w["a_column"], w["b_row"], w["b_column"],
+                w["a_row"], w["a_column"], w["b_row"], w["b_column"], 0,
             )  # fmt: skip
     return f

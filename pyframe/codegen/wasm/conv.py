@@ -1,21 +1,14 @@
-"""Convolutions of float32 in WebAssembly, in any number of spatial dims, as products.
-
-The three products of a convolution multiply with its columns (each window as a column), of which
-only what a block needs is packed, straight from the images. Tables of byte offsets say where things
-lie: an element of the columns is at `taps[k] + positions[p]` of its image, whatever the dims,
-strides, dilation or dims' order. An image with padding is copied into a padded one first.
-"""
+"""Convolutions of float32 in WebAssembly as products (codegen/windows.py)."""
 
 from __future__ import annotations
 
 import functools
-import itertools
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyframe.codegen import windows
 from pyframe.codegen.wasm.assembler import (
     F32,
     F32X4,
@@ -28,8 +21,6 @@ from pyframe.codegen.wasm.assembler import (
 from pyframe.codegen.wasm.encoder import Module
 from pyframe.codegen.wasm.gemm import COLUMNS, KC, ROWS, TILE, Gemm
 from pyframe.codegen.wasm.routines import SCRATCH, TABLES, At, Call, Routine
-
-Shape = tuple[int, ...]
 
 WIDTH = 128  # positions (of the gradient of a weight: taps) whose columns are packed at once
 
@@ -280,199 +271,69 @@ def _conv_weight(module: Module, gemm: Gemm, pad: Assembler, pack_taps: Assemble
 # --- plans
 
 
-def _grid(*axes: Any) -> np.ndarray:
-    """The sums of one offset of each axis, in C order."""
-    return functools.reduce(np.add.outer, [np.asarray(a, np.int64) for a in axes]).reshape(-1)
-
-
-class _Images(NamedTuple):
-    """How images (N, C, *spatial) are read: in place, or padded."""
-
-    strides: Shape  # of a spatial dim
-    channel: int  # stride of a channel where it is read
-    fields: dict[str, Any]  # of the setting
-
-    @staticmethod
-    def of(x: np.ndarray, groups: int, before: Shape, after: Shape) -> _Images | None:
-        """With borders of 0; these need rows that lie in line."""
-        channels, spatial = x.shape[1] // groups, x.shape[2:]
-        fields = {
-            "images": x.shape[0], "groups": groups, "image": x.strides[0],
-            "group": channels * x.strides[1], "channel": x.strides[1], "channels": channels,
-        }  # fmt: skip
-        if not any(before) and not any(after):
-            return _Images(x.strides[2:], x.strides[1], fields)
-        if spatial[-1] > 1 and x.strides[-1] != 4:
-            return None
-        sizes = [b + n + a for b, n, a in zip(before, spatial, after, strict=True)]
-        strides = tuple(4 * math.prod(sizes[d + 1 :]) for d in range(len(sizes)))
-        nbytes = 4 * math.prod(sizes)
-        at = [(np.arange(n) + b) * s for n, b, s in zip(spatial, before, strides, strict=True)]
-        places = [np.arange(n) * s for n, s in zip(spatial, x.strides[2:], strict=True)]
-        rows = np.stack([_grid(*at[:-1], before[-1] * 4), _grid(*places[:-1], 0)], 1)
-        fields |= {
-            "padded": -(-nbytes * channels // 16) * 16, "padded_channel": nbytes,
-            "rows": len(rows), "row_bytes": 4 * spatial[-1], "rows_at": rows,
-        }  # fmt: skip
-        return _Images(strides, nbytes, fields)
-
-
-def _tables(settings: Sequence[dict[str, Any]]) -> tuple[np.ndarray, list[int]]:
+def _tables(products: Sequence[windows.Products]) -> tuple[np.ndarray, list[int]]:
     """Settings one after the other, each with its tables, and where they begin. A table ends with
     what fills a panel: its last entry again."""
     parts: list[np.ndarray] = []
     starts, end = [], 0
-    for fields in settings:
+    for p in products:
         starts.append(end)
         header = np.zeros(len(Setting._fields), np.int32)
         parts.append(header)
         end += header.nbytes
+        fields = p._asdict() | {"taps": len(p.taps_at), "positions": len(p.positions_at)}
         for i, name in enumerate(Setting._fields):
-            value = fields.get(name, 0)
+            value = fields[name]
             if isinstance(value, np.ndarray):
                 more = -len(value) % COLUMNS if value.ndim == 1 and len(value) else 0
                 table = np.concatenate([value, value[-1:].repeat(more, 0)]).astype(np.int32)
                 parts.append(table.reshape(-1))
                 value, end = end - starts[-1], end + table.nbytes
-            header[i] = value
+            header[i] = value or 0
     return np.concatenate(parts), starts
 
 
-def _scratch(fields: dict[str, Any], of_windows: bool) -> int:
+def _scratch(p: windows.Products, of_windows: bool) -> int:
     """Bytes that a function needs."""
-    k, m = len(fields["taps_at"]), fields["m"]
-    n = len(fields["positions_at"])
-    columns = TILE + fields.get("padded", 0) + 4 * WIDTH * min(k if of_windows else n, KC)
+    k, n = len(p.taps_at), len(p.positions_at)
+    columns = TILE + p.padded + 4 * WIDTH * min(k if of_windows else n, KC)
     if not of_windows:
         return columns
-    return columns + 4 * (m + ROWS) * k + (4 * WIDTH * m if "c_at" in fields else 0)
+    return columns + 4 * (p.m + ROWS) * k + (0 if p.c_at is None else 4 * WIDTH * p.m)
 
 
-def _supported(*arrays: np.ndarray) -> bool:
-    return all(x.dtype == np.float32 and x.size for x in arrays)
+def _routine(
+    plan: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray, a: int
+) -> Routine | None:
+    """The routine of an op whose operand `a` is the left one of its products."""
+    if any(x.dtype != np.float32 for x in (*inputs, out)):
+        return None
+    products = plan(inputs, attrs, out)
+    if products is None:
+        return None
+    function = "conv" if a else "conv_weight"
+    tables, starts = _tables(products)
+    calls = [
+        Call(function, (At(2), At(a), At(1 - a), At(SCRATCH), At(TABLES, start)))
+        for start in starts
+    ]
+    return Routine(tuple(calls), max(_scratch(p, a == 1) for p in products), tables)
 
 
 def conv(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
     """The routine of `conv`. The images need rows that lie in line if they are padded."""
-    x, w = inputs
-    stride, padding, dilation, groups = attrs
-    if not _supported(x, w, out):
-        return None
-    images = _Images.of(x, groups, padding, padding)
-    if images is None:
-        return None
-    o = out.shape[1] // groups
-    taps = [np.arange(n) * d * s
-            for n, d, s in zip(w.shape[2:], dilation, images.strides, strict=True)]  # fmt: skip
-    steps = [np.arange(n) * t * s
-             for n, t, s in zip(out.shape[2:], stride, images.strides, strict=True)]  # fmt: skip
-    fields = images.fields | {
-        "m": o, "c_image": out.strides[0], "c_group": o * out.strides[1], "c_row": out.strides[1],
-        "a_group": o * w.strides[0], "a_row": w.strides[0],
-        "a_at": _grid(*[np.arange(n) * s for n, s in zip(w.shape, w.strides, strict=True)][1:]),
-        "taps_at": _grid(np.arange(w.shape[1]) * images.channel, *taps),
-        "positions_at": _grid(*steps),
-    }  # fmt: skip
-    return _routine([fields], "conv")
-
-
-def _routine(settings: list[dict[str, Any]], function: str) -> Routine:
-    tables, starts = _tables(
-        [
-            s | {"taps": len(s["taps_at"]), "positions": len(s["positions_at"])}
-            for s in settings
-        ]
-    )  # fmt: skip
-    calls = [
-        Call(function, (At(2), At(1), At(0), At(SCRATCH), At(TABLES, start))) for start in starts
-    ]
-    return Routine(tuple(calls), max(_scratch(s, function == "conv") for s in settings), tables)
+    return _routine(windows.conv, inputs, attrs, out, 1)
 
 
 def conv_input(
     inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
 ) -> Routine | None:
-    """The routine of `conv_input`: each residue of positions by the stride is a convolution of the
-    gradient with the taps that reach it."""
-    g, w = inputs
-    spatial, stride, padding, dilation, groups = attrs
-    if not _supported(g, w, out):
-        return None
-    o = w.shape[0] // groups
-    # of each dim and residue: the positions, the taps, and how far before them these read
-    residues: list[list[tuple[np.ndarray, np.ndarray, np.ndarray]]] = []
-    before, after = [], []
-    for size, s, p, d, n, m in zip(
-        spatial, stride, padding, dilation, w.shape[2:], g.shape[2:], strict=True
-    ):
-        found = []
-        for r in range(min(s, size)):
-            taps = np.array([k for k in range(n) if (r + p - k * d) % s == 0], np.int64)
-            found.append((np.arange(-(-(size - r) // s)), taps, (r + p - taps * d) // s))
-        reads = [(int(e.min()), int(j[-1] + e.max())) for j, _, e in found if len(e)]
-        before.append(max(0, -min([low for low, _ in reads], default=0)))
-        after.append(max(0, max([high for _, high in reads], default=0) - m + 1))
-        residues.append(found)
-    images = _Images.of(g, groups, tuple(before), tuple(after))
-    if images is None:
-        return None
-    settings = []
-    for starts in itertools.product(*[range(len(found)) for found in residues]):
-        dims = [found[r] for found, r in zip(residues, starts, strict=True)]
-        reads_at = [
-            (e + b) * s for (_, _, e), b, s in zip(dims, before, images.strides, strict=True)
-        ]
-        weights = [t * s for (_, t, _), s in zip(dims, w.strides[2:], strict=True)]
-        fields = images.fields | {
-            "m": w.shape[1], "c_image": out.strides[0], "c_group": w.shape[1] * out.strides[1],
-            "c_row": out.strides[1], "a_group": o * w.strides[0], "a_row": w.strides[1],
-            "a_at": _grid(np.arange(o) * w.strides[0], *weights),
-            "taps_at": _grid(np.arange(o) * images.channel, *reads_at),
-            "positions_at": _grid(
-                *[j * s for (j, _, _), s in zip(dims, images.strides, strict=True)]
-            ),
-        }  # fmt: skip
-        if math.prod(stride) > 1:
-            places = [(r + j * t) * s for r, (j, _, _), t, s
-                      in zip(starts, dims, stride, out.strides[2:], strict=True)]  # fmt: skip
-            fields["c_at"] = _grid(*places)
-        settings.append(fields)
-    return _routine(settings, "conv")
+    """The routine of `conv_input`."""
+    return _routine(windows.conv_input, inputs, attrs, out, 1)
 
 
 def conv_weight(
     inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
 ) -> Routine | None:
     """The routine of `conv_weight`, of a gradient whose positions lie in line."""
-    g, x = inputs
-    kernel, stride, padding, dilation, groups = attrs
-    if not _supported(g, x, out) or not _lies_in_line(g, 2):
-        return None
-    images = _Images.of(x, groups, padding, padding)
-    if images is None:
-        return None
-    o = out.shape[0] // groups
-    taps = [np.arange(n) * d * s
-            for n, d, s in zip(kernel, dilation, images.strides, strict=True)]  # fmt: skip
-    steps = [np.arange(n) * t * s
-             for n, t, s in zip(g.shape[2:], stride, images.strides, strict=True)]  # fmt: skip
-    fields = images.fields | {
-        "m": o, "c_group": o * out.strides[0], "c_row": out.strides[0], "a_image": g.strides[0],
-        "a_group": o * g.strides[1], "a_row": g.strides[1],
-        "taps_at": _grid(np.arange(out.shape[1]) * images.channel, *taps),
-        "positions_at": _grid(*steps),
-    }  # fmt: skip
-    made = _routine([fields], "conv_weight")
-    (call,) = made.calls
-    result, x_, g_, *rest = call.arguments
-    return made._replace(calls=(Call(call.function, (result, g_, x_, *rest)),))
-
-
-def _lies_in_line(x: np.ndarray, first: int) -> bool:
-    """Whether the dims from `first` on are those of elements that follow each other."""
-    expected = x.itemsize
-    for n, s in zip(x.shape[: first - 1 : -1], x.strides[: first - 1 : -1], strict=True):
-        if n != 1 and s != expected:
-            return False
-        expected *= n
-    return True
+    return _routine(windows.conv_weight, inputs, attrs, out, 0)
