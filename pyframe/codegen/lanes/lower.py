@@ -183,7 +183,9 @@ class Lowering(Values):
             if inner <= grain or cut == len(sizes) - 1:
                 block = max(grain // max(inner, 1), 1)
                 if axes[cut] == self.axis:
-                    block = -(-block // (4 * self.width)) * 4 * self.width
+                    # several vectors share a walk, but not where that leaves one unit
+                    least = self.width * (PARTS if n > PARTS * self.width else 1)
+                    block = -(-block // least) * least
                 block = min(block, n)
                 blocks = -(-n // block)
                 break

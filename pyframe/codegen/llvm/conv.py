@@ -17,7 +17,7 @@ from pyframe.codegen.llvm.gemm import Tile
 from pyframe.codegen.numpy.memory import address
 from pyframe.codegen.windows import Products
 
-BLOCK = 1 << 18  # bytes of columns that are made at once
+BLOCK = 1 << 19  # bytes of columns that are made at once
 PIECE = 3  # words of a piece: where it is read and written, and its elements
 
 # What a launch reads: how many units; the memory of units, its bytes for each, and what of these
@@ -106,7 +106,8 @@ def _table(value: Any) -> int | np.ndarray | Memory:
 def _blocks(t: Tile, p: Products) -> _Blocks:
     at = p.positions_at
     width = BLOCK // (t.size * max(len(p.taps_at), 1)) // t.columns * t.columns
-    width = min(max(width, t.columns), len(at))
+    count = -(-len(at) // max(width, t.columns))  # of blocks, which are about equal
+    width = min(-(-len(at) // (count * t.columns)) * t.columns, len(at))
     step = int(at[1] - at[0]) if len(at) > 1 else t.size
     ends = np.append(np.flatnonzero(np.diff(at) != step) + 1, len(at)).tolist()
     pieces: list[tuple[int, int, int]] = []

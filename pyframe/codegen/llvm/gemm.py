@@ -164,16 +164,24 @@ def _tile(t: Tile) -> Assembler:
             total.set(f.zero(t.vector))
             f.prefetch(place)
     at, here, left = f.local(0), f.local(b), f.local(k)
-    with f.during(lambda: left > 0):
-        low = f.load(t.vector, here, t.size * t.lanes)
-        high = f.load(t.vector, here + t.size * t.lanes, t.size * t.lanes)
-        for pair, pointer in zip(sums, pointers, strict=True):
-            x = f.load(t.real, pointer + at, t.size).splat(t.lanes)
-            pair[0].set(x.fma(low, pair[0]))
-            pair[1].set(x.fma(high, pair[1]))
-        at.add(a_step)
-        here.set(here + 2 * t.size * t.lanes)
-        left.add(-1)
+
+    def multiply(vectors: int) -> None:
+        with f.during(lambda: left > 0):
+            right = [
+                f.load(t.vector, here + t.size * t.lanes * v, t.size * t.lanes)
+                for v in range(vectors)
+            ]
+            for pair, pointer in zip(sums, pointers, strict=True):
+                x = f.load(t.real, pointer + at, t.size).splat(t.lanes)
+                for total, y in zip(pair, right, strict=False):
+                    total.set(x.fma(y, total))
+            at.add(a_step)
+            here.set(here + 2 * t.size * t.lanes)
+            left.add(-1)
+
+    with f.when(columns > t.lanes):
+        multiply(2)
+    multiply(1)  # nothing is left of k, or the second vector has no columns
     for r, (pair, row) in enumerate(zip(sums, places, strict=True)):
         with f.when(rows > r):
             with f.when(full):
