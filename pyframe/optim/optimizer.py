@@ -732,8 +732,10 @@ OPTIMIZERS.append(Optimizer)
 
 def _number(option: Any) -> Any:
     """An option that is a tensor, as a number."""
+    if not isinstance(option, Tensor):
+        return option
     with outside():
-        return option.item() if isinstance(option, Tensor) else option
+        return option.item()
 
 
 def _is_fed(option: Any) -> bool:
