@@ -128,7 +128,9 @@ class Lowering:
         code = [
             Load(binding, index_map, i.dtype) if isinstance(i, Result) else i for i in kernel.code
         ]
-        if not self.computed(code, kernel.space, kernel.stores, buffers):
+        # where the result is stored as it is, it lies there already
+        stores = [w for w in kernel.stores if w is not target or w.value != 0]
+        if not self.computed(code, kernel.space, stores, buffers):
             home = None if target is None else self.keys[target.binding]
             Blocked(self, kernel.code, kernel.space, kernel.stores, (result, home)).build()
 
