@@ -15,25 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyframe.backend import llvm
-from pyframe.codegen import windows
-from pyframe.codegen.lanes.compiler import Launch, Memory
+from pyframe.codegen.lanes.compiler import Launch
 from pyframe.codegen.lanes.program import Function
-from pyframe.codegen.llvm import conv, driver, gemm, printer
-from pyframe.codegen.numpy import routines
+from pyframe.codegen.llvm import driver, printer, routines
+from pyframe.codegen.llvm.routines import Blas
 from pyframe.codegen.numpy.memory import address
 from pyframe.codegen.numpy.threads import blas, default_threads
 from pyframe.core.pages import aligned
 
 PATIENCE = 4e-3  # seconds that a thread looks for units before it sleeps: a loop's steps are closer
-# Multiplications from which a product is cut into 2 parts, 4, 8, … Each part packs what it reads.
-PARTS = (1 << 20, 1 << 28, 1 << 31, 1 << 34)
-LONG = 1 << 12  # elements of two vectors whose product NumPy adds in more parts than BLAS's gemm
-
-# how an op's convolution is planned, by its NumPy form
-_CONVOLUTIONS = {
-    routines.conv: windows.conv, routines.conv_input: windows.conv_input,
-    routines.conv_weight: windows.conv_weight,
-}  # fmt: skip
 
 
 class Printed(NamedTuple):
@@ -52,11 +42,7 @@ class Native:
     def __init__(self, compiler: llvm.Compiler, threads: int | None = None) -> None:
         self.llvm = compiler
         self.threads = threads or default_threads()
-        self.products = _products()
-        self.tiles = {
-            np.dtype(name): tile for name in ("float32", "float64")
-            if (tile := gemm.tile(name, compiler.bits)) is not None
-        }  # fmt: skip
+        self.machine = routines.machine(compiler.bits, self.threads, _products())
 
     def lanes(self, types: set[str]) -> int:
         """How many lanes vectors are to have in a function that has values of these types."""
@@ -69,59 +55,9 @@ class Native:
 
     def routine(
         self, op: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-    ) -> list[tuple[str, list[int | np.ndarray | Memory]]] | None:
-        """A product of matrices or a convolution; None for all else."""
-        if any(x.dtype != out.dtype for x in inputs) or not out.size:
-            return None
-        if op.lower_routine is routines.matmul:
-            a, b = inputs
-            if not a.shape[-1]:
-                return None
-            found = self._tiles(a, b, out) or self._blas(a, b, out)
-            return None if found is None else [found]
-        planned = _CONVOLUTIONS.get(op.lower_routine)
-        tile = self.tiles.get(out.dtype)
-        if planned is None or tile is None or min(s for x in inputs for s in x.strides) < 0:
-            return None
-        products = planned(inputs, attrs, out)
-        if products is None:
-            return None
-        of_weight = planned is windows.conv_weight
-        a, x = inputs if of_weight else inputs[::-1]
-        return [
-            (f"{name}.{out.dtype.name}", words)
-            for p in products
-            for name, words in conv.words(tile, p, of_weight, a, x, out, self.threads)
-        ]
-
-    def _tiles(
-        self, a: np.ndarray, b: np.ndarray, out: np.ndarray
-    ) -> tuple[str, list[int | np.ndarray | Memory]] | None:
-        """A product by our own routine: where there are few rows or columns, it has no tiles."""
-        tile = self.tiles.get(out.dtype)
-        if tile is None or min(out.shape[-2:]) < tile.rows:
-            return None
-        words = gemm.words(tile, a, b, out, self.threads)
-        return None if words is None else (f"gemm.{out.dtype.name}", words)
-
-    def _blas(
-        self, a: np.ndarray, b: np.ndarray, out: np.ndarray
-    ) -> tuple[str, list[int | np.ndarray | Memory]] | None:
-        """A product as one of BLAS's."""
-        if out.dtype not in self.products:
-            return None
-        words = _product_words(self.products[out.dtype].address, a, b, out)
-        return None if words is None else (f"blas.{out.dtype.name}", words)
-
-    def text(self, routine: str) -> str:
-        """The module of a routine by its name."""
-        kind, _, name = routine.partition(".")
-        dtype = np.dtype(name)
-        if kind == "blas":
-            return self.products[dtype].text
-        if kind == "gemm":
-            return gemm.text(self.tiles[dtype], self.llvm.bits)
-        return conv.text(self.tiles[dtype], self.llvm.bits, kind)
+    ) -> routines.Launches | None:
+        """The launches of an op's routine; None if it has none for these arrays."""
+        return routines.plan(self.machine, op, inputs, attrs, out)
 
     def load(self, functions: Sequence[Printed], launches: Sequence[Launch]) -> Code:
         """Compile the functions that are launched."""
@@ -145,7 +81,7 @@ class Code:
         loaded = native.llvm.load_texts([functions[n].text for n in used], printer.NAME)
         self.compiled = dict(zip(used, loaded, strict=True))
         kinds = sorted({launch.routine for launch in launches if launch.function < 0})
-        texts = [native.text(kind) for kind in kinds]
+        texts = [routines.text(native.machine, kind) for kind in kinds]
         self.routines = dict(zip(kinds, native.llvm.load_texts(texts, printer.NAME), strict=True))
         self.threads = native.threads
         sizes = [
@@ -282,24 +218,17 @@ if hasattr(os, "register_at_fork"):  # threads do not survive a fork
 # --- products
 
 
-class Product(NamedTuple):
-    """BLAS's product for a dtype, and the function that calls it for each unit."""
-
-    address: int
-    text: str
-
-
 @functools.cache
-def _products() -> dict[np.dtype, Product]:
+def _products() -> dict[np.dtype, Blas]:
     """What BLAS has, by dtype; nothing where it can't be found."""
     found = blas()
-    out: dict[np.dtype, Product] = {}
+    out: dict[np.dtype, Blas] = {}
     for dtype, real, name in ((np.float32, "float", "sgemm"), (np.float64, "double", "dgemm")):
         for symbol, bits in _names_of(f"cblas_{name}"):
             function = None if found is None else getattr(found.library, symbol, None)
             if function is not None:
                 at = ctypes.cast(function, ctypes.c_void_p).value or 0
-                out[np.dtype(dtype)] = Product(at, driver.product(real, bits))
+                out[np.dtype(dtype)] = Blas(at, real, bits)
                 break
     return out
 
@@ -307,41 +236,3 @@ def _products() -> dict[np.dtype, Product]:
 def _names_of(name: str) -> list[tuple[str, int]]:
     """What builds of BLAS call a function, and the bits of its ints."""
     return [(f"scipy_{name}64_", 64), (f"{name}64_", 64), (f"scipy_{name}", 32), (name, 32)]
-
-
-def _product_words(
-    function: int, a: np.ndarray, b: np.ndarray, out: np.ndarray
-) -> list[int | np.ndarray | Memory] | None:
-    """The words of the product out = a @ b; None where BLAS can't take the matrices as they lie."""
-    (m, n), k, size = out.shape[-2:], a.shape[-1], out.itemsize
-    if m == n == 1 and k > LONG:
-        return None
-    layouts = [_rows_of(x, size) for x in (a, b, out)]
-    batch = gemm.batch(a, b, out)
-    if None in layouts or batch is None or layouts[2][0]:  # type: ignore[index]
-        return None
-    (a_trans, a_row), (b_trans, b_row), (_, out_row) = layouts  # type: ignore[misc]
-    rows = columns = 1
-    for least in PARTS:
-        if m * n * k < least:
-            break
-        rows, columns = (2 * rows, columns) if m // rows >= n // columns else (rows, 2 * columns)
-    (outer, inner), steps = batch
-    steps = [s // size for s in steps]
-    return [
-        outer * inner * rows * columns, function, address(a), address(b), address(out), m, n, k,
-        a_trans, b_trans, a_row, b_row, out_row, inner, *steps, rows, columns,
-    ]  # fmt: skip
-
-
-def _rows_of(x: np.ndarray, size: int) -> tuple[int, int] | None:
-    """(whether a matrix is transposed in memory, the elements from row to row there)."""
-    (m, n), (row, column) = x.shape[-2:], x.strides[-2:]
-    if row % size or column % size:
-        return None
-    row, column = row // size, column // size
-    if (column == 1 or n == 1) and (row >= n or m == 1):
-        return 0, max(row, n)
-    if (row == 1 or m == 1) and (column >= m or n == 1):
-        return 1, max(column, m)
-    return None

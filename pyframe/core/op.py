@@ -107,7 +107,7 @@ class Op:
         fuses: bool = False,
         lower: Callable[..., Any] | None = None,
         lower_routine: Callable[..., Any] | None = None,
-        wasm_routine: str | None = None,
+        routine: str | None = None,
         results: Callable[..., tuple[tuple[int, ...], ...]] | None = None,
         batch: Callable[[Any], Tensor] | None = None,
         flops: Callable[[Sequence[tuple[int, ...]], tuple[int, ...]], int] | None = None,
@@ -141,7 +141,8 @@ class Op:
         # for compiled plans on the CPU: bound NumPy calls, see elementwise.py and routines.py
         # of codegen/numpy/
         self.lower, self.lower_routine = lower, lower_routine
-        self.wasm_routine = wasm_routine  # in the page: "module.function" of codegen/wasm/
+        # compiled, "module.function" of codegen/wasm/ and, where it is there, of codegen/llvm/
+        self.routine = routine
         if not vjps.keys() <= {*self.inputs}:
             unknown = sorted(vjps.keys() - {*self.inputs})
             raise TypeError(f"op {name}: gradients for unknown inputs {unknown}")

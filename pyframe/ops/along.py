@@ -62,7 +62,7 @@ take_along = Op(  # x, index -> the shape of index
     infer=lambda x, index, dim: (index.shape, x.dtype),
     numpy=lambda x, index, dim: np.take(x, np_positions(index, x.shape, dim)),
     fallback=lambda x, index, dim: _take_by_rows(x, index, dim), batch=along_dim,
-    wasm_routine="index.take_along",
+    routine="index.take_along",
     x=lambda g, x_spec, index, dim: apply(
         reduce_along, (g.new_zeros(x_spec.shape), index, g), (dim, "sum")
     ),
@@ -72,7 +72,7 @@ take_along = Op(  # x, index -> the shape of index
 put_along = Op(  # a copy of base with source at its indices, the last of equals
     "put_along", ROUTINE, "base index source", "dim",
     infer=lambda base, *_: (base.shape, base.dtype),
-    numpy=_put_along_numpy, batch=along_dim, wasm_routine="index.put_along",
+    numpy=_put_along_numpy, batch=along_dim, routine="index.put_along",
     fallback=lambda base, index, source, dim: _put_by_winners(base, index, source, dim),
     base=lambda g, index, dim: apply(
         put_along, (g, index, g.new_zeros(index._node.shape)), (dim,)
@@ -84,7 +84,7 @@ put_along = Op(  # a copy of base with source at its indices, the last of equals
 reduce_along = Op(  # base reduced with the sources that the index assigns to its elements
     "reduce_along", ROUTINE, "base index source", "dim how",
     infer=lambda base, *_: (base.shape, base.dtype),
-    numpy=_reduce_along_numpy, batch=along_dim, wasm_routine="index.reduce_along",
+    numpy=_reduce_along_numpy, batch=along_dim, routine="index.reduce_along",
     fallback=lambda *args: _reduce_by_comparing(*args),
     base=lambda g, y, base, index, source, dim, how: _reduced_grads(
         g, y, base, index, source, dim, how)[0](),

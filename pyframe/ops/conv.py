@@ -169,7 +169,7 @@ def _weight_infer(g: Any, x: Any, kernel: Shape, *a: Any) -> tuple[Shape, dt.dty
 
 def _routine(slow: Any, infer: Any, lower: Any) -> dict[str, Any]:
     return {
-        "infer": infer, "lower_routine": lower, "wasm_routine": f"conv.{lower.__name__}",
+        "infer": infer, "lower_routine": lower, "routine": f"conv.{lower.__name__}",
         "numpy": routines.at_once(lower, 2, infer, slow),
     }  # fmt: skip
 

@@ -36,7 +36,7 @@ def _cat_op(n: int) -> Op:
             else (*x.shape[: a[-2]], n, *x.shape[a[-2] :]), x.dtype,
         ),
         numpy=lambda *a: np.concatenate(a[:-2], a[-2]) if a[-1] else _np_stack(a[:-2], a[-2]),
-        fallback=_cat_by_pads, wasm_routine="join.cat",
+        fallback=_cat_by_pads, routine="join.cat",
         batch=lambda c: apply(c.op, tuple(c.all()), (c.attrs[0] + 1, c.attrs[1])),
         **{f"x{i}": vjp_of(i) for i in range(n)},
     )  # fmt: skip

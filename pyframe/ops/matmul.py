@@ -90,7 +90,7 @@ def _by_sum(a: Tensor, b: Tensor) -> Tensor:
 matmul_op = Op(
     "matmul", ROUTINE, "a b", infer=_infer, numpy=_numpy, kernel=KernelFile("matmul.wgsl", _plan),
     fallback=_by_sum,
-    lower_routine=routines.matmul, wasm_routine="gemm.matmul",
+    lower_routine=routines.matmul, routine="gemm.matmul",
     a=lambda g, b: matmul(g, adjoint(b)), b=lambda g, a: matmul(adjoint(a), g),
     batch=lambda c: _product_batched(c, *c.xs), flops=_flops,
 )  # fmt: skip

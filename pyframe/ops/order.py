@@ -159,14 +159,14 @@ def _merge_numpy(key: np.ndarray, order: np.ndarray) -> np.ndarray:
 
 argsort_op = Op(  # keys (rows, n) -> int64 (rows, first): indices in ascending order, stable
     "argsort", ROUTINE, "key", "first", numpy=argsort_numpy, fallback=_argsort_by_runs,
-    batch=merged, wasm_routine="sort.argsort",
+    batch=merged, routine="sort.argsort",
     infer=lambda key, first: ((key.shape[0], first), dt.int64),
 )  # fmt: skip
 
 
 kth_op = Op(  # keys (rows, n) -> int64 (rows, 1): the k-th of these indices, k from 1
     "kth_index", ROUTINE, "key", "k", numpy=_kth_numpy, batch=merged,
-    wasm_routine="sort.kth_index",
+    routine="sort.kth_index",
     fallback=lambda key, k: order_of(key, k)[:, k - 1 :],
     infer=lambda key, k: ((key.shape[0], 1), dt.int64),
 )  # fmt: skip
@@ -211,5 +211,5 @@ search_op = Op(  # keys (rows, n) in order, keys (rows, m) -> int64 (rows, m): h
     infer=lambda sequence, value: (value.shape, dt.int64),
     fallback=lambda sequence, value: (mv.unsqueeze(sequence, 1) < mv.unsqueeze(value, 2)).sum(2),
     kernel=KernelFile("search.wgsl", _search_plan), batch=merged,
-    wasm_routine="sort.searchsorted",
+    routine="sort.searchsorted",
 )  # fmt: skip

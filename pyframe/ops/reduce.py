@@ -124,8 +124,8 @@ amax_op = Op(
     combine=Combine(f.lowest, s.maximum, np.maximum),
     x=lambda g, y, x, axes: _extremum_grad(g, y, x, axes),
 )  # fmt: skip
-# The largest number, NaN aside: it takes one instruction where amax takes three, and who subtracts it
-# from all elements, as softmax does, has NaN again.
+# The largest number, NaN aside: it takes one instruction where amax takes three, and softmax, which
+# subtracts it from all elements, has NaN again.
 max_number_op = Op(
     "max_number", REDUCTION, "x", "axes keepdim", infer=_infer,
     numpy=lambda x, axes, keepdim: _reduced_by(np.fmax, x, axes, keepdim),

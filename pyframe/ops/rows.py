@@ -129,7 +129,7 @@ take_rows = Op(  # x (D, B), index (n,) -> (n, B)
     "take_rows", ROUTINE, "x index",
     infer=lambda x, index: ((index.shape[0], x.shape[1]), x.dtype),
     numpy=_take_numpy, fallback=_take_by_mask, kernel=KernelFile("take_rows.wgsl", _plan),
-    wasm_routine="index.take_rows",
+    routine="index.take_rows",
     x=lambda g, index, x_spec: apply(add_rows, (index, g), (x_spec.shape[0],)),
     batch=_batched, reads=lambda shapes, out: (math.prod(out), math.prod(shapes[1])),
 )  # fmt: skip
@@ -180,13 +180,13 @@ def _add_segments_numpy(bounds: np.ndarray, order: np.ndarray, source: np.ndarra
 
 _add: dict[str, Any] = {
     "inputs": "index source", "attrs": "rows", "numpy": _add_rows_numpy,
-    "wasm_routine": "index.add_rows",
+    "routine": "index.add_rows",
     "infer": lambda index, source, rows: ((rows, source.shape[1]), source.dtype),
 }  # fmt: skip
 
 
 _put: dict[str, Any] = {
-    "inputs": "base index source", "numpy": _put_rows_numpy, "wasm_routine": "index.put_rows",
+    "inputs": "base index source", "numpy": _put_rows_numpy, "routine": "index.put_rows",
     "infer": lambda base, index, source: (base.shape, base.dtype),
 }  # fmt: skip
 

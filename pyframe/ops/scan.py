@@ -100,16 +100,14 @@ def _scan_op(name: str, kind: int, numpy: Any, combine: Any, **more: Any) -> Sca
 
 
 cumsum_op = _scan_op(
-    "cumsum", SUM, _accumulate(np.add), el.add, wasm_routine="scan.cumsum",
+    "cumsum", SUM, _accumulate(np.add), el.add, routine="scan.cumsum",
     x=lambda g: _from_the_end(cumsum_op, g),
 )  # fmt: skip
 cumprod_op = _scan_op(
-    "cumprod", PRODUCT, _accumulate(np.multiply), el.mul, wasm_routine="scan.cumprod",
+    "cumprod", PRODUCT, _accumulate(np.multiply), el.mul, routine="scan.cumprod",
     x=lambda g, y, x: _cumprod_grad(g, y, x),
 )  # fmt: skip
-cummax_op = _scan_op(
-    "cummax", MAXIMUM, _accumulate(np.maximum), el.maximum, wasm_routine="scan.cummax"
-)
+cummax_op = _scan_op("cummax", MAXIMUM, _accumulate(np.maximum), el.maximum, routine="scan.cummax")
 
 
 def _from_the_end(op: Scan, x: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ def _reorder_by_rows(x: Tensor, order: Tensor) -> Tensor:
 reorder = Op(  # x (rows, n), order (rows, m) of different indices
     "reorder", ROUTINE, "x order", infer=lambda x, order: (order.shape, x.dtype),
     numpy=lambda x, order: np.take(x, np_positions(order, x.shape, 1)), fallback=_reorder_by_rows,
-    batch=merged, wasm_routine="index.reorder",
+    batch=merged, routine="index.reorder",
     x=lambda g, order, x_spec: _put_back(g, order, x_spec.shape[1]),
 )  # fmt: skip
 

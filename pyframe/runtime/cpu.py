@@ -37,7 +37,7 @@ def hasten() -> None:
     """Let ops that a page computes one by one use the routines of its compiler, where they are
     worth it: from when NumPy has done as much as loading them takes."""
     for op in REGISTRY.values():
-        if op.wasm_routine is not None and op.flops is not None and len(op.inputs) == 2:
+        if op.routine is not None and op.flops is not None and len(op.inputs) == 2:
             op.numpy = hastened(op, op.numpy)  # type: ignore[arg-type]
 
 

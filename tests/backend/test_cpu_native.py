@@ -17,8 +17,11 @@ from tests.backend.test_cpu_compiled import tensor, train
 
 pytest.importorskip("llvmlite")
 from pyframe.backend import cpu, llvm
-from pyframe.codegen.llvm import gemm
+from pyframe.codegen.lanes.compiler import Fault, Launch, Memory
+from pyframe.codegen.llvm import blas, gemm, index
+from pyframe.codegen.llvm.routines import Tile, machine
 from pyframe.codegen.numpy.memory import address
+from pyframe.core.dispatch import apply
 from pyframe.core.op import REGISTRY
 from pyframe.core.pages import aligned
 
@@ -31,7 +34,8 @@ rng = np.random.default_rng(0)
 @pytest.fixture(params=[1, 2, 5])
 def native(request: Any, monkeypatch: pytest.MonkeyPatch) -> cpu.Native:
     """The compiler with so many threads; small work takes all of them."""
-    monkeypatch.setattr(cpu, "PARTS", (1, 40, 300, 2000))
+    monkeypatch.setattr(blas, "PARTS", (1, 40, 300, 2000))
+    monkeypatch.setattr(index, "LEAST", 10)
     monkeypatch.setattr(gemm, "LEAST", 100)
     assert found is not None
     made = cpu.Native(found, request.param)
@@ -60,10 +64,10 @@ def test_products(native: cpu.Native, a: Any, b: Any, kinds: str, dtype: Any) ->
     first, second = kinds.split()
     x, y = strided(a, first, dtype), strided(b, second, dtype)
     want = np.matmul(x, y)
-    narrow = {np.dtype(dtype): gemm.Tile("float" if dtype == np.float32 else "double", 4, 6)}
-    for tiles in (native.tiles, narrow, {}):  # without tiles it is BLAS that multiplies
+    narrow = {np.dtype(dtype): Tile("float" if dtype == np.float32 else "double", 4, 6)}
+    for tiles in (native.machine.tiles, narrow, {}):  # without tiles it is BLAS that multiplies
         out = np.full(want.shape, np.nan, dtype)
-        native.tiles = tiles
+        native.machine = native.machine._replace(tiles=tiles)
         run(native, pf.ops.matmul.matmul_op, [x, y], (), out)
         np.testing.assert_allclose(out, want, 1e-3, 1e-4)
 
@@ -72,24 +76,29 @@ def run(native: cpu.Native, op: Any, inputs: Any, attrs: Any, out: np.ndarray) -
     """Compute an op by the routines that are there for it."""
     found = native.routine(op, inputs, attrs, out)
     assert found is not None
-    code = native.load([], [cpu.Launch(-1, name, len(words)) for name, words in found])
-    held = []
+    code = native.load([], [Launch(-1, name, len(words)) for name, words in found])
+    held, fault = [], np.zeros(1, np.int64)
     for (_, words), start in zip(found, code.starts, strict=True):
         for at, word in enumerate(words, start):
             if not isinstance(word, int):
-                word = aligned(word.nbytes) if isinstance(word, cpu.Memory) else word
+                if isinstance(word, Memory):
+                    word = aligned(word.nbytes)
+                elif isinstance(word, Fault):
+                    word = fault
                 held.append(word)
                 word = address(word)
             code.table[at] = word
     code.run(0, len(found))
+    if fault[0]:
+        raise IndexError
 
 
 def test_a_tile_wants_vectors() -> None:
-    assert gemm.tile("float32", 128) is None  # BLAS has what this processor is best at
+    assert not machine(128, 1, {}).tiles  # BLAS has what this processor is best at
 
 
 def test_products_of_operands_that_lie_anyhow(native: cpu.Native) -> None:
-    if not native.tiles:
+    if not native.machine.tiles:
         pytest.skip("BLAS multiplies on this processor")
     x = strided((40, 33), "rows", np.float32)
     row = np.broadcast_to(x[:1], (9, 33))
@@ -108,13 +117,13 @@ def test_convolutions(
     native: cpu.Native, x: Any, w: Any, stride: Any, padding: Any, dilation: Any, groups: int,
     dtype: Any,
 ) -> None:  # fmt: skip
-    if not native.tiles:
+    if not native.machine.tiles:
         pytest.skip("NumPy computes convolutions on this processor")
     images, weight = (rng.standard_normal(shape).astype(dtype) for shape in (x, w))
     attrs = stride, padding, dilation, groups
-    narrow = {np.dtype(dtype): gemm.Tile("float" if dtype == np.float32 else "double", 4, 6)}
-    for tiles in (native.tiles, narrow):
-        native.tiles = tiles
+    narrow = {np.dtype(dtype): Tile("float" if dtype == np.float32 else "double", 4, 6)}
+    for tiles in (native.machine.tiles, narrow):
+        native.machine = native.machine._replace(tiles=tiles)
         y = convolved(native, "conv", images, weight, attrs)
         g = rng.standard_normal(y.shape).astype(dtype)
         convolved(native, "conv_input", g, weight, (images.shape[2:], *attrs))
@@ -133,6 +142,44 @@ def convolved(native: cpu.Native, name: str, a: Any, b: Any, attrs: Any) -> np.n
     run(native, op, [a, b], attrs, out)
     assert (np.abs(out - want) <= 1e-5 * sizes + 1e-30).all()
     return out
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+@pytest.mark.parametrize("width", [1, 5, 17, 40, 130])
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_rows(native: cpu.Native, width: int, kind: Any, dtype: Any) -> None:
+    x = (10 * rng.standard_normal((9, width + 3))).astype(dtype)[:, 1 : 1 + width]
+    at = rng.integers(0, 9, (2, 50)).astype(kind).T[:, 0]
+    out = np.zeros((50, width), dtype)
+    run(native, REGISTRY["take_rows"], [x, at], (), out)
+    np.testing.assert_array_equal(out, x[at])
+    if width <= index.NARROW or out.dtype.kind != "f":
+        assert native.routine(REGISTRY["add_rows"], [at, out], (11,), out) is None
+        return
+    sums = np.full((11, width), np.nan, dtype)
+    run(native, REGISTRY["add_rows"], [at, out], (11,), sums)
+    want = np.zeros((11, width))
+    np.add.at(want, at, out)
+    np.testing.assert_allclose(sums, want, 1e-5, 1e-4)
+    for bad in (-1, 9):
+        at[17] = bad
+        with pytest.raises(IndexError):
+            run(native, REGISTRY["take_rows"], [x, at], (), out)
+        with pytest.raises(IndexError):
+            run(native, REGISTRY["add_rows"], [at, out], (9,), sums[:9])
+
+
+def test_an_index_out_of_range_is_named(native: cpu.Native) -> None:
+    take = REGISTRY["take_rows"]
+    f = pf.compile(lambda x, at: apply(take, (x, at)) * 2)
+    x = tensor(7, 40)
+    at = pf.tensor([1, 3, 6])
+    for _ in range(3):
+        f(x, at)
+    for _ in range(2):
+        with pytest.raises(IndexError, match="index 7 is out of bounds for size 7"):
+            f(x, pf.tensor([1, 7, 6]))
+        np.testing.assert_array_equal(f(x, at).numpy(), 2 * x.numpy()[[1, 3, 6]])
 
 
 def test_products_that_are_left_to_numpy(native: cpu.Native) -> None:

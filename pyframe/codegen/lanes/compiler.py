@@ -25,6 +25,11 @@ class Memory(NamedTuple):
     nbytes: int
 
 
+class Fault(NamedTuple):
+    """A word that is the address of an i64, which a routine sets where the op's NumPy function
+    raises an error."""
+
+
 class Code(Protocol):
     """Launches, ready to run. Where they work stands in `table`, in words as wide as an address: of
     launch k from `starts[k]` on the addresses of its function's bindings, then that of its params;
@@ -52,7 +57,7 @@ class Compiler(Protocol):
 
     def routine(
         self, op: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
-    ) -> Sequence[tuple[str, Sequence[int | np.ndarray | Memory]]] | None:
+    ) -> Sequence[tuple[str, Sequence[int | np.ndarray | Memory | Fault]]] | None:
         """The routines of the library, with their words, that compute `op` on these arrays as they
         lie in memory; None if it has none. An array among the words stands for its address, and is
         to be kept."""

@@ -100,6 +100,10 @@ class Value:
             f"{self.type} {right}",
         )
 
+    def extended(self) -> Value:
+        """An i64 of the same value."""
+        return self.f.new("i64", f"sext {self.type} {self.name} to i64")
+
     def min(self, other: Operand) -> Value:
         """The less of two ints."""
         return self.where(self < other, other)
@@ -252,9 +256,12 @@ class Assembler:
         return self.new(type, f"call {type} @{name}({given}, {type} zeroinitializer)")
 
     def fill(self, at: Value, nbytes: Value) -> None:
-        """Write zeros."""
-        with self.count(0, nbytes, 16) as x:
-            self.store(at + x, self.zero("<4 x i32>"), 4)
+        """Write zeros to a multiple of 4 bytes."""
+        whole = nbytes - nbytes % 64
+        with self.count(0, whole, 64) as x:
+            self.store(at + x, self.zero("<16 x i32>"), 4)
+        with self.count(whole, nbytes, 4) as x:
+            self.store(at + x, self.zero("i32"), 4)
 
     def _masked(self, kind: str, type: str, before: str, after: str) -> str:
         name = f"llvm.masked.{kind}.{_suffix(type)}.p0"

@@ -6,14 +6,16 @@ lie in line after one another, and multiplies with them (gemm.py) while they are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyframe.codegen import windows
 from pyframe.codegen.lanes.compiler import Memory
 from pyframe.codegen.llvm import gemm
 from pyframe.codegen.llvm.assembler import Assembler, Value, cut, module
-from pyframe.codegen.llvm.gemm import Tile
+from pyframe.codegen.llvm.routines import Launches, Machine, Tile
 from pyframe.codegen.numpy.memory import address
 from pyframe.codegen.windows import Products
 
@@ -45,12 +47,48 @@ class _Blocks(NamedTuple):
     width: int  # positions of the largest block
 
 
-def words(
+def conv(
+    m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+) -> Launches | None:
+    """Of `conv`. The images need rows that lie in line if they are padded."""
+    return _plan(windows.conv, m, inputs, attrs, out)
+
+
+def conv_input(
+    m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+) -> Launches | None:
+    """Of `conv_input`."""
+    return _plan(windows.conv_input, m, inputs, attrs, out)
+
+
+def conv_weight(
+    m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+) -> Launches | None:
+    """Of `conv_weight`, of a gradient whose positions lie in line."""
+    return _plan(windows.conv_weight, m, inputs, attrs, out)
+
+
+def _plan(
+    planned: Any, m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+) -> Launches | None:
+    tile = m.tiles.get(out.dtype)
+    if tile is None or any(x.dtype != out.dtype for x in inputs):
+        return None
+    of_weight = planned is windows.conv_weight
+    a, x = inputs if of_weight else inputs[::-1]
+    return [
+        (f"conv.{name}.{out.dtype.name}", words)
+        for p in planned(inputs, attrs, out) or ()
+        for name, words in _launches(tile, p, of_weight, a, x, out, m.threads)
+    ] or None
+
+
+def _launches(
     t: Tile, p: Products, of_weight: bool, a: np.ndarray, x: np.ndarray, c: np.ndarray,
     threads: int,
-) -> list[tuple[str, list[int | np.ndarray | Memory]]]:  # fmt: skip
-    """The launches of a convolution, and the words of each."""
-    launches: list[tuple[str, list[int | np.ndarray | Memory]]] = []
+) -> Launches:  # fmt: skip
+    """Of some products, by the names of their routines here."""
+    launches: Launches = []
     taps, left, a_group, a_row = len(p.taps_at), address(a), p.a_group, p.a_row
     held: int | np.ndarray = left
     if p.a_at is not None and (np.diff(p.a_at) != t.size).any():
@@ -129,15 +167,15 @@ def _blocks(t: Tile, p: Products) -> _Blocks:
 _TAKEN = 1 << 12  # elements of a unit of `take`
 
 
-def text(t: Tile, bits: int, name: str) -> str:
-    """A module with a routine, `take`, `conv` or `conv_weight`: `@kernel`, which is launched like
-    any other."""
+def text(m: Machine, name: str, dtype: np.dtype) -> str:
+    """The module of a routine: `take`, `conv` or `conv_weight`."""
+    t = m.tiles[dtype]
     if name == "take":
-        return module([_take(t)], bits)
+        return module([_take(t)], m.bits)
     *parts, product = gemm.build(t)
     pad, columns = _pad(t), _columns(t)
     kernel = _conv(t, product, pad, columns, name == "conv_weight")
-    return module([*parts, product, pad, columns, kernel], bits)
+    return module([*parts, product, pad, columns, kernel], m.bits)
 
 
 def _take(t: Tile) -> Assembler:

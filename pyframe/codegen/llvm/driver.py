@@ -14,9 +14,6 @@ pool's memory, of four cache lines:
 RUN takes units from the front, threads from the back: of arrays that several launches read, each
 finds its own part in its cache again. Whoever takes a unit knows from the same word whether there
 was one left, and RUN goes on only when all are done: so the entry is the right one.
-
-A product of matrices is made by BLAS, whose address is in its words. Each unit is one product of a
-batch, or some of its rows or columns.
 """
 
 from __future__ import annotations
@@ -179,15 +176,6 @@ PAUSE = {
     "arm64": ("llvm.aarch64.hint", "i32", "i32 1"),
 }
 
-# Words of a product: how many units; BLAS's function; the matrices a, b and out; m, n, k; whether a
-# and b are transposed, and the elements from row to row of each and of out; how many products the
-# inner batch has, and the elements from one to the next of each, outer and inner; into how many
-# parts the rows and the columns of a product are cut.
-PRODUCT = (
-    "units blas a b out m n k a_trans b_trans a_row b_row out_row inner a_outer b_outer out_outer "
-    "a_inner b_inner out_inner row_parts column_parts"
-).split()
-
 
 def text(body: str, name: str, triple: str) -> str:
     """RUN or WORK as a module for a target, in which the function is called `name`."""
@@ -197,60 +185,3 @@ def text(body: str, name: str, triple: str) -> str:
     whole = body.replace("PAUSE", pause).replace("@NAME(", f"@{name}(")
     whole = whole.replace("MOST", str(MOST)).replace("SPINS", str(SPINS))
     return whole + SOME + declared
-
-
-def product(real: str, int_bits: int) -> str:
-    """A module with products of matrices of `real`, `float` or `double`, by a BLAS whose sizes are
-    ints of so many bits: `@kernel`, which is launched like any other."""
-    size = 4 if real == "float" else 8
-    lines: list[str] = []
-    for n, name in enumerate(PRODUCT):
-        kind = "ptr" if name in ("blas", "a", "b", "out") else "i64"
-        lines += [f"%{name}.at = getelementptr i64, ptr %words, i64 {n}",
-                  f"%{name} = load {kind}, ptr %{name}.at"]  # fmt: skip
-    lines += [
-        "%a.is = trunc i64 %a_trans to i1", "%b.is = trunc i64 %b_trans to i1",
-        "%a.step = select i1 %a.is, i64 1, i64 %a_row",
-        "%b.step = select i1 %b.is, i64 %b_row, i64 1",
-        "%a.order = select i1 %a.is, i32 112, i32 111",
-        "%b.order = select i1 %b.is, i32 112, i32 111",
-        "%parts = mul i64 %row_parts, %column_parts", "%any = icmp slt i64 %begin, %end",
-        "br i1 %any, label %unit, label %done", "unit:",
-        "%u = phi i64 [ %begin, %entry ], [ %next, %unit ]",
-        "%part = urem i64 %u, %parts", "%batch = udiv i64 %u, %parts",
-        "%bi = urem i64 %batch, %inner", "%bo = udiv i64 %batch, %inner",
-        "%row = urem i64 %part, %row_parts", "%column = udiv i64 %part, %row_parts",
-    ]  # fmt: skip
-    for cut, count, part in (("m", "row_parts", "row"), ("n", "column_parts", "column")):
-        lines += [
-            f"%{cut}.next = add i64 %{part}, 1",
-            f"%{cut}.lo0 = mul i64 %{cut}, %{part}", f"%{cut}.lo = udiv i64 %{cut}.lo0, %{count}",
-            f"%{cut}.hi0 = mul i64 %{cut}, %{cut}.next",
-            f"%{cut}.hi = udiv i64 %{cut}.hi0, %{count}",
-            f"%{cut}.now = sub i64 %{cut}.hi, %{cut}.lo",
-        ]  # fmt: skip
-    lines += [
-        "%a.cut = mul i64 %m.lo, %a.step", "%b.cut = mul i64 %n.lo, %b.step",
-        "%out.row = mul i64 %m.lo, %out_row", "%out.cut = add i64 %out.row, %n.lo",
-    ]  # fmt: skip
-    for x in ("a", "b", "out"):
-        lines += [
-            f"%{x}.o = mul i64 %bo, %{x}_outer", f"%{x}.i = mul i64 %bi, %{x}_inner",
-            f"%{x}.oi = add i64 %{x}.o, %{x}.i", f"%{x}.off = add i64 %{x}.oi, %{x}.cut",
-            f"%{x}.bytes = mul i64 %{x}.off, {size}",
-            f"%{x}.now = getelementptr i8, ptr %{x}, i64 %{x}.bytes",
-        ]  # fmt: skip
-    sizes = ["m.now", "n.now", "k", "a_row", "b_row", "out_row"]
-    if int_bits < 64:
-        lines += [f"%{x}.s = trunc i64 %{x} to i{int_bits}" for x in sizes]
-        sizes = [f"{x}.s" for x in sizes]
-    mnk = ", ".join(f"i{int_bits} %{x}" for x in sizes[:3])
-    a_row, b_row, out_row = (f"i{int_bits} %{x}" for x in sizes[3:])
-    matrices = f"ptr %a.now, {a_row}, ptr %b.now, {b_row}, {real} 0.0, ptr %out.now, {out_row}"
-    lines += [
-        f"call void %blas(i32 101, i32 %a.order, i32 %b.order, {mnk}, {real} 1.0, {matrices})",
-        "%next = add i64 %u, 1", "%on = icmp slt i64 %next, %end",
-        "br i1 %on, label %unit, label %done", "done:", "ret void",
-    ]  # fmt: skip
-    head = "define void @kernel(ptr %words, ptr %params, i64 %begin, i64 %end) #0 {"
-    return "\n".join([head, "entry:", *lines, "}", "attributes #0 = { nounwind }", ""])

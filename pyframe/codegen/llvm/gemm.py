@@ -10,13 +10,15 @@ a product is cut into.
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from pyframe.codegen.lanes.compiler import Memory
+from pyframe.codegen.llvm import blas
 from pyframe.codegen.llvm.assembler import Assembler, Value, cut, module
+from pyframe.codegen.llvm.routines import Launches, Machine, Tile, Words, in_two_dims
 from pyframe.codegen.numpy.memory import address
 
 # What is packed at once: columns of b and rows of a, of k so many bytes.
@@ -34,56 +36,27 @@ WORDS = (
 _ADDRESSES = ("memory", "a", "b", "c")
 
 
-class Tile(NamedTuple):
-    """How a processor multiplies."""
-
-    real: str  # float or double
-    lanes: int
-    rows: int
-
-    @property
-    def size(self) -> int:
-        """Bytes of an element."""
-        return 4 if self.real == "float" else 8
-
-    @property
-    def vector(self) -> str:
-        """The type of a vector."""
-        return f"<{self.lanes} x {self.real}>"
-
-    @property
-    def columns(self) -> int:
-        """Of a tile, in two vectors."""
-        return 2 * self.lanes
-
-    @property
-    def depth(self) -> int:
-        """Of a block: elements of k."""
-        return KC // self.size
-
-    @property
-    def height(self) -> int:
-        """Of a block of a: whole tiles."""
-        return MC // self.rows * self.rows
-
-
-def tile(dtype: str, bits: int) -> Tile | None:
-    """The tile of a processor with vectors of so many bits, of which it has 16, or 32 of 512 bits;
-    None where BLAS is to multiply."""
-    if bits < 256:
+def matmul(
+    m: Machine, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+) -> Launches | None:
+    """Of `matmul`, of matrices of any strides; BLAS's where a tile would be wider or higher than
+    the result, or the processor has none."""
+    a, b = inputs
+    if not a.dtype == b.dtype == out.dtype or not a.shape[-1]:
         return None
-    real, size = ("float", 32) if dtype == "float32" else ("double", 64)
-    return Tile(real, bits // size, 8 if bits == 512 else 6)
+    tile = m.tiles.get(out.dtype)
+    if tile is not None and min(out.shape[-2:]) >= tile.rows:
+        kind, words = "gemm", _words(tile, a, b, out, m.threads)
+    else:
+        kind, words = "blas", blas.words(m, a, b, out)
+    return None if words is None else [(f"{kind}.matmul.{out.dtype.name}", words)]
 
 
-def words(
-    t: Tile, a: np.ndarray, b: np.ndarray, c: np.ndarray, threads: int
-) -> list[int | np.ndarray | Memory] | None:
-    """The words of the product c = a @ b, of matrices of any strides but c's, whose rows lie in
-    line; None where batches have more than two dims in memory."""
+def _words(t: Tile, a: np.ndarray, b: np.ndarray, c: np.ndarray, threads: int) -> Words | None:
+    """Of the product c = a @ b; None where batches have more than two dims in memory."""
     (m, n), k = c.shape[-2:], a.shape[-1]
-    found = batch(a, b, c)
-    if found is None or min(a.strides + b.strides) < 0:
+    found = in_two_dims(a, b, c)
+    if found is None:
         return None
     (outer, inner), steps = found
     # as many parts as threads, of an even shape; each packs the columns of b that it reads
@@ -106,39 +79,27 @@ def words(
     ]  # fmt: skip
 
 
+def _depth(t: Tile) -> int:
+    """Of a block: elements of k."""
+    return KC // t.size
+
+
+def _height(t: Tile) -> int:
+    """Of a block of a: whole tiles."""
+    return MC // t.rows * t.rows
+
+
 def scratch(t: Tile, m: int, n: int, k: int) -> int:
     """Bytes of memory that a unit needs."""
-    packed = min(-(-n // t.columns) * t.columns, NC) + min(-(-m // t.rows) * t.rows, t.height)
-    return -(-t.size * min(k, t.depth) * packed // 64) * 64
+    packed = min(-(-n // t.columns) * t.columns, NC) + min(-(-m // t.rows) * t.rows, _height(t))
+    return -(-t.size * min(k, _depth(t)) * packed // 64) * 64
 
 
-def batch(*arrays: np.ndarray) -> tuple[tuple[int, int], list[int]] | None:
-    """The batch of matrices, the last of which are the result, as an outer and an inner dim: their
-    sizes, and each array's strides of the outer one, then of the inner one. None if it needs more
-    dims."""
-    shape = arrays[-1].shape[:-2]
-    steps = [np.broadcast_to(x, (*shape, *x.shape[-2:])).strides[:-2] for x in arrays]
-    dims: list[tuple[int, list[int]]] = []
-    for d, n in enumerate(shape):
-        now = [s[d] for s in steps]
-        if n == 1:
-            continue
-        if dims and all(a == b * n for a, b in zip(dims[-1][1], now, strict=True)):
-            dims[-1] = dims[-1][0] * n, now
-        else:
-            dims.append((n, now))
-    zero = 1, [0] * len(arrays)
-    if len(dims) > 2 or any(s < 0 for _, now in dims for s in now):
-        return None
-    (outer, outer_steps), (inner, inner_steps) = [zero, zero, *dims][-2:]
-    assert outer * inner == math.prod(shape)
-    return (outer, inner), outer_steps + inner_steps
-
-
-def text(t: Tile, bits: int) -> str:
-    """A module with the products: `@kernel`, which is launched like any other."""
-    *functions, gemm = build(t)
-    return module([*functions, gemm, _units(t, gemm)], bits)
+def text(m: Machine, name: str, dtype: np.dtype) -> str:
+    """The module of the routine."""
+    tile = m.tiles[dtype]
+    *functions, gemm = build(tile)
+    return module([*functions, gemm, _units(tile, gemm)], m.bits)
 
 
 def build(t: Tile) -> list[Assembler]:
@@ -286,8 +247,8 @@ def _gemm(t: Tile, kernel: Assembler, pack_a: Assembler, pack_b: Assembler) -> A
     f = Assembler("gemm", "ptr ptr ptr ptr i64 i64 i64 i64 i64 i64 i64 i64 i1")
     memory, c, a, b, m, n, k, c_row, a_row, a_column, b_row, b_column, more = f.params
     in_place = a_column.equals(t.size)
-    with f.count(0, k.where(k > 0, 1), t.depth) as p:
-        depth = f.local((k - p).min(t.depth))
+    with f.count(0, k.where(k > 0, 1), _depth(t)) as p:
+        depth = f.local((k - p).min(_depth(t)))
         adds = (p > 0) | more
         with f.count(0, n, NC) as j:
             width = f.local((n - j).min(NC))
@@ -295,8 +256,8 @@ def _gemm(t: Tile, kernel: Assembler, pack_a: Assembler, pack_b: Assembler) -> A
             panels = f.local(
                 memory + depth * ((width + (t.columns - 1)) // t.columns * (t.columns * t.size))
             )
-            with f.count(0, m, t.height) as i:
-                height = f.local((m - i).min(t.height))
+            with f.count(0, m, _height(t)) as i:
+                height = f.local((m - i).min(_height(t)))
                 source = f.local(a + a_row * i + a_column * p)
                 panel, row, step = f.local(a_row * t.rows), f.local(a_row), f.local(a_column)
                 with f.when(in_place.equals(0)):

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.codegen.lanes.compiler import Code, Compiler, Memory
+from pyframe.codegen.lanes.compiler import Code, Compiler, Fault, Memory
 from pyframe.codegen.lanes.lower import lower
 from pyframe.codegen.lanes.program import NoFormError
 from pyframe.codegen.numpy.elementwise import Call
@@ -59,6 +59,7 @@ class Plan:
         self.code: Code | None = None
         self.loaded: list[Compiled] = []  # its launches
         self.memory = aligned(0)  # for those routines that want some
+        self.fault, self.may_fail = np.zeros(1, np.int64), False
         self.functions: list[Any] = []  # the compiled functions, as their compiler prints them
         self.function_of: dict[Kernel, int] = {}
         self.formless: dict[Kernel, str] = {}  # what runs through NumPy, and why
@@ -110,6 +111,9 @@ class Plan:
             try:
                 for f, args in self.calls:
                     f(*args)
+                if self.may_fail and self.fault[0]:
+                    self.fault[0] = 0
+                    raise RuntimeError("a routine found a fault that NumPy does not know")
             except Exception:
                 for stage in self.loaded:
                     if stage.check is not None:
@@ -142,10 +146,7 @@ class Plan:
         sizes = [w.nbytes for s in stages for w in s.words if isinstance(w, Memory)]
         self.memory = aligned(max(sizes, default=0))
         for start, stage in zip(self.code.starts, stages, strict=True):
-            words = [
-                w if isinstance(w, int) else address(self.memory if isinstance(w, Memory) else w)
-                for w in stage.words
-            ]
+            words = [self._word(w) for w in stage.words]
             for n, buffer in enumerate(stage.buffers, start):
                 if isinstance(buffer, int):
                     self.places.setdefault(buffer, []).append(n)
@@ -154,6 +155,15 @@ class Plan:
             if stage.launch.function >= 0:
                 words.append(params + PARAM * stage.params)
             table[start : start + len(words)] = words
+
+    def _word(self, word: int | Array | Memory | Fault) -> int:
+        """A word of a routine, as it stands in the table."""
+        if isinstance(word, int):
+            return word
+        if isinstance(word, Fault):
+            self.may_fail = True
+            return address(self.fault)
+        return address(self.memory if isinstance(word, Memory) else word)
 
     def _link(self, steps: list[list[Stage | Compiled]]) -> None:
         """Make calls of the stages of each step.

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pyframe.codegen.lanes.compiler import Launch, Memory
+from pyframe.codegen.lanes.compiler import Fault, Launch, Memory
 from pyframe.codegen.numpy.elementwise import Call
 
 
@@ -33,7 +33,7 @@ class Compiled(NamedTuple):
     launch: Launch
     buffers: tuple[int | np.ndarray, ...] = ()
     params: int = 0
-    words: tuple[int | np.ndarray | Memory, ...] = ()
+    words: tuple[int | np.ndarray | Memory | Fault, ...] = ()
     check: Callable[[], Any] | None = None
 
 

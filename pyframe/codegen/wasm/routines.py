@@ -1,6 +1,6 @@
 """Routines of the page's CPU: functions of one library (library.py), and how an op calls them.
 
-An op names its own in its declaration (`wasm_routine="gemm.matmul"`: a function of a module of this
+An op names its own in its declaration (`routine="gemm.matmul"`: a function of a module of this
 package, loaded when it is asked for). It is planned from the operands' shapes, strides and dtypes,
 as `lower_routine` is, and gives calls with fixed arguments.
 """
@@ -51,8 +51,8 @@ def routine(
 ) -> Routine | None:
     """How WebAssembly computes `op`. Of the arrays shapes, strides and dtypes count, addresses
     don't; the result is C-contiguous. None: it has no routine for these, and NumPy runs it."""
-    if op.wasm_routine is None:
+    if op.routine is None:
         return None
-    module, _, name = op.wasm_routine.partition(".")
+    module, _, name = op.routine.partition(".")
     plan: Plan = getattr(import_module(f"pyframe.codegen.wasm.{module}"), name)
     return plan(inputs, attrs, out) if out.size else Routine(())

@@ -1,0 +1,126 @@
+"""Routines of the native CPU: functions written in LLVM IR, and how an op launches them.
+
+An op names its own in its declaration (`routine="gemm.matmul"`), as for WebAssembly: where a module
+of this package has that function, it plans the op from the operands as they lie in memory, and
+gives launches. A launch has a routine's name, "module.function.dtype", and its words; the module's
+`text` gives its code.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from pyframe.codegen.lanes.compiler import Fault, Memory
+
+MODULES = ("gemm", "blas", "conv", "index")
+
+Words: TypeAlias = "list[int | np.ndarray | Memory | Fault]"
+Launches: TypeAlias = "list[tuple[str, Words]]"
+
+
+class Tile(NamedTuple):
+    """How a processor multiplies: the rows of a tile of results, each of two vectors."""
+
+    real: str  # float or double
+    lanes: int
+    rows: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return 4 if self.real == "float" else 8
+
+    @property
+    def vector(self) -> str:
+        """The type of a vector."""
+        return f"<{self.lanes} x {self.real}>"
+
+    @property
+    def columns(self) -> int:
+        """Of a tile, in two vectors."""
+        return 2 * self.lanes
+
+
+class Blas(NamedTuple):
+    """BLAS's product for a dtype: where it lies, LLVM's name of the dtype, the bits of its ints."""
+
+    address: int
+    real: str
+    int_bits: int
+
+
+class Machine(NamedTuple):
+    """What plans are made for."""
+
+    bits: int  # of a vector
+    threads: int
+    tiles: dict[np.dtype, Tile]  # of products by our own routine; the others are BLAS's
+    blas: dict[np.dtype, Blas]
+
+
+def machine(bits: int, threads: int, blas: dict[np.dtype, Blas]) -> Machine:
+    """A processor with vectors of so many bits: of 256 it has 16, which hold tiles of 6 rows, of
+    512 it has 32, which hold 8. With those of 128 bits BLAS is to multiply, which may know more of
+    the processor than LLVM does."""
+    rows = 8 if bits == 512 else 6
+    tiles = {
+        np.dtype(np.float32): Tile("float", bits // 32, rows),
+        np.dtype(np.float64): Tile("double", bits // 64, rows),
+    }
+    return Machine(bits, threads, tiles if bits >= 256 else {}, blas)
+
+
+def plan(
+    m: Machine, op: Any, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+) -> Launches | None:
+    """How LLVM's code computes `op`. The result is C-contiguous. None: it has no routine for these
+    arrays, and NumPy runs it."""
+    function = None if op.routine is None or not out.size else _planner(op.routine)
+    if function is None or min([s for x in inputs for s in x.strides], default=0) < 0:
+        return None
+    found: Launches | None = function(m, inputs, attrs, out)
+    return found
+
+
+@functools.cache
+def _planner(name: str) -> Any:
+    module, _, function = name.partition(".")
+    if module not in MODULES:
+        return None
+    return getattr(import_module(f"pyframe.codegen.llvm.{module}"), function, None)
+
+
+def text(m: Machine, name: str) -> str:
+    """The module of a routine: `@kernel`, which is launched like any other."""
+    module, function, dtype = name.split(".")
+    made: str = import_module(f"pyframe.codegen.llvm.{module}").text(m, function, np.dtype(dtype))
+    return made
+
+
+def in_two_dims(*arrays: np.ndarray) -> tuple[tuple[int, int], list[int]] | None:
+    """The batch of matrices, the last of which are the result, as an outer and an inner dim: their
+    sizes, and each array's strides of the outer one, then of the inner one. None if it needs more
+    dims."""
+    shape = arrays[-1].shape[:-2]
+    steps = [np.broadcast_to(x, (*shape, *x.shape[-2:])).strides[:-2] for x in arrays]
+    dims: list[tuple[int, list[int]]] = []
+    for d, n in enumerate(shape):
+        now = [s[d] for s in steps]
+        if n == 1:
+            continue
+        if dims and all(a == b * n for a, b in zip(dims[-1][1], now, strict=True)):
+            dims[-1] = dims[-1][0] * n, now
+        else:
+            dims.append((n, now))
+    zero = 1, [0] * len(arrays)
+    if len(dims) > 2 or any(s < 0 for _, now in dims for s in now):
+        return None
+    (outer, outer_steps), (inner, inner_steps) = [zero, zero, *dims][-2:]
+    assert outer * inner == math.prod(shape)
+    return (outer, inner), outer_steps + inner_steps
