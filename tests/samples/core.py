@@ -140,6 +140,7 @@ ROWS: tuple[Row, ...] = (
     Row("logsumexp", lambda t, F, x: t.logsumexp(x, 1), (normal(4, 5),)),
     Row("norm", lambda t, F, x: x.norm(dim=1), (normal(4, 5),)),
     Row("softmax", lambda t, F, x: F.softmax(x, 1), (normal(4, 5),)),
+    Row("max_number", lambda t, F, x: t.log_softmax(x.exp(), 0), (normal(4, 5),)),
     Row("softmax:outer", lambda t, F, x: x.softmax(0), (normal(80, 3),), second=False),
     Row("log_softmax", lambda t, F, x: F.log_softmax(x * 30, -1), (normal(4, 5),), tol=5),
     # products
