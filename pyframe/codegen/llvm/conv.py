@@ -91,8 +91,8 @@ def _launches(
     launches: Launches = []
     taps, left, a_group, a_row = len(p.taps_at), address(a), p.a_group, p.a_row
     held: int | np.ndarray = left
-    if p.a_at is not None and (np.diff(p.a_at) != t.size).any():
-        # the weight as a matrix whose rows lie in line
+    if p.a_at is not None and (p.a_at != np.arange(taps) * t.size).any():
+        # the weight as a matrix whose rows lie in line, from their first element on
         rows = np.add.outer(np.arange(p.groups) * a_group, np.arange(p.m) * a_row)
         at = np.add.outer(rows.reshape(-1), p.a_at).reshape(-1)
         held = np.empty(at.size, c.dtype)
