@@ -9,7 +9,6 @@ import os
 import random
 import re
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 # Before anything opens a GPU: tests run on Mesa's software Vulkan, the same everywhere (on your own
 # GPU: PYFRAME_ADAPTER= bash scripts/test), and without a folder for it Mesa complains on stderr.
 os.environ.setdefault("PYFRAME_ADAPTER", "software")
-os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+os.environ.setdefault("XDG_RUNTIME_DIR", os.devnull)
 # What tests compile is kept beside the checkout, not among what the user's own programs did.
 os.environ.setdefault("PYFRAME_CACHE", str(Path(__file__).parents[1] / "build" / "cache"))
 

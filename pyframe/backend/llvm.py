@@ -6,22 +6,19 @@ folder, by content: a program that ran once finds its kernels there.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
 import hashlib
 import os
 import struct
-import sys
 import threading
-import time
 import warnings
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
+from pyframe.backend.cache import Cache, cache_folder
 from pyframe.codegen.lanes.program import Function
 from pyframe.codegen.llvm import printer
 from pyframe.codegen.numpy.threads import default_threads
@@ -32,7 +29,6 @@ _LEAST, _BELOW = (0, 45), (0, 51)
 # The text holds vectors already, and each value is computed in the loop where it belongs.
 _PASSES = ("sroa", "instruction_combine")
 _FORMAT = 1  # of what the cache keeps; change it when functions are compiled in another way
-_CACHE_BYTES = 256 << 20  # the oldest files go when there are more
 _NEEDED = {  # by processors: float16, and roundings in one instruction
     "x86_64": ("avx2", "fma", "f16c"), "aarch64": ("neon",), "arm64": ("neon",),
 }  # fmt: skip
@@ -146,7 +142,7 @@ class Compiler:
 
     def _linked(self, texts: dict[str, str], name: str) -> dict[str, Compiled]:
         """Modules by key, from the cache or compiled, in memory that can be run."""
-        objects = {key: code for key in texts if (code := self.cache.read(key)) is not None}
+        objects = self.cache.read(texts)
         new = [key for key in texts if key not in objects]
         self.counts["read"] += len(objects)
         self.counts["compiled"] += len(new)
@@ -247,101 +243,3 @@ def _leave() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_hold, after_in_parent=_leave, after_in_child=_leave)
-
-
-# --- what was compiled before
-
-
-def cache_folder() -> Path | None:
-    """Where compiled functions are kept: PYFRAME_CACHE (empty: nowhere), else the user's folder for
-    such files. None where the system has none."""
-    given = os.environ.get("PYFRAME_CACHE")
-    if given is not None:
-        return Path(given).expanduser() if given else None
-    try:
-        home = Path.home()
-    except RuntimeError:
-        return None
-    if os.name == "nt":
-        top = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        top = home / "Library" / "Caches"
-    else:
-        top = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
-    return top / "pyframe"
-
-
-class Cache:
-    """Files of bytes by key, each with a checksum: one that is damaged is not there. Nothing is
-    kept where the folder can't be written, or is another user's: what lies there is run."""
-
-    def __init__(self, folder: Path | None, most: int = _CACHE_BYTES) -> None:
-        self.folder, self.most = folder, most
-        self.pruned = False
-
-    def read(self, key: str) -> bytes | None:
-        if self.folder is None or not self._is_ours(self.folder):
-            return None
-        path = self.folder / key
-        try:
-            data = path.read_bytes()
-            if time.time() - path.stat().st_mtime > _DAY:
-                os.utime(path)  # those not used for longest go first
-        except OSError:
-            return None
-        code = data[_DIGEST:]
-        return code if hashlib.sha256(code).digest() == data[:_DIGEST] else None
-
-    def write(self, files: dict[str, bytes]) -> None:
-        if self.folder is None or not files:
-            return
-        with contextlib.suppress(OSError):
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if not self._is_ours(self.folder):
-                return
-            for key, code in files.items():
-                part = self.folder / f"{key}.{os.urandom(8).hex()}.part"
-                try:
-                    part.write_bytes(hashlib.sha256(code).digest() + code)
-                    os.replace(part, self.folder / key)
-                finally:
-                    part.unlink(missing_ok=True)
-            if not self.pruned:
-                self.prune()
-
-    @staticmethod
-    def _is_ours(folder: Path) -> bool:
-        if not hasattr(os, "getuid"):
-            return True
-        try:
-            found = folder.stat()
-        except OSError:
-            return False
-        return found.st_uid == os.getuid() and not found.st_mode & 0o022
-
-    def prune(self) -> None:
-        """Remove the oldest files while there are more bytes than `most`, and parts of writers
-        that ended before they were done."""
-        if self.folder is None:
-            return
-        self.pruned = True
-        files = []
-        with contextlib.suppress(OSError), os.scandir(self.folder) as entries:
-            for entry in entries:
-                info = entry.stat()
-                if entry.name.endswith(".part"):
-                    if time.time() - info.st_mtime > _DAY:
-                        os.unlink(entry.path)
-                else:
-                    files.append((info.st_mtime, info.st_size, entry.path))
-        size = sum(n for _, n, _ in files)
-        for _, n, path in sorted(files):
-            if size <= self.most:
-                break
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-            size -= n
-
-
-_DIGEST = hashlib.sha256().digest_size
-_DAY = 24 * 3600

@@ -11,7 +11,6 @@ import logging
 import os
 import re
 import sys
-import tempfile
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -76,8 +75,8 @@ def _adapters() -> list[Any]:
             "use device='cpu' in it"
         )
     _used = True
-    if sys.platform == "linux":  # without this folder Mesa complains on stderr
-        os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+    if sys.platform == "linux":  # Mesa complains where it has none; sockets in /tmp are anyone's
+        os.environ.setdefault("XDG_RUNTIME_DIR", os.devnull)
     found = [a for a in wgpu.gpu.enumerate_adapters_sync() if a.info["backend_type"] != "OpenGL"]
     order = {"DiscreteGPU": 0, "IntegratedGPU": 1, "VirtualGPU": 2, "Unknown": 3, "CPU": 9}
     return sorted(found, key=lambda a: order.get(a.info["adapter_type"], 3))

@@ -15,18 +15,19 @@ from types import ModuleType
 # Modules, with all below them, that no page needs before a program asks for them.
 MODULES = (
     "pyframe.__main__", "pyframe.amp", "pyframe.autograd.differences",
-    "pyframe.autograd.functional", "pyframe.backend.llvm", "pyframe.backend.native",
-    "pyframe.backend.vulkan", "pyframe.codegen.lanes.interpret", "pyframe.codegen.llvm",
-    "pyframe.cli", "pyframe.data.processes", "pyframe.data.share", "pyframe.distributions",
-    "pyframe.func", "pyframe.gpu", "pyframe.io.npz", "pyframe.io.pt", "pyframe.io.unpickler",
-    "pyframe.masked", "pyframe.nn.utils.prune", "pyframe.nn.utils.stateless", "pyframe.plot",
-    "pyframe.profiler", "pyframe.runtime.paper", "pyframe.serve", "pyframe.signal", "pyframe.tools",
-    "pyframe.torch", "pyframe.train.callbacks.checkpoints", "pyframe.train.callbacks.gradients",
+    "pyframe.autograd.functional", "pyframe.backend.cache", "pyframe.backend.llvm",
+    "pyframe.backend.native", "pyframe.backend.vulkan", "pyframe.codegen.lanes.interpret",
+    "pyframe.codegen.llvm", "pyframe.cli", "pyframe.data.processes", "pyframe.data.share",
+    "pyframe.distributions", "pyframe.func", "pyframe.gpu", "pyframe.io.npz", "pyframe.io.pt",
+    "pyframe.io.unpickler", "pyframe.masked", "pyframe.nn.utils.prune",
+    "pyframe.nn.utils.stateless", "pyframe.plot", "pyframe.profiler", "pyframe.runtime.paper",
+    "pyframe.serve", "pyframe.signal", "pyframe.tools", "pyframe.torch",
+    "pyframe.train.callbacks.checkpoints", "pyframe.train.callbacks.gradients",
     "pyframe.train.callbacks.loggers", "pyframe.train.checkpoint", "pyframe.train.lr_finder",
     "pyframe.train.summary", "pyframe.utils.checkpoint", "pyframe.utils.tensorboard",
     "pyframe.vision.models", "pyframe.vision.ops", "pyframe.vision.transforms",
-    "pyframe.vision.utils", "pyframe.web.bundle", "pyframe.web.exporter", "pyframe.web.notebook",
-    "pyframe.web.programs", "pyframe.web.site", "pyframe.web.source",
+    "pyframe.vision.utils", "pyframe.web.bundle", "pyframe.web.exporter",
+    "pyframe.web.notebook", "pyframe.web.programs", "pyframe.web.site", "pyframe.web.source",
 )  # fmt: skip
 
 

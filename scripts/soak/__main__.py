@@ -7,7 +7,6 @@ import contextlib
 import faulthandler
 import os
 import sys
-import tempfile
 import threading
 import time
 import traceback
@@ -17,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this checkout's pyframe
 os.environ.setdefault("PYFRAME_ADAPTER", "software")  # as the tests; empty for the real GPU
-os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+os.environ.setdefault("XDG_RUNTIME_DIR", os.devnull)
 
 from attacks import ATTACKS, one_try
 from jobs import text_of
