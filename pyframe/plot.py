@@ -1,4 +1,4 @@
-"""Plots of what training gives, with matplotlib: `pip install pyframe[plot]`.
+"""Plots of what training gives, with matplotlib: `pip install 'pyframe-webgpu[plot]'`.
 
 Each function returns a matplotlib Figure, which a notebook shows and `savefig` writes. None needs
 pyplot, shows a window or keeps a figure; `ax` is where to draw instead, on a figure of one's own.
@@ -16,6 +16,7 @@ import numpy as np
 
 import pyframe as pf
 from pyframe import nn
+from pyframe.core.extras import install
 from pyframe.nn.modules.module import Evaluation
 from pyframe.tools.flow import net_of
 
@@ -24,7 +25,7 @@ try:
     from matplotlib.colors import to_rgb
     from matplotlib.ticker import MaxNLocator, PercentFormatter
 except ImportError as error:
-    raise ImportError("pyframe.plot needs matplotlib: pip install pyframe[plot]") from error
+    raise ImportError(f"pyframe.plot needs matplotlib: {install('plot')}") from error
 
 __all__ = [
     "Figure", "confusion_matrix", "embedding", "feature_maps", "filters", "history", "images",

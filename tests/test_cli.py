@@ -394,6 +394,7 @@ def test_info_tells_the_gpu(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
         assert value == getattr(backend.limits, name)
     assert first["float16"] == backend.limits.float16
     assert found["cpu"]["threads"] == 3
+    assert found["cpu"]["computes"] == pf.device_name("cpu")
     assert found["environment"]["PYFRAME_THREADS"] == "3"
     assert found["auto"] == pf.device("auto").type
     assert found["pyframe"] == pf.__version__
@@ -401,7 +402,8 @@ def test_info_tells_the_gpu(gpu: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert bool(found["advice"]) == (found["auto"] == "cpu")
     told = Done("info", "--all").out
     for text in (first["name"], "3 threads", found["why"], f"is {found['auto']}: ",
-                 f"made on {pf.get_default_device()}", *first["features"][:3]):  # fmt: skip
+                 f"  {pf.device_name('cpu')}\n", f"made on {pf.get_default_device()}",
+                 *first["features"][:3]):  # fmt: skip
         assert text in told
 
 

@@ -244,4 +244,4 @@ def test_no_pyplot_no_window_no_extra() -> None:
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
     code = "import sys; sys.modules['matplotlib'] = None; import pyframe as pf; pf.plot.history"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "ImportError: pyframe.plot needs matplotlib: pip install pyframe[plot]" in found.stderr
+    assert "ImportError: pyframe.plot needs matplotlib: pip install -e '.[plot]'" in found.stderr

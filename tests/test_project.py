@@ -18,6 +18,7 @@ import pytest
 
 import pyframe as pf
 from pyframe import serve
+from pyframe.core import extras
 
 ROOT = Path(__file__).parent.parent
 MADE = {"build", "dist", "data"}  # folders of the root that are no source
@@ -64,7 +65,7 @@ def test_wheel_holds_the_package_and_its_parts(wheel: Path) -> None:
             if path.is_file() and "__pycache__" not in path.parts:
                 assert f"{place}/{path.relative_to(ROOT / folder).as_posix()}" in names
     assert "pyframe/py.typed" in names
-    outside = {n for n in names if not n.startswith(("pyframe/", "pyframe-"))}
+    outside = {n for n in names if not n.startswith(("pyframe/", "pyframe_webgpu-"))}
     assert not outside
     assert not {n for n in names if n.endswith(".pyc")}, "caches stay out"
     assert wheel.stat().st_size < 5e6, "the examples' data is 3 MB of it"
@@ -88,11 +89,25 @@ def test_wheel_runs_without_the_checkout(wheel: Path, tmp_path: Path) -> None:
         "import pyframe as pf; from pyframe import serve; print(pf.ones(2, 3).sum().item());"
         "print(pf.__file__); print((serve.WEB / 'runtime.js').is_file());"
         "print(*serve.examples()); pf.gpu.synchronize();"
-        "print(pf.gpu.is_available() is (pf.gpu.device_count() > 0))"
+        "print(pf.gpu.is_available() is (pf.gpu.device_count() > 0));"
+        "from pyframe.core.extras import install; print(install('jit'))"
     )
     out = run_python(code, tmp_path).splitlines()
     there = " ".join(sorted(path.stem for path in (ROOT / "examples").glob("*.py")))
-    assert out == ["6.0", str(tmp_path / "pyframe" / "__init__.py"), "True", there, "True"]
+    assert out == ["6.0", str(tmp_path / "pyframe" / "__init__.py"), "True", there, "True",
+                   "pip install 'pyframe-webgpu[jit]'"]  # fmt: skip
+
+
+def test_no_text_installs_the_other_pyframe(wheel: Path) -> None:
+    """That of PyPI. Extras are named by what knows how this one was installed."""
+    name = extras.DISTRIBUTION.replace("-", "_")
+    assert wheel.name == f"{name}-{pf.__version__}-py3-none-any.whl"
+    assert extras.install("jit") == "pip install -e '.[jit]'"
+    other = re.compile(r"pip install (-\S+ )*['\"]?pyframe\b(?!-)|\bpyframe\[[a-z]+\]")
+    assert other.search("pip install -U " + "pyframe")
+    for path in sources():
+        text = "" if path.name == "CHANGELOG.md" else path.read_text("utf-8", "ignore")
+        assert not other.search(text), path
 
 
 def test_an_installed_wheel_serves_and_exports(wheel: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from pyframe.codegen.lanes.program import Function
 from pyframe.codegen.llvm import driver, printer, routines
 from pyframe.codegen.llvm.routines import Blas
 from pyframe.codegen.numpy.memory import address
-from pyframe.codegen.numpy.threads import blas, default_threads
+from pyframe.codegen.numpy.threads import blas, cores, default_threads
 from pyframe.core.pages import aligned
 
 PATIENCE = 4e-3  # seconds that a thread looks for units before it sleeps: a loop's steps are closer
@@ -42,6 +42,8 @@ class Native:
     def __init__(self, compiler: llvm.Compiler, threads: int | None = None) -> None:
         self.llvm = compiler
         self.threads = threads or default_threads()
+        version = compiler.llvm.llvm_version_info[0]
+        self.adapter = f"LLVM {version} on {cores(self.threads)}, {compiler.bits}-bit vectors"
         self.machine = routines.machine(compiler.bits, self.threads, _products())
 
     def lanes(self, types: set[str]) -> int:

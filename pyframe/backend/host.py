@@ -4,7 +4,6 @@ for exports, and as the oracle of the other backends."""
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -28,13 +27,12 @@ class HostBackend(Backend):
     name = "host"
     language = "kernels"
 
-    def __init__(self, limits: Limits = HOST) -> None:
+    def __init__(self, limits: Limits = HOST, adapter: str = "NumPy") -> None:
         self.limits = limits
         self.stats = Stats()
         self._memory: dict[int, np.ndarray] = {}
         self._handles = itertools.count(1)
-        cores = os.cpu_count() or 1
-        self.adapter = f"NumPy {np.__version__} on {cores} core{'s' * (cores > 1)}"
+        self.adapter = adapter
 
     def create(self, nbytes: int) -> int:
         return self._number(np.zeros(nbytes, np.uint8))

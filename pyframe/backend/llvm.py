@@ -1,6 +1,6 @@
 """The only calls to llvmlite: text of codegen/llvm becomes functions of machine code.
 
-llvmlite is an extra (`pip install pyframe[jit]`). What was compiled is kept in the user's cache
+llvmlite is an extra (`jit`). What was compiled is kept in the user's cache
 folder, by content: a program that ran once finds its kernels there.
 """
 
@@ -22,6 +22,7 @@ from pyframe.backend.cache import Cache, cache_folder
 from pyframe.codegen.lanes.program import Function
 from pyframe.codegen.llvm import printer
 from pyframe.codegen.numpy.threads import default_threads
+from pyframe.core.extras import install
 from pyframe.core.locks import lock
 
 SUPPORTED = "llvmlite>=0.45,<0.51"  # as in pyproject.toml; before, LLVM reads another text
@@ -88,7 +89,7 @@ def compiler() -> Compiler | None:
 
 def _notice(why: str) -> None:
     warnings.warn(
-        f"pyframe does not compile for the CPU, NumPy computes: {why} (pip install pyframe[jit])",
+        f"pyframe does not compile for the CPU, NumPy computes: {why} ({install('jit')})",
         stacklevel=3,
     )
 

@@ -13,9 +13,17 @@ from typing import Any
 from pyframe.cli import drivers
 from pyframe.cli.command import WIDTH, add_command, size_text
 
-EXTRAS = ("matplotlib", "pandas", "pillow", "scipy", "tensorboardX")  # what some functions need
+EXTRAS = (
+    "llvmlite",
+    "matplotlib",
+    "pandas",
+    "pillow",
+    "scipy",
+    "tensorboardX",
+)  # what some functions need
 VARIABLES = (
-    "PYFRAME_DEVICE", "PYFRAME_ADAPTER", "PYFRAME_CPU", "PYFRAME_THREADS", "PYFRAME_DEBUG",
+    "PYFRAME_DEVICE", "PYFRAME_ADAPTER", "PYFRAME_CPU", "PYFRAME_THREADS", "PYFRAME_CACHE",
+    "PYFRAME_DEBUG",
 )  # fmt: skip
 
 
@@ -57,7 +65,7 @@ def facts() -> dict[str, Any]:
     auto = pf.device("auto").type
     software = [gpu["name"] for gpu in gpus if gpu["type"] == "software"]
     if auto == "cpu" and software:
-        why = f"{software[0]} is a software adapter, and NumPy is faster"
+        why = f"{software[0]} is a software adapter, and the CPU is faster"
     elif auto == "cpu":
         why = f"no GPU was found{f' ({problem})' if problem else ''}"
     elif software:  # PYFRAME_ADAPTER asks for it
@@ -72,7 +80,11 @@ def facts() -> dict[str, Any]:
         "blas": blas(),
         "wgpu": version("wgpu"),
         "extras": {name: version(name) for name in EXTRAS},
-        "cpu": {"name": cpu_model(), "threads": default_threads()},
+        "cpu": {
+            "name": cpu_model(),
+            "threads": default_threads(),
+            "computes": pf.device_name("cpu"),
+        },
         "gpus": gpus,
         "default": str(pf.get_default_device()),
         "auto": auto,
@@ -132,6 +144,7 @@ def lines(found: dict[str, Any], every: bool) -> list[str]:
         out.append(f"set      {', '.join(f'{k}={v}' for k, v in found['environment'].items())}")
     cpu = found["cpu"]
     out += ["", f"cpu      {cpu['name']}, {threads(cpu['threads'])}"]
+    out.append(f"         {cpu['computes']}")
     for gpu in found["gpus"]:
         out += ["", *told(gpu, every)]
     out += [

@@ -9,6 +9,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
+from pyframe.core.extras import install
 from pyframe.core.op import ROUTINE, Op
 from pyframe.graph import functions as f, mathematics as m
 from pyframe.ops import check, elementwise as el, movement as mv, promotion, reduce, specialfn
@@ -212,7 +213,7 @@ def _scipy(name: str, what: str) -> Any:
         import scipy.special
     except ImportError:
         raise RuntimeError(
-            f"{what} needs SciPy, which is not installed: pip install pyframe[special]"
+            f"{what} needs SciPy, which is not installed: {install('special')}"
         ) from None
     return getattr(scipy.special, name)
 

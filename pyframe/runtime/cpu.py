@@ -33,6 +33,23 @@ def compiler() -> Compiler | None:
     return cpu.compiler()
 
 
+def adapter() -> str:
+    """What computes on the CPU, for people: also how to have it compile, where it could."""
+    if made := compiler():
+        return made.adapter
+    from importlib.util import find_spec
+
+    from pyframe.codegen.numpy.threads import cores
+    from pyframe.core.extras import install
+
+    text = f"NumPy {np.__version__} on {cores()}"
+    if os.environ.get("PYFRAME_CPU", "") == "numpy":
+        return f"{text}, as PYFRAME_CPU says"
+    if sys.platform == "emscripten" or find_spec("llvmlite"):
+        return text
+    return f"{text}; {install('jit')} compiles kernels"
+
+
 def hasten() -> None:
     """Let ops that a page computes one by one use the routines of its compiler, where they are
     worth it: from when NumPy has done as much as loading them takes."""

@@ -39,7 +39,7 @@ class _CPU(Opener):
     def open(self, d: Device) -> Executor:
         from pyframe.backend.host import COMPILED, HOST, HostBackend
 
-        return _over(HostBackend(COMPILED if cpu.compiler() else HOST))
+        return _over(HostBackend(COMPILED if cpu.compiler() else HOST, cpu.adapter()))
 
 
 class _GPU(Opener):

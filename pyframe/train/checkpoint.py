@@ -167,7 +167,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     if found[MARK] != FORMAT:
         raise NewerFormatError(
             f"{os.fspath(path)} is a checkpoint of format {found[MARK]}, expected {FORMAT}: it "
-            "was written by a newer pyframe; update this one (pip install --upgrade pyframe)"
+            "was written by a newer pyframe; update this one"
         )
     return found
 

@@ -1,4 +1,4 @@
-"""Logs for TensorBoard, as torch.utils.tensorboard: `pip install pyframe[tensorboard]`.
+"""Logs for TensorBoard, as torch.utils.tensorboard: extra `tensorboard`.
 
 The events and the format of their files are tensorboardX's.
 """
@@ -19,6 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 import pyframe as pf
+from pyframe.core.extras import install
 from pyframe.tools.flow import trace
 
 try:
@@ -33,7 +34,7 @@ try:
     )
 except ImportError as error:
     raise ImportError(
-        "pyframe.utils.tensorboard needs tensorboardX: pip install pyframe[tensorboard]"
+        f"pyframe.utils.tensorboard needs tensorboardX: {install('tensorboard')}"
     ) from error
 
 __all__ = ["FileWriter", "SummaryWriter"]

@@ -1,6 +1,6 @@
 """Images from files and to files, as torchvision.io.
 
-PNG is written without help; all else is read and written by Pillow (`pip install pyframe[images]`).
+PNG is written without help; all else is read and written by Pillow (extra `images`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from pyframe.core import dtypes
+from pyframe.core.extras import install
 from pyframe.io.files import replacing
 from pyframe.tensor import Tensor, from_numpy
 
@@ -37,7 +38,7 @@ def pillow(what: str) -> Any:
     try:
         import PIL.Image
     except ImportError:
-        raise ImportError(f"{what} needs Pillow: pip install pyframe[images]") from None
+        raise ImportError(f"{what} needs Pillow: {install('images')}") from None
     return PIL.Image
 
 

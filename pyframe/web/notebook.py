@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import urljoin
 
 from pyframe.core import devices
+from pyframe.core.extras import DISTRIBUTION
 
 __all__ = ["Frame", "connect", "frame", "run"]
 
@@ -174,7 +175,7 @@ def _served(path: Path, data: list[str], weights: Path | None) -> str:
 def _origin() -> str:
     """The folder that pyframe's wheel was installed from."""
     try:
-        url = metadata.distribution("pyframe").read_text("PYODIDE_URL")
+        url = metadata.distribution(DISTRIBUTION).read_text("PYODIDE_URL")
     except metadata.PackageNotFoundError:
         url = None
     if not url:

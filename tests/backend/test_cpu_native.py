@@ -43,6 +43,24 @@ def native(request: Any, monkeypatch: pytest.MonkeyPatch) -> cpu.Native:
     return made
 
 
+def test_the_device_is_named_after_what_computes(
+    native: cpu.Native, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the extra missing, also how to get it."""
+    cores = f"{native.threads} core{'s' * (native.threads > 1)}"
+    assert found is not None
+    llvm_version = found.llvm.llvm_version_info[0]
+    assert chosen.adapter() == f"LLVM {llvm_version} on {cores}, {found.bits}-bit vectors"
+    monkeypatch.setenv("PYFRAME_THREADS", str(native.threads))
+    monkeypatch.setattr(chosen, "compiler", lambda: None)
+    text = f"NumPy {np.__version__} on {cores}"
+    assert chosen.adapter() == text
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert chosen.adapter() == f"{text}; pip install -e '.[jit]' compiles kernels"
+    monkeypatch.setenv("PYFRAME_CPU", "numpy")
+    assert chosen.adapter() == f"{text}, as PYFRAME_CPU says"
+
+
 def strided(shape: tuple[int, ...], kind: str, dtype: Any) -> np.ndarray:
     """Numbers that lie so in memory."""
     x = rng.standard_normal((*shape[:-2], shape[-2] + 3, shape[-1] + 2)).astype(dtype)

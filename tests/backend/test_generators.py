@@ -41,7 +41,7 @@ def _wasm(monkeypatch: pytest.MonkeyPatch) -> Compiler:
 
 
 def _llvm(monkeypatch: pytest.MonkeyPatch) -> Compiler:
-    pytest.importorskip("llvmlite", reason="llvmlite is missing (pyframe[jit])")
+    pytest.importorskip("llvmlite", reason="llvmlite is missing (the extra `jit`)")
     from pyframe.backend.cpu import compiler
 
     return compiler()
@@ -98,7 +98,7 @@ def computed(row: Row, seed: Any, *xs: Any) -> tuple[Any, ...]:
 @pytest.mark.parametrize("row", ROWS, ids=lambda r: r.name)
 def test_row(row: Row, generator: str, torch: Any) -> None:
     if row.scipy:
-        pytest.importorskip("scipy", reason="SciPy is missing (pyframe[special])")
+        pytest.importorskip("scipy", reason="SciPy is missing (the extra `special`)")
     want = expected(row)
     step = pf.compile(functools.partial(computed, row))
     runs = []

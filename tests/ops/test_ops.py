@@ -48,7 +48,7 @@ def test_against_pytorch(row: Row, device: str, torch: Any) -> None:
     if row.cpu and device != "cpu":
         pytest.skip("the GPU has no such dtype")
     if row.scipy:
-        pytest.importorskip("scipy", reason="SciPy is missing (pyframe[special])")
+        pytest.importorskip("scipy", reason="SciPy is missing (the extra `special`)")
     arrays = inputs(row)
     y, grads = pyframe_run(row, arrays, device)
     xs = [torch.from_numpy(a.copy()) for a in arrays]
@@ -79,7 +79,7 @@ CHECKED = [r for r in ROWS if r.grad and r.size <= 400 and r.name != "cast:half"
 @pytest.mark.parametrize("row", CHECKED, ids=lambda r: r.name)
 def test_gradcheck(row: Row) -> None:
     if row.scipy:
-        pytest.importorskip("scipy", reason="SciPy is missing (pyframe[special])")
+        pytest.importorskip("scipy", reason="SciPy is missing (the extra `special`)")
     xs = [pf.from_numpy(a) for a in inputs(row, np.float64)]
     for x in xs:
         x.requires_grad_(x.is_floating_point())

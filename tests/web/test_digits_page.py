@@ -56,7 +56,7 @@ def marks(page: Any) -> list[str]:
     return texts
 
 
-@pytest.mark.parametrize(("device", "name"), [("cpu", "NumPy"), ("gpu", "WebGPU")])
+@pytest.mark.parametrize(("device", "name"), [("cpu", "WebAssembly"), ("gpu", "WebGPU")])
 def test_training_learns(demo: Any, device: str, name: str) -> None:
     done = train(demo, device)
     assert done["steps"] == 16
@@ -113,7 +113,7 @@ def test_without_webgpu_and_without_digits(
         "() => document.querySelector('py-frame').predict(new Float32Array(784)).then(y => y.shape)"
     )
     assert shape == [1, 10]
-    assert "NumPy" in page.locator("py-frame [part=device-name]").inner_text()
+    assert "WebAssembly" in page.locator("py-frame [part=device-name]").inner_text()
 
 
 def native_digits() -> Any:

@@ -403,7 +403,7 @@ def test_two_at_once(page: Page) -> None:
     assert any(re.fullmatch(r"Compiling kernels: \d+ of \d+", text) for text in seen["told"])
     assert seen["kinds"] == ["gpu", "cpu"]
     assert "WebGPU" in seen["shown"][0]
-    assert "NumPy" in seen["shown"][1]
+    assert "WebAssembly" in seen["shown"][1]
     spec = seen["spec"]
     assert (spec["input"]["kind"], spec["input"]["height"]) == ("pad", 6)
     assert spec["output"]["names"] == ["red", "green", "blue"]

@@ -138,8 +138,8 @@ def test_a_cell_shows_a_program(kernel: Kernel, tab: Tab) -> None:
         kernel.run("pf.web.notebook.frame('points.py')")
     kernel.run(  # as micropip does
         "from importlib import metadata\n"
-        "path = metadata.distribution('pyframe')._path / 'PYODIDE_URL'\n"
-        f"path.write_text('{tab.url}pyframe-0.1.0-py3-none-any.whl')"
+        "path = metadata.distribution('pyframe-webgpu')._path / 'PYODIDE_URL'\n"
+        f"path.write_text('{tab.url}pyframe_webgpu-0.1.0-py3-none-any.whl')"
     )
     shown = kernel.run(
         "pf.web.notebook.frame('points.py', device='cpu', loading='eager')._repr_html_()"

@@ -51,6 +51,7 @@ class Compiler(Protocol):
     """Makes lane programs run on the CPU at hand."""
 
     name: str
+    adapter: str  # what computes, for people
 
     def lanes(self, types: set[str]) -> int:
         """How many lanes vectors are to have in a function that has values of these types."""

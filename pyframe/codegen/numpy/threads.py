@@ -49,6 +49,12 @@ def default_threads() -> int:
     return os.cpu_count() or 1
 
 
+def cores(n: int | None = None) -> str:
+    """So many of them in words; those that are used by default."""
+    n = n or default_threads()
+    return f"{n} core{'s' * (n > 1)}"
+
+
 class Blas(NamedTuple):
     """NumPy's BLAS: what sets the number of its threads, how many it has, and the library."""
 

@@ -78,7 +78,7 @@ class CSVLogger(Callback):
 
 
 class TensorBoard(Callback):
-    """Writes a fit for TensorBoard: needs `pip install pyframe[tensorboard]`.
+    """Writes a fit for TensorBoard: needs the extra `tensorboard`.
 
     Each quantity is a chart: "loss/train" and "loss/val" by epochs and "loss/steps" by steps, and
     "lr". The net is written as text and, for an example `graph` of its input, as a graph; every

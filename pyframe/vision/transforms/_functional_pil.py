@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from pyframe.core.extras import install
+
 
 def pillow() -> Any:
     """Pillow with the modules that are used here. ImportError where it is not installed."""
@@ -18,7 +20,7 @@ def pillow() -> Any:
         import PIL.ImageOps
     except ImportError:
         raise ImportError(
-            "PIL images need Pillow, which is not installed: pip install pyframe[images]"
+            f"PIL images need Pillow, which is not installed: {install('images')}"
         ) from None
     return PIL
 
