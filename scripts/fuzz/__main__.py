@@ -1,0 +1,109 @@
+"""Compares random programs in pyframe with PyTorch in float64: python scripts/fuzz --help."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import faulthandler
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]  # this checkout's pyframe
+os.environ.setdefault("PYFRAME_ADAPTER", "software")  # as the tests; empty for the real GPU
+os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
+os.environ.setdefault("PYFRAME_CACHE", str(ROOT / "build" / "cache"))
+
+from fuzz import known  # noqa: E402
+from fuzz.backends import BACKENDS, Backend  # noqa: E402
+from fuzz.check import reduced, tried  # noqa: E402
+from fuzz.families import case, families  # noqa: E402
+
+
+@dataclass
+class Row:
+    """What came of one family on one back end."""
+
+    name: str
+    backend: Backend
+    tried: int = 0
+    empty: int = 0  # refused by both, as they should
+    failed: list[str] = field(default_factory=list)
+    driver: int = 0  # Mesa's mistakes
+    seconds: float = 0.0
+
+    def attempt(self, seed: int, plain: bool) -> None:
+        """One case. What fails is told, reduced unless `plain`."""
+        start = time.monotonic()
+        self.tried += 1
+        again = ["--only", self.name, "--backend", self.backend.name, "--seed", str(seed),
+                 "--cases", "1"]  # fmt: skip
+        found = tried(case(self.name, seed), self.backend)
+        if not isinstance(found, tuple):
+            self.empty += not found
+        elif self.backend.device == "gpu" and found[0] == "wrong" and known.of_the_driver(again):
+            self.driver += 1
+        else:
+            self.failed.append(found[1])
+            print(f"{' '.join(again)}\n  {found[1][:600]}", flush=True)
+            if not plain:
+                small = reduced(case(self.name, seed), self.backend, found[0])
+                print("\n".join(f"    {line}" for line in small.text(self.backend).splitlines()))
+                last = tried(small, self.backend)
+                print(f"  {last[1][:600] if isinstance(last, tuple) else ''}\n", flush=True)
+        self.seconds += time.monotonic() - start
+
+
+def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser("scripts/fuzz", description=__doc__)
+    names = [*families()]
+    parser.add_argument("--only", type=lambda s: s.split(","), metavar="NAME", default=names,
+                        help=f"some of {', '.join(names)}")  # fmt: skip
+    parser.add_argument("--backend", type=lambda s: s.split(","), metavar="NAME", default=["llvm"],
+                        help=f"some of {', '.join(BACKENDS)} (llvm)")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=0, help="of the first case of each (0)")
+    parser.add_argument("--cases", type=int, default=100, help="of all families together (100)")
+    parser.add_argument("--minutes", type=float, default=1e9, help="an end before that")
+    parser.add_argument("--plain", action="store_true", help="reduce nothing")
+    args = parser.parse_args(argv)
+    unknown = {*args.only} - {*names} | {*args.backend} - {*BACKENDS}
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    return args
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows as Markdown."""
+    head = "family | back end | tried | held | refused by both | the driver's | failed | seconds"
+    lines = [f"| {head} |", "|" + " --- |" * 8]
+    for r in rows:
+        held = r.tried - r.empty - r.driver - len(r.failed)
+        lines.append(f"| {r.name} | {r.backend.name} | {r.tried} | {held} | {r.empty} | {r.driver} "
+                     f"| {len(r.failed)} | {r.seconds:.0f} |")  # fmt: skip
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Try the cases of each family in turns; 1 if anything failed."""
+    args = arguments(argv)
+    rows = [Row(n, BACKENDS[b]) for b in args.backend for n in args.only]
+    end = time.monotonic() + 60 * args.minutes
+    with contextlib.suppress(KeyboardInterrupt):
+        for k in range(args.cases * len(args.backend)):
+            row = rows[k % len(rows)]
+            row.attempt(args.seed + k // len(rows), args.plain)
+            if time.monotonic() > end:
+                break
+    print(table(rows))
+    return int(any(r.failed for r in rows))
+
+
+if __name__ == "__main__":
+    faulthandler.enable()
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""Where programs run."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyframe as pf
+from pyframe.codegen.numpy import plan
+from pyframe.runtime import cpu
+
+from .program import Outcome, Program, outcome
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Backend(NamedTuple):
+    """A device, what compiles for it, and how a step is called."""
+
+    name: str
+    device: str
+    generator: Callable[[], Any] = lambda: None
+    wrap: Callable[[Any], Any] = pf.compile
+    others: tuple[tuple[str, str], ...] = ()  # dtypes that are others there
+
+    def run(self, program: Program) -> Outcome:
+        """What the program gives."""
+        if self.name == "page":
+            return _page().run(program)
+        with compiling(self.generator):
+            return outcome(pf, program, self.device, self.wrap)
+
+    def suited(self, program: Program) -> Program:
+        """The program with dtypes that the device has."""
+        for old, new in self.others:
+            args = (replace(a, dtype=new if a.dtype == old else a.dtype) for a in program.args)
+            body = (line.replace(f"T.{old}", f"T.{new}") for line in program.body)
+            program = replace(program, args=tuple(args), body=tuple(body))
+        return program
+
+
+@contextmanager
+def compiling(generator: Callable[[], Any]) -> Iterator[None]:
+    """Let a compiler make the CPU's kernels meanwhile."""
+    made = generator()
+    before = cpu.compiler, plan.address
+    cpu.compiler = lambda: made  # type: ignore[assignment]
+    if made is not None and made.name == "wasm":
+        plan.address = made.address  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        cpu.compiler, plan.address = before  # type: ignore[attr-defined]
+        with suppress(pf.DeviceLostError):
+            pf.flush()
+
+
+def _llvm() -> Any:
+    from pyframe.backend.cpu import compiler
+
+    return compiler()
+
+
+def _wasm() -> Any:
+    """A new one each time: it keeps a copy of every array that it has met."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    try:
+        from natively import Natively
+    finally:
+        sys.path.remove(str(ROOT / "tests"))
+    return Natively(relaxed=True)
+
+
+@functools.cache
+def _page() -> Any:
+    from .page import Page
+
+    return Page()
+
+
+WIDE = (("float64", "float32"),)  # a GPU has none, which it says
+BACKENDS = {
+    b.name: b
+    for b in (
+        Backend("llvm", "cpu", _llvm),
+        Backend("numpy", "cpu"),
+        Backend("wasm", "cpu", _wasm),
+        Backend("wgsl", "gpu", others=WIDE),
+        Backend("eager", "cpu", wrap=lambda f: f),
+        Backend("lazy", "gpu", wrap=lambda f: f, others=WIDE),
+        Backend("page", "cpu"),
+    )
+}

@@ -1,0 +1,214 @@
+"""What PyTorch gives in float64, how far off it may be, and the smallest program that fails."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import torch
+
+from . import known
+from .backends import Backend
+from .program import Outcome, Program, Refused, outcome, pairs
+
+TIMES = 16  # by how much the error may be larger than PyTorch's own in the same dtype
+FLOOR = 16  # and the least error that is allowed, in the dtype's steps at the largest number
+EPS = {"float32": 2**-23, "float64": 2**-52, "float16": 2**-10, "bfloat16": 2**-7,
+       "complex64": 2**-23, "complex128": 2**-52}  # fmt: skip
+SMALLER = EPS["float64"] / EPS["float32"]
+REDUCING = 40.0  # seconds
+
+
+class FailureError(Exception):
+    """What did not hold: in a word, and in a sentence."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(f"{kind}: {text}")
+        self.kind = kind
+
+
+class NoProgramError(Exception):
+    """A case that no Python runs: the family's mistake."""
+
+
+class Case(Protocol):
+    """What a family gives."""
+
+    def check(self, backend: Backend) -> bool:
+        """Raise FailureError where it does not hold; whether there was anything to compare."""
+
+    def smaller(self) -> Iterator[Case]:
+        """Cases with less of it, to find the smallest that fails."""
+
+    def text(self, backend: Backend) -> str:
+        """What a person pastes to see it."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A program that is to give what PyTorch gives."""
+
+    program: Program
+
+    def check(self, backend: Backend) -> bool:
+        """Run it with both."""
+        program = backend.suited(self.program)
+        rough = expected(program).rough
+        if isinstance(rough, Refused) and program.mode != "none" and "'int'" in rough.text:
+            program = replace(program, mode="none")  # no result has a gradient
+        return compared(program, backend.run(program), expected(program))
+
+    def smaller(self) -> Iterator[Compared]:
+        """The same of smaller programs."""
+        return map(Compared, self.program.smaller())
+
+    def text(self, backend: Backend) -> str:
+        """The program as a script."""
+        return backend.suited(self.program).text(backend.device)
+
+
+class Expected(NamedTuple):
+    """What PyTorch gives: in float64, in the program's own dtypes, and all in float32."""
+
+    want: Outcome
+    rough: Outcome
+    narrow: Outcome
+
+
+@functools.lru_cache(maxsize=8)
+def expected(program: Program) -> Expected:
+    """What PyTorch gives. The last is asked for where the program is of float64 itself."""
+    run = functools.partial(outcome, torch, program, "cpu", lambda f: f)
+    rough, own = run(""), "float64" in str(program)
+    return Expected(run("float64"), rough, run("float32") if own else rough)
+
+
+@functools.lru_cache(maxsize=2)
+def shaken(program: Program) -> Outcome:
+    """What PyTorch gives in float64 for arguments that are off by a step of float32: where the
+    problem itself is badly conditioned no one can be nearer."""
+    return outcome(torch, program, "cpu", lambda f: f, "float64", 2**-23)
+
+
+def compared(program: Program, found: Outcome, right: Expected) -> bool:
+    """Raise FailureError where an outcome is not PyTorch's."""
+    want, rough, narrow = right
+    refusals = [r for r in right if isinstance(r, Refused)]
+    if refusals:
+        theirs = refusals[0]
+        if theirs.error.split()[0] in ("NameError", "SyntaxError", "AttributeError"):
+            raise NoProgramError(f"no program: {theirs.text}\n{program.text()}")
+        if len(refusals) < len(right) or known.allowed(theirs):
+            return False
+        if not isinstance(found, Refused):
+            raise FailureError("takes", f"what PyTorch refuses: {theirs.text}")
+        if theirs.error.split()[0] not in found.error.split():
+            raise FailureError("another error", f"{found.text}; PyTorch: {theirs.text}")
+        return False
+    if isinstance(found, Refused):
+        if known.documented(found):
+            return False
+        raise FailureError("raises", found.text)
+    assert not isinstance(want, Refused)
+    sizes = [max([largest(v.array) for v in call if v], default=0.0) for call in want]
+    for call, n, (x, *others) in pairs(found, want, rough, narrow):
+        y, z, narrower = others
+        where = f"result {n} of call {call}"
+        if (x is None) != (z is None):
+            got, theirs = ("None" if v is None else "a tensor" for v in (x, z))
+            raise FailureError("None", f"{where} is {got}; PyTorch: {theirs}")
+        if x is None:
+            continue
+        if x.dtype != z.dtype:
+            raise FailureError("dtype", f"{where} is {x.dtype}; PyTorch: {z.dtype}")
+        if x.array.shape != z.array.shape:
+            raise FailureError("shape", f"{where} is {x.array.shape}; PyTorch: {z.array.shape}")
+        error = [differ(y.array, z.array), SMALLER * differ(y.array, narrower.array)]
+        off = difference(x.dtype, x.array, y.array, z.array, max(error), sizes[call])
+        if off and x.dtype in EPS and not any(a.kind == "ties" for a in program.args):
+            other = shaken(program)
+            if not isinstance(other, Refused):
+                moved = other[call][n]
+                assert moved is not None
+                error.append(differ(y.array, moved.array) * EPS[x.dtype] / EPS["float32"])
+                off = difference(x.dtype, x.array, y.array, z.array, max(error), sizes[call])
+        if off and not known.theirs(program):
+            raise FailureError("wrong", f"{where} {off}")
+    return True
+
+
+def differ(y: np.ndarray, z: np.ndarray) -> float:
+    """By how much finite numbers differ at most."""
+    if y.shape != z.shape or y.dtype.kind not in "fc":
+        return 0.0
+    wide = z.astype(np.complex128 if np.iscomplexobj(y) else np.float64)
+    with np.errstate(all="ignore"):
+        return float(np.abs(wide - y)[np.isfinite(y) & np.isfinite(z)].max(initial=0))
+
+
+def largest(x: np.ndarray) -> float:
+    """The largest size of finite numbers."""
+    return float(np.abs(x[np.isfinite(x)]).max(initial=0)) if x.dtype.kind in "fc" else 0.0
+
+
+def difference(
+    dtype: str, x: np.ndarray, y: np.ndarray, z: np.ndarray, error: float, whole: float
+) -> str:
+    """What is wrong with numbers x where float64 gives y, PyTorch z, which is off by `error`;
+    `whole` is the largest number of all results, of which a step may be left where they cancel."""
+    if dtype not in EPS:
+        same = (x == z) | (x == y)
+        return "" if same.all() else f"is {told(x, ~same)}, not {told(z, ~same)}"
+    finite = np.isfinite(y) & np.isfinite(z)
+    same = (x == z) | (x == y) | (np.isnan(x) & (np.isnan(z) | np.isnan(y)))
+    wrong = ~finite & ~same & (np.isfinite(y) == np.isfinite(z))
+    if wrong.any():
+        return f"is {told(x, wrong)}, not {told(y, wrong)}"
+    size = largest(y[finite])
+    least = 1e-37 if dtype in ("float32", "complex64") else 0
+    bound = TIMES * error + EPS[dtype] * max(FLOOR * size, 2 * whole) + least
+    with np.errstate(all="ignore"):
+        off = np.where(finite & ~same, np.abs(x.astype(y.dtype) - y), 0)
+    bad = ~(off <= bound)
+    if not bad.any():
+        return ""
+    return (
+        f"is {told(x, bad)}, not {told(y, bad)}: {bad.sum()} of {bad.size} are off by up to "
+        f"{off.max():.2g}; PyTorch's are by {error:.2g} of {size:.2g}"
+    )
+
+
+def told(x: np.ndarray, where: np.ndarray) -> str:
+    """Some of the numbers."""
+    return ", ".join(f"{v:.6g}" if x.dtype.kind in "fc" else str(v) for v in x[where][:4])
+
+
+def tried(case: Case, backend: Backend) -> tuple[str, str] | bool:
+    """The kind and the text of a failure, or whether there was anything to compare."""
+    try:
+        return case.check(backend)
+    except FailureError as failure:
+        return failure.kind, str(failure)
+
+
+def reduced(case: Case, backend: Backend, kind: str) -> Case:
+    """The smallest case found that fails in the same way."""
+    end = time.monotonic() + REDUCING
+    going = True
+    while going:
+        going = False
+        for other in case.smaller():
+            if time.monotonic() > end:
+                return case
+            try:
+                found = tried(other, backend)
+            except NoProgramError:
+                continue
+            if isinstance(found, tuple) and found[0] == kind:
+                case, going = other, True
+                break
+    return case

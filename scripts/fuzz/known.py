@@ -1,0 +1,55 @@
+"""What is not pyframe's mistake, or is documented: each with its reason."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from .program import Program, Refused
+
+# What PyTorch refuses of a dtype or for want of a kernel, and pyframe computes
+ALLOWED = [
+    r"not implemented for|not supported for|not currently supported|NotImplementedError",
+    r"does not support .*(Half|BFloat16|bfloat16|float16)",
+    r"derivative for .* is not implemented",  # here it has none, or has one
+    "is not differentiable with respect to argument",  # pyframe has that gradient
+]
+
+# What pyframe says that it has not
+DOCUMENTED: list[str] = []
+
+# What PyTorch computes wrongly: what stands in the program's lines, and why
+THEIRS = {
+    r"ldexp": "its gradient is 0 where the exponent is a negative int",
+    r"multi_margin_loss|multilabel_margin_loss": "of no rows it gives what lay in memory",
+}
+
+
+def theirs(program: Program) -> bool:
+    """Whether PyTorch's own result may be wrong."""
+    return any(re.search(pattern, line) for pattern in THEIRS for line in program.body)
+
+
+def allowed(theirs: Refused) -> bool:
+    """Whether PyTorch refuses what pyframe may take."""
+    return any(re.search(pattern, theirs.text) for pattern in ALLOWED)
+
+
+def documented(found: Refused) -> bool:
+    """Whether pyframe's refusal is documented."""
+    return any(re.search(pattern, found.text) for pattern in DOCUMENTED)
+
+
+def of_the_driver(again: list[str]) -> bool:
+    """Whether the same case holds where Mesa's software driver optimises nothing: it miscompiles
+    some kernels, such as those with atan(log1p(|v|)) beside a stored v."""
+    if os.environ.get("GALLIVM_PERF"):
+        return False
+    command = [sys.executable, str(Path(__file__).parent), *again, "--plain"]
+    done = subprocess.run(
+        command, env=os.environ | {"GALLIVM_PERF": "nopt"}, capture_output=True, timeout=300
+    )
+    return done.returncode == 0

@@ -1,0 +1,1 @@
+"""Known nets, small, of T = torch or pyframe."""
