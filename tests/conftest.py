@@ -9,6 +9,7 @@ import os
 import random
 import re
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -112,3 +113,18 @@ def fixed_start() -> Iterator[None]:
         importlib.import_module("pyframe.runtime.compile")._CAPTURING,
     )
     assert not any(lock._is_owned() for lock in locks)
+
+
+@pytest.fixture
+def traced() -> Any:
+    """Calls a function and gives what it gave, and the most bytes that were allocated meanwhile."""
+
+    def run(call: Any, *args: Any, **options: Any) -> tuple[Any, int]:
+        tracemalloc.start()
+        try:
+            found = call(*args, **options)
+            return found, tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    return run

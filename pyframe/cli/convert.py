@@ -88,7 +88,8 @@ def read(source: str, key: str | None) -> tuple[dict[str, Any], dict[str, str]]:
     import pyframe as pf
     from pyframe.io import safetensors
 
-    loaded = pf.load(source, map_location="cpu", mmap=beginning(source) != "pickle")
+    mapped = beginning(source) != "pickle"
+    loaded = pf.load(source, map_location="cpu", weights_only=True, mmap=mapped)
     metadata: dict[str, str] = {}
     if kind(source) == "safetensors":
         metadata = safetensors.load_metadata(source)

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pyframe.cli.command import CommandError, add_command, positive, size_text
+from pyframe.io.files import opened
 
 DTYPES = {"F": "float", "BF": "bfloat", "I": "int", "U": "uint", "C": "complex"}  # safetensors'
 
@@ -126,7 +127,7 @@ def beginning(path: str) -> str:
     if path.endswith(".safetensors") or os.path.isdir(path):
         return ""
     try:
-        with open(path, "rb") as file:
+        with opened(path) as file:
             start = file.read(2)
     except FileNotFoundError:  # of a set there may be the index alone
         return ""

@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from pyframe.io import safetensors
 from pyframe.io.download import download as download
+from pyframe.io.files import opened
 from pyframe.io.idx import read_idx as read_idx
 from pyframe.io.safetensors import (
     SafetensorError as SafetensorError,
@@ -60,7 +61,7 @@ def save(
 
 def load(
     f: str | os.PathLike[str] | IO[bytes], map_location: Any = None, pickle_module: Any = None, *,
-    weights_only: bool = True, mmap: bool | None = None, encoding: str = "utf-8",
+    weights_only: bool | None = None, mmap: bool | None = None, encoding: str = "utf-8",
 ) -> Any:  # fmt: skip
     """Read what `save` or `torch.save` wrote: a .pt, .safetensors or .npz file, a set of
     safetensors files by its index or its folder. See `pt.load`; with `mmap` tensors are the pages
@@ -91,7 +92,7 @@ else:
 def _is_pickled(path: str | os.PathLike[str]) -> bool:
     """Whether a file begins as PyTorch's do: a zip, or a bare pickle of before 1.6."""
     name = os.fspath(path)
-    if name.endswith(".safetensors") or not os.path.isfile(path):
+    if name.endswith(".safetensors") or os.path.isdir(path) or not os.path.exists(path):
         return False
-    with open(path, "rb") as file:
+    with opened(path) as file:
         return file.read(2) in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")

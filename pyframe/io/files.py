@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import stat
@@ -20,7 +21,51 @@ except ImportError:  # Windows, which removes no open file, and a page, where no
 _STREAM = re.compile(r"/dev/(std(in|out|err)$|fd/)|/proc/")  # links to what a process has open
 _PART = re.compile(r"[0-9a-f]{16}\.part")
 _DEAD = 3600  # seconds without a write after which nobody writes a file that nobody has open
+_RATIO = 200  # bytes unpacked, at most, from one: data sets stay below 20
+_LEAST = 1 << 28  # bytes that may be unpacked in any case
 _WAITS = (0.01, 0.1, 1) if os.name == "nt" else ()  # it replaces no file that is being read
+
+
+_OTHERS = {
+    stat.S_IFIFO: "a pipe (FIFO)", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device",
+    stat.S_IFSOCK: "a socket",
+}  # fmt: skip
+
+
+def opened(path: str | os.PathLike[str]) -> BinaryIO:
+    """A file on the disk, open for reading. OSError for a pipe or a device: it might be waited for
+    without end, and has none."""
+
+    def opener(name: str, flags: int) -> int:
+        fd = os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+        kind = stat.S_IFMT(os.fstat(fd).st_mode)
+        if kind in _OTHERS:
+            os.close(fd)
+            raise _no_file(name, kind)
+        return fd
+
+    kind = stat.S_IFMT(os.stat(path).st_mode)
+    if kind in _OTHERS:  # before it is opened, which some devices notice
+        raise _no_file(path, kind)
+    return open(path, "rb", opener=opener)
+
+
+def _no_file(path: str | os.PathLike[str], kind: int) -> OSError:
+    why = (
+        f"expected a file on the disk, this is {_OTHERS[kind]}: write its contents to a file first"
+    )
+    return OSError(errno.EINVAL, why, os.fspath(path))
+
+
+def is_damage(error: OSError) -> bool:
+    """Whether a file's contents are to blame, which name a place that no file has, rather than the
+    system."""
+    return error.filename is None and error.errno in (None, errno.EINVAL, errno.EOVERFLOW)
+
+
+def most_of(size: int) -> int:
+    """How many bytes may be unpacked from a compressed file of `size`: data sets stay far below."""
+    return max(_LEAST, _RATIO * size)
 
 
 @contextlib.contextmanager

@@ -5,18 +5,19 @@ from __future__ import annotations
 import gzip
 import math
 import os
-import stat
 import sys
 import zlib
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, cast
 
 import numpy as np
 
+from pyframe.io.files import most_of, opened
+
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _MAX_DIMS = 32  # NumPy 1's bound
 _GZIP = b"\x1f\x8b"
-_INFLATED = 1032  # bytes at most from one of gzip: two bits stand for 258 bytes
 _CHUNK = 1 << 20
 
 
@@ -29,14 +30,13 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
     more is read, or inflated, than the header announces.
     """
     path = Path(path)
-    with open(path, "rb") as file:
-        status = os.fstat(file.fileno())
-        size = status.st_size if stat.S_ISREG(status.st_mode) else math.inf  # a pipe may have any
-        start = file.peek(2)[:2]
+    with opened(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        start = cast(BufferedReader, file).peek(2)[:2]
         if start == _GZIP:
             unzipped = gzip.GzipFile(fileobj=file)
             try:
-                return _read(cast(BinaryIO, unzipped), path, size, _INFLATED)
+                return _read(cast(BinaryIO, unzipped), path, size, most_of(size))
             except (EOFError, gzip.BadGzipFile, zlib.error) as error:
                 raise ValueError(
                     f"{path}: the gzip data is truncated or corrupt after {unzipped.tell()} bytes "
@@ -47,11 +47,11 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
                 f"{path}: not a gzip file: it starts with {start.hex(' ') or 'nothing'}, expected "
                 "1f 8b; if it is IDX already, take .gz off its name"
             )
-        return _read(file, path, size, 1)
+        return _read(file, path, size, size)
 
 
-def _read(file: BinaryIO, path: Path, size: float, inflated: int) -> np.ndarray:
-    """The array in a file of `size` bytes on the disk, each of which gives at most `inflated`."""
+def _read(file: BinaryIO, path: Path, size: int, most: int) -> np.ndarray:
+    """The array in a file of `size` bytes on the disk, which give at most `most`."""
     start = file.read(4)
     if len(start) < 4 or start[:2] != b"\0\0":
         raise ValueError(
@@ -73,9 +73,9 @@ def _read(file: BinaryIO, path: Path, size: float, inflated: int) -> np.ndarray:
     dtype = np.dtype(_TYPES[kind])
     count = math.prod(shape) * dtype.itemsize
     expected = f"expected {header + count} for {dtype.name} of shape {shape}"
-    if size * inflated < header + count:
-        most = "" if inflated == 1 else f" of gzip, in which at most {size * inflated} can be"
-        raise ValueError(f"{path}: truncated: {size} bytes{most}, {expected}")
+    if most < header + count:
+        packed = "" if most == size else f" of gzip, of which at most {most} are unpacked"
+        raise ValueError(f"{path}: truncated: {size} bytes{packed}, {expected}")
     if ndim > _MAX_DIMS or math.prod(n or 1 for n in shape) * dtype.itemsize > sys.maxsize:
         raise ValueError(f"{path}: the shape {shape} is too large for this machine")
     data = bytearray()  # it grows with what is there: a header alone takes no memory
@@ -84,7 +84,7 @@ def _read(file: BinaryIO, path: Path, size: float, inflated: int) -> np.ndarray:
     if len(data) < count:
         raise ValueError(f"{path}: truncated: {header + len(data)} bytes, {expected}")
     if file.read(1):
-        seen = size if inflated == 1 and size < math.inf else f"more than {header + count}"
+        seen = size if most == size else f"more than {header + count}"
         raise ValueError(f"{path}: trailing bytes: {seen} bytes, {expected}")
     array = np.frombuffer(data, dtype).reshape(shape)
     if not dtype.isnative:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
@@ -15,10 +16,8 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
 from pyframe.io import raw
-from pyframe.io.files import replacing
+from pyframe.io.files import is_damage, most_of, opened, replacing
 from pyframe.tensor import Tensor, from_host, from_numpy
-
-_GROWS = 1100  # zip's compression makes at most this much of a byte
 
 
 def save(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
@@ -68,12 +67,25 @@ def outline(path: str | os.PathLike[str]) -> dict[str, Tensor]:
 
 
 def _arrays(path: str | os.PathLike[str], values: bool) -> Iterator[tuple[str, Tensor]]:
-    with open(path, "rb") as file:
+    with opened(path) as file:
         try:
             with zipfile.ZipFile(file) as archive:
+                total = sum(info.file_size for info in archive.infolist())
+                most = most_of(os.fstat(file.fileno()).st_size)
+                if total > most:
+                    raise ValueError(
+                        f"{total} bytes would be unpacked, expected at most {most} from a file of "
+                        "this size: where that is meant, write it with numpy.savez, which does not "
+                        "compress"
+                    )
                 for info in archive.infolist():
                     yield info.filename.removesuffix(".npy"), _read(archive, info, values)
-        except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError) as error:
+        except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OverflowError,
+                MemoryError, zlib.error) as error:  # fmt: skip
+            raise ValueError(f"load: {os.fspath(path)} is damaged: {error}") from error
+        except OSError as error:
+            if not is_damage(error):
+                raise
             raise ValueError(f"load: {os.fspath(path)} is damaged: {error}") from error
         except ValueError as error:
             raise ValueError(f"load: {os.fspath(path)}: {error}") from None
@@ -98,7 +110,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, values: bool) -> Tens
         for n in shape:
             size *= n
         # what is announced is read only if the file is long enough to hold it
-        if size > info.file_size or info.file_size > _GROWS * max(info.compress_size, 1):
+        if size > info.file_size or (info.file_size and not info.compress_size):
             raise ValueError(
                 f"{name!r:.80} announces {size} bytes for {stored} of shape {shape}, and the file "
                 f"has {info.compress_size}: it is truncated or not honest"

@@ -21,6 +21,7 @@ import os
 import pickle
 import struct
 import sys
+import warnings
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -31,8 +32,8 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device, is_available
 from pyframe.io import raw
-from pyframe.io.files import replacing
-from pyframe.io.unpickler import Unpickler, shown
+from pyframe.io.files import is_damage, opened, replacing
+from pyframe.io.unpickler import Unpickler, check_attribute, shown
 from pyframe.tensor import Size, Tensor, from_host, gather
 from pyframe.tensor.memory_format import strided
 
@@ -47,10 +48,13 @@ _VERSION = 10  # the newest that PyTorch's own reader takes; it writes 3
 _ALIGN = 64  # of a storage in a file, as PyTorch's: its pages can be used as they are
 _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # of the files before 1.6
 _MAX_DIMS = 64
+_DEVICES = 128  # as many as PyTorch can tell apart; each that is named is remembered
+_TENSOR = 64  # what a tensor costs of a file's budget, as so many elements
 _ERRORS = (
     zipfile.BadZipFile, EOFError, ValueError, KeyError, IndexError, TypeError, AttributeError,
     OverflowError, NotImplementedError, RecursionError, struct.error,
 )  # fmt: skip
+_YES = ("1", "y", "yes", "true")  # in the environment, as PyTorch reads it
 _ALLOW = (
     "weights_only=False reads it, and runs whatever it says: only for files that you trust; "
     "pf.io.pt.add_safe_globals (torch.serialization's) lets single classes through"
@@ -241,6 +245,9 @@ class _Reading:
         self.where, self.fetch = where, fetch
         self.read: dict[str, tuple[dt.dtype, Tensor]] = {}
         self.untyped: dict[int, tuple[Tensor, str, dict[str, Tensor]]] = {}
+        self.stored: dict[int, Tensor] = {}  # by ids: of these tensors are made, of no others
+        self.changed: dict[tuple[int, bool, bool], Tensor] = {}  # conjugated and negated ones
+        self.spend: Callable[[int], None] = lambda n: None
         rebuild = {
             "_rebuild_tensor": self.tensor, "_rebuild_tensor_v2": self.tensor,
             "_rebuild_tensor_v3": self.late, "_rebuild_parameter": self.parameter,
@@ -283,6 +290,7 @@ class _Reading:
             if kind is not None:
                 memory = memory.to(_place(self.where, location, memory))
             self.read[key] = dtype, memory
+            self.stored[id(memory)] = memory
             if kind is None:
                 self.untyped[id(memory)] = memory, location, {}
         known, memory = self.read[key]
@@ -296,11 +304,12 @@ class _Reading:
         self, memory: Any, offset: Any, size: Any, stride: Any, requires_grad: Any = False,
         hooks: Any = None, metadata: Any = None,
     ) -> Tensor:  # fmt: skip
+        self.spend(_TENSOR)
         sizes = type(size) in (tuple, Size, list) and type(stride) in (tuple, list)
-        if not isinstance(memory, Tensor) or not sizes or len(size) > _MAX_DIMS:
+        if id(memory) not in self.stored or not sizes or len(size) > _MAX_DIMS:
             raise pickle.UnpicklingError("load: a tensor of no storage, sizes and strides")
         fits = len(size) == len(stride) and all(
-            type(n) is int and n >= 0 for n in (offset, *size, *stride)
+            type(n) is int and 0 <= n <= sys.maxsize for n in (offset, *size, *stride)
         )
         empty = fits and 0 in size
         reach = fits and offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
@@ -311,13 +320,21 @@ class _Reading:
                 f"load: a tensor of sizes {how} does not fit its storage of {memory.numel()} "
                 "elements"
             )
-        x = memory.as_strided(tuple(size), tuple(stride), 0 if empty else offset)
         if metadata is not None:
             if type(metadata) is not dict or not metadata.keys() <= {"conj", "neg"}:
                 raise pickle.UnpicklingError("load: a tensor with unknown metadata")
-            x = x.conj() if metadata.get("conj") else x
-            x = -x if metadata.get("neg") else x
+            memory = self._changed(memory, *(metadata.get(k) is True for k in ("conj", "neg")))
+        x = memory.as_strided(tuple(size), tuple(stride), 0 if empty else offset)
         return x.requires_grad_(requires_grad is True)
+
+    def _changed(self, memory: Tensor, conj: bool, neg: bool) -> Tensor:
+        """A storage with its values conjugated or negated: of it and not of a view, which may show
+        one element any number of times."""
+        key = id(memory), conj, neg
+        if key not in self.changed:
+            x = memory.conj() if conj else memory
+            self.changed[key] = -x if neg else x
+        return self.changed[key]
 
     def late(
         self, memory: Any, offset: Any, size: Any, stride: Any, requires_grad: Any, hooks: Any,
@@ -331,7 +348,8 @@ class _Reading:
             data = gather([memory])[0]
             data = data[: data.size // dtype.itemsize * dtype.itemsize]
             x = raw.mapped(data, dtype, (data.size // dtype.itemsize,))
-            made[dtype.name] = x.to(_place(self.where, location, x))
+            made[dtype.name] = x = x.to(_place(self.where, location, x))
+            self.stored[id(x)] = x
         return self.tensor(made[dtype.name], offset, size, stride, requires_grad, hooks, metadata)
 
     def parameter(self, data: Any, requires_grad: Any = True, hooks: Any = None) -> Tensor:
@@ -341,60 +359,62 @@ class _Reading:
         return made
 
     def parameter_with_state(self, data: Any, requires_grad: Any, hooks: Any, state: Any) -> Tensor:
-        return _with_attributes(self.parameter(data, requires_grad), state)
+        return self._with_attributes(self.parameter(data, requires_grad), state)
 
     def of_type(self, make: Any, kind: Any, args: Any, state: Any) -> Tensor:
         """A tensor with attributes of the user's."""
-        if (
-            make not in self.rebuild
-            or kind not in (Tensor, _parameter())
-            or type(args) is not tuple
-        ):
+        named = any(make is one for one in self.rebuild)
+        typed = kind is Tensor or kind is _parameter()
+        if not named or not typed or type(args) is not tuple:
             raise pickle.UnpicklingError("load: a tensor that is made by no function of PyTorch's")
-        return _with_attributes(make(*args), state)
+        return self._with_attributes(make(*args), state)
+
+    def _with_attributes(self, x: Tensor, state: Any) -> Tensor:
+        """`x` with attributes of a file, which are none that a tensor has."""
+        for part in state if type(state) is tuple else (state,):
+            if part is None:
+                continue
+            if type(part) not in (dict, OrderedDict):
+                raise pickle.UnpicklingError("load: a tensor whose attributes are no dict")
+            self.spend(len(part))
+            for name, value in part.items():
+                check_attribute("a tensor", type(x), name)
+                setattr(x, name, value)
+        return x
 
     def device(self, kind: Any, index: Any = None) -> Device:
-        if type(kind) is not str or type(index) not in (int, type(None)):
+        known = index is None or (type(index) is int and 0 <= index < _DEVICES)
+        if type(kind) is not str or not known:
             raise pickle.UnpicklingError("load: a device without a name and an index")
         return Device("cpu" if kind == "cpu" else "gpu", index or 0)
 
     def layout(self, name: Any) -> Any:
-        if name != "torch.strided":
+        if type(name) is not str or name != "torch.strided":
             raise pickle.UnpicklingError(f"load: layout {shown(name)}: tensors are strided here")
         return strided
 
     def size(self, sizes: Any = ()) -> Size:
-        if type(sizes) not in (tuple, list) or not all(type(n) is int for n in sizes):
+        if type(sizes) not in (tuple, list) or len(sizes) > _MAX_DIMS or not all(
+            type(n) is int and 0 <= n <= sys.maxsize for n in sizes
+        ):  # fmt: skip
             raise pickle.UnpicklingError("load: a torch.Size of no sizes")
         return Size(sizes)
 
     def unpickle(self, file: Any, room: int, weights_only: bool, encoding: str) -> Any:
         if not weights_only:
             return _Anything(file, self, encoding).load()
-        return Unpickler(
+        unpickler = Unpickler(
             file, names=self.names, calls=self.calls, trusted=_allowed(), storage=self.storage,
             room=room, encoding=encoding, refused=_ALLOW,
-        ).load()  # fmt: skip
+        )  # fmt: skip
+        self.spend = unpickler.spend
+        return unpickler.load()
 
 
 def _parameter() -> Any:
     from pyframe.nn.parameter import Parameter
 
     return Parameter
-
-
-def _with_attributes(x: Tensor, state: Any) -> Tensor:
-    """`x` with attributes of a file, which are none that a tensor has."""
-    for part in state if type(state) is tuple else (state,):
-        if part is None:
-            continue
-        if type(part) not in (dict, OrderedDict):
-            raise pickle.UnpicklingError("load: a tensor whose attributes are no dict")
-        for name, value in part.items():
-            if type(name) is not str or hasattr(type(x), name):
-                raise pickle.UnpicklingError(f"load: a tensor whose {shown(name)} is replaced")
-            setattr(x, name, value)
-    return x
 
 
 def _text(x: Any) -> str:
@@ -429,7 +449,7 @@ class _Anything(pickle.Unpickler):
 
 def load(
     f: str | os.PathLike[str] | IO[bytes], map_location: Any = None, pickle_module: Any = None, *,
-    weights_only: bool = True, mmap: bool | None = None, encoding: str = "utf-8",
+    weights_only: bool | None = None, mmap: bool | None = None, encoding: str = "utf-8",
 ) -> Any:  # fmt: skip
     """Read what `save` or `torch.save` wrote: the same object, with tensors of pyframe.
 
@@ -438,7 +458,9 @@ def load(
             a function of (elements on the CPU, name) that gives a tensor or None. None is where
             they were, or the CPU without a GPU.
         weights_only: tensors, numbers, texts and containers alone; a file can run nothing. False
-            reads whatever Python can pickle and runs what it says.
+            reads whatever Python can pickle and runs what it says. None is True, unless the
+            environment has TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1; TORCH_FORCE_WEIGHTS_ONLY_LOAD=1
+            makes it True in any case, as in PyTorch.
         mmap: tensors on the CPU are the file's own pages, which are read when they are used and
             copied when they are written to: loading takes neither time nor memory, and nothing is
             checked for damage (bfloat16, bools and what is not aligned are read). Replacing the
@@ -449,19 +471,41 @@ def load(
     Raises RuntimeError for a file that is none or damaged, pickle.UnpicklingError for what weights
     are not.
     """
+    only = _decided(weights_only)
     if isinstance(f, (str, os.PathLike)):
-        with open(f, "rb") as file:
-            return _read(file, os.fspath(f), map_location, weights_only, encoding, bool(mmap))
+        with opened(f) as file:
+            return _read(file, os.fspath(f), map_location, only, encoding, bool(mmap))
     if not hasattr(f, "read"):
         raise AttributeError(f"load: expected a path or a file open for reading, got {f!r}")
     if mmap:
         raise ValueError("load: mmap is for files on the disk: give the path, not an open file")
-    return _read(f, "the file", map_location, weights_only, encoding, False)
+    return _read(f, "the file", map_location, only, encoding, False)
+
+
+def _decided(weights_only: bool | None) -> bool:
+    """Whether weights alone are read, as PyTorch decides it."""
+    always, never = (
+        os.environ.get(f"TORCH_FORCE_{no}WEIGHTS_ONLY_LOAD", "0").lower() in _YES
+        for no in ("", "NO_")
+    )
+    if always and never:
+        raise RuntimeError(
+            "load: TORCH_FORCE_WEIGHTS_ONLY_LOAD and TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD are both set "
+            "in the environment: unset one of them"
+        )
+    if never and weights_only is None:
+        warnings.warn(
+            "load: TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD is set in the environment: the file may run "
+            "what it says, since weights_only was not given",
+            UserWarning, stacklevel=3,
+        )  # fmt: skip
+        return False
+    return always or weights_only is None or bool(weights_only)
 
 
 def outline(path: str | os.PathLike[str]) -> Any:
     """What `load` gives, with tensors that have shapes and dtypes and no values: none is read."""
-    with open(path, "rb") as file:
+    with opened(path) as file:
         return _read(file, os.fspath(path), "cpu", True, "utf-8", False, values=False)
 
 
@@ -485,7 +529,9 @@ def _read(
         with zipfile.ZipFile(file) as archive:
             pages = raw.pages(file) if mmap else None
             return _read_zip(archive, pages, name, length, where, weights_only, encoding, values)
-    except _ERRORS as error:
+    except (*_ERRORS, OSError) as error:
+        if isinstance(error, OSError) and not is_damage(error):
+            raise
         if not weights_only and isinstance(error, (TypeError, AttributeError)):
             raise  # of a class of the user's
         if start[:2] == b"PK" or start[:1] == b"\x80":

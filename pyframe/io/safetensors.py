@@ -27,7 +27,7 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
 from pyframe.io import raw
-from pyframe.io.files import replacing
+from pyframe.io.files import opened, replacing
 from pyframe.tensor import Tensor, from_host, gather_async
 
 _FORMATS = {  # what a file calls our dtypes, in the order of the tensors in a file
@@ -474,7 +474,7 @@ def _found(
     if not name.endswith(_INDEX) and not os.path.exists(name) and os.path.exists(name + _INDEX):
         name += _INDEX
     if not name.endswith(_INDEX):
-        header = _read_header(stack.enter_context(open(name, "rb")), name)  # noqa: SIM115
+        header = _read_header(stack.enter_context(opened(name)), name)
         return [header], header.metadata
     while True:
         index = _read_index(name)
@@ -495,7 +495,7 @@ def _of_index(
     for part, keys in wanted.items():
         place = os.path.join(os.path.dirname(name), part)
         try:
-            file = stack.enter_context(open(place, "rb"))  # noqa: SIM115
+            file = stack.enter_context(opened(place))
             header = _read_header(file, place)
         except FileNotFoundError:
             raise FileNotFoundError(
@@ -533,7 +533,7 @@ def _only_one(folder: str) -> str:
 
 def _read_index(path: str) -> tuple[dict[str, str], dict[str, str]]:
     """The file of each tensor, and the texts of the metadata."""
-    with open(path, "rb") as file:
+    with opened(path) as file:
         text = file.read(_MAX_HEADER + 1)
     if len(text) > _MAX_HEADER:
         raise SafetensorError(f"{path}: an index of more than {_MAX_HEADER} bytes")

@@ -3,15 +3,18 @@
 A pickle is a program for a small machine: it looks up names, calls what it found, and sets items
 and attributes. Here names are looked up in a table, only what has an entry in a table is called,
 items go into plain containers alone, attributes onto OrderedDicts. What a file makes is no larger
-than the file allows: nothing is allocated, copied or hashed by a number that it merely states.
+than the file allows: nothing is allocated, copied or hashed by a number that it merely states, and
+work that an instruction can ask for again and again is paid from a budget, which the file's size
+sets.
 https://docs.python.org/3/library/pickletools.html tells the instructions.
 """
 
 from __future__ import annotations
 
 import pickle
+import sys
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import IO, Any, ClassVar
 
 Names = Mapping[tuple[str, str], Any]
@@ -20,7 +23,12 @@ Calls = Mapping[int, Callable[..., Any]]  # by the id of what the table of names
 _FACTORIES = (int, float, str, bool, list, dict, set, tuple)  # of a defaultdict; never called here
 _DICTS = (dict, OrderedDict, Counter, defaultdict)
 _SEQUENCES = (list, tuple, set, frozenset)
+_WALKED = {*_DICTS, list, tuple}  # a set's are keys, which are bounded
 _KEY = 1000  # parts of a key: nested pairs of one pair take exponential time to hash
+_SAME = 64  # keys of one hash: a table finds each of them by looking at all
+_PRIME = sys.hash_info.modulus  # smaller ints have hashes of their own, and a text's is secret
+_DEPTH = 1000  # containers in each other: as many as Python's functions can go into each other
+_DEFAULTS = 1000  # defaultdicts: freed in each other they take the thread's stack, unlike the rest
 _NEVER = ("sys", "os", "posix", "nt")  # modules that nobody can let through, as PyTorch's
 _COPIES = 4  # how often a byte of the file may be copied on its way: text, bytes, bytearray
 _PLAIN: dict[tuple[str, str], Any] = {
@@ -53,6 +61,16 @@ class Unpickler(_PURE):
         self._calls = {**self._makers(), **calls}
         self.persistent_load = storage
         self._room = _COPIES * room
+        self._same: dict[
+            int, dict[Any, None]
+        ] = {}  # keys by their hash, where a file can choose it
+        self._defaults = 0
+
+    def load(self) -> Any:
+        """The object. UnpicklingError for what is no part of weights, or takes too much."""
+        made = super().load()
+        _check_depth(made)
+        return made
 
     # --- names
 
@@ -90,7 +108,9 @@ class Unpickler(_PURE):
 
     # --- what plain types are made of
 
-    def _spend(self, n: int) -> None:
+    def spend(self, n: int) -> None:
+        """Pay for `n` elements that are made or looked at. UnpicklingError where that is too much
+        for a file of this size."""
         self._room -= n
         if self._room < 0:
             raise pickle.UnpicklingError(
@@ -100,19 +120,32 @@ class Unpickler(_PURE):
     def _items(self, x: Any) -> list[Any]:
         if type(x) not in (*_DICTS, *_SEQUENCES):
             raise pickle.UnpicklingError(f"load: items of {_kind(x)}: expected a list")
-        self._spend(len(x))
+        self.spend(len(x))
         return list(x.items() if type(x) in _DICTS else x)
 
     def _key(self, key: Any) -> Any:
-        """A key of a dict or a set, if it is hashed in bounded time."""
-        parts, at = [key], 0
+        """A key of a dict or a set, if it is hashed and found in bounded time."""
+        if type(key) in (str, bytes) and len(key) < _KEY:
+            return key
+        if key is None or (type(key) in (bool, int) and -_PRIME < key < _PRIME):
+            return key
+        parts, at, size = [key], 0, 0
         while at < len(parts):
             part = parts[at]
             at += 1
-            if type(part) in (tuple, frozenset):
+            if isinstance(part, (tuple, frozenset)):
                 if len(parts) + len(part) > _KEY:
                     raise pickle.UnpicklingError(f"load: a key of more than {_KEY} parts")
                 parts.extend(part)
+            elif type(part) in (str, bytes):
+                size += len(part) >> 6
+            elif type(part) is int:
+                size += part.bit_length() >> 9
+        self.spend(len(parts) + size)
+        same = self._same.setdefault(hash(key), {})
+        same[key] = None
+        if len(same) > _SAME:
+            raise pickle.UnpicklingError(f"load: more than {_SAME} keys of one hash")
         return key
 
     def _makers(self) -> Calls:
@@ -126,23 +159,26 @@ class Unpickler(_PURE):
             return make
 
         def of_default(factory: Any = None, items: Any = ()) -> Any:
-            if factory is not None and factory not in _FACTORIES:
+            if factory is not None and not any(factory is kind for kind in _FACTORIES):
                 raise pickle.UnpicklingError(f"load: a defaultdict that makes {_kind(factory)}")
+            self._defaults += 1
+            if self._defaults > _DEFAULTS:
+                raise pickle.UnpicklingError(f"load: more than {_DEFAULTS} defaultdicts")
             return of_pairs(lambda: defaultdict(factory))(items)
 
         def of_keys(kind: Any) -> Callable[..., Any]:
             return lambda items=(): kind([self._key(x) for x in self._items(items)])
 
         def encode(text: Any = "", encoding: Any = "latin1") -> bytes:
-            if type(text) is not str or encoding != "latin1":
+            if type(text) is not str or type(encoding) is not str or encoding != "latin1":
                 raise pickle.UnpicklingError(f"load: bytes of {_kind(text)} in {shown(encoding)}")
-            self._spend(len(text))
+            self.spend(len(text))
             return text.encode("latin1")
 
         def of_bytes(data: Any = b"", encoding: Any = "latin1") -> bytearray:
             if type(data) is not bytes:
                 data = encode(data, encoding)
-            self._spend(len(data))
+            self.spend(len(data))
             return bytearray(data)
 
         def of_parts(*parts: Any) -> complex:
@@ -192,13 +228,16 @@ class Unpickler(_PURE):
             "is no part of weights: nothing was run"
         )
 
+    def load_buffer(self) -> None:
+        raise pickle.UnpicklingError("load: the file asks for a buffer that lies outside of it")
+
     def load_build(self) -> None:
         made, state = self.stack[-2], self.stack[-1]
         if type(made) is OrderedDict and type(state) is dict:
             self.stack.pop()
+            self.spend(len(state))
             for name in state:
-                if type(name) is not str or hasattr(OrderedDict, name):
-                    raise pickle.UnpicklingError(f"load: a dict whose {shown(name)} is replaced")
+                check_attribute("a dict", OrderedDict, name)
             vars(made).update(state)
         elif id(type(made)) in self._own or isinstance(made, self._classes()):
             super().load_build()
@@ -260,6 +299,7 @@ class Unpickler(_PURE):
         pickle.APPEND: load_append, pickle.APPENDS: load_appends, pickle.SETITEM: load_setitem,
         pickle.SETITEMS: load_setitems, pickle.DICT: load_dict, pickle.ADDITEMS: load_additems,
         pickle.FROZENSET: load_frozenset, pickle.BYTEARRAY8: load_bytearray8,
+        pickle.NEXT_BUFFER: load_buffer, pickle.READONLY_BUFFER: load_buffer,
     }.items():  # fmt: skip
         dispatch[_code[0]] = _load
     del _code, _load
@@ -270,8 +310,53 @@ def bytes_of_nothing() -> bytes:
     return b""
 
 
+def check_attribute(what: str, kind: type, name: Any) -> None:
+    """UnpicklingError unless a file may set `name` on a `kind`: a plain name that means nothing to
+    the type, and none with two underscores, which Python, NumPy and others call by themselves (an
+    `__array_interface__` names memory to read and write)."""
+    plain = type(name) is str and name.isidentifier() and not name.startswith("__")
+    if not plain or hasattr(kind, name):
+        raise pickle.UnpicklingError(f"load: {what} whose {shown(name)} is replaced")
+
+
+def _check_depth(root: Any) -> None:
+    """UnpicklingError where containers are in each other too deeply, or in themselves: whoever
+    walks them would not come to an end."""
+    depths: dict[int, int] = {}  # of what was walked
+    path, deepest, within = [(root, iter(_parts(root)))], [0], {id(root)}
+    while path:
+        x, parts = path[-1]
+        for part in parts:
+            if type(part) not in _WALKED:
+                continue
+            if id(part) in within:
+                raise pickle.UnpicklingError(f"load: {_kind(part)} that holds itself")
+            if id(part) not in depths:
+                path.append((part, iter(_parts(part))))
+                deepest.append(0)
+                within.add(id(part))
+                break
+            deepest[-1] = max(deepest[-1], depths[id(part)] + 1)
+        else:
+            path.pop()
+            within.remove(id(x))
+            depths[id(x)] = below = deepest.pop()
+            if deepest:
+                deepest[-1] = max(deepest[-1], below + 1)
+        if len(path) > _DEPTH or (deepest and deepest[-1] > _DEPTH):
+            raise pickle.UnpicklingError(f"load: more than {_DEPTH} containers in each other")
+
+
+def _parts(x: Any) -> Iterable[Any]:
+    if type(x) in _DICTS:
+        return iter(x.values())
+    return x if type(x) in _WALKED else ()
+
+
 def shown(x: Any) -> str:
     """A plain value for a message; of anything else, whose text may be endless, its type."""
+    if type(x) is int and abs(x) >= 1 << 256:
+        return "a large int"
     return f"{x!r:.80}" if type(x) in (str, bytes, int, float, bool) else _kind(x)
 
 

@@ -156,7 +156,7 @@ async def write(model: Model, path: str | os.PathLike[str]) -> None:
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """A checkpoint's tree, on the CPU. CheckpointError for what is none."""
     try:
-        found = pf.load(path, map_location="cpu")
+        found = pf.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, ValueError, EOFError, pickle.UnpicklingError) as error:
         raise CheckpointError(f"{os.fspath(path)} is damaged or no checkpoint: {error}") from error
     if not isinstance(found, dict) or MARK not in found:
@@ -263,6 +263,9 @@ def _go_on(model: Model, random: dict[str, Any], loop: Loop) -> None:
 def _back(streams: dict[str, Any], loader: Any) -> Callable[[], None]:
     version, words, gauss = streams["python"]
     name, keys, *rest = streams["numpy"]
+    # NumPy reads where `rest` says, without a look at how far its words reach
+    if name != "MT19937" or not rest or type(rest[0]) is not int or not 0 <= rest[0] <= 624:
+        raise CheckpointError("the checkpoint is damaged: NumPy's random stream is at no place")
 
     def back() -> None:
         python_random.setstate((version, tuple(words), gauss))

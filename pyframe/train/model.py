@@ -714,7 +714,7 @@ class Model:
         differs."""
         from pyframe.io import load
 
-        state = load(check.path("Model.load", path))
+        state = load(check.path("Model.load", path), weights_only=True)
         if isinstance(state, Mapping) and MARK in state:
             state = state["net"]
         check.state_dict(f"Model.load: {os.fspath(path)}", self.net, state)

@@ -16,10 +16,11 @@ import numpy as np
 
 from pyframe.core import dtypes
 from pyframe.core.extras import install
-from pyframe.io.files import replacing
+from pyframe.io.files import opened, replacing
 from pyframe.tensor import Tensor, from_numpy
 
 _PNG = b"\x89PNG\r\n\x1a\n"
+_FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")  # that Pillow may read
 _PNG_COLORS = {1: 0, 2: 4, 3: 2, 4: 6}  # channels: PNG's color type
 
 
@@ -42,6 +43,21 @@ def pillow(what: str) -> Any:
     return PIL.Image
 
 
+def opened_image(file: BinaryIO, what: str) -> Any:
+    """The PIL image in `file`, whose pixels are not read yet, whatever it is called: of the formats
+    that are pixels alone. Pillow knows more, some of which are programs (of PostScript's)."""
+    image = pillow(what)
+    start = file.tell()
+    for load in (image.preinit, image.init):  # the common ones, in a moment; all that Pillow has
+        load()
+        try:
+            return image.open(file, formats=[f for f in _FORMATS if f in image.OPEN])
+        except image.UnidentifiedImageError as error:
+            file.seek(start)
+            unknown = error
+    raise unknown
+
+
 def decode(file: BinaryIO, name: str, mode: str | None) -> np.ndarray:
     """The pixels (H, W, C) of the image in `file`, in Pillow's `mode` or the file's own.
 
@@ -49,7 +65,7 @@ def decode(file: BinaryIO, name: str, mode: str | None) -> np.ndarray:
     """
     image = pillow("reading images")
     try:
-        with image.open(file) as opened:
+        with opened_image(file, "reading images") as opened:
             if mode is None:  # bits, palettes and colors for print become what a net can take
                 transparent = "transparency" in opened.info
                 palette = "RGBA" if transparent else "RGB"
@@ -57,8 +73,12 @@ def decode(file: BinaryIO, name: str, mode: str | None) -> np.ndarray:
                     opened.mode, opened.mode
                 )
             pixels = np.array(opened if opened.mode == mode else opened.convert(mode))
-    except (OSError, SyntaxError, ValueError, EOFError, struct.error, image.DecompressionBombError,
-            zlib.error) as error:  # fmt: skip
+    except image.DecompressionBombError as error:
+        raise ValueError(
+            f"{name}: far too large an image: {error} Where it is meant, raise "
+            "PIL.Image.MAX_IMAGE_PIXELS"
+        ) from None
+    except (OSError, SyntaxError, ValueError, EOFError, struct.error, zlib.error) as error:
         raise ValueError(f"{name}: not an image that Pillow can read ({error})") from None
     return pixels if pixels.ndim == 3 else pixels[..., None]
 
@@ -81,7 +101,7 @@ def read_image(
     path: str | os.PathLike[str], mode: ImageReadMode | str = ImageReadMode.UNCHANGED
 ) -> Tensor:
     """The image in a file: uint8 (C, H, W). ValueError if there is none."""
-    with open(path, "rb") as file:
+    with opened(path) as file:
         return _channels_first(decode(file, os.fspath(path), _mode(mode)))
 
 
@@ -101,7 +121,8 @@ def decode_image(
 
 def read_file(path: str | os.PathLike[str]) -> Tensor:
     """The bytes of a file: uint8 (N,)."""
-    return from_numpy(np.fromfile(path, np.uint8))
+    with opened(path) as file:
+        return from_numpy(np.fromfile(file, np.uint8))
 
 
 def write_file(filename: str | os.PathLike[str], data: Tensor) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import errno
 import io
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -19,7 +20,9 @@ from typing import Any
 import pytest
 
 import pyframe as pf
-from pyframe.io import files, npz
+from pyframe import vision
+from pyframe.cli.summary import contents
+from pyframe.io import files, npz, pt, read_idx, safetensors
 from pyframe.io.files import replacing
 
 posix = pytest.mark.skipif(os.name == "nt", reason="permissions and links are POSIX's")
@@ -65,6 +68,62 @@ def no_root() -> Iterator[Path]:
         finally:
             os.seteuid(user)
             os.chmod(name, 0o700)
+
+
+# --- what is read
+
+READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
+    "pf.load": ("x.pt", pf.load), "pt.load": ("x.pt", pt.load), "npz.load": ("x.npz", npz.load),
+    "pt.outline": ("x.pt", pt.outline), "npz.outline": ("x.npz", npz.outline),
+    "load_file": ("x.safetensors", pf.load), "describe": ("x.safetensors", safetensors.describe),
+    "index": ("x.safetensors.index.json", pf.load), "read_idx": ("x", read_idx),
+    "shard": ("y.safetensors", lambda p: pf.load(p.with_name("x.safetensors.index.json"))),
+    "read_image": ("x.png", vision.io.read_image), "read_file": ("x", vision.io.read_file),
+    "image": ("x.jpg", vision.datasets.folder.default_loader),
+    "pil_loader": ("x.jpg", vision.datasets.folder.pil_loader),
+    "md5": ("x", vision.datasets.utils.calculate_md5), "cli": ("x", lambda p: contents(str(p))),
+}  # fmt: skip
+
+
+@posix
+@pytest.mark.parametrize("reader", READERS)
+def test_what_is_no_file_is_refused(reader: str, tmp_path: Path) -> None:
+    """A pipe would be waited for, a device has no end."""
+    name, read = READERS[reader]
+    path = tmp_path / name
+    index = '{"weight_map": {"w": "y.safetensors"}}'
+    (tmp_path / "x.safetensors.index.json").write_text(index)
+    path.unlink(missing_ok=True)
+    for make, what in ((os.mkfifo, "a pipe"), (lambda p: p.symlink_to("/dev/zero"), "a device")):
+        make(path)
+        with pytest.raises(OSError, match=f"expected a file on the disk, this is {what}") as raised:
+            read(path)
+        assert raised.value.filename in (path, str(path))
+        path.unlink()
+    path.mkdir()
+    with pytest.raises((OSError, ValueError, RuntimeError), match=re.escape(str(path))):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "read", [pf.load, pt.outline, npz.load, npz.outline, vision.datasets.utils.extract_archive]
+)
+def test_a_damaged_zip_is_named(read: Callable[[Path], Any], tmp_path: Path) -> None:
+    """Whatever number at its end is changed, also to a place that no file has."""
+    path = tmp_path / ("x.pt" if read in (pf.load, pt.outline) else "x.npz")
+    pf.save({"x": pf.ones(2)}, path)
+    good, target = path.read_bytes(), path
+    if "extract" in read.__name__:
+        target = tmp_path / "x.zip"
+    end = good.rindex(b"PK\5\6")
+    for at in range(end + 4, end + 20):
+        for value in (0, 1, 127, 255):
+            target.write_bytes(good[:at] + bytes([value]) + good[at + 1 :])
+            with contextlib.suppress(RuntimeError, ValueError):
+                read(target)
+    target.write_bytes(good[: end + 12] + b"\xfe\xff\xff\xff" + good[end + 16 :])
+    with pytest.raises((RuntimeError, ValueError), match=f"{target}: the arch|{target} is damaged"):
+        read(target)
 
 
 def write(path: Path, text: bytes) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import threading
 import tracemalloc
 import zlib
 from pathlib import Path
@@ -89,7 +88,7 @@ def bomb(start: bytes, megabytes: int) -> bytes:
         (GOOD, r"trailing bytes: more than 18 bytes, expected 18 for uint8 of shape \[2, 3\]"),
         (
             b"\0\0\x08\2" + b"\0\1\0\0" * 2,
-            rf"truncated: \d+ bytes of gzip, in which at most \d+ can be, expected {12 + 2**32} ",
+            rf"truncated: \d+ bytes of gzip, of which at most {1 << 28} are unpacked, expected",
         ),
         (b"\0\0\x08\x41" + bytes(260), r"the shape \[0, .* is too large for this machine"),
     ],
@@ -132,14 +131,10 @@ def test_shapes_that_no_array_has(tmp_path: Path, shape: list[int]) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no fifos")
-@pytest.mark.parametrize("data", [GOOD, gzip.compress(GOOD)], ids=["plain", "gzip"])
-def test_reads_from_a_pipe(tmp_path: Path, data: bytes) -> None:
-    path = tmp_path / "fifo"
-    os.mkfifo(path)
-    thread = threading.Thread(target=path.write_bytes, args=(data,))
-    thread.start()
-    assert read_idx(path).tolist() == [[0, 1, 2], [3, 4, 5]]
-    thread.join()
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(OSError, match=r"expected a file on the disk, this is a pipe \(FIFO\)"):
+        read_idx(tmp_path / "fifo")
 
 
 def test_not_gzip(tmp_path: Path) -> None:

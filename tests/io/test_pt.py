@@ -8,7 +8,6 @@ import os
 import pickle
 import re
 import sys
-import tracemalloc
 import zipfile
 from collections import Counter, OrderedDict
 from pathlib import Path
@@ -20,6 +19,7 @@ import pytest
 import pyframe as pf
 from pyframe import nn, optim
 from pyframe.io import pt, raw
+from pyframe.train import checkpoint as checkpoint_files
 
 KINDS = "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool complex64".split()
 
@@ -111,6 +111,31 @@ def test_tied_tensors_stay_tied() -> None:
     again["a"].fill_(5)
     assert again["b"].tolist() == [5, 5, 5]
     assert again["c"].tolist() == [5, 5]
+
+
+def test_weights_only_unless_it_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """None is True, as PyTorch has it, and so is the environment's word."""
+
+    def ran(**how: Any) -> bool:
+        try:
+            return pf.load(archive(pickle.dumps({"x": Evil(len, "ab")}, 2)), **how)["x"] == 2
+        except pickle.UnpicklingError:
+            return False
+
+    assert [ran(), ran(weights_only=None), ran(weights_only=True)] == [False] * 3
+    assert ran(weights_only=False)
+    monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "Yes")
+    assert not ran(weights_only=False)
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    with pytest.raises(RuntimeError, match="are both set in the environment"):
+        ran()
+    monkeypatch.setenv("TORCH_FORCE_WEIGHTS_ONLY_LOAD", "0")
+    with pytest.warns(UserWarning, match="TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD is set"):
+        assert ran()
+    assert not ran(weights_only=True)
+    (tmp_path / "x.pt").write_bytes(archive(pickle.dumps({"x": Evil(len, "ab")}, 2)).getvalue())
+    with pytest.raises(checkpoint_files.CheckpointError, match="nothing was run"):
+        checkpoint_files.read(tmp_path / "x.pt")
 
 
 def archive(text: bytes, storage: bytes = b"\0" * 8) -> io.BytesIO:
@@ -299,21 +324,6 @@ def test_tensors_of_a_gpu_are_read_together(gpu: Any) -> None:
 SIZE = 1 << 24
 
 
-@pytest.fixture
-def traced() -> Any:
-    """Calls a function and gives what it gave, and the most bytes that were allocated meanwhile."""
-
-    def run(call: Any, *args: Any, **options: Any) -> tuple[Any, int]:
-        tracemalloc.start()
-        try:
-            found = call(*args, **options)
-            return found, tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
-
-    return run
-
-
 @pytest.mark.parametrize("name", ["x.pt", "x.safetensors", "x.npz", "old.pt"])
 @pytest.mark.parametrize("kind", ["float32", "float16", "bfloat16", "bool"])
 def test_memory(tmp_path: Path, name: str, kind: str, traced: Any, request: Any) -> None:
@@ -372,6 +382,8 @@ STORED = short("storage"), b"ctorch\nFloatStorage\n", short("0"), short("cpu")
 BOMB = b")" + b"2\x86" * 60  # a pair of a pair of a pair ...: 2^60 parts in all
 EVIL = b"(" + short("touch /tmp/never") + b"t"
 STATE = b"N}" + short("itemsize") + b"K\x01s\x86b."  # no dict, and slots
+
+EXPANDED = tensor_text(0, (10**12,), (0,), 2)[2:-1]
 
 HOSTILE: list[tuple[bytes, str]] = [
     *[
@@ -458,7 +470,62 @@ HOSTILE: list[tuple[bytes, str]] = [
     (b"ccollections\nCounter\nK\x05\x85R.", "items of a int"),
     (b"\x8d" + (1 << 40).to_bytes(8, "little") + b"x.", "damaged"),
     (b"\x8b\xff\xff\xff\x7fx.", "damaged"), (b"\x80\xc8K\x01.", "unsupported pickle protocol"),
-    (b"]" * 9000 + b"a" * 8999 + b".", None), (b"K\x01r\xff\xff\xff\xff.", None),
+    (b"]" * 900 + b"a" * 899 + b".", None),
+    (b"]" * 1002 + b"a" * 1001 + b".", "more than 1000 containers in each other"),
+    (b"".join(b"]r%c%c\0\0" % (i % 256, i // 256) for i in range(1002))  # filled from the outermost
+     + b"".join(b"j%c%c\0\0j%c%c\0\0a0" % (i % 256, i // 256, (i + 1) % 256, (i + 1) // 256)
+                for i in range(1001)) + b"j\0\0\0\0.", "more than 1000 containers in each other"),
+    (b"]q\0h\0a.", "a list that holds itself"),
+    (b"}q\0K\1h\0\x85s.", "a dict that holds itself"),
+    (b"ccollections\ndefaultdict\nq\0)R" + b"h\0)R" * 1000 + b".", "more than 1000 defaultdicts"),
+    (b"ccollections\ndefaultdict\nq\0" + b"h\0)RK\0" * 30000 + b"K\1" + b"s" * 30000 + b"0N.",
+     "more than 1000 defaultdicts"),  # which were freed, in each other, before the end
+    (kept(2)[:-2] + b"}" + short("neg") + b"\x88stR.", None),
+    (EXPANDED[:-2] + b"}" + short("neg") + b"\x88stR.", None),
+    (b"ctorch._utils\n_rebuild_tensor_v2\n(" + EXPANDED + b"K\0(K\x7ft(K\1t\x89}tR.",
+     "no storage, sizes and strides"),
+    *[(b"ctorch._utils\n_rebuild_tensor_v2\n(" + reference(*STORED, b"K\2")[:-1] + big
+       + b"q\1" + at,
+       "of sizes none does not fit")
+      for big in [b"\x8b\xa0\x86\1\0" + b"\x7f" * 100_000] for at in [
+          b"(" + b"h\1" * 64 + b"t(" + b"h\1" * 64 + b"t\x89}tR.", b"(K\1t(K\1t\x89}tR."]],
+    (b"ctorch\nSize\n\x8b\xa0\x86\1\0" + b"\x7f" * 100_000 + b"\x85\x85R.", "Size of no sizes"),
+    (b"ctorch\nSize\n(" + b"K\0" * 65 + b"t\x85R.", "Size of no sizes"),
+    (b"ctorch._utils\n_rebuild_tensor_v2\nq\1(" + reference(*STORED, b"K\x02")[:-1]
+     + b"K\0))\x89}tq\2R" + b"0h\1h\2R" * 5000 + b".", "copies more than it holds"),
+    # work that a few bytes ask for again and again
+    (b"}q\0(" + b"".join(short(f"a{i}") + b"N" for i in range(2000)) + b"u0"
+     + b"ccollections\nOrderedDict\n)R" + b"h\0b" * 3000 + b".", "copies more than it holds"),
+    (b"}(" + b"K\0" * 990 + b"tq\0K\0s" + b"h\0K\0s" * 3000 + b".", "copies more than it holds"),
+    (b"}" + short("a" * 100_000) + b"q\0K\0s" + b"h\0K\0s" * 9000 + b".", "copies more than it h"),
+    (b"}\x8b\xa0\x86\1\0" + b"\x7f" * 100_000 + b"q\0K\0s" + b"h\0K\0s" * 9000 + b".",
+     "copies more than it holds"),
+    *[(b"}(" + b"".join(pickle.dumps(key(i), 2)[2:-1] + b"N" for i in range(66)) + b"u.",
+       "more than 64 keys of one hash")
+      for key in [lambda i: (i + 1) * sys.hash_info.modulus,
+                  lambda i: ((i + 1) * sys.hash_info.modulus, "a")]],
+    *[(b"ctorch\ndevice\n(" + short("cuda") + at + b"tR.", "a device without a name and an index")
+      for at in (b"J\xff\xff\xff\xff", b"K\x80", b"]", b"\x88")],
+    # buffers that lie outside, and what only looks like one of the names
+    (b"\x96\1\0\0\0\0\0\0\0x\x98.", "a buffer that lies outside"),
+    (b"\x97.", "a buffer that lies outside"),
+    (b"ccollections\ndefaultdict\n" + EXPANDED + b"\x85R.", "a defaultdict that makes a Tensor"),
+    (b"ctorch._tensor\n_rebuild_from_type_v2\n(" + EXPANDED + EXPANDED + b")}tR.", "by no functi"),
+    (b"c_codecs\nencode\n(" + short("x") + EXPANDED + b"tR.", "bytes of a str in a Tensor"),
+    (b"ctorch.serialization\n_get_layout\n" + EXPANDED + b"\x85R.", "layout a Tensor"),
+    # attributes that Python, NumPy and others ask for by themselves
+    *[(text, f"'{name}' is replaced")
+      for name in ["__array_interface__", "__array_struct__", "__array__", "__dlpack__", "__len__",
+                   "__torch_function__", "__deepcopy__", "__x", "a b", "data", "_node", ""]
+      for state in [b"}" + short(name) + b"K\1s"] for text in [
+          b"ctorch._utils\n_rebuild_parameter_with_state\n(" + kept(2) + b"\x89}" + state + b"tR.",
+          b"ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_parameter\n"
+          b"ctorch\nTensor\n" + kept(2) + b"\x85" + state + b"tR.",
+          b"ctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n_rebuild_parameter\n"
+          b"ctorch\nTensor\n" + kept(2) + b"\x85N" + state + b"\x86tR.",
+          *([b"ccollections\nOrderedDict\n)R" + state + b"b."] if name not in ("data", "_node")
+            else [])]],
+    (b"K\x01r\xff\xff\xff\xff.", None),
 ]  # fmt: skip
 
 

@@ -315,7 +315,12 @@ def test_refused(tmp_path: Path) -> None:
     fit(make(), tmp_path)
     path = max(tmp_path.iterdir())
     tree = pf.load(path)
-    newer, weights, hostile = (tmp_path / n for n in ("newer.pt", "weights.pt", "hostile.pt"))
+    newer, weights, hostile, far = (
+        tmp_path / n for n in ("newer.pt", "weights.pt", "hostile.pt", "far.pt")
+    )
+    streams = tree["random"]["now"]
+    reads = {**streams, "numpy": [*streams["numpy"][:2], 10**6, *streams["numpy"][3:]]}
+    pf.save({**tree, "random": {**tree["random"], "now": reads}}, far)
     pf.save({**tree, "pyframe_checkpoint": 99}, newer)
     pf.save(tree["net"], weights)
 
@@ -332,6 +337,7 @@ def test_refused(tmp_path: Path) -> None:
         (make(), newer, checkpoint.CheckpointError, "of format 99, expected 1: .* newer pyframe"),
         (make(), weights, checkpoint.CheckpointError, "no checkpoint of a fit.*model.load"),
         (make(), hostile, checkpoint.CheckpointError, r"posix.system|nt.system"),
+        (make(), far, checkpoint.CheckpointError, "NumPy's random stream is at no place"),
         (make(), tmp_path / "none.pt" / "x", OSError, "none.pt"),
     ]
     (tmp_path / "none.pt").write_text("text")

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import io
 import lzma
+import os
 import pickle
 import stat
 import struct
@@ -22,6 +23,7 @@ import pytest
 
 import pyframe as pf
 from pyframe.data import DataLoader
+from pyframe.io import files
 from pyframe.vision import datasets, io as vio, transforms
 from pyframe.vision.datasets import folder, utils
 
@@ -153,6 +155,50 @@ def test_an_image_that_is_none_is_named(zoo: Path) -> None:
     data = datasets.ImageFolder(zoo)
     with pytest.raises(ValueError, match=r"dog/z\.png: not an image that Pillow can read"):
         data[4]
+
+
+POSTSCRIPT = b"""%!PS-Adobe-3.0 EPSF-3.0
+%%BoundingBox: 0 0 4 4
+%%EndComments
+(%pipe%touch ran) (w) file closefile
+showpage
+"""
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        folder.default_loader,
+        folder.pil_loader,
+        vio.read_image,
+        lambda p: vio.decode_image(vio.read_file(p)),
+    ],
+)
+def test_a_program_named_as_an_image_is_not_run(
+    read: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pillow gives PostScript to Ghostscript, whatever the file is called."""
+    image = pytest.importorskip("PIL.Image", reason="Pillow, which reads images, is missing")
+    eps = pytest.importorskip("PIL.EpsImagePlugin")
+    image.init()
+    ran: list[Any] = []
+    monkeypatch.setattr(eps, "Ghostscript", lambda *a, **k: ran.append(a))
+    (tmp_path / "x.jpg").write_bytes(POSTSCRIPT)
+    with pytest.raises((ValueError, OSError), match="cannot identify image file"):
+        read(tmp_path / "x.jpg")
+    assert not ran
+    for kind in ("JPEG", "PNG", "BMP", "GIF", "PPM", "TIFF", "WEBP"):  # what a folder may hold
+        image.new("RGB", (4, 3)).save(tmp_path / "x.jpg", kind)
+        found = read(tmp_path / "x.jpg")
+        assert found.size == (4, 3) if isinstance(found, image.Image) else found.shape[1:] == (3, 4)
+
+
+def test_an_image_of_far_too_many_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    image = pytest.importorskip("PIL.Image", reason="Pillow, which reads images, is missing")
+    image.new("L", (30, 30)).save(tmp_path / "x.png")
+    monkeypatch.setattr(image, "MAX_IMAGE_PIXELS", 400)
+    with pytest.raises(ValueError, match=r"x\.png: far too large an image: .*MAX_IMAGE_PIXELS"):
+        folder.default_loader(tmp_path / "x.png")
 
 
 def test_folders_that_are_no_data_set(zoo: Path, torchvision: Any) -> None:
@@ -510,13 +556,100 @@ def test_links_in_zips_and_in_the_folder(tmp_path: Path) -> None:
     (tmp_path / "target" / "x").symlink_to(tmp_path / "elsewhere")
     with zipfile.ZipFile(tmp_path / "b.zip", "w") as file:
         file.writestr("x/out", "..")
-    with pytest.raises(ValueError, match="'x/out': a link in .*target leads out of it"):
+    with pytest.raises(ValueError, match="'x/out': .*x is there and is a link or no folder"):
         utils.extract_archive(tmp_path / "b.zip", tmp_path / "target")
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="links and pipes are POSIX's")
+def test_nothing_is_written_through_what_was_there(tmp_path: Path) -> None:
+    """A link, a second name of a file, a pipe: what is unpacked takes its place."""
+    away, target = tmp_path / "away", tmp_path / "target"
+    away.write_bytes(b"mine")
+    for archive in archives(tmp_path, {"x": b"new", "y/x": b"new"}):
+        for make in (os.symlink, os.link, lambda _, path: os.mkfifo(path)):
+            for name in ("x", "y/x"):
+                (target / name).parent.mkdir(parents=True, exist_ok=True)
+                (target / name).unlink(missing_ok=True)
+                make(away, target / name)
+                utils.extract_archive(archive, target)
+                assert tree(target) == {"x": b"new", "y/x": b"new"}
+                assert away.read_bytes() == b"mine"
+        (target / "y/x").unlink()
+        (target / "y").rmdir()
+        for make in (os.symlink, lambda _, path: path.write_bytes(b"")):  # one that leads nowhere
+            make(target / "z", target / "y")
+            with pytest.raises(ValueError, match=r"'y/x': .*y is there and is a link or no folder"):
+                utils.extract_archive(archive, target)
+            (target / "y").unlink()
+        (target / "x").unlink()
+        (target / "x").mkdir()
+        with pytest.raises(ValueError, match=r"'x': .*x is there and is a folder"):
+            utils.extract_archive(archive, target)
+        (target / "x").rmdir()
+    (tmp_path / "one.gz").write_bytes(gzip.compress(b"new"))
+    for make in (os.symlink, lambda _, path: os.mkfifo(path)):
+        make(away, target / "one")
+        with pytest.raises(ValueError, match="one is there and is a link or no file"):
+            utils.extract_archive(tmp_path / "one.gz", target)
+        (target / "one").unlink()
+    os.link(away, target / "one")
+    utils.extract_archive(tmp_path / "one.gz", target)
+    assert (target / "one").read_bytes() == b"new"
+    assert away.read_bytes() == b"mine"
+    for suffix in (".tar.gz", ".zip", ".gz"):
+        os.mkfifo(tmp_path / f"pipe{suffix}")
+        with pytest.raises((OSError, ValueError), match=r"pipe \(FIFO\)"):
+            utils.extract_archive(tmp_path / f"pipe{suffix}", target)
+
+
+def header(name: str, kind: bytes, size: int) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.type, info.size = kind, size
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+@pytest.mark.parametrize(
+    ("packed", "why"),
+    [
+        (header("x", b"L", 1 << 31) + bytes(1 << 24), "a header of over 1048576 bytes"),
+        (header("x", b"x", 1 << 31) + bytes(1 << 24), "a header of over"),
+        (header("x", b"g", 1 << 31) + bytes(1 << 24), "a header of over"),
+        (header("x", b"L", -1024), "a header of over|damaged"),
+        (header("x", b"0", -512), "refused at 'x'|damaged"),  # whose next header is itself
+        ((header("x", b"L", 1) + bytes(512)) * 3000 + header("x", b"0", 0), "recursion|over"),
+        (header("x/" * 99 + "x", b"0", 0) + header("y/" * 100 + "x", b"0", 0), "over 100 folders"),
+        (header("x" * 256, b"0", 0), "names over 255 bytes"),
+        (header(".", b"0", 0), "it has no name"),
+    ],
+)  # fmt: skip
+def test_headers_that_lie(packed: bytes, why: str, tmp_path: Path, traced: Any) -> None:
+    (tmp_path / "a.tar.gz").write_bytes(gzip.compress(packed + bytes(1024)))
+
+    def extract() -> None:
+        with pytest.raises(ValueError, match=why):
+            utils.extract_archive(tmp_path / "a.tar.gz", tmp_path / "target")
+
+    assert traced(extract)[1] < 1 << 23
+    assert not (tmp_path / "target").exists()
+
+
+def test_members_are_not_kept(tmp_path: Path, traced: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = b"".join(header(f"{i}", b"0", 0) for i in range(4000))
+    (tmp_path / "a.tar.gz").write_bytes(gzip.compress(packed))
+    monkeypatch.setattr(files, "_LEAST", 3999 * 4096)
+
+    def extract() -> None:
+        with pytest.raises(ValueError, match="refused at '3999'"):
+            utils.extract_archive(tmp_path / "a.tar.gz", tmp_path / "target")
+
+    extract()
+    assert traced(extract)[1] < 1 << 19
+    assert not (tmp_path / "target").exists()
+
+
 def test_bombs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(utils, "_LEAST", 1 << 18)
+    monkeypatch.setattr(files, "_LEAST", 1 << 18)
     zeros = bytes(1 << 19)
     for archive in archives(tmp_path, {"good": b"good", "bad": zeros})[1:]:
         with pytest.raises(ValueError, match=r"refused at 'bad': more than \d+ bytes"):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pyframe.io.files import opened
 from pyframe.tensor import Tensor
 from pyframe.vision.datasets.utils import check_integrity, download_and_extract_archive
 from pyframe.vision.datasets.vision import ImagesInMemory
@@ -173,7 +174,7 @@ class _Unpickler(pickle.Unpickler):
 def _unpickled(path: Path) -> dict[str, Any]:
     """The dict in a pickled batch. ValueError for a file that is none, or that names anything."""
     try:
-        with open(path, "rb") as file:
+        with opened(path) as file:
             found = _Unpickler(file, encoding="latin1").load()
     except OSError:
         raise

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from pyframe.io.files import opened
 from pyframe.tensor import Tensor
 from pyframe.vision.datasets.vision import VisionDataset, scaled
-from pyframe.vision.io import decode, pillow
+from pyframe.vision.io import decode, opened_image
 
 IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
@@ -138,9 +139,8 @@ class DatasetFolder(VisionDataset):
 
 def pil_loader(path: str | os.PathLike[str]) -> Any:
     """The PIL image in a file, in RGB: the `loader` for transforms that want one."""
-    image = pillow("pil_loader")
-    with open(path, "rb") as file, image.open(file) as opened:
-        return opened.convert("RGB")
+    with opened(path) as file, opened_image(file, "pil_loader") as image:
+        return image.convert("RGB")
 
 
 def default_loader(path: str | os.PathLike[str]) -> Tensor:
@@ -148,7 +148,7 @@ def default_loader(path: str | os.PathLike[str]) -> Tensor:
 
     ValueError, which names the file, if there is none in it.
     """
-    with open(path, "rb") as file:
+    with opened(path) as file:
         return scaled(np.moveaxis(decode(file, os.fspath(path), "RGB"), -1, 0))
 
 

@@ -1,7 +1,8 @@
 """Files of data sets: fetched, checked and unpacked, as torchvision.datasets.utils.
 
 Archives come from elsewhere. What is unpacked stays in its folder and within bounds: nothing of an
-archive is written that names a path outside, a link or a device, or that is far larger than it.
+archive is written that names a path outside, a link or a device, or that is far larger than it,
+and nothing is written through what was there before: a file takes the place of another.
 """
 
 from __future__ import annotations
@@ -11,17 +12,25 @@ import importlib
 import os
 import shutil
 import stat
+import struct
+import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple
 
 from pyframe.io.download import download
-from pyframe.io.files import replacing
+from pyframe.io.files import is_damage, most_of, opened, replacing
 
 _CHUNK = 1 << 20
-_RATIO = 200  # bytes unpacked, at most, from one of an archive: data sets stay below 20
-_LEAST = 1 << 28  # bytes that may be unpacked in any case
+_BLOCK = 4096  # bytes of a disk that a file or folder takes, be it empty
+_NAME, _DEEP = 255, 100  # the longest name that systems have, and folders in each other
+_HEADERS = (
+    1 << 20
+)  # bytes of a tar's headers for one member: some of them say their size themselves
+_WINDOWS = os.name == "nt"
+_JUNCTION = 0xA0000003  # what Windows calls one in `os.stat_result.st_reparse_tag`
+_STARTS = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\0": "lzma"}
 _COMPRESSED = {".bz2": "bz2", ".gz": "gzip", ".xz": "lzma"}  # and the module that opens it
 _ALIASES = {".tbz": ".tar.bz2", ".tbz2": ".tar.bz2", ".tgz": ".tar.gz", ".txz": ".tar.xz"}
 
@@ -31,7 +40,7 @@ def calculate_md5(fpath: str | os.PathLike[str], chunk_size: int = _CHUNK) -> st
     import hashlib
 
     digest = hashlib.md5(usedforsecurity=False)
-    with open(fpath, "rb") as file:
+    with opened(fpath) as file:
         while chunk := file.read(chunk_size):
             digest.update(chunk)
     return digest.hexdigest()
@@ -123,47 +132,90 @@ class _Member(NamedTuple):
 
 def _extract(path: Path, folder: Path, members: Any) -> None:
     """Unpack what `members(path)`, a context, yields; it is looked through whole before."""
-    bound = max(_LEAST, _RATIO * path.stat().st_size)
-    root = Path(os.path.realpath(folder))
-    with _damage(path), members(path) as (found, open_member):
-        total, checked = 0, []
-        for member in found:
-            total += member.size + 512  # a tar's header: many members are much too
-            if total > bound:
-                raise ValueError(
-                    f"{path}: refused at {member.name!r}: more than {bound} bytes would be "
-                    f"unpacked from {path.stat().st_size}"
-                )
-            checked.append((member, _inside(path, root, member)))
-        for member, target in checked:
-            if not Path(os.path.realpath(target)).is_relative_to(root):
-                raise _refused(path, member.name, f"a link in {folder} leads out of it")
-            if member.kind == "folder":
-                target.mkdir(parents=True, exist_ok=True)
-                continue
-            target.parent.mkdir(parents=True, exist_ok=True)
-            # Not `replacing`: it waits for the disk at each of what can be many thousand files.
-            with open_member(member.handle) as source, open(target, "wb") as file:
-                shutil.copyfileobj(source, file, _CHUNK)
+    bound = most_of(path.stat().st_size)
+    root = os.path.realpath(folder)
+    for writes in (False, True):
+        with _damage(path), members(path) as (found, open_member):
+            total, last = 0, None
+            for member in found:
+                parts = _inside(path, member)
+                total += max(member.size, 0) + _BLOCK * len(parts)
+                if total > bound or member.size < 0:
+                    raise ValueError(
+                        f"{path}: refused at {member.name!r:.99}: more than {bound} bytes would be "
+                        f"unpacked from {path.stat().st_size}"
+                    )
+                if member.kind == "file" and not parts:
+                    raise _refused(path, member.name, "it has no name")
+                parents = parts[: len(parts) - (member.kind == "file")]
+                if parents != last:
+                    _reach(path, member, root, parents, writes)
+                    last = parents
+                if member.kind == "file":
+                    target = os.path.join(root, *parts)
+                    _clear(path, member, target, writes)
+                    if writes:
+                        # Not `replacing`: it waits for the disk at each of many thousand files.
+                        with open_member(member.handle) as source, _new(target) as file:
+                            shutil.copyfileobj(source, file, _CHUNK)
 
 
-def _inside(path: Path, root: Path, member: _Member) -> Path:
-    """Where a member goes. ValueError if it is not for a file or folder in `root`."""
+def _inside(path: Path, member: _Member) -> tuple[str, ...]:
+    """Where a member goes, below the folder. ValueError if it is not for a file or folder in it."""
     name = member.name
     posix, windows = PurePosixPath(name), PureWindowsPath(name)
     if posix.is_absolute() or windows.drive or windows.root:
         raise _refused(path, name, "its path is absolute")
     if ".." in posix.parts or ".." in windows.parts:
         raise _refused(path, name, "its path leaves the folder with '..'")
-    if "\0" in name:
-        raise _refused(path, name, "its path has a NUL")
+    if "\0" in name or (_WINDOWS and (":" in name or windows.is_reserved())):
+        raise _refused(path, name, "its path has a name that no file can have")
+    if len(posix.parts) > _DEEP or any(len(os.fsencode(part)) > _NAME for part in posix.parts):
+        raise _refused(path, name, f"its path has names over {_NAME} bytes or over {_DEEP} folders")
     if member.kind not in ("file", "folder"):
         raise _refused(path, name, f"it is {member.kind}, expected files and folders")
-    return root / posix
+    return posix.parts
+
+
+def _reach(path: Path, member: _Member, root: str, parts: tuple[str, ...], makes: bool) -> None:
+    """See that folders below `root` are folders and no links; `makes` makes what is not there."""
+    place = root
+    if makes:
+        os.makedirs(root, exist_ok=True)
+    for part in parts:
+        place = os.path.join(place, part)
+        try:
+            status = os.lstat(place)
+        except FileNotFoundError:
+            if not makes:
+                return
+            os.mkdir(place)
+            continue
+        junction = getattr(status, "st_reparse_tag", 0) == _JUNCTION
+        if not stat.S_ISDIR(status.st_mode) or junction:
+            raise _refused(path, member.name, f"{place} is there and is a link or no folder")
+
+
+def _clear(path: Path, member: _Member, target: str, removes: bool) -> None:
+    """See that a file can take the place of `target`, where it is removed, not written through."""
+    with contextlib.suppress(FileNotFoundError):
+        if stat.S_ISDIR(os.lstat(target).st_mode):
+            raise _refused(path, member.name, f"{target} is there and is a folder")
+        if removes:
+            os.unlink(target)
+
+
+def _new(target: str) -> IO[bytes]:
+    """A file that nobody had before."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    more = getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+    return os.fdopen(os.open(target, flags | more, 0o666), "wb")
 
 
 def _refused(path: Path, name: str, why: str) -> ValueError:
-    return ValueError(f"{path}: refused for its member {name!r}: {why}; nothing of it is unpacked")
+    return ValueError(
+        f"{path}: refused for its member {name!r:.99}: {why}; nothing of it is unpacked"
+    )
 
 
 @contextlib.contextmanager
@@ -172,7 +224,10 @@ def _damage(path: Path) -> Iterator[None]:
     import tarfile
     import zipfile
 
-    kinds = [EOFError, NotImplementedError, tarfile.TarError, zipfile.BadZipFile, zlib.error]
+    kinds = [
+        EOFError, NotImplementedError, tarfile.TarError, zipfile.BadZipFile, zlib.error,
+        RecursionError, MemoryError, OverflowError, struct.error,
+    ]  # fmt: skip
     with contextlib.suppress(ImportError):  # a page may have no lzma
         import lzma
 
@@ -183,8 +238,12 @@ def _damage(path: Path) -> Iterator[None]:
         raise ValueError(
             f"{path}: the archive is damaged or of an unknown kind ({error})"
         ) from None
+    except ValueError as error:
+        if str(error).startswith(f"{path}: refused"):
+            raise
+        raise ValueError(f"{path}: the archive is damaged ({error})") from None
     except OSError as error:
-        if error.errno is not None:  # of the system: no room, no permission
+        if not is_damage(error):  # of the system: no room, no permission
             raise
         raise ValueError(f"{path}: the compressed data is damaged ({error})") from None
 
@@ -200,9 +259,39 @@ def _tar_members(path: Path) -> Iterator[Any]:
             return "file"
         return "folder" if info.isdir() else kinds.get(info.type, "a device or pipe")
 
-    with tarfile.open(path, "r:*") as tar:
-        found = (_Member(info.name, info.size, kind(info), info) for info in tar)
-        yield found, tar.extractfile
+    def each() -> Iterator[_Member]:
+        while True:
+            stream.left = _HEADERS
+            info = tar.next()
+            tar.members.clear()  # it would keep all of them
+            if info is None:
+                return
+            stream.left = sys.maxsize
+            yield _Member(info.name, info.size, kind(info), info)
+
+    with opened(path) as file:
+        start = file.read(6)
+        file.seek(0)
+        packed = next((m for s, m in _STARTS.items() if start.startswith(s)), None)
+        plain = importlib.import_module(packed).open(file) if packed else file
+        stream: Any = _Headers(plain)
+        tar: Any = tarfile.open(fileobj=stream, mode="r:")  # noqa: SIM115  (`file` is closed)
+        yield each(), tar.extractfile
+
+
+class _Headers:
+    """The bytes of a tar, of which no more than `left` are read: `tarfile` reads a header of any
+    length that it says."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.left, self._file = _HEADERS, file
+        self.seek, self.tell = file.seek, file.tell
+
+    def read(self, n: int = -1) -> bytes:
+        if not 0 <= n <= self.left:
+            raise ValueError(f"a header of over {_HEADERS} bytes")
+        self.left -= n
+        return self._file.read(n)
 
 
 @contextlib.contextmanager
@@ -217,27 +306,27 @@ def _zip_members(path: Path) -> Iterator[Any]:
             return "encrypted"
         return "folder" if info.is_dir() else "file"
 
-    with zipfile.ZipFile(path) as archive:
+    with opened(path) as file, zipfile.ZipFile(file) as archive:
         found = (_Member(i.filename, i.file_size, kind(i), i) for i in archive.infolist())
         yield found, archive.open
 
 
 def _decompress(path: Path, target: Path) -> None:
     """Write what is in a compressed file to `target`."""
-    bound = max(_LEAST, 1032 * path.stat().st_size)  # the most that gzip can hold
+    bound = most_of(path.stat().st_size)
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _damage(path), _opened(path) as source, replacing(target) as file:
+    if os.path.lexists(target) and not stat.S_ISREG(os.lstat(target).st_mode):
+        raise ValueError(f"{path}: refused: {target} is there and is a link or no file")
+    module = importlib.import_module(_COMPRESSED[path.suffix.lower()])
+    with _damage(path), opened(path) as packed, module.open(packed) as source, (
+        replacing(target)
+    ) as file:  # fmt: skip
         total = 0
         while chunk := source.read(_CHUNK):
             total += len(chunk)
             if total > bound:
                 raise ValueError(f"{path}: refused: more than {bound} bytes would be unpacked")
             file.write(chunk)
-
-
-def _opened(path: Path) -> IO[bytes]:
-    module = importlib.import_module(_COMPRESSED[path.suffix.lower()])
-    return cast(IO[bytes], module.open(path, "rb"))
 
 
 def verify_str_arg(

@@ -134,6 +134,6 @@ def jpeg(image: Any, quality: int) -> Any:
         return pf.stack([jpeg(row, quality) for row in rows]).reshape(image.shape)
     file = io.BytesIO()
     (image if is_pil(image) else to_pil_image(image)).save(file, format="JPEG", quality=quality)
-    decoded = pillow().Image.open(file)
+    decoded = pillow().Image.open(file, formats=["JPEG"])
     decoded.load()
     return decoded if is_pil(image) else pil_to_tensor(decoded).to(image.device)
