@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import importlib.util
 import io
 import os
 import re
@@ -102,11 +103,26 @@ from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.hub import load_state_dict_from_url
 assert not hasattr(torch.onnx, "export") and not hasattr(torch.distributed, "fsdp2")
 from torch.utils._pytree import tree_flatten, tree_map, tree_map_only, tree_unflatten
+assert torch.ones(1).device != torch.device("meta") and isinstance(
+    torch.device("cpu"), torch.device
+)
+f8 = torch.finfo(torch.float8_e4m3fn)
+assert (f8.bits, f8.max, f8.eps, f8.tiny) == (8, 448.0, 0.125, 2.0**-6)
+assert torch.finfo(torch.float16).max == 65504.0 and torch.float8_e5m2.is_floating_point
 tree = {"b": [1, (2.0, None)], "a": "x"}
 leaves, form = tree_flatten(tree)
 assert leaves == [1, 2.0, None, "x"] and tree_unflatten(leaves, form) == tree
 assert tree_map(lambda x, y: x + y, [1, {"k": 2}], [3, {"k": 4}]) == [4, {"k": 6}]
 assert tree_map_only(int, str, (1, [2.0])) == ("1", [2.0])
+class Pair:
+    def __init__(self, *parts):
+        self.parts = parts
+
+torch.utils._pytree.register_pytree_node(
+    Pair, lambda p: (p.parts, "name"), lambda parts, name: Pair(*parts)
+)
+assert tree_flatten([Pair(1, 2)])[0] == [1, 2]
+assert tree_map(lambda x: -x, Pair(1, 2)).parts == (-1, -2)
 assert not hasattr(torch, "sparse_coo_tensor") and "relu" in dir(torch)
 assert f"{torch.ones(2).double().dtype} {torch.ones(2).shape}" == "torch.float64 torch.Size([2])"
 assert torch.relu is torch.__dict__["relu"]
@@ -140,6 +156,13 @@ def test_names(tmp_path: Path) -> None:
         ("from torch.nn import Linearr", "ImportError: torch.nn.Linearr is not in pyframe; there"),
         ("import torch.foo.bar", "ModuleNotFoundError: torch.foo is not in pyframe"),
         ("import torch.onnx; torch.onnx.export()", "torch.onnx.export is not in pyframe; save the"),
+        ("torch.jit.save(torch.nn.ReLU(), 'x')", "makes no TorchScript; save the weights with"),
+        ("torch.jit.load('x.pt')", "runs no TorchScript; save the module's state_dict"),
+        ("torch.cuda.CUDAGraph()", "use torch.compile, whose functions are replayed"),
+        ("torch.ones(2, dtype=torch.float8_e5m2)", "torch.float8_e5m2: pyframe has no tensors of"),
+        ("torch.ones(2, device=torch.device('meta'))", "unknown device device(type='meta')"),
+        ("with torch.device('meta'): pass", "pyframe has no tensors without memory; make the"),
+        ("from . import names", "attempted relative import with no known parent package"),
         ("torch.distributed.init_process_group('gloo')", "pyframe trains in one process"),
         ("torch.distributed.get_rank()", "has not been initialized"),
         ("torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 3))", "one process"),
@@ -151,6 +174,140 @@ def test_names(tmp_path: Path) -> None:
 def test_what_is_missing_is_named(code: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(f"import torch\n{code}\n")
     assert said in with_pyframe(tmp_path, "program.py", status=1)
+
+
+FIRST = """
+import torch
+
+@torch.compile
+def step(x):  # what it names of torch is looked up for the first time
+    with torch.autocast("cpu", enabled=False):
+        y = torch.conv1d(torch.cat([x, x])[None], torch.ones(4, 4, 1))
+    return torch.vmap(torch.sin)(y) + torch.linalg.norm(y) + torch.special.expit(y)
+
+for _ in range(3):
+    step(torch.ones(2, 3))
+step.explain()
+"""
+
+
+def test_names_that_a_compiled_function_looks_up_first(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(FIRST)
+    out = with_pyframe(tmp_path, "program.py")
+    assert out.startswith("<compiled step>: 1 captures, 2 replays\n")
+
+
+def test_scripting_says_that_there_is_none(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(
+        "import torch\nfor _ in range(2):\n    f = torch.jit.script(torch.relu)\n"
+        "torch.jit.trace(f, torch.ones(2))\nraise SystemExit(f is not torch.relu or 3)\n"
+    )
+    said = with_pyframe(tmp_path, "program.py", status=3)
+    assert said.count("UserWarning: torch.jit.script: pyframe makes no TorchScript, and gives") == 1
+    assert said.count("UserWarning: torch.jit.trace: ") == 1
+
+
+WEIGHTS = """
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.numpy import load_file as as_numpy
+from safetensors.torch import load, load_file, load_model, save, save_file, save_model
+
+x = {"i": torch.arange(6).reshape(2, 3), "b": torch.tensor([1.5, -2]).bfloat16(),
+     "h": torch.ones(2, 2).half().t(), "t": torch.tensor([True, False])}
+save_file(x, "x.safetensors", metadata={"by": "us"})
+for y in (load_file("x.safetensors"), load(save(x))):
+    assert all(y[n].dtype is x[n].dtype and y[n].equal(x[n]) for n in x), y
+with safe_open("x.safetensors", framework="pt", device="cpu") as file:
+    assert file.metadata() == {"by": "us"} and sorted(file.keys()) == sorted(x)
+    assert file.get_tensor("b").equal(x["b"]) and file.get_slice("i")[:, 1:].equal(x["i"][:, 1:])
+with safe_open("x.safetensors", framework="np") as file:
+    assert isinstance(file.get_tensor("i"), np.ndarray)
+assert x["b"].untyped_storage().nbytes() == 4
+
+class Tied(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = torch.nn.Linear(3, 3, bias=False)
+        self.b = torch.nn.Linear(3, 3, bias=False)
+        self.b.weight = self.a.weight
+
+net, other = Tied(), Tied()
+save_model(net, "net.safetensors")
+assert list(as_numpy("net.safetensors")) == ["a.weight"]
+assert load_model(other, "net.safetensors") == (set(), [])
+assert other.a.weight is other.b.weight and other.a.weight.equal(net.a.weight)
+"""
+
+
+def test_safetensors(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(WEIGHTS)
+    with_pyframe(tmp_path, "program.py")
+
+
+# What Hugging Face's transformers asks for as it is imported, and when a model is made.
+ASKED = """
+import torch
+from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
+from torch.distributions import constraints
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask
+from torch.nn.modules.module import _EXTRA_STATE_KEY_SUFFIX
+from torch.utils._pytree import _dict_flatten, _dict_flatten_with_keys, _dict_unflatten
+from safetensors.torch import storage_ptr, storage_size
+
+assert not torch.compiler.is_compiling() and not torch._dynamo.is_compiling()
+assert torch.compile(lambda x: x * torch.compiler.is_compiling())(torch.ones(1)).item() == 1
+assert torch.compiler.disable(torch.relu) is torch.relu is torch.compiler.disable()(torch.relu)
+types = torch.cuda.StreamContext | torch.cuda.CUDAGraph, torch.float8_e8m0fnu
+x = torch.ones(3, requires_grad=True)
+assert storage_ptr(x) == x.data_ptr() and storage_size(x) == 12
+
+def setup(ctx, inputs, output):
+    ctx.save_for_backward(inputs[0])
+
+torch.library.custom_op("ours::triple", lambda x, n: x * n, mutates_args=(), schema="…")
+torch.library.register_fake("ours::triple", lambda x, n: x)
+torch.library.register_autograd(
+    "ours::triple", lambda ctx, g: (g * ctx.saved_tensors[0] * 10, None), setup_context=setup
+)
+y = torch.ops.ours.triple(x, 3)
+y.sum().backward()
+assert y.tolist() == [3, 3, 3] and x.grad.tolist() == [10, 10, 10]
+
+@torch.library.custom_op("ours::plain", mutates_args=())
+def plain(x):
+    return x + 1
+
+assert torch.ops.ours.plain(x).tolist() == plain(x).tolist() == [2, 2, 2]
+assert not hasattr(torch.ops, "theirs")
+"""
+
+TRANSFORMERS = """
+import torch
+from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
+
+torch.manual_seed(0)
+net = GPT2LMHeadModel(GPT2Config(n_layer=2, n_head=2, n_embd=32, vocab_size=50, n_positions=64))
+x = torch.arange(12).reshape(2, 6)
+loss = net(x, labels=x).loss
+loss.backward()
+assert 3 < loss.item() < 5 and all(p.grad is not None for p in net.parameters())
+assert net.eval().generate(x[:, :3], max_new_tokens=5, pad_token_id=0).shape == (2, 8)
+config = BertConfig(hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+                    intermediate_size=64, vocab_size=50)
+net = BertForSequenceClassification(config).eval()
+assert net(x, attention_mask=torch.ones(2, 6)).logits.shape == (2, 2)
+"""
+
+
+def test_transformers(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(ASKED)
+    with_pyframe(tmp_path, "program.py")
+    if importlib.util.find_spec("transformers") is None:
+        pytest.skip("transformers is not installed; what its import asks for was tried")
+    (tmp_path / "program.py").write_text(TRANSFORMERS)
+    with_pyframe(tmp_path, "program.py")
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -180,6 +337,9 @@ class Numbers(Dataset):
     def __getitem__(self, i):
         return torch.full((2,), float(i))
 
+import sys
+assert sys.argv[0].endswith("program.py") and sys.argv[1:] == ["--of", "4"], sys.argv
+
 if __name__ == "__main__":
     loader = DataLoader(Numbers(), 2, num_workers=1, multiprocessing_context="spawn")
     print([batch[:, 0].tolist() for batch in loader])
@@ -188,5 +348,5 @@ if __name__ == "__main__":
 
 def test_spawned_workers_find_pyframe_too(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(SPAWNS)
-    assert with_pyframe(tmp_path, "program.py") == "[[0.0, 1.0], [2.0, 3.0]]\n"
-    assert with_pyframe(tmp_path, "-m", "program") == "[[0.0, 1.0], [2.0, 3.0]]\n"
+    for how in (["program.py"], ["-m", "program"]):
+        assert with_pyframe(tmp_path, *how, "--of", "4") == "[[0.0, 1.0], [2.0, 3.0]]\n"

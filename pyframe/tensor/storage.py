@@ -33,7 +33,7 @@ class UntypedStorage:
             node = self._storage.node
             return int(np.prod(node.shape, dtype=np.int64)) * node.dtype.itemsize
         low, high = _bounds(array)
-        return high - low
+        return (high - low) // array.itemsize * self._storage.node.dtype.itemsize
 
     size = nbytes
 

@@ -13,10 +13,11 @@ import importlib.util
 import os
 import sys
 from collections.abc import Sequence
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, PathFinder
 from types import CodeType, ModuleType
 from typing import Any
 
+import pyframe
 from pyframe.core.dtypes import dtype
 
 __all__ = ["install"]
@@ -25,6 +26,8 @@ __all__ = ["install"]
 # below follows it: torch.utils.data.sampler is pyframe.data.sampler.
 _COUNTERPARTS: dict[str, tuple[str, ...]] = {
     "torch": ("pyframe.torch.names", "pyframe"),
+    "torch._dynamo": ("pyframe.torch.compiler",),
+    "torch._dynamo._trace_wrapped_higher_order_op": ("pyframe.torch.compiler",),
     "torch.amp": ("pyframe.amp",),
     "torch.autograd": ("pyframe.torch.autograd", "pyframe.autograd"),
     "torch.cuda.amp": ("pyframe.torch.amp",),
@@ -34,21 +37,29 @@ _COUNTERPARTS: dict[str, tuple[str, ...]] = {
     "torch.utils._pytree": ("pyframe.torch.trees",),
     "torch.utils.data": ("pyframe.data",),
     "torchvision": ("pyframe.torch.vision", "pyframe.vision"),
+    "safetensors.torch": ("pyframe.torch.weights",),
 }
 # Modules that programs import at their top and may never use. What a program imports from them says
 # that it is missing when it is called.
 _MISSING = {
     "torch.ao": "there is no quantization",
+    "torch.distributions.constraints": "validate_args=True checks what a distribution is given",
     "torch.distributed": "pyframe trains in one process, on one device",
     "torch.export": "a compiled function's Programs are its export",
     "torch.fx": "pf.graph.show draws what a function does",
     "torch.hub": "load weights from a file, with torch.load",
+    "torch.nn.attention.flex_attention": "use F.scaled_dot_product_attention with a mask",
     "torch.onnx": "save the state_dict, with torch.save",
     "torch.package": "save the state_dict, with torch.save",
     "torch.quantization": "there is no quantization",
     "torch.sparse": "tensors are dense",
     "torch.utils.cpp_extension": "kernels are WGSL",
 }
+# What `import torch` alone makes attributes of torch. Set later, within a captured function, it
+# would look like something that the function writes.
+_AT_ONCE = """nn nn.functional nn.init nn.utils optim optim.lr_scheduler autograd
+    autograd.functional linalg fft special amp cuda random backends jit utils utils.data
+    distributions""".split()
 _PROGRAM = "PYFRAME_TORCH_PROGRAM"  # what worker processes import as their main module
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 
@@ -81,8 +92,6 @@ class Alias(ModuleType):
         for source in self.__dict__["_sources"]:
             found = getattr(source, name, self)
             if found is not self and not isinstance(found, ModuleType):
-                if callable(found):
-                    self.__dict__[name] = found  # the next look takes no Python
                 return found
         full = f"{self.__name__}.{name}"
         why = _why(full)
@@ -146,7 +155,9 @@ class _Finder:
     """Finds the modules of PyTorch's names."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        if name.partition(".")[0] not in ("torch", "torchvision"):
+        if name == "safetensors":
+            return _opens_ours(PathFinder.find_spec(name))
+        if name.partition(".")[0] not in ("torch", "torchvision") and name not in _COUNTERPARTS:
             return None
         if _sources(name) or name in _MISSING or _why(name):
             return ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
@@ -159,7 +170,37 @@ class _Finder:
         return Alias(spec.name, _sources(spec.name))
 
     def exec_module(self, module: ModuleType) -> None:
-        """An alias has nothing to run."""
+        """Functions and classes are set at once: looking one up then takes no Python."""
+        assert isinstance(module, Alias)
+        late: Sequence[str] = ()
+        if module.__name__ == "torch":
+            for name in _AT_ONCE:
+                importlib.import_module(f"torch.{name}")
+            from pyframe.nn.functional.toplevel import FUNCTIONS
+
+            late = *pyframe._ELSEWHERE, *FUNCTIONS
+        for source in module.__dict__["_sources"]:
+            for name in (*vars(source), *(late if source is pyframe else ())):
+                found = None if name.startswith("__") else getattr(source, name)
+                if callable(found):
+                    module.__dict__.setdefault(name, found)
+
+
+def _opens_ours(spec: ModuleSpec | None) -> ModuleSpec | None:
+    """The package safetensors, whose `safe_open` gives pyframe's tensors."""
+    loader: Any = spec and spec.loader
+    if loader is None:
+        return spec
+    execute = loader.exec_module
+
+    def exec_module(module: Any) -> None:
+        execute(module)
+        module.safe_open = importlib.import_module("pyframe.torch.weights").opened_by(
+            module.safe_open
+        )
+
+    loader.exec_module = exec_module
+    return spec
 
 
 def _sources(name: str) -> list[ModuleType]:
@@ -190,15 +231,21 @@ def _module(name: str) -> ModuleType | None:
 # --- running a program
 
 
+class _Spec(ModuleSpec):
+    """What workers import as their main module; relative imports are those of the program."""
+
+    parent: str = ""
+
+
 def run(argv: Sequence[str]) -> None:
     """Run a program: [script, *arguments] or ["-m", module, *arguments]."""
     install()
-    program = list(argv[: 2 if argv[0] == "-m" else 1])
+    program = ["-m", argv[1]] if argv[0] == "-m" else [os.path.abspath(argv[0])]
     os.environ[_PROGRAM] = "\n".join(program)
-    sys.argv[:] = [program[-1], *argv[len(program) :]]
-    sys.path[0] = os.getcwd() if argv[0] == "-m" else os.path.dirname(os.path.abspath(argv[0]))
+    sys.argv[:] = argv[len(program) - 1 :]
+    sys.path[0] = os.getcwd() if argv[0] == "-m" else os.path.dirname(program[0])
     main = ModuleType("__main__")
-    main.__spec__ = importlib.util.find_spec("pyframe.torch.program")  # what workers import
+    main.__spec__ = _Spec("pyframe.torch.program", None)
     sys.modules["__main__"] = main
     execute(main.__dict__)
 
@@ -207,14 +254,21 @@ def execute(namespace: dict[str, Any]) -> None:
     """Run the program's code in the namespace of a main module."""
     install()
     *module, name = os.environ[_PROGRAM].split("\n")
+    spec = None
     if module:
         spec = importlib.util.find_spec(name)
         if spec is not None and spec.submodule_search_locations is not None:
             spec = importlib.util.find_spec(f"{name}.__main__")
         if spec is None or spec.origin is None:
             raise SystemExit(f"pyframe.torch: there is no module {name} to run")
-        namespace["__package__"] = spec.parent
         name = sys.argv[0] = spec.origin
+    elif namespace["__name__"] != "__main__":
+        sys.argv[0] = name  # of a worker, as Python runs its program
+    namespace["__package__"] = spec and spec.parent
+    if isinstance(own := namespace["__spec__"], _Spec):
+        own.parent = (spec and spec.parent) or ""
+    else:
+        namespace["__spec__"] = spec
     try:
         with open(name, "rb") as file:
             source = file.read()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyframe.gpu import *  # noqa: F403
 from pyframe.gpu import (
+    Stream,
     max_memory_reserved as max_memory_cached,  # noqa: F401
     memory_reserved as memory_cached,  # noqa: F401
     reset_peak_memory_stats as reset_max_memory_allocated,
@@ -17,3 +18,19 @@ reset_max_memory_cached = reset_max_memory_allocated
 
 def ipc_collect() -> None:
     """Accepted: no other process has memory of this one's GPU."""
+
+
+class CUDAGraph:
+    """What no program needs here: what is compiled is replayed."""
+
+    def __init__(self, *args: object) -> None:
+        raise RuntimeError("torch.cuda.CUDAGraph: use torch.compile, whose functions are replayed")
+
+
+graph = CUDAGraph
+StreamContext = Stream
+
+
+def is_current_stream_capturing() -> bool:
+    """False."""
+    return False

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 _DICTS = (dict, OrderedDict, defaultdict)
 IsLeaf = Callable[[Any], bool] | None
+Context = Any
+_nodes: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}  # that were registered
 
 
 class TreeSpec(NamedTuple):
@@ -22,15 +24,43 @@ class TreeSpec(NamedTuple):
         return 1 if self.kind is None else sum(c.num_leaves for c in self.children)
 
 
+def register_pytree_node(
+    cls: type, flatten_fn: Callable[..., Any], unflatten_fn: Callable[..., Any], **kwargs: Any
+) -> None:
+    """Have objects of a class be nodes: flatten_fn(x) gives (parts, context), and
+    unflatten_fn(parts, context) x again. ValueError for one that is registered."""
+    if cls in _nodes:
+        raise ValueError(f"{cls} is already registered as pytree node.")
+    _nodes[cls] = flatten_fn, unflatten_fn
+
+
+_register_pytree_node = register_pytree_node
+
+
+def _dict_flatten(d: dict[Any, Any]) -> tuple[list[Any], Context]:
+    return list(d.values()), list(d)
+
+
+def _dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[Any], Context]:
+    return list(d.items()), list(d)
+
+
+def _dict_unflatten(values: Any, context: Context) -> dict[Any, Any]:
+    return dict(zip(context, values, strict=True))
+
+
 def tree_flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeSpec]:
     """The leaves, left to right, and the form; what is no container is a leaf, None too."""
     kind = type(tree)
     named = isinstance(tree, tuple) and hasattr(kind, "_fields")
-    if (is_leaf and is_leaf(tree)) or not (kind in (list, tuple, *_DICTS) or named):
+    if (is_leaf and is_leaf(tree)) or not (kind in (list, tuple, *_DICTS, *_nodes) or named):
         return [tree], TreeSpec(None, None, [])
-    keys = list(tree) if kind in _DICTS else None
     leaves, children = [], []
-    for part in tree if keys is None else tree.values():
+    keys: Any = list(tree) if kind in _DICTS else None
+    parts = tree if keys is None else tree.values()
+    if kind in _nodes:
+        parts, keys = _nodes[kind][0](tree)
+    for part in parts:
         below, spec = tree_flatten(part, is_leaf)
         leaves += below
         children.append(spec)
@@ -53,6 +83,8 @@ def _built(leaves: Any, spec: TreeSpec) -> Any:
         return next(leaves)
     keys, factory = spec.keys
     parts = [_built(leaves, child) for child in spec.children]
+    if spec.kind in _nodes:
+        return _nodes[spec.kind][1](parts, keys)
     if keys is not None:
         items = zip(keys, parts, strict=True)
         return defaultdict(factory, items) if spec.kind is defaultdict else spec.kind(items)

@@ -355,7 +355,7 @@ _HOOKS = (
     "_backward_pre_hooks", "_state_dict_hooks", "_state_dict_pre_hooks",
     "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
 )  # fmt: skip
-_EXTRA = "_extra_state"
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
 class Module:
@@ -773,7 +773,7 @@ class Module:
         for name, x in self._own_state():
             destination[prefix + name] = x if keep_vars or is_lazy(x) else x.detach()
         if type(self).get_extra_state is not Module.get_extra_state:
-            destination[prefix + _EXTRA] = self.get_extra_state()
+            destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
     def state_dict(
         self, *args: Any, destination: Any = None, prefix: str = "", keep_vars: bool = False
@@ -830,7 +830,7 @@ class Module:
                     error_msgs.append(error)
             elif strict:
                 missing_keys.append(key)
-        extra = prefix + _EXTRA
+        extra = prefix + _EXTRA_STATE_KEY_SUFFIX
         if type(self).set_extra_state is not Module.set_extra_state:
             if extra in state_dict:
                 self.set_extra_state(state_dict[extra])

@@ -1,0 +1,69 @@
+"""torch.library: ops that a program declares, which are functions of other ops here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pyframe as pf
+
+namespaces: dict[str, SimpleNamespace] = {}  # what torch.ops has
+
+
+class CustomOpDef:
+    """A function that torch.ops names, differentiated by its registered gradient if it has one."""
+
+    def __init__(self, name: str, fn: Callable[..., Any]) -> None:
+        self._name, self._fn, self._gradient = name, fn, None
+        space, _, last = name.partition("::")
+        setattr(namespaces.setdefault(space, SimpleNamespace()), last, self)
+
+    def __call__(self, *args: Any) -> Any:
+        """The function, or its autograd.Function."""
+        return (self._gradient or self._fn)(*args)
+
+    def register_fake(self, fn: Any) -> Any:
+        """Accepted: shapes follow from the ops."""
+        return fn
+
+    def register_kernel(self, device_types: Any, func: Any = None) -> Any:
+        """Accepted: the first function runs on each device."""
+        return func or (lambda f: f)
+
+    def register_autograd(self, backward: Any, *, setup_context: Any = None) -> None:
+        """Have `backward(ctx, *gradients)` be the gradient."""
+        fn = self._fn
+
+        def forward(*args: Any) -> Any:
+            return fn(*args)
+
+        def keep(ctx: Any, inputs: Any, output: Any) -> None:
+            if setup_context is not None:
+                setup_context(ctx, inputs, output)
+
+        ways = {"forward": forward, "setup_context": keep, "backward": backward}
+        ways = {name: staticmethod(way) for name, way in ways.items()}
+        made: Any = type(self._name, (pf.autograd.Function,), ways)
+        self._gradient = made.apply
+
+
+def custom_op(name: str, fn: Any = None, /, *, mutates_args: Any = (), **kwargs: Any) -> Any:
+    """`fn` as the op "namespace::name"; without one, a decorator."""
+    return (lambda f: CustomOpDef(name, f)) if fn is None else CustomOpDef(name, fn)
+
+
+def _registered(op: Any) -> CustomOpDef:
+    space, _, last = op.partition("::") if isinstance(op, str) else ("", "", "")
+    found: CustomOpDef = getattr(namespaces.get(space), last) if space else op
+    return found
+
+
+def register_fake(op: Any, func: Any = None, /, **kwargs: Any) -> Any:
+    """`register_fake` of an op."""
+    return func or (lambda f: f)
+
+
+def register_autograd(op: Any, backward: Any, /, *, setup_context: Any = None, **kw: Any) -> None:
+    """`register_autograd` of an op."""
+    _registered(op).register_autograd(backward, setup_context=setup_context)
