@@ -11,7 +11,7 @@ import numpy as np
 from pyframe.codegen.numpy import routines, sums
 from pyframe.codegen.numpy.sums import ALONE, BLOCK, FEW, ONES, TERMS, sum_calls
 from pyframe.core import dtypes as dt, op as _op
-from pyframe.core.dispatch import apply
+from pyframe.core.dispatch import apply, carry_out, computes_now
 from pyframe.core.modes import mode
 from pyframe.core.op import REDUCTION, ROUTINE, Combine, Op
 from pyframe.graph import functions as f, scalar as s
@@ -32,22 +32,30 @@ def _infer(x: Any, axes: tuple[int, ...], keepdim: bool) -> tuple[tuple[int, ...
     return reduced_shape(x.shape, axes, keepdim), x.dtype
 
 
-def _reduced_by(fn: np.ufunc, x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
-    """fn.reduce, but few elements for each of many results as a sum of slices: NumPy takes the
-    reduced dims one result at a time."""
+def _wide(x: np.ndarray) -> Any:
+    """The dtype in which numbers are added up and multiplied: ints and bools take int64."""
+    return np.int64 if x.dtype.kind in "biu" and x.itemsize < 8 else x.dtype
+
+
+def _reduced_by(
+    fn: np.ufunc, x: np.ndarray, axes: tuple[int, ...], keepdim: bool, acc: Any = None
+) -> Any:
+    """fn.reduce in the dtype `acc`, but few elements for each of many results as a sum of slices:
+    NumPy takes the reduced dims one result at a time."""
+    acc = acc or x.dtype
     if x.size < 2048:
-        return fn.reduce(x, axes, x.dtype, None, keepdim)
+        return fn.reduce(x, axes, acc, None, keepdim)
     shape = reduced_shape(x.shape, axes, keepdim)
     size = math.prod(shape)
     if size >= 1024 and x.size // size > 20 and x.shape[axes[-1]] <= 20 and len(axes) > 1:
-        x, axes = _reduced_by(fn, x, axes[-1:], True), axes[:-1]
-        return _reduced_by(fn, x, axes, True).reshape(shape)
+        x, axes = _reduced_by(fn, x, axes[-1:], True, acc), axes[:-1]
+        return _reduced_by(fn, x, axes, True, acc).reshape(shape)
     if size < 1024 or not 1 < x.size // size <= 20:
-        return fn.reduce(x, axes, x.dtype, None, keepdim)
+        return fn.reduce(x, axes, acc, None, keepdim)
     x = np.moveaxis(x, axes, range(len(axes)))
     first, second, *rest = np.ndindex(x.shape[: len(axes)])
-    out = np.empty(x.shape[len(axes) :], x.dtype)
-    fn(x[first], x[second], out=out)
+    out = np.empty(x.shape[len(axes) :], acc)
+    fn(x[first], x[second], out=out, dtype=acc)
     for at in rest:
         fn(out, x[at], out=out)
     return out.reshape(shape)
@@ -69,14 +77,14 @@ def sum_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
         if axes == (1,) and m <= TERMS:
             out = np.matmul(x, ones[:m])
             return out[:, None] if keepdim else out
-    acc = np.float32 if x.dtype == np.float16 else x.dtype
+    acc = np.float32 if x.dtype == np.float16 else _wide(x)
     last = whole and axes[:1] == (x.ndim - len(axes),)
     if x.size < 2048 and (last or x.size <= 128 or x.size <= BLOCK * x.shape[-1]):
         return np.add.reduce(x, axes, acc, None, keepdim)
     shape = reduced_shape(x.shape, axes, True)
     n = x.size // math.prod(shape)
     if x.dtype.kind not in "fc" or (n <= (4 if blas else BLOCK) and acc is x.dtype):
-        return _reduced_by(np.add, x, axes, keepdim)
+        return _reduced_by(np.add, x, axes, keepdim, acc)
     if last and (n > TERMS or ones is None):
         return np.add.reduce(x, axes, acc, None, keepdim)  # NumPy adds these up by halves
     out = np.empty(shape, acc)
@@ -86,14 +94,17 @@ def sum_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
 
 
 def _prod_numpy(x: np.ndarray, axes: tuple[int, ...], keepdim: bool) -> Any:
-    if axes == (x.ndim - 1,):  # by halves: NumPy takes a row's elements one by one
+    acc = _wide(x)
+    if (
+        axes == (x.ndim - 1,) and acc is x.dtype
+    ):  # by halves: NumPy takes a row's elements one by one
         while x.shape[-1] > 32:
             half, odd = divmod(x.shape[-1], 2)
             last = x[..., -1:]
             x = x[..., :half] * x[..., half : 2 * half]
             if odd:
                 x[..., :1] *= last
-    return _reduced_by(np.multiply, x, axes, keepdim)
+    return _reduced_by(np.multiply, x, axes, keepdim, acc)
 
 
 def _arg_numpy(fn: Any) -> Any:
@@ -196,7 +207,25 @@ def sum(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dt.dtype | None = None
 ) -> Tensor:
     """The sum over dims (all by default); ints and bools give int64."""
-    return apply(sum_op, (input.to(dtype or wide(input)),), (axes_of("sum", input, dim), keepdim))
+    dtype = dtype or wide(input)
+    attrs = axes_of("sum", input, dim), keepdim
+    if dtype.category == dt.FLOAT > input.dtype.category and computes_now(input.device):
+        return widening(sum_op, input, dt.int64, attrs).to(dtype)  # exact, and no copy of floats
+    return widening(sum_op, input, dtype, attrs)
+
+
+def widening(op: Op, x: Tensor, dtype: dt.dtype, attrs: tuple[Any, ...] = ()) -> Tensor:
+    """A sum or product of x.to(dtype). Where NumPy computes it now, there is no copy of all of x:
+    ints become wide as they are added."""
+    if x.dtype.category < dt.FLOAT:
+        free = dtype is dt.int64 and x.dtype.numpy.itemsize < 8
+    else:
+        free = x.dtype in HALVES and dtype is dt.float32 and not (mode.grad and x.requires_grad)
+    if not free or not computes_now(x.device):
+        return apply(op, (x.to(dtype),), attrs)
+    node = x._value()
+    shape, _ = op.infer(node, *attrs)  # type: ignore[misc]
+    return carry_out(op, (x,), attrs, (node,), shape, dtype, x.device)
 
 
 def wide(input: Tensor) -> dt.dtype:
@@ -233,19 +262,22 @@ def mean(
     input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: dt.dtype | None = None
 ) -> Tensor:
     """The mean over dims. RuntimeError for ints, which have no mean of their dtype."""
-    if dtype is not None:
-        input = input.to(dtype)
-    check.floats_or_complex("mean", input)
+    to = dtype or input.dtype
+    if to.category < dt.FLOAT:
+        check.floats_or_complex("mean", input.to(to))
     axes = axes_of("mean", input, dim)
     n = count(input, axes)
-    total = sum(widened(input), axes, keepdim)
-    return (total / n if n else total * math.nan).to(input.dtype)
+    total = sum(input, axes, keepdim, dtype=dt.float32 if to in HALVES else to)
+    return (total / n if n else total * math.nan).to(to)
+
+
+HALVES = (dt.float16, dt.bfloat16)
 
 
 def widened(x: Tensor) -> Tensor:
     """float16 and bfloat16 as float32: a sum (of squares) overflows where what is made of it
     does not."""
-    return x.to(dt.float32) if x.dtype in (dt.float16, dt.bfloat16) else x
+    return x.to(dt.float32) if x.dtype in HALVES else x
 
 
 def count(x: Tensor, axes: tuple[int, ...]) -> int:
@@ -264,7 +296,11 @@ def nanmean(
 
 def count_nonzero(input: Tensor, dim: Any = None) -> Tensor:
     """The int64 number of nonzero elements over dims."""
-    return sum(el.ne(input, 0), dim)
+    return sum(_nonzero(input), dim)
+
+
+def _nonzero(x: Tensor) -> Tensor:
+    return x if x.dtype is dt.bool_ else el.ne(x, 0)
 
 
 def prod(
@@ -272,7 +308,7 @@ def prod(
 ) -> Tensor:
     """The product over one dim, or of all elements; ints and bools give int64."""
     axes = tuple(range(input.ndim)) if dim is None else (one_dim("prod", input, dim),)
-    return apply(prod_op, (input.to(dtype or wide(input)),), (axes[: input.ndim], keepdim))
+    return widening(prod_op, input, dtype or wide(input), (axes[: input.ndim], keepdim))
 
 
 def no_empty(name: str, x: Tensor, axes: tuple[int, ...], whole: bool = False) -> None:
@@ -342,20 +378,21 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 def _hits(name: str, hit: Tensor, input: Tensor, dim: Any, keepdim: bool) -> Tensor:
-    """The int32 number of hits over dims; unlike other reductions, dim=() reduces nothing."""
+    """The number of hits over dims; unlike other reductions, dim=() reduces nothing."""
     axes = () if isinstance(dim, (tuple, list)) and not dim else axes_of(name, input, dim)
-    return apply(sum_op, (hit.to(dt.int32),), (axes, keepdim))
+    dtype = dt.int64 if computes_now(hit.device) else dt.int32
+    return widening(sum_op, hit, dtype, (axes, keepdim))
 
 
 def any(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether any element over dims is nonzero; bool, of uint8 uint8."""
-    out = el.gt(_hits("any", el.ne(input, 0), input, dim, keepdim), 0)
+    out = el.gt(_hits("any", _nonzero(input), input, dim, keepdim), 0)
     return out.to(dt.uint8) if input.dtype is dt.uint8 else out
 
 
 def all(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
     """Whether all elements over dims are nonzero; bool, of uint8 uint8."""
-    out = el.eq(_hits("all", el.eq(input, 0), input, dim, keepdim), 0)
+    out = el.eq(_hits("all", el.logical_not(input), input, dim, keepdim), 0)
     return out.to(dt.uint8) if input.dtype is dt.uint8 else out
 
 

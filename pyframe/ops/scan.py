@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.core.dispatch import apply, runs_kernel, values_known
+from pyframe.core.dispatch import apply, computes_now, runs_kernel, values_known
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Constants, Grid, KernelCall, KernelFile, Op, in_a_line
 from pyframe.ops import check, elementwise as el, join, movement as mv
@@ -18,7 +18,7 @@ from pyframe.ops.autocast import autocast
 from pyframe.ops.batching_rules import merged
 from pyframe.ops.order import sort_key
 from pyframe.ops.public import public
-from pyframe.ops.reduce import one_dim, sum as sum_, wide
+from pyframe.ops.reduce import one_dim, sum as sum_, wide, widening
 from pyframe.ops.results import CummaxResult, CumminResult
 from pyframe.ops.special import logaddexp
 from pyframe.tensor import Tensor
@@ -44,21 +44,25 @@ CHUNK = 1 << 15  # numbers that are scanned at once: wide, they still lie in cac
 
 def _accumulate(fn: np.ufunc) -> Any:
     def run(x: np.ndarray) -> np.ndarray:
-        """The scan of (outer, n, inner) along its middle; floats are scanned as wider ones."""
+        """The scan of (outer, n, inner) along its middle; floats are scanned as wider ones, and
+        sums and products of ints are int64."""
         acc = WIDER.get(x.dtype, x.dtype)
+        if x.dtype.kind in "biu" and fn is not np.maximum:
+            acc = np.dtype(np.int64)
+        kept = acc if x.dtype.kind in "biu" else x.dtype
         outer, n, inner = x.shape
         if inner >= 32 and outer * inner >= 256 and n:
-            out = x.copy()  # of many rows all at once, which NumPy does one by one
+            out = x.astype(kept)  # of many rows all at once, which NumPy does one by one
             total = out[:, 0].astype(acc)
             for i in range(1, n):
-                if acc == x.dtype:
+                if acc == kept:
                     total = fn(total, out[:, i], out=out[:, i])
                 else:
                     out[:, i] = fn(total, out[:, i], out=total)
             return out
         if acc == x.dtype or x.size <= CHUNK:
             return np.asarray(fn.accumulate(x, 1, acc))
-        out = np.empty(x.shape, x.dtype)
+        out = np.empty(x.shape, kept)
         columns = max(min(CHUNK // inner, n), 1)
         rows = max(CHUNK // (columns * inner), 1)
         for o in range(0, outer, rows):
@@ -185,22 +189,25 @@ def _logcumsumexp_grad(g: Tensor, y: Tensor, x: Tensor) -> Tensor:
     return out
 
 
-def scan_along(op: Scan, x: Tensor, d: int) -> Tensor:
-    """The scan of `x` along dim d."""
+def scan_along(op: Scan, x: Tensor, d: int, dtype: dt.dtype | None = None) -> Tensor:
+    """The scan of `x` along dim d, as numbers of `dtype`."""
     shape = x._node.shape
     n = shape[d] if shape else 1
     outer, inner = math.prod(shape[:d]), math.prod(shape[d + 1 :])
-    return _run(op, x.reshape(outer, n, inner)).reshape(shape)
+    x = x.reshape(outer, n, inner)
+    if computes_now(x.device):
+        return widening(op, x, dtype or x.dtype).reshape(shape)
+    return _run(op, x if dtype is None else x.to(dtype)).reshape(shape)
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: dt.dtype | None = None) -> Tensor:
     """y[i] = x[0] + … + x[i] along a dim; ints and bools give int64."""
-    return scan_along(cumsum_op, input.to(dtype or wide(input)), one_dim("cumsum", input, dim))
+    return scan_along(cumsum_op, input, one_dim("cumsum", input, dim), dtype or wide(input))
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: dt.dtype | None = None) -> Tensor:
     """y[i] = x[0] * … * x[i] along a dim; ints and bools give int64."""
-    return scan_along(cumprod_op, input.to(dtype or wide(input)), one_dim("cumprod", input, dim))
+    return scan_along(cumprod_op, input, one_dim("cumprod", input, dim), dtype or wide(input))
 
 
 def logcumsumexp(input: Tensor, dim: int) -> Tensor:

@@ -4,6 +4,7 @@ added, along each axis, on each device, eagerly and compiled."""
 from __future__ import annotations
 
 import functools
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -223,3 +224,49 @@ def test_spreads_at_the_edges(device: str) -> None:
     want = np.array([[-4, -1, 5]]) / 6 / np.sqrt(7 / 3)
     np.testing.assert_allclose(x.grad.cpu().numpy(), want, 1e-5)
     assert y.grad.tolist() == [[0.0, 0.0, 0.0]]
+
+
+LARGE = {  # and how much memory they may take beside the result, in sizes of the operand
+    "sum": (lambda x: x.sum(), 0.1),
+    "sum of rows": (lambda x: x.reshape(-1, 1024).sum(1), 0.1),
+    "sum of columns": (lambda x: x.reshape(1024, -1).sum(0), 0.1),
+    "nansum": (lambda x: x.nansum(), 2.1),
+    "mean": (lambda x: x.mean(dtype=pf.float32), 0.1),
+    "mean of columns": (lambda x: x.reshape(64, -1).mean(0, dtype=pf.float32), 0.1),
+    "prod": (lambda x: x.prod(), 0.8),
+    "prod of rows": (lambda x: x.reshape(-1, 1024).prod(1), 0.8),
+    "any": (lambda x: x.any(), 1.1),
+    "all": (lambda x: x.all(), 1.1),
+    "count_nonzero": (lambda x: x.count_nonzero(), 1.1),
+    "cumsum": (lambda x: x.cumsum(0), 0.5),
+    "cumprod of columns": (lambda x: x.reshape(1024, -1).cumprod(0), 0.5),
+}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "bool", "float16"])
+@pytest.mark.parametrize("name", LARGE)
+def test_reductions_copy_no_large_tensor(name: str, dtype: str) -> None:
+    """In another dtype, eagerly and compiled; and small ints do not overflow."""
+    f, most = LARGE[name]
+    data = np.random.default_rng(0).integers(0, 100, 1 << 20).astype(dtype)
+    if name.startswith(("prod", "cumprod")):
+        data[data > 2] = 1
+    x = pf.from_numpy(data)
+    step = pf.compile(f)
+    found = []
+    for run in (f, step) if "cum" not in name else (f,):
+        run(x)
+        tracemalloc.start()
+        try:
+            found.append(run(x))
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < most * data.nbytes + 1.1 * found[-1].nbytes + (1 << 16), peak / data.nbytes
+    wide = pf.from_numpy(data.astype(np.float64 if dtype == "float16" else np.int64))
+    for out in found:
+        expected = f(wide).to(out.dtype)
+        assert out.dtype == f(x).dtype
+        np.testing.assert_allclose(
+            out.numpy(), expected.numpy(), 2e-3 if dtype == "float16" else 1e-6
+        )
