@@ -53,6 +53,11 @@ POLICY = "; ".join([
     "base-uri 'none'",
     "form-action 'none'",
 ])  # fmt: skip
+# Who may show a notebook's programs: notebooks on this computer, those of VS Code among them.
+NOTEBOOKS = (
+    "'self' http://localhost:* http://127.0.0.1:* https://localhost:* https://127.0.0.1:* "
+    "vscode-webview: vscode-file:"
+)
 
 PACKAGE = Path(__file__).parent
 # A wheel carries shaders/, examples/ and the page's files inside the package; a checkout has them
@@ -313,7 +318,8 @@ class Handler(http.server.SimpleHTTPRequestHandler):
     def end_headers(self) -> None:
         """Files may change while the server runs: the browser is to ask each time."""
         self.send_header("Cache-Control", "no-cache")
-        self.send_header("Content-Security-Policy", POLICY)
+        framed = f"frame-ancestors {self.server.framed_by}"
+        self.send_header("Content-Security-Policy", f"{POLICY}; {framed}")
         self.send_header("X-Content-Type-Options", "nosniff")
         super().end_headers()
 
@@ -350,7 +356,8 @@ class Server(http.server.ThreadingHTTPServer):
     """The server of the gallery, or of a program's page.
 
     It answers to the names that lead to it and to those of `allow`, and to no other: a page from
-    elsewhere may have the browser take its own name for this computer's (DNS rebinding).
+    elsewhere may have the browser take its own name for this computer's (DNS rebinding). Nor do
+    pages from elsewhere show it in a frame, below what a visitor would think to click on.
     """
 
     allow_reuse_address = os.name != "nt"  # there it would let two servers share a port
@@ -363,8 +370,10 @@ class Server(http.server.ThreadingHTTPServer):
         port: int,
         program: Program | None = None,
         allow: Iterable[str] = (),
+        framed_by: str = "'self'",
     ) -> None:
         self.program = program
+        self.framed_by = framed_by  # the pages that may show these in a frame
         self.package = Package()
         self._open: dict[socket.socket, tuple[float, float]] = {}  # since when, and how long it may
         self._closed = threading.Condition()

@@ -116,11 +116,11 @@ def frame(
 ) -> Frame:
     """A cell that shows a program as <py-frame>.
 
-    `base` is the address of the folder that pyframe.js lies in (what `scripts/build_web` writes,
-    or a `pyframe serve` that runs). `program`, `weights` and the names of `files` are relative to
-    it; a `program` that is a file here is taken from here. Without `base` Jupyter serves the
-    program itself, on this computer; JupyterLite takes the folder that pyframe's wheel came from.
-    The other attributes are <py-frame>'s: `epochs=5`, `autotrain=True`.
+    `base` is the address of the folder that pyframe.js lies in (what `scripts/build_web` writes).
+    `program`, `weights` and the names of `files` are relative to it; a `program` that is a file
+    here is taken from here. Without `base` Jupyter serves the program itself, on this computer;
+    JupyterLite takes the folder that pyframe's wheel came from. The other attributes are
+    <py-frame>'s: `epochs=5`, `autotrain=True`.
 
     Raises ValueError where there is no base to be found, and ProgramError, a ValueError, for a file
     that is no program.
@@ -166,7 +166,7 @@ def _served(path: Path, data: list[str], weights: Path | None) -> str:
     program = Program(path, data, weights, serve.DATASETS)
     key = path.resolve(), tuple(data), weights
     if key not in _servers:
-        server = serve.Server("127.0.0.1", 0, program)
+        server = serve.Server("127.0.0.1", 0, program, framed_by=serve.NOTEBOOKS)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         _servers[key] = server.url
     return _servers[key]

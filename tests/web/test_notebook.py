@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import html
+import http.server
 import re
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +21,7 @@ import pyframe as pf
 from pyframe import serve
 from pyframe.web import notebook
 
-from .conftest import Tab
+from .conftest import BLANK, Tab
 
 POINTS = '''"""Two classes of points."""
 import pyframe as pf
@@ -165,6 +167,48 @@ def test_jupyter_serves_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with urllib.request.urlopen(f"{shown.url}program/points.py") as answer:
         assert answer.read().decode() == POINTS
     assert repr(shown) == f"<py-frame of points.py at {shown.url}>"
+
+
+class Blank(http.server.BaseHTTPRequestHandler):
+    """The page of a notebook."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(BLANK.encode())
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def test_notebooks_of_this_computer_show_a_program(
+    tab: Tab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And no page shows what `pyframe serve` serves."""
+    monkeypatch.chdir(tmp_path)
+    Path("points.py").write_text(POINTS)
+    shown, demos = (f"{url}style.css" for url in (notebook.frame("points.py").url, tab.url))
+    found = []
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Blank) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for host in ("127.0.0.1", "localhost"):
+            tab.page.goto(f"http://{host}:{server.server_port}/")
+            for url in (shown, demos):
+                frame = tab.page.evaluate_handle(
+                    """(src) => new Promise((resolve) => {
+                        const frame = Object.assign(document.createElement("iframe"), { src });
+                        frame.onload = () => resolve(frame);
+                        document.body.append(frame);
+                    })""",
+                    url,
+                )
+                found.append(frame.as_element().content_frame().url == url)
+        server.shutdown()
+    assert found == [True, False, True, False]
+    assert all("frame-ancestors" in text for text in tab.errors)
+    assert len(tab.errors) == 2
+    tab.errors.clear()
 
 
 def test_a_frame_from_elsewhere() -> None:

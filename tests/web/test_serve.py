@@ -215,6 +215,7 @@ def test_odd_requests(
     assert status(answer) == expected
     assert b"\r\nX-Content-Type-Options: nosniff" in head
     assert b"\r\nContent-Security-Policy: default-src 'self'; " in head
+    assert b"; frame-ancestors 'self'\r\n" in head
     assert len(head) < 2000
     assert bool(body) == (expected != 304 and not request_.startswith(b"HEAD"))
     assert "Traceback" not in capfd.readouterr().err
