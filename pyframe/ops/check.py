@@ -145,6 +145,8 @@ def no_overlap(name: str, written: Tensor, *read: Any, same: bool = True) -> Non
 def later(bad: Tensor, message: str, error: type[Exception], values: Tensor | None = None) -> None:
     """On a lazy device: raise error(message) at the next read if any of `bad` is true. With
     `values`, ints, the message ends with the one at which it is, where the device can keep it."""
+    if not bad.numel():
+        return
     if mode.capture is not None:
         mode.capture.check(bad, message, error, values)
     elif not values_known(bad):

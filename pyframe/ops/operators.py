@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pyframe.core import dtypes as dt
 from pyframe.core.modes import mode
 from pyframe.ops import arrange, complex, elementwise as el, matmul, movement, promotion, subscript
 from pyframe.ops.inplace import inplace_variant
@@ -35,6 +36,15 @@ def _reflected(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     run.__name__ = fn.__name__  # as drawings call it
     return run
+
+
+def _inverted(self: Tensor) -> Tensor:
+    if self.dtype.category not in (dt.BOOL, dt.INTEGER):
+        raise TypeError(
+            f"~ (operator.invert) is only implemented on integer and Boolean-type tensors, got "
+            f"{self.dtype.name}; use logical_not"
+        )
+    return el.bitwise_not(self)
 
 
 def _guarded(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,7 +90,7 @@ def _operators() -> Iterator[tuple[str, Callable[..., Any]]]:
     yield "__neg__", el.neg
     yield "__pos__", arrange.positive
     yield "__abs__", el.abs
-    yield "__invert__", el.bitwise_not
+    yield "__invert__", _inverted
     for compare in (el.eq, el.ne, el.lt, el.le, el.gt, el.ge):
         yield f"__{compare.name}__", _guarded(compare)
     yield "__getitem__", subscript.getitem

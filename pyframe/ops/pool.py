@@ -215,6 +215,11 @@ def avg_pool(
     )
     if input.dtype.category not in (dt.INTEGER, dt.FLOAT):
         raise RuntimeError(f"{name}: not implemented for {input.dtype.name}")
+    if k == 3 and any(n < m for n, m in zip(input._node.shape[-k:], kernel, strict=True)):
+        raise RuntimeError(  # as PyTorch does in three dims alone, whatever the padding
+            f"{name}: Expected input of at least the kernel's size {list(kernel)}, but got "
+            f"{list(input.shape)}; pad the input first"
+        )
     rounding = None if input.dtype.category == dt.FLOAT else "trunc"
     lead = ((0, 0),) * (input.ndim - k)
     widths = lead + tuple(zip(before, after, strict=True))

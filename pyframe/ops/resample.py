@@ -320,6 +320,9 @@ def grid_sampler(
         values = mv.reshape(out, (taps, batch * math.prod(shape), channels))
         weight = mv.reshape(el.where(ok, weight, 0.0), (taps, batch * math.prod(shape), 1))
         out = sum_(values * weight, 0)
+    elif grid.requires_grad:  # which has a gradient of zeros
+        at = mv.reshape(mv.select(points, -1, 0), (-1,))
+        out = out + mv.unsqueeze(el.where(el.lt(index, 0), at, 0.0), -1)
     return mv.movedim(mv.reshape(out, (batch, *shape, channels)), -1, 1).contiguous()
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from pyframe.core.modes import mode
 
 if TYPE_CHECKING:
+    from pyframe.core.node import Node
     from pyframe.tensor.tensor import Tensor
 
 
@@ -19,8 +20,7 @@ def host(self: Tensor) -> np.ndarray:
         mode.capture.read(self)  # ends it: what is read may decide what is done next
     node = self._value()
     if not node.device.always_lazy:
-        data: np.ndarray = node.data
-        return data
+        return _data(self, node)
     return node.device.executor.fetch([self])[0]
 
 
@@ -30,9 +30,19 @@ async def host_async(self: Tensor) -> np.ndarray:
         mode.capture.read(self)
     node = self._value()
     if not node.device.always_lazy:
-        data: np.ndarray = node.data
-        return data
+        return _data(self, node)
     return (await node.device.executor.fetch_async([self]))[0]
+
+
+def _data(x: Tensor, node: Node) -> np.ndarray:
+    """The memory of a value on the CPU. A capture records views; what is read within one without
+    its end is a constant's."""
+    data: np.ndarray | None = node.data
+    if data is None:
+        data = x._storage.node.data
+        for op, attrs in x._view_chain:
+            data = op.numpy(data, *attrs)  # type: ignore[misc]
+    return data  # type: ignore[return-value]
 
 
 def gather_begin(tensors: Sequence[Tensor]) -> Callable[[], Awaitable[list[np.ndarray]]]:

@@ -648,6 +648,17 @@ def test_an_unhashable_argument_runs_eagerly(device: str) -> None:
     assert f(x, np.ones(3)).tolist() == [4, 4]
 
 
+def test_a_number_of_a_constant_is_known(device: str) -> None:
+    def step(x: pf.Tensor) -> pf.Tensor:
+        table = pf.tensor([[2, 3], [4, 5]])
+        return x * int(table[1, 0]) + float(table.mT[1, 1:])
+
+    f = pf.compile(step)
+    for i in range(3):
+        assert f(pf.full((2,), float(i), device=device)).tolist() == [4 * i + 5] * 2
+    assert (f.captured, f.replayed) == (1, 2)
+
+
 def test_a_number_that_always_changes_is_fed(device: str) -> None:
     f = pf.compile(lambda x, n: x * n)
     x = pf.ones(2, device=device)

@@ -34,6 +34,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: F.max_pool1d(zeros(1, 1, 4), 6), RuntimeError, "output size is too small"),
     (lambda: F.max_pool1d(zeros(1, 1, 4, dtype=pf.bool), 2), RuntimeError, "bool"),
     (lambda: F.avg_pool2d(zeros(1, 1, 4, 4), 2, divisor_override=0), RuntimeError, "not zero"),
+    (lambda: F.avg_pool3d(zeros(1, 1, 4, 4, 2), 3, padding=1), RuntimeError, "the kernel's size"),
     (lambda: F.adaptive_avg_pool2d(zeros(1, 2, 4, 4), (-1, 2)), RuntimeError, "greater than or"),
     (lambda: F.adaptive_avg_pool2d(zeros(2, 4), (1, 2)), ValueError, "should be at least 3"),
     (lambda: F.adaptive_max_pool1d(zeros(2, 4, dtype=pf.int64), 2), RuntimeError, "int64"),

@@ -39,6 +39,7 @@ SHAPES: list[Case] = [  # and dtypes, and numbers: refused when the op is called
     (lambda t, F: t.ones(2, 3).permute(0), RuntimeError, r"dims \[0\] do not match a tensor of 2"),
     (lambda t, F: t.ones(2, 3).add_(t.ones(1, 2, 3)), RuntimeError, "keeps the shape"),
     (lambda t, F: t.ones(2, 3).copy_(t.ones(1, 2, 3)), RuntimeError, "keeps the shape"),
+    (lambda t, F: ~t.ones(2), TypeError, "~ .*integer and Boolean-type tensors"),
     (lambda t, F: t.ones(2).bool().floor(), NotImplementedError, "floor: not supported for bool"),
     (lambda t, F: t.relu(t.ones(2).bool()), RuntimeError, "relu: not supported for bool"),
     (lambda t, F: F.linear(t.ones(2), t.ones(1, 3, 2)), RuntimeError, "linear: expected a weight"),
@@ -131,6 +132,12 @@ def test_too_large_for_the_gpu(gpu: str) -> None:
             RuntimeError, match="too large for 'gpu', which counts places in 32 bit"
         ):
             call()
+
+
+def test_nothing_is_refused_of_no_rows(device: str) -> None:
+    x, at = pf.zeros(0, 2, device=device), pf.zeros(0, dtype=pf.int64, device=device)
+    assert pf.nn.functional.multi_margin_loss(x, at, reduction="sum").item() == 0
+    assert x.gather(1, at[:, None]).shape == (0, 1)
 
 
 def test_too_large_for_the_cpu() -> None:
