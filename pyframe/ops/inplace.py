@@ -10,13 +10,13 @@ import numpy as np
 from pyframe.core import dispatch as _dispatch, dtypes as dt
 from pyframe.core.dispatch import computes_now
 from pyframe.core.grad_node import GradNode, next_seq
-from pyframe.core.modes import mode
-from pyframe.core.node import UNCOUNTED, Node
+from pyframe.core.modes import mode, no_grad
+from pyframe.core.node import UNCOUNTED
 from pyframe.core.op import REGISTRY
 from pyframe.core.symbolic import hint
 from pyframe.ops import check, promotion
 from pyframe.ops.public import as_public
-from pyframe.tensor import Tensor
+from pyframe.tensor import Tensor, own_storage
 
 
 def inplace_variant(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:
@@ -57,14 +57,12 @@ def _keep_saved(x: Tensor, last: Any, first: int) -> None:
         for j, entry in enumerate(step.saved):
             if type(entry) is tuple and entry[0]._storage is x._storage:
                 z = entry[0]
-                node = z._value()
-                if node.data is not None and node.device.type == "cpu":
-                    kept = Node(None, (), (), node.shape, node.dtype, node.device, node.data.copy())
-                else:
-                    kept = node  # of a lazy device: nodes don't change
-                copy = _dispatch.new(kept)
-                copy._grad_fn = z.grad_fn
-                step.saved[j] = (copy, copy._storage.version)
+                with no_grad():  # a value that is there changes with its memory
+                    there = z._value().data is not None
+                    changes = there and (mode.capture is not None or not z.device.always_lazy)
+                    kept = z.clone() if changes else own_storage(z)
+                kept._grad_fn = z.grad_fn
+                step.saved[j] = (kept, kept._storage.version)
 
 
 def view_variant(name: str, fn: Callable[..., Any]) -> Callable[..., Tensor]:

@@ -30,7 +30,9 @@ class Capture:
 
     def __init__(self) -> None:
         self.pending: list[weakref.ref[Storage]] = []  # storages made or written to
-        self.written: dict[int, tuple[Storage, Node]] = {}  # and what they held before
+        # those that were written to and held a value, with what they held; and those that did not
+        self.written: dict[int, tuple[Storage, Node]] = {}
+        self.rewritten: dict[int, weakref.ref[Storage]] = {}
         self.handles: list[weakref.ref[Tensor]] = []  # on the CPU: they need their arrays again
         self.tensors: dict[
             int, tuple[Tensor, Storage, bool | None]
@@ -80,7 +82,13 @@ class Capture:
 
     def write(self, x: Tensor, value: Tensor, temporary: bool, records: bool) -> None:
         """The storage has another node; the one before is kept, to go back to or to write over."""
-        self.written.setdefault(id(x._storage), (x._storage, x._storage.node))
+        storage = x._storage
+        if id(storage) not in self.written:
+            ref = self.rewritten.get(id(storage))
+            if storage.node.data is None:
+                self.rewritten[id(storage)] = weakref.ref(storage)
+            elif ref is None or ref() is not storage:
+                self.written[id(storage)] = storage, storage.node
         x._change_node(value, temporary)
 
     def follow(self, call: Callable[..., Any], args: Any, kwargs: dict[str, Any], out: Any) -> None:
@@ -196,6 +204,15 @@ class Capture:
         renew(self)
         self.settled = True
 
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """Within it ops are recorded, for what is asked about the run when it is over."""
+        mode.capture = self
+        try:
+            yield
+        finally:
+            mode.capture = None
+
     def finish(self) -> None:
         """Compute what was recorded, as if the ops had run one by one."""
         mode.capture = None
@@ -208,10 +225,11 @@ class Capture:
 
     def alive(self) -> list[Storage]:
         """The storages that something still holds and that have no value yet."""
-        for s, before in self.written.values():
-            if s.node is not before and s.node.data is not None:  # written from another's value
-                self.copy(s)
         found = {id(s): s for s in (ref() for ref in self.pending) if s is not None}
+        for i, s in found.items():
+            before = self.written[i][1] if i in self.written else None
+            if s.node is not before and s.node.data is not None:  # that is another's value
+                self.copy(s)
         out = [s for s in found.values() if s.node.data is None]
         nodes: set[int] = set()
         for s in out:  # each has memory of its own
@@ -222,11 +240,7 @@ class Capture:
 
     def replaced(self) -> list[tuple[Storage, Node]]:
         """The storages from outside that were written to, and what they held before."""
-        return [
-            (s, n)
-            for s, n in self.written.values()
-            if n.data is not None and id(s) not in self.constants
-        ]
+        return [(s, n) for s, n in self.written.values() if id(s) not in self.constants]
 
     def copy(self, s: Storage) -> None:
         n = s.node

@@ -6,17 +6,20 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import call, is_, sub
+from sys import getrefcount
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pyframe.core import dispatch as _dispatch, op as _op
-from pyframe.core.devices import cpu
-from pyframe.core.node import Node, Storage, toposort
+from pyframe.core.devices import cpu, flush
+from pyframe.core.modes import mode, no_grad
+from pyframe.core.node import UNCOUNTED, Node, Storage, toposort
 from pyframe.core.op import CONST
 from pyframe.ops.deferred import Checks
 from pyframe.runtime.arguments import is_copied
-from pyframe.runtime.capture import Capture, renew
+from pyframe.runtime.capture import GRAD, Capture, renew
 from pyframe.runtime.executable import (
     DeviceExecutable,
     Executable,
@@ -32,16 +35,18 @@ from pyframe.runtime.rebuild import (
     History,
     HistoryError,
     Maker,
-    cleared,
-    from_argument,
-    from_outside,
-    from_run,
+    Tensors,
     history_of,
+    saved_by,
     template,
 )
 from pyframe.tensor import Tensor
 
 Operand = tuple[Node, Node]  # of an argument: its own node, and that of its storage
+
+
+# How many references are counted to what a list alone holds
+_ALONE = next(map(getrefcount, [object()]))
 
 
 class BadIndexError(Exception):
@@ -84,17 +89,20 @@ class Replay:
     executables: list[Executable]
     checks: ValueChecks
     specs: list[tuple[Any, Any, Any]]  # shape, dtype, device of what each run makes anew
+    versions: list[tuple[int, int]]  # of what the run writes to: a number in `specs`, the version
 
     # what is changed, in place
     written: list[Storage]  # memory from outside
     overwritten: list[tuple[int, int]]  # pairs of a number in `specs`, and of an argument's memory
-    grads: list[tuple[weakref.ref[Tensor], Tensor | None]]  # leaves from outside, and their .grad
-    argument_grads: list[tuple[int, Tensor | None]]  # arguments, and their .grad
+    leaves: list[weakref.ref[Tensor]]  # from outside, whose .grad is made anew where it lies
+    grads: list[Tensor]  # those of `leaves`
+    argument_grads: list[tuple[int, Any]]  # arguments, and what their .grad has to be
 
     # what is returned, and put somewhere outside
     history: list[Maker]
     result: Maker
     effects: list[tuple[Place, Maker]]
+    given: list[tuple[Maker, Maker]]  # leaves, and the .grad that they get
 
     guard: Guard  # what is relied on
     constants: dict[int, Storage]  # tensors made of the host's data, which executables read
@@ -112,6 +120,11 @@ class Replay:
             if before != (now if now in self.outside else 0):
                 self.guard.missed, self.guard.why = [], "it reads an argument from outside as well"
                 return False
+        for i, ref in self.argument_grads:
+            grad = args[i].grad
+            if grad is not None if ref is None else grad is None or grad is not ref():
+                self.guard.missed, self.guard.why = [], "an argument has another .grad"
+                return False
         return self.guard.holds() and all(e.ready() for e in self.executables)
 
     def __call__(self, args: list[Tensor]) -> Any:
@@ -119,6 +132,8 @@ class Replay:
         operands = [(x._node, x._storage.node) for x in args]
         if self.copied:
             self._copy(args, operands)
+        if self.grads:
+            self._leave_grads()
         for executable, state, array in self.fed:
             executable.feed(state, array())
         data = self._compute(operands)
@@ -132,6 +147,20 @@ class Replay:
         for i in self.copied:
             n, data = args[i]._node, args[i].device.executor.apart(args[i])
             operands[i] = Node(None, (), (), n.shape, n.dtype, n.device, data), operands[i][1]
+
+    def _leave_grads(self) -> None:
+        """A gradient that someone else holds stays as it is: it gets memory of its own."""
+        held = list(map(getrefcount, self.grads))
+        mine = list(map(is_, map(GRAD.__get__, map(call, self.leaves)), self.grads))
+        if list(map(sub, held, mine)).count(_ALONE) == len(held):
+            return
+        for i, old in enumerate(self.grads):
+            if held[i] - mine[i] > _ALONE:
+                self.grads[i] = old._alias()
+                with no_grad():
+                    own = old.clone()
+                old._node, old._storage, old._view_chain = own._node, own._storage, ()
+        flush()
 
     def _compute(self, operands: list[Operand]) -> list[Any]:
         """Run the executables; the data of what is made anew."""
@@ -154,21 +183,25 @@ class Replay:
             storage = args[i]._storage
             _put_into(storage, storage.node, data[k])
             storage.wrote()
-        for ref, grad in self.grads:
+        for ref, grad in zip(self.leaves, self.grads, strict=True):
             leaf = ref()
             if leaf is not None:
                 leaf.grad = grad
-        for i, grad in self.argument_grads:
-            args[i].grad = grad
 
     def _results(self, args: list[Tensor], data: list[Any]) -> Any:
         """Put the effects in their places, and return the result."""
-        call = Call(args, [], [])
+        call = Call(args, self.grads)
         for (shape, dtype, device), d in zip(self.specs, data, strict=True):
             node = Node(None, (), (), shape, dtype, device, d)
             call.computed.append(_dispatch.new(node))
+        for k, version in self.versions:
+            call.computed[k]._storage.version = version
         for make in self.history:
             call.history.append(make(call))
+        for leaf, grad in self.given:
+            owner, found = leaf(call), grad(call)
+            if owner is not None:
+                owner.grad = found
         if self.effects:
             values = [make(call) for _, make in self.effects]
             for (place, _), value in zip(self.effects, values, strict=True):
@@ -215,41 +248,36 @@ def replay_of(run: Run) -> Replay:
     templates = [template(v, run.observer, returned)
                  for v in (run.result, *[v for _, v in run.effects])]  # fmt: skip
     _refuse_new_tensors(capture, returned)
-    history = History(history_of(returned, capture.first), args)
-    saved = [e[0] for n in history.steps for e in n.saved or () if type(e) is tuple]
+    grads = _grads(run, returned)
+    with capture.recording():  # views of what was written to may have another history now
+        history = History(history_of(returned, capture.first), args, run.observer)
+    saved = [x for n in history.steps for x, _ in saved_by(n)]
     _compute_constants(capture, [*returned, *[x for x in saved if id(x._storage) in capture.fed]])
-    leaves = [(x, x.grad) for i, (x, _, _) in capture.grads.items() if i not in capture.born]
+    grads.keep_apart(returned, saved)
     outside = _outside(run)
     offsets_matter = _offsets_matter(run)
-    roles = _roles(run, [*returned, *saved], leaves)
+    roles = _roles(run, [*returned, *saved], grads)
     executables, checks = _first_run(run, roles)
 
     made = {s: k for k, s in enumerate(s for e in executables for s, _ in e.fresh)}
     overwritten = [(k, roles.argument[s]) for s, k in made.items() if s in roles.argument]
     specs = [(s.node.shape, s.node.dtype, s.node.device) for s in made]
+    usual = UNCOUNTED if mode.inference else 0
+    versions = [(k, s.version) for s, k in made.items()
+                if s.version != usual and s not in roles.argument]  # fmt: skip
     for s, i in roles.argument.items():
         if s in made:
             _put_into(s, run.before[i][1], s.node.data)
 
-    def source(x: Tensor) -> Maker:
-        if x._storage in roles.argument:
-            return from_argument(x, args)
-        k = made.get(x._storage)
-        if k is None and id(x._storage) in capture.constants:
-            return lambda call: x  # which is the same in each call
-        if k is None:
-            return from_outside(x)
-        step = history.number(x._grad_fn)
-        return from_run(k, x._view_chain, step, cleared(x._grad_fn) if step is None else None)
-
+    stay = [grad for _, grad in grads.stay]
+    source = Tensors(args, roles.argument, made, capture.born, stay, history)
     result, *values = [fill(source) for fill in templates]
     effects = [(place.let_go(), v) for (place, _), v in zip(run.effects, values, strict=True)]
-    written = _written(capture, roles, leaves)
+    given = [(source(leaf), _NONE if g is None else source(g)) for leaf, g in grads.given]
+    leaves = [weakref.ref(leaf) for leaf, _ in grads.stay]
+    written = _written(capture, roles, stay)
     makers = history.makers(source)
-    given = {id(x) for x in args}
-    grads = [(weakref.ref(leaf), grad) for leaf, grad in leaves if id(leaf) not in given]
-    argument_grads = [(i, g) for leaf, g in leaves for i, x in enumerate(args) if x is leaf]
-    guard = _guard(run, executables, given)
+    guard = _guard(run, executables, {id(x) for x in args})
     fed = [
         (e, st, array)
         for e in executables
@@ -263,10 +291,53 @@ def replay_of(run: Run) -> Replay:
         found_outside=[id(x._storage) if id(x._storage) in outside else 0 for x in args],
         outside=outside, copied=[i for i in read if is_copied(args[i])], fed=fed,
         offsets_matter=offsets_matter, executables=executables, checks=checks, specs=specs,
-        written=written, overwritten=overwritten, grads=grads, argument_grads=argument_grads,
-        history=makers, result=result, effects=effects, guard=guard, constants=capture.constants,
-        locks=tuple(capture.locks),
+        versions=versions, written=written, overwritten=overwritten, leaves=leaves, grads=stay,
+        argument_grads=grads.of_arguments, history=makers, result=result, effects=effects,
+        given=given, guard=guard, constants=capture.constants, locks=tuple(capture.locks),
     )  # fmt: skip
+
+
+def _NONE(call: Call) -> None:  # noqa: N802
+    """Makes the .grad of a leaf that has none at the end of the run."""
+
+
+class Grads(NamedTuple):
+    """The leaves whose .grad is another at the end of a run."""
+
+    stay: list[tuple[Tensor, Tensor]]  # and which is made anew where it lies: it feeds optimizers
+    given: list[tuple[Tensor, Tensor | None]]  # and which is a result like others
+    of_arguments: list[tuple[int, Any]]  # what a replay relies on: arguments, and their .grad
+
+    def keep_apart(self, returned: list[Tensor], saved: list[Tensor]) -> None:
+        """What shares memory with a result is a result, which the next call must not change."""
+        mine = {id(g) for _, g in self.stay}
+        used = {x._storage for x in saved}
+        used |= {x._storage for x in returned if id(x) not in mine}
+        for leaf, grad in self.stay[:]:
+            if grad._storage in used:
+                self.stay.remove((leaf, grad))
+                self.given.append((leaf, grad))
+                returned.append(grad)
+
+
+def _grads(run: Run, returned: list[Tensor]) -> Grads:
+    """What the run did to the .grad of leaves; `returned` gets those that are results."""
+    born, out = run.capture.born, Grads([], [], [])
+    numbers = {id(x): i for i, x in enumerate(run.args)}
+    for leaf, before, was_read in run.capture.grads.values():
+        if id(leaf) in born:
+            continue
+        after, i = leaf.grad, numbers.get(id(leaf))
+        if i is not None and was_read:
+            out.of_arguments.append((i, None if before is None else weakref.ref(before)))
+        if after is before:
+            continue
+        if after is None or i is not None or id(after) not in born or after.requires_grad:
+            out.given.append((leaf, after))
+            returned += [] if after is None else [after]
+        else:
+            out.stay.append((leaf, after))
+    return out
 
 
 def _refuse_new_history(run: Run) -> None:
@@ -310,12 +381,12 @@ def _offsets_matter(run: Run) -> bool:
     return bool(views) and (run.capture.asked_offsets or written)
 
 
-def _roles(run: Run, results: list[Tensor], leaves: list[tuple[Tensor, Tensor | None]]) -> Roles:
+def _roles(run: Run, results: list[Tensor], grads: Grads) -> Roles:
     """What each memory is to the call; `results` includes what its history has saved."""
     capture = run.capture
     argument = {x._storage: i for i, x in enumerate(run.args)}
     roots = capture.alive()
-    kept = {g._storage for _, g in leaves if g is not None}  # it stays where it is
+    kept = {g._storage for _, g in grads.stay}
     kept |= {s for s, _ in capture.replaced()} - argument.keys()
     fresh = ({x._storage for x in results} | argument.keys()) & set(roots)
     return Roles(argument, fresh - kept, roots)
@@ -359,13 +430,11 @@ def _is_small(n: Node) -> bool:
     )
 
 
-def _written(
-    capture: Capture, roles: Roles, leaves: list[tuple[Tensor, Tensor | None]]
-) -> list[Storage]:
+def _written(capture: Capture, roles: Roles, stay: list[Tensor]) -> list[Storage]:
     """The memory from outside that each call writes to."""
     out = [s for s, _ in capture.replaced() if s not in roles.argument]
-    for _, g in leaves:  # made anew in the same memory, of which a view may know the old value
-        if g is not None and g._view_chain and g._storage not in out:
+    for g in stay:  # made anew in the same memory, of which a view may know the old value
+        if g._view_chain and g._storage not in out:
             out.append(g._storage)
     return out
 
@@ -375,7 +444,7 @@ def _guard(run: Run, executables: list[Executable], given: set[int]) -> Guard:
     lets go of what it has seen, as some tensors were only handles of the run."""
     capture = run.capture
     seen = [weakref.ref(x) for x, _, _ in capture.tensors.values() if id(x) not in given]
-    leaves = [leaf for i, leaf in capture.grads.items() if i not in capture.born]
+    leaves = [g for i, g in capture.grads.items() if i not in capture.born and i not in given]
     read = {st.node for e in executables for st in e.states}
     before = dict(capture.written.values())
     capture.tensors.clear()
