@@ -33,6 +33,7 @@ ATTACKS = {
     "faults": Attack(disturb.faults),
     "kills": Attack(disturb.kills, ("cpu",)),
     "files": Attack(outside.files, ("cpu",)),
+    "cache": Attack(outside.cache, ("cpu",)),
     "lost": Attack(disturb.lost, ("gpu",)),
     "numbers": Attack(compute.numbers),
     "serve": Attack(outside.serve, ("cpu",)),

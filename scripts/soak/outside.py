@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import ast
 import gzip
+import hashlib
 import json
+import os
 import random
 import re
+import shutil
 import socket
+import stat
 import sys
 import tempfile
 import threading
@@ -22,6 +26,7 @@ from jobs import SOON, Work, must
 
 import pyframe as pf
 from pyframe import nn, optim
+from pyframe.backend.cache import Cache
 from pyframe.io import SafetensorError, read_idx, safetensors
 from pyframe.nn import functional as F
 from pyframe.serve import Handler, Server
@@ -148,6 +153,76 @@ def files(rng: random.Random, device: str) -> None:
             assert peak < MOST[0] + MOST[1] * len(data), (
                 f"{peak} bytes were taken for {data[:300]!r}"
             )
+
+
+# --- the cache of machine code
+
+
+def keys_of(folder: Path) -> list[str]:
+    return sorted(p.name for p in folder.iterdir() if len(p.name) == 64)
+
+
+def planted(rng: random.Random, folder: Path, name: str, theirs: Path) -> bool:
+    """Do something to a file of the cache, or to its folder; whether others can write it now."""
+    path = folder / name
+    data = path.read_bytes()
+    match rng.randrange(9):
+        case 0:
+            path.write_bytes(damaged(rng, data))
+        case 1:  # with a checksum that anyone can make
+            junk = rng.randbytes(rng.randrange(200))
+            path.write_bytes(
+                hashlib.sha256(rng.choice([b"", name.encode()]) + junk).digest() + junk
+            )
+        case 2:
+            shutil.copy(theirs / rng.choice(keys_of(theirs)), path)
+        case 3:
+            shutil.copy(rng.choice(sorted(folder.iterdir())), theirs / "moved")
+            os.replace(theirs / "moved", path)
+        case 4:
+            path.chmod(rng.choice([0o606, 0o620, 0o666, 0o777]))
+            return True
+        case 5:
+            path.rename(theirs / "real")
+            path.symlink_to(theirs / "real")
+            return True
+        case 6:
+            path.unlink()
+            os.mkfifo(path)
+        case 7:
+            os.truncate(path, 1 << 33)
+        case _:
+            folder.chmod(rng.choice([0o702, 0o770, 0o777]))
+            return True
+    return False
+
+
+def cache(rng: random.Random, device: str) -> None:
+    """Machine code that is read is what was kept under its key, by this user, where nobody else
+    could write; what others planted is not read, and made anew unless the folder is theirs."""
+    keys = [rng.randbytes(32).hex() for _ in range(3)]
+    files = {key: rng.randbytes(rng.randrange(300)) for key in keys}
+    with tempfile.TemporaryDirectory() as top:
+        ours, theirs = Path(top) / "ours" / "kernels", Path(top) / "theirs"
+        before = os.umask(rng.choice([0, 0o002, 0o022, 0o077]))
+        try:
+            Cache(theirs).write(dict.fromkeys(keys, b"their code"))
+            Cache(ours).write(files)
+            assert {stat.S_IMODE(p.stat().st_mode) for p in ours.iterdir()} == {0o600}
+            assert {stat.S_IMODE(p.stat().st_mode) for p in (ours, ours.parent)} == {0o700}
+            for name in rng.choices([*keys, "secret"], k=rng.randint(1, 3)):
+                lost = {name} if planted(rng, ours, name, theirs) else set()
+                found = Cache(ours).read(keys)
+                assert found.items() <= files.items(), "what was planted is read"
+                assert not lost & {*found}, "what others can write is read"
+                Cache(ours).write(files)
+                found = Cache(ours).read(keys)
+                theirs_now = ours.stat().st_mode & 0o022
+                assert found == ({} if theirs_now else files), "it is not made anew"
+                if theirs_now:
+                    break
+        finally:
+            os.umask(before)
 
 
 # --- serve
