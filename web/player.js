@@ -476,7 +476,64 @@ function parse(text) {
     throw new Error(`program.json has format ${document.version}, and this player.js plays format ` +
       `${VERSION}: use the player.js that was exported with it.`);
   }
+  let wrong = "parts";
+  try {
+    wrong = damage(document);
+  } catch {
+    // what is not there has no parts
+  }
+  if (wrong) throw new Error(`program.json is damaged: its ${wrong} are none that pyframe exports.`);
   return document;
+}
+
+const isWhole = (n) => Number.isSafeInteger(n) && n >= 0;
+const isText = (x) => typeof x === "string";
+const isPlain = (x) => typeof x === "object" && x !== null && !Array.isArray(x);
+const allOf = (x, ok) => Array.isArray(x) && x.every(ok);
+const eachOf = (x, ok) => isPlain(x) && Object.values(x).every(ok);
+const isShaped = (x) => isPlain(x) && isText(x.dtype) && Object.hasOwn(FORMATS, x.dtype) && allOf(x.shape, isWhole);
+const isFormula = (x) => isText(x) || ["number", "boolean"].includes(typeof x) || (allOf(x, isFormula) && Object.hasOwn(WORDS, x[0]));
+const SLOTS = { in: 1, state: 1, own: 1, temp: 1, part: 3 }; // of a slot, by its kind
+
+/** What in program.json is not as an export writes it, where that would let the page hang or break; or null. */
+function damage(about) {
+  const { needs, options, rules, errors, weights, tensors, regions, codes, labels, programs, plan, spec, data, files } = about;
+  const batches = (part, name) => part === undefined || (isPlain(part) && allOf(part.sizes, (n) => n > 0 && isWhole(n)) &&
+    part.sizes.length && part.sizes.every((n) => Object.hasOwn(programs, `${name}.${n}`)));
+  const counted = (part) => part === undefined || (allOf(part.metrics, isText) && allOf(part.values ?? [], isText));
+  const trained = ({ train }) => train === undefined || (isPlain(train) && train.size > 0 && isWhole(train.size) && "train" in programs);
+  const steps = ({ steps, kernels, slots }) => {
+    for (let at = 0; at < steps.length;) { // kernel, grid, params, how many slots, which
+      const n = steps[at + 6];
+      const used = steps.slice(at + 7, at + 7 + n);
+      if (!(steps[at] in kernels) || !isWhole(n) || used.length < n || !used.every((slot) => slot in slots)) return false;
+      at += 7 + n;
+    }
+    return true;
+  };
+  const program = (p) => isPlain(p) && allOf(p.kernels, (k) => isWhole(k) && k < codes.length) && allOf(p.steps, (n) => n === -1 || isWhole(n)) &&
+    allOf(p.slots, (s) => Array.isArray(s) && Object.hasOwn(SLOTS, s[0]) && s.length === 1 + SLOTS[s[0]] && s.slice(1).every(isWhole) &&
+      !(s[0] === "in" && s[1] >= p.inputs.length) && !(s[0] === "state" && s[1] >= tensors.length)) &&
+    allOf(p.inputs, isShaped) && allOf(p.outputs, (o) => isShaped(o) && isText(o.name) && isWhole(o.slot) && o.slot < p.slots.length) &&
+    allOf(p.back, (b) => allOf(b, isWhole) && b[0] < tensors.length && b[1] < p.slots.length) && isWhole(p.paramBytes) &&
+    allOf(p.params, (x) => Array.isArray(x) && isWhole(x[0]) && x[0] + 4 <= p.paramBytes && isFormula(x[2])) && steps(p);
+  const parts = {
+    needs: () => isPlain(needs) && allOf(needs.features, isText) && eachOf(needs.limits, Number.isFinite),
+    options: () => eachOf(options, (x) => Number.isFinite(x) || NUMBERS.includes(x)),
+    rules: () => allOf(rules, (r) => Array.isArray(r) && isFormula(r[0])),
+    errors: () => allOf(errors, isText),
+    tensors: () => allOf(regions, isWhole) && allOf(tensors, (t) => isShaped(t) && isText(t.name) && (t.region === undefined ||
+      (isWhole(t.region) && t.region < regions.length && isWhole(t.offset)))),
+    weights: () => eachOf(weights, (i) => isWhole(i) && i < tensors.length),
+    kernels: () => allOf(codes, isText) && allOf(labels, isText) && labels.length === codes.length,
+    programs: () => eachOf(programs, program),
+    batches: () => isPlain(plan) && trained(plan) && batches(plan.predict, "predict") && batches(plan.evaluate, "evaluate") &&
+      counted(plan.train) && counted(plan.evaluate),
+    settings: () => isPlain(spec) && allOf(spec.controls, isPlain) && isWhole(spec.epochs) && isPlain(data) &&
+      Object.values(data).every((columns) => allOf(columns, (c) => c === null || (isText(c.tensor) && allOf(c.shape, isWhole)))),
+    files: () => eachOf(files, (f) => isPlain(f) && isWhole(f.bytes) && isText(f.sha256)) && Object.hasOwn(files, "state.safetensors"),
+  };
+  return Object.keys(parts).find((name) => !parts[name]()) ?? null;
 }
 
 /** Throws where a device lacks what a program needs. */
@@ -494,7 +551,7 @@ function check({ needs }, rt) {
 function evaluate(formula, options) {
   if (Array.isArray(formula)) {
     const [word, ...args] = formula;
-    if (!(word in WORDS)) throw new Error(`program.json has a formula with the unknown word ${word}.`);
+    if (!Object.hasOwn(WORDS, word)) throw new Error(`program.json has a formula with the unknown word ${word}.`);
     return WORDS[word](...args.map((arg) => evaluate(arg, options)));
   }
   if (typeof formula !== "string") return formula;
@@ -600,13 +657,12 @@ function decode(bytes, name) {
   for (const [key, about] of Object.entries(header ?? {})) {
     if (key === "__metadata__") continue;
     const { dtype, shape, data_offsets: offsets } = about ?? {};
-    const [width, get, Kind] = READERS[dtype] ?? [];
+    const [width, get, Kind] = Object.hasOwn(READERS, dtype) ? READERS[dtype] : [];
     if (!width) throw bad(`${key} has the unknown dtype ${dtype}`);
-    if (!Array.isArray(shape) || !Array.isArray(offsets)) throw bad(`${key} has no shape or no place`);
+    if (!allOf(shape, isWhole) || !allOf(offsets, isWhole)) throw bad(`${key} has no shape or no place`);
     const [from, to] = offsets;
     const n = sizeOf(shape);
-    const whole = from >= 0 && to - from === n * width && start + to <= bytes.length;
-    if (!whole) throw bad(`${key} is not there in full`);
+    if (to - from !== n * width || start + to > bytes.length) throw bad(`${key} is not there in full`);
     const at = bytes.byteOffset + start + from;
     let data;
     if (Kind && at % width === 0) {

@@ -11,7 +11,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 try:
     import fcntl
@@ -48,6 +48,22 @@ def opened(path: str | os.PathLike[str]) -> BinaryIO:
     if kind in _OTHERS:  # before it is opened, which some devices notice
         raise _no_file(path, kind)
     return open(path, "rb", opener=opener)
+
+
+class Bounded:
+    """A file of which no more is read than it has: what is asked for would be allocated at once."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, at = file, file.tell()
+        self._length = file.seek(0, os.SEEK_END)
+        file.seek(at)
+        self.seek, self.tell, self.readline = file.seek, file.tell, file.readline
+        self.seekable = file.seekable
+
+    def read(self, n: int = -1) -> bytes:
+        """At most n bytes, and all without n."""
+        left = max(self._length - self.tell(), 0)
+        return self._file.read(left if n is None or n < 0 else min(n, left))
 
 
 def _no_file(path: str | os.PathLike[str], kind: int) -> OSError:

@@ -9,14 +9,14 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
 from pyframe.io import raw
-from pyframe.io.files import is_damage, most_of, opened, replacing
+from pyframe.io.files import Bounded, is_damage, most_of, opened, replacing
 from pyframe.tensor import Tensor, from_host, from_numpy
 
 
@@ -69,7 +69,7 @@ def outline(path: str | os.PathLike[str]) -> dict[str, Tensor]:
 def _arrays(path: str | os.PathLike[str], values: bool) -> Iterator[tuple[str, Tensor]]:
     with opened(path) as file:
         try:
-            with zipfile.ZipFile(file) as archive:
+            with zipfile.ZipFile(cast(IO[bytes], Bounded(file))) as archive:
                 total = sum(info.file_size for info in archive.infolist())
                 most = most_of(os.fstat(file.fileno()).st_size)
                 if total > most:
@@ -82,11 +82,11 @@ def _arrays(path: str | os.PathLike[str], values: bool) -> Iterator[tuple[str, T
                     yield info.filename.removesuffix(".npy"), _read(archive, info, values)
         except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OverflowError,
                 MemoryError, zlib.error) as error:  # fmt: skip
-            raise ValueError(f"load: {os.fspath(path)} is damaged: {error}") from error
+            raise ValueError(f"load: {os.fspath(path)} is damaged: {error!s:.200}") from error
         except OSError as error:
             if not is_damage(error):
                 raise
-            raise ValueError(f"load: {os.fspath(path)} is damaged: {error}") from error
+            raise ValueError(f"load: {os.fspath(path)} is damaged: {error!s:.200}") from error
         except ValueError as error:
             raise ValueError(f"load: {os.fspath(path)}: {error}") from None
 
@@ -131,7 +131,12 @@ def _header(part: IO[bytes], name: str) -> tuple[tuple[int, ...], bool, np.dtype
     }.get(version)  # fmt: skip
     if read is None:
         raise ValueError(f"{name!r:.80} has format {version}, expected (1, 0) or (2, 0)")
-    shape, fortran, stored = read(part)
+    try:
+        shape, fortran, stored = read(part)
+    except OSError:
+        raise
+    except Exception as error:  # Python's parser reads it, and may raise anything
+        raise ValueError(f"{name!r:.80} has no header of an array: {error!s:.200}") from None
     if any(type(n) is not int or n < 0 for n in shape):
         raise ValueError(f"{name!r:.80} has shape {shape!r:.80}, expected sizes")
     return shape, fortran, stored

@@ -25,14 +25,14 @@ import warnings
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device, is_available
 from pyframe.io import raw
-from pyframe.io.files import is_damage, opened, replacing
+from pyframe.io.files import Bounded, is_damage, opened, replacing
 from pyframe.io.unpickler import Unpickler, check_attribute, shown
 from pyframe.tensor import Size, Tensor, from_host, gather
 from pyframe.tensor.memory_format import strided
@@ -526,7 +526,7 @@ def _read(
                     "once more, or leave mmap out"
                 )
             return _read_old(file, name, length, where, weights_only, encoding, values)
-        with zipfile.ZipFile(file) as archive:
+        with zipfile.ZipFile(cast(IO[bytes], Bounded(file))) as archive:
             pages = raw.pages(file) if mmap else None
             return _read_zip(archive, pages, name, length, where, weights_only, encoding, values)
     except (*_ERRORS, OSError) as error:
@@ -630,7 +630,7 @@ def _read_old(
     """A file of before 1.6. Its storages come last, so the object is read twice: first to find
     what they are, then with them."""
 
-    bounded: Any = _Bounded(file, length)
+    bounded: Any = Bounded(file)
 
     def no_storage(saved: Any) -> Any:
         raise pickle.UnpicklingError("load: a storage where there is none")
@@ -674,19 +674,6 @@ def _read_old(
     file.seek(start)
     reading = _Reading(where, lambda key, dtype, count: read[key])
     return reading.unpickle(bounded, length, weights_only, encoding)
-
-
-class _Bounded:
-    """A file of which no more is asked than it has, and no more than is needed."""
-
-    def __init__(self, file: IO[bytes], length: int) -> None:
-        self.file, self.length = file, length
-
-    def read(self, n: int) -> bytes:
-        return self.file.read(min(n, max(self.length - self.file.tell(), 0)))
-
-    def readline(self) -> bytes:
-        return self.file.readline()
 
 
 def _place(where: Any, location: str, memory: Tensor) -> Device:

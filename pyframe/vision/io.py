@@ -16,7 +16,7 @@ import numpy as np
 
 from pyframe.core import dtypes
 from pyframe.core.extras import install
-from pyframe.io.files import opened, replacing
+from pyframe.io.files import Bounded, opened, replacing
 from pyframe.tensor import Tensor, from_numpy
 
 _PNG = b"\x89PNG\r\n\x1a\n"
@@ -47,11 +47,11 @@ def opened_image(file: BinaryIO, what: str) -> Any:
     """The PIL image in `file`, whose pixels are not read yet, whatever it is called: of the formats
     that are pixels alone. Pillow knows more, some of which are programs (of PostScript's)."""
     image = pillow(what)
-    start = file.tell()
+    start, bounded = file.tell(), Bounded(file)
     for load in (image.preinit, image.init):  # the common ones, in a moment; all that Pillow has
         load()
         try:
-            return image.open(file, formats=[f for f in _FORMATS if f in image.OPEN])
+            return image.open(bounded, formats=[f for f in _FORMATS if f in image.OPEN])
         except image.UnidentifiedImageError as error:
             file.seek(start)
             unknown = error

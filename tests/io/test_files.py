@@ -108,7 +108,7 @@ def test_what_is_no_file_is_refused(reader: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "read", [pf.load, pt.outline, npz.load, npz.outline, vision.datasets.utils.extract_archive]
 )
-def test_a_damaged_zip_is_named(read: Callable[[Path], Any], tmp_path: Path) -> None:
+def test_a_damaged_zip_is_named(read: Callable[[Path], Any], tmp_path: Path, traced: Any) -> None:
     """Whatever number at its end is changed, also to a place that no file has."""
     path = tmp_path / ("x.pt" if read in (pf.load, pt.outline) else "x.npz")
     pf.save({"x": pf.ones(2)}, path)
@@ -121,6 +121,14 @@ def test_a_damaged_zip_is_named(read: Callable[[Path], Any], tmp_path: Path) -> 
             target.write_bytes(good[:at] + bytes([value]) + good[at + 1 :])
             with contextlib.suppress(RuntimeError, ValueError):
                 read(target)
+    for at in (good.index(b"PK\1\2") + 20, end + 12):  # packed bytes, bytes of the directory
+        target.write_bytes(good[:at] + b"\xfe\xff\xff\x7f" + good[at + 4 :])
+
+        def refused(path: Path = target) -> None:
+            with contextlib.suppress(RuntimeError, ValueError):
+                read(path)
+
+        assert traced(refused)[1] < 1 << 24, "no more is asked for than is there"
     target.write_bytes(good[: end + 12] + b"\xfe\xff\xff\xff" + good[end + 16 :])
     with pytest.raises((RuntimeError, ValueError), match=f"{target}: the arch|{target} is damaged"):
         read(target)

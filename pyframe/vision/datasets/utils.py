@@ -17,10 +17,10 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 from pyframe.io.download import download
-from pyframe.io.files import is_damage, most_of, opened, replacing
+from pyframe.io.files import Bounded, is_damage, most_of, opened, replacing
 
 _CHUNK = 1 << 20
 _BLOCK = 4096  # bytes of a disk that a file or folder takes, be it empty
@@ -236,16 +236,16 @@ def _damage(path: Path) -> Iterator[None]:
         yield
     except tuple(kinds) as error:
         raise ValueError(
-            f"{path}: the archive is damaged or of an unknown kind ({error})"
+            f"{path}: the archive is damaged or of an unknown kind ({error!s:.200})"
         ) from None
     except ValueError as error:
         if str(error).startswith(f"{path}: refused"):
             raise
-        raise ValueError(f"{path}: the archive is damaged ({error})") from None
+        raise ValueError(f"{path}: the archive is damaged ({error!s:.200})") from None
     except OSError as error:
         if not is_damage(error):  # of the system: no room, no permission
             raise
-        raise ValueError(f"{path}: the compressed data is damaged ({error})") from None
+        raise ValueError(f"{path}: the compressed data is damaged ({error!s:.200})") from None
 
 
 @contextlib.contextmanager
@@ -306,7 +306,10 @@ def _zip_members(path: Path) -> Iterator[Any]:
             return "encrypted"
         return "folder" if info.is_dir() else "file"
 
-    with opened(path) as file, zipfile.ZipFile(file) as archive:
+    with (
+        opened(path) as file,
+        zipfile.ZipFile(cast(IO[bytes], Bounded(file))) as archive,
+    ):
         found = (_Member(i.filename, i.file_size, kind(i), i) for i in archive.infolist())
         yield found, archive.open
 
