@@ -34,15 +34,15 @@ async def host_async(self: Tensor) -> np.ndarray:
     return (await node.device.executor.fetch_async([self]))[0]
 
 
-def _data(x: Tensor, node: Node) -> np.ndarray:
+def _data(x: Tensor, node: Node) -> Any:
     """The memory of a value on the CPU. A capture records views; what is read within one without
     its end is a constant's."""
-    data: np.ndarray | None = node.data
+    data: Any = node.data
     if data is None:
         data = x._storage.node.data
         for op, attrs in x._view_chain:
             data = op.numpy(data, *attrs)  # type: ignore[misc]
-    return data  # type: ignore[return-value]
+    return data
 
 
 def gather_begin(tensors: Sequence[Tensor]) -> Callable[[], Awaitable[list[np.ndarray]]]:

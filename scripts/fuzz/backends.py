@@ -30,8 +30,8 @@ class Backend(NamedTuple):
 
     def run(self, program: Program) -> Outcome:
         """What the program gives."""
-        if self.name == "page":
-            return _page().run(program)
+        if self.name.startswith("page"):
+            return _page().run(program, self.device)
         with compiling(self.generator):
             return outcome(pf, program, self.device, self.wrap)
 
@@ -94,5 +94,6 @@ BACKENDS = {
         Backend("eager", "cpu", wrap=lambda f: f),
         Backend("lazy", "gpu", wrap=lambda f: f, others=WIDE),
         Backend("page", "cpu"),
+        Backend("page-gpu", "gpu", others=WIDE),
     )
 }

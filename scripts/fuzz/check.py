@@ -102,10 +102,12 @@ def compared(program: Program, found: Outcome, right: Expected) -> bool:
         theirs = refusals[0]
         if theirs.error.split()[0] in ("NameError", "SyntaxError", "AttributeError"):
             raise NoProgramError(f"no program: {theirs.text}\n{program.text()}")
-        if len(refusals) < len(right) or known.allowed(theirs):
+        if len(refusals) < len(right) or known.mine(theirs):
             return False
         if not isinstance(found, Refused):
             raise FailureError("takes", f"what PyTorch refuses: {theirs.text}")
+        if known.alike(theirs, found):
+            return False
         if theirs.error.split()[0] not in found.error.split():
             raise FailureError("another error", f"{found.text}; PyTorch: {theirs.text}")
         return False
@@ -185,6 +187,17 @@ def difference(
 def told(x: np.ndarray, where: np.ndarray) -> str:
     """Some of the numbers."""
     return ", ".join(f"{v:.6g}" if x.dtype.kind in "fc" else str(v) for v in x[where][:4])
+
+
+def failure(case: Case, backend: Backend, plain: bool = False) -> str | bool:
+    """What does not hold, with the smallest program of it unless `plain`; else whether there was
+    anything to compare."""
+    found = tried(case, backend)
+    if not isinstance(found, tuple) or plain:
+        return found[1] if isinstance(found, tuple) else found
+    small = reduced(case, backend, found[0])
+    last = tried(small, backend)
+    return f"{last[1] if isinstance(last, tuple) else found[1]}\n{small.text(backend)}"
 
 
 def tried(case: Case, backend: Backend) -> tuple[str, str] | bool:

@@ -84,7 +84,7 @@ def pools(d: Draw) -> None:
         without = ", count_include_pad=False" if d.maybe(0.4) else ""
         divisor = f", divisor_override={d.int(1, 5)}" if n > 1 and d.maybe(0.2) else ""
         d.line(f"y = F.avg_pool{n}d({x}, {k}{more}{padding}{ceil}{without}{divisor})")
-    elif how == "lp":
+    elif how == "lp" and n > 1:
         d.line(f"y = F.lp_pool{n}d({x}.abs() + 0.1, {d.pick(1, 2, 3, 2.5)}, {k}{more}{ceil})")
     elif how.startswith("adaptive"):
         out: Any = d.pick(1, 2, 3, 5)
