@@ -23,12 +23,14 @@ finally:
 
 # Programs of each family on each back end, and of those that take long to compile
 CASES = {"llvm": (12, 3), "numpy": (12, 3), "wasm": (8, 2), "wgsl": (3, 1)}
+# Files have no back end: tests/io/test_fuzz.py has their share
 LONG = ("attention", "nets", "recurrent")
+NAMES = [n for n, f in families.families().items() if not f.__module__.endswith("files")]
 NEEDED = {"llvm": "llvmlite", "wasm": "wasmtime"}
 
 
 @pytest.mark.filterwarnings("ignore")  # PyTorch's, and what both say of such programs
-@pytest.mark.parametrize("name", families.families())
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("backend", CASES)
 def test_programs(backend: str, name: str, request: pytest.FixtureRequest) -> None:
     if backend == "wgsl":
