@@ -56,6 +56,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, pf.Tenso
     pf.save({"epoch": 3, "model": weights, "ema": {"deep": weights}, "notes": ["a", 1]}, "run.pt")
     pf.save({"w": pf.tensor([1.0, 1e9]), "n": pf.arange(3)}, "big.pt")
     pf.save({"a": pf.ones(2), "lr": 0.1}, "mixed.pt")
+    pf.save({"w": pf.ones(1).expand(10**9)}, "endless.pt")
     pf.save([pf.ones(2)], "list.pt")
     Path("other.pt").write_bytes(Path("net.safetensors").read_bytes())  # as Model.save
     Path("hostile.pt").write_bytes(hostile())
@@ -146,6 +147,7 @@ REFUSED = [  # a command line, its status, and what it says
     ("convert net.pt x.safetensors --shard-size 2Q", 1, "x.safetensors: max_shard_size is bytes"),
     ("convert net.pt x.npz --dtype bfloat16", 1, "NumPy has no bfloat16, as 0.weight is"),
     ("convert mixed.pt x.pt", 1, "expected tensors by name, got float at 'lr'"),
+    ("convert endless.pt x.pt", 1, "show elements of theirs over and over (a stride of 0)"),
     ("convert list.pt x.pt", 1, "list.pt: expected tensors by name, got list"),
     ("convert run.pt x.pt --key ema.shallow", 1, "no 'shallow' (of --key ema.shallow): there are"),
     ("convert run.pt x.pt --key notes.a", 1, "has no 'a' (of --key notes.a): no dict"),

@@ -498,10 +498,11 @@ const SLOTS = { in: 1, state: 1, own: 1, temp: 1, part: 3 }; // of a slot, by it
 /** What in program.json is not as an export writes it, where that would let the page hang or break; or null. */
 function damage(about) {
   const { needs, options, rules, errors, weights, tensors, regions, codes, labels, programs, plan, spec, data, files } = about;
+  const takes = (name, n) => Object.hasOwn(programs, name) && programs[name].inputs[0]?.shape[0] === n;
   const batches = (part, name) => part === undefined || (isPlain(part) && allOf(part.sizes, (n) => n > 0 && isWhole(n)) &&
-    part.sizes.length && part.sizes.every((n) => Object.hasOwn(programs, `${name}.${n}`)));
+    part.sizes.length && part.sizes.every((n) => takes(`${name}.${n}`, n)));
   const counted = (part) => part === undefined || (allOf(part.metrics, isText) && allOf(part.values ?? [], isText));
-  const trained = ({ train }) => train === undefined || (isPlain(train) && train.size > 0 && isWhole(train.size) && "train" in programs);
+  const trained = ({ train }) => train === undefined || (isPlain(train) && train.size > 0 && takes("train", train.size));
   const steps = ({ steps, kernels, slots }) => {
     for (let at = 0; at < steps.length;) { // kernel, grid, params, how many slots, which
       const n = steps[at + 6];

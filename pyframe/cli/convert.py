@@ -11,6 +11,7 @@ from typing import Any
 
 from pyframe.cli.command import CommandError, add_command, size_text
 from pyframe.cli.summary import beginning, kind, reading
+from pyframe.io.files import most_of
 
 FORMATS = (".safetensors", ".pt", ".pth", ".npz")
 # Where programs put the weights within what they save, in this order.
@@ -110,6 +111,12 @@ def read(source: str, key: str | None) -> tuple[dict[str, Any], dict[str, str]]:
             loaded = loaded[found]
     if not is_weights(loaded):
         raise CommandError(f"{what}: {refusal(loaded, key or '')}")
+    size = sum(x.nbytes for x in loaded.values())
+    if kind(source) == "pt" and size > most_of(os.path.getsize(source)):
+        raise CommandError(
+            f"{what}: its tensors show elements of theirs over and over (a stride of 0), and would "
+            f"be {size_text(size)} of their own"
+        )
     return {name: x.detach() for name, x in loaded.items()}, metadata
 
 

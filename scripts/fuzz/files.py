@@ -533,7 +533,7 @@ def packed(d: Draw) -> File:
     head = bytes([0, 0, d.pick(8, 9, 11, 12, 13, 14, 0), len(shape)]) + struct.pack(
         f">{len(shape)}I", *shape
     )
-    data = head + bytes(d.pick(0, 6, 36, 1 << 16, 1 << 25))
+    data = head + bytes(d.pick(0, 6, 36, 1 << 16) if d.maybe(0.97) else 1 << 25)
     if d.maybe(0.7):
         wrap = d.pick(same, GZIP) if len(data) < 1 << 20 else GZIP
         return File("idx", (data,), wrap, "", changes(d, 0.4))

@@ -551,6 +551,12 @@ def test_links_in_zips_and_in_the_folder(tmp_path: Path) -> None:
         file.writestr(info, "..")
     with pytest.raises(ValueError, match="'bad': it is a symbolic link"):
         utils.extract_archive(tmp_path / "a.zip", tmp_path / "target")
+    with zipfile.ZipFile(tmp_path / "c.zip", "w") as file:
+        file.writestr("x", "..")
+    nameless = (tmp_path / "c.zip").read_bytes().replace(b"x", b"\0")  # where a name ends
+    (tmp_path / "c.zip").write_bytes(nameless)
+    with pytest.raises(ValueError, match="'': it has no name"):
+        utils.extract_archive(tmp_path / "c.zip", tmp_path / "target")
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "target").mkdir()
     (tmp_path / "target" / "x").symlink_to(tmp_path / "elsewhere")

@@ -304,7 +304,7 @@ def _zip_members(path: Path) -> Iterator[Any]:
             return "a symbolic link" if form == stat.S_IFLNK else "a device or pipe"
         if info.flag_bits & 1:
             return "encrypted"
-        return "folder" if info.is_dir() else "file"
+        return "folder" if info.filename.endswith("/") else "file"
 
     with (
         opened(path) as file,
