@@ -116,7 +116,7 @@ def history(history: Any, ax: Any = None) -> Any:
         raise ValueError("plot.history: the history is empty; plot it after model.fit")
     most = max(map(len, table.values()))
     numbered = isinstance(epochs, Sequence) and len(epochs) == most
-    x = np.array(epochs if numbered else range(most)) + 1
+    x = np.array(epochs if numbered else range(1, most + 1))
     panels: dict[str, list[str]] = {}
     for name in table:
         panels.setdefault(name.removeprefix("val_"), []).append(name)

@@ -65,7 +65,7 @@ def test_history_takes_what_fit_gives() -> None:
     fitted = SimpleNamespace(history={"loss": [3.0, pf.tensor(2.0)]}, epoch=[4, 5])
     for given in (fitted, SimpleNamespace(history=fitted)):  # a History, and a Model that has one
         (ax,) = pf.plot.history(given).axes
-        assert lines(ax)["training"] == ([5, 6], [3, 2])
+        assert lines(ax)["training"] == ([4, 5], [3, 2])
     own = figures.Figure()
     ax = own.add_subplot()
     assert pf.plot.history(TABLE, ax) is own

@@ -573,7 +573,7 @@ def one_device(what: str, net: nn.Module) -> None:
 def ended_early(what: str, epoch: int, batches: int, before: int) -> None:
     """Warn that the data gave fewer batches in an epoch than in the first one."""
     warn(
-        f"{what}: the data gave {batches} batches in epoch {epoch + 1}, and {before} in the first; "
+        f"{what}: the data gave {batches} batches in epoch {epoch}, and {before} in the first; "
         "what can be iterated over only once, such as a generator, goes on from where it was: a "
         "Dataset or a DataLoader gives all of it in each epoch",
         UserWarning,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pyframe.train.loop import Loop
     from pyframe.train.model import Model
 
-FORMAT = 1
+FORMAT = 2  # 1 counted epochs from 0
 SECONDS = 300  # between checkpoints within an epoch, at least
 KEPT = 2  # of a folder that fit goes on from: one may be damaged
 _NAME = re.compile(r"step-(\d{8,})\.pt")
@@ -63,7 +63,7 @@ def _collect(model: Model) -> dict[str, Any]:
         else loop.place(told=0)
     )
     if loop is not None and loop.ended:
-        place = Place(model.epoch + 1, step=model.step, told=model.step, samples=model.samples)
+        place = Place(model.epoch, step=model.step, told=model.step, samples=model.samples)
     where = {k: v for k, v in asdict(place).items() if k not in ("asked", "later", "logs")}
     if loop is not None and loop.taken is not None:
         where["sums"] = loop.taken.tensors()
@@ -164,12 +164,25 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
             f"{os.fspath(path)} is no checkpoint of a fit, so nothing can be resumed from it; "
             "weights alone are read by model.load(path)"
         )
+    if found[MARK] == 1:
+        _from_format_1(found)
     if found[MARK] != FORMAT:
         raise NewerFormatError(
             f"{os.fspath(path)} is a checkpoint of format {found[MARK]}, expected {FORMAT}: it "
             "was written by a newer pyframe; update this one"
         )
     return found
+
+
+def _from_format_1(tree: dict[str, Any]) -> None:
+    """Count the epochs of a tree from 1."""
+    tree[MARK] = 2
+    tree["history"]["epoch"] = [epoch + 1 for epoch in tree["history"]["epoch"]]
+    for _, state in tree["callbacks"]:
+        if "best_epoch" in state:  # of an EarlyStopping
+            best = state["best_epoch"]
+            state["best_epoch"] = None if best is None else best + 1
+            state["since"] = [epoch + 1 for epoch in state["since"]]
 
 
 def newest(folder: Path) -> tuple[Path, dict[str, Any]] | None:

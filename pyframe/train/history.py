@@ -26,7 +26,7 @@ class History(Callback):
     """The numbers of each epoch: `history["loss"]` is a list, with one number an epoch.
 
     `history.history` is the dict of these lists, `history.epoch` the list of the epochs' numbers,
-    from 0; tables and plots of it count from 1, as the progress bar does.
+    from 1, as everywhere: the first epoch is number 1.
     A quantity that an epoch did not have, as without validation, is nan there. `interrupted` says
     that Ctrl-C ended the fit.
     """
@@ -124,7 +124,7 @@ class History(Callback):
     # --- for people
 
     def _rows(self) -> tuple[list[str], list[list[str]]]:
-        """The texts of a table, its head and its rows, which counts epochs from 1 as plots do."""
+        """The texts of a table, its head and its rows."""
         names = list(self.history)
         shown = list(range(len(self.epoch)))
         if len(shown) > ROWS:
@@ -132,7 +132,7 @@ class History(Callback):
         rows = [
             ["…"] * (len(names) + 1)
             if i < 0
-            else [str(self.epoch[i] + 1), *[number(self.history[n][i]) for n in names]]
+            else [str(self.epoch[i]), *[number(self.history[n][i]) for n in names]]
             for i in shown
         ]
         return ["epoch", *names], rows

@@ -113,7 +113,7 @@ class Loop:
 
         step = model.step = at.step
         model.samples = at.samples
-        for epoch in range(at.epoch, model.epochs):
+        for epoch in range(at.epoch + 1, model.epochs + 1):
             if model.stop_training:  # as it begins
                 break
             model.epoch, self.ended = epoch, False
@@ -153,7 +153,7 @@ class Loop:
                     break
             if taken.count == 0:
                 raise ValueError(
-                    f"fit: the data gave no batch in epoch {epoch + 1}; what can be iterated "
+                    f"fit: the data gave no batch in epoch {epoch}; what can be iterated "
                     "over only once does for one epoch, a DataLoader for any number"
                 )
             if self.group and not cut:
@@ -167,7 +167,7 @@ class Loop:
             await self._end_epoch(epoch, logs, cut)
             if model.stop_training:
                 break
-            at = Place(epoch + 1, step=step, told=told, samples=model.samples)
+            at = Place(epoch, step=step, told=told, samples=model.samples)
 
     async def _end_epoch(self, epoch: int, logs: dict[str, float], cut: bool) -> None:
         """Validate, let schedulers step, and tell. One that is cut short can be gone on with."""
@@ -219,7 +219,7 @@ class Loop:
         count = 0 if taken is None else taken.count
         own = {"step": model.step, "told": model.step, "logs": {}, **more}
         return Place(
-            model.epoch, self.safe.batch, count=count, samples=model.samples,
+            max(model.epoch - 1, 0), self.safe.batch, count=count, samples=model.samples,
             group=list(self.group), first=self.first, **own,
         )  # fmt: skip
 

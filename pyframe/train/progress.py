@@ -54,7 +54,7 @@ class ProgressBar(Callback):
         """Open the epoch's bar."""
         from tqdm import tqdm
 
-        self.bar = tqdm(total=model.steps_per_epoch, desc=f"epoch {epoch + 1}/{model.epochs}",
+        self.bar = tqdm(total=model.steps_per_epoch, desc=f"epoch {epoch}/{model.epochs}",
                         unit="step", dynamic_ncols=True)  # fmt: skip
 
     def on_step(self, model: Model, step: int, logs: Logs) -> None:
@@ -95,7 +95,7 @@ class EpochLines(Callback):
     def on_epoch(self, model: Model, epoch: int, logs: Logs) -> None:
         """Print the epoch's numbers."""
         seconds = time.monotonic() - self.began
-        parts = [f"epoch {epoch + 1}/{model.epochs}", f"{seconds:.1f} s"]
+        parts = [f"epoch {epoch}/{model.epochs}", f"{seconds:.1f} s"]
         parts += [f"{name}: {number(v)}" for name, v in logs.items()]
         print(" - ".join(parts), file=sys.stderr, flush=True)
 
@@ -142,14 +142,15 @@ class NotebookProgress(Callback):
     def _bar(self, model: Model, step: int, logs: Logs) -> str:
         """A bar for the whole fit, and the numbers of the epoch so far."""
         inside, steps = step - self.epoch_step, model.steps_per_epoch
-        share = model.epoch + (min(inside / steps, 1) if steps else 0)
-        parts = [f"epoch {model.epoch + 1}/{model.epochs}"]
+        over = model.epoch - 1
+        share = over + (min(inside / steps, 1) if steps else 0)
+        parts = [f"epoch {model.epoch}/{model.epochs}"]
         parts.append(f"step {inside}/{steps}" if steps else f"step {inside}")
         trained, seconds = step - self.first_step, time.monotonic() - self.began
         if trained:
             parts.append(f"{trained / seconds:.3g} steps/s")
             if steps:
-                left = (model.epochs * steps - (model.epoch * steps + inside)) / trained * seconds
+                left = ((model.epochs - over) * steps - inside) / trained * seconds
                 parts.append(f"{clock(left)} left")
         parts += [f"{name} {number(v)}" for name, v in logs.items()]
         return (
@@ -209,9 +210,7 @@ def chart(title: str, epochs: Sequence[int], lines: dict[str, list[float]]) -> s
         )
     for epoch, anchor in ((first, "start"), (last, "end")):
         x = at(epoch, low)[0]
-        parts.append(
-            f'<text x="{x:.1f}" y="{height - 6}" text-anchor="{anchor}">{epoch + 1}</text>'
-        )
+        parts.append(f'<text x="{x:.1f}" y="{height - 6}" text-anchor="{anchor}">{epoch}</text>')
     indent = left
     for (name, values), color in zip(lines.items(), COLORS, strict=False):
         points = [at(e, v) for e, v in zip(epochs, values, strict=True) if math.isfinite(v)]

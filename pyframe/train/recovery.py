@@ -43,7 +43,7 @@ def _seconds(tensors: int, nbytes: int) -> float:
 class Place:
     """How far a fit has come."""
 
-    epoch: int = 0
+    epoch: int = 0  # epochs that are over
     batch: int = 0  # batches of the epoch that are trained on
     step: int = 0
     told: int = 0  # the last step whose losses were asked for

@@ -849,8 +849,8 @@ class Watch(train.Callback):
             loss=news.pop("loss", next(iter(news.values()), math.nan)),  # a GAN's has two
             step=self.app.step,
             steps=self.planned or self.app.step,
-            epoch=self.epoch0 + model.epoch + 1,
-            epochs=max(self.epochs, self.epoch0 + model.epoch + 1),
+            epoch=self.epoch0 + model.epoch,
+            epochs=max(self.epochs, self.epoch0 + model.epoch),
             speed=(step - self.since[1]) / passed if passed > 0 else 0.0,
             metrics=news,
         )

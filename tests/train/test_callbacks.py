@@ -57,7 +57,7 @@ class Says(Callback):
         self.weights: list[list[np.ndarray]] = []
 
     def on_epoch(self, model: pf.Model, epoch: int, logs: dict[str, float]) -> None:
-        value = self.values[epoch]
+        value = self.values[epoch - 1]
         logs.pop(self.name, None)
         if value is not None:
             logs[self.name] = value
@@ -90,9 +90,9 @@ def test_stops_when_it_gets_no_better(
     says, stop, model = Says("loss", *values), EarlyStopping("loss", **options), make()
     history = fit(says, stop, model=model, epochs=len(values))
     assert len(history.epoch) == epochs
-    assert stop.best_epoch == best
+    assert stop.best_epoch == best + 1  # the first epoch is number 1
     assert stop.best == values[best]
-    assert stop.stopped_epoch == (epochs - 1 if epochs < len(values) or best < epochs - 2 else None)
+    assert stop.stopped_epoch == (epochs if epochs < len(values) or best < epochs - 2 else None)
     for found, kept in zip(weights(model), says.weights[best], strict=True):
         np.testing.assert_array_equal(found, kept)
 
@@ -124,7 +124,7 @@ def test_the_last_weights_stay_where_the_best_are_not_wanted() -> None:
 
 def test_the_best_weights_are_there_after_an_error() -> None:
     def fail(model: pf.Model, epoch: int, logs: dict[str, float]) -> None:
-        if epoch == 2:
+        if epoch == 3:
             raise KeyboardInterrupt
 
     says, model = Says("loss", 2, 1, 3), make()
@@ -200,7 +200,7 @@ def test_stopping_goes_on_from_its_state() -> None:
     values: list[float | None] = [2, 1, 3, 3, 3, 3]
     whole, model = EarlyStopping("loss", 3), make()
     fit(Says("loss", *values), whole, model=model, epochs=6)
-    assert whole.stopped_epoch == 4
+    assert whole.stopped_epoch == 5
     first, again = EarlyStopping("loss", 3), EarlyStopping("loss", 3)
     states: list[dict[str, Any]] = []
     keep = LambdaCallback(on_epoch=lambda *_: states.append(first.state_dict()))
@@ -208,7 +208,7 @@ def test_stopping_goes_on_from_its_state() -> None:
     again.load_state_dict(states[-1])
     other = make()
     fit(Says("loss", *values[3:]), again, model=other, epochs=3)
-    assert (again.best, again.best_epoch, again.stopped_epoch) == (1, 1, 1)
+    assert (again.best, again.best_epoch, again.stopped_epoch) == (1, 2, 2)
     for found, kept in zip(weights(other), weights(model), strict=True):
         np.testing.assert_array_equal(found, kept)
 
@@ -325,7 +325,7 @@ def test_csv(tmp_path: Path) -> None:
     fit(CSVLogger(path, append=True), Says("late", None, 1), epochs=2, validation_data=task())
     rows = table(path)
     assert list(rows[0]) == ["epoch", "loss", "lr", "val_loss"]
-    assert [row["epoch"] for row in rows] == ["0", "1", "2", "0", "1"]
+    assert [row["epoch"] for row in rows] == ["1", "2", "3", "1", "2"]
     assert rows[0]["val_loss"] == ""
     fit(Says("late", None, 1), CSVLogger(path), epochs=2)
     assert path.read_text().splitlines()[0] == "epoch,loss,lr,late"  # a name that came later
@@ -338,12 +338,17 @@ def test_csv_goes_on_where_a_fit_is_resumed(tmp_path: Path) -> None:
     again = CSVLogger(path)
     again.load_state_dict(CSVLogger(path).state_dict())
     again.on_fit_begin(model)
-    again.on_epoch(model, 2, {"loss": 5.0})
-    again.on_epoch(model, 3, {"loss": 6.0})
-    again.on_epoch(model, 3, {"loss": 7.0})  # once more, as after a lost GPU
+    again.on_epoch(model, 3, {"loss": 5.0})
+    again.on_epoch(model, 4, {"loss": 6.0})
+    again.on_epoch(model, 4, {"loss": 7.0})  # once more, as after a lost GPU
     rows = table(path)
-    assert [(row["epoch"], row["loss"]) for row in rows[2:]] == [("2", "5.0"), ("3", "7.0")]
+    assert [(row["epoch"], row["loss"]) for row in rows[2:]] == [("3", "5.0"), ("4", "7.0")]
     assert len(rows) == 4
+    path.write_text("epoch,loss\n0,5.0\n1,4.0\n")  # as files were written that counted from 0
+    again = CSVLogger(path, append=True)
+    again.on_fit_begin(model)
+    again.on_epoch(model, 3, {"loss": 3.0})
+    assert [row["epoch"] for row in table(path)] == ["1", "2", "3"]
 
 
 def test_tensorboard(tmp_path: Path) -> None:
@@ -489,7 +494,7 @@ def test_callbacks_of_a_fit_that_loses_its_gpu(gpu: str) -> None:
     lost = [False]
 
     def lose(model: pf.Model, epoch: int) -> None:
-        if epoch == 1 and not lost[0]:
+        if epoch == 2 and not lost[0]:
             lost[0] = True
             d = pf.device(gpu)
             with d.executor.lock:
@@ -581,7 +586,7 @@ class Interrupts(Callback):
         self.times = times
 
     def on_step(self, model: pf.Model, step: int, logs: dict[str, float]) -> None:
-        if model.epoch == 1:
+        if model.epoch == 2:
             for _ in range(self.times):
                 signal.raise_signal(signal.SIGINT)
 
@@ -591,7 +596,7 @@ def test_ctrl_c_ends_a_fit_with_the_best_weights(capsys: pytest.CaptureFixture[s
     model, says = make(), Says("loss", 1, 2, 3)
     history = fit(says, EarlyStopping("loss"), Interrupts(1), model=model, read_every=1)
     assert history.interrupted
-    assert history.epoch == [0, 1]
+    assert history.epoch == [1, 2]
     assert model.step == 3  # the first of two steps of the second epoch
     shown = capsys.readouterr().err
     assert shown.count("Stopping after this step; Ctrl-C again stops at once") == 1
@@ -616,7 +621,7 @@ def test_a_fit_goes_on_after_ctrl_c(accumulate: int, tmp_path: Path) -> None:
     assert train(Interrupts(1), resume=tmp_path).history.interrupted
     again = train(resume=tmp_path)
     assert again.history.history == whole.history.history
-    assert again.history.epoch == [0, 1, 2]
+    assert again.history.epoch == [1, 2, 3]
     for found, wanted in zip(weights(again), weights(whole), strict=True):
         np.testing.assert_array_equal(found, wanted)
 

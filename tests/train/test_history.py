@@ -17,17 +17,17 @@ MODEL: Any = None
 def told(epochs: int, every: int = 1) -> History:
     """Epochs whose losses fall, with a validation in every n-th."""
     history = History()
-    for epoch in range(epochs):
-        logs = {"loss": 1 / (epoch + 1), "accuracy": epoch / epochs, "lr": 1e-5}
-        if epoch % every == every - 1:
-            logs["val_loss"] = abs(epoch - 3.5)
+    for epoch in range(1, epochs + 1):
+        logs = {"loss": 1 / epoch, "accuracy": (epoch - 1) / epochs, "lr": 1e-5}
+        if epoch % every == 0:
+            logs["val_loss"] = abs(epoch - 4.5)
         history.on_epoch(MODEL, epoch, logs)
     return history
 
 
 def test_it_is_a_mapping_of_lists() -> None:
     history = told(4, every=2)
-    assert history.epoch == [0, 1, 2, 3]
+    assert history.epoch == [1, 2, 3, 4]
     assert list(history) == list(history.history) == ["loss", "accuracy", "lr", "val_loss"]
     assert dict(history) == history.history
     assert "loss" in history
@@ -40,9 +40,9 @@ def test_it_is_a_mapping_of_lists() -> None:
 
 def test_best() -> None:
     history = told(7, every=2)
-    assert history.best("val_loss") == (3, 0.5)
-    assert history.best("val_loss", "max").epoch == 1
-    assert history.best("accuracy") == (6, 6 / 7)  # more of it is better
+    assert history.best("val_loss") == (4, 0.5)
+    assert history.best("val_loss", "max").epoch == 2
+    assert history.best("accuracy") == (7, 6 / 7)  # more of it is better
     with pytest.raises(KeyError, match="History has no 'val_los'; it has 'loss',"):
         history.best("val_los")
     with pytest.raises(ValueError, match="mode must be 'auto', 'min' or 'max', got 'up'"):
@@ -78,7 +78,7 @@ def test_to_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
     frame = told(4, every=2).to_pandas()
     assert list(frame.columns) == ["loss", "accuracy", "lr", "val_loss"]
     assert frame.index.name == "epoch"
-    assert frame.loc[3, "val_loss"] == 0.5
+    assert frame.loc[4, "val_loss"] == 0.5
     assert frame["val_loss"].count() == 2
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match="pip install pandas"):
@@ -88,10 +88,10 @@ def test_to_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_goes_on_from_its_state() -> None:
     history, again = told(4, every=2), History()
     again.load_state_dict(history.state_dict())
-    history.on_epoch(MODEL, 4, {"loss": 0.1})
-    again.on_epoch(MODEL, 4, {"loss": 0.1})
+    history.on_epoch(MODEL, 5, {"loss": 0.1})
+    again.on_epoch(MODEL, 5, {"loss": 0.1})
     assert repr(again) == repr(history)
-    assert again.epoch == [0, 1, 2, 3, 4]
+    assert again.epoch == [1, 2, 3, 4, 5]
 
 
 def test_of_a_fit() -> None:
@@ -99,5 +99,5 @@ def test_of_a_fit() -> None:
     model = pf.Model(net, pf.nn.MSELoss(), pf.optim.SGD(net.parameters(), lr=0.1))
     history = model.fit((pf.ones(8, 2), pf.zeros(8, 1)), epochs=3, device="cpu", verbose=0)
     assert list(history) == ["loss", "lr"]
-    assert history.best("loss").epoch == 2
+    assert history.best("loss").epoch == 3
     assert not history.interrupted

@@ -118,7 +118,7 @@ def test_quiet_training_needs_no_tqdm() -> None:
         "print(model.fit((pf.ones(4, 2), pf.ones(4, 1)), device='cpu', verbose=0).epoch)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.stdout, done.stderr) == ("[0]\n", "")
+    assert (done.stdout, done.stderr) == ("[1]\n", "")
 
 
 def test_moving_takes_the_optimizer_along(gpu: str) -> None:
@@ -371,11 +371,11 @@ def test_callbacks() -> None:
     seen = Recorder()
     options = {"batch_size": 32, "verbose": 0, "callbacks": [seen], "read_every": 4}
     make().fit(task(), epochs=2, **options)
-    assert seen.events == ["begin", 1, 4, 8, "epoch 0", 12, 16, "epoch 1", "end"]
+    assert seen.events == ["begin", 1, 4, 8, "epoch 1", 12, 16, "epoch 2", "end"]
     seen = Recorder(stop_at=4)
     options["callbacks"] = [seen]
     history = make().fit(task(), epochs=5, **options)
-    assert seen.events == ["begin", 1, 4, "epoch 0", "end"]
+    assert seen.events == ["begin", 1, 4, "epoch 1", "end"]
     assert len(history.epoch) == 1
 
 

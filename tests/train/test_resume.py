@@ -243,7 +243,19 @@ def test_early_stopping_goes_on(tmp_path: Path) -> None:
 
     with pytest.raises(KeyError):
         fit(make(), tmp_path, stops[1], Stop(18, fail))
+    (path,) = sorted(tmp_path.glob("*.pt"))[-1:]
+    tree = checkpoint.read(path)  # becomes one of the format that counted epochs from 0
+    tree[checkpoint.MARK], epochs = 1, tree["history"]["epoch"]
+    assert epochs == [*range(1, len(epochs) + 1)]
+    tree["history"]["epoch"] = [epoch - 1 for epoch in epochs]
+    (state,) = (state for name, state in tree["callbacks"] if name == "EarlyStopping")
+    state.update(best_epoch=state["best_epoch"] - 1, since=[n - 1 for n in state["since"]])
+    (tmp_path / "old").mkdir()
+    pf.save(tree, tmp_path / "old" / path.name)
+    old = EarlyStopping("accuracy", patience=5)
+    assert outcome(fit(make(), tmp_path / "old", old, Stop())) == want
     assert outcome(fit(make(), tmp_path, stops[2], Stop())) == want
+    assert stops[0].best_epoch == stops[2].best_epoch == old.best_epoch
 
 
 def test_a_fit_that_was_stopped_early_stays_so(tmp_path: Path) -> None:
@@ -257,10 +269,10 @@ def test_a_fit_that_was_stopped_early_stays_so(tmp_path: Path) -> None:
     assert cut.best is None  # the numbers of a part of an epoch don't count
     want = outcome(fit(make(), tmp_path, stops[0]))
     assert want == outcome(fit(make(), None, stop()))
-    assert stops[0].stopped_epoch == 1
+    assert stops[0].stopped_epoch == 2
     model = fit(make(), tmp_path, stops[1])
     assert outcome(model) == want
-    assert stops[1].stopped_epoch == 1
+    assert stops[1].stopped_epoch == 2
 
 
 def test_what_is_another_now_is_told(tmp_path: Path) -> None:
@@ -334,7 +346,7 @@ def test_refused(tmp_path: Path) -> None:
     before = outcome(other)[0]
     cases = [
         (other, path, RuntimeError, r"0.weight \[8, 6\], which is \[9, 6\]"),
-        (make(), newer, checkpoint.CheckpointError, "of format 99, expected 1: .* newer pyframe"),
+        (make(), newer, checkpoint.CheckpointError, "of format 99, expected 2: .* newer pyframe"),
         (make(), weights, checkpoint.CheckpointError, "no checkpoint of a fit.*model.load"),
         (make(), hostile, checkpoint.CheckpointError, r"posix.system|nt.system"),
         (make(), far, checkpoint.CheckpointError, "NumPy's random stream is at no place"),

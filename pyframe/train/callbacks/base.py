@@ -23,7 +23,7 @@ class Callback:
         """Before the first step; `model.log_names` are known, but for those of custom steps."""
 
     def on_epoch_begin(self, model: Model, epoch: int) -> Any:
-        """Before the first step of an epoch; the first epoch is number 0."""
+        """Before the first step of an epoch; the first epoch is number 1."""
 
     def on_gradients(self, model: Model) -> Any:
         """Within the compiled step, after the backward pass and before the optimizer's step.

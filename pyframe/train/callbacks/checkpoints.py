@@ -124,7 +124,7 @@ class ModelCheckpoint(Callback):
         if every is not None and step // every > self.step // every:
             self.step = step
             if self.top_k is None:
-                name = f"epoch-{model.epoch + 1:03d}-step-{model.step:08d}{self._suffix}"
+                name = f"epoch-{model.epoch:03d}-step-{model.step:08d}{self._suffix}"
                 await self._write(model, self.folder / name)
             if self.save_last:
                 await self._write(model, self.last_path)
@@ -132,7 +132,7 @@ class ModelCheckpoint(Callback):
     async def on_epoch(self, model: Model, epoch: int, logs: Logs) -> None:
         """Write an epoch, if it is among the best, and as the last one."""
         value = None if self.top_k == 0 else self.monitor.value(model, logs)
-        if (epoch + 1) % self.every_epochs:
+        if epoch % self.every_epochs:
             return
         self.step = model.step
         if value is not None and self._is_among_best(value):
@@ -154,7 +154,7 @@ class ModelCheckpoint(Callback):
         name = self.path.name
         if not self.one:
             of = re.sub(r"[^\w.-]", "_", str(self.monitor.name))
-            name = f"epoch-{epoch + 1:03d}-{of}-{value:.4g}{self._suffix}"
+            name = f"epoch-{epoch:03d}-{of}-{value:.4g}{self._suffix}"
         before = dict(self.files)
         if self.one:
             self.files = {}

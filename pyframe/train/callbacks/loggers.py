@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class CSVLogger(Callback):
-    """Writes comma-separated values: a head of names, and a row an epoch, when it ends.
+    """Writes comma-separated values: a head of names, and a row an epoch, from 1, when it
+    ends.
 
     `append` keeps the rows that the file has. A fit that is resumed goes on with the file from its
     epoch on, and one that does an epoch again writes its row anew.
@@ -40,6 +41,8 @@ class CSVLogger(Callback):
             with open(self.path, newline="", encoding="utf-8") as file:
                 reader = csv.DictReader(file)
                 self._kept, self._head = list(reader), list(reader.fieldnames or self._head)
+            if any(row.get("epoch") == "0" for row in self._kept):  # files once counted from 0
+                self._kept = [row | {"epoch": int(row["epoch"]) + 1} for row in self._kept]
         else:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._write()
@@ -118,12 +121,12 @@ class TensorBoard(Callback):
         for name, value in logs.items():
             of, kind = (name[4:], "/val") if name.startswith("val_") else (name, "/train")
             kind = "" if name.startswith("lr") else kind
-            self.writer.add_scalar(of + kind, value, epoch + 1)
-        if self.histograms_every and (epoch + 1) % self.histograms_every == 0:
+            self.writer.add_scalar(of + kind, value, epoch)
+        if self.histograms_every and epoch % self.histograms_every == 0:
             named = dict(model.net.named_parameters())
             arrays = await gather_async([p.detach() for p in named.values()])
             for name, values in zip(named, arrays, strict=True):
-                self.writer.add_histogram(name, values, epoch + 1)
+                self.writer.add_histogram(name, values, epoch)
         self.writer.flush()
 
     def on_fit_end(self, model: Model) -> None:

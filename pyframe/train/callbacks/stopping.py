@@ -79,8 +79,8 @@ class EarlyStopping(Callback):
         restored = bool(weights) and await self._restore(model, weights)
         if self.verbose and self.stopped_epoch is not None and self.best_epoch is not None:
             print(
-                f"Stopped in epoch {self.stopped_epoch + 1}: {self.monitor.name} was best in epoch "
-                f"{self.best_epoch + 1}, {self.best:.4g}"
+                f"Stopped in epoch {self.stopped_epoch}: {self.monitor.name} was best in epoch "
+                f"{self.best_epoch}, {self.best:.4g}"
                 + (", and the net has its weights" if restored else ""),
                 file=sys.stderr,
             )
@@ -92,7 +92,7 @@ class EarlyStopping(Callback):
             await gather_async([min(weights.values(), key=lambda x: x.nbytes)])
         except pf.DeviceLostError:
             check.warn(
-                f"EarlyStopping: the weights of epoch {self.best_epoch + 1}, the best one, were "
+                f"EarlyStopping: the weights of epoch {self.best_epoch}, the best one, were "
                 "lost with the GPU; the net has its last ones"
             )
             return False
