@@ -167,6 +167,23 @@ def test_what_can_not_be_done_is_told_in_a_line(files: Any) -> None:
     assert sorted(Path().iterdir()) == before, "and nothing was written or run"
 
 
+def test_export_of_a_program_that_ends_in_an_error(tmp_path: Path) -> None:
+    guard = 'belongs under if __name__ == "__main__":'
+    parser = "import argparse\np = argparse.ArgumentParser()\n"
+    for text, said in (
+        ("import sys\n\nint(sys.argv[0])", ["train.py:3: ValueError: invalid literal", guard]),
+        (f"{parser}p.add_argument('--to', required=True)\np.parse_args()",
+         ["train.py:4: SystemExit: 2. The program runs as it is loaded", guard]),
+        ("x = 1\ndef f(:", ["train.py:2: SyntaxError: invalid syntax"]),
+        ("from pyframe import Model, nn\nmodel = Model(nn.Linear(2, 1))",
+         ["the page has no input, no output and nothing to learn from: let the program define"]),
+    ):  # fmt: skip
+        (tmp_path / "train.py").write_text(text + "\n")
+        done = Done("export", tmp_path / "train.py", "--to", tmp_path / "out")
+        assert all(part in done.err for part in said), done.err
+        assert (guard in done.err) == (guard in said)
+
+
 def test_an_interrupt_ends_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt

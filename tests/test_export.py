@@ -390,11 +390,16 @@ class Counting:
         (lambda x: x[x[:, 0] > 0], "reads the value of a tensor"),
         (lambda x: x[: int(pf.randperm(2)[0]) + 1], "draws random numbers|reads the value"),
         (lambda x: str(x.shape), "gives a str"),
-        (lambda x: x + pf.ones(3, device="cpu"), "device"),
+        (
+            lambda x: x + pf.ones(3, device="cpu"),
+            r"test_export.py:\d+: add: Expected all .* the page's GPU and cpu. What a module",
+        ),
+        (lambda x: x.double(), r"test_export.py:\d+: cast: the page's GPU has no float64"),
+        (lambda x: {"y": x, "h": x}, "gives 2 tensors, and a page's predict one: export a module"),
         (lambda x: x.reshape(-1), "shape"),
         (Counting(), "calls are not alike"),
     ],
-    ids=["item", "branch", "shape", "host", "text", "device", "rows", "count"],
+    ids=["item", "branch", "shape", "host", "text", "device", "double", "names", "rows", "count"],
 )
 def test_what_needs_python_is_refused(fn: Any, why: str, tmp_path: Path) -> None:
     net = Refused(fn)
@@ -432,7 +437,7 @@ def test_bad_calls(tmp_path: Path) -> None:
     for given, match in (
         ((net,), "needs sample="), ((pf.Model(net),), "needs sample="),
         ((3, None), "expected a Demo"), (({"f": len},), "arguments of each function"),
-        ((net, np.float32(1)), "must be a batch"), ((net, {"a": 1}), "dict of 1 in a batch"),
+        ((net, np.float32(1)), "must be a batch"), ((net, {"a": 1}), "dict of 1 inputs"),
         ((pf.Model(net), ({"a": 1}, 2)), "dict of 1 in a batch"),
         ((pf.Model(net), (1, 2, 3)), r"sample= is a tuple of 3; expected a batch \(x, y\)"),
     ):  # fmt: skip
@@ -441,9 +446,108 @@ def test_bad_calls(tmp_path: Path) -> None:
     text = Demo(lambda: pf.Model(net), Text(), Text(), predict=lambda m, t: t)
     with pytest.raises(ExportError, match="writes text"):
         pf.web.export(text, to=tmp_path)
-    with pytest.raises(ExportError, match="too large for this GPU .* smaller batch_size"):
+    with pytest.raises(
+        ExportError, match="too large for this GPU .* smaller batch_size, or export"
+    ):
         pf.web.export(net, np.ones((99, 2)), to=tmp_path, limits=Limits(buffer_bytes=256))
+    words = nn.Sequential(nn.Embedding(99, 4), nn.Flatten())
+    small = pf.web.Limits(binding_bytes=1024)
+    with pytest.raises(ExportError) as refused:
+        pf.web.export(words, pf.zeros(1, 2, dtype=pf.int64), to=tmp_path, limits=small)
+    assert str(refused.value) == (
+        "0.weight of shape (99, 4) has 1,584 bytes, and a tensor 1,024 at most on every GPU; "
+        "make it smaller, or export for GPUs that take it, with "
+        "limits=pf.web.Limits(binding_bytes=1584, buffer_bytes=268435456)"
+    )
+    for two in ((pf.ones(1, 2), pf.ones(1, 2)), {"a": pf.ones(1, 2)}):
+        with pytest.raises(ExportError, match="inputs, and a page's predict takes one tensor: exp"):
+            pf.web.export(net, two, to=tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+class Named(nn.Module):
+    """Gives its results by names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = nn.Linear(4, 2)
+
+    def forward(self, a: pf.Tensor, b: pf.Tensor | None = None) -> dict[str, pf.Tensor]:
+        return {"y": self.line(a)} if b is None else {"y": self.line(a), "z": self.line(b)}
+
+
+def test_results_by_names(tmp_path: Path) -> None:
+    net, x = Named(), pf.randn(3, 4)
+    pf.web.export({"ask": net}, {"ask": (x, x + 1)}, to=tmp_path / "both", state=[net])
+    played = Played(tmp_path / "both")
+    found = played.run("ask", x.numpy(), (x + 1).numpy())
+    assert [o["name"] for o in played.document["programs"]["ask"]["outputs"]] == ["y", "z"]
+    for got, want in zip(found, net(x, x + 1).values(), strict=True):
+        np.testing.assert_allclose(got, want.detach(), rtol=1e-5, atol=1e-6)
+    pf.web.export(net, x, to=tmp_path / "one")  # one of them is what is predicted
+    np.testing.assert_allclose(
+        Played(tmp_path / "one").run("predict.3", x.numpy())[0], net(x)["y"].detach(), rtol=1e-5,
+        atol=1e-6,
+    )  # fmt: skip
+
+
+# --- what a page shows of a network without a Demo
+
+CE, MSE, BCE = nn.CrossEntropyLoss(), nn.MSELoss(), nn.BCEWithLogitsLoss()
+PICTURES = nn.Sequential(nn.Conv2d(3, 3, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+# (net, loss, the shape of a sample or a batch, targets, the input and the output that are shown)
+SHOWN: list[tuple[nn.Module, Any, Any, Any, str, str]] = [
+    (nn.Sequential(nn.Flatten(), nn.Linear(64, 10)), CE, (1, 8, 8), [3, 4], "pad 1x8x8",
+     "bars 10 scores"),
+    (nn.Linear(64, 3), CE, (64,), None, "pad 1x8x8", "bars 3 scores"),
+    (PICTURES, CE, (3, 8, 6), [0, 1], "image 3x8x6", "bars 3 scores"),
+    (PICTURES, None, (3, 8, 6), None, "image 3x8x6", "values"),
+    (nn.Sequential(PICTURES, nn.Linear(3, 50)), None, (3, 4, 4), None, "image 3x4x4",
+     "bars 50 top 5 scores"),
+    (nn.Conv2d(1, 1, 1), MSE, (1, 8, 8), None, "pad 1x8x8", "picture 1x8x8"),
+    (nn.Linear(3, 1), MSE, (3,), [[0.5], [1.5]], "numbers 3", "values"),
+    (nn.Linear(3, 1), BCE, (3,), [[0.0], [1.0]], "numbers 3", "bars 2 scores"),
+    (nn.Linear(3, 4), BCE, (3,), [[0.0] * 4, [1.0] * 4], "numbers 3", "values"),
+    (nn.Sequential(nn.Embedding(9, 2), nn.Flatten(), nn.Linear(4, 2)), CE,
+     pf.tensor([[1, 2], [3, 8]]), [0, 1], "numbers 2 whole", "bars 2 scores"),
+    (nn.Linear(64, 1), MSE, (64,), None, "", ""),
+    (nn.Conv2d(2, 2, 1), MSE, (2, 8, 8), None, "", ""),
+    (nn.Linear(3, 64), MSE, (3,), None, "", ""),
+]  # fmt: skip
+
+
+def said(part: dict[str, Any] | None) -> str:
+    if part is None:
+        return ""
+    words = [part["kind"]]
+    match part["kind"]:
+        case "bars":
+            words += [str(len(part["names"]))] + (["top", str(part["top"])] if part["top"] else [])
+            words += ["scores"] if part["scores"] else []
+        case "picture":
+            words.append(f"{part['channels']}x{part['height']}x{part['width']}")
+        case "pad" | "image":
+            words.append("x".join(map(str, part["shape"])))
+        case "numbers":
+            words.append(str(len(part["sliders"])))
+            words += ["whole"] if part["sliders"][0]["step"] == 1 else []
+            assert all(s["low"] <= s["value"] <= s["high"] for s in part["sliders"])
+    return " ".join(words)
+
+
+@pytest.mark.parametrize(("net", "loss", "sample", "y", "inputs", "outputs"), SHOWN)
+def test_a_page_without_a_demo(
+    net: nn.Module, loss: Any, sample: Any, y: Any, inputs: str, outputs: str, tmp_path: Path
+) -> None:
+    x = pf.randn(2, *sample) if isinstance(sample, tuple) else sample
+    given = net
+    if loss is not None:
+        given = pf.Model(net, loss, pf.optim.SGD(net.parameters(), lr=0.1))
+    done = pf.web.export(given, x if y is None else (x, pf.tensor(y)), to=tmp_path)
+    spec = json.loads((tmp_path / "program.json").read_text())["spec"]
+    assert (said(spec["input"]), said(spec["output"])) == (inputs, outputs)
+    assert spec["description"].startswith("There is no ") == (not inputs)
+    assert spec["trains"] == ("data.safetensors" in done.files) == (y is not None)
 
 
 # --- demos, own functions, data

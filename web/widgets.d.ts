@@ -100,8 +100,11 @@ export class Numbers extends Widget<{ sliders: Spec<SliderFields>[] }> implement
   clear(): void;
 }
 
-/** `<pf-bars>`: probabilities of classes; with `top` only the highest, in their order. */
-export class Bars extends Widget<{ names: string[]; top: number }> {
+/**
+ * `<pf-bars>`: probabilities of classes; with `top` only the highest, in their order. With `scores` what is
+ * shown are a network's scores, which it makes probabilities of.
+ */
+export class Bars extends Widget<{ names: string[]; top: number; scores: boolean }> {
   show(probabilities: Batch): void;
   clear(): void;
 }

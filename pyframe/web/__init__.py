@@ -23,6 +23,7 @@ from pyframe.web.demo import (
 )
 
 if TYPE_CHECKING:
+    from pyframe.core.limits import Limits as Limits
     from pyframe.web import notebook as notebook
     from pyframe.web.exporter import Export as Export, ExportError as ExportError, export as export
 else:
@@ -31,6 +32,6 @@ else:
         """`export` and what belongs to it, and `notebook`, which load when they are first used."""
         if name == "notebook":
             return importlib.import_module("pyframe.web.notebook")
-        if name in ("export", "Export", "ExportError"):
+        if name in ("export", "Export", "ExportError", "Limits"):
             return getattr(importlib.import_module("pyframe.web.exporter"), name)
         raise AttributeError(f"module 'pyframe.web' has no attribute {name!r}")

@@ -23,6 +23,7 @@ import json
 import math
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -86,11 +87,14 @@ def export(
 
     `program` is a Demo; a pf.Model, with `sample`: (x, y) of a batch to train on, or inputs x of
     any number; an nn.Module, with inputs; or functions by their names, with `sample` their
-    arguments by the same names and `state` the modules and optimizers that they use.
-    `train`, `data`: whether it can be trained, and with the demo's data; `weights`: a file that
+    arguments by the same names and `state` the modules and optimizers that they use. Without a
+    Demo the page has an input and an output that fit the sample and the loss, and its Train learns
+    from the sample.
+    `train`, `data`: whether it can be trained, and with the data; `weights`: a file that
     Model.save wrote; `single`: one HTML file that needs no server; `element`: with the page's
     `<py-frame>`; `sizes`: of batches to predict, beside those that the page needs. `limits`: of the
-    GPUs that it must run on, by default what WebGPU promises everywhere.
+    GPUs that it must run on, as pf.web.Limits(binding_bytes=512 << 20, buffer_bytes=512 << 20); by
+    default what WebGPU promises everywhere.
 
     Raises ExportError with the reason for what can't run without Python.
     """
@@ -112,7 +116,7 @@ def export(
 def load_program(path: str | os.PathLike[str]) -> ModuleType:
     """The module that the file of a program is; what lies beside it can be imported by it.
 
-    Raises ExportError where there is no such file."""
+    Raises ExportError where there is no such file, and where it ends in an error."""
     file = Path(path).resolve()
     if file.suffix != ".py" or not file.is_file():
         raise ExportError(f"{path} is no Python file; expected a program such as my_model.py")
@@ -122,14 +126,32 @@ def load_program(path: str | os.PathLike[str]) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(file.parent))
     sys.modules[file.stem] = module
+    argv, sys.argv = sys.argv, [str(path)]  # those of this command are none of the program's
     try:
         spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        line = next((f.lineno for f in reversed(frames) if f.filename == str(file)), None)
+        line = getattr(error, "lineno", None) or line  # of a SyntaxError
+        hint = ""
+        if not isinstance(error, SyntaxError):
+            hint = (
+                ". The program runs as it is loaded; what is for the command line alone, such as "
+                'training, belongs under if __name__ == "__main__":'
+            )
+        raise ExportError(f"{path}:{line}: {type(error).__name__}: {error}{hint}") from error
     finally:
+        sys.argv = argv
         sys.path.remove(str(file.parent))
     return module
 
 
 # --- what is exported
+
+_BY_NAME = (
+    "export a module whose forward takes one tensor and gives one, or functions by their names, "
+    'as pf.web.export({"ask": net}, {"ask": (x,)}, state=[net], …), for a script of your own'
+)
 
 
 @dataclass
@@ -142,6 +164,7 @@ class _Job:
     model: Model | None = None
     functions: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = field(default_factory=dict)
     predict: Callable[[Any], Any] | None = None
+    output: Callable[[Sequence[int]], Any] | None = None  # what shows results of a shape
     inputs: Any = None  # one sample that `predict` takes, without the batch dim
     sizes: set[int] = field(default_factory=set)  # of batches to predict
     batch: Any = None  # (x, y) to train on
@@ -200,13 +223,23 @@ class _Job:
             for n in sorted(sizes):
                 x = self._to(np.broadcast_to(self.inputs, (n, *np.shape(self.inputs))), e.device)
                 entry = Evaluation(net)(e.add, f"predict.{n}", self.predict, {"x": x}, ["y"])
-                (shape,) = [o["shape"] for o in entry["outputs"]] if len(
-                    entry["outputs"]) == 1 else [[]]  # fmt: skip
+                given = entry["outputs"]
+                if len(given) != 1:
+                    raise ExportError(
+                        f"the network gives {len(given)} tensors, and a page's predict one: "
+                        f"{_BY_NAME}"
+                    )
+                (shape,) = [o["shape"] for o in given]
                 if not shape or shape[0] != n:
                     raise ExportError(
                         f"the prediction for {n} samples has shape {shape}; expected one tensor "
                         f"({n}, …)"
                     )
+            if self.output is not None:
+                self.spec["output"] = self.output(shape[1:])
+                if self.spec["output"] is None:
+                    self.spec["input"] = None
+                    self.spec["description"] = _no_widget("output", "results", shape[1:])
         document, values = e.document()
         return {**document, "plan": plan, "spec": self.spec, "data": self.data}, values
 
@@ -295,12 +328,22 @@ def _job(
     if isinstance(program, Model):
         if weights is not None:
             _load(program, weights)
-        return _of_model(program, sample, train, batch_size)
+        return _of_model(program, sample, train, data, batch_size)
     if isinstance(program, nn.Module):
         if sample is None:
             raise TypeError("export: an nn.Module needs sample=, a batch of its inputs")
+        if isinstance(sample, Mapping) or (
+            isinstance(sample, tuple) and all(isinstance(x, pf.Tensor) for x in sample)
+        ):
+            raise ExportError(
+                f"sample= is a {type(sample).__name__} of {len(sample)} inputs, and a page's "
+                f"predict takes one tensor: {_BY_NAME}"
+            )
         job = _Job({"": program}, [], {"engine": "program"}, predict=program)
-        return _with_inputs(job, sample)
+        _with_inputs(job, sample)
+        job.spec = _spec(program)
+        _show(job, sample)
+        return job
     if isinstance(program, Mapping):
         return _of_functions(program, sample, state)
     raise TypeError(
@@ -334,7 +377,9 @@ def _with_inputs(job: _Job, x: Any) -> _Job:
     return job
 
 
-def _of_model(model: Model, sample: Any, train: bool, batch_size: int | None) -> _Job:
+def _of_model(
+    model: Model, sample: Any, train: bool, with_data: bool, batch_size: int | None
+) -> _Job:
     if sample is None:
         raise TypeError("export: a Model needs sample=, a batch (x, y), or x to predict from alone")
     pair = isinstance(sample, tuple | list) and len(sample) == 2
@@ -343,18 +388,42 @@ def _of_model(model: Model, sample: Any, train: bool, batch_size: int | None) ->
             f"sample= is a {type(sample).__name__} of {len(sample)}; expected a batch (x, y), as a "
             "program takes inputs and targets alone, or x"
         )
+    y: Any
     x, y = sample if pair else (sample, None)
     job = _Job(_modules(model), [], _spec(model), model, predict=model.net)
     _with_inputs(job, x)
-    if train and pair and model.trainable:
+    if pair:
         x, y = _arrays_of((x, y))
+    _show(job, x, y, model.loss)
+    if train and pair and model.trainable:
         n = batch_size or len(x)
         job.sizes = {1}
         job.batch, job.tests = (_filled(x, n), _filled(y, n)), [(x[:n], y[:n]), (x[:1], y[:1])]
         job.tests = job.tests[: 1 if len(x) == 1 else 2]
         _optimizers(job, model)
         job.spec.update(trains=True, batch_size=n)
+        if with_data:
+            job.spec["steps_per_epoch"] = math.ceil(len(x) / n)
+            _ship(job, (x, y), None, True)
     return job
+
+
+def _show(job: _Job, x: Any, y: Any = None, loss: Any = None) -> None:
+    """Let the page show what fits a batch: an input, and for what is captured an output."""
+    x = pf.as_tensor(x).detach().cpu()
+    scores = guess.are_scores(y, loss)
+    job.spec["input"] = guess.input_of(x, scores)
+    if job.spec["input"] is not None:
+        job.output = lambda shape: guess.output_of(shape, scores)
+    else:
+        job.spec["description"] = _no_widget("input", x.dtype.name, x.shape[1:])
+
+
+def _no_widget(part: str, what: str, shape: Sequence[int]) -> str:
+    return (
+        f"There is no {part} for {what} of shape {tuple(shape)} here: a script of the page's own "
+        "asks with document.querySelector('py-frame').predict(numbers)."
+    )
 
 
 def _load(model: Model, weights: Any) -> None:
@@ -380,13 +449,15 @@ def _optimizers(job: _Job, model: Model) -> None:
         )
 
 
-def _spec(model: Model) -> dict[str, Any]:
+def _spec(model: Model | nn.Module) -> dict[str, Any]:
     """What a page is told of a model that has no Demo."""
+    net = model.net if isinstance(model, Model) else model
     return {
-        "title": type(model.net).__name__, "description": "", "input": None, "output": None,
+        "title": type(net).__name__, "description": "", "input": None, "output": None,
         "controls": [], "epochs": 5, "batch_size": 64, "trains": False, "extra": {},
-        "parameters": sum(p.numel() for p in model.net.parameters()),
-        "metrics": list(model.metrics), "trained": any(o.state for o in model.optimizers),
+        "parameters": sum(p.numel() for p in net.parameters()),
+        "metrics": list(model.metrics) if model is not net else [],
+        "trained": model is not net and any(o.state for o in model.optimizers),
         "source": None, "engine": "program",
     }  # fmt: skip
 
@@ -420,6 +491,11 @@ def _of_demo(
         job.spec.update(demo.spec())
     _controls(job, demo, model, train)
     _predictions(job, demo, model, learn)
+    if demo.inputs is None and demo.data is None:
+        job.left_out.append(
+            "the page has no input, no output and nothing to learn from: let the program define "
+            "load_data(), which gives (x, y), or demo = pf.web.Demo(…)"
+        )
     trains = train and model.trainable
     points = isinstance(demo.inputs, Points)
     job.spec["tests"] = test is not None

@@ -8,6 +8,7 @@ and the formulas of the scalars that change between runs.
 from __future__ import annotations
 
 import math
+import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,7 +28,9 @@ from pyframe.graph.program import OUTPUT
 from pyframe.ops import elementwise as el, random
 from pyframe.runtime.code import program_code
 from pyframe.runtime.executable import DeviceExecutable
+from pyframe.runtime.known import USER
 from pyframe.runtime.paper import PaperExecutor, paper_device
+from pyframe.runtime.whose import FILES, OURS
 
 VERSION = 1  # of the format
 TRIES = 3  # captures of a function that makes something when it is first called
@@ -162,21 +165,25 @@ class Exporter:
         self, name: str, fn: Callable[..., Any], inputs: Mapping[str, pf.Tensor],
         outputs: Sequence[str] = (),
     ) -> dict[str, Any]:  # fmt: skip
-        """Capture `fn(*inputs)`, which gives a tensor, several ones or None, as program `name`.
+        """Capture `fn(*inputs)`, which gives a tensor, several ones (by names) or None, as program
+        `name`.
 
         ExportError with pf.compile's reason where it can't be replayed."""
         args = list(inputs.values())
 
         def step(*xs: pf.Tensor) -> Any:
             found = fn(*xs)
-            some = found if isinstance(found, tuple | list) else [found]
+            if not isinstance(found, Mapping):
+                some = found if isinstance(found, tuple | list) else [found]
+                found = dict(enumerate(x for x in some if x is not None))
             # in memory of its own, where a copy is one with the kernel that computes it
-            return [el.copy(x) if isinstance(x, pf.Tensor) else x for x in some if x is not None]
+            return {k: el.copy(x) if isinstance(x, pf.Tensor) else x for k, x in found.items()}
 
         compiled = pf.compile(step)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # pf.compile's, told here
-            results = compiled(*args)
+            found = compiled(*args)
+        named, results = [k for k in found if isinstance(k, str)], list(found.values())
         if compiled.eager:
             raise ExportError(f"program {name!r} can't be exported: {compiled.eager}")
         replays = [r for some in compiled.replays.values() for r in some]
@@ -198,7 +205,8 @@ class Exporter:
         if replay.fed:
             raise ExportError(f"program {name!r} reads an array of the host's at each call")
         entry = self._describe(executables[0], results)
-        names = [*outputs, *[f"output{i}" for i in range(len(results))][len(outputs) :]]
+        names = list(named or outputs)
+        names += [f"output{i}" for i in range(len(names), len(results))]
         entry["inputs"] = [_described(n, x) for n, x in inputs.items()]
         slots = entry.pop("results")
         entry["outputs"] = [
@@ -379,15 +387,52 @@ def on_paper(
                 except _UnreadyError as e:
                     name, why = e.args
                 except OutOfMemoryError as e:
-                    raise ExportError(
-                        f"{str(e).partition(';')[0]}; try a smaller batch_size"
-                    ) from e
+                    raise ExportError(_too_large(e, modules, device.backend.limits)) from e
+                except (RuntimeError, TypeError) as e:
+                    if str(device) not in str(e):
+                        raise
+                    raise ExportError(_elsewhere(e, str(device))) from e
             raise ExportError(
                 f"program {name!r} can't be exported: its calls are not alike, as {why}; Python "
                 "would have to run in between"
             )
 
         yield run
+
+
+def _too_large(error: Exception, modules: Mapping[str, nn.Module], limits: Limits) -> str:
+    """What has no room, and for which GPUs it would."""
+    most = min(limits.buffer_bytes, limits.binding_bytes)
+    for prefix, owner in modules.items():
+        for name, x in owner.state_dict().items():
+            size = x.numel() * x.dtype.device_itemsize if isinstance(x, pf.Tensor) else 0
+            if size > most:
+                return (
+                    f"{prefix}{name} of shape {tuple(x.shape)} has {size:,} bytes, and a tensor "
+                    f"{most:,} at most on every GPU; make it smaller, or export for GPUs that take "
+                    f"it, with limits=pf.web.Limits(binding_bytes={size}, "
+                    f"buffer_bytes={max(size, limits.buffer_bytes)})"
+                )
+    return (
+        f"{str(error).partition(';')[0]}; try a smaller batch_size, or export for GPUs that take "
+        "more, with limits=pf.web.Limits(binding_bytes=…, buffer_bytes=…)"
+    )
+
+
+def _elsewhere(error: Exception, device: str) -> str:
+    """What a program does that a GPU can't, and where."""
+    said = str(error).replace(f"device {device!r}", "the page's GPU")
+    said = said.replace(device, "the page's GPU")
+    where = traceback.extract_tb(error.__traceback__)
+    line = next((f"{f.filename}:{f.lineno}: " for f in reversed(where) if FILES[f.filename] == USER
+                 and not f.filename.startswith(OURS)), "")  # fmt: skip
+    if "on the same device" not in said:
+        return f"{line}{said}"
+    return (
+        f"{line}{said.partition(';')[0]}. What a module keeps must be its parameter or buffer "
+        "(self.register_buffer), what it makes must be made where its inputs are "
+        "(device=x.device), and modules that exported functions use go into state="
+    )
 
 
 @contextmanager

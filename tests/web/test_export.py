@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import math
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -114,6 +115,11 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     pf.web.export(DEMO, to=folder / "points")
     pf.web.export(LEAN, to=folder / "lean")
     pf.web.export(LEAN, to=folder / "strict")
+    pf.manual_seed(0)
+    x = pf.randn(8, 3)
+    net = nn.Linear(3, 1)
+    plain = pf.Model(net, nn.BCEWithLogitsLoss(), optim.SGD(net.parameters(), lr=1.0))
+    pf.web.export(plain, (x, (x[:, :1] > 0).float()), to=folder / "plain")
     pf.web.export(LEAN, to=folder / "one.html", single=True)
     pf.web.export(DEMO, to=folder / "predicts", train=False, element=False)
     (folder / "blank").mkdir()
@@ -573,3 +579,32 @@ def test_pages_of_all_kinds(browser: Any, site: Site) -> None:
         watched.context.close()
         assert watched.errors == []
     assert {json.dumps(f) for f in found.values()} == {json.dumps(found["plain"])}
+
+
+WITHOUT_A_DEMO = """async () => {
+    await customElements.whenDefined("py-frame");
+    const element = document.querySelector("py-frame");
+    await element.train({ steps: 20 });
+    const sliders = element.shadowRoot.querySelector("pf-numbers");
+    const answer = new Promise((resolve) => element.addEventListener("prediction", ({ detail }) => {
+        if (String(detail.value) === String(sliders.value)) resolve(detail.data[0]);
+    }));
+    sliders.value = [1, 0, 0];
+    const score = await answer;
+    const bars = element.shadowRoot.querySelector("pf-bars");
+    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    const meters = [...bars.shadowRoot.querySelectorAll("[role=meter]")];
+    return { score, shares: meters.map((m) => Number(m.getAttribute("aria-valuenow"))) };
+}"""
+
+
+def test_a_model_without_a_demo(browser: Any, site: Site) -> None:
+    """Sliders for three numbers, bars for one score, and a sample that Train learns from."""
+    watched = Watched(browser)
+    watched.page.goto(f"{site.url}plain/")
+    found = watched.page.evaluate(WITHOUT_A_DEMO)
+    yes = 1 / (1 + math.exp(-found["score"]))
+    assert yes > 0.5
+    assert found["shares"] == pytest.approx([1 - yes, yes], abs=1e-5)
+    watched.context.close()
+    assert watched.errors == []

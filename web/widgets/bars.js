@@ -27,9 +27,21 @@ const css = sheet(`
 }
 `);
 
-/** `show({ data, shape })` shows the first sample's probabilities: all in order, or the `top` highest. */
+/** Probabilities of scores. */
+function shares(scores) {
+  const all = scores.length > 1 ? scores : [0, ...scores];
+  const most = Math.max(...all);
+  const parts = all.map((x) => Math.exp(x - most));
+  const sum = parts.reduce((a, b) => a + b);
+  return parts.map((x) => x / sum);
+}
+
+/**
+ * `show({ data, shape })` shows the first sample's probabilities: all in order, or the `top` highest. With
+ * `scores` it is given a network's scores, of which these are the softmax, or of one score the sigmoid.
+ */
 export class Bars extends Part {
-  static fields = { names: [], top: 0 };
+  static fields = { names: [], top: 0, scores: false };
   static sheets = [css];
 
   static check({ names, top }) {
@@ -55,7 +67,8 @@ export class Bars extends Part {
 
   /** Probabilities: { data, shape } of which the first sample counts. */
   show({ data, shape }) {
-    this.#values = Array.from(data.subarray ? data.subarray(0, shape.at(-1)) : data.slice(0, shape.at(-1)));
+    const found = Array.from(data.slice(0, shape.length > 1 ? shape.at(-1) : 1));
+    this.#values = this.spec.scores ? shares(found) : found;
     this.redraw();
   }
 

@@ -70,7 +70,7 @@ export class Samples extends Part {
       ? Array.from({ length: predictions.shape[0] }, (_, i) =>
         predictions.data.slice(i * predictions.shape[1], (i + 1) * predictions.shape[1]))
       : predictions;
-    this.#guesses = Array.from(rows, (row) => row.indexOf(Math.max(...row)));
+    this.#guesses = Array.from(rows, (row) => row.length === 1 ? Number(row[0] > 0) : row.indexOf(Math.max(...row)));
     this.#tell();
   }
 
