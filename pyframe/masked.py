@@ -34,7 +34,9 @@ def _as_mask(input: Tensor, mask: Tensor) -> Tensor:
             f"masked: expected a mask that broadcasts to input of shape {list(input.shape)}, got "
             f"{list(mask.shape)}"
         )
-    return mv.expand(mask.to(dt.bool_), input._node.shape)
+    if mask._node.shape != input._node.shape:  # a copy: the user may write to theirs
+        mask = mv.expand(mask.clone(), input._node.shape)
+    return mask.to(dt.bool_)
 
 
 def sum(

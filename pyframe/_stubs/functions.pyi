@@ -2564,7 +2564,7 @@ def rms_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
     """x / sqrt(mean(x^2) + eps) * weight over the last dims (arXiv 1910.07467); eps is the
-    dtype's machine epsilon by default.
+    machine epsilon of what is computed with by default, float32's for less.
     """
 
 @overload

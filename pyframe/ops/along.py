@@ -10,6 +10,7 @@ import numpy as np
 
 from pyframe.core import dtypes as dt, view as views
 from pyframe.core.dispatch import apply, values_known
+from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops import elementwise as el, movement as mv, promotion
 from pyframe.ops.autocast import autocast
@@ -64,7 +65,7 @@ take_along = Op(  # x, index -> the shape of index
     fallback=lambda x, index, dim: _take_by_rows(x, index, dim), batch=along_dim,
     routine="index.take_along",
     x=lambda g, x_spec, index, dim: apply(
-        reduce_along, (g.new_zeros(x_spec.shape), index, g), (dim, "sum")
+        add_along, (g.new_zeros(x_spec.shape), index, g), (dim,)
     ),
 )  # fmt: skip
 
@@ -81,6 +82,18 @@ put_along = Op(  # a copy of base with source at its indices, the last of equals
 )  # fmt: skip
 
 
+add_along = Op(  # base with source added at its indices
+    "add_along", ROUTINE, "base index source", "dim",
+    infer=lambda base, *_: (base.shape, base.dtype),
+    numpy=lambda base, index, source, dim: _reduce_along_numpy(base, index, source, dim, "sum"),
+    batch=along_dim, routine="index.add_along",
+    fallback=lambda base, index, source, dim: _reduce_by_comparing(
+        base, index, source, dim, "sum"
+    ),
+    base=lambda g: g, source=lambda g, index, dim: apply(take_along, (g, index), (dim,)),
+)  # fmt: skip
+
+
 reduce_along = Op(  # base reduced with the sources that the index assigns to its elements
     "reduce_along", ROUTINE, "base index source", "dim how",
     infer=lambda base, *_: (base.shape, base.dtype),
@@ -91,6 +104,13 @@ reduce_along = Op(  # base reduced with the sources that the index assigns to it
     source=lambda g, y, base, index, source, dim, how: _reduced_grads(
         g, y, base, index, source, dim, how)[1](),
 )  # fmt: skip
+
+
+def _joined_along(base: Tensor, index: Tensor, source: Tensor, dim: int, how: str) -> Tensor:
+    """`reduce_along`, or for sums `add_along`, whose gradient needs no values."""
+    if how == "sum":
+        return apply(add_along, (base, index, source), (dim,))
+    return apply(reduce_along, (base, index, source), (dim, how))
 
 
 def _take_by_rows(x: Tensor, index: Tensor, dim: int) -> Tensor:
@@ -156,10 +176,8 @@ def _reduced_grads(
         return apply(take_along, (x, index), (dim,))
 
     def joined(a: Tensor, b: Tensor, how: str = "sum") -> Tensor:
-        return apply(reduce_along, (a, index, b), (dim, how))
+        return _joined_along(a, index, b, dim, how)
 
-    if how == "sum":
-        return lambda: g, lambda: at(g)
     d = base.dtype
     if how == "prod":
         none, none_here = el.eq(base, 0), el.eq(source, 0)
@@ -249,6 +267,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
                               (*ishape[:d], 1, *ishape[d + 1 :])))  # fmt: skip
     x = mv.expand(input, (*whole[:d], shape[d], *whole[d + 1 :]))
     indices = checked_index("take_along_dim", indices, shape[d])
+    if mode.grad and input.requires_grad:  # a copy: the user's may be written to
+        indices = indices.clone()
     return gather(x, d, mv.expand(indices, (*whole[:d], ishape[d], *whole[d + 1 :])))
 
 
@@ -312,10 +332,10 @@ def reduced_into(
     if mean or not include:
         ones = i.new_ones(i._node.shape, dtype=dt.int32)
         own = x.new_full(x._node.shape, int(include), dtype=dt.int32)
-        count = apply(reduce_along, (own, i, ones), (d, "sum"))
+        count = apply(add_along, (own, i, ones), (d,))
     if not include:
         x = el.where(el.gt(count, 0), neutral_of(how, x), x)
-    out = apply(reduce_along, (x, i, source), (d, how))
+    out = _joined_along(x, i, source, d, how)
     if mean:
         count = el.maximum(count, 1)
         out = out / count if out.dtype.category >= dt.FLOAT else el.floor_divide(out, count)

@@ -67,6 +67,13 @@ complex_op = Op(
 )  # fmt: skip
 
 
+polar_op = Op(
+    "polar", ELEMENTWISE, "a t", infer=complex_op.infer,
+    numpy=lambda a, t: _join(a * np.cos(t), a * np.sin(t)),
+    a=lambda g, y: real(conj(g) * el.sgn(y)), t=lambda g, y: real(conj(g) * (y * 1j)),
+)  # fmt: skip
+
+
 def _join(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a + 1j * b, where inf and NaN of one part leave the other as it is."""
     shape = np.broadcast_shapes(a.shape, b.shape)
@@ -90,7 +97,7 @@ def complex(real: Tensor, imag: Tensor) -> Tensor:
 def polar(abs: Tensor, angle: Tensor) -> Tensor:
     """abs * exp(1j * angle), of two float32 or float64 tensors; on the CPU."""
     _two_parts("polar", abs, angle)
-    return complex(abs * el.cos(angle), abs * el.sin(angle))
+    return apply(polar_op, (abs, angle))
 
 
 def real(input: Tensor) -> Tensor:

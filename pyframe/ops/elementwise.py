@@ -60,6 +60,11 @@ def _no_negative_power(op: Elementwise, a: Any, b: Any) -> None:
         )
 
 
+def _zeros(g: Tensor) -> Tensor:
+    """The gradient of steps: 0, where what comes back is infinite or NaN too."""
+    return g.new_zeros(g._node.shape)
+
+
 # --- the complex conjugate, which gradients multiply with (see complex.py)
 
 conj_op = Op(
@@ -100,7 +105,7 @@ true_divide = op(
 )  # fmt: skip
 floor_divide = op(
     "floor_divide", "a b", mathfn.floor_divide, f.floor_divide, NUMBER, numbers=ALL,
-    real=True, of_ints=_no_zero, a=lambda g: g * 0.0, b=lambda g: g * 0.0,
+    real=True, of_ints=_no_zero, a=lambda g: _zeros(g), b=lambda g: _zeros(g),
 )  # fmt: skip
 remainder = op(
     "remainder", "a b", mathfn.remainder, f.remainder, NUMBER, real=True,
@@ -147,7 +152,7 @@ def _pow_base_grad(g: Tensor, a: Tensor, b: Any) -> Tensor:
     slope = g * conj(b) * conj(pow(a, b - 1))
     if isinstance(b, Tensor):
         return where(eq(b, 0), 0.0, slope)
-    return slope if b != 0 else g * 0.0
+    return slope if b != 0 else _zeros(g)
 
 
 def _pow_exponent_grad(g: Tensor, y: Tensor, a: Any) -> Tensor:
@@ -166,7 +171,7 @@ abs = op(
     "abs", "x", np.abs, s.abs, NUMBER, infer=lambda x: (x.shape, x.dtype.to_real()),
     x=lambda g, x: g * sgn(x),
 )  # fmt: skip
-sign = op("sign", "x", mathfn.sign, f.sign, real=True, x=lambda g: g * 0.0)
+sign = op("sign", "x", mathfn.sign, f.sign, real=True, x=lambda g: _zeros(g))
 square = op("square", "x", np.square, lambda x: x * x, COUNT, x=lambda g, x: 2.0 * g * conj(x))
 reciprocal = op(
     "reciprocal",
@@ -276,28 +281,28 @@ def _over_square(a: Tensor, b: Tensor) -> Tensor:
 
 floor = op(
     "floor", "x", mathfn.keep_int(np.floor), s.floor, NUMBER, real=True,
-    lower=lowering.of_floats(np.floor), x=lambda g: g * 0.0,
+    lower=lowering.of_floats(np.floor), x=lambda g: _zeros(g),
 )  # fmt: skip
 ceil = op(
     "ceil", "x", mathfn.keep_int(np.ceil), s.ceil, NUMBER, real=True,
-    lower=lowering.of_floats(np.ceil), x=lambda g: g * 0.0,
+    lower=lowering.of_floats(np.ceil), x=lambda g: _zeros(g),
 )  # fmt: skip
 trunc = op(
     "trunc", "x", mathfn.keep_int(np.trunc), s.trunc, NUMBER, real=True,
-    lower=lowering.of_floats(np.trunc), x=lambda g: g * 0.0,
+    lower=lowering.of_floats(np.trunc), x=lambda g: _zeros(g),
 )  # fmt: skip
 round_ = op(
     "round", "x", mathfn.keep_int(np.rint), s.round, NUMBER, real=True,
-    lower=lowering.of_floats(np.rint), x=lambda g: g * 0.0,
+    lower=lowering.of_floats(np.rint), x=lambda g: _zeros(g),
 )  # fmt: skip
 signbit = op("signbit", "x", mathfn.signbit, f.signbit, TO_BOOL, real=True)
 nextafter = op(
     "nextafter", "a b", np.nextafter, f.nextafter, numbers=NONE, real=True,
-    a=lambda g, a, b: where(ne(a, b), g, 0.0), b=lambda g: g * 0.0,
+    a=lambda g, a, b: where(ne(a, b), g, 0.0), b=lambda g: _zeros(g),
 )  # fmt: skip
 copysign = op(
     "copysign", "a b", np.copysign, f.copysign, FLOAT, numbers=SECOND, real=True,
-    a=lambda g, y, a: g * (sign(a) * sign(y)), b=lambda g: g * 0.0,
+    a=lambda g, y, a: g * (sign(a) * sign(y)), b=lambda g: _zeros(g),
 )  # fmt: skip
 exponent_of = op(  # e of x = m * 2^e, 0.5 <= |m| < 1
     "exponent_of", "x", lambda x: np.frexp(x)[1], f.exponent, real=True,
@@ -351,6 +356,10 @@ hardtanh = op(  # as clamp, but with no gradient at the ends themselves
     "hardtanh", "x low high", np.clip, f.clamp, real=True,
     lower=lowering.as_one(np.clip),
     x=lambda g, x, low, high: where(logical_or(le(x, low), ge(x, high)), 0.0, g),
+)  # fmt: skip
+over_six = op(  # PyTorch's slope of hardsigmoid: a sixth in float32, whatever the dtype
+    "over_six", "x", lambda x: x / 6.0, lambda x: x / 6.0, FLOAT, real=True,
+    x=lambda g: g * float(np.float32(1 / 6)),
 )  # fmt: skip
 
 

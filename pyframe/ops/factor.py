@@ -448,6 +448,18 @@ solve_op = Op(
 )  # fmt: skip
 
 
+def _inverse_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...]) -> Tensor:
+    x = adjoint(y[0])
+    return -matmul(matmul(x, g[0]), x)
+
+
+inverse_op = Op(
+    "linalg_inv", ROUTINE, "a", "what",
+    numpy=lambda a, what: _np_solve(a, np.eye(a.shape[-1], dtype=a.dtype), "", what),
+    results=lambda a, *_: (a, a[:-2]), batch=batched_results, a=_inverse_grad,
+)  # fmt: skip
+
+
 def _solve_info(a: Tensor, b: Tensor, kind: str = "", what: str = "") -> tuple[Tensor, ...]:
     return results_of(solve_op, (a, b), (kind, what))
 
@@ -497,7 +509,7 @@ def inverse_of(name: str, a: Tensor, what: str) -> tuple[Tensor, ...]:
     """(a^-1, the places of the first zero pivots); LinAlgError for those where `what` names who
     asks."""
     float_matrix(name, a, True)
-    return _solve_info(a, eye_like(a, a.shape[-1]), "", what)
+    return results_of(inverse_op, (a,), (what,))
 
 
 def inv(A: Tensor) -> Tensor:

@@ -23,8 +23,9 @@ def _matmul(self: Tensor, other: Tensor) -> Tensor:
 
 
 def _divided_into(self: Tensor, other: Any) -> Tensor:
-    """other / self; with autocast by `reciprocal`, which has a rule, as PyTorch does."""
-    if mode.autocast is None:
+    """other / self; as PyTorch does, by `reciprocal`, which has a rule of autocast and keeps its
+    result for the backward pass, not what may be written to."""
+    if mode.autocast is None and not (mode.grad and self.requires_grad):
         return el.true_divide(other, self)
     return el.reciprocal(self) * other
 

@@ -11,7 +11,7 @@ import numpy as np
 from pyframe.codegen.numpy import routines, sums
 from pyframe.codegen.numpy.sums import ALONE, BLOCK, FEW, ONES, TERMS, sum_calls
 from pyframe.core import dtypes as dt, op as _op
-from pyframe.core.dispatch import apply, carry_out, computes_now
+from pyframe.core.dispatch import apply, carry_out, computes_now, values_known
 from pyframe.core.modes import mode
 from pyframe.core.op import REDUCTION, ROUTINE, Combine, Op
 from pyframe.graph import functions as f, scalar as s
@@ -429,6 +429,28 @@ def _moments(
     return total / builtins.max(n - correction, 0), middle
 
 
+def _deviation(
+    name: str, input: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: Any
+) -> tuple[Tensor, Tensor]:
+    """(standard deviation, mean), the dims of the mean kept as 1. Where squares are too large or
+    too small for float32, of the values divided by the largest."""
+    variance, middle = _moments(name, input, dim, unbiased, keepdim, correction)
+    if input.dtype not in (dt.float32, dt.bfloat16, dt.complex64) or not input.numel():
+        return root(variance), middle
+    if values_known(variance):
+        value = variance._node.data
+        if ((value > 1e-28) & (value < 1e38)).all():
+            return root(variance), middle
+    x = widened(input)
+    axes = axes_of(name, input, None if isinstance(dim, bool) else dim)
+    largest = amax(el.abs(x.detach()), axes, True)
+    fits = el.logical_or(el.logical_and(largest > 1e-13, largest < 1e18), largest == 0)
+    scale = el.where(el.logical_or(fits, el.logical_not(largest < math.inf)), 1.0, largest)
+    variance, middle = _moments(name, x / scale, dim, unbiased, keepdim, correction)
+    out = root(variance)
+    return out * mv.reshape(scale, out._node.shape), middle * scale
+
+
 def squares(centered: Tensor, axes: tuple[int, ...], keepdim: bool, n: int) -> Tensor:
     """The sum of |x - mean|^2 over dims of n elements, given x - mean: what the rounding of a
     large mean adds to it is n times the square of what is left of the mean."""
@@ -451,9 +473,8 @@ def std(
     correction: float | None = None,
 ) -> Tensor:  # fmt: skip
     """The standard deviation over dims: sqrt(var), with gradient 0 where it is 0."""
-    return root(_moments("std", input, dim, unbiased, keepdim, correction)[0]).to(
-        input.dtype.to_real()
-    )
+    out = _deviation("std", input, dim, unbiased, keepdim, correction)[0]
+    return out.to(input.dtype.to_real())
 
 
 def var_mean(
@@ -471,9 +492,9 @@ def std_mean(
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """(std, mean) over dims."""
-    variance, middle = _moments("std_mean", input, dim, unbiased, keepdim, correction)
-    middle = middle if keepdim else mv.reshape(middle, variance._node.shape)
-    return root(variance).to(input.dtype.to_real()), middle.to(input.dtype)
+    out, middle = _deviation("std_mean", input, dim, unbiased, keepdim, correction)
+    middle = middle if keepdim else mv.reshape(middle, out._node.shape)
+    return out.to(input.dtype.to_real()), middle.to(input.dtype)
 
 
 def cov(

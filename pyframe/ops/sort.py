@@ -11,7 +11,7 @@ from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops import check, elementwise as el, movement as mv
-from pyframe.ops.along import gathered, np_positions, reduce_along, take_along
+from pyframe.ops.along import add_along, gathered, np_positions, take_along
 from pyframe.ops.autocast import autocast
 from pyframe.ops.batching_rules import merged
 from pyframe.ops.extremes import pick
@@ -47,7 +47,7 @@ def _put_back(g: Tensor, order: Tensor, n: int) -> Tensor:
     rows, m = order._node.shape
     if m == n:  # a permutation: the gradient is a gather too
         return apply(reorder, (g, order_of(order.to(dt.int32))))
-    return apply(reduce_along, (g.new_zeros(rows, n), order, g), (1, "sum"))
+    return apply(add_along, (g.new_zeros(rows, n), order, g), (1,))
 
 
 # --- sorting

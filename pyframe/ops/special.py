@@ -72,7 +72,7 @@ erfcx = promotion.op(  # exp(x^2) * erfc(x)
 )  # fmt: skip
 erfinv = promotion.op(
     "erfinv", "x", specialfn.erfinv, f.erfinv, FLOAT, real=True,
-    x=lambda g, y: g * (0.5 * math.sqrt(math.pi)) * el.exp(y * y),
+    x=lambda g, x: g * (0.5 * math.sqrt(math.pi)) * el.exp(el.square(erfinv(x))),
 )  # fmt: skip
 ndtri = promotion.op(
     "ndtri", "p", specialfn.ndtri, f.ndtri, FLOAT, real=True,

@@ -33,7 +33,7 @@ class Capture:
         # those that were written to and held a value, with what they held; and those that did not
         self.written: dict[int, tuple[Storage, Node]] = {}
         self.rewritten: dict[int, weakref.ref[Storage]] = {}
-        self.handles: list[weakref.ref[Tensor]] = []  # on the CPU: they need their arrays again
+        self.handles: list[weakref.ref[Tensor]] = []  # that need their arrays again
         self.tensors: dict[
             int, tuple[Tensor, Storage, bool | None]
         ] = {}  # from outside, as they were used
@@ -74,10 +74,10 @@ class Capture:
         dtypes = (dtype, *[n.dtype for n in nodes])
         if not device.always_lazy and not all(d.on_plans for d in dtypes):
             self.give_up(f"computes {op.name} of {dtype.name}")
-            again = [
-                _op.const(x.attrs[0], x.dtype, device) if type(x) is Node else x for x in inputs
-            ]
-            return apply(op, tuple(again), attrs)
+            for n in nodes:
+                if n.op is CONST:  # the number itself, or a tensor that is just being made of it
+                    n.data = _value(n)
+            return apply(op, inputs, attrs)
         return recorded(op, inputs, attrs, nodes, shape, dtype, device)
 
     def write(self, x: Tensor, value: Tensor, temporary: bool, records: bool) -> None:
@@ -320,10 +320,14 @@ def _put_back(storage: Storage, before: Node, data: np.ndarray) -> None:
 
 
 def renew(capture: Capture) -> None:
-    """Let the tensors of the CPU that a capture has touched show their storages' arrays."""
+    """Let the tensors that a capture has touched show what their storages hold."""
     for ref in capture.handles:
         x = ref()
-        if x is not None and x._storage.node.data is not None:
+        if x is None:
+            continue
+        if x.device.always_lazy:
+            x._viewed_writes = -1  # a view is cut again when it is asked for
+        elif x._storage.node.data is not None:
             node = x._storage.node
             if x._view_chain:
                 data = node.data

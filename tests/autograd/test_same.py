@@ -433,6 +433,32 @@ def saved_hooks_count_and_fail(t: Any, d: str) -> Any:
 
 
 @program
+def what_is_not_kept(t: Any, d: str) -> Any:
+    """Operands and the result (-1) are written to between the passes."""
+    i, mask = t.tensor([0, 1, 1], device=d), t.tensor([True], device=d)
+    out = []
+    for written, fn, *given in (
+        ((0, -1), t.erfinv),
+        ((0, -1), lambda x: 3 / x),
+        ((0, -1), lambda x: t.linalg.inv(x.expand(3, 3) + t.eye(3, device=d) * 9)),
+        ((0, 2, -1), lambda x, index, y: x.scatter_add(0, index, y), i, leaf(t, d)),
+        ((1, -1), lambda x, index: t.take_along_dim(x, index, 0), i),
+        ((1,), lambda x, m: t.masked.norm(x, 2.0, dim=0, mask=m), mask),
+        ((1,), lambda x, w: t.nn.functional.instance_norm(x[None, None], weight=w),
+         t.ones(1, device=d, requires_grad=True)),
+    ):  # fmt: skip
+        for k in written:
+            x = leaf(t, d, 0.5, -0.25, 0.75)
+            operands = [x * 1, *(v.detach().clone().requires_grad_(v.requires_grad) for v in given)]
+            operands = [v * 1 if v.requires_grad else v for v in operands]
+            y = fn(*operands)
+            with t.no_grad():
+                (*operands, y)[k].zero_()
+            out.append(attempt(lambda y=y, x=x: t.autograd.grad(y.sum(), x)[0]))
+    return out
+
+
+@program
 def anomaly(t: Any, d: str) -> Any:
     x = leaf(t, d, 0.0)
     out: list[Any] = [t.is_anomaly_enabled()]

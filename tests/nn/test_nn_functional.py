@@ -302,6 +302,8 @@ def test_native_norms_give_their_statistics(torch: Any) -> None:
             same(got, want)
 
 
+# by default that of what halves are computed in, which the oracle's float64 has to be told
+EPS_OF_FLOAT32 = {"pyframe": None, "torch": 2**-23}
 # of float16 and bfloat16 in float32: squares are more than float16 has
 HALF: dict[str, Any] = {
     "layer_norm": lambda t, f, x, w: f.layer_norm(x * 256, (6,), w, w),
@@ -310,6 +312,7 @@ HALF: dict[str, Any] = {
     "batch_norm": lambda t, f, x, w: f.batch_norm(x * 256, None, None, training=True),
     "batch_norm_fixed": lambda t, f, x, w: f.batch_norm(x, w[:4] * 3, w[:4].abs(), w[:4], w[:4]),
     "rms_norm": lambda t, f, x, w: f.rms_norm(x * 256, (6,), w),
+    "rms_norm_small": lambda t, f, x, w: f.rms_norm(x / 256, (6,), w, EPS_OF_FLOAT32[t.__name__]),
     "softmax": lambda t, f, x, w: f.softmax(x * 8, 1),
     "log_softmax": lambda t, f, x, w: f.log_softmax(x * 8, -1),
     "cross_entropy": lambda t, f, x, w: f.cross_entropy(x.reshape(8, 18), t.arange(8)),

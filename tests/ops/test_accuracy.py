@@ -226,6 +226,22 @@ def test_spreads_at_the_edges(device: str) -> None:
     assert y.grad.tolist() == [[0.0, 0.0, 0.0]]
 
 
+@pytest.mark.parametrize("size", [1e30, 1e20, 1e-22, 1e-30])
+def test_deviations_of_huge_and_tiny_numbers(size: float, how: str, torch: Any) -> None:
+    x = (np.random.default_rng(0).standard_normal((4, 6)) * size).astype(np.float32)
+    x[0] /= np.float32(size)
+    std = {"std": lambda t, x: t.std(x, 1), "all": lambda t, x: t.std_mean(x[1:])[0]}
+    for call in std.values():
+        want = call(torch, torch.from_numpy(x)).numpy()
+        got = made_for(how, lambda t, f, x, call=call: call(t, x))(x)
+        np.testing.assert_allclose(got, want, 1e-5)
+    a = pf.from_numpy(x).requires_grad_()
+    (slope,) = pf.autograd.grad(a.std(1).sum(), a)
+    b = torch.from_numpy(x).requires_grad_()
+    want = torch.autograd.grad(b.std(1).sum(), b)[0].numpy()
+    np.testing.assert_allclose(slope.numpy(), want, 1e-4, 1e-6)
+
+
 LARGE = {  # and how much memory they may take beside the result, in sizes of the operand
     "sum": (lambda x: x.sum(), 0.1),
     "sum of rows": (lambda x: x.reshape(-1, 1024).sum(1), 0.1),

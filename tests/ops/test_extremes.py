@@ -408,6 +408,24 @@ def test_gradients_at_the_edges(name: str, device: str, torch: Any) -> None:
     np.testing.assert_allclose(*grads, rtol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["hardsigmoid", "hardswish", "gelu", "softsign", "selu", "mish"])
+def test_gradients_in_float64_have_its_constants(name: str, torch: Any) -> None:
+    """PyTorch's are of float32 in hardsigmoid."""
+    grads = []
+    for lib, functional in ((pf, F), (torch, torch.nn.functional)):
+        x = lib.linspace(-4.0, 4.0, 33, dtype=lib.float64, requires_grad=True)
+        getattr(functional, name)(x).sum().backward()
+        grads.append(x.grad.numpy())
+    np.testing.assert_allclose(*grads, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["sign", "floor", "ceil", "round", "trunc"])
+def test_steps_have_a_gradient_of_0(name: str, device: str) -> None:
+    x = pf.tensor([1.5, -2.0], device=device, requires_grad=True)
+    y = getattr(pf, name)(x)
+    assert pf.autograd.grad(y, x, pf.full_like(y, inf))[0].tolist() == [0, 0]
+
+
 # What takes a thread more than 65535 rounds of loops, where Mesa's software driver stops it
 def test_long_products(gpu: str) -> None:
     for m, k, n in ((8, 32768, 8), (1, 65537, 3), (70, 33000, 5)):

@@ -18,6 +18,7 @@ NONE = {
     "const": "a number, which kernels read from memory",
     "conj": "complex numbers lie in no register",
     "complex": "complex numbers lie in no register",
+    "polar": "complex numbers lie in no register",
 }
 # Why a function has no definition
 _LOOP, _RARE = "it takes a loop", "few programs ask for it, and never for much"

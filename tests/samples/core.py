@@ -208,7 +208,7 @@ ROWS: tuple[Row, ...] = (
     Row("index:list", lambda t, F, x: x[[0, 2, 2], 1:], (normal(4, 5),)),
     Row("gather", lambda t, F, x, i: x.gather(1, i), (normal(4, 5), ints(0, 5, 4, 3))),
     Row("gather:one", lambda t, F, x, i: t.gather(x, 1, i), (normal(4, 5), ints(0, 5, 4, 1))),
-    Row("scatter_add", lambda t, F, x, i, s: x.scatter_add(1, i, s),
+    Row("add_along", lambda t, F, x, i, s: x.scatter_add(1, i, s),
         (normal(4, 5), ints(0, 5, 4, 3), normal(4, 3))),
     Row("masked_fill", lambda t, F, x, m: x.masked_fill(m, 2.0), (normal(4, 5), bools(5))),
     Row("one_hot", lambda t, F, i: F.one_hot(i, 6), (ints(0, 6, 4, 2),), grad=False),

@@ -28,6 +28,7 @@ def sign(x: Any) -> Any:
 ROWS: tuple[Row, ...] = (
     # activations
     Row("hardtanh", lambda t, F, x: F.hardtanh(x, -0.5, 0.7), (normal(4, 5),)),
+    Row("over_six", lambda t, F, x: F.hardsigmoid(x * 3), (normal(4, 5),)),
     Row("activation:pieces", each(
         lambda t, F, x: F.relu6(x * 5),
         lambda t, F, x: F.hardsigmoid(x * 3), lambda t, F, x: F.hardswish(x * 3),

@@ -131,7 +131,7 @@ ROWS: tuple[Row, ...] = (
         tol=20),
     Row("linalg_solve:right", lambda t, F, x, b: t.linalg.solve(regular(t, x), b, left=False),
         (M4, normal(2, 4)), tol=20),
-    Row("linalg_solve:inv", lambda t, F, x: t.linalg.inv(regular(t, x)), (M3,), tol=20),
+    Row("linalg_inv", lambda t, F, x: t.linalg.inv(regular(t, x)), (M3,), tol=20),
     Row("linalg_solve:triangular",
         lambda t, F, x, b: t.linalg.solve_triangular(regular(t, x), b, upper=False),
         (M3, normal(3, 2)), tol=20),

@@ -220,6 +220,11 @@ def reduce_along(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Rou
     return _into_copy(f"{how}_{kind}", inputs, attrs[0], out)
 
 
+def add_along(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+    """The routine of `add_along`: see `reduce_along`."""
+    return reduce_along(inputs, (*attrs, "sum"), out)
+
+
 def _into_copy(function: str, inputs: Arrays, dim: int, out: np.ndarray) -> Routine | None:
     base, index, source = inputs
     call = _along(function, 3, 1, 2, (out, index, source), dim)

@@ -99,13 +99,13 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """min(max(x + 3, 0), 6) / 6 (arXiv 1905.02244)."""
     check.floats("hardsigmoid", input)
-    return maybe_inplace(lambda x: el.hardtanh(x + 3.0, 0.0, 6.0) / 6.0, input, inplace)
+    return maybe_inplace(lambda x: el.over_six(el.hardtanh(x + 3.0, 0.0, 6.0)), input, inplace)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """x * hardsigmoid(x) (arXiv 1905.02244)."""
     check.floats("hardswish", input)
-    return maybe_inplace(lambda x: x * el.hardtanh(x + 3.0, 0.0, 6.0) / 6.0, input, inplace)
+    return maybe_inplace(lambda x: x * (el.hardtanh(x + 3.0, 0.0, 6.0) / 6.0), input, inplace)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:

@@ -110,10 +110,10 @@ def _picked(
             f"{name}: Expected input batch_size ({list(input.shape)}) to match target batch_size "
             f"({list(target.shape)}): target must be {list(want)}"
         )
-    if target.dtype.category != dt.INTEGER:
+    if target.dtype not in (dt.int64, dt.uint8):
         raise RuntimeError(
-            f"{name}: expected target of dtype int64, got {target.dtype.name}; class indices are "
-            "ints (use .long()), class probabilities have the shape of input"
+            f"{name}: expected target of dtype int64 or uint8, got {target.dtype.name}; class "
+            "indices are ints (use .long()), class probabilities have the shape of input"
         )
     if target.dtype is dt.uint8:
         target = target.to(dt.int64)
@@ -420,8 +420,18 @@ def binary_cross_entropy_with_logits(
     minus_log = _softplus(-input)
     if pos_weight is not None:
         minus_log = _in_place(name, minus_log, (pos_weight - 1) * target + 1)
-    loss = (1 - target) * input + minus_log
+    loss = _of_dtype(name, (1 - target) * input + minus_log, target, "target")
     return reduced(_in_place(name, loss, weight), reduction)
+
+
+def _of_dtype(name: str, loss: Tensor, like: Tensor, what: str) -> Tensor:
+    """The loss in the dtype of `like`, as PyTorch computes it; RuntimeError if it does not fit."""
+    if not dt.can_cast(loss.dtype, like.dtype):
+        raise RuntimeError(
+            f"{name}: the loss, of {loss.dtype.name}, can't be cast to the dtype of the {what}, "
+            f"{like.dtype.name}; use {what}.float()"
+        )
+    return loss.to(like.dtype)
 
 
 def _in_place(name: str, loss: Tensor, weight: Tensor | None) -> Tensor:
@@ -499,6 +509,11 @@ def gaussian_nll_loss(
             raise ValueError("gaussian_nll_loss: var has negative entry/entries")
         var = mv.expand(tensor(var, dtype=input.dtype, device=input.device), shape)
     else:
+        if var.dtype.category < dt.FLOAT:
+            raise RuntimeError(
+                f"gaussian_nll_loss: expected var of a float dtype, got {var.dtype.name}; use "
+                "var.float()"
+            )
         bad = el.lt(var.detach(), 0)
         check.refuse(bad, "gaussian_nll_loss: var has negative entry/entries", ValueError)
     seen = var._node.shape
@@ -559,7 +574,17 @@ def mse_loss(
     reduction = checked_reduction(size_average, reduce, reduction)
     for x in (input, target):
         check.real("mse_loss", x)
-    return _times_weight("mse_loss", el.square(input - target), input, weight, reduction)
+    d = _difference(input, target)
+    return _times_weight("mse_loss", el.square(d), input, weight, reduction)
+
+
+def _difference(input: Tensor, target: Tensor) -> Tensor:
+    """input - target, where bools count beside floats."""
+    if input.dtype is dt.bool_ and target.dtype.category >= dt.FLOAT:
+        input = input.to(target.dtype)
+    if target.dtype is dt.bool_ and input.dtype.category >= dt.FLOAT:
+        target = target.to(input.dtype)
+    return input - target
 
 
 def l1_loss(
@@ -579,11 +604,11 @@ def smooth_l1_loss(
     """d^2 / (2 beta) where d = |input - target| < beta, else d - beta / 2 (arXiv 1504.08083)."""
     _same_shape("smooth_l1_loss", input, target)
     reduction = checked_reduction(size_average, reduce, reduction)
-    check.floats("smooth_l1_loss", input)
+    check.floats("smooth_l1_loss", target if input.dtype.category < dt.FLOAT else input)
     if not beta >= 0:
         raise RuntimeError(f"smooth_l1_loss: does not support negative values for beta, got {beta}")
     check.real("smooth_l1_loss", target)
-    d = el.abs(input - target)
+    d = el.abs(_difference(input, target))
     if beta:
         d = _huber(d, beta)
         d = d if beta == 1 else d / beta
@@ -609,7 +634,7 @@ def huber_loss(
             f"huber_loss: does not support non-positive values for delta, got {delta}"
         )
     check.real("huber_loss", target)
-    loss = _huber(el.abs(input - target), delta)
+    loss = _huber(el.abs(_difference(input, target)), delta).to(input.dtype)
     return _times_weight("huber_loss", loss, input, weight, reduction, by_weight=False)
 
 
@@ -622,7 +647,7 @@ def soft_margin_loss(
 ) -> Tensor:  # fmt: skip
     """log(1 + exp(-target * input))."""
     reduction = checked_reduction(size_average, reduce, reduction)
-    loss = _softplus(-target * input)
+    loss = _of_dtype("soft_margin_loss", _softplus(el.neg(input) * target), input, "input")
     if loss._node.shape != input._node.shape:
         raise RuntimeError(
             f"soft_margin_loss: target {list(target.shape)} doesn't broadcast to input "
@@ -648,6 +673,11 @@ def hinge_embedding_loss(
 ) -> Tensor:  # fmt: skip
     """input where the target is 1, max(0, margin - input) where it is -1 (and both elsewhere)."""
     reduction = checked_reduction(size_average, reduce, reduction)
+    if reduction == "mean" and input.dtype.category < dt.FLOAT:
+        raise RuntimeError(
+            f"hinge_embedding_loss: expected input of a float dtype, got {input.dtype.name}; use "
+            "input.float()"
+        )
     below = el.where(el.ne(target, 1), el.clamp(margin - input, min=0), 0.0)
     return reduced(below + el.where(el.ne(target, -1), input, 0.0), reduction)
 

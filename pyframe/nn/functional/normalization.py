@@ -7,7 +7,7 @@ from typing import Any
 
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
-from pyframe.core.modes import no_grad
+from pyframe.core.modes import mode, no_grad
 from pyframe.nn.functional.resample import pad
 from pyframe.nn.functional.spatial import avg_pool2d
 from pyframe.ops import (
@@ -109,11 +109,11 @@ def rms_norm(
     input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
     """x / sqrt(mean(x^2) + eps) * weight over the last dims (arXiv 1910.07467); eps is the
-    dtype's machine epsilon by default."""
+    machine epsilon of what is computed with by default, float32's for less."""
     dims = _last_dims("rms_norm", input, normalized_shape, weight=weight)
-    if eps is None:
-        eps = dt.finfo(input.dtype).eps
     x = rd.widened(input)
+    if eps is None:
+        eps = dt.finfo(x.dtype).eps
     out = x * el.rsqrt(rd.mean(x * x, dims, True) + eps)
     return _affine(out, weight, None, input._node.shape[-len(dims) :], input.dtype)
 
@@ -226,6 +226,8 @@ def instance_norm(
     out, mean, var, _ = _standard(input, tuple(range(2, len(shape))), eps, True)
     _move(running_mean, rd.mean(mean, 0).reshape(shape[1]), momentum)
     _move(running_var, rd.mean(_unbiased(var, n), 0).reshape(shape[1]), momentum)
+    if weight is not None and mode.grad:  # PyTorch repeats it, so that the user's may be written to
+        weight = weight.clone()
     return _affine(out, weight, bias, (shape[1], *(1,) * (len(shape) - 2)), input.dtype)
 
 
