@@ -48,6 +48,7 @@ _VERSION = 10  # the newest that PyTorch's own reader takes; it writes 3
 _ALIGN = 64  # of a storage in a file, as PyTorch's: its pages can be used as they are
 _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # of the files before 1.6
 _MAX_DIMS = 64
+_NAME = 1000  # characters of what a storage is called
 _DEVICES = 128  # as many as PyTorch can tell apart; each that is named is remembered
 _TENSOR = 64  # what a tensor costs of a file's budget, as so many elements
 _ERRORS = (
@@ -353,6 +354,7 @@ class _Reading:
         return self.tensor(made[dtype.name], offset, size, stride, requires_grad, hooks, metadata)
 
     def parameter(self, data: Any, requires_grad: Any = True, hooks: Any = None) -> Tensor:
+        self.spend(_TENSOR)
         if not isinstance(data, Tensor):
             raise pickle.UnpicklingError("load: a parameter of no tensor")
         made: Tensor = _parameter()(data, requires_grad is True)
@@ -419,6 +421,8 @@ def _parameter() -> Any:
 
 def _text(x: Any) -> str:
     """A text, which Python 2 wrote as bytes."""
+    if type(x) in (str, bytes) and len(x) > _NAME:
+        raise pickle.UnpicklingError(f"load: a storage is known by over {_NAME} characters")
     if type(x) is bytes:
         x = x.decode("latin1")
     if type(x) is not str:

@@ -314,8 +314,8 @@ def check_attribute(what: str, kind: type, name: Any) -> None:
     """UnpicklingError unless a file may set `name` on a `kind`: a plain name that means nothing to
     the type, and none with two underscores, which Python, NumPy and others call by themselves (an
     `__array_interface__` names memory to read and write)."""
-    plain = type(name) is str and name.isidentifier() and not name.startswith("__")
-    if not plain or hasattr(kind, name):
+    plain = type(name) is str and len(name) < _KEY and name.isidentifier()
+    if not plain or name.startswith("__") or hasattr(kind, name):
         raise pickle.UnpicklingError(f"load: {what} whose {shown(name)} is replaced")
 
 

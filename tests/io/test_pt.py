@@ -494,6 +494,10 @@ HOSTILE: list[tuple[bytes, str]] = [
     (b"ctorch._utils\n_rebuild_tensor_v2\nq\1(" + reference(*STORED, b"K\x02")[:-1]
      + b"K\0))\x89}tq\2R" + b"0h\1h\2R" * 5000 + b".", "copies more than it holds"),
     # work that a few bytes ask for again and again
+    (b"ccollections\nOrderedDict\n)R}" + short("x" * 2000) + b"K\1sb.", "x is replaced"),
+    (reference(*STORED[:3], short("x" * 2000), b"K\x02"), "known by over 1000 characters"),
+    (b"ctorch._utils\n_rebuild_parameter\nq\1" + kept(2) + b"\x89}\x87q\2R" + b"0h\1h\2R" * 5000
+     + b".", "copies more than it holds"),
     (b"}q\0(" + b"".join(short(f"a{i}") + b"N" for i in range(2000)) + b"u0"
      + b"ccollections\nOrderedDict\n)R" + b"h\0b" * 3000 + b".", "copies more than it holds"),
     (b"}(" + b"K\0" * 990 + b"tq\0K\0s" + b"h\0K\0s" * 3000 + b".", "copies more than it holds"),
