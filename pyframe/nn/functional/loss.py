@@ -110,9 +110,9 @@ def _picked(
             f"{name}: Expected input batch_size ({list(input.shape)}) to match target batch_size "
             f"({list(target.shape)}): target must be {list(want)}"
         )
-    if target.dtype not in (dt.int64, dt.uint8):
+    if target.dtype.category != dt.INTEGER:
         raise RuntimeError(
-            f"{name}: expected target of dtype int64 or uint8, got {target.dtype.name}; class "
+            f"{name}: expected target of dtype int64, got {target.dtype.name}; class "
             "indices are ints (use .long()), class probabilities have the shape of input"
         )
     if target.dtype is dt.uint8:
