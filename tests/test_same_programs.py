@@ -64,6 +64,7 @@ T.zeros(2,dtype=np.float32)
 T.sum(T.ones(2,3),axis=0,keepdims=True), T.ones(2,3).sum(axis=1), T.sum(x=T.ones(2))
 T.cat([T.ones(2,3),T.ones(2,4)],axis=-1)
 T.ones(2).mT
+T.ones(()).mT
 'a' in T.arange(3)
 [1] in T.arange(3)
 x=T.ones(3); y=x[1:]; a,b=copy.deepcopy([x,y]); b.add_(1); (a, x)

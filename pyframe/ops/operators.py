@@ -104,7 +104,9 @@ for _name in ("__truediv__", "__rtruediv__", "__itruediv__"):  # their names in 
 
 
 def _mT(self: Tensor) -> Tensor:  # noqa: N802  (PyTorch's name)
-    """The matrices transposed; RuntimeError of fewer than two dims."""
+    """The matrices transposed; a 0-d tensor itself; RuntimeError of one dim."""
+    if not self.ndim:
+        return self
     if self.ndim < 2:
         raise RuntimeError(
             "tensor.mT is only supported on matrices or batches of matrices. Got "

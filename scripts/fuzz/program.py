@@ -219,10 +219,13 @@ def outcome(
     noise = np.random.default_rng(0)
 
     def convert(v: Any) -> Any:
-        v = v.to(getattr(T, real)) if real else v
-        if shake and v.numel():
-            v = v * T.from_numpy(1 + shake * np.asarray(noise.uniform(-1, 1, tuple(v.shape))))
-        return v
+        return v.to(getattr(T, real)) if real else v
+
+    def moved(v: Any) -> Any:
+        if not shake or not v.is_floating_point():
+            return v
+        near = 1 + shake * np.asarray(noise.uniform(-1, 1, tuple(v.shape)))
+        return (v.detach() * T.from_numpy(near)).requires_grad_(v.requires_grad)
 
     scope: dict[str, Any] = {"np": np, "fill": fill, "nets": nets}
     found: list[list[Value | None]] = []
@@ -235,7 +238,7 @@ def outcome(
             step = wrap(scope["make"](T, device, convert))
             for call in range(program.calls):
                 r = np.random.default_rng([program.seed, call])
-                given = scope["arguments"](T, r, device, convert)
+                given = [moved(v) for v in scope["arguments"](T, r, device, convert)]
                 results = [*flat(step(*given))]
                 wanted = [v for v in given if v.requires_grad]
                 if program.mode == "outside" and wanted:

@@ -57,6 +57,7 @@ SHAPES: list[Case] = [  # and dtypes, and numbers: refused when the op is called
     (lambda t, F: F.hinge_embedding_loss(t.ones(2).int(), t.ones(2)), RuntimeError, "int32"),
     (lambda t, F: F.gaussian_nll_loss(t.ones(2), t.ones(2), t.ones(2).int()), RuntimeError,
      "expected var of a float dtype, got int32"),
+    (lambda t, F: F.group_norm(t.ones(1, 3, 1), 2), ValueError, "more than 1 value per channel"),
     (lambda t, F: F.kl_div(t.ones(2).int(), t.ones(2), reduction="sum"), RuntimeError, "kl_div"),
     (lambda t, F: F.huber_loss(t.ones(2), t.ones(2), delta=NAN), RuntimeError, "delta, got nan"),
     (lambda t, F: F.softshrink(t.ones(2), INF), RuntimeError, "lambda must be finite"),

@@ -242,15 +242,15 @@ def group_norm(
         raise RuntimeError(
             f"group_norm: Expected at least 2 dimensions for input tensor but received {len(shape)}"
         )
+    if num_groups > 0 and shape[0] * shape[1] // num_groups * math.prod(shape[2:]) == 1:
+        raise ValueError(
+            "group_norm: Expected more than 1 value per channel when training, got input size "
+            f"{list(shape)} in {num_groups} groups"
+        )
     if num_groups < 1 or shape[1] % num_groups:
         raise RuntimeError(
             f"group_norm: Expected number of channels in input to be divisible by num_groups, but "
             f"got input of shape {list(shape)} and num_groups={num_groups}"
-        )
-    if math.prod(shape) == num_groups:
-        raise ValueError(
-            "group_norm: Expected more than 1 value per channel when training, got input size "
-            f"{list(shape)} in {num_groups} groups"
         )
     n, c = shape[:2]
     return native_group_norm(
