@@ -30,9 +30,13 @@ TESTS = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """One worker of pytest-xdist runs all tests of a file that share a page; each has a browser."""
+    """One worker of pytest-xdist runs all tests of a file that share a page; each has a browser.
+    So it is with those of the wheel, and with the attacks: groups begin before single tests, so
+    that no worker is left alone with long ones."""
     for item in items:
-        if item.path.is_relative_to(TESTS / "web"):
+        if "wheel" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("wheel"))
+        elif item.path.is_relative_to(TESTS / "web") or item.path.stem == "test_soak":
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
@@ -103,7 +107,7 @@ def fixed_start() -> Iterator[None]:
     np.random.seed(0)
     pf.manual_seed(0)
     if "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(0)
+        sys.modules["torch"].default_generator.manual_seed(0)
     yield
     pf.set_default_device(None)
     pf.set_default_dtype(pf.float32)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from pathlib import Path
 from types import ModuleType
 from typing import TypeGuard
+
+import pytest
 
 import pyframe
 
@@ -104,8 +107,17 @@ def imports(tree: ast.AST, known: dict[str, Path]) -> list[str]:
 
 
 KNOWN = modules()
-TREES = {name: ast.parse(path.read_text("utf-8")) for name, path in KNOWN.items()}
-GRAPH = {name: imports(tree, KNOWN) for name, tree in TREES.items()}
+pytestmark = pytest.mark.xdist_group("layout")  # one worker reads all files, when tests run
+
+
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    return {name: ast.parse(path.read_text("utf-8")) for name, path in KNOWN.items()}
+
+
+@functools.cache
+def graph() -> dict[str, list[str]]:
+    return {name: imports(tree, KNOWN) for name, tree in trees().items()}
 
 
 def layer(name: str) -> int:
@@ -119,7 +131,7 @@ def layer(name: str) -> int:
 def test_imports_point_down() -> None:
     up = {
         (name, other)
-        for name, others in GRAPH.items()
+        for name, others in graph().items()
         for other in others
         if layer(other) > layer(name) and other != "pyframe"
     }
@@ -129,12 +141,12 @@ def test_imports_point_down() -> None:
 def test_the_lower_layers_do_not_import_the_public_package() -> None:
     """`import pyframe` is for the layers whose users' API is all that they need."""
     first = layer("pyframe.func")
-    assert [n for n, others in GRAPH.items() if "pyframe" in others and layer(n) < first] == []
+    assert [n for n, others in graph().items() if "pyframe" in others and layer(n) < first] == []
 
 
 def test_no_import_is_hidden_in_a_made_name() -> None:
     hidden = set()
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         package = name if KNOWN[name].name == "__init__.py" else name.rpartition(".")[0]
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(BY_NAME):
@@ -149,7 +161,7 @@ def test_no_import_is_hidden_in_a_made_name() -> None:
 def test_what_is_taken_from_the_public_package_lies_below() -> None:
     """`pf.Model` is of `pyframe.train`, however it was asked for."""
     up = set()
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         names = {
             a.asname or a.name
             for node in ast.walk(tree) if isinstance(node, ast.Import)
@@ -175,7 +187,7 @@ def test_no_module_is_in_a_circle() -> None:
     def visit(name: str) -> None:
         index[name] = low[name] = len(index)
         stack.append(name)
-        for other in GRAPH[name]:
+        for other in graph()[name]:
             if (name, other) in EXCEPTIONS or other == "pyframe" or other not in KNOWN:
                 continue
             if other not in index:
@@ -188,7 +200,7 @@ def test_no_module_is_in_a_circle() -> None:
             if len(circle) > 1:
                 circles.append(sorted(circle))
 
-    for name in GRAPH:
+    for name in graph():
         if name not in index:
             visit(name)
     assert circles == []
