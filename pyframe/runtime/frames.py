@@ -27,6 +27,8 @@ class _Scan(NamedTuple):
     cells: dict[str, int]  # free variables that it, or a function within it, reads
     names: frozenset[str]  # of attributes
     maybe: frozenset[str]  # of those, what may not be there
+    catches: bool  # whether an attribute that is not there may be no error
+    whole: bool  # whether it may read any attribute, by a name that is not in it
     imports: tuple[str, ...]
     random: int  # the line of the first mention of `random`, or 0
 
@@ -44,7 +46,8 @@ def scan(code: types.CodeType) -> _Scan:
     cells: dict[str, int] = {}
     imports = []
     drawn, line = 0, code.co_firstlineno
-    for i in dis.get_instructions(code):
+    steps = list(dis.get_instructions(code))
+    for i in steps:
         if i.positions is not None and i.positions.lineno:
             line = i.positions.lineno
         op, name = i.opname, i.argval
@@ -59,11 +62,33 @@ def scan(code: types.CodeType) -> _Scan:
             imports.append(name)
     for c in nested(code):
         cells = scan(c).cells | cells
-    words = {c for c in code.co_consts if isinstance(c, str) and c.isidentifier()}
-    asks = not {"getattr", "hasattr"}.isdisjoint(code.co_names)
-    maybe = frozenset(words if asks else ())
-    return _Scan(read, stored, cells, frozenset(code.co_names) | maybe, maybe,
-                 tuple(imports), drawn)  # fmt: skip
+    ops, names = {i.opname for i in steps}, set(code.co_names)
+    words: set[Any] = set()
+    for c in code.co_consts if names & _ASKING or "MATCH_CLASS" in ops else ():
+        words.update(c if type(c) is tuple else (c,))
+    maybe = frozenset(w for w in words if isinstance(w, str) and w.isidentifier())
+    whole = bool(names & _ALL) or any(_is_put_together(steps, k) for k in range(len(steps)))
+    return _Scan(read, stored, cells, frozenset(names) | maybe, maybe,
+                 "CHECK_EXC_MATCH" in ops or "suppress" in names, whole, tuple(imports),
+                 drawn)  # fmt: skip
+
+
+_ASKING = {"getattr", "hasattr", "attrgetter", "methodcaller"}  # what takes an attribute's name
+_ALL = {"vars", "dir", "__dict__", "__getattribute__", "getmembers"}  # what reads all of them
+
+
+def _is_put_together(steps: list[dis.Instruction], k: int) -> bool:
+    """Whether `getattr` or `hasattr` is read there and called with a name that is no constant."""
+    if steps[k].argval not in ("getattr", "hasattr") or not steps[k].opname.startswith("LOAD"):
+        return False
+    depth, constant = 0, False
+    for i in steps[k + 1 :]:
+        if depth >= 2 and i.opname in ("PRECALL", "CALL"):
+            break
+        depth += dis.stack_effect(i.opcode, i.arg, jump=False)
+        if depth == 2:  # the name is complete, or its beginning
+            constant = i.opname == "LOAD_CONST"
+    return not constant
 
 
 # --- seeing the frames

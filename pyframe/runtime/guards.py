@@ -36,6 +36,7 @@ from pyframe.runtime.places import (
     VAR,
     Place,
     Words,
+    attributes,
     described,
     entries,
     item_of,
@@ -193,6 +194,12 @@ class Guard:
         self.absent: list[Place] = []
         self.appeared: Callable[[], bool] = lambda: False  # whether something lies there now
 
+        # how many attributes classes have; and how many of those are not a capture's
+        self.spaces: list[Any] = []
+        self.sizes: Callable[[], list[int]] = list
+        self.known_sizes: list[int] = []
+        self.own_sizes: list[int] = []
+
         # what is no place
         self.asked: list[tuple[Callable[[], Any], Any, str]] = []  # get, its answer, the line
         self.arrays: list[tuple[weakref.ref[Any], bytes, Place]] = []  # and what they hold
@@ -203,6 +210,8 @@ class Guard:
         self.tensor_getters: list[Getter] = []
         self.tensor_values: list[Any] = []
         self.empty_getters: list[Getter] = []
+        self.asked_getters: list[Callable[[], Any]] = []
+        self.asked_values: list[Any] = []
 
     @property
     def count(self) -> int:
@@ -210,7 +219,7 @@ class Guard:
         values = sum(len(level.ids) + len(level.keys) for level in self.levels)
         values += sum(len(list(get())) for get, _ in self.empty)
         values += sum(len(values) for _, values, _ in self.tensors) + len(self.absent)
-        values += len(self.asked) + len(self.arrays)
+        values += len(self.asked) + len(self.arrays) + len(self.spaces)
         return values + len(self.no_grads) + len(self.grads)
 
     # --- what to look at
@@ -222,7 +231,7 @@ class Guard:
         absent: list[Place] = []
         for place, value in found:
             how = place.how
-            if value is MISSING and how in (ATTR, GLOBAL):
+            if value is MISSING and how in (ATTR, GLOBAL, *MEMBERS):
                 absent.append(place)
             elif value is MISSING or how in (VAR, ITEM):
                 single.append((place, value))
@@ -263,15 +272,25 @@ class Guard:
 
     def _watch_absent(self, places: list[Place]) -> None:
         self.absent = places
-        inner = [p for p in places if p.how == ATTR]
+        inner = [p for p in places if p.how != GLOBAL]
+        parts = [attrgetter("__dict__" if p.how == ATTR else p.how) for p in inner]
         refs, keys = [self._refer(p.holder) for p in inner], [p.key for p in inner]
         spaces = [p.holder for p in places if p.how == GLOBAL]
         names = [p.key for p in places if p.how == GLOBAL]
-        dicts = attrgetter("__dict__")
         self.appeared = lambda: (
-            any(map(contains, map(dicts, map(call, refs)), keys))
+            any(map(contains, map(call, parts, map(call, refs)), keys))
             or (bool(names) and any(map(contains, spaces, names)))
         )
+
+    def watch_sizes(self, spaces: list[Any]) -> None:
+        """Rely on it that classes and their like come to have nothing more: a special method, say,
+        which no code names."""
+        if not spaces:
+            return
+        refs, dicts = [self._refer(x) for x in spaces], attrgetter("__dict__")
+        self.sizes = lambda: list(map(len, map(dicts, map(call, refs))))
+        self.known_sizes, self.own_sizes = self.sizes(), [_own_size(x) for x in spaces]
+        self.spaces = refs
 
     def watch_tensors(self, tensors: Iterable[Tensor], name: str) -> None:
         """Rely on the memory of tensors, and on whether they need gradients."""
@@ -307,7 +326,13 @@ class Guard:
         (self.no_grads if grad is None else self.grads).append(self._refer(leaf))
         if used:
             ref, known = self._refer(leaf), self._refer(grad)
-            self.asked.append((lambda: ref().grad is known(), True, "a .grad"))
+            self.ask(lambda: ref().grad is known(), True, "a .grad")
+
+    def ask(self, get: Callable[[], Any], answer: Any, line: str) -> None:
+        """Rely on an answer, which is asked again; `line` says where, or what was asked."""
+        self.asked.append((get, answer, line))
+        self.asked_getters.append(get)
+        self.asked_values.append(answer)
 
     def settle(self) -> None:
         """Look into the containers among the values, level by level. The guard is complete, and
@@ -375,7 +400,11 @@ class Guard:
         try:
             now = list(chain.from_iterable(map(call, self.getters)))
             flat = chain.from_iterable
-            fine = not self.appeared() and not any(flat(map(call, self.empty_getters)))
+            fine = (
+                self.sizes() == self.known_sizes
+                and not self.appeared()
+                and not any(flat(map(call, self.empty_getters)))
+            )
             fine = fine and list(flat(map(call, self.tensor_getters))) == self.tensor_values
             for level in self.levels if fine else ():
                 fine = list(map(id, now)) == level.ids
@@ -392,7 +421,11 @@ class Guard:
             array = ref()
             if array is None or array.tobytes() != before:
                 self.missed.append((place, array, array))
-        for get, before, line in self.asked:
+        try:
+            fine = list(map(call, self.asked_getters)) == self.asked_values
+        except Exception:  # see which
+            fine = False
+        for get, before, line in () if fine else self.asked:
             try:
                 answer = get()
             except Exception:
@@ -417,6 +450,11 @@ class Guard:
             value = p.get()
             if value is not MISSING:
                 self.missed.append((p, MISSING, value))
+        for ref, n in zip(self.spaces, self.own_sizes, strict=True):
+            size = _own_size(ref())
+            if size != n:
+                name = _named(f"the attributes of {shown(ref())}")
+                self.missed.append((name, entries(n), entries(size)))
         for get, expected, p in [*self.tensors, *[(get, None, p) for get, p in self.empty]]:
             with contextlib.suppress(Exception):
                 if not any(get()) if expected is None else list(get()) == expected:
@@ -496,6 +534,15 @@ class Guard:
 
 
 # --- reading
+
+
+def _own_size(x: Any) -> int:
+    """How many attributes a class has, but for those by which a capture of another thread sees what
+    is read of its objects."""
+    return sum(getattr(f, "__module__", "") != _HOOKS_OF for f in attributes(x).values())
+
+
+_HOOKS_OF = "pyframe.runtime.outside"  # the module of such functions
 
 
 def _read(getters: list[Any], refs: list[Any], part: Any) -> Iterable[Any]:

@@ -8,6 +8,7 @@ was becomes a Guard.
 
 from __future__ import annotations
 
+import builtins
 import collections
 import contextlib
 import gc
@@ -25,6 +26,7 @@ import numpy as np
 from pyframe.core.symbolic import SymbolicArray, SymbolicScalar
 from pyframe.runtime.frames import nested, scan, shown_to
 from pyframe.runtime.guards import Guard
+from pyframe.runtime.known import FORWARD
 from pyframe.runtime.outside import ATOMS, OVERRIDES, Entry, Outside, StandIn
 from pyframe.runtime.places import (
     ATTR,
@@ -177,7 +179,7 @@ class Observer(Outside):
     def _enter(self, frame: types.FrameType, code: types.CodeType) -> None:
         found, file = scan(code), code.co_filename
         self.inner.update(map(id, nested(code)))
-        self.add_names(found.names, found.maybe)
+        self.add_names(found.names, found.maybe, found.catches, found.whole)
         if found.random and self.drawn_at is None:
             self.drawn_at = file, found.random
         names = frame.f_globals
@@ -188,8 +190,9 @@ class Observer(Outside):
             self.line = file, line
             self.touch(GLOBAL, names, name, name, read=False)
         for name in found.imports:
-            if isinstance(module := sys.modules.get(name), types.ModuleType):
-                self.discover(module, name)
+            module = self.touch(GLOBAL, sys.modules, name, name)
+            if isinstance(module, types.ModuleType) and is_library(module.__name__):
+                self._of_library(module, found.names)
         self.line = file, code.co_firstlineno
         if code.co_freevars:
             self._cells(code)
@@ -199,6 +202,8 @@ class Observer(Outside):
     def _global(self, names: dict[str, Any], name: str, attribute_names: frozenset[str]) -> None:
         """Code reads a global, or a builtin where there is none."""
         value = self.touch(GLOBAL, names, name, name)
+        if value is MISSING:
+            self.touch(GLOBAL, vars(builtins), name, name)
         if name == "type" and value is MISSING and not self.asks:
             file, line = self.line
             self.asks = f"{file}:{line} asks for types, which a number that changes has not:"
@@ -210,15 +215,44 @@ class Observer(Outside):
             self._of_library(value, attribute_names)
 
     def _of_library(self, module: types.ModuleType, names: frozenset[str]) -> None:
-        """Code names attributes of a library's module: such as are no code may change."""
-        for n in names & vars(module).keys():
+        """Code names attributes of a library's module, which a program may replace."""
+        _, known = self.libraries.setdefault(id(module), (module, set()))
+        fresh = {n for n in names - known if n[:2] != "__"}
+        known |= fresh
+        for n in fresh & vars(module).keys():
             value = vars(module)[n]
             if value is os.getenv:
                 self.discover(os.environ, "os.environ")
-            fixed = isinstance(value, (types.ModuleType, type, types.FunctionType, *ATOMS))
-            fixed = fixed or isinstance(getattr(value, "__self__", None), types.ModuleType)
-            if not fixed and value is not sys.modules and not is_ours(module.__name__):
+            self.answer(value, f"{module.__name__}.{n}")  # also of a class
+            if isinstance(value, types.ModuleType):
+                if is_library(value.__name__):
+                    self._of_library(value, names)
+            elif value is not sys.modules and not is_ours(module.__name__):
                 self.touch(ATTR, module, n, f"{module.__name__}.{n}")
+
+    def _look_at_libraries(self) -> None:
+        """What was read of the modules of libraries lies there in each replay; of ours some is
+        there since it was read first. So it is with the functions that layers call."""
+        for module, names in self.libraries.values():
+            some = names & vars(module).keys()
+            for n in some | self.maybe_names:
+                value = self.touch(ATTR, module, n, f"{module.__name__}.{n}")
+                for c in getattr(value, "__mro__", ()) if is_ours(module.__name__) else ():
+                    if FORWARD in c.__dict__:  # of a layer that the run makes
+                        self._touch_in_class(c, FORWARD)
+                        break
+        for n in self.attribute_names & vars(Tensor).keys():
+            if n[:2] != "__":
+                self.touch(ATTR, Tensor, n, f"Tensor.{n}")
+        for c in self.overridden:
+            self.touch(ATTR, c, "__getattribute__", f"{c.__name__}.__getattribute__")
+        for f in self.layers:
+            found = scan(f.__code__)
+            for name in found.globals:
+                module = f.__globals__.get(name)
+                if isinstance(module, types.ModuleType):
+                    for n in found.names & vars(module).keys():
+                        self.touch(ATTR, module, n, f"{module.__name__}.{n}")
 
     def _cells(self, code: types.CodeType) -> None:
         """Code with free variables runs. The function that it is of is not told: what is in the
@@ -235,8 +269,8 @@ class Observer(Outside):
 
     def _method(self, owner: Any, code: types.CodeType) -> None:
         """A method is looked up in its class, by special names too."""
-        kind = owner if isinstance(owner, type) else type(owner)
-        for c in kind.__mro__:
+        kinds = type(owner).__mro__
+        for c in (*owner.__mro__, *kinds) if isinstance(owner, type) else kinds:
             found = c.__dict__.get(code.co_name) if code.co_name not in OVERRIDES else None
             if getattr(getattr(found, "fget", found), "__code__", None) is code:
                 self.touch(ATTR, c, code.co_name, f"{c.__name__}.{code.co_name}")
@@ -259,6 +293,7 @@ class Observer(Outside):
 
     def _finish(self, result: Any) -> Found:
         self._refuse_drawn()
+        self._look_at_libraries()
         changed = self._changed_arrays()
         effects, disturbed = [], False
         for i, (place, given, before) in self.fed.items():
@@ -399,13 +434,20 @@ class Observer(Outside):
         ran = {id(c) for c in self.codes.values()}
         found: list[tuple[Place, Any]] = []
         for e in self.steady:
-            if not isinstance(e.place.holder, types.FunctionType) or (
-                id(e.place.holder.__code__) in ran  # only then it matters what is in its cells
+            holder = e.place.holder
+            if (
+                not isinstance(holder, types.FunctionType)
+                or e.place.how == ATTR
+                or (
+                    id(holder.__code__) in ran  # only then it matters what is in its cells
+                )
             ):
                 found += self._within(e.place, e.before, opened, out)
         for o in self.optimizers:  # as they are after the first step
             out.watch_optimizer(o, self.names[id(o)])
-        out.asked += self.asked
+        for answer in self.asked:
+            out.ask(*answer)
+        out.watch_sizes([x for x in self.spaces if isinstance(x, type) or self.whole])
         out.arrays = [(weakref.ref(x), b, p) for x, b, p in self.arrays.values() if b is not None]
         states = {id(x) for o in self.optimizers for s in o.state.values() for x in s.values()}
         known = {id(x): x for x in tensors if id(x) not in states}
@@ -424,7 +466,7 @@ class Observer(Outside):
             yield place, value
             return
         place.let_go()
-        out.asked.append((lambda: len(place.get()), len(value), place.name))
+        out.ask(lambda: len(place.get()), len(value), place.name)
         for key in value if isinstance(value, dict) else range(len(value)):
             item = item_of(place, key)
             if item.id() not in self.fed:

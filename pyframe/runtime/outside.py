@@ -8,12 +8,15 @@ for containers.
 
 from __future__ import annotations
 
+import abc
 import array
 import contextlib
 import contextvars
 import enum
 import functools
 import io
+import logging
+import operator
 import pickle
 import random
 import sys
@@ -57,10 +60,13 @@ from pyframe.runtime.places import (
     key_at,
 )
 from pyframe.runtime.whose import (
+    ANSWERS,
     FILES,
     OURS,
+    is_fixed,
     is_library,
     is_optimizers,
+    is_ours,
     is_silent,
     is_standard,
     line_of,
@@ -153,6 +159,8 @@ class Outside:
         self.spaces: list[Any] = []
         self.attribute_names: set[str] = set()
         self.maybe_names: set[str] = set()  # of those, what may not be there
+        self.catches = self.whole = False  # whether that is so of all names; of those not in code
+        self.libraries: dict[int, tuple[Any, set[str]]] = {}  # modules, and what is read of them
         self.functions: dict[int, list[Any]] = {}  # by their code's id
         self.ran: set[int] = set()  # the ids of code with free variables that ran
         # of other objects the classes tell
@@ -160,12 +168,19 @@ class Outside:
         self.set_elsewhere: set[tuple[int, str]] = set()  # (object, name) by other threads
         self.told: set[tuple[int, str]] = set()  # (object, name) that classes have told of
         self.strangers: dict[int, tuple[Any, dict[str, bool]]] = {}  # not known to be outside
+        self.layers: set[types.FunctionType] = set()  # methods `forward` of ours that were read
+        self.overridden: list[type] = []  # classes with a __getattribute__ of the user's
         self.hooked: dict[type, dict[str, Any]] = {}  # classes, and what they had before
         self.plain: set[type] = set()  # of those, what reads attributes as `object` does
 
     def has(self, x: Any) -> bool:
         """Whether `x` was there before the run."""
         return id(x) in self.objects and not isinstance(x, (tuple, frozenset))
+
+    def ask(self, get: Callable[[], Any], name: str) -> None:
+        """What `get` gives is relied on, and asked again before each replay."""
+        if all(get is not known for known, _, _ in self.asked):
+            self.asked.append((get, get(), name))
 
     def refuse(self, why: str) -> None:
         """No replay may follow."""
@@ -206,7 +221,9 @@ class Outside:
 
     def discover(self, x: Any, name: str, place: Place | None = None) -> None:
         """Something lies outside, at a place: see what is read of it from now on."""
-        if isinstance(x, ATOMS) or x is MISSING or type(x) is SymbolicScalar:
+        if x is MISSING or type(x) is SymbolicScalar:
+            return
+        if isinstance(x, ATOMS) and not (isinstance(x, enum.Enum) and is_python(type(x))):
             return
         if place is not None and place.id() in self.fed:
             return
@@ -225,15 +242,28 @@ class Outside:
                 self._space(x)
         elif isinstance(x, (types.FunctionType, types.ModuleType, type)):
             self._named(x, name)
+            if isinstance(x, abc.ABCMeta):
+                self.ask(abc.get_cache_token, f"what is registered with {name}")
         elif not (self._bound(x, name) or self._values(x, name, place)):
             self._object(x, name)
 
     def _bound(self, x: Any, name: str) -> bool:
         """Something that calls or refers to another object: discover that. Else False."""
+        if type(x).__module__ == "decimal":
+            self.answer(type(x), name)
         if isinstance(x, types.MethodType):
             self.discover(x.__func__, name)
             self.discover(x.__self__, f"{name}.__self__")
+        elif isinstance(x, logging.Logger):
+            self._logger(x, name)
+        elif isinstance(x, functools.singledispatchmethod):
+            self.discover(x.dispatcher, name)
+        elif isinstance(x, (operator.attrgetter, operator.methodcaller)):
+            words = [w for w in x.__reduce__()[1] if isinstance(w, str)]
+            named = frozenset(part for w in words for part in w.split("."))
+            self.add_names(named, named)
         elif isinstance(x, types.BuiltinFunctionType):
+            self.answer(x, name)
             if not isinstance(x.__self__, (types.ModuleType, type, type(None))):
                 self.discover(x.__self__, f"{name}.__self__")
         elif isinstance(x, functools.partial):
@@ -242,7 +272,7 @@ class Outside:
             self.touch(SLOT, x, "keywords", f"{name}.keywords")
         elif isinstance(x, weakref.ref):
             self.discover(x(), f"{name}()")
-            self.asked.append((lambda: x() is None, x() is None, f"whether {name}() is None"))
+            self.ask(lambda: x() is None, f"whether {name}() is None")
         elif isinstance(x, contextvars.ContextVar):
             self.touch(VAR, x, None, f"{name}.get()")
         elif isinstance(x, functools._lru_cache_wrapper):
@@ -256,6 +286,23 @@ class Outside:
             return False
         return True
 
+    def _logger(self, x: logging.Logger, name: str) -> None:
+        """What decides on whether a logger logs; what it does then makes no difference."""
+        self.touch(ATTR, x.manager, "_disable", "logging.disable")
+        c: logging.Logger | None = x
+        while c is not None:
+            for n in ("level", "disabled", "handlers", "parent", "propagate"):
+                self.touch(ATTR, c, n, f"{name}.{n}")
+            c = c.parent
+
+    def answer(self, x: Any, name: str) -> None:
+        """A library's function is read: what it gives is asked again, where that may change."""
+        module, own = getattr(x, "__module__", ""), getattr(x, "__name__", "")
+        get = ANSWERS.get(module if module == "decimal" else f"{module}.{own}")
+        if get is not None:
+            self.ask(get, f"{name}()")
+            self.discover(get() if isinstance(get(), threading.Thread) else None, f"{name}()")
+
     def _values(self, x: Any, name: str, place: Place | None) -> bool:
         """Something made in C that holds values or gives them: know those. Else False."""
         line = place.line if place else self.line
@@ -266,8 +313,10 @@ class Outside:
         elif isinstance(x, _GENERATORS):
             self.line = line
             self.drawn_from(functools.partial(_state, x), name)
-        elif isinstance(x, (bytearray, array.array, memoryview)):
-            self.asked.append((functools.partial(bytes, x), bytes(x), name))
+        elif (known := _bytes_of(x)) is not None:
+            if len(known) > SMALL:
+                self.refuse(f"reads {name}, which is too large to look at before each replay")
+            self.ask(functools.partial(_bytes_of, x), name)
         elif isinstance(x, types.MappingProxyType):
             self.discover(dict(x), name)
             self.asked.append((lambda: [*map(id, contents({**x}))], [*map(id, contents({**x}))],
@@ -294,7 +343,7 @@ class Outside:
             self.refuse(f"reads {name}, in which too much lies to look at before each replay")
             return
         for i, v in enumerate(inside):
-            if not isinstance(v, ATOMS):
+            if not isinstance(v, ATOMS) or isinstance(v, enum.Enum):
                 key = key_at(x, i, len(inside))
                 self.discover(v, item_name(name, key), item_of(place, key) if place else None)
 
@@ -305,11 +354,14 @@ class Outside:
         if isinstance(x, types.FunctionType):
             self._function(x, name)
         elif isinstance(x, type):
-            for c in x.__mro__:
+            for c in (*x.__mro__, *type.mro(type(x))):
                 if not is_library(c.__module__) and all(c is not s for s in self.spaces):
                     self.objects[id(c)] = c
                     self.names.setdefault(id(c), c.__name__)
+                    self.touch(SLOT, c, "__bases__", f"{c.__name__}.__bases__")
                     self._space(c)
+            if isinstance(x, enum.EnumMeta) and not is_library(x.__module__):
+                self.touch(ATTR, x, "_member_map_", name)
         elif not is_library(x.__name__):
             self._space(x)
 
@@ -330,6 +382,9 @@ class Outside:
             self.touch_cells(x)
         if users or "__wrapped__" in x.__dict__:
             self._space(x)
+        if isinstance(x.__dict__.get("registry"), types.MappingProxyType):  # of singledispatch
+            self.discover(x.__dict__["registry"], f"{name}.registry")
+        self.answer(x, name)
 
     def touch_cells(self, f: types.FunctionType) -> None:
         """The code of a function has run: what is in its cells matters."""
@@ -343,14 +398,22 @@ class Outside:
         self.spaces.append(x)
         self._names_of(x, self.attribute_names, self.maybe_names)
 
-    def add_names(self, names: frozenset[str], maybe: frozenset[str]) -> None:
-        """Code runs that names these attributes; `maybe` of them may not be there."""
-        if not names <= self.attribute_names or not maybe <= self.maybe_names:
+    def add_names(
+        self, names: frozenset[str], maybe: frozenset[str], catches: bool = False,
+        whole: bool = False,
+    ) -> None:  # fmt: skip
+        """Code runs that names these attributes; `maybe` of them may not be there: all of them
+        where it `catches` the error. It may read others where it reads an object as a `whole`."""
+        if (catches and not self.catches) or (whole and not self.whole):
+            self.catches, self.whole = self.catches or catches, self.whole or whole
+            names, maybe = names | self.attribute_names, maybe | self.maybe_names
+            fresh = names, maybe
+        else:
             fresh = names - self.attribute_names, maybe - self.maybe_names
-            self.attribute_names |= names
-            self.maybe_names |= maybe
-            for x in self.spaces:
-                self._names_of(x, *fresh)
+        self.attribute_names |= names
+        self.maybe_names |= maybe
+        for x in self.spaces if any(fresh) else ():
+            self._names_of(x, *fresh)
 
     def _names_of(self, x: Any, names: Any, maybe: Any) -> None:
         own = attributes(x)
@@ -358,9 +421,17 @@ class Outside:
         for c in x.__mro__[1:] if isinstance(x, type) else ():
             if not is_library(c.__module__):
                 hidden |= names & c.__dict__.keys()
-        for n in ((names & own.keys()) | maybe | hidden) - OVERRIDES:
-            if n in own or n in hidden or not isinstance(x, (type, Tensor)):
-                self.touch(ATTR, x, n, f"{self.name_of(x)}.{n}")
+        wanted = (names & own.keys()) | hidden
+        if not isinstance(x, (type, Tensor)):  # a class tells by its size of what it comes to have
+            wanted |= names if self.catches else maybe
+            if isinstance(x, types.ModuleType) and not wanted <= own.keys():
+                wanted |= {"__getattr__"}
+        elif isinstance(x, type):
+            for n in names & {"__name__", "__qualname__"}:
+                self.touch(SLOT, x, n, f"{self.name_of(x)}.{n}")
+        wanted |= own.keys() - {"__builtins__"} if self.whole else set()
+        for n in wanted - OVERRIDES:
+            self.touch(ATTR, x, n, f"{self.name_of(x)}.{n}")
 
     def name_of(self, x: Any) -> str:
         """What people call an object."""
@@ -374,19 +445,36 @@ class Outside:
         if is_silent(kind):
             return
         self.touch(SLOT, x, "__class__", f"{name}.__class__")
+        if not is_fixed(kind):
+            self.refuse(
+                f"reads {name}, a {kind.__name__}: its state, which C code keeps, can't be seen"
+            )
         if not self._hook(kind):  # made in C: what it has by name may be read unseen
-            own = attributes(x)
-            if isinstance(own, dict) and own:
+            own = getattr(x, "__dict__", None)
+            if isinstance(own, dict):
                 self._box(own, name, Place(SLOT, x, "__dict__", name, self.line))
                 self.touch(SLOT, x, "__dict__", name)
             return
-        self.attributes_before[id(x)] = x, dict(attributes(x))
+        own = attributes(x)
+        self.attributes_before[id(x)] = x, dict(own)
+        if self._reads_anyhow(kind) and own is attributes(x):
+            self.touch(SLOT, x, "__dict__", name)
         self._named(kind, kind.__name__)
         if isinstance(x, tuple(OPTIMIZERS)):
             self.optimizers.append(x)
         if id(x) in self.strangers:  # read before it was known to lie outside
             for n, read in self.strangers.pop(id(x))[1].items():
                 self.touch_attribute(x, n, read)
+
+    def _reads_anyhow(self, kind: type) -> bool:
+        """Whether a class has a __getattribute__ of the user's, which may read what it likes."""
+        name, found = "__getattribute__", False
+        for c in kind.__mro__:
+            f = self.hooked[c].get(name) if c in self.hooked else c.__dict__.get(name)
+            if f is not None and not is_library(c.__module__):
+                self.overridden.append(c)
+                found = True
+        return found
 
     def answers(self, place: Place) -> bool:
         """Whether the class of an object gives what stands for an attribute."""
@@ -457,7 +545,8 @@ class Outside:
         frame = sys._getframe(2)
         file = frame.f_code.co_filename
         ours = file.startswith(OURS) and FILES[file] != USER
-        if ours and (name == "__dict__" or is_optimizers(file)):  # is told in other ways
+        whole = name == "__dict__" and frame.f_code.co_name != "__dir__"
+        if ours and (whole or is_optimizers(file)):  # is told in other ways
             return
         self.told.add((id(x), name))
         if id(x) in self.objects:
@@ -482,7 +571,7 @@ class Outside:
         label = f"{self.name_of(x)}.{name}"
         own = attributes(x)
         if name in _WHOLE:
-            if isinstance(own, dict):
+            if own is attributes(x):
                 self.touch(SLOT, x, "__dict__", label)
             return
         if name == "__class__":
@@ -498,6 +587,9 @@ class Outside:
                 self.touch(ATTR, x, n, f"{self.name_of(x)}.{n}")
             for names, n in HOOKS_ON_ALL:
                 self.touch(GLOBAL, names, n, "the hooks on all modules")
+        if isinstance(found, types.GetSetDescriptorType) and name[:2] != "__":
+            self.touch(SLOT, x, name, label, read)
+            return
         if where is not None and hasattr(type(found), "__set__"):  # a property
             if read:
                 self._touch_in_class(where, name)
@@ -512,16 +604,43 @@ class Outside:
                     return
             if self.touch(ATTR, x, name, label, read) is not MISSING:
                 return
+            for kind in MEMBERS if where is None and read else ():  # it may come there too
+                if kind in own:
+                    self.touch(kind, x, name, label)
         for c in type(x).__mro__ if read else ():
             if c is where:
                 self._touch_in_class(c, name)
                 break
-            if not is_library(c.__module__):  # where one may come and hide it
+            # where one may come and hide it
+            if not is_library(c.__module__) or (where is None and is_ours(c.__module__)):
                 self.touch(ATTR, c, name, f"{c.__name__}.{name}")
 
     def _touch_in_class(self, c: type, name: str) -> None:
         if not is_library(c.__module__) or name == FORWARD:
-            self.touch(ATTR, c, name, f"{c.__name__}.{name}")
+            f = self.touch(ATTR, c, name, f"{c.__name__}.{name}")
+            if isinstance(f, types.FunctionType) and is_library(c.__module__):
+                self.layers.add(f)
+
+
+def _bytes_of(x: Any) -> bytes | None:
+    """What an object made in C holds, if it shows that. Where it points to more, that is unseen."""
+    if is_fixed(type(x)) and not isinstance(x, (bytearray, array.array, memoryview)):
+        return None
+    if _points(type(x)):
+        return None
+    try:
+        return memoryview(x).tobytes()
+    except TypeError:
+        return None
+
+
+def _points(kind: Any) -> bool:
+    """Whether an object of ctypes points to more than it holds."""
+    inner = [f[1] for f in getattr(kind, "_fields_", ())]
+    of = getattr(kind, "_type_", None)  # a letter, or the class of an array's items
+    if isinstance(of, str) or any(c.__name__ == "_Pointer" for c in kind.__mro__):
+        return not isinstance(of, str) or of in "zZPOX"
+    return any(map(_points, [*inner, of] if of else inner))
 
 
 def _state(g: Any) -> Any:

@@ -126,7 +126,8 @@ class Place:
 
 
 def attributes(x: Any) -> Any:
-    """The dict of an object, whatever its class makes of reading an attribute; {} without one."""
+    """The dict of an object, whatever its class makes of reading an attribute; a new one
+    without."""
     try:
         if is_python(type(x)) and not isinstance(x, threading.local):
             return object.__getattribute__(x, "__dict__")

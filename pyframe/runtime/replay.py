@@ -458,5 +458,6 @@ def _guard(run: Run, executables: list[Executable], given: set[int]) -> Guard:
                 {before.get(old._storage, old._storage.node), old._node}
             )
             guard.watch_grad(leaf, old, used)
-    guard.asked += capture.asked
+    for answer in capture.asked:
+        guard.ask(*answer)
     return guard

@@ -4,12 +4,16 @@ library's."""
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import os
 import re
 import sys
+import threading
 import time
 import types
+from collections.abc import Callable
+from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any
 
 import numpy as np
@@ -45,7 +49,12 @@ _IMPURE = {
     "uuid.py": "", "secrets.py": "", "tempfile.py": "", "subprocess.py": "", "socket.py": "",
     "glob.py": "", "shutil.py": "", "genericpath.py": "", "urllib": "", "http": "", "sqlite3": "",
     "pathlib": "open read_text read_bytes write_text write_bytes exists is_file is_dir stat iterdir"
-    " glob rglob unlink mkdir touch",
+    " glob rglob unlink mkdir touch cwd home resolve absolute is_symlink lstat samefile walk owner",
+    "posixpath.py": "abspath realpath islink ismount lexists relpath expanduser expandvars",
+    "ntpath.py": "abspath realpath islink ismount lexists relpath expanduser expandvars",
+    "os.py": "walk fwalk", "synchronize.py": "is_set get_value locked",
+    "locale.py": "setlocale getlocale localeconv",
+    "threading.py": "active_count enumerate",
     "npyio": "load save savez loadtxt savetxt genfromtxt", "random.py": "getrandbits seed",
     "pyframe": IMPURE_CALLS,
 }  # fmt: skip
@@ -64,7 +73,7 @@ class _Files(dict[str, str]):
             top = re.split(r"[\\/](?:site|dist)-packages[\\/]", name)[-1]
             found = LIBRARY if re.split(r"[\\/.]", top)[0] in DEPENDENCIES else USER
         elif name.startswith(("<frozen", "<__array", _STANDARD)):
-            inner = name.replace("\\", "/").removeprefix("<frozen ").replace(">", ".py")
+            inner = _unfrozen(name)
             parts = inner.removeprefix(_STANDARD.replace("\\", "/")).split("/")
             found = IMPURE if any(p in _IMPURE for p in parts) or "pathlib" in inner else LIBRARY
         else:
@@ -76,10 +85,16 @@ class _Files(dict[str, str]):
 FILES = _Files()
 
 
+def _unfrozen(name: str) -> str:
+    """The file of a module, also of one that Python has within itself."""
+    return name.replace("\\", "/").removeprefix("<frozen ").replace(">", ".py")
+
+
 def is_impure(code: types.CodeType) -> bool:
     """Whether a function of a file that is IMPURE gives something else at each call."""
-    name = code.co_filename.replace("\\", "/")
+    name = "/" + _unfrozen(code.co_filename)
     for part, functions in _IMPURE.items():
+        part = f"/{part}" if part.endswith(".py") else part
         if part in name and not functions:
             return not code.co_name.startswith(("<", "_"))
         if part in name and code.co_name in functions.split():
@@ -89,10 +104,37 @@ def is_impure(code: types.CodeType) -> bool:
 
 _CALLS: set[str] = {  # functions in C that give something else at each call
     f"{f.__module__}.{f.__name__}"
-    for f in (vars(time) | vars(os)).values()
+    for f in (vars(time) | vars(os) | vars(os.path)).values()
     if type(f) is types.BuiltinFunctionType and f.__module__ in ("time", "posix", "nt")
 } - {"time.sleep", "posix.fspath", "nt.fspath", "posix.getpid", "nt.getpid"}
 _CALLS |= {"_io.open", "io.open", "builtins.input"}
+_CALLS |= {f"gc.{name}" for name in vars(gc) if name.startswith(("get", "is"))}
+
+
+def _levels() -> Any:
+    """What decides on whether each logger logs."""
+    root = sys.modules["logging"].root
+    known = {"": root, **root.manager.loggerDict}
+    return root.manager.disable, [(n, getattr(x, "level", 0), getattr(x, "disabled", 0))
+                                  for n, x in known.items()]  # fmt: skip
+
+
+def _precision() -> Any:
+    """How numbers of `decimal` are calculated with."""
+    c = sys.modules["decimal"].getcontext()
+    return c.prec, c.rounding, c.Emin, c.Emax, c.capitals, c.clamp, [*c.traps.values()]
+
+
+# Functions of libraries that give another thing once a program has set that: they are asked again.
+ANSWERS: dict[str, Callable[[], Any]] = {
+    "sys.getrecursionlimit": sys.getrecursionlimit, "sys.getswitchinterval": sys.getswitchinterval,
+    "_thread.get_ident": threading.get_ident, "_thread.get_native_id": threading.get_native_id,
+    "threading.current_thread": threading.current_thread,
+    "threading.main_thread": threading.main_thread, "logging.getLogger": _levels,
+    "decimal": _precision,
+    "numpy.geterr": np.geterr, "numpy.get_printoptions": np.get_printoptions,
+    "numpy.getbufsize": np.getbufsize,
+}  # fmt: skip
 
 
 def impure_call(fn: Any) -> str:
@@ -106,6 +148,8 @@ def impure_call(fn: Any) -> str:
     if isinstance(owner, type):
         named = owner.__module__ == "datetime" and fn.__name__ in ("now", "today", "utcnow")
         return f"datetime.{fn.__name__}" if named else ""
+    if type(owner).__module__ == "_thread" and fn.__name__ == "locked":
+        return "locked() of a lock"
     reads = isinstance(owner, io.IOBase) and owner not in (sys.stdout, sys.stderr)
     return f"{fn.__name__}() of a file" if reads and fn.__name__ not in ("fileno", "flush") else ""
 
@@ -171,6 +215,31 @@ def is_silent(kind: type) -> bool:
     if is_ours(module):
         return not f"{module}.".startswith(_OBJECTS)
     return _top(module) in _SILENT or _top(module) in DEPENDENCIES
+
+
+# Modules in C whose objects are numbers and their like, or make no difference to numbers.
+_FIXED = {
+    "builtins", "_thread", "decimal", "datetime", "re", "types", "typing", "_typing", "operator",
+    "weakref", "_weakref", "functools", "_functools", "collections", "_collections", "zoneinfo",
+    "contextvars", "_contextvars", "abc", "_abc", "array", "_random", "random", "_io", "io", "uuid",
+    "_weakrefset", "_collections_abc", "_struct", "itertools", "numpy",
+    "sys", "time", "os", "posix", "nt", "cffi", "_cffi_backend",
+    "_multiprocessing",
+}  # fmt: skip
+
+
+def is_fixed(kind: type) -> bool:
+    """Whether objects of a class have no state that C code keeps, as far as it would be seen."""
+    return hasattr(kind, "__get__") or all(
+        _top(c.__module__) in _FIXED or is_ours(c.__module__) or not _is_in_c(c)
+        for c in kind.__mro__
+    )
+
+
+def _is_in_c(kind: type) -> bool:
+    """Whether a class is made in C."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""
+    return not kind.__flags__ & 1 << 9 or file.endswith(tuple(EXTENSION_SUFFIXES))
 
 
 def _top(module: str) -> str:

@@ -3,28 +3,18 @@ nothing), calls it with changes in between, and yields what it sees. It needs no
 
 from __future__ import annotations
 
-import abc
-import argparse
 import collections
-import configparser
 import contextlib
-import contextvars
 import copy
 import dataclasses
-import datetime
-import enum
 import functools
 import importlib.machinery
 import itertools
 import math
 import operator
 import os
-import queue
-import random
 import re
 import sys
-import threading
-import time
 import types
 import typing
 import warnings
@@ -129,45 +119,6 @@ def a_global_int_flag_string_and_none(c: Any, x: Any) -> Any:
 
 
 @pattern
-def a_global_list_that_is_changed_from_outside(c: Any, x: Any) -> Any:
-    LAYERS[:] = [1.0, 2.0]
-
-    def f(x: Any) -> Any:
-        for k in LAYERS:
-            x = x * k + 1
-        return x
-
-    f = c(f)
-    yield from (f(x), f(x))
-    LAYERS.append(3.0)
-    yield from (f(x), f(x))
-    LAYERS[0] = 5.0
-    yield from (f(x), f(x))
-    LAYERS.pop()
-    yield f(x)
-
-
-@pattern
-def a_nested_global_dict(c: Any, x: Any) -> Any:
-    f = c(lambda x: x * TABLE["a"] + TABLE["b"]["c"])
-    for a, b in ((1.0, 2.0), (1.0, 2.0), (1.0, 3.0), (1.0, 3.0), (2.0, 3.0), (2.0, 3.0)):
-        TABLE["a"], TABLE["b"]["c"] = a, b
-        yield f(x)
-
-
-@pattern
-def a_global_dict_that_is_replaced(c: Any, x: Any) -> Any:
-    global TABLE
-    TABLE = {"a": 1.0, "b": {"c": 2.0}}
-    f = c(lambda x: x * TABLE["a"])
-    yield from (f(x), f(x))
-    TABLE = {"a": 4.0, "b": {"c": 2.0}}
-    yield from (f(x), f(x))
-    TABLE = {"a": 1.0, "b": {"c": 2.0}}
-    yield from (f(x), f(x))
-
-
-@pattern
 def a_global_tensor_that_is_rebound(c: Any, x: Any) -> Any:
     global TENSOR
     TENSOR = x * 0 + 2
@@ -232,13 +183,6 @@ def a_function_that_is_replaced(c: Any, x: Any) -> Any:
 
 
 @pattern
-def a_module_of_the_users(c: Any, x: Any) -> Any:
-    config = config_module(scale=2.0)
-    f = c(lambda x: x * config.scale)
-    yield from turns(f, x, change=lambda i: setattr(config, "scale", float(i)))
-
-
-@pattern
 def a_module_that_is_imported_inside(c: Any, x: Any) -> Any:
     config = config_module("user_config2", scale=2.0)
 
@@ -262,46 +206,7 @@ def a_name_from_a_module_that_is_imported_inside(c: Any, x: Any) -> Any:
     yield from turns(c(f), x, change=lambda i: setattr(config, "scale", float(i)))
 
 
-@pattern
-def a_flag_of_a_module_that_may_be_missing(c: Any, x: Any) -> Any:
-    config = config_module("user_config4")
-    f = c(lambda x: x * getattr(config, "scale", 3.0))
-    yield from (f(x), f(x))
-    config.scale = 2.0
-    yield from (f(x), f(x))
-    del config.scale
-    yield f(x)
-
-
-@pattern
-def a_name_in_globals(c: Any, x: Any) -> Any:
-    def change(i: int) -> None:
-        global SCALE
-        SCALE = 1.0 + i
-
-    yield from turns(c(lambda x: x * globals()["SCALE"]), x, change=change)
-    change(0)
-
-
-@pattern
-def a_global_with_the_name_of_a_builtin(c: Any, x: Any) -> Any:
-    f = c(lambda x: x * max(2, 3))
-    yield from (f(x), f(x))
-    globals()["max"] = lambda a, b: 10
-    yield from (f(x), f(x))
-    del globals()["max"]
-    yield f(x)
-
-
 # --- closures, defaults, partial functions
-
-
-@pattern
-def a_closure_number(c: Any, x: Any) -> Any:
-    t = 1.0
-    f = c(lambda x: x * t)
-    for t in (1.0, 1.0, 2.0, 3.0, 4.0, 4.0, 5.0):  # noqa: B007
-        yield f(x)
 
 
 @pattern
@@ -412,58 +317,6 @@ def a_result_in_a_cell(c: Any, x: Any) -> Any:
 
 
 @pattern
-def default_arguments(c: Any, x: Any) -> Any:
-    def scaled(x: Any, k: Any = 2.0, *, more: Any = 1.0) -> Any:
-        return x * k + more
-
-    f = c(lambda x: scaled(x))
-    yield from (f(x), f(x))
-    scaled.__defaults__ = (5.0,)
-    yield from (f(x), f(x))
-    scaled.__kwdefaults__ = {"more": 7.0}
-    yield from (f(x), f(x))
-
-
-@pattern
-def a_mutable_default(c: Any, x: Any) -> Any:
-    def f(x: Any, options: Any = {"k": 1.0}) -> Any:  # noqa: B006
-        return x * options["k"]
-
-    options = f.__defaults__[0]
-    yield from turns(c(f), x, change=lambda i: options.update(k=float(i)))
-
-
-@pattern
-def a_partial_function(c: Any, x: Any) -> Any:
-    options = {"k": 2.0}
-    g = functools.partial(lambda x, o, k=1.0: x * o["k"] * k, o=options)
-    f = c(lambda x: g(x))
-    yield from turns(f, x, change=lambda i: options.update(k=float(i)))
-    g = functools.partial(lambda x, k: x * k, k=9.0)
-    yield from (f(x), f(x))
-
-
-@pattern
-def code_that_is_replaced(c: Any, x: Any) -> Any:
-    def g(x: Any) -> Any:
-        return x * 2
-
-    f = c(lambda x: g(x))
-    yield from (f(x), f(x))
-    g.__code__ = (lambda x: x * 5).__code__
-    yield from (f(x), f(x))
-
-
-@pattern
-def an_attribute_of_a_function(c: Any, x: Any) -> Any:
-    def g(x: Any) -> Any:
-        return x * g.scale
-
-    g.scale = 1.0  # type: ignore[attr-defined]
-    yield from turns(c(lambda x: g(x)), x, change=lambda i: setattr(g, "scale", float(i)))
-
-
-@pattern
 def a_decorator(c: Any, x: Any) -> Any:
     state = {"on": True}
 
@@ -531,35 +384,6 @@ def a_lambda_in_a_table(c: Any, x: Any) -> Any:
 
 
 @pattern
-def single_dispatch(c: Any, x: Any) -> Any:
-    k = 2.0
-
-    @functools.singledispatch
-    def g(x: Any) -> Any:
-        return x * k
-
-    f = c(lambda x: g(x))
-    for k in (2.0, 2.0, 3.0, 3.0, 4.0, 5.0):  # noqa: B007
-        yield f(x)
-
-
-@pattern
-def a_cached_function(c: Any, x: Any) -> Any:
-    state = {"k": 2.0}
-
-    @functools.lru_cache
-    def g(n: int) -> float:
-        return state["k"] * n
-
-    f = c(lambda x: x * g(3))
-    yield from (f(x), f(x))
-    state["k"] = 5.0
-    yield from (f(x), f(x))  # eagerly too: it is cached
-    g.cache_clear()
-    yield from (f(x), f(x))
-
-
-@pattern
 def operators_as_functions(c: Any, x: Any) -> Any:
     cfg = types.SimpleNamespace(deep=types.SimpleNamespace(t=1.0), items={"k": 2.0})
     t, k = operator.attrgetter("deep.t"), operator.itemgetter("k")
@@ -585,246 +409,6 @@ class Plain:
 
 
 @pattern
-def an_attribute(c: Any, x: Any) -> Any:
-    o = Plain(t=1.0)
-    yield from turns(c(lambda x: x * o.t), x, change=lambda i: setattr(o, "t", float(i)))
-
-
-@pattern
-def an_attribute_that_a_method_reads(c: Any, x: Any) -> Any:
-    o = Plain(t=1.0)
-    yield from turns(c(lambda x: o.scaled(x)), x, change=lambda i: setattr(o, "t", float(i)))
-
-
-@pattern
-def a_bound_method(c: Any, x: Any) -> Any:
-    o = Plain(t=1.0)
-    yield from turns(c(o.scaled), x, change=lambda i: setattr(o, "t", float(i)))
-
-
-@pattern
-def a_decorated_method(c: Any, x: Any) -> Any:
-    class Scaler:
-        def __init__(self) -> None:
-            self.t = 1.0
-
-        @c
-        def run(self, x: Any) -> Any:
-            return x * self.t
-
-    a, b = Scaler(), Scaler()
-    b.t = 10.0
-    for t in (1.0, 1.0, 2.0, 2.0, 3.0, 4.0):
-        a.t = t
-        yield a.run(x), b.run(x)
-
-
-@pattern
-def a_chain_of_attributes(c: Any, x: Any) -> Any:
-    o = Plain(cfg=Plain(opt=Plain(t=1.0)))
-    f = c(lambda x: x * o.cfg.opt.t)
-    yield from turns(f, x, change=lambda i: setattr(o.cfg.opt, "t", float(i)))
-    o.cfg = Plain(opt=Plain(t=20.0))
-    yield from (f(x), f(x))
-
-
-@pattern
-def an_attribute_of_the_class(c: Any, x: Any) -> Any:
-    o = Plain()
-    f = c(lambda x: x * o.shared + Plain.shared)
-    yield from turns(f, x, change=lambda i: setattr(Plain, "shared", float(i)))
-    o.shared = 9.0  # type: ignore[misc]
-    yield from (f(x), f(x))
-    Plain.shared = 1.0
-    yield from (f(x), f(x))
-
-
-@pattern
-def an_attribute_that_hides_that_of_a_base(c: Any, x: Any) -> Any:
-    class A:
-        k = 1.0
-
-    class B(A):
-        pass
-
-    o = B()
-    f = c(lambda x: x * o.k + B.k + (100 if hasattr(o, "later") else 0))
-    for i in range(7):
-        A.k = float(i // 2)
-        yield f(x)
-    B.k = 50.0
-    yield from (f(x), f(x))
-    o.k = 60.0
-    yield from (f(x), f(x))
-    del o.k, B.k
-    yield from (f(x), f(x))
-    A.later = True  # type: ignore[attr-defined]
-    yield from (f(x), f(x))
-
-
-@pattern
-def a_method_that_is_replaced(c: Any, x: Any) -> Any:
-    class A:
-        def g(self, x: Any) -> Any:
-            return x * 2
-
-    o = A()
-    f = c(lambda x: o.g(x))
-    yield from (f(x), f(x))
-    A.g = lambda self, x: x * 3  # type: ignore[method-assign]
-    yield from (f(x), f(x))
-    o.g = lambda x: x * 4  # type: ignore[method-assign]
-    yield from (f(x), f(x))
-
-
-@pattern
-def another_class(c: Any, x: Any) -> Any:
-    class A:
-        k = 1.0
-
-        def g(self, x: Any) -> Any:
-            return x * self.k
-
-    class B(A):
-        k = 2.0
-
-    o = A()
-    f = c(lambda x: o.g(x))
-    yield from (f(x), f(x))
-    o.__class__ = B
-    yield from (f(x), f(x))
-
-
-@pattern
-def a_property(c: Any, x: Any) -> Any:
-    class A:
-        def __init__(self) -> None:
-            self._t = 1.0
-
-        @property
-        def t(self) -> float:
-            return self._t * 2
-
-    o = A()
-    yield from turns(c(lambda x: x * o.t), x, change=lambda i: setattr(o, "_t", float(i)))
-
-
-@pattern
-def a_cached_property(c: Any, x: Any) -> Any:
-    class A:
-        def __init__(self) -> None:
-            self.n = 2.0
-
-        @functools.cached_property
-        def t(self) -> float:
-            return self.n * 2
-
-    o = A()
-    f = c(lambda x: x * o.t)
-    yield from (f(x), f(x), f(x))
-    o.n = 5.0
-    yield from (f(x), f(x))  # eagerly too: it is cached
-    del o.t
-    yield from (f(x), f(x), f(x))
-
-
-@pattern
-def slots(c: Any, x: Any) -> Any:
-    class A:
-        __slots__ = ("t",)
-
-        def __init__(self) -> None:
-            self.t = 1.0
-
-    o = A()
-    yield from turns(c(lambda x: x * o.t), x, change=lambda i: setattr(o, "t", float(i)))
-
-
-@pattern
-def dataclasses_frozen_and_not(c: Any, x: Any) -> Any:
-    @dataclasses.dataclass
-    class A:
-        t: float = 1.0
-
-    @dataclasses.dataclass(frozen=True)
-    class B:
-        t: float = 1.0
-
-    a, b = A(), B()
-    f = c(lambda x: x * a.t + b.t)
-    yield from turns(f, x, change=lambda i: setattr(a, "t", float(i)))
-    b = dataclasses.replace(b, t=5.0)
-    yield from (f(x), f(x))
-
-
-@pattern
-def fields_of_a_dataclass(c: Any, x: Any) -> Any:
-    @dataclasses.dataclass
-    class A:
-        t: float = 1.0
-        u: float = 2.0
-
-    a = A()
-    f = c(lambda x: x * sum(dataclasses.asdict(a).values()))
-    yield from turns(f, x, change=lambda i: setattr(a, "u", float(i)))
-
-
-@pattern
-def names_that_are_put_together(c: Any, x: Any) -> Any:
-    o = Plain(t0=1.0, t1=2.0)
-    f = c(lambda x: sum(x * getattr(o, f"t{i}") for i in range(2)))
-    yield from turns(f, x, change=lambda i: setattr(o, "t1", float(i)))
-
-
-@pattern
-def an_attribute_that_comes_later(c: Any, x: Any) -> Any:
-    o = Plain()
-    f = c(lambda x: x * (o.t if hasattr(o, "t") else 3.0))
-    yield from (f(x), f(x))
-    o.t = 5.0
-    yield from (f(x), f(x))
-    del o.t
-    yield from (f(x), f(x))
-
-
-@pattern
-def all_attributes(c: Any, x: Any) -> Any:
-    o = Plain(a=1.0, b=2.0)
-    f = c(lambda x: x * sum(vars(o).values()) + sum(o.__dict__.values()))
-    yield from turns(f, x, change=lambda i: setattr(o, f"n{i}", float(i)))
-
-
-@pattern
-def attributes_by_getattr(c: Any, x: Any) -> Any:
-    class A:
-        def __init__(self) -> None:
-            self._data = {"t": 1.0}
-
-        def __getattr__(self, name: str) -> Any:
-            try:
-                return self._data[name]
-            except KeyError:
-                raise AttributeError(name) from None
-
-    o = A()
-    yield from turns(c(lambda x: x * o.t), x, change=lambda i: o._data.update(t=float(i)))
-
-
-@pattern
-def attributes_by_getattribute(c: Any, x: Any) -> Any:
-    class A:
-        def __init__(self) -> None:
-            self.t = 1.0
-
-        def __getattribute__(self, name: str) -> Any:
-            value = object.__getattribute__(self, name)
-            return value * 2 if name == "t" else value
-
-    o = A()
-    yield from turns(c(lambda x: x * o.t), x, change=lambda i: setattr(o, "t", float(i)))
-
-
-@pattern
 def a_dict_with_attributes(c: Any, x: Any) -> Any:
     class Config(dict):  # type: ignore[type-arg]
         def __getattr__(self, name: str) -> Any:
@@ -833,31 +417,6 @@ def a_dict_with_attributes(c: Any, x: Any) -> Any:
     o = Config(t=1.0, more=Config(u=2.0))
     f = c(lambda x: x * o.t + o.more.u)
     yield from turns(f, x, change=lambda i: o.more.update(u=float(i)))
-
-
-@pattern
-def special_methods(c: Any, x: Any) -> Any:
-    class A:
-        def __init__(self) -> None:
-            self.t = [1.0, 2.0]
-
-        def __getitem__(self, i: int) -> float:
-            return self.t[i]
-
-        def __len__(self) -> int:
-            return len(self.t)
-
-        def __call__(self, x: Any) -> Any:
-            return x + self.t[-1]
-
-        def __contains__(self, v: float) -> bool:
-            return v in self.t
-
-    o = A()
-    f = c(lambda x: o(x) * o[0] * len(o) + (2 if 3.0 in o else 1))
-    yield from turns(f, x, change=lambda i: o.t.append(float(i)))
-    A.__call__ = lambda self, x: x * 0  # type: ignore[method-assign, assignment]
-    yield from (f(x), f(x))
 
 
 @pattern
@@ -881,56 +440,6 @@ def inheritance_and_super(c: Any, x: Any) -> Any:
 
 
 @pattern
-def class_and_static_methods(c: Any, x: Any) -> Any:
-    class A:
-        k = 1.0
-
-        @classmethod
-        def g(cls, x: Any) -> Any:
-            return x * cls.k
-
-        @staticmethod
-        def h(x: Any) -> Any:
-            return x + A.k
-
-    f = c(lambda x: A.g(x) + A.h(x))
-    yield from turns(f, x, change=lambda i: setattr(A, "k", float(i)))
-
-
-@pattern
-def an_enum(c: Any, x: Any) -> Any:
-    class Mode(enum.Enum):
-        TWO = 2.0
-        THREE = 3.0
-
-    o = Plain(mode=Mode.TWO)
-    f = c(lambda x: x * o.mode.value + (1 if o.mode is Mode.TWO else 0))
-    yield from (f(x), f(x))
-    o.mode = Mode.THREE
-    yield from (f(x), f(x))
-
-
-@pattern
-def an_abstract_base(c: Any, x: Any) -> Any:
-    class A(abc.ABC):
-        @abc.abstractmethod
-        def k(self) -> float: ...
-
-        def g(self, x: Any) -> Any:
-            return x * self.k()
-
-    class B(A):
-        def __init__(self) -> None:
-            self.t = 1.0
-
-        def k(self) -> float:
-            return self.t
-
-    o = B()
-    yield from turns(c(lambda x: o.g(x)), x, change=lambda i: setattr(o, "t", float(i)))
-
-
-@pattern
 def generic_and_protocol(c: Any, x: Any) -> Any:
     T = typing.TypeVar("T")
 
@@ -940,31 +449,6 @@ def generic_and_protocol(c: Any, x: Any) -> Any:
 
     o = Box(1.0)
     yield from turns(c(lambda x: x * o.value), x, change=lambda i: setattr(o, "value", float(i)))
-
-
-@pattern
-def a_descriptor(c: Any, x: Any) -> Any:
-    class Doubled:
-        def __get__(self, obj: Any, owner: Any) -> Any:
-            return obj.raw * 2
-
-        def __set__(self, obj: Any, value: Any) -> None:
-            obj.raw = value / 2
-
-    class A:
-        t = Doubled()
-
-    o = A()
-    o.t = 1.0
-    yield from turns(c(lambda x: x * o.t), x, change=lambda i: setattr(o, "t", float(i)))
-
-
-@pattern
-def a_named_tuple(c: Any, x: Any) -> Any:
-    Point = collections.namedtuple("Point", "a b")
-    o = Plain(p=Point(1.0, 2.0))
-    f = c(lambda x: x * o.p.a + o.p.b)
-    yield from turns(f, x, change=lambda i: setattr(o, "p", o.p._replace(b=float(i))))
 
 
 @pattern
@@ -987,59 +471,6 @@ def objects_within_an_argument(c: Any, x: Any) -> Any:
     o = {"cfg": [Plain(t=1.0)]}
     f = c(lambda x, o: x * o["cfg"][0].t)
     yield from turns(f, x, o, change=lambda i: setattr(o["cfg"][0], "t", float(i)))
-
-
-@pattern
-def a_weak_reference(c: Any, x: Any) -> Any:
-    o = Plain(t=1.0)
-    r, table = weakref.ref(o), weakref.WeakValueDictionary(o=o)
-    f = c(lambda x: x * r().t + table["o"].t)
-    yield from turns(f, x, change=lambda i: setattr(o, "t", float(i)))
-
-
-@pattern
-def an_object_of_the_standard_library(c: Any, x: Any) -> Any:
-    event, ns = threading.Event(), argparse.Namespace(t=1.0)
-    user, chain = collections.UserDict(k=1.0), collections.ChainMap({}, {"q": 1.0})
-    ini = configparser.ConfigParser()
-    ini.read_string("[a]\nv = 1.0\n")
-    f = c(lambda x: x * ns.t * user["k"] * chain["q"] * ini.getfloat("a", "v") + event.is_set())
-    yield from (f(x), f(x))
-    ns.t = 2.0
-    yield from (f(x), f(x))
-    user["k"] = 3.0
-    yield from (f(x), f(x))
-    chain["q"] = 5.0
-    yield from (f(x), f(x))
-    ini["a"]["v"] = "7.0"
-    yield from (f(x), f(x))
-    event.set()
-    yield from (f(x), f(x))
-
-
-@pattern
-def a_context_variable(c: Any, x: Any) -> Any:
-    var = contextvars.ContextVar("var", default=1.0)
-    yield from turns(c(lambda x: x * var.get()), x, change=lambda i: var.set(float(i)))
-
-
-@pattern
-def a_thread_local(c: Any, x: Any) -> Any:
-    local = threading.local()
-    local.t = 1.0
-    yield from turns(c(lambda x: x * local.t), x, change=lambda i: setattr(local, "t", float(i)))
-
-
-@pattern
-def the_environment(c: Any, x: Any) -> Any:
-    def change(i: int) -> None:
-        os.environ["PATTERN_SCALE"] = str(i)
-
-    change(1)
-    f = c(lambda x: x * float(os.environ["PATTERN_SCALE"]))
-    g = c(lambda x: x * float(os.getenv("PATTERN_SCALE", "1")))
-    yield from turns(lambda x: (f(x), g(x)), x, change=change)
-    del os.environ["PATTERN_SCALE"]
 
 
 @pattern
@@ -1191,60 +622,6 @@ def settings_that_are_restored(c: Any, x: Any) -> Any:
 
 
 # --- containers
-
-
-@pattern
-def a_set_a_tuple_and_a_deque(c: Any, x: Any) -> Any:
-    o = Plain(s={1}, t=(1.0, [2.0]), d=collections.deque([1.0]))
-    f = c(lambda x: x * len(o.s) * o.t[1][0] * sum(o.d))
-    yield from (f(x), f(x))
-    o.s.add(2)
-    yield from (f(x), f(x))
-    o.t[1][0] = 5.0
-    yield from (f(x), f(x))
-    o.d.append(3.0)
-    yield from (f(x), f(x))
-
-
-@pattern
-def other_containers(c: Any, x: Any) -> Any:
-    d = {"k": 1.0}
-    o = Plain(
-        proxy=types.MappingProxyType(d),
-        raw=bytearray(b"ab"),
-        count=collections.Counter("aab"),
-        dd=collections.defaultdict(float, a=1.0),
-        od=collections.OrderedDict(a=1.0, b=2.0),
-    )
-    f = c(
-        lambda x: x * o.proxy["k"] + o.raw[0] + o.count["a"] + o.dd["a"] + next(iter(o.od.values()))
-    )
-    yield from (f(x), f(x))
-    d["k"] = 2.0
-    yield from (f(x), f(x))
-    o.raw[0] = 3
-    yield from (f(x), f(x))
-    o.count["a"] += 5
-    yield from (f(x), f(x))
-    o.dd["a"] = 8.0
-    yield from (f(x), f(x))
-    o.od.move_to_end("a")
-    yield from (f(x), f(x))
-
-
-@pattern
-def the_order_of_a_list(c: Any, x: Any) -> Any:
-    fs = [lambda x: x + 1, lambda x: x * 2]
-
-    def f(x: Any) -> Any:
-        for g in fs:
-            x = g(x)
-        return x
-
-    f = c(f)
-    yield from (f(x), f(x))
-    fs.reverse()
-    yield from (f(x), f(x))
 
 
 @pattern
@@ -1760,121 +1137,11 @@ def an_argument_that_is_changed(c: Any, x: Any) -> Any:
 
 
 @eager
-def pythons_random(c: Any, x: Any) -> Any:
-    f = c(lambda x: x * random.random())
-    random.seed(0)
-    for _ in range(4):
-        yield f(x)
-
-
-@eager
-def numpys_random(c: Any, x: Any) -> Any:
-    f = c(lambda x: x * float(np.random.rand()))
-    np.random.seed(0)
-    for _ in range(4):
-        yield f(x)
-
-
-@eager
-def a_generator_of_numpy(c: Any, x: Any) -> Any:
-    rng = np.random.default_rng(0)
-    f = c(lambda x: x * float(rng.normal()))
-    for _ in range(4):
-        yield f(x)
-
-
-@eager
-def a_generator_of_python(c: Any, x: Any) -> Any:
-    rng = random.Random(0)
-    f = c(lambda x: x + rng.randint(0, 9))
-    for _ in range(4):
-        yield f(x)
-
-
-@eager
-def an_iterator(c: Any, x: Any) -> Any:
-    it = itertools.count()
-    f = c(lambda x: x + next(it))
-    for _ in range(4):
-        yield f(x)
-
-
-@eager
 def batches_that_are_drawn_inside(c: Any, x: Any) -> Any:
     it = iter([x, x + 1, x + 2, x + 3, x + 4])
     f = c(lambda: next(it) * 2)
     for _ in range(4):
         yield f()
-
-
-@eager
-def a_generator_that_is_kept(c: Any, x: Any) -> Any:
-    def numbers() -> Any:
-        n = 0.0
-        while True:
-            n += 1
-            yield n
-
-    o = Plain(it=numbers())
-    f = c(lambda x: x * next(o.it))
-    for _ in range(4):
-        yield f(x)
-
-
-@eager
-def a_queue(c: Any, x: Any) -> Any:
-    q: Any = queue.Queue()
-    for i in range(6):
-        q.put(float(i))
-    f = c(lambda x: x * q.get())
-    for _ in range(4):
-        yield f(x)
-
-
-@eager
-def a_clock(c: Any, x: Any) -> Any:
-    f = c(lambda x: x * 0 + (time.perf_counter() > 0))
-    for _ in range(3):
-        yield f(x)
-
-
-@eager
-def a_date(c: Any, x: Any) -> Any:
-    f = c(lambda x: x * (1 if datetime.datetime.now().year > 2000 else 0))
-    for _ in range(3):
-        yield f(x)
-
-
-@eager
-def a_file(c: Any, x: Any) -> Any:
-    import pathlib
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "scale"
-        path.write_text("1")
-        f = c(lambda x: x * float(path.read_text()))
-        for i in range(4):
-            path.write_text(str(i))
-            yield f(x)
-
-
-@eager
-def a_file_that_is_opened(c: Any, x: Any) -> Any:
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        name = folder + "/scale"
-
-        def f(x: Any) -> Any:
-            with open(name) as file:
-                return x * float(file.read())
-
-        f = c(f)
-        for i in range(4):
-            with open(name, "w") as file:
-                file.write(str(i))
-            yield f(x)
 
 
 @eager
@@ -3110,43 +2377,6 @@ def code_that_is_executed(c: Any, x: Any) -> Any:
     exec("def g(x):\n    return x * k\n", space)
     f = c(lambda x: space["g"](x))
     yield from turns(f, x, change=lambda i: space.update(k=float(i)))
-
-
-@pattern
-def matching(c: Any, x: Any) -> Any:
-    o = Plain(mode={"kind": "mul", "by": 2.0})
-
-    def f(x: Any) -> Any:
-        match o.mode:
-            case {"kind": "mul", "by": k}:
-                return x * k
-            case {"kind": "add"}:
-                return x + 1
-            case _:
-                return x
-
-    f = c(f)
-    yield from (f(x), f(x))
-    o.mode["by"] = 5.0
-    yield from (f(x), f(x))
-    o.mode["kind"] = "add"
-    yield from (f(x), f(x))
-
-
-@pattern
-def exceptions(c: Any, x: Any) -> Any:
-    o = Plain(table={})
-
-    def f(x: Any) -> Any:
-        try:
-            return x * o.table["k"]
-        except KeyError:
-            return x
-
-    f = c(f)
-    yield from (f(x), f(x))
-    o.table["k"] = 3.0
-    yield from (f(x), f(x))
 
 
 @pattern

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from nn.test_layers import CLASSES, LAYERS
 from stale_patterns import PATTERNS, plain, run, same
+from stale_places import TABLE, check, check_steady, in_turns
 
 import pyframe as pf
 from pyframe import nn
@@ -29,6 +30,16 @@ EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 @pytest.mark.parametrize("name", PATTERNS)
 def test_it_is_what_eager_execution_gives(device: str, name: str) -> None:
     run(name, device)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_what_is_read_and_changes_then(device: str, name: str) -> None:
+    """A share of the programs; `one_by_one` of stale_places.py has all of them."""
+    every = 7 if device == "cpu" else 17
+    for k, row in enumerate(TABLE[name]):
+        for read, changes in list(in_turns(row, k))[k % 3 :: every]:
+            wrong = check(row, read, changes, device) or check_steady(row, read, device)
+            assert not wrong, wrong
 
 
 # --- each layer and optimizer: whichever field is changed, it is noticed
