@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,16 @@ SHAPES: list[tuple[Callable[[str], Any], type[Exception], str]] = [
      "max_pool2d: pad must be non-negative and at most half of effective kernel size"),
     (lambda d: pf.cat([pf.ones(2, 3, device=d), pf.ones(2, 4, device=d)]), RuntimeError,
      r"cat: Sizes of tensors must match except in dimension 0. Expected \[2, 3\] but got \[2, 4\]"),
+    (lambda d: nn.Conv2d(3, 4, 3, device=d)(pf.ones(2, 8, 8, 3, device=d)), RuntimeError,
+     r"to have 3 channels, but got 8 .*: where channels come last, give x.permute\(0, 3, 1, 2\)"),
+    (lambda d: nn.Conv1d(3, 4, 3, device=d)(pf.ones(8, 3, device=d)), RuntimeError,
+     r"to have 3 channels, but got 8 .*: where channels come last, give x.permute\(1, 0\)"),
+    (lambda d: nn.Conv2d(1, 4, 3, device=d)(pf.ones(2, 8, 9, device=d)), RuntimeError,
+     r"got 2 channels instead; for a batch without a dim of channels give x.unsqueeze\(1\)"),
+    (lambda d: nn.Sequential(nn.LSTM(4, 3), nn.Linear(3, 2)).to(d)(pf.ones(5, 2, 4, device=d)),
+     TypeError, r"^linear\(\): .* not tuple; it holds 2, as an LSTM, .*: take x\[0\], in nn.Seq"),
+    (lambda d: pf.add(nn.GRU(4, 3).to(d)(pf.ones(5, 2, 4, device=d)), 1), TypeError,
+     r"add: .* it holds 2, as an LSTM, a GRU or attention gives its output and more: take x"),
     (lambda d: pf.ones(2, 3, device=d).expand(4, 3), RuntimeError,
      r"expand: the expanded size \(4\) must match the existing size at dim 0"),
     (lambda d: pf.ones(2, 3, device=d).permute(0, 0), RuntimeError, "expected each dim once"),
@@ -127,6 +138,39 @@ def test_dtypes_that_the_gpu_lacks(gpu: str) -> None:
             big()
     with pytest.raises(TypeError, match=r"Use Tensor\.cpu\(\)"):
         pf.ones(2, device=gpu).numpy()
+
+
+@pytest.mark.parametrize("name", ["foward", "Forward", "_forward", "call", "forwards"])
+def test_a_module_whose_forward_has_another_name(name: str) -> None:
+    wrong = type("Net", (nn.Module,), {name: lambda self, x: x, "other": 1})
+    said = f'Module [Net] is missing the required "forward" function; it has {name}: call that'
+    with pytest.raises(NotImplementedError, match=re.escape(said)):
+        wrong()(1)
+    none = type("Net", (nn.Module,), {"step": lambda self, x: x})
+    with pytest.raises(NotImplementedError, match="function$"):
+        none()(1)
+
+
+def test_files_of_other_programs(tmp_path: Path) -> None:
+    for name, said in (
+        ("net.onnx", "is ONNX, a whole network; of its weights tensors are made by"),
+        ("net.h5", "is HDF5, of Keras; give the arrays of model.get_weights"),
+        ("net.keras", "is HDF5, of Keras"),
+        ("net.gguf", "is GGUF, of llama.cpp; load the model's .safetensors files"),
+        ("x.npy", "is one array of NumPy's: pf.from_numpy(np.load(path))"),
+    ):
+        (tmp_path / name).write_bytes(b"\x08\x07\x12\x07pytorch")
+        with pytest.raises(ValueError, match=re.escape(said)):
+            pf.load(tmp_path / name)
+
+
+def test_a_parameter_is_no_array() -> None:
+    """Matplotlib, too, comes to the message that says what to do."""
+    w = nn.Linear(3, 2).weight
+    with pytest.raises(RuntimeError, match=r"requires grad. Use tensor.detach\(\).numpy\(\)"):
+        np.asarray(w)
+    with pytest.raises(ValueError, match="a Tensor with 6 elements cannot be converted to Scalar"):
+        float(w)  # which it asks first, and passes over where there are several
 
 
 def test_unknown_devices() -> None:

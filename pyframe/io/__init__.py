@@ -68,6 +68,7 @@ def load(
     of a file on the disk."""
     if isinstance(f, (str, os.PathLike)):
         device = "cpu" if map_location is None else map_location
+        _check_kind(os.fspath(f))
         if os.fspath(f).endswith(".npz"):
             from pyframe.io import npz
 
@@ -87,6 +88,29 @@ else:
         if name in _LATER:
             return importlib.import_module(f"pyframe.io.{name}")
         raise AttributeError(f"module 'pyframe.io' has no attribute {name!r}")
+
+
+_OTHERS = {
+    ".onnx": "ONNX, a whole network; of its weights tensors are made by {i.name: "
+    "pf.tensor(onnx.numpy_helper.to_array(i)) for i in onnx.load(path).graph.initializer}, for "
+    "load_state_dict",
+    ".h5": "HDF5, of Keras; give the arrays of model.get_weights(), as pf.tensor(array), to "
+    "load_state_dict",
+    ".gguf": "GGUF, of llama.cpp; load the model's .safetensors files",
+    ".tflite": "TensorFlow Lite's",
+    ".pb": "TensorFlow's",
+    ".npy": "one array of NumPy's: pf.from_numpy(np.load(path))",
+}
+_OTHERS |= dict.fromkeys((".hdf5", ".keras"), _OTHERS[".h5"])
+
+
+def _check_kind(path: str) -> None:
+    """ValueError for a file whose name says that it is another program's."""
+    kind = _OTHERS.get(os.path.splitext(path)[1].lower())
+    if kind is not None and os.path.isfile(path):
+        raise ValueError(
+            f"load: {path} is {kind}. pf.load reads PyTorch's .pt, .safetensors and .npz"
+        )
 
 
 def _is_pickled(path: str | os.PathLike[str]) -> bool:

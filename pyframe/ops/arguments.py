@@ -41,6 +41,18 @@ _ERRORS = (
 _SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
+def no_tensor(value: Any) -> str:
+    """What to do about a value that is given where a tensor must be."""
+    if value is None:
+        return "; None is what a function or a forward without `return` gives"
+    if isinstance(value, tuple) and value and isinstance(value[0], Tensor):
+        return (
+            f"; it holds {len(value)}, as an LSTM, a GRU or attention gives its output and more: "
+            "take x[0], in nn.Sequential by a module of your own whose forward does"
+        )
+    return "; make it one with pf.tensor"
+
+
 class Kinds:
     """What one argument may be: the types that its annotation names."""
 
@@ -145,9 +157,7 @@ class Arguments:
                 continue
             value = given[key]
             if not kinds.fit(value, given.values()):
-                hint = "; make it one with pf.tensor" if kinds.tensor else ""
-                if value is None and hint:
-                    hint = "; None is what a function or a forward without `return` gives"
+                hint = no_tensor(value) if kinds.tensor else ""
                 raise TypeError(
                     f"{self.name}(): argument '{key}' must be {kinds}, not {type(value).__name__}"
                     f"{hint}"

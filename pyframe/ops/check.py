@@ -10,6 +10,7 @@ from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import values_known
 from pyframe.core.modes import mode
 from pyframe.ops import deferred
+from pyframe.ops.arguments import no_tensor
 from pyframe.tensor import Tensor
 
 
@@ -17,9 +18,7 @@ def tensors(name: str, *xs: Any) -> None:
     """TypeError unless all are tensors."""
     for x in xs:
         if not isinstance(x, Tensor):
-            raise TypeError(
-                f"{name}(): expected a Tensor, got {type(x).__name__}; make it one with pf.tensor"
-            )
+            raise TypeError(f"{name}(): expected a Tensor, got {type(x).__name__}{no_tensor(x)}")
 
 
 def real(name: str, x: Any) -> None:

@@ -267,7 +267,7 @@ def _operands(
         raise RuntimeError(
             f"{name}: given groups={groups}, weight of size {list(weight.shape)}, expected "
             f"input{list(input.shape)} to have {expected} channels, but got "
-            f"{x._node.shape[1]} channels instead"
+            f"{x._node.shape[1]} channels instead{_other_place(input, expected, k)}"
         )
     if 0 in weight._node.shape[2:]:
         raise RuntimeError(f"{name}: kernel size should be greater than zero")
@@ -277,6 +277,17 @@ def _operands(
             f"{list(bias.shape)}"
         )
     return x, stride, dilation
+
+
+def _other_place(input: Tensor, channels: int, k: int) -> str:
+    """Where the channels of an input seem to be, in words of a message."""
+    if input._node.shape[-1] == channels:
+        at = input.ndim - k - 1  # of the channels
+        order = (*range(at), input.ndim - 1, *range(at, input.ndim - 1))
+        return f"; its last dim has {channels}: where channels come last, give x.permute{order}"
+    if channels == 1 and input.ndim == k + 1:
+        return "; for a batch without a dim of channels give x.unsqueeze(1)"
+    return ""
 
 
 def _finished(out: Tensor, bias: Tensor | None, unbatched: bool, k: int) -> Tensor:

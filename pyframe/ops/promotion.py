@@ -14,6 +14,7 @@ from pyframe.core.devices import get_default_device
 from pyframe.core.dispatch import apply, computed, way_on
 from pyframe.core.modes import mode
 from pyframe.core.op import ELEMENTWISE, Op, const, const_for_ufunc
+from pyframe.ops.arguments import no_tensor
 from pyframe.ops.autocast import casted
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
@@ -135,8 +136,8 @@ class Elementwise(Op):
             for name, x in zip(self.names, operands[:checked], strict=False):
                 if not isinstance(x, Tensor):
                     raise TypeError(
-                        f"{self.name}(): argument '{name}' must be Tensor, not {type(x).__name__}; "
-                        "make it one with pf.tensor"
+                        f"{self.name}(): argument '{name}' must be Tensor, not {type(x).__name__}"
+                        f"{no_tensor(x)}"
                     )
             return self(*operands)
 
@@ -266,8 +267,7 @@ def device_of(name: str, xs: Any) -> Any:
                 found = x
         elif not isinstance(x, (bool, int, float, complex, np.generic)):
             raise TypeError(
-                f"{name}: expected a Tensor or a number, got {type(x).__name__}; "
-                "make it a tensor with pf.tensor"
+                f"{name}: expected a Tensor or a number, got {type(x).__name__}{no_tensor(x)}"
             )
     return found.device if found is not None else get_default_device()
 

@@ -395,7 +395,10 @@ class Compiled(Generic[P, R]):
         if self.misses > MAX_MISSES:
             self._give_up(
                 f"of the last {MAX_MISSES} captures none could be replayed: its arguments that "
-                "are no tensors, or what it reads from outside, change with every call"
+                "are no tensors, the shapes of those that are, or what it reads from outside, "
+                "change with every call (a cache that grows by cat can have its whole length from "
+                "the start and be written by cache.index_copy_(1, position, new), where the "
+                "position is a tensor)"
             )
 
     # --- 5. why it runs eagerly

@@ -63,6 +63,10 @@ else:
     TensorMethods = object
 
 
+class _NotOneError(RuntimeError, ValueError):
+    """PyTorch's error where a number is asked for; NumPy and Matplotlib look for a ValueError."""
+
+
 class Tensor(TensorMethods):
     """An n-dimensional array with gradients, as torch.Tensor.
 
@@ -407,7 +411,7 @@ class Tensor(TensorMethods):
 
     def _one(self, array: np.ndarray) -> Any:
         if array.size != 1:
-            raise RuntimeError(
+            raise _NotOneError(
                 f"a Tensor with {array.size} elements cannot be converted to Scalar; "
                 "use tolist() or index it"
             )

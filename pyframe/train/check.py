@@ -40,7 +40,6 @@ _OPTIONS = {
     "train_data": "the first argument",
     "val_data": "validation_data=",
     "val_dataloaders": "validation_data=",
-    "validation_split": "data.random_split(dataset, [0.8, 0.2]) and validation_data=",
 }
 _MEMBERS = {
     "compile": "Model(net, loss, optimizer, metrics) is ready, and its steps are compiled",

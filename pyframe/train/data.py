@@ -292,6 +292,31 @@ def _pair(what: str, data: Any, sample_weight: Any) -> Rows:
     return Rows([x, y, sample_weights(what, weights, n)], n)
 
 
+def split_off(what: str, data: Any, share: Any, given: Any, weight: Any) -> tuple[Any, Any]:
+    """What to train on and, of the last samples, what to validate with. ValueError for what has no
+    last samples, and for a `share` that leaves one of them none."""
+    if given is not None:
+        raise ValueError(f"{what}: give validation_data= or validation_split=, not both")
+    if not isinstance(share, int | float) or not 0 < share < 1:
+        raise ValueError(
+            f"{what}: validation_split is a share of the samples, such as 0.2, got {share!r}"
+        )
+    rows = _pair(what, data, weight) if _is_pair(data) else data
+    if not isinstance(rows, Dataset) or isinstance(rows, IterableDataset):
+        raise ValueError(
+            f"{what}: validation_split splits (x, y) in memory or a Dataset, got "
+            f"{check.seen(data)}; give validation_data="
+        )
+    n = len(rows)  # type: ignore[arg-type]
+    cut = int(n * (1 - share))
+    if not 0 < cut < n:
+        raise ValueError(
+            f"{what}: validation_split={share} of {n} samples leaves {cut} to train on and "
+            f"{n - cut} to validate with"
+        )
+    return Subset(rows, range(cut)), Subset(rows, range(cut, n))
+
+
 def sample_weights(what: str, given: Any, n: int) -> Any:
     """`given` as weights of n samples, floats (n,), or as a tree of them where there are several
     losses; ValueError for what can be none."""

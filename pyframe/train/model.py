@@ -434,6 +434,7 @@ class Model:
         batch_size: int = 64,
         shuffle: bool = True,
         validation_data: Any = None,
+        validation_split: float | None = None,
         callbacks: Sequence[Callback] = (),
         monitor: str | None = None,
         mode: str = "auto",
@@ -457,6 +458,8 @@ class Model:
                 data frames, or batches; inputs and targets may be tuples or dicts.
             batch_size, shuffle: for tensors and Datasets; a DataLoader has its own.
             validation_data: what is evaluated after each epoch; its numbers are called val_….
+            validation_split: the share of the samples, of (x, y) or a Dataset, that is kept from
+                training and is the validation data: the last ones, as in Keras.
             monitor: the number that `patience`, the best weights and ReduceLROnPlateau go by:
                 "val_loss", or "loss" without validation. mode: whether it shall be "min" or "max".
             patience: stop after so many epochs without a better one, with the best one's weights.
@@ -494,6 +497,11 @@ class Model:
         for optimizer in self.optimizers:
             check.optimizes("fit", optimizer, self.net, self.loss)
         watchers: list[Callback] = check.callbacks(callbacks)
+        if validation_split is not None:
+            data, validation_data = _data.split_off(
+                "fit", data, validation_split, validation_data, sample_weight
+            )
+            sample_weight = None
         loader = _data.as_loader(
             "fit", data, batch_size=batch_size, shuffle=shuffle, sample_weight=sample_weight,
             labelled=self._is_default("training_step"),

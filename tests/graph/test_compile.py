@@ -667,6 +667,37 @@ def test_a_number_that_always_changes_is_fed(device: str) -> None:
     assert (f.captured, f.replayed) == (3, 37)
 
 
+def test_a_cache_of_its_whole_length_stays_compiled(device: str) -> None:
+    """As the warning about one that grows says."""
+
+    def grown(cache: pf.Tensor, new: pf.Tensor) -> pf.Tensor:
+        return pf.cat([cache, new], 1)
+
+    cache = pf.zeros(1, 1, 2, device=device)
+    grow = pf.compile(grown)
+
+    def calls(cache: pf.Tensor) -> pf.Tensor:
+        for n in range(40):
+            cache = grow(cache, pf.full((1, 1, 2), float(n), device=device))
+        return cache
+
+    with pytest.warns(RuntimeWarning, match=r"grows by cat .* cache.index_copy_\(1, position, new"):
+        cache = calls(cache)
+    whole = pf.zeros(1, 40, 2, device=device)
+
+    @pf.compile
+    def write(position: pf.Tensor, new: pf.Tensor) -> pf.Tensor:
+        whole.index_copy_(1, position, new)
+        known = pf.arange(40, device=device) <= position
+        return (whole * known[:, None]).sum()
+
+    for n in range(40):
+        new = pf.full((1, 1, 2), float(n), device=device)
+        assert write(pf.tensor([n], device=device), new).item() == n * (n + 1)
+    assert whole.equal(cache[:, 1:])
+    assert (write.captured, write.replayed) == (1, 39)
+
+
 def test_an_argument_that_always_changes_ends_in_eager_runs(device: str) -> None:
     f = pf.compile(lambda x, name: x * len(name))
     x = pf.ones(2, device=device)

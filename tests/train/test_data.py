@@ -113,6 +113,23 @@ def test_kinds_of_data(kind: str) -> None:
     assert losses(KINDS[kind](x, y)) == pytest.approx(want, rel=1e-5)
 
 
+def test_a_share_is_kept_for_validation() -> None:
+    """The last samples, as in Keras: of arrays with their weights, and of a Dataset."""
+    x, y = xy()
+    w = np.linspace(0.5, 1.5, N).astype(np.float32)
+    want = {"loss": made(), "split": made(), "dataset": made()}
+    options: dict[str, Any] = {"device": "cpu", "verbose": 0, "shuffle": False, "epochs": 2}
+    own = want["loss"].fit((x[:30], y[:30], w[:30]), validation_data=(x[30:], y[30:], w[30:]),
+                           **options)  # fmt: skip
+    found = want["split"].fit(x, y, sample_weight=w, validation_split=0.25, **options)
+    assert found.history == own.history
+    assert len(found["val_loss"]) == 2
+    rows = TensorDataset(pf.from_numpy(x), pf.from_numpy(y))
+    found = want["dataset"].fit(rows, validation_split=0.25, **options)
+    own = made().fit((x[:30], y[:30]), validation_data=(x[30:], y[30:]), **options)
+    assert found.history == own.history
+
+
 def test_a_generator_is_gone_through_once() -> None:
     x, y = xy()
     want = losses((x, y))[0]

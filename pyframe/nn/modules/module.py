@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import itertools
 import warnings
@@ -402,8 +403,11 @@ class Module:
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module computes; every subclass has its own."""
+        own = {n.strip("_").lower(): n for n in dir(type(self)) if not hasattr(Module, n)}
+        near = ["call"] * ("call" in own) or difflib.get_close_matches("forward", own, 1)
+        hint = f"; it has {own[near[0]]}: call that forward" if near else ""
         raise NotImplementedError(
-            f'Module [{type(self).__name__}] is missing the required "forward" function'
+            f'Module [{type(self).__name__}] is missing the required "forward" function{hint}'
         )
 
     def __call__(self: Forward[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
