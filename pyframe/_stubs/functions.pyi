@@ -3289,7 +3289,7 @@ def view_as_real(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 def view_copy(
     input: Tensor, *shape: Any, dtype: Any = None, size: Any = None, out: Tensor | None = None
 ) -> Tensor:
-    """`view` that copies."""
+    """`view` that copies, also where the memory layout allows no view."""
 
 def vsplit(
     input: Tensor,

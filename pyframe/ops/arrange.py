@@ -397,7 +397,13 @@ def alias_copy(input: Tensor) -> Tensor:
     return input.clone()
 
 
-view_copy = _copied(mv.view)
+def view_copy(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Tensor:
+    """`view` that copies, also where the memory layout allows no view."""
+    if dtype is not None or isinstance(shape[0] if shape else None, dt.dtype):
+        return mv.view(input, *shape, dtype=dtype).clone()
+    return mv.reshape(input, *(shape or (size,))).clone()
+
+
 expand_copy = _copied(mv.expand)
 permute_copy = _copied(mv.permute)
 diagonal_copy = _copied(mv.diagonal)

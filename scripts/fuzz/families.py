@@ -11,7 +11,8 @@ from typing import Any
 from .check import Case, Compared
 from .program import Arg, Program
 
-MODULES = ("spatial", "layers", "tensors", "training", "files")  # where families are declared
+# where families are declared
+MODULES = ("spatial", "layers", "tensors", "training", "files", "database")
 
 FAMILIES: dict[str, Callable[[Draw], Case | None]] = {}
 SIZES = [1, 2, 3, 3, 4, 5, 7, 8, 9, 12, 17]

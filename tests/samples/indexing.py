@@ -46,7 +46,8 @@ MOVEMENT = (
     move("atleast",
          lambda t, x: t.atleast_3d(x[0]) + t.atleast_2d(x[0])[..., None] + t.atleast_1d(x)[0, 0]),
     move("positive", lambda t, x: t.positive(+x)),
-    move("copies", lambda t, x: t.t_copy(x) + t.permute_copy(x, (1, 0)) + t.view_copy(x, (4, 3))),
+    move("copies", lambda t, x: t.t_copy(x) + t.permute_copy(x, (1, 0)) + t.view_copy(x, (4, 3))
+         + t.view_copy(x.mT, (4, 3))),
     move("copies:more",
          lambda t, x: t.expand_copy(t.unsqueeze_copy(t.diagonal_copy(x), 1), (3, 3))
          + t.squeeze_copy(t.narrow_copy(x, 1, 1, 1), 1) + t.transpose_copy(x, 0, 1)[:3]),
