@@ -676,8 +676,8 @@ def one_array(data: bytes) -> bytes:
 
 
 @functools.cache
-def exported() -> tuple[Any, bytes]:
-    """A program.json of a net that is trained, and its weights."""
+def exported() -> tuple[Any, dict[str, bytes]]:
+    """A program.json of a net that is trained, and the files beside it."""
     pf.manual_seed(0)
     net = pf.nn.Sequential(pf.nn.Linear(2, 3), pf.nn.ReLU(), pf.nn.Linear(3, 2))
     optimizer = pf.optim.Adam(net.parameters(), lr=0.01)
@@ -686,19 +686,20 @@ def exported() -> tuple[Any, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         pf.web.export(model, sample, to=folder, element=False)
         found = json.loads((Path(folder) / "program.json").read_text())
-        weights = (Path(folder) / "state.safetensors").read_bytes()
+        beside = {p.name: p.read_bytes() for p in Path(folder).glob("*.safetensors")}
     found["codes"] = ["fn main() {}"] * len(found["codes"])  # nobody compiles them here
-    return found, weights
+    return found, beside
 
 
 @family("programs")
 def programs(d: Draw) -> File | None:
     """A program.json that no export writes, played."""
-    document, weights = exported()
+    document, beside = exported()
     reader = readers().get("program")
     if reader is None:
         raise RuntimeError("this family needs Node: install it, or leave it out with --only")
-    (reader.folder / "state.safetensors").write_bytes(weights)
+    for name, data in beside.items():
+        (reader.folder / name).write_bytes(data)
     tree = mutated(d, {k: v for k, v in document.items() if k != "codes"})
     if isinstance(tree, dict):
         tree["codes"] = document["codes"]

@@ -2,7 +2,7 @@
 // program.json. A line of JSON comes in for each try, { path, room }, and one goes out: what was thrown,
 // and what was wrong.
 
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -101,7 +101,10 @@ async function tried(path, room) {
       return null;
     }
   };
-  served = { "program.json": readFileSync(path), "state.safetensors": readFileSync(join(dirname(path), "state.safetensors")) };
+  const folder = dirname(path);
+  const beside = readdirSync(folder).filter((name) => name.endsWith(".safetensors"));
+  served = Object.fromEntries(beside.map((name) => [name, readFileSync(join(folder, name))]));
+  served["program.json"] = readFileSync(path);
   const engine = await attempt("open", () => open({ program: "./", runtime: new Device() }));
   if (engine) {
     const numbers = (n) => new Float32Array(n);
