@@ -25,6 +25,7 @@ finally:
 CASES = {"llvm": (12, 3), "numpy": (12, 3), "wasm": (8, 2), "wgsl": (3, 1)}
 # Files have no back end: tests/io/test_fuzz.py has their share
 LONG = ("attention", "nets", "recurrent")
+MORE = {"programs": 4}  # they take little
 NAMES = [n for n, f in families.families().items() if not f.__module__.endswith("files")]
 NEEDED = {"llvm": "llvmlite", "wasm": "wasmtime"}
 
@@ -38,7 +39,7 @@ def test_programs(backend: str, name: str, request: pytest.FixtureRequest) -> No
     if backend in NEEDED:
         pytest.importorskip(NEEDED[backend])
     where = backends.BACKENDS[backend]
-    for seed in range(CASES[backend][name in LONG]):
+    for seed in range(CASES[backend][name in LONG] * MORE.get(name, 1)):
         found = check.failure(families.case(name, seed), where)
         again = ["--only", name, "--backend", backend, "--seed", str(seed), "--cases", "1"]
         if isinstance(found, str) and not (backend == "wgsl" and known.of_the_driver(again)):

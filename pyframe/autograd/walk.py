@@ -182,6 +182,7 @@ def _walk(
     useful = None if goals is None else _leads_to(starts, set(slots))
     if mode.capture is not None:
         mode.capture.watch(lambda: grad_node.changes)  # a replay repeats what hooks did
+    first = getattr(mode.capture, "first", 0)  # what was saved before a capture is another's
     pending: dict[int, Any] = {}
     fresh: set[int] = set()  # targets whose gradient no one else can hold
     leaves: dict[int, Tensor] = {}
@@ -209,6 +210,8 @@ def _walk(
         try:
             while heap:
                 node = heapq.heappop(heap)[1]
+                if node.seq <= first and mode.capture is not None:
+                    mode.capture.give_up("goes back through what was computed before it")
                 g = pending.pop(id(node))
                 extra = node.extra
                 if extra is not None:

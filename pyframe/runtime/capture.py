@@ -32,6 +32,8 @@ class Capture:
         self.pending: list[weakref.ref[Storage]] = []  # storages made or written to
         # those that were written to and held a value, with what they held; and those that did not
         self.written: dict[int, tuple[Storage, Node]] = {}
+        self.versions: dict[int, int] = {}  # that those had
+        self.follows = False  # whether a tensor from outside has another history now
         self.rewritten: dict[int, weakref.ref[Storage]] = {}
         self.handles: list[weakref.ref[Tensor]] = []  # that need their arrays again
         self.tensors: dict[
@@ -89,6 +91,10 @@ class Capture:
                 self.rewritten[id(storage)] = weakref.ref(storage)
             elif ref is None or ref() is not storage:
                 self.written[id(storage)] = storage, storage.node
+                self.versions[id(storage)] = storage.version
+        owner = x if x._base is None else x._base
+        if records and id(owner) not in self.born:
+            self.follows = True
         x._change_node(value, temporary)
 
     def follow(self, call: Callable[..., Any], args: Any, kwargs: dict[str, Any], out: Any) -> None:

@@ -263,6 +263,7 @@ class Compiled(Generic[P, R]):
         cpu.executor  # noqa: B018  (opening a device sets much, and nothing that a function does)
         flush()
         before = [(x._node, x._storage.node) for x in tensors]
+        chains = [(x._storage, x._view_chain, x._needs_grad) for x in tensors]
         observer = Observer(self.fn, self.feeding.stand_ins())
         fed = self.feeding.fed_to(observer.fed, key.picture)
         refused = ""  # why what is fed was of no use
@@ -308,7 +309,7 @@ class Compiled(Generic[P, R]):
             return observer.without_symbols(result)
         self.unready = 0
         observer.restore()
-        run = Run(capture, observer, tensors, before, result, found.effects)
+        run = Run(capture, observer, tensors, before, chains, result, found.effects)
         return self._plan(run, key, fed, args, kwargs)
 
     @contextlib.contextmanager

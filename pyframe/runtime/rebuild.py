@@ -107,7 +107,7 @@ class Tensors:
             if found is None:
                 found = call.tensors[number] = create(call)
                 found._needs_grad, found._creation = leaf, creation
-                if creation is not None and behind:
+                if creation is not None:
                     found._creation = creation._replace(version=found._storage.version - behind)
                 if extra is not None:
                     found._hooks = extra()

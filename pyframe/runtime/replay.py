@@ -92,8 +92,9 @@ class Replay:
     versions: list[tuple[int, int]]  # of what the run writes to: a number in `specs`, the version
 
     # what is changed, in place
-    written: list[Storage]  # memory from outside
-    overwritten: list[tuple[int, int]]  # pairs of a number in `specs`, and of an argument's memory
+    written: list[tuple[Storage, int]]  # memory from outside, and how many writes autograd minds
+    # triples of a number in `specs`, that of an argument, and as above
+    overwritten: list[tuple[int, int, int]]
     leaves: list[weakref.ref[Tensor]]  # from outside, whose .grad is made anew where it lies
     grads: list[Tensor]  # those of `leaves`
     argument_grads: list[tuple[int, Any]]  # arguments, and what their .grad has to be
@@ -177,12 +178,12 @@ class Replay:
 
     def _change(self, args: list[Tensor], data: list[Any]) -> None:
         """Let everyone see what was written; executables have written to memory from outside."""
-        for storage in self.written:
-            storage.wrote()
-        for k, i in self.overwritten:
+        for storage, times in self.written:
+            _wrote(storage, times)
+        for k, i, times in self.overwritten:
             storage = args[i]._storage
             _put_into(storage, storage.node, data[k])
-            storage.wrote()
+            _wrote(storage, times)
         for ref, grad in zip(self.leaves, self.grads, strict=True):
             leaf = ref()
             if leaf is not None:
@@ -209,6 +210,13 @@ class Replay:
         return self.result(call)
 
 
+def _wrote(storage: Storage, times: int) -> None:
+    """Count writes as the run did."""
+    storage.writes += 1
+    if storage.version != UNCOUNTED:
+        storage.version += times
+
+
 def _put_into(storage: Storage, old: Node, data: Any) -> None:
     """Let an argument's storage hold what was written to it, on the CPU in the same array."""
     if old.device.type == "cpu":
@@ -227,6 +235,7 @@ class Run(NamedTuple):
     observer: Observer
     args: list[Tensor]  # the tensors among the arguments
     before: list[Operand]  # as they were before the call
+    chains: list[tuple[Any, ...]]  # their memory, how they lay in it, whether they required grad
     result: Any
     effects: list[tuple[Place, Any]]  # what it has put where outside
 
@@ -260,7 +269,8 @@ def replay_of(run: Run) -> Replay:
     executables, checks = _first_run(run, roles)
 
     made = {s: k for k, s in enumerate(s for e in executables for s, _ in e.fresh)}
-    overwritten = [(k, roles.argument[s]) for s, k in made.items() if s in roles.argument]
+    overwritten = [(k, roles.argument[s], _writes(capture, s)) for s, k in made.items()
+                   if s in roles.argument]  # fmt: skip
     specs = [(s.node.shape, s.node.dtype, s.node.device) for s in made]
     usual = UNCOUNTED if mode.inference else 0
     versions = [(k, s.version) for s, k in made.items()
@@ -341,10 +351,19 @@ def _grads(run: Run, returned: list[Tensor]) -> Grads:
 
 
 def _refuse_new_history(run: Run) -> None:
-    """An argument that was written to may have a history now, which no replay could give it."""
+    """What was there before the run and was written to may have a history now, or another shape,
+    which no replay could give it."""
     owners = [x if x._base is None else x._base for x in run.args]
-    if any(x._grad_fn is not None and x._grad_fn.seq > run.capture.first for x in owners):
-        raise HistoryError("writes to an argument that requires grad, as no replay can")
+    first = run.capture.first
+    if run.capture.follows or any(
+        x._grad_fn is not None and x._grad_fn.seq > first for x in owners
+    ):
+        raise HistoryError("writes to a tensor from outside that requires grad, as no replay can")
+    known = [(x, (s, (), needs)) for x, s, needs in run.capture.tensors.values()
+             if id(x) not in run.capture.born]  # fmt: skip
+    for x, before in [*zip(run.args, run.chains, strict=True), *known]:
+        if (x._storage, x._view_chain, x._needs_grad) != before:
+            raise HistoryError("changes the shape or requires_grad of a tensor from outside")
 
 
 def _refuse_new_tensors(capture: Capture, returned: list[Tensor]) -> None:
@@ -430,13 +449,18 @@ def _is_small(n: Node) -> bool:
     )
 
 
-def _written(capture: Capture, roles: Roles, stay: list[Tensor]) -> list[Storage]:
+def _writes(capture: Capture, s: Storage) -> int:
+    """How many writes to memory from outside autograd minds."""
+    return s.version - capture.versions.get(id(s), s.version)
+
+
+def _written(capture: Capture, roles: Roles, stay: list[Tensor]) -> list[tuple[Storage, int]]:
     """The memory from outside that each call writes to."""
-    out = [s for s, _ in capture.replaced() if s not in roles.argument]
+    out = {s: _writes(capture, s) for s, _ in capture.replaced() if s not in roles.argument}
     for g in stay:  # made anew in the same memory, of which a view may know the old value
-        if g._view_chain and g._storage not in out:
-            out.append(g._storage)
-    return out
+        if g._view_chain:
+            out.setdefault(g._storage, 1)
+    return list(out.items())
 
 
 def _guard(run: Run, executables: list[Executable], given: set[int]) -> Guard:

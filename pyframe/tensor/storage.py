@@ -103,6 +103,7 @@ def storage_offset(self: Tensor) -> int:
     node = self._node
     if mode.capture is not None:
         mode.capture.placed()
+        node = self._value()
     if node.data is not None and not node.device.always_lazy:
         start = untyped_storage(self).data_ptr()
         return int(node.data.ctypes.data - start) // node.data.itemsize if node.data.size else 0

@@ -235,7 +235,8 @@ def outcome(
             one = program.of(real) if real else program
             exec(compile(f"{one.arguments()}\n{one.step()}", "<fuzz>", "exec"), scope)
             T.manual_seed(program.seed)
-            step = wrap(scope["make"](T, device, convert))
+            step = scope["make"](T, device, convert)
+            step = step.within(wrap) if hasattr(step, "within") else wrap(step)
             for call in range(program.calls):
                 r = np.random.default_rng([program.seed, call])
                 given = [moved(v) for v in scope["arguments"](T, r, device, convert)]
