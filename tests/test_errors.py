@@ -24,7 +24,7 @@ SHAPES: list[tuple[Callable[[str], Any], type[Exception], str]] = [
     (lambda d: pf.ones(2, 3, device=d) @ pf.ones(4, 5, device=d), RuntimeError,
      r"matmul: mat1 and mat2 shapes cannot be multiplied \(2x3 and 4x5\)"),
     (lambda d: F.linear(pf.ones(2, 3, device=d), pf.ones(4, 5, device=d)), RuntimeError,
-     r"linear: input of shape \[2, 3\] has 3 features, but weight of shape \[4, 5\] expects 5"),
+     r"linear: input of shape \[2, 3\] has 3 .* \[4, 5\] expects 5; an nn.Linear .* in_features=3"),
     (lambda d: F.conv2d(pf.ones(1, 3, 8, 8, device=d), pf.ones(4, 2, 3, 3, device=d)), RuntimeError,
      r"conv2d: .*expected input\[1, 3, 8, 8\] to have 2 channels, but got 3 channels"),
     (lambda d: F.conv2d(pf.ones(1, 1, 2, 2, device=d), pf.ones(1, 1, 3, 3, device=d)), RuntimeError,
@@ -425,6 +425,12 @@ WRONG: list[tuple[str, type[Exception], str]] = [
     ("model().load(3)", TypeError, "Model.load: expected a path … got 3"),
     ("net().load_state_dict({**net().state_dict(), '0.weight': X})", RuntimeError,
      "size mismatch for 0.weight: … [8, 2] … [16, 2]"),
+    ("net().load_state_dict({f'module.{k}': v for k, v in net().state_dict().items()})",
+     RuntimeError, "All keys begin with 'module.' … {k.removeprefix('module.'): v for k, v in"),
+    ("net().load_state_dict('net.pt')", TypeError, "<class 'str'>. Of a file give pf.load(path)"),
+    ("net()(X).backward()", RuntimeError, "scalar outputs; take the mean() or sum() first"),
+    ("X.sum().backward()", RuntimeError, "have a grad_fn; it was computed under no_grad, of"),
+    ("F.binary_cross_entropy(X + 1, X)", RuntimeError, "between 0 and 1; of scores … Logits"),
     ("net().load_state_dict({'weight': X})", RuntimeError, 'Missing … "0.weight" … "weight"'),
 ]  # fmt: skip
 

@@ -120,11 +120,15 @@ def _seeds(roots: list[Any], grads: Any, batched: bool) -> list[Any]:
     for i, (x, g) in enumerate(zip(roots, grads, strict=True)):
         if isinstance(x, Tensor) and not x.requires_grad:
             raise RuntimeError(
-                f"element {i} of tensors does not require grad and does not have a grad_fn"
+                f"element {i} of tensors does not require grad and does not have a grad_fn; it was "
+                "computed under no_grad, of detached tensors or of none that require grad"
             )
         if g is None:
             if not isinstance(x, Tensor) or x.numel() != 1:
-                raise RuntimeError("grad can be implicitly created only for scalar outputs")
+                raise RuntimeError(
+                    "grad can be implicitly created only for scalar outputs; take the mean() or "
+                    "sum() first, or give gradient="
+                )
             g = ones_like(x).detach()
         elif not isinstance(g, Tensor):
             raise TypeError(f"gradients can be either Tensors or None, but got {type(g).__name__}")

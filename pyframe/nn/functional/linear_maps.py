@@ -22,7 +22,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if input.ndim and weight.ndim == 2 and input._node.shape[-1] != weight._node.shape[1]:
         raise RuntimeError(
             f"linear: input of shape {list(input.shape)} has {input._node.shape[-1]} features, but "
-            f"weight of shape {list(weight.shape)} expects {weight._node.shape[1]}"
+            f"weight of shape {list(weight.shape)} expects {weight._node.shape[1]}; an "
+            f"nn.Linear for this input has in_features={input._node.shape[-1]}"
         )
     if weight.ndim > 2:
         raise RuntimeError(

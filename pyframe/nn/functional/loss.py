@@ -394,6 +394,8 @@ def binary_cross_entropy(
     for what, x in (("input", input.detach()), ("target", target.detach())):
         inside = el.logical_and(el.ge(x, 0), el.le(x, 1))  # NaN is not
         message = f"binary_cross_entropy: all elements of {what} should be between 0 and 1"
+        if what == "input":
+            message += "; of scores take binary_cross_entropy_with_logits (nn.BCEWithLogitsLoss)"
         check.refuse(el.logical_not(inside), message)
     loss = apply(bce_op, (input, target))
     return reduced(_in_place("binary_cross_entropy", loss, weight), reduction)

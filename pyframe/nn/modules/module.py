@@ -356,6 +356,16 @@ _HOOKS = (
     "_backward_pre_hooks", "_state_dict_hooks", "_state_dict_pre_hooks",
     "_load_state_dict_pre_hooks", "_load_state_dict_post_hooks",
 )  # fmt: skip
+
+
+def _prefix(keys: list[str], wanted: list[str]) -> str:
+    """With what all of some keys begin, if these are others that are wanted behind it; else ''."""
+    begin = keys[0].removesuffix(wanted[0])
+    return (
+        begin if begin.endswith(".") and {k.removeprefix(begin) for k in keys} == {*wanted} else ""
+    )
+
+
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
@@ -857,7 +867,8 @@ class Module:
         RuntimeError that lists every missing, unexpected or mis-shaped key, and then the tensors
         are as before; TypeError for what is no mapping."""
         if not isinstance(state_dict, Mapping):
-            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+            hint = " Of a file give pf.load(path)." if isinstance(state_dict, str) else ""
+            raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.{hint}")
         metadata = getattr(state_dict, "_metadata", None)
         given: Any = OrderedDict(state_dict)  # hooks may change it
         if metadata is not None:
@@ -870,6 +881,11 @@ class Module:
             if strict and keys:
                 listed = ", ".join(f'"{k}"' for k in keys)
                 errors.insert(0, f"{kind} key(s) in state_dict: {listed}. ")
+        if strict and all(found) and (prefix := _prefix(found.unexpected_keys, found.missing_keys)):
+            errors.append(
+                f"All keys begin with {prefix!r}, as of a module within another one: load "
+                f"{{k.removeprefix({prefix!r}): v for k, v in state_dict.items()}}"
+            )
         if errors:
             with no_grad():
                 for x, data, value in before:
