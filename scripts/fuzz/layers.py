@@ -18,7 +18,7 @@ ACTIVATIONS = """
         F.prelu(x, x.flatten()[:1].abs())  T.square(F.relu(x))  x * T.sigmoid(1.702 * x)
         F.silu(x) * x.flip(-1)  F.log_softmax(x, -1).exp()  F.softmax(x * 30, -1)
         F.softplus(x * 20)  F.gelu(x * 8)  T.special.log_ndtr(x)  T.special.expit(x)
-        F.local_response_norm(x[None, None], {2|3})
+        F.local_response_norm(x.contiguous()[None, None], {2|3})
         F.cosine_similarity(x, x.flip(-1), dim={-1|0})"""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from .families import Draw, family
@@ -211,6 +212,8 @@ def reductions(d: Draw) -> None:
         .replace(" K)", f"{keep})")
         .replace("inf", "float('inf')")
     )
+    if any(name in text for name in ("kthvalue", "median", "mode")):
+        d.args[-1] = replace(d.args[-1], kind="distinct")  # which of equals it is, is not said
     if d.maybe(0.3):
         d.line(
             d.pick(
