@@ -389,9 +389,9 @@ class _Writer:
             except (NameError, IndexError):
                 continue
             tensors += [value] if isinstance(value, torch.Tensor) else []
-        if "register_hook" in line and any(x._is_view() or x.is_leaf for x in tensors):
+        if "register_hook" in line and any(x._is_view() or _leaf(x) for x in tensors):
             return True  # PyTorch crashes for some
-        if "detach_" in line and any(x.is_leaf and x.requires_grad for x in tensors):
+        if "detach_" in line and any(_leaf(x) and x.requires_grad for x in tensors):
             return True  # what led to it before leads nowhere in PyTorch
         if not re.search(r"_\(|\] [*+]?= |[*+]= |out=", line) or not tensors:
             return False
@@ -438,6 +438,14 @@ class _Writer:
             kinds += [f"{d.int(-n, n - 1)}"] * 2 if n else []
             parts.append(d.pick(*kinds))
         return ", ".join(parts) or "..."
+
+
+def _leaf(x: Any) -> bool:
+    """Whether it is one; a view that may not be used is none."""
+    try:
+        return bool(x.is_leaf)
+    except RuntimeError:
+        return False
 
 
 def _tame(x: Any) -> bool:
