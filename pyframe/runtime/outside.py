@@ -445,7 +445,7 @@ class Outside:
         if is_silent(kind):
             return
         self.touch(SLOT, x, "__class__", f"{name}.__class__")
-        if not is_fixed(kind):
+        if not is_fixed(kind) and not isinstance(x, enum.Enum):
             self.refuse(
                 f"reads {name}, a {kind.__name__}: its state, which C code keeps, can't be seen"
             )

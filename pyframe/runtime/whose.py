@@ -128,7 +128,8 @@ def _precision() -> Any:
 # Functions of libraries that give another thing once a program has set that: they are asked again.
 ANSWERS: dict[str, Callable[[], Any]] = {
     "sys.getrecursionlimit": sys.getrecursionlimit, "sys.getswitchinterval": sys.getswitchinterval,
-    "_thread.get_ident": threading.get_ident, "_thread.get_native_id": threading.get_native_id,
+    "_thread.get_ident": threading.get_ident,
+    "_thread.get_native_id": getattr(threading, "get_native_id", threading.get_ident),
     "threading.current_thread": threading.current_thread,
     "threading.main_thread": threading.main_thread, "logging.getLogger": _levels,
     "decimal": _precision,
@@ -242,5 +243,5 @@ def _is_in_c(kind: type) -> bool:
     return not kind.__flags__ & 1 << 9 or file.endswith(tuple(EXTENSION_SUFFIXES))
 
 
-def _top(module: str) -> str:
-    return module.partition(".")[0]
+def _top(module: Any) -> str:
+    return module.partition(".")[0] if isinstance(module, str) else ""  # a property of some classes
