@@ -354,7 +354,7 @@ print; pf.float32; 'cpu'; [x, 'a']; x[:0]; 10**30; 1j; set(); range(3)
 ALSO = {"DataLoader": "|batch_size|num_samples", "fit": "|linear", "predict": "|linear",
         "evaluate": "|linear"}  # fmt: skip
 KINDS = (TypeError, ValueError, RuntimeError, IndexError, KeyError, OverflowError, AssertionError,
-         NotImplementedError, MemoryError)  # fmt: skip
+         AttributeError, NotImplementedError, MemoryError)  # fmt: skip
 RAW = re.compile(
     "object has no attribute|^(list|tuple|string) index out of range|not subscriptable|internal|"
     "cannot unpack|values to unpack|could not be broadcast together"
