@@ -25,7 +25,7 @@ finally:
 CASES = {"llvm": (12, 3), "numpy": (12, 3), "wasm": (8, 2), "wgsl": (3, 1)}
 # Files have no back end: tests/io/test_fuzz.py has their share
 LONG = ("attention", "nets", "recurrent")
-MORE = {"programs": 4}  # they take little
+MORE = {"programs": 4, "database": 3}  # they take little
 NAMES = [n for n, f in families.families().items() if not f.__module__.endswith("files")]
 NEEDED = {"llvm": "llvmlite", "wasm": "wasmtime"}
 

@@ -80,6 +80,8 @@ def _filled(
     check_dtype(name, d, target)
     one = dt.convert_scalar(hint(value), d)
     if not computes_now(target):
+        if d.category == dt.INTEGER and hint(value) is value:
+            value = one  # wrapped, as -5 is to 251
         with_grad = _dispatch.new(const(value, d, target))
         return finish(mv.expand(with_grad, shape).clone(), requires_grad)
     dt.check_room(*shape, itemsize=d.itemsize)

@@ -401,6 +401,8 @@ class Run:
         def make(B: Any) -> Any:
             if inplace:
                 f = self.op.inplace_variant
+                if isinstance(f, functools.partial):
+                    return B.rebind(f)
                 if getattr(f, "__module__", None) and str(f.__module__).startswith("torch.testing"):
                     return B.rebind(f)
                 return method(B, f.__name__)

@@ -298,6 +298,8 @@ def test_floats_wrap_to_ints(device: str) -> None:
     assert x.to(pf.uint8).tolist() == [0, 0, 0, 0, 44, 255]
     assert x.to(pf.int8).tolist() == [0, 0, 0, 0, 44, -1]
     assert x[:3].to(pf.int16).tolist() == [24064, -24064, 0]
+    full = pf.compile(lambda: pf.full((2,), -5, dtype=pf.uint8, device=device))
+    assert full().tolist() == full().tolist() == [251, 251]
 
 
 # of each function the most ulps that it may be off; with a floor, of numbers of at least that size
