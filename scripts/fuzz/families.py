@@ -22,6 +22,8 @@ def family(name: str) -> Callable[[Any], Any]:
     """Declare a family: a function that draws."""
 
     def declared(function: Any) -> Any:
+        if name in FAMILIES:
+            raise ValueError(f"there is a family {name!r} already")
         FAMILIES[name] = function
         return function
 

@@ -691,8 +691,8 @@ def exported() -> tuple[Any, dict[str, bytes]]:
     return found, beside
 
 
-@family("programs")
-def programs(d: Draw) -> File | None:
+@family("exports")
+def exports(d: Draw) -> File | None:
     """A program.json that no export writes, played."""
     document, beside = exported()
     reader = readers().get("program")

@@ -80,7 +80,7 @@ def test_any_bytes(data: bytes) -> None:
 
 # Tries of each family of scripts/fuzz/files.py
 TRIES = {"pickles": 90, "zips": 60, "tars": 50, "packed": 20, "images": 40, "headers": 60,
-         "programs": 60}  # fmt: skip
+         "exports": 60}  # fmt: skip
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="memory is Linux's to tell")
@@ -89,7 +89,7 @@ def test_files_of_others(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is run, opened or kept that should not be, in bounded time and memory."""
     for module in ("torch", "PIL"):
         pytest.importorskip(module, reason=f"scripts/fuzz needs {module}")
-    if name == "programs" and shutil.which("node") is None:
+    if name == "exports" and shutil.which("node") is None:
         pytest.skip("Node, which plays programs here, is missing")
     monkeypatch.syspath_prepend(Path(__file__).parents[2] / "scripts")
     families = importlib.import_module("fuzz.families")
