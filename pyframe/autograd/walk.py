@@ -8,10 +8,11 @@ from typing import Any
 from pyframe.autograd import anomaly_mode
 from pyframe.autograd.graph import GradientEdge, Walk, attached, target
 from pyframe.core import grad_node
-from pyframe.core.dispatch import values_known
+from pyframe.core.dispatch import order_like, values_known
 from pyframe.core.grad_node import Attached, GradNode, Port
 from pyframe.core.modes import mode, set_grad_enabled
 from pyframe.ops.creation import ones_like, zeros_like
+from pyframe.ops.elementwise import copy_in
 from pyframe.tensor import Tensor, own_storage
 
 
@@ -361,9 +362,13 @@ def _accumulate(x: Tensor, g: Tensor, create_graph: bool, fresh: bool) -> None:
     if create_graph:
         x.grad = g
         return
-    if not values_known(x):
+    order = order_like(x) if x._view_chain else None
+    if (g._view_chain and order_like(g) != order) or (order and not g._view_chain):
+        with set_grad_enabled(False):  # it lies in memory as its leaf does
+            g = copy_in(order, g)
+    elif not values_known(x):
         g = own_storage(g)
-    elif not fresh or g._view_chain or not g._node.data.flags.c_contiguous:
+    elif not fresh or g._view_chain:
         with set_grad_enabled(False):  # gradients share no memory with each other, nor with a view
             g = g.clone()
     x.grad = g.detach() if g.requires_grad else g

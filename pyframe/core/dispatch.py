@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pyframe.core import dtypes as dt, pages
+from pyframe.core import dtypes as dt, op as _op, pages
 from pyframe.core.devices import cpu, device as Device, flush
 from pyframe.core.grad_node import GradNode, split
 from pyframe.core.modes import mode, set_inference
 from pyframe.core.node import Node
-from pyframe.core.op import ROUTINE, Op
+from pyframe.core.op import REGISTRY, ROUTINE, Op, Turned
+from pyframe.core.view import inverse_order, memory_order
 
 if TYPE_CHECKING:
     from pyframe.tensor import Tensor
@@ -64,7 +65,118 @@ def carry_out(
         some = [inputs[i] for i in op.by_fallback]
         if any(type(x) is not Node and x.requires_grad for x in some):
             return op.fallback(*inputs, *attrs)  # type: ignore[misc]
+    if op.keeps_order:
+        for x in inputs:
+            if type(x) is not Node and type(x._view_chain) is Turned:
+                return in_order(op, inputs, attrs, nodes, shape, dtype, device)
     return way_on(device)(op, inputs, attrs, nodes, shape, dtype, device)
+
+
+def in_order(
+    op: Op,
+    inputs: tuple[Any, ...],
+    attrs: tuple[Any, ...],
+    nodes: tuple[Node, ...],
+    shape: tuple[int, ...],
+    dtype: dt.dtype,
+    device: Device,
+    order: tuple[int, ...] | None = (),
+) -> Tensor:
+    """Carry out an elementwise op so that the dims of the result lie in memory in `order` (None:
+    row-major), by default as PyTorch has it. What is not row-major is computed as it lies, and
+    seen through a view."""
+    way = way_on(device)
+    if order == ():
+        order = order_of(shape, *[x for x in inputs if type(x) is not Node])
+    composed = op.numpy is None and not device.always_lazy
+    if order is None or composed or (mode.capture is not None and not mode.capture.orders):
+        return _row_major(way(op, inputs, attrs, nodes, shape, dtype, device))
+    grad, mode.grad = mode.grad, False
+    try:
+        lying = inputs
+        if mode.capture is None:
+            nodes = tuple([n if not n.shape else _lying(n, order, way is computed) for n in nodes])
+        else:
+            lying = tuple([x if type(x) is Node else permuted(x, order) for x in inputs])
+            nodes = tuple([x if type(x) is Node else x._value() for x in lying])
+        size = tuple([shape[d] for d in order])
+        out = seen_in(_row_major(way(op, lying, attrs, nodes, size, dtype, device)), order)
+    finally:
+        mode.grad = grad
+    if op.differentiable and mode.grad:
+        note_history(op, inputs, attrs, out)
+    return out
+
+
+def _lying(n: Node, order: tuple[int, ...], now: bool) -> Node:
+    """`permuted` of a value; `now`: NumPy has it."""
+    shape = n.shape
+    if now:
+        data = n.data if len(shape) == len(order) else n.data[(None,) * (len(order) - len(shape))]
+        data = data.transpose(order)
+        return Node(None, (), (), data.shape, n.dtype, n.device, data)
+    if n.op is _op.PERMUTE and n.data is None and n.attrs == (inverse_order(order),):
+        return n.inputs[0]
+    shape = (1,) * (len(order) - len(shape)) + shape
+    size = tuple([shape[d] for d in order])
+    if shape != n.shape:
+        n = Node(REGISTRY["reshape"], (n,), (shape,), shape, n.dtype, n.device)
+    return Node(_op.PERMUTE, (n,), (order,), size, n.dtype, n.device)
+
+
+def order_of(shape: tuple[int, ...], *operands: Tensor) -> tuple[int, ...] | None:
+    """The order of the dims of an elementwise result in memory; None for row-major."""
+    for x in operands:
+        if type(x._view_chain) is Turned:
+            now = computes_now(x._node.device)  # any unit will do
+            lie = [(x._node.shape, x._node.data.strides if now else x.stride()) for x in operands]
+            return memory_order(shape, tuple(lie))
+    return None
+
+
+def order_like(x: Tensor) -> tuple[int, ...] | None:
+    """The order of the dims in memory of what is made like `x`; None for row-major."""
+    return order_of(x._node.shape, x)
+
+
+def permuted(x: Tensor, order: tuple[int, ...]) -> Tensor:
+    """`x`, which may have fewer dims, with its dims in this order."""
+    shape = x._node.shape
+    if not shape:
+        return x
+    if x._view_chain == ((_op.PERMUTE, (inverse_order(order),)),):  # all of its memory
+        out = new(x._storage.node)
+        out._storage = x._storage
+        return out
+    if len(shape) < len(order):
+        x = apply(REGISTRY["reshape"], (x,), ((1,) * (len(order) - len(shape)) + shape,))
+    return apply(_op.PERMUTE, (x,), (order,))
+
+
+def seen_in(lying: Tensor, order: tuple[int, ...]) -> Tensor:
+    """The new tensor whose memory `lying` is, with its dims in this order; no view to autograd."""
+    out, back = lying, (inverse_order(order),)
+    if out._view_chain:
+        out = apply(_op.PERMUTE, (lying,), back)
+        out._base = out._base_fn = out._creation = None
+        return out
+    n = out._node
+    shape = tuple([n.shape[d] for d in back[0]])
+    if computes_now(n.device):
+        out._node = Node(None, (), (), shape, n.dtype, n.device, n.data.transpose(back[0]))
+    else:
+        out._node = Node(_op.PERMUTE, (n,), back, shape, n.dtype, n.device)
+    out._view_chain, out._viewed_writes = Turned(((_op.PERMUTE, back),)), out._storage.writes
+    out._touched()
+    return out
+
+
+def _row_major(out: Tensor) -> Tensor:
+    """A new result, whose memory is in row-major order, whatever NumPy made of its operands."""
+    data = out._node.data
+    if type(data) is np.ndarray and not data.flags.c_contiguous:
+        out._node.data = np.ascontiguousarray(data)
+    return out
 
 
 def way_on(device: Device) -> Callable[..., Tensor]:
@@ -105,6 +217,8 @@ def computed(
     if type(data) is not np.ndarray:
         data = np.asarray(data)
     if not op.alias:
+        if type(fn) is not np.ufunc and not data.flags.c_contiguous:
+            data = np.ascontiguousarray(data)
         if data.dtype is not dtype.numpy and data.dtype != dtype.numpy:
             data = _quiet.run(data.astype, dtype.numpy)  # float16 may overflow
         if dtype.narrow is not None:

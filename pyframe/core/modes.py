@@ -31,6 +31,8 @@ class Recorder(Protocol):
     def replays(self) -> bool:
         """Whether what happens now will be run again, with other values."""
 
+    orders: bool  # whether results have an order in memory, or a batch has that of its own
+
     # --- ops and writes
 
     def run(

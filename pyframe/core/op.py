@@ -87,6 +87,8 @@ class Op:
 
     run: ClassVar[Callable[..., Tensor]]  # `apply`, which core/dispatch.py sets
     autocast: dict[str, str] | None = None  # its dtypes in mixed precision, see ops/autocast.py
+    keeps_order = False  # the dims of the result lie in memory as those of the operands
+    reorders = False  # of a view: it may change the order of the dims in memory
 
     def __init__(
         self,
@@ -210,6 +212,12 @@ class Const(Op):
     """A Python number in the graph; kernels read it from a small buffer, never from their text."""
 
 
+class Turned(tuple[Any, ...]):
+    """The view chain of a tensor whose dims may lie in memory in another order."""
+
+    __slots__ = ()
+
+
 def no_flops(shapes: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> int:
     """The FLOPs of an op that moves values and computes nothing."""
     return 0
@@ -256,5 +264,6 @@ _CONSTANTS: dict[Any, Node] = {}
 # set by the modules that declare them
 CAST: Any
 CAT: Any = None  # of tensors along dim 0
+PERMUTE: Any
 PUT: Any
 REAL: Any = None  # complex -> its real part

@@ -7,6 +7,7 @@ says by which ops a view was cut from its base; each op's `view` says what it do
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -57,6 +58,56 @@ def is_contiguous(index_map: IndexMap) -> bool:
         all(s == e or n == 1 for s, e, n in zip(strides, expected, shape, strict=True))
         or 0 in shape
     )
+
+
+@functools.lru_cache(4096)
+def memory_order(shape: Shape, operands: tuple[tuple[Shape, Shape], ...]) -> Shape | None:
+    """The order in which the dims of an elementwise result of `shape` lie in memory, the longest
+    stride first; None for row-major. `operands` are (shape, strides), and may be broadcast.
+
+    It is that of the first operand that has an opinion on two dims (PyTorch's TensorIterator).
+    Dims of size 1 have no place in memory, so they alone don't count.
+    """
+    if 0 in shape:
+        return None
+    layouts = []
+    for own, strides in operands:
+        new = len(shape) - len(own)
+        repeats = [n == 1 != m for n, m in zip(own, shape[new:], strict=True)]
+        steps = [0 if r else abs(s) for r, s in zip(repeats, strides, strict=True)]
+        layouts.append([0] * new + steps)
+    inner = list(range(len(shape)))[::-1]  # the dims, the shortest stride first
+    for i in range(1, len(inner)):  # sorted by swaps, as a comparison may have no answer
+        at = i
+        for before in range(i - 1, -1, -1):
+            swaps = _swaps(inner[before], inner[at], shape, layouts)
+            if swaps:
+                inner[before], inner[at] = inner[at], inner[before]
+                at = before
+            elif swaps is False:
+                break
+    kept = [d for d in reversed(inner) if shape[d] > 1]
+    return tuple(reversed(inner)) if kept != sorted(kept) else None
+
+
+def _swaps(a: int, b: int, shape: Shape, layouts: list[list[int]]) -> bool | None:
+    """Whether dim `a`, which is within `b` so far, has the longer stride; None if none says so."""
+    for strides in layouts:
+        if strides[a] and strides[b]:
+            if strides[a] != strides[b]:
+                return strides[a] > strides[b]
+            if shape[a] > shape[b]:
+                return True
+    return None
+
+
+@functools.lru_cache(4096)
+def inverse_order(dims: Shape) -> Shape:
+    """The order of dims that undoes `dims`."""
+    out = [0] * len(dims)
+    for i, d in enumerate(dims):
+        out[d] = i
+    return tuple(out)
 
 
 def permute(t: IndexMap, dims: Shape) -> IndexMap:

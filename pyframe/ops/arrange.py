@@ -11,6 +11,7 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.modes import mode
 from pyframe.ops import join, movement as mv, sliding
+from pyframe.ops.elementwise import copy
 from pyframe.ops.index import index_select
 from pyframe.ops.join import cat
 from pyframe.ops.movement import flip, narrow, reshape, select, transpose, unsqueeze
@@ -287,7 +288,7 @@ def repeat_interleave(
     if output_size not in (None, n * repeats):
         raise RuntimeError(f"repeat_interleave: allocated size {output_size} is not {n * repeats}")
     wide = mv.expand(unsqueeze(x, d + 1), (*shape[: d + 1], repeats, *shape[d + 1 :]))
-    return reshape(wide.clone(), (*shape[:d], n * repeats, *shape[d + 1 :]))
+    return reshape(copy(wide), (*shape[:d], n * repeats, *shape[d + 1 :]))
 
 
 def _counts(repeats: Tensor, output_size: int | None) -> np.ndarray:

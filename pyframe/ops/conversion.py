@@ -9,8 +9,9 @@ import numpy as np
 
 from pyframe.core import devices as _device, dtypes as dt
 from pyframe.core.devices import device as Device
+from pyframe.core.dispatch import order_like, permuted, seen_in
 from pyframe.core.grad_node import GradNode
-from pyframe.core.modes import mode
+from pyframe.core.modes import mode, no_grad
 from pyframe.core.op import ROUTINE, Op, no_flops
 from pyframe.ops.creation import empty
 from pyframe.ops.elementwise import cast, ordered
@@ -109,7 +110,12 @@ to_device = Op(
 
 def _to_device(x: Tensor, target: Device, dtype: dt.dtype | None) -> Tensor:
     """Copy `x` to another device, differentiably."""
-    out = _transfer(x, target, dtype)
+    order = order_like(x)
+    if order is None:
+        out = _transfer(x, target, dtype)
+    else:
+        with no_grad():
+            out = seen_in(_transfer(permuted(x, order), target, dtype), order)
     if mode.grad and x.requires_grad and out.dtype.category >= dt.FLOAT:
         out._grad_fn = GradNode(to_device, (x,), (x.device, x.dtype), out)
     return out

@@ -129,13 +129,14 @@ def ones_like(input: Tensor, **kw: Unpack[Options]) -> Tensor:
 
 def full_like(input: Tensor, fill_value: Any, **kw: Unpack[Options]) -> Tensor:
     """One number in the shape, dtype and device of `input`, laid out as `clone` would."""
-    row_major = kw.get("memory_format") is not None or el.like_is_row_major(input)
-    out = full(input._node.shape, fill_value, **like_options(input, kw))
-    if not row_major and values_known(out):
-        data = np.empty_like(input._node.data, dtype=out._node.data.dtype)
-        data[...] = out._node.data
-        out._node.data = data
-    return out
+    shape, format = input._node.shape, kw.pop("memory_format", None)
+    order = el.order_for(input, format, "full_like")
+    options = like_options(input, kw)
+    if order is None:
+        return full(shape, fill_value, **options)
+    needs = options.pop("requires_grad", False)
+    out = full(tuple([shape[d] for d in order]), fill_value, **options)
+    return _dispatch.seen_in(out, order).requires_grad_(needs)
 
 
 empty_like = zeros_like

@@ -12,10 +12,8 @@ import numpy as np
 
 from pyframe.codegen.numpy import elementwise as lowering
 from pyframe.core import dispatch as _dispatch, dtypes as dt, op as _op
-from pyframe.core.dispatch import apply, values_known
-from pyframe.core.grad_node import GradNode
+from pyframe.core.dispatch import apply
 from pyframe.core.modes import mode
-from pyframe.core.node import Node
 from pyframe.core.op import ELEMENTWISE, Op, const, no_flops
 from pyframe.graph import functions as f, mathematics as m, scalar as s
 from pyframe.ops import check, mathfn, specialfn
@@ -39,7 +37,7 @@ from pyframe.ops.promotion import (
 )
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
-from pyframe.tensor.memory_format import contiguous_format, order_of, preserve_format
+from pyframe.tensor.memory_format import order_of, preserve_format
 
 
 def _no_zero(op: Elementwise, a: Any, b: Any) -> None:
@@ -431,45 +429,37 @@ _op.CAST = cast
 
 copy = op(
     "copy", "x", lambda x: np.array(x, order="C"), lambda x: x, lower=lowering.copy,
-    flops=no_flops, x=lambda g: g,
+    flops=no_flops, x=lambda g: g, keeps_order=False,
 )  # fmt: skip
 
 
 def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
-    """A copy with its own memory; gradients flow through. The dims keep their order in memory on
-    the CPU, as in PyTorch; elsewhere, and within `pf.compile`, results are row-major."""
-    if memory_format is not None:
-        return ordered(input, memory_format, "clone")
-    if like_is_row_major(input):
-        return copy(input)
-    node = input._node
-    data = np.array(node.data, order="K")
-    out = _dispatch.new(Node(None, (), (), node.shape, node.dtype, node.device, data))
-    if mode.grad and input.requires_grad:
-        out._grad_fn = GradNode(copy, (input,), (), out)
-    return out
+    """A copy with its own memory, in which the dims keep their order; gradients flow through."""
+    return ordered(input, memory_format, "clone")
 
 
 def ordered(x: Tensor, format: Any, name: str) -> Tensor:
     """`x` copied into the memory order of `format`."""
+    return copy_in(order_for(x, format, name), x)
+
+
+def copy_in(order: tuple[int, ...] | None, x: Tensor) -> Tensor:
+    """`x` copied, so that its dims lie in memory in `order`; None for row-major."""
+    n = x._value()
+    return _dispatch.in_order(copy, (x,), (), (n,), n.shape, n.dtype, n.device, order)
+
+
+def order_for(x: Tensor, format: Any, name: str) -> tuple[int, ...] | None:
+    """The order of the dims in memory of what is made like `x` in `format`; None for row-major."""
     if format in (None, preserve_format):
-        return x.clone()
-    if format is contiguous_format:
-        return copy(x)
+        return _dispatch.order_like(x)
     order = order_of(format)
-    if x.ndim != len(order):
+    if order and x.ndim != len(order):
         raise RuntimeError(
             f"{name}: required rank {len(order)} tensor to use {format._name} format, got "
             f"{x.ndim} dims"
         )
-    back = [order.index(d) for d in range(x.ndim)]
-    return copy(x.permute(order)).permute(back)
-
-
-def like_is_row_major(x: Tensor) -> bool:
-    """Whether what is made like `x` lies in memory in row-major order."""
-    data = x._node.data
-    return not values_known(x) or data.flags.c_contiguous or 0 in data.strides
+    return order or None
 
 
 # --- generators of values from the element's index

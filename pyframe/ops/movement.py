@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.core import dtypes as dt, view as views
+from pyframe.core import dtypes as dt, op as _op, view as views
 from pyframe.core.dispatch import apply, values_known
 from pyframe.core.modes import mode
 from pyframe.core.op import MOVEMENT, Op
+from pyframe.core.view import inverse_order
 from pyframe.ops import check
 from pyframe.ops.elementwise import copy, eq, iota, ordered, where
 from pyframe.ops.promotion import broadcast
@@ -23,14 +24,6 @@ Shape = tuple[int, ...]
 
 def like(shape_of: Any) -> Any:
     return lambda x, *attrs: (shape_of(x.shape, *attrs), x.dtype)
-
-
-def inverse_order(dims: Shape) -> Shape:
-    """The order of dims that undoes `dims`."""
-    out = [0] * len(dims)
-    for i, d in enumerate(dims):
-        out[d] = i
-    return tuple(out)
 
 
 def _np_slices(starts: Shape, sizes: Shape, steps: Shape) -> tuple[slice, ...]:
@@ -66,8 +59,9 @@ class Movement(Op):
     def __init__(
         self, name: str, inputs: str, attrs: str = "", *,
         batch_attrs: Callable[..., tuple[Any, ...]] | None = None, overlaps: bool = False,
-        in_memory: bool = False, **kw: Any,
+        in_memory: bool = False, reorders: bool = False, **kw: Any,
     ) -> None:  # fmt: skip
+        self.reorders = reorders
         # (attrs, shape of an example, size): those that do the same to each example of a batch;
         # None if they count dims from the end
         self.batch_attrs = batch_attrs
@@ -97,8 +91,9 @@ permute_op = Movement(
     numpy=lambda x, dims: x.transpose(dims), view=views.permute,
     undo=lambda x, dims: (inverse_order(dims),),
     x=lambda g, dims: permute(g, inverse_order(dims)),
-    batch_attrs=lambda attrs, shape, size: ((0, *[d + 1 for d in attrs[0]]),),
+    batch_attrs=lambda attrs, shape, size: ((0, *[d + 1 for d in attrs[0]]),), reorders=True,
 )  # fmt: skip
+_op.PERMUTE = permute_op
 expand_op = Movement(
     "expand", "x", "shape", alias=True,
     infer=like(lambda s, shape: shape),
@@ -134,7 +129,7 @@ diagonal_op = Movement(
     ),
     view=views.diagonal,
     x=lambda g, x_spec, offset, dim1, dim2: undiagonal(g, x_spec.shape, offset, dim1, dim2),
-    batch_attrs=lambda attrs, shape, size: (attrs[0], attrs[1] + 1, attrs[2] + 1),
+    batch_attrs=lambda attrs, shape, size: (attrs[0], attrs[1] + 1, attrs[2] + 1), reorders=True,
 )  # fmt: skip
 
 
@@ -207,7 +202,7 @@ def reshape(input: Tensor, *sizes: Any, shape: Any = None) -> Tensor:
     if not values_known(input) and input._view_chain:
         index_map = views.reshape(input._index_map(), new)
         if len(index_map) > 1:  # no strides can say it, so PyTorch copies
-            input = input.clone()
+            input = copy(input)
     return apply(reshape_op, (input,), (new,))
 
 
@@ -547,7 +542,7 @@ def repeat(input: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
     shape = (1,) * (len(counts) - len(shape)) + shape
     spread = reshape(input, tuple(m for n in shape for m in (1, n)))
     wide = expand(spread, tuple(m for c, n in zip(counts, shape, strict=True) for m in (c, n)))
-    return wide.clone().reshape(tuple(c * n for c, n in zip(counts, shape, strict=True)))
+    return reshape(copy(wide), tuple(c * n for c, n in zip(counts, shape, strict=True)))
 
 
 def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:

@@ -11,9 +11,9 @@ import numpy as np
 
 from pyframe.core import dtypes as dt, op as _op, symbolic
 from pyframe.core.devices import get_default_device
-from pyframe.core.dispatch import apply, computed, way_on
+from pyframe.core.dispatch import apply, computed, in_order, way_on
 from pyframe.core.modes import mode
-from pyframe.core.op import ELEMENTWISE, Op, const, const_for_ufunc
+from pyframe.core.op import ELEMENTWISE, Op, Turned, const, const_for_ufunc
 from pyframe.ops.arguments import no_tensor
 from pyframe.ops.autocast import casted
 from pyframe.ops.public import public
@@ -49,6 +49,7 @@ class Elementwise(Op):
         self.rule = rule
         self.promoted_from = kw.pop("promoted_from", 0)
         self.uses_index = kw.pop("uses_index", False)  # its meaning takes `i`, the flat index
+        self.keeps_order = kw.pop("keeps_order", not self.uses_index)
         self.numbers = kw.pop("numbers", EITHER)
         self.real = kw.pop("real", False)  # complex operands are refused
         self.refuses_bool = kw.pop("refuses_bool", NotImplementedError)  # what bools alone raise
@@ -199,15 +200,18 @@ class Elementwise(Op):
 
 def binary(op: Elementwise, a: Any, b: Any) -> Tensor:
     """op(a, b): the short way where neither operand needs another dtype or device."""
-    x = a if isinstance(a, Tensor) else b
-    if not isinstance(x, Tensor):
+    if isinstance(a, Tensor):
+        x, y = a, b
+    elif isinstance(b, Tensor):
+        x, y = b, a
+    else:
         return op.promoted(a, b)
     m = x._node
     dtype, device = m.dtype, m.device
     if dtype not in op.plain:
         return op.promoted(a, b)
     way = way_on(device)
-    y = b if x is a else a
+    turned = x._view_chain and type(x._view_chain) is Turned
     if isinstance(y, Tensor):
         n = y._node
         if n.dtype is not dtype or n.device is not device:
@@ -215,6 +219,8 @@ def binary(op: Elementwise, a: Any, b: Any) -> Tensor:
         if way is not computed:
             m, n = x._value(), y._value()
         shape = m.shape if m.shape == n.shape else broadcast(op.name, m.shape, n.shape)
+        if y._view_chain and type(y._view_chain) is Turned:
+            turned = True
     else:
         kind = type(y)
         if kind is int:
@@ -235,6 +241,8 @@ def binary(op: Elementwise, a: Any, b: Any) -> Tensor:
             b = n
     if op.rule is TO_BOOL:
         dtype = dt.bool_
+    if turned:
+        return in_order(op, (a, b), (), (m, n), shape, dtype, device)
     return way(op, (a, b), (), (m, n), shape, dtype, device)
 
 

@@ -50,7 +50,7 @@ as_strided_op = mv.Movement(
     x=lambda g, x_spec, size, stride, offset, at: _unstrided(
         g, x_spec.shape, at, size, stride, offset
     ),
-    overlaps=True, in_memory=True, batch_attrs=_batch_attrs,
+    overlaps=True, in_memory=True, reorders=True, batch_attrs=_batch_attrs,
     batch=lambda c: apply(c.op, (c.xs[0].contiguous(),), c.movement_attrs()),
 )  # fmt: skip
 

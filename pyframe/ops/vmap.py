@@ -51,6 +51,8 @@ class _Over:
 class Batch:
     """One `vmap` of `size` examples, and the ops on them: see core.modes.Recorder."""
 
+    orders = False
+
     def __init__(self, size: int, randomness: str) -> None:
         self.size, self.randomness = size, randomness
         self.outer, self.hooks = mode.capture, mode.saved_hooks

@@ -26,7 +26,7 @@ class Capture:
     """What a function did while it ran with its ops only recorded. Its methods are those of
     core.modes.Recorder, which says when each is called."""
 
-    replays = True
+    replays = orders = True
 
     def __init__(self) -> None:
         self.pending: list[weakref.ref[Storage]] = []  # storages made or written to

@@ -26,12 +26,17 @@ def from_numpy(array: np.ndarray) -> Tensor:
         out = upload(array.array, _device.cpu, d)
         feed(out, array.source, True)
         return out
-    return new(Node(None, (), (), array.shape, d, _device.cpu, array))
+    return from_host(array, d)
 
 
 def from_host(array: np.ndarray, d: dt.dtype) -> Tensor:
     """`from_numpy` of an array in which values of dtype `d` are held (bfloat16 in a float32)."""
-    return new(Node(None, (), (), array.shape, d, _device.cpu, array))
+    if array.flags.c_contiguous:
+        return new(Node(None, (), (), array.shape, d, _device.cpu, array))
+    # in the order of memory, seen through a view, as all results lie
+    order = tuple(sorted(range(array.ndim), key=lambda i: -abs(array.strides[i])))
+    lying = array.transpose(order)
+    return _dispatch.seen_in(new(Node(None, (), (), lying.shape, d, _device.cpu, lying)), order)
 
 
 def feed(x: Tensor, make: Callable[[], np.ndarray], shares: bool = False) -> None:
@@ -164,7 +169,7 @@ def upload(array: np.ndarray, target: Device, d: dt.dtype | None = None) -> Tens
     """A tensor on `target` with a copy of a host array (in which a value of dtype `d` is held)."""
     d = d or dt.dtype.from_numpy(array.dtype)
     if not target.always_lazy:
-        out = new(Node(None, (), (), array.shape, d, target, np.array(array)))
+        out = new(Node(None, (), (), array.shape, d, target, np.array(array, order="C")))
     else:
         _dispatch.check_dtype("to", d, target)
         out = new(Node(None, (), (), array.shape, d, target, target.executor.upload(array, d)))

@@ -11,17 +11,22 @@ from pyframe.core import dispatch as _dispatch, dtypes as dt, view as views
 from pyframe.core.devices import device as Device
 from pyframe.core.modes import no_grad
 from pyframe.core.node import Storage
-from pyframe.tensor.construction import upload
+from pyframe.tensor.construction import from_host, upload
 from pyframe.tensor.tensor import Tensor
+from pyframe.tensor.view_chain import undone
 from pyframe.tensor.writing import is_array
 
 
 def _rebuild(
     kind: Any, array: np.ndarray, device: str, needs_grad: bool, dtype: dt.dtype
 ) -> Tensor:
-    source = upload(array, Device(device), dtype)
+    if array.flags.c_contiguous:
+        source = upload(array, Device(device), dtype)
+    else:
+        source = from_host(array, dtype).to(Device(device))
     out: Tensor = Tensor.__new__(kind)
     out._node, out._storage, out._needs_grad = source._node, source._storage, needs_grad
+    out._view_chain = source._view_chain
     return out
 
 
@@ -73,7 +78,8 @@ def deep_copy(self: Tensor, memo: dict[int, Any]) -> Tensor:
 
 def own_storage(x: Tensor) -> Tensor:
     """A lazy tensor's value in a storage of its own: values never change, so nothing is copied."""
-    if (x._view_chain and not views.is_contiguous(x._index_map())) or is_array(x._value()):
+    part = undone(x._storage.node, x._view_chain) is None
+    if (part and not views.is_contiguous(x._index_map())) or is_array(x._value()):
         with no_grad():
             return x.clone()
     out = x._alias()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pyframe.core import view as views
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
-from pyframe.core.op import Op
+from pyframe.core.op import Op, Turned
 
 if TYPE_CHECKING:
     from pyframe.tensor.tensor import Tensor
@@ -45,7 +45,8 @@ BY_DATA = Creation(None, 0, hidden=True)
 def share(self: Tensor, x: Tensor, op: Op, attrs: tuple[Any, ...]) -> None:
     """Become the view of `x` that `op` with `attrs` cuts."""
     self._storage = x._storage
-    self._view_chain = (*x._view_chain, (op, attrs))
+    chain = (*x._view_chain, (op, attrs))
+    self._view_chain = Turned(chain) if op.reorders or type(x._view_chain) is Turned else chain
     self._viewed_writes = x._storage.writes
     self._base = base = x._base if x._base is not None else x
     self._base_fn, self._creation = base._grad_fn, x._creation

@@ -14,7 +14,7 @@ from pyframe.core import dispatch as _dispatch, dtypes as dt, op as _op
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import inference_mode, mode, no_grad
 from pyframe.core.node import UNCOUNTED, Node, Storage
-from pyframe.tensor.view_chain import restriction
+from pyframe.tensor.view_chain import restriction, undone
 
 if TYPE_CHECKING:
     from pyframe.tensor.tensor import Tensor
@@ -83,7 +83,8 @@ def change_node(self: Tensor, value: Tensor, temporary: bool) -> None:
     storage = self._storage
     if is_array(storage.node) and not storage.node.data.flags.writeable:
         raise _read_only_error()
-    if self._view_chain:
+    back = undone(storage.node, self._view_chain)
+    if back is None:
         with no_grad():
             whole = _dispatch.new(storage.node)
             whole._storage = Storage(storage.node)
@@ -93,11 +94,16 @@ def change_node(self: Tensor, value: Tensor, temporary: bool) -> None:
                 put = _dispatch.apply(_op.PUT, (whole, value), (self._view_chain,))
             storage.node = put._value()
     else:
-        new = value._value()
-        # a storage holds a whole value, not a view of another's, nor another's array
-        if (new.op is not None and new.op.kind == _op.MOVEMENT) or is_array(new):
-            with no_grad():
-                new = value.clone()._value()
+        with no_grad():
+            for op, attrs in back:
+                if op is _op.PERMUTE:
+                    value = _dispatch.permuted(value, *attrs)
+                else:
+                    value = _dispatch.apply(op, (value,), attrs)
+            new = value._value()
+            # a storage holds a whole value, not a view of another's, nor another's array
+            if (new.op is not None and new.op.kind == _op.MOVEMENT) or is_array(new):
+                new = _dispatch.apply(_op.REGISTRY["copy"], (value,))._value()
         new.shared = not temporary
         storage.node = new
     self._pending()

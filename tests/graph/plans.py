@@ -60,7 +60,7 @@ def run(
     """
     roots = [t._storage.node for t in outs]
     order = toposort(roots)
-    in_place = {id(old._node): new._node for new, old in (over or {}).items()}
+    in_place = {id(old._node): new._storage.node for new, old in (over or {}).items()}
     ids = None if movable is None else {id(t._node) for t in movable}
     program, inputs, constants = schedule(
         order, roots, Limits(storage_buffers=buffers), in_place, ids
@@ -73,10 +73,14 @@ def run(
     values = [c.attrs[0] for c in constants]
     executor.run(program, slots, encode_params(program.params, values, program.param_bytes))
     arrays = []
-    for slot, n in zip(program.outputs, [r for r in roots if r.data is None], strict=True):
+    computed = [(t, r) for t, r in zip(outs, roots, strict=True) if r.data is None]
+    for slot, (t, n) in zip(program.outputs, computed, strict=True):
         raw = executor.read([(slots[slot], program.slots[slot].nbytes)])[0]
         flat = np.frombuffer(raw, storage_dtype(n.dtype))[: int(np.prod(n.shape))]
-        arrays.append(flat.reshape(n.shape))
+        array = flat.reshape(n.shape)
+        for op, attrs in t._view_chain:
+            array = op.numpy(array, *attrs)
+        arrays.append(array)
     return program, arrays
 
 
