@@ -8,11 +8,10 @@ from typing import Any
 from pyframe.autograd import anomaly_mode
 from pyframe.autograd.graph import GradientEdge, Walk, attached, target
 from pyframe.core import grad_node
-from pyframe.core.dispatch import order_like, values_known
+from pyframe.core.dispatch import copy_in, order_like, values_known
 from pyframe.core.grad_node import Attached, GradNode, Port
 from pyframe.core.modes import mode, set_grad_enabled
 from pyframe.ops.creation import ones_like, zeros_like
-from pyframe.ops.elementwise import copy_in
 from pyframe.tensor import Tensor, own_storage
 
 

@@ -153,6 +153,12 @@ def permuted(x: Tensor, order: tuple[int, ...]) -> Tensor:
     return apply(_op.PERMUTE, (x,), (order,))
 
 
+def copy_in(order: tuple[int, ...] | None, x: Tensor) -> Tensor:
+    """`x` copied, so that its dims lie in memory in `order`; None for row-major."""
+    n = x._value()
+    return in_order(REGISTRY["copy"], (x,), (), (n,), n.shape, n.dtype, n.device, order)
+
+
 def seen_in(lying: Tensor, order: tuple[int, ...]) -> Tensor:
     """The new tensor whose memory `lying` is, with its dims in this order; no view to autograd."""
     out, back = lying, (inverse_order(order),)

@@ -384,8 +384,8 @@ def _copied(fn: Callable[..., Any]) -> Callable[..., Any]:
     def run(*args: Any, **kwargs: Any) -> Any:
         out = fn(*args, **kwargs)
         if isinstance(out, tuple):
-            return tuple([x.clone() for x in out])
-        return out.clone()
+            return tuple([copy(x) for x in out])
+        return copy(out)
 
     functools.update_wrapper(run, fn, assigned=())
     run.__name__ = run.__qualname__ = f"{fn.__name__}_copy"
@@ -395,7 +395,7 @@ def _copied(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 def alias_copy(input: Tensor) -> Tensor:
     """A copy."""
-    return input.clone()
+    return copy(input)
 
 
 def view_copy(input: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Tensor:

@@ -65,6 +65,7 @@ complex_op = Op(
     infer=lambda a, b: (promotion.broadcast("complex", a.shape, b.shape), a.dtype.to_complex()),
     numpy=lambda a, b: _join(a, b), a=lambda g: real(g), b=lambda g: imag(g),
 )  # fmt: skip
+complex_op.keeps_order = True
 
 
 polar_op = Op(

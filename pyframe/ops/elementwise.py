@@ -440,13 +440,7 @@ def clone(input: Tensor, *, memory_format: Any = None) -> Tensor:
 
 def ordered(x: Tensor, format: Any, name: str) -> Tensor:
     """`x` copied into the memory order of `format`."""
-    return copy_in(order_for(x, format, name), x)
-
-
-def copy_in(order: tuple[int, ...] | None, x: Tensor) -> Tensor:
-    """`x` copied, so that its dims lie in memory in `order`; None for row-major."""
-    n = x._value()
-    return _dispatch.in_order(copy, (x,), (), (n,), n.shape, n.dtype, n.device, order)
+    return _dispatch.copy_in(order_for(x, format, name), x)
 
 
 def order_for(x: Tensor, format: Any, name: str) -> tuple[int, ...] | None:

@@ -10,6 +10,7 @@ from pyframe.core.dispatch import apply
 from pyframe.ops import check, elementwise as el, movement as mv
 from pyframe.ops.along import reduced_into
 from pyframe.ops.autocast import autocast
+from pyframe.ops.layouts import lie
 from pyframe.ops.masks import masked_fill
 from pyframe.ops.public import public
 from pyframe.ops.rows import add_rows, checked_index, put_rows, take_rows
@@ -194,6 +195,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     return tuple(reversed(out))
 
 
+lie(globals(), rows="index_select index_add index_copy", like="put")
 PUBLIC = public(
     globals(),
     both="index_select index_add index_copy index_fill index_reduce take put",

@@ -10,6 +10,7 @@ from pyframe.core import dtypes as dt, view as views
 from pyframe.core.devices import device as Device
 from pyframe.core.dispatch import apply, values_known
 from pyframe.ops import check, elementwise as el, join, movement as mv
+from pyframe.ops.layouts import lie
 from pyframe.ops.order import search_op
 from pyframe.ops.public import public
 from pyframe.ops.rows import take_rows
@@ -166,6 +167,7 @@ tril_indices = _triangle("tril_indices", np.tril_indices)
 triu_indices = _triangle("triu_indices", np.triu_indices)
 
 
+lie(globals(), rows="masked_fill", columns="nonzero argwhere")
 PUBLIC = public(
     globals(),
     both="nonzero argwhere nonzero_static masked_fill masked_scatter tril triu",

@@ -15,6 +15,7 @@ from pyframe.core.op import MOVEMENT, Op
 from pyframe.core.view import inverse_order
 from pyframe.ops import check
 from pyframe.ops.elementwise import copy, eq, iota, ordered, where
+from pyframe.ops.layouts import lie
 from pyframe.ops.promotion import broadcast
 from pyframe.ops.public import public
 from pyframe.tensor import Size, Tensor, normalize_dim
@@ -607,6 +608,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
     return diag_embed(ravel(input), offset)
 
 
+lie(globals(), rows="diag_embed")
 PUBLIC = public(
     globals(),
     both="""reshape permute transpose swapaxes swapdims=transpose t movedim moveaxis=movedim

@@ -10,6 +10,7 @@ from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.ops import check, elementwise as el, movement as mv, spectral
 from pyframe.ops.autocast import autocast
+from pyframe.ops.layouts import lie
 from pyframe.ops.public import as_public, public
 from pyframe.ops.reduce import (
     absolute_square,
@@ -116,6 +117,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     return input * el.where(el.gt(size, maxnorm), maxnorm / (size + 1e-7), 1.0)
 
 
+lie(globals(), rows="renorm")
 PUBLIC = public(
     globals(),
     both="norm renorm",

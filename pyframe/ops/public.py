@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from pyframe.core.modes import mode
-from pyframe.ops import autocast, out
+from pyframe.ops import autocast, layouts, out as outs
 from pyframe.ops.arguments import Arguments, signature_of
 
 Functions = dict[str, Callable[..., Any]]
@@ -41,8 +41,8 @@ def public(
 
     kept = {**find(both), **find(methods)}
     variants, views = ({n: kept[n] for n in names.split()} for names in (inplace, rebind))
-    out.EXACT.update(out_exact.split())
-    out.APART.update(out_apart.split())
+    outs.EXACT.update(out_exact.split())
+    outs.APART.update(out_apart.split())
     return Public(
         find(both), find(methods), find(functions), variants, views, inplace_functions.split()
     )
@@ -51,7 +51,7 @@ def public(
 def as_functions(functions: dict[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
     """Public functions of a namespace: each takes `out=` too, where its results are to go."""
     return {
-        name: out.with_out(name, as_public(name, fn), signature_of(fn))
+        name: outs.with_out(name, as_public(name, fn), signature_of(fn))
         for name, fn in functions.items()
     }
 
@@ -66,6 +66,7 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     fine: set[tuple[Any, ...]] = set()  # the types of arguments that were looked at
     checked = True  # until the first call shows that there is nothing to look at
     rules = None if name.endswith("_") else getattr(fn, "autocast", None)
+    lies = None if name.endswith("_") else getattr(fn, "lies", None)
 
     @functools.wraps(fn)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -88,10 +89,12 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
                     # what the function is made of computes in these dtypes
                     casting, mode.autocast = mode.autocast, None
                     try:
-                        return fn(*args, **kwargs)
+                        out = fn(*args, **kwargs)
+                        return out if lies is None else layouts.laid_out(out, lies, args, kwargs)
                     finally:
                         mode.autocast = casting
-            return fn(*args, **kwargs)
+            out = fn(*args, **kwargs)
+            return out if lies is None else layouts.laid_out(out, lies, args, kwargs)
         except Exception as error:
             better = takes.told(error, args, kwargs)
             if better is error:

@@ -18,6 +18,7 @@ from pyframe.graph import functions as f, scalar as s
 from pyframe.ops import check, complex as cx, elementwise as el, movement as mv
 from pyframe.ops.autocast import autocast
 from pyframe.ops.batching_rules import along_dim
+from pyframe.ops.layouts import lie
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, from_numpy, normalize_dim
 
@@ -652,6 +653,7 @@ def log_softmax(input: Tensor, dim: int | None = None, dtype: dt.dtype | None = 
     return _softmax(log_softmax_op, input, dim, dtype)
 
 
+lie(globals(), rows="softmax log_softmax")
 PUBLIC = public(
     globals(),
     both="""sum nansum mean nanmean count_nonzero prod amax amin argmax argmin any all var std

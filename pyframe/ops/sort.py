@@ -15,6 +15,7 @@ from pyframe.ops.along import add_along, gathered, np_positions, take_along
 from pyframe.ops.autocast import autocast
 from pyframe.ops.batching_rules import merged
 from pyframe.ops.extremes import pick
+from pyframe.ops.layouts import lie
 from pyframe.ops.order import argsort_numpy, key_numpy, kth_op, order_of, sort_key
 from pyframe.ops.public import public
 from pyframe.ops.reduce import amax, argmax, no_empty, one_dim, sum as sum_
@@ -427,6 +428,7 @@ def unique_consecutive(
     return _unique(input, dim, False, return_inverse, return_counts, "unique_consecutive")
 
 
+lie(globals(), rows="topk", like="sort argsort msort")
 PUBLIC = public(
     globals(),
     both="""sort argsort msort topk kthvalue median nanmedian mode quantile nanquantile unique

@@ -16,6 +16,7 @@ from pyframe.ops import check, elementwise as el, movement as mv, promotion, red
 from pyframe.ops.autocast import autocast
 from pyframe.ops.batching_rules import aligned
 from pyframe.ops.promotion import FLOAT
+from pyframe.ops.layouts import lie
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
 
@@ -307,6 +308,7 @@ def _polynomial(name: str) -> Any:
 HOSTED = {name: _hosted(name) for name in SCIPY}
 POLYNOMIALS = {name: _polynomial(name) for name in specialfn.FAMILIES}
 
+lie(globals(), like="igamma igammac")
 PUBLIC = public(
     globals(),
     both="""lgamma digamma mvlgamma erfc erfinv i0 sinc logit xlogy logaddexp logaddexp2 igamma

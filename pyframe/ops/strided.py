@@ -15,6 +15,7 @@ from pyframe.core.node import Node
 from pyframe.core.op import const
 from pyframe.ops import creation, elementwise as el, movement as mv
 from pyframe.ops.complex import view_as_real
+from pyframe.ops.layouts import lie
 from pyframe.ops.public import public
 from pyframe.ops.rows import add_rows, put_rows, take_rows
 from pyframe.tensor import Tensor, upload, whole_of
@@ -170,7 +171,7 @@ def as_strided_copy(
     input: Tensor, size: Any, stride: Any, storage_offset: int | None = None
 ) -> Tensor:
     """`as_strided` that copies."""
-    return as_strided(input, size, stride, storage_offset).clone()
+    return el.copy(as_strided(input, size, stride, storage_offset))
 
 
 def as_strided_scatter(
@@ -288,6 +289,7 @@ def new_empty_strided(
     return empty_strided(size, stride, **creation.like_options(self, kw))
 
 
+lie(globals(), like="as_strided_scatter")
 PUBLIC = public(
     globals(),
     both="as_strided as_strided_ as_strided_scatter resize_as_",

@@ -11,8 +11,11 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, values_known
+from pyframe.core.op import Turned
+from pyframe.core.view import memory_order, row_major_strides
 from pyframe.ops import check, elementwise as el, movement as mv, promotion, view_writes
 from pyframe.ops.autocast import autocast
+from pyframe.ops.layouts import lie, lying
 from pyframe.ops.masks import bool_mask, nonzero
 from pyframe.ops.public import public
 from pyframe.ops.rows import add_rows, checked_index, put_rows, take_rows
@@ -202,7 +205,14 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     out = apply(take_rows, (flat_rows, flat)).reshape((*shape, *rest))
     if place:
         out = mv.movedim(out, list(range(len(shape))), list(range(place, place + len(shape))))
-    return out
+    if not place and type(x._view_chain) is not Turned:
+        return out
+    steps = [s for d, s in enumerate(x.stride()) if d not in tensors]
+    steps[place:place] = [0] * len(shape)  # it lies as what is indexed does, then as the indices
+    after = len(rest) - place
+    index = ((*shape, *(1,) * after), (*row_major_strides(shape), *(0,) * after))
+    order = memory_order(out._node.shape, ((out._node.shape, tuple(steps)), index))
+    return lying(out, order)
 
 
 def setitem(x: Tensor, key: Any, value: Any) -> None:
@@ -328,6 +338,7 @@ def slice_scatter(
     return _with_view("slice_scatter", input, src, _chain_to(part, input), part._node.shape)
 
 
+lie(globals(), like="index_put diagonal_scatter select_scatter slice_scatter")
 PUBLIC = public(
     globals(),
     both="masked_select index_put diagonal_scatter select_scatter slice_scatter",

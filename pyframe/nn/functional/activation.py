@@ -20,6 +20,7 @@ from pyframe.ops import (
 from pyframe.ops.activation import hardshrink as hardshrink, prelu as prelu
 from pyframe.ops.autocast import autocast
 from pyframe.ops.elementwise import softplus as _softplus
+from pyframe.ops.layouts import lie
 from pyframe.ops.random import rand
 from pyframe.tensor import Tensor, normalize_dim
 
@@ -294,6 +295,7 @@ else:
     relu_, threshold_, hardtanh_ = (_overwriting(fn) for fn in (relu, threshold, hardtanh))
     leaky_relu_, rrelu_ = _overwriting(leaky_relu), _overwriting(rrelu)
     elu_, selu_, celu_ = _overwriting(elu), _overwriting(selu), _overwriting(celu)
+lie(globals(), rows="softmax softmin log_softmax")
 autocast(
     globals(),
     gpu_float32="softmax log_softmax softmin softplus gumbel_softmax",

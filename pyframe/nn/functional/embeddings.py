@@ -18,6 +18,7 @@ from pyframe.ops import (
     norms,
     reduce as rd,
 )
+from pyframe.ops.layouts import lie
 from pyframe.ops.rows import add_rows, checked_classes, take_rows
 from pyframe.ops.scan import cumsum
 from pyframe.tensor import Tensor, upload
@@ -229,3 +230,6 @@ def _largest(picked: Tensor, kept: Tensor | None, place: np.ndarray) -> Tensor:
     rows = el.where(mv.unsqueeze(inside, 2), rows, -math.inf)
     best = extremes.max(rows, 1).values  # the first of equals takes the gradient
     return el.where(mv.unsqueeze(rd.any(inside, 1), 1), best, 0.0)
+
+
+lie(globals(), rows="one_hot")

@@ -27,6 +27,7 @@ from pyframe.ops import (
 from pyframe.ops.autocast import autocast
 from pyframe.ops.batching_rules import aligned
 from pyframe.ops.elementwise import softplus as _softplus
+from pyframe.ops.layouts import lie
 from pyframe.ops.rows import checked_classes
 from pyframe.ops.special import xlogy
 from pyframe.tensor import Tensor, tensor
@@ -765,6 +766,7 @@ def _triplet(
     return reduced(el.clamp(margin + near - far, min=0), reduction)
 
 
+lie(globals(), rows="nll_loss multi_margin_loss")
 autocast(
     globals(),
     float32="""cosine_embedding_loss cross_entropy hinge_embedding_loss huber_loss kl_div

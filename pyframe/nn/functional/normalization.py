@@ -18,6 +18,7 @@ from pyframe.ops import (
     reduce as rd,
 )
 from pyframe.ops.autocast import autocast
+from pyframe.ops.layouts import lie
 from pyframe.tensor import Tensor
 
 __all__ = [
@@ -299,6 +300,7 @@ def normalize(
     return result if out is None else out._write(result)
 
 
+lie(globals(), rows="layer_norm rms_norm", last="batch_norm instance_norm group_norm")
 autocast(
     globals(),
     float32="local_response_norm",

@@ -10,6 +10,7 @@ from pyframe.core import dtypes as dt
 from pyframe.ops import pool as _pool, resample as _resample
 from pyframe.ops.autocast import autocast
 from pyframe.ops.conv import each
+from pyframe.ops.layouts import lie
 from pyframe.tensor import Tensor
 
 __all__ = [
@@ -185,6 +186,7 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
     return _resample.affine_grid_generator(theta, size, bool(align_corners))
 
 
+lie(globals(), last="interpolate upsample upsample_nearest upsample_bilinear pad")
 autocast(
     globals(),
     lower="affine_grid",

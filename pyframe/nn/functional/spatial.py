@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from pyframe.ops import conv as _conv, movement as mv, pool as _pool, sliding
 from pyframe.ops.autocast import autocast
+from pyframe.ops.layouts import lie
 from pyframe.tensor import Tensor
 
 __all__ = [
@@ -392,6 +393,16 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
 
 
 native_channel_shuffle = channel_shuffle
+lie(
+    globals(),
+    rows="conv_tbc",
+    line_last="""conv1d conv_transpose1d max_pool1d_with_indices lp_pool1d adaptive_avg_pool1d
+    adaptive_max_pool1d adaptive_max_pool1d_with_indices avg_pool1d fold unfold""",
+    last="""conv2d conv3d conv_transpose2d conv_transpose3d max_pool2d max_pool2d_with_indices
+    max_pool3d max_pool3d_with_indices avg_pool2d avg_pool3d lp_pool2d lp_pool3d
+    adaptive_avg_pool2d adaptive_max_pool2d adaptive_max_pool2d_with_indices max_unpool2d
+    max_unpool3d pixel_shuffle pixel_unshuffle channel_shuffle""",
+)
 autocast(
     globals(),
     lower="conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d",

@@ -1,0 +1,175 @@
+"""Strides: each result lies in memory as PyTorch's does, of operands in many layouts, eager and
+compiled; and what is a view, and what a copy, is the same."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from samples import ROWS, Row, make
+
+import pyframe as pf
+import pyframe.nn.functional as F
+
+# Rows whose results lie in another way than PyTorch's, and why
+LEFT = {
+    r"linalg_|matmul:einsum": "LAPACK and einsum leave their own order; ours is row-major",
+    r"fft|stft": "PyTorch's FFT leaves the transformed dims in the order of its passes",
+    r"pow:base|loss:margins|polynomial|conv:unbatched|conv:3d|adjoint|conj|copies$|igamma":
+        "compositions there that are others here",
+    r"reduce_along:segment_offsets|fold:columns": "a view of more memory there",
+    r"kthvalue:index": "a step of a vector there",
+    r"as_strided_scatter": "the operand's memory is another here",
+    r"scipy": "needs SciPy",
+}  # fmt: skip
+CHECKED = [r for r in ROWS if not any(re.match(p, r.name) for p in LEFT)]
+LAYOUTS = ("reversed", "rotated", "channels_last", "gaps", "repeated", "mixed", "second")
+
+
+def order_in(kind: str, number: int, n: int) -> list[int]:
+    """The dims of the operand with this number from the longest stride to the shortest."""
+    if kind in ("mixed", "second"):
+        kinds = ("reversed", "", "rotated") if kind == "mixed" else ("", "reversed", "rotated")
+        kind = kinds[number % 3]
+    if kind == "reversed":
+        return list(range(n))[::-1]
+    if kind == "rotated":
+        return [n - 1, *range(n - 1)]
+    return [0, *range(2, n), 1] if kind == "channels_last" and n > 2 else list(range(n))
+
+
+def laid_out(t: Any, a: np.ndarray, kind: str, number: int, device: str) -> Any:
+    """An operand of module `t` with the values of `a` in a layout."""
+    if kind == "gaps" and a.ndim:
+        wide = np.repeat(a, 2, -1)
+        return t.from_numpy(wide).to(device)[..., ::2]
+    if kind == "repeated" and a.ndim > 1 and len(a):
+        return t.from_numpy(a[:1].copy()).to(device).expand(*a.shape)
+    order = order_in(kind, number, a.ndim)
+    lying = np.ascontiguousarray(a.transpose(order)) if a.ndim else a.copy()
+    return t.from_numpy(lying).to(device).permute([order.index(d) for d in range(a.ndim)])
+
+
+def strides(found: Any) -> list[Any]:
+    """The strides of all tensors in a result. Dims of size 1, and tensors without elements, have
+    no place in memory."""
+    if isinstance(found, (tuple, list)):
+        return [s for x in found for s in strides(x)]
+    if not hasattr(found, "stride") or 0 in found.shape:
+        return []
+    return [tuple(s for n, s in zip(found.shape, found.stride(), strict=True) if n > 1)]
+
+
+def check(row: Row, kind: str, device: str, torch: Any, runs: tuple[str, ...]) -> None:
+    rng = np.random.default_rng(1)
+    arrays = [make(s, rng) for s in row.specs]
+
+    def call(*xs: Any) -> Any:
+        return row.call(pf, F, *xs)
+
+    try:
+        xs = [laid_out(torch, a, kind, i, "cpu") for i, a in enumerate(arrays)]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch's own
+            want = strides(row.call(torch, torch.nn.functional, *xs))
+    except (RuntimeError, ValueError):  # the values that are repeated are none that it takes
+        return
+    compiled = pf.compile(call)
+    with warnings.catch_warnings(), pf.no_grad():
+        warnings.simplefilter("ignore")  # of captures that give up, and of rows that are to warn
+        for run in runs:
+            ys = [laid_out(pf, a, kind, i, device) for i, a in enumerate(arrays)]
+            got = strides((call if run == "eager" else compiled)(*ys))
+            assert got == want, (row.name, kind, run)
+
+
+@pytest.mark.parametrize("kind", LAYOUTS)
+def test_eager_results(kind: str, torch: Any) -> None:
+    for row in CHECKED:
+        check(row, kind, "cpu", torch, ("eager",))
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_compiled_results(part: int, torch: Any) -> None:
+    for i, row in enumerate(CHECKED[part::8]):
+        if row.name != "view_as_complex":  # a capture knows no complex numbers
+            kind = LAYOUTS[i % len(LAYOUTS)]
+            check(row, kind, "cpu", torch, ("captured", "replayed"))
+
+
+def test_results_on_the_gpu(gpu: str, torch: Any) -> None:
+    for i, row in enumerate(r for r in CHECKED[::12] if not r.cpu):
+        check(row, LAYOUTS[i % 6], gpu, torch, ("eager", "captured", "replayed"))
+
+
+def _written(t: Any, write: Callable[[Any, Any], Any], n: int, device: str, run: Any) -> Any:
+    a = np.arange(24, dtype=np.float32).reshape(4, 6)
+    x = t.from_numpy(a).to(device).t() if n else t.from_numpy(a).to(device)
+    return run(lambda x: write(t, x))(x).cpu().numpy()
+
+
+def contiguous(t: Any, x: Any) -> Any:
+    y = -x
+    y.contiguous().clamp_(-1, 1)
+    return y
+
+
+def reshape(t: Any, x: Any) -> Any:
+    y = x * 2
+    y.reshape(-1)[1:3].fill_(9.0)
+    return y
+
+
+def clone(t: Any, x: Any) -> Any:
+    y = x.clone()
+    y.reshape(-1)[0:2].mul_(9.0)
+    return y
+
+
+def twice_turned(t: Any, x: Any) -> Any:
+    y = (x.t() * 2).t()
+    y.contiguous().zero_()
+    return y
+
+
+def flatten(t: Any, x: Any) -> Any:
+    y = x + 1
+    y.flatten()[1] = 9
+    return y
+
+
+def back(t: Any, x: Any) -> Any:
+    y = x * 3
+    y.t().reshape(-1)[2:5] = 7
+    y.view(*y.shape).add_(y.t().contiguous().t())
+    return y
+
+
+def by_strides(t: Any, x: Any) -> Any:
+    y = x * 3
+    y.as_strided((3,), (2,), 1).fill_(-1)
+    return y.add_(1)
+
+
+@pytest.mark.parametrize("turned", [0, 1])
+@pytest.mark.parametrize(
+    "write", [contiguous, reshape, clone, twice_turned, flatten, back, by_strides]
+)
+def test_a_write_shows_where_pytorch_has_one_memory(
+    write: Any, turned: int, device: str, torch: Any
+) -> None:
+    want = _written(torch, write, turned, "cpu", lambda f: f)
+    for run in (lambda f: f, pf.compile):
+        np.testing.assert_array_equal(_written(pf, write, turned, device, run), want)
+
+
+def test_a_gradient_lies_as_its_leaf(device: str) -> None:
+    x = pf.randn(4, 6, device=device)
+    for leaf in (x.clone(), x.t().clone()):
+        leaf.requires_grad_()
+        (leaf.t() * pf.ones(leaf.shape[::-1], device=device)).square().sum().backward()
+        assert leaf.grad.stride() == leaf.stride()
