@@ -648,9 +648,7 @@ def clip_(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None
     """In-place version of `clip`; returns self."""
 
 def clone(input: Tensor, *, memory_format: Any = None, out: Tensor | None = None) -> Tensor:
-    """A copy with its own memory; gradients flow through. The dims keep their order in memory on
-    the CPU, as in PyTorch; elsewhere, and within `pf.compile`, results are row-major.
-    """
+    """A copy with its own memory, in which the dims keep their order; gradients flow through."""
 
 def column_stack(tensors: Any, *, out: Tensor | None = None) -> Tensor:
     """Joined along dim 1, vectors as columns."""

@@ -446,9 +446,7 @@ class TensorMethods:
         """In-place version of `clip`; returns self."""
 
     def clone(self, *, memory_format: Any = None) -> Tensor:
-        """A copy with its own memory; gradients flow through. The dims keep their order in memory on
-        the CPU, as in PyTorch; elsewhere, and within `pf.compile`, results are row-major.
-        """
+        """A copy with its own memory, in which the dims keep their order; gradients flow through."""
 
     def conj(self) -> Tensor:
         """The complex conjugate, computed at once; a real tensor itself."""
