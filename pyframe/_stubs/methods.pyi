@@ -1219,7 +1219,7 @@ class TensorMethods:
 
     @property
     def mT(self) -> Tensor:
-        """The matrices transposed; RuntimeError of fewer than two dims."""
+        """The matrices transposed; a 0-d tensor itself; RuntimeError of one dim."""
 
     def map2_(self, x: Tensor, y: Tensor, callable: Any) -> Self:
         """`map_` with two other tensors."""

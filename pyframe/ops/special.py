@@ -15,8 +15,8 @@ from pyframe.graph import functions as f, mathematics as m
 from pyframe.ops import check, elementwise as el, movement as mv, promotion, reduce, specialfn
 from pyframe.ops.autocast import autocast
 from pyframe.ops.batching_rules import aligned
-from pyframe.ops.promotion import FLOAT
 from pyframe.ops.layouts import lie
+from pyframe.ops.promotion import FLOAT
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor
 
