@@ -65,14 +65,12 @@ complex_op = Op(
     infer=lambda a, b: (promotion.broadcast("complex", a.shape, b.shape), a.dtype.to_complex()),
     numpy=lambda a, b: _join(a, b), a=lambda g: real(g), b=lambda g: imag(g),
 )  # fmt: skip
-complex_op.keeps_order = True
-
-
 polar_op = Op(
     "polar", ELEMENTWISE, "a t", infer=complex_op.infer,
     numpy=lambda a, t: _join(a * np.cos(t), a * np.sin(t)),
     a=lambda g, y: real(conj(g) * el.sgn(y)), t=lambda g, y: real(conj(g) * (y * 1j)),
 )  # fmt: skip
+complex_op.keeps_order = polar_op.keeps_order = True
 
 
 def _join(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -63,6 +63,7 @@ from pyframe.runtime.whose import (
     ANSWERS,
     FILES,
     OURS,
+    is_constant,
     is_fixed,
     is_library,
     is_optimizers,
@@ -445,7 +446,7 @@ class Outside:
         if is_silent(kind):
             return
         self.touch(SLOT, x, "__class__", f"{name}.__class__")
-        if not is_fixed(kind) and not isinstance(x, enum.Enum):
+        if not is_fixed(kind) and not isinstance(x, enum.Enum) and not is_constant(x):
             self.refuse(
                 f"reads {name}, a {kind.__name__}: its state, which C code keeps, can't be seen"
             )

@@ -355,9 +355,9 @@ def _refuse_new_history(run: Run) -> None:
     which no replay could give it."""
     owners = [x if x._base is None else x._base for x in run.args]
     first = run.capture.first
-    if run.capture.follows or any(
-        x._grad_fn is not None and x._grad_fn.seq > first for x in owners
-    ):
+    if any(x._grad_fn is not None and x._grad_fn.seq > first for x in owners):
+        raise HistoryError("writes to an argument that requires grad, as no replay can")
+    if run.capture.follows:
         raise HistoryError("writes to a tensor from outside that requires grad, as no replay can")
     known = [(x, (s, (), needs)) for x, s, needs in run.capture.tensors.values()
              if id(x) not in run.capture.born]  # fmt: skip

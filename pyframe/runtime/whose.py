@@ -237,6 +237,15 @@ def is_fixed(kind: type) -> bool:
     )
 
 
+def is_constant(x: Any) -> bool:
+    """Whether an object is pickled as a name alone, as torch.float32 is: a constant of its module,
+    of which there is no other."""
+    try:
+        return isinstance(x.__reduce__(), str)
+    except Exception:
+        return False  # it can't be pickled
+
+
 def _is_in_c(kind: type) -> bool:
     """Whether a class is made in C."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None) or ""

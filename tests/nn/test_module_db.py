@@ -160,7 +160,10 @@ class Case:
 
     def __init__(self, name: str, given: Any, training: bool, torch: Any, device: str) -> None:
         self.torch, self.device = torch, device
-        self.weights: dict[Any, Any] = {}  # of the results, in what gradients are taken of
+        # Of the results, in what gradients are taken of. PyTorch's lie apart: a compiled function
+        # that could read them runs eagerly, because nobody sees when they change.
+        self.weights: dict[int, Any] = {}
+        self.torch_weights: dict[int, Any] = {}
         made, called = given.constructor_input, given.forward_input
         self.theirs = database()[name].module_cls(*made.args, **made.kwargs).float()
         put = functools.partial(ours_of, torch=torch)
@@ -216,10 +219,11 @@ class Case:
         for i, x in enumerate(leaves(out)):
             if getattr(x, "requires_grad", False):
                 lib = pf if isinstance(x, pf.Tensor) else self.torch
-                if (lib, i) not in self.weights:
+                weights = self.weights if lib is pf else self.torch_weights
+                if i not in weights:
                     w = np.random.default_rng(i).standard_normal(tuple(x.shape))
-                    self.weights[lib, i] = lib.from_numpy(w.astype(np.float32)).to(x.device)
-                parts.append((x * self.weights[lib, i]).sum())
+                    weights[i] = lib.from_numpy(w.astype(np.float32)).to(x.device)
+                parts.append((x * weights[i]).sum())
         if parts:
             sum(parts).backward()
 
