@@ -648,6 +648,17 @@ def test_an_unhashable_argument_runs_eagerly(device: str) -> None:
     assert f(x, np.ones(3)).tolist() == [4, 4]
 
 
+def test_constants_of_c_code_are_fixed(torch: Any) -> None:
+    """A dtype of PyTorch's has no state that could change; which one it is is looked at."""
+    kinds = {"kind": torch.float32}
+    f = pf.compile(lambda x: x * 2 if kinds["kind"] is torch.float32 else x)
+    x = pf.ones(2)
+    assert [f(x).tolist() for _ in range(3)] == [[2, 2]] * 3
+    assert (f.captured, f.replayed) == (1, 2)
+    kinds["kind"] = torch.float16
+    assert f(x).tolist() == [1, 1]
+
+
 def test_a_number_of_a_constant_is_known(device: str) -> None:
     def step(x: pf.Tensor) -> pf.Tensor:
         table = pf.tensor([[2, 3], [4, 5]])
