@@ -240,7 +240,7 @@ def is_fixed(kind: type) -> bool:
 def is_constant(x: Any) -> bool:
     """Whether an object is pickled as a name alone, as torch.float32 is: a constant of its module,
     of which there is no other. Only C code is asked: a user's may do what it likes."""
-    reduce = type(x).__reduce__
+    reduce: Any = type(x).__reduce__
     if reduce is object.__reduce__ or hasattr(reduce, "__code__"):
         return False
     try:
