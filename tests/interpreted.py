@@ -17,6 +17,7 @@ class Interpreted:
     """The compiler; `threads` are so many that take turns at the units."""
 
     name = "interpreted"
+    adapter = "lane programs, interpreted"
 
     def __init__(self, lanes: int = 4, threads: int = 1) -> None:
         self.width, self.threads = lanes, threads
