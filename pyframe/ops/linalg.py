@@ -249,6 +249,8 @@ matrix_exp_op = Op(
 def matrix_exp(A: Tensor) -> Tensor:
     """The exponentials of matrices (…, n, n), in double precision inside. On the GPU the host
     computes them."""
+    if isinstance(A, Tensor) and A.dtype in (dt.float16, dt.bfloat16):
+        return matrix_exp(A.float()).to(A.dtype)
     float_matrix("linalg.matrix_exp", A, True)
     return apply(matrix_exp_op, (A,))
 

@@ -212,11 +212,18 @@ Outcome = list[list[Value | None]] | Refused
 
 
 def outcome(
-    T: Any, program: Program, device: str, wrap: Any, real: str = "", shake: float = 0
+    T: Any,
+    program: Program,
+    device: str,
+    wrap: Any,
+    real: str = "",
+    shake: float = 0,
+    again: int = 0,
 ) -> Outcome:
     """What the calls of a program give with T; `wrap` makes the step what is called, `real` is the
-    dtype of all real numbers if it is not their own, `shake` by what share arguments are off."""
-    noise = np.random.default_rng(0)
+    dtype of all real numbers if it is not their own, `shake` by what share arguments and
+    parameters are off, by the noise `again`."""
+    noise = np.random.default_rng(again)
 
     def convert(v: Any) -> Any:
         return v.to(getattr(T, real)) if real else v
@@ -227,7 +234,13 @@ def outcome(
         near = 1 + shake * np.asarray(noise.uniform(-1, 1, tuple(v.shape)))
         return (v.detach() * T.from_numpy(near)).requires_grad_(v.requires_grad)
 
-    scope: dict[str, Any] = {"np": np, "fill": fill, "nets": nets}
+    def filled(*args: Any) -> Any:
+        net = fill(*args)
+        for p in net.parameters() if shake else ():
+            p.data.copy_(moved(p))
+        return net
+
+    scope: dict[str, Any] = {"np": np, "fill": filled, "nets": nets}
     found: list[list[Value | None]] = []
     try:
         with warnings.catch_warnings():
