@@ -7,6 +7,7 @@ import functools
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from pyframe.backend import wasm
 
@@ -34,15 +35,15 @@ class Machine:
 
     def address(self, array: np.ndarray) -> int:
         """Where the copy of an array lies; all that the array is a view of is copied."""
-        whole = array
-        while isinstance(whole.base, np.ndarray):
-            whole = whole.base
-        start = _start(whole)
+        whole: Any = array
+        while hasattr(base := whole.base, "base"):  # an array, or what as_strided puts between
+            whole = base
+        start, end = byte_bounds(whole)
         found = self.copies.get(start)
         if found is None:
-            flat = np.frombuffer((ctypes.c_uint8 * whole.nbytes).from_address(start), np.uint8)
+            flat = np.frombuffer((ctypes.c_uint8 * (end - start)).from_address(start), np.uint8)
             found = self.copies[start] = Copied(flat, self.end, whole)
-            self.end += -(-whole.nbytes // LINE) * LINE
+            self.end += -(-flat.nbytes // LINE) * LINE
             missing = -(-self.end // PAGE) - self.memory.size(self.store)
             if missing > 0:
                 self.memory.grow(self.store, missing)

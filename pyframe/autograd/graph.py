@@ -56,7 +56,9 @@ def target(x: Any) -> Any:
             return x.node.variable
         port: Any = getattr(x.node, "port", None)
         return x.node if port is None else port(x.output_nr)
-    raise TypeError(f"expected a Tensor or a GradientEdge, got {type(x).__name__}")
+    raise RuntimeError(
+        f"all inputs have to be Tensors or GradientEdges, but got {type(x).__name__}"
+    )
 
 
 # --- what nodes save

@@ -340,7 +340,7 @@ def _grads(run: Run, returned: list[Tensor]) -> Grads:
         after, i = leaf.grad, numbers.get(id(leaf))
         if i is not None and was_read:
             out.of_arguments.append((i, None if before is None else weakref.ref(before)))
-        if after is before:
+        if after is before and was_read:
             continue
         if after is None or i is not None or id(after) not in born or after.requires_grad:
             out.given.append((leaf, after))

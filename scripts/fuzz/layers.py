@@ -201,8 +201,8 @@ def attention(d: Draw) -> None:
             long = length if other == x else keys
             d.arg("pad", (batch, long), "bool", view=False)
             more += ", key_padding_mask=T.cat([pad[:, :1] & False, pad[:, 1:]], 1)"
-        d.line(f"y, z = net({x}, {other}, {other}{more})")
-        d.results("y" if "need_weights" in more else "y, z")
+        d.line(f"y, w = net({x}, {other}, {other}{more})")
+        d.results("y" if "need_weights" in more else "y, w")
     elif how == 4:
         act = d.pick("'relu'", "'gelu'")
         d.net(

@@ -243,6 +243,22 @@ def gradients(s: Side) -> None:
     s.show(held)
 
 
+def reset_gradient(s: Side) -> None:
+    """A .grad that a step takes away is gone after each call, whoever made it in between."""
+    p = s.leaf()
+
+    def f(x: Any) -> Any:
+        p.grad = None
+        return p * x
+
+    g = s.compile(f)
+    for _ in range(3):
+        y = g(s.ones(4))
+        s.show(p.grad is None)
+        y.sum().backward()
+        s.show(p.grad)
+
+
 def part_of_gradient(s: Side) -> None:
     p, held = s.leaf(), []
 
@@ -318,8 +334,8 @@ def of_argument(s: Side) -> None:
 
 
 PATTERNS = [stale, stepped, double, identity, overlapping, several, of_parameter, leaves, retained,
-            hooks, gradients, part_of_gradient, gradients_of_arguments, gradients_with_history,
-            state, of_argument]  # fmt: skip
+            hooks, gradients, reset_gradient, part_of_gradient, gradients_of_arguments,
+            gradients_with_history, state, of_argument]  # fmt: skip
 
 
 def agree(pattern: Callable[[Side], None], torch: Any, device: str) -> None:
