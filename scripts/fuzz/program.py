@@ -232,7 +232,7 @@ def outcome(
         if not shake or not v.is_floating_point():
             return v
         near = 1 + shake * np.asarray(noise.uniform(-1, 1, tuple(v.shape)))
-        return (v.detach() * T.from_numpy(near)).requires_grad_(v.requires_grad)
+        return (v.detach() * T.from_numpy(near).to(v.dtype)).requires_grad_(v.requires_grad)
 
     def filled(*args: Any) -> Any:
         net = fill(*args)

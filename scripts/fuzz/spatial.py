@@ -72,7 +72,9 @@ def pools(d: Draw) -> None:
     ceil = ", ceil_mode=True" if d.maybe(0.3) else ""
     how = d.one("""max  max  avg  avg  lp  adaptive_avg  adaptive_max  unpool  fractional""")
     if how == "max":
-        dilation = f", dilation={per_dim(d, n, 1, 2, 3)}" if d.maybe(0.3) else ""
+        # of a window that lies beside the input PyTorch writes outside of its memory
+        dilated = (min(sizes) > 5 or not padding) and d.maybe(0.4)
+        dilation = f", dilation={per_dim(d, n, 1, 2, 3)}" if dilated else ""
         if d.maybe(0.25):
             d.line(
                 f"y, at = F.max_pool{n}d({x}, {k}{more}{padding}{dilation}{ceil}, return_indices=True)"
