@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import importlib.util
 import os
 import random
@@ -38,6 +39,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group("wheel"))
         elif item.path.is_relative_to(TESTS / "web") or item.path.stem == "test_soak":
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+def pytest_collection_finish() -> None:
+    """What is there now, PyTorch above all, stays: each capture collects garbage, and need not look
+    at a million objects for it."""
+    gc.collect()
+    gc.freeze()
 
 
 @functools.cache

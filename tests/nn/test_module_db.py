@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import functools
-import gc
 import pickle
 import types
 import warnings
@@ -60,15 +59,12 @@ def database() -> dict[str, Any]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def little_overhead(torch: Any) -> Iterator[None]:
-    """A capture collects garbage: it need not look at all of PyTorch each time. And where others
-    use the cores too, PyTorch's threads wait for each other longer than they work."""
+def one_thread(torch: Any) -> Iterator[None]:
+    """Where others use the cores too, PyTorch's threads wait for each other longer than they
+    work."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    database()
-    gc.freeze()
     yield
-    gc.unfreeze()
     torch.set_num_threads(threads)
 
 
