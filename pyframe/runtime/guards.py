@@ -14,6 +14,7 @@ where ids differ are values compared one by one, as equal numbers need not be th
 from __future__ import annotations
 
 import contextlib
+import sys
 import weakref
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -216,7 +217,8 @@ class Guard:
     @property
     def count(self) -> int:
         """How many values are looked at."""
-        values = sum(len(level.ids) + len(level.keys) for level in self.levels)
+        # a getter of one key has it twice
+        values = sum(len({*map(id, level.places)}) + len(level.keys) for level in self.levels)
         values += sum(len(list(get())) for get, _ in self.empty)
         values += sum(len(values) for _, values, _ in self.tensors) + len(self.absent)
         values += len(self.asked) + len(self.arrays) + len(self.spaces)
@@ -377,9 +379,9 @@ class Guard:
         """A weak reference; the death of `x` ends the guard. What takes none is kept."""
         guard = weakref.ref(self)
 
-        def gone(_: Any) -> None:
+        def gone(_: Any, ending: Callable[[], bool] = sys.is_finalizing) -> None:
             g = guard()
-            if g is not None and g.alive:
+            if g is not None and g.alive and not ending():
                 g.alive, g.tensors, g.tensor_values = False, [], []
                 g.died()
 
