@@ -16,6 +16,7 @@ FLAGS = (
     "--no-sandbox --enable-unsafe-webgpu --disable-quic --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync"
 ).split()
+SIZE = {"width": 1200, "height": 1000}
 BLANK = '<!doctype html><title>test</title><link rel="icon" href="data:,">'
 
 
@@ -54,9 +55,11 @@ class Tab:
     """A page, and what went wrong in it."""
 
     def __init__(self, browser: Any, server: serve.Server) -> None:
+        """In a context of its own, or in one that is given in place of the browser."""
         self.url = server.url
         self.errors: list[str] = []
-        self.context = browser.new_context(viewport={"width": 1200, "height": 1000})
+        self.own = hasattr(browser, "new_context")
+        self.context = browser.new_context(viewport=SIZE) if self.own else browser
         self.page = self.context.new_page()
         self.page.on("console", self._console)
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -83,14 +86,29 @@ class Tab:
 
     def close(self) -> None:
         """Close the page; whatever it complained about fails the test."""
-        self.context.close()
+        if self.own:
+            self.context.close()
+        else:
+            where = {"origin": self.url.rstrip("/"), "storageTypes": "local_storage,indexeddb"}
+            self.context.new_cdp_session(self.page).send("Storage.clearDataForOrigin", where)
+            self.page.unroute_all(behavior="ignoreErrors")
+            self.page.close()
         assert self.errors == []
 
 
+@pytest.fixture(scope="package")
+def visited(browser: Any) -> Iterator[Any]:
+    """A context that keeps what pages give it: Python starts from its snapshot, in a third of the
+    time. The first start is for tests of its own."""
+    context = browser.new_context(viewport=SIZE)
+    yield context
+    context.close()
+
+
 @pytest.fixture
-def tab(browser: Any, server: serve.Server) -> Iterator[Tab]:
+def tab(visited: Any, server: serve.Server) -> Iterator[Tab]:
     """A fresh page that must leave no error in the console."""
-    tab = Tab(browser, server)
+    tab = Tab(visited, server)
     yield tab
     tab.close()
 
@@ -134,8 +152,8 @@ class PythonPage:
 
 
 @pytest.fixture(scope="package")
-def python_page(browser: Any, server: serve.Server, pyodide_files: None) -> Iterator[PythonPage]:
+def python_page(visited: Any, server: serve.Server, pyodide_files: None) -> Iterator[PythonPage]:
     """Python with pyframe in a page, once for all tests; both devices are there."""
-    tab = Tab(browser, server)
+    tab = Tab(visited, server)
     yield PythonPage(tab)
     tab.close()

@@ -22,9 +22,9 @@ LONG = 240_000  # ms; a busy machine takes its time
 
 
 @pytest.fixture(scope="module")
-def pages(browser: Any, server: serve.Server, pyodide_files: None) -> Iterator[Any]:
+def pages(visited: Any, server: serve.Server, pyodide_files: None) -> Iterator[Any]:
     """Opens a demo's page; all of them must leave no error in the console."""
-    tab = Tab(browser, server)
+    tab = Tab(visited, server)
     tab.page.set_default_timeout(LONG)
 
     def show(name: str) -> Any:

@@ -24,8 +24,8 @@ def open_demo(tab: Tab) -> Any:
 
 
 @pytest.fixture(scope="module")
-def demo_tab(browser: Any, server: serve.Server, pyodide_files: None) -> Iterator[Tab]:
-    tab = Tab(browser, server)
+def demo_tab(visited: Any, server: serve.Server, pyodide_files: None) -> Iterator[Tab]:
+    tab = Tab(visited, server)
     open_demo(tab)
     yield tab
     tab.close()

@@ -44,9 +44,9 @@ def natively() -> dict[str, fits.Found]:
 
 
 @pytest.fixture(scope="module")
-def awaiting(browser: Any, server: serve.Server, pyodide_files: None) -> Iterator[PythonPage]:
+def awaiting(visited: Any, server: serve.Server, pyodide_files: None) -> Iterator[PythonPage]:
     """Python that can't wait for a GPU."""
-    tab = Tab(browser, server)
+    tab = Tab(visited, server)
     yield with_fits(forced(tab, "await", {}))
     tab.close()
 

@@ -90,9 +90,9 @@ def shared(browser: Any, isolated: serve.Server, pyodide_files: None) -> Iterato
 
 
 @pytest.fixture(scope="module")
-def awaiting(browser: Any, server: serve.Server, pyodide_files: None) -> Iterator[PythonPage]:
+def awaiting(visited: Any, server: serve.Server, pyodide_files: None) -> Iterator[PythonPage]:
     """Python that can't wait at all."""
-    tab = Tab(browser, server)
+    tab = Tab(visited, server)
     page = forced(tab, "await", {})
     page.run("import pyframe as pf")
     yield page
