@@ -136,9 +136,10 @@ class Story:
         """The text of `make`, which gives what does a call and gives all that can be seen then;
         `within` wraps the function itself."""
         names = ", ".join(a.name for a in self.args)
-        # ops that change the shape in place count as writes in PyTorch, and change no memory
-        reshaped = re.search(r"\.(t|squeeze|unsqueeze|transpose)_\(", str(self.body))
-        version = "" if reshaped else "{v._version}"
+        # ops that change the shape in place count as writes in PyTorch, and change no memory; so
+        # does its copy of an expanded gradient, from which a first .grad is made
+        counted = re.search(r"\.(t|squeeze|unsqueeze|transpose)_\(|= \w+\.grad\b", str(self.body))
+        version = "" if counted else "{v._version}"
         state = ", ".join([*self.state, *(a.name for a in self.args)])
         after = []
         for k, one in enumerate(self.after):
