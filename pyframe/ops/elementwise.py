@@ -182,12 +182,12 @@ reciprocal = op(
 maximum = op(
     "maximum", "a b", lowering.at_least, s.maximum, numbers=NONE, real=True,
     lower=lowering.as_one(lowering.at_least),
-    a=lambda g, a, b: g * _share(a, b, gt), b=lambda g, a, b: g * _share(a, b, lt),
+    a=lambda g, a, b: _won(g, a, b, lt), b=lambda g, a, b: _won(g, a, b, gt),
 )  # fmt: skip
 minimum = op(
     "minimum", "a b", lowering.at_most, s.minimum, numbers=NONE, real=True,
     lower=lowering.as_one(lowering.at_most),
-    a=lambda g, a, b: g * _share(a, b, lt), b=lambda g, a, b: g * _share(a, b, gt),
+    a=lambda g, a, b: _won(g, a, b, gt), b=lambda g, a, b: _won(g, a, b, lt),
 )  # fmt: skip
 clamp_min = op(  # as maximum, but at a tie all of the gradient is the input's
     "clamp_min", "a b", lowering.at_least, s.maximum, numbers=SECOND, real=True,
@@ -203,9 +203,9 @@ clamp_max = op(
 )  # fmt: skip
 
 
-def _share(a: Any, b: Any, wins: Any) -> Tensor:
-    """1 where a wins over b, 1/2 at a tie (PyTorch's subgradient), else 0."""
-    return where(wins(a, b), 1.0, where(eq(a, b), 0.5, 0.0))
+def _won(g: Tensor, a: Any, b: Any, loses: Any) -> Tensor:
+    """0 where a loses to b, also of an infinite g; g / 2 at a tie (PyTorch's subgradient)."""
+    return where(loses(a, b), 0.0, where(eq(a, b), g * 0.5, g))
 
 
 def sgn(input: Tensor) -> Tensor:

@@ -56,6 +56,11 @@ ROWS: tuple[Row, ...] = (
         grad=False),
     # limits
     binary("clamp_min"), binary("clamp_max"),
+    *[Row(f"{name}:of_infinite_gradient", lambda t, F, x, fn=fn: t.sqrt(fn(t, F, x)),
+          (normal(4, 5),), second=False) for name, fn in {
+        "maximum": lambda t, F, x: t.maximum(x, t.zeros_like(x)),
+        "minimum": lambda t, F, x: -t.minimum(x, t.zeros_like(x)),
+        "softshrink": lambda t, F, x: F.softshrink(x, 0.3).clamp(min=0)}.items()],
     Row("clamp:tensors", lambda t, F, x, a, b: t.clamp(x, a, b), (normal(4, 5), normal(5),
         normal(4, 1))),
     Row("clamp_max:number", lambda t, F, x: x.clamp_max(0.3), (normal(4, 5),)),

@@ -141,7 +141,8 @@ def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
         raise RuntimeError(
             f"softshrink: lambda must be finite and greater or equal to 0, but found to be {lambd}"
         )
-    return input - el.clamp(input, -lambd, lambd)
+    small = el.le(el.abs(input), lambd)  # no slope there, also of an infinite gradient
+    return el.where(small, 0.0, input - el.clamp(input, -lambd, lambd))
 
 
 def softsign(input: Tensor) -> Tensor:
