@@ -187,7 +187,7 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
         raise RuntimeError(f"unravel_index(): 'shape' cannot have negative values, got {sizes}")
     if indices.numel() and not math.prod(sizes):
         raise RuntimeError(f"unravel_index(): no index lies in a tensor of shape {list(sizes)}")
-    out, rest = [], indices
+    out, rest = [], indices.to(dt.int64)
     for n in reversed(sizes):
         n = n or 1
         out.append(el.remainder(rest, n))

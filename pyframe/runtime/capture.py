@@ -75,7 +75,8 @@ class Capture:
         """Record the op. Plans on the CPU know only some dtypes: another one ends the capture."""
         dtypes = (dtype, *[n.dtype for n in nodes])
         if not device.always_lazy and not all(d.on_plans for d in dtypes):
-            self.give_up(f"computes {op.name} of {dtype.name}")
+            if mode.capture is self:  # else an operand that was turned over has ended it
+                self.give_up(f"computes {op.name} of {dtype.name}")
             for n in nodes:
                 if n.op is CONST:  # the number itself, or a tensor that is just being made of it
                     n.data = _value(n)

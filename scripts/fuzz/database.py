@@ -142,7 +142,8 @@ def drawn(d: Draw) -> Sample:
         op = ops(dtype)[name]
         if mode == "inplace" and op.inplace_variant is None:
             mode = "inside"
-        if mode == "out" and not op.supports_out:
+        # PyTorch's documentation of nn.functional names no out=
+        if mode == "out" and (not op.supports_out or name.startswith("nn.functional.")):
             mode = "plain"
         count = len(samples(name, dtype, 0))
         if count:

@@ -25,18 +25,19 @@ DOCUMENTED = [
     "output padding must be smaller",  # PyTorch does not look at it where there are no images
 ]
 
-# What PyTorch computes wrongly: what stands in the program's text, and why
+# What PyTorch computes or refuses wrongly: what stands in the program's text, and why
 THEIRS = {
     r"ldexp": "its gradient is 0 where the exponent is a negative int",
     r"(?s)\.expand\(.*(median|kthvalue)": "of a view that repeats elements it gives any number",
     r"pad\(.*-\d.*'circular'": "cut by a negative width, it gives what lay in memory",
     r"interpolate\(.*antialias=True": "of an output one column wide all rows are the first",
+    r"(?s)astype\('bool'\).*atan2\(": "its gradient negates a bool, which PyTorch itself refuses",
     r"multi_margin_loss|multilabel_margin_loss": "of no rows it gives what lay in memory",
 }
 
 
 def theirs(program: Program) -> bool:
-    """Whether PyTorch's own result may be wrong."""
+    """Whether PyTorch's own result, or its error, may be wrong."""
     return any(re.search(pattern, program.text()) for pattern in THEIRS)
 
 

@@ -116,6 +116,19 @@ def test_bad_index(routine: bool, first: int, device: str) -> None:
                 pick(x, i).item()
 
 
+def test_turned_operand_of_no_plan() -> None:
+    """The capture ends once, though the operand is turned over before the op that no plan has."""
+    compiled = pf.compile(lambda x: x * 2 + x)
+    x = pf.arange(12.0).reshape(4, 3).to(pf.complex64)[1:].T
+    for _ in range(2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            y = compiled(x)
+        assert y.tolist() == [[9.0 + 3 * i, 18 + 3 * i, 27 + 3 * i] for i in range(3)]
+        assert y.stride() == (1, 3)
+    assert re.search(NO_PLAN, compiled.eager)
+
+
 @pytest.mark.parametrize("leaf", [True, False])
 def test_view_of_an_argument(leaf: bool, device: str) -> None:
     """What a replay returns of an argument is a view of it, with its history."""

@@ -125,6 +125,8 @@ INDEXING = (
         (bools(3, 4),), grad=False),
     Row("unravel_index", lambda t, F, i: t.stack(t.unravel_index(i, (2, 3, 4))),
         (ints(0, 24, 7),), grad=False),
+    Row("unravel_index:uint8", lambda t, F, i: t.stack(t.unravel_index(i, (2, 300))),
+        (ints(0, 256, 7, dtype="uint8"),), grad=False),
     Row("tril_indices", lambda t, F, x: t.cat([t.tril_indices(3, 4, 1), t.triu_indices(4, 3)], 1)
         .to(x.device), (X,), grad=False),
     Row("diagonal_scatter", lambda t, F, x, s: t.diagonal_scatter(x, s, 1) * x,
