@@ -43,7 +43,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """What is there now, PyTorch above all, stays: each capture collects garbage, and need not look
-    at a million objects for it."""
+    at a million objects for it. And where others use the cores too, PyTorch's threads wait for each
+    other longer than they work."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
     gc.collect()
     gc.freeze()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import faulthandler
+import gc
 import os
 import sys
 import tempfile
@@ -18,6 +19,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]  # this checkout's pyframe
 os.environ.setdefault("PYFRAME_ADAPTER", "software")  # as the tests; empty for the real GPU
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 os.environ.setdefault("PYFRAME_CACHE", str(ROOT / "build" / "cache"))
+
+import torch  # noqa: E402
 
 from fuzz import known  # noqa: E402
 from fuzz.backends import BACKENDS, Backend  # noqa: E402
@@ -88,6 +91,9 @@ def table(rows: Sequence[Row]) -> str:
 def main(argv: Sequence[str] | None = None) -> int:
     """Try the cases of each family in turns; 1 if anything failed."""
     args = arguments(argv)
+    torch.set_num_threads(1)  # which wait for each other longer than they work
+    gc.collect()
+    gc.freeze()  # each capture collects garbage, and need not look at all of PyTorch
     rows = [Row(n, BACKENDS[b]) for b in args.backend for n in args.only]
     end = time.monotonic() + 60 * args.minutes
     with contextlib.suppress(KeyboardInterrupt):

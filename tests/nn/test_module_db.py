@@ -13,7 +13,7 @@ import functools
 import pickle
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -56,16 +56,6 @@ def database() -> dict[str, Any]:
         except ImportError as error:  # what PyTorch's own tests need may be missing
             pytest.skip(f"PyTorch's table of modules cannot be imported: {error}")
     return {info.name: info for info in module_db}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread(torch: Any) -> Iterator[None]:
-    """Where others use the cores too, PyTorch's threads wait for each other longer than they
-    work."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def test_every_entry_is_driven(torch: Any) -> None:
