@@ -29,7 +29,8 @@ DOCUMENTED = [
 THEIRS = {
     r"ldexp": "its gradient is 0 where the exponent is a negative int",
     r"(?s)\.expand\(.*(median|kthvalue)": "of a view that repeats elements it gives any number",
-    r"pad\(.*-\d.*'circular'": "cut by a negative width, it gives what lay in memory",
+    r"pad\(.*-\d.*'circular'": "cut by a negative width, it gives what lay in memory, or "
+    "refuses its own writes",
     r"interpolate\(.*antialias=True": "of an output one column wide all rows are the first",
     r"(?s)astype\('bool'\).*atan2\(": "its gradient negates a bool, which PyTorch itself refuses",
     r"multi_margin_loss|multilabel_margin_loss": "of no rows it gives what lay in memory",
