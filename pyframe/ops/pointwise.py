@@ -57,9 +57,16 @@ def frexp(input: Tensor) -> FrexpResult:
 
 
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """input * 2**other."""
+    """input * 2**other; of floats and ints it has the dtype of `input`, and no power overflows."""
     check.tensors("ldexp", input, other)
-    return input * el.pow(2.0, other)
+    if input.dtype.category != dt.FLOAT or other.dtype.category != dt.INTEGER:
+        return input * el.pow(2.0, other)
+    out = input if input.dtype is dt.float64 else input.to(dt.float32)
+    most = 3 * (1022 if input.dtype is dt.float64 else 126)
+    exponent = el.clamp(other.to(out.dtype), -most, most)
+    for k in range(3):  # floor((n + k) / 3) of 0, 1, 2 sum to n
+        out = out * el.pow(2.0, el.floor((exponent + k) / 3))
+    return out.to(input.dtype)
 
 
 def nan_to_num(
