@@ -209,18 +209,14 @@ def _logaddexp(name: str, a: Tensor, b: Tensor, unit: float) -> Tensor:
 # --- what the host computes
 
 
-def _scipy(name: str, what: str) -> Any:
+def _by_scipy(x: np.ndarray, name: str) -> Any:
     try:
         import scipy.special
     except ImportError:
         raise RuntimeError(
-            f"{what} needs SciPy, which is not installed: {install('special')}"
+            f"{name} needs SciPy, which is not installed: {install('special')}"
         ) from None
-    return getattr(scipy.special, name)
-
-
-def _by_scipy(x: np.ndarray, name: str) -> Any:
-    out = _scipy(SCIPY[name], name)(x.astype(np.float64))
+    out = getattr(scipy.special, SCIPY[name])(x.astype(np.float64))
     return out[0] if isinstance(out, tuple) else out
 
 
@@ -259,9 +255,7 @@ def _gamma_slope(g: Tensor, a: Tensor, x: Tensor, upper: bool) -> Tensor:
 igamma_op = Op(
     "igamma", ROUTINE, "a x", "upper",
     infer=lambda a, x, upper: (promotion.broadcast("igamma", a.shape, x.shape), a.dtype),
-    numpy=lambda a, x, upper: _scipy("gammaincc" if upper else "gammainc", "igamma")(
-        a.astype(np.float64), x.astype(np.float64)
-    ),
+    numpy=specialfn.gammainc,
     batch=aligned, a=_no_gradient("igamma"), x=_gamma_slope,
 )  # fmt: skip
 
@@ -273,9 +267,8 @@ def _igamma(name: str, input: Tensor, other: Tensor, upper: bool) -> Tensor:
 
 
 def igamma(input: Tensor, other: Tensor) -> Tensor:
-    """The regularised lower incomplete gamma function; differentiable by `other`.
-
-    SciPy computes it, on the GPU too (the values go there).
+    """The regularised lower incomplete gamma function; differentiable by `other`. The
+    host computes it, of values on the GPU too.
     """
     return _igamma("igamma", input, other, False)
 

@@ -29,7 +29,7 @@ class Row:
     @property
     def scipy(self) -> bool:
         """Whether the op needs SciPy, which a page does not load."""
-        return self.name.partition(":")[0] in ("scipy", "igamma")
+        return self.name.partition(":")[0] == "scipy"
 
     @property
     def size(self) -> int:
