@@ -1396,9 +1396,8 @@ def i0_(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """In-place version of `i0`; returns self."""
 
 def igamma(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The regularised lower incomplete gamma function; differentiable by `other`.
-
-    SciPy computes it, on the GPU too (the values go there).
+    """The regularised lower incomplete gamma function; differentiable by `other`. The
+    host computes it, of values on the GPU too.
     """
 
 def igammac(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
@@ -1624,7 +1623,7 @@ def lcm_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """In-place version of `lcm`; returns self."""
 
 def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """input * 2**other."""
+    """input * 2**other; of floats and ints it has the dtype of `input`, and no power overflows."""
 
 def ldexp_(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """In-place version of `ldexp`; returns self."""

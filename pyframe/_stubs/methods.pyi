@@ -851,9 +851,8 @@ class TensorMethods:
         """In-place version of `i0`; returns self."""
 
     def igamma(self, other: Tensor) -> Tensor:
-        """The regularised lower incomplete gamma function; differentiable by `other`.
-
-        SciPy computes it, on the GPU too (the values go there).
+        """The regularised lower incomplete gamma function; differentiable by `other`. The
+        host computes it, of values on the GPU too.
         """
 
     def igamma_(self, other: Tensor) -> Self:
@@ -1071,7 +1070,7 @@ class TensorMethods:
         """In-place version of `lcm`; returns self."""
 
     def ldexp(self, other: Tensor) -> Tensor:
-        """input * 2**other."""
+        """input * 2**other; of floats and ints it has the dtype of `input`, and no power overflows."""
 
     def ldexp_(self, other: Tensor) -> Self:
         """In-place version of `ldexp`; returns self."""

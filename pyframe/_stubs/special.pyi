@@ -73,9 +73,8 @@ def expm1(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """expm1(input), of each element, broadcast; torch.expm1."""
 
 def gammainc(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
-    """The regularised lower incomplete gamma function; differentiable by `other`.
-
-    SciPy computes it, on the GPU too (the values go there).
+    """The regularised lower incomplete gamma function; differentiable by `other`. The
+    host computes it, of values on the GPU too.
     """
 
 def gammaincc(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:

@@ -28,7 +28,6 @@ from pyframe.core.pages import aligned
 found = llvm.compiler()
 if found is None:
     pytest.skip("LLVM does not compile for this processor", allow_module_level=True)
-rng = np.random.default_rng(0)
 
 
 @pytest.fixture(params=[1, 2, 5])
@@ -63,7 +62,7 @@ def test_the_device_is_named_after_what_computes(
 
 def strided(shape: tuple[int, ...], kind: str, dtype: Any) -> np.ndarray:
     """Numbers that lie so in memory."""
-    x = rng.standard_normal((*shape[:-2], shape[-2] + 3, shape[-1] + 2)).astype(dtype)
+    x = np.random.standard_normal((*shape[:-2], shape[-2] + 3, shape[-1] + 2)).astype(dtype)
     if kind == "transposed":
         x = np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
     return x[..., 2:-1, 1:-1]
@@ -137,13 +136,13 @@ def test_convolutions(
 ) -> None:  # fmt: skip
     if not native.machine.tiles:
         pytest.skip("NumPy computes convolutions on this processor")
-    images, weight = (rng.standard_normal(shape).astype(dtype) for shape in (x, w))
+    images, weight = (np.random.standard_normal(shape).astype(dtype) for shape in (x, w))
     attrs = stride, padding, dilation, groups
     narrow = {np.dtype(dtype): Tile("float" if dtype == np.float32 else "double", 4, 6)}
     for tiles in (native.machine.tiles, narrow):
         native.machine = native.machine._replace(tiles=tiles)
         y = convolved(native, "conv", images, weight, attrs)
-        g = rng.standard_normal(y.shape).astype(dtype)
+        g = np.random.standard_normal(y.shape).astype(dtype)
         convolved(native, "conv_input", g, weight, (images.shape[2:], *attrs))
         convolved(native, "conv_weight", g, images, (weight.shape[2:], *attrs))
     turned = np.ascontiguousarray(images.swapaxes(0, 1)).swapaxes(0, 1)
@@ -166,8 +165,8 @@ def convolved(native: cpu.Native, name: str, a: Any, b: Any, attrs: Any) -> np.n
 @pytest.mark.parametrize("width", [1, 5, 17, 40, 130])
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 def test_rows(native: cpu.Native, width: int, kind: Any, dtype: Any) -> None:
-    x = (10 * rng.standard_normal((9, width + 3))).astype(dtype)[:, 1 : 1 + width]
-    at = rng.integers(0, 9, (2, 50)).astype(kind).T[:, 0]
+    x = (10 * np.random.standard_normal((9, width + 3))).astype(dtype)[:, 1 : 1 + width]
+    at = np.random.randint(0, 9, (2, 50)).astype(kind).T[:, 0]
     out = np.zeros((50, width), dtype)
     run(native, REGISTRY["take_rows"], [x, at], (), out)
     np.testing.assert_array_equal(out, x[at])

@@ -46,7 +46,6 @@ from pyframe.runtime.code import encode_params
 from pyframe.tensor import Tensor
 
 F = dt.float32
-rng = np.random.default_rng(0)
 
 
 @pytest.fixture(params=[1, 2, 3])
@@ -62,8 +61,8 @@ def threads(request: Any, monkeypatch: Any) -> int:
 def random(*shape: int, dtype: dt.dtype = F) -> np.ndarray:
     """Numbers between about -12 and 12."""
     if dtype is dt.bool_:
-        return rng.random(shape) < 0.5
-    return np.asarray(rng.standard_normal(shape) * 4, dtype.numpy)
+        return np.random.random(shape) < 0.5
+    return np.asarray(np.random.standard_normal(shape) * 4, dtype.numpy)
 
 
 def check(
@@ -282,7 +281,9 @@ def test_every_dtype(dtype: dt.dtype, threads: int) -> None:
         plan.bind(arrays)
         plan.run()
         np.testing.assert_array_equal(arrays[2], want)
-        np.testing.assert_allclose(arrays[3], want.sum(1), 1e-12)
+        # The order of a sum is the plan's own: its error is a share of all that it adds.
+        off = np.abs(arrays[3] - want.sum(1))
+        assert (off <= 1e-14 * np.abs(want).sum(1) * (dtype.numpy.kind in "fc")).all()
     else:
         tolerance = 2e-2 if dtype in (dt.float16, dt.bfloat16) else 1e-5
         check(Kernel((30, 20), code, stores, 6, 0), arrays, threads, tolerance=tolerance)
@@ -356,7 +357,7 @@ def test_convolution(stride: Any, padding: Any, dilation: Any, groups: int, thre
 @pytest.mark.parametrize("kernel", [(2, 2), (3, 1), (3, 3)])
 @pytest.mark.parametrize("stride", [(2, 2), (3, 1), (4, 3)])
 def test_pooling(kernel: Any, stride: Any, threads: int) -> None:
-    x = rng.integers(0, 4, (3, 4, 9, 8)).astype(np.float32)  # with equals
+    x = np.random.randint(0, 4, (3, 4, 9, 8)).astype(np.float32)  # with equals
     attrs = (kernel, stride, (1, 1))
     y = REGISTRY["max_pool"].numpy(x, *attrs)  # type: ignore[misc]
     routine("max_pool", attrs, [x], threads)

@@ -148,8 +148,8 @@ def test_named_results(name: str, torch: Any) -> None:
 @pytest.mark.parametrize("driver", [None, "gels", "gelsy", "gelsd", "gelss"])
 @pytest.mark.parametrize("shape", [(5, 3), (3, 5), (2, 5, 3)])
 def test_lstsq_results(shape: Any, driver: Any, torch: Any) -> None:
-    a = rng.standard_normal(shape)
-    b = rng.standard_normal((*shape[:-1], 2))
+    a = np.random.standard_normal(shape)
+    b = np.random.standard_normal((*shape[:-1], 2))
     want = torch.linalg.lstsq(torch.from_numpy(a), torch.from_numpy(b), driver=driver)
     got = pf.linalg.lstsq(pf.from_numpy(a), pf.from_numpy(b), driver=driver)
     for x, y in zip(want, got, strict=True):
@@ -246,7 +246,7 @@ def test_einsum(equation: str, torch: Any) -> None:
     terms = equation.partition("->")[0].replace("...", "qa").split(",")
     if "qa" in "".join(terms) and "a" in equation:
         terms = [t.replace("qa", "ql") for t in terms]
-    arrays = [rng.standard_normal([sizes[c] for c in t]) for t in terms]
+    arrays = [np.random.standard_normal([sizes[c] for c in t]) for t in terms]
     want = torch.einsum(equation, *map(torch.from_numpy, arrays))
     got = pf.einsum(equation, *map(pf.from_numpy, arrays))
     assert tuple(want.shape) == tuple(got.shape)

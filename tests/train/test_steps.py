@@ -219,7 +219,7 @@ def test_several_losses() -> None:
         net, {"corner": nn.CrossEntropyLoss(), "size": nn.MSELoss()}, optim.Adam(net.parameters()),
         {"corner": ["accuracy"], "size": "mae"}, loss_weights={"corner": 1.0, "size": 0.5},
     )  # fmt: skip
-    inputs = {"point": X, "others": RNG.normal(size=(N, 3)).astype(np.float32)}
+    inputs = {"point": X, "others": np.random.normal(size=(N, 3)).astype(np.float32)}
     targets = {"corner": Y, "size": REAL}
     model.fit((inputs, targets), epochs=2, validation_data=(inputs, targets), verbose=0)
     own = ["loss", "corner_loss", "size_loss", "corner_accuracy", "size_mae"]
