@@ -9,6 +9,7 @@ import importlib.util
 import os
 import random
 import re
+import signal
 import sys
 import tracemalloc
 from collections.abc import Iterator
@@ -28,6 +29,10 @@ import pytest
 import pyframe as pf
 
 TESTS = Path(__file__).parent
+
+# A shell that starts a command in the background lets it ignore interrupts, and some tests send one.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
