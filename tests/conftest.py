@@ -30,7 +30,7 @@ import pyframe as pf
 
 TESTS = Path(__file__).parent
 
-# A shell that starts a command in the background lets it ignore interrupts, and some tests send one.
+# A command that a shell starts in the background ignores interrupts, and some tests send one.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
