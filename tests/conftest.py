@@ -37,13 +37,21 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One worker of pytest-xdist runs all tests of a file that share a page; each has a browser.
-    So it is with those of the wheel, and with the attacks: groups begin before single tests, so
-    that no worker is left alone with long ones."""
+    So it is with those of the wheel, and with the attacks: these begin, so that no worker is left
+    alone with long ones. The others go out by twenties: each unit of work costs the scheduler as
+    much as there were units before it, which for 20,000 was a minute."""
+    alone: list[pytest.Item] = []
+    others: list[pytest.Item] = []
     for item in items:
-        if "wheel" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("wheel"))
-        elif item.path.is_relative_to(TESTS / "web") or item.path.stem == "test_soak":
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        whole = item.path.is_relative_to(TESTS / "web") or item.path.stem == "test_soak"
+        group = "wheel" if "wheel" in getattr(item, "fixturenames", ()) else item.path.stem
+        if group == "wheel" or whole:
+            alone.append(item)
+        else:
+            group = f"{group}-{len(others) // 100}"
+            others.append(item)
+        item.add_marker(pytest.mark.xdist_group(group))
+    items[:] = alone + others
 
 
 def pytest_collection_finish() -> None:

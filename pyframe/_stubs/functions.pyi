@@ -624,7 +624,10 @@ def clamp_(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | Non
 def clamp_max(
     input: Tensor, max: Tensor | builtins.complex, *, out: Tensor | None = None
 ) -> Tensor:
-    """clamp_max(input, max), of each element, broadcast; torch.clamp_max."""
+    """clamp_max(input, max), of each element, broadcast; torch.clamp_max.
+
+    RuntimeError of a number that the ints' dtype does not hold.
+    """
 
 def clamp_max_(
     input: Tensor, max: Tensor | builtins.complex, *, out: Tensor | None = None
@@ -634,7 +637,10 @@ def clamp_max_(
 def clamp_min(
     input: Tensor, min: Tensor | builtins.complex, *, out: Tensor | None = None
 ) -> Tensor:
-    """clamp_min(input, min), of each element, broadcast; torch.clamp_min."""
+    """clamp_min(input, min), of each element, broadcast; torch.clamp_min.
+
+    RuntimeError of a number that the ints' dtype does not hold.
+    """
 
 def clamp_min_(
     input: Tensor, min: Tensor | builtins.complex, *, out: Tensor | None = None

@@ -428,13 +428,19 @@ class TensorMethods:
         """In-place version of `clamp`; returns self."""
 
     def clamp_max(self, max: Tensor | complex) -> Tensor:
-        """clamp_max(input, max), of each element, broadcast; torch.clamp_max."""
+        """clamp_max(input, max), of each element, broadcast; torch.clamp_max.
+
+        RuntimeError of a number that the ints' dtype does not hold.
+        """
 
     def clamp_max_(self, max: Tensor | complex) -> Self:
         """In-place version of `clamp_max`; returns self."""
 
     def clamp_min(self, min: Tensor | complex) -> Tensor:
-        """clamp_min(input, min), of each element, broadcast; torch.clamp_min."""
+        """clamp_min(input, min), of each element, broadcast; torch.clamp_min.
+
+        RuntimeError of a number that the ints' dtype does not hold.
+        """
 
     def clamp_min_(self, min: Tensor | complex) -> Self:
         """In-place version of `clamp_min`; returns self."""

@@ -293,6 +293,13 @@ def _source(name: str, x: Tensor, i: Tensor, src: Any) -> Tensor:
     return mv.slice_(src, (0,) * src.ndim, i._node.shape)
 
 
+def _untouched(input: Tensor, src: Any) -> Tensor:
+    """`input` after an empty index: the gradient of `src` is 0, not missing."""
+    if mode.grad and isinstance(src, Tensor) and src.requires_grad:
+        return input - src.reshape(-1)[:0].sum()  # -0 - 0 is -0
+    return input.clone()
+
+
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None,
     reduce: str | None = None,
@@ -312,7 +319,7 @@ def scatter(
         return reduced_into("scatter", input, dim, index, given, hows[reduce])
     x, i, d = _index_along("scatter", input, dim, index)
     if not i.numel():
-        return input.clone()
+        return _untouched(input, given)
     out = apply(put_along, (x, i, _source("scatter", x, i, given)), (d,))
     return out if input.ndim else out.reshape(())
 
@@ -322,7 +329,7 @@ def reduced_into(
 ) -> Tensor:
     x, i, d = _index_along(name, input, dim, index)
     if not i.numel():
-        return input.clone()
+        return _untouched(input, src)
     source = _source(name, x, i, src)
     if x.dtype is dt.bool_:
         how = {"sum": "amax", "prod": "amin"}.get(how, how)

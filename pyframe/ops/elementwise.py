@@ -58,6 +58,15 @@ def _no_negative_power(op: Elementwise, a: Any, b: Any) -> None:
         )
 
 
+def _no_wrapping(op: Elementwise, *operands: Any) -> None:
+    """RuntimeError of a number that the ints' dtype does not hold."""
+    operands = operands[op.promoted_from :]
+    dtype = result_type(*operands)
+    for x in operands:
+        if type(x) is int:
+            dt.convert_scalar(x, dtype)
+
+
 def _zeros(g: Tensor) -> Tensor:
     """The gradient of steps: 0, where what comes back is infinite or NaN too."""
     return g.new_zeros(g._node.shape)
@@ -191,13 +200,13 @@ minimum = op(
 )  # fmt: skip
 clamp_min = op(  # as maximum, but at a tie all of the gradient is the input's
     "clamp_min", "a b", lowering.at_least, s.maximum, numbers=SECOND, real=True,
-    lower=lowering.as_one(lowering.at_least),
+    lower=lowering.as_one(lowering.at_least), of_ints=_no_wrapping,
     names="input min", a=lambda g, a, b: where(ge(a, b), g, 0.0),
     b=lambda g, a, b: where(lt(a, b), g, 0.0),
 )  # fmt: skip
 clamp_max = op(
     "clamp_max", "a b", lowering.at_most, s.minimum, numbers=SECOND, real=True,
-    lower=lowering.as_one(lowering.at_most),
+    lower=lowering.as_one(lowering.at_most), of_ints=_no_wrapping,
     names="input max", a=lambda g, a, b: where(le(a, b), g, 0.0),
     b=lambda g, a, b: where(gt(a, b), g, 0.0),
 )  # fmt: skip
@@ -347,12 +356,20 @@ bitwise_right_shift = op("bitwise_right_shift", "a b", mathfn.right_shift, f.shi
 gcd = op("gcd", "a b", np.gcd, f.gcd, BITS, numbers=NONE)
 where3 = op(
     "where", "condition a b", mathfn.where, s.select, promoted_from=1, lower=lowering.where,
+    of_ints=_no_wrapping,
     a=lambda g, condition: where(condition, g, 0.0),
     b=lambda g, condition: where(condition, 0.0, g),
 )  # fmt: skip
+limit = op(  # a gradient goes to what was returned; at a tie to the input
+    "clamp", "x low high", np.clip, f.clamp, real=True, names="input min max",
+    lower=lowering.as_one(np.clip), of_ints=_no_wrapping,
+    x=lambda g, x, low, high: where(logical_and(ge(x, low), le(x, high)), g, 0.0),
+    low=lambda g, x, low, high: where(logical_and(lt(x, low), lt(low, high)), g, 0.0),
+    high=lambda g, x, low, high: where(logical_or(gt(x, high), lt(high, low)), g, 0.0),
+)  # fmt: skip
 hardtanh = op(  # as clamp, but with no gradient at the ends themselves
     "hardtanh", "x low high", np.clip, f.clamp, real=True,
-    lower=lowering.as_one(np.clip),
+    lower=lowering.as_one(np.clip), of_ints=_no_wrapping,
     x=lambda g, x, low, high: where(logical_or(le(x, low), ge(x, high)), 0.0, g),
 )  # fmt: skip
 over_six = op(  # PyTorch's slope of hardsigmoid: a sixth in float32, whatever the dtype
@@ -588,8 +605,9 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
         raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None")
     if isinstance(max, Tensor) and not isinstance(min, Tensor | None):
         raise TypeError("clamp: min and max must both be numbers or both be tensors")
-    out = input if min is None else clamp_min(input, min)
-    return out if max is None else clamp_max(out, max)
+    if min is None or max is None:
+        return clamp_max(input, max) if min is None else clamp_min(input, min)
+    return limit(input, min, max)
 
 
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:

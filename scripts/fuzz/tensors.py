@@ -128,12 +128,12 @@ def dtypes(d: Draw) -> None:
         "y = y.sum(dtype=T.float32)",
         "y = y.cumsum(0)",
         "y = y.max()",
-        "y = y.to(T.int64)",
+        "y = y.clamp(-999, 999).to(T.int64)",
         "y = y.to(T.bool)",
         f"y = y == {s}",
         "y = ~y",
         "y = T.sqrt(y)",
-        "y = y.int() + 1",
+        "y = y.clamp(-999, 999).int() + 1",
     )
     if more:
         d.line(more)
@@ -179,7 +179,8 @@ REDUCTIONS = """
 x.sum(D K)  x.mean(D K)  x.amax(D K)  x.amin(D K)  x.prod(O K)  x.var(D, correction={1|0|2} K)
 x.std(D, correction={1|0} K)  x.logsumexp(D K)  T.norm(x, {2|1|3|inf|0.5}, D K)  x.argmax(O K)
 x.argmin(O K)  x.all(O K)  x.any(O K)  T.count_nonzero(x, D)
-T.linalg.vector_norm(x, {2|1|0|inf|-inf|3}, D K)  x.nansum(D K)  x.nanmean(D K)
+T.linalg.vector_norm(x, {2|1|inf|-inf|3}, D K)  x.nansum(D K)  x.nanmean(D K)
+T.linalg.vector_norm(x.detach(), 0, D K)
 x.median(O K).values  x.max(O K).values  x.min(O K).values  x.quantile({0.3|0.5}, O K)
 T.var_mean(x, D K)[0]  x.sum()  x.mean()  x.max()  x.min()  x.prod()  x.std()  x.var()  x.norm()
 x.argmax()  x.all()  T.aminmax(x)[1]  x.softmax(O)  x.log_softmax(O)
@@ -212,14 +213,15 @@ def reductions(d: Draw) -> None:
         .replace(" K)", f"{keep})")
         .replace("inf", "float('inf')")
     )
-    if any(name in text for name in ("kthvalue", "median", "mode")):
-        d.args[-1] = replace(d.args[-1], kind="distinct")  # which of equals it is, is not said
+    which = any(name in text for name in ("kthvalue", "median", "mode", "quantile"))
+    if which:  # which of equals it is, is not said
+        d.args[-1] = replace(d.args[-1], kind="distinct")
     if d.maybe(0.3):
         d.line(
             d.pick(
                 "x = x * 2 - 1",
                 "x = x.mT if x.ndim > 1 else x",
-                "x = x + x.flip(0)" if shape else "x = x + 1",
+                "x = x + x.flip(0)" if shape and not which else "x = x + 1",
                 "x = x.tanh()",
             )
         )

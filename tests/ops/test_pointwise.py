@@ -204,6 +204,15 @@ def test_clamp_gives_the_gradient_to_what_it_returns() -> None:
     assert low.grad.tolist() == [1, 0, 0, 0]
 
 
+def test_clamp_sees_what_is_written_past_autograd() -> None:
+    x = pf.tensor([0.5, 3.0], requires_grad=True)
+    y = x * 1
+    z = y.clamp(-1, 2)
+    y.data.copy_(pf.tensor([3.0, 0.5]))
+    z.sum().backward()
+    assert x.grad.tolist() == [0, 1]
+
+
 def test_dtypes_of_results() -> None:
     ints, half = pf.tensor([3, -2]), pf.tensor([1.0], dtype=pf.float16)
     assert (ints << 2).dtype is pf.int64

@@ -67,6 +67,15 @@ SHAPES: list[Case] = [  # and dtypes, and numbers: refused when the op is called
     (lambda t, F: t.full((2,), 1e300), RuntimeError,
      r"^value 1e\+300 cannot be converted .*\nfull got size=\[2\], fill_value=1e\+300$"),
     (lambda t, F: t.ones(2).masked_fill(t.ones(2) > 0, 1e39), RuntimeError, "without overflow"),
+    *[(fn, RuntimeError, r"^value (300|-129) cannot be converted to u?int8 without overflow")
+      for fn in (
+          lambda t, F: t.tensor([1], dtype=t.uint8).clamp(0, 300),
+          lambda t, F: t.tensor([1], dtype=t.int8).clamp(min=-129),
+          lambda t, F: t.tensor([1], dtype=t.uint8).clamp_(max=300),
+          lambda t, F: t.where(t.tensor([True]), t.tensor([1], dtype=t.uint8), 300),
+          lambda t, F: F.hardtanh(t.tensor([1], dtype=t.uint8), 0, 300),
+          lambda t, F: F.threshold(t.tensor([1], dtype=t.uint8), 3, 300),
+      )],
     (lambda t, F: t.ones(2).uniform_(0, INF), RuntimeError, "uniform_ expects a range"),
     (lambda t, F: t.ones(2, 2).tensor_split(2**62), RuntimeError, "tensor_split: can't allocate"),
     (lambda t, F: t.unravel_index(t.tensor([1]), (2, 0)), RuntimeError,

@@ -99,6 +99,11 @@ INDEXING = (
         (positive(3, 5), ints(0, 5, 3, 7), ints(0, 2, 3, 7), positive(3, 7)), second=False, tol=5),
     scattered("mean"), scattered("amax"), scattered("amin"),
     *[scattered(how, False) for how in ("sum", "mean", "amax", "amin")],
+    *[Row(f"{name}:of_none", lambda t, F, x, s, fn=fn: fn(x, x[:0].long(), s),
+          (X, normal(2, 4)), second=False) for name, fn in {
+        "put_along": lambda x, i, s: x.scatter(0, i, s[:0]),
+        "add_along": lambda x, i, s: x.scatter_add(0, i, s[:0]),
+        "reduce_along": lambda x, i, s: x.scatter_reduce(0, i, s[:0], "amax")}.items()],
     Row("reduce_along:ties", lambda t, F, x, i, s: t.scatter_reduce(
         x.floor() + x.sum() * 0, 1, i, s.floor() + s.sum(), "amax"),
         (normal(3, 4), ints(0, 4, 3, 9), normal(3, 9)), second=False, grad=False),
