@@ -2131,6 +2131,8 @@ def native_batch_norm(
     training: bool,
     momentum: float,
     eps: float,
+    *,
+    out: Any = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(batch_norm, mean (C,), 1 / sqrt(var + eps) (C,)); empty statistics unless in training."""
 

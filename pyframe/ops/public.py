@@ -104,10 +104,13 @@ def as_public(name: str, fn: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def publish(scope: dict[str, Any], names: list[str]) -> None:
-    """`as_public` of the functions of a namespace, in place, where pickle finds them by name."""
+def publish(scope: dict[str, Any], names: list[str], out: str = "") -> None:
+    """`as_public` of the functions of a namespace, in place, where pickle finds them by name.
+    Those named in `out` take `out=` too."""
     for name in names:
         fn = as_public(name, scope[name])
+        if name in out.split():
+            fn = outs.with_out(name, fn, signature_of(scope[name]))
         if fn is not scope[name]:
             fn.__module__, fn.__qualname__ = scope["__name__"], name
             scope[name] = fn

@@ -146,8 +146,7 @@ def drawn(d: Draw) -> Sample:
         op = ops(dtype)[name]
         if mode == "inplace" and op.inplace_variant is None:
             mode = "inside"
-        # PyTorch's documentation of nn.functional names no out=
-        if mode == "out" and (not op.supports_out or name.startswith("nn.functional.")):
+        if mode == "out" and not op.supports_out:
             mode = "plain"
         count = len(samples(name, dtype, 0))
         if count:

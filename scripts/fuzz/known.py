@@ -34,7 +34,7 @@ THEIRS = {
     r"pad\(.*-\d.*'circular'": "cut by a negative width, it gives what lay in memory, or "
     "refuses its own writes",
     r"interpolate\(.*antialias=True": "of an output one column wide all rows are the first",
-    r"(?s)astype\('bool'\).*atan2\(": "its gradient negates a bool, which PyTorch itself refuses",
+    r"(?s)astype\('(bool|uint8)'\).*atan2\(": "its gradient negates them, modulo 256",
     r"multi_margin_loss|multilabel_margin_loss": "of no rows it gives what lay in memory",
 }
 

@@ -540,3 +540,26 @@ def test_distances_refuse() -> None:
     out = pf.zeros(2, 2)
     assert F.normalize(pf.eye(2) * 3, out=out) is out
     assert out.tolist() == [[1, 0], [0, 1]]
+
+
+WITH_OUT: dict[str, Any] = {
+    "avg_pool2d": lambda F, x, out: F.avg_pool2d(x, 2, out=out),
+    "avg_pool3d": lambda F, x, out: F.avg_pool3d(x, 1, out=out),
+    "gelu": lambda F, x, out: F.gelu(x, out=out),
+    "hardshrink": lambda F, x, out: F.hardshrink(x, out=out),
+    "linear": lambda F, x, out: F.linear(x, x[0, 0], out=out),
+    "logsigmoid": lambda F, x, out: F.logsigmoid(x, out=out),
+    "softplus": lambda F, x, out: F.softplus(x, out=out),
+    "softshrink": lambda F, x, out: F.softshrink(x, out=out),
+}
+
+
+@pytest.mark.parametrize("name", WITH_OUT)
+def test_results_go_to_out(name: str, device: str, torch: Any) -> None:
+    call, x = WITH_OUT[name], np.linspace(-2, 2, 32, dtype=np.float32).reshape(2, 1, 4, 4)
+    want = call(torch.nn.functional, torch.from_numpy(x), None)
+    out = pf.zeros(*want.shape[::-1], device=device).permute(3, 2, 1, 0)
+    assert call(F, pf.from_numpy(x).to(device), out) is out
+    np.testing.assert_allclose(out.cpu().numpy(), want.numpy(), rtol=1e-5, atol=1e-6)
+    with pytest.raises(RuntimeError, match=f"{name}.* don't support automatic differentiation"):
+        call(F, pf.from_numpy(x).to(device).requires_grad_(), out)

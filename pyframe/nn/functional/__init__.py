@@ -30,5 +30,6 @@ _MODULES = (
     activation, attention, ctc, distance, dropouts, embeddings, linear_maps, loss, normalization,
     resample, spatial,
 )  # fmt: skip
+_OUT = "avg_pool2d avg_pool3d gelu hardshrink linear logsigmoid softplus softshrink"
 for _module in _MODULES:
-    _publish(globals(), _module.__all__)
+    _publish(globals(), _module.__all__, _OUT)

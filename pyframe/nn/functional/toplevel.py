@@ -147,7 +147,7 @@ autocast(
 _HERE = """alpha_dropout alpha_dropout_ batch_norm dropout dropout_ embedding embedding_renorm_
 feature_alpha_dropout feature_alpha_dropout_ feature_dropout feature_dropout_ group_norm
 instance_norm layer_norm native_batch_norm native_dropout native_group_norm native_layer_norm"""
-publish(globals(), _HERE.split())
+publish(globals(), _HERE.split(), "native_batch_norm")
 
 
 def _functions() -> dict[str, Any]:
