@@ -13,7 +13,7 @@ from pyframe.core import dtypes as dt, op as _op
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
 from pyframe.ops.elementwise import logical_or
-from pyframe.ops.movement import pad, part, select, unsqueeze
+from pyframe.ops.movement import pad, part, reshape, select, unsqueeze
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, normalize_dim
 
@@ -102,7 +102,9 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
     for x in xs:
         if x.ndim == 0:
             raise RuntimeError("cat: zero-dimensional tensors cannot be concatenated; use stack")
-    kept = [x for x in xs if x._node.shape != (0,)] or xs[:1]
+    kept = [x for x in xs if x._node.shape != (0,)]
+    empty = [x for x in xs if x.requires_grad and x._node.shape == (0,)] if kept else []
+    kept = kept or xs
     first = kept[0]._node.shape
     d = normalize_dim(dim, len(first))
     for i, x in enumerate(kept):
@@ -115,6 +117,7 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
                 f"{list(first)} but got {list(s)} for tensor number {i} in the list."
             )
     common = _promoted(xs)[0].dtype
+    kept += [reshape(x, (*first[:d], 0, *first[d + 1 :])) for x in empty]  # they have gradients
     kept = [x.to(common) for x in kept]
     if len(kept) == 1:
         return kept[0].clone()
