@@ -30,6 +30,7 @@ DOCUMENTED = [
 # What PyTorch computes or refuses wrongly: what stands in the program's text, and why
 THEIRS = {
     r"ldexp": "its gradient is 0 where the exponent is a negative int",
+    r"(?s)\.permute\(.*local_response_norm": "it takes a view, which refuses some strides",
     r"(?s)\.expand\(.*(median|kthvalue)": "of a view that repeats elements it gives any number",
     r"pad\(.*-\d.*'circular'": "cut by a negative width, it gives what lay in memory, or "
     "refuses its own writes",
