@@ -41,7 +41,10 @@ def _folder(fn: Any, up: int) -> str:
 OURS = _folder(_folder, 2)
 _STANDARD = _folder(contextlib.contextmanager, 1)
 _NUMPY = os.path.dirname(np.__file__) + os.sep
-DEPENDENCIES = {"numpy", "scipy", "wgpu", "rendercanvas", "cffi", "threadpoolctl", "tqdm"}
+DEPENDENCIES = {  # and theirs: a driver's bindings run wherever a value is first needed
+    "numpy", "scipy", "wgpu", "rendercanvas", "cffi", "pycparser", "rubicon", "llvmlite",
+    "threadpoolctl", "tqdm", "colorama",
+}  # fmt: skip
 
 # Files of the standard library and of ours, and their functions whose results no replay would
 # renew; "" are all functions that are public.

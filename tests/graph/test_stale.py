@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import re
@@ -9,6 +10,7 @@ import runpy
 import threading
 import warnings
 import weakref
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from stale_places import TABLE, check, check_steady, in_turns, one_by_one
 
 import pyframe as pf
 from pyframe import nn
-from pyframe.runtime import known
+from pyframe.runtime import known, whose
 from pyframe.runtime.observe import Observer
 from pyframe.train.callbacks import Callback
 
@@ -637,3 +639,19 @@ def test_another_thread_sees_its_own_values() -> None:
     stop.set()
     thread.join()
     assert set(seen) == {float}
+
+
+def test_what_dependencies_do_is_not_watched() -> None:
+    """Nor what theirs do: a capture on a GPU ran a parser of C within it, all of whose tables each
+    replay would have looked at."""
+    left, seen = ["llvmlite", "numpy", "scipy", "threadpoolctl", "tqdm", "wgpu"], set()
+    while left:
+        name = left.pop()
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            for required in metadata.requires(name) or ():
+                if "extra ==" not in required:
+                    left.append(re.split(r"[^\w-]", required)[0])
+            seen.add(name)
+    assert {"cffi", "pycparser"} <= seen
+    assert seen <= whose.DEPENDENCIES
+    assert whose.FILES["/lib/site-packages/pycparser/c_lexer.py"] == known.LIBRARY
