@@ -262,9 +262,9 @@ def repeat_interleave(
         counts = _counts(input, output_size)
         index = np.repeat(np.arange(len(counts), dtype=input.dtype.numpy), counts)
         return upload(index, input.device)
+    if dim is not None and not input.ndim:
+        raise IndexError(f"repeat_interleave: dim {dim} of a tensor without dims; leave it out")
     x = mv.ravel(input) if dim is None else input
-    if not x.ndim:
-        x = reshape(x, (1,))
     d = 0 if dim is None else normalize_dim(dim, x.ndim)
     n = x._node.shape[d]
     if isinstance(repeats, Tensor):

@@ -64,7 +64,7 @@ def take_indices(x: Tensor, axis: int, indices: np.ndarray) -> Tensor:
     if len(runs) > 4:
         return index_select(x, axis, upload(indices.astype(np.int64), x.device))
     parts = []
-    for first, size, step in runs:
+    for first, size, step in runs or [(0, 0, 1)]:
         if (first, size, step) == (0, n, 1):
             parts.append(x)
             continue
@@ -120,7 +120,7 @@ def pad(input: Tensor, pad: Any, mode: str, value: Any) -> Tensor:
             f"pad: mode {mode!r} pads the last 1, 2 or 3 dims of (N, C, *) or (C, *) with 2, 4 or "
             f"6 numbers, but got shape {list(input.shape)} and {len(pad)} numbers"
         )
-    if 0 in input._node.shape[lead - 1 :]:
+    if mode != "circular" and 0 in input._node.shape[lead - 1 :]:
         raise RuntimeError(
             f"pad: Expected {k + 1}D or {k + 2}D (batch mode) tensor with possibly 0 batch size "
             f"and other non-zero dimensions for input, but got: {list(input.shape)}"
@@ -129,7 +129,8 @@ def pad(input: Tensor, pad: Any, mode: str, value: Any) -> Tensor:
     for i in range(k):
         n = input._node.shape[-1 - i]
         a, b = pad[2 * i], pad[2 * i + 1]
-        if n + a + b < 1:
+        none_left = n + min(a, 0) + min(b, 0) < 1  # to go round
+        if n + a + b < (mode != "circular") or (mode == "circular" and none_left and n + a + b):
             raise RuntimeError(
                 f"pad: input of size {n} at dim {-1 - i}, plus padding {a} and {b}, results in an "
                 "empty dimension"
@@ -147,7 +148,7 @@ def pad(input: Tensor, pad: Any, mode: str, value: Any) -> Tensor:
 def _circular(n: int, before: int, after: int) -> np.ndarray:
     """What is left after cutting is what repeats."""
     start, end = max(-before, 0), n - max(-after, 0)
-    return start + np.arange(-max(before, 0), end - start + max(after, 0)) % (end - start)
+    return start + np.arange(-max(before, 0), end - start + max(after, 0)) % max(end - start, 1)
 
 
 _INDICES: dict[str, Any] = {

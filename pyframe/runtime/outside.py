@@ -149,7 +149,8 @@ class Outside:
         self.entries: dict[Any, Entry] = {}  # by the ids of places
         self.boxes: dict[int, Box] = {}
         self.arrays: dict[int, KnownArray] = {}
-        self.tensors: dict[int, Tensor] = {}  # but for arguments
+        # but for arguments: each, and how it looked when it was found
+        self.tensors: dict[int, tuple[Tensor, Any, bool]] = {}
         self.in_arguments = False  # while the arguments are looked at
         self.optimizers: list[Any] = []
         self.random: list[Generator] = []
@@ -229,7 +230,7 @@ class Outside:
         if place is not None and place.id() in self.fed:
             return
         if isinstance(x, Tensor) and not self.in_arguments:
-            self.tensors[id(x)] = x
+            self.tensors.setdefault(id(x), (x, x._view_chain, x._needs_grad))
         if id(x) in self.objects:
             return
         self.objects[id(x)] = x

@@ -363,7 +363,13 @@ def _refuse_new_history(run: Run) -> None:
              if id(x) not in run.capture.born]  # fmt: skip
     for x, before in [*zip(run.args, run.chains, strict=True), *known]:
         if (x._storage, x._view_chain, x._needs_grad) != before:
-            raise HistoryError("changes the shape or requires_grad of a tensor from outside")
+            raise HistoryError(_SHAPE)
+    for x, chain, needs in run.observer.tensors.values():
+        if (x._view_chain, x._needs_grad) != (chain, needs):
+            raise HistoryError(_SHAPE)
+
+
+_SHAPE = "changes the shape or requires_grad of a tensor from outside"
 
 
 def _refuse_new_tensors(capture: Capture, returned: list[Tensor]) -> None:
@@ -390,7 +396,7 @@ def _outside(run: Run) -> set[int]:
     mine = {id(x._storage) for x in run.args}
     # of an argument's memory the run makes handles too: only places tell of those outside
     used = {id(s) for _, s, _ in run.capture.tensors.values()} - mine
-    return used | {id(x._storage) for x in run.observer.tensors.values()}
+    return used | {id(x._storage) for x, _, _ in run.observer.tensors.values()}
 
 
 def _offsets_matter(run: Run) -> bool:

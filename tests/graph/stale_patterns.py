@@ -2424,6 +2424,33 @@ def same(a: Any, b: Any, what: str) -> None:
         assert a == b or a is b, (what, a, b)
 
 
+@eager
+def a_tensor_that_is_turned_each_time(wrap: Any, x: Any) -> Iterator[Any]:
+    table = x * 1
+
+    def step(x: Any) -> Any:
+        table.t_()
+        return x * 2
+
+    f = wrap(step)
+    for _ in range(4):
+        yield f(x), table.clone()
+
+
+@eager
+def a_tensor_that_gains_a_dim_and_is_written(wrap: Any, x: Any) -> Iterator[Any]:
+    table = x.sum()
+
+    def step(x: Any) -> Any:
+        table[...] = 0.25
+        table.unsqueeze_(0)
+        return x * 2
+
+    f = wrap(step)
+    for _ in range(4):
+        yield f(x), table.clone()
+
+
 OWN_DEVICE = {
     "a_number_in_float16", "an_array_that_shares_memory", "the_default_dtype_and_device",
 }  # fmt: skip

@@ -55,6 +55,7 @@ REFUSED: list[tuple[Any, type[Exception], str]] = [
     (lambda: F.pad(zeros(2, 3), (-2, -2)), RuntimeError, "negative output size"),
     (lambda: F.pad(zeros(2, 3), (3, 0), "reflect"), RuntimeError, "at most 2"),
     (lambda: F.pad(zeros(1, 2, 3), (4, 0), "circular"), RuntimeError, "at most 3"),
+    (lambda: F.pad(zeros(1, 3), (-3, 1), "circular"), RuntimeError, "an empty dimension"),
     (lambda: F.pad(zeros(3), (1, 0), "replicate"), NotImplementedError, "last 1, 2 or 3 dims"),
     (lambda: F.pad(zeros(2, 3), (1, 0), "mirror"), NotImplementedError, "mirror"),
     (lambda: F.pad(zeros(2, 3), (1, 0), "reflect", 2.0), ValueError, "value argument"),

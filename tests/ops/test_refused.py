@@ -67,6 +67,7 @@ SHAPES: list[Case] = [  # and dtypes, and numbers: refused when the op is called
     (lambda t, F: t.full((2,), 1e300), RuntimeError,
      r"^value 1e\+300 cannot be converted .*\nfull got size=\[2\], fill_value=1e\+300$"),
     (lambda t, F: t.ones(2).masked_fill(t.ones(2) > 0, 1e39), RuntimeError, "without overflow"),
+    (lambda t, F: t.tensor(2.0).repeat_interleave(2, 0), IndexError, "dim 0 of a tensor without"),
     *[(fn, RuntimeError, r"^value (300|-129) cannot be converted to u?int8 without overflow")
       for fn in (
           lambda t, F: t.tensor([1], dtype=t.uint8).clamp(0, 300),

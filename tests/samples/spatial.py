@@ -110,6 +110,8 @@ ROWS: tuple[Row, ...] = (
         (normal(1, 1, 2, 4, 3),), second=False),
     Row("pad:circular", lambda t, F, x: F.pad(x, (3, -1, 2, 2), "circular"),
         (normal(1, 2, 3, 5),), second=False),
+    Row("pad:circular, no channels", lambda t, F, x: F.pad(x, (1, 0), "circular"),
+        (normal(2, 0, 3),)),
     Row("pad:circular, one image", lambda t, F, x: F.pad(x, (1, 2, 0, 1), "circular"),
         (normal(2, 3, 5),), second=False),
     Row("pad:constant_nd", lambda t, F, x: t.constant_pad_nd(x, (1, -1, 0, 2), 3),
