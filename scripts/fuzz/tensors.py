@@ -128,12 +128,12 @@ def dtypes(d: Draw) -> None:
         "y = y.sum(dtype=T.float32)",
         "y = y.cumsum(0)",
         "y = y.max()",
-        "y = y.clamp(-999, 999).to(T.int64)",
+        "y = y.clamp(-999, 999).nan_to_num(0).to(T.int64)",
         "y = y.to(T.bool)",
         f"y = y == {s}",
         "y = ~y",
         "y = T.sqrt(y)",
-        "y = y.clamp(-999, 999).int() + 1",
+        "y = y.clamp(-999, 999).nan_to_num(0).int() + 1",
     )
     if more:
         d.line(more)
