@@ -85,9 +85,8 @@ def test_what_runs_into_a_function_that_another_thread_captures(device: str) -> 
         return f(x).tolist()
 
     other = Thread(call)
-    mine = Thread(lambda: g(x).tolist())
     with pytest.warns(RuntimeWarning, match="reads the value"):
-        assert mine.result() == [6, 6, 6]
+        assert Thread(lambda: g(x).tolist()).result() == [6, 6, 6]
     assert other.result() == [2, 2, 2]
 
 
