@@ -19,6 +19,7 @@ from pyframe.ops.public import public
 from pyframe.ops.reduce import amax, amin, limit_of, prod, sum as sum_
 from pyframe.ops.rows import checked_index, np_checked, take_rows
 from pyframe.tensor import Tensor, normalize_dim, tensor
+from pyframe.tensor.memory_format import contiguous_format
 
 UFUNCS: dict[str, Any] = {
     "sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum,
@@ -296,8 +297,8 @@ def _source(name: str, x: Tensor, i: Tensor, src: Any) -> Tensor:
 def _untouched(input: Tensor, src: Any) -> Tensor:
     """`input` after an empty index: the gradient of `src` is 0, not missing."""
     if mode.grad and isinstance(src, Tensor) and src.requires_grad:
-        return input - src.reshape(-1)[:0].sum()  # -0 - 0 is -0
-    return input.clone()
+        input = input - src.reshape(-1)[:0].sum()  # -0 - 0 is -0
+    return input.clone(memory_format=contiguous_format)
 
 
 def scatter(
