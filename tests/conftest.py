@@ -38,7 +38,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One worker of pytest-xdist runs all tests of a file that share a page; each has a browser.
     So it is with those of the wheel, and with the attacks: these begin, so that no worker is left
-    alone with long ones. The others go out by twenties: each unit of work costs the scheduler as
+    alone with long ones. The others go out by hundreds: each unit of work costs the scheduler as
     much as there were units before it, which for 20,000 was a minute."""
     alone: list[pytest.Item] = []
     others: list[pytest.Item] = []

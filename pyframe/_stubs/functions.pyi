@@ -616,7 +616,10 @@ def chunk(input: Tensor, chunks: int, dim: int = 0, *, out: Any = None) -> tuple
     """At most `chunks` views of equal size along a dim."""
 
 def clamp(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
-    """`input` limited to [min, max]; each a number, a tensor or None (not both). NaN stays."""
+    """`input` limited to [min, max]; each a number, a tensor or None (not both). NaN stays.
+
+    RuntimeError of a number that the ints' dtype does not hold.
+    """
 
 def clamp_(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
     """In-place version of `clamp`; returns self."""
@@ -648,7 +651,10 @@ def clamp_min_(
     """In-place version of `clamp_min`; returns self."""
 
 def clip(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
-    """`input` limited to [min, max]; each a number, a tensor or None (not both). NaN stays."""
+    """`input` limited to [min, max]; each a number, a tensor or None (not both). NaN stays.
+
+    RuntimeError of a number that the ints' dtype does not hold.
+    """
 
 def clip_(input: Tensor, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Tensor:
     """In-place version of `clip`; returns self."""

@@ -422,7 +422,10 @@ class TensorMethods:
         """At most `chunks` views of equal size along a dim."""
 
     def clamp(self, min: Any = None, max: Any = None) -> Tensor:
-        """`input` limited to [min, max]; each a number, a tensor or None (not both). NaN stays."""
+        """`input` limited to [min, max]; each a number, a tensor or None (not both). NaN stays.
+
+        RuntimeError of a number that the ints' dtype does not hold.
+        """
 
     def clamp_(self, min: Any = None, max: Any = None) -> Self:
         """In-place version of `clamp`; returns self."""
@@ -446,7 +449,10 @@ class TensorMethods:
         """In-place version of `clamp_min`; returns self."""
 
     def clip(self, min: Any = None, max: Any = None) -> Tensor:
-        """`input` limited to [min, max]; each a number, a tensor or None (not both). NaN stays."""
+        """`input` limited to [min, max]; each a number, a tensor or None (not both). NaN stays.
+
+        RuntimeError of a number that the ints' dtype does not hold.
+        """
 
     def clip_(self, min: Any = None, max: Any = None) -> Self:
         """In-place version of `clip`; returns self."""

@@ -600,7 +600,10 @@ add_scaled, sub_scaled = scaled(add), scaled(sub)
 
 
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
-    """`input` limited to [min, max]; each a number, a tensor or None (not both). NaN stays."""
+    """`input` limited to [min, max]; each a number, a tensor or None (not both). NaN stays.
+
+    RuntimeError of a number that the ints' dtype does not hold.
+    """
     if min is None and max is None:
         raise RuntimeError("clamp: At least one of 'min' or 'max' must not be None")
     if isinstance(max, Tensor) and not isinstance(min, Tensor | None):

@@ -129,8 +129,8 @@ def pad(input: Tensor, pad: Any, mode: str, value: Any) -> Tensor:
     for i in range(k):
         n = input._node.shape[-1 - i]
         a, b = pad[2 * i], pad[2 * i + 1]
-        none_left = n + min(a, 0) + min(b, 0) < 1  # to go round
-        if n + a + b < (mode != "circular") or (mode == "circular" and none_left and n + a + b):
+        size, left = n + a + b, n + min(a, 0) + min(b, 0)
+        if size < 0 or (left < 1 <= size if mode == "circular" else size < 1):
             raise RuntimeError(
                 f"pad: input of size {n} at dim {-1 - i}, plus padding {a} and {b}, results in an "
                 "empty dimension"

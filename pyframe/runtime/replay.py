@@ -350,6 +350,9 @@ def _grads(run: Run, returned: list[Tensor]) -> Grads:
     return out
 
 
+_SHAPE = "changes the shape or requires_grad of a tensor from outside"
+
+
 def _refuse_new_history(run: Run) -> None:
     """What was there before the run and was written to may have a history now, or another shape,
     which no replay could give it."""
@@ -367,9 +370,6 @@ def _refuse_new_history(run: Run) -> None:
     for x, chain, needs in run.observer.tensors.values():
         if (x._view_chain, x._needs_grad) != (chain, needs):
             raise HistoryError(_SHAPE)
-
-
-_SHAPE = "changes the shape or requires_grad of a tensor from outside"
 
 
 def _refuse_new_tensors(capture: Capture, returned: list[Tensor]) -> None:
