@@ -16,7 +16,7 @@ from pyframe.core.devices import cpu, device as Device, flush
 from pyframe.core.grad_node import GradNode, split
 from pyframe.core.modes import mode, set_inference
 from pyframe.core.node import Node
-from pyframe.core.op import REGISTRY, ROUTINE, Op, Turned
+from pyframe.core.op import MOVEMENT, REGISTRY, ROUTINE, Op, Turned
 from pyframe.core.view import inverse_order, memory_order
 
 if TYPE_CHECKING:
@@ -294,16 +294,17 @@ def on_host(
 
 
 def by_fallback(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Tensor:
-    """In other ops, with the gradient that the op itself declares."""
-    if not (op.differentiable and mode.grad):
-        return op.fallback(*inputs, *attrs)  # type: ignore[misc]
-    mode.grad = False
+    """In other ops, with the gradient that the op itself declares; a tensor of its own memory."""
+    tensors = [x for x in inputs if type(x) is not Node]
+    records, mode.grad = mode.grad, mode.grad and not op.differentiable
     try:
         out: Tensor = op.fallback(*inputs, *attrs)  # type: ignore[misc]
+        if op.kind != MOVEMENT and any(x._storage is out._storage for x in tensors):
+            out = apply(REGISTRY["copy"], (out,))
     finally:
-        mode.grad = True
-    if any(type(x) is not Node and x.requires_grad for x in inputs):
-        out = out._alias()  # it may be one of the inputs
+        mode.grad = records
+    if records and op.differentiable and any(x.requires_grad for x in tensors):
+        out = out._alias()  # a view may be an input as it is
         out._grad_fn = GradNode(op, inputs, attrs, out)
     return out
 

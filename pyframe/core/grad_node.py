@@ -247,6 +247,35 @@ class Port(GradNode):
         return repr(self.edges[0])
 
 
+class Freed(GradNode):
+    """What is left of a step whose saved tensors are gone: it leads where that led, `edges`, and
+    nothing passes through it."""
+
+    __slots__ = ("__weakref__", "was")
+
+    def __init__(self, was: str, edges: list[Any], seq: int) -> None:
+        self.was, self.edges, self.seq = was, edges, seq
+        self.extra, self.saved = None, None
+
+    def name(self) -> str:
+        return self.was
+
+    def run(self, grads: list[Tensor]) -> tuple[Any, ...]:
+        raise freed_error(self.was)
+
+
+def is_freed(n: GradNode) -> bool:
+    """Whether the backward pass can't go through a step again: what it needs has been let go."""
+    if type(n) is Port:
+        return is_freed(n.edges[0])
+    if type(n) is Freed:
+        return True
+    if n.saved is not None or type(n) is not GradNode:  # of a Function only its backward can tell
+        return n.saved is None and not n.replays
+    rules = [rule for e, rule in zip(n.edges, n.op.vjps, strict=False) if e is not None]
+    return any(kind in ("input", "y") for rule in rules for kind, _ in rule.args)
+
+
 def public_edge(e: Any) -> tuple[Any, int]:
     """An edge of the walk as a node and the number of its result."""
     if e is not None and not isinstance(e, GradNode):  # a leaf

@@ -276,9 +276,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 def _source(name: str, x: Tensor, i: Tensor, src: Any) -> Tensor:
     """The part of `src` (a number: expanded) that the index uses."""
     if not isinstance(src, Tensor):
-        if dt.of_scalar(src).category > max(x.dtype.category, dt.INTEGER) and x.dtype.category < 2:
-            src = int(src)
-        return mv.expand(tensor(src, dtype=x.dtype, device=x.device), i._node.shape)
+        src = tensor(dt.convert_scalar(src, x.dtype), dtype=x.dtype, device=x.device)
+        return mv.expand(src, i._node.shape)
     if src.dtype is not x.dtype:
         raise RuntimeError(
             f"{name}(): Expected self.dtype to be equal to src.dtype, got {x.dtype.name} and "

@@ -587,8 +587,15 @@ def scaled(fn: Elementwise) -> Callable[..., Tensor]:
         if type(alpha) is int and alpha == 1:
             return fn(input, other)
         check_factor(fn.name, "alpha", alpha, input, other)
+        dtype = result_type(input, other)
+        if fn.no_bool and any(own_type(x) is dt.bool_ for x in (input, other)):
+            raise RuntimeError(fn.no_bool)
+        if dtype is dt.bool_:
+            return fn(input, other & bool(alpha))
+        if type(alpha) is int and dtype.category == dt.INTEGER:
+            dt.convert_scalar(alpha, dtype)
         if isinstance(other, Tensor) and isinstance(input, Tensor):  # the result may be wider
-            other = other.to(result_type(input, other))
+            other = other.to(dtype)
         return fn(input, other * alpha)
 
     run.__name__ = fn.name
@@ -614,10 +621,14 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 
 
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
-    """input + value * tensor1 * tensor2."""
-    check_factor("addcmul", "value", value, input, tensor1, tensor2)
+    """input + value * tensor1 * tensor2; of ints `value` is cut to one."""
+    dtype = result_type(input, tensor1, tensor2)
+    if dtype is dt.bool_:
+        raise NotImplementedError("addcmul: not implemented for bool; use & and | instead")
+    if dtype.category == dt.INTEGER:
+        value = dt.convert_scalar(value, dtype).item()
     product = tensor1 * tensor2
-    return input + (product if value == 1 else product * value)
+    return input + (product if value == 1 else product.to(dtype) * value)
 
 
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:

@@ -13,7 +13,7 @@ from pyframe.ops.autocast import autocast
 from pyframe.ops.layouts import lie
 from pyframe.ops.masks import masked_fill
 from pyframe.ops.public import public
-from pyframe.ops.rows import add_rows, checked_index, put_rows, take_rows
+from pyframe.ops.rows import add_rows, added, checked_index, put_rows, take_rows
 from pyframe.tensor import Tensor, normalize_dim
 
 # --- slices of a dim that a vector names
@@ -82,7 +82,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     x, d, index = _vector("index_add", input, dim, index)
     rows = _slices("index_add", x, d, index, source)
     el.check_factor("index_add", "alpha", alpha, x)
-    total = apply(add_rows, (index, rows), (x._node.shape[d],))
+    total = added(index, rows, x._node.shape[d])
     out = x + _back(total if alpha == 1 else (total * alpha).to(x.dtype), x, d)
     return out.reshape(input._node.shape)
 
@@ -172,7 +172,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     flat = checked_index("put_", index, input.numel()).reshape(index.numel())
     base, values = input.reshape(input.numel(), 1), source.reshape(index.numel(), 1)
     if accumulate:
-        out = base + apply(add_rows, (flat, values), (input.numel(),))
+        out = base + added(flat, values, input.numel())
     else:
         out = apply(put_rows, (base, flat, values))
     return out.reshape(input._node.shape)

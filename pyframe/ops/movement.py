@@ -134,12 +134,18 @@ diagonal_op = Movement(
 )  # fmt: skip
 
 
+def zeros_for(g: Tensor, shape: Shape) -> Tensor:
+    """Zeros that depend on g, if on nothing of it: the gradient of what has no elements."""
+    zeros = g.new_zeros(shape)
+    return zeros + g.sum() if g.requires_grad else zeros
+
+
 def undiagonal(g: Tensor, shape: Shape, offset: int, dim1: int, dim2: int) -> Tensor:
     """The gradient of a diagonal: `g` there, 0 elsewhere."""
     n, m = shape[dim1], shape[dim2]
     length = g._node.shape[-1]
     if not length:
-        return g.new_zeros(shape)
+        return zeros_for(g, shape)
     above, below = max(offset, 0), max(-offset, 0)
     widths = ((below, n - below - length), (above, m - above - length))
     whole = pad(_as_diagonal(g), ((0, 0),) * (g.ndim - 1) + widths)
@@ -368,7 +374,7 @@ def slice_(x: Tensor, starts: Shape, sizes: Shape, steps: Shape | None = None) -
 def unslice(g: Tensor, shape: Shape, starts: Shape, steps: Shape) -> Tensor:
     """The gradient of a slice: `g` where the slice was taken from, 0 elsewhere."""
     if 0 in g._node.shape:
-        return g.new_zeros(shape)
+        return zeros_for(g, shape)
     flipped = tuple(d for d, k in enumerate(steps) if k < 0)
     if flipped:
         g = flip(g, flipped)

@@ -83,6 +83,10 @@ def constant_pad_nd(input: Tensor, pad: Any, value: Any = 0) -> Tensor:
     """`pad` elements of `value` at both ends of the last dims; negative ones cut. A copy."""
     pad = mv.as_ints("pad", (pad,))
     check.one_value("pad", value, input.dtype)
+    if input.dtype.category == dt.INTEGER and type(value) in (int, float):
+        limits = np.iinfo(input.dtype.numpy)
+        if not limits.min <= value <= limits.max:  # of fill_ -1 wraps; here PyTorch refuses it
+            raise RuntimeError(f"pad: value {value} is beyond {input.dtype.name}")
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise RuntimeError(
             f"pad: length must be divisible by 2 and at most {2 * input.ndim} for input of "

@@ -198,6 +198,13 @@ add_rows = Op(  # index (n,), source (n, B) -> (rows, B): row d is the sum of so
 )  # fmt: skip
 
 
+def added(index: Tensor, rows: Tensor, n: int) -> Tensor:
+    """n rows, each the sum of those that `index` sends there; of bools whether one is True."""
+    if rows.dtype is not dt.bool_:
+        return apply(add_rows, (index, rows), (n,))
+    return apply(add_rows, (index, rows.to(dt.int32)), (n,)).to(dt.bool_)
+
+
 put_rows = Op(  # base (D, B), index (n,), source (n, B): a copy of base, the last of equals wins
     "put_rows", ROUTINE, **_put, fallback=_put_rows_by_kernels, batch=_batched,
     base=lambda g, index: apply(

@@ -18,7 +18,7 @@ from pyframe.ops.autocast import autocast
 from pyframe.ops.layouts import lie, lying
 from pyframe.ops.masks import bool_mask, nonzero
 from pyframe.ops.public import public
-from pyframe.ops.rows import add_rows, checked_index, put_rows, take_rows
+from pyframe.ops.rows import added, checked_index, put_rows, take_rows
 from pyframe.tensor import Tensor, normalize_dim, tensor, upload
 
 
@@ -273,7 +273,7 @@ def _with_rows(part: Tensor, tensors: dict[int, Tensor], value: Tensor, accumula
     source = value.reshape(math.prod(shape), math.prod(rest))
     base = moved.reshape(rows, math.prod(rest))
     if accumulate:
-        out = base + apply(add_rows, (flat, source), (rows,))
+        out = base + added(flat, source, rows)
     else:
         out = apply(put_rows, (base, flat, source))
     out = out.reshape(moved._node.shape)

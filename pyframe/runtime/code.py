@@ -56,6 +56,7 @@ def encode_params(
     """The scalars in the layout that kernels read: a 32-bit word each."""
     out = bytearray(size)
     for (offset, d), v in zip(params, values, strict=True):
+        v = bool(v) if d is dt.bool_ else v  # 0.5 is true
         if d.storage == "f32":
             struct.pack_into("<f", out, offset, _to_f32(v))
         elif d.storage == "f16":

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dispatch as _dispatch, grad_node as _grad_node
-from pyframe.core.grad_node import Attached, GradNode, Port
+from pyframe.core.grad_node import Attached, Freed, GradNode, Port, is_freed
 from pyframe.core.modes import no_grad
 from pyframe.core.node import Storage
 from pyframe.core.symbolic import SymbolicScalar, evaluate
@@ -322,15 +322,32 @@ def history_of(tensors: list[Tensor], first: int) -> list[GradNode]:
     stack = [_step_of(x) for x in tensors]
     while stack:
         n = stack.pop()
-        if n is None or n.seq <= first:
+        if n is None or n.seq <= first or id(n) in found:
             continue
-        if not n.replays or (n.extra is not None and n.extra.packed):
+        freed = is_freed(n)
+        if not freed and (not n.replays or (n.extra is not None and n.extra.packed)):
             raise HistoryError(f"returns a result of {n.name()}, which no replay makes anew")
-        if n.saved is not None and id(n) not in found:
-            found[id(n)] = n
-            stack.extend(e for e in n.edges if isinstance(e, GradNode))
-            stack.extend(_step_of(x) for x, behind in saved_by(n) if not behind)
+        found[id(n)] = n
+        edges = _behind(n, first) if freed else n.edges
+        stack.extend(e for e in edges if isinstance(e, GradNode))
+        stack.extend(_step_of(x) for x, behind in saved_by(n) if not behind)
     return sorted(found.values(), key=lambda n: n.seq)
+
+
+def _behind(n: GradNode, first: int) -> list[Any]:
+    """Where a step leads that is freed, past all others that are."""
+    ends: dict[int, Any] = {}
+    seen, stack = {id(n)}, [n]
+    while stack:
+        for e in stack.pop().edges:
+            if e is None or id(e) in seen:
+                continue
+            seen.add(id(e))
+            if isinstance(e, GradNode) and e.seq > first and is_freed(e):
+                stack.append(e)
+            else:
+                ends[id(e)] = e
+    return [*ends.values()]
 
 
 def saved_by(n: GradNode) -> Iterator[tuple[Tensor, int]]:
@@ -343,10 +360,10 @@ def saved_by(n: GradNode) -> Iterator[tuple[Tensor, int]]:
 class History:
     """The steps that replays make, by number, and the arguments that they lead to."""
 
-    def __init__(self, steps: list[GradNode], args: list[Tensor], o: Observer) -> None:
-        self.steps, self.observer = steps, o
+    def __init__(self, tensors: list[Tensor], first: int, args: list[Tensor], o: Observer) -> None:
+        self.steps, self.first, self.observer = history_of(tensors, first), first, o
         # by id: a step may be an object of a user's class, with an equality of its own
-        self._number = {id(n): k for k, n in enumerate(steps)}
+        self._number = {id(n): k for k, n in enumerate(self.steps)}
         self._argument = {id(x.grad_fn or x): i for i, x in enumerate(args)}
 
     def number(self, n: Any) -> int | None:
@@ -389,6 +406,11 @@ class History:
         return save
 
     def _maker(self, k: int, n: GradNode, source: Tensors) -> Maker:
+        if is_freed(n):
+            ends = _behind(n, self.first)  # but for leaves of the run's, which nobody has
+            kept = [e for e in ends if not (isinstance(e, Tensor) and id(e) in source.born)]
+            freed_edges, name = [self._edge(e, source) for e in kept], n.name()
+            return lambda call: Freed(name, [e(call) for e in freed_edges], _grad_node.next_seq())
         extra = self.attached(n.extra)
         if isinstance(n, Port):
             node, index = self._edge(n.edges[0], source), n.index
@@ -403,7 +425,7 @@ class History:
         attrs = getattr(n, "attrs", ())
         context = {} if kind is GradNode else vars(n)  # of a Function: what its forward has set
         edges = [self._edge(e, source) for e in n.edges]
-        saved = [self._saved(k, e, source) for e in n.saved or ()]
+        saved, freed = [self._saved(k, e, source) for e in n.saved or ()], n.saved is None
 
         def make(call: Call) -> GradNode:
             out = kind.__new__(kind)
@@ -412,7 +434,7 @@ class History:
             out.edges = [edge(call) for edge in edges]
             if context:
                 vars(out).update(context, ports=[None] * len(context["results"]))
-            out.saved = [save(call) for save in saved]
+            out.saved = None if freed else [save(call) for save in saved]
             return out
 
         return make
@@ -442,11 +464,6 @@ class History:
 
 
 def cleared(n: Any) -> Any:
-    """A step that the backward pass has freed, without the leaves that it has led to; any other
+    """A step from before the run without the leaves that it has led to, if it is freed; any other
     one as it is."""
-    if type(n) is not GradNode or n.saved is not None:
-        return n
-    out = GradNode.__new__(GradNode)
-    out.seq, out.op, out.attrs, out.specs, out.extra = n.seq, n.op, n.attrs, n.specs, None
-    out.edges, out.saved = [None] * len(n.edges), None
-    return out
+    return Freed(n.name(), [], n.seq) if isinstance(n, GradNode) and is_freed(n) else n

@@ -36,7 +36,6 @@ from pyframe.runtime.rebuild import (
     HistoryError,
     Maker,
     Tensors,
-    history_of,
     saved_by,
     template,
 )
@@ -259,7 +258,7 @@ def replay_of(run: Run) -> Replay:
     _refuse_new_tensors(capture, returned)
     grads = _grads(run, returned)
     with capture.recording():  # views of what was written to may have another history now
-        history = History(history_of(returned, capture.first), args, run.observer)
+        history = History(returned, capture.first, args, run.observer)
     saved = [x for n in history.steps for x, _ in saved_by(n)]
     _compute_constants(capture, [*returned, *[x for x in saved if id(x._storage) in capture.fed]])
     grads.keep_apart(returned, saved)

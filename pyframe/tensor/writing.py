@@ -92,6 +92,8 @@ def change_node(self: Tensor, value: Tensor, temporary: bool) -> None:
                 put = _op.PUT.fallback(whole, value, self._view_chain)
             else:
                 put = _dispatch.apply(_op.PUT, (whole, value), (self._view_chain,))
+            if put._value() is storage.node:  # nothing is written; a replay must count it, too
+                put = _dispatch.apply(_op.REGISTRY["copy"], (whole,))
             storage.node = put._value()
     else:
         with no_grad():
@@ -150,9 +152,9 @@ def rebase_history(self: Tensor, value: Tensor, temporary: bool = False) -> None
             self._grad_fn.extra.retained = None  # type: ignore[union-attr]
         if temporary and value._grad_fn is not None:
             self._grad_fn = value._grad_fn
-        elif value.requires_grad:
+        elif value.requires_grad and self._grad_fn is None:
             self._grad_fn = GradNode(_op.REGISTRY["copy"], (value,), (), self)
-        else:
+        else:  # what it was computed of has the gradient 0, as in PyTorch
             self._grad_fn = GradNode(_op.PUT, (self._alias_history(), value), ((),), self)
         if retains:
             self.retain_grad()

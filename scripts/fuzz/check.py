@@ -6,7 +6,7 @@ import functools
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -19,6 +19,9 @@ TIMES = 16  # by how much the error may be larger than PyTorch's own in the same
 FLOOR = 16  # and the least error that is allowed, in the dtype's steps at the largest number
 EPS = {"float32": 2**-23, "float64": 2**-52, "float16": 2**-10, "bfloat16": 2**-7,
        "complex64": 2**-23, "complex128": 2**-52}  # fmt: skip
+LARGEST = {"float32": 2.0**128 * (1 - 2**-24), "float16": 65504.0,
+           "bfloat16": 2.0**128 * (1 - 2**-8)}  # fmt: skip
+HALVES = ("float16", "bfloat16")
 SMALLER = EPS["float64"] / EPS["float32"]
 SHAKES = 3  # how often arguments are moved by a step, to see what that does
 REDUCING = 40.0  # seconds
@@ -113,7 +116,7 @@ def compared(program: Program, found: Outcome, right: Expected) -> bool:
             raise FailureError("another error", f"{found.text}; PyTorch: {theirs.text}")
         return False
     if isinstance(found, Refused):
-        if known.documented(found):
+        if known.documented(found) or known.late(rough, found):
             return False
         raise FailureError("raises", found.text)
     assert not isinstance(want, Refused)
@@ -121,6 +124,8 @@ def compared(program: Program, found: Outcome, right: Expected) -> bool:
     for call, n, (x, *others) in pairs(found, want, rough, narrow):
         y, z, narrower = others
         where = f"result {n} of call {call}"
+        if z is not None and known.went_on(z.array):
+            return True
         if (x is None) != (z is None):
             got, theirs = ("None" if v is None else "a tensor" for v in (x, z))
             raise FailureError("None", f"{where} is {got}; PyTorch: {theirs}")
@@ -132,6 +137,9 @@ def compared(program: Program, found: Outcome, right: Expected) -> bool:
             raise FailureError("shape", f"{where} is {x.array.shape}; PyTorch: {z.array.shape}")
         error = [differ(y.array, z.array), SMALLER * differ(y.array, narrower.array)]
         off = difference(x.dtype, x.array, y.array, z.array, max(error), sizes[call])
+        if off and x.dtype in HALVES:  # rounded once, after a kernel: what cancels leaves a step
+            sizes[call] = max(sizes[call], given(program, call))
+            off = difference(x.dtype, x.array, y.array, z.array, max(error), sizes[call])
         for again in range(SHAKES):
             if not off or x.dtype not in EPS or any(a.kind == "ties" for a in program.args):
                 break
@@ -145,6 +153,16 @@ def compared(program: Program, found: Outcome, right: Expected) -> bool:
         if off and not known.theirs(program):
             raise FailureError("wrong", f"{where} {off}")
     return True
+
+
+@functools.lru_cache(maxsize=8)
+def given(program: Program, call: int) -> float:
+    """The largest number of a call's arguments."""
+    scope: dict[str, Any] = {"np": np}
+    exec(compile(program.arguments(), "<fuzz>", "exec"), scope)
+    r = np.random.default_rng([program.seed, call])
+    made = scope["arguments"](torch, r, "cpu", lambda v: v.double())
+    return max((largest(v.detach().numpy()) for v in made), default=0.0)
 
 
 def differ(y: np.ndarray, z: np.ndarray) -> float:
@@ -176,9 +194,12 @@ def difference(
         return f"is {told(x, wrong)}, not {told(y, wrong)}"
     size = largest(y[finite])
     least = 1e-37 if dtype in ("float32", "complex64") else 0
+    near = x.astype(y.dtype)
+    if dtype in LARGEST:  # an infinity is as far off as the largest number
+        near = np.clip(near, -LARGEST[dtype], LARGEST[dtype])
     bound = TIMES * error + EPS[dtype] * max(FLOOR * size, 2 * whole) + least
     with np.errstate(all="ignore"):
-        off = np.where(finite & ~same, np.abs(x.astype(y.dtype) - y), 0)
+        off = np.where(finite & ~same, np.abs(near - y), 0)
     bad = ~(off <= bound)
     if not bad.any():
         return ""

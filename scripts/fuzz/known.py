@@ -8,7 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .program import Program, Refused
+import numpy as np
+
+from .program import Outcome, Program, Refused, Value
+
+MODIFIED = "modified"  # how a program says that PyTorch refuses what was written to
 
 # What PyTorch refuses of a dtype or for want of a kernel, and pyframe computes
 ALLOWED = [
@@ -24,7 +28,9 @@ ALLOWED = [
 # What pyframe refuses on purpose
 DOCUMENTED = [
     r"device 'gpu'.* has no (complex|float64|float16)",
+    "matmul: not implemented for bool",  # nor in PyTorch, but of nothing
     r"interpolate: mode '\w+' is not implemented for uint8",
+    "complex: Expected float32 or float64, but got float16",  # there is no complex32
     "output padding must be smaller",  # PyTorch does not look at it where there are no images
 ]
 
@@ -55,7 +61,23 @@ def mine(theirs: Refused) -> bool:
 def alike(theirs: Refused, found: Refused) -> bool:
     """Whether both say that an index is out of range, which PyTorch raises as an IndexError or a
     RuntimeError by op and number of dims."""
-    return all(re.search(r"out of (bounds|range)", r.text) for r in (theirs, found))
+    return all(re.search(r"out of (DATA )?(bounds|range)", r.text) for r in (theirs, found))
+
+
+def late(rough: Outcome, found: Refused) -> bool:
+    """Whether an index is out of range that PyTorch refused within a step, as programs.py notes it:
+    a GPU tells of it where a value is read."""
+    said = [
+        str(v.array) for call in rough for v in call if isinstance(v, Value) and not v.array.ndim
+    ]
+    return "out of range" in found.text and "step: RuntimeError" in said
+
+
+def went_on(theirs: np.ndarray) -> bool:
+    """Whether PyTorch refuses, in a program of programs.py, a result that was written to; pyframe
+    may not: what a compiled function has saved is its own, and so is what lies in another order
+    than the result."""
+    return str(theirs).endswith(MODIFIED)
 
 
 def documented(found: Refused) -> bool:

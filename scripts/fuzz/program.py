@@ -231,7 +231,7 @@ def outcome(
     def moved(v: Any) -> Any:
         if not shake or not v.is_floating_point():
             return v
-        near = 1 + shake * np.asarray(noise.uniform(-1, 1, tuple(v.shape)))
+        near = np.asarray(1 + shake * noise.uniform(-1, 1, tuple(v.shape)))
         return (v.detach() * T.from_numpy(near).to(v.dtype)).requires_grad_(v.requires_grad)
 
     def filled(*args: Any) -> Any:

@@ -246,6 +246,7 @@ def round_trip(t: Trainer) -> None:
     t.net.to(t.device)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "change",
     [assign, load, load_optimizer, write, replace_grads, forget, freeze, sleep, round_trip],

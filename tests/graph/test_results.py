@@ -333,9 +333,53 @@ def of_argument(s: Side) -> None:
         s.show(p.grad, d)
 
 
+def gone_through(s: Side) -> None:
+    """A gradient was taken within: what needs nothing saved leads on, the rest can't be gone
+    through again, and says so."""
+    p = s.leaf()
+    for make in (lambda: p.exp(), lambda: p[1:], lambda: p + 1, lambda: p.exp()[1:],
+                 lambda: p.sum(), lambda: p[1:].exp(), lambda: s.t.cat([p, p]),
+                 lambda: p.max(0)[0]):  # fmt: skip
+
+        def f(make: Any = make) -> Any:
+            y = make()
+            (g,) = s.t.autograd.grad(y.square().sum(), [p])
+            return y, g
+
+        g = s.compile(f)
+        for _ in range(3):
+            p.grad = None
+            y, again = g()[0], g()[0]
+            s.attempt(lambda y=y: y.square().sum().backward())  # type: ignore[misc]
+            s.attempt(lambda y=again: s.t.autograd.grad(y.sum(), [p]))  # type: ignore[misc]
+            s.show(p.grad)
+
+
+def overwritten(s: Side) -> None:
+    """What a value was computed of that another took the place of has a gradient: 0."""
+    p, q = s.leaf(), s.leaf()
+    for write in (lambda y: y.copy_(q), lambda y: y.copy_(q[:1]), lambda y: y.zero_().add_(q)):
+        g = s.compile(lambda write=write: write(p * 2))
+        for _ in range(3):
+            p.grad = q.grad = None
+            g().square().sum().backward()
+            s.show(p.grad, q.grad)
+
+
+def nothing(s: Side) -> None:
+    """Writes to no elements count, too."""
+    for write in (lambda x: x.relu_(), lambda x: x[0::2].relu_(), lambda x: x[:, 1].mul_(2)):
+        g = s.compile(write)
+        for n in (0, 0, 0, 2, 2):
+            x = s.ones(n, 3, 3)
+            y = g(x[:, 1])
+            s.show(y._version, x._version, y)
+
+
 PATTERNS = [stale, stepped, double, identity, overlapping, several, of_parameter, leaves, retained,
             hooks, gradients, reset_gradient, part_of_gradient, gradients_of_arguments,
-            gradients_with_history, state, of_argument]  # fmt: skip
+            gradients_with_history, state, of_argument, gone_through,
+            overwritten, nothing]  # fmt: skip
 
 
 def agree(pattern: Callable[[Side], None], torch: Any, device: str) -> None:
@@ -357,6 +401,7 @@ def test_results(pattern: Any, torch: Any, device: str) -> None:
     agree(pattern, torch, device)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WRITES)
 @pytest.mark.parametrize("keep", [True, False], ids=["kept", "in turns"])
 def test_writes(name: str, keep: bool, torch: Any, device: str) -> None:

@@ -30,11 +30,13 @@ from pyframe.train.callbacks import Callback
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", PATTERNS)
 def test_it_is_what_eager_execution_gives(device: str, name: str) -> None:
     run(name, device)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", TABLE)
 def test_what_is_read_and_changes_then(device: str, name: str) -> None:
     """A share of the programs of stale_places.py; with PYFRAME_STALE=1 all of them."""
@@ -96,6 +98,7 @@ OPTIMIZERS = [
 ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("kind", sorted({*OPTIMIZERS, "AdamW"} - {"LBFGS"}))  # that reads values
 def test_each_option_of_each_optimizer(device: str, kind: str) -> None:
     def run(wrap: Any, device: str) -> list[Any]:
@@ -176,6 +179,7 @@ class Schedule(Callback):
         model.net[2].p = 0.5 / step
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [*FIT_CHANGES, "a callback"])
 def test_fit(device: str, name: str) -> None:
     def run(compiled: bool) -> list[Any]:

@@ -186,6 +186,7 @@ def test_layer(make: Make, shape: tuple[int, ...], kind: str, device: str, torch
     check_layer(make, [given], device, torch)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("place", "make", "inputs"),
     [(r[0], *r[2:]) for r in PLACES],

@@ -270,6 +270,7 @@ def test_entry(name: str, torch: Any) -> None:
             check_errors(name, torch)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_entry_on_gpu(name: str, torch: Any, gpu: str) -> None:
     with warnings.catch_warnings():

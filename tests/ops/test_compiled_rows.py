@@ -16,7 +16,7 @@ import pyframe.nn.functional as F
 from pyframe.core import dispatch as _dispatch, modes as _modes
 
 # All rows on the CPU; the software adapter compiles shaders too slowly for more than a spread.
-CASES = [("cpu", r) for r in ROWS] + [("gpu", r) for r in ROWS[::8] if not r.cpu]
+CASES = [("cpu", r) for r in ROWS] + [("gpu", r) for r in ROWS[::12] if not r.cpu]
 # Why a capture gives up: it reads values (see `reads`), or a plan has no such dtype
 READS, NO_PLAN = "reads the value", r"computes \w+ of (complex|bfloat)|reads bytes as another dtype"
 

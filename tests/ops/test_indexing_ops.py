@@ -256,6 +256,7 @@ one_hot scatter scatter_add scatter_reduce""".split()
 )  # RuntimeError in PyTorch, others IndexError
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", OUT_OF_RANGE)
 @pytest.mark.parametrize("bad", [5, -6])
 def test_out_of_range(name: str, bad: int, device: str) -> None:

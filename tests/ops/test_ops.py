@@ -24,8 +24,10 @@ def inputs(row: Row, dtype: Any = np.float32) -> list[np.ndarray]:
     return [make(s, rng, dtype) for s in row.specs]
 
 
-def seed_like(y: np.ndarray) -> np.ndarray:
-    return np.cos(np.arange(y.size, dtype=np.float64)).reshape(y.shape).astype(y.dtype)
+def seed_like(y: Any) -> np.ndarray:
+    """A gradient for y, which is not read: on a GPU both passes are one program."""
+    dtype = y.dtype.name if isinstance(y, pf.Tensor) else y.dtype
+    return np.cos(np.arange(np.prod(y.shape), dtype=np.float64)).reshape(y.shape).astype(dtype)
 
 
 def pyframe_run(row: Row, arrays: list[np.ndarray], device: str) -> tuple[Any, list[Any]]:
@@ -35,7 +37,7 @@ def pyframe_run(row: Row, arrays: list[np.ndarray], device: str) -> tuple[Any, l
     y = row.call(pf, F, *xs)
     grads: list[Any] = []
     if row.grad:
-        seed = pf.from_numpy(seed_like(y.detach().cpu().numpy())).to(device)
+        seed = pf.from_numpy(seed_like(y)).to(device)
         y.backward(seed)
         grads = [x.grad for x in xs if x.requires_grad]
         assert all(g is None or str(g.device) == device for g in grads)
@@ -73,6 +75,21 @@ def close(got: Any, want: Any, tol: float) -> None:
 
 
 # finite differences are for float64, and take a run for each element
+def test_memory_is_shared_where_pytorch_shares_it(device: str, torch: Any) -> None:
+    """A result is a view of an argument, or has memory of its own."""
+
+    def shared(t: Any, storage: Any, row: Row, arrays: list[np.ndarray], device: str) -> Any:
+        xs = [t.from_numpy(a.copy()).to(device) for a in arrays]
+        y = row.call(t, t.nn.functional, *xs)
+        return [storage(y) == storage(x) and y.numel() > 0 for x in xs]
+
+    for row in ROWS:
+        if not row.scipy and not (row.cpu and device != "cpu"):
+            arrays = inputs(row)
+            want = shared(torch, lambda y: y.untyped_storage().data_ptr(), row, arrays, "cpu")
+            assert shared(pf, lambda y: id(y._storage), row, arrays, device) == want, row.name
+
+
 CHECKED = [r for r in ROWS if r.grad and r.size <= 400 and r.name != "cast:half"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -36,6 +37,42 @@ def test_where_a_number_may_stand(name: str, torch: Any) -> None:
         assert refused(ours, 2, x) == refused(theirs, 2, y)
         assert refused(ours, x, 2) == refused(theirs, y, 2)
     assert refused(ours, 2, 3) == refused(theirs, 2, 3)
+
+
+NUMBERS = {  # what takes a number beside a tensor, whatever the kinds of both
+    "add": lambda t, x, y, v: t.add(x, y, alpha=v),
+    "sub": lambda t, x, y, v: t.sub(x, y, alpha=v),
+    "add a number": lambda t, x, y, v: t.add(x, True, alpha=v),
+    "addcmul": lambda t, x, y, v: t.addcmul(x, y, y, value=v),
+    "scatter": lambda t, x, y, v: x.scatter(0, t.tensor([0, 0]).to(x.device), v),
+    "scatter add": lambda t, x, y, v: x.scatter(0, t.tensor([0, 0]).to(x.device), v, reduce="add"),
+    "threshold": lambda t, x, y, v: t.nn.functional.threshold(x, 0.5, v),
+    "at a threshold": lambda t, x, y, v: t.nn.functional.threshold(x, v, 2),
+    "index_fill": lambda t, x, y, v: x.index_fill(0, t.tensor([0]).to(x.device), v),
+    "masked_fill": lambda t, x, y, v: x.masked_fill(x == 0, v),
+    "fill_": lambda t, x, y, v: x.fill_(v),
+    "pad": lambda t, x, y, v: t.nn.functional.pad(x, (1, 0), value=v),
+    "where": lambda t, x, y, v: t.where(x == 0, x, v),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_of_each_kind(name: str, device: str, torch: Any) -> None:
+    def outcome(t: Any, device: str, dtypes: tuple[str, str], v: Any) -> Any:
+        x, y = (t.tensor(values, dtype=getattr(t, d), device=device)
+                for values, d in zip(([0, 1, 1], [1, 0, 1]), dtypes, strict=True))  # fmt: skip
+        try:
+            found = NUMBERS[name](t, x, y, v)
+        except (RuntimeError, NotImplementedError) as error:
+            return type(error).__name__
+        return str(found.dtype).rpartition(".")[2], str(found.tolist())
+
+    kinds = "bool uint8 int8 int64 float32".split()
+    for dtypes in itertools.product(kinds, kinds if name in ("add", "sub", "addcmul") else "-"):
+        pair = (dtypes[0], dtypes[1].replace("-", dtypes[0]))
+        for v in (True, 0, 2, -1, 300, 0.5, 1.5, nan):
+            want = outcome(torch, "cpu", pair, v)
+            assert outcome(pf, device, pair, v) == want, (pair, v)
 
 
 def test_arguments_by_name() -> None:

@@ -71,6 +71,7 @@ def compare(ours: list[Any], theirs: list[Any]) -> None:
         )  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "kw"), ROWS)
 def test_ten_steps(name: str, kw: dict[str, Any], device: str, torch: Any) -> None:
     ours, theirs, a, b = pair(name, kw, device, torch)

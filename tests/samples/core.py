@@ -99,6 +99,7 @@ ROWS: tuple[Row, ...] = (
     Row("fold", lambda t, F, x: F.avg_pool1d(x, 3, 2), (normal(2, 3, 9),)),
     Row("cat:empty", lambda t, F, x, y, z: t.cat([x, y, z], 1),
         (normal(0), normal(3, 4), normal(0))),
+    Row("cat:nothing", lambda t, F, x: t.cat([x[:0], x]), (normal(3, 4),)),
     Row("cat:empties", lambda t, F, x, y: t.cat([x, y]), (normal(0), normal(0))),
     Row("cat", lambda t, F, x, y, z: t.cat([x, y, z], 1),
         (normal(2, 3), normal(2, 1), normal(2, 2))),

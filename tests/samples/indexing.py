@@ -112,6 +112,8 @@ INDEXING = (
     Row("index_copy", lambda t, F, x, s: x.index_copy(1, at(t, x, 3, 0), s) * x,
         (normal(3, 4), normal(3, 2))),
     Row("index_fill", lambda t, F, x: x.index_fill(1, at(t, x, -1, 0), 2.5) * x, (normal(3, 4),)),
+    Row("index_add:bool", lambda t, F, x, i: (x > 0).index_add(1, i, x[:, i] < 0),
+        (normal(4, 5), ints(0, 5, 3)), grad=False),
     Row("index_add:alpha", lambda t, F, x, i, s: t.index_add(x, 1, i, s, alpha=-2),
         (normal(3, 4), ints(0, 4, 6), normal(3, 6))),
     Row("take", lambda t, F, x, i: t.take(x, i) * 2, (normal(3, 4), ints(-12, 12, 2, 3))),

@@ -183,6 +183,7 @@ def streamed(metric: M.Metric, kind: str, device: str, run: Callable[..., Any]) 
     return metric.compute().cpu().numpy()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]().name}-{row[1]}")
 def test_values_are_those_of_scikit_learn(row: Any, device: str, sk: Any) -> None:
     make, kind, oracle, close = row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import random
 import re
@@ -133,18 +134,22 @@ def copies(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return str(request.param)
 
 
+def accumulated(lost_at: tuple[int, ...] = ()) -> Any:
+    """A fit of four batches an update, from a model that lies on the GPU already."""
+    model = make()
+    model.metrics["f1"] = pf.metrics.F1()
+    model.fit((Noisy().x, Noisy().y), verbose=0, device="gpu")
+    return train(Noisy(lost_at), model, accumulate=4, class_weight=[1.0, 2.0, 0.5], read_every=1)
+
+
+undisturbed_and_accumulated = functools.cache(accumulated)
+
+
 @pytest.mark.parametrize("lost_at", [(12,), (36,), (44, 120)], ids=str)
 def test_batches_that_wait_for_their_update(gpu: str, copies: str, lost_at: Any) -> None:
     """Gradients that are not used yet, weights of classes and the state of metrics come back."""
-
-    def fit(data: Any) -> Any:
-        model = make()
-        model.metrics["f1"] = pf.metrics.F1()
-        model.fit((Noisy().x, Noisy().y), verbose=0, device="gpu")  # it lies on the GPU already
-        return train(data, model, accumulate=4, class_weight=[1.0, 2.0, 0.5], read_every=1)
-
-    weights, moments, history, _, told = fit(Noisy())
-    again = fit(Noisy(lost_at))
+    weights, moments, history, _, told = undisturbed_and_accumulated()
+    again = accumulated(lost_at)
     assert (len(told), len(again[4])) == (0, len(lost_at))
     for name, w in weights.items():
         np.testing.assert_allclose(again[0][name], w, rtol=1e-5, atol=1e-6, err_msg=name)

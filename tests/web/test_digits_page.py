@@ -58,8 +58,9 @@ def marks(page: Any) -> list[str]:
 
 @pytest.mark.parametrize(("device", "name"), [("cpu", "WebAssembly"), ("gpu", "WebGPU")])
 def test_training_learns(demo: Any, device: str, name: str) -> None:
-    done = train(demo, device)
-    assert done["steps"] == 16
+    steps = 16 if device == "cpu" else 6  # which a browser's software GPU needs a second for
+    done = train(demo, device, steps * 32)
+    assert done["steps"] == steps
     first, second = done["history"]
     assert second["loss"] < first["loss"] < 2.4
     assert second["val_accuracy"] > first["val_accuracy"]
