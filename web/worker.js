@@ -55,16 +55,15 @@ async function open(app, { config, base, file, source, text: edited, files, pack
   const program = edited === null ? get(source, file).then(checked(file))
     : Promise.resolve(new TextEncoder().encode(edited));
   const parts = files.map(async ([path, url]) => [path, await get(url, path)]);
-  for (const part of [program, ...parts]) part.catch(() => {}); // told below, in its turn
   const booted = ready({ config, base });
   if (device !== "cpu") prepare(source).catch(() => {}); // while Python starts; what is wrong is told on use
-  await booted.catch((error) => {
+  const started = booted.catch((error) => {
     post("end", { message: error.message, name: error.name }); // the next try starts anew
     throw error;
   });
+  const [text, ...found] = await Promise.all([program, ...parts, started]); // the first to fail is told
+  found.pop();
   if (closed.delete(app)) return null;
-  const text = await program;
-  const found = await Promise.all(parts);
   await loadPackages(packages, app);
   post("progress", { text: `Starting ${file}`, fraction: 1 }, app);
   host ??= python.pyimport("pyframe.web.host");
