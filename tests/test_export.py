@@ -38,7 +38,7 @@ WORDS: dict[str, Callable[..., Any]] = {
     "**": operator.pow, "neg": operator.neg, "abs": abs, "max": max, "min": min,
     "log": lambda x: math.log(x) if x else -math.inf, "!=": operator.ne, ">": operator.gt,
 }  # fmt: skip
-KINDS = {"f32": "<f", "i32": "<i", "u32": "<I"}
+KINDS = {"f32": "<f", "i32": "<i", "u32": "<I", "bool": "<?"}
 
 
 def evaluate(x: Any, options: dict[str, float]) -> Any:
@@ -121,12 +121,26 @@ def by_player(model: pf.Model, data: list[Any], steps: int, folder: Path) -> lis
     return out
 
 
+class Kept(nn.Module):
+    """Takes large numbers away, by a mask of numbers that are True."""
+
+    def forward(self, x: pf.Tensor) -> pf.Tensor:
+        return x.masked_fill((x > 1) & pf.full((1,), 0.5, dtype=pf.bool, device=x.device), 0.0)
+
+
+def masked() -> pf.Model:
+    pf.manual_seed(0)
+    net = nn.Sequential(Kept(), nn.Linear(20, 5))
+    return pf.Model(net, nn.CrossEntropyLoss(), optim.SGD(net.parameters(), lr=0.1))
+
+
 NETS: dict[str, tuple[Callable[[], pf.Model], tuple[int, ...], int]] = {
     "adam": (lambda: mlp(optim.Adam), (16, 20), 5),
     "sgd": (lambda: mlp(optim.SGD, momentum=0.9, nesterov=True, weight_decay=1e-3), (16, 20), 5),
     "radam": (lambda: mlp(optim.RAdam, betas=(0.8, 0.95)), (16, 20), 5),
     "nadam": (lambda: mlp(optim.NAdam), (16, 20), 5),
     "convolutional": (convolutional, (16, 1, 12, 12), 10),
+    "masked": (masked, (16, 20), 5),
 }
 
 

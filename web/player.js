@@ -431,6 +431,7 @@ export class Player {
       if (kind === "f32") view.setFloat32(offset, value, true);
       else if (kind === "f16") view.setUint16(offset, toHalf(value), true);
       else if (kind === "u32") view.setUint32(offset, Number(value), true);
+      else if (kind === "bool") view.setUint32(offset, Number(Boolean(value)), true);
       else view.setInt32(offset, Number(value), true);
     }
     return new Uint8Array(view.buffer);

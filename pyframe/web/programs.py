@@ -20,7 +20,7 @@ import pyframe as pf
 from pyframe import nn
 from pyframe.backend.base import dispatches
 from pyframe.core.devices import OutOfMemoryError
-from pyframe.core.dtypes import dtype as DType, storage_dtype
+from pyframe.core.dtypes import bool_, dtype as DType, storage_dtype
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, Storage
 from pyframe.core.symbolic import formula
@@ -255,7 +255,11 @@ class Exporter:
             "steps": list(wire.steps),
             "slots": slots,
             "params": [
-                [offset, d.storage, self.formula(live[i]) if i in live else plain(value)]
+                [
+                    offset,
+                    "bool" if d is bool_ else d.storage,
+                    self.formula(live[i]) if i in live else plain(value),
+                ]
                 for i, ((offset, d), value) in enumerate(constants)
             ],
             "paramBytes": wire.param_bytes,
