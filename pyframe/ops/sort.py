@@ -140,7 +140,8 @@ def _median(kind: Any, input: Tensor, dim: int | None, keepdim: bool) -> Any:
     check.numbers(name, input)
     if dim is None:
         if not input.numel():
-            return input.new_full((), math.nan)
+            missing = input.new_full((), math.nan)
+            return missing + sum_(input) if input.requires_grad else missing
         flat = input.detach().reshape(-1)
         value = _median(kind, flat, 0, False).values
         hit = el.eq(input, value)

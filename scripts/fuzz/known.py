@@ -44,6 +44,7 @@ THEIRS = {
     "refuses its own writes",
     r"interpolate\(.*antialias=True": "of an output one column wide all rows are the first",
     r"(?s)astype\('(bool|uint8)'\).*atan2\(": "its gradient negates them, modulo 256",
+    r"(?s)float64.*celu\(": "its gradient takes 1 / alpha as a float32",
     r"multi_margin_loss|multilabel_margin_loss": "of no rows it gives what lay in memory",
 }
 
