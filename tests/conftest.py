@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     So it is with those of the wheel, and with the attacks: these begin, so that no worker is left
     alone with long ones. The others go out by hundreds: each unit of work costs the scheduler as
     much as there were units before it, which for 20,000 was a minute."""
-    if os.environ["PYFRAME_ADAPTER"] == "software":
+    if os.environ["PYFRAME_ADAPTER"] == "software" and "PYFRAME_STALE" not in os.environ:
         left = _left_to_real_gpus(items)
         config.hook.pytest_deselected(items=[*left])
         items[:] = [item for item in items if item not in left]

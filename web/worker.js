@@ -61,8 +61,7 @@ async function open(app, { config, base, file, source, text: edited, files, pack
     post("end", { message: error.message, name: error.name }); // the next try starts anew
     throw error;
   });
-  const [text, ...found] = await Promise.all([program, ...parts, started]); // the first to fail is told
-  found.pop();
+  const [text, found] = await Promise.all([program, Promise.all(parts), started]); // the first to fail is told
   if (closed.delete(app)) return null;
   await loadPackages(packages, app);
   post("progress", { text: `Starting ${file}`, fraction: 1 }, app);

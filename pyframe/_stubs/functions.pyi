@@ -162,7 +162,7 @@ def addcdiv(
 def addcmul(
     input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1, out: Tensor | None = None
 ) -> Tensor:
-    """input + value * tensor1 * tensor2; of ints `value` is cut to one."""
+    """input + value * tensor1 * tensor2; for ints `value` is cut to an int."""
 
 def addmm(
     input: Tensor,

@@ -148,7 +148,7 @@ class TensorMethods:
         """In-place version of `addcdiv`; returns self."""
 
     def addcmul(self, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
-        """input + value * tensor1 * tensor2; of ints `value` is cut to one."""
+        """input + value * tensor1 * tensor2; for ints `value` is cut to an int."""
 
     def addcmul_(self, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Self:
         """In-place version of `addcmul`; returns self."""

@@ -276,7 +276,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 def _source(name: str, x: Tensor, i: Tensor, src: Any) -> Tensor:
     """The part of `src` (a number: expanded) that the index uses."""
     if not isinstance(src, Tensor):
-        src = tensor(dt.convert_scalar(src, x.dtype), dtype=x.dtype, device=x.device)
+        src = tensor(el.fitted(src, x.dtype), dtype=x.dtype, device=x.device)
         return mv.expand(src, i._node.shape)
     if src.dtype is not x.dtype:
         raise RuntimeError(

@@ -580,6 +580,16 @@ def check_factor(name: str, what: str, factor: Any, *tensors: Any) -> None:
         )
 
 
+def fitted(value: Any, dtype: dt.dtype) -> Any:
+    """A number as a tensor of `dtype` takes it, cut to an int or a bool. RuntimeError beyond that.
+    One of the same kind that changes from call to call stays that."""
+    if type(value) is int and dtype.category == dt.INTEGER:
+        return dt.convert_scalar(value, dtype).item()
+    if dt.of_scalar(value).category > dtype.category:
+        return dt.convert_scalar(value, dtype).item()
+    return value
+
+
 def scaled(fn: Elementwise) -> Callable[..., Tensor]:
     """The function fn(input, alpha * other) of `add` and `sub`."""
 
@@ -592,8 +602,7 @@ def scaled(fn: Elementwise) -> Callable[..., Tensor]:
             raise RuntimeError(fn.no_bool)
         if dtype is dt.bool_:
             return fn(input, other & bool(alpha))
-        if type(alpha) is int and dtype.category == dt.INTEGER:
-            dt.convert_scalar(alpha, dtype)
+        alpha = fitted(alpha, dtype)
         if isinstance(other, Tensor) and isinstance(input, Tensor):  # the result may be wider
             other = other.to(dtype)
         return fn(input, other * alpha)
@@ -621,12 +630,11 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 
 
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
-    """input + value * tensor1 * tensor2; of ints `value` is cut to one."""
+    """input + value * tensor1 * tensor2; for ints `value` is cut to an int."""
     dtype = result_type(input, tensor1, tensor2)
     if dtype is dt.bool_:
         raise NotImplementedError("addcmul: not implemented for bool; use & and | instead")
-    if dtype.category == dt.INTEGER:
-        value = dt.convert_scalar(value, dtype).item()
+    value = fitted(value, dtype)
     product = tensor1 * tensor2
     return input + (product if value == 1 else product.to(dtype) * value)
 

@@ -87,7 +87,7 @@ def _unstrided(
     memory, read where the input lies; elements that share a place share its gradient equally."""
     n = max(_extent(shape, *at), _extent(size, stride, offset))
     if not g.numel() or not math.prod(shape):
-        return mv.zeros_for(g, shape)
+        return g.new_zeros(shape)
     to = upload(_indices(size, stride, offset), g.device)
     memory = apply(add_rows, (to, mv.reshape(g, (-1, 1))), (n,))
     indices = _indices(shape, *at)

@@ -28,7 +28,7 @@ ALLOWED = [
 # What pyframe refuses on purpose
 DOCUMENTED = [
     r"device 'gpu'.* has no (complex|float64|float16)",
-    "matmul: not implemented for bool",  # nor in PyTorch, but of nothing
+    "matmul: not implemented for bool",  # PyTorch takes them where there are no elements
     r"interpolate: mode '\w+' is not implemented for uint8",
     "complex: Expected float32 or float64, but got float16",  # there is no complex32
     "output padding must be smaller",  # PyTorch does not look at it where there are no images

@@ -459,6 +459,17 @@ def what_is_not_kept(t: Any, d: str) -> Any:
 
 
 @program
+def cuts_of_nothing(t: Any, d: str) -> Any:
+    p = t.ones(0, 3, device=d, requires_grad=True)
+    out = []
+    for y in (p[:, 1:], p.diagonal(), p.unbind(1)[0], p.narrow(1, 0, 2), p.as_strided((0,), (1,)),
+              p.median()):  # fmt: skip
+        (g,) = t.autograd.grad(y.sin().sum(), p, create_graph=True)
+        out.append([y.requires_grad, g.requires_grad, list(g.shape)])
+    return out
+
+
+@program
 def anomaly(t: Any, d: str) -> Any:
     x = leaf(t, d, 0.0)
     out: list[Any] = [t.is_anomaly_enabled()]

@@ -246,6 +246,22 @@ def round_trip(t: Trainer) -> None:
     t.net.to(t.device)
 
 
+@pytest.mark.parametrize("call", [
+    lambda x, v: x.scatter(0, pf.tensor([0]), v), lambda x, v: pf.addcmul(x, x, x, value=v),
+    lambda x, v: pf.add(x, x, alpha=v), lambda x, v: F.threshold(x, 2.0, v),
+])  # fmt: skip
+def test_a_number_that_changes_is_fed(call: Any) -> None:
+    class Settings:
+        v = 0.5
+
+    f, x = pf.compile(lambda x: call(x, Settings.v)), pf.ones(3)
+    for k in range(6):
+        Settings.v = 0.5 + k
+        assert f(x).tolist() == call(x, Settings.v).tolist()
+    assert f.captured <= 3, f.explain()
+    assert not f.eager
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "change",

@@ -12,19 +12,9 @@ import pytest
 from pyframe import serve
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "chrome")
-# Playwright's own list, which this takes the place of, and the popups of the address bar: a window
-# without anybody before it has two more renderers for these.
-LEFT_OUT = (
-    "AvoidUnnecessaryBeforeUnloadCheckSync,DestroyProfileOnBrowserClose,HttpsUpgrades,"
-    "HttpsFirstBalancedModeAutoEnable,LensOverlay,MediaRouter,PaintHolding,"
-    "ThirdPartyStoragePartitioning,AvoidCorsURLLoaderRestartOnRedirect,OptimizationHints,"
-    "NetworkTimeServiceQuerying,AimEnabled,PreconnectToSearch,"
-    "WebUIOmniboxPopup,WebUIOmniboxAimPopup"
-)
 FLAGS = (
     "--no-sandbox --enable-unsafe-webgpu --disable-quic --no-first-run "
-    "--disable-background-networking --disable-component-update --disable-sync "
-    f"--disable-features={LEFT_OUT}"
+    "--disable-background-networking --disable-component-update --disable-sync"
 ).split()
 SIZE = {"width": 1200, "height": 1000}
 BLANK = '<!doctype html><title>test</title><link rel="icon" href="data:,">'

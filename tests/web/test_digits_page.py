@@ -58,7 +58,7 @@ def marks(page: Any) -> list[str]:
 
 @pytest.mark.parametrize(("device", "name"), [("cpu", "WebAssembly"), ("gpu", "WebGPU")])
 def test_training_learns(demo: Any, device: str, name: str) -> None:
-    steps = 16 if device == "cpu" else 6  # which a browser's software GPU needs a second for
+    steps = 16 if device == "cpu" else 6  # each takes a software GPU a second
     done = train(demo, device, steps * 32)
     assert done["steps"] == steps
     first, second = done["history"]

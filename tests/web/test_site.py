@@ -186,6 +186,8 @@ def test_other_parts_are_refused(place: Any, tab: Tab, name: str, gone: bool, sa
     else:
         (code / name).write_bytes((code / name).read_bytes() + b"\n")
     tab.page.set_default_timeout(LONG)
+    if name.startswith("program/"):  # which is told before Python is there
+        tab.page.route("**/pyodide.asm.wasm", lambda route: None)
     tab.page.goto(url)
     tab.page.wait_for_function("() => customElements.get('py-frame')")
     told = tab.page.evaluate(

@@ -73,7 +73,7 @@ def threshold(input: Tensor, threshold: Any, value: Any, inplace: bool = False) 
     if input.dtype is dt.bool_:
         raise NotImplementedError("threshold: not implemented for bool; use .float() first")
     if input.dtype.category == dt.INTEGER:
-        threshold, value = (dt.convert_scalar(v, input.dtype).item() for v in (threshold, value))
+        threshold, value = (el.fitted(v, input.dtype) for v in (threshold, value))
     return maybe_inplace(lambda x: el.where(el.le(x, threshold), value, x), input, inplace)
 
 
