@@ -268,8 +268,8 @@ def is_freed(n: GradNode) -> bool:
     """Whether the backward pass can't go through a step again: what it needs has been let go."""
     if type(n) is Port:
         return is_freed(n.edges[0])
-    if n.saved is not None or type(n) is not GradNode:  # of a Function only its backward can tell
-        return type(n) is Freed
+    if n.saved is not None or type(n) is not GradNode:
+        return n.saved is None and (type(n) is Freed or not n.replays)
     rules = [rule for e, rule in zip(n.edges, n.op.vjps, strict=False) if e is not None]
     return any(kind in ("input", "y") for rule in rules for kind, _ in rule.args)
 
