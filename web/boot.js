@@ -12,7 +12,7 @@ import { VERSIONS, deserialize, freeze, read, store, thaw } from "./snapshot.js"
 import { Files, canKeep, digestOf, forget, fromHex, keep, kept, newest } from "./store.js";
 import { gunzip, unpack } from "./tar.js";
 
-const FORMAT = 1; // of what is kept; another one makes older ones void
+const FORMAT = 2; // of what is kept; another one makes older ones void
 const IMPORT = 120_000; // ms for a script
 const EMPTY = Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0); // the smallest WebAssembly module
 const PARTS = ["pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json"]; // of Pyodide

@@ -6,11 +6,12 @@
 // library can be put where it was; its functions come to stand at the same places of the table if all
 // libraries are put there in the same order. Then the memory is written once more over what that has done to it.
 
-import { keep } from "./store.js";
+import { digestOf, keep } from "./store.js";
 
 export const VERSIONS = ["0.27.7"]; // of Pyodide, whose inside this knows
 const FOLDERS = ["/lib/python3.12/site-packages", "/home/pyodide"];
-const KEEPER = "pyframe-keep"; // the name of the worker that compresses
+const KEEPER = "pyframe-keep"; // the name of the worker that writes
+const DIGEST = 52; // bytes: that of all the rest comes first, as `digestOf` writes it, and a space
 
 /** Python as it is now: { head, files, memory }. Raises Error where it holds what can't be kept. */
 export function freeze(python) {
@@ -63,16 +64,7 @@ function tree(FS) {
   return { folders, files };
 }
 
-/** The pieces as a stream of bytes: the length of the head, the head, the files, the memory. */
-function* pieces({ head, files, memory }) {
-  const text = new TextEncoder().encode(JSON.stringify({ ...head, memory: memory.length }));
-  yield new Uint8Array(Uint32Array.of(text.length).buffer);
-  yield text;
-  yield* files;
-  for (let at = 0; at < memory.length; at += 1 << 20) yield memory.subarray(at, at + (1 << 20));
-}
-
-/** Compresses and keeps what `freeze` gave, in a worker of its own where that can be had; true once it is there. */
+/** Keeps what `freeze` gave, in a worker of its own where that can be had; true once it is there. */
 export async function store(frozen, url, mark) {
   let worker;
   try {
@@ -88,75 +80,33 @@ export async function store(frozen, url, mark) {
   return done.finally(() => worker.terminate());
 }
 
-function write(frozen, url, mark) {
-  const source = pieces(frozen);
-  const stream = new ReadableStream({
-    pull(controller) {
-      const { value, done } = source.next();
-      if (done) controller.close();
-      else controller.enqueue(value);
-    },
-  });
-  return keep(url, mark, stream.pipeThrough(new CompressionStream("gzip")));
+/** Not compressed: that would take longer than the start which it saves, and unpacking a fifth of each later one. */
+async function write({ head, files, memory }, url, mark) {
+  const text = new TextEncoder().encode(JSON.stringify({ ...head, memory: memory.length }));
+  const gap = -text.length & 3; // the memory begins at a word
+  const body = new Blob([Uint32Array.of(text.length + gap), text, " ".repeat(gap), memory, ...files]);
+  const digest = await digestOf(await body.arrayBuffer());
+  return keep(url, mark, new Blob([digest.padEnd(DIGEST), body]));
 }
 
 if (self.name === KEEPER) {
   self.onmessage = async ({ data: { frozen, url, mark } }) => self.postMessage(await write(frozen, url, mark));
 }
 
-/**
- * What `store` has kept: { head, files, memory, modules }. The libraries are compiled while the memory comes.
- * Raises an error for what is damaged.
- */
+/** What `store` has kept: { head, files, memory, modules }. Raises an error for what is damaged. */
 export async function read(response) {
-  const source = new Source(response.body.pipeThrough(new DecompressionStream("gzip")));
-  const [size] = new Uint32Array((await source.take(4)).buffer);
-  const head = JSON.parse(new TextDecoder().decode(await source.take(size)));
-  const files = [];
-  const compiled = new Map();
-  const libs = new Set(head.libs.map(({ name }) => name));
-  for (const [path, length] of head.files) {
-    const bytes = await source.take(length);
-    files.push([path, bytes]);
-    if (libs.has(path)) compiled.set(path, WebAssembly.compile(bytes));
-  }
-  const modules = Promise.all(head.libs.map(({ name }) => compiled.get(name)));
-  modules.catch(() => {}); // told below
-  const memory = await source.take(head.memory);
-  await source.end(); // which is where gzip's sum is checked
-  return { head, files, memory, modules: await modules };
-}
-
-/** Takes so many bytes of a stream at a time. */
-class Source {
-  #reader;
-  #chunk = new Uint8Array(0);
-
-  constructor(stream) {
-    this.#reader = stream.getReader();
-  }
-
-  async take(count) {
-    const out = new Uint8Array(count);
-    for (let at = 0; at < count;) {
-      if (!this.#chunk.length && !await this.#more()) throw new Error("the snapshot is cut off");
-      const part = this.#chunk.subarray(0, count - at);
-      out.set(part, at);
-      at += part.length;
-      this.#chunk = this.#chunk.subarray(part.length);
-    }
-    return out;
-  }
-
-  async end() {
-    if (this.#chunk.length || await this.#more()) throw new Error("the snapshot is too long");
-  }
-
-  async #more() {
-    const { value, done } = await this.#reader.read();
-    if (!done) this.#chunk = value;
-    return !done;
-  }
+  const bytes = new Uint8Array(await response.arrayBuffer());
+  const text = new TextDecoder();
+  const digest = await digestOf(bytes.subarray(DIGEST));
+  if (digest.padEnd(DIGEST) !== text.decode(bytes.subarray(0, DIGEST))) throw new Error("its SHA-256 is another");
+  let at = DIGEST + 4;
+  const take = (count) => bytes.subarray(at, at += count);
+  const head = JSON.parse(text.decode(take(new Uint32Array(bytes.buffer, DIGEST, 1)[0])));
+  const memory = take(head.memory);
+  const files = head.files.map(([path, length]) => [path, take(length).slice()]); // they stay, the rest goes
+  const found = new Map(files);
+  const modules = await Promise.all(head.libs.map(({ name }) => WebAssembly.compile(found.get(name))));
+  return { head, files, memory, modules };
 }
 
 /** Has Pyodide, while it restores a snapshot's memory, put the libraries and the files where they were. */
