@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 from pyframe.runtime.known import IMPURE, LIBRARY, USER
@@ -122,12 +122,16 @@ def shown_to(o: Watcher) -> Iterator[None]:
 
 
 _paused = 0  # the thread that has stopped the collection of garbage
+_monitors: dict[int, tuple[int, Callable[[], None]]] = {}  # tool -> its thread, what ends it
 
 
 def _after_fork() -> None:
-    """In a forked process that thread may not exist, to start it again."""
+    """In a forked process the thread that captures may not exist, to undo what it has begun."""
     if _paused not in (0, threading.get_ident()):
         gc.enable()
+    for thread, end in list(_monitors.values()):
+        if thread != threading.get_ident():
+            end()
 
 
 if hasattr(os, "register_at_fork"):
@@ -174,23 +178,32 @@ def _monitored(o: Watcher) -> Iterator[None]:
                     monitoring.set_local_events(tool, code, events.CALL)
         return None
 
-    def called(code: types.CodeType, _: int, fn: Any, __: Any) -> Any:
-        if type(fn) is types.BuiltinFunctionType and threading.get_ident() == me:
+    def called(code: types.CodeType, _: int, fn: Any, first: Any) -> Any:
+        if threading.get_ident() != me:
+            return
+        if type(fn) is types.MethodDescriptorType and isinstance(first, fn.__objclass__):
+            fn = fn.__get__(first, type(first))  # it was looked up without making a method
+        if type(fn) is types.BuiltinFunctionType:
             _called(o, fn, sys._getframe(1))
 
-    monitoring.use_tool_id(tool, "pyframe")
-    try:
-        monitoring.register_callback(tool, events.PY_START, started)
-        monitoring.register_callback(tool, events.CALL, called)
-        monitoring.set_events(tool, events.PY_START)
-        yield
-    finally:
+    def end() -> None:
+        del _monitors[tool]
         monitoring.set_events(tool, 0)
         for code in codes.values():
             monitoring.set_local_events(tool, code, 0)
         monitoring.register_callback(tool, events.PY_START, None)
         monitoring.register_callback(tool, events.CALL, None)
         monitoring.free_tool_id(tool)
+
+    monitoring.use_tool_id(tool, "pyframe")
+    _monitors[tool] = me, end
+    try:
+        monitoring.register_callback(tool, events.PY_START, started)
+        monitoring.register_callback(tool, events.CALL, called)
+        monitoring.set_events(tool, events.PY_START)
+        yield
+    finally:
+        end()
 
 
 @contextlib.contextmanager
