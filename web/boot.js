@@ -84,8 +84,10 @@ class Start {
     this.#config = config;
     this.#hear = hear;
     this.#index = this.#at(config.pyodide);
-    this.#frozen = this.#at("pyframe-snapshot");
-    this.#trial = this.#at("pyframe-trial");
+    // Pages of a site may differ in how Python waits there: each way has a snapshot, so that none replaces another's.
+    const way = [config.reading ?? "auto", "Suspending" in WebAssembly, self.crossOriginIsolated].join("-");
+    this.#frozen = this.#at(`pyframe-snapshot-${way}`);
+    this.#trial = this.#at(`pyframe-trial-${way}`);
     this.#files = new Files(config.integrity, base, (received, total) => this.#received(received, total));
     const { network, kept } = this.#files;
     this.#report = { network, kept, snapshot: without, stored: Promise.resolve(false) };
@@ -237,13 +239,12 @@ class Start {
 
   /** What a snapshot depends on; null where none can be kept. */
   async #mark(version, numpy, pyframe) {
-    const { reading = "auto" } = this.#config;
     if (!VERSIONS.includes(version)) this.#report.snapshot ||= `not for Pyodide ${version}`;
     else if (!pyframe || !await canKeep()) this.#report.snapshot ||= "this page can't keep anything";
     else {
       const { timeZone } = Intl.DateTimeFormat().resolvedOptions();
-      const parts = [FORMAT, version, numpy, pyframe, MODULES, AWAKE, reading, "Suspending" in WebAssembly,
-        self.crossOriginIsolated, navigator.userAgent, navigator.language, timeZone, this.#index];
+      const parts = [FORMAT, version, numpy, pyframe, MODULES, AWAKE, this.#frozen, navigator.userAgent,
+        navigator.language, timeZone, this.#index];
       return digestOf(new TextEncoder().encode(JSON.stringify(parts)));
     }
     return null;

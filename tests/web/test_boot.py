@@ -211,16 +211,25 @@ def test_kernels_are_compiled_before_they_are_asked_for(
 
 
 def test_a_damaged_snapshot(visitor: Visitor, first: dict[str, Any]) -> None:
+    """Another takes its place; that of pages where Python waits in another way stays."""
     visitor.change(
         "const bytes = new Uint8Array(await (await cache.match(found)).arrayBuffer());"
         "bytes[bytes.length >> 1] ^= 1;"
         "await cache.put(found, new Response(bytes));"
+        "await cache.put(found.url.replace('auto-true', 'auto-false'), new Response('others'));"
     )
     report = visitor.boot()
     assert report["snapshot"].startswith("damaged: ")
     assert names(report["kept"]) == {*PYODIDE, "numpy"}
     assert report["stored"]  # a new one
     assert visitor.python(WORKS)
+    others = visitor.change(
+        "const keys = (await cache.keys()).filter(({ url }) => url.includes('auto-false'));"
+        "const texts = await Promise.all(keys.map(async (key) => (await cache.match(key)).text()));"
+        "await Promise.all(keys.map((key) => cache.delete(key)));"
+        "return texts;"
+    )
+    assert others == ["others"]
 
 
 def test_a_snapshot_that_fails(visitor: Visitor, first: dict[str, Any]) -> None:
