@@ -83,6 +83,7 @@ def pytest_collection_finish() -> None:
         sys.modules["torch"].set_num_threads(1)
     gc.collect()
     gc.freeze()
+    gc.set_threshold(*gc.get_threshold()[:2], 100)  # all of it again only now and then
 
 
 @functools.cache

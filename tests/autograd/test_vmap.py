@@ -80,7 +80,7 @@ def test_every_row_over_a_batch(family: Any) -> None:
             check(row, "cpu")
 
 
-@pytest.mark.parametrize("row", [r for r in ROWS[::40] if r.specs and not r.cpu],
+@pytest.mark.parametrize("row", [r for r in ROWS[::80] if r.specs and not r.cpu],
                          ids=lambda r: r.name)  # fmt: skip
 def test_rows_over_a_batch_on_the_gpu(row: Row) -> None:
     check(row, "gpu")

@@ -239,6 +239,7 @@ GRADIENTS: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("rules", [{}, GRADIENTS], ids=["of the fallback", "declared"])
 @pytest.mark.parametrize("is_causal", [False, True])
 def test_attention_with_two_results(

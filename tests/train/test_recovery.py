@@ -145,6 +145,7 @@ def accumulated(lost_at: tuple[int, ...] = ()) -> Any:
 undisturbed_and_accumulated = functools.cache(accumulated)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("lost_at", [(12,), (36,), (44, 120)], ids=str)
 def test_batches_that_wait_for_their_update(gpu: str, copies: str, lost_at: Any) -> None:
     """Gradients that are not used yet, weights of classes and the state of metrics come back."""
@@ -159,6 +160,7 @@ def test_batches_that_wait_for_their_update(gpu: str, copies: str, lost_at: Any)
         np.testing.assert_allclose(again[2][name], values, rtol=1e-5)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("compile", [True, False], ids=["compiled", "eager"])
 @pytest.mark.parametrize(
     ("lost_at", "step"),  # as which samples are made, and the step of the last copy then

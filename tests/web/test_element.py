@@ -918,6 +918,10 @@ def test_in_a_frame(browser: Any, site: Site) -> None:
         }"""
     )
     assert page.workers() == 1
+    page.page.wait_for_function(  # so that the next worker starts from it
+        "async () => (await (await caches.open('pyframe-1')).keys())"
+        ".some(({ url }) => url.includes('snapshot'))"
+    )
     page.page.clock.install()
     (worker,) = [w for w in page.page.workers if w.url.endswith("/worker.js")]
     worker.evaluate("() => setTimeout(() => { throw new Error('it fell over'); })")
