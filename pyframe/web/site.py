@@ -22,12 +22,11 @@ import base64
 import functools
 import hashlib
 import html
-import io
 import json
+import re
 import shutil
 import tempfile
-import tokenize
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -226,21 +225,25 @@ def package(*archives: str) -> dict[str, bytes]:
     return {name: serve.archive(name, files) for name in archives}
 
 
+# A string, which is kept, or a comment and what is before it in its line.
+_STRING_OR_COMMENT = re.compile(
+    r'''("""(?:\\.|[^\\])*?"""|\'{3}(?:\\.|[^\\])*?\'{3}|"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\')'''
+    r"|[ \t]*#[^\n]*",
+    re.DOTALL,
+)
+
+
 @functools.cache  # of the same files for several sites
 def plain(source: bytes) -> bytes:
     """Python text without docstrings, comments and what only type checkers read; the rest stays in
     its lines, for tracebacks."""
     text = source.decode()
-    lines = text.split("\n")
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            row, column = token.start
-            lines[row - 1] = lines[row - 1][:column].rstrip()
-    owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    tree = ast.parse(text)
-    for node in ast.walk(tree):
+    lines = _STRING_OR_COMMENT.sub(lambda found: found[1] or "", text).split("\n")
+    statements = list(_statements(ast.parse(text)))
+    for node in statements:
         if isinstance(node, ast.FunctionDef) and any(map(_is_overload, node.decorator_list)):
             _blank(lines, node.decorator_list[0].lineno, node.end_lineno)
+        owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
         if not isinstance(node, owners) or ast.get_docstring(node, clean=False) is None:
             continue
         doc = node.body[0]
@@ -251,12 +254,20 @@ def plain(source: bytes) -> bytes:
         _blank(lines, doc.lineno, doc.end_lineno)
         if len(node.body) == 1 and not isinstance(node, ast.Module):
             lines[doc.lineno - 1] = f"{indent}pass"
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+    for node in statements:
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING":
             first = node.body[0]
             _blank(lines, first.lineno, node.body[-1].end_lineno)
             lines[first.lineno - 1] = f"{' ' * first.col_offset}pass"
     return "\n".join(lines).encode()
+
+
+def _statements(node: Any) -> Iterator[Any]:
+    """A module, and all statements in it, the outer ones first."""
+    yield node
+    for block in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for inner in getattr(node, block, ()):
+            yield from _statements(inner)
 
 
 def _blank(lines: list[str], first: int, last: int | None) -> None:
@@ -266,4 +277,4 @@ def _blank(lines: list[str], first: int, last: int | None) -> None:
 
 
 def _is_overload(decorator: ast.expr) -> bool:
-    return ast.unparse(decorator) in ("overload", "typing.overload")
+    return "overload" in (getattr(decorator, "id", ""), getattr(decorator, "attr", ""))
