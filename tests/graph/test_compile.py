@@ -134,6 +134,7 @@ def test_a_step_learns_what_it_learns_eagerly(device: str, net: Any) -> None:
     assert captures(trainer.step) <= 2  # the first call makes gradients and moments
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "options"),
     [

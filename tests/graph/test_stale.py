@@ -179,7 +179,7 @@ class Schedule(Callback):
         model.net[2].p = 0.5 / step
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", [*FIT_CHANGES, "a callback"])
 def test_fit(device: str, name: str) -> None:
     def run(compiled: bool) -> list[Any]:

@@ -178,6 +178,7 @@ NO_GRADIENT: list[tuple[str, Make, list[Any]]] = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("make", "shape", "kind"), [r[1:] for r in LAYERS], ids=[r[0] for r in LAYERS]
 )

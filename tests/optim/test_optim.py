@@ -111,6 +111,7 @@ def test_our_state_goes_on_in_pytorch(name: str, kw: dict[str, Any], torch: Any)
     assert {k: set(v) for k, v in mine.items()} == {k: set(present(v)) for k, v in its.items()}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # of PyTorch
 @pytest.mark.parametrize("name", RICH)
 def test_eager_and_compiled(name: str, device: str, torch: Any) -> None:

@@ -591,6 +591,7 @@ def test_what_is_trained_may_be_a_part_of_the_net_or_of_the_loss() -> None:
         assert [p.tolist() for p in params] != before
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("spoil", "data", "words"),
     [
