@@ -12,6 +12,7 @@ from pyframe.ops.autocast import autocast
 from pyframe.ops.elementwise import mul
 from pyframe.ops.matmul import expect_ndims, matmul, shapes_text, sum_over
 from pyframe.ops.public import public
+from pyframe.ops.reduce import wide
 from pyframe.tensor import Tensor, normalize_dim
 
 
@@ -191,7 +192,10 @@ def einsum(*args: Any) -> Tensor:
     for i in range(1, len(operands)):
         later = {n for term in names[i + 1 :] for n in term} | set(wanted)
         out, own = _contract(out, own, operands[i], names[i], list(later))
-    out, own = _without(out, own, [n for n in own if n not in wanted])
+    summed = [n for n in own if n not in wanted]
+    if summed and len(operands) == 1:  # where PyTorch's ints become int64, which products keep
+        out = out.to(wide(out))
+    out, own = _without(out, own, summed)
     out = _in_order(out, own, wanted)
     if any(out is x for x in operands):  # a result is never one of the operands
         out = out.reshape(out._node.shape)

@@ -253,6 +253,19 @@ def test_einsum(equation: str, torch: Any) -> None:
     np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64", "float32"])
+@pytest.mark.parametrize("equation", ["ij->j", "ij->ji", "ii->", "ij,ij->i"])
+def test_einsum_of_each_dtype(equation: str, dtype: str, device: str, torch: Any) -> None:
+    """A sum of one operand widens ints, as `sum` does; a product does not."""
+    arrays = [(np.arange(9).reshape(3, 3) * 7 % 5).astype(dtype)] * (1 + ("," in equation))
+    if dtype == "bool" and "," in equation:
+        pytest.skip("PyTorch multiplies no bools there")
+    want = torch.einsum(equation, *map(torch.from_numpy, arrays))
+    got = pf.einsum(equation, *(pf.from_numpy(a).to(device) for a in arrays))
+    assert got.dtype.name == str(want.dtype).removeprefix("torch.")
+    np.testing.assert_array_equal(got.cpu().numpy(), want.numpy())
+
+
 def test_batched_einsum_is_a_product() -> None:
     x, y = pf.ones(8, 64, 32), pf.ones(8, 64, 32)
     x.requires_grad_()
