@@ -48,6 +48,9 @@ THEIRS = {
     r"multi_margin_loss|multilabel_margin_loss": "of no rows it gives what lay in memory",
 }
 
+# Of float64 beyond 5 PyTorch has seven digits (an integral and SciPy have ours)
+SEVEN_DIGITS = {f"special.bessel_{kind}" for kind in ("j0", "j1", "y0", "y1")}
+
 
 def theirs(program: Program) -> bool:
     """Whether PyTorch's own result, or its error, may be wrong."""
