@@ -36,6 +36,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """One worker of pytest-xdist runs all tests of a file that share a page; each has a browser.
     So it is with those of the wheel, and with the attacks: these begin, so that no worker is left

@@ -40,6 +40,14 @@ def readme_blocks() -> list[str]:
     return PYTHON_BLOCK.findall((ROOT / "README.md").read_text())
 
 
+def test_workers_take_groups(request: pytest.FixtureRequest) -> None:
+    """pytest-xdist puts the group that conftest.py names into a test's name; where it can't, what
+    tests share is made by each worker."""
+    if not getattr(request.config.option, "loadgroup", False):
+        pytest.skip("it runs in one process")
+    assert "@test_project" in request.node.nodeid
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("hatchling")
