@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Writes down what a change of the inside must keep; `git diff tests/frozen` shows what it changed:
+
+    .venv/bin/python scripts/freeze.py [--names]
+
+names.txt has the signature of each public function and class, and the digest of the stubs;
+refusals.txt each error that the tests provoke, with its type. `--names` leaves the second out,
+which runs the tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib
+import inspect
+import os
+import re
+import runpy
+import subprocess
+import sys
+import tempfile
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+FROZEN = ROOT / "tests" / "frozen"
+PUBLIC = """amp autograd data distributions fft func gpu graph io linalg masked metrics nn
+nn.functional nn.init nn.utils nn.utils.parametrizations nn.utils.parametrize nn.utils.prune
+nn.utils.rnn optim optim.lr_scheduler optim.swa_utils plot profiler random signal.windows special
+train train.callbacks utils utils.checkpoint utils.tensorboard vision vision.datasets vision.models
+vision.ops vision.transforms vision.transforms.functional vision.transforms.v2
+vision.transforms.v2.functional vision.utils web""".split()
+# Their inputs are drawn, or come from elsewhere.
+LEFT_OUT = ("test_fuzzers.py", "test_soak.py", "test_conformance.py", "io/test_fuzz.py", "web")
+CHANGING = {  # of a message, from run to run
+    r"0x[0-9a-f]{4,}": "0x…",
+    r"(/\w+)*/pytest-of-\w+/pytest-\d+/(popen-gw\d+/)?": "/tmp/",
+    re.escape(str(ROOT)): "…",
+    r"(/\w+)*/tmp\w{8}": "/tmp/…",
+    r"127\.0\.0\.1:\d+": "127.0.0.1:…",
+    r"\b(process|pid) \d+": r"\1 …",
+}
+NAME = "PYFRAME_REFUSALS"  # the folder that the tests' processes write to
+
+
+def names() -> Iterator[str]:
+    """A line for each public name."""
+    sys.path.insert(0, str(ROOT))
+    stubs = runpy.run_path(str(ROOT / "scripts" / "make_stubs"))["stubs"]()
+    text = "\0".join(text for _, text in sorted(stubs.items()))
+    yield f"stubs {hashlib.sha256(text.encode()).hexdigest()}"
+    for name in ("pyframe", *(f"pyframe.{name}" for name in PUBLIC)):
+        module = importlib.import_module(name)
+        for key in sorted(getattr(module, "__all__", None) or _own(module)):
+            yield f"{name}.{key}{_signature(getattr(module, key))}"
+    for key in sorted(vars(importlib.import_module("pyframe").Tensor)):
+        if not key.startswith("_"):
+            yield f"Tensor.{key}"
+
+
+def _own(module: types.ModuleType) -> list[str]:
+    """The public names that a module without `__all__` defines."""
+    return [
+        n for n, value in vars(module).items()
+        if not n.startswith("_") and str(getattr(value, "__module__", "")).startswith("pyframe")
+    ]  # fmt: skip
+
+
+def _signature(value: Any) -> str:
+    """With the forward of a layer."""
+    try:
+        found = str(inspect.signature(value))
+    except (TypeError, ValueError):
+        return ""
+    forward = getattr(value, "forward", None) if isinstance(value, type) else None
+    if forward is not None:
+        found += f" .forward{inspect.signature(forward)}"
+    return re.sub(r"0x[0-9a-f]+", "0x…", found)
+
+
+def refusals() -> list[str]:
+    """The errors that `pytest.raises` saw, each once."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+        options = "-q -p freeze --numprocesses 2 --dist loadgroup".split()
+        ignored = [f"--ignore={ROOT / 'tests' / name}" for name in LEFT_OUT]
+        env = os.environ | {NAME: folder, "PYTHONPATH": path}
+        command = [sys.executable, "-m", "pytest", *options, *ignored]
+        subprocess.run(command, cwd=ROOT, env=env, check=False)
+        found = [path.read_text().splitlines() for path in Path(folder).iterdir()]
+        return sorted({line for lines in found for line in lines})
+
+
+def pytest_configure() -> None:
+    """In each process of the tests: has `pytest.raises` write down what it saw."""
+    from _pytest.raises import RaisesExc
+
+    leave = RaisesExc.__exit__
+    seen: set[str] = set()
+    path = Path(os.environ[NAME], str(os.getpid()))
+
+    def leave_and_note(self: Any, kind: Any, error: Any, trace: Any) -> bool:
+        held = leave(self, kind, error, trace)
+        line = f"{kind.__name__}: {error}".replace("\\", "\\\\").replace("\n", "\\n")
+        for pattern, word in CHANGING.items():
+            line = re.sub(pattern, word, line)
+        if line not in seen:
+            seen.add(line)
+            with path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+        return held
+
+    RaisesExc.__exit__ = leave_and_note  # type: ignore[method-assign]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--names", action="store_true", help="only names.txt")
+    only_names = parser.parse_args().names
+    FROZEN.mkdir(exist_ok=True)
+    (FROZEN / "names.txt").write_text("\n".join(names()) + "\n", encoding="utf-8")
+    if not only_names:
+        (FROZEN / "refusals.txt").write_text("\n".join(refusals()) + "\n", encoding="utf-8")
