@@ -4,8 +4,8 @@
     .venv/bin/python scripts/freeze.py [--names]
 
 names.txt has the signature of each public function and class, and the digest of the stubs;
-refusals.txt each error that the tests provoke, with its type. `--names` leaves the second out,
-which runs the tests.
+calls.txt how many calls of Python's, and in how many files, a step takes; refusals.txt each error
+that the tests provoke, with its type. `--names` leaves that out, which runs the tests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import subprocess
 import sys
 import tempfile
 import types
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,41 @@ def _signature(value: Any) -> str:
     return re.sub(r"0x[0-9a-f]+", "0x…", found)
 
 
+def calls() -> Iterator[str]:
+    """How many functions of pyframe Python calls for what is done all the time, and of how many
+    files: a sum, and a training step of the smallest workload, captured and replayed."""
+    import pyframe as pf
+    from pyframe.tools.bench.workloads import CASES
+
+    def counted(what: str, run: Callable[[], Any]) -> str:
+        files: Counter[str] = Counter()
+
+        def see(frame: types.FrameType, event: str, _: Any) -> None:
+            if event == "call" and "pyframe/" in frame.f_code.co_filename:
+                files[frame.f_code.co_filename] += 1
+
+        sys.setprofile(see)
+        try:
+            run()
+        finally:
+            sys.setprofile(None)
+        return f"{what}: {files.total()} calls in {len(files)} files"
+
+    x = pf.ones(3)
+    step, compiled = (
+        CASES[0].make(pf, "cpu", w, **CASES[0].sizes) for w in (lambda f: f, pf.compile)
+    )
+    CASES[0].make(pf, "cpu", pf.compile, **CASES[0].sizes)()  # imports what captures need
+    for _ in range(8):
+        step()
+    yield counted("eager a + b", lambda: x + x)
+    yield counted("eager step", step)
+    yield counted("capture", compiled)
+    for _ in range(8):
+        compiled()
+    yield counted("replay", compiled)
+
+
 def refusals() -> list[str]:
     """The errors that `pytest.raises` saw, each once."""
     with tempfile.TemporaryDirectory() as folder:
@@ -122,5 +158,6 @@ if __name__ == "__main__":
     only_names = parser.parse_args().names
     FROZEN.mkdir(exist_ok=True)
     (FROZEN / "names.txt").write_text("\n".join(names()) + "\n", encoding="utf-8")
+    (FROZEN / "calls.txt").write_text("\n".join(calls()) + "\n", encoding="utf-8")
     if not only_names:
         (FROZEN / "refusals.txt").write_text("\n".join(refusals()) + "\n", encoding="utf-8")
