@@ -131,6 +131,13 @@ def evaluate(x: Any) -> Any:
     return x._fn(*map(evaluate, x._args)) if type(x) is SymbolicScalar else x
 
 
+def leaves(x: Any) -> list[Callable[[], Any]]:
+    """What gives the numbers that a symbolic scalar is calculated from."""
+    if type(x) is not SymbolicScalar:
+        return []
+    return [fn for a in x._args for fn in leaves(a)] if x._args else [x._fn]
+
+
 def calculate(fn: Callable[..., Any], *args: Any) -> Any:
     """`fn(*args)`, which is symbolic where one of the arguments is."""
     return SymbolicScalar(fn, *args) if any(type(a) is SymbolicScalar for a in args) else fn(*args)

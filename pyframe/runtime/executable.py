@@ -4,6 +4,7 @@ belong."""
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from operator import call
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from pyframe.core import pages
 from pyframe.core.node import Node, Storage, toposort
 from pyframe.core.op import CONST
-from pyframe.core.symbolic import SymbolicScalar, evaluate, hint
+from pyframe.core.symbolic import SymbolicScalar, evaluate, hint, leaves
 from pyframe.graph.program import INPUT, OUTPUT, TEMP
 from pyframe.graph.schedule import schedule
 from pyframe.ops import deferred
@@ -78,6 +79,8 @@ class Executable:
         inputs, constants = self._plan(nodes, in_place, sources, flag)
         self.values = [hint(n.attrs[0]) for n in constants]  # the scalars of the next run
         self.live = [(i, n.attrs[0]) for i, n in enumerate(constants) if _is_symbolic(n)]
+        self.asked = list({fn: None for _, number in self.live for fn in leaves(number)})
+        self.answers: list[Any] = []  # of `asked`, at the last run
         self._name_inputs(inputs, sources, flag, before, _owners(capture, before))
         self._name_results(roots, nodes, fresh, before)
 
@@ -146,8 +149,12 @@ class Executable:
         ]
 
     def changed(self) -> bool:
-        """Ask for the scalars that live outside, such as learning rates; whether one is new."""
-        out = False
+        """Ask for the scalars that live outside, such as learning rates; whether one is new. They
+        are calculated again only where one of the numbers behind them is another object."""
+        answers, out = list(map(call, self.asked)), False
+        if list(map(id, answers)) == list(map(id, self.answers)):
+            return out
+        self.answers = answers
         for i, number in self.live:
             value, old = evaluate(number), self.values[i]
             if value != old or (not value and str(value) != str(old)):  # -0.0 is another
@@ -305,7 +312,10 @@ class HostExecutable(Executable):
         np.copyto(state.data, array)
 
     def ready(self) -> bool:
-        return all(st.storage.node.data is st.data for st in self.states)
+        for st in self.states:  # noqa: SIM110  a generator takes a call for each
+            if st.storage.node.data is not st.data:
+                return False
+        return True
 
 
 class DeviceExecutable(Executable):

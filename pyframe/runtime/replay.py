@@ -177,8 +177,10 @@ class Replay:
 
     def _change(self, args: list[Tensor], data: list[Any]) -> None:
         """Let everyone see what was written; executables have written to memory from outside."""
-        for storage, times in self.written:
-            _wrote(storage, times)
+        for storage, times in self.written:  # as `_wrote`, without a call for each
+            storage.writes += 1
+            if storage.version != UNCOUNTED:
+                storage.version += times
         for k, i, times in self.overwritten:
             storage = args[i]._storage
             _put_into(storage, storage.node, data[k])
