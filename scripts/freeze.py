@@ -11,6 +11,7 @@ that the tests provoke, with its type. `--names` leaves that out, which runs the
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import importlib
 import inspect
@@ -145,7 +146,7 @@ def pytest_configure() -> None:
             line = re.sub(pattern, word, line)
         if line not in seen:
             seen.add(line)
-            with path.open("a", encoding="utf-8") as file:
+            with contextlib.suppress(PermissionError), path.open("a", encoding="utf-8") as file:
                 file.write(line + "\n")
         return held
 
