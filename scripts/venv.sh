@@ -1,4 +1,4 @@
-# Sourced by the other scripts, in the checkout's root: makes .venv, with pyframe in it.
+# Sourced by the other scripts, in the checkout's root: makes .venv, with pyframe in it, and stubs.
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -35,5 +35,14 @@ install_pyframe() {
     say "Installing pyframe$extras and what it needs in .venv (once)"
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --editable ".$extras"
     printf '%s\n' "$want" | tee .venv/pyframe.stamp >".venv/pyframe$extras.stamp"
+  fi
+  make_stubs
+}
+
+# What editors and type checkers read of ops. Nothing is done until a source is newer.
+make_stubs() {
+  local made=pyframe/_stubs/__init__.pyi
+  if [ scripts/make_stubs -nt $made ] || [ "$(find pyframe -name '*.py' -newer $made)" ]; then
+    .venv/bin/python scripts/make_stubs >/dev/null
   fi
 }

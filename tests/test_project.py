@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -77,6 +78,15 @@ def test_wheel_holds_the_package_and_its_parts(wheel: Path) -> None:
     assert not outside
     assert not {n for n in names if n.endswith(".pyc")}, "caches stay out"
     assert wheel.stat().st_size < 5e6, "the examples' data is 3 MB of it"
+
+
+def test_wheel_holds_fresh_stubs(wheel: Path) -> None:
+    """What git does not keep is made for it."""
+    texts = runpy.run_path(str(ROOT / "scripts" / "make_stubs"))["stubs"]()
+    with zipfile.ZipFile(wheel) as archive:
+        names = [n for n in archive.namelist() if n.startswith("pyframe/_stubs/")]
+        held = {ROOT / name: archive.read(name).decode() for name in names}
+    assert held == texts
 
 
 def test_wheel_has_one_version(wheel: Path) -> None:
