@@ -40,8 +40,5 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     return el.where(el.gt(input, 0), input, slope * input)
 
 
-PUBLIC = public(globals(), both="hardshrink prelu")
-autocast(
-    globals(),
-    lower="prelu",
-)
+public(globals(), both="hardshrink prelu")
+autocast(globals(), lower="prelu")

@@ -386,11 +386,8 @@ def _flat_index(index: Tensor, d: int, shape: tuple[int, ...]) -> Tensor:
     return out
 
 
-PUBLIC = public(
-    globals(),
-    both="gather scatter scatter_add scatter_reduce take_along_dim",
-    inplace="scatter scatter_add scatter_reduce",
-    out_exact="gather scatter scatter_add take_along_dim",
-    out_apart="gather take_along_dim",
-)
+public(
+    globals(), both="gather take_along_dim", inplace="scatter scatter_add scatter_reduce",
+    out_exact="gather scatter scatter_add take_along_dim", out_apart="gather take_along_dim",
+)  # fmt: skip
 autocast(globals(), gpu_widest="scatter_add")

@@ -425,16 +425,13 @@ def detach_copy(input: Tensor) -> Tensor:
     return input.detach().clone()
 
 
-PUBLIC = public(
-    globals(),
-    both="""split split_with_sizes chunk tensor_split hsplit vsplit dsplit unbind tile
-    unsafe_split unsafe_chunk unsafe_split_with_sizes
-    repeat_interleave roll fliplr flipud rot90 diag positive narrow_copy""",
-    functions="""atleast_1d atleast_2d atleast_3d hstack vstack row_stack=vstack dstack column_stack
-    meshgrid view_copy expand_copy permute_copy diagonal_copy alias_copy split_copy
-    split_with_sizes_copy squeeze_copy t_copy transpose_copy unsqueeze_copy unfold_copy
-    unbind_copy select_copy detach_copy""",
-    out_exact="""alias_copy diag diagonal_copy expand_copy narrow_copy permute_copy
-    split_with_sizes_copy squeeze_copy t_copy transpose_copy unbind_copy unfold_copy
-    unsqueeze_copy view_copy""",
-)
+public(
+    globals(), both="""split split_with_sizes chunk tensor_split hsplit vsplit dsplit unbind tile
+    unsafe_split unsafe_chunk unsafe_split_with_sizes repeat_interleave roll fliplr flipud rot90
+    diag positive narrow_copy""", functions="""atleast_1d atleast_2d atleast_3d hstack vstack
+    row_stack=vstack dstack column_stack meshgrid view_copy expand_copy permute_copy diagonal_copy
+    alias_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy unsqueeze_copy
+    unfold_copy unbind_copy select_copy detach_copy""", out_exact="""alias_copy diag diagonal_copy
+    expand_copy narrow_copy permute_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy
+    unbind_copy unfold_copy unsqueeze_copy view_copy""",
+)  # fmt: skip

@@ -362,9 +362,8 @@ def segment_reduce(
     return out + initial if how == "sum" else out * initial
 
 
-PUBLIC = public(
-    globals(),
-    both="bincount histc histogram",
+public(
+    globals(), both="bincount histc histogram",
     functions="searchsorted bucketize isin histogramdd segment_reduce",
     out_exact="bucketize histc isin searchsorted",
-)
+)  # fmt: skip

@@ -156,16 +156,10 @@ def adjoint(input: Tensor) -> Tensor:
 
 _op.REAL = real
 
-PUBLIC = public(
-    globals(),
-    both="""conj conj_physical resolve_conj resolve_neg=resolve_conj is_conj is_neg=is_conj
-    adjoint""",
-    functions="real imag complex polar view_as_real view_as_complex",
-    inplace="conj_physical",
-    out_exact="complex conj_physical polar",
+public(
+    globals(), both="conj resolve_conj resolve_neg=resolve_conj is_conj is_neg=is_conj adjoint",
     inplace_functions="conj_physical",
-)
-autocast(
-    globals(),
-    cpu_float32="polar view_as_complex",
-)
+    functions="real imag complex polar view_as_real view_as_complex",
+    out_exact="complex conj_physical polar",
+)  # fmt: skip
+autocast(globals(), cpu_float32="polar view_as_complex")

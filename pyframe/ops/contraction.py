@@ -301,15 +301,8 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-PUBLIC = public(
-    globals(),
-    both="inner",
-    functions="tensordot einsum chain_matmul",
-    out_exact="tensordot",
-)
+public(globals(), both="inner", functions="tensordot einsum chain_matmul", out_exact="tensordot")
 autocast(
-    globals(),
-    lower="chain_matmul multi_dot einsum",
-    cpu_lower="inner tensordot",
+    globals(), lower="chain_matmul multi_dot einsum", cpu_lower="inner tensordot",
     gpu_widest="inner tensordot",
-)
+)  # fmt: skip

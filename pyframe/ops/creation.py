@@ -363,10 +363,9 @@ def new_full(self: Tensor, size: Any, fill_value: Any, **kw: Unpack[Options]) ->
     return full(size, fill_value, **like_options(self, kw))
 
 
-PUBLIC = public(
-    globals(),
-    both="fill fill_ zero_",
+public(
+    globals(), both="fill fill_ zero_",
     methods="copy_ apply_ map_ map2_ new_zeros new_ones new_full new_empty",
     functions="""full zeros ones empty zeros_like ones_like full_like empty_like arange range=range_
     linspace logspace eye scalar_tensor""",
-)
+)  # fmt: skip

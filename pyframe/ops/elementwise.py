@@ -696,32 +696,19 @@ def softplus(input: Tensor) -> Tensor:
     return maximum(input, 0.0) + log1p(exp(-abs(input)))
 
 
-PUBLIC = public(
-    globals(),
-    both="""neg abs sign sgn square reciprocal maximum minimum clamp_min clamp_max sqrt rsqrt exp
+public(
+    globals(), both="maximum minimum signbit isnan isinf isfinite clone gelu",
+    inplace="""add=add_scaled sub=sub_scaled mul div subtract=sub_scaled multiply=mul divide=div
+    true_divide floor_divide remainder fmod pow absolute=abs sign sgn atan2 arctan2=atan2 hypot
+    copysign nextafter addcmul addcdiv lerp eq ne lt le gt ge greater=gt less=lt greater_equal=ge
+    less_equal=le not_equal=ne logical_and logical_or logical_not logical_xor bitwise_and bitwise_or
+    bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift""",
+    inplace_functions="""neg negative=neg abs square reciprocal clamp_min clamp_max sqrt rsqrt exp
     exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
-    atan2 hypot sigmoid erf floor ceil trunc fix=trunc relu signbit copysign nextafter eq ne lt
-    le gt ge isnan isinf logical_and logical_or logical_not bitwise_and bitwise_or bitwise_xor
-    bitwise_not bitwise_left_shift bitwise_right_shift gcd remainder fmod pow mul floor_divide
-    add=add_scaled sub=sub_scaled div true_divide subtract=sub_scaled multiply=mul divide=div
-    negative=neg greater=gt less=lt greater_equal=ge less_equal=le not_equal=ne absolute=abs
-    arcsin=asin arccos=acos arctan=atan arcsinh=asinh arccosh=acosh arctanh=atanh arctan2=atan2
-    clip=clamp clamp addcmul addcdiv lerp isfinite logical_xor clone gelu""",
-    methods="where=_where_method",
-    functions="where",
-    inplace="""add sub mul div subtract multiply divide true_divide floor_divide remainder fmod
-    pow neg negative abs absolute sign sgn square reciprocal clamp_min clamp_max sqrt rsqrt exp
-    exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh
-    arcsin arccos arctan arcsinh arccosh arctanh atan2 arctan2 hypot sigmoid erf floor ceil trunc
-    fix relu copysign nextafter clamp clip addcmul addcdiv lerp eq ne lt le gt ge greater less
-    greater_equal less_equal not_equal logical_and logical_or logical_not logical_xor bitwise_and
-    bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift gcd""",
-    out_exact="abs ceil floor lerp neg sgn sign signbit trunc where",
-    inplace_functions="""abs acos acosh arccos arccosh arcsin arcsinh arctan arctanh asin asinh
-    atan atanh ceil clamp clamp_max clamp_min clip cos cosh erf exp exp2 expm1 fix floor gcd log
-    log10 log1p log2 neg negative reciprocal relu rsqrt sigmoid sin sinh sqrt square tan tanh
-    trunc""",
-)
+    arcsin=asin arccos=acos arctan=atan arcsinh=asinh arccosh=acosh arctanh=atanh sigmoid erf floor
+    ceil trunc fix=trunc relu clamp clip=clamp gcd""", methods="where=_where_method",
+    functions="where", out_exact="abs ceil floor lerp neg sgn sign signbit trunc where",
+)  # fmt: skip
 autocast(
     globals(),
     gpu_float32="acos asin cosh exp expm1 log log10 log1p log2 pow reciprocal rsqrt sinh tan",

@@ -70,4 +70,4 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
     )
 
 
-PUBLIC = public(globals(), both="max min aminmax", out_exact="aminmax")
+public(globals(), both="max min aminmax", out_exact="aminmax")

@@ -558,14 +558,11 @@ def triangular_solve(
     return TriangularSolve(x, mv.expand(A, (*batch, *A._node.shape[-2:])).clone())
 
 
-PUBLIC = public(
-    globals(),
-    both="""cholesky cholesky_solve cholesky_inverse lu lu_solve inverse triangular_solve""",
-    functions="lu_unpack",
-    out_exact="lu_solve lu_unpack triangular_solve",
-)
+public(
+    globals(), both="cholesky cholesky_solve cholesky_inverse lu lu_solve inverse triangular_solve",
+    functions="lu_unpack", out_exact="lu_solve lu_unpack triangular_solve",
+)  # fmt: skip
 autocast(
-    globals(),
-    float32="""cholesky cholesky_ex cholesky_inverse cholesky_solve inv inv_ex inverse
+    globals(), float32="""cholesky cholesky_ex cholesky_inverse cholesky_solve inv inv_ex inverse
     linalg_cholesky lu_solve solve triangular_solve""",
-)
+)  # fmt: skip

@@ -407,8 +407,7 @@ def istft(
 
 
 autocast(
-    globals(),
-    float32="""fft ifft rfft irfft hfft ihfft fftn ifftn rfftn irfftn hfftn ihfftn fft2 ifft2 rfft2
-    irfft2 hfft2 ihfft2 stft""",
-)
-PUBLIC = public(globals(), both="stft istft")
+    globals(), float32="""fft ifft rfft irfft hfft ihfft fftn ifftn rfftn irfftn hfftn ihfftn fft2
+    ifft2 rfft2 irfft2 hfft2 ihfft2 stft""",
+)  # fmt: skip
+public(globals(), both="stft istft")

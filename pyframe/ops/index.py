@@ -196,12 +196,9 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
 
 
 lie(globals(), rows="index_select index_add index_copy", like="put")
-PUBLIC = public(
-    globals(),
-    both="index_select index_add index_copy index_fill index_reduce take put",
-    functions="unravel_index",
-    inplace="index_add index_copy index_fill index_reduce put",
-    out_exact="index_add index_copy index_select take",
+public(
+    globals(), both="index_select take", inplace="index_add index_copy index_fill index_reduce put",
+    functions="unravel_index", out_exact="index_add index_copy index_select take",
     out_apart="index_select take",
-)
+)  # fmt: skip
 autocast(globals(), cpu_widest="index_copy")

@@ -157,4 +157,4 @@ def stack(tensors: Any, dim: int = 0) -> Tensor:
     return apply(_cat_op(len(xs)), tuple(xs), (d, ()))
 
 
-PUBLIC = public(globals(), functions="cat concat=cat concatenate=cat stack", out_apart="cat")
+public(globals(), functions="cat concat=cat concatenate=cat stack", out_apart="cat")

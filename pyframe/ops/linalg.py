@@ -458,14 +458,8 @@ def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
     return out if increasing else mv.flip(out, -1)
 
 
-PUBLIC = public(
-    globals(),
-    both="matrix_power det slogdet logdet matrix_exp dist",
-    functions="cdist vander",
-)
+public(globals(), both="matrix_power det slogdet logdet matrix_exp dist", functions="cdist vander")
 autocast(
-    globals(),
-    lower="matrix_power",
-    float32="cdist cond tensorinv tensorsolve",
+    globals(), lower="matrix_power", float32="cdist cond tensorinv tensorsolve",
     gpu_float32="dist norm vector_norm matrix_norm",
-)
+)  # fmt: skip

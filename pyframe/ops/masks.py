@@ -168,11 +168,8 @@ triu_indices = _triangle("triu_indices", np.triu_indices)
 
 
 lie(globals(), rows="masked_fill", columns="nonzero argwhere")
-PUBLIC = public(
-    globals(),
-    both="nonzero argwhere nonzero_static masked_fill masked_scatter tril triu",
-    methods="fill_diagonal_",
-    functions="tril_indices triu_indices",
-    inplace="masked_fill masked_scatter tril triu",
-    out_exact="tril triu",
-)
+public(
+    globals(), both="nonzero argwhere nonzero_static",
+    inplace="masked_fill masked_scatter tril triu", methods="fill_diagonal_",
+    functions="tril_indices triu_indices", out_exact="tril triu",
+)  # fmt: skip

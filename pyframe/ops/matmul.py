@@ -414,21 +414,13 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     return index_select(input, 0, index).reshape(rows.shape)
 
 
-PUBLIC = public(
-    globals(),
-    both="""matmul mm bmm mv=mv_ dot vdot outer ger=outer addmm addmv addr addbmm baddbmm kron
-    cross trace""",
+public(
+    globals(), both="matmul mm bmm mv=mv_ dot vdot outer ger=outer addbmm kron cross trace",
+    inplace="addmm addr baddbmm", inplace_functions="addmv", methods="addbmm_",
     functions="block_diag cartesian_prod combinations spmm=mm",
-    methods="addbmm_",
-    inplace="addmm addmv addr baddbmm",
-    out_exact="addbmm addmm addmv baddbmm bmm cross matmul mm mv",
-    out_apart="cross",
-    inplace_functions="addmv",
-)
+    out_exact="addbmm addmm addmv baddbmm bmm cross matmul mm mv", out_apart="cross",
+)  # fmt: skip
 autocast(
-    globals(),
-    lower="matmul mm bmm addmm addbmm baddbmm vecdot",
-    gpu_lower="mv_ addmv addr",
-    cpu_float32="trace",
-    gpu_widest="dot vdot cross linalg_cross",
-)
+    globals(), lower="matmul mm bmm addmm addbmm baddbmm vecdot", gpu_lower="mv_ addmv addr",
+    cpu_float32="trace", gpu_widest="dot vdot cross linalg_cross",
+)  # fmt: skip

@@ -615,12 +615,10 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 
 
 lie(globals(), rows="diag_embed")
-PUBLIC = public(
-    globals(),
-    both="""reshape permute transpose swapaxes swapdims=transpose t movedim moveaxis=movedim
-    broadcast_to flip squeeze unsqueeze flatten unflatten narrow select diagonal ravel
-    diag_embed diagflat""",
+public(
+    globals(), both="""reshape permute movedim moveaxis=movedim broadcast_to flip flatten unflatten
+    narrow select diagonal ravel diag_embed diagflat""",
+    rebind="squeeze unsqueeze transpose swapaxes swapdims=transpose t",
     methods="view view_as reshape_as expand=expand_view expand_as repeat contiguous",
     functions="broadcast_tensors broadcast_shapes",
-    rebind="squeeze unsqueeze transpose swapaxes swapdims t",
-)
+)  # fmt: skip

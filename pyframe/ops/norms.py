@@ -118,11 +118,5 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 
 
 lie(globals(), rows="renorm")
-PUBLIC = public(
-    globals(),
-    both="norm renorm",
-    functions="norm_except_dim",
-    inplace="renorm",
-    out_exact="renorm",
-)
+public(globals(), both="norm", inplace="renorm", functions="norm_except_dim", out_exact="renorm")
 autocast(globals(), gpu_float32="norm vector_norm renorm")

@@ -231,13 +231,10 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
     return input._node.shape == other._node.shape
 
 
-PUBLIC = public(
-    globals(),
-    both="""deg2rad rad2deg frac round frexp ldexp nan_to_num heaviside fmax fmin
-    isposinf isneginf isreal angle isclose allclose equal lcm float_power is_signed is_nonzero
-    is_same_size""",
+public(
+    globals(), both="""frexp fmax fmin isposinf isneginf isreal angle isclose allclose equal
+    is_signed is_nonzero is_same_size""", inplace="heaviside float_power",
+    inplace_functions="deg2rad rad2deg frac round ldexp nan_to_num lcm",
     functions="rsub is_floating_point is_complex",
-    inplace="deg2rad rad2deg frac round ldexp nan_to_num heaviside lcm float_power",
     out_exact="frac frexp heaviside isneginf isposinf nan_to_num round",
-    inplace_functions="deg2rad frac lcm ldexp nan_to_num rad2deg round",
-)
+)  # fmt: skip

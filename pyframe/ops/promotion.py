@@ -328,4 +328,4 @@ def op(name: str, inputs: str, numpy: Any, scalar: Any, rule: str = SAME, **kw: 
     return Elementwise(name, inputs, numpy, scalar, rule, **kw)
 
 
-PUBLIC = public(globals(), functions="result_type")
+public(globals(), functions="result_type")

@@ -1,11 +1,11 @@
-"""Which functions of a family PyTorch has, and where: each family lists its own at its end."""
+"""Which functions of a family PyTorch has, and where: each family publishes its own at its end."""
 
 from __future__ import annotations
 
 import functools
 import types
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from pyframe.core.modes import mode
 from pyframe.ops import autocast, layouts, out as outs
@@ -14,38 +14,38 @@ from pyframe.ops.arguments import Arguments, signature_of
 Functions = dict[str, Callable[..., Any]]
 
 
-class Public(NamedTuple):
-    """Public names and what they call."""
-
-    both: Functions  # functions of pyframe that are methods of Tensor too
-    methods: Functions  # methods only
-    functions: Functions  # functions only
-    inplace: Functions  # those of `both` and `methods` that have an in-place variant, `name_`
-    rebind: Functions  # those whose in-place variant makes the tensor itself the view
-    inplace_functions: list[str]  # those whose in-place variant is a function of pyframe too
+METHODS: Functions = {}  # functions of pyframe whose first argument is a tensor: methods too
+ONLY_METHODS: Functions = {}  # methods that are no functions of pyframe
+FUNCTIONS: Functions = {}  # functions that are no methods
+INPLACE: Functions = {}  # those of METHODS that have an in-place variant, `name_`: a method
+INPLACE_FUNCTIONS: Functions = {}  # those whose in-place variant is a function of pyframe too
+REBIND: Functions = {}  # those whose in-place variant makes the tensor itself the view
 
 
 def public(
-    scope: dict[str, Any], both: str = "", methods: str = "", functions: str = "",
-    inplace: str = "", rebind: str = "", inplace_functions: str = "",
+    scope: dict[str, Any], both: str = "", inplace: str = "", inplace_functions: str = "",
+    rebind: str = "", methods: str = "", functions: str = "",
     out_exact: str = "", out_apart: str = "",
-) -> Public:  # fmt: skip
-    """Names separated by spaces; `name=other` publishes a function of another name. The `out=` of
-    functions in `out_exact` must have the result's dtype (the others convert). That of functions in
-    `out_apart` must not be what they read: they may have read only a part of it by then."""
+) -> None:  # fmt: skip
+    """Publish functions of a family: names separated by spaces, each in one of the first six lists;
+    `name=other` publishes a function of another name. The first four make functions of pyframe that
+    are methods too, and all but `both` their in-place variants. The `out=` of functions in
+    `out_exact` must have the result's dtype (the others convert). That of functions in `out_apart`
+    must not be what they read: they may have read only a part of it by then."""
 
     def find(names: str) -> Functions:
         pairs = [token.partition("=") for token in names.split()]
         found = {name: scope[other or name] for name, _, other in pairs}
         return {name: getattr(fn, "public", fn) for name, fn in found.items()}
 
-    kept = {**find(both), **find(methods)}
-    variants, views = ({n: kept[n] for n in names.split()} for names in (inplace, rebind))
+    METHODS.update(find(f"{both} {inplace} {inplace_functions} {rebind}"))
+    ONLY_METHODS.update(find(methods))
+    FUNCTIONS.update(find(functions))
+    INPLACE.update(find(f"{inplace} {inplace_functions}"))
+    INPLACE_FUNCTIONS.update(find(inplace_functions))
+    REBIND.update(find(rebind))
     outs.EXACT.update(out_exact.split())
     outs.APART.update(out_apart.split())
-    return Public(
-        find(both), find(methods), find(functions), variants, views, inplace_functions.split()
-    )
 
 
 def as_functions(functions: dict[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:

@@ -632,12 +632,9 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
     return without_gradient(el.lt(u, chance).to(input.dtype), input)
 
 
-PUBLIC = public(
-    globals(),
-    both="multinomial bernoulli",
+public(
+    globals(), both="multinomial", inplace="bernoulli",
     methods="uniform_ normal_ exponential_ geometric_ cauchy_ log_normal_ random_",
     functions="""normal poisson binomial get_rng_state set_rng_state rand randn rand_like randn_like
-    randint randint_like randperm""",
-    inplace="bernoulli",
-    out_exact="multinomial",
-)
+    randint randint_like randperm""", out_exact="multinomial",
+)  # fmt: skip

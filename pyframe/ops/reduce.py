@@ -654,17 +654,12 @@ def log_softmax(input: Tensor, dim: int | None = None, dtype: dt.dtype | None = 
 
 
 lie(globals(), rows="softmax log_softmax")
-PUBLIC = public(
-    globals(),
-    both="""sum nansum mean nanmean count_nonzero prod amax amin argmax argmin any all var std
-    logsumexp softmax log_softmax cov corrcoef hash_tensor""",
-    methods="sum_to_size",
-    functions="var_mean std_mean",
-    out_exact="argmax argmin log_softmax softmax",
-)
+public(
+    globals(), both="""sum nansum mean nanmean count_nonzero prod amax amin argmax argmin any all
+    var std logsumexp softmax log_softmax cov corrcoef hash_tensor""", methods="sum_to_size",
+    functions="var_mean std_mean", out_exact="argmax argmin log_softmax softmax",
+)  # fmt: skip
 autocast(
-    globals(),
-    lower="cov corrcoef",
-    float32="prod",
+    globals(), lower="cov corrcoef", float32="prod",
     gpu_float32="sum softmax log_softmax logsumexp",
-)
+)  # fmt: skip

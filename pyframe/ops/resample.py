@@ -370,13 +370,11 @@ def _of_dims(name: str, ndim: int, input: Tensor, *args: Any) -> Tensor:
     return grid_sampler(input, *args)
 
 
-PUBLIC = public(
+public(
     globals(),
-    functions="""affine_grid_generator constant_pad_nd grid_sampler grid_sampler_2d
-    grid_sampler_3d""",
-)
+    functions="affine_grid_generator constant_pad_nd grid_sampler grid_sampler_2d grid_sampler_3d",
+)  # fmt: skip
 autocast(
-    globals(),
-    cpu_float32="grid_sampler grid_sampler_2d grid_sampler_3d",
+    globals(), cpu_float32="grid_sampler grid_sampler_2d grid_sampler_3d",
     gpu_widest="grid_sampler grid_sampler_2d grid_sampler_3d",
-)
+)  # fmt: skip

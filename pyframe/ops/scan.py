@@ -390,14 +390,9 @@ def _slope(x: Tensor, d: int, spacing: Any, edge_order: int) -> Tensor:
     return join.cat([ends[0], (left * b + right * a) / (a + b), ends[1]], d)
 
 
-PUBLIC = public(
-    globals(),
-    both="cumsum cumprod logcumsumexp cummax cummin diff",
+public(
+    globals(), both="logcumsumexp cummax cummin diff", inplace="cumsum cumprod",
     functions="trapezoid trapz=trapezoid cumulative_trapezoid gradient",
-    inplace="cumsum cumprod",
     out_exact="cummax cummin cumsum diff logcumsumexp",
-)
-autocast(
-    globals(),
-    gpu_float32="cumsum cumprod",
-)
+)  # fmt: skip
+autocast(globals(), gpu_float32="cumsum cumprod")

@@ -139,4 +139,4 @@ def unfold(self: Tensor, dimension: int, size: int, step: int) -> Tensor:
     return movedim(out, -2, d) if self.ndim else reshape(out, (size,))
 
 
-PUBLIC = public(globals(), methods="unfold")
+public(globals(), methods="unfold")

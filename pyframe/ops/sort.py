@@ -430,11 +430,8 @@ def unique_consecutive(
 
 
 lie(globals(), rows="topk", like="sort argsort msort")
-PUBLIC = public(
-    globals(),
-    both="""sort argsort msort topk kthvalue median nanmedian mode quantile nanquantile unique
-    unique_consecutive""",
-    out_exact="kthvalue mode msort sort topk",
-    out_apart="kthvalue",
-)
+public(
+    globals(), both="""sort argsort msort topk kthvalue median nanmedian mode quantile nanquantile
+    unique unique_consecutive""", out_exact="kthvalue mode msort sort topk", out_apart="kthvalue",
+)  # fmt: skip
 autocast(globals(), cpu_float32="quantile nanquantile")

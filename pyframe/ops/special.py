@@ -302,17 +302,10 @@ HOSTED = {name: _hosted(name) for name in SCIPY}
 POLYNOMIALS = {name: _polynomial(name) for name in specialfn.FAMILIES}
 
 lie(globals(), like="igamma igammac")
-PUBLIC = public(
-    globals(),
-    both="""lgamma digamma mvlgamma erfc erfinv i0 sinc logit xlogy logaddexp logaddexp2 igamma
-    igammac""",
-    methods="polygamma=_polygamma_method",
-    functions="polygamma",
-    inplace="""lgamma digamma mvlgamma erfc erfinv i0 sinc logit xlogy igamma igammac
-    polygamma""",
-    inplace_functions="erfc i0 logit sinc xlogy",
-)
-autocast(
-    globals(),
-    gpu_float32="erfinv",
-)
+public(
+    globals(), both="logaddexp logaddexp2",
+    inplace="lgamma digamma mvlgamma erfinv igamma igammac polygamma=_polygamma_method",
+    inplace_functions="erfc i0 sinc logit xlogy",
+    functions="polygamma",  # polygamma(n, input); the tensor is first in the method
+)  # fmt: skip
+autocast(globals(), gpu_float32="erfinv")

@@ -553,14 +553,11 @@ def pca_lowrank(
     return _lowrank(A, q, niter, reduce.mean(A, -2, True) if center else None)
 
 
-PUBLIC = public(
-    globals(),
-    both="qr geqrf orgqr=householder_product ormqr svd pinverse",
-    functions="svd_lowrank pca_lowrank",
-    out_exact="ormqr qr",
-)
+public(
+    globals(), both="qr geqrf orgqr=householder_product ormqr svd pinverse",
+    functions="svd_lowrank pca_lowrank", out_exact="ormqr qr",
+)  # fmt: skip
 autocast(
-    globals(),
-    float32="""eig eigh eigvals eigvalsh geqrf householder_product linalg_qr linalg_svd lstsq
-    matrix_rank ormqr pinverse qr svd svdvals""",
-)
+    globals(), float32="""eig eigh eigvals eigvalsh geqrf householder_product linalg_qr linalg_svd
+    lstsq matrix_rank ormqr pinverse qr svd svdvals""",
+)  # fmt: skip

@@ -290,10 +290,8 @@ def new_empty_strided(
 
 
 lie(globals(), like="as_strided_scatter")
-PUBLIC = public(
-    globals(),
-    both="as_strided as_strided_ as_strided_scatter resize_as_",
+public(
+    globals(), both="as_strided as_strided_ as_strided_scatter resize_as_",
     methods="resize_ set_ new_empty_strided",
-    functions="as_strided_copy empty_strided empty_permuted",
-    out_exact="as_strided_copy",
-)
+    functions="as_strided_copy empty_strided empty_permuted", out_exact="as_strided_copy",
+)  # fmt: skip

@@ -339,12 +339,9 @@ def slice_scatter(
 
 
 lie(globals(), like="index_put diagonal_scatter select_scatter slice_scatter")
-PUBLIC = public(
-    globals(),
-    both="masked_select index_put diagonal_scatter select_scatter slice_scatter",
-    inplace="index_put",
-    out_exact="masked_select slice_scatter",
+public(
+    globals(), both="masked_select diagonal_scatter select_scatter slice_scatter",
+    inplace_functions="index_put", out_exact="masked_select slice_scatter",
     out_apart="masked_select",
-    inplace_functions="index_put",
-)
+)  # fmt: skip
 autocast(globals(), gpu_widest="index_put")

@@ -209,7 +209,6 @@ def kaiser_window(
     return _old("kaiser_window", new)(window_length, periodic, **kw)
 
 
-PUBLIC = public(
-    globals(),
-    functions="hann_window hamming_window blackman_window bartlett_window kaiser_window",
-)
+public(
+    globals(), functions="hann_window hamming_window blackman_window bartlett_window kaiser_window",
+)  # fmt: skip
