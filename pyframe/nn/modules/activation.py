@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from pyframe.nn import functional as F, init as _init
+from pyframe.nn.modules.fields import Layer, layer
 from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.multihead import MultiheadAttention as MultiheadAttention  # PyTorch's place
 from pyframe.nn.modules.utils import check_sizes, shown
@@ -20,60 +21,48 @@ __all__ = [
     "Tanh", "Tanhshrink", "Threshold",
 ]  # fmt: skip
 
+
+class _Elementwise(Layer):
+    def forward(self, input: Tensor) -> Tensor:
+        """Elementwise."""
+        raise NotImplementedError
+
+    def extra_repr(self) -> str:
+        names = self.__fields__ if self.__shown__ is None else self.__shown__
+        return shown(self, *(n for n in names if n != "inplace" or getattr(self, n)))
+
+
+@layer()
+class _InPlace(_Elementwise):
+    """An activation that may overwrite its input."""
+
+    inplace: bool = False
+
+
 # --- pieces of lines
 
 
-class _InPlace(Module):
-    """An activation that may overwrite its input."""
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
-    def extra_repr(self) -> str:
-        return self._fields()
-
-    def _fields(self, *names: str) -> str:
-        return shown(self, *names, *(("inplace",) if self.inplace else ()))
-
-
+@layer(F.relu)
 class ReLU(_InPlace):
     """max(x, 0)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.relu(input, self.inplace)
 
-
-class LeakyReLU(_InPlace):
+@layer(F.leaky_relu)
+class LeakyReLU(_Elementwise):
     """x where x > 0, else negative_slope * x."""
 
-    def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
-        super().__init__(inplace)
-        self.negative_slope = negative_slope
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.leaky_relu(input, self.negative_slope, self.inplace)
-
-    def extra_repr(self) -> str:
-        return self._fields("negative_slope")
+    negative_slope: float = 1e-2
+    inplace: bool = False
 
 
-class RReLU(_InPlace):
+@layer(F.rrelu)
+class RReLU(_Elementwise):
     """LeakyReLU whose slope is drawn from [lower, upper) in training, else their mean
     (arXiv 1505.00853)."""
 
-    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
-        super().__init__(inplace)
-        self.lower, self.upper = lower, upper
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
-
-    def extra_repr(self) -> str:
-        return self._fields("lower", "upper")
+    lower: float = 1 / 8
+    upper: float = 1 / 3
+    inplace: bool = False
 
 
 class PReLU(Module):
@@ -101,29 +90,27 @@ class PReLU(Module):
         return shown(self, "num_parameters")
 
 
-class Threshold(_InPlace):
+@layer(F.threshold)
+class Threshold(_Elementwise):
     """x where x > threshold, else value."""
 
-    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
-        super().__init__(inplace)
-        self.threshold, self.value = threshold, value
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.threshold(input, self.threshold, self.value, self.inplace)
-
-    def extra_repr(self) -> str:
-        return self._fields("threshold", "value")
+    threshold: float
+    value: float
+    inplace: bool = False
 
 
-class Hardtanh(_InPlace):
+@layer(F.hardtanh)
+class Hardtanh(_Elementwise):
     """x limited to [min_val, max_val]. AssertionError unless min_val < max_val."""
+
+    min_val: float
+    max_val: float
+    inplace: bool
 
     def __init__(
         self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False,
         min_value: float | None = None, max_value: float | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(inplace)
         for old, new, given in (("min_value", "min_val", min_value),
                                 ("max_value", "max_val", max_value)):  # fmt: skip
             if given is not None:
@@ -132,255 +119,175 @@ class Hardtanh(_InPlace):
                     FutureWarning,
                     stacklevel=2,
                 )
-        self.min_val = min_val if min_value is None else min_value
-        self.max_val = max_val if max_value is None else max_value
+        min_val = min_val if min_value is None else min_value
+        max_val = max_val if max_value is None else max_value
+        self._set_fields({"min_val": min_val, "max_val": max_val, "inplace": inplace})
+
+    def _check_fields(self) -> None:
         if self.max_val <= self.min_val:
             raise AssertionError(
                 f"{type(self).__name__}: max_val ({self.max_val}) must be greater than min_val "
                 f"({self.min_val})"
             )
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
-
-    def extra_repr(self) -> str:
-        return self._fields("min_val", "max_val")
-
 
 class ReLU6(Hardtanh):
     """min(max(x, 0), 6)."""
 
+    __shown__ = ("inplace",)
+
     def __init__(self, inplace: bool = False) -> None:
         super().__init__(0.0, 6.0, inplace)
 
-    def extra_repr(self) -> str:
-        return self._fields()
 
-
+@layer(F.hardsigmoid)
 class Hardsigmoid(_InPlace):
     """min(max(x + 3, 0), 6) / 6 (arXiv 1905.02244)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.hardsigmoid(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        return ""
+    __shown__ = ()
 
 
+@layer(F.hardswish)
 class Hardswish(_InPlace):
     """x * hardsigmoid(x) (arXiv 1905.02244)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.hardswish(input, self.inplace)
-
-    def extra_repr(self) -> str:
-        return ""
+    __shown__ = ()
 
 
-class _Shrink(Module):
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
+@layer()
+class _Shrink(_Elementwise):
+    lambd: float = 0.5
 
     def extra_repr(self) -> str:
         return str(self.lambd)
 
 
+@layer(F.hardshrink)
 class Hardshrink(_Shrink):
     """x, or 0 where |x| <= lambd."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.hardshrink(input, self.lambd)
 
-
+@layer(F.softshrink)
 class Softshrink(_Shrink):
     """x brought nearer to 0 by lambd, and 0 where |x| <= lambd."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.softshrink(input, self.lambd)
 
-
-class Softsign(Module):
+@layer(F.softsign)
+class Softsign(_Elementwise):
     """x / (1 + |x|)."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.softsign(input)
 
 
 # --- exponentials
 
 
-class _Alpha(_InPlace):
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__(inplace)
-        self.alpha = alpha
-
-    def extra_repr(self) -> str:
-        return self._fields("alpha")
+@layer()
+class _Alpha(_Elementwise):
+    alpha: float = 1.0
+    inplace: bool = False
 
 
+@layer(F.elu)
 class ELU(_Alpha):
     """x where x > 0, else alpha * (exp(x) - 1) (arXiv 1511.07289)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.elu(input, self.alpha, self.inplace)
 
-
+@layer(F.celu)
 class CELU(_Alpha):
     """x where x > 0, else alpha * (exp(x / alpha) - 1) (arXiv 1704.07483)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.celu(input, self.alpha, self.inplace)
 
-
+@layer(F.selu)
 class SELU(_InPlace):
     """ELU with the constants that keep mean 0 and variance 1 (arXiv 1706.02515)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.selu(input, self.inplace)
 
-
-class GELU(Module):
+@layer(F.gelu)
+class GELU(_Elementwise):
     """x * Phi(x) (arXiv 1606.08415)."""
 
-    def __init__(self, approximate: str = "none") -> None:
-        super().__init__()
-        self.approximate = approximate
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.gelu(input, approximate=self.approximate)
+    approximate: str = "none"
 
     def extra_repr(self) -> str:
         return f"approximate={self.approximate!r}"
 
 
+@layer(F.silu)
 class SiLU(_InPlace):
     """x * sigmoid(x) (arXiv 1606.08415)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.silu(input, self.inplace)
 
-
+@layer(F.mish)
 class Mish(_InPlace):
     """x * tanh(softplus(x)) (arXiv 1908.08681)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.mish(input, self.inplace)
 
-
-class Softplus(Module):
+@layer(F.softplus)
+class Softplus(_Elementwise):
     """log(1 + exp(beta * x)) / beta; x itself where beta * x > threshold."""
 
-    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
-        super().__init__()
-        self.beta, self.threshold = beta, threshold
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.softplus(input, self.beta, self.threshold)
-
-    def extra_repr(self) -> str:
-        return shown(self, "beta", "threshold")
+    beta: float = 1.0
+    threshold: float = 20.0
 
 
-class Tanh(Module):
+@layer(F.tanh)
+class Tanh(_Elementwise):
     """tanh(x)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.tanh(input)
 
-
-class Tanhshrink(Module):
+@layer(F.tanhshrink)
+class Tanhshrink(_Elementwise):
     """x - tanh(x)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.tanhshrink(input)
 
-
-class Sigmoid(Module):
+@layer(F.sigmoid)
+class Sigmoid(_Elementwise):
     """1 / (1 + exp(-x))."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.sigmoid(input)
 
-
-class LogSigmoid(Module):
+@layer(F.logsigmoid)
+class LogSigmoid(_Elementwise):
     """log(sigmoid(x)), without overflow."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """Elementwise."""
-        return F.logsigmoid(input)
 
 
 # --- over a dim
 
 
-class GLU(Module):
+@layer(F.glu)
+class GLU(Layer):
     """a * sigmoid(b) of the two halves of a dim (arXiv 1612.08083)."""
 
-    def __init__(self, dim: int = -1) -> None:
-        super().__init__()
-        self.dim = dim
+    dim: int = -1
 
     def forward(self, input: Tensor) -> Tensor:
         """Half the size in `dim`."""
-        return F.glu(input, self.dim)
-
-    def extra_repr(self) -> str:
-        return shown(self, "dim")
+        raise NotImplementedError
 
 
-_USERS_LINE = 5  # where a warning about an implicit dim points
-
-
-class _OverDim(Module):
+@layer()
+class _OverDim(Layer):
     """A function over one dim."""
 
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
+    dim: int | None = None
+    _stacklevel = 5  # a warning about an implicit dim points to the user's line
 
-    def extra_repr(self) -> str:
-        return shown(self, "dim")
+    def forward(self, input: Tensor) -> Tensor:
+        """The same shape."""
+        raise NotImplementedError
 
 
+@layer(F.softmax)
 class Softmax(_OverDim):
     """exp(x) / sum(exp(x)) over a dim."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        return F.softmax(input, self.dim, _USERS_LINE)
 
-
+@layer(F.softmin)
 class Softmin(_OverDim):
     """softmax(-x) over a dim."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        return F.softmin(input, self.dim, _USERS_LINE)
 
-
+@layer(F.log_softmax)
 class LogSoftmax(_OverDim):
     """log(softmax(x)) over a dim."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        return F.log_softmax(input, self.dim, _USERS_LINE)
 
 
 class Softmax2d(Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyframe.nn import functional as F
+from pyframe.nn.modules.fields import Layer, layer
 from pyframe.nn.modules.module import Module
 from pyframe.tensor import Tensor
 
@@ -21,12 +22,13 @@ class PairwiseDistance(Module):
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
 
 
-class CosineSimilarity(Module):
+@layer()
+class CosineSimilarity(Layer):
     """The cosine of the angle between two tensors over a dim, norms no less than eps."""
 
-    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
-        super().__init__()
-        self.dim, self.eps = dim, eps
+    dim: int = 1
+    eps: float = 1e-8
+    __shown__ = ()
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         """Shapes that broadcast, D in `dim` -> their shape without it."""

@@ -3,61 +3,51 @@
 from __future__ import annotations
 
 from pyframe.nn import functional as F
-from pyframe.nn.modules.module import Module
-from pyframe.nn.modules.utils import shown
+from pyframe.nn.modules.fields import Layer, layer
 from pyframe.tensor import Tensor
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
 
-class _DropoutNd(Module):
+@layer()
+class _DropoutNd(Layer):
     """What drops with probability p in training. ValueError unless 0 <= p <= 1."""
 
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__()
-        name = type(self).__name__
+    p: float = 0.5
+    inplace: bool = False
+
+    def _check_fields(self) -> None:
+        name, p = type(self).__name__, self.p
         try:
             fits = 0 <= p <= 1
         except TypeError:
             raise TypeError(f"{name}: p must be a number from 0 to 1, got {p!r}") from None
         if not fits:
             raise ValueError(f"{name}: dropout probability has to be between 0 and 1, but got {p}")
-        self.p, self.inplace = p, inplace
 
-    def extra_repr(self) -> str:
-        return shown(self, "p", "inplace")
+    def forward(self, input: Tensor) -> Tensor:
+        """The same shape."""
+        raise NotImplementedError
 
 
+@layer(F.dropout)
 class Dropout(_DropoutNd):
     """In training, zeros each element with probability p and scales the rest by 1 / (1 - p)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        return F.dropout(input, self.p, self.training, self.inplace)
 
-
+@layer(F.dropout1d)
 class Dropout1d(_DropoutNd):
     """Dropout of whole channels: (N, C, L) or (C, L) (arXiv 1411.4280)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        return F.dropout1d(input, self.p, self.training, self.inplace)
 
-
+@layer(F.dropout2d)
 class Dropout2d(_DropoutNd):
     """Dropout of whole channels: (N, C, H, W)."""
 
-    def forward(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        return F.dropout2d(input, self.p, self.training, self.inplace)
 
-
+@layer(F.dropout3d)
 class Dropout3d(_DropoutNd):
     """Dropout of whole channels: (N, C, D, H, W) or (C, D, H, W)."""
-
-    def forward(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(_DropoutNd):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyframe as pf
 from pyframe.nn import functional as F, init
+from pyframe.nn.modules.fields import Layer, layer
 from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.utils import add_parameters, as_int, check_sizes, shown
 from pyframe.tensor import Tensor
@@ -117,31 +118,38 @@ class GroupNorm(Module):
         )
 
 
-class LocalResponseNorm(Module):
-    """x / (k + alpha * mean of x^2 over `size` neighbouring channels)^beta: (N, C, *)."""
-
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
-        super().__init__()
-        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+@layer()
+class _LRN(Layer):
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    k: float = 1.0
 
     def forward(self, input: Tensor) -> Tensor:
         """The same shape."""
-        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+        raise NotImplementedError
 
     def extra_repr(self) -> str:
         return f"{self.size}, " + shown(self, "alpha", "beta", "k")
 
 
-class CrossMapLRN2d(Module):
+@layer(F.local_response_norm)
+class LocalResponseNorm(_LRN):
+    """x / (k + alpha * mean of x^2 over `size` neighbouring channels)^beta: (N, C, *)."""
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, " + shown(self, "alpha", "beta", "k")
+
+
+@layer()
+class CrossMapLRN2d(_LRN):
     """LocalResponseNorm as PyTorch's first layer of this kind has it: (N, C, H, W).
 
     Its windows reach (size - 1) // 2 channels to both sides, and those that begin behind the first
     channel contain that one too; the gradient is that of the result.
     """
 
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
-        super().__init__()
-        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+    k: float = 1
 
     def forward(self, input: Tensor) -> Tensor:
         """The same shape. ValueError unless it has 4 dims."""
@@ -157,6 +165,3 @@ class CrossMapLRN2d(Module):
             behind = near[:, reach + 1 :] + squares[:, :1]
             near = pf.cat([near[:, : reach + 1], behind], 1)
         return input / (self.k + near * (self.alpha / self.size)) ** self.beta
-
-    def extra_repr(self) -> str:
-        return f"{self.size}, " + shown(self, "alpha", "beta", "k")
