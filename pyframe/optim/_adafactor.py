@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import pyframe as pf
-from pyframe.optim.optimizer import Optimizer, State, nonzero, scalar
+from pyframe.optim.optimizer import Optimizer, State, nonzero, options, scalar
 from pyframe.tensor import Tensor
 
 
@@ -30,10 +30,7 @@ class Adafactor(Optimizer):
         eps: tuple[float | None, float] = (None, 1e-3), d: float = 1.0, weight_decay: float = 0.0,
         *, foreach: bool | None = None, maximize: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(params, {
-            "lr": lr, "beta2_decay": beta2_decay, "eps": eps, "d": d, "weight_decay": weight_decay,
-            "foreach": foreach, "maximize": maximize,
-        })  # fmt: skip
+        super().__init__(params, options(locals()))
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
         super()._check_options(options)

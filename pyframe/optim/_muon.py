@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from pyframe.optim.optimizer import Optimizer, scalar
+from pyframe.optim.optimizer import Optimizer, options, scalar
 from pyframe.tensor import Tensor
 
 
@@ -29,11 +29,7 @@ class Muon(Optimizer):
         ns_coefficients: tuple[float, float, float] = (3.4445, -4.7750, 2.0315),
         eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: str | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(params, {
-            "lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps,
-            "adjust_lr_fn": adjust_lr_fn,
-        })  # fmt: skip
+        super().__init__(params, options(locals()))
         for p in (p for group in self.param_groups for p in group["params"]):
             if p.ndim != 2:
                 raise ValueError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from pyframe.optim.optimizer import Optimizer, scalar
+from pyframe.optim.optimizer import USUAL_RANGES, Optimizer, options, scalar
 from pyframe.tensor import Tensor
 
 
@@ -14,22 +14,14 @@ class Adadelta(Optimizer):
     p -= lr * d (arXiv 1212.5701).
     """
 
-    _ranges: ClassVar = {
-        "lr": "[0, inf]",
-        "rho": "[0, 1]",
-        "eps": "[0, inf]",
-        "weight_decay": "[0, inf]",
-    }
+    _ranges: ClassVar = USUAL_RANGES | {"rho": "[0, 1]"}
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1.0, rho: float = 0.9, eps: float = 1e-6,
         weight_decay: float = 0, foreach: bool | None = None, *, capturable: bool = False,
         maximize: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(params, {
-            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay, "maximize": maximize,
-            "capturable": capturable, "foreach": foreach, "differentiable": differentiable,
-        })  # fmt: skip
+        super().__init__(params, options(locals()))
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
         lr, rho, eps = scalar(group["lr"]), group["rho"], group["eps"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from pyframe.optim.optimizer import Optimizer, State, scalar
+from pyframe.optim.optimizer import USUAL_RANGES, Optimizer, State, options, scalar
 from pyframe.tensor import Tensor
 
 
@@ -15,9 +15,8 @@ class Adagrad(Optimizer):
     Duchi et al. 2011, https://jmlr.org/papers/v12/duchi11a.html. The state is made at once.
     """
 
-    _ranges: ClassVar = {
-        "lr": "[0, inf]", "lr_decay": "[0, inf]", "weight_decay": "[0, inf]",
-        "initial_accumulator_value": "[0, inf]", "eps": "[0, inf]",
+    _ranges: ClassVar = USUAL_RANGES | {
+        "lr_decay": "[0, inf]", "initial_accumulator_value": "[0, inf]",
     }  # fmt: skip
 
     def __init__(
@@ -26,11 +25,7 @@ class Adagrad(Optimizer):
         foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(params, {
-            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value, "foreach": foreach,
-            "maximize": maximize, "differentiable": differentiable, "fused": fused,
-        })  # fmt: skip
+        super().__init__(params, options(locals()))
         for group in self.param_groups:
             self._begin(group["params"])
             for p in group["params"]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import pyframe as pf
-from pyframe.optim.optimizer import Optimizer, one_minus_power, scalar
+from pyframe.optim.optimizer import USUAL_RANGES, Optimizer, one_minus_power, options, scalar
 from pyframe.tensor import Tensor
 
 
@@ -17,12 +17,7 @@ class Adam(Optimizer):
     decay is added to the gradient, or acts on the parameter itself (decoupled_weight_decay).
     """
 
-    _ranges: ClassVar = {
-        "lr": "[0, inf]",
-        "eps": "[0, inf]",
-        "betas": "[0, 1)",
-        "weight_decay": "[0, inf]",
-    }
+    _ranges: ClassVar = USUAL_RANGES
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3,
@@ -33,13 +28,7 @@ class Adam(Optimizer):
     ) -> None:  # fmt: skip
         if isinstance(betas, (tuple, list)):
             betas = tuple(map(scalar, betas))
-        options = {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad,
-            "maximize": maximize, "foreach": foreach, "capturable": capturable,
-            "differentiable": differentiable, "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }  # fmt: skip
-        super().__init__(params, options)
+        super().__init__(params, options(locals()))
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
         super()._check_options(options)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import pyframe as pf
-from pyframe.optim.optimizer import Optimizer, one_minus_power, scalar
+from pyframe.optim.optimizer import USUAL_RANGES, Optimizer, one_minus_power, options, scalar
 from pyframe.tensor import Tensor
 
 
@@ -16,12 +16,7 @@ class Adamax(Optimizer):
     Kingma & Ba 2015, arXiv 1412.6980, section 7.
     """
 
-    _ranges: ClassVar = {
-        "lr": "[0, inf]",
-        "eps": "[0, inf]",
-        "betas": "[0, 1)",
-        "weight_decay": "[0, inf]",
-    }
+    _ranges: ClassVar = USUAL_RANGES
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 2e-3,
@@ -29,10 +24,7 @@ class Adamax(Optimizer):
         foreach: bool | None = None, *, maximize: bool = False, differentiable: bool = False,
         capturable: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(params, {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "foreach": foreach,
-            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
-        })  # fmt: skip
+        super().__init__(params, options(locals()))
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
         lr, eps, (b1, b2) = scalar(group["lr"]), group["eps"], group["betas"]

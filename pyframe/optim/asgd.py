@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from pyframe.optim.optimizer import Optimizer, scalar
+from pyframe.optim.optimizer import USUAL_RANGES, Optimizer, options, scalar
 from pyframe.tensor import Tensor
 
 
@@ -16,7 +16,7 @@ class ASGD(Optimizer):
     Polyak & Juditsky 1992, Acceleration of stochastic approximation by averaging.
     """
 
-    _ranges: ClassVar = {"lr": "[0, inf]", "weight_decay": "[0, inf]"}
+    _ranges: ClassVar = USUAL_RANGES
     _counters = ("step", "eta", "mu")
 
     def __init__(
@@ -24,11 +24,7 @@ class ASGD(Optimizer):
         alpha: float = 0.75, t0: float = 1e6, weight_decay: float = 0, foreach: bool | None = None,
         maximize: bool = False, differentiable: bool = False, capturable: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(params, {
-            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0, "weight_decay": weight_decay,
-            "foreach": foreach, "maximize": maximize, "differentiable": differentiable,
-            "capturable": capturable,
-        })  # fmt: skip
+        super().__init__(params, options(locals()))
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
         lr, lambd, alpha, t0 = scalar(group["lr"]), group["lambd"], group["alpha"], group["t0"]

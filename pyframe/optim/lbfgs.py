@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import pyframe as pf
 from pyframe.core.modes import no_grad
-from pyframe.optim.optimizer import Optimizer
+from pyframe.optim.optimizer import USUAL_RANGES, Optimizer, options
 from pyframe.tensor import Tensor
 
 
@@ -20,19 +20,15 @@ class LBFGS(Optimizer):
     pf.compile it runs eagerly.
     """
 
-    _ranges: ClassVar = {"lr": "[0, inf]"}
+    _ranges: ClassVar = USUAL_RANGES
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1, max_iter: int = 20,
         max_eval: int | None = None, tolerance_grad: float = 1e-7, tolerance_change: float = 1e-9,
         history_size: int = 100, line_search_fn: str | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(params, {
-            "lr": lr, "max_iter": max_iter,
-            "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval,
-            "tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change,
-            "history_size": history_size, "line_search_fn": line_search_fn,
-        })  # fmt: skip
+        max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
+        super().__init__(params, options(locals()))
         if len(self.param_groups) != 1:
             raise ValueError(
                 "LBFGS doesn't support parameter groups; expected one list of parameters, got "

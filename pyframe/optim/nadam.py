@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import pyframe as pf
-from pyframe.optim.optimizer import Optimizer, one_minus_power, scalar
+from pyframe.optim.optimizer import USUAL_RANGES, Optimizer, one_minus_power, options, scalar
 from pyframe.tensor import Tensor
 
 
@@ -18,10 +18,7 @@ class NAdam(Optimizer):
     Dozat 2016, Incorporating Nesterov Momentum into Adam.
     """
 
-    _ranges: ClassVar = {
-        "lr": "[0, inf]", "eps": "[0, inf]", "betas": "[0, 1)", "weight_decay": "[0, inf]",
-        "momentum_decay": "[0, inf]",
-    }  # fmt: skip
+    _ranges: ClassVar = USUAL_RANGES | {"momentum_decay": "[0, inf]"}
     _counters = ("step", "mu_product")
 
     def __init__(
@@ -31,12 +28,7 @@ class NAdam(Optimizer):
         foreach: bool | None = None, maximize: bool = False, capturable: bool = False,
         differentiable: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(params, {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-            "momentum_decay": momentum_decay, "decoupled_weight_decay": decoupled_weight_decay,
-            "maximize": maximize, "foreach": foreach, "capturable": capturable,
-            "differentiable": differentiable,
-        })  # fmt: skip
+        super().__init__(params, options(locals()))
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
         lr, eps, (b1, b2) = scalar(group["lr"]), group["eps"], group["betas"]

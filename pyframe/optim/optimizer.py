@@ -45,6 +45,9 @@ _HOOKS = tuple(
     for what in ("step", "state_dict", "load_state_dict")
     for when in ("pre", "post")
 )
+USUAL_RANGES = {  # of the options that most optimizers have
+    "lr": "[0, inf]", "eps": "[0, inf]", "betas": "[0, 1)", "weight_decay": "[0, inf]",
+}  # fmt: skip
 _WORDS = {"lr": "learning rate", "eps": "epsilon value", "betas": "beta parameter"}
 
 
@@ -94,6 +97,11 @@ def _kind(x: Any) -> str:
 def nonzero(option: Any) -> bool:
     """Whether an option acts at all; a tensor, which is not looked at, always does."""
     return isinstance(option, Tensor) or bool(option != 0)
+
+
+def options(given: dict[str, Any]) -> dict[str, Any]:
+    """The options among what an optimizer's `__init__` was given, its `locals()`."""
+    return {k: v for k, v in given.items() if k not in ("self", "params", "__class__")}
 
 
 def scalar(option: Any) -> Any:
@@ -231,7 +239,7 @@ class Optimizer:
     `defaults` are the options of groups that don't give their own.
     """
 
-    _ranges: ClassVar[Mapping[str, str]] = {}  # in which intervals the options lie: "[0, 1)"
+    _ranges: ClassVar[Mapping[str, str]] = {}  # in which intervals options lie: "[0, 1)"
     _counters: ClassVar[tuple[str, ...]] = ("step",)  # entries that parameters have in common
     _decays = True  # the option weight_decay is taken care of here
     _capture: Callable[[], Any] = staticmethod(lambda: None)  # in which it was made
@@ -317,6 +325,8 @@ class Optimizer:
     def _check_options(self, options: Mapping[str, Any]) -> None:
         """TypeError or ValueError for options that `_update` can't work with."""
         for name, interval in self._ranges.items():
+            if name not in options:
+                continue
             value, what = options[name], _WORDS.get(name, f"{name} value")
             if name != "betas":
                 self._check(what, value, interval)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pyframe as pf
 from pyframe.core.symbolic import calculate, log
-from pyframe.optim.optimizer import Optimizer, one_minus_power, scalar
+from pyframe.optim.optimizer import USUAL_RANGES, Optimizer, one_minus_power, options, scalar
 from pyframe.tensor import Tensor
 
 
@@ -18,12 +18,7 @@ class RAdam(Optimizer):
     by r^2 = (rho(t) - 4) (rho(t) - 2) rho / ((rho - 4) (rho - 2) rho(t)).
     """
 
-    _ranges: ClassVar = {
-        "lr": "[0, inf]",
-        "eps": "[0, inf]",
-        "betas": "[0, 1)",
-        "weight_decay": "[0, inf]",
-    }
+    _ranges: ClassVar = USUAL_RANGES
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3,
@@ -31,11 +26,7 @@ class RAdam(Optimizer):
         decoupled_weight_decay: bool = False, *, foreach: bool | None = None,
         maximize: bool = False, capturable: bool = False, differentiable: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(params, {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-            "maximize": maximize, "foreach": foreach, "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay, "differentiable": differentiable,
-        })  # fmt: skip
+        super().__init__(params, options(locals()))
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
         lr, eps, (b1, b2) = scalar(group["lr"]), group["eps"], group["betas"]

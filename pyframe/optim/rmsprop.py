@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from pyframe.optim.optimizer import Optimizer, nonzero, scalar
+from pyframe.optim.optimizer import USUAL_RANGES, Optimizer, nonzero, options, scalar
 from pyframe.tensor import Tensor
 
 
@@ -16,10 +16,7 @@ class RMSprop(Optimizer):
     Graves 2013, arXiv 1308.0850.
     """
 
-    _ranges: ClassVar = {
-        "lr": "[0, inf]", "eps": "[0, inf]", "momentum": "[0, inf]", "weight_decay": "[0, inf]",
-        "alpha": "[0, inf]",
-    }  # fmt: skip
+    _ranges: ClassVar = USUAL_RANGES | {"momentum": "[0, inf]", "alpha": "[0, inf]"}
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-2, alpha: float = 0.99,
@@ -27,11 +24,7 @@ class RMSprop(Optimizer):
         capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
         differentiable: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(params, {
-            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
-            "weight_decay": weight_decay, "capturable": capturable, "foreach": foreach,
-            "maximize": maximize, "differentiable": differentiable,
-        })  # fmt: skip
+        super().__init__(params, options(locals()))
 
     def _update(self, group: Mapping[str, Any], params: list[Tensor]) -> None:
         lr, alpha, eps, momentum = map(group.__getitem__, ("lr", "alpha", "eps", "momentum"))

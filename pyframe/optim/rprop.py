@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import pyframe as pf
-from pyframe.optim.optimizer import Optimizer, scalar
+from pyframe.optim.optimizer import USUAL_RANGES, Optimizer, options, scalar
 from pyframe.tensor import Tensor
 
 
@@ -17,7 +17,7 @@ class Rprop(Optimizer):
     Riedmiller & Braun 1993, A Direct Adaptive Method for Faster Backpropagation Learning.
     """
 
-    _ranges: ClassVar = {"lr": "[0, inf]"}
+    _ranges: ClassVar = USUAL_RANGES
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-2,
@@ -25,10 +25,7 @@ class Rprop(Optimizer):
         capturable: bool = False, foreach: bool | None = None, maximize: bool = False,
         differentiable: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(params, {
-            "lr": lr, "etas": etas, "step_sizes": step_sizes, "foreach": foreach,
-            "maximize": maximize, "differentiable": differentiable, "capturable": capturable,
-        })  # fmt: skip
+        super().__init__(params, options(locals()))
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
         super()._check_options(options)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import pyframe as pf
-from pyframe.optim.optimizer import Optimizer, nonzero, scalar
+from pyframe.optim.optimizer import USUAL_RANGES, Optimizer, nonzero, options, scalar
 from pyframe.tensor import Tensor
 
 
@@ -16,10 +16,7 @@ class SGD(Optimizer):
     https://docs.pytorch.org/docs/stable/generated/torch.optim.SGD.html
     """
 
-    _ranges: ClassVar = {
-        "lr": "[0, inf]", "momentum": "[0, inf]", "dampening": "[-inf, inf]",
-        "weight_decay": "[0, inf]",
-    }  # fmt: skip
+    _ranges: ClassVar = USUAL_RANGES | {"momentum": "[0, inf]", "dampening": "[-inf, inf]"}
 
     def __init__(
         self, params: Iterable[Any], lr: float | Tensor = 1e-3, momentum: float = 0,
@@ -27,11 +24,7 @@ class SGD(Optimizer):
         maximize: bool = False, foreach: bool | None = None, differentiable: bool = False,
         fused: bool | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(params, {
-            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-            "nesterov": nesterov, "maximize": maximize, "foreach": foreach,
-            "differentiable": differentiable, "fused": fused,
-        })  # fmt: skip
+        super().__init__(params, options(locals()))
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
         super()._check_options(options)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import pyframe as pf
-from pyframe.optim.optimizer import Optimizer, one_minus_power, scalar
+from pyframe.optim.optimizer import Optimizer, one_minus_power, options, scalar
 from pyframe.tensor import Tensor
 
 
@@ -24,8 +24,7 @@ class SparseAdam(Optimizer):
         self, params: Iterable[Any], lr: float | Tensor = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, maximize: bool = False,
     ) -> None:  # fmt: skip
-        options = {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize}
-        super().__init__(params, options)
+        super().__init__(params, options(locals()))
         if any(p.is_complex() for group in self.param_groups for p in group["params"]):
             raise ValueError("SparseAdam does not support complex parameters; use Adam for them")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from pyframe.nn import functional as F
-from pyframe.nn.modules.module import Module
+from pyframe.nn.modules.fields import Layer, layer
 from pyframe.nn.modules.utils import each, shown
 from pyframe.tensor import Tensor
 
@@ -16,16 +16,17 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _PadNd(Module):
+@layer()
+class _PadNd(Layer):
     """Elements added at both ends of the last `_k` dims: an int, or (left, right, top, bottom, …).
     Negative numbers cut."""
 
+    padding: Any
     _k: ClassVar[int]
     _mode: ClassVar[str]
 
-    def __init__(self, padding: Any) -> None:
-        super().__init__()
-        self.padding = each(self, "padding", padding, 2 * self._k)
+    def _check_fields(self) -> None:
+        self.padding = each(self, "padding", self.padding, 2 * self._k)
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, *spatial) or (C, *spatial)."""
@@ -35,10 +36,9 @@ class _PadNd(Module):
         return f"{self.padding}"
 
 
+@layer()
 class _ConstantPadNd(_PadNd):
-    def __init__(self, padding: Any, value: float) -> None:
-        super().__init__(padding)
-        self.value = value
+    value: float
 
     def forward(self, input: Tensor) -> Tensor:
         """(*, *spatial)."""
