@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pyframe.nn import functional as F, init
+from pyframe.nn.modules.fields import Kind
 from pyframe.nn.modules.lazy import LazyModuleMixin
-from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.utils import as_int, bias_bound, check_sizes, each
 from pyframe.nn.parameter import Parameter, UninitializedParameter
 from pyframe.ops.creation import empty
@@ -23,11 +23,8 @@ __all__ = [
 _MODES = ("zeros", "reflect", "replicate", "circular")
 
 
-class _ConvNd(Module):
+class _ConvNd(Kind):
     """What all convolutions share: their options, checked, and their parameters."""
-
-    _k: ClassVar[int]  # the number of spatial dims
-    _conv: ClassVar[Any]
 
     def __init__(
         self, in_channels: int, out_channels: int, kernel_size: Any, stride: Any, padding: Any,
@@ -134,29 +131,23 @@ class _Conv(_ConvNd):
         if self.padding_mode != "zeros":
             input = F.pad(input, self._reversed_padding_repeated_twice, self.padding_mode)
             padding = 0
-        return self._conv(input, weight, bias, self.stride, padding, self.dilation, self.groups)
+        return self._function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, in_channels, *spatial) or (in_channels, *spatial) -> the same with out_channels."""
         return self._conv_forward(input, self.weight, self.bias)
 
 
-class Conv1d(_Conv):
+class Conv1d(_Conv, k=1, function=F.conv1d):
     """Convolution: (N, in_channels, L) -> (N, out_channels, L')."""
 
-    _k, _conv = 1, staticmethod(F.conv1d)
 
-
-class Conv2d(_Conv):
+class Conv2d(_Conv, k=2, function=F.conv2d):
     """Convolution: (N, in_channels, H, W) -> (N, out_channels, H', W')."""
 
-    _k, _conv = 2, staticmethod(F.conv2d)
 
-
-class Conv3d(_Conv):
+class Conv3d(_Conv, k=3, function=F.conv3d):
     """Convolution: (N, in_channels, D, H, W) -> (N, out_channels, D', H', W')."""
-
-    _k, _conv = 3, staticmethod(F.conv3d)
 
 
 class _ConvTransposeNd(_ConvNd):
@@ -183,7 +174,7 @@ class _ConvTransposeNd(_ConvNd):
         added = self.output_padding
         if output_size is not None:
             added = self._output_padding(input, list(output_size))
-        return self._conv(
+        return self._function(
             input, self.weight, self.bias, self.stride, self.padding, added, self.groups,
             self.dilation,
         )  # fmt: skip
@@ -211,22 +202,16 @@ class _ConvTransposeNd(_ConvNd):
         return tuple(n - a for n, a in zip(size, least, strict=True))
 
 
-class ConvTranspose1d(_ConvTransposeNd):
+class ConvTranspose1d(_ConvTransposeNd, k=1, function=F.conv_transpose1d):
     """Transposed convolution: (N, in_channels, L) -> (N, out_channels, L')."""
 
-    _k, _conv = 1, staticmethod(F.conv_transpose1d)
 
-
-class ConvTranspose2d(_ConvTransposeNd):
+class ConvTranspose2d(_ConvTransposeNd, k=2, function=F.conv_transpose2d):
     """Transposed convolution: (N, in_channels, H, W) -> (N, out_channels, H', W')."""
 
-    _k, _conv = 2, staticmethod(F.conv_transpose2d)
 
-
-class ConvTranspose3d(_ConvTransposeNd):
+class ConvTranspose3d(_ConvTransposeNd, k=3, function=F.conv_transpose3d):
     """Transposed convolution: (N, in_channels, D, H, W) -> (N, out_channels, D', H', W')."""
-
-    _k, _conv = 3, staticmethod(F.conv_transpose3d)
 
 
 # --- with in_channels taken from the first input

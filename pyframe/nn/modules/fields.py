@@ -15,7 +15,21 @@ from pyframe.nn.modules.utils import shown
 C = TypeVar("C", bound=type)
 
 
-class Layer(Module):
+class Kind(Module):
+    """A module of which there are several kinds: `class Conv2d(_Conv, k=2, function=F.conv2d)`."""
+
+    _k: ClassVar[Any] = None  # the number of spatial dims
+    _function: ClassVar[Any]
+
+    def __init_subclass__(cls, k: int | None = None, function: Any = None, **others: Any) -> None:
+        super().__init_subclass__(**others)
+        if k is not None:
+            cls._k = k
+        if function is not None:
+            cls._function = staticmethod(function)
+
+
+class Layer(Kind):
     """A module whose class says by `@layer` what it is."""
 
     __fields__: ClassVar[dict[str, str]] = {}  # the arguments of `__init__`, with their annotations

@@ -22,7 +22,6 @@ class _PadNd(Layer):
     Negative numbers cut."""
 
     padding: Any
-    _k: ClassVar[int]
     _mode: ClassVar[str]
 
     def _check_fields(self) -> None:
@@ -48,22 +47,16 @@ class _ConstantPadNd(_PadNd):
         return shown(self, "padding", "value")
 
 
-class ConstantPad1d(_ConstantPadNd):
+class ConstantPad1d(_ConstantPadNd, k=1):
     """Padding of the last dim with `value`."""
 
-    _k = 1
 
-
-class ConstantPad2d(_ConstantPadNd):
+class ConstantPad2d(_ConstantPadNd, k=2):
     """Padding of the last two dims with `value`."""
 
-    _k = 2
 
-
-class ConstantPad3d(_ConstantPadNd):
+class ConstantPad3d(_ConstantPadNd, k=3):
     """Padding of the last three dims with `value`."""
-
-    _k = 3
 
 
 class _Zero(_ConstantPadNd):
@@ -90,44 +83,32 @@ class _ReflectionPadNd(_PadNd):
     _mode = "reflect"
 
 
-class ReflectionPad1d(_ReflectionPadNd):
+class ReflectionPad1d(_ReflectionPadNd, k=1):
     """Padding of the last dim with its mirror image, whose first element is not repeated."""
 
-    _k = 1
 
-
-class ReflectionPad2d(_ReflectionPadNd):
+class ReflectionPad2d(_ReflectionPadNd, k=2):
     """Padding of the last two dims with their mirror images."""
 
-    _k = 2
 
-
-class ReflectionPad3d(_ReflectionPadNd):
+class ReflectionPad3d(_ReflectionPadNd, k=3):
     """Padding of the last three dims with their mirror images."""
-
-    _k = 3
 
 
 class _ReplicationPadNd(_PadNd):
     _mode = "replicate"
 
 
-class ReplicationPad1d(_ReplicationPadNd):
+class ReplicationPad1d(_ReplicationPadNd, k=1):
     """Padding of the last dim with the element at its edge."""
 
-    _k = 1
 
-
-class ReplicationPad2d(_ReplicationPadNd):
+class ReplicationPad2d(_ReplicationPadNd, k=2):
     """Padding of the last two dims with the elements at their edges."""
 
-    _k = 2
 
-
-class ReplicationPad3d(_ReplicationPadNd):
+class ReplicationPad3d(_ReplicationPadNd, k=3):
     """Padding of the last three dims with the elements at their edges."""
-
-    _k = 3
 
 
 class _CircularPadNd(_PadNd):
@@ -143,19 +124,13 @@ class _CircularPadNd(_PadNd):
         return super().forward(input)
 
 
-class CircularPad1d(_CircularPadNd):
+class CircularPad1d(_CircularPadNd, k=1):
     """Padding of the last dim with what stands at its other end."""
 
-    _k = 1
 
-
-class CircularPad2d(_CircularPadNd):
+class CircularPad2d(_CircularPadNd, k=2):
     """Padding of the last two dims with what stands at their other ends."""
 
-    _k = 2
 
-
-class CircularPad3d(_CircularPadNd):
+class CircularPad3d(_CircularPadNd, k=3):
     """Padding of the last three dims with what stands at their other ends."""
-
-    _k = 3

@@ -23,13 +23,12 @@ class _Windows(Layer):
 
     kernel_size: Any
     stride: Any
-    _k: ClassVar[int | None] = None  # as many numbers the sizes become, where it is given
     __shown__: ClassVar[tuple[str, ...]] = ("kernel_size", "stride", "padding")
 
     def _check_fields(self) -> None:
         if self.stride is None:
             self.stride = self.kernel_size
-        if self._k is not None:
+        if self._k is not None:  # then they are tuples
             for name in ("kernel_size", "stride", "padding"):
                 setattr(self, name, each(self, name, getattr(self, name), self._k))
 
@@ -77,36 +76,29 @@ class _MaxUnpoolNd(_Windows):
     kernel_size: Any
     stride: Any = None
     padding: Any = 0
-    _unpool: ClassVar[Any]
 
     def forward(  # type: ignore[override]
         self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None
     ) -> Tensor:
         """The pooled values and their indices -> (N, C, *output_size)."""
         sizes = self.kernel_size, self.stride, self.padding
-        return self._unpool(input, indices, *sizes, output_size)
+        return self._function(input, indices, *sizes, output_size)
 
 
-class MaxUnpool1d(_MaxUnpoolNd):
+class MaxUnpool1d(_MaxUnpoolNd, k=1, function=F.max_unpool1d):
     """MaxPool1d undone: (N, C, L') -> (N, C, L)."""
 
-    _k, _unpool = 1, staticmethod(F.max_unpool1d)
 
-
-class MaxUnpool2d(_MaxUnpoolNd):
+class MaxUnpool2d(_MaxUnpoolNd, k=2, function=F.max_unpool2d):
     """MaxPool2d undone: (N, C, H', W') -> (N, C, H, W)."""
 
-    _k, _unpool = 2, staticmethod(F.max_unpool2d)
 
-
-class MaxUnpool3d(_MaxUnpoolNd):
+class MaxUnpool3d(_MaxUnpoolNd, k=3, function=F.max_unpool3d):
     """MaxPool3d undone: (N, C, D', H', W') -> (N, C, D, H, W)."""
-
-    _k, _unpool = 3, staticmethod(F.max_unpool3d)
 
 
 @layer(F.avg_pool1d)
-class AvgPool1d(_Windows):
+class AvgPool1d(_Windows, k=1):
     """The mean of each window: (N, C, L) -> (N, C, L')."""
 
     kernel_size: Any
@@ -114,7 +106,6 @@ class AvgPool1d(_Windows):
     padding: Any = 0
     ceil_mode: bool = False
     count_include_pad: bool = True
-    _k = 1
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, L) or (C, L)."""
@@ -151,31 +142,24 @@ class _LPPoolNd(Layer):
     kernel_size: Any
     stride: Any = None
     ceil_mode: bool = False
-    _pool: ClassVar[Any]
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, *spatial) or (C, *spatial)."""
-        return self._pool(
+        return self._function(
             input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode
         )
 
 
-class LPPool1d(_LPPoolNd):
+class LPPool1d(_LPPoolNd, function=F.lp_pool1d):
     """The norm of each window: (N, C, L) -> (N, C, L')."""
 
-    _pool = staticmethod(F.lp_pool1d)
 
-
-class LPPool2d(_LPPoolNd):
+class LPPool2d(_LPPoolNd, function=F.lp_pool2d):
     """The norm of each window: (N, C, H, W) -> (N, C, H', W')."""
 
-    _pool = staticmethod(F.lp_pool2d)
 
-
-class LPPool3d(_LPPoolNd):
+class LPPool3d(_LPPoolNd, function=F.lp_pool3d):
     """The norm of each window: (N, C, D, H, W) -> (N, C, D', H', W')."""
-
-    _pool = staticmethod(F.lp_pool3d)
 
 
 class _Largest(Layer):
@@ -195,7 +179,6 @@ class _FractionalMaxPoolNd(_Largest):
     output_ratio: Any = None
     return_indices: bool = False
     _random_samples: Tensor | None = None
-    _k: ClassVar[int]
     __shown__ = ()
 
     def _check_fields(self) -> None:
@@ -216,17 +199,13 @@ class _FractionalMaxPoolNd(_Largest):
 
 
 @layer(F.fractional_max_pool2d)
-class FractionalMaxPool2d(_FractionalMaxPoolNd):
+class FractionalMaxPool2d(_FractionalMaxPoolNd, k=2):
     """The largest element of windows at random steps: (N, C, H, W) -> (N, C, H', W')."""
-
-    _k = 2
 
 
 @layer(F.fractional_max_pool3d)
-class FractionalMaxPool3d(_FractionalMaxPoolNd):
+class FractionalMaxPool3d(_FractionalMaxPoolNd, k=3):
     """The largest element of windows at random steps: (N, C, D, H, W) -> (N, C, D', H', W')."""
-
-    _k = 3
 
 
 @layer()
