@@ -42,19 +42,26 @@ __all__ = [
 ]  # fmt: skip
 
 
+def reduction_of(size_average: Any, reduce: Any, stacklevel: int) -> str | None:
+    """What the deprecated arguments say, with a warning; None where none is given."""
+    if size_average is None and reduce is None:
+        return None
+    summed = "mean" if size_average is None or size_average else "sum"
+    reduction = summed if reduce is None or reduce else "none"
+    warnings.warn(
+        "size_average and reduce args will be deprecated, please use "
+        f"reduction='{reduction}' instead.",
+        stacklevel=stacklevel + 1,
+    )
+    return reduction
+
+
 def checked_reduction(size_average: Any, reduce: Any, reduction: str) -> str:
     """What the deprecated arguments say where one is given, else `reduction`, checked."""
-    if size_average is not None or reduce is not None:
-        if reduce is not None and not reduce:
-            reduction = "none"
-        else:
-            reduction = "mean" if size_average is None or size_average else "sum"
-        warnings.warn(
-            "size_average and reduce args will be deprecated, please use "
-            f"reduction='{reduction}' instead.",
-            stacklevel=4,
-        )
-    elif reduction == "elementwise_mean":
+    old = reduction_of(size_average, reduce, 4)
+    if old is not None:
+        return old
+    if reduction == "elementwise_mean":
         warnings.warn(
             "reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.",
             stacklevel=4,

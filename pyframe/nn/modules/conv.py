@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from pyframe.nn import functional as F, init
 from pyframe.nn.modules.fields import Kind
 from pyframe.nn.modules.lazy import LazyModuleMixin
-from pyframe.nn.modules.utils import as_int, bias_bound, check_sizes, each
+from pyframe.nn.modules.utils import as_int, bias_bound, check_sizes, each, shown, unusual
 from pyframe.nn.parameter import Parameter, UninitializedParameter
 from pyframe.ops.creation import empty
 from pyframe.tensor import Tensor
@@ -94,23 +94,10 @@ class _ConvNd(Kind):
 
     def extra_repr(self) -> str:
         zeros, ones = (0,) * self._k, (1,) * self._k
-        text = (
-            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
-            f"stride={self.stride}"
-        )
-        if self.padding != zeros:
-            text += f", padding={self.padding}"
-        if self.dilation != ones:
-            text += f", dilation={self.dilation}"
-        if self.output_padding != zeros:
-            text += f", output_padding={self.output_padding}"
-        if self.groups != 1:
-            text += f", groups={self.groups}"
-        if self.bias is None:
-            text += ", bias=False"
-        return text + (
-            "" if self.padding_mode == "zeros" else f", padding_mode={self.padding_mode}"
-        )
+        text = f"{self.in_channels}, {self.out_channels}, {shown(self, 'kernel_size', 'stride')}"
+        text += unusual(self, padding=zeros, dilation=ones, output_padding=zeros, groups=1)
+        text += ", bias=False" if self.bias is None else ""
+        return text + unusual(self, padding_mode="zeros")
 
 
 class _Conv(_ConvNd):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pyframe.nn import functional as F
-from pyframe.nn.functional.loss import LinearCrossEntropyOptions
+from pyframe.nn.functional.loss import LinearCrossEntropyOptions, reduction_of
 from pyframe.nn.modules.distance import PairwiseDistance
 from pyframe.nn.modules.linear import Linear
 from pyframe.nn.modules.module import Module
@@ -46,22 +46,14 @@ class _Loss(Module):
                 "expected its options by their names (reduction='sum'); the loss of a prediction "
                 f"is nn.{name}()(input, target)"
             )
-        if size_average is not None or reduce is not None:
-            mean = size_average is None or size_average
-            summed = "mean" if mean else "sum"
-            reduction = summed if reduce is None or reduce else "none"
-            warnings.warn(
-                "size_average and reduce args will be deprecated, please use "
-                f"reduction='{reduction}' instead.",
-                stacklevel=2,
-            )
-        elif reduction not in (*self._reductions, _OLD):
+        old = reduction_of(size_average, reduce, 2)
+        if old is None and reduction not in (*self._reductions, _OLD):
             *names, last = map(repr, self._reductions)
             raise ValueError(
                 f"{type(self).__name__}: {reduction} is not a valid value for reduction; use "
                 f"{', '.join(names)} or {last}"
             )
-        self.reduction = reduction
+        self.reduction = old or reduction
 
 
 class _WeightedLoss(_Loss):

@@ -19,7 +19,18 @@ def _shape(normalized_shape: Any) -> tuple[int, ...]:
     return tuple(normalized_shape) if many else (normalized_shape,)
 
 
-class LayerNorm(Module):
+class _Affine(Module):
+    """What ends with * weight + bias."""
+
+    def reset_parameters(self) -> None:
+        """Weight 1, bias 0."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class LayerNorm(_Affine):
     """(x - mean) / sqrt(var + eps) * weight + bias over the last dims (arXiv 1607.06450)."""
 
     def __init__(
@@ -32,13 +43,6 @@ class LayerNorm(Module):
         self.eps, self.elementwise_affine = eps, elementwise_affine
         add_parameters(self, self.normalized_shape, elementwise_affine, bias, device, dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """The same shape."""
@@ -80,7 +84,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, " + shown(self, "eps", "elementwise_affine")
 
 
-class GroupNorm(Module):
+class GroupNorm(_Affine):
     """(x - mean) / sqrt(var + eps) over each of `num_groups` groups of the channels of (N, C, *),
     then * weight + bias for each channel (arXiv 1803.08494)."""
 
@@ -99,13 +103,6 @@ class GroupNorm(Module):
         self.eps, self.affine = eps, affine
         add_parameters(self, num_channels, affine, bias, device, dtype)
         self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
 
     def forward(self, input: Tensor) -> Tensor:
         """The same shape."""

@@ -11,7 +11,7 @@ from pyframe.core.modes import mode
 from pyframe.nn import init
 from pyframe.nn.functional import recurrent
 from pyframe.nn.modules.module import Module
-from pyframe.nn.modules.utils import check_sizes
+from pyframe.nn.modules.utils import check_sizes, unusual
 from pyframe.nn.parameter import Parameter
 from pyframe.nn.utils.rnn import PackedSequence
 from pyframe.ops import movement as mv
@@ -267,14 +267,10 @@ class RNNBase(Module, Generic[State]):
         return out, state[0] if len(state) == 1 else tuple(state)
 
     def extra_repr(self) -> str:
-        text = f"{self.input_size}, {self.hidden_size}"
-        for name, default in [
-            ("proj_size", 0), ("num_layers", 1), ("bias", True), ("batch_first", False),
-            ("dropout", 0), ("bidirectional", False),
-        ]:  # fmt: skip
-            value = getattr(self, name)
-            text += "" if value == default else f", {name}={value}"
-        return text
+        return f"{self.input_size}, {self.hidden_size}" + unusual(
+            self, proj_size=0, num_layers=1, bias=True, batch_first=False, dropout=0,
+            bidirectional=False,
+        )  # fmt: skip
 
 
 _FORMS = ("unbatched 2-D", "batched 3-D")

@@ -7,7 +7,7 @@ from typing import Any, Self
 from pyframe.core.modes import no_grad
 from pyframe.nn import functional as F, init
 from pyframe.nn.modules.module import Module
-from pyframe.nn.modules.utils import check_sizes
+from pyframe.nn.modules.utils import check_sizes, unusual
 from pyframe.nn.parameter import Parameter
 from pyframe.ops.creation import empty
 from pyframe.tensor import Tensor
@@ -96,11 +96,10 @@ class Embedding(_Table):
         )  # fmt: skip
 
     def extra_repr(self) -> str:
-        text = f"{self.num_embeddings}, {self.embedding_dim}"
-        usual = {"padding_idx": None, "max_norm": None, "norm_type": 2,
-                 "scale_grad_by_freq": False, "sparse": False}  # fmt: skip
-        other = {k: getattr(self, k) for k, v in usual.items() if getattr(self, k) != v}
-        return ", ".join([text, *(f"{k}={v}" for k, v in other.items())])
+        return f"{self.num_embeddings}, {self.embedding_dim}" + unusual(
+            self, padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False,
+            sparse=False,
+        )  # fmt: skip
 
     @classmethod
     def from_pretrained(

@@ -71,6 +71,12 @@ def add_parameters(
         layer.register_parameter(name, made)
 
 
+def unusual(layer: Module, **usual: Any) -> str:
+    """Fields that have other values than usual, as they follow others in a repr: ', groups=2'."""
+    fields = {name: getattr(layer, name) for name in usual}
+    return "".join(f", {name}={v}" for name, v in fields.items() if v != usual[name])
+
+
 def shown(layer: Module, *names: str) -> str:
     """Fields as in a repr: 'stride=1, padding=0'."""
     return ", ".join(f"{name}={getattr(layer, name)}" for name in names)
