@@ -4,13 +4,45 @@ from __future__ import annotations
 
 import copy
 import enum
+import functools
 from collections.abc import Callable
-from typing import Any
+from operator import attrgetter
+from typing import Any, ClassVar, TypeVar
 
 from pyframe.nn import Module
 from pyframe.tensor import Tensor
 from pyframe.vision.transforms import _draw
 from pyframe.vision.transforms._functional_pil import is_pil
+
+Init = TypeVar("Init", bound=Callable[..., None])
+
+
+def fields(**kept: Callable[[Any], Any]) -> Callable[[Init], Init]:
+    """For an `__init__` whose arguments are the fields of a transform: they are set before it runs.
+
+    So what it has to do is check them. A function that is given here for a field makes what is kept
+    of what is passed.
+    """
+
+    def decorate(init: Init) -> Init:
+        names = init.__code__.co_varnames[1 : init.__code__.co_argcount]
+        last = init.__defaults__ or ()
+        defaults = dict(zip(names[len(names) - len(last) :], last, strict=True))
+
+        @functools.wraps(init)
+        def init_fields(self: Transform, *args: Any, **options: Any) -> None:
+            Module.__init__(self)
+            given = {**defaults, **dict(zip(names, args, strict=False)), **options}
+            for name in names:
+                setattr(self, name, given.get(name))
+            init(self, *args, **options)  # which says what is missing or too much
+            for name, form in kept.items():
+                setattr(self, name, form(given[name]))
+
+        init_fields.fields = names  # type: ignore[attr-defined]
+        return init_fields  # type: ignore[return-value]
+
+    return decorate
 
 
 def parts(sample: Any) -> list[Any]:
@@ -47,12 +79,24 @@ class Transform(Module):
     none, the first Tensor; the rest passes through.
     """
 
+    _fields: ClassVar[tuple[str, ...]] = ()
+    # what `transform` calls, with the image and the fields but `p`, if a subclass has none
+    _function: ClassVar[Callable[..., Any] | None] = None
+
     # types, and functions that tell
     _transformed_types: tuple[type | Callable[[Any], bool], ...] = (Tensor, is_pil)
-    _shown = ""  # the fields that `repr` shows; by default all that are plain
+    _shown = ""  # what `repr` shows: by default the fields, else all attributes that are plain
+    _between = ", "
 
     def __init__(self) -> None:
         super().__init__()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        fields = getattr(cls.__dict__.get("__init__"), "fields", None)
+        if fields is not None:
+            cls._fields = fields
+            cls._shown = cls.__dict__.get("_shown", " ".join(fields))
 
     def check_inputs(self, flat_inputs: list[Any]) -> None:
         """Raise where the sample does not suit."""
@@ -63,7 +107,10 @@ class Transform(Module):
 
     def transform(self, inpt: Any, params: Any) -> Any:
         """What becomes of one image; every subclass has its own."""
-        raise NotImplementedError(f"{type(self).__name__} has no transform(inpt, params)")
+        function = type(self)._function
+        if function is None:
+            raise NotImplementedError(f"{type(self).__name__} has no transform(inpt, params)")
+        return function(inpt, *[getattr(self, name) for name in self._fields if name != "p"])
 
     def forward(self, *inputs: Any) -> Any:
         """The sample with its images transformed: several arguments are a tuple."""
@@ -99,24 +146,21 @@ class Transform(Module):
             for name, value in self.__dict__.items()
             if not name.startswith("_") and name != "training" and isinstance(value, plain)
         ]
-        return ", ".join(f"{name}={getattr(self, name)}" for name in names)
+        return self._between.join(f"{n.partition('.')[0]}={attrgetter(n)(self)}" for n in names)
 
 
-def check_probability(p: float) -> None:
-    """ValueError for what is none."""
+def probability(p: float) -> float:
+    """`p`. ValueError for what is none."""
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"`p` should be a floating point value in the interval [0.0, 1.0]: {p}")
+    return p
 
 
 class RandomlyApplied(Transform):
     """A transform that is done with probability `p`, to all images of a sample or to none."""
 
-    _shown = "p"
-
-    def __init__(self, p: float = 0.5) -> None:
-        check_probability(p)
-        super().__init__()
-        self.p = p
+    @fields(p=probability)
+    def __init__(self, p: float = 0.5) -> None: ...
 
     def forward(self, *inputs: Any) -> Any:
         """The sample, transformed or as it is."""

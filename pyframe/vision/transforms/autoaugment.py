@@ -12,7 +12,7 @@ import pyframe as pf
 from pyframe.tensor import Tensor
 from pyframe.vision.transforms import _draw, functional as F
 from pyframe.vision.transforms._functional_tensor import bound
-from pyframe.vision.transforms._transform import Transform, first_image
+from pyframe.vision.transforms._transform import Transform, fields, first_image
 from pyframe.vision.transforms.functional import InterpolationMode, interpolation_mode
 from pyframe.vision.transforms.transforms import _fill_of
 
@@ -100,10 +100,6 @@ def apply_op(img: Any, op: str, magnitude: float, interpolation: Any, fill: Any)
 class _Policy(Transform):
     """A transform that draws ops and their magnitudes, [(op, magnitude)], and applies them."""
 
-    def _set_up(self, interpolation: Any, fill: Any) -> None:
-        self.interpolation = interpolation_mode(interpolation)
-        self.fill = fill
-
     def _ops(self, height: int, width: int) -> dict[str, _Range]:
         """The ops that are drawn from, for an image of this size."""
         far = width * 150.0 / 331.0, height * 150.0 / 331.0
@@ -132,15 +128,13 @@ class AutoAugment(_Policy):
 
     _shown = "policy fill"
 
+    @fields(interpolation=interpolation_mode)
     def __init__(
         self, policy: AutoAugmentPolicy = AutoAugmentPolicy.IMAGENET,
         interpolation: Any = InterpolationMode.NEAREST, fill: Any = None,
     ) -> None:  # fmt: skip
-        super().__init__()
         if policy not in POLICIES:
             raise ValueError(f"The provided policy {policy} is not recognized.")
-        self.policy = policy
-        self._set_up(interpolation, fill)
         self.policies = POLICIES[policy]
 
     def _ops(self, height: int, width: int) -> dict[str, _Range]:
@@ -172,17 +166,11 @@ class RandAugment(_Policy):
     Cubuk et al., "RandAugment: Practical automated data augmentation", 2019.
     """
 
-    _shown = "num_ops magnitude num_magnitude_bins interpolation fill"
-
+    @fields(interpolation=interpolation_mode)
     def __init__(
         self, num_ops: int = 2, magnitude: int = 9, num_magnitude_bins: int = 31,
         interpolation: Any = InterpolationMode.NEAREST, fill: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        self.num_ops = num_ops
-        self.magnitude = magnitude
-        self.num_magnitude_bins = num_magnitude_bins
-        self._set_up(interpolation, fill)
+    ) -> None: ...  # fmt: skip
 
     def _ops(self, height: int, width: int) -> dict[str, _Range]:
         return {"Identity": _Range(), **super()._ops(height, width)}
@@ -199,15 +187,11 @@ class TrivialAugmentWide(_Policy):
     Müller, Hutter, "TrivialAugment: Tuning-free Yet State-of-the-Art Data Augmentation", 2021.
     """
 
-    _shown = "num_magnitude_bins interpolation fill"
-
+    @fields(interpolation=interpolation_mode)
     def __init__(
         self, num_magnitude_bins: int = 31, interpolation: Any = InterpolationMode.NEAREST,
         fill: Any = None,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        self.num_magnitude_bins = num_magnitude_bins
-        self._set_up(interpolation, fill)
+    ) -> None: ...  # fmt: skip
 
     def _ops(self, height: int, width: int) -> dict[str, _Range]:
         return {"Identity": _Range(), **_space(0.99, (32.0, 32.0), 135.0, (8, 2), 0.99)}
@@ -224,24 +208,17 @@ class AugMix(_Policy):
     Uncertainty", 2019.
     """
 
-    _shown = "severity mixture_width chain_depth alpha all_ops interpolation fill"
     _PARAMETER_MAX = 10
 
+    @fields(interpolation=interpolation_mode)
     def __init__(
         self, severity: int = 3, mixture_width: int = 3, chain_depth: int = -1, alpha: float = 1.0,
         all_ops: bool = True, interpolation: Any = InterpolationMode.BILINEAR, fill: Any = None,
     ) -> None:  # fmt: skip
-        super().__init__()
         if not 1 <= severity <= self._PARAMETER_MAX:
             raise ValueError(
                 f"The severity must be between [1, {self._PARAMETER_MAX}]. Got {severity} instead."
             )
-        self.severity = severity
-        self.mixture_width = mixture_width
-        self.chain_depth = chain_depth
-        self.alpha = alpha
-        self.all_ops = all_ops
-        self._set_up(interpolation, fill)
 
     def _ops(self, height: int, width: int) -> dict[str, _Range]:
         ops = _space(0.3, (width / 3.0, height / 3.0), 30.0, (4, 0), 0.9)

@@ -22,8 +22,9 @@ from pyframe.vision.transforms._functional_pil import is_pil
 from pyframe.vision.transforms._transform import (
     RandomlyApplied,
     Transform,
-    check_probability,
+    fields,
     first_image,
+    probability,
 )
 from pyframe.vision.transforms.functional import InterpolationMode, interpolation_mode, pair
 
@@ -71,25 +72,17 @@ def _ranges(scale: Any, ratio: Any) -> None:
         if not isinstance(value, Sequence):
             raise TypeError(f"{name} should be a sequence. Got {type(value)}")
     if scale[0] > scale[1] or ratio[0] > ratio[1]:
-        warnings.warn("Scale and ratio should be of kind (min, max)", stacklevel=3)
+        warnings.warn("Scale and ratio should be of kind (min, max)", stacklevel=4)
 
 
 # --- transforms of transforms
 
 
-def _lines(owner: Any, first: str = "") -> str:
-    return (
-        "".join([type(owner).__name__, "(", first, *(f"\n    {t}" for t in owner.transforms)])
-        + "\n)"
-    )
-
-
 class _OfTransforms(Transform):
     """A transform that calls others."""
 
-    def __init__(self, transforms: Any) -> None:
-        super().__init__()
-        self.transforms = transforms
+    @fields()
+    def __init__(self, transforms: Any) -> None: ...
 
     def _in_turn(self, transforms: Any, inputs: tuple[Any, ...]) -> Any:
         several = len(inputs) > 1
@@ -98,8 +91,11 @@ class _OfTransforms(Transform):
             inputs = out if several else (out,)
         return inputs if several else inputs[0]
 
+    def _lines(self) -> list[str]:
+        return list(map(str, self.transforms))
+
     def __repr__(self) -> str:
-        return _lines(self)
+        return "\n    ".join([f"{type(self).__name__}(", *self._lines()]) + "\n)"
 
 
 class Compose(_OfTransforms):
@@ -113,30 +109,28 @@ class Compose(_OfTransforms):
 class RandomApply(_OfTransforms):
     """Several transforms, one after the other, with probability `p`; else none of them."""
 
+    @fields(p=probability)
     def __init__(self, transforms: Any, p: float = 0.5) -> None:
         if not isinstance(transforms, (Sequence, ModuleList)):
             raise TypeError(
                 f"Argument transforms should be a sequence of callables. Got {type(transforms)}"
             )
-        check_probability(p)
-        super().__init__(transforms)
-        self.p = p
 
     def forward(self, *inputs: Any) -> Any:
         """The sample, transformed or as it is."""
         return self._in_turn(self.transforms if _draw.uniform() < self.p else (), inputs)
 
-    def __repr__(self) -> str:
-        return _lines(self, f"\n    p={self.p}")
+    def _lines(self) -> list[str]:
+        return [f"p={self.p}", *super()._lines()]
 
 
 class RandomTransforms(_OfTransforms):
     """The base of those that choose among transforms."""
 
+    @fields()
     def __init__(self, transforms: Any) -> None:
         if not isinstance(transforms, Sequence):
             raise TypeError(f"Argument transforms should be a sequence. Got {type(transforms)}")
-        super().__init__(transforms)
 
 
 class RandomOrder(RandomTransforms):
@@ -216,24 +210,20 @@ class ToPILImage(Transform):
     """A Tensor (C, H, W) or an array (H, W, C) becomes a PIL image."""
 
     _transformed_types = (Tensor, np.ndarray)
+    _function = F.to_pil_image
+    _shown = ""
 
-    def __init__(self, mode: str | None = None) -> None:
-        super().__init__()
-        self.mode = mode
-
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.to_pil_image(inpt, self.mode)
+    @fields()
+    def __init__(self, mode: str | None = None) -> None: ...
 
 
 class ConvertImageDtype(Transform):
     """A Tensor in another dtype, scaled so that white stays white."""
 
-    def __init__(self, dtype: Any = pf.float32) -> None:
-        super().__init__()
-        self.dtype = dtype
+    _function = F.convert_image_dtype
 
-    def transform(self, inpt: Any, params: Any) -> Tensor:
-        return F.convert_image_dtype(inpt, self.dtype)
+    @fields()
+    def __init__(self, dtype: Any = pf.float32) -> None: ...
 
     def extra_repr(self) -> str:
         return ""
@@ -245,23 +235,18 @@ class ConvertImageDtype(Transform):
 class Normalize(Transform):
     """(x - mean) / std, a number for each channel of a float Tensor."""
 
+    _function = F.normalize
     _shown = "mean std"
 
-    def __init__(self, mean: Any, std: Any, inplace: bool = False) -> None:
-        super().__init__()
-        self.mean = mean
-        self.std = std
-        self.inplace = inplace
-
-    def transform(self, inpt: Any, params: Any) -> Tensor:
-        return F.normalize(inpt, self.mean, self.std, self.inplace)
+    @fields()
+    def __init__(self, mean: Any, std: Any, inplace: bool = False) -> None: ...
 
 
 class LinearTransformation(Transform):
     """(x - mean_vector) @ transformation_matrix of a Tensor's C * H * W numbers (whitening)."""
 
+    @fields()
     def __init__(self, transformation_matrix: Tensor, mean_vector: Tensor) -> None:
-        super().__init__()
         matrix, mean = transformation_matrix, mean_vector
         if matrix.shape[0] != matrix.shape[1]:
             raise ValueError(
@@ -279,8 +264,6 @@ class LinearTransformation(Transform):
                     f"Input tensors should have the same {what}. Got {getattr(matrix, what)} and "
                     f"{getattr(mean, what)}"
                 )
-        self.transformation_matrix = matrix
-        self.mean_vector = mean
 
     def transform(self, inpt: Any, params: Any) -> Tensor:
         shape, n = inpt.shape, len(self.mean_vector)
@@ -309,13 +292,11 @@ class RandomErasing(RandomlyApplied):
     Zhong et al., "Random Erasing Data Augmentation", 2017.
     """
 
-    _shown = "p scale ratio value inplace"
-
+    @fields(p=probability)
     def __init__(
         self, p: float = 0.5, scale: Any = (0.02, 0.33), ratio: Any = (0.3, 3.3), value: Any = 0,
         inplace: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(p)
         if not isinstance(value, (numbers.Number, str, tuple, list)):
             raise TypeError(
                 f"Argument value should be either a number or str or a sequence. Got {type(value)}"
@@ -325,10 +306,6 @@ class RandomErasing(RandomlyApplied):
         _ranges(scale, ratio)
         if scale[0] < 0 or scale[1] > 1:
             raise ValueError(f"Scale should be between 0 and 1. Got {scale}")
-        self.scale = scale
-        self.ratio = ratio
-        self.value = value
-        self.inplace = inplace
 
     @staticmethod
     def get_params(
@@ -382,87 +359,58 @@ def _sides(area: int, scale: Any, ratio: Any) -> tuple[int, int]:
 class Resize(Transform):
     """An image of another size: (H, W), or an int for its shorter side."""
 
+    _function = F.resize
+    _shown = "size interpolation.value max_size antialias"
+
+    @fields(interpolation=interpolation_mode)
     def __init__(
         self, size: Any, interpolation: Any = InterpolationMode.BILINEAR,
         max_size: int | None = None, antialias: bool | None = True,
     ) -> None:  # fmt: skip
-        super().__init__()
         if size is None and isinstance(max_size, int):
             pass
         elif not isinstance(size, (int, Sequence)):
             raise TypeError(f"Size should be int or sequence. Got {type(size)}")
         elif isinstance(size, Sequence) and len(size) not in (1, 2):
             raise ValueError(f"If size is a sequence, it should have 1 or 2 values. Got {size}")
-        self.size = size
-        self.max_size = max_size
-        self.interpolation = interpolation_mode(interpolation)
-        self.antialias = antialias
-
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.resize(inpt, self.size, self.interpolation, self.max_size, self.antialias)
-
-    def extra_repr(self) -> str:
-        return (
-            f"size={self.size}, interpolation={self.interpolation.value}, "
-            f"max_size={self.max_size}, antialias={self.antialias}"
-        )
 
 
 class CenterCrop(Transform):
     """The middle of an image, padded with 0 where it is smaller."""
 
-    _shown = "size"
+    _function = F.center_crop
 
-    def __init__(self, size: Any) -> None:
-        super().__init__()
-        self.size = pair(size)
-
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.center_crop(inpt, self.size)
+    @fields(size=pair)
+    def __init__(self, size: Any) -> None: ...
 
 
 class FiveCrop(Transform):
     """A tuple of the four corners and the middle."""
 
-    _shown = "size"
+    _function = F.five_crop
 
-    def __init__(self, size: Any) -> None:
-        super().__init__()
-        self.size = pair(size)
-
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.five_crop(inpt, self.size)
+    @fields(size=pair)
+    def __init__(self, size: Any) -> None: ...
 
 
 class TenCrop(Transform):
     """A tuple of the `FiveCrop` of the image and of its flipped twin."""
 
-    _shown = "size vertical_flip"
+    _function = F.ten_crop
 
-    def __init__(self, size: Any, vertical_flip: bool = False) -> None:
-        super().__init__()
-        self.size = pair(size)
-        self.vertical_flip = vertical_flip
-
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.ten_crop(inpt, self.size, self.vertical_flip)
+    @fields(size=pair)
+    def __init__(self, size: Any, vertical_flip: bool = False) -> None: ...
 
 
 class Pad(Transform):
     """An image with a border: see functional.pad."""
 
-    _shown = "padding fill padding_mode"
+    _function = F.pad
 
+    @fields()
     def __init__(self, padding: Any, fill: Any = 0, padding_mode: str = "constant") -> None:
-        super().__init__()
         F.check_padding(padding, padding_mode)
         F.check_fill(fill)
-        self.padding = padding
-        self.fill = fill
-        self.padding_mode = padding_mode
-
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.pad(inpt, self.padding, self.fill, self.padding_mode)
 
 
 class RandomCrop(Transform):
@@ -470,18 +418,12 @@ class RandomCrop(Transform):
 
     _shown = "size padding"
 
+    @fields(size=lambda size: tuple(pair(size)))
     def __init__(
         self, size: Any, padding: Any = None, pad_if_needed: bool = False, fill: Any = 0,
         padding_mode: str = "constant",
     ) -> None:  # fmt: skip
-        super().__init__()
-        height, width = pair(size)
-        self.size = (height, width)
         F.check_padding(0 if padding is None else padding, padding_mode)
-        self.padding = padding
-        self.pad_if_needed = pad_if_needed
-        self.fill = fill
-        self.padding_mode = padding_mode
 
     @staticmethod
     def get_params(img: Any, output_size: tuple[int, int]) -> tuple[int, int, int, int]:
@@ -521,17 +463,12 @@ class RandomCrop(Transform):
 class RandomResizedCrop(Transform):
     """A part `scale` of an image, its sides in `ratio`, resized to `size`."""
 
+    @fields(size=pair, interpolation=interpolation_mode)
     def __init__(
         self, size: Any, scale: Any = (0.08, 1.0), ratio: Any = (3.0 / 4.0, 4.0 / 3.0),
         interpolation: Any = InterpolationMode.BILINEAR, antialias: bool | None = True,
     ) -> None:  # fmt: skip
-        super().__init__()
-        self.size = pair(size)
         _ranges(scale, ratio)
-        self.interpolation = interpolation_mode(interpolation)
-        self.antialias = antialias
-        self.scale = scale
-        self.ratio = ratio
 
     @staticmethod
     def get_params(img: Any, scale: Any, ratio: Any) -> tuple[int, int, int, int]:
@@ -567,15 +504,13 @@ class RandomResizedCrop(Transform):
 class RandomHorizontalFlip(RandomlyApplied):
     """Left and right change places with probability `p`."""
 
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.hflip(inpt)
+    _function = F.hflip
 
 
 class RandomVerticalFlip(RandomlyApplied):
     """Top and bottom change places with probability `p`."""
 
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.vflip(inpt)
+    _function = F.vflip
 
 
 # --- geometry
@@ -593,18 +528,14 @@ def _fill_of(img: Any, fill: Any) -> Any:
 class RandomRotation(Transform):
     """An image turned by an angle of `degrees`, (least, most) or -degrees to degrees."""
 
+    @fields(interpolation=interpolation_mode, fill=_color)
     def __init__(
         self, degrees: Any, interpolation: Any = InterpolationMode.NEAREST, expand: bool = False,
         center: Any = None, fill: Any = 0,
     ) -> None:  # fmt: skip
-        super().__init__()
         self.degrees = _angles(degrees, "degrees")
         if center is not None:
             check_sequence(center, "center", (2,))
-        self.center = center
-        self.interpolation = interpolation_mode(interpolation)
-        self.expand = expand
-        self.fill = _color(fill)
 
     @staticmethod
     def get_params(degrees: Any) -> float:
@@ -629,11 +560,11 @@ class RandomRotation(Transform):
 class RandomAffine(Transform):
     """An image turned by `degrees`, moved by at most `translate` of its size, scaled, sheared."""
 
+    @fields(interpolation=interpolation_mode, fill=_color)
     def __init__(
         self, degrees: Any, translate: Any = None, scale: Any = None, shear: Any = None,
         interpolation: Any = InterpolationMode.NEAREST, fill: Any = 0, center: Any = None,
     ) -> None:  # fmt: skip
-        super().__init__()
         self.degrees = _angles(degrees, "degrees")
         if translate is not None:
             check_sequence(translate, "translate", (2,))
@@ -645,12 +576,7 @@ class RandomAffine(Transform):
                 raise ValueError(f"scale values should be positive. Got {scale}")
         if center is not None:
             check_sequence(center, "center", (2,))
-        self.translate = translate
-        self.scale = scale
         self.shear = None if shear is None else _angles(shear, "shear", (2, 4))
-        self.interpolation = interpolation_mode(interpolation)
-        self.fill = _color(fill)
-        self.center = center
 
     @staticmethod
     def get_params(
@@ -696,14 +622,13 @@ class RandomPerspective(RandomlyApplied):
     """An image as seen from aside, with probability `p`: each corner moves inwards by at most
     `distortion_scale` of half of the size."""
 
+    _shown = "p"
+
+    @fields(p=probability, interpolation=interpolation_mode, fill=_color)
     def __init__(
         self, distortion_scale: float = 0.5, p: float = 0.5,
         interpolation: Any = InterpolationMode.BILINEAR, fill: Any = 0,
-    ) -> None:  # fmt: skip
-        super().__init__(p)
-        self.interpolation = interpolation_mode(interpolation)
-        self.distortion_scale = distortion_scale
-        self.fill = _color(fill)
+    ) -> None: ...  # fmt: skip
 
     @staticmethod
     def get_params(
@@ -747,16 +672,13 @@ class ElasticTransform(Transform):
     Simard, Steinkraus, Platt, "Best Practices for Convolutional Neural Networks", 2003.
     """
 
-    _shown = "alpha sigma interpolation fill"
-
+    @fields(interpolation=interpolation_mode)
     def __init__(
         self, alpha: Any = 50.0, sigma: Any = 5.0, interpolation: Any = InterpolationMode.BILINEAR,
         fill: Any = 0,
     ) -> None:  # fmt: skip
-        super().__init__()
         self.alpha = _two_floats(alpha, "alpha")
         self.sigma = _two_floats(sigma, "sigma")
-        self.interpolation = interpolation_mode(interpolation)
         if not isinstance(fill, (int, float, list, tuple)):
             raise TypeError(
                 f"fill should be int or float or a list or tuple of them. Got {type(fill)}"
@@ -791,10 +713,8 @@ class ElasticTransform(Transform):
 class GaussianBlur(Transform):
     """An image blurred with a Gaussian whose sigma is drawn between two."""
 
-    _shown = "kernel_size sigma"
-
+    @fields()
     def __init__(self, kernel_size: Any, sigma: Any = (0.1, 2.0)) -> None:
-        super().__init__()
         self.kernel_size = pair(kernel_size)
         if any(k <= 0 or k % 2 == 0 for k in self.kernel_size):
             raise ValueError(
@@ -828,13 +748,12 @@ class ColorJitter(Transform):
     """Brightness, contrast, saturation and hue changed in random order: each by a factor between
     two, or of 1 - x to 1 + x; the hue by a part of its circle."""
 
-    _shown = "brightness contrast saturation hue"
     _adjust = (F.adjust_brightness, F.adjust_contrast, F.adjust_saturation, F.adjust_hue)
 
+    @fields()
     def __init__(
         self, brightness: Any = 0, contrast: Any = 0, saturation: Any = 0, hue: Any = 0
     ) -> None:
-        super().__init__()
         self.brightness = self._range(brightness, "brightness")
         self.contrast = self._range(contrast, "contrast")
         self.saturation = self._range(saturation, "saturation")
@@ -887,21 +806,17 @@ class ColorJitter(Transform):
 class Grayscale(Transform):
     """An image in gray, in 1 channel or in 3 that are alike."""
 
-    _shown = "num_output_channels"
+    _function = F.rgb_to_grayscale
 
-    def __init__(self, num_output_channels: int = 1) -> None:
-        super().__init__()
-        self.num_output_channels = num_output_channels
-
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.rgb_to_grayscale(inpt, self.num_output_channels)
+    @fields()
+    def __init__(self, num_output_channels: int = 1) -> None: ...
 
 
 class RandomGrayscale(RandomlyApplied):
     """An image in gray with probability `p`, in as many channels as before."""
 
-    def __init__(self, p: float = 0.1) -> None:
-        super().__init__(p)
+    @fields(p=probability)
+    def __init__(self, p: float = 0.1) -> None: ...
 
     def transform(self, inpt: Any, params: Any) -> Any:
         return F.rgb_to_grayscale(inpt, F.get_image_num_channels(inpt))
@@ -910,61 +825,46 @@ class RandomGrayscale(RandomlyApplied):
 class RandomInvert(RandomlyApplied):
     """The negative with probability `p`."""
 
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.invert(inpt)
+    _function = F.invert
 
 
 class RandomPosterize(RandomlyApplied):
     """Each channel in its upper `bits` with probability `p`."""
 
-    def __init__(self, bits: int, p: float = 0.5) -> None:
-        super().__init__(p)
-        self.bits = bits
+    _function = F.posterize
+    _between = ","
 
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.posterize(inpt, self.bits)
-
-    def extra_repr(self) -> str:
-        return f"bits={self.bits},p={self.p}"
+    @fields(p=probability)
+    def __init__(self, bits: int, p: float = 0.5) -> None: ...
 
 
 class RandomSolarize(RandomlyApplied):
     """What is not below `threshold` is inverted with probability `p`."""
 
-    def __init__(self, threshold: float, p: float = 0.5) -> None:
-        super().__init__(p)
-        self.threshold = threshold
+    _function = F.solarize
+    _between = ","
 
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.solarize(inpt, self.threshold)
-
-    def extra_repr(self) -> str:
-        return f"threshold={self.threshold},p={self.p}"
+    @fields(p=probability)
+    def __init__(self, threshold: float, p: float = 0.5) -> None: ...
 
 
 class RandomAdjustSharpness(RandomlyApplied):
     """Sharper or more blurred by a factor, with probability `p`."""
 
-    def __init__(self, sharpness_factor: float, p: float = 0.5) -> None:
-        super().__init__(p)
-        self.sharpness_factor = sharpness_factor
+    _function = F.adjust_sharpness
+    _between = ","
 
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.adjust_sharpness(inpt, self.sharpness_factor)
-
-    def extra_repr(self) -> str:
-        return f"sharpness_factor={self.sharpness_factor},p={self.p}"
+    @fields(p=probability)
+    def __init__(self, sharpness_factor: float, p: float = 0.5) -> None: ...
 
 
 class RandomAutocontrast(RandomlyApplied):
     """Each channel spread from black to white with probability `p`."""
 
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.autocontrast(inpt)
+    _function = F.autocontrast
 
 
 class RandomEqualize(RandomlyApplied):
     """Each channel's levels made about as frequent with probability `p`."""
 
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.equalize(inpt)
+    _function = F.equalize

@@ -17,6 +17,7 @@ from pyframe.vision.transforms._functional_pil import is_pil
 from pyframe.vision.transforms._transform import (
     RandomlyApplied,
     Transform,
+    fields,
     first_image,
     parts,
     rebuilt,
@@ -56,9 +57,7 @@ class ToImage(Transform):
     """A PIL image or an array becomes a Tensor (C, H, W) of its own dtype."""
 
     _transformed_types = (Tensor, is_pil, np.ndarray)
-
-    def transform(self, inpt: Any, params: Any) -> Tensor:
-        return F.to_image(inpt)
+    _function = F.to_image
 
 
 class ToPureTensor(Identity):
@@ -70,13 +69,12 @@ class ToDtype(Transform):
     with "others"; None leaves as it is."""
 
     _transformed_types = (Tensor,)
+    _shown = ""
 
+    @fields()
     def __init__(self, dtype: Any, scale: bool = False) -> None:
-        super().__init__()
         if not isinstance(dtype, (dict, DType)):
             raise ValueError(f"dtype must be a dict or a pyframe.dtype, got {type(dtype)} instead")
-        self.dtype = dtype
-        self.scale = scale
 
     def transform(self, inpt: Any, params: Any) -> Any:
         dtype: Any = self.dtype
@@ -95,8 +93,7 @@ class ToDtype(Transform):
 class RGB(Transform):
     """A gray image in three channels."""
 
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.grayscale_to_rgb(inpt)
+    _function = F.grayscale_to_rgb
 
 
 class RandomChannelPermutation(Transform):
@@ -123,7 +120,7 @@ class RandomPhotometricDistort(Transform):
         super().__init__()
         self.brightness = brightness
         self.contrast = contrast
-        self.hue = hue
+        self.hue = hue  # before saturation in torchvision's repr
         self.saturation = saturation
         self.p = p
 
@@ -152,21 +149,20 @@ class RandomPhotometricDistort(Transform):
 class GaussianNoise(Transform):
     """A uint8 or float Tensor with normal noise, white being 1."""
 
-    def __init__(self, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> None:
-        super().__init__()
-        self.mean = mean
-        self.sigma = sigma
-        self.clip = clip
+    _function = F.gaussian_noise
+    _shown = ""
 
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.gaussian_noise(inpt, self.mean, self.sigma, self.clip)
+    @fields()
+    def __init__(self, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> None: ...
 
 
 class JPEG(Transform):
     """A uint8 image as it comes back from a JPEG file of a quality, or of one between two."""
 
+    _shown = ""
+
+    @fields()
     def __init__(self, quality: Any) -> None:
-        super().__init__()
         if isinstance(quality, bool):
             raise TypeError("quality can't be bool")
         if isinstance(quality, int):
@@ -187,12 +183,11 @@ class JPEG(Transform):
 class UniformTemporalSubsample(Transform):
     """`num_samples` frames of a video (..., T, C, H, W)."""
 
-    def __init__(self, num_samples: int) -> None:
-        super().__init__()
-        self.num_samples = num_samples
+    _function = F.uniform_temporal_subsample
+    _shown = ""
 
-    def transform(self, inpt: Any, params: Any) -> Any:
-        return F.uniform_temporal_subsample(inpt, self.num_samples)
+    @fields()
+    def __init__(self, num_samples: int) -> None: ...
 
 
 # --- sizes
@@ -225,10 +220,6 @@ class RandomZoomOut(RandomlyApplied):
 class _Resized(Transform):
     """An image of a size that is drawn."""
 
-    def _set_up(self, interpolation: Any, antialias: bool | None) -> None:
-        self.interpolation = interpolation_mode(interpolation)
-        self.antialias = antialias
-
     def _size(self, h: int, w: int) -> Any:
         raise NotImplementedError
 
@@ -242,14 +233,13 @@ class _Resized(Transform):
 class ScaleJitter(_Resized):
     """An image as large as fits into `target_size` (w, h), times a factor of `scale_range`."""
 
+    _shown = ""
+
+    @fields(interpolation=interpolation_mode)
     def __init__(
         self, target_size: Any, scale_range: Any = (0.1, 2.0), interpolation: Any = "bilinear",
         antialias: bool | None = True,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        self.target_size = target_size
-        self.scale_range = scale_range
-        self._set_up(interpolation, antialias)
+    ) -> None: ...  # fmt: skip
 
     def _size(self, h: int, w: int) -> Any:
         r = min(self.target_size[1] / h, self.target_size[0] / w) * _draw.uniform(*self.scale_range)
@@ -259,14 +249,14 @@ class ScaleJitter(_Resized):
 class RandomShortestSize(_Resized):
     """An image whose shorter side is one of `min_size`, and the longer at most `max_size`."""
 
+    _shown = ""
+
+    @fields(interpolation=interpolation_mode)
     def __init__(
         self, min_size: Any, max_size: int | None = None, interpolation: Any = "bilinear",
         antialias: bool | None = True,
     ) -> None:  # fmt: skip
-        super().__init__()
         self.min_size = [min_size] if isinstance(min_size, int) else list(min_size)
-        self.max_size = max_size
-        self._set_up(interpolation, antialias)
 
     def _size(self, h: int, w: int) -> Any:
         r = self.min_size[_draw.randint(0, len(self.min_size))] / min(h, w)
@@ -278,14 +268,13 @@ class RandomShortestSize(_Resized):
 class RandomResize(_Resized):
     """An image whose shorter side is from `min_size` to `max_size` - 1."""
 
+    _shown = ""
+
+    @fields(interpolation=interpolation_mode)
     def __init__(
         self, min_size: int, max_size: int, interpolation: Any = "bilinear",
         antialias: bool | None = True,
-    ) -> None:  # fmt: skip
-        super().__init__()
-        self.min_size = min_size
-        self.max_size = max_size
-        self._set_up(interpolation, antialias)
+    ) -> None: ...  # fmt: skip
 
     def _size(self, h: int, w: int) -> Any:
         return [_draw.randint(self.min_size, self.max_size)]
