@@ -19,15 +19,6 @@ from pyframe.vision.datasets.mnist import EMNIST, KMNIST, MNIST, FashionMNIST
 from pyframe.vision.datasets.vision import StandardTransform, VisionDataset
 
 __all__ = [
-    "CIFAR10",
-    "CIFAR100",
-    "EMNIST",
-    "KMNIST",
-    "MNIST",
-    "DatasetFolder",
-    "FakeData",
-    "FashionMNIST",
-    "ImageFolder",
-    "StandardTransform",
-    "VisionDataset",
-]
+    "CIFAR10", "CIFAR100", "EMNIST", "KMNIST", "MNIST", "DatasetFolder", "FakeData",
+    "FashionMNIST", "ImageFolder", "StandardTransform", "VisionDataset",
+]  # fmt: skip

@@ -6,6 +6,8 @@ from pyframe import nn
 from pyframe.tensor import Tensor
 from pyframe.vision.models._api import builder
 
+__all__ = ["AlexNet", "alexnet"]
+
 
 class AlexNet(nn.Module):
     """Five convolutions and three linear layers for images (N, 3, H, W) from 63 pixels on."""

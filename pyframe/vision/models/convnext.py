@@ -13,6 +13,8 @@ from pyframe.tensor import Tensor
 from pyframe.vision.models._api import builder, start
 from pyframe.vision.ops.misc import Conv2dNormActivation, Permute, StochasticDepth
 
+__all__ = ["ConvNeXt", "convnext_base", "convnext_large", "convnext_small", "convnext_tiny"]
+
 
 class LayerNorm2d(nn.LayerNorm):
     """Layer norm over the channels of (N, C, H, W)."""

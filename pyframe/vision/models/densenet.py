@@ -13,6 +13,8 @@ from pyframe.tensor import Tensor
 from pyframe.utils.checkpoint import checkpoint
 from pyframe.vision.models._api import builder, start
 
+__all__ = ["DenseNet", "densenet121", "densenet161", "densenet169", "densenet201"]
+
 
 class _DenseLayer(nn.Module):
     """New features (N, growth_rate, H, W) of all that the layers before gave."""

@@ -14,6 +14,12 @@ from pyframe.tensor import Tensor
 from pyframe.vision.models._api import builder, make_divisible, start
 from pyframe.vision.ops.misc import Conv2dNormActivation, SqueezeExcitation, StochasticDepth
 
+__all__ = [
+    "EfficientNet", "efficientnet_b0", "efficientnet_b1", "efficientnet_b2", "efficientnet_b3",
+    "efficientnet_b4", "efficientnet_b5", "efficientnet_b6", "efficientnet_b7",
+    "efficientnet_v2_l", "efficientnet_v2_m", "efficientnet_v2_s",
+]  # fmt: skip
+
 Norm = Callable[..., nn.Module]
 
 

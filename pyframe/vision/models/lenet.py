@@ -6,6 +6,8 @@ from pyframe import nn
 from pyframe.tensor import Tensor
 from pyframe.vision.models._api import builder
 
+__all__ = ["LeNet", "lenet"]
+
 
 class LeNet(nn.Module):
     """Two convolutions and three linear layers for images (N, in_channels, 28, 28)."""

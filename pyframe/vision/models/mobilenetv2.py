@@ -12,6 +12,8 @@ from pyframe.tensor import Tensor
 from pyframe.vision.models._api import builder, make_divisible, start
 from pyframe.vision.ops.misc import Conv2dNormActivation
 
+__all__ = ["MobileNetV2", "mobilenet_v2"]
+
 # How much a block expands, its channels, how many blocks, the stride of the first
 _SETTING = (
     (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),

@@ -12,6 +12,8 @@ from pyframe.tensor import Tensor
 from pyframe.vision.models._api import builder, make_divisible, start
 from pyframe.vision.ops.misc import Conv2dNormActivation, SqueezeExcitation
 
+__all__ = ["MobileNetV3", "mobilenet_v3_large", "mobilenet_v3_small"]
+
 
 class InvertedResidualConfig:
     """A block: channels in, in between and out, whether it scales them, "RE" or "HS" (h-swish)."""

@@ -13,6 +13,11 @@ from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.vision.models._api import builder, start
 
+__all__ = [
+    "ResNet", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50_32x4d",
+    "resnext101_32x8d", "resnext101_64x4d", "wide_resnet50_2", "wide_resnet101_2",
+]  # fmt: skip
+
 Norm = Callable[..., nn.Module]
 
 

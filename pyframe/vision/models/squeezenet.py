@@ -9,6 +9,8 @@ from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.vision.models._api import builder, start
 
+__all__ = ["SqueezeNet", "squeezenet1_0", "squeezenet1_1"]
+
 
 class Fire(nn.Module):
     """A 1x1 convolution to few channels, and a 1x1 and a 3x3 one side by side from there."""

@@ -9,6 +9,8 @@ from pyframe import cat, nn
 from pyframe.tensor import Tensor
 from pyframe.vision.models._api import builder
 
+__all__ = ["UNet", "unet"]
+
 
 class UNet(nn.Module):
     """Logits (N, num_classes, H, W) for each pixel of images (N, in_channels, H, W).

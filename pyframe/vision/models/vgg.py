@@ -10,6 +10,10 @@ from pyframe.nn import init
 from pyframe.tensor import Tensor
 from pyframe.vision.models._api import builder, start
 
+__all__ = [
+    "VGG", "vgg11", "vgg11_bn", "vgg13", "vgg13_bn", "vgg16", "vgg16_bn", "vgg19", "vgg19_bn",
+]  # fmt: skip
+
 # Channels of the convolutions, in groups between which the image is halved
 cfgs = {
     "A": ([64], [128], [256] * 2, [512] * 2, [512] * 2),

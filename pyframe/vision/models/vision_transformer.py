@@ -15,6 +15,8 @@ from pyframe.tensor import Tensor
 from pyframe.vision.models._api import builder
 from pyframe.vision.ops.misc import MLP, Conv2dNormActivation
 
+__all__ = ["VisionTransformer", "vit_b_16", "vit_b_32", "vit_h_14", "vit_l_16", "vit_l_32"]
+
 Norm = Callable[..., nn.Module]
 _layer_norm = partial(nn.LayerNorm, eps=1e-6)
 
