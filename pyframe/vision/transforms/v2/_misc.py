@@ -26,6 +26,13 @@ from pyframe.vision.transforms.functional import interpolation_mode
 from pyframe.vision.transforms.transforms import check_sequence
 from pyframe.vision.transforms.v2 import functional as F
 
+__all__ = [
+    "JPEG", "RGB", "CutMix", "GaussianNoise", "Identity", "Lambda", "MixUp",
+    "RandomChannelPermutation", "RandomPhotometricDistort", "RandomResize", "RandomShortestSize",
+    "RandomZoomOut", "ScaleJitter", "ToDtype", "ToImage", "ToPureTensor",
+    "UniformTemporalSubsample",
+]  # fmt: skip
+
 
 class Identity(Transform):
     """The sample as it is."""

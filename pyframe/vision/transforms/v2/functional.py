@@ -12,52 +12,15 @@ import pyframe as pf
 from pyframe.tensor import Tensor
 from pyframe.vision.transforms import functional as _first
 from pyframe.vision.transforms._functional_pil import is_pil, pillow
-from pyframe.vision.transforms.functional import (
-    InterpolationMode as InterpolationMode,
-    adjust_brightness as adjust_brightness,
-    adjust_contrast as adjust_contrast,
-    adjust_gamma as adjust_gamma,
-    adjust_hue as adjust_hue,
-    adjust_saturation as adjust_saturation,
-    adjust_sharpness as adjust_sharpness,
-    affine as affine,
-    autocontrast as autocontrast,
-    center_crop as center_crop,
-    convert_image_dtype as convert_image_dtype,
-    crop as crop,
-    elastic_transform as elastic_transform,
-    equalize as equalize,
-    erase as erase,
-    five_crop as five_crop,
-    gaussian_blur as gaussian_blur,
-    get_dimensions as get_dimensions,
-    get_image_num_channels as get_image_num_channels,
-    get_image_size as get_image_size,
-    hflip as hflip,
-    invert as invert,
-    normalize as normalize,
-    pad as pad,
-    perspective as perspective,
-    pil_to_tensor as pil_to_tensor,
-    posterize as posterize,
-    resize as resize,
-    resized_crop as resized_crop,
-    rgb_to_grayscale as rgb_to_grayscale,
-    rotate as rotate,
-    solarize as solarize,
-    ten_crop as ten_crop,
-    to_pil_image as to_pil_image,
-    to_tensor as to_tensor,
-    vflip as vflip,
-)
+from pyframe.vision.transforms.functional import *  # noqa: F403
 
-horizontal_flip, vertical_flip, elastic = hflip, vflip, elastic_transform
-to_grayscale, get_num_channels = rgb_to_grayscale, get_image_num_channels
+horizontal_flip, vertical_flip, elastic = _first.hflip, _first.vflip, _first.elastic_transform
+to_grayscale, get_num_channels = _first.rgb_to_grayscale, _first.get_image_num_channels
 
 
 def get_size(inpt: Any) -> list[int]:
     """[H, W]."""
-    return get_dimensions(inpt)[1:]
+    return _first.get_dimensions(inpt)[1:]
 
 
 def to_image(inpt: Any) -> Tensor:
@@ -69,7 +32,7 @@ def to_image(inpt: Any) -> Tensor:
         array = np.atleast_3d(inpt).transpose(2, 0, 1)
         return pf.from_numpy(np.ascontiguousarray(array))
     if is_pil(inpt):
-        return pil_to_tensor(inpt)
+        return _first.pil_to_tensor(inpt)
     raise TypeError(
         "Input can either be a pure Tensor, a numpy array, or a PIL image, but got "
         f"{type(inpt)} instead."
@@ -78,7 +41,7 @@ def to_image(inpt: Any) -> Tensor:
 
 def to_dtype(inpt: Any, dtype: Any = pf.float32, scale: bool = False) -> Tensor:
     """A Tensor in another dtype; `scale` keeps white white: see convert_image_dtype."""
-    return convert_image_dtype(inpt, dtype) if scale else inpt.to(dtype)
+    return _first.convert_image_dtype(inpt, dtype) if scale else inpt.to(dtype)
 
 
 def grayscale_to_rgb(inpt: Any) -> Any:
@@ -88,7 +51,9 @@ def grayscale_to_rgb(inpt: Any) -> Any:
 
 def _as_tensor(inpt: Any, compute: Any) -> Any:
     """A PIL image is a Tensor meanwhile."""
-    return to_pil_image(compute(pil_to_tensor(inpt))) if is_pil(inpt) else compute(inpt)
+    return (
+        _first.to_pil_image(compute(_first.pil_to_tensor(inpt))) if is_pil(inpt) else compute(inpt)
+    )
 
 
 def permute_channels(inpt: Any, permutation: Sequence[int]) -> Any:
@@ -133,7 +98,9 @@ def jpeg(image: Any, quality: int) -> Any:
         rows = image.reshape(-1, *image.shape[-3:])
         return pf.stack([jpeg(row, quality) for row in rows]).reshape(image.shape)
     file = io.BytesIO()
-    (image if is_pil(image) else to_pil_image(image)).save(file, format="JPEG", quality=quality)
+    (image if is_pil(image) else _first.to_pil_image(image)).save(
+        file, format="JPEG", quality=quality
+    )
     decoded = pillow().Image.open(file, formats=["JPEG"])
     decoded.load()
-    return decoded if is_pil(image) else pil_to_tensor(decoded).to(image.device)
+    return decoded if is_pil(image) else _first.pil_to_tensor(decoded).to(image.device)
