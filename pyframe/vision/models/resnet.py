@@ -36,10 +36,20 @@ def conv1x1(in_planes: int, out_planes: int, stride: int = 1) -> nn.Conv2d:
 
 
 class _Block(nn.Module):
-    """A branch, and the input (or `downsample` of it) beside it."""
+    """A branch, and the input (or `downsample` of it) beside it; `_layers` makes the branch's."""
 
-    downsample: nn.Module | None
+    expansion: int
     relu: nn.Module
+
+    def __init__(
+        self, inplanes: int, planes: int, stride: int = 1, downsample: nn.Module | None = None,
+        groups: int = 1, base_width: int = 64, dilation: int = 1, norm_layer: Norm | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        norm = norm_layer or nn.BatchNorm2d
+        self._layers(inplanes, planes, stride, groups, base_width, dilation, norm)
+        self.downsample = downsample
+        self.stride = stride
 
     def _branch(self, x: Tensor) -> Tensor:
         raise NotImplementedError
@@ -55,19 +65,10 @@ class BasicBlock(_Block):
 
     expansion: int = 1
 
-    def __init__(
-        self,
-        inplanes: int,
-        planes: int,
-        stride: int = 1,
-        downsample: nn.Module | None = None,
-        groups: int = 1,
-        base_width: int = 64,
-        dilation: int = 1,
-        norm_layer: Norm | None = None,
-    ) -> None:
-        super().__init__()
-        norm_layer = norm_layer or nn.BatchNorm2d
+    def _layers(
+        self, inplanes: int, planes: int, stride: int, groups: int, base_width: int,
+        dilation: int, norm: Norm,
+    ) -> None:  # fmt: skip
         if groups != 1 or base_width != 64:
             raise ValueError(
                 "BasicBlock only supports groups=1 and base_width=64, got "
@@ -76,12 +77,10 @@ class BasicBlock(_Block):
         if dilation > 1:
             raise NotImplementedError("Dilation > 1 not supported in BasicBlock")
         self.conv1 = conv3x3(inplanes, planes, stride)
-        self.bn1 = norm_layer(planes)
+        self.bn1 = norm(planes)
         self.relu = nn.ReLU(inplace=True)
         self.conv2 = conv3x3(planes, planes)
-        self.bn2 = norm_layer(planes)
-        self.downsample = downsample
-        self.stride = stride
+        self.bn2 = norm(planes)
 
     def _branch(self, x: Tensor) -> Tensor:
         return self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
@@ -92,29 +91,18 @@ class Bottleneck(_Block):
 
     expansion: int = 4
 
-    def __init__(
-        self,
-        inplanes: int,
-        planes: int,
-        stride: int = 1,
-        downsample: nn.Module | None = None,
-        groups: int = 1,
-        base_width: int = 64,
-        dilation: int = 1,
-        norm_layer: Norm | None = None,
-    ) -> None:
-        super().__init__()
-        norm_layer = norm_layer or nn.BatchNorm2d
+    def _layers(
+        self, inplanes: int, planes: int, stride: int, groups: int, base_width: int,
+        dilation: int, norm: Norm,
+    ) -> None:  # fmt: skip
         width = int(planes * (base_width / 64.0)) * groups
         self.conv1 = conv1x1(inplanes, width)
-        self.bn1 = norm_layer(width)
+        self.bn1 = norm(width)
         self.conv2 = conv3x3(width, width, stride, groups, dilation)
-        self.bn2 = norm_layer(width)
+        self.bn2 = norm(width)
         self.conv3 = conv1x1(width, planes * self.expansion)
-        self.bn3 = norm_layer(planes * self.expansion)
+        self.bn3 = norm(planes * self.expansion)
         self.relu = nn.ReLU(inplace=True)
-        self.downsample = downsample
-        self.stride = stride
 
     def _branch(self, x: Tensor) -> Tensor:
         x = self.relu(self.bn1(self.conv1(x)))
@@ -130,16 +118,10 @@ class ResNet(nn.Module):
     """
 
     def __init__(
-        self,
-        block: type[BasicBlock | Bottleneck],
-        layers: Sequence[int],
-        num_classes: int = 1000,
-        zero_init_residual: bool = False,
-        groups: int = 1,
-        width_per_group: int = 64,
-        replace_stride_with_dilation: Sequence[bool] | None = None,
-        norm_layer: Norm | None = None,
-    ) -> None:
+        self, block: type[BasicBlock | Bottleneck], layers: Sequence[int], num_classes: int = 1000,
+        zero_init_residual: bool = False, groups: int = 1, width_per_group: int = 64,
+        replace_stride_with_dilation: Sequence[bool] | None = None, norm_layer: Norm | None = None,
+    ) -> None:  # fmt: skip
         super().__init__()
         self._norm_layer: Any = norm_layer or nn.BatchNorm2d
         self.inplanes = 64
