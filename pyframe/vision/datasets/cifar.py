@@ -49,13 +49,10 @@ class CIFAR10(ImagesInMemory):
     _labels_key = "labels"
 
     def __init__(
-        self,
-        root: str | os.PathLike[str],
-        train: bool = True,
+        self, root: str | os.PathLike[str], train: bool = True,
         transform: Callable[[Tensor], Any] | None = None,
-        target_transform: Callable[[int], Any] | None = None,
-        download: bool = False,
-    ) -> None:
+        target_transform: Callable[[int], Any] | None = None, download: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(root, transform=transform, target_transform=target_transform)
         self.train = train
         if download:

@@ -18,14 +18,10 @@ class FakeData(VisionDataset):
     """
 
     def __init__(
-        self,
-        size: int = 1000,
-        image_size: tuple[int, int, int] = (3, 224, 224),
-        num_classes: int = 10,
-        transform: Callable[..., Any] | None = None,
-        target_transform: Callable[..., Any] | None = None,
-        random_offset: int = 0,
-    ) -> None:
+        self, size: int = 1000, image_size: tuple[int, int, int] = (3, 224, 224),
+        num_classes: int = 10, transform: Callable[..., Any] | None = None,
+        target_transform: Callable[..., Any] | None = None, random_offset: int = 0,
+    ) -> None:  # fmt: skip
         super().__init__(transform=transform, target_transform=target_transform)
         self.size = size
         self.num_classes = num_classes

@@ -38,12 +38,10 @@ def find_classes(directory: str | os.PathLike[str]) -> tuple[list[str], dict[str
 
 
 def make_dataset(
-    directory: str | os.PathLike[str],
-    class_to_idx: dict[str, int] | None = None,
+    directory: str | os.PathLike[str], class_to_idx: dict[str, int] | None = None,
     extensions: str | tuple[str, ...] | None = None,
-    is_valid_file: Callable[[str], bool] | None = None,
-    allow_empty: bool = False,
-) -> list[tuple[str, int]]:
+    is_valid_file: Callable[[str], bool] | None = None, allow_empty: bool = False,
+) -> list[tuple[str, int]]:  # fmt: skip
     """(path, number of the class) of each file below the classes' folders, sorted.
 
     Either `extensions` or `is_valid_file(path)` says which files count. FileNotFoundError for a
@@ -90,15 +88,11 @@ class DatasetFolder(VisionDataset):
     """
 
     def __init__(
-        self,
-        root: str | os.PathLike[str],
-        loader: Callable[[str], Any],
-        extensions: tuple[str, ...] | None = None,
-        transform: Callable[..., Any] | None = None,
+        self, root: str | os.PathLike[str], loader: Callable[[str], Any],
+        extensions: tuple[str, ...] | None = None, transform: Callable[..., Any] | None = None,
         target_transform: Callable[..., Any] | None = None,
-        is_valid_file: Callable[[str], bool] | None = None,
-        allow_empty: bool = False,
-    ) -> None:
+        is_valid_file: Callable[[str], bool] | None = None, allow_empty: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(root, transform=transform, target_transform=target_transform)
         self.classes, self.class_to_idx = self.find_classes(self.root)
         self.loader = loader
@@ -114,12 +108,10 @@ class DatasetFolder(VisionDataset):
 
     @staticmethod
     def make_dataset(
-        directory: str | os.PathLike[str],
-        class_to_idx: dict[str, int],
+        directory: str | os.PathLike[str], class_to_idx: dict[str, int],
         extensions: tuple[str, ...] | None = None,
-        is_valid_file: Callable[[str], bool] | None = None,
-        allow_empty: bool = False,
-    ) -> list[tuple[str, int]]:
+        is_valid_file: Callable[[str], bool] | None = None, allow_empty: bool = False,
+    ) -> list[tuple[str, int]]:  # fmt: skip
         """The function of this name, for a subclass to replace."""
         if class_to_idx is None:
             raise ValueError("DatasetFolder.make_dataset: class_to_idx cannot be None")
@@ -160,14 +152,11 @@ class ImageFolder(DatasetFolder):
     """
 
     def __init__(
-        self,
-        root: str | os.PathLike[str],
-        transform: Callable[..., Any] | None = None,
+        self, root: str | os.PathLike[str], transform: Callable[..., Any] | None = None,
         target_transform: Callable[..., Any] | None = None,
         loader: Callable[[str], Any] = default_loader,
-        is_valid_file: Callable[[str], bool] | None = None,
-        allow_empty: bool = False,
-    ) -> None:
+        is_valid_file: Callable[[str], bool] | None = None, allow_empty: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(
             root,
             loader,

@@ -48,13 +48,10 @@ class MNIST(ImagesInMemory):
     ]
 
     def __init__(
-        self,
-        root: str | os.PathLike[str],
-        train: bool = True,
+        self, root: str | os.PathLike[str], train: bool = True,
         transform: Callable[[Tensor], Any] | None = None,
-        target_transform: Callable[[int], Any] | None = None,
-        download: bool = False,
-    ) -> None:
+        target_transform: Callable[[int], Any] | None = None, download: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__(root, transform=transform, target_transform=target_transform)
         self.train = train
         images, labels = self._files(download)

@@ -57,11 +57,9 @@ def check_integrity(fpath: str | os.PathLike[str], md5: str | None = None) -> bo
 
 
 def download_url(
-    url: str,
-    root: str | os.PathLike[str],
-    filename: str | os.PathLike[str] | None = None,
+    url: str, root: str | os.PathLike[str], filename: str | os.PathLike[str] | None = None,
     md5: str | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Fetch a file into the folder `root`, unless it is there with this checksum.
 
     RuntimeError if it can't be had.
@@ -72,13 +70,11 @@ def download_url(
 
 
 def download_and_extract_archive(
-    url: str,
-    download_root: str | os.PathLike[str],
+    url: str, download_root: str | os.PathLike[str],
     extract_root: str | os.PathLike[str] | None = None,
-    filename: str | os.PathLike[str] | None = None,
-    md5: str | None = None,
+    filename: str | os.PathLike[str] | None = None, md5: str | None = None,
     remove_finished: bool = False,
-) -> None:
+) -> None:  # fmt: skip
     """`download_url`, and `extract_archive` into `extract_root` (or where the archive lies)."""
     folder = Path(download_root).expanduser()
     filename = filename or os.path.basename(url)
@@ -87,10 +83,9 @@ def download_and_extract_archive(
 
 
 def extract_archive(
-    from_path: str | os.PathLike[str],
-    to_path: str | os.PathLike[str] | None = None,
+    from_path: str | os.PathLike[str], to_path: str | os.PathLike[str] | None = None,
     remove_finished: bool = False,
-) -> str | Path:
+) -> str | Path:  # fmt: skip
     """Unpack a .zip, a .tar (also .gz, .bz2, .xz) or a compressed file into the folder `to_path`.
 
     Without one, into the folder of the archive. Gives the folder, or the file that was compressed.

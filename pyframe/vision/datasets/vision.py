@@ -23,12 +23,10 @@ class VisionDataset(Dataset[Any]):
     _repr_indent = 4
 
     def __init__(
-        self,
-        root: str | os.PathLike[str] | None = None,
-        transforms: Callable[..., Any] | None = None,
-        transform: Callable[..., Any] | None = None,
+        self, root: str | os.PathLike[str] | None = None,
+        transforms: Callable[..., Any] | None = None, transform: Callable[..., Any] | None = None,
         target_transform: Callable[..., Any] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if isinstance(root, Path):
             self.root: Any = root.expanduser()
         else:
@@ -73,10 +71,9 @@ class StandardTransform:
     """A transform of the image and one of the target, as one function of both."""
 
     def __init__(
-        self,
-        transform: Callable[..., Any] | None = None,
+        self, transform: Callable[..., Any] | None = None,
         target_transform: Callable[..., Any] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.transform = transform
         self.target_transform = target_transform
 

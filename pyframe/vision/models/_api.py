@@ -17,12 +17,9 @@ BUILDERS: dict[str, Callable[..., Any]] = {}
 
 
 def builder(
-    name: str,
-    make: Callable[..., M],
-    *args: Any,
-    fixed: Mapping[str, Any] | None = None,
+    name: str, make: Callable[..., M], *args: Any, fixed: Mapping[str, Any] | None = None,
     **defaults: Any,
-) -> Callable[..., M]:
+) -> Callable[..., M]:  # fmt: skip
     """A function that makes a model as `make(*args, **defaults, **fixed)`, listed under `name`.
 
     Who calls it may give other options, but not other values for those of `fixed`.
@@ -68,10 +65,9 @@ class Weights:
 
 
 def list_models(
-    module: ModuleType | None = None,
-    include: Iterable[str] | str | None = None,
+    module: ModuleType | None = None, include: Iterable[str] | str | None = None,
     exclude: Iterable[str] | str | None = None,
-) -> list[str]:
+) -> list[str]:  # fmt: skip
     """The names that `get_model` knows, sorted: those that match `include` and not `exclude`.
 
     Both are patterns as of files ("resnet*"), one or some; `module` is pf.vision.models if given.
@@ -113,10 +109,9 @@ fan_out = partial(init.kaiming_normal_, mode="fan_out")
 
 
 def start(
-    net: nn.Module,
-    conv: Callable[[Tensor], Any] = fan_out,
+    net: nn.Module, conv: Callable[[Tensor], Any] = fan_out,
     linear: Callable[[Tensor], Any] | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Draw the weights of convolutions and linear layers and zero their biases.
 
     Without `linear` linear layers stay as they are. Norms start at 1 and 0 by themselves.

@@ -30,12 +30,9 @@ class CNBlock(nn.Module):
     """A 7x7 convolution within each channel, two linear layers, and the input beside them."""
 
     def __init__(
-        self,
-        dim: int,
-        layer_scale: float,
-        stochastic_depth_prob: float,
+        self, dim: int, layer_scale: float, stochastic_depth_prob: float,
         norm_layer: Callable[..., nn.Module] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         norm = norm_layer or partial(nn.LayerNorm, eps=1e-6)
         self.block = nn.Sequential(
@@ -66,14 +63,11 @@ class ConvNeXt(nn.Module):
     """
 
     def __init__(
-        self,
-        block_setting: Sequence[CNBlockConfig],
-        stochastic_depth_prob: float = 0.0,
-        layer_scale: float = 1e-6,
-        num_classes: int = 1000,
+        self, block_setting: Sequence[CNBlockConfig], stochastic_depth_prob: float = 0.0,
+        layer_scale: float = 1e-6, num_classes: int = 1000,
         block: Callable[..., nn.Module] | None = None,
         norm_layer: Callable[..., nn.Module] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         if not block_setting:
             raise ValueError("The block_setting should not be empty")

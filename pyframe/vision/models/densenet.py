@@ -89,15 +89,10 @@ class DenseNet(nn.Module):
     """
 
     def __init__(
-        self,
-        growth_rate: int = 32,
-        block_config: Sequence[int] = (6, 12, 24, 16),
-        num_init_features: int = 64,
-        bn_size: int = 4,
-        drop_rate: float = 0,
-        num_classes: int = 1000,
-        memory_efficient: bool = False,
-    ) -> None:
+        self, growth_rate: int = 32, block_config: Sequence[int] = (6, 12, 24, 16),
+        num_init_features: int = 64, bn_size: int = 4, drop_rate: float = 0,
+        num_classes: int = 1000, memory_efficient: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__()
         channels = num_init_features
         self.features = nn.Sequential(

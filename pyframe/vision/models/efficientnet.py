@@ -27,15 +27,9 @@ class FusedMBConvConfig:
     """A stage: how much its blocks expand, kernel, stride, channels in and out, how many blocks."""
 
     def __init__(
-        self,
-        expand_ratio: float,
-        kernel: int,
-        stride: int,
-        input_channels: int,
-        out_channels: int,
-        num_layers: int,
-        block: Callable[..., nn.Module] | None = None,
-    ) -> None:
+        self, expand_ratio: float, kernel: int, stride: int, input_channels: int, out_channels: int,
+        num_layers: int, block: Callable[..., nn.Module] | None = None,
+    ) -> None:  # fmt: skip
         self.expand_ratio = expand_ratio
         self.kernel = kernel
         self.stride = stride
@@ -54,17 +48,10 @@ class MBConvConfig(FusedMBConvConfig):
     """A stage of MBConv blocks, made wider and deeper by two factors."""
 
     def __init__(
-        self,
-        expand_ratio: float,
-        kernel: int,
-        stride: int,
-        input_channels: int,
-        out_channels: int,
-        num_layers: int,
-        width_mult: float = 1.0,
-        depth_mult: float = 1.0,
+        self, expand_ratio: float, kernel: int, stride: int, input_channels: int, out_channels: int,
+        num_layers: int, width_mult: float = 1.0, depth_mult: float = 1.0,
         block: Callable[..., nn.Module] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(
             expand_ratio,
             kernel,
@@ -98,12 +85,9 @@ class MBConv(_Residual):
     """A convolution within each of many channels, which are then scaled, between few."""
 
     def __init__(
-        self,
-        cnf: MBConvConfig,
-        stochastic_depth_prob: float,
-        norm_layer: Norm,
+        self, cnf: MBConvConfig, stochastic_depth_prob: float, norm_layer: Norm,
         se_layer: Callable[..., nn.Module] = SqueezeExcitation,
-    ) -> None:
+    ) -> None:  # fmt: skip
         conv = partial(Conv2dNormActivation, norm_layer=norm_layer, activation_layer=nn.SiLU)
         before, after = cnf.input_channels, cnf.out_channels
         inner = cnf.adjust_channels(before, cnf.expand_ratio)
@@ -144,14 +128,10 @@ class EfficientNet(nn.Module):
     """
 
     def __init__(
-        self,
-        inverted_residual_setting: Sequence[FusedMBConvConfig],
-        dropout: float,
-        stochastic_depth_prob: float = 0.2,
-        num_classes: int = 1000,
-        norm_layer: Norm | None = None,
+        self, inverted_residual_setting: Sequence[FusedMBConvConfig], dropout: float,
+        stochastic_depth_prob: float = 0.2, num_classes: int = 1000, norm_layer: Norm | None = None,
         last_channel: int | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         setting = inverted_residual_setting
         if not setting:

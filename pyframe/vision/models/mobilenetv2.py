@@ -25,13 +25,9 @@ class InvertedResidual(nn.Module):
     """A 3x3 convolution within each of many channels, between few."""
 
     def __init__(
-        self,
-        inp: int,
-        oup: int,
-        stride: int,
-        expand_ratio: int,
+        self, inp: int, oup: int, stride: int, expand_ratio: int,
         norm_layer: Callable[..., nn.Module] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         if stride not in (1, 2):
             raise ValueError(f"stride should be 1 or 2 instead of {stride}")
@@ -62,15 +58,11 @@ class MobileNetV2(nn.Module):
     """
 
     def __init__(
-        self,
-        num_classes: int = 1000,
-        width_mult: float = 1.0,
-        inverted_residual_setting: Sequence[Sequence[int]] | None = None,
-        round_nearest: int = 8,
+        self, num_classes: int = 1000, width_mult: float = 1.0,
+        inverted_residual_setting: Sequence[Sequence[int]] | None = None, round_nearest: int = 8,
         block: Callable[..., nn.Module] | None = None,
-        norm_layer: Callable[..., nn.Module] | None = None,
-        dropout: float = 0.2,
-    ) -> None:
+        norm_layer: Callable[..., nn.Module] | None = None, dropout: float = 0.2,
+    ) -> None:  # fmt: skip
         super().__init__()
         setting = _SETTING if inverted_residual_setting is None else inverted_residual_setting
         if not setting or len(setting[0]) != 4:

@@ -19,17 +19,9 @@ class InvertedResidualConfig:
     """A block: channels in, in between and out, whether it scales them, "RE" or "HS" (h-swish)."""
 
     def __init__(
-        self,
-        input_channels: int,
-        kernel: int,
-        expanded_channels: int,
-        out_channels: int,
-        use_se: bool,
-        activation: str,
-        stride: int,
-        dilation: int,
-        width_mult: float,
-    ) -> None:
+        self, input_channels: int, kernel: int, expanded_channels: int, out_channels: int,
+        use_se: bool, activation: str, stride: int, dilation: int, width_mult: float,
+    ) -> None:  # fmt: skip
         self.input_channels = self.adjust_channels(input_channels, width_mult)
         self.kernel = kernel
         self.expanded_channels = self.adjust_channels(expanded_channels, width_mult)
@@ -86,14 +78,10 @@ class MobileNetV3(nn.Module):
     """The blocks of `inverted_residual_setting` for images (N, 3, H, W)."""
 
     def __init__(
-        self,
-        inverted_residual_setting: Sequence[InvertedResidualConfig],
-        last_channel: int,
-        num_classes: int = 1000,
-        block: Callable[..., nn.Module] | None = None,
-        norm_layer: Callable[..., nn.Module] | None = None,
-        dropout: float = 0.2,
-    ) -> None:
+        self, inverted_residual_setting: Sequence[InvertedResidualConfig], last_channel: int,
+        num_classes: int = 1000, block: Callable[..., nn.Module] | None = None,
+        norm_layer: Callable[..., nn.Module] | None = None, dropout: float = 0.2,
+    ) -> None:  # fmt: skip
         super().__init__()
         setting = inverted_residual_setting
         if not setting:
@@ -151,12 +139,9 @@ _SETTINGS: dict[str, tuple[list[Any], list[Any], int]] = {
 
 
 def _mobilenet_v3(
-    size: str,
-    width_mult: float = 1.0,
-    reduced_tail: bool = False,
-    dilated: bool = False,
+    size: str, width_mult: float = 1.0, reduced_tail: bool = False, dilated: bool = False,
     **options: Any,
-) -> MobileNetV3:
+) -> MobileNetV3:  # fmt: skip
     body, tail, last = _SETTINGS[size]
     divider, dilation = 2 if reduced_tail else 1, 2 if dilated else 1
     setting = [InvertedResidualConfig(*[*row, 1, width_mult]) for row in body]

@@ -20,11 +20,9 @@ class UNet(nn.Module):
     """
 
     def __init__(
-        self,
-        in_channels: int = 1,
-        num_classes: int = 2,
+        self, in_channels: int = 1, num_classes: int = 2,
         channels: Sequence[int] = (64, 128, 256, 512, 1024),
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         pairs = list(itertools.pairwise(channels))
         self.inc = _twice(in_channels, channels[0])

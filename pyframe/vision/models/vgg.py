@@ -27,12 +27,9 @@ class VGG(nn.Module):
     """`features` and three linear layers for images (N, 3, H, W) from 32 pixels on."""
 
     def __init__(
-        self,
-        features: nn.Module,
-        num_classes: int = 1000,
-        init_weights: bool = True,
+        self, features: nn.Module, num_classes: int = 1000, init_weights: bool = True,
         dropout: float = 0.5,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         self.features = features
         self.avgpool = nn.AdaptiveAvgPool2d((7, 7))

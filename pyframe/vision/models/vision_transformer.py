@@ -56,14 +56,9 @@ class EncoderBlock(nn.Module):
     """Attention and an MLP, each after a norm and with its input beside."""
 
     def __init__(
-        self,
-        num_heads: int,
-        hidden_dim: int,
-        mlp_dim: int,
-        dropout: float,
-        attention_dropout: float,
-        norm_layer: Norm = _layer_norm,
-    ) -> None:
+        self, num_heads: int, hidden_dim: int, mlp_dim: int, dropout: float,
+        attention_dropout: float, norm_layer: Norm = _layer_norm,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.num_heads = num_heads
         self.ln_1 = norm_layer(hidden_dim)
@@ -85,16 +80,9 @@ class Encoder(nn.Module):
     """Learned positions, blocks, a norm."""
 
     def __init__(
-        self,
-        seq_length: int,
-        num_layers: int,
-        num_heads: int,
-        hidden_dim: int,
-        mlp_dim: int,
-        dropout: float,
-        attention_dropout: float,
-        norm_layer: Norm = _layer_norm,
-    ) -> None:
+        self, seq_length: int, num_layers: int, num_heads: int, hidden_dim: int, mlp_dim: int,
+        dropout: float, attention_dropout: float, norm_layer: Norm = _layer_norm,
+    ) -> None:  # fmt: skip
         super().__init__()
         positions = init.normal_(empty(1, seq_length, hidden_dim), std=0.02)
         self.pos_embedding = nn.Parameter(positions)
@@ -118,20 +106,11 @@ class VisionTransformer(nn.Module):
     """
 
     def __init__(
-        self,
-        image_size: int,
-        patch_size: int,
-        num_layers: int,
-        num_heads: int,
-        hidden_dim: int,
-        mlp_dim: int,
-        dropout: float = 0.0,
-        attention_dropout: float = 0.0,
-        num_classes: int = 1000,
-        representation_size: int | None = None,
-        norm_layer: Norm = _layer_norm,
+        self, image_size: int, patch_size: int, num_layers: int, num_heads: int, hidden_dim: int,
+        mlp_dim: int, dropout: float = 0.0, attention_dropout: float = 0.0, num_classes: int = 1000,
+        representation_size: int | None = None, norm_layer: Norm = _layer_norm,
         conv_stem_configs: Sequence[ConvStemConfig] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__()
         if image_size % patch_size:
             raise AssertionError(
@@ -204,12 +183,9 @@ def _stem(configs: Sequence[ConvStemConfig], hidden_dim: int) -> nn.Sequential:
 
 
 def interpolate_embeddings(
-    image_size: int,
-    patch_size: int,
-    model_state: OrderedDict[str, Tensor],
-    interpolation_mode: str = "bicubic",
-    reset_heads: bool = False,
-) -> OrderedDict[str, Tensor]:
+    image_size: int, patch_size: int, model_state: OrderedDict[str, Tensor],
+    interpolation_mode: str = "bicubic", reset_heads: bool = False,
+) -> OrderedDict[str, Tensor]:  # fmt: skip
     """A state_dict whose positions fit another image size; `reset_heads` leaves the heads out.
 
     ValueError for positions that are none of a square image.
