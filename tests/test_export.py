@@ -680,11 +680,13 @@ def test_all_data_forms(tmp_path: Path) -> None:
     x, y = np.zeros((6, 2), np.float64), np.arange(6) % 3
     both = TensorDataset(pf.zeros(6, 2), pf.arange(6) % 3)
     for found in ((x, y), (pf.from_numpy(x), pf.from_numpy(y)), both, (both, both),
-                  pf.data.DataLoader(both, 3), ((x, y), (x, y))):  # fmt: skip
-        pf.web.export(demo(data=lambda found=found: found), to=tmp_path, element=False)
+                  pf.data.DataLoader(both, 3), ((x, y), (x, y)), (both, None)):  # fmt: skip
+        own = demo(data=lambda found=found: found)
+        pf.web.export(own, to=tmp_path, element=False, batch_size=5)
         document = json.loads((tmp_path / "program.json").read_text())
         two = isinstance(found, tuple) and not isinstance(found[0], np.ndarray | pf.Tensor)
-        assert ("test" in document["data"]) == two
+        assert ("test" in document["data"]) == (two and found[1] is not None)
+        assert document["plan"]["train"]["size"] == document["spec"]["batch_size"] == 5
     with pytest.raises(ExportError, match="a generator, which Python makes anew"):
         pf.web.export(demo(data=lambda: (i for i in range(3))), to=tmp_path)
 

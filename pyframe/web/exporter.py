@@ -27,7 +27,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -49,13 +49,12 @@ from pyframe.web import guess
 from pyframe.web.bundle import bundle, modules_of
 from pyframe.web.demo import Demo, Image, Pad, Plane, Points, Slider, Text
 from pyframe.web.programs import Exporter, ExportError, on_paper
+from pyframe.web.session import Session, about, drawn, shown
 
-SAMPLES = 21  # of unseen data, whose reading the page shows
-SAMPLE_NUMBERS = 1 << 20  # in all of them together at most
-POINTS = 500  # of the data that are drawn on a plane at most
 SCRIPTS = "runtime.js", "player.js", "player.d.ts"
 ELEMENT = "pyframe.js"
 PYTHON = "python.js"  # what the element takes only for programs in Python
+ENGINE = {"source": None, "engine": "program"}  # of the spec: no text that could be edited
 
 
 @dataclass
@@ -390,7 +389,7 @@ def _of_model(
         )
     y: Any
     x, y = sample if pair else (sample, None)
-    job = _Job(_modules(model), [], _spec(model), model, predict=model.net)
+    job = _Job(_modules(model), [], _spec(model.net, model), model, predict=model.net)
     _with_inputs(job, x)
     if pair:
         x, y = _arrays_of((x, y))
@@ -449,17 +448,14 @@ def _optimizers(job: _Job, model: Model) -> None:
         )
 
 
-def _spec(model: Model | nn.Module) -> dict[str, Any]:
-    """What a page is told of a model that has no Demo."""
-    net = model.net if isinstance(model, Model) else model
+def _spec(net: nn.Module, model: Model | None = None) -> dict[str, Any]:
+    """What a page is told of a network, or of a model, that has no Demo."""
     return {
-        "title": type(net).__name__, "description": "", "input": None, "output": None,
-        "controls": [], "epochs": 5, "batch_size": 64, "trains": False, "extra": {},
-        "parameters": sum(p.numel() for p in net.parameters()),
-        "metrics": list(model.metrics) if model is not net else [],
-        "trained": model is not net and any(o.state for o in model.optimizers),
-        "source": None, "engine": "program",
-    }  # fmt: skip
+        **Demo(Model, title=type(net).__name__).spec(),
+        **about(net, model.metrics if model else ()),
+        "trained": model is not None and any(o.state for o in model.optimizers),
+        **ENGINE,
+    }
 
 
 # --- a Demo
@@ -473,95 +469,77 @@ def _of_demo(
             "the demo writes text, which its function predict= does in Python, piece by piece; "
             "pyframe export --python makes a page that has Python"
         )
-    values = {c.name: c.value for c in demo.controls}
-    model = demo.model(**_arguments(demo.model, values))
+    session = Session()
+    session.begin(demo)
+    session.make_model()
+    model = session.model
     if not isinstance(model, Model):
         raise TypeError(f"export: the demo's model is {type(model).__name__}, expected a pf.Model")
     if weights is not None:
         _load(model, weights)
-    job = _Job(_modules(model), [], {**_spec(model), **demo.spec()}, model)
-    job.spec["trained"] = weights is not None
-    if batch_size is not None:
-        job.spec["batch_size"] = batch_size
     learn = test = None
     if demo.data is not None:
-        found = demo.data(**_arguments(demo.data, values))
-        learn, test = _split(found)
-        demo = _completed(demo, model, learn, test, found)
-        job.spec.update(demo.spec())
-    _controls(job, demo, model, train)
-    _predictions(job, demo, model, learn)
-    if demo.inputs is None and demo.data is None:
+        session.load_data()
+        learn = _arrays_of(session.train_data)
+        test = None if session.test_data is None else _arrays_of(session.test_data)
+        _complete(session, learn, test)
+    job = _Job(_modules(model), [], {**session.described(), "trained": weights is not None}, model)
+    job.spec.update(ENGINE)
+    if batch_size is not None:
+        job.spec["batch_size"] = batch_size
+    _controls(job, session, train)
+    _predictions(job, session, learn)
+    if session.inputs is None and demo.data is None:
         job.left_out.append(
             "the page has no input, no output and nothing to learn from: let the program define "
             "load_data(), which gives (x, y), or demo = pf.web.Demo(…)"
         )
     trains = train and model.trainable
-    points = isinstance(demo.inputs, Points)
+    points = isinstance(session.inputs, Points)
     job.spec["tests"] = test is not None
     job.spec["trains"] = trains and ((learn is not None and with_data) or points)
     if trains and (learn is not None or points):
         _training(job, learn, test)
-    if with_data and (learn is not None or test is not None):
+    if with_data and learn is not None:
         _ship(job, learn, test, trains)
     return job
 
 
-def _completed(demo: Demo, model: Model, learn: Any, test: Any, found: Any) -> Demo:
-    """The demo with what fits its data where it names no input or output."""
+def _complete(session: Session, learn: Any, test: Any) -> None:
+    """Have the session take what fits its data where the demo names no input or output."""
     x, y = test or learn
-    both = found if isinstance(found, tuple | list) else [found]
-    names = [getattr(d, "classes", None) for d in both]
-    inputs, outputs = guess.widgets(
-        demo, pf.from_numpy(x[0]), y[0],
-        lambda x: Evaluation(model.net)(model.net, _place(x, model.device)),
+    net, device = session.model.net, session.model.device
+    session.complete(
+        pf.from_numpy(x[0]), y[0],
+        lambda x: Evaluation(net)(net, _place(x, device)),
         lambda: float(np.abs(learn[0].reshape(len(learn[0]), -1)[:, :2]).max(initial=0.0)),
-        next(filter(None, names), None),
     )  # fmt: skip
-    return replace(demo, inputs=inputs, outputs=outputs)
 
 
-def _arguments(fn: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    names = inspect.signature(fn).parameters
-    return {n: v for n, v in values.items() if n in names}
-
-
-def _controls(job: _Job, demo: Demo, model: Model, train: bool) -> None:
+def _controls(job: _Job, session: Session, train: bool) -> None:
     """Keep the controls of options of the optimizer: others need Python."""
-    kept = []
-    for c in demo.controls:
-        options = _groups(model) if train else []
-        if isinstance(c, Slider) and options and _is_option(model, c.name):
-            kept.append(c.spec())
-            for group in options:
-                group[c.name] = c.value
+    job.spec["controls"] = []
+    for c in session.demo.controls:
+        option = session.is_option(c.name)
+        if isinstance(c, Slider) and option and train:
+            job.spec["controls"].append(c.spec())
+            session.set_option(c.name, c.value)
             job.moving[c.name] = float(c.value or c.high)
-        elif train or not _is_option(model, c.name):
+        elif train or not option:
             job.left_out.append(
                 f"the control {c.name!r} is left out: it is an argument of the program's "
                 "functions, which run in Python"
             )
-    job.spec["controls"] = kept
 
 
-def _is_option(model: Model, name: str) -> bool:
-    groups = _groups(model)
-    return bool(groups) and all(name in g for g in groups)
-
-
-def _groups(model: Model) -> list[dict[str, Any]]:
-    return [g for o in model.optimizers for g in o.param_groups]
-
-
-def _predictions(job: _Job, demo: Demo, model: Model, learn: Any) -> None:
+def _predictions(job: _Job, session: Session, learn: Any) -> None:
     """What the page predicts, and for how many samples at once."""
-    shape = demo.inputs.shape if demo.inputs is not None else None
+    demo, model, outputs = session.demo, session.model, session.outputs
+    shape = session.inputs.shape if session.inputs is not None else None
     if shape is None and learn is not None and learn[0].dtype.kind == "f":
         shape = learn[0].shape[1:]
     if shape is None:
-        job.predict = None
         return
-    outputs = demo.outputs
 
     def predict(x: pf.Tensor) -> Any:
         y = demo.predict(model, x) if demo.predict is not None else model.net(x)
@@ -596,16 +574,15 @@ def _ship(job: _Job, learn: Any, test: Any, trains: bool) -> None:
             job.data[part] = _packed(part, pair, tensors)
     if trains:
         job.files["data.safetensors"] = tensors
-    about = job.spec["input"] or {}
+    widget = job.spec["input"] or {}
     x, y = test if test is not None else learn
     tensors = {}
-    if about.get("kind") in (Pad.kind, Image.kind) and list(x.shape[1:]) == about["shape"]:
-        n = min(SAMPLES, len(x), SAMPLE_NUMBERS // math.prod(x.shape[1:]))
-        some = np.arange(n) * len(x) // n  # of all: they may be ordered by class
+    if widget.get("kind") in (Pad.kind, Image.kind) and list(x.shape[1:]) == widget["shape"]:
+        some = shown(len(x), x.shape[1:])
         job.data["samples"] = _packed("samples", (x[some], y[some]), tensors)
-        job.sizes.add(n)
-    elif about.get("kind") == Points.kind and learn is not None:
-        x, y = (a[:: max(1, math.ceil(len(learn[0]) / POINTS))] for a in learn)
+        job.sizes.add(len(some))
+    elif widget.get("kind") == Points.kind:
+        x, y = (a[list(drawn(len(a)))] for a in learn)
         rows = np.concatenate([x.reshape(len(x), -1)[:, :2], y.reshape(len(y), -1)[:, :1]], 1)
         tensors["points"] = rows.astype(np.float32)
         job.data["samples"] = [{"tensor": "points", "shape": [3]}]
@@ -660,14 +637,6 @@ def _table(array: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
 def _filled(array: np.ndarray, n: int) -> np.ndarray:
     """n samples: the first ones, again from the start where there are fewer."""
     return array[np.arange(n) % len(array)]
-
-
-def _split(found: Any) -> tuple[Any, Any]:
-    """(what to learn from, what to test with or None), each (x, y) arrays."""
-    pair = isinstance(found, tuple | list) and len(found) == 2
-    if pair and not all(isinstance(v, pf.Tensor | np.ndarray) for v in found):
-        return _arrays_of(found[0]), _arrays_of(found[1])
-    return _arrays_of(found), None
 
 
 def _array(what: str, value: Any) -> np.ndarray:

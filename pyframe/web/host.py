@@ -24,7 +24,7 @@ import time
 import traceback
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +43,11 @@ from pyframe.tensor import gather_async
 from pyframe.train import recovery
 from pyframe.train.data import place
 from pyframe.train.steps import numbers
-from pyframe.web import guess
-from pyframe.web.demo import Demo, Image, Input, Output, Pad, Points, Text
+from pyframe.web.demo import Demo, Image, Pad, Points, Text
+from pyframe.web.session import Session, drawn, is_pair, parameters, shown
 
 HOME = Path("/home/pyodide/apps")  # a folder for each app
 NAMES = "pyframe_page"  # the package in which the modules of apps lie
-SAMPLES = 21  # of unseen data, whose reading the page shows
-SAMPLE_NUMBERS = 1 << 20  # in all of them together at most
-POINTS = 500  # of the data that are drawn on a plane at most
 AT_ONCE = 8192  # samples that go through the network together
 BREATH = 0.05  # seconds after which a step lets the page be heard, where the browser can wait
 
@@ -161,14 +158,6 @@ class Feed:
                 return  # there is no data
 
 
-def is_pair(data: Any) -> bool:
-    """Whether `data` is (x, y) tensors, and not (training, test) data."""
-    arrays = (pf.Tensor, np.ndarray)
-    return isinstance(data, (tuple, list)) and len(data) == 2 and all(
-        isinstance(d, arrays) for d in data
-    )  # fmt: skip
-
-
 def as_dataset(data: Any) -> Any:
     """(x, y) tensors as a data set; anything else as it is."""
     if is_pair(data) and len(data[0]) == len(data[1]):
@@ -183,16 +172,12 @@ def first(data: Any, limit: int | None) -> Any:
     return Subset(data, range(min(limit, len(data))))
 
 
-class App:
+class App(Session):
     """A program in a page: its demo, its model, its data, and how far training has come."""
 
     def __init__(self, key: str) -> None:
         self.key, self.folder = key, HOME / key
-        self.model: Any = None
-        self.train_data: Any = None
-        self.test_data: Any = None
         self.lacks = ""  # why there are no data, if they could not be read
-        self.values: dict[str, Any] = {}  # of the controls, by name
         self.step = self.epochs = 0  # that the model was trained for
         self.trained = self.training = self.stopping = False
         self.told: set[str] = set()  # the notices so far
@@ -239,17 +224,17 @@ class App:
         importlib.invalidate_caches()
         os.chdir(self.folder)
         module = importlib.import_module(f"{package.__name__}.{Path(file).stem}")
-        self.demo = demo = Demo.of(module)
-        for control in demo.controls:
-            self.values[control.name] = control.value
-        self.inputs: Input | None = demo.inputs
-        self.outputs: Output | None = demo.outputs
-        self._make_model()
+        self.begin(Demo.of(module))
+        self.make_model()
         await self._to(self._choose(device))
-        self._load_data()
+        self.load_data()
         for name in self.values:
             self._place(name)
-        self._complete()
+        x, y = self._sample()
+        self.complete(x, y, self._forward, self._far)
+        self.shape = self.demo.inputs.shape if self.demo.inputs else None
+        if self.shape is None and x is not None:
+            self.shape = tuple(x.shape)
         return await self.spec()
 
     def _choose(self, device: str) -> str:
@@ -272,62 +257,47 @@ class App:
         except RuntimeError:
             return None
 
-    def _arguments(self, fn: Callable[..., Any]) -> dict[str, Any]:
-        """The controls' values that `fn` takes."""
-        return {n: v for n, v in self.values.items() if n in _parameters(fn)}
-
-    def _make_model(self) -> None:
-        make = self.demo.model
+    def make_model(self) -> None:
+        """A new model, with the options that the controls have."""
         os.chdir(self.folder)
-        self.model = make(**self._arguments(make))
+        super().make_model()
         if not isinstance(self.model, pf.Model):
             hint = " (wrap it: pf.Model(net, loss, optimizer))"
             raise TroubleError(
-                f"{self.file}: {getattr(make, '__name__', 'the model')}() gave "
+                f"{self.file}: {getattr(self.demo.model, '__name__', 'the model')}() gave "
                 f"{type(self.model).__name__}, expected a pf.Model"
                 f"{hint if isinstance(self.model, pf.nn.Module) else ''}."
             )
         self.step = self.epochs = 0
         self.trained, self._feed = False, None
         for name, value in self.values.items():
-            if self._is_option(name):
-                self._set_option(name, value)
-
-    def _is_option(self, name: str) -> bool:
-        """Whether all groups of the optimizers have an option of that name."""
-        groups = self._groups()
-        return bool(groups) and name != "params" and all(name in group for group in groups)
-
-    def _set_option(self, name: str, value: Any) -> None:
-        for group in self._groups():
-            group[name] = value
-
-    def _groups(self) -> list[dict[str, Any]]:
-        return [group for o in self.model.optimizers for group in o.param_groups]
+            if self.is_option(name):
+                self.set_option(name, value)
 
     def _place(self, name: str) -> str:
         """Where a control of this name acts: "optimizer", or "model", "data" or both."""
         parts = [p for p, fn in (("model", self.demo.model), ("data", self.demo.data))
-                 if fn is not None and name in _parameters(fn)]  # fmt: skip
+                 if fn is not None and name in parameters(fn)]  # fmt: skip
         if parts:
             return " ".join(parts)
-        if self._is_option(name):
+        if self.is_option(name):
             return "optimizer"
-        options = [k for group in self._groups()[:1] for k in group if k != "params"]
+        options = [k for group in self.groups[:1] for k in group if k != "params"]
         raise TroubleError(
             f"{self.file}: the control {name!r} sets nothing: expected an argument of "
             "make_model or load_data, or an option of the optimizer "
             f"({', '.join(options) or 'there is none'})."
         )
 
-    def _load_data(self) -> None:
+    def load_data(self) -> None:
+        """Load the data, which may be missing, as data sets."""
         self.train_data = self.test_data = self._feed = None
         self.lacks = ""
         if self.demo.data is None:
             return
         os.chdir(self.folder)
         try:
-            found = self.demo.data(**self._arguments(self.demo.data))
+            super().load_data()
         except (OSError, RuntimeError) as error:
             if not _about_files(error):
                 raise
@@ -336,11 +306,7 @@ class App:
                 'named by the attribute files="…" (or data="…" for pyframe\'s own data sets).'
             )
             self.notice(self.lacks)
-            return
-        if isinstance(found, (tuple, list)) and len(found) == 2 and not is_pair(found):
-            self.train_data, self.test_data = map(as_dataset, found)
-        else:
-            self.train_data = as_dataset(found)
+        self.train_data, self.test_data = map(as_dataset, (self.train_data, self.test_data))
 
     def _sample(self) -> tuple[Any, Any]:
         """(x, y) of one sample of the data; (None, None) where there is none at hand."""
@@ -352,15 +318,6 @@ class App:
                 return pf.as_tensor(sample[0]), sample[1]
         return None, None
 
-    def _complete(self) -> None:
-        """Find the inputs and outputs that the demo does not name from one sample."""
-        x, y = self._sample()
-        names = getattr(self.test_data or self.train_data, "classes", None)
-        self.inputs, self.outputs = guess.widgets(self.demo, x, y, self._forward, self._far, names)
-        self.shape = self.demo.inputs.shape if self.demo.inputs else None
-        if self.shape is None and x is not None:
-            self.shape = tuple(x.shape)
-
     def _far(self) -> float:
         """The largest coordinate of the data's points."""
         return float(np.abs(self._points().reshape(-1, 3)[:, :2]).max(initial=0.0))
@@ -370,9 +327,8 @@ class App:
         data = self.train_data
         if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__"):
             return np.zeros(0, np.float32)
-        every = max(1, math.ceil(len(data) / POINTS))
         rows = []
-        for i in range(0, len(data), every):
+        for i in drawn(len(data)):
             x, y = data[i]
             rows.append(
                 [*np.asarray(x, np.float32).reshape(-1)[:2], float(np.asarray(y).reshape(-1)[0])]
@@ -394,13 +350,9 @@ class App:
         gpu = self._gpu()
         device = self.model.device
         spec = {
-            **self.demo.spec(),
-            "input": self.inputs.spec() if self.inputs else None,
-            "output": self.outputs.spec() if self.outputs else None,
+            **self.described(),
             "trains": self._trains(),
             "tests": self.test_data is not None,
-            "parameters": sum(p.numel() for p in self.model.net.parameters()),
-            "metrics": list(self.model.metrics),
             "device": {
                 "kind": device.type,
                 "name": pf.device_name(device),
@@ -429,16 +381,14 @@ class App:
             return None
 
     def _samples(self) -> list[dict[str, Any]]:
-        """Samples of unseen data, if there are any: their numbers and their classes. They come from
-        all of it, as it may be ordered by class."""
+        """Samples of unseen data, if there are any: their numbers and their classes."""
         data = self.test_data if self.test_data is not None else self.train_data
         data = getattr(data, "dataset", data)
         if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__") or not self.shape:
             return []
         found = []
-        n = min(SAMPLES, len(data), SAMPLE_NUMBERS // math.prod(self.shape))
-        for i in range(n):
-            x, y = data[i * len(data) // n]
+        for i in shown(len(data), self.shape):
+            x, y = data[i]
             x = np.ascontiguousarray(x, np.float32)
             if x.shape != self.shape:
                 return []
@@ -608,7 +558,7 @@ class App:
             await safe.put_back(self.model, gone)
             return
         before = self.step, self.epochs, self.trained
-        self._make_model()
+        self.make_model()
         self.model.net.load_state_dict({k: pf.from_numpy(a) for k, a in self._kept.items()})
         self.step, self.epochs, self.trained = before
         await devices.reopen(pf.device(kind))
@@ -671,10 +621,14 @@ class App:
     async def reset(self) -> dict[str, Any]:
         """A new model, which starts where every model of the program starts."""
         await self.still()
-        device = str(self.model.device)
-        self._make_model()
-        await self._to(device)
+        await self._begin_anew()
         return await self.spec()
+
+    async def _begin_anew(self) -> None:
+        """A new model where the last one is."""
+        device = str(self.model.device)
+        self.make_model()
+        await self._to(device)
 
     async def set(self, name: str, value: Any) -> dict[str, Any]:
         """Change a control: an option of the optimizer, or an argument of the model or the data."""
@@ -686,16 +640,14 @@ class App:
         place = self._place(name)
         if place == "optimizer":
             self.values[name] = value
-            self._set_option(name, value)
+            self.set_option(name, value)
             return await self.spec() if not self.training else {}
         await self.still()
         self.values[name] = value
         if "model" in place:
-            device = str(self.model.device)
-            self._make_model()
-            await self._to(device)
+            await self._begin_anew()
         if "data" in place:
-            self._load_data()
+            self.load_data()
         return await self.spec()
 
     async def move(self, device: str) -> dict[str, Any]:
@@ -771,13 +723,6 @@ def free() -> None:
     for device in devices.device._known.values():
         if device.type != "cpu" and device.opened is not None:
             device.executor.trim()
-
-
-def _parameters(fn: Callable[..., Any]) -> Any:
-    try:
-        return inspect.signature(fn).parameters
-    except (TypeError, ValueError):
-        return {}
 
 
 def _as_control(control: Any, value: Any) -> Any:
@@ -916,7 +861,7 @@ def failure(app: App | None, error: BaseException) -> dict[str, str]:
 
 def _shorten(shown: Any, own: str) -> None:
     """Leave out what the host did, and what came before the program's own lines."""
-    out = (__file__, "<frozen", "/importlib/")
+    out = (__file__, inspect.getfile(Session), "<frozen", "/importlib/")
     frames = [f for f in shown.stack if not any(name in f.filename for name in out)]
     first = next((i for i, f in enumerate(frames) if f.filename.startswith(own)), 0)
     shown.stack = traceback.StackSummary.from_list(frames[first:])
