@@ -331,6 +331,14 @@ class Numbers(Input):
 Output = Picture | Bars | Plane | Values | Text
 
 
+def no_model(program: str) -> str:
+    """What is said of a program that defines no model."""
+    return (
+        f"{program} defines no model: expected `demo = pyframe.web.Demo(...)`, or a function "
+        "`make_model()` that returns a pf.Model"
+    )
+
+
 @dataclass
 class Demo:
     """A program as a page shows it.
@@ -414,10 +422,7 @@ class Demo:
 
         if not callable(make):
             name = os.path.basename(getattr(module, "__file__", None) or module.__name__)
-            raise TypeError(
-                f"{name} defines no model: expected `demo = pyframe.web.Demo(...)`, or a function "
-                "`make_model()` that returns a pf.Model"
-            )
+            raise TypeError(no_model(name))
         data = getattr(module, "load_data", None)
         title = (module.__doc__ or "").strip().split("\n")[0]
         return Demo(

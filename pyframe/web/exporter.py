@@ -368,10 +368,10 @@ def _of_functions(functions: Mapping[str, Any], sample: Any, state: Sequence[Any
 
 def _with_inputs(job: _Job, x: Any) -> _Job:
     """The job with samples like those of a batch."""
-    x = x if isinstance(x, pf.Tensor) else pf.from_numpy(_array("sample=", x))
+    x = _array("sample=", x)
     if not x.ndim or not len(x):
         raise ValueError("export: sample= must be a batch: (samples, …)")
-    job.inputs = x[0].detach().cpu().numpy()
+    job.inputs = x[0]
     job.sizes |= {1, len(x)}
     return job
 
@@ -641,6 +641,8 @@ def _filled(array: np.ndarray, n: int) -> np.ndarray:
 
 def _array(what: str, value: Any) -> np.ndarray:
     """Inputs or targets. ExportError for several ones."""
+    if isinstance(value, pf.Tensor):
+        return value.detach().cpu().numpy()
     if isinstance(value, Mapping | tuple):
         raise ExportError(
             f"{what} have a {type(value).__name__} of {len(value)} in a batch; a program takes one "
@@ -653,11 +655,10 @@ def _arrays_of(data: Any) -> tuple[np.ndarray, np.ndarray]:
     """All of a data set: (x, y)."""
     if isinstance(data, DataLoader):
         data = data.dataset
+    if isinstance(data, TensorDataset) and len(data.tensors) == 2:
+        data = data.tensors
     if isinstance(data, tuple | list) and len(data) == 2:
-        x, y = (v.detach().cpu().numpy() if isinstance(v, pf.Tensor) else _array("the data", v)
-                for v in data)  # fmt: skip
-    elif isinstance(data, TensorDataset) and len(data.tensors) == 2:
-        x, y = (t.detach().cpu().numpy() for t in data.tensors)
+        x, y = (_array("the data", v) for v in data)
     elif isinstance(data, Dataset) and not isinstance(data, IterableDataset):
         rows = list(DataLoader(data, 512))
         if len(rows[0]) != 2:
@@ -736,29 +737,25 @@ STYLE = """:root { color-scheme: light dark }
 body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem; font-family: system-ui, sans-serif }
 """
 
-PAGE = """<!doctype html>
+HEAD = """<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{title}</title>
 <link rel="icon" href="data:,">
-<link rel="stylesheet" href="page.css">
+"""
+
+PAGE = f"""{HEAD}<link rel="stylesheet" href="page.css">
 <script type="module" src="pyframe.js"></script>
 <py-frame program="./"></py-frame>
 </html>
 """
 
-SINGLE = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
-<link rel="icon" href="data:,">
-<style>
-{style}</style>
-{body}
-<script type="application/json" id="program">{files}</script>
+SINGLE = f"""{HEAD}<style>
+{{style}}</style>
+{{body}}
+<script type="application/json" id="program">{{files}}</script>
 <script type="module">
-{script}</script>
+{{script}}</script>
 </html>
 """

@@ -165,6 +165,13 @@ def as_dataset(data: Any) -> Any:
     return data
 
 
+def by_index(data: Any) -> Any:
+    """The data as samples by number, those of a loader too; none where they have no numbers."""
+    data = data.dataset if isinstance(data, DataLoader) else data
+    stream = isinstance(data, IterableDataset) or not hasattr(data, "__getitem__")
+    return () if stream else data
+
+
 def first(data: Any, limit: int | None) -> Any:
     """The first `limit` samples of a data set; all of them for None."""
     if limit is None or not hasattr(data, "__len__") or isinstance(data, DataLoader):
@@ -310,10 +317,7 @@ class App(Session):
 
     def _sample(self) -> tuple[Any, Any]:
         """(x, y) of one sample of the data; (None, None) where there is none at hand."""
-        for data in (self.test_data, self.train_data):
-            data = getattr(data, "dataset", data)  # of a DataLoader
-            if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__"):
-                continue
+        for data in map(by_index, (self.test_data, self.train_data)):
             if len(data) and isinstance(sample := data[0], (tuple, list)) and len(sample) == 2:
                 return pf.as_tensor(sample[0]), sample[1]
         return None, None
@@ -324,9 +328,7 @@ class App(Session):
 
     def _points(self) -> np.ndarray:
         """(x, y, class) of points of the data, one after the other; what lies on the CPU."""
-        data = self.train_data
-        if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__"):
-            return np.zeros(0, np.float32)
+        data = by_index(self.train_data)
         rows = []
         for i in drawn(len(data)):
             x, y = data[i]
@@ -382,11 +384,10 @@ class App(Session):
 
     def _samples(self) -> list[dict[str, Any]]:
         """Samples of unseen data, if there are any: their numbers and their classes."""
-        data = self.test_data if self.test_data is not None else self.train_data
-        data = getattr(data, "dataset", data)
-        if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__") or not self.shape:
-            return []
-        found = []
+        data = by_index(self.test_data if self.test_data is not None else self.train_data)
+        found: list[dict[str, Any]] = []
+        if not self.shape:
+            return found
         for i in shown(len(data), self.shape):
             x, y = data[i]
             x = np.ascontiguousarray(x, np.float32)
@@ -838,10 +839,10 @@ def failure(app: App | None, error: BaseException) -> dict[str, str]:
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename.startswith(own):
             where = f"{frame.filename.removeprefix(own)}, line {frame.lineno}"
-    shown = traceback.TracebackException.from_exception(error)
-    _shorten(shown, own)
-    text = "".join(shown.format()).replace(own, "").replace(f"{NAMES}.{app.key}.", "")
-    message = str(error).replace(own, "").replace(f"{NAMES}.{app.key}.", "")
+    found = traceback.TracebackException.from_exception(error)
+    _shorten(found, own)
+    message, text = (said.replace(own, "").replace(f"{NAMES}.{app.key}.", "")
+                     for said in (str(error), "".join(found.format())))  # fmt: skip
     details["traceback"] = text
     if isinstance(error, TroubleError):
         details["message"] = message

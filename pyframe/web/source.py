@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from pyframe.web.demo import no_model
+
 FOUND = ("demo", "make_model", "model")  # one of these names a program defines; see Demo.of
 PROVIDED = ("numpy", "pyframe", "torch", "torchvision")  # modules that the page has itself
 
@@ -44,10 +46,7 @@ class Program:
             raise ProgramError(f"there are no weights in {weights}")
         names = set(_defined(_parse(path).body))
         if not names & {*FOUND, "*"}:
-            raise ProgramError(
-                f"{path} defines no model: expected `demo = pyframe.web.Demo(...)`, or a function "
-                "`make_model()` that returns a pf.Model"
-            )
+            raise ProgramError(no_model(str(path)))
 
     @property
     def folder(self) -> Path:

@@ -135,6 +135,22 @@ def load_data():
     return Data()
 """
 
+# A loader's points to learn from, and some samples of the same data set to test with.
+PARTS = """
+import pyframe as pf
+from pyframe import nn, optim
+
+
+def make_model():
+    net = nn.Linear(2, 2)
+    return pf.Model(net, nn.CrossEntropyLoss(), optim.SGD(net.parameters(), lr=0.1))
+
+
+def load_data():
+    whole = pf.data.TensorDataset(pf.linspace(-1, 1, 120).reshape(60, 2), pf.arange(60) % 2)
+    return pf.data.DataLoader(whole, 10), pf.data.Subset(whole, range(50, 60))
+"""
+
 TEXT = """
 import asyncio
 import pyframe as pf
@@ -527,6 +543,20 @@ def test_points_of_the_visitor(page: Page) -> None:
         return [data[1], data[3], data[5], data[7]].map((p) => p > 0.5);"""
     )
     assert seen == [True, True, False, False]
+
+
+def test_data_of_a_loader_and_a_subset(page: Page) -> None:
+    """The page draws a loader's points, and shows of a subset the samples that it has."""
+    pads = PARTS.replace("(60, 2)", "(60, 1, 1, 2)")
+    pads = pads.replace("nn.Linear(2, 2)", "nn.Sequential(nn.Flatten(), nn.Linear(2, 2))")
+    page.site.write(parts__py=PARTS, pads__py=pads)
+    page.add('src="parts.py" device="cpu"')
+    spec = page.run("return { ...el.spec, points: el.spec.points.length }")
+    assert (spec["input"]["kind"], spec["input"]["low"], spec["input"]["high"]) == ("points", -1, 1)
+    assert spec["points"] == 3 * 60
+    page.add('src="pads.py" device="cpu"')
+    samples = page.run("return el.spec.samples.map(({ data }) => data[1])")
+    assert samples == pytest.approx([-1 + (2 * i + 1) * 2 / 119 for i in range(50, 60)])
 
 
 def test_text(page: Page) -> None:
