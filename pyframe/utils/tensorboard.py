@@ -23,9 +23,9 @@ from pyframe.core.extras import install
 from pyframe.tools.flow import trace
 
 try:
-    embedding, summary, _files = (
+    embedding, summary, _files, _utils = (
         import_module(f"tensorboardX.{name}")
-        for name in ("embedding", "summary", "event_file_writer")
+        for name in ("embedding", "summary", "event_file_writer", "utils")
     )
     attr_value, event, graph, node_def, plugin_hparams, proto, tensor, tensor_shape, versions = (
         import_module(f"tensorboardX.proto.{name}_pb2")
@@ -63,6 +63,11 @@ def _array(x: Any) -> np.ndarray:
     return found
 
 
+def _arrays(*values: Any) -> list[Any]:
+    """Each as an array, and None as None."""
+    return [None if x is None else _array(x) for x in values]
+
+
 def _number(what: str, x: Any) -> float:
     found = _array(x)
     if found.size != 1:
@@ -73,7 +78,8 @@ def _number(what: str, x: Any) -> float:
 class FileWriter:
     """Writes events into a new file in the folder `log_dir`, at once into the file's buffer.
 
-    tensorboardX's own has a queue and a thread, which `flush` does not wait for.
+    tensorboardX's own has a queue and a thread, which `flush` does not wait for, and names files
+    by the second: of two in one second the later replaces the earlier.
     """
 
     _numbers = itertools.count()  # of the files of this process, as in TensorBoard's names of them
@@ -141,14 +147,9 @@ class SummaryWriter:
     """
 
     def __init__(
-        self,
-        log_dir: Any = None,
-        comment: str = "",
-        purge_step: int | None = None,
-        max_queue: int = 10,
-        flush_secs: float = 120,
-        filename_suffix: str = "",
-    ) -> None:
+        self, log_dir: Any = None, comment: str = "", purge_step: int | None = None,
+        max_queue: int = 10, flush_secs: float = 120, filename_suffix: str = "",
+    ) -> None:  # fmt: skip
         if not log_dir:
             now = datetime.now().strftime("%b%d_%H-%M-%S")
             log_dir = os.path.join("runs", f"{now}_{socket.gethostname()}{comment}")
@@ -190,14 +191,9 @@ class SummaryWriter:
     # --- numbers
 
     def add_scalar(
-        self,
-        tag: str,
-        scalar_value: Any,
-        global_step: Any = None,
-        walltime: float | None = None,
-        new_style: bool = False,
-        double_precision: bool = False,
-    ) -> None:
+        self, tag: str, scalar_value: Any, global_step: Any = None, walltime: float | None = None,
+        new_style: bool = False, double_precision: bool = False,
+    ) -> None:  # fmt: skip
         """One number. `new_style` writes it as a tensor, in float64 if `double_precision`."""
         value = _number(f"add_scalar({tag!r})", scalar_value)
         if not (new_style or double_precision):
@@ -207,12 +203,9 @@ class SummaryWriter:
         self._add_tensor(tag, data, global_step, walltime, "scalars")
 
     def add_scalars(
-        self,
-        main_tag: str,
-        tag_scalar_dict: Mapping[str, Any],
-        global_step: Any = None,
+        self, main_tag: str, tag_scalar_dict: Mapping[str, Any], global_step: Any = None,
         walltime: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Several numbers in one chart: each has a run of its own, in a folder below."""
         walltime = time.time() if walltime is None else walltime
         for tag, value in tag_scalar_dict.items():
@@ -249,32 +242,19 @@ class SummaryWriter:
         self._add(proto.Summary(value=[value]), global_step, walltime)
 
     def add_histogram(
-        self,
-        tag: str,
-        values: Any,
-        global_step: Any = None,
-        bins: Any = "tensorflow",
-        walltime: float | None = None,
-        max_bins: int | None = None,
-    ) -> None:
+        self, tag: str, values: Any, global_step: Any = None, bins: Any = "tensorflow",
+        walltime: float | None = None, max_bins: int | None = None,
+    ) -> None:  # fmt: skip
         """How values are distributed; `bins` are NumPy's (numpy.histogram), or TensorFlow's."""
         ends = _default_bins() if isinstance(bins, str) and bins == "tensorflow" else bins
         data = _array(values)
         self._add(summary.histogram(tag, data, ends, max_bins), global_step, walltime)
 
     def add_histogram_raw(
-        self,
-        tag: str,
-        min: Any,
-        max: Any,
-        num: int,
-        sum: Any,
-        sum_squares: Any,
-        bucket_limits: Any,
-        bucket_counts: Any,
-        global_step: Any = None,
+        self, tag: str, min: Any, max: Any, num: int, sum: Any, sum_squares: Any,
+        bucket_limits: Any, bucket_counts: Any, global_step: Any = None,
         walltime: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """A histogram that is there already; ValueError unless each count has its bin's end."""
         limits, counts = _array(bucket_limits).tolist(), _array(bucket_counts).tolist()
         if len(limits) != len(counts):
@@ -282,89 +262,59 @@ class SummaryWriter:
                 f"add_histogram_raw({tag!r}): expected as many bucket_counts as bucket_limits, got "
                 f"{len(counts)} and {len(limits)}; the limits are the bins' right ends"
             )
-        numbers = [_number(f"add_histogram_raw({tag!r})", v) for v in (min, max, num, sum)]
-        squares = _number(f"add_histogram_raw({tag!r})", sum_squares)
-        found = summary.histogram_raw(tag, *numbers, squares, limits, counts)
+        given = min, max, num, sum, sum_squares
+        numbers = [_number(f"add_histogram_raw({tag!r})", v) for v in given]
+        found = summary.histogram_raw(tag, *numbers, limits, counts)
         self._add(found, global_step, walltime)
 
     def add_pr_curve(
-        self,
-        tag: str,
-        labels: Any,
-        predictions: Any,
-        global_step: Any = None,
-        num_thresholds: int = 127,
-        weights: Any = None,
-        walltime: float | None = None,
-    ) -> None:
+        self, tag: str, labels: Any, predictions: Any, global_step: Any = None,
+        num_thresholds: int = 127, weights: Any = None, walltime: float | None = None,
+    ) -> None:  # fmt: skip
         """Precision over recall of `predictions` from 0 to 1 for `labels` that are 0 or 1."""
-        found = summary.pr_curve(
-            tag, _array(labels), _array(predictions), num_thresholds,
-            None if weights is None else _array(weights),
-        )  # fmt: skip
+        labels, predictions, weights = _arrays(labels, predictions, weights)
+        found = summary.pr_curve(tag, labels, predictions, num_thresholds, weights)
         self._add(found, global_step, walltime)
 
     def add_pr_curve_raw(
-        self,
-        tag: str,
-        true_positive_counts: Any,
-        false_positive_counts: Any,
-        true_negative_counts: Any,
-        false_negative_counts: Any,
-        precision: Any,
-        recall: Any,
-        global_step: Any = None,
-        num_thresholds: int = 127,
-        weights: Any = None,
+        self, tag: str, true_positive_counts: Any, false_positive_counts: Any,
+        true_negative_counts: Any, false_negative_counts: Any, precision: Any, recall: Any,
+        global_step: Any = None, num_thresholds: int = 127, weights: Any = None,
         walltime: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """A curve of precision over recall that is there already."""
-        found = summary.pr_curve_raw(
-            tag, _array(true_positive_counts), _array(false_positive_counts),
-            _array(true_negative_counts), _array(false_negative_counts), _array(precision),
-            _array(recall), num_thresholds, None if weights is None else _array(weights),
+        *curve, weights = _arrays(
+            true_positive_counts, false_positive_counts, true_negative_counts,
+            false_negative_counts, precision, recall, weights,
         )  # fmt: skip
+        found = summary.pr_curve_raw(tag, *curve, num_thresholds, weights)
         self._add(found, global_step, walltime)
 
     # --- pictures, texts and others
 
     def add_image(
-        self,
-        tag: str,
-        img_tensor: Any,
-        global_step: Any = None,
-        walltime: float | None = None,
+        self, tag: str, img_tensor: Any, global_step: Any = None, walltime: float | None = None,
         dataformats: str = "CHW",
-    ) -> None:
+    ) -> None:  # fmt: skip
         """An image of 1, 3 or 4 channels: floats from 0 to 1, or uint8. Needs Pillow."""
         _need("add_image", "PIL", "pillow")
         found = summary.image(tag, _pixels(img_tensor), dataformats=dataformats)
         self._add(found, global_step, walltime)
 
     def add_images(
-        self,
-        tag: str,
-        img_tensor: Any,
-        global_step: Any = None,
-        walltime: float | None = None,
+        self, tag: str, img_tensor: Any, global_step: Any = None, walltime: float | None = None,
         dataformats: str = "NCHW",
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Images side by side in one picture."""
         if isinstance(img_tensor, list) and "N" not in dataformats.upper():
             dataformats = f"N{dataformats}"
         self.add_image(tag, img_tensor, global_step, walltime, dataformats)
 
     def add_image_with_boxes(
-        self,
-        tag: str,
-        img_tensor: Any,
-        box_tensor: Any,
-        global_step: Any = None,
-        walltime: float | None = None,
-        rescale: float = 1,
-        dataformats: str = "CHW",
+        self, tag: str, img_tensor: Any, box_tensor: Any, global_step: Any = None,
+        walltime: float | None = None, rescale: float = 1, dataformats: str = "CHW",
         labels: Sequence[str] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """An image with boxes (N, 4), each from (x, y) to (x, y) in pixels."""
         boxes = _array(box_tensor)
         names = None if labels is None else [labels] if isinstance(labels, str) else list(labels)
@@ -376,52 +326,26 @@ class SummaryWriter:
         self._add(found, global_step, walltime)
 
     def add_figure(
-        self,
-        tag: str,
-        figure: Any,
-        global_step: Any = None,
-        close: bool = True,
+        self, tag: str, figure: Any, global_step: Any = None, close: bool = True,
         walltime: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """A matplotlib figure, or a list of them side by side; pyplot forgets it if `close`."""
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-
-        figures = figure if isinstance(figure, list) else [figure]
-        shown = []
-        for f in figures:
-            canvas = FigureCanvasAgg(f)
-            canvas.draw()
-            shown.append(np.asarray(canvas.buffer_rgba())[:, :, :3].copy())
-        if close:
-            from matplotlib import pyplot
-
-            for f in figures:
-                pyplot.close(f)
-        many = isinstance(figure, list)
-        self.add_image(
-            tag, shown if many else shown[0], global_step, walltime, "NHWC" if many else "HWC"
-        )
+        formats = "NCHW" if isinstance(figure, list) else "CHW"
+        pixels = _utils.figure_to_image(figure, close)
+        self.add_image(tag, pixels, global_step, walltime, formats)
 
     def add_video(
-        self,
-        tag: str,
-        vid_tensor: Any,
-        global_step: Any = None,
-        fps: int = 4,
+        self, tag: str, vid_tensor: Any, global_step: Any = None, fps: int = 4,
         walltime: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """A film (N, T, C, H, W) of floats from 0 to 1, or uint8. Needs moviepy."""
         _need("add_video", "moviepy")
         self._add(summary.video(tag, _pixels(vid_tensor), fps), global_step, walltime)
 
     def add_audio(
-        self,
-        tag: str,
-        snd_tensor: Any,
-        global_step: Any = None,
-        sample_rate: int = 44100,
+        self, tag: str, snd_tensor: Any, global_step: Any = None, sample_rate: int = 44100,
         walltime: float | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Sound (samples,), or (samples, channels), from -1 to 1. Needs soundfile."""
         _need("add_audio", "soundfile")
         found = summary.audio(tag, _array(snd_tensor), sample_rate)
@@ -434,34 +358,23 @@ class SummaryWriter:
         self._add(summary.text(tag, text_string), global_step, walltime)
 
     def add_mesh(
-        self,
-        tag: str,
-        vertices: Any,
-        colors: Any = None,
-        faces: Any = None,
-        config_dict: Any = None,
-        global_step: Any = None,
-        walltime: float | None = None,
-    ) -> None:
+        self, tag: str, vertices: Any, colors: Any = None, faces: Any = None,
+        config_dict: Any = None, global_step: Any = None, walltime: float | None = None,
+    ) -> None:  # fmt: skip
         """Points (N, points, 3) in space, with colors from 0 to 255 and triangles of them."""
-        parts = [None if x is None else _array(x) for x in (vertices, colors, faces)]
-        self._add(summary.mesh(tag, *parts, config_dict), global_step, walltime)
+        found = summary.mesh(tag, *_arrays(vertices, colors, faces), config_dict)
+        self._add(found, global_step, walltime)
 
     def add_embedding(
-        self,
-        mat: Any,
-        metadata: Any = None,
-        label_img: Any = None,
-        global_step: Any = None,
-        tag: str = "default",
-        metadata_header: Sequence[str] | None = None,
-    ) -> None:
+        self, mat: Any, metadata: Any = None, label_img: Any = None, global_step: Any = None,
+        tag: str = "default", metadata_header: Sequence[str] | None = None,
+    ) -> None:  # fmt: skip
         """Points (N, D) for the projector, with a label (or, by `metadata_header`, a row of them)
         and a square image (N, C, H, W) for each."""
         points = _array(mat)
         if points.ndim != 2:
             raise ValueError(f"add_embedding: expected points (N, D), got {list(points.shape)}")
-        pictures = None if label_img is None else _array(label_img)
+        (pictures,) = _arrays(label_img)
         for name, given in (("metadata", metadata), ("label_img", pictures)):
             if given is not None and len(given) != len(points):
                 raise ValueError(f"add_embedding: got {len(given)} {name} for {len(points)} points")
@@ -507,13 +420,10 @@ class SummaryWriter:
     # --- a run
 
     def add_hparams(
-        self,
-        hparam_dict: dict[str, Any],
-        metric_dict: dict[str, Any],
+        self, hparam_dict: dict[str, Any], metric_dict: dict[str, Any],
         hparam_domain_discrete: Mapping[str, Sequence[Any]] | None = None,
-        run_name: str | None = None,
-        global_step: Any = None,
-    ) -> None:
+        run_name: str | None = None, global_step: Any = None,
+    ) -> None:  # fmt: skip
         """What a run was made with and what it came to, for TensorBoard's table of runs: in a
         folder `run_name` below, the time if none is given. `hparam_domain_discrete` has for some
         of them all values that they may have."""
@@ -531,12 +441,9 @@ class SummaryWriter:
                 writer.add_scalar(k, v, global_step)
 
     def add_graph(
-        self,
-        model: Any,
-        input_to_model: Any = None,
-        verbose: bool = False,
+        self, model: Any, input_to_model: Any = None, verbose: bool = False,
         use_strict_trace: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """The layers of `model` and how an input, or a tuple of them, flows through them.
 
         The forward pass runs once, in evaluation mode. `verbose` prints the nodes;
