@@ -469,8 +469,7 @@ def _of_demo(
             "the demo writes text, which its function predict= does in Python, piece by piece; "
             "pyframe export --python makes a page that has Python"
         )
-    session = Session()
-    session.begin(demo)
+    session = Session(demo)
     session.make_model()
     model = session.model
     if not isinstance(model, Model):

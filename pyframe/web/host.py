@@ -231,7 +231,7 @@ class App(Session):
         importlib.invalidate_caches()
         os.chdir(self.folder)
         module = importlib.import_module(f"{package.__name__}.{Path(file).stem}")
-        self.begin(Demo.of(module))
+        super().__init__(Demo.of(module))  # the program says only now what it is
         self.make_model()
         await self._to(self._choose(device))
         self.load_data()

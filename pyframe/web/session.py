@@ -12,7 +12,7 @@ import numpy as np
 import pyframe as pf
 from pyframe import nn
 from pyframe.web import guess
-from pyframe.web.demo import Demo, Input, Output
+from pyframe.web.demo import Demo
 
 SAMPLES = 21  # of unseen data, whose reading the page shows
 SAMPLE_NUMBERS = 1 << 20  # in all of them together at most
@@ -22,18 +22,13 @@ POINTS = 500  # of the data that are drawn on a plane at most
 class Session:
     """A demo with its model, its data and the values of its controls."""
 
-    demo: Demo
-    inputs: Input | None
-    outputs: Output | None
-    values: dict[str, Any]  # of the controls, by name
     model: Any = None
     train_data: Any = None
     test_data: Any = None
 
-    def begin(self, demo: Demo) -> None:
-        """Take the demo, with the values that its controls have at first."""
+    def __init__(self, demo: Demo) -> None:
         self.demo, self.inputs, self.outputs = demo, demo.inputs, demo.outputs
-        self.values = {c.name: c.value for c in demo.controls}
+        self.values = {c.name: c.value for c in demo.controls}  # as they are at first
 
     def arguments(self, fn: Callable[..., Any]) -> dict[str, Any]:
         """The controls' values that `fn` takes."""
