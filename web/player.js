@@ -6,7 +6,7 @@
 //
 // `open`, below, is the engine that <py-frame program="…"> drives: it trains on data, with events.
 
-import { createRuntime } from "./runtime.js";
+import { createRuntime, named } from "./runtime.js";
 
 const FORMAT = "pyframe-program";
 const VERSION = 1; // of what it can play
@@ -19,6 +19,7 @@ const WORDS = { // what formulas are made of; see pyframe/core/symbolic.py
 };
 const NUMBERS = ["Infinity", "-Infinity", "NaN"]; // which JSON has as text
 const CHANGING = ["parameter", "buffer", "moment", "step", "random"]; // roles of what training changes
+const OF_NETWORK = ["parameter", "buffer", "constant"]; // roles of what is no state of the training
 const IN_FLIGHT = 2; // readings of the loss that are waited for while more steps are given out
 const MOST_STEPS = 16; // between two of them
 const READ_MS = 50; // what should lie between them
@@ -234,8 +235,12 @@ export class Player {
 
   /** Gives the tensors whose names begin so the values that they were exported with. */
   restore(prefix) {
-    this.#document.tensors.forEach(({ name }, i) => {
-      if (name.startsWith(prefix)) this.#fill(i, this.#exported.get(name)?.data);
+    this.#restore(({ name }) => name.startsWith(prefix));
+  }
+
+  #restore(chosen) {
+    this.#document.tensors.forEach((tensor, i) => {
+      if (chosen(tensor)) this.#fill(i, this.#exported.get(tensor.name)?.data);
     });
   }
 
@@ -302,7 +307,7 @@ export class Player {
       const more = wrong.length > 3 ? `; and ${wrong.length - 3} more` : "";
       throw new Error(`${name} holds the weights of another model: ${wrong.slice(0, 3).join("; ")}${more}.`);
     }
-    this.#begin();
+    this.#restore(({ role }) => !OF_NETWORK.includes(role)); // an optimizer, random numbers, sums
     for (const [key, i] of targets) {
       this.#rt.write(this.#tensors[i], stored(given.get(key).data, tensors[i].dtype));
     }
@@ -312,10 +317,7 @@ export class Player {
   /** All as it was exported. */
   reset() {
     this.#copy = null;
-    this.#begin();
-    this.#document.tensors.forEach(({ name, role }, i) => {
-      if (["parameter", "buffer", "constant"].includes(role)) this.#fill(i, this.#exported.get(name)?.data);
-    });
+    this.#restore(() => true);
   }
 
   /** Keeps a copy on the host of all that training changes: what `reopen` goes back to. */
@@ -375,13 +377,6 @@ export class Player {
       : this.#rt.slice(this.#regions[region], offset, bytesOf(shape, dtype))));
   }
 
-  /** Lets an optimizer, random numbers and sums start over. */
-  #begin() {
-    this.#document.tensors.forEach(({ name, role }, i) => {
-      if (!["parameter", "buffer", "constant"].includes(role)) this.#fill(i, this.#exported.get(name)?.data);
-    });
-  }
-
   /** Writes a tensor's values, or zeros. */
   #fill(i, values) {
     const { shape, dtype } = this.#document.tensors[i];
@@ -428,11 +423,8 @@ export class Player {
     const view = new DataView(new ArrayBuffer(paramBytes));
     for (const [offset, kind, formula] of params) {
       const value = evaluate(formula, this.#options);
-      if (kind === "f32") view.setFloat32(offset, value, true);
-      else if (kind === "f16") view.setUint16(offset, toHalf(value), true);
-      else if (kind === "u32") view.setUint32(offset, Number(value), true);
-      else if (kind === "bool") view.setUint32(offset, Number(Boolean(value)), true);
-      else view.setInt32(offset, Number(value), true);
+      const [, word, , , bits = same] = DTYPES[kind === "bool" ? "U32" : kind.toUpperCase()];
+      view[`set${word}`](offset, bits(Number(kind === "bool" ? Boolean(value) : value)), true);
     }
     return new Uint8Array(view.buffer);
   }
@@ -619,26 +611,19 @@ function fromHalf(bits) {
   return F32[0];
 }
 
-/** An error whose name tells programs what it is. */
-function named(name, message) {
-  return Object.assign(new Error(message), { name });
-}
-
 // --- safetensors: uint64 n | n bytes of JSON | the data
 
-const READERS = {
-  F32: [4, (view, i) => view.getFloat32(4 * i, true), Float32Array],
-  F64: [8, (view, i) => view.getFloat64(8 * i, true), Float64Array],
-  F16: [2, (view, i) => fromHalf(view.getUint16(2 * i, true)), null],
-  BF16: [2, (view, i) => { BITS[0] = view.getUint16(2 * i, true) << 16; return F32[0]; }, null],
-  I64: [8, (view, i) => Number(view.getBigInt64(8 * i, true)), null],
-  I32: [4, (view, i) => view.getInt32(4 * i, true), Int32Array],
-  U32: [4, (view, i) => view.getUint32(4 * i, true), Uint32Array],
-  I16: [2, (view, i) => view.getInt16(2 * i, true), null],
-  U16: [2, (view, i) => view.getUint16(2 * i, true), null],
-  I8: [1, (view, i) => view.getInt8(i), Int8Array],
-  U8: [1, (view, i) => view.getUint8(i), Uint8Array],
-  BOOL: [1, (view, i) => view.getUint8(i), Uint8Array],
+const same = (x) => x;
+// By dtype: bytes, a DataView's word for them, an array that has them as they are, their number and its bits.
+const DTYPES = {
+  F32: [4, "Float32", Float32Array], F64: [8, "Float64", Float64Array],
+  F16: [2, "Uint16", null, fromHalf, toHalf],
+  BF16: [2, "Uint16", null, (bits) => { BITS[0] = bits << 16; return F32[0]; }],
+  I64: [8, "BigInt64", null, Number, BigInt],
+  I32: [4, "Int32", Int32Array], U32: [4, "Uint32", Uint32Array],
+  I16: [2, "Int16"], U16: [2, "Uint16"],
+  I8: [1, "Int8", Int8Array], U8: [1, "Uint8", Uint8Array],
+  BOOL: [1, "Uint8", Uint8Array, same, (value) => (value ? 1 : 0)],
 };
 
 /** The tensors of a file by name: { data, shape }. */
@@ -659,7 +644,7 @@ function decode(bytes, name) {
   for (const [key, about] of Object.entries(header ?? {})) {
     if (key === "__metadata__") continue;
     const { dtype, shape, data_offsets: offsets } = about ?? {};
-    const [width, get, Kind] = Object.hasOwn(READERS, dtype) ? READERS[dtype] : [];
+    const [width, word, Kind, number = same] = Object.hasOwn(DTYPES, dtype) ? DTYPES[dtype] : [];
     if (!width) throw bad(`${key} has the unknown dtype ${dtype}`);
     if (!allOf(shape, isWhole) || !allOf(offsets, isWhole)) throw bad(`${key} has no shape or no place`);
     const [from, to] = offsets;
@@ -671,8 +656,9 @@ function decode(bytes, name) {
       data = new Kind(bytes.buffer, at, n);
     } else {
       const part = new DataView(bytes.buffer, at, n * width);
+      const get = `get${word}`;
       data = new Float64Array(n);
-      for (let i = 0; i < n; i++) data[i] = get(part, i);
+      for (let i = 0; i < n; i++) data[i] = number(part[get](width * i, true));
     }
     tensors.set(key, { data, shape });
   }
@@ -683,22 +669,10 @@ const FORMATS = {
   float32: "F32", float16: "F16", int64: "I64", int32: "I32", int16: "I16", int8: "I8", uint8: "U8",
   uint16: "U16", uint32: "U32", bool: "BOOL",
 };
-const WRITERS = {
-  F32: [4, (view, at, v) => view.setFloat32(at, v, true)],
-  F16: [2, (view, at, v) => view.setUint16(at, toHalf(v), true)],
-  I64: [8, (view, at, v) => view.setBigInt64(at, BigInt(v), true)],
-  I32: [4, (view, at, v) => view.setInt32(at, v, true)],
-  I16: [2, (view, at, v) => view.setInt16(at, v, true)],
-  I8: [1, (view, at, v) => view.setInt8(at, v)],
-  U8: [1, (view, at, v) => view.setUint8(at, v)],
-  U16: [2, (view, at, v) => view.setUint16(at, v, true)],
-  U32: [4, (view, at, v) => view.setUint32(at, v, true)],
-  BOOL: [1, (view, at, v) => view.setUint8(at, v ? 1 : 0)],
-};
 
 /** A file of tensors { name, dtype, shape, data }: the widest first, so that all are aligned. */
 function encode(tensors) {
-  const width = ({ dtype }) => WRITERS[FORMATS[dtype]][0];
+  const width = ({ dtype }) => DTYPES[FORMATS[dtype]][0];
   const sorted = [...tensors].sort((a, b) => width(b) - width(a) || (a.name < b.name ? -1 : 1));
   const header = {};
   let end = 0;
@@ -716,9 +690,10 @@ function encode(tensors) {
   view.setBigUint64(0, BigInt(start - 8), true);
   let at = start;
   for (const t of sorted) {
-    const [size, put] = WRITERS[FORMATS[t.dtype]];
+    const [size, word, , , bits = same] = DTYPES[FORMATS[t.dtype]];
+    const set = `set${word}`;
     for (const v of t.data) {
-      put(view, at, v);
+      view[set](at, bits(v), true);
       at += size;
     }
   }

@@ -637,13 +637,10 @@ export class PyFrame extends HTMLElement {
   async #lookAt(engine, turn) {
     const { output, samples } = engine.spec;
     const input = shown(this.#slots.input);
-    if (output?.kind === "plane" && input?.surface) {
-      const found = await engine.predict(input.grid(output.size));
-      if (turn === this.#turn) input.surface(found, output.size);
-    }
-    if (output?.kind === "picture" && input?.surface) {
-      const found = await engine.predict(input.grid(PICTURES));
-      if (turn === this.#turn) input.surface(found, PICTURES);
+    const side = { plane: output?.size, picture: PICTURES }[output?.kind];
+    if (side && input?.surface) {
+      const found = await engine.predict(input.grid(side));
+      if (turn === this.#turn) input.surface(found, side);
     }
     if (samples?.length && output?.kind === "bars") {
       const size = samples[0].data.length;

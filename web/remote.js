@@ -7,7 +7,7 @@
 //
 //   self.pyframeRuntime = await createRuntimeFor({ reading: config.reading });   // before Pyodide is loaded
 
-import { createRuntime } from "./runtime.js";
+import { createRuntime, named } from "./runtime.js";
 
 const GPU_WORKER = "pyframe-gpu"; // the name of the other worker, which runs this file too
 const RUNS = 16; // sets of buffers of a program that are known to have their bind groups
@@ -196,21 +196,11 @@ class Remote {
     return this.#lost;
   }
 
-  alloc(nbytes) {
-    this.#use();
-    this.#link.later("alloc", nextId, nbytes);
-    return nextId++;
-  }
-
-  slice(id, offset, nbytes) {
-    this.#use();
-    this.#link.later("slice", nextId, id, offset, nbytes);
-    return nextId++;
-  }
-
-  free(id) {
-    this.#link.later("free", id);
-  }
+  alloc(nbytes) { return this.#make("alloc", nbytes); }
+  slice(id, offset, nbytes) { return this.#make("slice", id, offset, nbytes); }
+  free(id) { this.#link.later("free", id); }
+  copy(target, source, nbytes) { this.#do("copy", target, source, nbytes); }
+  mark(id) { this.#do("mark", id); }
 
   write(id, data) {
     this.#use();
@@ -218,16 +208,10 @@ class Remote {
     this.#link.upload(copy.byteLength, "write", id, copy);
   }
 
-  copy(target, source, nbytes) {
-    this.#use();
-    this.#link.later("copy", target, source, nbytes);
-  }
-
   load(codes, labels, steps, slots, paramBytes) {
-    this.#use();
-    this.#link.later("load", nextId, codes, labels, steps, slots, paramBytes);
-    this.#programs.set(nextId, { runs: new Set(), submits: 0 });
-    return nextId++;
+    const id = this.#make("load", codes, labels, steps, slots, paramBytes);
+    this.#programs.set(id, { runs: new Set(), submits: 0 });
+    return id;
   }
 
   unload(id) {
@@ -252,38 +236,13 @@ class Remote {
     return [built, submits];
   }
 
-  read(ids, sizes) {
-    return this.#link.promise("read", ids, sizes);
-  }
-
-  mark(id) {
-    this.#use();
-    this.#link.later("mark", id);
-  }
-
-  profile(id, ids, params) {
-    return this.#link.promise("profile", id, ids, params);
-  }
-
-  async reopen() {
-    return this.#renew(await this.#link.promise("reopen"));
-  }
-
-  compile(codes, labels) {
-    return this.#link.promise("compile", codes, labels);
-  }
-
-  codes() {
-    return this.#link.ask("codes");
-  }
-
-  stats() {
-    return this.#link.ask("stats");
-  }
-
-  failed() {
-    return this.#link.ask("failed");
-  }
+  read(ids, sizes) { return this.#link.promise("read", ids, sizes); }
+  profile(id, ids, params) { return this.#link.promise("profile", id, ids, params); }
+  compile(codes, labels) { return this.#link.promise("compile", codes, labels); }
+  async reopen() { return this.#renew(await this.#link.promise("reopen")); }
+  codes() { return this.#link.ask("codes"); }
+  stats() { return this.#link.ask("stats"); }
+  failed() { return this.#link.ask("failed"); }
 
   destroy() {
     this.#link.later("destroy");
@@ -308,6 +267,17 @@ class Remote {
     this.next = new Remote(this.#link, what, this.#index + 1);
     this.next.oncompile = this.oncompile;
     return this.next;
+  }
+
+  #do(...call) {
+    this.#use();
+    this.#link.later(...call);
+  }
+
+  /** Has something made there: its number here. */
+  #make(method, ...args) {
+    this.#do(method, nextId, ...args);
+    return nextId++;
   }
 
   #use() {
@@ -350,49 +320,27 @@ class Host {
     this.#begun.set(ticket, answer);
   }
 
-  alloc(id, nbytes) {
+  alloc(id, nbytes) { this.#name(id, () => this.#runtime.alloc(nbytes)); }
+  slice(id, whole, ...part) { this.#name(id, () => this.#runtime.slice(this.#number(whole), ...part)); }
+  load(id, ...program) { this.#name(id, () => this.#runtime.load(...program)); }
+  free(id) { this.#runtime.free(this.#forget(id)); }
+  unload(id) { this.#runtime.unload(this.#forget(id)); }
+  write(id, data) { this.#runtime.write(this.#number(id), data); }
+  mark(id) { this.#runtime.mark(this.#number(id)); }
+  copy(target, source, nbytes) { this.#runtime.copy(this.#number(target), this.#number(source), nbytes); }
+  run(id, ids, params) { return this.#runtime.run(this.#number(id), this.#those(ids), params); }
+  destroy() { this.#runtime.destroy(); }
+
+  /** Notes the Runtime's number for what the other side calls `id`; for now there may be none. */
+  #name(id, made) {
     this.#newest = id;
-    this.#numbers.set(id, this.#runtime.alloc(nbytes));
+    this.#numbers.set(id, made());
   }
 
-  slice(id, whole, offset, nbytes) {
-    this.#newest = id;
-    this.#numbers.set(id, this.#runtime.slice(this.#number(whole), offset, nbytes));
-  }
-
-  free(id) {
-    this.#runtime.free(this.#numbers.get(id));
+  #forget(id) {
+    const number = this.#numbers.get(id);
     this.#numbers.delete(id);
-  }
-
-  write(id, data) {
-    this.#runtime.write(this.#number(id), data);
-  }
-
-  mark(id) {
-    this.#runtime.mark(this.#number(id));
-  }
-
-  copy(target, source, nbytes) {
-    this.#runtime.copy(this.#number(target), this.#number(source), nbytes);
-  }
-
-  load(id, ...program) {
-    this.#newest = id;
-    this.#numbers.set(id, this.#runtime.load(...program));
-  }
-
-  unload(id) {
-    this.#runtime.unload(this.#numbers.get(id));
-    this.#numbers.delete(id);
-  }
-
-  run(id, ids, params) {
-    return this.#runtime.run(this.#number(id), this.#those(ids), params);
-  }
-
-  destroy() {
-    this.#runtime.destroy();
+    return number;
   }
 
   /** The Runtime's number for what the other side calls `id`. */
@@ -508,10 +456,6 @@ const decode = (shared) => new TextDecoder().decode(shared.slice()); // it takes
 /** An error as data. */
 function plain({ name, message, bytes = 0 }) {
   return { name, message, bytes };
-}
-
-function named(name, message, bytes = 0) {
-  return Object.assign(new Error(message), { name, bytes });
 }
 
 if (self.name === GPU_WORKER) {

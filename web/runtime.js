@@ -756,7 +756,7 @@ function pieces(steps) {
 }
 
 /** An error whose name tells callers what it is, and how many bytes it is about. */
-function named(name, message, bytes = 0) {
+export function named(name, message, bytes = 0) {
   return Object.assign(new Error(message), { name, bytes });
 }
 
