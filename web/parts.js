@@ -329,6 +329,13 @@ function parse(text, like) {
 /** Whether `value` is a whole number between two others. */
 export const whole = (value, low, high) => Number.isInteger(value) && value >= low && value <= high;
 
+/** Why there can't be a picture with these sides and channels; null where there can. */
+export function unfit({ height, width, channels = 1 }, most = 4096) {
+  if (channels !== 1 && channels !== 3) return `expected 1 or 3 channels, got ${channels}`;
+  const sides = whole(height, 1, most) && whole(width, 1, most);
+  return sides ? null : `expected a height and width from 1 to ${most}, got ${height} and ${width}`;
+}
+
 export const clamp = (value, low, high) => Math.min(Math.max(value, low), high);
 
 /** 0.1234 as "12.3 %"; "–" for none. */

@@ -1,6 +1,6 @@
 // <pf-image height="224" width="224">: a photo that is dropped, chosen or pasted, (channels, height, width).
 
-import { Part, act, clamp, define, image, make, sheet, short, whole } from "../parts.js";
+import { Part, act, clamp, define, image, make, sheet, short, unfit } from "../parts.js";
 
 const css = sheet(`
 :host { max-width: 320px; }
@@ -40,11 +40,9 @@ export class Image extends Part {
   static fields = { height: 224, width: 224, channels: 3, most: 50 };
   static sheets = [css];
 
-  static check({ height, width, channels, most }) {
-    if (channels !== 1 && channels !== 3) return `expected 1 or 3 channels, got ${channels}`;
-    if (!(most > 0)) return `expected most, in megabytes, above 0, got ${most}`;
-    const sides = whole(height, 1, 4096) && whole(width, 1, 4096);
-    return sides ? null : `expected a height and width from 1 to 4096, got ${height} and ${width}`;
+  static check(spec) {
+    const { most } = spec;
+    return unfit(spec) ?? (most > 0 ? null : `expected most, in megabytes, above 0, got ${most}`);
   }
 
   #value = null;

@@ -1,6 +1,6 @@
 // <pf-pad height="28" width="28">: a drawing pad. Its value is (1, height, width), ink 1 and paper 0.
 
-import { Part, act, clamp, define, image, make, sheet, whole } from "../parts.js";
+import { Part, act, clamp, define, image, make, sheet, unfit } from "../parts.js";
 
 const PEN = 22 / 280; // of the shorter side
 const PAPER = 280; // pixels of the longer side, about, from which the value is made
@@ -31,10 +31,7 @@ export class Pad extends Part {
   static fields = { height: 28, width: 28, centered: true };
   static sheets = [css];
 
-  static check({ height, width }) {
-    const sides = whole(height, 1, 512) && whole(width, 1, 512);
-    return sides ? null : `expected a height and width from 1 to 512, got ${height} and ${width}`;
-  }
+  static check({ height, width }) { return unfit({ height, width }, 512); }
 
   #strokes = []; // of [x, y] each, where 1 is the width
   #given = null; // the value that was set, until something is drawn

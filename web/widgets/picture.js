@@ -1,6 +1,6 @@
 // <pf-picture height="28" width="28" channels="1">: a picture that the network gives.
 
-import { Part, define, image, make, sheet, whole } from "../parts.js";
+import { Part, define, image, make, sheet, unfit } from "../parts.js";
 
 const CRISP = 128; // pixels of a side: pictures with fewer are shown with sharp pixels
 
@@ -16,11 +16,7 @@ export class Picture extends Part {
   static fields = { height: 28, width: 28, channels: 1 };
   static sheets = [css];
 
-  static check({ height, width, channels }) {
-    if (channels !== 1 && channels !== 3) return `expected 1 or 3 channels, got ${channels}`;
-    const sides = whole(height, 1, 4096) && whole(width, 1, 4096);
-    return sides ? null : `expected a height and width from 1 to 4096, got ${height} and ${width}`;
-  }
+  static check(spec) { return unfit(spec); }
 
   #data = null;
   #canvas = make("canvas", { part: "picture", role: "img" });

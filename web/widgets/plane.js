@@ -75,6 +75,24 @@ export class Plane extends Part {
     return [event.offsetX / clientWidth, event.offsetY / clientHeight].map((at) => clamp(at, 0, 1));
   }
 
+  /** Float32Array (2,): where the cursor is. */
+  get value() {
+    this.settle();
+    return Float32Array.from(this.place(this.cursor));
+  }
+
+  set value([x, y]) {
+    this.settle();
+    this.moveTo(this.spot(x, y).map((at) => clamp(at, 0, 1)));
+  }
+
+  /** Moves the cursor to a place from 0 to 1, and tells so. */
+  moveTo(cursor) {
+    this.cursor = cursor;
+    this.redraw();
+    this.tell("input");
+  }
+
   /** Whether a key moved the cursor; Shift moves it finely. */
   arrow({ key, shiftKey }) {
     const move = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[key];
@@ -98,6 +116,16 @@ export class Plane extends Part {
 
   /** Where a grid's node lies, from 0 to 1: from edge to edge. */
   node(column, row, size) { return [column / (size - 1), row / (size - 1)]; }
+
+  /** Draws the lines of an empty plane; `unit` is a CSS pixel. */
+  lines(context, unit) {
+    const { width, height } = context.canvas;
+    context.fillStyle = this.color("border");
+    for (let i = 1; i < 4; i++) {
+      context.fillRect(Math.round(width * i / 4), 0, unit, height);
+      context.fillRect(0, Math.round(height * i / 4), width, unit);
+    }
+  }
 
   /** "0.25, −0.5": the cursor in words. */
   words() { return this.place(this.cursor).map((number) => short(+number.toPrecision(3))).join(", "); }

@@ -161,19 +161,6 @@ export class Points extends Plane {
       .map(([x, y, kind]) => [x, y, clamp(Math.round(kind), 0, classes - 1)]);
   }
 
-  /** Float32Array (2,): where the cursor is. */
-  get value() {
-    this.settle();
-    return Float32Array.from(this.place(this.cursor));
-  }
-
-  set value([x, y]) {
-    this.settle();
-    this.cursor = this.spot(x, y).map((at) => clamp(at, 0, 1));
-    this.redraw();
-    this.tell("input");
-  }
-
   /** Takes the visitor's points away. */
   clear() {
     if (!this.#points.length) return;
@@ -279,7 +266,7 @@ export class Points extends Plane {
     const field = this.color("field");
     context.clearRect(0, 0, width, height);
     if (this.#surface) this.#ground(context);
-    else this.#lines(context, unit);
+    else this.lines(context, unit);
     const colors = SHAPES.map((_, i) => this.color(`class-${i}`));
     const radius = RADIUS * unit * clamp(canvas.clientWidth / 320, .75, 1);
     for (const [points, share] of [[this.#data, .7], [this.#points, 1]]) {
@@ -297,15 +284,6 @@ export class Points extends Plane {
     context.setTransform(1, 0, 0, 1, 0, 0);
     context.globalAlpha = 1;
     if (canvas.matches(":focus-visible")) this.#cross(context, unit, colors[this.#kind]);
-  }
-
-  #lines(context, unit) {
-    const { width, height } = context.canvas;
-    context.fillStyle = this.color("border");
-    for (let i = 1; i < 4; i++) {
-      context.fillRect(Math.round(width * i / 4), 0, unit, height);
-      context.fillRect(0, Math.round(height * i / 4), width, unit);
-    }
   }
 
   #cross(context, unit, color) {

@@ -1,6 +1,6 @@
 // <pf-position low="-3" high="3">: a place in a plane, such as an autoencoder's latent one.
 
-import { clamp, define, image, make, sheet } from "../parts.js";
+import { define, image, make, sheet } from "../parts.js";
 import { Plane } from "./plane.js";
 
 const css = sheet(`[part=plane] { cursor: none; } [part=plane]:focus-visible { outline-offset: 2px; }`);
@@ -27,11 +27,11 @@ export class Position extends Plane {
     canvas.addEventListener("pointerdown", (event) => {
       if (event.button) return;
       canvas.setPointerCapture(event.pointerId);
-      this.#to(this.at(event));
+      this.moveTo(this.at(event));
     });
-    canvas.addEventListener("pointermove", (event) => this.#to(this.at(event)));
+    canvas.addEventListener("pointermove", (event) => this.moveTo(this.at(event)));
     canvas.addEventListener("keydown", (event) => {
-      if (this.arrow(event)) this.#to(this.cursor);
+      if (this.arrow(event)) this.moveTo(this.cursor);
       else if (event.key === "Home") this.clear();
       else return;
       event.preventDefault();
@@ -47,25 +47,13 @@ export class Position extends Plane {
     this.#tell();
   }
 
-  /** Float32Array (2,). */
-  get value() {
-    this.settle();
-    return Float32Array.from(this.place(this.cursor));
-  }
-
-  set value([x, y]) {
-    this.settle();
-    this.#to(this.spot(x, y).map((at) => clamp(at, 0, 1)));
-  }
-
   /** Back to the middle. */
-  clear() { this.#to([.5, .5]); }
+  clear() { this.moveTo([.5, .5]); }
 
-  #to(cursor) {
+  moveTo(cursor) {
     this.cursor = cursor;
     this.#tell();
-    this.redraw();
-    this.tell("input");
+    super.moveTo(cursor);
   }
 
   #tell() { // a slider's value text is read when it changes
@@ -108,11 +96,7 @@ export class Position extends Plane {
       Object.assign(context, { imageSmoothingEnabled: true, imageSmoothingQuality: "high" });
       context.drawImage(this.#pictures, 0, 0, width, height);
     } else {
-      context.fillStyle = this.color("border");
-      for (let i = 1; i < 4; i++) {
-        context.fillRect(Math.round(width * i / 4), 0, unit, height);
-        context.fillRect(0, Math.round(height * i / 4), width, unit);
-      }
+      this.lines(context, unit);
     }
     const [x, y] = [this.cursor[0] * width, this.cursor[1] * height];
     context.beginPath();

@@ -1,6 +1,6 @@
 // <pf-samples height="28" width="28">: pictures of the data, and what it makes of them.
 
-import { Part, define, image, make, rgb, sheet, whole } from "../parts.js";
+import { Part, define, image, make, rgb, sheet, unfit } from "../parts.js";
 
 const CRISP = 64; // pixels of a side: pictures with fewer are shown with sharp pixels
 
@@ -30,12 +30,7 @@ export class Samples extends Part {
   static fields = { kind: "pad", channels: 1, height: 28, width: 28, names: [] };
   static sheets = [css];
 
-  static check({ channels, height, width, names }) {
-    if (channels !== 1 && channels !== 3) return `expected 1 or 3 channels, got ${channels}`;
-    if (!Array.isArray(names)) return "expected a list of names";
-    const sides = whole(height, 1, 4096) && whole(width, 1, 4096);
-    return sides ? null : `expected a height and width from 1 to 4096, got ${height} and ${width}`;
-  }
+  static check(spec) { return unfit(spec) ?? (Array.isArray(spec.names) ? null : "expected a list of names"); }
 
   #samples = [];
   #guesses = [];
