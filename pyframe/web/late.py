@@ -36,20 +36,25 @@ def is_late(name: str) -> bool:
     return any(name == module or name.startswith(f"{module}.") for module in MODULES)
 
 
-def install(url: str, integrity: str | None = None) -> None:
+def integrity(data: bytes) -> str:
+    """The SHA-256 of a file as browsers write it."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(data).digest()).decode()}"
+
+
+def install(url: str, digest: str | None = None) -> None:
     """Have imports of such modules fetch the archive at `url` first; in a page's worker.
 
-    `integrity` is the file's SHA-256, as browsers write it: another file is refused.
+    `digest` is the file's `integrity`: another file is refused.
     """
     sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, _Finder)]
-    sys.meta_path.append(_Finder(url, integrity))
+    sys.meta_path.append(_Finder(url, digest))
 
 
 class _Finder:
     """Comes after all others: it is asked for what was not found."""
 
-    def __init__(self, url: str, integrity: str | None) -> None:
-        self._url, self._integrity = url, integrity
+    def __init__(self, url: str, digest: str | None) -> None:
+        self._url, self._digest = url, digest
         self._there = False
 
     def find_spec(
@@ -58,8 +63,7 @@ class _Finder:
         if self._there or not is_late(fullname):
             return None
         data = _fetch(self._url, fullname)
-        digest = f"sha256-{base64.b64encode(hashlib.sha256(data).digest()).decode()}"
-        if self._integrity not in (None, digest):
+        if self._digest not in (None, integrity(data)):
             raise ImportError(f"{fullname}: {self._url} is not the file that was exported")
         import tarfile  # nothing else here needs it
 

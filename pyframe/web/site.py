@@ -18,7 +18,6 @@ with names that stay, for pages of one's own. It is checked by the digests in co
 from __future__ import annotations
 
 import ast
-import base64
 import functools
 import hashlib
 import html
@@ -32,6 +31,7 @@ from typing import Any
 from urllib.parse import quote
 
 from pyframe import serve
+from pyframe.web.late import integrity
 from pyframe.web.source import Program, ProgramError
 
 OTHER_PAGES = ("demos/", "editor.js", "program.js")  # what only those need of web/
@@ -77,12 +77,7 @@ def embed(to: Path, cdn: bool = False) -> Path:
 
     def write(site: Path) -> None:
         files, config = _files(serve.datasets())
-        digests = {quote(name): integrity(data) for name, data in files.items()}
-        pyodide = _pyodide(cdn)
-        if pyodide is not None:
-            digests |= _add_pyodide(site, pyodide, config, "" if cdn else "pyodide")
-        config["integrity"] = digests
-        files["config.json"] = json.dumps(config, indent=1).encode()
+        _add_config(files, config, site, _pyodide(cdn), "" if cdn else "pyodide")
         _put(site, files)
 
     return _replace(to, write) / "pyframe.js"
@@ -142,14 +137,22 @@ def _files(datasets: Mapping[str, Mapping[str, Path]]) -> tuple[dict[str, bytes]
     }
 
 
-def _add_pyodide(site: Path, pyodide: Path, config: dict[str, Any], folder: str) -> dict[str, str]:
-    """Put Pyodide into a folder below `site`, unless that is ""; gives the digests of its files."""
-    parts = {path.name: path.read_bytes() for path in pyodide.iterdir() if path.is_file()}
-    if folder:
-        _put(site / folder.removeprefix("../").format(digest=_digest(parts)), parts)
-        config["pyodide"] = f"{folder.format(digest=_digest(parts))}/"
-    at = config["pyodide"]
-    return {f"{at}{quote(name)}": integrity(data) for name, data in parts.items()}
+def _add_config(
+    files: dict[str, bytes], config: dict[str, Any], site: Path, pyodide: Path | None, folder: str
+) -> None:
+    """Add config.json with the digests of all files, those of Pyodide too, which is put into a
+    folder below `site` unless that is ""."""
+    digests = {quote(name): integrity(data) for name, data in files.items()}
+    if pyodide is not None:
+        parts = {path.name: path.read_bytes() for path in pyodide.iterdir() if path.is_file()}
+        if folder:
+            folder = folder.format(digest=_digest(parts))
+            _put(site / folder.removeprefix("../"), parts)
+            config["pyodide"] = f"{folder}/"
+        at = config["pyodide"]
+        digests |= {f"{at}{quote(name)}": integrity(data) for name, data in parts.items()}
+    config["integrity"] = digests
+    files["config.json"] = json.dumps(config, indent=1).encode()
 
 
 def _write(site: Path, program: Program, pyodide: Path | None, cdn: bool) -> None:
@@ -162,11 +165,7 @@ def _write(site: Path, program: Program, pyodide: Path | None, cdn: bool) -> Non
     files, config = _files({name: known[name] for name in program.datasets})
     for name, path in program.all_files().items():
         files[f"program/{name}"] = path.read_bytes()
-    digests = {quote(name): integrity(data) for name, data in files.items()}
-    if pyodide is not None:
-        digests |= _add_pyodide(site, pyodide, config, "" if cdn else "../pyodide-{digest}")
-    config["integrity"] = digests
-    files["config.json"] = json.dumps(config, indent=1).encode()
+    _add_config(files, config, site, pyodide, "" if cdn else "../pyodide-{digest}")
     folder = f"pyframe-{_digest(files)}"
     _put(site / folder, files)
 
@@ -209,11 +208,6 @@ def _digest(files: Mapping[str, bytes]) -> str:
     for name, data in sorted(files.items()):
         whole.update(f"{name} {hashlib.sha256(data).hexdigest()}\n".encode())
     return whole.hexdigest()[:16]
-
-
-def integrity(data: bytes) -> str:
-    """The SHA-256 of a file as browsers take it."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(data).digest()).decode()}"
 
 
 def package(*archives: str) -> dict[str, bytes]:
