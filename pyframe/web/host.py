@@ -353,7 +353,8 @@ class App(Session):
         device = self.model.device
         spec = {
             **self.described(),
-            "trains": self._trains(),
+            "trains": self.model.trainable
+            and (self.train_data is not None or isinstance(self.inputs, Points)),
             "tests": self.test_data is not None,
             "device": {
                 "kind": device.type,
@@ -369,10 +370,6 @@ class App(Session):
         for control in spec["controls"]:
             control["value"] = self.values[control["name"]]
         return json.dumps(spec, default=str)
-
-    def _trains(self) -> bool:
-        has_data = self.train_data is not None or isinstance(self.inputs, Points)
-        return self.model.trainable and has_data
 
     def _steps(self) -> int | None:
         if self.train_data is None:
