@@ -113,6 +113,14 @@ def test_gradcheck(row: Row) -> None:
         assert pf.autograd.gradgradcheck(fn, tuple(xs), eps=1e-6, atol=1e-4)
 
 
+def test_a_gradient_goes_back_to_the_device(gpu: str) -> None:
+    for here, there in ((gpu, "cpu"), ("cpu", gpu)):
+        x = pf.tensor([1.0, -2.0], device=here, requires_grad=True)
+        x.to(there).square().sum().backward()
+        assert x.grad.device == x.device
+        assert x.grad.tolist() == [2.0, -4.0]
+
+
 def test_every_op_has_a_row() -> None:
     rows = {r.name.partition(":")[0] for r in ROWS}
     ops = {n.partition(":")[0] for n in REGISTRY if not re.fullmatch(r"cat\d+", n)}

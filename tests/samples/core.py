@@ -3,8 +3,26 @@
 from __future__ import annotations
 
 import math
+from typing import Any
+
+from pyframe.core.dispatch import apply
+from pyframe.core.op import REGISTRY
 
 from .row import Row, binary, bools, compare, distinct, ints, normal, positive, unary
+
+
+def largest(t: Any, x: Any) -> Any:
+    """`max_number` by itself: where softmax takes it, what it gives cancels."""
+    op = REGISTRY["max_number"]
+    return apply(op, (x,), ((1,), False)) if t.__name__ == "pyframe" else t.amax(x, 1)
+
+
+def written(t: Any, x: Any, s: Any) -> Any:
+    """A part of a tensor that has a history is written to."""
+    y = x * 2
+    y[1:, 0] = s
+    return y * y
+
 
 ROWS: tuple[Row, ...] = (
     # arithmetic
@@ -22,11 +40,15 @@ ROWS: tuple[Row, ...] = (
         (ints(-20, 20, 4, 5), ints(1, 9, 5)), grad=False),
     Row("floor_divide:0d", lambda t, F, x: x[0] // x[1] + x[2] % x[1], (positive(3),), grad=False),
     Row("floor_divide:float", lambda t, F, x, y: x // y, (normal(4, 5), positive(5)), grad=False),
+    Row("floor_divide:flat", lambda t, F, x, y: t.div(x, y, rounding_mode="floor"),
+        (normal(4, 5), positive(5))),
     Row("remainder", lambda t, F, x, y: x % y, (ints(-20, 20, 4, 5), ints(1, 9, 5)), grad=False),
     Row("remainder:float", lambda t, F, x: x % 0.7, (normal(4, 5),)),
+    Row("remainder:tensors", lambda t, F, x, y: x % y, (normal(4, 5), positive(5))),
     Row("remainder:0d", lambda t, F, x, y: x[0] % y[0] + t.fmod(x[0], y[0]) + x[0] // y[0],
         (normal(1), positive(1)), grad=False),
     Row("fmod", lambda t, F, x: t.fmod(x, 0.7), (normal(4, 5),)),
+    Row("fmod:tensors", lambda t, F, x, y: t.fmod(x * 3, y), (normal(4, 5), positive(5))),
     Row("fmod:0d", lambda t, F, x, y: t.fmod(x[0], y[0]) + x[0] % y[0] + x[0] // y[0],
         (positive(1), positive(1)), grad=False),
     binary("pow", positive(4, 5), normal(5)),
@@ -79,6 +101,7 @@ ROWS: tuple[Row, ...] = (
     Row("cast:int8", lambda t, F, x: x.to(t.int8) * 3, (ints(-120, 120, 9),), grad=False),
     Row("cast:half", lambda t, F, x: (x.half() * 2).float(),
         (normal(4, 5),), tol=100, second=False),
+    Row("cast:double", lambda t, F, x: x.double(), (normal(4, 5),), cpu=True),
     Row("copy", lambda t, F, x: x.clone(), (normal(4, 5),)),
     # movement
     Row("reshape", lambda t, F, x: x.reshape(2, -1).reshape(5, 4), (normal(4, 5),)),
@@ -145,6 +168,7 @@ ROWS: tuple[Row, ...] = (
     Row("norm", lambda t, F, x: x.norm(dim=1), (normal(4, 5),)),
     Row("softmax", lambda t, F, x: F.softmax(x, 1), (normal(4, 5),)),
     Row("max_number", lambda t, F, x: t.log_softmax(x.exp(), 0), (normal(4, 5),)),
+    Row("max_number:alone", lambda t, F, x: largest(t, x), (normal(4, 5),)),
     Row("softmax:outer", lambda t, F, x: x.softmax(0), (normal(80, 3),), second=False),
     Row("log_softmax", lambda t, F, x: F.log_softmax(x * 30, -1), (normal(4, 5),), tol=5),
     # products
@@ -198,6 +222,7 @@ ROWS: tuple[Row, ...] = (
         (normal(7, 2), normal(2, 2))),
     Row("put_rows:many", lambda t, F, x, i, s: x.index_put((i.unique(),), s[: len(i.unique())]),
         (normal(2500, 2), ints(0, 2500, 3000), normal(2500, 2)), second=False),
+    Row("put", lambda t, F, x, s: written(t, x, s), (normal(3, 4), normal(2))),
     Row("put_rows", lambda t, F, x, s: x.index_put((t.tensor([5, 0, 3]).to(x.device),), s),
         (normal(7, 2), normal(3, 2))),
     Row("put_rows:one", lambda t, F, x, s: x.index_put((t.tensor([-2]).to(x.device),), s) * x,
