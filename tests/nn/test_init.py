@@ -44,6 +44,12 @@ DRAWN: list[tuple[str, Callable[[Any, Any], Any], tuple[float, float, float]]] =
      uniform(1 / math.sqrt(IN))),
     ("kaiming_normal_", lambda i, w: i.kaiming_normal_(w, mode="FAN_OUT", nonlinearity="relu"),
      (0, math.sqrt(2 / OUT), math.inf)),
+    ("kaiming_uniform_ of relu",
+     lambda i, w: i.kaiming_uniform_(w, mode="fan_out", nonlinearity="relu"),
+     uniform(math.sqrt(6 / OUT))),
+    ("kaiming_normal_ of selu",
+     lambda i, w: i.kaiming_normal_(w, mode="fan_out", nonlinearity="selu"),
+     (0, 0.75 / math.sqrt(OUT), math.inf)),
     ("trunc_normal_", lambda i, w: i.trunc_normal_(w), truncated(0, 1, -2, 2)),
     ("trunc_normal_ of one side", lambda i, w: i.trunc_normal_(w, 0.5, 0.2, 0.6, 9.0),
      truncated(0.5, 0.2, 0.6, 3.0)),
@@ -59,7 +65,9 @@ def test_what_is_drawn(name: str, torch: Any) -> None:
     draw, (mean, std, bound) = next(row[1:] for row in DRAWN if row[0] == name)
     for lib in (pf, torch):
         lib.manual_seed(3)
-        w = draw(lib.nn.init, lib.empty(SHAPE)).numpy()
+        given = lib.empty(SHAPE, requires_grad=True)
+        assert draw(lib.nn.init, given) is given
+        w = given.detach().numpy()
         error = std / math.sqrt(w.size)
         assert abs(w.mean() - mean) < 5 * error
         assert abs(w.std() - std) < 0.02 * std
@@ -144,7 +152,9 @@ SAID: list[Callable[[Any, Any], Any]] = [
     lambda t, i: i.normal_(t.ones(2), std=-1.0),
     lambda t, i: i.uniform_(t.ones(2), 1.0, 0.0),
     lambda t, i: i.calculate_gain("leaky_relu", True),
-    lambda t, i: [float(i.calculate_gain(n)) for n in ("linear", "conv3d", "tanh", "relu", "selu")],
+    lambda t, i: [float(i.calculate_gain(n)) for n in (
+        "linear", "conv2d", "conv3d", "sigmoid", "tanh", "relu", "leaky_relu", "selu")],
+    lambda t, i: i.calculate_gain("leaky_relu", 0.3),
     lambda t, i: i.calculate_gain("leaky_relu", 2),
     lambda t, i: i._calculate_fan_in_and_fan_out(t.ones(2, 3, 4)),
     lambda t, i: i._calculate_correct_fan(t.ones(2, 3, 4), "fan_out"),
@@ -167,6 +177,18 @@ def test_it_does_what_pytorch_does(number: int, torch: Any) -> None:
                 result = type(e).__name__
         found.append((result, [(w.category, str(w.message)) for w in seen]))
     assert found[0] == found[1]
+
+
+def test_what_is_refused_says_why() -> None:
+    for call, message in (
+        (lambda: init.calculate_gain("leaky_relu", "steep"),
+         "negative_slope steep not a valid number"),
+        (lambda: init.kaiming_uniform_(pf.zeros(2, 2), mode="fan"), "Mode fan not supported"),
+        (lambda: init.calculate_gain("swoosh"), "Unsupported nonlinearity swoosh"),
+        (lambda: init.xavier_uniform_(pf.zeros(3)), "fewer than 2 dimensions"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            call()
 
 
 def test_signatures_are_pytorchs(torch: Any) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
+import inspect
 import pickle
 import re
 import warnings
@@ -73,6 +75,19 @@ def same(torch: Any, scenario: Callable[[Lib, Numbers], Any], rtol: float = 2e-4
     agree(ours, theirs, rtol=rtol)
 
 
+def in_both(scenario: Callable[..., Any]) -> Callable[..., None]:
+    """The test that a scenario of (lib, numbers) and its parameters gives the same in both."""
+
+    def test(torch: Any, **given: Any) -> None:
+        same(torch, functools.partial(scenario, **given))
+
+    names = ["torch", *list(inspect.signature(scenario).parameters)[2:]]
+    taken = [inspect.Parameter(n, inspect.Parameter.KEYWORD_ONLY) for n in names]
+    functools.update_wrapper(test, scenario)
+    test.__signature__ = inspect.Signature(taken)  # type: ignore[attr-defined]
+    return test
+
+
 def params(lib: Lib, numbers: Numbers, shapes: Any = ((3, 4), (5,), (2, 2, 2))) -> list[Any]:
     """With gradients, but for one."""
     out = [lib.nn.Parameter(numbers(*shape)) for shape in (*shapes, (3,))]
@@ -92,17 +107,15 @@ def grads(some: list[Any]) -> list[Any]:
     "norm_type", ["inf", 2.0, 1, 0.5, 0, float("inf"), -float("inf"), 3.5, -1.5]
 )
 @pytest.mark.parametrize("max_norm", [1.5, 1000])
-def test_clip_grad_norm(torch: Any, norm_type: Any, max_norm: float) -> None:
-    def scenario(lib: Lib, numbers: Numbers) -> Any:
-        utils, some = lib.nn.utils, params(lib, numbers)
-        out = [utils.clip_grad_norm_(some, max_norm, norm_type), grads(some)]
-        out += [utils.clip_grad_norm_(iter(some[:2]), 0.5, norm_type, foreach=True), grads(some)]
-        out += [utils.clip_grad_norm_(some[0], 0.25, norm_type, foreach=False), grads(some)]
-        total = utils.get_total_norm(grads(some[:3]), norm_type)
-        utils.clip_grads_with_norm_(some, 0.1, total)
-        return [*out, total, grads(some)]
-
-    same(torch, scenario)
+@in_both
+def test_clip_grad_norm(lib: Lib, numbers: Numbers, norm_type: Any, max_norm: float) -> Any:
+    utils, some = lib.nn.utils, params(lib, numbers)
+    out = [utils.clip_grad_norm_(some, max_norm, norm_type), grads(some)]
+    out += [utils.clip_grad_norm_(iter(some[:2]), 0.5, norm_type, foreach=True), grads(some)]
+    out += [utils.clip_grad_norm_(some[0], 0.25, norm_type, foreach=False), grads(some)]
+    total = utils.get_total_norm(grads(some[:3]), norm_type)
+    utils.clip_grads_with_norm_(some, 0.1, total)
+    return [*out, total, grads(some)]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "complex64"])
@@ -124,56 +137,48 @@ def test_norms_of_other_dtypes(torch: Any, dtype: str) -> None:
     same(torch, scenario, rtol=0.02 if "16" in dtype else 2e-4)
 
 
-def test_clip_grad_value(torch: Any) -> None:
-    def scenario(lib: Lib, numbers: Numbers) -> Any:
-        some = params(lib, numbers)
-        out = [lib.nn.utils.clip_grad_value_(some, 1), grads(some)]
-        return [*out, lib.nn.utils.clip_grad_value_(some[0], 0.25), grads(some)]
-
-    same(torch, scenario)
+@in_both
+def test_clip_grad_value(lib: Lib, numbers: Numbers) -> Any:
+    some = params(lib, numbers)
+    out = [lib.nn.utils.clip_grad_value_(some, 1), grads(some)]
+    return [*out, lib.nn.utils.clip_grad_value_(some[0], 0.25), grads(some)]
 
 
-def test_nothing_to_clip(torch: Any) -> None:
-    def scenario(lib: Lib, numbers: Numbers) -> Any:
-        p, utils = lib.nn.Parameter(numbers(2)), lib.nn.utils
-        out = [utils.clip_grad_norm_([p], 1.0), utils.clip_grad_norm_([], 1.0), p.grad]
-        with pytest.warns(UserWarning, match="empty generator"):
-            out.append(utils.clip_grad_norm_((x for x in []), 1.0))
-        with pytest.warns(FutureWarning, match="clip_grad_norm_"):
-            out.append(utils.clip_grad_norm([p], 1.0))
-        return out
-
-    same(torch, scenario)
+@in_both
+def test_nothing_to_clip(lib: Lib, numbers: Numbers) -> Any:
+    p, utils = lib.nn.Parameter(numbers(2)), lib.nn.utils
+    out = [utils.clip_grad_norm_([p], 1.0), utils.clip_grad_norm_([], 1.0), p.grad]
+    with pytest.warns(UserWarning, match="empty generator"):
+        out.append(utils.clip_grad_norm_((x for x in []), 1.0))
+    with pytest.warns(FutureWarning, match="clip_grad_norm_"):
+        out.append(utils.clip_grad_norm([p], 1.0))
+    return out
 
 
 @pytest.mark.parametrize("bad", [float("inf"), float("nan")])
-def test_norms_that_are_not_finite(torch: Any, bad: float) -> None:
-    def scenario(lib: Lib, numbers: Numbers) -> Any:
-        some = params(lib, numbers)
-        some[1].grad[2] = bad
-        with pytest.raises(RuntimeError, match="non-finite"):
-            lib.nn.utils.clip_grad_norm_(some, 1.0, error_if_nonfinite=True)
-        before = [g.clone() if g is not None else None for g in grads(some)]
-        return [before, lib.nn.utils.clip_grad_norm_(some, 1.0), grads(some)]
-
-    same(torch, scenario)
+@in_both
+def test_norms_that_are_not_finite(lib: Lib, numbers: Numbers, bad: float) -> Any:
+    some = params(lib, numbers)
+    some[1].grad[2] = bad
+    with pytest.raises(RuntimeError, match="non-finite"):
+        lib.nn.utils.clip_grad_norm_(some, 1.0, error_if_nonfinite=True)
+    before = [g.clone() if g is not None else None for g in grads(some)]
+    return [before, lib.nn.utils.clip_grad_norm_(some, 1.0), grads(some)]
 
 
 # --- vectors, fusion, other small things
 
 
-def test_parameters_as_a_vector(torch: Any) -> None:
-    def scenario(lib: Lib, numbers: Numbers) -> Any:
-        utils, net = lib.nn.utils, fill(numbers, lib.nn.Linear(3, 2))
-        vector = utils.parameters_to_vector(net.parameters())
-        out = [vector.clone(), vector.requires_grad]
-        utils.vector_to_parameters(numbers(8), net.parameters())
-        (net(numbers(4, 3)) ** 2).sum().backward()
-        with pytest.raises(TypeError):
-            utils.vector_to_parameters([1.0] * 8, net.parameters())
-        return [*out, dict(net.named_parameters()), net.weight.grad, net.weight.is_leaf]
-
-    same(torch, scenario)
+@in_both
+def test_parameters_as_a_vector(lib: Lib, numbers: Numbers) -> Any:
+    utils, net = lib.nn.utils, fill(numbers, lib.nn.Linear(3, 2))
+    vector = utils.parameters_to_vector(net.parameters())
+    out = [vector.clone(), vector.requires_grad]
+    utils.vector_to_parameters(numbers(8), net.parameters())
+    (net(numbers(4, 3)) ** 2).sum().backward()
+    with pytest.raises(TypeError):
+        utils.vector_to_parameters([1.0] * 8, net.parameters())
+    return [*out, dict(net.named_parameters()), net.weight.grad, net.weight.is_leaf]
 
 
 def test_parameters_on_two_devices(gpu: str) -> None:
@@ -218,62 +223,54 @@ def test_fusion(torch: Any, layer: str, norm: str, args: Any, dims: int, kw: Any
         same(torch, lambda lib, numbers: fused(lib, numbers, False))
 
 
-def test_what_can_not_be_fused(torch: Any) -> None:
-    def scenario(lib: Lib, numbers: Numbers) -> Any:
-        u, n = lib.nn.utils, lib.nn
-        for call in (
-            lambda: u.fuse_conv_bn_eval(n.Conv1d(2, 3, 1), n.BatchNorm1d(3).eval()),
-            lambda: u.fuse_linear_bn_eval(n.Linear(2, 3).eval(), n.BatchNorm1d(3)),
-            lambda: u.fuse_linear_bn_eval(n.Linear(2, 3).eval(), n.BatchNorm1d(4).eval()),
-            lambda: u.fuse_conv_bn_eval(
-                n.Conv1d(2, 3, 1).eval(), n.BatchNorm1d(3, track_running_stats=False).eval()
-            ),
-        ):
-            with pytest.raises(AssertionError):
-                call()
-        return []
-
-    same(torch, scenario)
+@in_both
+def test_what_can_not_be_fused(lib: Lib, numbers: Numbers) -> Any:
+    u, n = lib.nn.utils, lib.nn
+    for call in (
+        lambda: u.fuse_conv_bn_eval(n.Conv1d(2, 3, 1), n.BatchNorm1d(3).eval()),
+        lambda: u.fuse_linear_bn_eval(n.Linear(2, 3).eval(), n.BatchNorm1d(3)),
+        lambda: u.fuse_linear_bn_eval(n.Linear(2, 3).eval(), n.BatchNorm1d(4).eval()),
+        lambda: u.fuse_conv_bn_eval(
+            n.Conv1d(2, 3, 1).eval(), n.BatchNorm1d(3, track_running_stats=False).eval()
+        ),
+    ):
+        with pytest.raises(AssertionError):
+            call()
+    return []
 
 
-def test_memory_formats(torch: Any) -> None:
-    def scenario(lib: Lib, numbers: Numbers) -> Any:
-        utils = lib.nn.utils
-        net = lib.nn.Sequential(lib.nn.Conv2d(2, 3, 2), lib.nn.Sequential(lib.nn.Conv3d(1, 2, 1)))
-        fill(numbers, net)
-        assert utils.convert_conv2d_weight_memory_format(net, lib.channels_last) is net
-        utils.convert_conv3d_weight_memory_format(net, lib.channels_last_3d)
-        return [net.state_dict(), net[0](numbers(1, 2, 3, 3))]
-
-    same(torch, scenario)
+@in_both
+def test_memory_formats(lib: Lib, numbers: Numbers) -> Any:
+    utils = lib.nn.utils
+    net = lib.nn.Sequential(lib.nn.Conv2d(2, 3, 2), lib.nn.Sequential(lib.nn.Conv3d(1, 2, 1)))
+    fill(numbers, net)
+    assert utils.convert_conv2d_weight_memory_format(net, lib.channels_last) is net
+    utils.convert_conv3d_weight_memory_format(net, lib.channels_last_3d)
+    return [net.state_dict(), net[0](numbers(1, 2, 3, 3))]
 
 
-def test_skip_init(torch: Any) -> None:
-    def scenario(lib: Lib, numbers: Numbers) -> Any:
-        lib.manual_seed(3)
-        before = lib.rand(2)
-        lib.manual_seed(3)
-        net = lib.nn.utils.skip_init(lib.nn.Linear, 3, out_features=2)
-        np.testing.assert_array_equal(lib.rand(2).numpy(), before.numpy())
-        for bad in (dict, lib.nn.Flatten):
-            with pytest.raises(RuntimeError):
-                lib.nn.utils.skip_init(bad)
-        return [repr(net), {k: list(v.shape) for k, v in net.state_dict().items()}]
-
-    same(torch, scenario)
+@in_both
+def test_skip_init(lib: Lib, numbers: Numbers) -> Any:
+    lib.manual_seed(3)
+    before = lib.rand(2)
+    lib.manual_seed(3)
+    net = lib.nn.utils.skip_init(lib.nn.Linear, 3, out_features=2)
+    np.testing.assert_array_equal(lib.rand(2).numpy(), before.numpy())
+    for bad in (dict, lib.nn.Flatten):
+        with pytest.raises(RuntimeError):
+            lib.nn.utils.skip_init(bad)
+    return [repr(net), {k: list(v.shape) for k, v in net.state_dict().items()}]
 
 
-def test_stateless_calls(torch: Any) -> None:
-    def scenario(lib: Lib, numbers: Numbers) -> Any:
-        net = fill(numbers, lib.nn.Sequential(lib.nn.Linear(3, 3), lib.nn.Linear(3, 2)))
-        call = lib.nn.utils.stateless.functional_call
-        with pytest.warns(FutureWarning, match="functional_call"):
-            out = [call(net, {"1.weight": numbers(2, 3)}, numbers(4, 3)), net(numbers(4, 3))]
-        with pytest.warns(FutureWarning), pytest.raises(RuntimeError):
-            call(net, {"x": numbers(1)}, (numbers(4, 3),), strict=True)
-        return out
-
-    same(torch, scenario)
+@in_both
+def test_stateless_calls(lib: Lib, numbers: Numbers) -> Any:
+    net = fill(numbers, lib.nn.Sequential(lib.nn.Linear(3, 3), lib.nn.Linear(3, 2)))
+    call = lib.nn.utils.stateless.functional_call
+    with pytest.warns(FutureWarning, match="functional_call"):
+        out = [call(net, {"1.weight": numbers(2, 3)}, numbers(4, 3)), net(numbers(4, 3))]
+    with pytest.warns(FutureWarning), pytest.raises(RuntimeError):
+        call(net, {"x": numbers(1)}, (numbers(4, 3),), strict=True)
+    return out
 
 
 def test_skipping_draws_nothing(monkeypatch: Any) -> None:
@@ -536,50 +533,44 @@ ORTHOGONAL: list[tuple[Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("shape", "kw"), ORTHOGONAL)
-def test_orthogonal(torch: Any, shape: tuple[int, int], kw: dict[str, Any]) -> None:
-    def scenario(lib: Lib, numbers: Numbers) -> Any:
-        net = lib.nn.Linear(shape[1], shape[0], bias=False)
-        fill(numbers, net)
-        lib.nn.utils.parametrizations.orthogonal(net, **kw)
-        W = net.weight
-        small = W if shape[0] >= shape[1] else W.mT
-        np.testing.assert_allclose(
-            (small.mT @ small).detach().numpy(), np.eye(min(shape)), rtol=0, atol=1e-5
-        )
-        square = shape[0] == shape[1]
-        if kw.get("use_trivialization", True) and not square:  # it begins with random columns
-            state = net.state_dict()
-            base = np.linalg.qr(np.random.default_rng(2).standard_normal((max(shape),) * 2))[0]
-            state["parametrizations.weight.0.base"] = lib.from_numpy(base.astype(np.float32))
-            net.load_state_dict(state)
-        out = look(numbers, net, 2, shape[1])
-        q = np.linalg.qr(np.random.default_rng(3).standard_normal((max(shape), min(shape))))[0]
-        q = lib.from_numpy(
-            np.ascontiguousarray(q if shape[0] >= shape[1] else q.T).astype(np.float32)
-        )
-        trivial = kw.get("use_trivialization", True)
-        if trivial or kw["orthogonal_map"] == "householder":
+@in_both
+def test_orthogonal(lib: Lib, numbers: Numbers, shape: tuple[int, int], kw: dict[str, Any]) -> Any:
+    net = lib.nn.Linear(shape[1], shape[0], bias=False)
+    fill(numbers, net)
+    lib.nn.utils.parametrizations.orthogonal(net, **kw)
+    W = net.weight
+    small = W if shape[0] >= shape[1] else W.mT
+    np.testing.assert_allclose(
+        (small.mT @ small).detach().numpy(), np.eye(min(shape)), rtol=0, atol=1e-5
+    )
+    square = shape[0] == shape[1]
+    if kw.get("use_trivialization", True) and not square:  # it begins with random columns
+        state = net.state_dict()
+        base = np.linalg.qr(np.random.default_rng(2).standard_normal((max(shape),) * 2))[0]
+        state["parametrizations.weight.0.base"] = lib.from_numpy(base.astype(np.float32))
+        net.load_state_dict(state)
+    out = look(numbers, net, 2, shape[1])
+    q = np.linalg.qr(np.random.default_rng(3).standard_normal((max(shape), min(shape))))[0]
+    q = lib.from_numpy(np.ascontiguousarray(q if shape[0] >= shape[1] else q.T).astype(np.float32))
+    trivial = kw.get("use_trivialization", True)
+    if trivial or kw["orthogonal_map"] == "householder":
+        net.weight = q
+        np.testing.assert_allclose(net.weight.detach().numpy(), q.numpy(), rtol=0, atol=1e-5)
+        with pytest.raises(ValueError):
+            net.weight = numbers(5, 5)
+    else:
+        with pytest.raises(NotImplementedError):
             net.weight = q
-            np.testing.assert_allclose(net.weight.detach().numpy(), q.numpy(), rtol=0, atol=1e-5)
-            with pytest.raises(ValueError):
-                net.weight = numbers(5, 5)
-        else:
-            with pytest.raises(NotImplementedError):
-                net.weight = q
-        return out
-
-    same(torch, scenario)
+    return out
 
 
-def test_what_can_not_be_orthogonal(torch: Any) -> None:
-    def scenario(lib: Lib, numbers: Numbers) -> Any:
-        orthogonal = lib.nn.utils.parametrizations.orthogonal
-        for name, kw in (("bias", {}), ("weights", {}), ("weight", {"orthogonal_map": "qr"})):
-            with pytest.raises(ValueError):
-                orthogonal(lib.nn.Linear(3, 3), name, **kw)
-        return []
-
-    same(torch, scenario)
+@in_both
+def test_what_can_not_be_orthogonal(lib: Lib, numbers: Numbers) -> Any:
+    orthogonal = lib.nn.utils.parametrizations.orthogonal
+    for name, kw in (("bias", {}), ("weights", {}), ("weight", {"orthogonal_map": "qr"})):
+        with pytest.raises(ValueError):
+            orthogonal(lib.nn.Linear(3, 3), name, **kw)
+    return []
 
 
 LAYERS: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = [
@@ -591,41 +582,39 @@ LAYERS: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = [
 
 @pytest.mark.parametrize(("layer", "args", "shape"), LAYERS)
 @pytest.mark.parametrize("dim", [0, 1, None])
-def test_weight_norm(torch: Any, layer: str, args: Any, shape: Any, dim: int | None) -> None:
-    def scenario(lib: Lib, numbers: Numbers) -> Any:
-        net = fill(numbers, getattr(lib.nn, layer)(*args))
-        old, new = copy.deepcopy(net), copy.deepcopy(net)
-        with pytest.warns(FutureWarning, match="parametrizations"):
-            assert lib.nn.utils.weight_norm(old, dim=dim) is old
-        assert lib.nn.utils.parametrizations.weight_norm(new, dim=dim) is new
-        out = [look(numbers, old, *shape), look(numbers, new, *shape)]
-        with lib.no_grad():
-            old.weight_g.mul_(2.0)
-            old.weight_v.add_(0.25)
-        new.load_state_dict(old.state_dict())  # of the hook
-        out += [look(numbers, old, *shape), look(numbers, new, *shape)]
-        with pytest.warns(FutureWarning), pytest.raises(RuntimeError):
-            lib.nn.utils.weight_norm(old)
+@in_both
+def test_weight_norm(
+    lib: Lib, numbers: Numbers, layer: str, args: Any, shape: Any, dim: int | None
+) -> Any:
+    net = fill(numbers, getattr(lib.nn, layer)(*args))
+    old, new = copy.deepcopy(net), copy.deepcopy(net)
+    with pytest.warns(FutureWarning, match="parametrizations"):
+        assert lib.nn.utils.weight_norm(old, dim=dim) is old
+    assert lib.nn.utils.parametrizations.weight_norm(new, dim=dim) is new
+    out = [look(numbers, old, *shape), look(numbers, new, *shape)]
+    with lib.no_grad():
+        old.weight_g.mul_(2.0)
+        old.weight_v.add_(0.25)
+    new.load_state_dict(old.state_dict())  # of the hook
+    out += [look(numbers, old, *shape), look(numbers, new, *shape)]
+    with pytest.warns(FutureWarning), pytest.raises(RuntimeError):
+        lib.nn.utils.weight_norm(old)
+    lib.nn.utils.remove_weight_norm(old)
+    lib.nn.utils.parametrize.remove_parametrizations(new, "weight")
+    with pytest.raises(ValueError):
         lib.nn.utils.remove_weight_norm(old)
-        lib.nn.utils.parametrize.remove_parametrizations(new, "weight")
-        with pytest.raises(ValueError):
-            lib.nn.utils.remove_weight_norm(old)
-        return [*out, look(numbers, old, *shape), look(numbers, new, *shape)]
-
-    same(torch, scenario)
+    return [*out, look(numbers, old, *shape), look(numbers, new, *shape)]
 
 
-def test_weight_norm_of_recurrent_layers(torch: Any) -> None:
-    def scenario(lib: Lib, numbers: Numbers) -> Any:
-        net = fill(numbers, lib.nn.GRU(3, 4))
-        lib.nn.utils.parametrizations.weight_norm(net, "weight_ih_l0")
-        without_warning(lambda: lib.nn.utils.weight_norm(net, "weight_hh_l0"))
-        with lib.no_grad():
-            net.weight_hh_l0_g.mul_(2.0)
-            net.parametrizations.weight_ih_l0.original0.mul_(3.0)
-        return [net(numbers(5, 2, 3)), dict(net.state_dict())]
-
-    same(torch, scenario)
+@in_both
+def test_weight_norm_of_recurrent_layers(lib: Lib, numbers: Numbers) -> Any:
+    net = fill(numbers, lib.nn.GRU(3, 4))
+    lib.nn.utils.parametrizations.weight_norm(net, "weight_ih_l0")
+    without_warning(lambda: lib.nn.utils.weight_norm(net, "weight_hh_l0"))
+    with lib.no_grad():
+        net.weight_hh_l0_g.mul_(2.0)
+        net.parametrizations.weight_ih_l0.original0.mul_(3.0)
+    return [net(numbers(5, 2, 3)), dict(net.state_dict())]
 
 
 def power(lib: Lib, net: Any, names: Any) -> None:
@@ -639,30 +628,30 @@ def power(lib: Lib, net: Any, names: Any) -> None:
 
 @pytest.mark.parametrize(("layer", "args", "shape"), LAYERS)
 @pytest.mark.parametrize("kw", [{}, {"n_power_iterations": 3, "dim": 1, "eps": 1e-6}])
-def test_spectral_norm(torch: Any, layer: str, args: Any, shape: Any, kw: Any) -> None:
-    def scenario(lib: Lib, numbers: Numbers) -> Any:
-        net = fill(numbers, getattr(lib.nn, layer)(*args))
-        old, new = copy.deepcopy(net), copy.deepcopy(net)
-        lib.nn.utils.spectral_norm(old, **kw)
-        lib.nn.utils.parametrizations.spectral_norm(new, **kw)
-        power(lib, old, ["weight_u", "weight_v"])
-        power(lib, new, ["parametrizations.weight.0._u", "parametrizations.weight.0._v"])
-        out = []
-        for net in (old, new):
-            out += [look(numbers, net, *shape), look(numbers, net, *shape)]
-            net.eval()
-            out += [look(numbers, net, *shape), look(numbers, net, *shape)]
-        out.append(dict(old.state_dict()._metadata[""]))
-        with pytest.raises(RuntimeError):
-            lib.nn.utils.spectral_norm(old)
-        old.load_state_dict(copy.deepcopy(old.state_dict()))
+@in_both
+def test_spectral_norm(
+    lib: Lib, numbers: Numbers, layer: str, args: Any, shape: Any, kw: Any
+) -> Any:
+    net = fill(numbers, getattr(lib.nn, layer)(*args))
+    old, new = copy.deepcopy(net), copy.deepcopy(net)
+    lib.nn.utils.spectral_norm(old, **kw)
+    lib.nn.utils.parametrizations.spectral_norm(new, **kw)
+    power(lib, old, ["weight_u", "weight_v"])
+    power(lib, new, ["parametrizations.weight.0._u", "parametrizations.weight.0._v"])
+    out = []
+    for net in (old, new):
+        out += [look(numbers, net, *shape), look(numbers, net, *shape)]
+        net.eval()
+        out += [look(numbers, net, *shape), look(numbers, net, *shape)]
+    out.append(dict(old.state_dict()._metadata[""]))
+    with pytest.raises(RuntimeError):
+        lib.nn.utils.spectral_norm(old)
+    old.load_state_dict(copy.deepcopy(old.state_dict()))
+    lib.nn.utils.remove_spectral_norm(old)
+    lib.nn.utils.parametrize.remove_parametrizations(new, "weight")
+    with pytest.raises(ValueError):
         lib.nn.utils.remove_spectral_norm(old)
-        lib.nn.utils.parametrize.remove_parametrizations(new, "weight")
-        with pytest.raises(ValueError):
-            lib.nn.utils.remove_spectral_norm(old)
-        return [*out, look(numbers, old, *shape), look(numbers, new, *shape)]
-
-    same(torch, scenario)
+    return [*out, look(numbers, old, *shape), look(numbers, new, *shape)]
 
 
 def test_spectral_norm_starts_near_the_largest_singular_value() -> None:
@@ -673,39 +662,35 @@ def test_spectral_norm_starts_near_the_largest_singular_value() -> None:
     assert pf.linalg.svdvals(net.weight)[0].item() == pytest.approx(1, abs=1e-3)
 
 
-def test_what_spectral_norm_refuses(torch: Any) -> None:
-    def scenario(lib: Lib, numbers: Numbers) -> Any:
-        new, old = lib.nn.utils.parametrizations.spectral_norm, lib.nn.utils.spectral_norm
-        for fn, error, kw in (
-            (new, IndexError, {"dim": 2}), (new, ValueError, {"n_power_iterations": 0}),
-            (new, ValueError, {"name": "weights"}), (old, ValueError, {"n_power_iterations": 0}),
-            (old, KeyError, {"name": "weights"}),
-        ):  # fmt: skip
-            with pytest.raises(error):
-                fn(lib.nn.Linear(3, 3), **kw)
-        with pytest.raises(ValueError):
-            old(lib.nn.Linear(3, 3, bias=False), "bias")
-        net = fill(numbers, lib.nn.BatchNorm1d(3))
-        new(net)  # one dim: it is normalized
-        return look(numbers, net, 4, 3)
-
-    same(torch, scenario)
+@in_both
+def test_what_spectral_norm_refuses(lib: Lib, numbers: Numbers) -> Any:
+    new, old = lib.nn.utils.parametrizations.spectral_norm, lib.nn.utils.spectral_norm
+    for fn, error, kw in (
+        (new, IndexError, {"dim": 2}), (new, ValueError, {"n_power_iterations": 0}),
+        (new, ValueError, {"name": "weights"}), (old, ValueError, {"n_power_iterations": 0}),
+        (old, KeyError, {"name": "weights"}),
+    ):  # fmt: skip
+        with pytest.raises(error):
+            fn(lib.nn.Linear(3, 3), **kw)
+    with pytest.raises(ValueError):
+        old(lib.nn.Linear(3, 3, bias=False), "bias")
+    net = fill(numbers, lib.nn.BatchNorm1d(3))
+    new(net)  # one dim: it is normalized
+    return look(numbers, net, 4, 3)
 
 
-def test_state_of_spectral_norm_before_it_had_a_version(torch: Any) -> None:
-    def scenario(lib: Lib, numbers: Numbers) -> Any:
-        net = lib.nn.utils.spectral_norm(fill(numbers, lib.nn.Linear(2, 3)))
-        u = numbers(3)
-        W = numbers(3, 2)
-        old = {"weight_orig": W, "weight": W / 3.0, "weight_u": u / u.norm(), "bias": numbers(3)}
-        net.load_state_dict(dict(old))
-        out = [dict(net.state_dict()), net.eval()(numbers(2, 2))]
-        del old["weight"]
-        with pytest.raises(RuntimeError, match="weight"):
-            net.load_state_dict(old)
-        return out
-
-    same(torch, scenario)
+@in_both
+def test_state_of_spectral_norm_before_it_had_a_version(lib: Lib, numbers: Numbers) -> Any:
+    net = lib.nn.utils.spectral_norm(fill(numbers, lib.nn.Linear(2, 3)))
+    u = numbers(3)
+    W = numbers(3, 2)
+    old = {"weight_orig": W, "weight": W / 3.0, "weight_u": u / u.norm(), "bias": numbers(3)}
+    net.load_state_dict(dict(old))
+    out = [dict(net.state_dict()), net.eval()(numbers(2, 2))]
+    del old["weight"]
+    with pytest.raises(RuntimeError, match="weight"):
+        net.load_state_dict(old)
+    return out
 
 
 # --- pruning
@@ -796,26 +781,24 @@ def test_random_pruning() -> None:
     assert len(masks) > 1
 
 
-def test_pruning_of_tensors(torch: Any) -> None:
-    def scenario(lib: Lib, numbers: Numbers) -> Any:
-        prune = prune_of(lib)
-        t = numbers(3, 4)
-        l1 = prune.L1Unstructured(amount=4)
-        out = [l1.prune(t), l1.prune(t, default_mask=lib.ones_like(t)), l1.compute_mask(t, t)]
-        out += [prune.LnStructured(1, 2, 0).prune(t, importance_scores=-t), t]
-        container = prune.PruningContainer()
-        container._tensor_name = l1._tensor_name = "weight"
-        container.add_pruning_method(l1)
-        out += [len(container), container[0] is l1, [type(m).__name__ for m in container]]
-        with pytest.raises(TypeError):
-            container.add_pruning_method(3)
-        other = prune.Identity()
-        other._tensor_name = "bias"
-        with pytest.raises(ValueError):
-            container.add_pruning_method(other)
-        return out
-
-    same(torch, scenario)
+@in_both
+def test_pruning_of_tensors(lib: Lib, numbers: Numbers) -> Any:
+    prune = prune_of(lib)
+    t = numbers(3, 4)
+    l1 = prune.L1Unstructured(amount=4)
+    out = [l1.prune(t), l1.prune(t, default_mask=lib.ones_like(t)), l1.compute_mask(t, t)]
+    out += [prune.LnStructured(1, 2, 0).prune(t, importance_scores=-t), t]
+    container = prune.PruningContainer()
+    container._tensor_name = l1._tensor_name = "weight"
+    container.add_pruning_method(l1)
+    out += [len(container), container[0] is l1, [type(m).__name__ for m in container]]
+    with pytest.raises(TypeError):
+        container.add_pruning_method(3)
+    other = prune.Identity()
+    other._tensor_name = "bias"
+    with pytest.raises(ValueError):
+        container.add_pruning_method(other)
+    return out
 
 
 MISUSED: list[tuple[type[Exception], Callable[[Any, Any], Any]]] = [

@@ -15,18 +15,12 @@ import pyframe as pf
 from pyframe import nn, optim
 from pyframe.optim.optimizer import required
 
-ROWS: list[tuple[str, dict[str, Any]]] = [
-    ("SGD", {"lr": 0.1}),
-    ("SGD", {"lr": 0.05, "momentum": 0.9}),
-    ("SGD", {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 0.1}),
+ROWS: list[tuple[str, dict[str, Any]]] = [  # what PyTorch's table of optimizers lacks
     ("SGD", {"lr": 0.05, "momentum": 0.5, "dampening": 0.2, "maximize": True}),
-    ("Adam", {"lr": 0.05}),
     ("Adam", {"lr": 0.05, "weight_decay": 0.1, "betas": (0.8, 0.9)}),
-    ("Adam", {"lr": 0.05, "amsgrad": True}),
     ("Adam", {"lr": 0.05, "maximize": True, "eps": 1e-3}),
     ("Adam", {"lr": 0.05, "betas": (0.0, 0.9)}),
     ("Adam", {"lr": 0.0}),
-    ("AdamW", {"lr": 0.05}),
     ("AdamW", {"lr": 0.05, "weight_decay": 0.3, "amsgrad": True}),
 ]
 RICH: dict[str, dict[str, Any]] = {  # each formula with all that it can do
@@ -82,35 +76,6 @@ def test_ten_steps(name: str, kw: dict[str, Any], device: str, torch: Any) -> No
     assert all(p.is_leaf for p in ours)
 
 
-@pytest.mark.parametrize(("name", "kw"), ROWS)
-def test_pytorchs_state_goes_on_here(name: str, kw: dict[str, Any], torch: Any) -> None:
-    ours, theirs, a, b = pair(name, kw, "cpu", torch)
-    for i in range(4):
-        step(torch, theirs, b, i)
-    set_values(pf, ours, theirs)
-    a.load_state_dict(converted(b.state_dict(), pf.from_numpy))
-    for i in range(4, 14):
-        step(pf, ours, a, i)
-        step(torch, theirs, b, i)
-    compare(ours, theirs)
-    assert a.param_groups[0]["lr"] == kw["lr"]
-
-
-@pytest.mark.parametrize(("name", "kw"), ROWS)
-def test_our_state_goes_on_in_pytorch(name: str, kw: dict[str, Any], torch: Any) -> None:
-    ours, theirs, a, b = pair(name, kw, "cpu", torch)
-    for i in range(4):
-        step(pf, ours, a, i)
-    set_values(torch, theirs, ours)
-    b.load_state_dict(converted(a.state_dict(), torch.from_numpy))
-    for i in range(4, 14):
-        step(pf, ours, a, i)
-        step(torch, theirs, b, i)
-    compare(ours, theirs)
-    mine, its = a.state_dict()["state"], b.state_dict()["state"]
-    assert {k: set(v) for k, v in mine.items()} == {k: set(present(v)) for k, v in its.items()}
-
-
 @pytest.mark.sampled(3)
 @pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # of PyTorch
 @pytest.mark.parametrize("name", RICH)
@@ -156,26 +121,6 @@ def test_eager_and_compiled(name: str, device: str, torch: Any) -> None:
             np.testing.assert_allclose(p.detach().cpu().numpy(), q.detach().numpy(), **rough)
     assert steps[0].captured <= 2
     assert steps[0].replayed >= 7
-
-
-def present(state: dict[str, Any]) -> dict[str, Any]:
-    """A parameter's state without what there is none of: PyTorch keeps a None for it."""
-    return {k: v for k, v in state.items() if v is not None}
-
-
-def converted(state_dict: dict[str, Any], from_numpy: Any) -> dict[str, Any]:
-    """A state_dict with its tensors made those of the other framework."""
-    state = {
-        k: {n: from_numpy(v.numpy().copy()) for n, v in present(s).items()}
-        for k, s in state_dict["state"].items()
-    }
-    return {"state": state, "param_groups": copy.deepcopy(state_dict["param_groups"])}
-
-
-def set_values(lib: Any, params: list[Any], values: list[Any]) -> None:
-    with lib.no_grad():
-        for p, v in zip(params, values, strict=True):
-            p.copy_(lib.from_numpy(v.detach().numpy().copy()))
 
 
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
