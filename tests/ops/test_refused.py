@@ -87,8 +87,9 @@ SHAPES: list[Case] = [  # and dtypes, and numbers: refused when the op is called
      "no index lies in a tensor"),
     (lambda t, F: t.tensor([1, 2]) // 0, RuntimeError, "floor_divide: ZeroDivisionError"),
     (lambda t, F: t.tensor([1, 2]).remainder_(0), RuntimeError, "remainder: ZeroDivisionError"),
+    (lambda t, F: t.tensor([1, 2]).fmod(0), RuntimeError, "fmod: ZeroDivisionError"),
     (lambda t, F: t.multinomial(t.ones(2), 0), RuntimeError, "n_sample <= 0 samples, got 0"),
-    (lambda t, F: t.multinomial(t.ones(2), 3), RuntimeError, "got 3 of 2"),
+    (lambda t, F: t.multinomial(t.ones(2), 3), RuntimeError, "without replacement, got 3 of 2"),
     (lambda t, F: t.bernoulli(t.tensor([1])), NotImplementedError, "float probabilities"),
 ]  # fmt: skip
 VALUES: list[Case] = [  # at once on the CPU, on the GPU when a value is next read
