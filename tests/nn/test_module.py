@@ -1,4 +1,4 @@
-"""Module: what it registers, walks, saves and loads, and the errors of PyTorch's."""
+"""Module: what it says, loads and moves; what it does as PyTorch's is in test_module_parity.py."""
 
 from __future__ import annotations
 
@@ -28,69 +28,6 @@ class Block(nn.Module):
 
     def forward(self, x: Any) -> Any:
         return self.second(self.first(x).relu()) * self.scale
-
-
-def test_walking() -> None:
-    m = Block()
-    names = [n for n, _ in m.named_parameters()]
-    assert names == ["scale", "first.weight", "first.bias", "second.weight", "second.bias"]
-    assert [n for n, _ in m.named_modules()] == ["", "first", "second"]
-    assert [n for n, _ in m.named_children()] == ["first", "second"]
-    assert [n for n, _ in m.named_buffers()] == ["seen", "scratch"]
-    assert list(m.state_dict()) == [
-        "scale", "seen", "first.weight", "first.bias", "second.weight", "second.bias",
-        "tied.weight", "tied.bias",
-    ]  # fmt: skip
-    assert m.get_submodule("first") is m.first
-    assert m.get_parameter("second.bias") is m.second.bias
-    m.eval()
-    assert not m.first.training
-    assert m.train().second.training
-
-
-def test_fields() -> None:
-    m = Block()
-    with pytest.raises(TypeError, match=r"cannot assign 'int' as parameter 'scale'"):
-        m.scale = 3
-    with pytest.raises(TypeError, match="cannot assign 'str' as child module 'first'"):
-        m.first = "x"
-    with pytest.raises(AttributeError, match="'Block' object has no attribute 'nothing'"):
-        m.nothing
-    with pytest.raises(KeyError, match="name can.*t contain"):
-        m.register_buffer("a.b", pf.zeros(1))
-    with pytest.raises(KeyError, match="attribute 'forward' already exists"):
-        m.register_parameter("forward", None)
-    with pytest.raises(TypeError, match="is not a Module subclass"):
-        m.add_module("x", 3)  # type: ignore[arg-type]
-    m.scale = None
-    assert m.scale is None
-    del m.second
-    assert not hasattr(m, "second")
-    m.seen = pf.ones(1)
-    assert m._buffers["seen"].item() == 1
-
-    class Early(nn.Module):
-        def __init__(self) -> None:
-            self.layer = nn.Linear(1, 1)
-
-    with pytest.raises(AttributeError, match=r"before Module.__init__\(\) call"):
-        Early()
-    with pytest.raises(NotImplementedError, match='missing the required "forward"'):
-        nn.Module()(1)
-
-
-def test_hooks() -> None:
-    m = Block()
-    seen: list[str] = []
-    before = m.register_forward_pre_hook(lambda mod, args: (args[0] * 2,))
-    after = m.register_forward_hook(lambda mod, args, out: seen.append("after") or out + 1)
-    x = pf.ones(2, 3)
-    y = m(x)
-    assert seen == ["after"]
-    before.remove()
-    with after:
-        pass
-    assert ((m(x * 2) + 1) - y).abs().max().item() < 1e-6
 
 
 def test_load_state_dict_is_all_or_nothing(device: str) -> None:
@@ -156,58 +93,6 @@ def test_loading_converts_or_assigns() -> None:
     assert m.weight is weight
     assert m.weight.dtype is pf.float16
     assert m.weight.requires_grad
-
-
-def test_copies() -> None:
-    m = Block()
-    for other in (copy.deepcopy(m), pickle.loads(pickle.dumps(m))):
-        assert other.tied is other.first
-        assert isinstance(other.scale, nn.Parameter)
-        with pf.no_grad():
-            other.scale.fill_(5)
-        assert m.scale.item() == 1
-        x = pf.ones(2, 3)
-        assert (other(x) - 5 * m(x)).abs().max().item() < 1e-5
-
-
-def test_zero_grad_apply_and_requires_grad() -> None:
-    m = Block()
-    m(pf.ones(1, 3)).sum().backward()
-    m.zero_grad(set_to_none=False)
-    assert m.scale.grad.item() == 0
-    m.zero_grad()
-    assert m.scale.grad is None
-    names: list[str] = []
-    m.apply(lambda x: names.append(type(x).__name__))
-    assert names == ["Linear", "Linear", "Block"]
-    m.requires_grad_(False)
-    assert not any(p.requires_grad for p in m.parameters())
-
-
-def test_containers() -> None:
-    a, b, c = nn.Linear(1, 1), nn.ReLU(), nn.Tanh()
-    s = nn.Sequential(OrderedDict(one=a, two=b))
-    assert s.one is s[0] is s[-2]
-    assert list(s[1:]) == [b]
-    s.append(c)
-    assert len(s) == 3
-    s[1] = nn.Sigmoid()
-    del s[0]
-    assert [type(m).__name__ for m in s] == ["Sigmoid", "Tanh"]
-    with pytest.raises(IndexError, match="out of range for 2 modules"):
-        s[2]
-    listed = nn.ModuleList([a, b])
-    listed.insert(1, c)
-    assert list(listed) == [a, c, b]
-    assert list(listed.state_dict()) == ["0.weight", "0.bias"]
-    named = nn.ModuleDict({"x": a})
-    named["y"] = b
-    assert list(named) == ["x", "y"]
-    assert "x" in named
-    del named["x"]
-    assert len(named) == 1
-    params = nn.ParameterList([pf.ones(2), nn.Parameter(pf.zeros(1))])
-    assert [p.numel() for p in params.parameters()] == [2, 1]
 
 
 def calls(make: Callable[..., Any], torch: Any) -> tuple[str, str]:
@@ -294,36 +179,6 @@ def test_it_says_what_pytorch_says(number: int, torch: Any) -> None:
     assert ours == theirs
 
 
-def hooked(t: Any, n: Any) -> list[Any]:
-    """Hooks of every kind on one layer: what they saw, and what became of the gradients."""
-    seen: list[Any] = []
-    m = n.Linear(2, 1)
-    with t.no_grad():
-        m.weight.fill_(2.0)
-        m.bias.fill_(0.5)
-    m.register_forward_pre_hook(lambda mod, args, kw: ((args[0] + 1,), kw), with_kwargs=True)
-    m.register_forward_pre_hook(lambda mod, args: args[0] * 3, prepend=True)
-    m.register_forward_hook(lambda mod, args, kw, out: out * (2 + len(kw)), with_kwargs=True)
-    m.register_forward_hook(lambda mod, args, out: seen.append(out.tolist()), prepend=True)
-
-    def backward(mod: Any, grad_input: Any, grad_output: Any) -> Any:
-        seen.append([x.tolist() for x in (*grad_input, *grad_output)])
-        return (grad_input[0] * 5,)
-
-    handle = m.register_full_backward_hook(backward)
-    x = t.ones(3, 2, requires_grad=True)
-    for _ in range(2):
-        y = m(x)
-        y.sum().backward()
-        seen += [y.tolist(), x.grad.tolist(), m.weight.grad.tolist()]
-        handle.remove()
-    return seen
-
-
-def test_hooks_as_in_pytorch(torch: Any) -> None:
-    assert hooked(pf, nn) == hooked(torch, torch.nn)
-
-
 def both_ways(t: Any, n: Any) -> list[Any]:
     """Backward hooks on a module that takes and gives two tensors, and on one that takes ints."""
     seen: list[Any] = []
@@ -359,15 +214,6 @@ def test_backward_hooks_need_tensors() -> None:
     m.register_full_backward_hook(lambda *args: None)
     with pytest.raises(TypeError, match="Odd: backward hooks need a result that is a Tensor"):
         m(pf.ones(1))
-
-
-def test_printing() -> None:
-    text = repr(nn.Sequential(nn.Linear(1, 2), nn.ModuleList([nn.ReLU()])))
-    assert text == (
-        "Sequential(\n  (0): Linear(in_features=1, out_features=2, bias=True)\n"
-        "  (1): ModuleList(\n    (0): ReLU()\n  )\n)"
-    )
-    assert repr(nn.Parameter(pf.ones(1))).startswith("Parameter containing:\ntensor([1.]")
 
 
 def test_a_failed_load_leaves_all_as_it_was(device: str) -> None:
@@ -411,6 +257,18 @@ def test_uninitialized_on_each_device(device: str) -> None:
     b = nn.UninitializedBuffer(persistent=False)
     b.materialize(2, dtype=pf.float64)
     assert (type(b), b.persistent, b.dtype) == (nn.Buffer, False, pf.float64)
+
+
+def test_what_is_not_there() -> None:
+    with pytest.raises(IndexError, match="out of range for 2 modules"):
+        nn.Sequential(nn.ReLU(), nn.Tanh())[2]
+
+    class Early(nn.Module):
+        def __init__(self) -> None:
+            self.layer = nn.Linear(1, 1)
+
+    with pytest.raises(AttributeError, match=r"before Module.__init__\(\) call"):
+        Early()
 
 
 def test_what_is_no_tensor() -> None:
