@@ -77,6 +77,8 @@ reveal_type(nn.MultiheadAttention(4, 2)(x, x, x))  # tuple[Tensor, Tensor | None
 reveal_type(nn.CrossEntropyLoss()(x, y))  # Tensor
 reveal_type(net.body.state_dict())  # dict[str, Any]
 reveal_type(nn.Linear(4, 3).weight)  # Parameter
+reveal_type(nn.LeakyReLU(0.1).negative_slope)  # float
+reveal_type(nn.MaxPool2d(2, stride=1)(x))  # Tensor
 reveal_type(F.cross_entropy(x, y))  # Tensor
 reveal_type(F.max_pool2d(x, 2))  # Tensor
 reveal_type(F.max_pool2d(x, 2, return_indices=True))  # tuple[Tensor, Tensor]
@@ -136,5 +138,8 @@ step(1)  # error: arg-type
 scaled(x)  # error: call-arg
 pf.io.lod("net.pt")  # error: attr-defined
 nn.Linear(4, 3, biass=True)  # error: call-arg
+nn.ReLU(inplac=True)  # error: call-arg
+nn.MaxPool2d()  # error: call-arg
+nn.Threshold("0", 1)  # error: arg-type
 pf.max(x, 1).value  # error: attr-defined
 model.fit(loader, epoch=2)  # error: call-overload

@@ -54,7 +54,7 @@ class Layer(Kind):
 
 
 @dataclass_transform(eq_default=False)
-def layer(function: Callable[..., Any] | None = None, *, kw_only: bool = False) -> Callable[[C], C]:
+def layer(function: Callable[..., Any] | None = None) -> Callable[[C], C]:
     """Make `__init__` of a class's fields: the annotated names in its body, behind those of its
     bases. `forward` gives `function` its input, and what the layer has by its parameters' names.
 
@@ -77,7 +77,7 @@ def layer(function: Callable[..., Any] | None = None, *, kw_only: bool = False) 
                 if name in body:
                     delattr(cls, name)
         if cls.__fields__ and "__init__" not in body:
-            cls.__init__ = _init(cls, kw_only)
+            cls.__init__ = _init(cls)
         if function is not None:
             cls.forward = _forward(cls, function)
         return cls
@@ -94,19 +94,15 @@ def _method(cls: Any, name: str, code: CodeType, *closure: Any, **changes: Any) 
     return FunctionType(code, vars(sys.modules[cls.__module__]), name, None, cells)
 
 
-def _init(cls: Any, kw_only: bool) -> FunctionType:
+def _init(cls: Any) -> FunctionType:
     """`__init__` with the fields as parameters."""
     names, defaults = ("self", *cls.__fields__), cls.__defaults__
-    many = len(names)
     init = _method(
-        cls, "__init__", _set.__code__, co_varnames=names, co_nlocals=many,
-        co_argcount=1 if kw_only else many, co_kwonlyargcount=many - 1 if kw_only else 0,
+        cls, "__init__", _set.__code__,
+        co_varnames=names, co_nlocals=len(names), co_argcount=len(names),
     )  # fmt: skip
     init.__annotations__ = {**cls.__fields__, "return": "None"}
-    if kw_only:
-        init.__kwdefaults__ = defaults
-    else:
-        init.__defaults__ = tuple(defaults[name] for name in names if name in defaults)
+    init.__defaults__ = tuple(defaults[name] for name in names if name in defaults)
     return init
 
 

@@ -5,36 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 from pyframe.nn import functional as F
-from pyframe.nn.modules.module import Module
+from pyframe.nn.modules.fields import Layer, layer
 from pyframe.tensor import Tensor
 
 __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
-class Upsample(Module):
+@layer(F.interpolate)
+class Upsample(Layer):
     """(N, C, *spatial) at another `size`, or `scale_factor` times as large; mode: nearest,
     nearest-exact, linear, bilinear, bicubic, trilinear or area."""
 
-    def __init__(
-        self, size: Any = None, scale_factor: Any = None, mode: str = "nearest",
-        align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
-    ) -> None:  # fmt: skip
-        super().__init__()
+    size: Any = None
+    scale_factor: Any = None
+    mode: str = "nearest"
+    align_corners: bool | None = None
+    recompute_scale_factor: bool | None = None
+
+    def _check_fields(self) -> None:
         self.name = type(self).__name__
-        self.size = size
-        if isinstance(scale_factor, tuple):
-            self.scale_factor: Any = tuple(map(float, scale_factor))
+        if isinstance(self.scale_factor, tuple):
+            self.scale_factor = tuple(map(float, self.scale_factor))
         else:
-            self.scale_factor = float(scale_factor) if scale_factor else None
-        self.mode, self.align_corners = mode, align_corners
-        self.recompute_scale_factor = recompute_scale_factor
+            self.scale_factor = float(self.scale_factor) if self.scale_factor else None
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, *spatial) -> (N, C, *size)."""
-        return F.interpolate(
-            input, self.size, self.scale_factor, self.mode, self.align_corners,
-            self.recompute_scale_factor,
-        )  # fmt: skip
+        raise NotImplementedError
 
     def extra_repr(self) -> str:
         which = "size" if self.scale_factor is None else "scale_factor"
