@@ -99,6 +99,22 @@ def get_model(name: str, **config: Any) -> Any:
     return get_model_builder(name)(**config)
 
 
+class Classifier(nn.Module):
+    """A model of three parts that are called in turn: `features`, `avgpool` and `classifier`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Logits (N, num_classes)."""
+        return self.classifier(self.avgpool(self.features(x)).flatten(1))
+
+
+def check_setting(name: str, setting: Any, kind: type, shown: str) -> None:
+    """ValueError for a list of blocks that is empty, TypeError for one that is not all `kind`."""
+    if not setting:
+        raise ValueError(f"The {name} should not be empty")
+    if not all(isinstance(s, kind) for s in setting):
+        raise TypeError(f"The {name} should be List[{shown}]")
+
+
 def make_divisible(v: float, divisor: int = 8) -> int:
     """The multiple of `divisor` nearest to `v`, at least 0.9 of it and at least one."""
     near = max(divisor, int(v + divisor / 2) // divisor * divisor)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pyframe import nn
-from pyframe.tensor import Tensor
-from pyframe.vision.models._api import builder
+from pyframe.vision.models._api import Classifier, builder
 
 __all__ = ["AlexNet", "alexnet"]
 
 
-class AlexNet(nn.Module):
+class AlexNet(Classifier):
     """Five convolutions and three linear layers for images (N, 3, H, W) from 63 pixels on."""
 
     def __init__(self, num_classes: int = 1000, dropout: float = 0.5) -> None:
@@ -27,10 +26,6 @@ class AlexNet(nn.Module):
             nn.Dropout(dropout), nn.Linear(4096, 4096), nn.ReLU(inplace=True),
             nn.Linear(4096, num_classes),
         )  # fmt: skip
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits (N, num_classes)."""
-        return self.classifier(self.avgpool(self.features(x)).flatten(1))
 
 
 alexnet = builder("alexnet", AlexNet)

@@ -10,7 +10,7 @@ import pyframe.nn.functional as F
 from pyframe import full, nn
 from pyframe.nn import init
 from pyframe.tensor import Tensor
-from pyframe.vision.models._api import builder, start
+from pyframe.vision.models._api import builder, check_setting, start
 from pyframe.vision.ops.misc import Conv2dNormActivation, Permute, StochasticDepth
 
 __all__ = ["ConvNeXt", "convnext_base", "convnext_large", "convnext_small", "convnext_tiny"]
@@ -69,10 +69,7 @@ class ConvNeXt(nn.Module):
         norm_layer: Callable[..., nn.Module] | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        if not block_setting:
-            raise ValueError("The block_setting should not be empty")
-        if not all(isinstance(s, CNBlockConfig) for s in block_setting):
-            raise TypeError("The block_setting should be List[CNBlockConfig]")
+        check_setting("block_setting", block_setting, CNBlockConfig, "CNBlockConfig")
         block = block or CNBlock
         norm = norm_layer or partial(LayerNorm2d, eps=1e-6)
         first, last = block_setting[0].input_channels, block_setting[-1]

@@ -11,7 +11,7 @@ from typing import Any
 from pyframe import nn
 from pyframe.nn import init
 from pyframe.tensor import Tensor
-from pyframe.vision.models._api import builder, make_divisible, start
+from pyframe.vision.models._api import Classifier, builder, check_setting, make_divisible, start
 from pyframe.vision.ops.misc import Conv2dNormActivation, SqueezeExcitation, StochasticDepth
 
 __all__ = [
@@ -121,7 +121,7 @@ class FusedMBConv(_Residual):
         super().__init__(cnf, stochastic_depth_prob, *layers)
 
 
-class EfficientNet(nn.Module):
+class EfficientNet(Classifier):
     """The stages of `inverted_residual_setting` for images (N, 3, H, W).
 
     Blocks are dropped while training with a probability that grows to `stochastic_depth_prob`.
@@ -134,10 +134,7 @@ class EfficientNet(nn.Module):
     ) -> None:  # fmt: skip
         super().__init__()
         setting = inverted_residual_setting
-        if not setting:
-            raise ValueError("The inverted_residual_setting should not be empty")
-        if not all(isinstance(s, FusedMBConvConfig) for s in setting):
-            raise TypeError("The inverted_residual_setting should be List[MBConvConfig]")
+        check_setting("inverted_residual_setting", setting, FusedMBConvConfig, "MBConvConfig")
         norm = norm_layer or nn.BatchNorm2d
         conv = partial(Conv2dNormActivation, norm_layer=norm, activation_layer=nn.SiLU)
         layers: list[nn.Module] = [conv(3, setting[0].input_channels, stride=2)]
@@ -160,10 +157,6 @@ class EfficientNet(nn.Module):
         )
         bound = 1 / math.sqrt(num_classes)
         start(self, linear=partial(init.uniform_, a=-bound, b=bound))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits (N, num_classes)."""
-        return self.classifier(self.avgpool(self.features(x)).flatten(1))
 
 
 # The arguments of the stages' configurations; "F" has fused ones

@@ -9,7 +9,7 @@ from typing import Any
 from pyframe import nn
 from pyframe.nn import init
 from pyframe.tensor import Tensor
-from pyframe.vision.models._api import builder, make_divisible, start
+from pyframe.vision.models._api import Classifier, builder, check_setting, make_divisible, start
 from pyframe.vision.ops.misc import Conv2dNormActivation, SqueezeExcitation
 
 __all__ = ["MobileNetV3", "mobilenet_v3_large", "mobilenet_v3_small"]
@@ -74,7 +74,7 @@ class InvertedResidual(nn.Module):
         return self.block(input) + input if self.use_res_connect else self.block(input)
 
 
-class MobileNetV3(nn.Module):
+class MobileNetV3(Classifier):
     """The blocks of `inverted_residual_setting` for images (N, 3, H, W)."""
 
     def __init__(
@@ -84,10 +84,8 @@ class MobileNetV3(nn.Module):
     ) -> None:  # fmt: skip
         super().__init__()
         setting = inverted_residual_setting
-        if not setting:
-            raise ValueError("The inverted_residual_setting should not be empty")
-        if not all(isinstance(s, InvertedResidualConfig) for s in setting):
-            raise TypeError("The inverted_residual_setting should be List[InvertedResidualConfig]")
+        kind = InvertedResidualConfig
+        check_setting("inverted_residual_setting", setting, kind, kind.__name__)
         block, norm = block or InvertedResidual, norm_layer or partial(
             nn.BatchNorm2d, eps=0.001, momentum=0.01
         )  # fmt: skip
@@ -104,10 +102,6 @@ class MobileNetV3(nn.Module):
             nn.Dropout(dropout, inplace=True), nn.Linear(last_channel, num_classes),
         )  # fmt: skip
         start(self, linear=partial(init.normal_, std=0.01))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits (N, num_classes)."""
-        return self.classifier(self.avgpool(self.features(x)).flatten(1))
 
 
 # The arguments of InvertedResidualConfig up to the stride. The tail, from the second to last

@@ -7,8 +7,7 @@ from typing import Any
 
 from pyframe import nn
 from pyframe.nn import init
-from pyframe.tensor import Tensor
-from pyframe.vision.models._api import builder, start
+from pyframe.vision.models._api import Classifier, builder, start
 
 __all__ = [
     "VGG", "vgg11", "vgg11_bn", "vgg13", "vgg13_bn", "vgg16", "vgg16_bn", "vgg19", "vgg19_bn",
@@ -23,7 +22,7 @@ cfgs = {
 }
 
 
-class VGG(nn.Module):
+class VGG(Classifier):
     """`features` and three linear layers for images (N, 3, H, W) from 32 pixels on."""
 
     def __init__(
@@ -40,10 +39,6 @@ class VGG(nn.Module):
         )  # fmt: skip
         if init_weights:
             start(self, linear=partial(init.normal_, std=0.01))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Logits (N, num_classes)."""
-        return self.classifier(self.avgpool(self.features(x)).flatten(1))
 
 
 def _vgg(cfg: str, batch_norm: bool, **options: Any) -> VGG:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -104,20 +104,12 @@ def perspective(img: Any, coefficients: list[float], interpolation: int, fill: A
 # --- color
 
 
-def adjust_brightness(img: Any, factor: float) -> Any:
-    return pillow().ImageEnhance.Brightness(img).enhance(factor)
+def _enhanced(kind: str) -> Callable[[Any, float], Any]:
+    return lambda img, factor: getattr(pillow().ImageEnhance, kind)(img).enhance(factor)
 
 
-def adjust_contrast(img: Any, factor: float) -> Any:
-    return pillow().ImageEnhance.Contrast(img).enhance(factor)
-
-
-def adjust_saturation(img: Any, factor: float) -> Any:
-    return pillow().ImageEnhance.Color(img).enhance(factor)
-
-
-def adjust_sharpness(img: Any, factor: float) -> Any:
-    return pillow().ImageEnhance.Sharpness(img).enhance(factor)
+adjust_brightness, adjust_contrast = _enhanced("Brightness"), _enhanced("Contrast")
+adjust_saturation, adjust_sharpness = _enhanced("Color"), _enhanced("Sharpness")
 
 
 def adjust_hue(img: Any, factor: float) -> Any:
@@ -143,21 +135,10 @@ def grayscale_to_rgb(img: Any) -> Any:
     return img.convert("RGB")
 
 
-def invert(img: Any) -> Any:
-    return pillow().ImageOps.invert(img)
+def _of_ops(name: str) -> Callable[..., Any]:
+    return lambda img, *args: getattr(pillow().ImageOps, name)(img, *args)
 
 
-def posterize(img: Any, bits: int) -> Any:
-    return pillow().ImageOps.posterize(img, bits)
-
-
-def solarize(img: Any, threshold: float) -> Any:
-    return pillow().ImageOps.solarize(img, threshold)
-
-
-def autocontrast(img: Any) -> Any:
-    return pillow().ImageOps.autocontrast(img)
-
-
-def equalize(img: Any) -> Any:
-    return pillow().ImageOps.equalize(img)
+invert, posterize, solarize, autocontrast, equalize = map(
+    _of_ops, ("invert", "posterize", "solarize", "autocontrast", "equalize")
+)
