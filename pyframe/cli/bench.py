@@ -9,7 +9,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from pyframe.cli.command import CommandError, add_command, positive
+from pyframe.cli.command import CommandError, add_command, positive, telling
+from pyframe.core.words import plural
 
 SAMPLE = 0.1  # seconds of a side's turn
 
@@ -56,10 +57,8 @@ def run(args: argparse.Namespace) -> int:
     """Measure and print."""
     from pyframe.io.files import replacing
 
-    try:
+    with telling(RuntimeError):  # no such device, or one that computes something else
         lines = report(args)
-    except RuntimeError as error:  # no such device, or one that computes something else
-        raise CommandError(str(error)) from error
     text = "\n".join(lines) + "\n"
     print(text, end="")
     if args.out:
@@ -99,10 +98,8 @@ def report(args: argparse.Namespace) -> list[str]:
     first = f"over {devices[0]}"
     head = ["device", "copy, GB/s", "multiply-add, GFLOP/s", "dispatch, µs", "read-back, µs"]
     lines = ["# pyframe on this computer", "", *machine]
-    lines += [
-        f"- {args.repeats} round{'s' * (args.repeats != 1)}; times are medians of a training step",
-        "",
-    ]
+    rounds = f"{args.repeats} {plural(args.repeats, 'round')}"
+    lines += [f"- {rounds}; times are medians of a training step", ""]
     lines += [*table(head, roofs), ""]
     lines += table(
         ["step", "device", "eager, ms", "compiled, ms", "speedup", "steps/s", first], rows

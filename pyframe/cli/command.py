@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 WIDTH = 80  # of the texts of --help
@@ -13,6 +14,15 @@ WIDTH = 80  # of the texts of --help
 
 class CommandError(Exception):
     """What the user is to know, in a line: printed without a traceback."""
+
+
+@contextlib.contextmanager
+def telling(*kinds: type[Exception]) -> Iterator[None]:
+    """Within it, errors of these kinds are CommandErrors."""
+    try:
+        yield
+    except kinds as error:
+        raise CommandError(str(error)) from error
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):

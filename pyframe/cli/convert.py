@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pyframe.cli.command import CommandError, add_command, size_text
-from pyframe.cli.summary import beginning, kind, reading
-from pyframe.io.files import most_of
+from pyframe.cli.summary import kind, reading
+from pyframe.io.files import beginning, most_of
 
 FORMATS = (".safetensors", ".pt", ".pth", ".npz")
 # Where programs put the weights within what they save, in this order.

@@ -12,15 +12,10 @@ from typing import Any
 
 from pyframe.cli import drivers
 from pyframe.cli.command import WIDTH, add_command, size_text
+from pyframe.core.words import plural
 
-EXTRAS = (
-    "llvmlite",
-    "matplotlib",
-    "pandas",
-    "pillow",
-    "scipy",
-    "tensorboardX",
-)  # what some functions need
+# What some functions need.
+EXTRAS = ("llvmlite", "matplotlib", "pandas", "pillow", "scipy", "tensorboardX")
 VARIABLES = (
     "PYFRAME_DEVICE", "PYFRAME_ADAPTER", "PYFRAME_CPU", "PYFRAME_THREADS", "PYFRAME_CACHE",
     "PYFRAME_DEBUG",
@@ -143,7 +138,7 @@ def lines(found: dict[str, Any], every: bool) -> list[str]:
     if found["environment"]:
         out.append(f"set      {', '.join(f'{k}={v}' for k, v in found['environment'].items())}")
     cpu = found["cpu"]
-    out += ["", f"cpu      {cpu['name']}, {threads(cpu['threads'])}"]
+    out += ["", f"cpu      {cpu['name']}, {cpu['threads']} {plural(cpu['threads'], 'thread')}"]
     out.append(f"         {cpu['computes']}")
     for gpu in found["gpus"]:
         out += ["", *told(gpu, every)]
@@ -183,8 +178,3 @@ def told(gpu: dict[str, Any], every: bool) -> list[str]:
             subsequent_indent=" " * 11, break_on_hyphens=False,
         )  # fmt: skip
     return out
-
-
-def threads(n: int) -> str:
-    """A number of them, in words."""
-    return f"{n} thread{'s' * (n > 1)}"

@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from pyframe.cli.command import add_command
+from pyframe.cli.command import CommandError, add_command, telling
 
 DATA: dict[str, Any] = {
     "action": "append",
@@ -71,20 +71,23 @@ def _add_serve(commands: Any) -> None:
     serve.add_argument("--data", **DATA)
 
 
+def _without_program(args: argparse.Namespace, example: str) -> None:
+    """CommandError for options of a program where none is named; `example` has one."""
+    what = "--data" if args.data else "--weights" if args.weights else None
+    if what:
+        raise CommandError(f"{what} is for a program, as in {example.format(what)}")
+
+
 def _serve(args: argparse.Namespace) -> int:
     from pyframe import serve
     from pyframe.web.source import Program, ProgramError
 
     program = None
-    try:
-        if args.program:
+    if args.program:
+        with telling(ProgramError):
             program = Program(args.program, args.data, args.weights, serve.DATASETS)
-        elif args.data or args.weights:
-            what = "--data" if args.data else "--weights"
-            raise ProgramError(f"{what} is for a program, as in pyframe serve my_model.py {what} …")
-    except ProgramError as error:
-        print(f"pyframe serve: {error}", file=sys.stderr)
-        return 1
+    else:
+        _without_program(args, "pyframe serve my_model.py {} …")
     return serve.serve(args.host, args.port, program, allow=args.allow, open_browser=args.open)
 
 
@@ -129,17 +132,12 @@ def _export(args: argparse.Namespace) -> int:
     if args.python:
         return _export_python(args)
     if args.cdn or args.data:
-        what = "--cdn" if args.cdn else "--data"
-        print(f"pyframe export: {what} is for --python", file=sys.stderr)
-        return 1
+        raise CommandError(f"{'--cdn' if args.cdn else '--data'} is for --python")
     from pyframe.web import Demo, exporter
 
     if args.program is None:
-        print(
-            "pyframe export: expected a program, as in pyframe export my_model.py", file=sys.stderr
-        )
-        return 1
-    try:
+        raise CommandError("expected a program, as in pyframe export my_model.py")
+    with telling(exporter.ExportError, TypeError, ValueError, OSError):
         demo = Demo.of(exporter.load_program(args.program))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # they are told below
@@ -147,9 +145,6 @@ def _export(args: argparse.Namespace) -> int:
                 demo, to=args.to, train=not args.no_train, data=not args.no_data,
                 weights=args.weights, single=args.single,
             )  # fmt: skip
-    except (exporter.ExportError, TypeError, ValueError, OSError) as error:
-        print(f"pyframe export: {error}", file=sys.stderr)
-        return 1
     for why in done.left_out:
         print(f"pyframe export: {why}", file=sys.stderr)
     for name, size in done.files.items():
@@ -163,21 +158,16 @@ def _export_python(args: argparse.Namespace) -> int:
     from pyframe.web import site
     from pyframe.web.source import Program, ProgramError
 
-    try:
-        for name in ("no_train", "no_data", "single"):
-            if getattr(args, name):
-                raise ProgramError(f"--{name.replace('_', '-')} is for an export without --python")
+    for name in ("no_train", "no_data", "single"):
+        if getattr(args, name):
+            raise CommandError(f"--{name.replace('_', '-')} is for an export without --python")
+    with telling(ProgramError, OSError):
         if args.program is None:
-            if args.data or args.weights:
-                what = "--data" if args.data else "--weights"
-                raise ProgramError(f"{what} is for a program, as in pyframe export my_model.py")
+            _without_program(args, "pyframe export my_model.py")
             page = site.embed(args.to, args.cdn)
         else:
             program = Program(args.program, args.data, args.weights, serve.DATASETS)
             page = site.export(program, args.to, args.cdn)
-    except (ProgramError, OSError) as error:
-        print(f"pyframe export: {error}", file=sys.stderr)
-        return 1
     size = sum(path.stat().st_size for path in page.parent.rglob("*") if path.is_file())
     print(f"{page} ({size / 1e6:.1f} MB in its folder); any web server can serve it, as in")
     if args.program is None:

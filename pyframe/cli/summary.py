@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from pyframe.cli.command import CommandError, add_command, positive, size_text
-from pyframe.io.files import opened
+from pyframe.cli.command import CommandError, add_command, positive, size_text, telling
+from pyframe.core.words import columns, plural
+from pyframe.io.files import beginning
 
 DTYPES = {"F": "float", "BF": "bfloat", "I": "int", "U": "uint", "C": "complex"}  # safetensors'
 
-PICKLES = [b"\x80" + bytes([protocol]) for protocol in range(2, 6)]
 MOST = 20  # values that are listed
 
 
@@ -82,14 +82,13 @@ def run(args: argparse.Namespace) -> int:
 def reading(path: str) -> Iterator[None]:
     """Within it, what is wrong with a file is told in a line."""
     try:
-        yield
+        with telling(ValueError, RuntimeError, TypeError):
+            yield
     except pickle.UnpicklingError as error:  # what to do about it is another's than a program's
         what = str(error).removeprefix("load: ").partition(": nothing was run")[0]
         raise CommandError(
             f"{path}: {what}; nothing was run. Save the state_dict() alone where it was made"
         ) from error
-    except (ValueError, RuntimeError, TypeError) as error:
-        raise CommandError(str(error)) from error
 
 
 def contents(path: str) -> Contents:
@@ -119,19 +118,6 @@ def kind(path: str) -> str:
     if path.endswith(".npz"):
         return "npz"
     return "pt" if beginning(path) in ("zip", "pickle") else "safetensors"
-
-
-def beginning(path: str) -> str:
-    """What a file begins as, whatever it is called: "zip", "pickle" (of PyTorch before 1.6), or
-    neither, ""."""
-    if path.endswith(".safetensors") or os.path.isdir(path):
-        return ""
-    try:
-        with opened(path) as file:
-            start = file.read(2)
-    except FileNotFoundError:  # of a set there may be the index alone
-        return ""
-    return {b"PK": "zip"}.get(start, "pickle" if start in PICKLES else "")
 
 
 def dtype_name(stored: str) -> str:
@@ -222,7 +208,7 @@ def lines(path: str, found: Contents, depth: int | None) -> list[str]:
     """The tree, sums, and what else there is."""
     entries = sorted(found.entries, key=lambda e: natural(e.name))
     parts = f" in {len(found.files)} files" if len(found.files) > 1 else ""
-    count = f"{len(entries)} tensor{'s' * (len(entries) != 1)}"
+    count = f"{len(entries)} {plural(len(entries), 'tensor')}"
     size = size_text(sum(found.files.values()))
     out = [f"{path}: {found.format}, {size}{parts}, {count}", ""]
     total = sum(e.numel for e in entries), sum(e.nbytes for e in entries)
@@ -233,14 +219,7 @@ def lines(path: str, found: Contents, depth: int | None) -> list[str]:
     if len(dtypes) > 1:
         sums += [("", "", name, f"{s['parameters']:,}", size_text(s["bytes"]))
                  for name, s in dtypes.items()]  # fmt: skip
-    widths = [max(map(len, column)) for column in zip(*table, *sums, strict=True)]
-    made = [
-        "  ".join((*(c.ljust(w) for c, w in zip(row[:3], widths, strict=False)),
-                   *(c.rjust(w) for c, w in zip(row[3:], widths[3:], strict=True)))).rstrip()
-        for row in table + sums
-    ]  # fmt: skip
-    line = "-" * (sum(widths) + 8)
-    out += [made[0], line, *made[1 : len(table)], line, *made[len(table) :]]
+    out.append(columns([*table, *sums], rules=(1, len(table)), left=3))
     if len(found.files) > 1:
         out += ["", "files:", *(f"  {name}  {size_text(s)}" for name, s in found.files.items())]
     for title, texts in (("metadata", found.metadata), ("other values", found.others)):

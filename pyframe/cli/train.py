@@ -51,9 +51,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     name = args.name.removesuffix(".py")
     if name not in found:
-        near = difflib.get_close_matches(name, found, 1)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise CommandError(f"no example {args.name!r}: {hint}the examples are {', '.join(found)}")
+        meant = "".join(f"did you mean {n}? " for n in difflib.get_close_matches(name, found, 1))
+        raise CommandError(f"no example {args.name!r}: {meant}the examples are {', '.join(found)}")
     options = args.options[1:] if args.options[:1] == ["--"] else args.options
     try:
         execute(found[name], f"pyframe train {name}", options)

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from pyframe.io import safetensors
 from pyframe.io.download import download as download
-from pyframe.io.files import opened
+from pyframe.io.files import beginning
 from pyframe.io.idx import read_idx as read_idx
 from pyframe.io.safetensors import (
     SafetensorError as SafetensorError,
@@ -73,7 +73,7 @@ def load(
             from pyframe.io import npz
 
             return npz.load(f, device)
-        if not _is_pickled(f):
+        if not beginning(f):
             return safetensors.load_file(f, device, mmap=bool(mmap))
     from pyframe.io import pt
 
@@ -111,12 +111,3 @@ def _check_kind(path: str) -> None:
         raise ValueError(
             f"load: {path} is {kind}. pf.load reads PyTorch's .pt, .safetensors and .npz"
         )
-
-
-def _is_pickled(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as PyTorch's do: a zip, or a bare pickle of before 1.6."""
-    name = os.fspath(path)
-    if name.endswith(".safetensors") or os.path.isdir(path) or not os.path.exists(path):
-        return False
-    with opened(path) as file:
-        return file.read(2) in (b"PK", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")

@@ -23,6 +23,7 @@ _PART = re.compile(r"[0-9a-f]{16}\.part")
 _DEAD = 3600  # seconds without a write after which nobody writes a file that nobody has open
 _RATIO = 200  # bytes unpacked, at most, from one: data sets stay below 20
 _LEAST = 1 << 28  # bytes that may be unpacked in any case
+_PICKLES = tuple(bytes([0x80, protocol]) for protocol in range(2, 6))  # as they begin
 _WAITS = (0.01, 0.1, 1) if os.name == "nt" else ()  # it replaces no file that is being read
 
 
@@ -48,6 +49,19 @@ def opened(path: str | os.PathLike[str]) -> BinaryIO:
     if kind in _OTHERS:  # before it is opened, which some devices notice
         raise _no_file(path, kind)
     return open(path, "rb", opener=opener)
+
+
+def beginning(path: str | os.PathLike[str]) -> str:
+    """What a file of PyTorch's begins as, whatever it is called: "zip", "pickle" (before 1.6); ""
+    for others, folders and what is not there."""
+    if os.fspath(path).endswith(".safetensors") or os.path.isdir(path):
+        return ""
+    try:
+        with opened(path) as file:
+            start = file.read(2)
+    except FileNotFoundError:  # of a set there may be the index alone
+        return ""
+    return "zip" if start == b"PK" else "pickle" if start in _PICKLES else ""
 
 
 class Bounded:

@@ -33,7 +33,7 @@ from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device, is_available
 from pyframe.io import raw
 from pyframe.io.files import Bounded, is_damage, opened, replacing
-from pyframe.io.unpickler import Unpickler, check_attribute, shown
+from pyframe.io.unpickler import Unpickler, check_attribute, refusal, shown
 from pyframe.tensor import Size, Tensor, from_host, gather
 from pyframe.tensor.memory_format import strided
 
@@ -165,14 +165,8 @@ class _Pickler(_PurePickler):
             data = obj.detach()
             return _REBUILD_PARAMETER, (data, obj.requires_grad, OrderedDict())
         stored, offset, strides = self._storage(obj.detach())
-        how: tuple[Any, ...] = (
-            stored,
-            offset,
-            tuple(obj.shape),
-            strides,
-            obj.requires_grad,
-            OrderedDict(),
-        )
+        hooks: dict[str, Any] = OrderedDict()
+        how = stored, offset, tuple(obj.shape), strides, obj.requires_grad, hooks
         return (_REBUILD_LATE, (*how, obj.dtype)) if obj.dtype in _LATE else (_REBUILD, how)
 
     def _storage(self, x: Tensor) -> tuple[_Stored, int, tuple[int, ...]]:
@@ -278,13 +272,11 @@ class _Reading:
     def storage(self, saved: Any) -> Tensor:
         """The memory that a pickle refers to: ("storage", kind, key, location, count)."""
         if type(saved) is not tuple or len(saved) not in (5, 6) or _text(saved[0]) != "storage":
-            raise pickle.UnpicklingError(
-                f"load: a reference to a {type(saved).__name__} that is no storage"
-            )
+            raise refusal(f"a reference to a {type(saved).__name__} that is no storage")
         kind, key, location, count = saved[1], _text(saved[2]), _text(saved[3]), saved[4]
         typed = type(kind) is dt.dtype or kind is None
         if not typed or type(count) is not int or count < 0 or any(saved[5:]):
-            raise pickle.UnpicklingError(f"load: storage {key!r:.80} is of no known kind and size")
+            raise refusal(f"storage {key!r:.80} is of no known kind and size")
         dtype = dt.uint8 if kind is None else kind
         if key not in self.read:
             memory = self.fetch(key, dtype, count)
@@ -296,9 +288,7 @@ class _Reading:
                 self.untyped[id(memory)] = memory, location, {}
         known, memory = self.read[key]
         if known is not dtype:
-            raise pickle.UnpicklingError(
-                f"load: storage {key!r:.80} is of {known.name} and of {dtype.name}"
-            )
+            raise refusal(f"storage {key!r:.80} is of {known.name} and of {dtype.name}")
         return memory
 
     def tensor(
@@ -308,7 +298,7 @@ class _Reading:
         self.spend(_TENSOR)
         sizes = type(size) in (tuple, Size, list) and type(stride) in (tuple, list)
         if id(memory) not in self.stored or not sizes or len(size) > _MAX_DIMS:
-            raise pickle.UnpicklingError("load: a tensor of no storage, sizes and strides")
+            raise refusal("a tensor of no storage, sizes and strides")
         fits = len(size) == len(stride) and all(
             type(n) is int and 0 <= n <= sys.maxsize for n in (offset, *size, *stride)
         )
@@ -317,13 +307,12 @@ class _Reading:
         huge = fits and math.prod(n or 1 for n in size) * memory.itemsize > sys.maxsize
         if not fits or huge or (not empty and reach >= memory.numel()):
             how = f"{size!s:.80} and strides {stride!s:.80} at {offset!s:.40}" if fits else "none"
-            raise pickle.UnpicklingError(
-                f"load: a tensor of sizes {how} does not fit its storage of {memory.numel()} "
-                "elements"
+            raise refusal(
+                f"a tensor of sizes {how} does not fit its storage of {memory.numel()} elements"
             )
         if metadata is not None:
             if type(metadata) is not dict or not metadata.keys() <= {"conj", "neg"}:
-                raise pickle.UnpicklingError("load: a tensor with unknown metadata")
+                raise refusal("a tensor with unknown metadata")
             memory = self._changed(memory, *(metadata.get(k) is True for k in ("conj", "neg")))
         x = memory.as_strided(tuple(size), tuple(stride), 0 if empty else offset)
         return x.requires_grad_(requires_grad is True)
@@ -343,7 +332,7 @@ class _Reading:
     ) -> Tensor:  # fmt: skip
         """A tensor of a dtype that has no storage type of its own: of the bytes of an untyped."""
         if type(dtype) is not dt.dtype or id(memory) not in self.untyped or dtype.narrow:
-            raise pickle.UnpicklingError("load: a tensor of no untyped storage and a dtype")
+            raise refusal("a tensor of no untyped storage and a dtype")
         memory, location, made = self.untyped[id(memory)]
         if dtype.name not in made:
             data = gather([memory])[0]
@@ -356,7 +345,7 @@ class _Reading:
     def parameter(self, data: Any, requires_grad: Any = True, hooks: Any = None) -> Tensor:
         self.spend(_TENSOR)
         if not isinstance(data, Tensor):
-            raise pickle.UnpicklingError("load: a parameter of no tensor")
+            raise refusal("a parameter of no tensor")
         made: Tensor = _parameter()(data, requires_grad is True)
         return made
 
@@ -368,7 +357,7 @@ class _Reading:
         named = any(make is one for one in self.rebuild)
         typed = kind is Tensor or kind is _parameter()
         if not named or not typed or type(args) is not tuple:
-            raise pickle.UnpicklingError("load: a tensor that is made by no function of PyTorch's")
+            raise refusal("a tensor that is made by no function of PyTorch's")
         return self._with_attributes(make(*args), state)
 
     def _with_attributes(self, x: Tensor, state: Any) -> Tensor:
@@ -377,7 +366,7 @@ class _Reading:
             if part is None:
                 continue
             if type(part) not in (dict, OrderedDict):
-                raise pickle.UnpicklingError("load: a tensor whose attributes are no dict")
+                raise refusal("a tensor whose attributes are no dict")
             self.spend(len(part))
             for name, value in part.items():
                 check_attribute("a tensor", type(x), name)
@@ -387,19 +376,19 @@ class _Reading:
     def device(self, kind: Any, index: Any = None) -> Device:
         known = index is None or (type(index) is int and 0 <= index < _DEVICES)
         if type(kind) is not str or not known:
-            raise pickle.UnpicklingError("load: a device without a name and an index")
+            raise refusal("a device without a name and an index")
         return Device("cpu" if kind == "cpu" else "gpu", index or 0)
 
     def layout(self, name: Any) -> Any:
         if type(name) is not str or name != "torch.strided":
-            raise pickle.UnpicklingError(f"load: layout {shown(name)}: tensors are strided here")
+            raise refusal(f"layout {shown(name)}: tensors are strided here")
         return strided
 
     def size(self, sizes: Any = ()) -> Size:
         if type(sizes) not in (tuple, list) or len(sizes) > _MAX_DIMS or not all(
             type(n) is int and 0 <= n <= sys.maxsize for n in sizes
         ):  # fmt: skip
-            raise pickle.UnpicklingError("load: a torch.Size of no sizes")
+            raise refusal("a torch.Size of no sizes")
         return Size(sizes)
 
     def unpickle(self, file: Any, room: int, weights_only: bool, encoding: str) -> Any:
@@ -422,11 +411,11 @@ def _parameter() -> Any:
 def _text(x: Any) -> str:
     """A text, which Python 2 wrote as bytes."""
     if type(x) in (str, bytes) and len(x) > _NAME:
-        raise pickle.UnpicklingError(f"load: a storage is known by over {_NAME} characters")
+        raise refusal(f"a storage is known by over {_NAME} characters")
     if type(x) is bytes:
         x = x.decode("latin1")
     if type(x) is not str:
-        raise pickle.UnpicklingError(f"load: a storage is known by a {type(x).__name__}, no text")
+        raise refusal(f"a storage is known by a {type(x).__name__}, no text")
     return x
 
 
@@ -637,7 +626,7 @@ def _read_old(
     bounded: Any = Bounded(file)
 
     def no_storage(saved: Any) -> Any:
-        raise pickle.UnpicklingError("load: a storage where there is none")
+        raise refusal("a storage where there is none")
 
     def plain() -> Any:
         return Unpickler(

@@ -31,21 +31,10 @@ from pyframe.io.files import opened, replacing
 from pyframe.tensor import Tensor, from_host, gather_async
 
 _FORMATS = {  # what a file calls our dtypes, in the order of the tensors in a file
-    "U64": dt.uint64,
-    "I64": dt.int64,
-    "F64": dt.float64,
-    "C64": dt.complex64,
-    "F32": dt.float32,
-    "U32": dt.uint32,
-    "I32": dt.int32,
-    "BF16": dt.bfloat16,
-    "F16": dt.float16,
-    "U16": dt.uint16,
-    "I16": dt.int16,
-    "I8": dt.int8,
-    "U8": dt.uint8,
-    "BOOL": dt.bool_,
-}
+    "U64": dt.uint64, "I64": dt.int64, "F64": dt.float64, "C64": dt.complex64, "F32": dt.float32,
+    "U32": dt.uint32, "I32": dt.int32, "BF16": dt.bfloat16, "F16": dt.float16, "U16": dt.uint16,
+    "I16": dt.int16, "I8": dt.int8, "U8": dt.uint8, "BOOL": dt.bool_,
+}  # fmt: skip
 _FOREIGN = dict.fromkeys(  # of one byte each; their tensors are described and not loaded
     ["F8_E4M3", "F8_E4M3FNUZ", "F8_E5M2", "F8_E5M2FNUZ", "F8_E8M0"], 1
 )

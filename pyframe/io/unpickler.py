@@ -39,6 +39,11 @@ _PLAIN: dict[tuple[str, str], Any] = {
 _PURE: Any = pickle._Unpickler  # the C one lets nobody look on
 
 
+def refusal(why: str) -> pickle.UnpicklingError:
+    """The error of a file that asks for what it may not."""
+    return pickle.UnpicklingError(f"load: {why}")
+
+
 class Unpickler(_PURE):
     """Reads one pickle from a file.
 
@@ -61,9 +66,8 @@ class Unpickler(_PURE):
         self._calls = {**self._makers(), **calls}
         self.persistent_load = storage
         self._room = _COPIES * room
-        self._same: dict[
-            int, dict[Any, None]
-        ] = {}  # keys by their hash, where a file can choose it
+        # Keys by their hash, where a file can choose it.
+        self._same: dict[int, dict[Any, None]] = {}
         self._defaults = 0
 
     def load(self) -> Any:
@@ -84,8 +88,8 @@ class Unpickler(_PURE):
         if (module, name) in self._trusted and module not in _NEVER:
             return self._trusted[module, name]
         numpy = module == "numpy" or module.startswith("numpy.")
-        raise pickle.UnpicklingError(
-            f"load: the file names {module:.100}.{name:.100}, which is no part of weights: "
+        raise refusal(
+            f"the file names {module:.100}.{name:.100}, which is no part of weights: "
             "nothing was run. "
             + ("Of NumPy's values save x.item() and pf.from_numpy(x). " if numpy else "")
             + self._refused
@@ -100,8 +104,8 @@ class Unpickler(_PURE):
                 make = found.__new__
         if make is None or type(args) is not tuple:
             what = getattr(found, "__name__", None) if isinstance(found, type) else None
-            raise pickle.UnpicklingError(
-                f"load: the file calls {what or _kind(found)}, which makes no part of weights: "
+            raise refusal(
+                f"the file calls {what or _kind(found)}, which makes no part of weights: "
                 "nothing was run"
             )
         return make(*args)
@@ -113,13 +117,11 @@ class Unpickler(_PURE):
         for a file of this size."""
         self._room -= n
         if self._room < 0:
-            raise pickle.UnpicklingError(
-                "load: the file copies more than it holds: what it makes was given up"
-            )
+            raise refusal("the file copies more than it holds: what it makes was given up")
 
     def _items(self, x: Any) -> list[Any]:
         if type(x) not in (*_DICTS, *_SEQUENCES):
-            raise pickle.UnpicklingError(f"load: items of {_kind(x)}: expected a list")
+            raise refusal(f"items of {_kind(x)}: expected a list")
         self.spend(len(x))
         return list(x.items() if type(x) in _DICTS else x)
 
@@ -135,7 +137,7 @@ class Unpickler(_PURE):
             at += 1
             if isinstance(part, (tuple, frozenset)):
                 if len(parts) + len(part) > _KEY:
-                    raise pickle.UnpicklingError(f"load: a key of more than {_KEY} parts")
+                    raise refusal(f"a key of more than {_KEY} parts")
                 parts.extend(part)
             elif type(part) in (str, bytes):
                 size += len(part) >> 6
@@ -145,7 +147,7 @@ class Unpickler(_PURE):
         same = self._same.setdefault(hash(key), {})
         same[key] = None
         if len(same) > _SAME:
-            raise pickle.UnpicklingError(f"load: more than {_SAME} keys of one hash")
+            raise refusal(f"more than {_SAME} keys of one hash")
         return key
 
     def _makers(self) -> Calls:
@@ -160,10 +162,10 @@ class Unpickler(_PURE):
 
         def of_default(factory: Any = None, items: Any = ()) -> Any:
             if factory is not None and not any(factory is kind for kind in _FACTORIES):
-                raise pickle.UnpicklingError(f"load: a defaultdict that makes {_kind(factory)}")
+                raise refusal(f"a defaultdict that makes {_kind(factory)}")
             self._defaults += 1
             if self._defaults > _DEFAULTS:
-                raise pickle.UnpicklingError(f"load: more than {_DEFAULTS} defaultdicts")
+                raise refusal(f"more than {_DEFAULTS} defaultdicts")
             return of_pairs(lambda: defaultdict(factory))(items)
 
         def of_keys(kind: Any) -> Callable[..., Any]:
@@ -171,7 +173,7 @@ class Unpickler(_PURE):
 
         def encode(text: Any = "", encoding: Any = "latin1") -> bytes:
             if type(text) is not str or type(encoding) is not str or encoding != "latin1":
-                raise pickle.UnpicklingError(f"load: bytes of {_kind(text)} in {shown(encoding)}")
+                raise refusal(f"bytes of {_kind(text)} in {shown(encoding)}")
             self.spend(len(text))
             return text.encode("latin1")
 
@@ -183,7 +185,7 @@ class Unpickler(_PURE):
 
         def of_parts(*parts: Any) -> complex:
             if not all(type(x) in (int, float) for x in parts):
-                raise pickle.UnpicklingError("load: a complex number of what are no numbers")
+                raise refusal("a complex number of what are no numbers")
             return complex(*parts)
 
         return {
@@ -208,7 +210,7 @@ class Unpickler(_PURE):
     def load_newobj_ex(self) -> None:
         options = self.stack.pop()
         if type(options) is not dict or options:
-            raise pickle.UnpicklingError("load: an object that is made with options")
+            raise refusal("an object that is made with options")
         self.load_newobj()
 
     def load_inst(self) -> None:
@@ -223,13 +225,13 @@ class Unpickler(_PURE):
         self.append(self._call(found, tuple(args)))
 
     def load_ext(self) -> None:
-        raise pickle.UnpicklingError(
-            "load: the file names something by a number that programs agreed on (copyreg), which "
+        raise refusal(
+            "the file names something by a number that programs agreed on (copyreg), which "
             "is no part of weights: nothing was run"
         )
 
     def load_buffer(self) -> None:
-        raise pickle.UnpicklingError("load: the file asks for a buffer that lies outside of it")
+        raise refusal("the file asks for a buffer that lies outside of it")
 
     def load_build(self) -> None:
         made, state = self.stack[-2], self.stack[-1]
@@ -242,9 +244,7 @@ class Unpickler(_PURE):
         elif id(type(made)) in self._own or isinstance(made, self._classes()):
             super().load_build()
         else:
-            raise pickle.UnpicklingError(
-                f"load: the file sets attributes of {_kind(made)}: nothing was set"
-            )
+            raise refusal(f"the file sets attributes of {_kind(made)}: nothing was set")
 
     def _classes(self) -> tuple[type, ...]:
         return tuple(v for v in self._trusted.values() if isinstance(v, type))
@@ -252,7 +252,7 @@ class Unpickler(_PURE):
     def _into(self, kinds: tuple[Any, ...]) -> Any:
         made = self.stack[-1]
         if type(made) not in kinds and id(type(made)) not in self._own:
-            raise pickle.UnpicklingError(f"load: the file sets items of {_kind(made)}")
+            raise refusal(f"the file sets items of {_kind(made)}")
         return made
 
     def load_append(self) -> None:
@@ -289,7 +289,7 @@ class Unpickler(_PURE):
         size = int.from_bytes(self.read(8), "little")
         data = self.read(size) if size <= self._room else b""
         if len(data) != size:
-            raise pickle.UnpicklingError("load: bytes that the file does not have")
+            raise refusal("bytes that the file does not have")
         self.append(bytearray(data))
 
     for _code, _load in {
@@ -316,7 +316,7 @@ def check_attribute(what: str, kind: type, name: Any) -> None:
     `__array_interface__` names memory to read and write)."""
     plain = type(name) is str and len(name) < _KEY and name.isidentifier()
     if not plain or name.startswith("__") or hasattr(kind, name):
-        raise pickle.UnpicklingError(f"load: {what} whose {shown(name)} is replaced")
+        raise refusal(f"{what} whose {shown(name)} is replaced")
 
 
 def _check_depth(root: Any) -> None:
@@ -330,7 +330,7 @@ def _check_depth(root: Any) -> None:
             if type(part) not in _WALKED:
                 continue
             if id(part) in within:
-                raise pickle.UnpicklingError(f"load: {_kind(part)} that holds itself")
+                raise refusal(f"{_kind(part)} that holds itself")
             if id(part) not in depths:
                 path.append((part, iter(_parts(part))))
                 deepest.append(0)
@@ -344,7 +344,7 @@ def _check_depth(root: Any) -> None:
             if deepest:
                 deepest[-1] = max(deepest[-1], below + 1)
         if len(path) > _DEPTH or (deepest and deepest[-1] > _DEPTH):
-            raise pickle.UnpicklingError(f"load: more than {_DEPTH} containers in each other")
+            raise refusal(f"more than {_DEPTH} containers in each other")
 
 
 def _parts(x: Any) -> Iterable[Any]:

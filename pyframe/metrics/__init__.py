@@ -6,9 +6,9 @@ Each has `update(output, target)`, which takes a batch in, `compute()`, the valu
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
+from pyframe.core.words import near as _near, told as _told
 from pyframe.metrics.base import Mean as Mean, Metric as Metric
 from pyframe.metrics.classification import (
     F1 as F1,
@@ -50,11 +50,9 @@ def get(metric: Any) -> Metric:
     names = known()
     if isinstance(metric, str):
         if metric not in names:
-            near = difflib.get_close_matches(metric, names, 1, 0.5)
-            raise ValueError(
-                f"unknown metric {metric!r}; expected {', '.join(map(repr, names))}, a Metric or a "
-                "function of (output, target)" + "".join(f"; did you mean {n!r}?" for n in near)
-            )
+            there = f"expected {', '.join(map(repr, names))}, a Metric or a function of"
+            wrong = f"unknown metric {metric!r}; {there} (output, target)"
+            raise ValueError(_told(wrong, _near(metric, names, 0.5)))
         return names[metric]()
     if isinstance(metric, type) or not callable(metric):
         made = f"the class {metric.__name__}" if isinstance(metric, type) else repr(metric)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.op import ELEMENTWISE, REDUCTION, REGISTRY, Op
 from pyframe.core.view import IndexMap, View
+from pyframe.core.words import columns, plural
 from pyframe.graph.program import INPUT, OUTPUT, Apply, Kernel, Load, Program, Reduce, Result, Valid
 
 Shape = tuple[int, ...]
@@ -43,7 +44,7 @@ class Table(list[KernelCost]):
         for r in self:
             grid = "x".join(map(str, r.grid)) if r.grid else "-"
             lines.append((r.kernel, grid, si(r.bytes, "B"), si(r.flops)))
-        count = f"{len(self)} kernel{'s' * (len(self) != 1)}"
+        count = f"{len(self)} {plural(len(self), 'kernel')}"
         lines.append((count, "", si(self.bytes_moved, "B"), si(self.flops)))
         lines.append(("each input and output once", "", si(self.least_bytes, "B"), ""))
         return columns(lines, rules=(1, len(self) + 1))
@@ -58,19 +59,6 @@ def si(n: float, unit: str = "") -> str:
         n /= 1000
     number = f"{n:.0f}" if n == int(n) else f"{n:#.3g}".rstrip(".")
     return f"{number} {prefix}{unit}".rstrip()
-
-
-def columns(lines: Sequence[Sequence[str]], rules: Sequence[int] = ()) -> str:
-    """Lines of cells as a table, the first column to the left; a rule before lines `rules`."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    out = []
-    for i, (first, *rest) in enumerate(lines):
-        if i in rules:
-            out.append("-" * (sum(widths) + 2 * len(rest)))
-        cells = [first.ljust(widths[0])]
-        cells += [c.rjust(w) for c, w in zip(rest, widths[1:], strict=True)]
-        out.append("  ".join(cells).rstrip())
-    return "\n".join(out)
 
 
 def op_flops(op: Op, operands: Sequence[Shape], out: Shape) -> int:

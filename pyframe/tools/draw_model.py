@@ -9,10 +9,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from pyframe.core.words import plural
 from pyframe.io.files import replacing
 from pyframe.nn.modules.module import Module
 from pyframe.tools.flow import INPUT, MODULE, OP, OUTPUT, Call, net_of, trace
-from pyframe.tools.picture import LINE, PAD, Box, Group, Link, Nest, page, rect, wide
+from pyframe.tools.picture import LINE, PAD, Box, Group, Link, Nest, page, rect, text, wide
 
 __all__ = ["Drawing", "draw"]
 
@@ -85,7 +86,7 @@ def draw(net: Any, x: Any = None, path: Any = None, *, depth: int | None = None)
 
 
 def _counted(n: int) -> str:
-    return f"{n:,} parameter{'' if n == 1 else 's'}"
+    return f"{n:,} {plural(n, 'parameter')}"
 
 
 def _family(module: Module) -> str:
@@ -352,12 +353,11 @@ def _tree(net: Module, depth: int | None) -> str:
             )
         body = [
             rect(x, y + 2, wide(head, BOLD) + PAD, height - 4, _family(module), 6),
-            f'<text x="{x + PAD / 2:.1f}" y="{middle + 4:.1f}" class="b">{escape(head)}</text>',
+            text(x + PAD / 2, middle + 4, "b", head),
         ]
-        at = x + wide(head, BOLD) + 2 * PAD
         if extra:
-            body.append(f'<text x="{at:.1f}" y="{middle + 4:.1f}" class="s">{escape(extra)}</text>')
+            body.append(text(x + wide(head, BOLD) + 2 * PAD, middle + 4, "s", extra))
         if right:
-            body.append(f'<text x="{width:.1f}" y="{middle + 4:.1f}" class="s r">{right}</text>')
+            body.append(text(width, middle + 4, "s r", right))
         out.append("\n".join(["<g>", f"<title>{escape(_note(module))}</title>", *body, "</g>"]))
     return page(width, height * len(rows), "\n".join(out), STYLE)

@@ -32,18 +32,10 @@ MODULE, OP, INPUT, OUTPUT = "module", "op", "input", "output"
 _HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 # where functions are made of ops: what calls into these is a net's own forward
 _FUNCTIONS = tuple(
-    os.path.join(_HERE, *folder, "")
-    for folder in (
-        ["core"],
-        ["tensor"],
-        ["ops"],
-        ["autograd"],
-        ["graph"],
-        ["runtime"],
-        ["tools"],
-        ["nn", "functional"],
-    )
-)
+    os.path.join(_HERE, folder, "")
+    for folder in ("core", "tensor", "ops", "autograd", "graph", "runtime", "tools",
+                   os.path.join("nn", "functional"))
+)  # fmt: skip
 
 
 class Call:

@@ -100,11 +100,8 @@ class Nest:
         for link, route in zip(self.links, self.layout.routes, strict=True):
             if link.label and link.value not in seen:
                 seen.add(link.value)
-                (a, b), text = route[0], escape(link.label)
-                out.append(
-                    f'<text x="{left + a:.1f}" y="{top + b + 15:.1f}" class="s m" '
-                    f'style="paint-order:stroke;stroke:{fill};stroke-width:4px">{text}</text>'
-                )
+                a, b = route[0]
+                out.append(text(left + a, top + b + 15, "s m", link.label, halo(fill)))
         for key, box in self.boxes.items():
             x, y = self.layout.centres[self.place[key]]
             out.append(box.svg(left + x - box.width / 2, top + y - box.height / 2))
@@ -124,9 +121,8 @@ class Group:
         self, nest: Nest, title: Sequence[str], colors: tuple[str, str], beside: bool = False,
         radius: float = 10, note: str = "",
     ) -> None:  # fmt: skip
-        self.nest, self.title, self.colors, self.radius, self.note = (
-            nest, title, colors, radius, note
-        )  # fmt: skip
+        self.nest, self.title, self.colors = nest, title, colors
+        self.radius, self.note = radius, note
         written = max(wide(t, 13 if i == 0 else 10) for i, t in enumerate(title)) + 2 * PAD
         tall = LINE * len(title)
         if beside:
@@ -153,11 +149,8 @@ class Group:
         top = y + self.top + (self.height - self.top - self.nest.height) / 2
         out.append(self.nest.svg(x + self.left, top, (y, y + self.height), fill))
         for i, t in enumerate(self.title):
-            at, kind = y + LINE * (i + 1) + 4, "s" if i else "b"
-            out.append(
-                f'<text x="{x + PAD:.1f}" y="{at:.1f}" class="{kind}" '
-                f'style="paint-order:stroke;stroke:{fill};stroke-width:4px">{escape(t)}</text>'
-            )
+            at = y + LINE * (i + 1) + 4
+            out.append(text(x + PAD, at, "s" if i else "b", t, halo(fill)))
         return "\n".join(out)
 
 
@@ -190,17 +183,24 @@ def rect(x: float, y: float, w: float, h: float, kind: str, r: float, style: str
     )
 
 
+def text(x: float, y: float, kind: str, s: str, style: str = "") -> str:
+    """A text of classes of STYLE."""
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}"{style}>{escape(s)}</text>'
+
+
+def halo(fill: str) -> str:
+    """The style of a text that lines may lie behind."""
+    return f' style="paint-order:stroke;stroke:{fill};stroke-width:4px"'
+
+
 def texts(x: float, y: float, lines: Sequence[str], style: str = "") -> list[str]:
     """Centred lines: the first large, the others small; a single one is small if a type."""
-    out = []
     y -= LINE * (len(lines) - 1) / 2 - 4
-    for i, t in enumerate(lines):
-        kind = f"{'s' if i or '·' in t else 'b'} m"
-        mark = ' style="fill:#fff"' if style else ""
-        out.append(
-            f'<text x="{x:.1f}" y="{y + LINE * i:.1f}" class="{kind}"{mark}>{escape(t)}</text>'
-        )
-    return out
+    mark = ' style="fill:#fff"' if style else ""
+    return [
+        text(x, y + LINE * i, f"{'s' if i or '·' in t else 'b'} m", t, mark)
+        for i, t in enumerate(lines)
+    ]
 
 
 def lines(points: Sequence[Point], tip: bool = True) -> str:

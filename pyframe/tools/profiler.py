@@ -7,20 +7,21 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator
+from threading import get_native_id as _thread
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pyframe.core import dispatch as _dispatch, op as _op
-from pyframe.core.devices import device as Device, opened_gpus
+from pyframe.core.devices import device as Device, flush, opened_gpus
 from pyframe.core.op import MOVEMENT, REGISTRY
+from pyframe.core.words import columns
 from pyframe.graph.program import Program
 from pyframe.io.files import replacing
 from pyframe.runtime.opening import gpu_backend
-from pyframe.tools.cost import KernelCost, columns, op_flops, si, table
+from pyframe.tools.cost import KernelCost, op_flops, si, table
 
 __all__ = ["Average", "Averages", "Event", "profile", "record_function"]
 
@@ -137,7 +138,7 @@ class profile:  # noqa: N801  (PyTorch's name)
         """Begin, as the context does."""
         if profile._active is not None:
             raise RuntimeError("profiler: another profile is active; stop it first")
-        _flush()
+        flush()
         profile._active = self
         self.began = time.perf_counter_ns()
         self._patch(_dispatch, "_quiet", _Timed(self, _dispatch._quiet))
@@ -153,7 +154,7 @@ class profile:  # noqa: N801  (PyTorch's name)
         """End: what was recorded within it runs first."""
         if profile._active is self:
             try:
-                _flush()
+                flush()
             finally:
                 self._patched.close()
                 profile._active = None
@@ -311,16 +312,6 @@ class _Timed:
         out = self.inner.run(fn, *args)
         self.prof._op(fn, args, out, start, time.perf_counter_ns())
         return out
-
-
-def _flush() -> None:
-    import pyframe as pf
-
-    pf.flush()
-
-
-def _thread() -> int:
-    return threading.get_native_id()
 
 
 def _meta(name: str, pid: int, tid: int, value: str) -> dict[str, Any]:

@@ -10,14 +10,7 @@ def is_available() -> bool:
     return False
 
 
-def is_initialized() -> bool:
-    """False."""
-    return False
-
-
-def is_torchelastic_launched() -> bool:
-    """False."""
-    return False
+is_initialized = is_torchelastic_launched = is_available
 
 
 def init_process_group(*args: Any, **kwargs: Any) -> NoReturn:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import operator
@@ -17,9 +16,11 @@ import numpy as np
 
 import pyframe as pf
 from pyframe import nn
+from pyframe.core.words import near, plural, told
 from pyframe.metrics import Metric
 from pyframe.train.callbacks.base import Callback, LambdaCallback
 from pyframe.train.labels import labels as labels
+from pyframe.train.words import expected, is_array, is_pandas, listed, made, must, name_of, seen
 
 EVENTS = ("on_fit_begin", "on_step", "on_epoch", "on_fit_end")
 RESERVED = ("loss", "lr")  # quantities that logs have besides the metrics
@@ -111,42 +112,27 @@ def _is_between(frame: Any) -> bool:
     return name.partition(".")[0] in ("pyframe", "asyncio", "threading", "concurrent")
 
 
-def is_pandas(value: Any) -> bool:
-    """Whether `value` is a DataFrame, a Series or an Index; pandas is not imported for it."""
-    return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "to_numpy")
+def _signature(fn: Any) -> inspect.Signature | None:
+    """How a function, or the forward of a module, is called; None of what is written in C."""
+    try:
+        return inspect.signature(fn.forward if isinstance(fn, nn.Module) else fn)
+    except (TypeError, ValueError):
+        return None
 
 
-def is_image(value: Any) -> bool:
-    """Whether `value` is an image of Pillow, which is not imported for it."""
-    image = sys.modules.get("PIL.Image")
-    return image is not None and isinstance(value, image.Image)
+def _misfit(signature: inspect.Signature, *args: Any) -> TypeError | None:
+    """Why a function can't be called with these arguments; None where it can."""
+    try:
+        signature.bind(*args)
+    except TypeError as error:
+        return error
+    return None
 
 
-def is_array(value: Any) -> bool:
-    """Whether `value` is a tensor, or something that NumPy takes as an array."""
-    return isinstance(value, pf.Tensor) or (
-        hasattr(value, "__array__") and not is_image(value) and not isinstance(value, type)
-    )
-
-
-def seen(value: Any) -> str:
-    """A value in an error's text."""
-    kind = type(value).__name__
-    if isinstance(value, pf.Tensor | np.ndarray) or is_pandas(value):
-        return f"{kind} of shape {list(value.shape)}"
-    if isinstance(value, list | tuple | set | dict):
-        keys = f" with the keys {list(value)}" if isinstance(value, dict) and len(value) < 9 else ""
-        return f"{kind} of {len(value)}{keys}"
-    if isinstance(value, type | str | bytes | int | float | complex | np.generic) or value is None:
-        text = repr(value)
-        return text if len(text) < 80 else f"{text[:70]}…"
-    name = getattr(value, "__name__", "")
-    return f"{kind} {name}" if name else kind
-
-
-def _made(value: Any, example: str) -> str:
-    """What to write instead of a class, or else for example."""
-    return f"make one: {value.__name__}(…)" if isinstance(value, type) else f"for example {example}"
+def bad_weight(weights: np.ndarray) -> int | None:
+    """The place of the first weight that is negative or not finite."""
+    bad = ~np.isfinite(weights) | (weights < 0)
+    return int(bad.argmax()) if bad.any() else None
 
 
 # --- what a Model is made of
@@ -160,22 +146,15 @@ def parts(net: Any, loss: Any, optimizer: Any) -> None:
         _not_a_net(net)
     for name, one in _entries("loss", loss):
         if isinstance(one, type) or not callable(one):
-            swapped = isinstance(one, pf.optim.Optimizer)
-            hint = (
-                "the order is Model(net, loss, optimizer)"
-                if swapped
-                else _made(one, "nn.CrossEntropyLoss()")
-            )
-            raise TypeError(
-                f"Model: {name} must be a function of (output, target), got {seen(one)}; {hint}"
-            )
+            fix = made(one, "for example nn.CrossEntropyLoss()")
+            if isinstance(one, pf.optim.Optimizer):
+                fix = "the order is Model(net, loss, optimizer)"
+            raise must(f"Model: {name}", "be a function of (output, target)", one, fix)
         _takes_two(f"the {name}", one)
     for name, one in _entries("optimizer", optimizer):
         if not isinstance(one, pf.optim.Optimizer):
-            raise TypeError(
-                f"Model: {name} must be an Optimizer, got {seen(one)}; for example "
-                "optim.Adam(net.parameters())"
-            )
+            fix = "for example optim.Adam(net.parameters())"
+            raise must(f"Model: {name}", "be an Optimizer", one, fix)
 
 
 def _entries(name: str, given: Any) -> list[tuple[str, Any]]:
@@ -202,29 +181,23 @@ def _of_torch(name: str, value: Any) -> None:
 
 def _takes_two(what: str, fn: Any) -> None:
     """TypeError for a function that can't be called with (output, target)."""
-    try:
-        signature = inspect.signature(fn.forward if isinstance(fn, nn.Module) else fn)
-    except (TypeError, ValueError):  # of what is written in C
-        return
-    try:
-        signature.bind(None, None)
-    except TypeError as e:
+    signature = _signature(fn)
+    wrong = signature and _misfit(signature, None, None)
+    if wrong is not None:
         raise TypeError(
-            f"Model: {what} must be a function of (output, target), got one of {signature}: {e}"
-        ) from None
+            f"Model: {what} must be a function of (output, target), got one of {signature}: {wrong}"
+        )
 
 
 def _not_a_net(value: Any) -> None:
-    hint = ""
-    if isinstance(value, type):
-        hint = f"; make one: {value.__name__}(…)"
-    elif isinstance(getattr(value, "fn", None), nn.Module):
-        hint = "; give the module itself, fit and evaluate compile their steps"
+    kind, fix = type(value), made(value)
+    if not fix and isinstance(getattr(value, "fn", None), nn.Module):
+        fix = "give the module itself, fit and evaluate compile their steps"
     elif isinstance(value, list | tuple):
-        hint = "; of a list of layers make nn.Sequential(*layers)"
-    got = f"{type(value).__module__}." if type(value).__name__ in dir(nn) else ""
-    got = f"the class {value.__name__}" if isinstance(value, type) else got + type(value).__name__
-    raise TypeError(f"Model: net must be an nn.Module, got {got}{hint}")
+        fix = "of a list of layers make nn.Sequential(*layers)"
+    got = f"{kind.__module__}.{kind.__name__}" if kind.__name__ in dir(nn) else kind.__name__
+    got = f"the class {value.__name__}" if isinstance(value, type) else got
+    raise TypeError(told(f"Model: net must be an nn.Module, got {got}", fix))
 
 
 def optimizes(what: str, optimizer: Any, net: nn.Module, loss: Any) -> None:
@@ -238,14 +211,12 @@ def optimizes(what: str, optimizer: Any, net: nn.Module, loss: Any) -> None:
             f"nothing would be trained; make it of the net's own: "
             f"optim.{type(optimizer).__name__}(net.parameters())"
         )
-    try:
-        inspect.signature(optimizer.step).bind()
-    except TypeError:
-        name = type(optimizer).__name__
+    if _misfit(inspect.signature(optimizer.step)):
         raise TypeError(
-            f"{what}: {name} computes the loss several times in a step, by a closure, as steps of "
-            f"a Model do not; write a loop of your own with optimizer.step(closure), or take Adam"
-        ) from None
+            f"{what}: {type(optimizer).__name__} computes the loss several times in a step, by a "
+            "closure, as steps of a Model do not; write a loop of your own with "
+            "optimizer.step(closure), or take Adam"
+        )
 
 
 def free(what: str, model: Any) -> None:
@@ -294,19 +265,18 @@ def options(what: str, twin: Callable[..., Any], given: Mapping[str, Any]) -> No
     known = inspect.signature(twin).parameters
     wrong = [name for name in given if name not in known]
     if wrong:
-        expected = [n for n, p in known.items() if p.kind is p.KEYWORD_ONLY]
-        hint = near(wrong[0], [*expected, *(n for n in ("epochs",) if n in known)])
+        names = [n for n, p in known.items() if p.kind is p.KEYWORD_ONLY]
+        fix = near(wrong[0], [*names, *(n for n in ("epochs",) if n in known)])
         if wrong[0] in _OPTIONS and what == "fit":
-            hint = f"; here it is {_OPTIONS[wrong[0]]}"
-        raise TypeError(
-            f"{what}: unexpected option {wrong[0]!r}; expected {', '.join(expected)}{hint}"
-        )
+            fix = f"here it is {_OPTIONS[wrong[0]]}"
+        there = f"expected {', '.join(names)}"
+        raise TypeError(told(f"{what}: unexpected option {wrong[0]!r}", there, fix))
 
 
 def no_member(model: Any, name: str) -> AttributeError:
     """The error of an attribute that a Model does not have."""
-    hint = f"; {_MEMBERS[name]}" if name in _MEMBERS else ""
-    return AttributeError(f"{type(model).__name__!r} object has no attribute {name!r}{hint}")
+    lacks = f"{type(model).__name__!r} object has no attribute {name!r}"
+    return AttributeError(told(lacks, _MEMBERS.get(name, "")))
 
 
 def steps(cls: type, base: type) -> None:
@@ -317,15 +287,11 @@ def steps(cls: type, base: type) -> None:
             raise TypeError(f"{cls.__name__}: Model never calls {name}; here it is {here}")
     for name in ("training_step", "validation_step"):
         step = own.get(name)
-        if not inspect.isfunction(step):
-            continue
-        try:
-            inspect.signature(step).bind(None, None)
-        except TypeError:
+        if inspect.isfunction(step) and _misfit(inspect.signature(step), None, None):
             raise TypeError(
                 f"{cls.__name__}.{name}{inspect.signature(step)}: it is called with the batch "
                 f"alone; expected {name}(self, batch)"
-            ) from None
+            )
 
 
 def count(what: str, name: str, value: Any, least: int) -> int:
@@ -335,10 +301,9 @@ def count(what: str, name: str, value: Any, least: int) -> int:
             raise TypeError
         n = operator.index(value)
     except (TypeError, RuntimeError):
-        hint = "; what to validate on is given as validation_data=" if name == "epochs" else ""
-        if isinstance(value, str | int | float) or value is None:
-            hint = ""
-        raise TypeError(f"{what}: {name} must be an int, got {seen(value)}{hint}") from None
+        data = name == "epochs" and not (isinstance(value, str | int | float) or value is None)
+        fix = "what to validate on is given as validation_data=" if data else ""
+        raise must(f"{what}: {name}", "be an int", value, fix) from None
     if n < least:
         raise ValueError(f"{what}: {name} must be at least {least}, got {n}")
     return n
@@ -359,7 +324,7 @@ def flags(what: str, **given: Any) -> None:
     for name, value in given.items():
         if not isinstance(value, int | np.bool_ | np.integer):
             known = "0, 1 or 2" if name == "verbose" else "True or False (1 or 0)"
-            raise TypeError(f"{what}: {name} must be {known}, got {seen(value)}")
+            raise must(f"{what}: {name}", f"be {known}", value)
 
 
 def callbacks(given: Any) -> list[Callback]:
@@ -367,19 +332,17 @@ def callbacks(given: Any) -> list[Callback]:
     if given is None:
         return []
     if isinstance(given, Callback | type | str) or not isinstance(given, Iterable):
-        made = f"{given.__name__}(…)" if isinstance(given, type) else "callback"
-        raise TypeError(
-            f"fit: callbacks must be a list, got {seen(given)}; write callbacks=[{made}]"
-        )
+        one = f"{given.__name__}(…)" if isinstance(given, type) else "callback"
+        raise must("fit: callbacks", "be a list", given, f"write callbacks=[{one}]")
     out = list(given)
     for c in out:
         fits = isinstance(c, Callback) or all(callable(getattr(c, e, None)) for e in EVENTS)
         if isinstance(c, type) or not fits:
-            hint = f"make one: {c.__name__}(…)" if isinstance(c, type) else (
+            write = (
                 "write a subclass of pf.train.Callback, with what is to be done in its on_step or "
                 "on_epoch"
-            )  # fmt: skip
-            raise TypeError(f"fit: expected instances of Callback, got {seen(c)}; {hint}")
+            )
+            raise expected("fit", "instances of Callback", c, made(c, write))
         if isinstance(c, Callback):
             _called(c)
     return out
@@ -388,26 +351,24 @@ def callbacks(given: Any) -> list[Callback]:
 def _called(callback: Callback) -> None:
     """TypeError for a method that is called as an event of other libraries, which is never told,
     or that takes other arguments than are given."""
+    kind = type(callback).__name__
     for name in LambdaCallback.EVENTS:
         given = list(inspect.signature(getattr(Callback, name)).parameters)[1:]
         try:
             own = inspect.signature(getattr(callback, name))
         except ValueError:  # of what is written in C
             continue
-        try:
-            own.bind(*given)
-        except TypeError:
-            raise TypeError(
-                f"fit: {type(callback).__name__}.{name}{own}: it is called with "
-                f"({', '.join(given)})"
-            ) from None
+        if _misfit(own, *given):
+            raise TypeError(f"fit: {kind}.{name}{own}: it is called with ({', '.join(given)})")
     for name in dir(type(callback)):
         if name.startswith("on_") and name not in LambdaCallback.EVENTS:
             here = next((h for other, h in _EVENTS.items() if re.fullmatch(other, name)), "")
-            hint = f"; here it is {here}" if here else near(name, LambdaCallback.EVENTS)
             raise TypeError(
-                f"fit: {type(callback).__name__} has {name}, which is never called; expected "
-                f"{', '.join(LambdaCallback.EVENTS)}{hint}"
+                told(
+                    f"fit: {kind} has {name}, which is never called",
+                    f"expected {', '.join(LambdaCallback.EVENTS)}",
+                    f"here it is {here}" if here else near(name, LambdaCallback.EVENTS),
+                )
             )
 
 
@@ -435,24 +396,15 @@ def folder(resume: Any, given: Iterable[Any]) -> Any:
 def path(what: str, value: Any) -> Any:
     """`value`, which is a path; TypeError if not."""
     if not isinstance(value, str | os.PathLike):
-        raise TypeError(f"{what}: expected a path such as 'weights.safetensors', got {seen(value)}")
+        raise expected(what, "a path such as 'weights.safetensors'", value)
     return value
 
 
 def sample_shape(what: str, value: Any) -> Sequence[int]:
     """`value`, which is a shape; TypeError if not."""
     if not isinstance(value, tuple | list) or not all(hasattr(n, "__index__") for n in value):
-        raise TypeError(
-            f"{what}: input_size must be the shape of one sample, such as (1, 28, 28), got "
-            f"{seen(value)}"
-        )
+        raise must(f"{what}: input_size", "be the shape of one sample, such as (1, 28, 28)", value)
     return value
-
-
-def near(value: Any, known: Iterable[Any]) -> str:
-    """'; did you mean …?' where one of the known names is near."""
-    found = difflib.get_close_matches(str(value), list(map(str, known)), 1)
-    return f"; did you mean {found[0]!r}?" if found else ""
 
 
 def above_zero(what: str, name: str, value: Any) -> float | None:
@@ -460,48 +412,36 @@ def above_zero(what: str, name: str, value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise TypeError(f"{what}: {name} must be a number above 0 or None, got {seen(value)}")
+        raise must(f"{what}: {name}", "be a number above 0 or None", value)
     if not value > 0:  # nor is NaN
-        raise ValueError(f"{what}: {name} must be above 0, got {seen(value)}; None switches it off")
+        off = "None switches it off"
+        raise must(f"{what}: {name}", "be above 0", value, off, error=ValueError)
     return float(value)
 
 
 def fit_options(
-    what: str,
-    *,
-    patience: Any = None,
-    monitor: Any = None,
-    mode: Any = "auto",
-    clip_norm: Any = None,
-    clip_value: Any = None,
-    accumulate: Any = 1,
-    resume: Any = None,
-    known: Sequence[str] = (),
-) -> None:
+    what: str, *, patience: Any, monitor: Any, mode: Any, clip_norm: Any, clip_value: Any,
+    accumulate: Any, resume: Any, known: Sequence[str],
+) -> None:  # fmt: skip
     """TypeError or ValueError for options of fit that are of the wrong type or out of range.
 
     `known`: the names that the logs will have; () where a custom step decides."""
     if patience is not None:
         count(what, "patience", patience, 1)
     if monitor is not None and not isinstance(monitor, str):
-        raise TypeError(f"{what}: monitor must be a name such as 'val_loss', got {seen(monitor)}")
+        raise must(f"{what}: monitor", "be a name such as 'val_loss'", monitor)
     if monitor is not None and known and monitor not in known:
-        hint = near(monitor, known)
+        fix = near(monitor, known)
         if monitor.startswith("val_") and monitor.removeprefix("val_") in known:
-            hint = "; quantities of validation need validation_data"
-        raise ValueError(
-            f"{what}: there is no {monitor!r} to monitor; expected one of "
-            f"{', '.join(map(repr, known))}{hint}"
-        )
+            fix = "quantities of validation need validation_data"
+        raise no_quantity(what, monitor, known, fix)
     if mode not in ("auto", "min", "max"):
-        raise ValueError(f"{what}: mode must be 'auto', 'min' or 'max', got {seen(mode)}")
+        raise must(f"{what}: mode", "be 'auto', 'min' or 'max'", mode, error=ValueError)
     above_zero(what, "clip_norm", clip_norm)
     above_zero(what, "clip_value", clip_value)
     count(what, "accumulate", accumulate, 1)
     if not (resume is None or isinstance(resume, bool | str | os.PathLike)):
-        raise TypeError(
-            f"{what}: resume must be the path of a checkpoint, True or None, got {seen(resume)}"
-        )
+        raise must(f"{what}: resume", "be the path of a checkpoint, True or None", resume)
 
 
 def class_weight(what: str, given: Any) -> np.ndarray | None:
@@ -522,16 +462,13 @@ def class_weight(what: str, given: Any) -> np.ndarray | None:
     except (TypeError, ValueError):
         table = np.zeros(())
     if table.ndim != 1:
-        raise TypeError(
-            f"{what}: class_weight must be a dict such as {{0: 1.0, 1: 5.0}} or a list with a "
-            f"number for each class, got {seen(given)}"
-        )
-    bad = ~np.isfinite(table) | (table < 0)
-    if bad.any():
-        i = int(bad.argmax())
+        rule = "be a dict such as {0: 1.0, 1: 5.0} or a list with a number for each class"
+        raise must(f"{what}: class_weight", rule, given)
+    bad = bad_weight(table)
+    if bad is not None:
         raise ValueError(
-            f"{what}: weights must be finite and not negative, class_weight has {table[i]} for "
-            f"class {i}"
+            f"{what}: weights must be finite and not negative, class_weight has {table[bad]} for "
+            f"class {bad}"
         )
     return table
 
@@ -583,7 +520,7 @@ def state_dict(what: str, net: nn.Module, state: Any) -> None:
     """RuntimeError that lists the keys that a net lacks or has beside those of `state`, and the
     shapes that differ: before anything is loaded. TypeError for what is no dict."""
     if not isinstance(state, Mapping):
-        raise TypeError(f"{what}: expected the dict of a network's tensors, got {seen(state)}")
+        raise expected(what, "the dict of a network's tensors", state)
     own = net.state_dict()
     lists = {
         "missing": [k for k in own if k not in state],
@@ -618,48 +555,45 @@ def length(data: Any) -> int | None:
         return None
 
 
+_DATA = "a DataLoader, a Dataset or (x, y) tensors"
+
+
 def batches(what: str, data: Any) -> None:
     """TypeError for what are no batches of (x, y), ValueError for none."""
     if isinstance(data, pf.Tensor | np.ndarray) or is_pandas(data):
         fix = "; give (table[columns], table[column])" if is_pandas(data) else ""
         raise TypeError(
-            f"{what}: expected a DataLoader, a Dataset or (x, y) tensors, got one "
-            f"{seen(data)}: the targets are missing{fix}"
+            f"{what}: expected {_DATA}, got one {seen(data)}: the targets are missing{fix}"
         )
     odd = isinstance(data, str | bytes | dict | type)
     if odd or not (hasattr(data, "__iter__") or hasattr(data, "__getitem__")):
         name = getattr(data, "__name__", "")
-        fix = f"; call it: {name}()" if inspect.isroutine(data) and name.isidentifier() else ""
-        raise TypeError(
-            f"{what}: expected a DataLoader, a Dataset or (x, y) tensors, got {seen(data)}{fix}"
-        )
+        call = inspect.isroutine(data) and name.isidentifier()
+        raise expected(what, _DATA, data, f"call it: {name}()" if call else "")
     if isinstance(data, tuple | list) and data:
         arrays = [d for d in data if isinstance(d, pf.Tensor | np.ndarray)]
         if len(arrays) == len(data):
             raise ValueError(
-                f"{what}: expected (x, y), got {len(data)} tensor{'s' if len(data) > 1 else ''}; "
+                f"{what}: expected (x, y), got {len(data)} {plural(len(data), 'tensor')}; "
                 "where several make an input or a target, let a Dataset give pairs of them"
             )
     if length(data) == 0:
         samples = getattr(data, "dataset", ())
-        why = f"the data is empty: {type(data).__name__} has no samples"
+        why = f"{type(data).__name__} has no samples"
         if getattr(data, "drop_last", False) and hasattr(samples, "__len__") and len(samples):
-            why = (
-                f"the data is empty: {len(samples)} samples give no batch of {data.batch_size} "
-                "with drop_last=True"
-            )
-        raise ValueError(f"{what}: {why}")
+            why = f"{len(samples)} samples give no batch of {data.batch_size} with drop_last=True"
+        raise ValueError(f"{what}: the data is empty: {why}")
 
 
-def pair(what: str, batch: Any) -> None:
-    """ValueError for a batch that is not (x, y)."""
+def pair(what: str, batch: Any, third: str = "") -> None:
+    """ValueError for a batch that is not (x, y), or whose `third` part can't be weights."""
     parts = isinstance(batch, tuple | list)
     if parts and len(batch) == 2:
         return
     got = f"{len(batch)} parts" if parts else seen(batch)
     raise ValueError(
         f"{what}: expected batches of (x, y), got {got}; let the Dataset's __getitem__ (or the "
-        "loader's collate_fn) give an input and a target"
+        f"loader's collate_fn) give an input and a target{third}"
     )
 
 
@@ -674,13 +608,11 @@ def output(net: nn.Module, value: Any) -> Any:
         for part in value.values() if isinstance(value, Mapping) else value:
             output(net, part)
         return value
-    hint = "call model.net itself for other results"
+    fix = "call model.net itself for other results"
     if value is None:
-        hint = f"is `return` missing in the forward of {type(net).__name__} or of a part of it?"
-    raise TypeError(
-        "predict: expected the net to give tensors, with an output for each sample, got "
-        f"{seen(value)}; {hint}"
-    )
+        fix = f"is `return` missing in the forward of {type(net).__name__} or of a part of it?"
+    rule = "the net to give tensors, with an output for each sample"
+    raise expected("predict", rule, value, fix)
 
 
 def once(error: Exception) -> None:
@@ -716,21 +648,19 @@ def scalar(name: str, value: Any) -> Any:
     if isinstance(value, pf.Tensor):
         if value.numel() == 1:
             return value
-        hint = "reduce it, for example by .mean()"
+        fix = "reduce it, for example by .mean()"
     elif isinstance(value, int | float | np.number | np.bool_):
         return value
     else:
-        hint = "is `return` missing?" if value is None else "give a tensor of one element"
-    raise TypeError(f"Model: {name} must give one number, got {seen(value)}; {hint}")
+        fix = "is `return` missing?" if value is None else "give a tensor of one element"
+    raise must(f"Model: {name}", "give one number", value, fix)
 
 
 def trains(loss: Any, net: nn.Module) -> None:
     """TypeError for a loss that is no tensor, RuntimeError for one without gradients."""
     if not isinstance(loss, pf.Tensor):
-        raise TypeError(
-            f"fit: the loss must be a tensor that has gradients, got {seen(loss)}; return it "
-            "without .item() or float()"
-        )
+        fix = "return it without .item() or float()"
+        raise must("fit: the loss", "be a tensor that has gradients", loss, fix)
     if not loss.requires_grad:
         why = (
             "on the way from the parameters to it is something without a gradient, such as argmax, "
@@ -747,16 +677,13 @@ def trains(loss: Any, net: nn.Module) -> None:
 def schedules(given: Any, interval: Any, optimizers: Sequence[Any]) -> None:
     """TypeError or ValueError for learning-rate schedulers that don't fit the optimizers."""
     if interval not in (None, "epoch", "step"):
-        raise ValueError(f"Model: lr_interval must be 'epoch' or 'step', got {seen(interval)}")
-    several = given.values() if isinstance(given, Mapping) else given
-    for one in several if isinstance(given, Mapping | list | tuple) else [given]:
+        raise must("Model: lr_interval", "be 'epoch' or 'step'", interval, error=ValueError)
+    for one in listed(given):
         if one is None:
             continue
         if isinstance(one, type) or not (hasattr(one, "step") and hasattr(one, "state_dict")):
-            raise TypeError(
-                f"Model: lr_scheduler must be a scheduler, got {seen(one)}; for example "
-                "optim.lr_scheduler.StepLR(optimizer, 10)"
-            )
+            fix = "for example optim.lr_scheduler.StepLR(optimizer, 10)"
+            raise must("Model: lr_scheduler", "be a scheduler", one, fix)
         if interval == "step" and isinstance(one, pf.optim.lr_scheduler.ReduceLROnPlateau):
             raise ValueError(
                 "Model: ReduceLROnPlateau goes by a number of an epoch, such as the validation's "
@@ -775,14 +702,14 @@ def loss_weights(loss: Any, given: Any) -> None:
         return
     if isinstance(loss, Mapping):
         fits = isinstance(given, Mapping) and set(given) == set(loss)
-        expected = f"numbers by the names {list(loss)}"
+        rule = f"numbers by the names {list(loss)}"
     elif isinstance(loss, list | tuple):
         fits = isinstance(given, list | tuple) and len(given) == len(loss)
-        expected = f"a list of {len(loss)} numbers"
+        rule = f"a list of {len(loss)} numbers"
     else:
-        fits, expected = False, "several losses: Model(net, loss={…}, loss_weights={…})"
+        fits, rule = False, "several losses: Model(net, loss={…}, loss_weights={…})"
     if not fits:
-        raise ValueError(f"Model: loss_weights: expected {expected}, got {seen(given)}")
+        raise expected("Model: loss_weights", rule, given, error=ValueError)
 
 
 def metric_list(given: Any, loss: Any) -> list[tuple[str | None, Any]]:
@@ -801,13 +728,11 @@ def metric_list(given: Any, loss: Any) -> list[tuple[str | None, Any]]:
     elif isinstance(given, list | tuple):
         pairs = [(None, m) for m in given]
     else:
-        raise TypeError(
-            f"Model: metrics must be a list, got {seen(given)}; for example metrics=['accuracy']"
-        )
+        raise must("Model: metrics", "be a list", given, "for example metrics=['accuracy']")
     for _, metric in pairs:
         _of_torch("a metric", metric)
         if callable(metric) and not isinstance(metric, type | Metric):
-            _takes_two(f"the metric {getattr(metric, '__name__', type(metric).__name__)!r}", metric)
+            _takes_two(f"the metric {name_of(metric)!r}", metric)
     return pairs
 
 
@@ -828,8 +753,8 @@ def logs(what: str, found: Any) -> dict[str, Any]:
         return dict(found)
     if isinstance(found, pf.Tensor | int | float | np.number):
         return {"loss": found}
-    hint = "is `return` missing?" if found is None else "return the loss or {'loss': loss}"
-    raise TypeError(f"{what}: expected the loss, or numbers by name, got {seen(found)}; {hint}")
+    fix = "is `return` missing?" if found is None else "return the loss or {'loss': loss}"
+    raise expected(what, "the loss, or numbers by name", found, fix)
 
 
 def minimized(found: Mapping[str, Any]) -> Any:
@@ -854,13 +779,17 @@ def minimized_again(accumulate: int) -> None:
 
 def several(loss: Any, output: Any, targets: Any) -> list[Any]:
     """The names or places of several losses; ValueError where outputs or targets lack one."""
-    keys = list(loss) if isinstance(loss, Mapping) else list(range(len(loss)))
+    kinds: Any = Mapping if isinstance(loss, Mapping) else list | tuple
+
+    def keys_of(given: Any) -> list[Any]:
+        if not isinstance(given, kinds):
+            return []
+        return list(given if kinds is Mapping else range(len(given)))
+
+    keys = keys_of(loss)
     for what, given in (("the net's outputs", output), ("the targets", targets)):
-        if isinstance(loss, Mapping):
-            have = list(given) if isinstance(given, Mapping) else None
-        else:
-            have = list(range(len(given))) if isinstance(given, list | tuple) else None
-        lacking = keys if have is None else [k for k in keys if k not in have]
+        have = keys_of(given)
+        lacking = [k for k in keys if k not in have]
         if lacking:
             raise ValueError(
                 f"Model: the losses are of {keys}, and {what} lack {lacking}: got {seen(given)}"
@@ -870,16 +799,13 @@ def several(loss: Any, output: Any, targets: Any) -> list[Any]:
 
 def reduces(loss: Any) -> None:
     """TypeError for a loss that can't give a number for each sample, as weights need it."""
-    try:
-        signature = inspect.signature(loss.forward if isinstance(loss, nn.Module) else loss)
-    except (TypeError, ValueError):  # of what is written in C
-        return
-    params = signature.parameters.values()
-    if not any(p.name == "reduction" or p.kind is p.VAR_KEYWORD for p in params):
+    signature = _signature(loss)
+    params = signature.parameters.values() if signature else ()
+    if signature and not any(p.name == "reduction" or p.kind is p.VAR_KEYWORD for p in params):
         raise TypeError(
             f"Model: with weights of samples or classes the loss must give a number for each "
-            f"sample, and {getattr(loss, '__name__', type(loss).__name__)}{signature} has no "
-            "reduction; write it as (output, target, reduction='mean'), or take one of pyframe.nn"
+            f"sample, and {name_of(loss)}{signature} has no reduction; write it as (output, "
+            "target, reduction='mean'), or take one of pyframe.nn"
         )
 
 
@@ -893,13 +819,17 @@ def per_sample(loss: Any, each: Any, weights: pf.Tensor) -> pf.Tensor:
     )
 
 
+def no_quantity(what: str, name: str, known: Iterable[str], fix: str) -> ValueError:
+    """The error of a name that the logs don't have."""
+    there = f"expected one of {', '.join(map(repr, known))}"
+    return ValueError(told(f"{what}: there is no {name!r} to monitor", there, fix))
+
+
 def monitored(what: str, name: str, found: Mapping[str, float]) -> float:
     """A number of the logs; ValueError lists the known."""
     if name not in found:
-        known = ", ".join(map(repr, found))
-        near = difflib.get_close_matches(name, found, 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{what}: there is no {name!r} in the logs; they have {known}{hint}")
+        there = f"there is no {name!r} in the logs; they have {', '.join(map(repr, found))}"
+        raise ValueError(told(f"{what}: {there}", near(name, found)))
     return found[name]
 
 
@@ -912,7 +842,6 @@ def precision(given: Any, device: pf.device) -> Any:
     known = {"float16": pf.float16, "fp16": pf.float16, "bfloat16": pf.bfloat16,
              "bf16": pf.bfloat16, pf.float16: pf.float16, pf.bfloat16: pf.bfloat16}  # fmt: skip
     if not isinstance(given, str | pf.dtype) or given not in known:
-        raise ValueError(
-            f"fit: mixed_precision must be True, False, 'float16' or 'bfloat16', got {seen(given)}"
-        )
+        rule = "be True, False, 'float16' or 'bfloat16'"
+        raise must("fit: mixed_precision", rule, given, error=ValueError)
     return known[given]

@@ -19,7 +19,7 @@ import pickle
 import random as python_random
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,9 +29,10 @@ import numpy as np
 import pyframe as pf
 from pyframe.ops.random import go_on, gpu_streams
 from pyframe.tensor import gather_async
-from pyframe.train import check
+from pyframe.train import check, data
 from pyframe.train.callbacks import Callback
 from pyframe.train.recovery import MARK, Place, Streams, generators
+from pyframe.train.steps import trained
 
 if TYPE_CHECKING:
     from pyframe.train.loop import Loop
@@ -57,19 +58,17 @@ class NewerFormatError(CheckpointError):
 def _collect(model: Model) -> dict[str, Any]:
     """The tree of a checkpoint, with tensors where they lie."""
     loop = model._loop
-    place = (
-        Place(model.epochs, step=model.step, told=model.step)
-        if loop is None
-        else loop.place(told=0)
-    )
-    if loop is not None and loop.ended:
+    if loop is None:
+        place = Place(model.epochs, step=model.step, told=model.step)
+    elif loop.ended:
         place = Place(model.epoch, step=model.step, told=model.step, samples=model.samples)
+    else:
+        place = loop.place(told=0)
     where = {k: v for k, v in asdict(place).items() if k not in ("asked", "later", "logs")}
     if loop is not None and loop.taken is not None:
         where["sums"] = loop.taken.tensors()
     loader = None if loop is None else loop.loader
     words = [[x for g, x in gpu_streams() if g is one] for one in generators(loader)]
-    parameters = [p for o in model.optimizers for g in o.param_groups for p in g["params"]]
     return {
         MARK: FORMAT,
         "net": dict(model.net.state_dict()),
@@ -84,7 +83,7 @@ def _collect(model: Model) -> dict[str, Any]:
             "epoch": None if loop is None or loop.ended else _streams(loop.safe.epoch),
             "gpu": words,
         },
-        "grads": [p.grad for p in parameters] if where["group"] else None,
+        "grads": [p.grad for p in trained(model)] if where["group"] else None,
         "history": model.history.state_dict(),
         "callbacks": [] if loop is None else loop.states(),
     }
@@ -105,49 +104,31 @@ def _streams(streams: Streams) -> dict[str, Any]:
     }
 
 
-def _plain(value: Any) -> Any:
-    """Values of NumPy's as Python's own, which a file may hold."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return value
-
-
-def _tensors(tree: Any) -> Iterator[pf.Tensor]:
-    if isinstance(tree, pf.Tensor):
-        yield tree
-    elif isinstance(tree, Mapping):
-        for v in tree.values():
-            yield from _tensors(v)
-    elif isinstance(tree, list | tuple):
-        for v in tree:
-            yield from _tensors(v)
-
-
-def _on_host(tree: Any, values: Mapping[int, pf.Tensor]) -> Any:
-    if isinstance(tree, pf.Tensor):
-        return values[id(tree)]
+def _mapped(fn: Callable[[Any], Any], tree: Any) -> Any:
+    """A tree with fn(leaf) for each of its leaves, and lists for its tuples."""
     if isinstance(tree, Mapping):
-        return {k: _on_host(v, values) for k, v in tree.items()}
+        return {k: _mapped(fn, v) for k, v in tree.items()}
     if isinstance(tree, list | tuple):
-        return [_on_host(v, values) for v in tree]
-    return tree
+        return [_mapped(fn, v) for v in tree]
+    return fn(tree)
+
+
+def _plain(tree: Any) -> Any:
+    """Values of NumPy's as Python's own, which a file may hold."""
+    return _mapped(lambda v: v.item() if isinstance(v, np.generic) else v, tree)
 
 
 async def write(model: Model, path: str | os.PathLike[str]) -> None:
     """Write a checkpoint: the file holds all of it, or what it held before."""
     tree = _collect(model)
     tree["scaler"] = None if model.scaler is None else await model.scaler.state_dict_async()
-    tensors = list({id(x): x for x in _tensors(tree)}.values())
+    tensors = list({id(x): x for x in data.tensors(tree)}.values())
     arrays = await gather_async(tensors)
     values = {
         id(x): pf.from_numpy(np.array(a)).to(x.dtype) for x, a in zip(tensors, arrays, strict=True)
     }
     Path(path).parent.mkdir(parents=True, exist_ok=True)
-    pf.save(_on_host(tree, values), path)
+    pf.save(_mapped(lambda x: values.get(id(x), x), tree), path)
 
 
 # --- reading
@@ -229,8 +210,7 @@ def restore(model: Model, found: dict[str, Any], path: Any, loop: Loop) -> Place
         scheduler.load_state_dict(state)
     if model.scaler is not None:
         model.scaler.load_state_dict(found["scaler"])
-    parameters = [p for o in model.optimizers for g in o.param_groups for p in g["params"]]
-    for p, grad in zip(parameters, found["grads"] or [], strict=False):
+    for p, grad in zip(trained(model), found["grads"] or [], strict=False):
         p.grad = None if grad is None else grad.to(p.device)
     model.history.load_state_dict(found["history"])
     loop.load_states(found["callbacks"])

@@ -10,7 +10,7 @@ import inspect
 import re
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from pyframe import nn
 from pyframe.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
 from pyframe.tensor import gather_async
 from pyframe.train import check
-from pyframe.train.check import is_array, is_image, is_pandas
+from pyframe.train.words import expected, is_array, is_image, is_pandas, seen
 
 _Param = inspect.Parameter
 _said: set[str] = set()  # kinds of notices that this process has given
@@ -78,16 +78,23 @@ def tree(what: str, name: str, value: Any, n: int | None = None, ints: bool = Fa
     TypeError or ValueError for what is no numbers: by its `name`."""
     if isinstance(value, pf.Tensor):
         return value
+    parts = _parts(value, n)
+    if parts is None:
+        return leaf(what, name, value, ints)
+    return _like(value, [tree(what, f"{name}[{k!r}]", v, n, ints) for k, v in parts])
+
+
+def _parts(value: Any, n: int | None = -1) -> Iterable[tuple[Any, Any]] | None:
+    """The trees that a tree is made of, by their keys; None for a leaf. `n`: see `_are_samples`."""
     if isinstance(value, Mapping):
-        return {k: tree(what, f"{name}[{k!r}]", v, n, ints) for k, v in value.items()}
-    if _is_list(value) and not _are_samples(value, n):
-        parts = [tree(what, f"{name}[{i}]", v, n, ints) for i, v in enumerate(value)]
-        return _like(value, parts)
-    return leaf(what, name, value, ints)
+        return value.items()
+    return enumerate(value) if _is_list(value) and not _are_samples(value, n) else None
 
 
 def _like(container: Any, parts: list[Any]) -> Any:
     """`parts` in a container of the same kind."""
+    if isinstance(container, Mapping):
+        return dict(zip(container, parts, strict=True))
     if isinstance(container, tuple):
         return type(container)(*parts) if hasattr(container, "_fields") else tuple(parts)
     return parts
@@ -120,7 +127,7 @@ def leaf(what: str, name: str, value: Any, ints: bool = False) -> pf.Tensor:
             value = np.asarray(value)
         return pf.as_tensor(value, device="cpu")
     except (TypeError, ValueError, RuntimeError) as e:
-        raise type(e)(f"{at}: got {check.seen(value)}: {e}") from None
+        raise type(e)(f"{at}: got {seen(value)}: {e}") from None
 
 
 def _of_pandas(at: str, value: Any, ints: bool) -> np.ndarray:
@@ -130,11 +137,11 @@ def _of_pandas(at: str, value: Any, ints: bool) -> np.ndarray:
     kinds = columns if table else [(value.name, value.dtype)]
     odd = [f"{c!r} ({d})" for c, d in kinds if getattr(d, "kind", "O") not in "biuf"]
     if odd:
-        fix = "pd.get_dummies(…), .cat.codes or .astype(float)"
+        which, them = ("columns", "them") if len(odd) > 1 else ("the column", "it")
         raise TypeError(
-            f"{at}: expected a {type(value).__name__} of numbers, got "
-            f"{'columns' if len(odd) > 1 else 'the column'} {', '.join(odd)}; make numbers of "
-            f"{'them' if len(odd) > 1 else 'it'} by {fix}, or leave {'them' if table else 'it'} out"
+            f"{at}: expected a {type(value).__name__} of numbers, got {which} {', '.join(odd)}; "
+            f"make numbers of {them} by pd.get_dummies(…), .cat.codes or .astype(float), or leave "
+            f"{'them' if table else 'it'} out"
         )
     whole = all(d.kind in "iu" for _, d in kinds)
     if whole and (ints or not table):
@@ -157,7 +164,7 @@ def _of_images(at: str, value: Any) -> np.ndarray:
         raise TypeError(f"{at}: expected a list of images, got one image; {fix}")
     for i, image in enumerate(value):
         if not is_image(image) or (image.size, image.mode) != (value[0].size, value[0].mode):
-            got = f"{image.mode} {image.size}" if is_image(image) else check.seen(image)
+            got = f"{image.mode} {image.size}" if is_image(image) else seen(image)
             raise ValueError(
                 f"{at}: expected images of one size and mode, got "
                 f"{value[0].mode} {value[0].size} first and {got} as number {i}; use "
@@ -175,25 +182,31 @@ def _of_images(at: str, value: Any) -> np.ndarray:
 
 def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """The leaves of a tree with their names, such as inputs['image'] or inputs[0]."""
-    if isinstance(value, Mapping):
-        for k, v in value.items():
-            yield from leaves(f"{name}[{k!r}]", v)
-    elif _is_list(value) and not _are_samples(value):
-        for i, v in enumerate(value):
-            yield from leaves(f"{name}[{i}]", v)
-    else:
+    parts = _parts(value)
+    if parts is None:
         yield name, value
+        return
+    for k, v in parts:
+        yield from leaves(f"{name}[{k!r}]", v)
 
 
-def map_tree(fn: Callable[[Any], Any], value: Any) -> Any:
-    """The tree with fn(leaf) for each of its leaves; they are tensors."""
+def map_tree(fn: Callable[..., Any], value: Any, *others: Any) -> Any:
+    """The tree with fn(leaf, *leaves of the others at its place) for each of its leaves; they are
+    tensors."""
     if isinstance(value, pf.Tensor):
-        return fn(value)
+        return fn(value, *others)
     if isinstance(value, Mapping):
-        return {k: map_tree(fn, v) for k, v in value.items()}
+        return {k: map_tree(fn, v, *[o[k] for o in others]) for k, v in value.items()}
     if _is_list(value):
-        return _like(value, [map_tree(fn, v) for v in value])
-    return fn(value)
+        return _like(value, [map_tree(fn, *at) for at in zip(value, *others, strict=True)])
+    return fn(value, *others)
+
+
+def tensors(value: Any) -> list[pf.Tensor]:
+    """The tensors in a tree."""
+    found: list[pf.Tensor] = []
+    map_tree(lambda x: found.append(x) if isinstance(x, pf.Tensor) else None, value)
+    return found
 
 
 def _rows_of(value: Any) -> int | None:
@@ -214,7 +227,7 @@ def _agree(what: str, parts: Sequence[tuple[str, Any]], flat: bool = False) -> i
             if m is None:
                 raise ValueError(
                     f"{what}: {name} has no first dim, which counts the samples; expected a batch "
-                    f"of them, got {check.seen(x)}; of single samples a DataLoader makes batches: "
+                    f"of them, got {seen(x)}; of single samples a DataLoader makes batches: "
                     "data.DataLoader(samples, batch_size=64, shuffle=True)"
                 )
             if n < 0:
@@ -305,7 +318,7 @@ def split_off(what: str, data: Any, share: Any, given: Any, weight: Any) -> tupl
     if not isinstance(rows, Dataset) or isinstance(rows, IterableDataset):
         raise ValueError(
             f"{what}: validation_split splits (x, y) in memory or a Dataset, got "
-            f"{check.seen(data)}; give validation_data="
+            f"{seen(data)}; give validation_data="
         )
     n = len(rows)  # type: ignore[arg-type]
     cut = int(n * (1 - share))
@@ -333,12 +346,11 @@ def _weights(what: str, w: pf.Tensor, n: int) -> pf.Tensor:
     w = w if w.is_floating_point() else w.float()
     if w.device.type == "cpu":  # nothing is read from a GPU for a check
         array = w.detach().numpy()
-        bad = ~np.isfinite(array) | (array < 0)
-        if bad.any():
-            i = int(bad.argmax())
+        bad = check.bad_weight(array)
+        if bad is not None:
             raise ValueError(
-                f"{what}: sample weights must be finite and not negative, got {array[i]} for "
-                f"sample {i}"
+                f"{what}: sample weights must be finite and not negative, got {array[bad]} for "
+                f"sample {bad}"
             )
         if n and not array.any():
             raise ValueError(f"{what}: all sample weights are 0, so nothing would be trained")
@@ -361,7 +373,7 @@ def as_loader(
         data = _pair(what, data, sample_weight)
     elif sample_weight is not None:
         raise ValueError(
-            f"{what}: sample_weight goes with (x, y) in memory, got {check.seen(data)}; let its "
+            f"{what}: sample_weight goes with (x, y) in memory, got {seen(data)}; let its "
             "batches be (inputs, targets, weights)"
         )
     elif not labelled and _is_tree(data):
@@ -410,7 +422,7 @@ def inputs_of(what: str, data: Any, *, batch_size: Any, net: Any = None) -> Any:
     if n == 0:
         raise ValueError(
             f"{what}: expected a batch of samples, got "
-            + (f"shape {list(x.shape)}" if isinstance(x, pf.Tensor) else check.seen(data))
+            + (f"shape {list(x.shape)}" if isinstance(x, pf.Tensor) else seen(data))
         )
     return _Slices(x, n, size)
 
@@ -436,7 +448,7 @@ class _Slices:
 
     def __iter__(self) -> Iterator[Any]:
         for i in range(0, self.n, self.size):
-            yield map_tree(lambda t, i=i: t[i : i + self.size], self.tree)  # type: ignore[misc]
+            yield map_tree(lambda t, i=i: t[i : i + self.size], self.tree)
 
     def __len__(self) -> int:
         return -(-self.n // self.size)
@@ -461,12 +473,11 @@ def split(what: str, batch: Any) -> tuple[Any, Any, Any]:
     for _, w in leaves("", batch[2]):
         floats = is_array(w) and "float" in str(w.dtype)
         if not floats or tuple(w.shape) != (n,):
-            got = f"{w.dtype} of shape {list(w.shape)}" if is_array(w) else check.seen(w)
-            raise ValueError(
-                f"{what}: expected batches of (x, y), got 3 parts; let the Dataset's __getitem__ "
-                "(or the loader's collate_fn) give an input and a target. A third part would be "
-                f"weights, floats of shape [{n}], and is {got}; several inputs go as ((a, b), y)"
-            )
+            got = f"{w.dtype} of shape {list(w.shape)}" if is_array(w) else seen(w)
+            check.pair(
+                what, batch, f". A third part would be weights, floats of shape [{n}], and is "
+                f"{got}; several inputs go as ((a, b), y)",
+            )  # fmt: skip
     return x, y, batch[2]
 
 
@@ -475,7 +486,7 @@ def count(what: str, tree: Any) -> int:
     first = tree if isinstance(tree, pf.Tensor) else next((x for _, x in leaves("", tree)), None)
     n = _rows_of(first)
     if n is None:
-        raise ValueError(f"{what}: expected batches of samples, got {check.seen(first)}")
+        raise expected(what, "batches of samples", first, error=ValueError)
     return n
 
 
@@ -483,16 +494,13 @@ def place(what: str, tree: Any, device: Any, dtype: Any, *, images: bool = False
     """The tree with tensors on `device` for leaves; floats take `dtype` (None: they keep theirs),
     as NumPy's own are float64, and with `images` so do uint8 of three dims or more."""
     if isinstance(tree, pf.Tensor):
-        if dtype is None:
-            return tree.to(device)
-        if tree.is_floating_point() or (images and tree.dtype is pf.uint8 and tree.ndim > 2):
-            return tree.to(device, dtype)
-        return tree.to(device)
-    if isinstance(tree, Mapping):
-        return {k: place(what, v, device, dtype, images=images) for k, v in tree.items()}
-    if _is_list(tree) and not _are_samples(tree):
-        return _like(tree, [place(what, v, device, dtype, images=images) for v in tree])
-    return place(what, leaf(what, "", tree), device, dtype, images=images)
+        image = images and tree.dtype is pf.uint8 and tree.ndim > 2
+        taken = dtype is not None and (image or tree.is_floating_point())
+        return tree.to(device, dtype) if taken else tree.to(device)
+    parts = _parts(tree)
+    if parts is None:
+        return place(what, leaf(what, "", tree), device, dtype, images=images)
+    return _like(tree, [place(what, v, device, dtype, images=images) for _, v in parts])
 
 
 def tell_conversions(what: str, inputs: Any, dtype: Any) -> None:

@@ -6,6 +6,7 @@ import html
 from collections.abc import Iterator, KeysView
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pyframe.core.words import columns, plural
 from pyframe.train.callbacks.base import Callback, Logs
 
 if TYPE_CHECKING:
@@ -140,13 +141,9 @@ class History(Callback):
     def __repr__(self) -> str:
         head, rows = self._rows()
         count = len(self.epoch)
-        first = f"History of {count} epoch{'' if count == 1 else 's'}"
+        first = f"History of {count} {plural(count, 'epoch')}"
         first += " (interrupted)" if self.interrupted else ""
-        if not rows:
-            return first
-        widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-        lines = ["  ".join(map(str.rjust, row, widths)).rstrip() for row in [head, *rows]]
-        return "\n".join([f"{first}:", *lines])
+        return f"{first}:\n{columns([head, *rows], left=0)}" if rows else first
 
     def _repr_html_(self) -> str:
         head, rows = self._rows()

@@ -8,6 +8,7 @@ from typing import Any
 import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe import nn
+from pyframe.train.words import name_of
 
 _Check = Callable[[str, pf.Tensor, pf.Tensor], "str | None"]
 
@@ -23,21 +24,12 @@ def labels(loss: Any, output: Any, target: Any, key: Any = None) -> None:
         return
     if look is None or not isinstance(output, pf.Tensor) or not isinstance(target, pf.Tensor):
         return
-    name = getattr(loss, "__name__", type(loss).__name__)
+    name = name_of(loss)
     wrong = look(name, output, target)
     if wrong is not None:
-        where = "" if key is None else f" of output {key!r}"
-        raise ValueError(
-            f"{name}{where}: got outputs {_of(output)} and targets {_of(target)}; {wrong}"
-        )
-
-
-def _of(x: pf.Tensor) -> str:
-    return f"{x.dtype.name} {list(x.shape)}"
-
-
-def _is_float(x: pf.Tensor) -> bool:
-    return x.is_floating_point()
+        name += "" if key is None else f" of output {key!r}"
+        outputs, targets = (f"{x.dtype.name} {list(x.shape)}" for x in (output, target))
+        raise ValueError(f"{name}: got outputs {outputs} and targets {targets}; {wrong}")
 
 
 def _classes(name: str, output: pf.Tensor, target: pf.Tensor) -> str | None:
@@ -62,12 +54,12 @@ def _classes(name: str, output: pf.Tensor, target: pf.Tensor) -> str | None:
             return None
         return f"expected {kind}; class numbers in another dtype become these by targets.long()"
     if seen == shape:
-        if probabilities and _is_float(target):
+        if probabilities and target.is_floating_point():
             return None
         fix = "targets.argmax(1)" + (", or targets.float()" if probabilities else "")
         return f"expected {kind}; of one-hot targets take {fix}"
     if seen == (*want[:1], 1, *want[1:]):
-        fix = "targets.squeeze(1)" + (".long()" if _is_float(target) else "")
+        fix = "targets.squeeze(1)" + (".long()" if target.is_floating_point() else "")
         return f"expected {kind}; take {fix}"
     if len(shape) > 2 and seen == shape[:-1]:
         return f"expected {kind}: the classes lie in dim 1, so give outputs.movedim(-1, 1)"
@@ -90,7 +82,7 @@ def _as_many(target: pf.Tensor, output: pf.Tensor) -> str | None:
 
 def _binary(name: str, output: pf.Tensor, target: pf.Tensor) -> str | None:
     """A float from 0 to 1 for each output."""
-    shape, floats = tuple(output.shape), _is_float(target)
+    shape, floats = tuple(output.shape), target.is_floating_point()
     kind = f"expected a float from 0 to 1 for each output, {list(shape)}"
     if tuple(target.shape) == shape:
         return None if floats else f"{kind}; take targets.float()"
@@ -109,16 +101,16 @@ def _binary(name: str, output: pf.Tensor, target: pf.Tensor) -> str | None:
 def _like(name: str, output: pf.Tensor, target: pf.Tensor) -> str | None:
     """A float for each output: what would broadcast to more of them is refused."""
     shape, seen = tuple(output.shape), tuple(target.shape)
-    kind = f"expected a float for each output, {list(shape)}"
+    kind, floats = f"expected a float for each output, {list(shape)}", target.is_floating_point()
     if seen == shape:
-        return None if _is_float(target) or target.is_complex() else f"{kind}; take targets.float()"
+        return None if floats or target.is_complex() else f"{kind}; take targets.float()"
     fix = _as_many(target, output)
     if fix is not None:
         n = target.numel()
         square = {shape, seen} == {(n,), (n, 1)}
         wide = f" (these would broadcast to {[n, n]})" if square else ""
         return f"{kind}{wide}; take {fix}"
-    if len(shape) > 1 and seen == shape[:1] and not _is_float(target):
+    if len(shape) > 1 and seen == shape[:1] and not floats:
         return f"{kind}; class numbers go with CrossEntropyLoss"
     if len(seen) == len(shape) and all(m in (n, 1) for m, n in zip(seen, shape, strict=True)):
         return None  # the same target for several outputs: the loss itself warns of it
@@ -127,14 +119,13 @@ def _like(name: str, output: pf.Tensor, target: pf.Tensor) -> str | None:
 
 def _divergence(name: str, output: pf.Tensor, target: pf.Tensor) -> str | None:
     """Probabilities of all classes."""
-    if tuple(target.shape) == tuple(output.shape) and _is_float(target):
-        return None
+    floats = target.is_floating_point()
     kind = f"expected probabilities, floats {list(output.shape)}"
     if tuple(target.shape) == tuple(output.shape):
-        return f"{kind}; take targets.float()"
-    if not _is_float(target):
-        return f"{kind}; class numbers go with NLLLoss, which takes log-probabilities too"
-    return kind
+        return None if floats else f"{kind}; take targets.float()"
+    if floats:
+        return kind
+    return f"{kind}; class numbers go with NLLLoss, which takes log-probabilities too"
 
 
 _LOOKS: dict[Any, _Check] = {

@@ -15,11 +15,11 @@ import numpy as np
 
 import pyframe as pf
 from pyframe.core import devices
-from pyframe.nn.parameter import is_lazy
 from pyframe.ops.random import fork_rng
 from pyframe.train import check, data as _data
 from pyframe.train.callbacks.base import Callback
-from pyframe.train.recovery import Streams
+from pyframe.train.recovery import Streams, modules_of, options_back, tensors_of
+from pyframe.train.steps import trained
 
 if TYPE_CHECKING:
     from pyframe.train.model import Model
@@ -145,7 +145,7 @@ def set_rate(model: Model, rate: float) -> None:
     for group in groups:
         for name in RATES:
             if name in group:
-                _set(group, name, _value(group[name]) * rate / top if top else rate)
+                _set(group, name, float(group[name]) * rate / top if top else rate)
     for scheduler in model.schedulers:
         if hasattr(scheduler, "base_lrs"):
             scheduler.base_lrs = [r * rate / top if top else rate for r in scheduler.base_lrs]
@@ -155,13 +155,9 @@ def _groups(model: Model) -> list[dict[str, Any]]:
     return [group for optimizer in model.optimizers for group in optimizer.param_groups]
 
 
-def _value(rate: Any) -> float:
-    return float(rate)
-
-
 def _top(group: dict[str, Any]) -> float:
     """The rate that a group was made with, before schedulers."""
-    return _value(group.get("max_lr", group.get("initial_lr", group["lr"])))
+    return float(group.get("max_lr", group.get("initial_lr", group["lr"])))
 
 
 def _set(group: dict[str, Any], name: str, rate: float) -> None:
@@ -202,16 +198,10 @@ def _endless(loader: Any, steps: int) -> Iterator[Any]:
 @pf.no_grad()
 def _puts_back(model: Model) -> Callable[[], None]:
     """What puts a model back to how it is now; its tensors are written to where they lie."""
-    modules = [m for top in model.modules() for m in top.modules()]
-    modes = [(m, m.training) for m in modules]
-    held = {id(x): x for m in modules for x in (*m.parameters(False), *m.buffers(False))}
-    held = {key: x for key, x in held.items() if not is_lazy(x)}  # metrics that saw nothing yet
-    grads = [(p, p.grad) for group in _groups(model) for p in group["params"]]
-    states = [(o, {p: dict(state) for p, state in o.state.items()}) for o in model.optimizers]
-    groups = [{k: v for k, v in g.items() if k != "params"} for g in _groups(model)]
-    for options in (*groups, *(state for _, of in states for state in of.values())):
-        held |= {id(x): x for x in options.values() if isinstance(x, pf.Tensor)}
-    copies = [(x, x.detach().clone()) for x in held.values()]
+    modes = [(m, m.training) for m in modules_of(model)]
+    grads = [(p, p.grad) for p in trained(model)]
+    put_options = options_back(model)
+    copies = [(x, x.detach().clone()) for x in tensors_of(model)]
     scaler = None if model.scaler is None else copy.deepcopy(model.scaler.state_dict())
     streams = Streams()
 
@@ -221,11 +211,7 @@ def _puts_back(model: Model) -> Callable[[], None]:
             x.copy_(value)
         for p, grad in grads:
             p.grad = grad
-        for optimizer, state in states:
-            optimizer.state.clear()
-            optimizer.state.update(state)
-        for group, options in zip(_groups(model), groups, strict=True):
-            group.update(options)
+        put_options()
         if scaler is not None:
             model.scaler.load_state_dict(scaler)
         for module, mode in modes:

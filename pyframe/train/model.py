@@ -11,8 +11,6 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 import pyframe as pf
 from pyframe import metrics as _metrics, nn
 from pyframe.core import devices
@@ -24,6 +22,7 @@ from pyframe.train.callbacks import Callback, History
 from pyframe.train.loop import Loop
 from pyframe.train.recovery import MARK, Recovery, puts_back
 from pyframe.train.steps import PLAIN, Options, Steps, numbers, parameters_of
+from pyframe.train.words import listed, name_of
 
 Loss = Callable[..., pf.Tensor]
 
@@ -122,18 +121,23 @@ class Model:
     @property
     def optimizers(self) -> list[Any]:
         """The optimizers, in order."""
-        return _listed(self.optimizer)
+        return listed(self.optimizer)
 
     @property
     def schedulers(self) -> list[Any]:
         """The learning-rate schedulers, in order."""
-        return _listed(self.lr_scheduler)
+        return listed(self.lr_scheduler)
 
     @property
     def device(self) -> pf.device:
         """Where the parameters are."""
         p = next(self.net.parameters(), None)
         return pf.get_default_device() if p is None else p.device
+
+    def _place(self) -> tuple[pf.device, pf.dtype | None]:
+        """Where inputs go, and the dtype that floats among them take."""
+        p = next(self.net.parameters(), None)
+        return (self.device, None) if p is None else (p.device, p.dtype)
 
     @property
     def device_name(self) -> str:
@@ -153,7 +157,7 @@ class Model:
 
     def loss_modules(self) -> list[nn.Module]:
         """The losses that are modules."""
-        return [m for m in _listed(self.loss) if isinstance(m, nn.Module)]
+        return [m for m in listed(self.loss) if isinstance(m, nn.Module)]
 
     def to(self, device: Any) -> Model:
         """Move the network, the losses' and metrics' tensors, the optimizers' state and the scale
@@ -394,8 +398,7 @@ class Model:
     def _ready(self, batch: Any, what: str, pair: bool = True) -> tuple[Any, int]:
         """A batch on the device, and how many samples it has. Inputs of a `pair` that are images
         of uint8 become floats."""
-        p = next(self.net.parameters(), None)
-        device, dtype = (self.device, None) if p is None else (p.device, p.dtype)
+        device, dtype = self._place()
         if not pair:
             batch = _data.place(what, batch, device, dtype)
             return batch, _data.count(what, batch)
@@ -541,9 +544,14 @@ class Model:
         """Train for some epochs and return the History; the options are those of `fit_async`.
 
         `fit(x, y, epochs=3)` is `fit((x, y), epochs=3)`."""
-        check.options("fit", self.fit_async, options)
-        device = pf.device(options.get("device", "auto") or self.device)
-        return devices.wait(self.fit_async(data, epochs, **options), device, "model.fit_async(…)")
+        return self._wait("fit", options.get("device", "auto"), data, epochs, **options)
+
+    def _wait(self, method: str, device: Any, /, *args: Any, **options: Any) -> Any:
+        """What the `await` twin of a method gives, on `device` (None: its own)."""
+        twin = getattr(self, f"{method}_async")
+        check.options(method, twin, options)
+        device = pf.device(device or self.device)
+        return devices.wait(twin(*args, **options), device, f"model.{method}_async(…)")
 
     def _precision(self, given: Any) -> pf.dtype | None:
         """The dtype of autocast, and the scaler that float16 needs."""
@@ -591,9 +599,7 @@ class Model:
     @check.waiting(train_on_batch_async)
     def train_on_batch(self, batch: Any, **options: Any) -> dict[str, float]:
         """One training step on a batch (inputs, targets): its loss and metrics."""
-        check.options("train_on_batch", self.train_on_batch_async, options)
-        coroutine = self.train_on_batch_async(batch, **options)
-        return devices.wait(coroutine, self.device, "model.train_on_batch_async(…)")
+        return self._wait("train_on_batch", None, batch, **options)
 
     # --- looking
 
@@ -625,10 +631,7 @@ class Model:
     @check.waiting(evaluate_async)
     def evaluate(self, data: Any, **options: Any) -> dict[str, float]:
         """The mean loss and metrics over the data; the options are those of `evaluate_async`."""
-        check.options("evaluate", self.evaluate_async, options)
-        device = pf.device(options.get("device") or self.device)
-        coroutine = self.evaluate_async(data, **options)
-        return devices.wait(coroutine, device, "model.evaluate_async(…)")
+        return self._wait("evaluate", options.get("device"), data, **options)
 
     async def _evaluate(
         self, loader: Any, options: Options, compile: bool, what: str = "evaluate"
@@ -654,9 +657,7 @@ class Model:
 
     def predict(self, x: Any, **options: Any) -> Any:
         """The network's outputs for x, on the CPU; the options are those of `predict_async`."""
-        check.options("predict", self.predict_async, options)
-        coroutine = self.predict_async(x, **options)
-        return devices.wait(coroutine, self.device, "model.predict_async(…)")
+        return self._wait("predict", None, x, **options)
 
     @puts_back
     async def predict_async(self, x: Any, *, batch_size: int = 256) -> Any:
@@ -667,19 +668,15 @@ class Model:
         lists, as (x, y) is, the network gets what stands first."""
         batch_size = check.batch_size("predict", batch_size)
         outputs, evaluation = [], Evaluation(self.net)
-        p = next(self.net.parameters(), None)
-        device, dtype = (self.device, None) if p is None else (p.device, p.dtype)
+        device, dtype = self._place()
         for part in _data.inputs_of("predict", x, batch_size=batch_size, net=self.net):
             ready = _data.place("predict", part, device, dtype, images=True)
             outputs.append(check.output(self.net, evaluation(_data.call, self.net, ready)))
             pf.flush()
             await devices.pause()
-        tensors: list[pf.Tensor] = []
-        for output in outputs:
-            _leaves(output, tensors)
-        arrays = iter(await gather_async(tensors))
-        parts = [_filled(output, arrays) for output in outputs]
-        return _joined(parts)
+        arrays = iter(await gather_async(_data.tensors(outputs)))
+        parts = [_data.map_tree(lambda _: pf.from_numpy(next(arrays)), o) for o in outputs]
+        return _data.map_tree(lambda *rows: pf.cat(rows), *parts)
 
     def summary(
         self, input_size: Any = None, dtype: pf.dtype | None = None, *, input_data: Any = None
@@ -703,7 +700,7 @@ class Model:
         try:
             _write(self.net.state_dict(), check.path("Model.save", path))
         except DeviceLostError:  # the twin tells what becomes of the model
-            devices.wait(self.save_async(path), self.device, "model.save_async(…)")
+            self._wait("save", None, path)
 
     @puts_back
     async def save_async(self, path: Any) -> None:
@@ -732,8 +729,7 @@ class Model:
 
     def save_checkpoint(self, path: Any) -> None:
         """Write all that training needs to go on from here: `fit(…, resume=path)` takes it."""
-        coroutine = self.save_checkpoint_async(path)
-        devices.wait(coroutine, self.device, "model.save_checkpoint_async(…)")
+        self._wait("save_checkpoint", None, path)
 
     @puts_back
     async def save_checkpoint_async(self, path: Any) -> None:
@@ -752,24 +748,11 @@ def _write(state: Mapping[str, pf.Tensor], path: Any) -> None:
         save_file(state, path)
 
 
-def _listed(given: Any) -> list[Any]:
-    """What is given as one thing, a dict or a list, as a list."""
-    if given is None:
-        return []
-    if isinstance(given, Mapping):
-        return list(given.values())
-    return list(given) if isinstance(given, list | tuple) else [given]
-
-
 def _words(given: Any) -> str:
     """The kinds of losses, optimizers or schedulers."""
-
-    def name(one: Any) -> str:
-        return str(getattr(one, "__name__", type(one).__name__))
-
     if isinstance(given, Mapping):
-        return ", ".join(f"{key}: {name(one)}" for key, one in given.items())
-    return ", ".join(map(name, _listed(given)))
+        return ", ".join(f"{key}: {name_of(one)}" for key, one in given.items())
+    return ", ".join(map(name_of, listed(given)))
 
 
 def _looks_at_gradients(watcher: Any) -> bool:
@@ -785,32 +768,3 @@ def _unreduced(loss: Any) -> Any:
         return twin
     check.reduces(loss)
     return functools.partial(loss, reduction="none")
-
-
-def _leaves(tree: Any, to: list[pf.Tensor]) -> None:
-    if isinstance(tree, pf.Tensor):
-        to.append(tree)
-    else:
-        for part in tree.values() if isinstance(tree, Mapping) else tree:
-            _leaves(part, to)
-
-
-def _filled(tree: Any, arrays: Iterator[np.ndarray]) -> Any:
-    """A tree of tensors with arrays in their places."""
-    if isinstance(tree, pf.Tensor):
-        return next(arrays)
-    if isinstance(tree, Mapping):
-        return {k: _filled(v, arrays) for k, v in tree.items()}
-    parts = [_filled(v, arrays) for v in tree]
-    return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
-
-
-def _joined(parts: Sequence[Any]) -> Any:
-    """The batches' outputs as one."""
-    first = parts[0]
-    if isinstance(first, np.ndarray):
-        return pf.cat([pf.from_numpy(a) for a in parts])
-    if isinstance(first, Mapping):
-        return {k: _joined([p[k] for p in parts]) for k in first}
-    joined = [_joined(column) for column in zip(*parts, strict=True)]
-    return type(first)(*joined) if hasattr(first, "_fields") else type(first)(joined)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyframe.core.devices import in_browser
+from pyframe.core.words import plural
 from pyframe.train.callbacks.base import Callback, Logs
 from pyframe.train.history import History, number
 
@@ -136,7 +137,7 @@ class NotebookProgress(Callback):
             return
         done, seconds = len(self.table.epoch), time.monotonic() - self.began
         text = f"{done} of {model.epochs}" if done < model.epochs else str(done)
-        text += f" epoch{'' if model.epochs == 1 else 's'}"
+        text += f" {plural(model.epochs, 'epoch')}"
         self._show(f"<div>{text} in {clock(seconds)} on {html.escape(model.device_name)}</div>")
 
     def _bar(self, model: Model, step: int, logs: Logs) -> str:

@@ -21,7 +21,7 @@ from pyframe.core.devices import DeviceLostError
 from pyframe.nn.parameter import is_lazy
 from pyframe.ops.random import Generator, default_generator, go_on, gpu_streams, rewind
 from pyframe.tensor import gather_async
-from pyframe.train.steps import parameters_of
+from pyframe.train.steps import trained
 
 if TYPE_CHECKING:
     from pyframe.train.callbacks import History
@@ -93,15 +93,8 @@ class _Copy:
         self.values: list[tuple[pf.Tensor, Any]] = []
         self.grads: list[tuple[pf.Tensor, Any]] = []  # of batches that wait for their update
         self.draws: list[tuple[Generator, Any]] = []  # of the streams on the GPU
-        self.buffers = [(m, k, b) for m in _modules(model) for k, b in m.named_buffers("", False)]
-        self.optimizers = [
-            (
-                o,
-                [_options(g) for g in o.param_groups],
-                {p: _options(s) for p, s in o.state.items()},
-            )
-            for o in model.optimizers
-        ]
+        self.buffers = [(m, k, b) for m in modules_of(model) for k, b in m.named_buffers("", False)]
+        self.put_options = options_back(model)
         self.schedulers = [(s, copy.deepcopy(s.state_dict())) for s in model.schedulers]
 
     def put(self, some: Collection[int], device: Any) -> None:
@@ -123,11 +116,7 @@ class _Copy:
         self.put({id(x) for x, _ in self.values}, device)
         for p, value in self.grads:
             p.grad = pf.tensor(value, dtype=p.dtype, device=p.device)
-        for optimizer, groups, state in self.optimizers:
-            for group, options in zip(optimizer.param_groups, groups, strict=False):
-                group.update(_options(options))
-            optimizer.state.clear()
-            optimizer.state.update({p: _options(s) for p, s in state.items()})
+        self.put_options()
         for scheduler, state in self.schedulers:
             scheduler.load_state_dict(copy.deepcopy(state))
 
@@ -147,16 +136,35 @@ def _options(d: Any) -> dict[str, Any]:
     }
 
 
-def _modules(model: Model) -> list[nn.Module]:
+def options_back(model: Model) -> Callable[[], None]:
+    """What puts the options and states of a model's optimizers back to what they are now, but for
+    the values of their tensors, which are the same ones."""
+    kept = [
+        (o, [_options(g) for g in o.param_groups], {p: _options(s) for p, s in o.state.items()})
+        for o in model.optimizers
+    ]
+
+    def back() -> None:
+        for optimizer, groups, state in kept:
+            for group, options in zip(optimizer.param_groups, groups, strict=False):
+                group.update(_options(options))
+            optimizer.state.clear()
+            optimizer.state.update({p: _options(s) for p, s in state.items()})
+
+    return back
+
+
+def modules_of(model: Model) -> list[nn.Module]:
+    """The modules that training changes, and all in them."""
     return [m for part in model.modules() for m in part.modules()]
 
 
 def _held(model: Model) -> list[pf.Tensor]:
-    found = [x for m in _modules(model) for x in (*m.parameters(False), *m.buffers(False))]
+    found = [x for m in modules_of(model) for x in (*m.parameters(False), *m.buffers(False))]
     return [x for x in found if not is_lazy(x)]
 
 
-def _tensors(model: Model) -> list[pf.Tensor]:
+def tensors_of(model: Model) -> list[pf.Tensor]:
     """The tensors that training changes: parameters, buffers, the optimizer's state and options."""
     own = [d for o in model.optimizers for d in (*o.param_groups, *o.state.values())]
     if model.scaler is not None:
@@ -202,7 +210,7 @@ class Recovery:
         """Before the model moves to the GPU: what it holds on the CPU is its first copy and costs
         nothing. One that is there already has the last copy of an earlier fit at first."""
         here = model.device.type == "cpu"
-        self.values: list[Any] = [(x, x.detach()) for x in _tensors(model)] if here else []
+        self.values: list[Any] = [(x, x.detach()) for x in tensors_of(model)] if here else []
         self.copy: _Copy | None = earlier.copy if earlier is not None and not here else None
         self.running = False
         self.losses = 0
@@ -216,7 +224,7 @@ class Recovery:
         try:
             model.to(device)
         except DeviceLostError as error:
-            gone = await lost(_tensors(model))
+            gone = await lost(tensors_of(model))
             if gone:
                 if self.copy is None:
                     raise
@@ -272,11 +280,11 @@ class Recovery:
             return means.begin()
         place = loop.place(logs={}, later=later, step=step)
         new = _Copy(model, place, self.epoch)
-        streams, tensors, device = gpu_streams(), _tensors(model), model.device
+        streams, tensors, device = gpu_streams(), tensors_of(model), model.device
         new.values = [(x, x.detach().clone()) for x in tensors if not x.is_cuda]
         tensors = [x for x in tensors if x.device is device]
-        trained = [p for o in model.optimizers for p in parameters_of(o)] if loop.group else []
-        waiting = [(p, p.grad) for p in trained if p.grad is not None]  # for their update
+        grouped = trained(model) if loop.group else []
+        waiting = [(p, p.grad) for p in grouped if p.grad is not None]  # for their update
         n, m = len(tensors), len(tensors) + len(waiting)
         drawn = [x for _, x in streams if x.device is device]
         *whole, last = _groups([*tensors, *[g for _, g in waiting], *drawn])
@@ -302,7 +310,7 @@ class Recovery:
 
     async def restore(self, model: Model, error: DeviceLostError) -> Place:
         """Go back to the last copy: the place to go on from. Raises `error` if that won't help."""
-        gone = await lost(_tensors(model))
+        gone = await lost(tensors_of(model))
         if self.copy is None or not gone:
             raise error
         self.losses += 1
@@ -355,7 +363,7 @@ def puts_back(method: _F) -> _F:
             safe = model._safe
             if safe is None or safe.running or safe.copy is None:
                 raise
-            gone = await lost(_tensors(model))
+            gone = await lost(tensors_of(model))
             if gone.isdisjoint(map(id, _held(model))):
                 raise
             await safe.put_back(model, gone)

@@ -197,6 +197,11 @@ def parameters_of(optimizer: Any) -> list[pf.Tensor]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
+def trained(model: Model) -> list[pf.Tensor]:
+    """All parameters of a model's optimizers."""
+    return [p for optimizer in model.optimizers for p in parameters_of(optimizer)]
+
+
 def numbers(logs: Mapping[str, Any]) -> dict[str, float]:
     """The logs that are one number each: a matrix of confusions is for `evaluate` alone."""
     return {name: v for name, v in logs.items() if not isinstance(v, np.ndarray)}

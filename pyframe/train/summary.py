@@ -11,11 +11,13 @@ from typing import Any, NamedTuple, Self
 import pyframe as pf
 from pyframe import nn
 from pyframe.core.op import MOVEMENT
+from pyframe.core.words import columns
 from pyframe.nn.modules.module import Evaluation
 from pyframe.nn.parameter import is_lazy
 from pyframe.tools.cost import op_flops, si
 from pyframe.tools.flow import watched
 from pyframe.train import check, data
+from pyframe.train.words import seen
 
 HEAD = ("layer", "output", "parameters", "FLOPs")
 
@@ -68,14 +70,14 @@ class Summary(str):
         trained = sum(p.numel() for p in params if p.requires_grad)
         size = sum(p.nbytes for p in params)
         buffers = sum(b.nbytes for b in net.buffers() if not is_lazy(b))
-        columns = 3 if flops is None else 4
-        rows = [HEAD[:columns], *[layer.cells()[:columns] for layer in layers]]
+        shown = 3 if flops is None else 4
+        rows = [HEAD[:shown], *[layer.cells()[:shown] for layer in layers]]
         foot = [f"{total:,} parameters ({trained:,} trained), {_size(size)}"]
         if buffers:
             foot.insert(0, f"{_size(buffers)} of buffers")
         if flops is not None and activations is not None:
             foot.insert(0, f"for a sample: {si(flops)} FLOPs, {_size(activations)} of outputs")
-        self = super().__new__(cls, _text(rows, foot))
+        self = super().__new__(cls, "\n".join([columns(rows, (1, len(rows)), left=2), *foot]))
         self.layers, self.parameters, self.trained, self.bytes = layers, total, trained, size
         self.buffer_bytes, self.flops, self.activation_bytes = buffers, flops, activations
         self._rows, self._foot = rows, foot
@@ -97,17 +99,6 @@ class Summary(str):
             f"<table><thead>{row(head, 'th')}</thead><tbody>"
             f"{''.join(row(r, 'td') for r in body)}</tbody></table><p>{foot}</p>"
         )
-
-
-def _text(rows: Sequence[Sequence[str]], foot: Sequence[str]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for left, middle, *right in rows:
-        cells = [left.ljust(widths[0]), middle.ljust(widths[1])]
-        cells += [c.rjust(w) for c, w in zip(right, widths[2:], strict=True)]
-        lines.append("  ".join(cells).rstrip())
-    rule = "-" * max(map(len, lines))
-    return "\n".join([lines[0], rule, *lines[1:], rule, *foot])
 
 
 def _size(n: int) -> str:
@@ -163,7 +154,7 @@ class _Costs:
         call.count += 1
         call.output = self.shapes(out)
         if next(module.children(), None) is None or call.flops:
-            for x in _tensors(out):
+            for x in data.tensors(out):
                 self.outputs.setdefault(id(x._storage), x)
 
     def op(self, op: Any, inputs: Sequence[pf.Tensor], out: pf.Tensor) -> None:
@@ -184,15 +175,6 @@ class _Costs:
         if isinstance(out, list | tuple):
             return [self.shapes(v) for v in out]
         return None if out is None else type(out).__name__
-
-
-def _tensors(tree: Any) -> Iterator[pf.Tensor]:
-    if isinstance(tree, pf.Tensor):
-        yield tree
-    elif isinstance(tree, Mapping | list | tuple):
-        parts: Any = tree.values() if isinstance(tree, Mapping) else tree
-        for part in parts:
-            yield from _tensors(part)
 
 
 def _zeros(size: Any, dtype: Any, floats: Any, device: Any) -> Any:
@@ -241,9 +223,9 @@ def summarize(
 
 
 def _run(net: nn.Module, inputs: Any) -> _Costs:
-    tensors = list(_tensors(inputs))
+    tensors = data.tensors(inputs)
     if not tensors or any(not x.ndim for x in tensors):
-        raise ValueError(f"summary: expected a batch of inputs, got {check.seen(inputs)}")
+        raise ValueError(f"summary: expected a batch of inputs, got {seen(inputs)}")
     costs = _Costs(net, max(1, len(tensors[0])))
     with ExitStack() as hooks:
         hooks.enter_context(pf.fork_rng())

@@ -552,7 +552,7 @@ class App(Session):
         safe = self.model._safe
         kind = self.model.device.type
         if safe is not None and safe.copy is not None:
-            gone = await recovery.lost(recovery._tensors(self.model))
+            gone = await recovery.lost(recovery.tensors_of(self.model))
             await safe.put_back(self.model, gone)
             return
         before = self.step, self.epochs, self.trained
@@ -663,7 +663,7 @@ class App(Session):
             await devices.reopen(target)
         if self.model.device.type == "cpu" and target.type != "cpu":
             self._kept = {k: t.detach().numpy() for k, t in self.model.net.state_dict().items()}
-        away = [x for x in recovery._tensors(self.model) if x.is_cuda and target.type == "cpu"]
+        away = [x for x in recovery.tensors_of(self.model) if x.is_cuda and target.type == "cpu"]
         with pf.no_grad():
             for x, a in zip(away, await gather_async(away), strict=True):
                 x.grad = None

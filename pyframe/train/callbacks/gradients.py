@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyframe as pf
 from pyframe import nn
 from pyframe.tensor import gather_async
-from pyframe.train import check
+from pyframe.train import check, data
 from pyframe.train.callbacks.base import Callback, Logs
 
 if TYPE_CHECKING:
@@ -111,14 +111,8 @@ class GradientWatch(Callback):
 
     def _note(self, key: int, value: Any) -> None:
         """Remember what a layer was given or gave."""
-        if isinstance(value, pf.Tensor):
-            if value.is_floating_point():
-                self._outputs.append((key, value.detach()))
-        elif isinstance(value, tuple | list):
-            for v in value:
-                self._note(key, v)
-        elif isinstance(value, dict):
-            self._note(key, list(value.values()))
+        floats = (x for x in data.tensors(value) if x.is_floating_point())
+        self._outputs += [(key, x.detach()) for x in floats]
 
     @pf.no_grad()
     def _fold(self, net: Any, seen: list[tuple[int, pf.Tensor]]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from typing import TYPE_CHECKING, Any
 
+from pyframe.core.words import near
+from pyframe.train import check
 from pyframe.train.callbacks.base import Logs
 
 if TYPE_CHECKING:
@@ -61,16 +62,10 @@ class Monitor:
         if self.name is None:
             self.name = "val_loss" if "val_loss" in known else "loss"
         if self.name not in known:
-            near = difflib.get_close_matches(self.name, known, 1, 0.5)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            if self.name.startswith("val_") and self.name.removeprefix("val_") in known:
-                hint = "; without validation_data there is only {!r}".format(
-                    self.name.removeprefix("val_")
-                )
-            raise ValueError(
-                f"{self.who}: there is no {self.name!r} to monitor; expected one of "
-                f"{', '.join(map(repr, known))}{hint}"
-            )
+            fix, trained = near(self.name, known, 0.5), self.name.removeprefix("val_")
+            if trained != self.name and trained in known:
+                fix = f"without validation_data there is only {trained!r}"
+            raise check.no_quantity(self.who, self.name, known, fix)
         self._seen = True
         if self.mode == "auto":
             self.higher = higher_is_better(self.name, model)
