@@ -96,6 +96,7 @@ def contents(path: str) -> Contents:
     that is damaged or something else."""
     import pyframe as pf
     from pyframe.io import npz, pt, safetensors
+    from pyframe.tensor.tree import named
 
     if kind(path) == "safetensors":
         d = safetensors.describe(path)
@@ -105,7 +106,7 @@ def contents(path: str) -> Contents:
     name, size = os.path.basename(path), os.path.getsize(path)
     entries, others = [], {}
     read = npz.outline if kind(path) == "npz" else pt.outline
-    for key, value in leaves(read(path)):
+    for key, value in named(read(path)):
         if isinstance(value, pf.Tensor):
             entries.append(Entry(key, tuple(value.shape), value.dtype.name, value.nbytes, name))
         else:
@@ -124,17 +125,6 @@ def dtype_name(stored: str) -> str:
     """float32 for safetensors' F32."""
     found = re.fullmatch(r"(BF|[FIUC])(\d+)(.*)", stored)
     return f"{DTYPES[found[1]]}{found[2]}{found[3].lower()}" if found else stored.lower()
-
-
-def leaves(obj: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """What dicts, lists and tuples hold, with the way there."""
-    items = obj.items() if isinstance(obj, dict) else enumerate(obj) if isinstance(
-        obj, (list, tuple)) else None  # fmt: skip
-    if items is None or not obj:
-        yield name, obj
-        return
-    for key, value in items:
-        yield from leaves(value, f"{name}.{key}" if name else str(key))
 
 
 def by_dtype(entries: list[Entry]) -> dict[str, dict[str, int]]:

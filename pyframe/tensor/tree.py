@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pyframe.tensor.tensor import Tensor
@@ -35,3 +35,16 @@ def unflatten(values: Sequence[Any], tree: Any) -> Any:
     """`tree` with its tensors replaced by `values`, in order."""
     rest = iter(values)
     return tree_map(tree, lambda _: next(rest))
+
+
+def named(tree: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """What nested lists, tuples and dicts hold, with the way there: ("layers.0.weight", x)."""
+    keys: Any = tree if isinstance(tree, dict) else ()
+    if isinstance(tree, (list, tuple)):
+        keys = getattr(tree, "_fields", range(len(tree)))
+    if not keys:
+        yield name, tree
+        return
+    parts = tree.values() if isinstance(tree, dict) else tree
+    for key, part in zip(keys, parts, strict=True):
+        yield from named(part, f"{name}.{key}" if name else str(key))

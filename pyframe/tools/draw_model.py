@@ -165,10 +165,7 @@ def _fold(call: Call) -> None:
     whole = call
     while whole.parent is not None:
         whole = whole.parent
-    users: dict[Call, list[Call]] = {}
-    for b in whole.boxes():
-        for s in b.sources:
-            users.setdefault(s, []).append(b)
+    users = whole.users()
     i = 0
     while i < len(call.calls):
         run = [call.calls[i]]

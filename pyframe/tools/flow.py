@@ -26,7 +26,7 @@ from pyframe.nn.modules.module import Evaluation, Module
 from pyframe.ops.vmap import Batch
 from pyframe.runtime.compile import Compiled
 from pyframe.tensor import Tensor
-from pyframe.tensor.tree import leaves, tree_map
+from pyframe.tensor.tree import leaves, named, tree_map
 
 MODULE, OP, INPUT, OUTPUT = "module", "op", "input", "output"
 _HERE = os.path.dirname(os.path.dirname(__file__)) + os.sep
@@ -78,6 +78,14 @@ class Call:
                 yield from call.boxes()
             else:
                 yield call
+
+    def users(self) -> dict[Call, list[Call]]:
+        """The boxes in it that take the results of a call."""
+        found: dict[Call, list[Call]] = {}
+        for box in self.boxes():
+            for source in box.sources:
+                found.setdefault(source, []).append(box)
+        return found
 
     def take(self, source: Call) -> None:
         """Note where something that it reads comes from."""
@@ -201,10 +209,7 @@ class _Tracer:
 
 def _join(call: Call) -> None:
     """Let functions that hand their result to one function alone be one call with it."""
-    users: dict[Call, list[Call]] = {}
-    for box in call.boxes():
-        for s in box.sources:
-            users.setdefault(s, []).append(box)
+    users = call.users()
     for c in reversed([c for c in call.calls if c.kind == OP]):
         if len(users.get(c, ())) != 1:
             continue
@@ -304,16 +309,8 @@ def _tensors(tree: Any) -> Any:
     return {k: _tensors(v) for k, v in tree.items()} if isinstance(tree, dict) else tree
 
 
-def _labelled(name: str, tree: Any) -> Iterator[tuple[str, Tensor]]:
-    if isinstance(tree, Tensor):
-        yield name, tree
-    elif isinstance(tree, dict):
-        for k, v in tree.items():
-            yield from _labelled(f"{name}.{k}" if name else str(k), v)
-    elif isinstance(tree, list | tuple):
-        keys = getattr(tree, "_fields", None) or range(len(tree))
-        for k, v in zip(keys, tree, strict=True):
-            yield from _labelled(f"{name}.{k}" if name else str(k), v)
+def _labelled(tree: Any) -> Iterator[tuple[str, Tensor]]:
+    return ((name, x) for name, x in named(tree) if isinstance(x, Tensor))
 
 
 def trace(model: Any, inputs: Any, what: str = "trace") -> Call:
@@ -328,7 +325,7 @@ def trace(model: Any, inputs: Any, what: str = "trace") -> Call:
     whole = Call(MODULE, "", None, net)
     tracer = _Tracer(whole, names)
     given = inspect.signature(net.forward).bind(*args, **kwargs).arguments
-    for name, x in _labelled("", dict(given)):
+    for name, x in _labelled(dict(given)):
         call = Call(INPUT, name, whole)
         call.shapes.append(tuple(x.shape))
         whole.calls.append(call)
@@ -349,7 +346,7 @@ def trace(model: Any, inputs: Any, what: str = "trace") -> Call:
     else:
         outer.name = outer.name or type(net).__name__
         whole.calls.append(outer)
-    for name, x in _labelled("", out):
+    for name, x in _labelled(out):
         call = Call(OUTPUT, name or OUTPUT, whole)
         call.shapes.append(tuple(x.shape))
         for source in tracer.of(x):

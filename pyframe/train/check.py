@@ -506,16 +506,6 @@ def one_device(what: str, net: nn.Module) -> None:
         )
 
 
-def ended_early(what: str, epoch: int, batches: int, before: int) -> None:
-    """Warn that the data gave fewer batches in an epoch than in the first one."""
-    warn(
-        f"{what}: the data gave {batches} batches in epoch {epoch}, and {before} in the first; "
-        "what can be iterated over only once, such as a generator, goes on from where it was: a "
-        "Dataset or a DataLoader gives all of it in each epoch",
-        UserWarning,
-    )
-
-
 def state_dict(what: str, net: nn.Module, state: Any) -> None:
     """RuntimeError that lists the keys that a net lacks or has beside those of `state`, and the
     shapes that differ: before anything is loaded. TypeError for what is no dict."""
@@ -696,20 +686,25 @@ def schedules(given: Any, interval: Any, optimizers: Sequence[Any]) -> None:
             )
 
 
+def _keys(given: Any, like: Any) -> list[Any]:
+    """The names or places of things that are given as `like` is, in a dict or a list; else []."""
+    if isinstance(like, Mapping):
+        return list(given) if isinstance(given, Mapping) else []
+    both = isinstance(like, list | tuple) and isinstance(given, list | tuple)
+    return list(range(len(given))) if both else []
+
+
 def loss_weights(loss: Any, given: Any) -> None:
     """ValueError for weights of losses that are not as the losses are."""
     if given is None:
         return
-    if isinstance(loss, Mapping):
-        fits = isinstance(given, Mapping) and set(given) == set(loss)
-        rule = f"numbers by the names {list(loss)}"
-    elif isinstance(loss, list | tuple):
-        fits = isinstance(given, list | tuple) and len(given) == len(loss)
-        rule = f"a list of {len(loss)} numbers"
-    else:
-        fits, rule = False, "several losses: Model(net, loss={…}, loss_weights={…})"
-    if not fits:
-        raise expected("Model: loss_weights", rule, given, error=ValueError)
+    keys, rule = _keys(loss, loss), "several losses: Model(net, loss={…}, loss_weights={…})"
+    if keys and set(_keys(given, loss)) == set(keys):
+        return
+    if keys:
+        names = isinstance(loss, Mapping)
+        rule = f"numbers by the names {keys}" if names else f"a list of {len(keys)} numbers"
+    raise expected("Model: loss_weights", rule, given, error=ValueError)
 
 
 def metric_list(given: Any, loss: Any) -> list[tuple[str | None, Any]]:
@@ -779,16 +774,9 @@ def minimized_again(accumulate: int) -> None:
 
 def several(loss: Any, output: Any, targets: Any) -> list[Any]:
     """The names or places of several losses; ValueError where outputs or targets lack one."""
-    kinds: Any = Mapping if isinstance(loss, Mapping) else list | tuple
-
-    def keys_of(given: Any) -> list[Any]:
-        if not isinstance(given, kinds):
-            return []
-        return list(given if kinds is Mapping else range(len(given)))
-
-    keys = keys_of(loss)
+    keys = _keys(loss, loss)
     for what, given in (("the net's outputs", output), ("the targets", targets)):
-        have = keys_of(given)
+        have = _keys(given, loss)
         lacking = [k for k in keys if k not in have]
         if lacking:
             raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, KeysView
+from collections.abc import Iterable, Iterator, KeysView, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyframe.core.words import columns, plural
@@ -157,10 +157,14 @@ def number(value: float) -> str:
     return f"{value:.4f}" if 0.01 <= abs(value) < 1000 or not value else f"{value:.3g}"
 
 
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """A table in HTML."""
-    cells = "".join(f"<th>{html.escape(text)}</th>" for text in head)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in rows
-    )
-    return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], sides: Sequence[str] = ()) -> str:
+    """A table in HTML; `sides` are those that its columns lie to, "left" or "right"."""
+    styles = [f' style="text-align:{side}"' for side in sides] or [""] * len(head)
+
+    def row(cells: Sequence[str], tag: str) -> str:
+        shown = zip(cells, styles, strict=False)
+        inner = "".join(f"<{tag}{style}>{html.escape(text)}</{tag}>" for text, style in shown)
+        return f"<tr>{inner}</tr>"
+
+    body = "".join(row(cells, "td") for cells in rows)
+    return f"<table><thead>{row(head, 'th')}</thead><tbody>{body}</tbody></table>"

@@ -195,7 +195,12 @@ class Loop:
             self.batches = batches
         known = self.model.steps_per_epoch is not None
         if batches < self.batches and not known and not self.model.stop_training:
-            check.ended_early("fit", epoch, batches, self.batches)
+            check.warn(
+                f"fit: the data gave {batches} batches in epoch {epoch}, and {self.batches} in the "
+                "first; what can be iterated over only once, such as a generator, goes on from "
+                "where it was: a Dataset or a DataLoader gives all of it in each epoch",
+                UserWarning,
+            )
 
     def _say_conversions(self, batch: Any) -> None:
         """Of the first batch, which inputs become something else."""
@@ -283,19 +288,21 @@ class Loop:
     async def tell(self, event: str, *args: Any) -> None:
         """Call a method of every callback, and wait for those that are async."""
         for w in self.watchers:
-            answer = getattr(w, event)(*args)
-            if inspect.isawaitable(answer):
-                await answer
+            await _told(w, event, *args)
 
     async def _end(self) -> None:
         """Tell every callback of the end, though another one fails there."""
         errors = []
         for w in self.watchers:
             try:
-                answer: Any = w.on_fit_end(self.model)
-                if inspect.isawaitable(answer):
-                    await answer
+                await _told(w, "on_fit_end", self.model)
             except Exception as error:
                 errors.append(error)
         if errors:
             raise errors[0]
+
+
+async def _told(watcher: Any, event: str, *args: Any) -> None:
+    answer = getattr(watcher, event)(*args)
+    if inspect.isawaitable(answer):
+        await answer

@@ -60,20 +60,21 @@ class ProgressBar(Callback):
 
     def on_step(self, model: Model, step: int, logs: Logs) -> None:
         """Move the bar."""
-        if self.bar is None:  # a fit that is resumed within an epoch
-            self.on_epoch_begin(model, model.epoch)
-        # What is drawn is drawn by update, and only where some time has passed since.
-        self.bar.set_postfix({name: number(v) for name, v in logs.items()}, refresh=False)
+        self._show(model, logs)
         self.bar.update(step - self.done)
         self.done = step
 
     def on_epoch(self, model: Model, epoch: int, logs: Logs) -> None:
         """Show the epoch's numbers and close its bar."""
-        if self.bar is None:  # one that was resumed at its end
-            self.on_epoch_begin(model, epoch)
-        self.bar.set_postfix({name: number(v) for name, v in logs.items()}, refresh=False)
+        self._show(model, logs)
         self.bar.dynamic_ncols = self.bar.ncols = None  # nothing is cut off: a long line wraps
         self.bar.close()
+
+    def _show(self, model: Model, logs: Logs) -> None:
+        if self.bar is None:  # of a fit that is resumed within an epoch, or at its end
+            self.on_epoch_begin(model, model.epoch)
+        # What is drawn is drawn by update, and only where some time has passed since.
+        self.bar.set_postfix({name: number(v) for name, v in logs.items()}, refresh=False)
 
     def on_fit_end(self, model: Model) -> None:
         """Close the bar of an epoch that was cut short."""

@@ -17,6 +17,7 @@ from pyframe.nn.parameter import is_lazy
 from pyframe.tools.cost import op_flops, si
 from pyframe.tools.flow import watched
 from pyframe.train import check, data
+from pyframe.train.history import table
 from pyframe.train.words import seen
 
 HEAD = ("layer", "output", "parameters", "FLOPs")
@@ -87,18 +88,9 @@ class Summary(str):
         return f"<Summary of {len(self.layers)} layers, {self.parameters:,} parameters>"
 
     def _repr_html_(self) -> str:
-        def row(cells: Sequence[str], tag: str) -> str:
-            sides = ("left", "left", "right", "right")
-            shown = zip(cells, sides, strict=False)
-            inner = (f'<{tag} style="text-align:{s}">{html.escape(c)}</{tag}>' for c, s in shown)
-            return f"<tr>{''.join(inner)}</tr>"
-
         head, *body = self._rows
         foot = "<br>".join(map(html.escape, self._foot))
-        return (
-            f"<table><thead>{row(head, 'th')}</thead><tbody>"
-            f"{''.join(row(r, 'td') for r in body)}</tbody></table><p>{foot}</p>"
-        )
+        return f"{table(head, body, ('left', 'left', 'right', 'right'))}<p>{foot}</p>"
 
 
 def _size(n: int) -> str:
