@@ -190,12 +190,10 @@ class _Job:
                 for group, old in zip(groups, before, strict=True):
                     group.update(old)
         document, values = found
-        for key in document["options"]:  # those that had to act
-            *at, name = key.split(".")
+        for key in document["options"]:  # those that had to act: a control sets all groups alike
+            name = key.rpartition(".")[2]
             if name in self.moving:
-                one, nth = map(int, at if len(at) == 2 else ("0", *at))
-                first = sum(len(o.param_groups) for o in self.optimizers[:one])
-                document["options"][key] = float(before[first + nth][name])
+                document["options"][key] = float(before[0][name])
         return document, values
 
     def _capture(self, e: Exporter, sizes: set[int]) -> Any:
@@ -209,12 +207,11 @@ class _Job:
                 e.add("train", self._step(model, "train"), {"x": x, "y": y})
             plan["train"] = {"size": len(x), **self._told(e, "train", "train")}
         if model is not None and self.tests and _evaluates(model):
-            sizes_of = []
             for pair in self.tests:
                 x, y = (self._to(v, e.device) for v in pair)
                 run = self._step(model, "test")
                 Evaluation(model.net)(e.add, f"evaluate.{len(x)}", run, {"x": x, "y": y})
-                sizes_of.append(len(x))
+            sizes_of = [len(x) for x, _ in self.tests]
             plan["evaluate"] = {"sizes": sizes_of, **self._told(e, "evaluate", "test")}
         if self.predict is not None:
             plan["predict"] = {"sizes": sorted(sizes)}
@@ -228,7 +225,7 @@ class _Job:
                         f"the network gives {len(given)} tensors, and a page's predict one: "
                         f"{_BY_NAME}"
                     )
-                (shape,) = [o["shape"] for o in given]
+                shape = given[0]["shape"]
                 if not shape or shape[0] != n:
                     raise ExportError(
                         f"the prediction for {n} samples has shape {shape}; expected one tensor "
@@ -338,9 +335,8 @@ def _job(
                 f"sample= is a {type(sample).__name__} of {len(sample)} inputs, and a page's "
                 f"predict takes one tensor: {_BY_NAME}"
             )
-        job = _Job({"": program}, [], {"engine": "program"}, predict=program)
+        job = _Job({"": program}, [], _spec(program), predict=program)
         _with_inputs(job, sample)
-        job.spec = _spec(program)
         _show(job, sample)
         return job
     if isinstance(program, Mapping):
@@ -355,9 +351,7 @@ def _of_functions(functions: Mapping[str, Any], sample: Any, state: Sequence[Any
     if not isinstance(sample, Mapping) or set(sample) != set(functions):
         raise TypeError("export: sample= must give the arguments of each function by its name")
     modules = [m for m in state if isinstance(m, nn.Module)]
-    prefixes = [""] if len(modules) == 1 else [f"{i}." for i in range(len(modules))]
-    job = _Job(dict(zip(prefixes, modules, strict=True)),
-               [o for o in state if isinstance(o, Optimizer)])  # fmt: skip
+    job = _Job(_numbered("", modules), [o for o in state if isinstance(o, Optimizer)])
     for name, fn in functions.items():
         args = sample[name] if isinstance(sample[name], tuple | list) else (sample[name],)
         names = list(inspect.signature(fn).parameters)[: len(args)]
@@ -366,14 +360,18 @@ def _of_functions(functions: Mapping[str, Any], sample: Any, state: Sequence[Any
     return job
 
 
-def _with_inputs(job: _Job, x: Any) -> _Job:
-    """The job with samples like those of a batch."""
+def _numbered(start: str, modules: Sequence[nn.Module]) -> dict[str, nn.Module]:
+    """Modules by what the names of their tensors begin with: several ones have numbers."""
+    return {start if len(modules) == 1 else f"{start}{i}.": m for i, m in enumerate(modules)}
+
+
+def _with_inputs(job: _Job, x: Any) -> None:
+    """Give the job samples like those of a batch."""
     x = _array("sample=", x)
     if not x.ndim or not len(x):
         raise ValueError("export: sample= must be a batch: (samples, …)")
     job.inputs = x[0]
     job.sizes |= {1, len(x)}
-    return job
 
 
 def _of_model(
@@ -433,9 +431,7 @@ def _load(model: Model, weights: Any) -> None:
 
 
 def _modules(model: Model) -> dict[str, nn.Module]:
-    losses = model.loss_modules()
-    names = ["loss."] if len(losses) == 1 else [f"loss.{i}." for i in range(len(losses))]
-    return {"": model.net, **dict(zip(names, losses, strict=True))}
+    return {"": model.net, **_numbered("loss.", model.loss_modules())}
 
 
 def _optimizers(job: _Job, model: Model) -> None:
