@@ -331,7 +331,7 @@ class Host {
   run(id, ids, params) { return this.#runtime.run(this.#number(id), this.#those(ids), params); }
   destroy() { this.#runtime.destroy(); }
 
-  /** Notes the Runtime's number for what the other side calls `id`; for now there may be none. */
+  /** Has something made that the other side calls `id`, a name that is taken even where this fails. */
   #name(id, made) {
     this.#newest = id;
     this.#numbers.set(id, made());

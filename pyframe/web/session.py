@@ -28,7 +28,7 @@ class Session:
 
     def __init__(self, demo: Demo) -> None:
         self.demo, self.inputs, self.outputs = demo, demo.inputs, demo.outputs
-        self.values = {c.name: c.value for c in demo.controls}  # as they are at first
+        self.values = {c.name: c.value for c in demo.controls}  # at first
 
     def arguments(self, fn: Callable[..., Any]) -> dict[str, Any]:
         """The controls' values that `fn` takes."""
