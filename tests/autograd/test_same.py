@@ -210,6 +210,7 @@ def tensor_hooks(t: Any, d: str) -> Any:
     handle = x.register_hook(lambda g: g + 1)
     y.sum().backward()
     handle.remove()
+    handle.remove()  # it is gone
     first = x.grad.clone()
     (x * 2).sum().backward()
     return [first, x.grad, seen, y.grad, y.retains_grad, x.retains_grad]
