@@ -144,15 +144,6 @@ def test_shuffle_is_new_each_epoch_and_the_same_for_a_seed() -> None:
     assert epochs(DataLoader(rows(50), 8, shuffle=True, generator=generator)) == [first, second]
 
 
-def test_samplers() -> None:
-    loader = DataLoader(rows(), 2, sampler=[5, 1, 3])
-    assert [y.tolist() for _, y in loader] == [[5, 1], [3]]
-    assert len(loader) == 2
-    loader = DataLoader(rows(), batch_sampler=[[5], [1, 3]])
-    assert [y.tolist() for _, y in loader] == [[5], [1, 3]]
-    assert len(loader) == 2
-
-
 def test_without_batches() -> None:
     loader = DataLoader(rows(3), batch_size=None)
     assert len(loader) == 3
