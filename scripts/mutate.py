@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import os
 import re
 import sys
 import warnings
@@ -26,9 +27,9 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
+sys.path[:0] = [p for p in (str(ROOT / "tests"), str(ROOT)) if p not in sys.path]
+os.environ.setdefault("PYFRAME_ADAPTER", "software")  # as the tests have it
 
-from conftest import no_gpu
 from ops import test_compiled_rows, test_kernel_ops, test_meanings, test_ops
 from samples import ROWS, Row
 
@@ -40,7 +41,6 @@ from pyframe.core.op import REDUCTION, REGISTRY, Op
 from pyframe.core.view import slice_
 
 GRADIENT = "the gradient of "
-GPU = no_gpu() is None
 HOW: dict[str, Callable[[Any], Any]] = {  # a gradient is made wrong
     "zeroed": lambda g: g * 0,
     "negated": lambda g: -g,
@@ -56,6 +56,15 @@ APART: dict[str, list[Callable[[], Any]]] = {
 }
 # Ops that no function is of alone: the rows whose gradients, or kernels, are made of them
 THROUGH = {"conv_weight": "conv", "linalg_cofactors": "linalg_det", "permute": "transpose"}
+
+
+@functools.cache
+def on_gpus() -> bool:
+    """Whether there is a GPU to try a shader on."""
+    try:
+        return device("gpu").executor is not None
+    except (ImportError, RuntimeError):
+        return False
 
 
 class Mutant(NamedTuple):
@@ -140,7 +149,7 @@ def _forget() -> None:
     """What was compiled with an op's meaning before."""
     for known in (lower._meaning, printer.generate, scalars.computed):
         known.cache_clear()
-    for where in ("cpu", *["gpu"] * GPU):
+    for where in ("cpu", *["gpu"] * on_gpus()):
         device(where).executor.forget_programs()
 
 
@@ -179,7 +188,7 @@ def checks(mutant: Mutant, torch: Any) -> Iterator[Callable[[], Any]]:
     if part == "numpy" and op.kernel is not None:
         kernels = test_kernel_ops.test_kernels_give_what_their_fallbacks_give
         yield functools.partial(kernels, op.name, "cpu")
-    if op.name == "to_device" and GPU:
+    if op.name == "to_device" and on_gpus():
         yield functools.partial(test_ops.test_a_gradient_goes_back_to_the_device, "gpu")
     for row in rows_of(op):
         if part == "numpy" or (part.startswith(GRADIENT) and row.grad):
@@ -188,7 +197,7 @@ def checks(mutant: Mutant, torch: Any) -> Iterator[Callable[[], Any]]:
             yield functools.partial(test_ops.test_gradcheck, row)
         if part in ("scalar", "combine", "view"):
             yield functools.partial(_compiled, row)
-        if part == "scalar" and GPU:  # of some functions the CPU has no text
+        if part == "scalar" and on_gpus():  # of some functions the CPU has no text
             yield functools.partial(test_ops.test_against_pytorch, row, "gpu", torch)
 
 
@@ -200,7 +209,7 @@ def _compiled(row: Row) -> None:
 def can_be_noticed(mutant: Mutant) -> bool:
     """Without a GPU some can't: nothing on the CPU is made of that part."""
     external = mutant.part == "scalar" and mutant.op.name in test_meanings.EXTERNAL
-    return GPU or not (external or mutant.op.name == "to_device")
+    return on_gpus() or not (external or mutant.op.name == "to_device")
 
 
 def fails(check: Callable[[], Any]) -> bool:

@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
-mutate: Any = importlib.import_module("mutate")
-sys.path.pop(0)
+SCRIPTS = str(Path(__file__).parents[2] / "scripts")
+sys.path.insert(0, SCRIPTS)
+try:
+    mutate: Any = importlib.import_module("mutate")
+finally:
+    sys.path.remove(SCRIPTS)
 
 MUTANTS = mutate.mutants()
 
