@@ -14,7 +14,7 @@ fn join(a: Acc, b: Acc) -> Acc {
   if (KIND == 1) { return a * b; }
   if (KIND == 2) { return max(a, b); }
   let apart = select(abs(f32(a) - f32(b)), 0.0, a == b);  // inf and inf too
-  return max(a, b) + Acc(pf_log1p(exp(-apart)));
+  return max(a, b) + Acc(pf_log1p_f32(exp(-apart)));
 }
 
 @compute @workgroup_size(256)

@@ -53,17 +53,37 @@ def _of_sign(size: Scalar, x: Scalar) -> Scalar:
     return _f32(_u32(size) | (_u32(x) & SIGN))
 
 
+@function
+def whole(x: Scalar, steps: Scalar, to: Scalar) -> Scalar:
+    """round(x * steps), at most 2^21; `to` is TO_WHOLE, or not far from it. Where compilers may
+    reorder sums this is text of the printer's, and so is `whole_bits`."""
+    return muladd(x, steps, to) - to
+
+
+@function
+def whole_bits(x: Scalar, steps: Scalar, to: Scalar) -> Scalar:
+    """u32 whose last 21 bits are those of round(x * steps) + to - TO_WHOLE."""
+    return _u32(muladd(x, steps, to))
+
+
+@function
+def plus_part(x: Scalar, n: Scalar, part: Scalar) -> Scalar:
+    """x + n * part, where n times the parts of a number are added one after the other: compilers
+    that reorder sums would add the parts."""
+    return muladd(n, part, x)
+
+
 def _whole_power(x: Scalar, steps: float) -> tuple[Scalar, Scalar]:
     """(n, 2^n) of n = round(x * steps), -126 <= n <= 127."""
-    sum = muladd(x, steps, TO_WHOLE + 127)
-    return sum - (TO_WHOLE + 127), _f32(_u32(sum) << 23)
+    to = TO_WHOLE + 127
+    return whole(x, steps, to), _f32(whole_bits(x, steps, to) << 23)
 
 
 def _exp_rest(x: Scalar) -> tuple[Scalar, Scalar]:
     """(r, 2^n) of x = 2 n log(2) + r, |r| <= log(2): exp(x) is exp(r) times 2^n times 2^n, as no
     float may be 2^(2 n)."""
     n, scale = _whole_power(x, 0.5 * LOG2E)
-    return muladd(n, -2 * LOG2_LOW, muladd(n, -2 * LOG2_HIGH, x)), scale
+    return plus_part(plus_part(x, n, -2 * LOG2_HIGH), n, -2 * LOG2_LOW), scale
 
 
 def _exp_series(r: Scalar) -> Scalar:

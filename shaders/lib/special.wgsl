@@ -5,7 +5,7 @@ fn pf_lgamma(x: f32) -> f32 {
   if (pf_isinf_f32(x) | ((x <= 0.0) & (x == floor(x)))) { return pf_inf_f32(); }
   // near 1 and 2, where it is 0, the series of log(gamma(1 + d)) (DLMF 5.7.3)
   if (abs(x - 1.0) < 0.2) { return pf_lgamma_near(x - 1.0); }
-  if (abs(x - 2.0) < 0.2) { return pf_lgamma_near(x - 2.0) + pf_log1p(x - 2.0); }
+  if (abs(x - 2.0) < 0.2) { return pf_lgamma_near(x - 2.0) + pf_log1p_f32(x - 2.0); }
   var z = select(x, 1.0 - x, x < 0.5);
   var product = 1.0;
   if (z < 6.0) { product *= z; z += 1.0; }
@@ -16,9 +16,9 @@ fn pf_lgamma(x: f32) -> f32 {
   if (z < 6.0) { product *= z; z += 1.0; }
   let r = 1.0 / (z * z);
   let series = (0.083333333 + r * (-2.7777778e-3 + r * (7.9365079e-4 - r * 5.952381e-4))) / z;
-  let out = (z - 0.5) * (pf_log(z) - 1.0) - 0.5 + 0.91893853 + series - pf_log(product);
+  let out = (z - 0.5) * (pf_log_f32(z) - 1.0) - 0.5 + 0.91893853 + series - pf_log_f32(product);
   if (x >= 0.5) { return out; }
-  return 1.1447299 - pf_log(abs(pf_sin(3.1415927 * (x - round(x))))) - out;
+  return 1.1447299 - pf_log_f32(abs(pf_sin_f32(3.1415927 * (x - round(x))))) - out;
 }
 fn pf_lgamma_near(d: f32) -> f32 {
   var p = 0.11133427;
@@ -41,9 +41,9 @@ fn pf_digamma(x: f32) -> f32 {
   if (z < 7.0) { out -= 1.0 / z; z += 1.0; }
   if (z < 7.0) { out -= 1.0 / z; z += 1.0; }
   let r = 1.0 / (z * z);
-  out += pf_log(z) - 0.5 / z - r * (0.083333333 + r * (-8.3333333e-3 + r * 3.9682540e-3));
+  out += pf_log_f32(z) - 0.5 / z - r * (0.083333333 + r * (-8.3333333e-3 + r * 3.9682540e-3));
   if (x > 0.0) { return out; }
-  return out - 3.1415927 / pf_tan(3.1415927 * (x - round(x)));
+  return out - 3.1415927 / pf_tan_f32(3.1415927 * (x - round(x)));
 }
 fn pf_zeta(s: f32, q: f32) -> f32 {
   if (pf_isnan_f32(s) | pf_isnan_f32(q) | (s < 1.0)) { return pf_nan_f32(); }
@@ -73,7 +73,7 @@ fn pf_zeta_part(s: f32, q: f32) -> f32 {
 // exp(-x^2), of x^2 in two parts: rounded at once, it would cost half of the digits.
 fn pf_exp_square(x: f32) -> f32 {
   let high = bitcast<f32>(bitcast<u32>(x) & 0xfffff000u);
-  return pf_exp(-high * high) * pf_exp(-(x - high) * (x + high));
+  return pf_exp_f32(-high * high) * pf_exp_f32(-(x - high) * (x + high));
 }
 fn pf_erfcx_series(t: f32) -> f32 {
   var c = array<f32, 12>(1.17757893, -0.00459005458, -0.0842491334, 0.05920994, -0.0266586684,
@@ -97,12 +97,6 @@ fn pf_erfcx(x: f32) -> f32 {
   if (x >= 0.0) { return size; }
   if (x < -9.4) { return pf_inf_f32(); }
   return 2.0 / pf_exp_square(-x) - size;
-}
-fn pf_erfc(x: f32) -> f32 {
-  if (pf_isnan_f32(x)) { return x; }
-  let size = min(abs(x), 20.0);
-  let tail = pf_exp_square(size) * pf_erfcx_part(size);
-  return select(tail, 2.0 - tail, x < 0.0);
 }
 fn pf_ndtri(p: f32) -> f32 {
   if (pf_isnan_f32(p) | (p < 0.0) | (p > 1.0)) { return pf_nan_f32(); }

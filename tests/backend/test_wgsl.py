@@ -126,6 +126,13 @@ def test_literals(value: Any, type: str, text: str) -> None:
     assert scalars.literal(value, type) == text
 
 
+def test_only_logic_is_chained() -> None:
+    """Chromium refuses `a >> b >> c` and `a == b == c`, which Mesa's way takes."""
+    a, b = (Scalar("arg", (), "i32", n) for n in (0, 1))
+    texts = [scalars.text_of(x, ["a", "b"], str) for x in ((a >> 3) >> 2, (a | b) | 1, (a & b) ^ b)]
+    assert texts == ["(a >> 3u) >> 2u", "a | b | 1", "(a & b) ^ b"]
+
+
 def test_every_primitive_has_text() -> None:
     """`narrow` is text of its own for each dtype that a GPU has in a wider register."""
     known = {name for name, _ in scalars.CALLS} | scalars.OPERATORS.keys() | {"neg", "not"}

@@ -32,6 +32,8 @@ OPERATORS = {
     "shl": ("<<", OTHER, UNARY, UNARY), "shr": (">>", OTHER, UNARY, UNARY),
 }  # fmt: skip
 
+CHAINED = ("and", "or", "xor")  # may follow one another without parentheses
+
 # What is a function of WGSL's or of shaders/lib: by the type of its (first) operand, or of any
 CALLS = {
     ("neg", "f32"): "pf_neg({0})",
@@ -55,6 +57,10 @@ CALLS = {
     ("cast", ""): "{type}({0})",
     ("sign", "i32"): "sign({0})",
     ("rsqrt", "f32"): "inverseSqrt({0})",
+    # what compilers may not reorder: Mesa joins `fma(n, a, fma(n, b, x))`
+    ("plus_part", "f32"): "({0} - {1} * -({2}))",
+    ("whole", "f32"): "round(({0}) * {1})",
+    ("whole_bits", "f32"): "bitcast<u32>(i32(round(({0}) * {1})) + i32({2}))",
     # ints are taken modulo 2^32
     ("cast to i32", "f32"): "pf_i32({0})",
     ("cast to u32", "f32"): "pf_u32({0})",
@@ -179,7 +185,7 @@ class _Printer:
             return f"-{self.within(x.args[0], NAME)}", UNARY
         sign, tight, left, right = OPERATORS[op]
         a, b = x.args
-        first = self.within(a, OTHER if a.op == op and tight == OTHER else left)
+        first = self.within(a, OTHER if a.op == op and op in CHAINED else left)
         if op == "sub" and of == "f32":
             return f"{first} + pf_neg({self.text(b)[0]})", tight
         if op in ("shl", "shr"):
