@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from pyframe.codegen.cpu.routines import SCRATCH, TABLES, At
 from pyframe.codegen.lanes.compiler import Launch
 from pyframe.codegen.lanes.program import Function, NoFormError
 from pyframe.codegen.wasm.encoder import OP, Module, f32
 from pyframe.codegen.wasm.forms import LANES
-from pyframe.codegen.wasm.library import library
+from pyframe.codegen.wasm.library import library, routine
 from pyframe.codegen.wasm.module import module, starts
 from pyframe.codegen.wasm.printer import Printed, printed
-from pyframe.codegen.wasm.routines import SCRATCH, TABLES, At, routine
 from pyframe.core.op import Op
 from pyframe.core.pages import aligned
 

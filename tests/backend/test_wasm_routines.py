@@ -12,8 +12,8 @@ import pytest
 
 import pyframe as pf
 from pyframe.backend import wasm
-from pyframe.codegen.wasm.library import library
-from pyframe.codegen.wasm.routines import SCRATCH, TABLES, At, Routine, routine
+from pyframe.codegen.cpu.routines import SCRATCH, TABLES, At, Routine
+from pyframe.codegen.wasm.library import library, routine
 from pyframe.core.op import REGISTRY
 from tests.backend.cases import CONVOLUTIONS
 
@@ -212,36 +212,6 @@ def test_what_convolutions_have_no_routine() -> None:
     assert routine(REGISTRY["conv"], (x[:0], w), how, out[:0]) == Routine(())
 
 
-def as_numpy(name: str, *inputs: np.ndarray, attrs: tuple[Any, ...] = ()) -> None:
-    """The routine gives what the op's NumPy function does, up to rounding."""
-    expected = REGISTRY[name].numpy(*inputs, *attrs)  # type: ignore[misc]
-    got = computed(name, *inputs, attrs=attrs)
-    np.testing.assert_allclose(got, expected, 1e-5 if got.dtype.kind == "f" else 0, 1e-6)
-
-
-@pytest.mark.parametrize("wide", [np.int32, np.int64])
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
-@pytest.mark.parametrize("width", [1, 2, 3, 16, 35])
-def test_rows(wide: Any, dtype: str, width: int) -> None:
-    rng = np.random.default_rng(width)
-    x = (9 * rng.standard_normal((7, width))).astype(dtype)
-    index = rng.integers(0, 7, 20).astype(wide)
-    source = (9 * rng.standard_normal((20, width))).astype(dtype)
-    for at, from_ in ((index, source), (index[::-2], source[::2]), (index[:0], source[:0])):
-        as_numpy("take_rows", x, at)
-        as_numpy("take_rows", x[::-1], at)
-        as_numpy("put_rows", x, at, from_)
-        as_numpy("add_rows", at, from_, attrs=(7,))
-
-
-@pytest.mark.parametrize("dtype", ["?", "f2", "c8"])
-def test_rows_of_any_dtype_move(dtype: str) -> None:
-    x = np.arange(12).reshape(4, 3).astype(dtype)
-    index = np.array([3, 0, 3])
-    as_numpy("take_rows", x, index)
-    as_numpy("put_rows", x, index, x[:3])
-
-
 @pytest.mark.parametrize("bad", [-1, 4, 2**32, -(2**33)])
 def test_an_index_out_of_range_traps(bad: int) -> None:
     x = np.ones((4, 3), "f4")
@@ -259,66 +229,6 @@ def test_an_index_out_of_range_traps(bad: int) -> None:
             machine(True).run(made, given, out)
         with pytest.raises(IndexError, match="out of bounds"):
             REGISTRY[name].numpy(*given, *attrs)  # type: ignore[misc]
-
-
-@pytest.mark.parametrize("dim", [0, 1, 2])
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
-def test_elements_along_a_dim(dim: int, dtype: str) -> None:
-    rng = np.random.default_rng(dim)
-    x = (9 * rng.standard_normal((3, 4, 5))).astype(dtype)
-    shape = tuple(6 if d == dim else n for d, n in enumerate(x.shape))
-    index = rng.integers(0, x.shape[dim], shape)
-    source = (9 * rng.standard_normal(shape)).astype(dtype)
-    for at in (index, index.astype(np.int32), index[..., ::-1] if dim == 2 else index[::-1]):
-        as_numpy("take_along", x, at, attrs=(dim,))
-        as_numpy("put_along", x, at, source, attrs=(dim,))
-        for how in ("sum", "prod", *(("amax", "amin") if dtype[0] == "f" else ())):
-            as_numpy("reduce_along", x, at, source, attrs=(dim, how))
-    as_numpy("take_along", x, index[:2] if dim else index[:, :2], attrs=(dim,))
-    as_numpy("reorder", x[0], index[0, :4] % 5)
-
-
-@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
-def test_scans(dtype: str) -> None:
-    rng = np.random.default_rng(0)
-    x = (3 * rng.standard_normal((2, 9, 5))).astype(dtype)
-    for y in (x, x[:, ::-1], x.transpose(2, 0, 1), x[:, :1], x[:, :0], x[:1, :, :1]):
-        for name in ("cumsum", "cumprod", "cummax"):
-            as_numpy(name, y)
-    if dtype[0] == "f":
-        x[0, 3, 1], x[1, 2, 2] = np.nan, np.inf
-        as_numpy("cummax", x)
-        as_numpy("cumsum", x)
-
-
-def test_long_sums_stay_exact() -> None:
-    x = np.full((1, 1 << 20, 1), 0.1, "f4")
-    assert computed("cumsum", x)[0, -1, 0] == np.float32((1 << 20) * np.float64(np.float32(0.1)))
-
-
-@pytest.mark.parametrize("dtype", ["i4", "i8"])
-@pytest.mark.parametrize("n", [0, 1, 2, 7, 300, 1000])
-def test_order(dtype: str, n: int) -> None:
-    rng = np.random.default_rng(n)
-    ends = np.iinfo(dtype)
-    wide = rng.integers(ends.min, ends.max, (3, n), dtype, endpoint=True)
-    for key in (wide, wide % 5 - 2, wide[:, ::-1] >> 16, np.zeros_like(wide), np.sort(wide)[:1]):
-        as_numpy("argsort", key, attrs=(n,))
-        as_numpy("argsort", key, attrs=(n // 3,))
-        if n:
-            as_numpy("kth_index", key % 1000, attrs=(n // 2 + 1,))
-            as_numpy("searchsorted", np.sort(key), key[:, :7])
-    as_numpy("searchsorted", wide[:, :0], wide)
-
-
-def test_cat() -> None:
-    xs = [np.arange(n * 6, dtype="f4").reshape(2, n, 3) for n in (1, 0, 4)]
-    pf.cat([pf.empty(2, 1, 3)] * 3)  # an op of its own for each number of tensors
-    as_numpy("cat3", *xs, attrs=(1, (0, 1, 1, 5)))
-    as_numpy("cat3", *[x.astype("i8")[::-1] for x in xs], attrs=(1, (0, 1, 1, 5)))
-    as_numpy("cat3", *[xs[2]] * 3, attrs=(3, ()))
-    as_numpy("cat3", *[xs[2] > 5] * 3, attrs=(0, ()))
-    assert routine(REGISTRY["cat3"], [xs[2][..., ::2]] * 3, (0, ()), np.empty((3, 2, 4, 2))) is None
 
 
 def test_ops_that_run_at_once_use_routines_where_it_pays(monkeypatch: pytest.MonkeyPatch) -> None:

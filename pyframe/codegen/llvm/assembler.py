@@ -1,30 +1,50 @@
-"""LLVM IR written by hand in Python: values with operators, variables, loops.
+"""LLVM IR written by hand in Python: the text of what codegen/cpu/assembler.py describes.
 
     f = Assembler("scale", "ptr i64 float")
     x, n, factor = f.params
     with f.count(0, n * 4, 4) as at:
         f.store(x + at, f.load("float", x + at) * factor)
 
-Types are LLVM's own names of them. An operator writes its instruction at once; what changes is kept
-in a `Variable`. Addresses count bytes.
+Types are LLVM's own names of them, or those of codegen/cpu. An operator writes its instruction at
+once; what changes is kept in a `Variable`. Addresses count bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeAlias, Union
+from typing import TypeAlias
 
-Operand: TypeAlias = Union["Value", int]
+from pyframe.codegen.cpu import assembler as cpu
+from pyframe.codegen.cpu.assembler import Operand
+
 Condition: TypeAlias = Callable[[], "Value"]
 
-_FLOAT = {"add": "fadd", "sub": "fsub", "mul": "fmul"}
+_TYPES = {"f32": "float", "f64": "double", "word": "i64"}
+# instructions of floats and of ints, and how these are compared
+_OPS = {
+    "add": "fadd add", "sub": "fsub sub", "mul": "fmul mul", "div": "fdiv udiv", "rem": "- urem",
+    "and": "- and", "or": "- or", "xor": "- xor", "shl": "- shl", "shr_u": "- lshr",
+    "shr_s": "- ashr",
+}  # fmt: skip
+_COMPARES = {
+    "eq": "oeq eq", "ne": "une ne", "lt": "olt slt", "le": "ole sle", "gt": "ogt sgt",
+    "ge": "oge sge", "lt_u": "- ult", "ge_u": "- uge",
+}  # fmt: skip
 
 
-class Value:
+def _type(name: str) -> str:
+    """LLVM's name of a type."""
+    base, cross, lanes = name.partition("x")
+    if cross and lanes.isdigit():
+        return f"<{lanes} x {_TYPES.get(base, base)}>"
+    return _TYPES.get(name, name)
+
+
+class Value(cpu.Value):
     """A value of `type`, by the name that LLVM's text has for it."""
 
-    __slots__ = ("_name", "f", "type")
+    __slots__ = ("_name", "f")
 
     def __init__(self, f: Assembler, type: str, name: str) -> None:
         self.f, self.type, self._name = f, type, name
@@ -34,62 +54,31 @@ class Value:
         """What stands for it in an instruction."""
         return self._name
 
-    def op(self, name: str, other: Operand) -> Value:
+    @property
+    def is_float(self) -> bool:
+        """Whether it is a float, or a vector of them."""
+        return "float" in self.type or "double" in self.type
+
+    def op(self, name: str, *others: Operand) -> Value:
         """The instruction `name` of this value and another of its type."""
-        right = self.f.value(other, self.type).name
-        return self.f.new(self.type, f"{name} {self.type} {self.name}, {right}")
-
-    def __add__(self, other: Operand) -> Value:
-        if self.type == "ptr":
+        left, (other,) = self.name, others
+        if self.type == "ptr" and name == "add":
             right = self.f.value(other, "i64").name
-            return self.f.new("ptr", f"getelementptr i8, ptr {self.name}, i64 {right}")
-        return self._arithmetic("add", other)
-
-    def __sub__(self, other: Operand) -> Value:
-        return self._arithmetic("sub", other)
-
-    def __mul__(self, other: Operand) -> Value:
-        return self._arithmetic("mul", other)
-
-    def _arithmetic(self, name: str, other: Operand) -> Value:
-        is_float = "float" in self.type or "double" in self.type
-        return self.op(_FLOAT[name] if is_float else name, other)
-
-    def __floordiv__(self, other: Operand) -> Value:
-        return self.op("udiv", other)
-
-    def __mod__(self, other: Operand) -> Value:
-        return self.op("urem", other)
-
-    def __and__(self, other: Operand) -> Value:
-        return self.op("and", other)
-
-    def __or__(self, other: Operand) -> Value:
-        return self.op("or", other)
-
-    def compare(self, name: str, other: Operand) -> Value:
-        """The i1 (a vector of them for one of ints) of `icmp name`."""
+            return self.f.new("ptr", f"getelementptr i8, ptr {left}, i64 {right}")
         right = self.f.value(other, self.type).name
-        lanes, cross, _ = self.type.partition(" x ")
-        kind = f"{lanes} x i1>" if cross else "i1"
-        return self.f.new(kind, f"icmp {name} {self.type} {self.name}, {right}")
-
-    def __lt__(self, other: Operand) -> Value:
-        return self.compare("slt", other)
-
-    def __gt__(self, other: Operand) -> Value:
-        return self.compare("sgt", other)
-
-    def __ge__(self, other: Operand) -> Value:
-        return self.compare("sge", other)
-
-    def equals(self, other: Operand) -> Value:
-        """Whether both are the same."""
-        return self.compare("eq", other)
-
-    def differs(self, other: Operand) -> Value:
-        """Whether they are not the same."""
-        return self.compare("ne", other)
+        of = 0 if self.is_float else 1
+        if name in _COMPARES:
+            word = ("fcmp", "icmp")[of]
+            lanes, cross, _ = self.type.partition(" x ")
+            kind = f"{lanes} x i1>" if cross else "i1"
+            how = _COMPARES[name].split()[of]
+            return self.f.new(kind, f"{word} {how} {self.type} {left}, {right}")
+        if name in ("min", "max"):  # of floats: a NaN stays
+            a = Value(self.f, self.type, left)
+            first = a < other if name == "min" else a > other
+            return a.where(first | a.differs(a), other)
+        full = _OPS[name].split()[of]
+        return self.f.new(self.type, f"{full} {self.type} {left}, {right}")
 
     def where(self, condition: Value, other: Operand) -> Value:
         """This where the condition holds, else the other."""
@@ -100,13 +89,16 @@ class Value:
             f"{self.type} {right}",
         )
 
-    def extended(self) -> Value:
-        """An i64 of the same value."""
-        return self.f.new("i64", f"sext {self.type} {self.name} to i64")
-
-    def min(self, other: Operand) -> Value:
-        """The less of two ints."""
-        return self.where(self < other, other)
+    def cast(self, type: str) -> Value:
+        """The same number as another type, an int with its sign."""
+        type = _type(type)
+        if type == self.type:
+            return self
+        if self.is_float:
+            word = "fpext" if type == "double" else "fptrunc"
+        else:
+            word = "sext" if int(type[1:]) > int(self.type[1:]) else "trunc"
+        return self.f.new(type, f"{word} {self.type} {self.name} to {type}")
 
     def splat(self, lanes: int) -> Value:
         """A vector with it in every lane."""
@@ -129,7 +121,7 @@ class Value:
         return self.f.call_intrinsic("llvm.fma", self.type, self, factor, total)
 
 
-class Variable(Value):
+class Variable(Value, cpu.Variable):
     """A value that changes."""
 
     __slots__ = ("_at",)
@@ -146,15 +138,16 @@ class Variable(Value):
         """Let it be a value from now on."""
         self.f.line(f"store {self.type} {self.f.value(value, self.type).name}, ptr {self._at}")
 
-    def add(self, value: Operand) -> None:
-        """Let it be so much more."""
-        self.set(self + value)
 
+class Assembler(cpu.Assembler):
+    """A function without a result, written statement by statement; a processor's vectors have so
+    many `bits`, and `fault` is where it notes one."""
 
-class Assembler:
-    """A function without a result, written statement by statement."""
+    below = "lt"
 
-    def __init__(self, name: str, params: str, linkage: str = "internal ") -> None:
+    def __init__(self, name: str, params: str, linkage: str = "internal ", bits: int = 128) -> None:
+        self.bits, self.fault = bits, "null"
+        self._labels: list[list[str]] = []  # of what follows a `when`: its other part, and its end
         self.head = f"define {linkage}void @{name}(" + ", ".join(
             f"{type} %p{i}" for i, type in enumerate(params.split())
         )
@@ -191,7 +184,7 @@ class Assembler:
 
     def local(self, start: Operand | None = None, type: str = "") -> Variable:
         """A new variable, of an i64 if nothing says otherwise."""
-        type = type or (start.type if isinstance(start, Value) else "i64")
+        type = _type(type) or (start.type if isinstance(start, Value) else "i64")
         self.names += 1
         self.variables.append(f"%v{self.names} = alloca {type}")
         made = Variable(self, type, f"%v{self.names}")
@@ -199,13 +192,40 @@ class Assembler:
             made.set(start)
         return made
 
-    def load(self, type: str, at: Value, align: int) -> Value:
-        """A value in memory."""
-        return self.new(type, f"load {type}, ptr {at.name}, align {align}")
+    def load(self, type: str, at: Value, offset: int = 0, align: int = 0) -> Value:
+        """A value in memory, which lies at a multiple of the bytes of an element or `align`."""
+        type, at = _type(type), at + offset if offset else at
+        return self.new(type, f"load {type}, ptr {at.name}, align {align or _bytes(type)}")
 
-    def store(self, at: Value, value: Value, align: int) -> None:
+    def store(self, at: Value, value: Value, offset: int = 0, align: int = 0) -> None:
         """Write a value to memory."""
+        at, align = at + offset if offset else at, align or _bytes(value.type)
         self.line(f"store {value.type} {value.name}, ptr {at.name}, align {align}")
+
+    def lanes(self, type: str) -> int:
+        """How many lanes the processor's vectors have."""
+        return self.bits // (8 * _bytes(_type(type)))
+
+    def copy(self, to: Value, source: Value, nbytes: Value) -> None:
+        """Write bytes that lie elsewhere: by vectors, the last of which may be a part, and what is
+        less than 4 one by one."""
+        lanes, done = self.lanes("i32"), self.local(0)
+        vector = f"<{lanes} x i32>"
+        with self.during(lambda: done + 4 * lanes <= nbytes):
+            self.store(to + done, self.load(vector, source + done))
+            done.add(4 * lanes)
+        rest = (nbytes - done).op("shr_u", 2)
+        with self.when(rest > 0):
+            some = self.lanes_below(rest.cast("i32"), lanes)
+            self.store_some(to + done, self.load_some(vector, source + done, some, 4), some, 4)
+            done.add(rest * 4)
+        with self.during(lambda: done < nbytes):
+            self.store(to + done, self.load("i8", source + done))
+            done.add(1)
+
+    def fail(self) -> None:
+        """What the op's NumPy function raises an error for was found."""
+        self.line(f"store i64 1, ptr {self.fault}, align 8")
 
     def zero(self, type: str) -> Value:
         """The number 0, in each lane of a vector."""
@@ -213,19 +233,19 @@ class Assembler:
 
     def lanes_below(self, count: Value, lanes: int) -> Value:
         """Which lanes have a number below `count`."""
-        return self.numbers(lanes).compare("slt", count.splat(lanes))
+        return self.numbers(lanes, count.type) < count.splat(lanes)
 
-    def numbers(self, lanes: int) -> Value:
+    def numbers(self, lanes: int, type: str = "i64") -> Value:
         """The vector 0, 1, 2, …"""
-        listed = ", ".join(f"i64 {x}" for x in range(lanes))
-        return Value(self, f"<{lanes} x i64>", f"<{listed}>")
+        listed = ", ".join(f"{type} {x}" for x in range(lanes))
+        return Value(self, f"<{lanes} x {type}>", f"<{listed}>")
 
     def load_words(
         self, at: Value, names: Sequence[str], addresses: Sequence[str]
     ) -> dict[str, Value]:
         """The words of a launch by their names."""
         return {
-            name: self.load("ptr" if name in addresses else "i64", at + 8 * i, 8)
+            name: self.load("ptr" if name in addresses else "i64", at + 8 * i, align=8)
             for i, name in enumerate(names)
         }
 
@@ -255,13 +275,14 @@ class Assembler:
         given = f"{places.type} {places.name}, i32 {align}, {lanes.type} {lanes.name}"
         return self.new(type, f"call {type} @{name}({given}, {type} zeroinitializer)")
 
-    def fill(self, at: Value, nbytes: Value) -> None:
+    def fill(self, at: Value, nbytes: Operand) -> None:
         """Write zeros to a multiple of 4 bytes."""
+        nbytes = self.value(nbytes, "i64")
         whole = nbytes - nbytes % 64
         with self.count(0, whole, 64) as x:
-            self.store(at + x, self.zero("<16 x i32>"), 4)
+            self.store(at + x, self.zero("<16 x i32>"))
         with self.count(whole, nbytes, 4) as x:
-            self.store(at + x, self.zero("i32"), 4)
+            self.store(at + x, self.zero("i32"))
 
     def _masked(self, kind: str, type: str, before: str, after: str) -> str:
         name = f"llvm.masked.{kind}.{_suffix(type)}.p0"
@@ -294,12 +315,22 @@ class Assembler:
     @contextmanager
     def when(self, condition: Value) -> Iterator[None]:
         """What follows runs if the condition holds."""
-        then, end = self._label(), self._label()
-        self.line(f"br i1 {condition.name}, label %{then}, label %{end}")
+        then, *rest = self._label(), self._label(), self._label()
+        self.line(f"br i1 {condition.name}, label %{then}, label %{rest[0]}")
         self.line(f"{then}:")
+        self._labels.append(rest)
         yield
+        self._end(self._labels.pop()[0], "")
+
+    def otherwise(self) -> None:
+        """Within `when`: what follows runs if it doesn't."""
+        other = self._labels[-1].pop(0)
+        self._end(self._labels[-1][0], other)
+
+    def _end(self, end: str, next: str) -> None:
+        """Of a block, which goes on at `end`; what follows is at `next`, or there."""
         self.line(f"br label %{end}")
-        self.line(f"{end}:")
+        self.line(f"{next or end}:")
 
     @contextmanager
     def during(self, condition: Condition) -> Iterator[None]:
@@ -310,14 +341,6 @@ class Assembler:
         yield
         self.line(f"br i1 {condition().name}, label %{body}, label %{end}")
         self.line(f"{end}:")
-
-    @contextmanager
-    def count(self, start: Operand, stop: Operand, step: Operand = 1) -> Iterator[Variable]:
-        """What follows runs for an i64 = start, start + step, … below `stop`."""
-        i = self.local(start)
-        with self.during(lambda: i < stop):
-            yield i
-            i.add(step)
 
 
 def cut(size: Value, part: Value, parts: Value, whole: int = 1) -> tuple[Value, Value]:
@@ -337,6 +360,12 @@ def module(functions: Sequence[Assembler], bits: int) -> str:
     declared = sorted(set().union(*[f.declared for f in functions]))
     texts = [f.text() for f in functions]
     return "\n".join([*texts, *declared, f"attributes #0 = {{ {attributes} }}", ""])
+
+
+def _bytes(type: str) -> int:
+    """Of an element."""
+    base = type.strip("<>").rpartition(" x ")[2]
+    return {"float": 4, "double": 8, "ptr": 8}.get(base) or int(base[1:]) // 8
 
 
 def _suffix(type: str) -> str:

@@ -184,8 +184,8 @@ def _take(t: Tile) -> Assembler:
     words, _, begin, end = f.params
     w = f.load_words(words, TAKE, ("to", "source", "at"))
     with f.count(begin * _TAKEN, (end * _TAKEN).min(w["n"])) as i:
-        value = f.load(t.real, w["source"] + f.load("i64", w["at"] + i * 8, 8), t.size)
-        f.store(w["to"] + i * t.size, value, t.size)
+        value = f.load(t.real, w["source"] + f.load("i64", w["at"] + i * 8))
+        f.store(w["to"] + i * t.size, value)
     return f
 
 
@@ -198,10 +198,10 @@ def _pad(t: Tile) -> Assembler:
     tail = f.lanes_below(elements - whole, t.lanes)
     with f.count(0, channels) as i, f.count(0, rows) as r:
         row = table + r * 16
-        into = f.local(to + i * to_channel + f.load("i64", row, 8))
-        here = f.local(source + i * channel + f.load("i64", row + 8, 8))
+        into = f.local(to + i * to_channel + f.load("i64", row))
+        here = f.local(source + i * channel + f.load("i64", row + 8))
         with f.count(0, whole, t.lanes):
-            f.store(into, f.load(t.vector, here, t.size), t.size)
+            f.store(into, f.load(t.vector, here))
             into.set(into + t.lanes * t.size)
             here.set(here + t.lanes * t.size)
         with f.when(whole < elements):
@@ -216,16 +216,16 @@ def _columns(t: Tile) -> Assembler:
     apart = f.numbers(t.lanes) * step.splat(t.lanes)
     with f.count(0, n) as p:
         piece = pieces + p * (8 * PIECE)
-        source = image + f.load("i64", piece, 8)
-        into = f.local(to + f.load("i64", piece + 8, 8))
-        some = f.lanes_below(f.load("i64", piece + 16, 8), t.lanes)
+        source = image + f.load("i64", piece)
+        into = f.local(to + f.load("i64", piece + 8))
+        some = f.lanes_below(f.load("i64", piece + 16), t.lanes)
         with f.when(step.equals(t.size)), f.count(0, k) as i:
-            here = source + f.load("i64", taps + i * 8, 8)
-            f.store(into, f.load_some(t.vector, here, some, t.size), t.size)
+            here = source + f.load("i64", taps + i * 8)
+            f.store(into, f.load_some(t.vector, here, some, t.size))
             into.set(into + pitch)
         with f.when(step.differs(t.size)), f.count(0, k) as i:
-            here = source + f.load("i64", taps + i * 8, 8)
-            f.store(into, f.gather(t.vector, here, apart, some, t.size), t.size)
+            here = source + f.load("i64", taps + i * 8)
+            f.store(into, f.gather(t.vector, here, apart, some, t.size))
             into.set(into + pitch)
     return f
 
@@ -263,7 +263,7 @@ def _conv(
             c = w["c"] + i * w["c_image"] + g * w["c_group"] + top * w["c_row"]
             with f.count(low, high) as b:
                 piece, pieces, at, width = (
-                    f.load("i64", w["blocks_at"] + b * 32 + 8 * n, 8) for n in range(4)
+                    f.load("i64", w["blocks_at"] + b * 32 + 8 * n) for n in range(4)
                 )
                 f.call(
                     columns, block_columns, image, w["taps_at"] + left * 8, right - left,
@@ -284,9 +284,9 @@ def _conv(
                         w["pitch"], t.size, 0,
                     )  # fmt: skip
                     with f.when(elsewhere), f.count(0, w["m"]) as r, f.count(0, width) as x:
-                        place = f.load("i64", w["c_at"] + (at + x) * 8, 8)
-                        value = f.load(t.real, apart + r * w["pitch"] + x * t.size, t.size)
-                        f.store(c + r * w["c_row"] + place, value, t.size)
+                        place = f.load("i64", w["c_at"] + (at + x) * 8)
+                        value = f.load(t.real, apart + r * w["pitch"] + x * t.size)
+                        f.store(c + r * w["c_row"] + place, value)
 
         with f.count(first, last) as z:
             if of_weight:

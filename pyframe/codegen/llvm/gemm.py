@@ -129,11 +129,11 @@ def _tile(t: Tile) -> Assembler:
     def multiply(vectors: int) -> None:
         with f.during(lambda: left > 0):
             right = [
-                f.load(t.vector, here + t.size * t.lanes * v, t.size * t.lanes)
+                f.load(t.vector, here + t.size * t.lanes * v, align=t.size * t.lanes)
                 for v in range(vectors)
             ]
             for pair, pointer in zip(sums, pointers, strict=True):
-                x = f.load(t.real, pointer + at, t.size).splat(t.lanes)
+                x = f.load(t.real, pointer + at).splat(t.lanes)
                 for total, y in zip(pair, right, strict=False):
                     total.set(x.fma(y, total))
             at.add(a_step)
@@ -148,8 +148,8 @@ def _tile(t: Tile) -> Assembler:
             with f.when(full):
                 for total, place in zip(pair, row, strict=True):
                     with f.when(adds):
-                        total.set(total + f.load(t.vector, place, t.size))
-                    f.store(place, total, t.size)
+                        total.set(total + f.load(t.vector, place))
+                    f.store(place, total)
             with f.when(columns < t.columns):
                 for total, place, some in zip(pair, row, edge, strict=True):
                     with f.when(adds):
@@ -169,13 +169,13 @@ def _pack_a(t: Tile) -> Assembler:
         into, source = f.local(to + p * (t.rows * t.size)), f.local(a + column * p)
         i = f.local(0)
         with f.when(row.equals(t.size)), f.during(lambda: i < m - (t.rows - 1)):
-            f.store(into, f.load(height, source, t.size), t.size)
+            f.store(into, f.load(height, source))
             into.set(into + panel)
             source.set(source + t.rows * t.size)
             i.add(t.rows)
         with f.during(lambda: i < m):
             with f.count(0, (m - i).min(t.rows)) as r:
-                f.store(into + r * t.size, f.load(t.real, source, t.size), t.size)
+                f.store(into + r * t.size, f.load(t.real, source))
                 source.set(source + row)
             into.set(into + panel)
             i.add(t.rows)
@@ -193,8 +193,8 @@ def _pack_b(t: Tile) -> Assembler:
         into, source = f.local(to + p * width), f.local(b + row * p)
         with f.count(0, whole, t.columns):
             for v in range(2):
-                part = f.load(t.vector, source + v * t.lanes * t.size, t.size)
-                f.store(into + v * t.lanes * t.size, part, t.lanes * t.size)
+                part = f.load(t.vector, source + v * t.lanes * t.size)
+                f.store(into + v * t.lanes * t.size, part, align=t.lanes * t.size)
             into.set(into + panel)
             source.set(source + width)
     first = f.local(0)  # the k from which on what follows packs
@@ -205,11 +205,9 @@ def _pack_b(t: Tile) -> Assembler:
                 source = f.local(b + column * (j + t.lanes * v))
                 into = f.local(to + panel * (j // t.columns) + v * t.lanes * t.size)
                 with f.count(0, first, t.lanes):
-                    columns = [
-                        f.load(t.vector, source + column * x, t.size) for x in range(t.lanes)
-                    ]
+                    columns = [f.load(t.vector, source + column * x) for x in range(t.lanes)]
                     for x, values in enumerate(_transposed(columns)):
-                        f.store(into + x * width, values, t.lanes * t.size)
+                        f.store(into + x * width, values, align=t.lanes * t.size)
                     source.set(source + t.lanes * t.size)
                     into.set(into + width * t.lanes)
     with f.when(column.equals(t.size)):
@@ -217,13 +215,13 @@ def _pack_b(t: Tile) -> Assembler:
     # what is left of whole panels, then the last panel
     with f.count(first, k) as p, f.count(0, whole) as j:
         at = to + panel * (j // t.columns) + p * width + j % t.columns * t.size
-        f.store(at, f.load(t.real, b + row * p + column * j, t.size), t.size)
+        f.store(at, f.load(t.real, b + row * p + column * j))
     with f.when(whole < n), f.count(0, k) as p:
         into = f.local(to + panel * (whole // t.columns) + p * width)
         for v in range(2):
-            f.store(into + v * t.lanes * t.size, f.zero(t.vector), t.lanes * t.size)
+            f.store(into + v * t.lanes * t.size, f.zero(t.vector), align=t.lanes * t.size)
         with f.count(whole, n) as j:
-            f.store(into, f.load(t.real, b + row * p + column * j, t.size), t.size)
+            f.store(into, f.load(t.real, b + row * p + column * j))
             into.set(into + t.size)
     return f
 

@@ -1,9 +1,10 @@
 """Routines of the native CPU: functions written in LLVM IR, and how an op launches them.
 
-An op names its own in its declaration (`routine="gemm.matmul"`), as for WebAssembly: where a module
-of this package has that function, it plans the op from the operands as they lie in memory, and
-gives launches. A launch has a routine's name, "module.function.dtype", and its words; the module's
-`text` gives its code.
+An op names its own in its declaration (`routine="gemm.matmul"`). Where a module of this package has
+that function, it plans the op from the operands as they lie in memory, and gives launches. A launch
+has a routine's name, "module.function.dtype", and its words; the module's `text` gives its code.
+Other routines are those of codegen/cpu: a launch has a function's name, and as its words how many
+units there are, where it notes a fault, and the function's own.
 """
 
 from __future__ import annotations
@@ -16,9 +17,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from pyframe.codegen.cpu.library import BODIES, planner
+from pyframe.codegen.cpu.routines import SCRATCH, At, Body, Routine
+from pyframe.codegen.cpu.sort import BINS
 from pyframe.codegen.lanes.compiler import Fault, Memory
+from pyframe.codegen.llvm.assembler import Assembler, cut, module as module_of
+from pyframe.codegen.numpy.memory import address
 
-MODULES = ("gemm", "blas", "conv", "index")
+FEW = 1 << 12  # keys and bins that a sort is worth of any keys
 
 Words: TypeAlias = "list[int | np.ndarray | Memory | Fault]"
 Launches: TypeAlias = "list[tuple[str, Words]]"
@@ -81,26 +87,73 @@ def plan(
 ) -> Launches | None:
     """How LLVM's code computes `op`. The result is C-contiguous. None: it has no routine for these
     arrays, and NumPy runs it."""
-    function = None if op.routine is None or not out.size else _planner(op.routine)
-    if function is None or min([s for x in inputs for s in x.strides], default=0) < 0:
+    name = op.routine
+    if name is None or not out.size:
         return None
-    found: Launches | None = function(m, inputs, attrs, out)
+    shared = planner(name)
+    if shared is not None:
+        made = shared(inputs, attrs, out) if _pays(name, inputs, attrs) else None
+        return made and launches(made, (*inputs, out))
+    if min([s for x in inputs for s in x.strides], default=0) < 0:
+        return None
+    found: Launches | None = _own(name)(m, inputs, attrs, out)
     return found
 
 
+def _pays(name: str, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...]) -> bool:
+    """Whether a routine of codegen/cpu is faster than NumPy, which scans many rows side by side,
+    and sorts keys of 32 bits and finds the first ones by vectors."""
+    shape = inputs[0].shape
+    if name.startswith("scan."):
+        return shape[2] == 1
+    if name in ("sort.argsort", "sort.kth_index"):
+        rows, n = shape
+        whole = name == "sort.argsort" and 8 * attrs[0] >= n
+        return rows * (BINS + n) <= FEW or (whole and inputs[0].itemsize == 8)
+    return True
+
+
 @functools.cache
-def _planner(name: str) -> Any:
+def _own(name: str) -> Any:
     module, _, function = name.partition(".")
-    if module not in MODULES:
-        return None
-    return getattr(import_module(f"pyframe.codegen.llvm.{module}"), function, None)
+    return getattr(import_module(f"pyframe.codegen.llvm.{module}"), function)
+
+
+def launches(made: Routine, operands: Sequence[np.ndarray]) -> Launches:
+    """Of a routine of codegen/cpu on these operands."""
+
+    def word(x: int | At, parts: int) -> int | Memory:
+        if not isinstance(x, At):
+            return x & 0xFFFFFFFFFFFFFFFF
+        if x.of == SCRATCH:
+            return Memory(made.scratch * parts)
+        return address(operands[x.of]) + x.offset
+
+    return [
+        (c.function, [c.parts, Fault(), *[word(x, c.parts) for x in c.arguments]])
+        for c in made.calls
+    ]
 
 
 def text(m: Machine, name: str) -> str:
     """The module of a routine: `@kernel`, which is launched like any other."""
+    if "." not in name:
+        return _shared(m, BODIES[name])
     module, function, dtype = name.split(".")
     made: str = import_module(f"pyframe.codegen.llvm.{module}").text(m, function, np.dtype(dtype))
     return made
+
+
+def _shared(m: Machine, body: Body) -> str:
+    """The module of a function of codegen/cpu."""
+    f = Assembler("kernel", "ptr ptr i64 i64", linkage="", bits=m.bits)
+    words, _, begin, end = f.params
+    w = f.load_words(words, ["units", "fault", *body.names], ["fault", *body.addresses])
+    f.fault = w["fault"].name
+    with f.count(begin, end) as u:
+        first, last = cut(w[body.shared], u, w["units"], body.grain)
+        body.write(f, w, first, last, u)
+    return module_of([f], m.bits)
 
 
 def in_two_dims(*arrays: np.ndarray) -> tuple[tuple[int, int], list[int]] | None:

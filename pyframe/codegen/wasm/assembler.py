@@ -1,4 +1,4 @@
-"""WebAssembly written by hand in Python: values with operators, variables, loops.
+"""WebAssembly written by hand in Python: the bytes of what codegen/cpu/assembler.py describes.
 
     f = Assembler(module, "scale", "i32 i32 f32")
     x, n, factor = f.params
@@ -13,29 +13,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeAlias, Union
+from typing import Any
 
+from pyframe.codegen.cpu import assembler as cpu
+from pyframe.codegen.cpu.assembler import F32, F64, I32, I64, PTR, WORD, Operand
 from pyframe.codegen.wasm import encoder as wasm
 from pyframe.codegen.wasm.encoder import GET, OP, SET, Function, Module
 
-I32, I64, F32, F64 = "i32", "i64", "f32", "f64"
 F32X4 = "f32x4"
 
-Operand: TypeAlias = Union["Value", int, float]
 
-
-class Value:
+class Value(cpu.Value):
     """Code that gives a value of `type`: i32, i64, f32, f64, or a vector, as f32x4."""
 
-    __slots__ = ("code", "type")
+    __slots__ = ("code",)
 
     def __init__(self, type: str, code: bytes) -> None:
         self.type, self.code = type, code
 
     def op(self, name: str, *others: Operand, type: str = "") -> Value:
         """The instruction `name` of this type on this value and others; it gives a `type`."""
+        if self.type[0] == "i" and name in _SIGNED:
+            name += "_s"
+        type = type or (I32 if name[:2] in _COMPARES and "x" not in self.type else self.type)
         operands = b"".join([as_value(x, self.type).code for x in others])
-        return Value(type or self.type, self.code + operands + OP[f"{self.type}.{name}"])
+        return Value(type, self.code + operands + OP[f"{self.type}.{name}"])
+
+    def cast(self, type: str) -> Value:
+        """The same number as another type, an int with its sign."""
+        name = _CASTS.get((self.type, _type(type)))
+        return self.to(name) if name else self
 
     def to(self, name: str) -> Value:
         """A conversion by its full name, `f64.promote_f32`."""
@@ -49,57 +56,23 @@ class Value:
         places = [4 * lane + byte for lane in lanes for byte in range(4)]
         return Value(self.type, self.code + other.code + wasm.shuffle(places))
 
-    def __add__(self, other: Operand) -> Value:
-        return self.op("add", other)
-
-    def __sub__(self, other: Operand) -> Value:
-        return self.op("sub", other)
-
-    def __mul__(self, other: Operand) -> Value:
-        return self.op("mul", other)
-
-    def __floordiv__(self, other: Operand) -> Value:
-        return self.op("div_s", other)
-
-    def __mod__(self, other: Operand) -> Value:
-        return self.op("rem_s", other)
-
-    def __and__(self, other: Operand) -> Value:
-        return self.op("and", other)
-
-    def __or__(self, other: Operand) -> Value:
-        return self.op("or", other)
-
-    def compare(self, name: str, other: Operand) -> Value:
-        signed = name + "_s" if self.type[0] == "i" else name
-        return self.op(signed, other, type=self.type if "x" in self.type else I32)
-
-    def __lt__(self, other: Operand) -> Value:
-        return self.compare("lt", other)
-
-    def __le__(self, other: Operand) -> Value:
-        return self.compare("le", other)
-
-    def __gt__(self, other: Operand) -> Value:
-        return self.compare("gt", other)
-
-    def __ge__(self, other: Operand) -> Value:
-        return self.compare("ge", other)
-
-    def equals(self, other: Operand) -> Value:
-        return self.op("eq", other, type=self.type if "x" in self.type else I32)
-
-    def differs(self, other: Operand) -> Value:
-        return self.op("ne", other, type=self.type if "x" in self.type else I32)
-
     def where(self, condition: Value, other: Operand) -> Value:
         """This where the i32 isn't 0, else the other."""
         code = self.code + as_value(other, self.type).code + condition.code + OP["select"]
         return Value(self.type, code)
 
-    def min(self, other: Operand) -> Value:
-        """The less of two i32 (both are computed twice)."""
-        return self.where(self < other, other)
+
+_SIGNED = ("div", "rem", "lt", "le", "gt", "ge")
+_COMPARES = ("lt", "le", "gt", "ge", "eq", "ne")
+_CASTS = {
+    (I32, I64): "i64.extend_i32_s", (I64, I32): "i32.wrap_i64", (F32, F64): "f64.promote_f32",
+    (F64, F32): "f32.demote_f64",
+}  # fmt: skip
+
+
+def _type(name: str) -> str:
+    """WebAssembly's name of a type."""
+    return I32 if name in (WORD, PTR) else name
 
 
 _CONSTANTS: dict[str, Callable[[Any], bytes]] = {
@@ -117,7 +90,7 @@ def as_value(x: Operand, type: str) -> Value:
     return Value(type, _CONSTANTS[type](x))
 
 
-class Variable(Value):
+class Variable(Value, cpu.Variable):
     """A local of a function."""
 
     __slots__ = ("_f", "_local")
@@ -129,16 +102,15 @@ class Variable(Value):
     def set(self, value: Operand) -> None:
         self._f.code += as_value(value, self.type).code + SET[self._local]
 
-    def add(self, value: Operand) -> None:
-        self.set(self + value)
-
 
 _LOADS = {"i32": "i32.load", "i64": "i64.load", "f32": "f32.load", "f64": "f64.load"}
 _STORES = {"i32": "i32.store", "i64": "i64.store", "f32": "f32.store", "f64": "f64.store"}
 
 
-class Assembler:
+class Assembler(cpu.Assembler):
     """A function of a module, written statement by statement."""
+
+    below = "lt_u"  # what is counted may be an address
 
     def __init__(
         self, module: Module, name: str, params: str, result: str = "", export: bool = False
@@ -148,8 +120,9 @@ class Assembler:
         pairs = zip(self.function.params, params.split(), strict=True)
         self.params = [Variable(self, i, type) for i, type in pairs]
 
-    def local(self, start: Operand | None = None, type: str = I32) -> Variable:
+    def local(self, start: Operand | None = None, type: str = "") -> Variable:
         """A new variable; without a start it holds what it did (zero at first)."""
+        type = _type(type) or (start.type if isinstance(start, Value) else I32)
         number = self.function.local("v128" if "x" in type else type)
         made = Variable(self, number, type)
         if start is not None:
@@ -158,6 +131,7 @@ class Assembler:
 
     def load(self, type: str, at: Value, offset: int = 0, how: str = "") -> Value:
         """A value of `type` at an address; `how` is another instruction than that type's own."""
+        type = _type(type)
         return Value(type, wasm.load(how or _LOADS.get(type, "v128.load"), at.code, offset))
 
     def load_lane(self, vector: Value, at: Value, lane: int, offset: int = 0) -> Value:
@@ -187,9 +161,17 @@ class Assembler:
     def copy(self, to: Value, source: Value, nbytes: Operand) -> None:
         self.code += to.code + source.code + as_value(nbytes, I32).code + OP["memory.copy"]
 
-    def fill(self, to: Value, byte: Operand, nbytes: Operand) -> None:
-        parts = (to, as_value(byte, I32), as_value(nbytes, I32))
+    def fill(self, to: Value, nbytes: Operand) -> None:
+        parts = (to, as_value(0, I32), as_value(nbytes, I32))
         self.code += b"".join([x.code for x in parts]) + OP["memory.fill"]
+
+    def lanes(self, type: str) -> int:
+        """As many as 16 bytes hold."""
+        return 16 * 8 // int(type[1:])
+
+    def fail(self) -> None:
+        """It traps."""
+        self.code += OP["unreachable"]
 
     @contextmanager
     def when(self, condition: Value) -> Iterator[None]:
@@ -203,20 +185,12 @@ class Assembler:
         self.code += b"\x05"
 
     @contextmanager
-    def during(self, condition: Value) -> Iterator[None]:
+    def during(self, condition: Callable[[], Value]) -> Iterator[None]:
         """What follows runs again and again while the condition, asked before each time, holds."""
-        self.code += b"\x02\x40" + wasm.br_if(0, condition.op("eqz").code) + b"\x03\x40"
+        asked = condition()
+        self.code += b"\x02\x40" + wasm.br_if(0, asked.op("eqz").code) + b"\x03\x40"
         yield
-        self.code += wasm.br_if(0, condition.code) + b"\x0b\x0b"
-
-    @contextmanager
-    def count(self, start: Operand, stop: Operand, step: Operand = 1) -> Iterator[Variable]:
-        """What follows runs for a new i32 = start, start + step, … below `stop`, which is asked
-        anew each time. They are unsigned: they may be addresses."""
-        i = self.local(start)
-        with self.during(i.op("lt_u", stop)):
-            yield i
-            i.add(step)
+        self.code += wasm.br_if(0, asked.code) + b"\x0b\x0b"
 
 
 def transposed(rows: Sequence[Value]) -> list[Value]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyframe.codegen import windows
+from pyframe.codegen.cpu.routines import SCRATCH, TABLES, At, Call, Routine
 from pyframe.codegen.wasm.assembler import (
     F32,
     F32X4,
@@ -20,7 +21,6 @@ from pyframe.codegen.wasm.assembler import (
 )  # fmt: skip
 from pyframe.codegen.wasm.encoder import Module
 from pyframe.codegen.wasm.gemm import COLUMNS, KC, ROWS, TILE, Gemm
-from pyframe.codegen.wasm.routines import SCRATCH, TABLES, At, Call, Routine
 
 WIDTH = 128  # positions (of the gradient of a weight: taps) whose columns are packed at once
 
@@ -158,7 +158,7 @@ def _pack_taps(module: Module) -> Assembler:
     with f.count(0, n, COLUMNS):
         pointers = [f.local(source + f.load(I32, taps, 4 * t)) for t in range(COLUMNS)]
         left, place = f.local(k), f.local(positions)
-        with f.during(left > 0):
+        with f.during(lambda: left > 0):
             offset = f.local(f.load(I32, place))
             with f.when((left >= 4) & _in_line(f, place, 4)):
                 for half in (0, 4):
@@ -213,7 +213,7 @@ def _conv(
     size = _share(f, s.taps)
     apart = f.local(b_panels + size * (4 * WIDTH))
     panel, width = f.local(s.taps * (4 * ROWS)), f.local(type=I32)
-    f.fill(image, 0, s.padded)
+    f.fill(image, s.padded)
     with f.count(0, s.groups) as g:
         f.call(pack_weight.function, a_panels, a + g * s.a_group, s.m, s.taps, s.a_row,
                table + s.a_at)  # fmt: skip
@@ -251,7 +251,7 @@ def _conv_weight(module: Module, gemm: Gemm, pad: Assembler, pack_taps: Assemble
     image = f.local(tile + TILE)
     b_panels = f.local(image + s.padded)
     size = _share(f, s.positions)
-    f.fill(image, 0, s.padded)
+    f.fill(image, s.padded)
     with f.count(0, s.groups) as g, f.count(0, s.images) as i:
         at = _image(f, pad, s, source + i * s.image + g * s.group, image, table)
         with f.count(0, s.positions, size) as p:

@@ -10,12 +10,14 @@ its own.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from pyframe.codegen.cpu.routines import SCRATCH, TABLES, At, Call, Routine
 from pyframe.codegen.wasm.assembler import (
     F32,
     F32X4,
@@ -26,7 +28,6 @@ from pyframe.codegen.wasm.assembler import (
     transposed,
 )
 from pyframe.codegen.wasm.encoder import Module
-from pyframe.codegen.wasm.routines import SCRATCH, TABLES, At, Call, Routine
 
 ROWS, COLUMNS = 6, 8  # of a tile
 TILE = 4 * ROWS * COLUMNS  # bytes of the tile through which the edge of a matrix is written
@@ -155,11 +156,11 @@ def _kernel(module: Module, rows: int, in_line: bool, relaxed: bool) -> Assemble
             pointer.add(4 * by)
         k.add(-by)
 
-    with f.during(k >= 4):
+    with f.during(lambda: k >= 4):
         for at in range(4):
             multiply(at)
         advance(4)
-    with f.during(k > 0):
+    with f.during(lambda: k > 0):
         multiply(0)
         advance(1)
     row.set(c)
@@ -209,14 +210,14 @@ def _pack_a(module: Module) -> Assembler:
         rows = f.local((m - i).min(ROWS))
         done, at = f.local(0), f.local(a)
         with f.when(rows.equals(ROWS) & row.equals(4)):
-            with f.during(done < k):
+            with f.during(lambda: done < k):
                 f.store(to, f.load(F32X4, at))
                 f.store(to, f.load("i64", at, 16), 16)
                 _next(done, at, column, to)
             f.otherwise()
             with f.when(rows.equals(ROWS) & column.equals(4)):
                 pointers = [at, *[f.local(at + row * r) for r in range(1, ROWS)]]
-                with f.during(done + 4 <= k):
+                with f.during(lambda: done + 4 <= k):
                     for vector, pointer in zip(vectors, pointers, strict=True):
                         vector.set(f.load(F32X4, pointer))
                         pointer.add(16)
@@ -228,7 +229,7 @@ def _pack_a(module: Module) -> Assembler:
                         f.store_half(to, pair, 0, 24 * x + 16)
                     done.add(4)
                     to.add(4 * 24)
-        with f.during(done < k):
+        with f.during(lambda: done < k):
             for r in range(ROWS):
                 with f.when(rows > r):
                     f.store(to, f.load(F32, at + row * r), 4 * r)
@@ -252,7 +253,7 @@ def _pack_b(module: Module) -> Assembler:
         columns = f.local((n - j).min(COLUMNS))
         done, at = f.local(0), f.local(b)
         with f.when(columns.equals(COLUMNS) & column.equals(4)):
-            with f.during(done < k):
+            with f.during(lambda: done < k):
                 f.store(to, f.load(F32X4, at))
                 f.store(to, f.load(F32X4, at, 16), 16)
                 done.add(1)
@@ -261,7 +262,7 @@ def _pack_b(module: Module) -> Assembler:
             f.otherwise()
             with f.when(columns.equals(COLUMNS) & row.equals(4)):
                 pointers = [at, *[f.local(at + column * x) for x in range(1, COLUMNS)]]
-                with f.during(done + 4 <= k):
+                with f.during(lambda: done + 4 <= k):
                     for half in range(2):
                         for vector, pointer in zip(
                             vectors, pointers[4 * half : 4 * half + 4], strict=True
@@ -272,7 +273,7 @@ def _pack_b(module: Module) -> Assembler:
                             f.store(to, value, 4 * COLUMNS * x + 16 * half)
                     done.add(4)
                     to.add(4 * 4 * COLUMNS)
-        with f.during(done < k):
+        with f.during(lambda: done < k):
             for x in range(COLUMNS):
                 with f.when(columns > x):
                     f.store(to, f.load(F32, at + column * x), 4 * x)
@@ -291,7 +292,7 @@ def _gemm(module: Module, block: Assembler, pack_a: Assembler, pack_b: Assembler
     size = f.local((k + KC - 1) // KC)
     size.set((k + size - 1) // size.where(size > 0, 1))
     in_line = f.local(a_column.equals(4))
-    packs_a = f.local(n.compare("gt", _FEW) | (in_line | a_row.equals(4)).op("eqz"))
+    packs_a = f.local(n.op("gt", _FEW) | (in_line | a_row.equals(4)).op("eqz"))
     packs_b = f.local((m > _FEW) | b_column.differs(4) | (n % COLUMNS).differs(0))
     a_panels, b_panels = f.local(), f.local(tile + TILE)
     a_panels.set(b_panels + (n + COLUMNS - 1).min(NC) // COLUMNS * (4 * COLUMNS) * size)
@@ -351,7 +352,7 @@ def _times_columns(module: Module, relaxed: bool) -> None:
         end.set(v + (k - p).min(KC) * 4)
         j = f.local(0)
         for vectors in (_WIDE, 1):
-            with f.during(n - j >= 4 * vectors):
+            with f.during(functools.partial((n - j).op, "ge", 4 * vectors)):
                 into = f.local(c + j * 4)
                 for i, total in enumerate(sums[:vectors]):
                     total.set(f.load(F32X4, into, 16 * i))
@@ -366,7 +367,7 @@ def _times_columns(module: Module, relaxed: bool) -> None:
                 for i, total in enumerate(sums[:vectors]):
                     f.store(into, total, 16 * i)
                 j.add(4 * vectors)
-        with f.during(j < n):
+        with f.during(lambda: j < n):
             total, into = f.local(as_value(0.0, F32), F32), f.local(c + j * 4)
             with f.when(p > 0):
                 total.set(f.load(F32, into))
@@ -387,7 +388,7 @@ def _times_rows(module: Module, relaxed: bool) -> None:
     c, v, b, step, n, k = f.params
     sums, x, whole = [f.local(type=F32X4) for _ in range(4)], f.local(type=F32X4), f.local()
     result, i, j = f.local(type=F32X4), f.local(), f.local(0)
-    with f.during(j < n):
+    with f.during(lambda: j < n):
         with f.when(j > n - 4):
             j.set(n - 4)
         rows = [f.local(b + j * step)]
@@ -395,19 +396,19 @@ def _times_rows(module: Module, relaxed: bool) -> None:
             rows.append(f.local(rows[-1] + step))
         result.set(as_value(0.0, F32X4))
         i.set(0)
-        with f.during(i < (k & -4) * 4):
+        with f.during(lambda: i < (k & -4) * 4):
             for total in sums:
                 total.set(as_value(0.0, F32X4))
             whole.set(i + 16 * KC)
             whole.set(whole.min((k & -4) * 4))
-            with f.during(i < whole):
+            with f.during(lambda: i < whole):
                 x.set(f.load(F32X4, v + i))
                 for row, total in zip(rows, sums, strict=True):
                     total.set(_multiply_add(x, f.load(F32X4, row + i), total, relaxed))
                 i.add(16)
             a, b_, d, e = transposed(sums)
             result.set(result + ((a + b_) + (d + e)))
-        with f.during(i < k * 4):
+        with f.during(lambda: i < k * 4):
             x.set(f.load(F32X4, rows[0] + i, how="v128.load32_zero"))
             for lane, row in enumerate(rows[1:], 1):
                 x.set(f.load_lane(x, row + i, lane))

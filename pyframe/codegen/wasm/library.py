@@ -1,11 +1,21 @@
-"""The library: one module of all routines written by hand, which other modules import as `lib`."""
+"""The library: one module of all routines, which other modules import as `lib`, and the plans that
+call them."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
 
-from pyframe.codegen.wasm import conv, gemm, index, join, scan, sort
+import numpy as np
+
+from pyframe.codegen.cpu.library import BODIES, planner
+from pyframe.codegen.cpu.routines import Routine
+from pyframe.codegen.wasm import conv, gemm
+from pyframe.codegen.wasm.assembler import I32, Assembler, as_value
 from pyframe.codegen.wasm.encoder import Module
+from pyframe.core.op import Op
 
 
 @functools.cache
@@ -13,6 +23,22 @@ def library(relaxed: bool) -> bytes:
     """The module. `relaxed`: it uses relaxed SIMD, which may round a product and a sum at once."""
     module = Module()
     conv.build(module, gemm.build(module, relaxed))
-    for part in (index, join, scan, sort):
-        part.build(module)
+    for name, body in BODIES.items():
+        f = Assembler(module, name, "i32 " * len(body.names), export=True)
+        w = dict(zip(body.names, f.params, strict=True))
+        body.write(f, w, as_value(0, I32), w[body.shared], as_value(0, I32))
     return module.encode()
+
+
+def routine(
+    op: Op, inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+) -> Routine | None:
+    """How WebAssembly computes `op`. Of the arrays shapes, strides and dtypes count, addresses
+    don't; the result is C-contiguous. None: it has no routine for these, and NumPy runs it."""
+    if op.routine is None:
+        return None
+    plan = planner(op.routine)
+    if plan is None:
+        module, _, name = op.routine.partition(".")
+        plan = getattr(import_module(f"pyframe.codegen.wasm.{module}"), name)
+    return plan(inputs, attrs, out) if out.size else Routine(())

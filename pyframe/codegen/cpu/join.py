@@ -1,4 +1,4 @@
-"""Tensors after one another, in WebAssembly."""
+"""Tensors after one another."""
 
 from __future__ import annotations
 
@@ -8,19 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from pyframe.codegen.wasm.assembler import Assembler
-from pyframe.codegen.wasm.encoder import Module
-from pyframe.codegen.wasm.routines import At, Call, Routine
+from pyframe.codegen.cpu.assembler import Assembler
+from pyframe.codegen.cpu.routines import At, Body, Call, Routine, parts
 
 
-def build(module: Module) -> None:
-    """Add the function to a module."""
-    f = Assembler(module, "copy_rows", "i32 " * 6, export=True)
-    to, x, rows, nbytes, to_row, x_row = f.params
-    with f.count(0, rows):
-        f.copy(to, x, nbytes)
-        to.add(to_row)
-        x.add(x_row)
+def _copy_rows(f: Assembler, w: Any, first: Any, last: Any, part: Any) -> None:
+    with f.count(first, last) as r:
+        f.copy(f.local(w["to"] + r * w["to_row"]), f.local(w["x"] + r * w["x_row"]), w["nbytes"])
+
+
+BODIES = {"copy_rows": Body("@to @x rows nbytes to_row x_row", "rows", _copy_rows)}
 
 
 def cat(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
@@ -34,8 +31,7 @@ def cat(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray) -
         apart = part.shape[1] > 1 and part.strides[1] != x.itemsize
         if nbytes and (apart or not np.may_share_memory(part, x)):
             return None
-        calls.append(
-            Call("copy_rows", (At(len(inputs), offset), At(i), rows, nbytes, row, part.strides[0]))
-        )
+        words = At(len(inputs), offset), At(i), rows, nbytes, row, part.strides[0]
+        calls.append(Call("copy_rows", words, parts(rows, x.size)))
         offset += nbytes
     return Routine(tuple(calls))

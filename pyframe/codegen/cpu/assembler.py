@@ -1,0 +1,166 @@
+"""Instructions written by hand in Python, for WebAssembly and for LLVM: values with operators,
+variables, loops.
+
+    def scale(f, w, first, last, part):
+        with f.count(first, last) as i:
+            at = f.local(w["x"] + i * 4)
+            f.store(at, f.load(F32, at) * w["factor"])
+
+This is the interface; codegen/wasm/assembler.py encodes it as bytes, codegen/llvm/assembler.py as
+text. A routine that is written with what stands here runs on both.
+
+- Types are `i32 i64 f32 f64`; WORD, an int as wide as an address; PTR, an address, of which a
+  number of bytes is added; and vectors of them, `f32x4`. What is compared gives a condition.
+- Instructions have WebAssembly's names (`x.op("shr_u", 3)`). An int's `lt le gt ge` are signed, its
+  `//` and `%` are of numbers that are not negative.
+- A `Value` may be computed where it is written or where it is used, and again for each use. So
+  what is used more than once, or after a change of what it reads, is kept in a variable (`local`).
+- `f.count`, `f.during`, `f.when` and `f.otherwise` are loops and branches around what is written
+  within. The condition of `during` is a function: it is asked before each turn.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, TypeAlias
+
+I32, I64, F32, F64 = "i32", "i64", "f32", "f64"
+WORD, PTR = "word", "ptr"
+
+Operand: TypeAlias = Any  # a Value of the encoding at hand, or a number
+
+
+class Value:
+    """A number, a vector or an address that instructions give."""
+
+    __slots__ = ("type",)
+
+    type: str
+
+    def op(self, name: str, *others: Operand) -> Any:
+        """The instruction `name` of this type on this value and others, mostly one."""
+        raise NotImplementedError
+
+    def cast(self, type: str) -> Any:
+        """The same number as another type, an int with its sign."""
+        raise NotImplementedError
+
+    def where(self, condition: Any, other: Operand) -> Any:
+        """This where the condition holds, else the other."""
+        raise NotImplementedError
+
+    def __add__(self, other: Operand) -> Any:
+        return self.op("add", other)
+
+    def __sub__(self, other: Operand) -> Any:
+        return self.op("sub", other)
+
+    def __mul__(self, other: Operand) -> Any:
+        return self.op("mul", other)
+
+    def __floordiv__(self, other: Operand) -> Any:
+        return self.op("div", other)
+
+    def __mod__(self, other: Operand) -> Any:
+        return self.op("rem", other)
+
+    def __and__(self, other: Operand) -> Any:
+        return self.op("and", other)
+
+    def __or__(self, other: Operand) -> Any:
+        return self.op("or", other)
+
+    def __lt__(self, other: Operand) -> Any:
+        return self.op("lt", other)
+
+    def __le__(self, other: Operand) -> Any:
+        return self.op("le", other)
+
+    def __gt__(self, other: Operand) -> Any:
+        return self.op("gt", other)
+
+    def __ge__(self, other: Operand) -> Any:
+        return self.op("ge", other)
+
+    def equals(self, other: Operand) -> Any:
+        """Whether both are the same."""
+        return self.op("eq", other)
+
+    def differs(self, other: Operand) -> Any:
+        """Whether they are not the same."""
+        return self.op("ne", other)
+
+    def min(self, other: Operand) -> Any:
+        """The less of two ints."""
+        return self.where(self < other, other)
+
+
+class Variable(Value):
+    """A value that changes."""
+
+    __slots__ = ()
+
+    def set(self, value: Operand) -> None:
+        """Let it be a value from now on."""
+        raise NotImplementedError
+
+    def add(self, value: Operand) -> None:
+        """Let it be so much more."""
+        self.set(self + value)
+
+
+class Assembler(ABC):
+    """A function, written statement by statement."""
+
+    below: str  # the comparison by which `count` ends
+
+    @abstractmethod
+    def local(self, start: Operand | None = None, type: str = "") -> Any:
+        """A new variable, of the start's type or, for a number, a WORD."""
+
+    @abstractmethod
+    def load(self, type: str, at: Any, offset: int = 0) -> Any:
+        """A value in memory."""
+
+    @abstractmethod
+    def store(self, at: Any, value: Any, offset: int = 0) -> None:
+        """Write a value to memory."""
+
+    @abstractmethod
+    def copy(self, to: Any, source: Any, nbytes: Any) -> None:
+        """Write bytes that lie elsewhere."""
+
+    @abstractmethod
+    def fill(self, to: Any, nbytes: Any) -> None:
+        """Write zeros to a multiple of 4 bytes."""
+
+    @abstractmethod
+    def lanes(self, type: str) -> int:
+        """How many lanes the processor's vectors have."""
+
+    @abstractmethod
+    def fail(self) -> None:
+        """What the op's NumPy function raises an error for was found."""
+
+    @abstractmethod
+    def when(self, condition: Any) -> AbstractContextManager[None]:
+        """What follows runs if the condition holds."""
+
+    @abstractmethod
+    def otherwise(self) -> None:
+        """Within `when`: what follows runs if it doesn't."""
+
+    @abstractmethod
+    def during(self, condition: Callable[[], Any]) -> AbstractContextManager[None]:
+        """What follows runs again and again while the condition, asked before each time, holds."""
+
+    @contextmanager
+    def count(self, start: Operand, stop: Operand, step: Operand = 1) -> Iterator[Any]:
+        """What follows runs for start, start + step, … below `stop`, which is asked anew each
+        time."""
+        i = self.local(start)
+        with self.during(lambda: i.op(self.below, stop)):
+            yield i
+            i.add(step)

@@ -1,0 +1,273 @@
+"""Gather and scatter: of rows, and of elements along a dim.
+
+One loop does all: for (o, j, i) the index names a row r, and something is done with the place
+(o, r, i) of what is indexed and the value at (o, j, i). Parts of the work are ranges of i where
+values are taken; else of o, so that one part writes a place, in the index's order.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyframe.codegen.cpu.assembler import F32, F64, I32, I64, Assembler
+from pyframe.codegen.cpu.routines import SCRATCH, At, Body, Call, Routine, parts
+
+Action = Callable[[Assembler, Any, Any, Any], None]  # with a place, a value and their bytes
+
+TYPES = {"f4": F32, "f8": F64, "i4": I32, "i8": I64}
+UFUNCS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+NARROW = 16  # columns up to which sums of rows in float32 are kept in float64, as NumPy does
+_STRIDES = [f"{x}_{d}" for x in ("place", "index", "value") for d in ("outer", "row", "inner")]
+_WORDS = f"@place @index @value outer m inner rows wide nbytes {' '.join(_STRIDES)}"
+
+
+def _indexed(action: Action, shared: str = "outer") -> Body:
+    def write(f: Assembler, w: Any, first: Any, last: Any, part: Any) -> None:
+        number = f.local(type=I64)
+        of_all = {"outer": (0, w["outer"]), "inner": (0, w["inner"]), shared: (first, last)}
+        with f.count(*of_all["outer"]) as o:
+            place, index, value = (f.local(w[x] + o * w[x + "_outer"]) for x in _OPERANDS)
+            with f.count(0, w["m"]):
+                start = of_all["inner"][0]
+                named = f.local(index + w["index_inner"] * start)
+                given = f.local(value + w["value_inner"] * start)
+                with f.count(*of_all["inner"]) as i:
+                    with f.when(w["wide"].differs(0)):
+                        number.set(f.load(I64, named))
+                        f.otherwise()
+                        number.set(f.load(I32, named).cast(I64))
+                    with f.when(number.op("ge_u", w["rows"].cast(I64))):
+                        f.fail()
+                        f.otherwise()
+                        row = number.cast("word") * w["place_row"]
+                        here = f.local(place + row + i * w["place_inner"])
+                        action(f, here, given, w["nbytes"])
+                    named.add(w["index_inner"])
+                    given.add(w["value_inner"])
+                index.add(w["index_row"])
+                value.add(w["value_row"])
+
+    return Body(_WORDS, shared, write)
+
+
+_OPERANDS = ("place", "index", "value")
+
+
+def _move(f: Assembler, to: Any, source: Any, nbytes: Any) -> None:
+    with f.when(nbytes.equals(4)):
+        f.store(to, f.load(I32, source))
+        f.otherwise()
+        with f.when(nbytes.equals(8)):
+            f.store(to, f.load(I64, source))
+            f.otherwise()
+            f.copy(to, source, nbytes)
+
+
+def _take(f: Assembler, place: Any, value: Any, nbytes: Any) -> None:
+    _move(f, value, place, nbytes)
+
+
+def _combine(
+    type: str, name: str, f: Assembler, place: Any, value: Any, nbytes: Any, vectors: bool = False
+) -> None:
+    """What lies at a place becomes it and the value together."""
+    size = 8 if type in (F64, I64) else 4
+    whole, lanes = f.local(0), f.lanes(type)
+    if vectors:
+        whole.set(nbytes - nbytes % (size * lanes))
+        vector = f"{type}x{lanes}"
+        with f.count(0, whole, size * lanes) as x:
+            f.store(place + x, f.load(vector, place + x).op(name, f.load(vector, value + x)))
+    with f.count(whole, nbytes, size) as x:
+        f.store(place + x, f.load(type, place + x).op(name, f.load(type, value + x)))
+
+
+def _add_wide(f: Assembler, place: Any, value: Any, nbytes: Any) -> None:
+    with f.count(0, nbytes, 4) as x:
+        at = f.local(place + x * 2)
+        f.store(at, f.load(F64, at) + f.load(F32, value + x).cast(F64))
+
+
+def _add_narrow(f: Assembler, w: Any, first: Any, last: Any, part: Any) -> None:
+    """Sums of float32 in float64: they are in no parts."""
+    f.fill(w["place"], w["size"] * 8)
+    _ADD_WIDE.write(f, w, first, last, part)
+    with f.count(0, w["size"]) as i:
+        f.store(w["to"] + i * 4, f.load(F64, w["place"] + i * 8).cast(F32))
+
+
+_ADD_WIDE = _indexed(_add_wide)
+
+
+def _fill(f: Assembler, w: Any, first: Any, last: Any, part: Any) -> None:
+    f.fill(f.local(w["to"] + first), f.local(last - first))
+
+
+def _copy(f: Assembler, w: Any, first: Any, last: Any, part: Any) -> None:
+    f.copy(f.local(w["to"] + first), f.local(w["x"] + first), f.local(last - first))
+
+
+BODIES = {
+    "take": _indexed(_take, "inner"),
+    "put": _indexed(_move),
+    "add_narrow": Body(f"{_WORDS} @to size", "outer", _add_narrow),
+    "fill": Body("@to nbytes", "nbytes", _fill, grain=64),
+    "copy": Body("@to @x nbytes", "nbytes", _copy, grain=64),
+}
+for _kind, _type in TYPES.items():
+    BODIES[f"add_rows_{_kind}"] = _indexed(functools.partial(_combine, _type, "add", vectors=True))
+    for _how, _name in UFUNCS.items():
+        if _type in (F32, F64) or _name in ("add", "mul"):
+            BODIES[f"{_how}_{_kind}"] = _indexed(functools.partial(_combine, _type, _name))
+
+
+# --- plans
+
+Arrays = Sequence[np.ndarray]
+Strides = tuple[int, int, int]
+
+
+def _call(
+    function: str, operands: Strides, index: np.ndarray, sizes: Strides, rows: int, nbytes: int,
+    strides: Sequence[Strides], work: int,
+) -> Call:  # fmt: skip
+    """A call on a place, an index and values by number; `work` elements are to be shared."""
+    (outer, m, inner), (place, of_index, of_value) = sizes, strides
+    takes = function == "take"
+    if inner == 1:  # the longest loop is within the others
+        m, inner, place = 1, m, (*place[:2], 0)
+        of_index, of_value = ((x[0], 0, x[1]) for x in (of_index, of_value))
+    if takes and m == inner == 1:
+        outer, inner, place = 1, outer, (0, place[1], place[0])
+        of_index, of_value = ((0, 0, x[0]) for x in (of_index, of_value))
+    wide, at = int(index.dtype.itemsize == 8), [At(n) for n in operands]
+    words: tuple[int | At, ...] = (
+        *at, outer, m, inner, rows, wide, nbytes, *place, *of_index, *of_value,
+    )  # fmt: skip
+    return Call(function, words, parts(inner if takes else outer, work))
+
+
+def _is_index(x: np.ndarray) -> bool:
+    return x.dtype in (np.int32, np.int64)
+
+
+def _has_whole_rows(*arrays: np.ndarray) -> bool:
+    return all(x.shape[1] == 1 or x.strides[1] == x.itemsize for x in arrays)
+
+
+def _of_rows(
+    function: str, operands: Strides, place_row: int, x: np.ndarray, rows: int, values: np.ndarray,
+    shares: bool = False,
+) -> Call:  # fmt: skip
+    """A call on whole rows of an index x; `shares`: parts of the work are columns."""
+    nbytes, count = values.shape[1] * values.itemsize, 1
+    if shares:  # some columns each, of whole lines of cache
+        most = parts(nbytes // 128, values.size)
+        count = next(n for n in range(most, 0, -1) if n == 1 or nbytes % (64 * n) == 0)
+    nbytes //= count
+    strides = [(nbytes, place_row, 0), (0, x.strides[0], 0), (nbytes, values.strides[0], 0)]
+    return _call(function, operands, x, (count, len(x), 1), rows, nbytes, strides, values.size)
+
+
+def take_rows(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+    """The routine of `take_rows`, of rows that lie in line each."""
+    x, index = inputs
+    if not _is_index(index) or not _has_whole_rows(x):
+        return None
+    return Routine((_of_rows("take", (0, 1, 2), x.strides[0], index, len(x), out),))
+
+
+def put_rows(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+    """The routine of `put_rows`, of a contiguous base and of rows that lie in line each."""
+    base, index, source = inputs
+    if not _is_index(index) or not _has_whole_rows(source) or not base.flags.c_contiguous:
+        return None
+    put = _of_rows("put", (3, 1, 2), out.strides[0], index, len(out), source, True)
+    return Routine((_copied(out), put))
+
+
+def _copied(out: np.ndarray) -> Call:
+    """Operand 0 where the result, number 3, is to lie."""
+    return Call("copy", (At(3), At(0), out.nbytes), parts(out.nbytes // 64, out.size))
+
+
+def add_rows(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+    """The routine of `add_rows`, of rows that lie in line each; it adds in the index's order."""
+    index, source = inputs
+    kind = source.dtype.str[1:]
+    if not _is_index(index) or not _has_whole_rows(source) or kind not in TYPES:
+        return None
+    rows, width = out.shape
+    if kind == "f4" and width <= NARROW:
+        add = _of_rows("add_narrow", (SCRATCH, 0, 1), 8 * width, index, rows, source)
+        words = *add.arguments, At(2), out.size
+        return Routine((add._replace(arguments=words),), 8 * out.size)
+    add = _of_rows(f"add_rows_{kind}", (2, 0, 1), out.strides[0], index, rows, source, True)
+    return Routine((Call("fill", (At(2), out.nbytes), parts(out.nbytes // 64, out.size)), add))
+
+
+def _three(x: np.ndarray, shape: tuple[int, ...], dim: int) -> Strides | None:
+    """The strides of x, cut to `shape` beside `dim`, as (outer, dim, inner); None: these don't
+    collapse."""
+    part = x[tuple(slice(n if d != dim else None) for d, n in enumerate(shape))]
+    outer, inner = part.shape[:dim], part.shape[dim + 1 :]
+    found = part.reshape(math.prod(outer), part.shape[dim], math.prod(inner))
+    if part.size and not np.may_share_memory(found, x):
+        return None
+    return found.strides[0], found.strides[1], found.strides[2]
+
+
+def _along(function: str, operands: Strides, arrays: Arrays, dim: int) -> Call | None:
+    """A call on what is indexed, the index and the values."""
+    indexed, x, _ = arrays
+    strides = [_three(a, x.shape, dim) for a in arrays]
+    if not _is_index(x) or indexed.itemsize not in (4, 8) or None in strides:
+        return None
+    shape = x.shape
+    sizes = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
+    return _call(
+        function, operands, x, sizes, indexed.shape[dim], indexed.itemsize,
+        [s for s in strides if s], x.size,
+    )  # fmt: skip
+
+
+def take_along(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+    """The routine of `take_along`."""
+    call = _along("take", (0, 1, 2), (*inputs, out), attrs[0])
+    return call and Routine((call,))
+
+
+def reorder(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+    """The routine of `reorder`."""
+    return take_along(inputs, (1,), out)
+
+
+def put_along(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+    """The routine of `put_along`, of a contiguous base."""
+    return _into_copy("put", inputs, attrs[0], out)
+
+
+def reduce_along(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+    """The routine of `reduce_along`, of a contiguous base; it reduces in the index's order."""
+    kind, how = out.dtype.str[1:], attrs[1]
+    if kind not in TYPES or (kind[0] == "i" and how not in ("sum", "prod")):
+        return None
+    return _into_copy(f"{how}_{kind}", inputs, attrs[0], out)
+
+
+def add_along(inputs: Arrays, attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+    """The routine of `add_along`: see `reduce_along`."""
+    return reduce_along(inputs, (*attrs, "sum"), out)
+
+
+def _into_copy(function: str, inputs: Arrays, dim: int, out: np.ndarray) -> Routine | None:
+    base, index, source = inputs
+    call = _along(function, (3, 1, 2), (out, index, source), dim)
+    if call is None or not base.flags.c_contiguous:
+        return None
+    return Routine((_copied(out), call))

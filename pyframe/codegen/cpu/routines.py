@@ -1,0 +1,76 @@
+"""Routines of the CPU: functions that loops can't say, and how an op calls them.
+
+An op names its own in its declaration (`routine="scan.cumsum"`: a function of a module of this
+package, or of that of a code generator). It is planned from the operands' shapes, strides and
+dtypes, as `lower_routine` is, and gives calls with fixed arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+SCRATCH, TABLES = -1, -2
+
+
+class At(NamedTuple):
+    """An address that is known when a call is bound: `offset` bytes past operand number `of` (the
+    result comes after the inputs), the routine's SCRATCH memory, or its TABLES."""
+
+    of: int
+    offset: int = 0
+
+
+class Call(NamedTuple):
+    """A call of a function, which gives nothing. It may be done in so many parts, by several
+    threads; each part has scratch memory of its own."""
+
+    function: str
+    arguments: tuple[int | At, ...]
+    parts: int = 1
+
+
+class Routine(NamedTuple):
+    """What computes an op: calls, one after the other, with `scratch` bytes of memory, which hold
+    nothing between calls, and `tables`, which stay as they are; both at a multiple of 16 bytes.
+    What the op's NumPy function raises an error for (an index out of range) is a fault."""
+
+    calls: tuple[Call, ...]
+    scratch: int = 0
+    tables: np.ndarray | None = None  # int32
+
+
+Plan: TypeAlias = Callable[[Sequence[np.ndarray], tuple[Any, ...], np.ndarray], "Routine | None"]
+
+
+class Body(NamedTuple):
+    """A function that code generators make. `write(f, w, first, last, part)` writes it: `w` are its
+    `words` by their names, those with an @ addresses. Of as many things as the word `shared` says
+    it does those from `first` to `last`, multiples of `grain` but for the end; `part` is the number
+    of this part of the work."""
+
+    words: str
+    shared: str
+    write: Callable[..., None]
+    grain: int = 1
+
+    @property
+    def names(self) -> list[str]:
+        """Of the words."""
+        return self.words.replace("@", "").split()
+
+    @property
+    def addresses(self) -> list[str]:
+        """The names of words that are addresses."""
+        return [word[1:] for word in self.words.split() if word[0] == "@"]
+
+
+LEAST = 1 << 14  # elements that are worth a part of their own
+MOST = 16  # parts
+
+
+def parts(count: int, work: int) -> int:
+    """Into how many parts to cut so many things, which are so many elements together."""
+    return max(1, min(count, work // LEAST, MOST))

@@ -1,0 +1,73 @@
+"""Running sums, products and maxima; float32 is scanned in float64, as in NumPy."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pyframe.codegen.cpu.assembler import F32, F64, I32, I64, Assembler
+from pyframe.codegen.cpu.routines import At, Body, Call, Routine, parts
+
+TYPES = {"f4": F32, "f8": F64, "i4": I32, "i8": I64}
+_WORDS = "@to @x outer n inner x_outer x_step x_inner"
+
+
+def _scan(type: str, name: str) -> Body:
+    wide = F64 if type == F32 else type
+    size = 8 if type in (F64, I64) else 4
+
+    def write(f: Assembler, w: Any, first: Any, last: Any, part: Any) -> None:
+        total = f.local(type=wide)
+        n, inner = w["n"], w["inner"]
+        with f.count(first, last) as o, f.count(0, inner) as i:
+            at = f.local(w["x"] + o * w["x_outer"] + i * w["x_inner"])
+            into = f.local(w["to"] + (o * n * inner + i) * size)
+            with f.count(0, n) as j:
+                here = f.local(f.load(type, at).cast(wide), wide)
+                with f.when(j.equals(0)):
+                    total.set(here)
+                    f.otherwise()
+                    if name == "max" and type in (I32, I64):
+                        total.set(total.where(total > here, here))
+                    else:
+                        total.set(total.op(name, here))
+                f.store(into, total.cast(type))
+                at.add(w["x_step"])
+                into.add(inner * size)
+
+    return Body(_WORDS, "outer", write)
+
+
+BODIES = {
+    f"scan_{name}_{kind}": _scan(type, name)
+    for (kind, type), name in itertools.product(TYPES.items(), ("add", "mul", "max"))
+}
+
+
+def _routine(name: str, inputs: Sequence[np.ndarray], out: np.ndarray) -> Routine | None:
+    (x,) = inputs
+    kind = x.dtype.str[1:]
+    if kind not in TYPES:
+        return None
+    words = At(1), At(0), *x.shape, *x.strides
+    return Routine((Call(f"scan_{name}_{kind}", words, parts(len(x), x.size)),))
+
+
+def cumsum(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+    """The routine of `cumsum`, of any strides."""
+    return _routine("add", inputs, out)
+
+
+def cumprod(
+    inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray
+) -> Routine | None:
+    """The routine of `cumprod`, of any strides."""
+    return _routine("mul", inputs, out)
+
+
+def cummax(inputs: Sequence[np.ndarray], attrs: tuple[Any, ...], out: np.ndarray) -> Routine | None:
+    """The routine of `cummax`, of any strides."""
+    return _routine("max", inputs, out)

@@ -1,0 +1,121 @@
+"""Routines that are written once for both of the CPU's code generators, against NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyframe as pf
+from pyframe.codegen.cpu import join, routines
+from pyframe.core.op import REGISTRY
+
+
+@pytest.fixture(params=["wasm", "llvm on 1 thread", "llvm on 5 threads"])
+def computed(request: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., np.ndarray]:
+    """The result of an op's routine, whose work is shared however little it is."""
+    if request.param == "wasm":
+        from tests.backend import test_wasm_routines
+
+        return test_wasm_routines.computed
+    from tests.backend import test_cpu_native
+
+    monkeypatch.setattr(routines, "LEAST", 10)
+    return lambda *args, **attrs: test_cpu_native.computed(int(request.param[8]), *args, **attrs)
+
+
+@pytest.fixture
+def as_numpy(computed: Any) -> Callable[..., None]:
+    """The routine gives what the op's NumPy function does, up to rounding."""
+
+    def compare(name: str, *inputs: np.ndarray, attrs: tuple[Any, ...] = ()) -> None:
+        expected = REGISTRY[name].numpy(*inputs, *attrs)  # type: ignore[misc]
+        got = computed(name, *inputs, attrs=attrs)
+        np.testing.assert_allclose(got, expected, 1e-5 if got.dtype.kind == "f" else 0, 1e-6)
+
+    return compare
+
+
+@pytest.mark.parametrize("wide", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
+@pytest.mark.parametrize("width", [1, 2, 3, 16, 35])
+def test_rows(as_numpy: Any, wide: Any, dtype: str, width: int) -> None:
+    rng = np.random.default_rng(width)
+    x = (9 * rng.standard_normal((7, width))).astype(dtype)
+    index = rng.integers(0, 7, 20).astype(wide)
+    source = (9 * rng.standard_normal((20, width))).astype(dtype)
+    for at, from_ in ((index, source), (index[::-2], source[::2]), (index[:0], source[:0])):
+        as_numpy("take_rows", x, at)
+        as_numpy("take_rows", x[::-1], at)
+        as_numpy("put_rows", x, at, from_)
+        as_numpy("add_rows", at, from_, attrs=(7,))
+
+
+@pytest.mark.parametrize("dtype", ["?", "f2", "c8"])
+def test_rows_of_any_dtype_move(as_numpy: Any, dtype: str) -> None:
+    x = np.arange(12).reshape(4, 3).astype(dtype)
+    index = np.array([3, 0, 3])
+    as_numpy("take_rows", x, index)
+    as_numpy("put_rows", x, index, x[:3])
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
+def test_elements_along_a_dim(as_numpy: Any, dim: int, dtype: str) -> None:
+    rng = np.random.default_rng(dim)
+    x = (9 * rng.standard_normal((3, 4, 5))).astype(dtype)
+    shape = tuple(6 if d == dim else n for d, n in enumerate(x.shape))
+    index = rng.integers(0, x.shape[dim], shape)
+    source = (9 * rng.standard_normal(shape)).astype(dtype)
+    for at in (index, index.astype(np.int32), index[..., ::-1] if dim == 2 else index[::-1]):
+        as_numpy("take_along", x, at, attrs=(dim,))
+        as_numpy("put_along", x, at, source, attrs=(dim,))
+        for how in ("sum", "prod", *(("amax", "amin") if dtype[0] == "f" else ())):
+            as_numpy("reduce_along", x, at, source, attrs=(dim, how))
+    as_numpy("take_along", x, index[:2] if dim else index[:, :2], attrs=(dim,))
+    as_numpy("reorder", x[0], index[0, :4] % 5)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "i8"])
+def test_scans(as_numpy: Any, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    x = (3 * rng.standard_normal((2, 9, 5))).astype(dtype)
+    for y in (x, x[:, ::-1], x.transpose(2, 0, 1), x[:, :1], x[:, :0], x[:1, :, :1]):
+        for name in ("cumsum", "cumprod", "cummax"):
+            as_numpy(name, y)
+    if dtype[0] == "f":
+        x[0, 3, 1], x[1, 2, 2] = np.nan, np.inf
+        as_numpy("cummax", x)
+        as_numpy("cumsum", x)
+
+
+def test_long_sums_stay_exact(computed: Any) -> None:
+    x = np.full((1, 1 << 20, 1), 0.1, "f4")
+    assert computed("cumsum", x)[0, -1, 0] == np.float32((1 << 20) * np.float64(np.float32(0.1)))
+
+
+@pytest.mark.parametrize("dtype", ["i4", "i8"])
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 300, 1000])
+def test_order(as_numpy: Any, dtype: str, n: int) -> None:
+    rng = np.random.default_rng(n)
+    ends = np.iinfo(dtype)
+    wide = rng.integers(ends.min, ends.max, (3, n), dtype, endpoint=True)
+    for key in (wide, wide % 5 - 2, wide[:, ::-1] >> 16, np.zeros_like(wide), np.sort(wide)[:1]):
+        as_numpy("argsort", key, attrs=(n,))
+        as_numpy("argsort", key, attrs=(n // 3,))
+        if n:
+            as_numpy("kth_index", key % 1000, attrs=(n // 2 + 1,))
+            as_numpy("searchsorted", np.sort(key), key[:, :7])
+    as_numpy("searchsorted", wide[:, :0], wide)
+
+
+def test_cat(as_numpy: Any) -> None:
+    xs = [np.arange(n * 6, dtype="f4").reshape(2, n, 3) for n in (1, 0, 4)]
+    pf.cat([pf.empty(2, 1, 3)] * 3)  # an op of its own for each number of tensors
+    as_numpy("cat3", *xs, attrs=(1, (0, 1, 1, 5)))
+    as_numpy("cat3", *[x.astype("i8")[::-1] for x in xs], attrs=(1, (0, 1, 1, 5)))
+    as_numpy("cat3", *[xs[2]] * 3, attrs=(3, ()))
+    as_numpy("cat3", *[xs[2] > 5] * 3, attrs=(0, ()))
+    assert join.cat([xs[2][..., ::2]] * 3, (0, ()), np.empty((3, 2, 4, 2))) is None
