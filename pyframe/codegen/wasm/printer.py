@@ -2,8 +2,8 @@
 
 A function takes the address of its words (those of its bindings' memory, then that of its params),
 and the units to run. A value that is used once, in the block where it is computed, is computed on
-the stack where it is used; other values are held in locals, which are used again once they are
-dead. Nothing moves over a write of what it reads.
+the stack where it is used; other values have a local each, of which engines make registers. Nothing
+moves over a write of what it reads.
 """
 
 from __future__ import annotations
@@ -72,20 +72,13 @@ _NARROW_STORES = {
 
 
 class _Value:
-    """What leaves a value on the stack: a piece for each register. `leaves` are the locals that
-    it reads, `reads` the variables (or BUFFERS) that must not be written before it."""
+    """What leaves a value on the stack: a piece for each register. `reads` are the variables (or
+    BUFFERS) that must not be written before it."""
 
-    __slots__ = ("leaves", "pieces", "reads", "type")
+    __slots__ = ("pieces", "reads", "type")
 
-    def __init__(
-        self,
-        type: str,
-        pieces: Pieces,
-        leaves: Iterable[int] = (),
-        reads: Iterable[int] = (),
-    ) -> None:
-        self.type, self.pieces = type, pieces
-        self.leaves, self.reads = tuple(leaves), frozenset(reads)
+    def __init__(self, type: str, pieces: Pieces, reads: Iterable[int] = ()) -> None:
+        self.type, self.pieces, self.reads = type, pieces, frozenset(reads)
 
 
 class Printer:
@@ -101,21 +94,11 @@ class Printer:
         self.variables: dict[int, list[int]] = {}  # the locals of each
         self.aliases: dict[int, list[int]] = {}  # values that are what a variable holds now
         self.compares: dict[int, tuple[int, ...]] = {}  # a and b of a < b of floats
-        self.types: dict[int, str] = {}  # of locals
-        self.level: dict[int, int] = {}  # the depth of the block to which a local belongs
-        self.reads: dict[int, int] = {}  # how often a local is still read
-        self.free: dict[str, list[int]] = {}
-        self.ending: list[list[int]] = [[]]  # locals that are free at the end of a block
         self.heads = [bytearray()]  # what is run just before a block
         self.pointers: list[dict[Any, int]] = [{}]  # addresses that are computed there
         self.constants: dict[Piece, int] = {}  # vectors that are known
         self.bases: dict[int, int] = {}  # addresses of bindings
         self.code = bytearray()
-
-    @property
-    def depth(self) -> int:
-        """Of the block at hand: 0 is run once, 1 for each unit."""
-        return len(self.heads) - 1
 
     def run(self) -> None:
         """Append the code."""
@@ -149,43 +132,20 @@ class Printer:
             self.pending[value] = found
         elif uses:
             self._hold(value, found)
-        else:
-            self._done(found.leaves)
 
     def _hold(self, value: int, found: _Value) -> _Value:
         """Compute a value, into locals."""
-        locals = self._set(found, self.left[value])
-        found = self.values[value] = _Value(found.type, [GET[n] for n in locals], locals)
+        locals = self._set(found.pieces, found.type)
+        found = self.values[value] = _Value(found.type, [GET[n] for n in locals])
         return found
 
-    def _set(self, found: _Value, reads: int) -> list[int]:
-        """Compute a value into locals that are read so often."""
-        self.code += b"".join(found.pieces)
-        self._done(found.leaves)
-        locals = [self._local(found.type, reads) for _ in found.pieces]
+    def _set(self, pieces: Pieces, type: str) -> list[int]:
+        """Compute pieces, into locals."""
+        self.code += b"".join(pieces)
+        locals = [self.function.local(type) for _ in pieces]
         for local in reversed(locals):
             self.code += SET[local]
         return locals
-
-    def _local(self, type: str, reads: int) -> int:
-        """A local that is read so often; 0: to the end of the block."""
-        free = self.free.get(type)
-        local = free.pop() if free else self.function.local(type)
-        self.types[local], self.reads[local], self.level[local] = type, reads, self.depth
-        if not reads:
-            self.ending[-1].append(local)
-        return local
-
-    def _done(self, leaves: Iterable[int]) -> None:
-        """These locals were read."""
-        for local in leaves:
-            self.reads[local] -= 1
-            if not self.reads[local]:
-                level = self.level[local]
-                if level == self.depth:
-                    self.free.setdefault(self.types[local], []).append(local)
-                else:  # the loop's next turn reads it again
-                    self.ending[level + 1].append(local)
 
     def _keep(self, writes: set[int]) -> None:
         """Compute what reads what is about to be written."""
@@ -196,18 +156,16 @@ class Printer:
                 if self.left.get(value):
                     self._hold(value, self.values[value])
 
-    def _block(self, body: Sequence[Any], writes: set[int], step: int = -1) -> tuple[bytes, bytes]:
-        """A deeper block, and what is to be run before it. The local `step` is the block's."""
+    def _block(self, body: Sequence[Any], writes: set[int]) -> tuple[bytes, bytes]:
+        """A deeper block, and what is to be run before it."""
         self._keep(writes)
         before, self.code = self.code, bytearray()
         self.heads.append(bytearray())
-        self.ending.append([step] if step >= 0 else [])
         self.pointers.append({})
         for s in body:
             _PRINT[type(s)](self, s)
         code, self.code = bytes(self.code), before
-        for local in (*self.ending.pop(), *self.pointers.pop().values()):
-            self.free.setdefault(self.types[local], []).append(local)
+        self.pointers.pop()
         return code, bytes(self.heads.pop())
 
     # statements
@@ -251,17 +209,17 @@ class Printer:
         pieces = x.pieces
         if s.lanes > 1:
             pieces = [forms.splat(pieces[0], s.type)] * registers(s.type, s.lanes)
-        self._finish(s.out, _Value(_type(s.type, s.lanes), pieces, x.leaves, x.reads))
+        self._finish(s.out, _Value(_type(s.type, s.lanes), pieces, x.reads))
 
     def _rotate(self, s: lanes.Rotate) -> None:
         x = self._take(s.arg, held=True)
         pieces = forms.rotate(x.pieces, s.by, s.type) if s.lanes > 1 else x.pieces
-        self._finish(s.out, _Value(x.type, pieces, x.leaves, x.reads))
+        self._finish(s.out, _Value(x.type, pieces, x.reads))
 
     def _lane(self, s: lanes.Lane) -> None:
         x = self._take(s.arg, held=True)
         piece = forms.extract(x.pieces, s.at, s.type) if s.lanes > 1 else x.pieces[0]
-        self._finish(s.out, _Value(forms.scalar_type(s.type), [piece], x.leaves, x.reads))
+        self._finish(s.out, _Value(forms.scalar_type(s.type), [piece], x.reads))
 
     def _op(self, s: lanes.Op) -> None:
         known = [self.survey.known.get(a) for a in s.args]
@@ -271,9 +229,8 @@ class Printer:
             result = self.forms.op(s, [a.pieces for a in args], known)
         if s.op == "lt" and s.from_ in ("f32", "f64"):
             self.compares[s.out] = s.args
-        leaves = [local for a in args for local in a.leaves]
         reads = [read for a in args for read in a.reads]
-        self._finish(s.out, _Value(_type(s.type, s.lanes), result, leaves, reads))
+        self._finish(s.out, _Value(_type(s.type, s.lanes), result, reads))
 
     def _bound(self, s: lanes.Op) -> Pieces | None:
         """`select(x < y, y, x)` and `select(x < y, x, y)` of floats as one instruction."""
@@ -284,34 +241,28 @@ class Printer:
         return forms.bound(first, second, s.type, less[0] == s.args[2])
 
     def _var(self, s: lanes.Var) -> None:
-        self.variables[s.out] = self._set(self._take(s.start), 0)
+        start = self._take(s.start)
+        self.variables[s.out] = self._set(start.pieces, start.type)
 
     def _get(self, s: lanes.Get) -> None:
         pieces = [GET[local] for local in self.variables[s.var]]
-        self.values[s.out] = _Value(_type(s.type, s.lanes), pieces, (), (s.var,))
+        self.values[s.out] = _Value(_type(s.type, s.lanes), pieces, (s.var,))
         self.aliases.setdefault(s.var, []).append(s.out)
 
     def _write(self, s: lanes.Set) -> None:
         found = self._take(s.arg)
         self._keep({s.var})
         self.code += b"".join(found.pieces)
-        self._done(found.leaves)
         for local in reversed(self.variables[s.var]):
             self.code += SET[local]
 
     def _for(self, s: lanes.For) -> None:
         start, known = self._take(s.start), self.survey.known
         runs = s.times or (s.start in known and s.stop in known and known[s.start] < known[s.stop])
-        self.code += start.pieces[0]
-        self._done(start.leaves)
-        at = self._local("i32", -1)
-        self.code += SET[at]
+        (at,) = self._set(start.pieces, "i32")
         self.values[s.out] = _Value("i32", [GET[at]])
-        body, head = self._block(s.body, self.survey.writes[s.out], at)
+        body, head = self._block(s.body, self.survey.writes[s.out])
         stop = self.values[s.stop]
-        if s.stop not in known:
-            self.left[s.stop] -= 1
-            self._done(stop.leaves)
         if s.times == 1:
             self.code += head + body
             return
@@ -327,13 +278,12 @@ class Printer:
             self.bases[binding] = self.function.local("i32")
         return GET[self.bases[binding]]
 
-    def _address(self, s: lanes.Load | lanes.Store) -> tuple[Piece, int, list[int]]:
-        """Where a load or store begins: a piece, the bytes beyond it, and the locals it reads."""
+    def _address(self, s: lanes.Load | lanes.Store) -> tuple[Piece, int]:
+        """Where a load or store begins: a piece, and the bytes beyond it."""
         terms, size = self.survey.terms[id(s)], MEMORY[s.memory]
         offset, scale = terms.constant * size, _SCALES[size]
         apart = self.survey.may_offset(terms) and offset < _MOST_OFFSET
         outer = [self._take(value) for value in terms.outer]
-        leaves = [local for value in outer for local in value.leaves]
         piece = self._base(s.binding)
         if outer or not apart:
             key = s.binding, size, terms.outer, None if apart else offset
@@ -342,70 +292,60 @@ class Printer:
                     piece += value.pieces[0] + scale
                 if not apart:
                     piece += i32(offset) + OP["i32.add"]
-                # one that nothing in this block has held, since it is written before the block
                 local = self.pointers[-1][key] = self.function.local("i32")
-                self.types[local] = "i32"
                 self.heads[-1] += piece + SET[local]
             piece = GET[self.pointers[-1][key]]
         for term in terms.inner:
-            found = self._take(term)
-            piece += found.pieces[0] + scale
-            leaves += found.leaves
-        return piece, offset if apart else 0, leaves
+            piece += self._take(term).pieces[0] + scale
+        return piece, offset if apart else 0
 
-    def _held_address(self, s: lanes.Load | lanes.Store) -> tuple[Piece, int, list[int]]:
+    def _held_address(self, s: lanes.Load | lanes.Store) -> tuple[Piece, int]:
         """The same of a piece that may be repeated."""
-        piece, offset, leaves = self._address(s)
-        (local,) = self._set(_Value("i32", [piece], leaves), 1)
-        return GET[local], offset, [local]
+        piece, offset = self._address(s)
+        (local,) = self._set([piece], "i32")
+        return GET[local], offset
 
-    def _vector_addresses(self, s: lanes.Load | lanes.Store) -> tuple[Pieces, Sequence[int]]:
-        """The addresses of all lanes as vectors, and the locals that these read."""
+    def _vector_addresses(self, s: lanes.Load | lanes.Store) -> Pieces:
+        """The addresses of all lanes as vectors."""
         if s.stride is not None:
-            start, offset, leaves = self._held_address(s)
-            return _stepped(start, offset, s), leaves
+            start, offset = self._held_address(s)
+            return _stepped(start, offset, s)
         at, shift = self._take(s.at), MEMORY[s.memory].bit_length() - 1
         scaled = i32(shift) + OP["i32x4.shl"] if shift else b""
         base = self._base(s.binding) + OP["i32x4.splat"] + OP["i32x4.add"]
-        return [x + scaled + base for x in at.pieces], at.leaves
+        return [x + scaled + base for x in at.pieces]
 
-    def _lane_addresses(
-        self, s: lanes.Load | lanes.Store
-    ) -> tuple[list[tuple[Piece, int]], list[int]]:
+    def _lane_addresses(self, s: lanes.Load | lanes.Store) -> list[tuple[Piece, int]]:
         """An address and an offset for each lane, of pieces that may be repeated."""
         if s.stride is None:
-            held = self._set(_Value("v128", *self._vector_addresses(s)), 1)
-            where = [GET[local] for local in held]
-            return [(forms.extract(where, n, "i32"), 0) for n in range(s.lanes)], held
-        start, offset, held = self._held_address(s)
+            where = [GET[local] for local in self._set(self._vector_addresses(s), "v128")]
+            return [(forms.extract(where, n, "i32"), 0) for n in range(s.lanes)]
+        start, offset = self._held_address(s)
         steps = [offset + n * s.stride * MEMORY[s.memory] for n in range(s.lanes)]
         return [
             (start, step) if step >= offset else (start + i32(step) + OP["i32.add"], 0)
             for step in steps
-        ], held
+        ]
 
     def _load(self, s: lanes.Load) -> None:
         valid = self.survey.scalars.get(s.valid, s.valid if s.lanes == 1 else -1)
         if s.valid >= 0 and valid < 0:
             found = self._load_masked(s)
         elif s.lanes == 1 or s.stride == 0:
-            address, offset, leaves = self._address(s)
+            address, offset = self._address(s)
             piece = load(_LOADS[s.memory], address, offset)
             if s.lanes > 1:
                 piece = forms.splat(piece, _raw(s))
-            found = _Value("", [piece] * registers(s.type, s.lanes), leaves)
+            found = _Value("", [piece] * registers(s.type, s.lanes))
         elif s.stride == 1:
-            address, offset, leaves = self._held_address(s)
-            found = _Value("", self._contiguous(s, address, offset), leaves)
+            found = _Value("", self._contiguous(s, *self._held_address(s)))
         else:
-            addresses, leaves = self._lane_addresses(s)
-            scalars = [load(_LOADS[s.memory], *address) for address in addresses]
-            found = _Value("", forms.joined(scalars, _raw(s)), leaves)
+            scalars = [load(_LOADS[s.memory], *address) for address in self._lane_addresses(s)]
+            found = _Value("", forms.joined(scalars, _raw(s)))
         if valid >= 0:
             exists, zero = self._take(valid, held=True), forms.constant(0, _raw(s), s.lanes)[0]
             type = _type(_raw(s), s.lanes)
             found.pieces = [if_(exists.pieces[0], x, zero, type) for x in found.pieces]
-            found.leaves += exists.leaves
             found.reads |= exists.reads
         found.reads |= {BUFFERS}
         found.type = _type(s.type, s.lanes)
@@ -415,9 +355,8 @@ class Printer:
         """What was loaded as it is in registers."""
         if memory != "f16":
             return found
-        type, found.type = found.type, _type("u16", lanes)
-        held = self._set(found, 1)
-        return _Value(type, [forms.from_half(GET[local], lanes) for local in held], held)
+        held = self._set(found.pieces, _type("u16", lanes))
+        return _Value(found.type, [forms.from_half(GET[local], lanes) for local in held])
 
     def _contiguous(self, s: lanes.Load, address: Piece, offset: int) -> Pieces:
         """Whole registers from an address on."""
@@ -431,16 +370,15 @@ class Printer:
         cleared. Where all are valid, as they mostly are, a contiguous load."""
         valid = self._take(s.valid, held=True)
         whole, quick = b"", []
-        read: Sequence[int]
         if s.stride == 1:
-            start, offset, read = self._held_address(s)
+            start, offset = self._held_address(s)
             quick = self._contiguous(s, start, offset)
             whole = valid.pieces[0] + b"".join(m + OP["v128.and"] for m in valid.pieces[1:])
             whole += OP["i32x4.all_true"]
             vectors = _stepped(start, offset, s)
         else:
-            vectors, read = self._vector_addresses(s)
-        held = [self._local("v128", 1) for _ in vectors]
+            vectors = self._vector_addresses(s)
+        held = [self.function.local("v128") for _ in vectors]
         there = [
             vector + m + OP["v128.and"] + SET[local]
             for vector, m, local in zip(vectors, valid.pieces, held, strict=True)
@@ -453,29 +391,27 @@ class Printer:
             found[n] = there[n // per] + found[n] + m + OP["v128.and"]
             if quick:
                 found[n] = if_(whole, quick[n], found[n], "v128")
-        return _Value("", found, [*valid.leaves, *read, *held], valid.reads)
+        return _Value("", found, valid.reads)
 
     def _store(self, s: lanes.Store) -> None:
         size, form, type = MEMORY[s.memory], _STORES[s.memory], s.type
         contiguous = s.stride == 1 or s.lanes == 1
         x = self._take(s.arg, held=not contiguous or s.memory == "f16")
-        if len(x.pieces) > 1 and BUFFERS in x.reads:  # all is read before a part is written
-            held = self._set(x, 1)
-            x = _Value(x.type, [GET[local] for local in held], held)
-        pieces, leaves = x.pieces, list(x.leaves)
+        pieces = x.pieces
+        if len(pieces) > 1 and BUFFERS in x.reads:  # all is read before a part is written
+            pieces = [GET[local] for local in self._set(pieces, x.type)]
         if s.memory == "f16":
             narrow = lanes.Op(-1, "narrow", (), "f32", "f32", s.lanes, "float16")
-            rounded = _Value(x.type, self.forms.op(narrow, [pieces], [None]), leaves)
-            leaves, type = self._set(rounded, 1), "u16"
-            pieces = [forms.to_half(GET[local], s.lanes) for local in leaves]
+            held, type = self._set(self.forms.op(narrow, [pieces], [None]), x.type), "u16"
+            pieces = [forms.to_half(GET[local], s.lanes) for local in held]
         elif type != s.memory:
             widened = lanes.Op(-1, "cast", (), type, s.memory, s.lanes)
             pieces, type = self.forms.op(widened, [pieces], [None]), s.memory
         if s.lanes == 1:
-            address, offset, read = self._address(s)
+            address, offset = self._address(s)
             code = store(form, address, pieces[0], offset)
         elif contiguous and size >= 4:
-            address, offset, read = self._held_address(s)
+            address, offset = self._held_address(s)
             code = b"".join(
                 store("v128.store", address, piece, offset + 16 * n)
                 for n, piece in enumerate(pieces)
@@ -483,22 +419,20 @@ class Printer:
         elif contiguous:
             if type == "bool":
                 pieces = [piece + OP["i32x4.neg"] for piece in pieces]
-            leaves = self._set(_Value("v128", pieces, leaves), 1)
-            address, offset, read = self._held_address(s)
+            held = self._set(pieces, "v128")
+            address, offset = self._held_address(s)
             name, narrowed = _NARROW_STORES[size]
             code = b"".join(
                 access_lane(name, address, GET[local] * 2 + narrowed, 0, offset + LANES * size * n)
-                for n, local in enumerate(leaves)
+                for n, local in enumerate(held)
             )
         else:
-            addresses, read = self._lane_addresses(s)
             code = b"".join(
                 store(form, address, forms.extract(pieces, n, type), offset)
-                for n, (address, offset) in enumerate(addresses)
+                for n, (address, offset) in enumerate(self._lane_addresses(s))
             )
         self._keep({BUFFERS})
         self.code += code
-        self._done([*leaves, *read])
 
 
 def _type(type: str, lanes: int) -> str:
