@@ -252,7 +252,7 @@ class LogSigmoid(_Elementwise):
 # --- over a dim
 
 
-@layer(F.glu)
+@layer()
 class GLU(Layer):
     """a * sigmoid(b) of the two halves of a dim (arXiv 1612.08083)."""
 
@@ -260,7 +260,7 @@ class GLU(Layer):
 
     def forward(self, input: Tensor) -> Tensor:
         """Half the size in `dim`."""
-        raise NotImplementedError
+        return F.glu(input, self.dim)
 
 
 @layer()

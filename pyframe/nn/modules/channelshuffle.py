@@ -9,7 +9,7 @@ from pyframe.tensor import Tensor
 __all__ = ["ChannelShuffle"]
 
 
-@layer(F.channel_shuffle)
+@layer()
 class ChannelShuffle(Layer):
     """Channels of (N, C, *), `groups` groups of them, taken from each group in turn."""
 
@@ -17,4 +17,4 @@ class ChannelShuffle(Layer):
 
     def forward(self, input: Tensor) -> Tensor:
         """The same shape."""
-        raise NotImplementedError
+        return F.channel_shuffle(input, self.groups)

@@ -11,7 +11,7 @@ from pyframe.tensor import Tensor
 __all__ = ["Fold", "Unfold"]
 
 
-@layer(F.fold)
+@layer()
 class Fold(Layer):
     """Columns added up where their windows lie: (N, C * kh * kw, positions) -> (N, C, H, W)."""
 
@@ -23,10 +23,12 @@ class Fold(Layer):
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C * kh * kw, positions) or without N -> (N, C, *output_size)."""
-        raise NotImplementedError
+        return F.fold(
+            input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride
+        )
 
 
-@layer(F.unfold)
+@layer()
 class Unfold(Layer):
     """Windows as columns: (N, C, H, W) -> (N, C * kh * kw, positions)."""
 
@@ -37,4 +39,4 @@ class Unfold(Layer):
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, H, W) or (C, H, W) -> (N, C * kh * kw, positions)."""
-        raise NotImplementedError
+        return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)

@@ -122,20 +122,17 @@ class _LRN(Layer):
     beta: float = 0.75
     k: float = 1.0
 
-    def forward(self, input: Tensor) -> Tensor:
-        """The same shape."""
-        raise NotImplementedError
-
     def extra_repr(self) -> str:
         return f"{self.size}, " + shown(self, "alpha", "beta", "k")
 
 
-@layer(F.local_response_norm)
+@layer()
 class LocalResponseNorm(_LRN):
     """x / (k + alpha * mean of x^2 over `size` neighbouring channels)^beta: (N, C, *)."""
 
-    def extra_repr(self) -> str:
-        return f"{self.size}, " + shown(self, "alpha", "beta", "k")
+    def forward(self, input: Tensor) -> Tensor:
+        """The same shape."""
+        return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
 
 
 @layer()

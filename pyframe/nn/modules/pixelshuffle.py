@@ -9,7 +9,7 @@ from pyframe.tensor import Tensor
 __all__ = ["PixelShuffle", "PixelUnshuffle"]
 
 
-@layer(F.pixel_shuffle)
+@layer()
 class PixelShuffle(Layer):
     """(*, C * r^2, H, W) -> (*, C, H * r, W * r) (arXiv 1609.05158)."""
 
@@ -17,10 +17,10 @@ class PixelShuffle(Layer):
 
     def forward(self, input: Tensor) -> Tensor:
         """(*, C * r^2, H, W) -> (*, C, H * r, W * r)."""
-        raise NotImplementedError
+        return F.pixel_shuffle(input, self.upscale_factor)
 
 
-@layer(F.pixel_unshuffle)
+@layer()
 class PixelUnshuffle(Layer):
     """(*, C, H * r, W * r) -> (*, C * r^2, H, W): PixelShuffle undone."""
 
@@ -28,4 +28,4 @@ class PixelUnshuffle(Layer):
 
     def forward(self, input: Tensor) -> Tensor:
         """(*, C, H * r, W * r) -> (*, C * r^2, H, W)."""
-        raise NotImplementedError
+        return F.pixel_unshuffle(input, self.downscale_factor)

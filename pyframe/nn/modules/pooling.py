@@ -97,7 +97,7 @@ class MaxUnpool3d(_MaxUnpoolNd, k=3, function=F.max_unpool3d):
     """MaxPool3d undone: (N, C, D', H', W') -> (N, C, D, H, W)."""
 
 
-@layer(F.avg_pool1d)
+@layer()
 class AvgPool1d(_Windows, k=1):
     """The mean of each window: (N, C, L) -> (N, C, L')."""
 
@@ -109,7 +109,10 @@ class AvgPool1d(_Windows, k=1):
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, L) or (C, L)."""
-        raise NotImplementedError
+        return F.avg_pool1d(
+            input, self.kernel_size, self.stride, self.padding, self.ceil_mode,
+            self.count_include_pad,
+        )  # fmt: skip
 
 
 @layer()

@@ -11,7 +11,7 @@ from pyframe.tensor import Tensor
 __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
-@layer(F.interpolate)
+@layer()
 class Upsample(Layer):
     """(N, C, *spatial) at another `size`, or `scale_factor` times as large; mode: nearest,
     nearest-exact, linear, bilinear, bicubic, trilinear or area."""
@@ -31,7 +31,10 @@ class Upsample(Layer):
 
     def forward(self, input: Tensor) -> Tensor:
         """(N, C, *spatial) -> (N, C, *size)."""
-        raise NotImplementedError
+        return F.interpolate(
+            input, self.size, self.scale_factor, self.mode, self.align_corners,
+            self.recompute_scale_factor,
+        )  # fmt: skip
 
     def extra_repr(self) -> str:
         which = "size" if self.scale_factor is None else "scale_factor"
