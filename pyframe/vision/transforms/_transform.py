@@ -26,13 +26,13 @@ def fields(**kept: Callable[[Any], Any]) -> Callable[[Init], Init]:
 
     def decorate(init: Init) -> Init:
         names = init.__code__.co_varnames[1 : init.__code__.co_argcount]
-        last = init.__defaults__ or ()
-        defaults = dict(zip(names[len(names) - len(last) :], last, strict=True))
 
         @functools.wraps(init)
         def init_fields(self: Transform, *args: Any, **options: Any) -> None:
             Module.__init__(self)
-            given = {**defaults, **dict(zip(names, args, strict=False)), **options}
+            last = init.__defaults__ or ()
+            given = dict(zip(names[len(names) - len(last) :], last, strict=True))
+            given.update(zip(names, args, strict=False), **options)
             for name in names:
                 setattr(self, name, given.get(name))
             init(self, *args, **options)  # which says what is missing or too much

@@ -135,7 +135,7 @@ class AutoAugment(_Policy):
     ) -> None:  # fmt: skip
         if policy not in POLICIES:
             raise ValueError(f"The provided policy {policy} is not recognized.")
-        self.policies = POLICIES[policy]
+        self.policies = _pairs(POLICIES[policy])
 
     def _ops(self, height: int, width: int) -> dict[str, _Range]:
         return {**super()._ops(height, width), "Invert": _Range()}
@@ -262,8 +262,9 @@ def _pairs(table: str) -> list[Any]:
     return [(op(*words[:3]), op(*words[3:])) for words in lines]
 
 
+# what `_pairs` reads
 POLICIES = {
-    AutoAugmentPolicy.IMAGENET: _pairs("""
+    AutoAugmentPolicy.IMAGENET: """
         Posterize 0.4 8  Rotate 0.6 9
         Solarize 0.6 5  AutoContrast 0.6 -
         Equalize 0.8 -  Equalize 0.6 -
@@ -289,8 +290,8 @@ POLICIES = {
         Invert 0.6 -  Equalize 1.0 -
         Color 0.6 4  Contrast 1.0 8
         Equalize 0.8 -  Equalize 0.6 -
-    """),
-    AutoAugmentPolicy.CIFAR10: _pairs("""
+    """,
+    AutoAugmentPolicy.CIFAR10: """
         Invert 0.1 -  Contrast 0.2 6
         Rotate 0.7 2  TranslateX 0.3 9
         Sharpness 0.8 1  Sharpness 0.9 3
@@ -316,8 +317,8 @@ POLICIES = {
         AutoContrast 0.9 -  Solarize 0.8 3
         Equalize 0.8 -  Invert 0.1 -
         TranslateY 0.7 9  AutoContrast 0.9 -
-    """),
-    AutoAugmentPolicy.SVHN: _pairs("""
+    """,
+    AutoAugmentPolicy.SVHN: """
         ShearX 0.9 4  Invert 0.2 -
         ShearY 0.9 8  Invert 0.7 -
         Equalize 0.6 -  Solarize 0.6 6
@@ -343,5 +344,5 @@ POLICIES = {
         ShearX 0.7 9  TranslateY 0.8 3
         ShearY 0.8 5  AutoContrast 0.7 -
         ShearX 0.7 2  Invert 0.1 -
-    """),
+    """,
 }  # fmt: skip
