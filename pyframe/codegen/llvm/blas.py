@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pyframe.codegen.llvm.assembler import Assembler, cut, module
 from pyframe.codegen.llvm.routines import Machine, Words, in_two_dims
 from pyframe.codegen.numpy.memory import address
 
@@ -64,56 +65,31 @@ def _rows_of(x: np.ndarray, size: int) -> tuple[int, int] | None:
 
 def text(machine: Machine, name: str, dtype: np.dtype) -> str:
     """The module of the routine."""
-    _, real, int_bits = machine.blas[dtype]
+    _, real, bits = machine.blas[dtype]
     size = 4 if real == "float" else 8
-    lines: list[str] = []
-    for n, name in enumerate(PRODUCT):
-        kind = "ptr" if name in ("blas", "a", "b", "out") else "i64"
-        lines += [f"%{name}.at = getelementptr i64, ptr %words, i64 {n}",
-                  f"%{name} = load {kind}, ptr %{name}.at"]  # fmt: skip
-    lines += [
-        "%a.is = trunc i64 %a_trans to i1", "%b.is = trunc i64 %b_trans to i1",
-        "%a.step = select i1 %a.is, i64 1, i64 %a_row",
-        "%b.step = select i1 %b.is, i64 %b_row, i64 1",
-        "%a.order = select i1 %a.is, i32 112, i32 111",
-        "%b.order = select i1 %b.is, i32 112, i32 111",
-        "%parts = mul i64 %row_parts, %column_parts", "%any = icmp slt i64 %begin, %end",
-        "br i1 %any, label %unit, label %done", "unit:",
-        "%u = phi i64 [ %begin, %entry ], [ %next, %unit ]",
-        "%part = urem i64 %u, %parts", "%batch = udiv i64 %u, %parts",
-        "%bi = urem i64 %batch, %inner", "%bo = udiv i64 %batch, %inner",
-        "%row = urem i64 %part, %row_parts", "%column = udiv i64 %part, %row_parts",
-    ]  # fmt: skip
-    for cut, count, part in (("m", "row_parts", "row"), ("n", "column_parts", "column")):
-        lines += [
-            f"%{cut}.next = add i64 %{part}, 1",
-            f"%{cut}.lo0 = mul i64 %{cut}, %{part}", f"%{cut}.lo = udiv i64 %{cut}.lo0, %{count}",
-            f"%{cut}.hi0 = mul i64 %{cut}, %{cut}.next",
-            f"%{cut}.hi = udiv i64 %{cut}.hi0, %{count}",
-            f"%{cut}.now = sub i64 %{cut}.hi, %{cut}.lo",
-        ]  # fmt: skip
-    lines += [
-        "%a.cut = mul i64 %m.lo, %a.step", "%b.cut = mul i64 %n.lo, %b.step",
-        "%out.row = mul i64 %m.lo, %out_row", "%out.cut = add i64 %out.row, %n.lo",
-    ]  # fmt: skip
-    for x in ("a", "b", "out"):
-        lines += [
-            f"%{x}.o = mul i64 %bo, %{x}_outer", f"%{x}.i = mul i64 %bi, %{x}_inner",
-            f"%{x}.oi = add i64 %{x}.o, %{x}.i", f"%{x}.off = add i64 %{x}.oi, %{x}.cut",
-            f"%{x}.bytes = mul i64 %{x}.off, {size}",
-            f"%{x}.now = getelementptr i8, ptr %{x}, i64 %{x}.bytes",
-        ]  # fmt: skip
-    sizes = ["m.now", "n.now", "k", "a_row", "b_row", "out_row"]
-    if int_bits < 64:
-        lines += [f"%{x}.s = trunc i64 %{x} to i{int_bits}" for x in sizes]
-        sizes = [f"{x}.s" for x in sizes]
-    mnk = ", ".join(f"i{int_bits} %{x}" for x in sizes[:3])
-    a_row, b_row, out_row = (f"i{int_bits} %{x}" for x in sizes[3:])
-    matrices = f"ptr %a.now, {a_row}, ptr %b.now, {b_row}, {real} 0.0, ptr %out.now, {out_row}"
-    lines += [
-        f"call void %blas(i32 101, i32 %a.order, i32 %b.order, {mnk}, {real} 1.0, {matrices})",
-        "%next = add i64 %u, 1", "%on = icmp slt i64 %next, %end",
-        "br i1 %on, label %unit, label %done", "done:", "ret void",
-    ]  # fmt: skip
-    head = "define void @kernel(ptr %words, ptr %params, i64 %begin, i64 %end) #0 {"
-    return "\n".join([head, "entry:", *lines, "}", "attributes #0 = { nounwind }", ""])
+    f = Assembler("kernel", "ptr ptr i64 i64", linkage="")
+    words, _, begin, end = f.params
+    w = f.load_words(words, PRODUCT, ("blas", "a", "b", "out"))
+    turned = {x: w[f"{x}_trans"].differs(0) for x in "ab"}
+    orders = [f.value(112, "i32").where(turned[x], 111).name for x in "ab"]
+    with f.count(begin, end) as u:
+        part, batch = (u.op(op, w["row_parts"] * w["column_parts"]) for op in ("rem", "div"))
+        top, bottom = cut(w["m"], part % w["row_parts"], w["row_parts"])
+        left, right = cut(w["n"], part // w["row_parts"], w["column_parts"])
+        starts = {
+            "a": top * f.value(1, "i64").where(turned["a"], w["a_row"]),
+            "b": left * w["b_row"].where(turned["b"], 1),
+            "out": top * w["out_row"] + left,
+        }
+        for x, start in starts.items():
+            outer, inner = batch // w["inner"], batch % w["inner"]
+            start = start + outer * w[f"{x}_outer"] + inner * w[f"{x}_inner"]
+            starts[x] = w[x] + start * size
+        sizes = [bottom - top, right - left, w["k"], w["a_row"], w["b_row"], w["out_row"]]
+        m, n, k, *rows = [f"i{bits} {x.cast(f'i{bits}').name}" for x in sizes]
+        a, b, out = [f"ptr {starts[x].name}, {row}" for x, row in zip(starts, rows, strict=True)]
+        f.line(
+            f"call void {w['blas'].name}(i32 101, i32 {orders[0]}, i32 {orders[1]}, {m}, {n}, {k}, "
+            f"{real} 1.0, {a}, {b}, {real} 0.0, {out})"
+        )
+    return module([f], machine.bits)
