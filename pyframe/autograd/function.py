@@ -8,18 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from pyframe.autograd.graph import packed
+from pyframe.core import grad_node as _grad_node
 from pyframe.core.dtypes import FLOAT
-from pyframe.core.grad_node import (
-    GradNode,
-    Packed,
-    Port,
-    Spec,
-    check_version,
-    freed_error,
-    inference_error,
-    next_seq,
-    show_to_watchers,
-)
+from pyframe.core.grad_node import GradNode, Packed, Port, Spec
 from pyframe.core.modes import mode, no_grad
 from pyframe.ops.creation import zeros
 from pyframe.tensor import Tensor
@@ -107,7 +98,7 @@ class BackwardCFunction(GradNode, FunctionCtx):
         if not self.results:  # forward still runs
             return self.to_save
         if self.saved is None:
-            raise freed_error(self.op.name)
+            raise _grad_node.freed_error(self.op.name)
         return tuple([self._unpack(entry) for entry in self.saved])
 
     def _unpack(self, entry: Any) -> Any:
@@ -117,7 +108,7 @@ class BackwardCFunction(GradNode, FunctionCtx):
         if type(x) is Packed:
             x = x.get()
         else:
-            check_version(x, version, f"a saved tensor of {self.op.name}")
+            _grad_node.check_version(x, version, f"a saved tensor of {self.op.name}")
         if source is not None:
             x = x._alias()
             x._grad_fn = self.port(source)
@@ -130,7 +121,7 @@ class BackwardCFunction(GradNode, FunctionCtx):
         ref = self.ports[i]
         found = None if ref is None else ref()
         if found is None:
-            found = Port(self, i, next_seq())
+            found = Port(self, i, _grad_node.next_seq())
             self.ports[i] = weakref.ref(found)
         return found
 
@@ -197,7 +188,8 @@ class BackwardCFunction(GradNode, FunctionCtx):
             for r in results
         ]
         self.ports = [None] * len(results)
-        self.seq = next_seq()  # before its ports, after all that forward may have recorded
+        # before its ports, after all that forward may have recorded
+        self.seq = _grad_node.next_seq()
         records = any(e is not None for e in self.edges)
         known = {}  # which result a saved tensor is
         outs: list[Any] = []
@@ -211,7 +203,7 @@ class BackwardCFunction(GradNode, FunctionCtx):
                 known[id(r)] = i
         if records:
             self.saved = [self._keep(x, known.get(id(x))) for x in self.to_save]
-            show_to_watchers(self)
+            _grad_node.show_to_watchers(self)
         self.to_save = self.dirty_tensors = self.non_differentiable = ()
         return tuple(outs) if several else outs[0]
 
@@ -248,7 +240,7 @@ class BackwardCFunction(GradNode, FunctionCtx):
         if x is None:
             return None
         if x.is_inference():
-            raise inference_error()
+            raise _grad_node.inference_error()
         if source is not None:
             x = x._alias()  # without history: it would be a cycle
         if mode.saved_hooks:

@@ -8,14 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from pyframe.core import grad_node as _grad_node
 from pyframe.core.grad_node import (
     AccumulateGrad,
-    Attached,
     GradNode,
     Packed,
     RemovableHandle as RemovableHandle,
-    public_edge,
-    watch_nodes,
 )
 from pyframe.core.locks import lock
 from pyframe.core.modes import mode
@@ -44,7 +42,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
             "It is not possible to get the gradient edge for a Tensor that does not require "
             "gradients."
         )
-    return GradientEdge(*public_edge(tensor.grad_fn or tensor))
+    return GradientEdge(*_grad_node.public_edge(tensor.grad_fn or tensor))
 
 
 def target(x: Any) -> Any:
@@ -84,14 +82,14 @@ class saved_tensors_hooks:  # noqa: N801
         mode.saved_hooks = (*mode.saved_hooks, self.hooks)
         with cls._lock:
             cls._active += 1
-        watch_nodes(_pack_saved, cls._active > 0)
+        _grad_node.watch_nodes(_pack_saved, cls._active > 0)
 
     def __exit__(self, *exc: object) -> None:
         cls = saved_tensors_hooks
         mode.saved_hooks = mode.saved_hooks[:-1]
         with cls._lock:
             cls._active -= 1
-        watch_nodes(_pack_saved, cls._active > 0)
+        _grad_node.watch_nodes(_pack_saved, cls._active > 0)
 
 
 class save_on_cpu(saved_tensors_hooks):  # noqa: N801
@@ -256,6 +254,6 @@ class Walk:
         return id(x) in self._reached
 
 
-def attached(x: Any) -> Attached | None:
+def attached(x: Any) -> _grad_node.Attached | None:
     """What hangs on a node or on a leaf."""
     return x.extra if isinstance(x, GradNode) else x._hooks

@@ -19,18 +19,8 @@ from pyframe.core.dtypes import bool_, dtype as DType
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node
 from pyframe.core.op import CONST, ELEMENTWISE, MOVEMENT, REDUCTION, REGISTRY, ROUTINE, Op
-from pyframe.graph import scalar
-from pyframe.graph.program import (
-    Apply,
-    Expr,
-    Load,
-    Param,
-    Reduce,
-    Result,
-    Shape,
-    Valid,
-    index_map_of,
-)
+from pyframe.graph import program as _program, scalar
+from pyframe.graph.program import Apply, Expr, Load, Param, Reduce, Result, Shape, Valid
 
 MAX_CODE = 200  # instructions in one expression: beyond it a value is stored instead
 RECOMPUTE = 4  # instructions that it is cheaper to run again than to store a value
@@ -552,7 +542,7 @@ class Grouping:
         loops in a long loop."""
         if not draft.axes or len(draft.members) == 1 or self.limits.host:
             return False
-        maps = [m for m in map(index_map_of, draft.code) if m]
+        maps = [m for m in map(_program.index_map_of, draft.code) if m]
         if len(draft.code) + sum(map(len, maps)) > MAX_REDUCTION:
             return True
         return _is_long(draft.space, [draft.space[d] for d in draft.kept]) and any(

@@ -15,32 +15,9 @@ from pyframe.core.dtypes import dtype as DType
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, toposort
 from pyframe.core.op import CONST, REDUCTION, REGISTRY
-from pyframe.graph.fuse import (
-    Draft,
-    Group,
-    Grouping,
-    Order,
-    same_positions,
-    structure as structure,
-)
-from pyframe.graph.program import (
-    INPUT,
-    OUTPUT,
-    TEMP,
-    Apply,
-    Kernel,
-    Load,
-    Param,
-    Program,
-    Reduce,
-    Routine,
-    Shape,
-    Slot,
-    Step,
-    Store,
-    index_map_of,
-    with_index_maps,
-)  # fmt: skip
+from pyframe.graph import program as _program
+from pyframe.graph.fuse import Draft, Group, Grouping, Order, same_positions, structure as structure
+from pyframe.graph.program import INPUT, OUTPUT, TEMP, Kernel, Load, Program, Routine, Shape, Store
 
 PARAM_ALIGN = 256  # the offset alignment that every WebGPU device allows, of uniforms and slices
 SPLIT = 1 << 15  # elements a result: a longer reduction to few results is done in two kernels
@@ -92,14 +69,14 @@ def _collapsed(draft: Draft, stores: list[Store]) -> tuple[Shape, tuple[Any, ...
     """The same over as few axes as the index maps allow, so that indices are cheap."""
     code, axes, rest = draft.code, draft.axes, draft.rest
     levels = [1 if d in axes else 2 if d in rest else 0 for d, _ in enumerate(draft.space)]
-    index_maps = [m for m in map(index_map_of, code) if m is not None]
+    index_maps = [m for m in map(_program.index_map_of, code) if m is not None]
     of_code = len(index_maps)
     new, space, levels = views.collapse(
         [*index_maps, *[s.index_map for s in stores]], draft.space, levels
     )
-    out = with_index_maps(code, new)
+    out = _program.with_index_maps(code, new)
     for n, i in enumerate(out):
-        if isinstance(i, Reduce) and i.axes:
+        if isinstance(i, _program.Reduce) and i.axes:
             level = 1 if i.axes == axes else 2
             out[n] = i._replace(axes=tuple(d for d, at in enumerate(levels) if at == level))
     placed = zip(stores, new[of_code:], strict=True)
@@ -187,10 +164,10 @@ class _Horizontal:
                 if not full and math.prod(self.order.nodes[w.nodes[i.binding]].shape) != 1:
                     return None
                 out.append((i.binding, i.dtype, full or ("of", w.nodes[i.binding])))
-            elif isinstance(i, Param):
+            elif isinstance(i, _program.Param):
                 n = w.scalars[i.word]
                 out.append((n.attrs if id(n) not in self.changing else id(n), i.dtype))
-            elif isinstance(i, Apply) and i.index is None:
+            elif isinstance(i, _program.Apply) and i.index is None:
                 out.append(i)
             else:
                 return None
@@ -293,11 +270,11 @@ class _Planner:
         host: bool,
     ) -> None:  # fmt: skip
         self.order, self.host = order, host
-        self.slots: list[Slot] = []
+        self.slots: list[_program.Slot] = []
         self.slot_of: dict[int, int] = {}
         self.regions: list[int] = []
         self.kernels: dict[Kernel, int] = {}
-        self.steps: list[Step] = []
+        self.steps: list[_program.Step] = []
         self.params: list[tuple[int, DType]] = []
         self.constants: list[Node] = []
         self.param_bytes = 0
@@ -313,7 +290,7 @@ class _Planner:
 
     def new(self, k: int, kind: str) -> int:
         self.slot_of[k] = len(self.slots)
-        self.slots.append(Slot(_nbytes(self.order.nodes[k], self.host), kind))
+        self.slots.append(_program.Slot(_nbytes(self.order.nodes[k], self.host), kind))
         return len(self.slots) - 1
 
     def slot(self, k: int) -> int:
@@ -332,7 +309,7 @@ class _Planner:
                 self.slots[at] = self.slots[at]._replace(region=len(self.regions), offset=offset)
             kind = INPUT if INPUT in kinds else OUTPUT if OUTPUT in kinds else TEMP
             self.columns[column] = len(self.slots)
-            self.slots.append(Slot(merged.nbytes, kind, len(self.regions)))
+            self.slots.append(_program.Slot(merged.nbytes, kind, len(self.regions)))
             self.regions.append(merged.nbytes)
 
     def step(self, w: _Work, merged: _Merged | None) -> None:
@@ -350,7 +327,7 @@ class _Planner:
             self.constants.extend(w.scalars)
             self.param_bytes += -(-4 * len(w.scalars) // PARAM_ALIGN) * PARAM_ALIGN
         number = self.kernels.setdefault(kernel, len(self.kernels))
-        self.steps.append(Step(number, tuple(slots), offset))
+        self.steps.append(_program.Step(number, tuple(slots), offset))
 
     def program(self) -> Program:
         renumbered = self.shared()

@@ -16,26 +16,11 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, results_of
 from pyframe.core.op import ROUTINE, Op
-from pyframe.ops import check, elementwise as el, join, masks, movement as mv, promotion
+from pyframe.ops import check, elementwise as el, join, masks, matrices, movement as mv, promotion
 from pyframe.ops.autocast import autocast
 from pyframe.ops.complex import adjoint, real
 from pyframe.ops.matmul import matmul
-from pyframe.ops.matrices import (
-    Array,
-    LinAlgError,
-    Shape,
-    batched_results,
-    block,
-    each_matrix,
-    eye_like,
-    float_matrix,
-    integer,
-    main_diagonal,
-    of_matrix,
-    refuse,
-    rows_fit,
-    twice_lower,
-)
+from pyframe.ops.matrices import Array, LinAlgError, Shape, block, float_matrix, integer, refuse
 from pyframe.ops.public import public
 from pyframe.ops.results import (
     LU,
@@ -66,7 +51,7 @@ def _np_cholesky(a: Array, what: str) -> tuple[Array, ...]:
             return out, info
     except np.linalg.LinAlgError:
         out = np.zeros_like(a)
-    for at, one in each_matrix(info, a):
+    for at, one in matrices.each_matrix(info, a):
         info[at] = _first_minor(one)
         if not info[at]:
             out[at] = np.linalg.cholesky(one)
@@ -96,11 +81,11 @@ def _cholesky_shapes(a: Shape, what: str) -> tuple[Shape, ...]:
 
 def _cholesky_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], what: str) -> Tensor:
     lower = y[0]
-    middle = twice_lower(matmul(adjoint(lower), g[0]))
+    middle = matrices.twice_lower(matmul(adjoint(lower), g[0]))
     return _right_solve(solve_any(adjoint(lower), middle), lower) * 0.5
 
 
-cholesky_op = of_matrix("linalg_cholesky", _cholesky_shapes, _np_cholesky, _cholesky_grad)
+cholesky_op = matrices.of_matrix("linalg_cholesky", _cholesky_shapes, _np_cholesky, _cholesky_grad)
 
 
 def _cholesky(name: str, a: Tensor, upper: bool, what: str) -> tuple[Tensor, Tensor]:
@@ -134,7 +119,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     float_matrix("cholesky_solve", B, what="B")
     float_matrix("cholesky_solve", L, True, "L")
     check.same_dtype("cholesky_solve", B, L)
-    rows_fit("cholesky_solve", L, B)
+    matrices.rows_fit("cholesky_solve", L, B)
     lower = _triangle(adjoint(L) if upper else L)
     return solve_any(adjoint(lower), solve_any(lower, B))
 
@@ -148,10 +133,10 @@ def _triangle(x: Tensor) -> Tensor:
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """(L L^H)^-1 (`upper`: (L^H L)^-1)."""
     float_matrix("cholesky_inverse", L, True, "L")
-    zero = el.eq(main_diagonal(L.detach()), 0)
+    zero = el.eq(matrices.main_diagonal(L.detach()), 0)
     what = "cholesky_inverse: a diagonal element is zero, the inversion could not be completed"
     check.refuse(zero, f"{what} because the input matrix is singular.", LinAlgError)
-    return cholesky_solve(eye_like(L, L.shape[-1]), L, upper)
+    return cholesky_solve(matrices.eye_like(L, L.shape[-1]), L, upper)
 
 
 # --- LU with partial pivoting
@@ -227,7 +212,7 @@ def _lu_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], what: str) -> Tensor:
     (glu, *_), (lu, _, perm, _) = g, y
     m, n = lu._node.shape[-2:]
     k = min(m, n)
-    lower = masks.tril(block(lu, k, k), -1) + eye_like(lu, k)
+    lower = masks.tril(block(lu, k, k), -1) + matrices.eye_like(lu, k)
     upper = masks.triu(block(lu, k, k))
     glower, gupper = masks.tril(block(glu, k, k), -1), masks.triu(block(glu, k, k))
     strict = matmul(adjoint(lower), glower)
@@ -259,7 +244,7 @@ def _permutation(perm: Tensor, like: Tensor) -> Tensor:
     return el.eq(mv.unsqueeze(perm, -2), rows.to(perm.dtype)).to(like.dtype)
 
 
-lu_op = of_matrix("linalg_lu", _lu_shapes, _lu_numpy, _lu_grad)
+lu_op = matrices.of_matrix("linalg_lu", _lu_shapes, _lu_numpy, _lu_grad)
 
 
 def _np_order(pivots: Array, rows: int) -> Array:
@@ -308,7 +293,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactor:
 def _lower_upper(lu: Tensor) -> tuple[Tensor, Tensor]:
     m, n = lu._node.shape[-2:]
     k = min(m, n)
-    square = eye_like(lu, max(m, k))
+    square = matrices.eye_like(lu, max(m, k))
     lower = masks.tril(block(lu, m, k), -1) + block(square, m, k)
     return lower, masks.triu(block(lu, k, n))
 
@@ -361,7 +346,7 @@ def linalg_lu_solve(
         )
     if not left:  # X A = B is A^H X^H = B^H
         return _h(linalg_lu_solve(LU, pivots, _h(B), adjoint=not adjoint))
-    rows_fit("linalg.lu_solve", LU, B)
+    matrices.rows_fit("linalg.lu_solve", LU, B)
     p, lower, upper = lu_unpack(LU, pivots)
     if adjoint:
         inner = triangular(_h(lower), triangular(_h(upper), B, False), True, True)
@@ -444,7 +429,7 @@ def _matrix_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], a: Tensor, kind: 
 # a^-1 b, where `kind` says what of `a` counts: "", or "upper" or "lower" with "unit" or not
 solve_op = Op(
     "linalg_solve", ROUTINE, "a b", "kind what", numpy=_np_solve,
-    results=_solve_shapes, batch=batched_results, a=_matrix_grad, b=_solve_grad,
+    results=_solve_shapes, batch=matrices.batched_results, a=_matrix_grad, b=_solve_grad,
 )  # fmt: skip
 
 
@@ -456,7 +441,7 @@ def _inverse_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...]) -> Tensor:
 inverse_op = Op(
     "linalg_inv", ROUTINE, "a", "what",
     numpy=lambda a, what: _np_solve(a, np.eye(a.shape[-1], dtype=a.dtype), "", what),
-    results=lambda a, *_: (a, a[:-2]), batch=batched_results, a=_inverse_grad,
+    results=lambda a, *_: (a, a[:-2]), batch=matrices.batched_results, a=_inverse_grad,
 )  # fmt: skip
 
 
@@ -484,7 +469,7 @@ def _solve_ex(name: str, a: Tensor, b: Tensor, left: bool, what: str) -> tuple[T
         b = mv.unsqueeze(b, -1)
     if not left:
         a, b = mv.transpose(a, -1, -2), mv.transpose(b, -1, -2)
-    rows_fit(name, a, b)
+    matrices.rows_fit(name, a, b)
     x, info = _solve_info(a, b, "", what)
     if vector:
         return mv.squeeze(x, -1), info
@@ -540,7 +525,7 @@ def solve_triangular(
     if not left:
         A, B = mv.transpose(A, -1, -2), mv.transpose(B, -1, -2)
         upper = not upper
-    rows_fit("linalg.solve_triangular", A, B)
+    matrices.rows_fit("linalg.solve_triangular", A, B)
     x = triangular(A, B, upper, unitriangular)
     return x if left else mv.transpose(x, -1, -2)
 

@@ -14,19 +14,12 @@ from pyframe.core import dtypes as dt
 from pyframe.core.devices import resolve
 from pyframe.core.dispatch import apply, values_known
 from pyframe.core.op import ROUTINE, Op
-from pyframe.ops import (
-    arrange,
-    check,
-    complex as cx,
-    elementwise as el,
-    movement as mv,
-    resample,
-    sliding,
-)
+from pyframe.ops import arrange, check, complex as cx, elementwise as el, movement as mv, sliding
 from pyframe.ops.autocast import autocast
 from pyframe.ops.batching_rules import along_dims
 from pyframe.ops.creation import ones
 from pyframe.ops.public import public
+from pyframe.ops.resample import pad
 from pyframe.tensor import Tensor, normalize_dim, upload
 
 Axes = tuple[int, ...]
@@ -335,7 +328,7 @@ def stft(
         )
     x = input if input.ndim == 2 else mv.unsqueeze(input, 0)
     if center:
-        x = resample.pad(mv.unsqueeze(x, 1), (n_fft // 2, n_fft // 2), pad_mode, None).squeeze(1)
+        x = pad(mv.unsqueeze(x, 1), (n_fft // 2, n_fft // 2), pad_mode, None).squeeze(1)
     if not 0 < n_fft <= x._node.shape[1]:
         raise RuntimeError(f"stft: expected 0 < n_fft <= {x._node.shape[1]}, but got {n_fft}")
     if hop <= 0 or not 0 < length <= n_fft:

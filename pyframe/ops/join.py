@@ -15,13 +15,7 @@ from pyframe.core.op import ROUTINE, Op
 from pyframe.ops.elementwise import logical_or
 from pyframe.ops.movement import pad, part, reshape, select, unsqueeze
 from pyframe.ops.public import public
-from pyframe.tensor import Tensor, normalize_dim
-from pyframe.tensor.memory_format import (
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    in_format,
-)
+from pyframe.tensor import Tensor, memory_format as formats, normalize_dim
 
 _MOST = 64  # tensors that one op joins: it has a gradient for each, and a kernel few buffers
 
@@ -126,9 +120,9 @@ def cat(tensors: Any, dim: int = 0) -> Tensor:
     kept += [reshape(x, (*first[:d], 0, *first[d + 1 :])) for x in empty]  # they have gradients
     kept = [x.to(common) for x in kept]
     if len(kept) == 1:
-        order = {4: channels_last, 5: channels_last_3d}.get(len(first))
-        if len(xs) > 1 or kept[0]._is_row_major() or not in_format(kept[0], order):
-            order = contiguous_format
+        order = {4: formats.channels_last, 5: formats.channels_last_3d}.get(len(first))
+        if len(xs) > 1 or kept[0]._is_row_major() or not formats.in_format(kept[0], order):
+            order = formats.contiguous_format
         return kept[0].clone(memory_format=order)
     if len(kept) > _MOST:
         return cat([cat(kept[i : i + _MOST], d) for i in range(0, len(kept), _MOST)], d)

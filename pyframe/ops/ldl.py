@@ -10,17 +10,8 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, results_of
 from pyframe.core.op import ROUTINE, Op
-from pyframe.ops import check, elementwise as el, promotion
-from pyframe.ops.matrices import (
-    Array,
-    Shape,
-    each_matrix,
-    float_matrix,
-    integer,
-    of_matrix,
-    refuse,
-    rows_fit,
-)
+from pyframe.ops import check, elementwise as el, matrices, promotion
+from pyframe.ops.matrices import Array, Shape, float_matrix, integer, refuse
 from pyframe.ops.results import LDLFactor, LDLFactorEx
 from pyframe.tensor import Tensor
 
@@ -30,7 +21,7 @@ def _np_ldl(a: Array, how: tuple[bool, str]) -> tuple[Array, ...]:
     pivots = np.zeros(a.shape[:-1], a.dtype)
     info = np.zeros(a.shape[:-2], a.dtype)
     out = np.tril(a)
-    for at, one, swaps in each_matrix(info, out, pivots):
+    for at, one, swaps in matrices.each_matrix(info, out, pivots):
         info[at] = _bunch_kaufman(one, swaps, hermitian)
     refuse(what, info.real, "The factorization could not be completed because D[{0},{0}] is zero.")
     return out, pivots, info
@@ -98,7 +89,7 @@ def _ldl_shapes(a: Shape, how: Any) -> tuple[Shape, ...]:
     return a, a[:-1], a[:-2]
 
 
-ldl_op = of_matrix("linalg_ldl", _ldl_shapes, _np_ldl)
+ldl_op = matrices.of_matrix("linalg_ldl", _ldl_shapes, _np_ldl)
 
 
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorEx:
@@ -168,7 +159,7 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
     float_matrix("linalg.ldl_solve", LD, True, "LD")
     float_matrix("linalg.ldl_solve", B, what="B")
     check.same_dtype("linalg.ldl_solve", LD, B)
-    rows_fit("linalg.ldl_solve", LD, B)
+    matrices.rows_fit("linalg.ldl_solve", LD, B)
     if pivots.dtype.category != dt.INTEGER or pivots._node.shape != LD._node.shape[:-1]:
         raise RuntimeError(
             f"linalg.ldl_solve: Expected pivots to be integers of shape {list(LD.shape[:-1])}, got "

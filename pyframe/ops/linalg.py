@@ -10,29 +10,14 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, results_of
 from pyframe.core.op import ROUTINE, Op
-from pyframe.ops import (
-    check,
-    creation,
-    elementwise as el,
-    join,
-    movement as mv,
-    norms,
-    promotion,
-    reduce,
-)
+from pyframe.ops import check, elementwise as el, join, movement as mv, norms, promotion, reduce
 from pyframe.ops.autocast import autocast
 from pyframe.ops.batching_rules import aligned
 from pyframe.ops.complex import adjoint, conj, imag, real
+from pyframe.ops.creation import ones_like
 from pyframe.ops.factor import inv, inv_ex, inverse_of, solve, solve_any
 from pyframe.ops.matmul import matmul, sum_over, zeros_of
-from pyframe.ops.matrices import (
-    Array,
-    Shape,
-    batched_results,
-    eye_like,
-    float_matrix,
-    np_adjoint,
-)
+from pyframe.ops.matrices import Array, Shape, batched_results, eye_like, float_matrix, np_adjoint
 from pyframe.ops.public import public
 from pyframe.ops.results import Slogdet
 from pyframe.ops.scan import cumprod
@@ -444,7 +429,7 @@ def _powers(x: Tensor, n: int) -> Tensor:
     x = x if x.dtype.category >= dt.FLOAT else x.to(dt.int64)
     x = mv.unsqueeze(x, -1)
     rest = cumprod(mv.expand(x, (*x._node.shape[:-1], n - 1)), -1)
-    return join.cat([creation.ones_like(x), rest], -1)
+    return join.cat([ones_like(x), rest], -1)
 
 
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:

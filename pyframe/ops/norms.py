@@ -8,22 +8,11 @@ from typing import Any
 
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
-from pyframe.ops import check, elementwise as el, movement as mv, spectral
+from pyframe.ops import check, elementwise as el, movement as mv, reduce, spectral
 from pyframe.ops.autocast import autocast
 from pyframe.ops.layouts import lie
 from pyframe.ops.public import as_public, public
-from pyframe.ops.reduce import (
-    absolute_square,
-    amax_op,
-    amin_op,
-    axes_of,
-    no_empty,
-    one_dim,
-    reduced_shape,
-    root,
-    sum,
-    widened,
-)
+from pyframe.ops.reduce import absolute_square, reduced_shape, root, widened
 from pyframe.tensor import Tensor, normalize_dim
 
 
@@ -64,10 +53,10 @@ def _nuclear(x: Tensor, dim: Any, keepdim: bool) -> Tensor:
     dims = (0, 1) if dim is None else dim
     if isinstance(dims, int) or len(dims) != 2 or (dim is None and x.ndim != 2):
         raise RuntimeError(f"norm: the nuclear norm needs two dims, got dim={dim} of {x.ndim}")
-    axes = [one_dim("norm", x, d) for d in dims]
+    axes = [reduce.one_dim("norm", x, d) for d in dims]
     if axes[0] == axes[1]:
         raise RuntimeError(f"norm: dim {tuple(dims)} names one dim twice")
-    out = sum(_svdvals(mv.movedim(x, axes, [-2, -1])), -1)
+    out = reduce.sum(_svdvals(mv.movedim(x, axes, [-2, -1])), -1)
     return mv.reshape(out, reduced_shape(x._node.shape, tuple(axes), True)) if keepdim else out
 
 
@@ -83,19 +72,20 @@ def vector_norm(
         raise RuntimeError(f"norm: the order must be a number, inf or -inf, got {ord!r}")
     check.floats_or_complex("norm", input)
     x = input if dtype is None else input.to(dtype)
-    axes = axes_of("norm", x, dim)
+    axes = reduce.axes_of("norm", x, dim)
     if ord in (math.inf, -math.inf) or ord < 0:
-        no_empty("norm", x, axes, True)
+        reduce.no_empty("norm", x, axes, True)
     if ord == 2:
-        return root(sum(absolute_square(widened(x)), axes, keepdim)).to(x.dtype.to_real())
+        return root(reduce.sum(absolute_square(widened(x)), axes, keepdim)).to(x.dtype.to_real())
     size = el.abs(x)
     if ord in (math.inf, -math.inf):
-        return apply(amax_op if ord > 0 else amin_op, (size,), (axes, keepdim))
+        return apply(reduce.amax_op if ord > 0 else reduce.amin_op, (size,), (axes, keepdim))
     if ord == 0:  # floor has the gradient 0
-        return sum(el.where(el.eq(size, 0), el.floor(size), 1.0), axes, keepdim)
+        return reduce.sum(el.where(el.eq(size, 0), el.floor(size), 1.0), axes, keepdim)
     if ord == 1:
-        return sum(size, axes, keepdim)
-    return _power(sum(_power(widened(size), ord), axes, keepdim), 1.0 / ord).to(size.dtype)
+        return reduce.sum(size, axes, keepdim)
+    powers = reduce.sum(_power(widened(size), ord), axes, keepdim)
+    return _power(powers, 1.0 / ord).to(size.dtype)
 
 
 def _power(x: Tensor, p: float) -> Tensor:
@@ -112,7 +102,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     if input.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim}")
-    d = one_dim("renorm", input, dim)
+    d = reduce.one_dim("renorm", input, dim)
     size = vector_norm(input, p, tuple(i for i in range(input.ndim) if i != d), True)
     return input * el.where(el.gt(size, maxnorm), maxnorm / (size + 1e-7), 1.0)
 

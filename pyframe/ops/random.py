@@ -35,17 +35,7 @@ from pyframe.ops import (
     scan,
     sort,
 )
-from pyframe.ops.creation import (
-    Options,
-    check_dtype,
-    finish,
-    like_options,
-    made,
-    numbers,
-    options_of,
-    sizes_of,
-    without_gradient,
-)
+from pyframe.ops.creation import Options, finish, like_options, numbers, options_of, sizes_of
 from pyframe.ops.public import public
 from pyframe.tensor import Tensor, upload
 
@@ -523,7 +513,7 @@ def _on_host(draw: Any, generator: Generator | None, *inputs: Tensor) -> Tensor:
 def _random(name: str, shape: tuple[int, ...], kw: Any, generator: Any, from_bits: Any) -> Tensor:
     options = options_of(name, kw)
     d, target = options.get("dtype") or dt.get_default_dtype(), resolve(options.get("device"))
-    check_dtype(name, d, target)
+    creation.check_dtype(name, d, target)
     if d.category < dt.FLOAT:
         raise RuntimeError(f"{name}: expected a float dtype, got {d.name}; see randint")
 
@@ -612,7 +602,7 @@ def randperm(n: int, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
     options = options_of("randperm", kw)
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got {n}")
-    return made(permutation(n, generator), options, dt.int64)
+    return creation.made(permutation(n, generator), options, dt.int64)
 
 
 def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
@@ -629,7 +619,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
         chance = chance.detach().to(input.device)
         bad = el.logical_not(el.logical_and(el.ge(chance, 0), el.le(chance, 1)))
         check.refuse(bad, "bernoulli: Expected p_in >= 0 && p_in <= 1")
-    return without_gradient(el.lt(u, chance).to(input.dtype), input)
+    return creation.without_gradient(el.lt(u, chance).to(input.dtype), input)
 
 
 public(

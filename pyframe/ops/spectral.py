@@ -15,34 +15,13 @@ from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply, results_of
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Op
-from pyframe.ops import (
-    check,
-    elementwise as el,
-    join,
-    masks,
-    movement as mv,
-    random,
-    reduce,
-)
+from pyframe.ops import check, elementwise as el, masks, matrices, movement as mv, random, reduce
 from pyframe.ops.autocast import autocast
 from pyframe.ops.complex import adjoint, conj, real
 from pyframe.ops.factor import by_upper, solve_any, triangular
+from pyframe.ops.join import cat
 from pyframe.ops.matmul import matmul, sum_over
-from pyframe.ops.matrices import (
-    Array,
-    LinAlgError,
-    Shape,
-    block,
-    eye_like,
-    float_matrix,
-    main_diagonal,
-    np_adjoint,
-    of_matrix,
-    ratio,
-    rows_fit,
-    twice_lower,
-    with_diagonal,
-)
+from pyframe.ops.matrices import Array, Shape, block, float_matrix, of_matrix, ratio, with_diagonal
 from pyframe.ops.public import public
 from pyframe.ops.results import QR, SVD, Eig, Eigh, Geqrf, Lstsq, OldQR, OldSVD
 from pyframe.tensor import Tensor
@@ -95,9 +74,9 @@ def _qr_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], mode: str) -> Tensor:
         gq = gq + matmul(matmul(q, v), adjoint(gv))
         rest = matmul(q, gv)
     middle = matmul(gr, adjoint(r)) - matmul(adjoint(q), gq)
-    middle = twice_lower(adjoint(middle))  # of the upper triangle
+    middle = matrices.twice_lower(adjoint(middle))  # of the upper triangle
     out = by_upper(gq + matmul(q, middle), r)
-    return out if rest is None else join.cat([out, rest], -1)
+    return out if rest is None else cat([out, rest], -1)
 
 
 qr_op = of_matrix("linalg_qr", _qr_shapes, _np_qr, _qr_grad)
@@ -147,7 +126,7 @@ def _reflectors(name: str, a: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
             f"in its last dim for an input of shape {list(a.shape)}, got {list(tau.shape)}"
         )
     k = tau._node.shape[-1]
-    v = masks.tril(block(a, m, k), -1) + block(eye_like(a, m), m, k)
+    v = masks.tril(block(a, m, k), -1) + block(matrices.eye_like(a, m), m, k)
     gram = masks.triu(matmul(adjoint(v), v), 1)
     return v, triangular(mv.unsqueeze(tau, -1) * gram, mv.diag_embed(tau), True, True)
 
@@ -162,7 +141,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
             "linalg.householder_product: input.shape[-2] must be greater than or equal to "
             f"input.shape[-1], got {list(A.shape)}"
         )
-    eye = block(eye_like(A, m), m, n)
+    eye = block(matrices.eye_like(A, m), m, n)
     return eye - matmul(matmul(v, t), adjoint(block(v, n, v.shape[-1])))
 
 
@@ -197,7 +176,7 @@ def _host_la(fn: Callable[..., Any], what: str, *args: Any) -> Any:
     try:
         return fn(*args)
     except np.linalg.LinAlgError as e:
-        raise LinAlgError(
+        raise matrices.LinAlgError(
             f"{what}: The algorithm failed to converge because the input matrix is "
             f"ill-conditioned, has too many repeated values or contains inf or nan ({e})"
         ) from None
@@ -237,7 +216,7 @@ def _svd_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], full: bool) -> Tenso
     middle = ratio(_skew(left) * row + column * _skew(right), gaps)
     new = gs.to(u.dtype)
     if u.is_complex():
-        new = new + ratio(main_diagonal(_skew(left)), s * 2)
+        new = new + ratio(matrices.main_diagonal(_skew(left)), s * 2)
     middle = with_diagonal(middle, new)
     out = matmul(matmul(u, middle), vh)
     if m > k:
@@ -355,7 +334,7 @@ def _eig_grad(g: tuple[Tensor, ...], y: tuple[Tensor, ...], how: None) -> Tensor
     """https://arxiv.org/abs/1701.00392, eq. 4.77, for vectors of norm 1."""
     (gvalues, gvectors), (values, v) = g, y
     inner = matmul(adjoint(v), gvectors)
-    along = mv.unsqueeze(real(main_diagonal(inner)), -2)
+    along = mv.unsqueeze(real(matrices.main_diagonal(inner)), -2)
     middle = inner - matmul(adjoint(v), v) * along
     middle = with_diagonal(ratio(middle, conj(gaps_of(values))), gvalues)
     return solve_any(adjoint(v), matmul(middle, adjoint(v)))
@@ -386,10 +365,10 @@ def eigvals(A: Tensor) -> Tensor:
 def _np_pinv(a: Array, atol: Array, rtol: Array, hermitian: bool) -> Array:
     if hermitian:
         s, v = _host_la(np.linalg.eigh, "linalg.pinv", a)
-        left, right, size = v, np_adjoint(v), np.abs(s)
+        left, right, size = v, matrices.np_adjoint(v), np.abs(s)
     else:
         u, s, vh = _host_la(np.linalg.svd, "linalg.pinv", a, False)
-        left, right, size = np_adjoint(vh), np_adjoint(u), s
+        left, right, size = matrices.np_adjoint(vh), matrices.np_adjoint(u), s
     if not a.size:
         return np.zeros((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
     bound = np.maximum(atol[..., None], rtol[..., None] * size.max(-1, keepdims=True))
@@ -487,7 +466,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: Any = None, *, driver: str | None = None)
             f"{name}: input.dim() must be greater or equal to other.dim(), got {list(B.shape)}"
         )
     b = mv.unsqueeze(B, -1) if vector else B
-    rows_fit(name, A, b)
+    matrices.rows_fit(name, A, b)
     m, n = A._node.shape[-2:]
     rtol = dt.finfo(A.dtype).eps * max(m, n) if rcond is None else rcond
     solution = matmul(_pinv(name, A, 0.0, rtol, False), b)

@@ -10,21 +10,9 @@ import numpy as np
 from pyframe.core import dtypes as dt, op as _op, view as views
 from pyframe.core.dispatch import apply
 from pyframe.core.op import ROUTINE, Op
+from pyframe.ops import movement as mv
 from pyframe.ops.batching_rules import BatchedCall, batched_chain
 from pyframe.ops.elementwise import where
-from pyframe.ops.movement import (
-    contiguous,
-    diagonal_op,
-    expand_op,
-    inverse_order,
-    permute,
-    permute_op,
-    reshape,
-    reshape_op,
-    slice_op,
-    undiagonal,
-    unslice,
-)
 from pyframe.ops.rows import put_rows
 from pyframe.tensor import Tensor, upload
 
@@ -53,30 +41,29 @@ def _put_by_views(base: Tensor, value: Tensor, chain: Any) -> Tensor:
     if not chain:
         return value
     (op, attrs), rest = chain[0], chain[1:]
-    repeats = op is expand_op and math.prod(attrs[0]) != base.numel()
+    repeats = op is mv.expand_op and math.prod(attrs[0]) != base.numel()
     if repeats or any(op.overlaps for op, _ in chain):
         return _put_by_indices(base, value, chain)
     inner = value if not rest else _put_by_views(apply(op, (base,), attrs), value, rest)
-    if op is slice_op:
+    if op is mv.slice_op:
         starts, sizes, strides = attrs
         if 0 in sizes:
             return base
         shape = base._node.shape
         inside = base.new_ones((), dtype=dt.bool_).expand(sizes)
-        return where(
-            unslice(inside, shape, starts, strides), unslice(inner, shape, starts, strides), base
-        )
-    if op is reshape_op:
-        return reshape(inner, base._node.shape)
-    if op is permute_op:
-        return permute(inner, inverse_order(attrs[0]))
-    if op is expand_op:
-        return reshape(inner, base._node.shape)
-    if op is diagonal_op:
+        written = mv.unslice(inside, shape, starts, strides)
+        return where(written, mv.unslice(inner, shape, starts, strides), base)
+    if op is mv.reshape_op:
+        return mv.reshape(inner, base._node.shape)
+    if op is mv.permute_op:
+        return mv.permute(inner, mv.inverse_order(attrs[0]))
+    if op is mv.expand_op:
+        return mv.reshape(inner, base._node.shape)
+    if op is mv.diagonal_op:
         shape = base._node.shape
         size = views.diagonal_shape(shape, *attrs)
         hot = base.new_ones(size, dtype=dt.bool_)
-        return where(undiagonal(hot, shape, *attrs), undiagonal(inner, shape, *attrs), base)
+        return where(mv.undiagonal(hot, shape, *attrs), mv.undiagonal(inner, shape, *attrs), base)
     raise RuntimeError(f"in-place write through a view made by {op.name}; clone() it first")
 
 
@@ -84,13 +71,13 @@ def _put_by_indices(base: Tensor, value: Tensor, chain: Any) -> Tensor:
     shape = base._node.shape
     indices = _np_cut(np.arange(math.prod(shape)).reshape(shape), chain)
     index = upload(np.ascontiguousarray(indices).reshape(-1), base.device)
-    out = apply(put_rows, (reshape(base, (-1, 1)), index, reshape(value, (-1, 1))))
-    return reshape(out, shape)
+    out = apply(put_rows, (mv.reshape(base, (-1, 1)), index, mv.reshape(value, (-1, 1))))
+    return mv.reshape(out, shape)
 
 
 def _cut(g: Tensor, chain: Any) -> Tensor:
     for op, attrs in chain:
-        g = apply(op, (contiguous(g) if op.in_memory else g,), attrs)
+        g = apply(op, (mv.contiguous(g) if op.in_memory else g,), attrs)
     return g
 
 

@@ -25,26 +25,9 @@ from typing import Any
 
 import numpy as np
 
+from pyframe.runtime import places as _places
 from pyframe.runtime.known import HOOKS, MEMBERS
-from pyframe.runtime.places import (
-    ATTR,
-    BOXES,
-    CELL,
-    GLOBAL,
-    ITEM,
-    MISSING,
-    SLOT,
-    VAR,
-    Place,
-    Words,
-    attributes,
-    described,
-    entries,
-    item_of,
-    parts_of,
-    same,
-    shown,
-)
+from pyframe.runtime.places import ATTR, CELL, GLOBAL, MISSING, SLOT, Place, Words, entries, same
 from pyframe.tensor import Tensor
 
 Getter = Callable[[], Iterable[Any]]  # what some values are now
@@ -91,8 +74,8 @@ class _Parts:
     good. Of that, if not of it, the guard wants to hear the death."""
 
     def __init__(self, value: Any, refer: Callable[[Any], Any]) -> None:
-        parts = parts_of(value)
-        self.described, self.parts = described(parts), [refer(p) for p in parts or ()]
+        parts = _places.parts_of(value)
+        self.described, self.parts = _places.described(parts), [refer(p) for p in parts or ()]
         self.level: _Level | None = None
         self.number = 0  # in the level
         self.ref = weakref.ref(value, self._forget)
@@ -127,7 +110,7 @@ class _Level:
         `values`. One that lies in itself, as `above` tells of each value, is not looked into."""
         found: list[list[int]] = [[], [], []]
         for i, v in enumerate(values):
-            if isinstance(v, BOXES) and id(v) not in above[i]:
+            if isinstance(v, _places.BOXES) and id(v) not in above[i]:
                 found[2 if not isinstance(v, dict) else 0 if _has_plain_keys(v) else 1].append(i)
         self.plain_dicts, self.others_dicts, self.others = map(_picker, found)
         self.lengths = [len(values[i]) for some in found for i in some]
@@ -235,7 +218,7 @@ class Guard:
             how = place.how
             if value is MISSING and how in (ATTR, GLOBAL, *MEMBERS):
                 absent.append(place)
-            elif value is MISSING or how in (VAR, ITEM):
+            elif value is MISSING or how in (_places.VAR, _places.ITEM):
                 single.append((place, value))
             else:
                 kind = _NO_HOOKS if how == ATTR and place.key in HOOKS and not value else how
@@ -315,7 +298,7 @@ class Guard:
             return map(memory, chain.from_iterable(some))
 
         groups = Place(ATTR, optimizer, "param_groups", f"{name}.param_groups").let_go()
-        lists = [(item_of(item_of(groups, i), "params"), g["params"])
+        lists = [(_places.item_of(_places.item_of(groups, i), "params"), g["params"])
                  for i, g in enumerate(optimizer.param_groups)]  # fmt: skip
         self._expect(lambda: map(params, me().param_groups), lists)
         self._equal(tensors, f"{name}.state")
@@ -369,11 +352,11 @@ class Guard:
 
     def _known(self, value: Any) -> Any:
         """What is known of a value, which is not kept alive if it can be done without."""
-        if isinstance(value, BOXES):
+        if isinstance(value, _places.BOXES):
             return _Type(type(value))
         if isinstance(value, np.generic):
             return _Strong(value)
-        return self._refer(value) if parts_of(value) is None else _Parts(value, self._refer)
+        return self._refer(value) if _places.parts_of(value) is None else _Parts(value, self._refer)
 
     def _refer(self, x: Any) -> Any:
         """A weak reference; the death of `x` ends the guard. What takes none is kept."""
@@ -455,7 +438,7 @@ class Guard:
         for ref, n in zip(self.spaces, self.own_sizes, strict=True):
             size = _own_size(ref())
             if size != n:
-                name = _named(f"the attributes of {shown(ref())}")
+                name = _named(f"the attributes of {_places.shown(ref())}")
                 self.missed.append((name, entries(n), entries(size)))
         for get, expected, p in [*self.tensors, *[(get, None, p) for get, p in self.empty]]:
             with contextlib.suppress(Exception):
@@ -488,7 +471,8 @@ class Guard:
                 if type(level.expected[i]) is _Type:
                     fine = same_types = same_types and type(now[i]) is expected[i]
                 elif type(level.expected[i]) is _Parts:
-                    fine = level.expected[i].described == described(parts_of(now[i]))
+                    parts = _places.parts_of(now[i])
+                    fine = level.expected[i].described == _places.described(parts)
                 else:
                     fine = same(expected[i], now[i])
                 if not fine:
@@ -519,7 +503,7 @@ class Guard:
 
     def _tell(self) -> bool:
         place, before, now = self.missed[0]
-        self.why = f"{place} was {shown(before)} and is {shown(now)}"
+        self.why = f"{place} was {_places.shown(before)} and is {_places.shown(now)}"
         return False
 
     def lines(self) -> list[str]:
@@ -527,7 +511,7 @@ class Guard:
         found = []
         for level in self.levels:
             for p, known in zip(level.places, level.expected, strict=True):
-                found.append(f"{_place(p)} is {shown(known())}")
+                found.append(f"{_place(p)} is {_places.shown(known())}")
         found += [f"{p} is as it was" for _, _, p in self.tensors]
         found += [f"{p} is missing" for p in self.absent]
         found += [f"{p}: {len(before)} bytes" for _, before, p in self.arrays]
@@ -541,7 +525,7 @@ class Guard:
 def _own_size(x: Any) -> int:
     """How many attributes a class has, but for those by which a capture of another thread sees what
     is read of its objects."""
-    return sum(getattr(f, "__module__", "") != _HOOKS_OF for f in attributes(x).values())
+    return sum(getattr(f, "__module__", "") != _HOOKS_OF for f in _places.attributes(x).values())
 
 
 _HOOKS_OF = "pyframe.runtime.outside"  # the module of such functions
@@ -585,4 +569,4 @@ def _place(p: Any) -> Place:
     if isinstance(p, Place):
         return p
     of = _place(p[0])
-    return item_of(of, p[1])
+    return _places.item_of(of, p[1])

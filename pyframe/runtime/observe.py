@@ -24,24 +24,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pyframe.core.symbolic import SymbolicArray, SymbolicScalar
+from pyframe.runtime import places as _places
 from pyframe.runtime.frames import nested, scan, shown_to
 from pyframe.runtime.guards import Guard
 from pyframe.runtime.known import FORWARD
 from pyframe.runtime.outside import ATOMS, OVERRIDES, Entry, Outside, StandIn
-from pyframe.runtime.places import (
-    ATTR,
-    BOXES,
-    GLOBAL,
-    ITEM,
-    MISSING,
-    Place,
-    attributes,
-    contents,
-    entries,
-    item_of,
-    key_at,
-    same,
-)
+from pyframe.runtime.places import ATTR, GLOBAL, MISSING, Place, attributes, contents, entries, same
 from pyframe.runtime.whose import is_library, is_ours, line_of
 from pyframe.tensor import Tensor
 
@@ -374,7 +362,7 @@ class Observer(Outside):
                 continue
             for i, (x, y) in enumerate(zip(old, new, strict=True)):
                 if not same(x, y):
-                    item = item_of(of, key_at(box, i, len(new)))
+                    item = _places.item_of(of, _places.key_at(box, i, len(new)))
                     if item.id() not in self.fed:
                         yield item, x, y
 
@@ -387,7 +375,7 @@ class Observer(Outside):
             if id(x) in own or isinstance(x, (Tensor, *ATOMS)) or id(x) in self.objects:
                 continue
             own.add(id(x))
-            todo += contents(x) if isinstance(x, BOXES) else list(_fields(x).values())
+            todo += contents(x) if isinstance(x, _places.BOXES) else list(_fields(x).values())
         for ref, names in list(self.strangers.values()):
             x = ref()
             if x is None or id(x) in own:
@@ -427,7 +415,7 @@ class Observer(Outside):
         with the ids `args` are given to each replay."""
         opened = set()  # containers of what is fed
         for place, *_ in self.fed.values():
-            while place.how == ITEM:
+            while place.how == _places.ITEM:
                 place = place.holder
                 opened.add(place.id())
         out = Guard()
@@ -468,7 +456,7 @@ class Observer(Outside):
         place.let_go()
         out.ask(lambda: len(place.get()), len(value), place.name)
         for key in value if isinstance(value, dict) else range(len(value)):
-            item = item_of(place, key)
+            item = _places.item_of(place, key)
             if item.id() not in self.fed:
                 yield from self._within(item, item.get(), opened, out)
 

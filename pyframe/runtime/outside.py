@@ -32,47 +32,10 @@ from pyframe.core import dtypes as dt
 from pyframe.core.devices import device as Device
 from pyframe.core.modes import mode
 from pyframe.core.symbolic import SymbolicScalar
+from pyframe.runtime import known as _known, places as _places, whose
 from pyframe.runtime.frames import scan
-from pyframe.runtime.known import (
-    FORWARD,
-    HOOKS,
-    HOOKS_ON_ALL,
-    MEMBERS,
-    OPTIMIZERS,
-    USER,
-    WRAPPERS,
-    InDict,
-)
-from pyframe.runtime.places import (
-    ATTR,
-    BOXES,
-    CELL,
-    GLOBAL,
-    MISSING,
-    SLOT,
-    VAR,
-    Place,
-    attributes,
-    contents,
-    is_python,
-    item_name,
-    item_of,
-    key_at,
-)
-from pyframe.runtime.whose import (
-    ANSWERS,
-    FILES,
-    OURS,
-    is_constant,
-    is_fixed,
-    is_library,
-    is_optimizers,
-    is_ours,
-    is_silent,
-    is_standard,
-    line_of,
-    spot,
-)
+from pyframe.runtime.places import ATTR, CELL, GLOBAL, MISSING, SLOT, Place, attributes, contents
+from pyframe.runtime.whose import is_library
 from pyframe.tensor import Tensor
 
 MOST = 20_000  # values that a replay may look at
@@ -187,7 +150,7 @@ class Outside:
     def refuse(self, why: str) -> None:
         """No replay may follow."""
         if not self.refused:
-            self.refused = f"{spot(self.line)}{why}"
+            self.refused = f"{whose.spot(self.line)}{why}"
 
     @contextlib.contextmanager
     def look_at(self, name: str) -> Iterator[None]:
@@ -225,7 +188,7 @@ class Outside:
         """Something lies outside, at a place: see what is read of it from now on."""
         if x is MISSING or type(x) is SymbolicScalar:
             return
-        if isinstance(x, ATOMS) and not (isinstance(x, enum.Enum) and is_python(type(x))):
+        if isinstance(x, ATOMS) and not (isinstance(x, enum.Enum) and _places.is_python(type(x))):
             return
         if place is not None and place.id() in self.fed:
             return
@@ -235,7 +198,7 @@ class Outside:
             return
         self.objects[id(x)] = x
         self.names[id(x)] = name
-        if isinstance(x, BOXES):
+        if isinstance(x, _places.BOXES):
             self._box(x, name, place)
             if type(x).__module__ in ("builtins", "collections"):
                 return
@@ -276,13 +239,13 @@ class Outside:
             self.discover(x(), f"{name}()")
             self.ask(lambda: x() is None, f"whether {name}() is None")
         elif isinstance(x, contextvars.ContextVar):
-            self.touch(VAR, x, None, f"{name}.get()")
+            self.touch(_places.VAR, x, None, f"{name}.get()")
         elif isinstance(x, functools._lru_cache_wrapper):
             self.discover(x.__wrapped__, name)
             known, ref = x.cache_info().misses, weakref.ref(x)  # fewer where it was cleared
             kept = f"the cache of {name}"
             self.asked.append((lambda: ref().cache_info().misses >= known, True, kept))  # type: ignore[union-attr]
-        elif type(x) in WRAPPERS:
+        elif type(x) in _known.WRAPPERS:
             self.discover(x.fn, name)
         else:
             return False
@@ -300,7 +263,7 @@ class Outside:
     def answer(self, x: Any, name: str) -> None:
         """A library's function is read: what it gives is asked again, where that may change."""
         module, own = getattr(x, "__module__", ""), getattr(x, "__name__", "")
-        get = ANSWERS.get(module if module == "decimal" else f"{module}.{own}")
+        get = whose.ANSWERS.get(module if module == "decimal" else f"{module}.{own}")
         if get is not None:
             self.ask(get, f"{name}()")
             self.discover(get() if isinstance(get(), threading.Thread) else None, f"{name}()")
@@ -326,7 +289,7 @@ class Outside:
         elif isinstance(x, io.IOBase):  # to read from it is a call that is refused, but for `for`
             if x.readable() and x is not sys.stdin:
                 self.iterators.append((name, line))
-        elif isinstance(x, Iterator) and not is_python(type(x)):
+        elif isinstance(x, Iterator) and not _places.is_python(type(x)):
             self.iterators.append((name, line))
         else:
             return False
@@ -346,8 +309,9 @@ class Outside:
             return
         for i, v in enumerate(inside):
             if not isinstance(v, ATOMS) or isinstance(v, enum.Enum):
-                key = key_at(x, i, len(inside))
-                self.discover(v, item_name(name, key), item_of(place, key) if place else None)
+                key = _places.key_at(x, i, len(inside))
+                inner = _places.item_of(place, key) if place else None
+                self.discover(v, _places.item_name(name, key), inner)
 
     # --- functions, classes, modules: attributes by name
 
@@ -368,7 +332,7 @@ class Outside:
             self._space(x)
 
     def _function(self, x: types.FunctionType, name: str) -> None:
-        users = FILES[x.__code__.co_filename] == USER
+        users = whose.FILES[x.__code__.co_filename] == _known.USER
         self.functions.setdefault(id(x.__code__), []).append(x)
         if users:
             self.touch(SLOT, x, "__code__", f"{name}.__code__")
@@ -444,10 +408,10 @@ class Outside:
     def _object(self, x: Any, name: str) -> None:
         """Any other object: its class tells what is read of it."""
         kind = type(x)
-        if is_silent(kind):
+        if whose.is_silent(kind):
             return
         self.touch(SLOT, x, "__class__", f"{name}.__class__")
-        if not is_fixed(kind) and not isinstance(x, enum.Enum) and not is_constant(x):
+        if not whose.is_fixed(kind) and not isinstance(x, enum.Enum) and not whose.is_constant(x):
             self.refuse(
                 f"reads {name}, a {kind.__name__}: its state, which C code keeps, can't be seen"
             )
@@ -462,7 +426,7 @@ class Outside:
         if self._reads_anyhow(kind) and own is attributes(x):
             self.touch(SLOT, x, "__dict__", name)
         self._named(kind, kind.__name__)
-        if isinstance(x, tuple(OPTIMIZERS)):
+        if isinstance(x, tuple(_known.OPTIMIZERS)):
             self.optimizers.append(x)
         if id(x) in self.strangers:  # read before it was known to lie outside
             for n, read in self.strangers.pop(id(x))[1].items():
@@ -488,7 +452,7 @@ class Outside:
         """Let a class tell which attributes of its objects are read and set; False if it can't."""
         if any(c in self.hooked for c in kind.__mro__):
             return True
-        own = [c for c in kind.__mro__ if is_python(c) and not is_standard(c)]
+        own = [c for c in kind.__mro__ if _places.is_python(c) and not whose.is_standard(c)]
         c = own[-1] if own else kind
         get: Any = c.__getattribute__
         set_: Any = c.__setattr__
@@ -546,15 +510,15 @@ class Outside:
         """An attribute is about to be read, or set, by the caller's caller."""
         frame = sys._getframe(2)
         file = frame.f_code.co_filename
-        ours = file.startswith(OURS) and FILES[file] != USER
+        ours = file.startswith(whose.OURS) and whose.FILES[file] != _known.USER
         whole = name == "__dict__" and frame.f_code.co_name != "__dir__"
-        if ours and (whole or is_optimizers(file)):  # is told in other ways
+        if ours and (whole or whose.is_optimizers(file)):  # is told in other ways
             return
         self.told.add((id(x), name))
         if id(x) in self.objects:
             self.looking, before = True, self.line  # as `look_at`, which takes longer
             try:
-                self.line = line_of(frame)
+                self.line = whose.line_of(frame)
                 self.touch_attribute(x, name, read)
             except Exception as e:
                 self.refuse(f"reads {name}, which can't be followed ({type(e).__name__}: {e})")
@@ -584,10 +548,10 @@ class Outside:
         if isinstance(found, types.MemberDescriptorType):
             self.touch(SLOT, x, name, label, read)
             return
-        if name == FORWARD and HOOKS[0] in own:  # a Module is called
-            for n in HOOKS:
+        if name == _known.FORWARD and _known.HOOKS[0] in own:  # a Module is called
+            for n in _known.HOOKS:
                 self.touch(ATTR, x, n, f"{self.name_of(x)}.{n}")
-            for names, n in HOOKS_ON_ALL:
+            for names, n in _known.HOOKS_ON_ALL:
                 self.touch(GLOBAL, names, n, "the hooks on all modules")
         if isinstance(found, types.GetSetDescriptorType) and name[:2] != "__":
             self.touch(SLOT, x, name, label, read)
@@ -595,18 +559,18 @@ class Outside:
         if where is not None and hasattr(type(found), "__set__"):  # a property
             if read:
                 self._touch_in_class(where, name)
-            if type(found) is not InDict:
+            if type(found) is not _known.InDict:
                 return
             if mode.training is not None and (read or id(x) in mode.training):
                 return  # the mode of a module, which itself tells of it in an evaluation
         if isinstance(own, dict):
-            for kind in MEMBERS:  # of a Module
+            for kind in _known.MEMBERS:  # of a Module
                 if name in own.get(kind, ()) and name not in own:
                     self.touch(kind, x, name, label, read)
                     return
             if self.touch(ATTR, x, name, label, read) is not MISSING:
                 return
-            for kind in MEMBERS if where is None and read else ():  # it may come there too
+            for kind in _known.MEMBERS if where is None and read else ():  # it may come there too
                 if kind in own:
                     self.touch(kind, x, name, label)
         for c in type(x).__mro__ if read else ():
@@ -614,11 +578,11 @@ class Outside:
                 self._touch_in_class(c, name)
                 break
             # where one may come and hide it
-            if not is_library(c.__module__) or (where is None and is_ours(c.__module__)):
+            if not is_library(c.__module__) or (where is None and whose.is_ours(c.__module__)):
                 self.touch(ATTR, c, name, f"{c.__name__}.{name}")
 
     def _touch_in_class(self, c: type, name: str) -> None:
-        if not is_library(c.__module__) or name == FORWARD:
+        if not is_library(c.__module__) or name == _known.FORWARD:
             f = self.touch(ATTR, c, name, f"{c.__name__}.{name}")
             if isinstance(f, types.FunctionType) and is_library(c.__module__):
                 self.layers.add(f)
@@ -626,7 +590,7 @@ class Outside:
 
 def _bytes_of(x: Any) -> bytes | None:
     """What an object made in C holds, if it shows that. Where it points to more, that is unseen."""
-    if is_fixed(type(x)) and not isinstance(x, (bytearray, array.array, memoryview)):
+    if whose.is_fixed(type(x)) and not isinstance(x, (bytearray, array.array, memoryview)):
         return None
     if _points(type(x)):
         return None

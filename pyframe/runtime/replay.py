@@ -18,27 +18,14 @@ from pyframe.core.modes import mode, no_grad
 from pyframe.core.node import UNCOUNTED, Node, Storage, toposort
 from pyframe.core.op import CONST
 from pyframe.ops.deferred import Checks
+from pyframe.runtime import executable as _executable
 from pyframe.runtime.arguments import is_copied
 from pyframe.runtime.capture import GRAD, Capture, renew
-from pyframe.runtime.executable import (
-    DeviceExecutable,
-    Executable,
-    FixedError,
-    HostExecutable,
-    State,
-)
+from pyframe.runtime.executable import DeviceExecutable, Executable, HostExecutable, State
 from pyframe.runtime.guards import Guard
 from pyframe.runtime.observe import Observer
 from pyframe.runtime.places import Place
-from pyframe.runtime.rebuild import (
-    Call,
-    History,
-    HistoryError,
-    Maker,
-    Tensors,
-    saved_by,
-    template,
-)
+from pyframe.runtime.rebuild import Call, History, HistoryError, Maker, Tensors, saved_by, template
 from pyframe.tensor import Tensor
 
 Operand = tuple[Node, Node]  # of an argument: its own node, and that of its storage
@@ -422,7 +409,7 @@ def _first_run(run: Run, roles: Roles) -> tuple[list[Executable], ValueChecks]:
     """The executables of the call, one for each device, and what they check. Each runs once."""
     capture = run.capture
     if any(shares and i in capture.written for i, (_, _, shares) in capture.fed.items()):
-        raise FixedError("an array that is written to: it needs")
+        raise _executable.FixedError("an array that is written to: it needs")
     sources: dict[Node, tuple[int, bool]] = {}  # an argument, and whether it is its storage's
     for i, (own, whole) in enumerate(run.before):
         if own.data is not None:

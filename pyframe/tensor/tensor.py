@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Any, Self, SupportsIndex, overload
 
 import numpy as np
 
-from pyframe.core import (
-    dispatch as _dispatch,
-    dtypes as dt,
-    modes as _grad_mode,
-)
+from pyframe.core import dispatch as _dispatch, dtypes as dt, modes as _grad_mode
 from pyframe.core.devices import device as Device
 from pyframe.core.grad_node import Attached, GradNode
 from pyframe.core.modes import enable_grad, mode
