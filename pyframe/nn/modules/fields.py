@@ -29,7 +29,7 @@ class Kind(Module):
             cls._function = staticmethod(function)
 
 
-class Layer(Kind):
+class Layer(Module):
     """A module whose class says by `@layer` what it is."""
 
     __fields__: ClassVar[dict[str, str]] = {}  # the arguments of `__init__`, with their annotations
@@ -76,8 +76,8 @@ def layer(function: Callable[..., Any] | None = None) -> Callable[[C], C]:
             for name in own:
                 if name in body:
                     delattr(cls, name)
-        if cls.__fields__ and "__init__" not in body:
-            cls.__init__ = _init(cls)
+            if own and "__init__" not in body:
+                cls.__init__ = _init(cls)
         if function is not None:
             cls.forward = _forward(cls, function)
         return cls

@@ -115,12 +115,8 @@ class GroupNorm(_Affine):
         )
 
 
-@layer()
 class _LRN(Layer):
     size: int
-    alpha: float = 1e-4
-    beta: float = 0.75
-    k: float = 1.0
 
     def extra_repr(self) -> str:
         return f"{self.size}, " + shown(self, "alpha", "beta", "k")
@@ -129,6 +125,11 @@ class _LRN(Layer):
 @layer()
 class LocalResponseNorm(_LRN):
     """x / (k + alpha * mean of x^2 over `size` neighbouring channels)^beta: (N, C, *)."""
+
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    k: float = 1.0
 
     def forward(self, input: Tensor) -> Tensor:
         """The same shape."""
@@ -143,6 +144,9 @@ class CrossMapLRN2d(_LRN):
     channel contain that one too; the gradient is that of the result.
     """
 
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
     k: float = 1
 
     def forward(self, input: Tensor) -> Tensor:

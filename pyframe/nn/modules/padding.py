@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from pyframe.nn import functional as F
-from pyframe.nn.modules.fields import Layer, layer
+from pyframe.nn.modules.fields import Kind, Layer, layer
 from pyframe.nn.modules.utils import each, shown
 from pyframe.tensor import Tensor
 
@@ -17,7 +17,7 @@ __all__ = [
 
 
 @layer()
-class _PadNd(Layer):
+class _PadNd(Layer, Kind):
     """Elements added at both ends of the last `_k` dims: an int, or (left, right, top, bottom, …).
     Negative numbers cut."""
 

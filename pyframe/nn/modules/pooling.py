@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from pyframe.nn import functional as F
-from pyframe.nn.modules.fields import Layer, layer
+from pyframe.nn.modules.fields import Kind, Layer, layer
 from pyframe.nn.modules.utils import each
 from pyframe.tensor import Tensor
 
@@ -18,7 +18,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _Windows(Layer):
+class _Windows(Layer, Kind):
     """A function of nn.functional over windows of the last dims, by default beside each other."""
 
     kernel_size: Any
@@ -138,7 +138,7 @@ class AvgPool3d(_AvgPool):
 
 
 @layer()
-class _LPPoolNd(Layer):
+class _LPPoolNd(Layer, Kind):
     """(sum of x^norm_type)^(1/norm_type) of each window."""
 
     norm_type: float
@@ -174,7 +174,7 @@ class _Largest(Layer):
 
 
 @layer()
-class _FractionalMaxPoolNd(_Largest):
+class _FractionalMaxPoolNd(_Largest, Kind):
     """The largest element of windows at random steps (arXiv 1412.6071)."""
 
     kernel_size: Any
