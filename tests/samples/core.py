@@ -222,7 +222,7 @@ ROWS: tuple[Row, ...] = (
         (normal(7, 2), normal(2, 2))),
     Row("put_rows:many", lambda t, F, x, i, s: x.index_put((i.unique(),), s[: len(i.unique())]),
         (normal(2500, 2), ints(0, 2500, 3000), normal(2500, 2)), second=False),
-    Row("put", lambda t, F, x, s: written(t, x, s), (normal(3, 4), normal(2))),
+    Row("put:part", lambda t, F, x, s: written(t, x, s), (normal(3, 4), normal(2))),
     Row("put_rows", lambda t, F, x, s: x.index_put((t.tensor([5, 0, 3]).to(x.device),), s),
         (normal(7, 2), normal(3, 2))),
     Row("put_rows:one", lambda t, F, x, s: x.index_put((t.tensor([-2]).to(x.device),), s) * x,
