@@ -53,8 +53,7 @@ from pyframe.core.modes import (
     no_grad as no_grad,
     set_grad_enabled as set_grad_enabled,
 )
-from pyframe.ops.conversion import TYPES as _TYPES
-from pyframe.ops.random import (
+from pyframe.ops.random.draws import (
     Generator as Generator,
     default_generator as default_generator,
     fork_rng as fork_rng,
@@ -62,6 +61,7 @@ from pyframe.ops.random import (
     manual_seed as manual_seed,
     seed as seed,
 )
+from pyframe.ops.shape.conversion import TYPES as _TYPES
 from pyframe.runtime import opening as _opening  # noqa: F401  (registers what opens devices)
 from pyframe.tensor import (
     Size as Size,
@@ -114,7 +114,7 @@ _ELSEWHERE = {
         "amp": """GradScaler autocast clear_autocast_cache get_autocast_dtype
             is_autocast_cache_enabled is_autocast_enabled set_autocast_dtype""",
         "func": "vmap",
-        "runtime.compile": "compile",
+        "capture.compile": "compile",
     }.items()
     for name in names.split()
 }

@@ -2,7 +2,7 @@
 so that small gradients don't vanish in float16 (Micikevicius et al. 2018, arXiv 1710.03740).
 
 As torch.amp, https://docs.pytorch.org/docs/stable/amp.html; which function computes in which dtype
-is said where it is declared, see pyframe/ops/autocast.py. Nothing is read, so that a whole step is
+is said where it is declared, see ops/api/autocast.py. Nothing is read, so that a whole step is
 one Program within pf.compile:
 
     optimizer.zero_grad()
@@ -24,7 +24,7 @@ import pyframe as pf
 from pyframe.core.devices import device as Device
 from pyframe.core.dispatch import outside, values_known
 from pyframe.core.modes import mode, no_grad
-from pyframe.ops.autocast import DTYPES, NARROW, Casting
+from pyframe.ops.api.autocast import DTYPES, NARROW, Casting
 from pyframe.tensor import Tensor
 
 __all__ = [

@@ -1,11 +1,11 @@
-"""Discrete Fourier transforms under the names of torch.fft; see `pyframe.ops.fft`."""
+"""Discrete Fourier transforms under the names of torch.fft; see `pyframe.ops.linalg.fft`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyframe.ops import fft as _fft
-from pyframe.ops.public import as_functions as _as_functions
+from pyframe.ops.api.public import as_functions as _as_functions
+from pyframe.ops.linalg import fft as _fft
 
 if TYPE_CHECKING:
     from pyframe._stubs.fft import *

@@ -9,9 +9,9 @@ from typing import Any
 from pyframe.autograd.functional import fresh, jacobian_of, pulled, push
 from pyframe.core.grad_node import GradNode
 from pyframe.core.modes import enable_grad, mode
-from pyframe.ops.creation import ones_like
-from pyframe.ops.join import stack
-from pyframe.ops.vmap import vmap
+from pyframe.ops.api.vmap import vmap
+from pyframe.ops.random.creation import ones_like
+from pyframe.ops.shape.join import stack
 from pyframe.tensor import Tensor
 from pyframe.tensor.tree import leaves, tree_map, unflatten
 

@@ -26,7 +26,7 @@ from pyframe.core.devices import OutOfMemoryError, device as Device
 from pyframe.core.limits import Limits
 from pyframe.core.modes import mode
 from pyframe.core.words import columns
-from pyframe.ops.random import default_generator, go_on, gpu_streams
+from pyframe.ops.random.draws import default_generator, go_on, gpu_streams
 from pyframe.runtime.opening import gpu_backend
 from pyframe.tensor import Tensor, upload
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyframe.ops import (
+from pyframe.ops.api.public import as_functions as _as_functions
+from pyframe.ops.linalg import (
     contraction as _contraction,
     factor as _factor,
+    functions as _linalg,
     ldl as _ldl,
-    linalg as _linalg,
     matmul as _matmul,
     spectral as _spectral,
 )
-from pyframe.ops.matrices import LinAlgError as LinAlgError
-from pyframe.ops.public import as_functions as _as_functions
+from pyframe.ops.linalg.matrices import LinAlgError as LinAlgError
 
 if TYPE_CHECKING:
     from pyframe._stubs.linalg import *

@@ -12,8 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from pyframe.core import dtypes as dt
-from pyframe.ops import elementwise as el, movement as mv, norms, reduce as rd, scan, sort, special
-from pyframe.ops.public import publish
+from pyframe.ops.api.public import publish
+from pyframe.ops.index import sort
+from pyframe.ops.math import elementwise as el, special
+from pyframe.ops.reduce import norms, reductions as rd, scan
+from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor
 
 __all__ = [

@@ -7,9 +7,9 @@ from typing import Any
 
 from pyframe import ops
 from pyframe.autograd import methods as autograd
-from pyframe.ops import conversion
-from pyframe.ops.operators import OPERATORS, PROPERTIES
-from pyframe.ops.public import as_public
+from pyframe.ops.api.public import as_public
+from pyframe.ops.math.operators import OPERATORS, PROPERTIES
+from pyframe.ops.shape import conversion
 from pyframe.tensor import Tensor, copying, memory_format, reading, storage
 
 

@@ -1,6 +1,6 @@
 """Random numbers: seeds, generators and their states, under the names of torch.random."""
 
-from pyframe.ops.random import (
+from pyframe.ops.random.draws import (
     Generator as Generator,
     default_generator as default_generator,
     fork_rng as fork_rng,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pyframe import ops as _ops
-from pyframe.ops import special as _special
+from pyframe.ops.math import special as _special
 
 _OWN = """entr erfcx i0e i1 i1e log_ndtr ndtr ndtri spherical_bessel_j0 xlog1py zeta polygamma
 modified_bessel_i0=i0 modified_bessel_i1=i1"""

@@ -160,8 +160,8 @@ def fixed_start() -> Iterator[None]:
     pf.set_default_dtype(pf.float32)
     pf.set_grad_enabled(True)
     locks: Any = (
-        importlib.import_module("pyframe.ops.random")._DRAWING,
-        importlib.import_module("pyframe.runtime.compile")._CAPTURING,
+        importlib.import_module("pyframe.ops.random.draws")._DRAWING,
+        importlib.import_module("pyframe.capture.compile")._CAPTURING,
     )
     assert not any(lock._is_owned() for lock in locks)
 

@@ -26,6 +26,7 @@ LAYERS = [
     {"autograd"},
     {"methods"},
     {"runtime"},
+    {"capture"},
     {"random", "fft", "linalg", "special", "func"},
     {
         "io",

@@ -18,7 +18,7 @@ from pyframe.core.node import toposort
 from pyframe.core.view import View, contiguous, expand, pad, sliding_windows
 from pyframe.graph.program import INPUT, OUTPUT, Apply, Kernel, Load, Program, Slot, Step, Store
 from pyframe.graph.schedule import schedule
-from pyframe.ops.rows import take_rows
+from pyframe.ops.index.rows import take_rows
 from pyframe.tools import profiler
 from pyframe.tools.cost import distinct, si, table
 from pyframe.tools.profiler import profile, record_function

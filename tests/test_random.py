@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import pyframe as pf
-from pyframe.ops import mathfn, random
+from pyframe.ops.math import mathfn
+from pyframe.ops.random import draws as random
 
 
 def test_philox_is_philox() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import pyframe as pf
 from pyframe.core import dtypes
-from pyframe.ops import join
+from pyframe.ops.shape import join
 
 DTYPES = "float32 float64 float16 int64 int32 int16 int8 uint8 bool".split()
 

@@ -448,7 +448,7 @@ export class Player {
       if (failed) {
         this.#fill(guard, null);
         const message = this.#document.errors[(failed & 16383) - 1] ?? "a check of values failed";
-        throw new Error(message.replace("; got {}", `; got ${failed >> 14}`)); // see ops/deferred.py
+        throw new Error(message.replace("; got {}", `; got ${failed >> 14}`)); // see ops/api/deferred.py
       }
     }
     return found;

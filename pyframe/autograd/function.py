@@ -12,7 +12,7 @@ from pyframe.core import grad_node as _grad_node
 from pyframe.core.dtypes import FLOAT
 from pyframe.core.grad_node import GradNode, Packed, Port, Spec
 from pyframe.core.modes import mode, no_grad
-from pyframe.ops.creation import zeros
+from pyframe.ops.random.creation import zeros
 from pyframe.tensor import Tensor
 
 __all__ = ["Function", "FunctionCtx", "InplaceFunction", "NestedIOFunction", "once_differentiable"]

@@ -7,9 +7,9 @@ from typing import Any
 
 from pyframe.autograd.walk import grad
 from pyframe.core.modes import enable_grad, mode
-from pyframe.ops.creation import eye, ones_like, zeros_like
-from pyframe.ops.join import cat, stack
-from pyframe.ops.movement import reshape, view_as
+from pyframe.ops.random.creation import eye, ones_like, zeros_like
+from pyframe.ops.shape.join import cat, stack
+from pyframe.ops.shape.movement import reshape, view_as
 from pyframe.tensor import Tensor
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

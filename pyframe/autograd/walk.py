@@ -11,7 +11,7 @@ from pyframe.core import grad_node
 from pyframe.core.dispatch import copy_in, order_like, values_known
 from pyframe.core.grad_node import Attached, GradNode, Port
 from pyframe.core.modes import mode, set_grad_enabled
-from pyframe.ops.creation import ones_like, zeros_like
+from pyframe.ops.random.creation import ones_like, zeros_like
 from pyframe.tensor import Tensor, own_storage
 
 
@@ -99,7 +99,7 @@ def _listed(x: Any) -> list[Any]:
 def _batched(
     starts: list[Any], seeds: list[Any], retain: bool | None, create_graph: bool, goals: list[Any]
 ) -> list[Any]:
-    from pyframe.ops.vmap import vmap
+    from pyframe.ops.api.vmap import vmap
 
     found: list[Any] = []
 

@@ -55,7 +55,7 @@ class GradNode:
     """A step of the backward pass: which op ran, on what, and what it saved."""
 
     __slots__ = ("attrs", "edges", "extra", "op", "saved", "seq", "specs")
-    replays = True  # whether a replay can make it anew, see runtime/rebuild.py
+    replays = True  # whether a replay can make it anew, see capture/rebuild.py
 
     def __init__(
         self, op: Any, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Tensor

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class Recorder(Protocol):
-    """What stands between a thread's ops and their values: a Capture (runtime/capture.py), which
-    only records, or a vmap's Batch (ops/vmap.py), which runs each op on all examples at once.
+    """What stands between a thread's ops and their values: a Capture (capture/capture.py), which
+    only records, or a vmap's Batch (ops/api/vmap.py), which runs each op on all examples at once.
 
     While one is `mode.capture`, the code that ops are made of tells it what happens and asks it
     what to do. A Batch passes on what concerns a Capture that runs around it.
@@ -115,7 +115,7 @@ class _State(threading.local):
     inference = False  # what is made is an inference tensor
     saved_hooks: tuple[Any, ...] = ()  # (pack, unpack), the innermost last
     training: Any = None  # {id of a module: its mode} in this thread alone: nn's Evaluation
-    autocast: Any = None  # within pf.autocast: the dtypes that it casts to, see ops/autocast.py
+    autocast: Any = None  # within pf.autocast: the dtypes that it casts to, see ops/api/autocast.py
     capture: Recorder | None = None  # while there is one, every device is lazy
 
 

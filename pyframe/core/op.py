@@ -86,7 +86,7 @@ class Op:
     """An operation; `kind` is one of elementwise, reduction, movement (a view) and routine."""
 
     run: ClassVar[Callable[..., Tensor]]  # `apply`, which core/dispatch.py sets
-    autocast: dict[str, str] | None = None  # its dtypes in mixed precision, see ops/autocast.py
+    autocast: dict[str, str] | None = None  # its dtypes in mixed precision, see ops/api/autocast.py
     keeps_order = False  # the dims of the result lie in memory as those of the operands
     reorders = False  # of a view: it may change the order of the dims in memory
 
@@ -137,7 +137,7 @@ class Op:
         self.alias = alias  # the result shares memory with the input, as a PyTorch view
         self.kernel = kernel
         self.fuses = fuses  # where kernels are compiled, `fallback` is better than `numpy`
-        self.batch = batch  # how it runs over a batch, see ops/batching_rules.py
+        self.batch = batch  # how it runs over a batch, see ops/api/batching_rules.py
         self.flops = flops  # (shapes of the operands, shape of the result): its FLOPs
         self.reads = reads  # from the same: how many elements of each operand; without it, all
         # for compiled plans on the CPU: bound NumPy calls, see elementwise.py and routines.py

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.ops.join import stack
+from pyframe.ops.shape.join import stack
 from pyframe.tensor import Tensor, from_numpy, tensor
 
 Collates = dict[type | tuple[type, ...], Callable[..., Any]]

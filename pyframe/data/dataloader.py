@@ -15,7 +15,7 @@ from pyframe.data.fetch import Fetching
 from pyframe.data.iterator import LoaderIterator, SingleIterator
 from pyframe.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler, size_of
 from pyframe.data.worker import get_worker_info as get_worker_info
-from pyframe.ops.random import Generator
+from pyframe.ops.random.draws import Generator
 
 T_co = TypeVar("T_co", covariant=True)
 _FIXED = {"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"}

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from pyframe.data.sampler import size_of
-from pyframe.ops.random import Generator, permutation
+from pyframe.ops.random.draws import Generator, permutation
 from pyframe.tensor import Tensor
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyframe.data.sampler import Sampler, size_of
-from pyframe.ops.random import Generator, permutation
+from pyframe.ops.random.draws import Generator, permutation
 
 
 class DistributedSampler(Sampler[int]):

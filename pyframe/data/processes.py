@@ -24,7 +24,7 @@ from pyframe.data.fetch import Fetching
 from pyframe.data.iterator import LoaderIterator
 from pyframe.data.share import Receiver
 from pyframe.data.worker import Ended, Raised, ends, work
-from pyframe.ops.creation import empty
+from pyframe.ops.random.creation import empty
 
 
 @dataclass(eq=False)

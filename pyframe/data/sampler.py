@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.ops import random
-from pyframe.ops.random import Generator
+from pyframe.ops.random import draws as random
+from pyframe.ops.random.draws import Generator
 from pyframe.tensor import as_tensor
 
 T_co = TypeVar("T_co", covariant=True)

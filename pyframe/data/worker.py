@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pyframe.data.fetch import Fetching
-from pyframe.ops.random import manual_seed
+from pyframe.ops.random.draws import manual_seed
 
 GRACE = 5.0  # seconds that a worker has to end by itself
 LOOK = 5.0  # seconds between looks whether the main process is there, where no pipe tells

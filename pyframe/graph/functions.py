@@ -225,7 +225,7 @@ def loses(x: Scalar, best: Scalar) -> Scalar:
 
 @function
 def philox(k0: Scalar, k1: Scalar, draw: Scalar, i: Scalar) -> Scalar:
-    """Word i of the stream of a key and a draw, as `philox` of ops/mathfn.py: counter (i / 4, 0,
+    """Word i of the stream of a key and a draw, as `philox` of mathfn.py: counter (i / 4, 0,
     draw, 0), word i % 4 of its block."""
     i = s.cast(i, "u32")
     a, b, c, d = i >> 2, _like(i, 0), draw, _like(i, 0)
@@ -249,7 +249,7 @@ def _product(x: Scalar, factor: int) -> tuple[Scalar, Scalar]:
 @function
 def normal(bits: Scalar) -> Scalar:
     """f32 standard normal quantile of (bits >> 9 + 1/2) / 2^23: the operations of
-    `normal_from_bits` of ops/mathfn.py, in f64, so that the bits are the same."""
+    `normal_from_bits` of mathfn.py, in f64, so that the bits are the same."""
     p = (s.cast(bits >> 9, "f64") + 0.5) * 2.0**-23
     q = p - 0.5
     t = s.sqrt(-_exact_log(s.minimum(p, 1 - p)))

@@ -9,8 +9,8 @@ import pyframe as pf
 from pyframe.metrics.base import Streaming, described, ratio
 from pyframe.nn import functional as F
 from pyframe.nn.parameter import is_lazy
-from pyframe.ops import check
-from pyframe.ops.rows import checked_classes
+from pyframe.ops.api import check
+from pyframe.ops.index.rows import checked_classes
 from pyframe.tensor import Tensor
 
 AVERAGES = ("macro", "micro", "weighted", None)

@@ -12,9 +12,9 @@ from typing import Any
 from pyframe import special
 from pyframe.core.dtypes import float64
 from pyframe.core.modes import no_grad
-from pyframe.ops import check
-from pyframe.ops.creation import empty, eye as identity, zeros
-from pyframe.ops.spectral import qr
+from pyframe.ops.api import check
+from pyframe.ops.linalg.spectral import qr
+from pyframe.ops.random.creation import empty, eye as identity, zeros
 from pyframe.tensor import Tensor
 
 __all__ = [

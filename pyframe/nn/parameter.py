@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 from pyframe.core.devices import device as Device
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.node import Node
-from pyframe.ops.creation import empty, zeros
+from pyframe.ops.random.creation import empty, zeros
 from pyframe.tensor import Size, Tensor
 
 __all__ = [

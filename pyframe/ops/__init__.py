@@ -1,20 +1,26 @@
 """All ops by their families, and which of their functions are public: as functions of `pyframe`, as
 methods of `Tensor` (pyframe/methods.py attaches them), or both."""
 
-# isort: skip_file
+# ruff: noqa: F401  (each module declares its ops and publishes its functions)
 from __future__ import annotations
 
 from pyframe.core.dispatch import apply
 from pyframe.core.op import REGISTRY, Op
-from pyframe.ops import (  # noqa: F401 (each declares its ops and publishes its functions)
-    activation, along, arrange, bins, complex, contraction, conv, creation, elementwise, extremes,
-    factor, fft, index, join, ldl, linalg, masks, matmul, movement, norms, pointwise, pool,
-    promotion, public, random, reduce, resample, scan, sliding, sort, special, spectral, strided,
-    subscript, view_writes, windows,
-)  # fmt: skip
-from pyframe.ops.inplace import inplace_variant, view_variant
-from pyframe.ops.public import FUNCTIONS, METHODS, ONLY_METHODS as ONLY_METHODS
-from pyframe.ops.public import as_functions as as_functions
+from pyframe.ops.api import public, view_writes
+from pyframe.ops.api.inplace import inplace_variant, view_variant
+from pyframe.ops.api.public import (
+    FUNCTIONS,
+    METHODS,
+    ONLY_METHODS as ONLY_METHODS,
+    as_functions as as_functions,
+)
+from pyframe.ops.index import along, bins, masks, select, sort, subscript
+from pyframe.ops.linalg import contraction, factor, fft, functions, ldl, matmul, spectral
+from pyframe.ops.math import activation, complex, elementwise, pointwise, promotion, special
+from pyframe.ops.random import creation, draws, windows
+from pyframe.ops.reduce import extremes, norms, reductions, scan
+from pyframe.ops.shape import arrange, join, movement, strided
+from pyframe.ops.spatial import conv, pool, resample, sliding
 
 __all__ = ["FUNCTIONS", "METHODS", "REGISTRY", "Op", "apply"]
 

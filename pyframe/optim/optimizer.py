@@ -18,12 +18,12 @@ from itertools import chain
 from typing import Any, ClassVar
 
 import pyframe as pf
+from pyframe.capture.known import OPTIMIZERS
 from pyframe.core import grad_node
 from pyframe.core.dispatch import computes_now, outside
 from pyframe.core.grad_node import RemovableHandle
 from pyframe.core.modes import mode, no_grad
 from pyframe.core.symbolic import SymbolicScalar, calculate, is_number, log
-from pyframe.runtime.known import OPTIMIZERS
 from pyframe.tensor import Tensor
 
 __all__ = [

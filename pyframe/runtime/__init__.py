@@ -1,1 +1,1 @@
-"""Running recorded work: executors of devices, captured functions and what they rely on."""
+"""Running recorded work: the executors of devices, their buffers, Programs made ready to run."""

@@ -20,8 +20,8 @@ from pyframe.core.op import CONST, MOVEMENT
 from pyframe.core.view import IndexMap, View, is_contiguous
 from pyframe.graph.program import OUTPUT, TEMP, Program
 from pyframe.graph.schedule import schedule, structure
-from pyframe.ops.deferred import Checks
-from pyframe.ops.strided import elements
+from pyframe.ops.api.deferred import Checks
+from pyframe.ops.shape.strided import elements
 from pyframe.runtime import debug
 from pyframe.runtime.code import encode_params, program_code
 from pyframe.runtime.pool import Buffer, Pool, bucket

@@ -8,7 +8,7 @@ from typing import Any
 from pyframe.core.node import Node
 from pyframe.core.op import CONST, MOVEMENT
 from pyframe.core.view import IndexMap, View, contiguous
-from pyframe.ops.movement import slice_op
+from pyframe.ops.shape.movement import slice_op
 
 KNOWN = 512  # kinds of views whose beginnings are remembered
 

@@ -1,7 +1,7 @@
 """Window functions, as torch.signal.windows: `M` points, symmetric or of one period."""
 
-from pyframe.ops.public import publish
-from pyframe.ops.windows import (
+from pyframe.ops.api.public import publish
+from pyframe.ops.random.windows import (
     bartlett as bartlett,
     blackman as blackman,
     cosine as cosine,

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pyframe.capture import capture as capturing, compile as compiling
 from pyframe.core import dtypes as dt
 from pyframe.core.devices import flush
 from pyframe.core.dtypes import dtype as DType
@@ -24,7 +25,6 @@ from pyframe.core.op import CONST, REDUCTION, ROUTINE
 from pyframe.graph.fuse import Grouping, Order
 from pyframe.graph.schedule import schedule
 from pyframe.io.files import replacing
-from pyframe.runtime import capture as capturing, compile as compiling
 from pyframe.tensor import Tensor
 from pyframe.tools.cost import KernelCost, si, table
 from pyframe.tools.picture import LINE, PAD, Box, Group, Link, Nest, page, wide

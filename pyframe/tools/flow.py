@@ -1,7 +1,7 @@
 """How tensors flow through a net: which call of a module, or of a function between, takes what.
 
 `trace` runs the net once. Its modules tell by hooks when they begin and end; its ops are seen where
-vmap sees them (see ops/vmap.py), so that data is followed through views, writes in place, code
+vmap sees them (see ops/api/vmap.py), so that data is followed through views, writes in place, code
 without gradients and any control flow.
 """
 
@@ -19,12 +19,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 import pyframe as pf
+from pyframe.capture.compile import Compiled
 from pyframe.core.modes import mode
 from pyframe.core.node import Node
 from pyframe.core.op import MOVEMENT, Op, no_flops
 from pyframe.nn.modules.module import Evaluation, Module
-from pyframe.ops.vmap import Batch
-from pyframe.runtime.compile import Compiled
+from pyframe.ops.api.vmap import Batch
 from pyframe.tensor import Tensor
 from pyframe.tensor.tree import leaves, named, tree_map
 

@@ -9,7 +9,7 @@ from pyframe.gpu import (
     memory_reserved as memory_cached,  # noqa: F401
     reset_peak_memory_stats as reset_max_memory_allocated,
 )
-from pyframe.ops.conversion import GPU_TYPES
+from pyframe.ops.shape.conversion import GPU_TYPES
 from pyframe.torch.amp import GradScaler as GradScaler
 
 globals().update(GPU_TYPES)

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import pyframe as pf
-from pyframe.ops.random import go_on, gpu_streams
+from pyframe.ops.random.draws import go_on, gpu_streams
 from pyframe.tensor import gather_async
 from pyframe.train import check, data
 from pyframe.train.callbacks import Callback

@@ -15,7 +15,7 @@ import numpy as np
 
 import pyframe as pf
 from pyframe.core import devices
-from pyframe.ops.random import fork_rng
+from pyframe.ops.random.draws import fork_rng
 from pyframe.train import check, data as _data
 from pyframe.train.callbacks.base import Callback
 from pyframe.train.recovery import Streams, modules_of, options_back, tensors_of

@@ -19,7 +19,7 @@ from pyframe import nn
 from pyframe.core import devices
 from pyframe.core.devices import DeviceLostError
 from pyframe.nn.parameter import is_lazy
-from pyframe.ops.random import Generator, default_generator, go_on, gpu_streams, rewind
+from pyframe.ops.random.draws import Generator, default_generator, go_on, gpu_streams, rewind
 from pyframe.tensor import gather_async
 from pyframe.train.steps import trained
 

@@ -18,8 +18,8 @@ from pyframe.core.devices import device as Device
 from pyframe.core.dispatch import outside
 from pyframe.core.grad_node import Packed
 from pyframe.core.modes import enable_grad, mode, no_grad
-from pyframe.ops.autocast import Casting, as_in
-from pyframe.ops.random import default_generator
+from pyframe.ops.api.autocast import Casting, as_in
+from pyframe.ops.random.draws import default_generator
 from pyframe.tensor import Tensor, upload
 from pyframe.tensor.tree import leaves, tree_map, unflatten
 

@@ -19,18 +19,19 @@ import numpy as np
 import pyframe as pf
 from pyframe import nn
 from pyframe.backend.base import dispatches
+from pyframe.capture.executable import DeviceExecutable
+from pyframe.capture.known import USER
+from pyframe.capture.whose import FILES, OURS
 from pyframe.core.devices import OutOfMemoryError
 from pyframe.core.dtypes import bool_, dtype as DType, storage_dtype
 from pyframe.core.limits import Limits
 from pyframe.core.node import Node, Storage
 from pyframe.core.symbolic import formula
 from pyframe.graph.program import OUTPUT
-from pyframe.ops import elementwise as el, random
+from pyframe.ops.math import elementwise as el
+from pyframe.ops.random import draws as random
 from pyframe.runtime.code import program_code
-from pyframe.runtime.executable import DeviceExecutable
-from pyframe.runtime.known import USER
 from pyframe.runtime.paper import PaperExecutor, paper_device
-from pyframe.runtime.whose import FILES, OURS
 
 VERSION = 1  # of the format
 TRIES = 3  # captures of a function that makes something when it is first called

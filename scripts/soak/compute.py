@@ -14,7 +14,7 @@ from jobs import same
 
 import pyframe as pf
 from pyframe import nn
-from pyframe.runtime.compile import MAX_CAPTURES
+from pyframe.capture.compile import MAX_CAPTURES
 
 # --- shapes
 

@@ -14,8 +14,8 @@ import numpy as np
 
 import pyframe as pf
 from pyframe import nn
+from pyframe.capture.capture import GRAD
 from pyframe.core import devices, locks
-from pyframe.runtime.capture import GRAD
 from pyframe.train.callbacks import GradientWatch
 
 SOON = 60  # seconds after which a thread counts as stuck

@@ -1,4 +1,4 @@
-// Special functions in float32, by the formulas of pyframe/ops/specialfn.py.
+// Special functions in float32, by the formulas of pyframe/ops/math/specialfn.py.
 
 fn pf_lgamma(x: f32) -> f32 {
   if (pf_isnan_f32(x)) { return x; }

@@ -13,7 +13,7 @@ from samples import FAMILIES, ROWS, Row, make
 import pyframe as pf
 import pyframe.nn.functional as F
 from pyframe import nn
-from pyframe.ops import batching_rules
+from pyframe.ops.api import batching_rules
 from pyframe.tensor.tree import leaves
 
 SIZE = 3

@@ -39,8 +39,11 @@ from pyframe.graph.program import (
     Valid,
 )
 from pyframe.graph.schedule import schedule
-from pyframe.ops import elementwise as el, movement as mv, reduce as rd, sliding
-from pyframe.ops.matmul import matmul
+from pyframe.ops.linalg.matmul import matmul
+from pyframe.ops.math import elementwise as el
+from pyframe.ops.reduce import reductions as rd
+from pyframe.ops.shape import movement as mv
+from pyframe.ops.spatial import sliding
 from pyframe.runtime import cpu
 from pyframe.runtime.code import encode_params
 from pyframe.tensor import Tensor

@@ -20,7 +20,7 @@ from pyframe.core.node import toposort
 from pyframe.graph.interpret import run_kernel
 from pyframe.graph.program import Kernel, Load, Param
 from pyframe.graph.schedule import schedule
-from pyframe.ops import elementwise as el
+from pyframe.ops.math import elementwise as el
 from tests.graph.plans import Recorder, value
 
 WIDTHS = (1, 4, 16)

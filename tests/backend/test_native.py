@@ -448,7 +448,7 @@ def test_a_gpu_that_cannot_be_opened_again(gpu: str, monkeypatch: pytest.MonkeyP
 FORK = """
 import gc, os, sys, threading
 import pyframe as pf
-from pyframe.ops.random import _DRAWING as drawing
+from pyframe.ops.random.draws import _DRAWING as drawing
 pf.set_default_device("cpu")
 x = pf.ones(4, device="gpu")
 twice = pf.compile(lambda x: x * 2)

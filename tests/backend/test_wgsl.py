@@ -16,7 +16,7 @@ from pyframe.core.op import REGISTRY
 from pyframe.graph import scalar as s
 from pyframe.graph.interpret import evaluate
 from pyframe.graph.scalar import Scalar
-from pyframe.ops.promotion import op
+from pyframe.ops.math.promotion import op
 
 A = np.array([0, 1, -1, 5, -7, 31, 1000, -(2**31), 2**31 - 1, 123456789], np.int32)
 B = np.array([3, -1, 2, 7, 5, 2**31 - 1, -1000, 2, -3, 9], np.int32)

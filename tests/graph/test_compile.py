@@ -850,7 +850,7 @@ def test_an_error_that_a_changing_number_leads_to(device: str) -> None:
 
 
 def test_an_interrupt_after_a_captured_run(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    observer = importlib.import_module("pyframe.runtime.observe").Observer
+    observer = importlib.import_module("pyframe.capture.observe").Observer
     total = pf.zeros(3, device=device)
 
     @pf.compile

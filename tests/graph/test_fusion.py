@@ -17,7 +17,10 @@ from pyframe.core.dispatch import new
 from pyframe.core.node import Node
 from pyframe.graph.program import TEMP, Reduce
 from pyframe.nn import functional as F
-from pyframe.ops import elementwise as el, matmul as mm, movement as mv, reduce as rd
+from pyframe.ops.linalg import matmul as mm
+from pyframe.ops.math import elementwise as el
+from pyframe.ops.reduce import reductions as rd
+from pyframe.ops.shape import movement as mv
 
 
 @pytest.fixture

@@ -14,7 +14,10 @@ from pyframe.core.devices import device
 from pyframe.core.dispatch import apply
 from pyframe.core.op import REGISTRY, Op
 from pyframe.graph.schedule import structure
-from pyframe.ops import elementwise as el, matmul as mm, movement as mv, reduce as rd
+from pyframe.ops.linalg import matmul as mm
+from pyframe.ops.math import elementwise as el
+from pyframe.ops.reduce import reductions as rd
+from pyframe.ops.shape import movement as mv
 
 
 @pytest.fixture

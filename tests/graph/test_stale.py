@@ -23,8 +23,8 @@ from stale_places import TABLE, check, check_steady, in_turns, one_by_one
 
 import pyframe as pf
 from pyframe import nn
-from pyframe.runtime import known, whose
-from pyframe.runtime.observe import Observer
+from pyframe.capture import known, whose
+from pyframe.capture.observe import Observer
 from pyframe.train.callbacks import Callback
 
 EXAMPLES = Path(__file__).parent.parent.parent / "examples"

@@ -15,9 +15,9 @@ import pyframe.nn.functional as F
 from pyframe import fft, linalg, masked, ops, signal, special
 from pyframe.core import dtypes as dt
 from pyframe.nn.functional import toplevel
-from pyframe.ops import elementwise as el
-from pyframe.ops.arguments import BY_FUNCTION, Arguments, kinds_of
-from pyframe.ops.public import as_public
+from pyframe.ops.api.arguments import BY_FUNCTION, Arguments, kinds_of
+from pyframe.ops.api.public import as_public
+from pyframe.ops.math import elementwise as el
 from pyframe.tensor import Tensor
 
 
@@ -144,7 +144,7 @@ def test_no_room_is_a_runtime_error(monkeypatch: Any) -> None:
 
 def _of_pyframe(fn: Any) -> Any:
     """`fn` as if it stood in a module of pyframe."""
-    names = {**fn.__globals__, "__name__": "pyframe.ops.elementwise"}
+    names = {**fn.__globals__, "__name__": "pyframe.ops.math.elementwise"}
     inner = types.FunctionType(fn.__code__, names, "f", None, fn.__closure__)
     inner.__annotations__ = fn.__annotations__
     return inner

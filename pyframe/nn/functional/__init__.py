@@ -24,7 +24,7 @@ from pyframe.nn.functional.loss import *
 from pyframe.nn.functional.normalization import *
 from pyframe.nn.functional.resample import *
 from pyframe.nn.functional.spatial import *
-from pyframe.ops.public import publish as _publish
+from pyframe.ops.api.public import publish as _publish
 
 _MODULES = (
     activation, attention, ctc, distance, dropouts, embeddings, linear_maps, loss, normalization,

@@ -10,18 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from pyframe.core import dtypes as dt
 from pyframe.core.modes import mode
-from pyframe.ops import (
-    METHODS,
-    arrange,
-    check,
-    elementwise as el,
-    reduce as rd,
-)
-from pyframe.ops.activation import hardshrink as hardshrink, prelu as prelu
-from pyframe.ops.autocast import autocast
-from pyframe.ops.elementwise import softplus as _softplus
-from pyframe.ops.layouts import lie
-from pyframe.ops.random import rand
+from pyframe.ops import METHODS
+from pyframe.ops.api import check
+from pyframe.ops.api.autocast import autocast
+from pyframe.ops.api.layouts import lie
+from pyframe.ops.math import elementwise as el
+from pyframe.ops.math.activation import hardshrink as hardshrink, prelu as prelu
+from pyframe.ops.math.elementwise import softplus as _softplus
+from pyframe.ops.random.draws import rand
+from pyframe.ops.reduce import reductions as rd
+from pyframe.ops.shape import arrange
 from pyframe.tensor import Tensor, normalize_dim
 
 __all__ = [

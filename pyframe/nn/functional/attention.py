@@ -7,17 +7,13 @@ import math
 from pyframe.core import dtypes as dt
 from pyframe.nn.functional.dropouts import dropout
 from pyframe.nn.functional.linear_maps import linear
-from pyframe.ops import (
-    arrange,
-    check,
-    elementwise as el,
-    join,
-    masks,
-    movement as mv,
-    reduce as rd,
-)
-from pyframe.ops.autocast import autocast
-from pyframe.ops.matmul import matmul
+from pyframe.ops.api import check
+from pyframe.ops.api.autocast import autocast
+from pyframe.ops.index import masks
+from pyframe.ops.linalg.matmul import matmul
+from pyframe.ops.math import elementwise as el
+from pyframe.ops.reduce import reductions as rd
+from pyframe.ops.shape import arrange, join, movement as mv
 from pyframe.tensor import Tensor
 
 __all__ = ["multi_head_attention_forward", "scaled_dot_product_attention"]

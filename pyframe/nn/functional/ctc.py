@@ -12,18 +12,14 @@ from pyframe.core.dispatch import apply, runs_kernel, values_known
 from pyframe.core.modes import mode
 from pyframe.core.op import ROUTINE, Op
 from pyframe.nn.functional.loss import checked_reduction, reduced
-from pyframe.ops import (
-    along,
-    check,
-    elementwise as el,
-    index as _index,
-    join,
-    movement as mv,
-    reduce as rd,
-)
-from pyframe.ops.autocast import autocast
-from pyframe.ops.matmul import matmul
-from pyframe.ops.rows import add_few_rows
+from pyframe.ops.api import check
+from pyframe.ops.api.autocast import autocast
+from pyframe.ops.index import along, select as _index
+from pyframe.ops.index.rows import add_few_rows
+from pyframe.ops.linalg.matmul import matmul
+from pyframe.ops.math import elementwise as el
+from pyframe.ops.reduce import reductions as rd
+from pyframe.ops.shape import join, movement as mv
 from pyframe.tensor import Tensor, tensor, upload
 
 __all__ = ["ctc_loss"]

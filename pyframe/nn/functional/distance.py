@@ -7,16 +7,12 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.modes import no_grad
-from pyframe.ops import (
-    check,
-    elementwise as el,
-    movement as mv,
-    norms,
-    promotion,
-    reduce as rd,
-)
-from pyframe.ops.autocast import autocast
-from pyframe.ops.rows import take_rows
+from pyframe.ops.api import check
+from pyframe.ops.api.autocast import autocast
+from pyframe.ops.index.rows import take_rows
+from pyframe.ops.math import elementwise as el, promotion
+from pyframe.ops.reduce import norms, reductions as rd
+from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor, normalize_dim, upload
 
 __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]

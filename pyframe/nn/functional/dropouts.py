@@ -6,12 +6,10 @@ import math
 import warnings
 
 from pyframe.nn.functional.activation import maybe_inplace
-from pyframe.ops import (
-    check,
-    elementwise as el,
-    movement as mv,
-)
-from pyframe.ops.random import rand
+from pyframe.ops.api import check
+from pyframe.ops.math import elementwise as el
+from pyframe.ops.random.draws import rand
+from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor
 
 __all__ = [

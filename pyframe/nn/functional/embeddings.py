@@ -9,18 +9,14 @@ import numpy as np
 from pyframe.core import dtypes as dt
 from pyframe.core.dispatch import apply
 from pyframe.core.modes import no_grad
-from pyframe.ops import (
-    check,
-    elementwise as el,
-    extremes,
-    index as _index,
-    movement as mv,
-    norms,
-    reduce as rd,
-)
-from pyframe.ops.layouts import lie
-from pyframe.ops.rows import add_rows, checked_classes, take_rows
-from pyframe.ops.scan import cumsum
+from pyframe.ops.api import check
+from pyframe.ops.api.layouts import lie
+from pyframe.ops.index import select as _index
+from pyframe.ops.index.rows import add_rows, checked_classes, take_rows
+from pyframe.ops.math import elementwise as el
+from pyframe.ops.reduce import extremes, norms, reductions as rd
+from pyframe.ops.reduce.scan import cumsum
+from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor, upload
 
 __all__ = ["embedding", "embedding_bag", "one_hot"]

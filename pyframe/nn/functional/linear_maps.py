@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 
-from pyframe.ops import (
-    check,
-    movement as mv,
-    reduce as rd,
-)
-from pyframe.ops.autocast import autocast
-from pyframe.ops.matmul import linear as _linear, matmul
+from pyframe.ops.api import check
+from pyframe.ops.api.autocast import autocast
+from pyframe.ops.linalg.matmul import linear as _linear, matmul
+from pyframe.ops.reduce import reductions as rd
+from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor
 
 __all__ = ["bilinear", "linear"]

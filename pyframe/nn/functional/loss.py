@@ -15,21 +15,17 @@ from pyframe.core.op import ROUTINE, Op
 from pyframe.nn.functional.activation import logsigmoid
 from pyframe.nn.functional.distance import at_least, pairwise_distance
 from pyframe.nn.functional.linear_maps import linear
-from pyframe.ops import (
-    along,
-    check,
-    elementwise as el,
-    index as _index,
-    movement as mv,
-    promotion,
-    reduce as rd,
-)
-from pyframe.ops.autocast import autocast
-from pyframe.ops.batching_rules import aligned
-from pyframe.ops.elementwise import softplus as _softplus
-from pyframe.ops.layouts import lie
-from pyframe.ops.rows import checked_classes
-from pyframe.ops.special import xlogy
+from pyframe.ops.api import check
+from pyframe.ops.api.autocast import autocast
+from pyframe.ops.api.batching_rules import aligned
+from pyframe.ops.api.layouts import lie
+from pyframe.ops.index import along, select as _index
+from pyframe.ops.index.rows import checked_classes
+from pyframe.ops.math import elementwise as el, promotion
+from pyframe.ops.math.elementwise import softplus as _softplus
+from pyframe.ops.math.special import xlogy
+from pyframe.ops.reduce import reductions as rd
+from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor, tensor
 
 __all__ = [

@@ -10,15 +10,12 @@ from pyframe.core.dispatch import apply
 from pyframe.core.modes import mode, no_grad
 from pyframe.nn.functional.resample import pad
 from pyframe.nn.functional.spatial import avg_pool2d
-from pyframe.ops import (
-    check,
-    elementwise as el,
-    movement as mv,
-    norms,
-    reduce as rd,
-)
-from pyframe.ops.autocast import autocast
-from pyframe.ops.layouts import lie
+from pyframe.ops.api import check
+from pyframe.ops.api.autocast import autocast
+from pyframe.ops.api.layouts import lie
+from pyframe.ops.math import elementwise as el
+from pyframe.ops.reduce import norms, reductions as rd
+from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor
 
 __all__ = [

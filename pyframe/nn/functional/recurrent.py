@@ -18,10 +18,12 @@ from pyframe.autograd.function import Function
 from pyframe.core.modes import is_grad_enabled
 from pyframe.nn.functional.dropouts import dropout as _dropout
 from pyframe.nn.functional.linear_maps import linear
-from pyframe.ops import elementwise as el, join, movement as mv, reduce as rd
-from pyframe.ops.autocast import autocast
-from pyframe.ops.matmul import matmul
-from pyframe.ops.public import as_public, publish
+from pyframe.ops.api.autocast import autocast
+from pyframe.ops.api.public import as_public, publish
+from pyframe.ops.linalg.matmul import matmul
+from pyframe.ops.math import elementwise as el
+from pyframe.ops.reduce import reductions as rd
+from pyframe.ops.shape import join, movement as mv
 from pyframe.tensor import Tensor
 
 __all__ = [

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from pyframe.core import dtypes as dt
-from pyframe.ops import pool as _pool, resample as _resample
-from pyframe.ops.autocast import autocast
-from pyframe.ops.conv import each
-from pyframe.ops.layouts import lie
+from pyframe.ops.api.autocast import autocast
+from pyframe.ops.api.layouts import lie
+from pyframe.ops.spatial import pool as _pool, resample as _resample
+from pyframe.ops.spatial.conv import each
 from pyframe.tensor import Tensor
 
 __all__ = [

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from pyframe.ops import conv as _conv, movement as mv, pool as _pool, sliding
-from pyframe.ops.autocast import autocast
-from pyframe.ops.layouts import lie
+from pyframe.ops.api.autocast import autocast
+from pyframe.ops.api.layouts import lie
+from pyframe.ops.shape import movement as mv
+from pyframe.ops.spatial import conv as _conv, pool as _pool, sliding
 from pyframe.tensor import Tensor
 
 __all__ = [

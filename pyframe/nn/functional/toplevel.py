@@ -26,10 +26,10 @@ from pyframe.nn.functional.normalization import (
     native_group_norm as native_group_norm,
     native_layer_norm as native_layer_norm,
 )
-from pyframe.ops import elementwise as el
-from pyframe.ops.autocast import autocast
-from pyframe.ops.public import publish
-from pyframe.ops.random import rand
+from pyframe.ops.api.autocast import autocast
+from pyframe.ops.api.public import publish
+from pyframe.ops.math import elementwise as el
+from pyframe.ops.random.draws import rand
 from pyframe.tensor import Tensor
 
 

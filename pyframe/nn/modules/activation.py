@@ -11,7 +11,7 @@ from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.multihead import MultiheadAttention as MultiheadAttention  # PyTorch's place
 from pyframe.nn.modules.utils import check_sizes, shown
 from pyframe.nn.parameter import Parameter
-from pyframe.ops.creation import empty
+from pyframe.ops.random.creation import empty
 from pyframe.tensor import Tensor
 
 __all__ = [

@@ -10,7 +10,7 @@ from pyframe.nn import functional as F
 from pyframe.nn.modules.container import ModuleList, Sequential
 from pyframe.nn.modules.linear import Linear
 from pyframe.nn.modules.module import Module
-from pyframe.ops import check
+from pyframe.ops.api import check
 from pyframe.tensor import Tensor
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]

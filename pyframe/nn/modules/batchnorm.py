@@ -10,7 +10,7 @@ from pyframe.nn.modules.lazy import LazyModuleMixin
 from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.utils import add_parameters, check_sizes, shown
 from pyframe.nn.parameter import UninitializedBuffer, UninitializedParameter
-from pyframe.ops.creation import ones, zeros
+from pyframe.ops.random.creation import ones, zeros
 from pyframe.tensor import Tensor, tensor
 
 __all__ = [

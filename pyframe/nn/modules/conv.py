@@ -11,7 +11,7 @@ from pyframe.nn.modules.fields import Kind
 from pyframe.nn.modules.lazy import LazyModuleMixin
 from pyframe.nn.modules.utils import as_int, bias_bound, check_sizes, each, shown, unusual
 from pyframe.nn.parameter import Parameter, UninitializedParameter
-from pyframe.ops.creation import empty
+from pyframe.ops.random.creation import empty
 from pyframe.tensor import Tensor
 
 __all__ = [

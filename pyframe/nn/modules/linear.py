@@ -10,7 +10,7 @@ from pyframe.nn.modules.lazy import LazyModuleMixin
 from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.utils import bias_bound, check_sizes
 from pyframe.nn.parameter import Parameter, UninitializedParameter
-from pyframe.ops.creation import empty
+from pyframe.ops.random.creation import empty
 from pyframe.tensor import Tensor
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 from pyframe.autograd import Function
+from pyframe.capture.known import HOOKS_ON_ALL, InDict
 from pyframe.core.devices import device as Device
 from pyframe.core.dtypes import dtype as DType
 from pyframe.core.modes import mode, no_grad
 from pyframe.nn.parameter import Buffer, Parameter, is_lazy
-from pyframe.ops.creation import empty_like, zeros
-from pyframe.runtime.known import HOOKS_ON_ALL, InDict
+from pyframe.ops.random.creation import empty_like, zeros
 from pyframe.tensor import Tensor
 from pyframe.utils.hooks import RemovableHandle
 
@@ -384,7 +384,7 @@ class Module:
     _modules: dict[str, Module | None]
     _non_persistent_buffers_set: set[str]  # buffers that state_dict leaves out
     _is_full_backward_hook: bool | None
-    _forward_pre_hooks: OrderedDict[int, Any]  # these are read in each call: see runtime/outside.py
+    _forward_pre_hooks: OrderedDict[int, Any]  # these are read in each call: see capture/outside.py
     _forward_hooks: OrderedDict[int, Any]
     _backward_hooks: OrderedDict[int, Any]
     _backward_pre_hooks: OrderedDict[int, Any]
@@ -955,7 +955,7 @@ class Module:
     def __getstate__(self) -> dict[str, Any]:
         state = self.__dict__.copy()
         if "forward" in state:
-            from pyframe.runtime.compile import Compiled
+            from pyframe.capture.compile import Compiled
 
             if isinstance(state["forward"], Compiled):  # `compile` is for this object alone
                 del state["forward"]
@@ -1001,7 +1001,7 @@ class Module:
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
         """From now on `forward` runs through `pf.compile`, which takes these arguments."""
-        from pyframe.runtime.compile import compile
+        from pyframe.capture.compile import compile
 
         self.forward = compile(type(self).forward.__get__(self), *args, **kwargs)  # type: ignore[method-assign]
 

@@ -9,7 +9,7 @@ from pyframe.nn.modules.linear import NonDynamicallyQuantizableLinear
 from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.utils import check_sizes
 from pyframe.nn.parameter import Parameter
-from pyframe.ops.creation import empty
+from pyframe.ops.random.creation import empty
 from pyframe.tensor import Tensor
 
 __all__ = ["MultiheadAttention"]

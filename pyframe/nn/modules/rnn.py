@@ -14,9 +14,9 @@ from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.utils import check_sizes, unusual
 from pyframe.nn.parameter import Parameter
 from pyframe.nn.utils.rnn import PackedSequence
-from pyframe.ops import movement as mv
-from pyframe.ops.creation import empty, zeros
-from pyframe.ops.index import index_select
+from pyframe.ops.index.select import index_select
+from pyframe.ops.random.creation import empty, zeros
+from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor
 
 if TYPE_CHECKING:  # typing's has no default before Python 3.13

@@ -9,7 +9,7 @@ from pyframe.nn import functional as F, init
 from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.utils import check_sizes, unusual
 from pyframe.nn.parameter import Parameter
-from pyframe.ops.creation import empty
+from pyframe.ops.random.creation import empty
 from pyframe.tensor import Tensor
 
 __all__ = ["Embedding", "EmbeddingBag"]

@@ -16,9 +16,11 @@ from pyframe.nn.modules.linear import Linear
 from pyframe.nn.modules.module import Module
 from pyframe.nn.modules.multihead import MultiheadAttention
 from pyframe.nn.modules.normalization import LayerNorm
-from pyframe.ops import elementwise as el, movement as mv, reduce as rd
-from pyframe.ops.creation import full
-from pyframe.ops.masks import triu
+from pyframe.ops.index.masks import triu
+from pyframe.ops.math import elementwise as el
+from pyframe.ops.random.creation import full
+from pyframe.ops.reduce import reductions as rd
+from pyframe.ops.shape import movement as mv
 from pyframe.tensor import Tensor
 
 __all__ = [

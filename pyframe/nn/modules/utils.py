@@ -11,7 +11,7 @@ from pyframe.core.dtypes import of_argument
 from pyframe.nn import init
 from pyframe.nn.modules.module import Module
 from pyframe.nn.parameter import Parameter
-from pyframe.ops.creation import empty
+from pyframe.ops.random.creation import empty
 from pyframe.tensor import Tensor
 
 

@@ -14,10 +14,10 @@ import numpy as np
 
 from pyframe.core import dtypes as dt
 from pyframe.nn.functional.resample import pad
-from pyframe.ops import join, movement as mv
-from pyframe.ops.creation import arange, empty_like
-from pyframe.ops.index import index_select
-from pyframe.ops.sort import sort
+from pyframe.ops.index.select import index_select
+from pyframe.ops.index.sort import sort
+from pyframe.ops.random.creation import arange, empty_like
+from pyframe.ops.shape import join, movement as mv
 from pyframe.tensor import Tensor, as_tensor, from_numpy
 
 __all__ = [

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pyframe.ops.random import default_generator, host_normal, permutation as permutation
+from pyframe.ops.random.draws import default_generator, host_normal, permutation as permutation
 
 
 def uniform(low: float = 0.0, high: float = 1.0) -> float:

@@ -1,0 +1,344 @@
+"""What is noted while a function runs with its ops only recorded."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from pyframe.core import dtypes as dt, grad_node as _grad_node, op as _op
+from pyframe.core.devices import device as Device
+from pyframe.core.dispatch import apply, recorded
+from pyframe.core.modes import mode
+from pyframe.core.node import Node, Storage, toposort
+from pyframe.core.op import CONST, Op
+from pyframe.core.symbolic import SymbolicScalar, hint
+from pyframe.ops.api import deferred
+from pyframe.tensor import Tensor
+
+
+class Capture:
+    """What a function did while it ran with its ops only recorded. Its methods are those of
+    core.modes.Recorder, which says when each is called."""
+
+    replays = orders = True
+
+    def __init__(self) -> None:
+        self.pending: list[weakref.ref[Storage]] = []  # storages made or written to
+        # those that were written to and held a value, with what they held; and those that did not
+        self.written: dict[int, tuple[Storage, Node]] = {}
+        self.versions: dict[int, int] = {}  # that those had
+        self.follows = False  # whether a tensor from outside has another history now
+        self.rewritten: dict[int, weakref.ref[Storage]] = {}
+        self.handles: list[weakref.ref[Tensor]] = []  # that need their arrays again
+        self.tensors: dict[
+            int, tuple[Tensor, Storage, bool | None]
+        ] = {}  # from outside, as they were used
+        self.viewed: dict[int, Storage] = {}  # of views, whose memory may have no other handle
+        self.constants: dict[int, Storage] = {}  # of tensors made from host data on the way
+        self.grads: dict[int, tuple[Tensor, Tensor | None, bool]] = {}  # leaf, before, was read
+        self.asked: list[tuple[Callable[[], Any], Any, str]] = []  # get, its answer, line
+        self.go_on: Callable[[], None] = lambda: None  # called where it goes on eagerly
+        self.numbers: dict[Any, Node] = {}  # their const nodes, by symbolic scalar, dtype, device
+        # by storage: tensors made of arrays that are read anew (their nodes, and what gives the
+        # array), and whether the array is to see what is written to the tensor
+        self.fed: dict[int, tuple[Node, Callable[[], np.ndarray], bool]] = {}
+        self.asked_offsets = False  # whether it was asked where in its memory a view begins
+        self.born: set[int] = set()  # the ids of tensors that were made here
+        self.checks: deferred.Checks | None = None  # on the CPU
+        self.checked: set[tuple[Any, ...]] = set()  # (node, …) of what was checked already
+        self.locks: list[Any] = []  # held until what the run has written is settled
+        self.watching = contextlib.ExitStack()  # what the run is observed by
+        self.broken = ""  # why it cannot be replayed
+        self.settled = False  # what it recorded has its value, or is undone
+        self.first = _grad_node.next_seq()  # of the history that is made in here
+
+    def __enter__(self) -> Capture:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.watching.close()
+        while self.locks:
+            self.locks.pop().release()
+
+    # --- what the recording code tells
+
+    def run(
+        self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], nodes: tuple[Node, ...],
+        shape: tuple[int, ...], dtype: dt.dtype, device: Device,
+    ) -> Tensor:  # fmt: skip
+        """Record the op. Plans on the CPU know only some dtypes: another one ends the capture."""
+        dtypes = (dtype, *[n.dtype for n in nodes])
+        if not device.always_lazy and not all(d.on_plans for d in dtypes):
+            if mode.capture is self:  # else an operand that was turned over has ended it
+                self.give_up(f"computes {op.name} of {dtype.name}")
+            for n in nodes:
+                if n.op is CONST:  # the number itself, or a tensor that is just being made of it
+                    n.data = _value(n)
+            return apply(op, inputs, attrs)
+        return recorded(op, inputs, attrs, nodes, shape, dtype, device)
+
+    def write(self, x: Tensor, value: Tensor, temporary: bool, records: bool) -> None:
+        """The storage has another node; the one before is kept, to go back to or to write over."""
+        storage = x._storage
+        if id(storage) not in self.written:
+            ref = self.rewritten.get(id(storage))
+            if storage.node.data is None:
+                self.rewritten[id(storage)] = weakref.ref(storage)
+            elif ref is None or ref() is not storage:
+                self.written[id(storage)] = storage, storage.node
+                self.versions[id(storage)] = storage.version
+        owner = x if x._base is None else x._base
+        if records and id(owner) not in self.born:
+            self.follows = True
+        x._change_node(value, temporary)
+
+    def follow(self, call: Callable[..., Any], args: Any, kwargs: dict[str, Any], out: Any) -> None:
+        """Nothing is to do: `out` has its history, as in eager code."""
+
+    def touched(self, x: Tensor) -> None:
+        """Weakly, so that temporaries die."""
+        self.handles.append(weakref.ref(x))
+
+    def due(self, storage: Storage) -> None:
+        """Weakly: what nobody holds at the end is not computed."""
+        self.pending.append(weakref.ref(storage))
+
+    def placed(self) -> None:
+        """Views that begin at another place take another capture."""
+        self.asked_offsets = True
+
+    def hold(self, lock: Any) -> None:
+        """Keep other threads from state that this run writes to."""
+        if lock not in self.locks:
+            lock.acquire()
+            self.locks.append(lock)
+
+    def saw(self, x: Tensor) -> None:
+        """`x`, which has its value, is an operand."""
+        if x._view_chain:
+            self.viewed[id(x._storage)] = x._storage
+        made = x._view_chain or x._grad_fn is not None or id(x._storage) in self.constants
+        if not made:
+            self.tensors.setdefault(id(x), (x, x._storage, x._needs_grad))
+
+    def made(self, x: Tensor) -> None:
+        """`x` was made here, of data that does not come from a tensor."""
+        self.constants[id(x._storage)] = x._storage
+
+    def touch_grad(self, leaf: Tensor, read: bool) -> None:
+        """`leaf.grad` is about to be read or replaced."""
+        if id(leaf) in self.grads:
+            return
+        try:
+            self.grads[id(leaf)] = leaf, GRAD.__get__(leaf), read
+        except AttributeError:  # it is just being made
+            self.born.add(id(leaf))
+
+    def accumulate(self, leaf: Tensor) -> None:
+        """Adding reads `leaf.grad`."""
+        self.touch_grad(leaf, True)
+
+    def watch(self, get: Callable[[], Any], value: Any = None) -> Any:
+        """What `get()` gives, which is `value` if that is told; another one later means another
+        capture."""
+        value = get() if value is None else value
+        self.asked.append((get, value, user_line()))
+        return value
+
+    def constant(self, number: SymbolicScalar, dtype: dt.dtype, device: Device) -> Node:
+        """A symbolic scalar in the graph: a constant that each replay evaluates again."""
+        node = self.numbers.get((id(number), dtype, device))
+        if node is None:
+            node = Node(CONST, (), (number,), (), dtype, device)
+            self.numbers[id(number), dtype, device] = node
+        return node
+
+    def feed(self, x: Tensor, make: Callable[[], np.ndarray], shares: bool) -> None:
+        """`x` was made here of what `make` gives, which each replay asks for again."""
+        self.fed[id(x._storage)] = x._storage.node, make, shares
+
+    def source(self, x: Tensor) -> Callable[[], np.ndarray] | None:
+        """See `feed`; a view is not what was made."""
+        fed = None if x._view_chain else self.fed.get(id(x._storage))
+        return None if fed is None else fed[1]
+
+    def check(
+        self, bad: Tensor, message: str, error: type[Exception], values: Tensor | None = None
+    ) -> None:
+        """Raised by the next read on a GPU, by the end of the run on the CPU."""
+        if bad.device.always_lazy:
+            deferred.on(bad.device).check(bad, message, error, values)
+        else:
+            deferred.of(self, bad.device).check(bad, message, error)
+
+    def is_first(self, what: tuple[Any, ...]) -> bool:
+        """A second check would find the same."""
+        known = what in self.checked
+        self.checked.add(what)
+        return not known
+
+    def read(self, x: Tensor) -> None:
+        """The value of `x` is needed now."""
+        if id(x._storage) in self.fed:
+            self.give_up("looks at the numbers of an array that changes")
+        elif id(x._storage) in self.constants and id(x._storage) not in self.written:
+            return
+        else:
+            self.give_up("reads the value of a tensor")
+
+    def drawn_on_host(self) -> None:
+        """Random numbers are about to be drawn that a replay would not draw."""
+        self.give_up("draws random numbers on the host")
+
+    def give_up(self, why: str) -> None:
+        """What was recorded runs now, and the rest of the function eagerly."""
+        self.broken = f"{user_line()} {why}"
+        self.finish()
+        self.go_on()
+
+    def undo(self) -> None:
+        """Let everything be as before the capture."""
+        for storage, node in self.written.values():
+            storage.node = node
+        for leaf, grad, _ in self.grads.values():
+            GRAD.__set__(leaf, grad)
+        renew(self)
+        self.settled = True
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[None]:
+        """Within it ops are recorded, for what is asked about the run when it is over."""
+        mode.capture = self
+        try:
+            yield
+        finally:
+            mode.capture = None
+
+    def finish(self) -> None:
+        """Compute what was recorded, as if the ops had run one by one."""
+        mode.capture = None
+        run_eagerly(self)
+        while self.locks:
+            self.locks.pop().release()
+        self.settled = True
+        if self.checks is not None:
+            self.checks.look(int(self.checks.flag._storage.node.data))
+
+    def alive(self) -> list[Storage]:
+        """The storages that something still holds and that have no value yet."""
+        found = {id(s): s for s in (ref() for ref in self.pending) if s is not None}
+        for i, s in found.items():
+            before = self.written[i][1] if i in self.written else None
+            if s.node is not before and s.node.data is not None:  # that is another's value
+                self.copy(s)
+        out = [s for s in found.values() if s.node.data is None]
+        nodes: set[int] = set()
+        for s in out:  # each has memory of its own
+            if id(s.node) in nodes:
+                self.copy(s)
+            nodes.add(id(s.node))
+        return out
+
+    def replaced(self) -> list[tuple[Storage, Node]]:
+        """The storages from outside that were written to, and what they held before."""
+        return [(s, n) for s, n in self.written.values() if id(s) not in self.constants]
+
+    def copy(self, s: Storage) -> None:
+        n = s.node
+        s.node = Node(_op.REGISTRY["copy"], (n,), (), n.shape, n.dtype, n.device)
+        self.pending.append(weakref.ref(s))
+
+
+GRAD: Any = Tensor.__dict__["grad"]  # the slot
+
+
+def _grad(x: Tensor) -> Tensor | None:
+    if mode.capture is not None:
+        mode.capture.touch_grad(x, True)
+    found: Tensor | None = GRAD.__get__(x)
+    return found
+
+
+def _set_grad(x: Tensor, grad: Tensor | None) -> None:
+    if mode.capture is not None:
+        mode.capture.touch_grad(x, False)
+    GRAD.__set__(x, grad)
+
+
+@contextlib.contextmanager
+def grads_seen() -> Iterator[None]:
+    """Within it, whoever reads or sets a `.grad` tells the capture."""
+    Tensor.grad = property(_grad, _set_grad)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        Tensor.grad = GRAD
+
+
+def user_line() -> str:
+    """The line outside of pyframe that runs now, as 'file.py:12'."""
+    here = os.path.dirname(os.path.dirname(user_line.__code__.co_filename)) + os.sep
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(here):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame is not None else "a line"
+
+
+def run_eagerly(capture: Capture) -> None:
+    """Give every storage of a capture its value."""
+    roots = capture.alive()
+    for d in {s.node.device for s in roots if s.node.device.type != "cpu"}:
+        d.executor.pending.extend(weakref.ref(s) for s in roots if s.node.device is d)
+        d.executor.flush()
+    nodes = [s.node for s in roots if s.node.device.type == "cpu"]
+    with np.errstate(all="ignore"):
+        for n in toposort(nodes):
+            if n.data is None:
+                n.data = _value(n)
+    for n in nodes:
+        n.inputs = ()
+    for storage, before in capture.written.values():
+        if before.device.type == "cpu" and before.data is not None:
+            _put_back(storage, before, storage.node.data)
+    renew(capture)
+
+
+def _value(n: Node) -> Any:
+    if n.op is CONST:
+        return dt.rounded(hint(n.attrs[0]), n.dtype)
+    fn: Any = n.op.numpy  # type: ignore[union-attr]
+    data = np.asarray(fn(*[i.data for i in n.inputs], *n.attrs))
+    data = data if data.dtype == n.dtype.numpy else data.astype(n.dtype.numpy)
+    return data if n.dtype.narrow is None else n.dtype.narrow(data)
+
+
+def _put_back(storage: Storage, before: Node, data: np.ndarray) -> None:
+    """On the CPU a tensor keeps its memory, which NumPy arrays and views may share."""
+    if data is not before.data:
+        np.copyto(before.data, data)
+    if storage.node is not before:
+        storage.node.data, storage.node.inputs = before.data, ()
+
+
+def renew(capture: Capture) -> None:
+    """Let the tensors that a capture has touched show what their storages hold."""
+    for ref in capture.handles:
+        x = ref()
+        if x is None:
+            continue
+        if x.device.always_lazy:
+            x._viewed_writes = -1  # a view is cut again when it is asked for
+        elif x._storage.node.data is not None:
+            node = x._storage.node
+            if x._view_chain:
+                data = node.data
+                for op, attrs in x._view_chain:
+                    data = op.numpy(data, *attrs)  # type: ignore[misc]
+                node = Node(None, (), (), data.shape, node.dtype, node.device, data)
+            x._node, x._viewed_writes = node, x._storage.writes

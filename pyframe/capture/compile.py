@@ -1,0 +1,494 @@
+"""pf.compile: a function's ops are recorded once, and what they became is replayed.
+
+A call goes this way (`Compiled.__call__`):
+
+1. Its arguments give the key of its kind (arguments.py). Among the captures of that kind one is
+   looked for whose guard holds (guards.py): it is replayed, and no Python code runs.
+2. Else the call is captured, and noted why: a value that keeps changing is *fed* to each replay
+   from then on (feeding.py).
+3. The function runs once with its ops only recorded (capture.py), while an observer sees what its
+   Python code reads and changes outside (observe.py).
+4. What was recorded is planned as executables, which compute it for the first time: that is the
+   replay (replay.py), and it is kept for the next calls.
+5. Where no replay could follow, or captures never help, the function runs eagerly from then on, and
+   a warning names the reason and the line.
+
+On the CPU ops are recorded too. What a capture reads is found by storage: the tensors among the
+arguments, and the function's state (parameters, moments, counters), which a replay updates where it
+lies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import os
+import sys
+import warnings
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+
+from pyframe.capture.arguments import (
+    Key,
+    describe,
+    exact,
+    is_copied,
+    modes,
+    part_of_memory,
+    shared_memory,
+)
+from pyframe.capture.capture import Capture, grads_seen, user_line
+from pyframe.capture.executable import FixedError
+from pyframe.capture.feeding import MAX_CAPTURES, Feeding, HopelessError, NumberArgument
+from pyframe.capture.guards import Guard
+from pyframe.capture.known import WRAPPERS
+from pyframe.capture.observe import Found, Observer, observed
+from pyframe.capture.places import shown
+from pyframe.capture.rebuild import HistoryError
+from pyframe.capture.replay import BadIndexError, Replay, Run, replay_of
+from pyframe.core.devices import cpu, device as Device, flush, gone
+from pyframe.core.locks import lock
+from pyframe.core.modes import mode
+from pyframe.graph.program import Program
+from pyframe.tensor import Tensor
+
+_CAPTURING = lock()
+_alive: weakref.WeakSet[Compiled] = weakref.WeakSet()
+
+_MISSED, _EAGERLY = object(), object()  # no replay fits a call, or none could
+
+MAX_UNREADY = 4  # captures in a row that no replay could follow
+MAX_MISSES = 32  # captures in a row that were never replayed, before a function runs eagerly
+
+
+class _Expired:
+    """Stands where a Replay was, once an object that it relied on is gone: its guard says which."""
+
+    hits, executables, locks = 0, (), ()
+
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
+
+    def ready(self, args: list[Tensor]) -> bool:
+        return self.guard.holds()
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Compiled(Generic[P, R]):
+    """A function whose calls are captured once and then replayed; see `compile`."""
+
+    def __init__(self, fn: Callable[P, R]) -> None:
+        self.fn = fn
+        self.replays: OrderedDict[Key, list[Replay]] = OrderedDict()  # the latest used last
+        self.eager = ""  # why it always runs eagerly
+        self.why = ""  # the latest capture was made
+        self.captured = self.replayed = 0  # calls
+        self.misses = 0  # captures in a row that were never replayed
+        self.unready = 0  # captures in a row that no replay could follow
+        self.feeding = Feeding(self.replays.clear)
+        self.offsets_matter = False  # whether views that begin elsewhere are of another kind
+        self.on_device = False  # whether replays run on a GPU
+        self.lock = lock()
+        _alive.add(self)
+        functools.update_wrapper(self, fn, updated=())
+
+    def __repr__(self) -> str:
+        return f"<compiled {getattr(self.fn, '__qualname__', type(self.fn).__name__)}>"
+
+    def __get__(self, obj: Any, owner: Any = None) -> Any:
+        return self if obj is None else functools.partial(self, obj)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "fn":
+            raise AttributeError(name)
+        return getattr(self.fn, name)  # of a compiled module: parameters, train, …
+
+    @property
+    def programs(self) -> list[Program]:
+        """The Programs of all captures, the latest used last."""
+        return [e.program for some in self.replays.values() for r in some for e in r.executables]
+
+    def explain(self) -> str:
+        """Print and return what a replay relies on, why the latest capture was made, and what runs
+        eagerly and why."""
+        lines = [f"{self!r}: {self.captured} captures, {self.replayed} replays"]
+        if self.eager:
+            lines.append(f"runs eagerly: {self.eager}")
+        if self.why:
+            lines.append(f"latest capture: {self.why}")
+        for place in self.feeding.places:
+            lines.append(f"fed to each replay: {place}")
+        for some in self.replays.values():
+            for r in some:
+                lines.append(f"a capture, replayed {r.hits} times, relies on")
+                lines += [f"  {line}" for line in r.guard.lines()]
+        text = "\n".join(lines)
+        print(text)
+        return text
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Replay the call; or capture it, if none of its captures holds; or run it eagerly."""
+        if self.eager or mode.capture is not None:
+            return self.fn(*args, **kwargs)
+        # A replay on a GPU, and every capture, changes state that all threads share. That lock
+        # comes first: what is captured may call a function that another thread replays.
+        with _CAPTURING if self.on_device else self.lock, self.lock:
+            out, _ = self._replay(args, kwargs)
+        if out is _MISSED:
+            with _CAPTURING, self.lock:
+                out, some = self._replay(args, kwargs)  # another thread may have captured it
+                if out is _MISSED:
+                    out = self._capture(some, args, kwargs)
+        return self.fn(*args, **kwargs) if out is _EAGERLY else out
+
+    # --- 1. a replay that holds
+
+    def _replay(self, args: Any, kwargs: Any) -> tuple[Any, Sequence[Replay]]:
+        """What a call gives, if there is a replay for it: else _MISSED, and the captures of its
+        kind; _EAGERLY if the function is to run as it is."""
+        tensors: list[Tensor] = []
+        try:
+            key = self._key(args, kwargs, tensors)
+        except TypeError as e:
+            self._give_up(f"{e}")
+            return _EAGERLY, ()
+        some = self.replays.get(key, ())
+        if some:
+            flush()
+            for replay in tuple(some):
+                for lock in replay.locks:
+                    lock.acquire()
+                try:
+                    if replay.ready(tensors):
+                        self.replayed += 1
+                        return replay(tensors), ()
+                except BadIndexError:
+                    return _EAGERLY, ()  # it says what is wrong, and where
+                finally:
+                    for lock in replay.locks:
+                        lock.release()
+        return _MISSED, some
+
+    def _key(self, args: Any, kwargs: Any, tensors: list[Tensor]) -> Key:
+        """The kind of a call. Collects its tensors, and its numbers for `feeding`."""
+        numbers: list[Any] = []
+        picture = [describe(a, tensors, numbers) for a in args]
+        if kwargs:
+            picture += [(k, describe(v, tensors, numbers)) for k, v in kwargs.items()]
+        if self.feeding.places:
+            picture += self.feeding.describe(tensors)
+        if self.offsets_matter:
+            picture += [part_of_memory(x) for x in tensors if x._view_chain]
+        if len(tensors) > 1:
+            picture += shared_memory(tensors)
+        kind = *modes(), *picture
+        self.feeding.present = numbers
+        fed = self.feeding.numbers.get(kind, ())
+        return Key(kind, tuple([None if i in fed else exact(n) for i, n in enumerate(numbers)]))
+
+    # --- 2. what another capture is for
+
+    def _capture(self, some: Sequence[Replay], args: Any, kwargs: Any) -> Any:
+        """Capture a call that none of `some`, the captures of its kind, fits."""
+        tensors: list[Tensor] = []
+        key = self._key(args, kwargs, tensors)
+        if self._decide(key, some):
+            key = self._key(args, kwargs, tensors := [])
+        if self.eager:
+            return _EAGERLY
+        with self._copied(tensors), Capture() as capture:
+            try:
+                return self._record(capture, key, tensors, args, kwargs)
+            except BaseException:
+                if not capture.settled:  # an interrupt came when the function was over
+                    capture.finish()
+                raise
+
+    def _decide(self, key: Key, some: Sequence[Replay]) -> bool:
+        """Note why the call is captured, and decide what is fed from now on. True if the call has
+        another key then."""
+        missed: Sequence[Any]
+        if some:
+            missed, hits = some[0].guard.missed, some[0].hits
+            self.why = some[0].guard.why or "its memory is used in another way"
+        else:
+            missed, hits = self._other_numbers(key)
+            self.why = f"{missed[0][0]} is another" if missed else "first call of its kind"
+        if "guards" in os.environ.get("PYFRAME_DEBUG", "").split(","):
+            print(f"pyframe: {self!r} is captured: {self.why}", file=sys.stderr)
+        try:
+            return self.feeding.decide(missed, hits)
+        except HopelessError:
+            self._give_up(f"{self.why}: it is another in every call")
+            return False
+
+    def _other_numbers(self, key: Key) -> tuple[list[Any], int]:
+        """The numbers among the arguments that are others than in the latest capture, and how often
+        that was replayed."""
+        last = next(reversed(self.replays), None)
+        if last is None or last.picture != key.picture or len(last.numbers) != len(key.numbers):
+            return [], 0
+        pairs = enumerate(zip(key.numbers, last.numbers, strict=True))
+        differ = [NumberArgument(key.picture, i) for i, (new, old) in pairs if new != old]
+        return [(at, 0, 0) for at in differ], sum(r.hits for r in self.replays[last])
+
+    @contextlib.contextmanager
+    def _copied(self, tensors: list[Tensor]) -> Iterator[None]:
+        """Within it views among the arguments are operands with memory of their own, as what they
+        show lies elsewhere in each call."""
+        views = [] if self.offsets_matter else [x for x in tensors if is_copied(x)]
+        flush()
+        nodes = [x._value() for x in views]
+        for x, node in zip(views, nodes, strict=True):
+            node.data = x.device.executor.apart(x)
+        try:
+            yield
+        finally:
+            for node in nodes:
+                node.data = None
+
+    # --- 3. the function runs, recorded and observed
+
+    def _record(
+        self, capture: Capture, key: Key, tensors: list[Tensor], args: Any, kwargs: Any
+    ) -> Any:
+        """Run the function with its ops only recorded, and keep a replay if there can be one."""
+        self.captured += 1
+        cpu.executor  # noqa: B018  (opening a device sets much, and nothing that a function does)
+        flush()
+        before = [(x._node, x._storage.node) for x in tensors]
+        chains = [(x._storage, x._view_chain, x._needs_grad) for x in tensors]
+        observer = Observer(self.fn, self.feeding.stand_ins())
+        fed = self.feeding.fed_to(observer.fed, key.picture)
+        refused = ""  # why what is fed was of no use
+        with self._recording(capture, observer, shares=not fed):
+            try:
+                observer.discover_arguments(args, kwargs)
+                used = self.feeding.with_symbols(key.picture, args, kwargs)
+                observer.numbered = key.picture in self.feeding.numbers
+                observer.give()
+                with capture.watching:
+                    capture.watching.enter_context(observed(observer))
+                    capture.watching.enter_context(grads_seen())
+                    result = self.fn(*used[0], **used[1])
+            except BaseException as e:
+                if capture.broken or not fed or not isinstance(e, Exception):
+                    if not capture.broken:
+                        capture.finish()
+                    raise
+                error = f"{type(e).__name__}: {e}"
+                refused = f"{user_line()} can't take a number that changes ({error})"
+            else:
+                self.feeding.asks_types = self.feeding.asks_types or observer.asks
+                refused = observer.asks if fed and not capture.broken else ""
+        if refused:  # all is as it was before the run; what is wrong may be the function's own
+            capture.undo()
+            observer.undo()
+            observer.restore()
+            result = self.fn(*args, **kwargs)
+            self._broken(refused, fed, key)
+            return result
+        if capture.broken:
+            self._broken(capture.broken, fed, key)
+            return observer.without_symbols(result)
+        gc.collect(1)  # what only a cycle of dead objects of the run holds would be computed
+        found = observer.finish(result)
+        if found.refused or found.changed:
+            capture.finish()
+            self._refused(found)
+            observer.settle(found.effects)
+            return observer.without_symbols(result)
+        if found.disturbed:  # the next call is captured
+            capture.finish()
+            return observer.without_symbols(result)
+        self.unready = 0
+        observer.restore()
+        run = Run(capture, observer, tensors, before, chains, result, found.effects)
+        return self._plan(run, key, fed, args, kwargs)
+
+    @contextlib.contextmanager
+    def _recording(self, capture: Capture, observer: Observer, shares: bool) -> Iterator[None]:
+        """Within it ops are recorded. Where the capture ends early, the rest of the function may
+        wait for other threads: if it `shares` its values it runs without a lock."""
+        locked = True
+
+        def go_on() -> None:
+            nonlocal locked
+            if shares:
+                capture.watching.close()
+                locked = False
+                self.lock.release()
+                _CAPTURING.release()
+
+        mode.capture, capture.go_on = capture, go_on
+        try:
+            yield
+        finally:
+            mode.capture = None
+            if not locked:
+                _CAPTURING.acquire()
+                self.lock.acquire()
+            observer.take_back()
+
+    # --- 4. the replay
+
+    def _plan(self, run: Run, key: Key, fed: list[Any], args: Any, kwargs: Any) -> Any:
+        """Compute what was recorded, by a replay that is kept; the result of the call."""
+        capture, observer = run.capture, run.observer
+        try:
+            replay = replay_of(run)
+        except BadIndexError:
+            capture.undo()
+            observer.undo()
+            run.effects.clear()
+            return _EAGERLY
+        except (HistoryError, RecursionError) as e:
+            capture.finish()
+            known = isinstance(e, HistoryError)
+            what = str(e) if known else "returns or keeps an object that holds itself"
+            self._give_up(f"{_defined(self.fn)} {what}")
+            return observer.without_symbols(run.result)
+        except FixedError as e:
+            capture.finish()
+            self._broken(f"{e} the value of a number that changes", fed, key)
+            return observer.without_symbols(run.result)
+        except BaseException as e:
+            capture.undo()
+            if isinstance(e, IndexError) and capture.checks is not None:  # see `Replay._compute`
+                capture.checks.look(int(capture.checks.flag._storage.node.data))
+            raise
+        finally:
+            observer.settle(run.effects)
+        capture.settled = True
+        if replay.offsets_matter and not self.offsets_matter:
+            self.offsets_matter = True
+            key = self._key(args, kwargs, [])
+        self._keep(key, replay)
+        return observer.without_symbols(run.result)
+
+    def _keep(self, key: Key, replay: Replay) -> None:
+        """Remember a capture, and forget the oldest ones."""
+        self.on_device = self.on_device or replay.on_device
+        some = self.replays.setdefault(key, [])
+        self.replays.move_to_end(key)
+        self.misses = 0 if any(r.hits for r in some) else self.misses + 1
+        some[:] = [r for r in some if not isinstance(r, _Expired)]
+        some.insert(0, replay)
+        ref = weakref.ref(replay)
+
+        def died() -> None:
+            r = ref()
+            if r is not None and r in some:
+                some[some.index(r)] = _Expired(r.guard)  # type: ignore[call-overload]
+
+        replay.guard.died = died
+        while sum(map(len, self.replays.values())) > MAX_CAPTURES:
+            first = next(iter(self.replays))
+            self.replays[first].pop()
+            if not self.replays[first]:
+                del self.replays[first]
+        if self.misses > MAX_MISSES:
+            self._give_up(
+                f"of the last {MAX_MISSES} captures none could be replayed: its arguments that "
+                "are no tensors, the shapes of those that are, or what it reads from outside, "
+                "change with every call (a cache that grows by cat can have its whole length from "
+                "the start and be written by cache.index_copy_(1, position, new), where the "
+                "position is a tensor)"
+            )
+
+    # --- 5. why it runs eagerly
+
+    def _broken(self, why: str, fed: list[Any], key: Key) -> None:
+        """A run went on eagerly from some line on."""
+        if not self.feeding.withdraw(fed, key.picture):
+            self._give_up(f"{why}: {' or '.join(map(str, fed))}" if fed else why)
+
+    def _refused(self, found: Found) -> None:
+        """No replay can follow a run: feed what it changed, or run eagerly."""
+        if found.refused:
+            self._give_up(found.refused)
+            return
+        known = {p.id() for p in self.feeding.places}
+        places = [p for p, old, new in found.changed
+                  if self.feeding.can_feed(p, old, new) and p.id() not in known]  # fmt: skip
+        for p in places:
+            self.feeding.feed(p)
+        self.unready += 1  # what is made once is there the second time
+        rest = [c for c in found.changed if c[0] not in places]
+        if self.unready > (1 if rest else MAX_UNREADY):
+            place, old, new = (rest or found.changed)[0]
+            self._give_up(
+                f"it changes {place} from {shown(old)} to {shown(new)}, as no replay would"
+            )
+
+    def _give_up(self, why: str) -> None:
+        """Run eagerly from now on, and warn the line that calls the function."""
+        self.eager = why
+        self.replays.clear()
+        level, frame = 2, sys._getframe(1)
+        while (
+            frame.f_back is not None
+            and frame.f_code.co_filename == Compiled._give_up.__code__.co_filename
+        ):
+            level, frame = level + 1, frame.f_back
+        text = f"pf.compile: {self!r} runs eagerly: {why}"
+        hint = "; to keep it fast, pass what changes as an argument or a tensor"
+        warnings.warn(text + hint, RuntimeWarning, stacklevel=level)
+
+
+WRAPPERS.append(Compiled)
+
+
+def _forget(d: Device) -> None:
+    """Drop the captures that run on a device whose memory is gone."""
+    for compiled in list(_alive):
+        for key, some in list(compiled.replays.items()):
+            some[:] = [r for r in some if all(e.device is not d for e in r.executables)]
+            if not some:
+                compiled.replays.pop(key, None)
+
+
+gone.append(_forget)
+
+
+def _defined(fn: Any) -> str:
+    """Where a function is defined."""
+    code = getattr(getattr(fn, "__func__", fn), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else "it"
+
+
+@overload
+def compile(
+    fn: Callable[P, R], *, fullgraph: bool = False, dynamic: bool | None = None,
+    backend: Any = None, mode: str | None = None, options: Any = None, disable: bool = False,
+) -> Compiled[P, R]: ...  # fmt: skip
+@overload
+def compile(
+    fn: None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
+    backend: Any = None, mode: str | None = None, options: Any = None, disable: bool = False,
+) -> Callable[[Callable[P, R]], Compiled[P, R]]: ...  # fmt: skip
+def compile(
+    fn: Callable[..., Any] | None = None, *, fullgraph: bool = False, dynamic: bool | None = None,
+    backend: Any = None, mode: str | None = None, options: Any = None, disable: bool = False,
+) -> Any:  # fmt: skip
+    """`fn` captured at its first call and replayed at the next ones, which run no Python.
+
+    It may be a whole training step, with backward() and optimizer.step(). Arguments may be tensors
+    (in lists, tuples and dicts too): calls with other shapes, dtypes or devices, or other Python
+    arguments are captured apart. What the Python code reads from outside (globals, attributes,
+    containers, modules) is looked at before each replay: where it is another it is captured again,
+    and a number or a tensor that keeps changing is fed to each replay. What it writes outside is
+    written by each replay. Where that is impossible (a tensor's value is read in the middle, a list
+    grows, random numbers are drawn on the host) it runs eagerly, and a RuntimeWarning names the
+    line. `explain()` tells of all this. PyTorch's options are accepted; of them `disable` alone has
+    an effect.
+    """
+    if fn is None:
+        return functools.partial(compile, disable=disable)
+    return fn if disable else Compiled(fn)

@@ -1,0 +1,1 @@
+"""What functions share: arguments, out=, autocast, checks, in-place variants, batching."""

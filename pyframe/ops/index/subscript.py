@@ -1,0 +1,349 @@
+"""x[...]: basic indices are views, tensors and masks gather and scatter rows of what they leave."""
+
+from __future__ import annotations
+
+import math
+import operator
+from types import EllipsisType
+from typing import Any
+
+import numpy as np
+
+from pyframe.core import dtypes as dt
+from pyframe.core.dispatch import apply, values_known
+from pyframe.core.op import Turned
+from pyframe.core.view import memory_order, row_major_strides
+from pyframe.ops.api import check, view_writes
+from pyframe.ops.api.autocast import autocast
+from pyframe.ops.api.layouts import lie, lying
+from pyframe.ops.api.public import public
+from pyframe.ops.index.masks import bool_mask, nonzero
+from pyframe.ops.index.rows import added, checked_index, put_rows, take_rows
+from pyframe.ops.math import elementwise as el, promotion
+from pyframe.ops.shape import movement as mv
+from pyframe.tensor import Tensor, normalize_dim, tensor, upload
+
+
+def masked_select(input: Tensor, mask: Tensor) -> Tensor:
+    """The elements where `mask` holds, as a vector. Reads the mask."""
+    bool_mask("masked_select", mask)
+    input, mask = mv.broadcast_tensors(input, mask)
+    return getitem(input, mask)
+
+
+def _parse(x: Tensor, key: Any) -> tuple[Tensor, dict[int, Tensor]]:
+    """Apply the basic part of an index as views; return it and the tensors left, by dim."""
+    cuts: list[tuple[int, int, int]] = []  # start, size and step for each dim of x
+    shape: list[int] = []  # of the view
+    tensors: dict[int, Tensor] = {}
+    for i in _masks_as_indices(x, _items(x, key)):
+        if i is None or isinstance(i, np.ndarray):
+            if i is not None:
+                tensors[len(shape)] = upload(i, x.device)
+            shape.append(1)
+            continue
+        d = len(cuts)
+        n = x._node.shape[d]
+        if isinstance(i, slice):
+            a, b, k = _slice(i, n)
+            cuts.append((a, max(-((a - b) // k), 0), k))
+        elif isinstance(i, Tensor):
+            tensors[len(shape)] = i
+            cuts.append((0, n, 1))
+        elif -n <= i < n:
+            cuts.append((i % n, 1, 1))
+            continue
+        else:
+            raise IndexError(
+                f"index {i} is out of bounds for dimension {d} with size {n}; "
+                f"expected {-n} to {n - 1}"
+            )
+        shape.append(cuts[-1][1])
+    if any(c != (0, n, 1) for c, n in zip(cuts, x._node.shape, strict=True)):
+        starts, sizes, steps = zip(*cuts, strict=True)
+        x = mv.slice_(x, starts, sizes, steps)
+    if tuple(shape) != x._node.shape:  # dims of size 1 come and go, which is a view always
+        x = apply(mv.reshape_op, (x,), (tuple(shape),))
+    return x, tensors
+
+
+_PARTS = (Tensor, slice, list, tuple, EllipsisType, type(None))
+
+
+def _items(x: Tensor, key: Any) -> list[Any]:
+    """The parts of an index in their normal form, `...` written out as slices."""
+    if isinstance(key, list) and len(key) < 32 and any(isinstance(i, _PARTS) for i in key):
+        key = tuple(key)  # PyTorch reads x[[[0, 1], [1, 2]]] as x[[0, 1], [1, 2]]
+    items = [_normalize(i, x) for i in (key if isinstance(key, tuple) else (key,))]
+    used = 0
+    for i in items:
+        if isinstance(i, Tensor) and i.dtype is dt.bool_:
+            used += i.ndim
+        elif i is not None and i is not Ellipsis and not isinstance(i, bool):
+            used += 1
+    if used > x.ndim:
+        raise IndexError(
+            f"too many indices for tensor of dimension {x.ndim}: got {used} for shape "
+            f"{list(x.shape)}"
+        )
+    if _count(items, Ellipsis) > 1:
+        raise IndexError("an index can only have a single ellipsis ('...')")
+    if not _count(items, Ellipsis):
+        items.append(Ellipsis)
+    at = next(i for i, v in enumerate(items) if v is Ellipsis)
+    items[at : at + 1] = [slice(None)] * (x.ndim - used)
+    return items
+
+
+def _masks_as_indices(x: Tensor, items: list[Any]) -> list[Any]:
+    """Each mask as the positions where it holds, one tensor a dim. A bool by itself covers no dim:
+    it becomes an array that picks all or nothing of a new dim."""
+    out: list[Any] = []
+    d = 0
+    for i in items:
+        if isinstance(i, bool) or (isinstance(i, Tensor) and i.dtype is dt.bool_ and not i.ndim):
+            out.append(np.zeros(int(bool(i)), np.int64))
+        elif isinstance(i, Tensor) and i.dtype is dt.bool_:
+            covered = x._node.shape[d : d + i.ndim]
+            if i._node.shape != covered:
+                raise IndexError(
+                    f"The shape of the mask {list(i.shape)} does not match the shape "
+                    f"{list(covered)} of the dims that it indexes, in a tensor of shape "
+                    f"{list(x.shape)}"
+                )
+            out += [part.to(x.device) for part in nonzero(i, as_tuple=True)]
+            d += i.ndim
+        else:
+            out.append(i)
+            d += i is not None
+    return out
+
+
+def _count(items: list[Any], what: Any) -> int:
+    return len([i for i in items if i is what])
+
+
+def _slice(s: slice, n: int) -> tuple[int, int, int]:
+    if s.step is not None and operator.index(s.step) <= 0:
+        raise ValueError("step must be greater than zero; use flip to reverse")
+    return s.indices(n)
+
+
+def _normalize(i: Any, x: Tensor) -> Any:
+    if i is None or isinstance(i, (bool, EllipsisType)):
+        return i
+    if isinstance(i, np.bool_):
+        return bool(i)
+    if isinstance(i, slice):
+        return slice(*[v.item() if isinstance(v, Tensor) else v for v in (i.start, i.stop, i.step)])
+    if isinstance(i, Tensor):
+        if i.dtype is dt.uint8:
+            i = i.to(dt.bool_)
+        if i.dtype not in (dt.int64, dt.int32, dt.bool_):
+            raise IndexError(
+                "tensors used as indices must be long, int, byte or bool tensors, got "
+                f"{i.dtype.name}"
+            )
+        if i.ndim == 0 and i.dtype is not dt.bool_ and values_known(i):
+            return int(i.item())
+        return i if i.device is x.device else i.to(x.device)
+    if isinstance(i, (list, range, np.ndarray)):
+        index = tensor(list(i) if isinstance(i, range) else i, device=x.device)
+        return index if index.numel() else index.to(dt.int64)
+    try:
+        return i.__index__()
+    except AttributeError:
+        raise IndexError(
+            f"only integers, slices (`:`), ellipsis (`...`), None and long or bool tensors are "
+            f"valid indices (got {type(i).__name__})"
+        ) from None
+
+
+def _rows(x: Tensor, tensors: dict[int, Tensor]) -> tuple[Any, ...]:
+    """(x with the indexed dims first, flat row index, its shape, where the result's dims go)."""
+    dims = list(tensors)
+    sizes = [x._node.shape[d] for d in dims]
+    checked = [checked_index("index", i, n) for i, n in zip(tensors.values(), sizes, strict=True)]
+    try:
+        shape = promotion.broadcast(
+            "shape mismatch: indexing tensors", *[i._node.shape for i in checked]
+        )
+    except RuntimeError as e:
+        raise IndexError(str(e)) from None
+    flat = None
+    for i, n in zip(checked, sizes, strict=True):
+        flat = i if flat is None else flat * n + i
+    assert flat is not None
+    flat = mv.expand(flat, shape)
+    rest = [d for d in range(x.ndim) if d not in dims]
+    adjacent = dims == list(range(dims[0], dims[-1] + 1))
+    place = dims[0] if adjacent else 0
+    moved = mv.permute(x, (*dims, *rest)) if dims + rest != list(range(x.ndim)) else x
+    return moved, flat.reshape(-1), shape, place, dims + rest, math.prod(sizes)
+
+
+def getitem(x: Tensor, key: Any) -> Tensor:
+    """x[key]: ints, slices, None and ... give views; tensors, lists and masks give copies.
+
+    IndexError for an index out of range; on the GPU when a value is next read.
+    """
+    shape = x._node.shape
+    if type(key) is int and shape and -shape[0] <= key < shape[0]:
+        return mv.select(x, 0, key)
+    if isinstance(key, Tensor) and key.dtype is dt.bool_ and key.ndim:
+        covered, rest = shape[: key.ndim], shape[key.ndim :]
+        if key._node.shape == covered:  # the places of a mask are in range
+            n = math.prod(covered)
+            found = nonzero(mv.reshape(key, (n,)), as_tuple=True)[0].to(x.device)
+            rows = apply(take_rows, (mv.reshape(x, (n, math.prod(rest))), found))
+            return mv.reshape(rows, (found._node.shape[0], *rest))
+    whole = x
+    x, tensors = _parse(x, key)
+    if not tensors:
+        return mv.apply(mv.reshape_op, (x,), (x._node.shape,)) if x is whole else x
+    moved, flat, shape, place, _, rows = _rows(x, tensors)
+    rest = moved._node.shape[len(tensors) :]
+    flat_rows = moved.reshape(rows, math.prod(rest))
+    out = apply(take_rows, (flat_rows, flat)).reshape((*shape, *rest))
+    if place:
+        out = mv.movedim(out, list(range(len(shape))), list(range(place, place + len(shape))))
+    if not place and type(x._view_chain) is not Turned:
+        return out
+    steps = [s for d, s in enumerate(x.stride()) if d not in tensors]
+    steps[place:place] = [0] * len(shape)  # it lies as what is indexed does, then as the indices
+    after = len(rest) - place
+    index = ((*shape, *(1,) * after), (*row_major_strides(shape), *(0,) * after))
+    order = memory_order(out._node.shape, ((out._node.shape, tuple(steps)), index))
+    return lying(out, order)
+
+
+def setitem(x: Tensor, key: Any, value: Any) -> None:
+    """x[key] = value, in place, seen by all that share the memory.
+
+    IndexError for an index out of range; on the GPU when a value is next read.
+    """
+    if (
+        isinstance(key, Tensor)
+        and key.dtype is dt.bool_
+        and key._node.shape == x._node.shape[: key.ndim]
+        and (not isinstance(value, Tensor) or value.numel() == 1)
+    ):  # x[mask] = number needs no positions
+        mask = key.to(x.device).reshape((*key.shape, *(1,) * (x.ndim - key.ndim)))
+        if isinstance(value, Tensor):
+            value = value.to(x.device, x.dtype).reshape(())
+        x._overwrite(el.where(mask, value, x).to(x.dtype))
+        return
+    part, tensors = _parse(x, key)
+    if isinstance(value, (bool, int, float, complex)):
+        value = dt.convert_scalar(value, x.dtype)  # RuntimeError where it does not fit
+    if not isinstance(value, Tensor):
+        value = tensor(value, dtype=x.dtype, device=x.device)
+    value = value.to(x.device)
+    if not tensors:
+        if value.ndim > part.ndim:  # leading dims of size 1 don't count
+            shape = value._node.shape
+            ones = next((d for d, n in enumerate(shape) if n != 1), len(shape))
+            value = mv.reshape(value, shape[min(ones, len(shape) - part.ndim) :])
+        check.no_overlap("setitem", part, value)
+        part._overwrite(value.to(x.dtype))
+        return
+    if value.dtype is not x.dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{x.dtype.name} for the destination and {value.dtype.name} for the source; convert "
+            f"the source with .to({x.dtype})"
+        )
+    check.no_overlap("setitem", part, value)
+    part._overwrite(_with_rows(part, tensors, value, accumulate=False))
+
+
+def _with_rows(part: Tensor, tensors: dict[int, Tensor], value: Tensor, accumulate: bool) -> Tensor:
+    moved, flat, shape, place, order, rows = _rows(part, tensors)
+    rest = moved._node.shape[len(tensors) :]
+    whole = (*rest[:place], *shape, *rest[place:])
+    while value.ndim > len(whole) and value._node.shape[0] == 1:
+        value = mv.squeeze(value, 0)
+    try:
+        value = mv.expand(value, whole)
+    except RuntimeError:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to "
+            f"indexing result of shape {list(whole)}"
+        ) from None
+    if place:
+        value = mv.movedim(value, list(range(place, place + len(shape))), list(range(len(shape))))
+    source = value.reshape(math.prod(shape), math.prod(rest))
+    base = moved.reshape(rows, math.prod(rest))
+    if accumulate:
+        out = base + added(flat, source, rows)
+    else:
+        out = apply(put_rows, (base, flat, source))
+    out = out.reshape(moved._node.shape)
+    return (
+        mv.permute(out, mv.inverse_order(tuple(order))) if order != list(range(len(order))) else out
+    )
+
+
+def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
+    """A copy of `input` with `values` at `indices` (added to what is there if `accumulate`).
+
+    IndexError for an index out of range; on the GPU when a value is next read.
+    """
+    if values.dtype is not input.dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got "
+            f"{input.dtype.name} for the destination and {values.dtype.name} for the source."
+        )
+    key = tuple(slice(None) if i is None else i for i in indices)
+    if not key:
+        raise RuntimeError("index_put: at least one index is required")
+    part, tensors = _parse(input, key)
+    return _with_rows(part, tensors, values.to(input.device), accumulate)
+
+
+def _with_view(name: str, input: Tensor, src: Tensor, steps: Any, shape: Any) -> Tensor:
+    if src._node.shape != tuple(shape):
+        raise RuntimeError(
+            f"{name}: expected src to have a size equal to the slice of self, {list(shape)}, got "
+            f"{list(src.shape)}"
+        )
+    return apply(view_writes.put_op, (input, src.to(input.dtype)), (tuple(steps),))
+
+
+def _chain_to(view: Tensor, input: Tensor) -> Any:
+    return view._view_chain[len(input._view_chain) :]
+
+
+def diagonal_scatter(
+    input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
+) -> Tensor:
+    """A copy of `input` with `src` as that diagonal."""
+    part = mv.diagonal(input.detach(), offset, dim1, dim2)
+    return _with_view("diagonal_scatter", input, src, _chain_to(part, input), part._node.shape)
+
+
+def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    """A copy of `input` with `src` at `index` of a dim."""
+    part = mv.select(input.detach(), dim, index)
+    return _with_view("select_scatter", input, src, _chain_to(part, input), part._node.shape)
+
+
+def slice_scatter(
+    input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None,
+    step: int = 1,
+) -> Tensor:  # fmt: skip
+    """A copy of `input` with `src` at start:end:step of a dim."""
+    d = normalize_dim(dim, input.ndim)
+    if not input.ndim:
+        raise IndexError("slice_scatter(): a 0-dim tensor has no dim to slice")
+    part = getitem(input.detach(), (*(slice(None),) * d, slice(start, end, step)))
+    return _with_view("slice_scatter", input, src, _chain_to(part, input), part._node.shape)
+
+
+lie(globals(), like="index_put diagonal_scatter select_scatter slice_scatter")
+public(
+    globals(), both="masked_select diagonal_scatter select_scatter slice_scatter",
+    inplace_functions="index_put", out_exact="masked_select slice_scatter",
+    out_apart="masked_select",
+)  # fmt: skip
+autocast(globals(), gpu_widest="index_put")

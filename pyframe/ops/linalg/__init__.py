@@ -1,0 +1,1 @@
+"""Products, decompositions, Fourier transforms."""

@@ -1,0 +1,409 @@
+"""torch.fft: discrete Fourier transforms, on the CPU (the GPU has no complex dtypes).
+
+Three ops, each linear, so that their gradients are one another: complex to complex, real to the
+non-redundant half, and that half to real.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from pyframe.core import dtypes as dt
+from pyframe.core.devices import resolve
+from pyframe.core.dispatch import apply, values_known
+from pyframe.core.op import ROUTINE, Op
+from pyframe.ops.api import check
+from pyframe.ops.api.autocast import autocast
+from pyframe.ops.api.batching_rules import along_dims
+from pyframe.ops.api.public import public
+from pyframe.ops.math import complex as cx, elementwise as el
+from pyframe.ops.random.creation import ones
+from pyframe.ops.shape import arrange, movement as mv
+from pyframe.ops.spatial import sliding
+from pyframe.ops.spatial.resample import pad
+from pyframe.tensor import Tensor, normalize_dim, upload
+
+Axes = tuple[int, ...]
+
+# Forward and backward transforms share one scale where one is the other's adjoint.
+_SWAPPED = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+def _half(shape: tuple[int, ...], d: int, n: int) -> tuple[int, ...]:
+    return (*shape[:d], n, *shape[d + 1 :])
+
+
+def _c2c_numpy(x: np.ndarray, axes: Axes, norm: str, inverse: bool) -> np.ndarray:
+    transform = np.fft.ifftn if inverse else np.fft.fftn
+    return transform(x, axes=axes, norm=norm) if axes else x.copy()
+
+
+c2c_op: Op = Op(
+    "fft_c2c", ROUTINE, "x", "axes norm inverse", infer=lambda x, *a: (x.shape, x.dtype),
+    numpy=_c2c_numpy, batch=along_dims,
+    x=lambda g, axes, norm, inverse: apply(c2c_op, (g,), (axes, _SWAPPED[norm], not inverse)),
+)  # fmt: skip
+r2c_op: Op = Op(
+    "fft_r2c", ROUTINE, "x", "axes norm", batch=along_dims,
+    infer=lambda x, axes, norm: (
+        _half(x.shape, axes[-1], x.shape[axes[-1]] // 2 + 1), x.dtype.to_complex()),
+    numpy=lambda x, axes, norm: np.fft.rfftn(x, axes=axes, norm=norm),
+    x=lambda g, x_spec, axes, norm: cx.real(
+        apply(c2c_op, (_resized(g, axes[-1], x_spec.shape[axes[-1]]),),
+              (axes, _SWAPPED[norm], True))),
+)  # fmt: skip
+c2r_op: Op = Op(
+    "fft_c2r", ROUTINE, "x", "axes norm n", batch=along_dims,
+    infer=lambda x, axes, norm, n: (_half(x.shape, axes[-1], n), x.dtype.to_real()),
+    numpy=lambda x, axes, norm, n: np.fft.irfftn(
+        x, [*[x.shape[d] for d in axes[:-1]], n], axes=axes, norm=norm),
+    x=lambda g, axes, norm: _doubled(
+        apply(r2c_op, (g,), (axes, _SWAPPED[norm])), axes[-1], g._node.shape[axes[-1]]),
+)  # fmt: skip
+
+
+def _doubled(half: Tensor, d: int, n: int) -> Tensor:
+    """Frequencies that stand for two (all but 0 and n / 2) count twice."""
+    twice = n - half._node.shape[d]
+    weights = np.ones(half._node.shape[d])
+    weights[1 : 1 + twice] = 2
+    shape = [1] * half.ndim
+    shape[d] = -1
+    weight = upload(weights.astype(half.dtype.to_real().numpy), half.device)
+    return half * weight.reshape(shape)
+
+
+def _resized(x: Tensor, d: int, n: int) -> Tensor:
+    """`x` cut or filled with zeros at the end of a dim."""
+    have = x._node.shape[d]
+    if have == n:
+        return x
+    return mv.pad(x, tuple((0, n - have) if i == d else (0, 0) for i in range(x.ndim)))
+
+
+def _input(name: str, x: Tensor, kind: str) -> Tensor:
+    """The input as a float ('real') or as complex."""
+    check.tensors(name, x)
+    d = x.dtype
+    if kind == "real" and d.category == dt.COMPLEX:
+        raise RuntimeError(f"{name} expects a real input tensor, but got {d.name}")
+    if d.category < dt.FLOAT:
+        d = dt.get_default_dtype()
+    if d.itemsize == 2:
+        raise RuntimeError(f"{name}: unsupported dtype {d.name}; use float32 or float64")
+    return x.to(d if kind == "real" else d.to_complex())
+
+
+def _norm(name: str, norm: Any) -> str:
+    if norm is None:
+        return "backward"
+    if norm not in _SWAPPED:
+        raise RuntimeError(
+            f"{name}: Invalid normalization mode: {norm!r}; use 'backward', 'ortho' or 'forward'"
+        )
+    return str(norm)
+
+
+def _size(name: str, n: int) -> int:
+    if n < 1:
+        raise RuntimeError(f"{name}: Invalid number of data points ({n}) specified")
+    return n
+
+
+def _one(name: str, x: Tensor, dim: Any) -> int:
+    if not isinstance(dim, int):
+        raise TypeError(f"{name}: dim must be an int, got {type(dim).__name__}")
+    if x.ndim == 0:
+        raise IndexError(f"{name}: Dimension specified as {dim} but tensor has no dimensions")
+    return normalize_dim(dim, x.ndim)
+
+
+def _many(name: str, x: Tensor, s: Any, dim: Any) -> tuple[Axes, list[int | None]]:
+    """The dims to transform and the size of each (None: as it is)."""
+    if s is not None:
+        s = [s] if isinstance(s, int) else list(s)
+    if dim is not None:
+        dims = [dim] if isinstance(dim, int) else list(dim)
+    elif s is None:
+        dims = list(range(x.ndim))
+    else:
+        if len(s) > x.ndim:
+            raise RuntimeError(
+                f"{name}: Got shape with {len(s)} values but input tensor only has {x.ndim} "
+                "dimensions."
+            )
+        dims = list(range(x.ndim - len(s), x.ndim))
+    axes = tuple(normalize_dim(d, x.ndim) for d in dims)
+    if len(set(axes)) != len(axes):
+        raise RuntimeError(f"{name}: FFT dims must be unique, got {dims}")
+    if s is not None and len(s) != len(axes):
+        raise RuntimeError(
+            f"{name}: When given, dim and shape arguments must have the same length, got "
+            f"{len(axes)} and {len(s)}"
+        )
+    sizes = [
+        None if n == -1 else _size(name, n) for n in (s if s is not None else [-1] * len(axes))
+    ]
+    for d, n in zip(axes, sizes, strict=True):
+        if n is None:
+            _size(name, x._node.shape[d])
+    return axes, sizes
+
+
+def _c2c(name: str, x: Tensor, s: Any, dim: Any, norm: Any, inverse: bool) -> Tensor:
+    x = _input(name, x, "complex")
+    axes, sizes = _many(name, x, s, dim)
+    for d, n in zip(axes, sizes, strict=True):
+        x = x if n is None else _resized(x, d, n)
+    return apply(c2c_op, (x,), (axes, _norm(name, norm), inverse))
+
+
+def _r2c(name: str, x: Tensor, s: Any, dim: Any, norm: Any) -> Tensor:
+    x = _input(name, x, "real")
+    axes, sizes = _many(name, x, s, dim)
+    if not axes:
+        raise RuntimeError(f"{name} must transform at least one axis")
+    for d, n in zip(axes, sizes, strict=True):
+        x = x if n is None else _resized(x, d, n)
+    return apply(r2c_op, (x,), (axes, _norm(name, norm)))
+
+
+def _c2r(name: str, x: Tensor, s: Any, dim: Any, norm: Any) -> Tensor:
+    x = _input(name, x, "complex")
+    axes, sizes = _many(name, x, s, dim)
+    if not axes:
+        raise RuntimeError(f"{name} must transform at least one axis")
+    last = axes[-1]
+    n = sizes[-1] if sizes[-1] is not None else _size(name, 2 * (x._node.shape[last] - 1))
+    for d, m in zip(axes, [*sizes[:-1], n // 2 + 1], strict=True):
+        x = x if m is None else _resized(x, d, m)
+    return apply(c2r_op, (x,), (axes, _norm(name, norm), n))
+
+
+def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The discrete Fourier transform of a dim, cut or filled with zeros to n."""
+    return _c2c("fft", input, _s(n), _one("fft", input, dim), norm, False)
+
+
+def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The inverse of `fft`."""
+    return _c2c("ifft", input, _s(n), _one("ifft", input, dim), norm, True)
+
+
+def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """`fft` of a real input: frequencies 0 .. n / 2 only."""
+    return _r2c("rfft", input, _s(n), _one("rfft", input, dim), norm)
+
+
+def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The inverse of `rfft`: real, of length n (2 * (size - 1) by default)."""
+    return _c2r("irfft", input, _s(n), _one("irfft", input, dim), norm)
+
+
+def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """`fft` of a Hermitian input given by its first half: real."""
+    return hfftn(input, _s(n), (_one("hfft", input, dim),), norm)
+
+
+def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+    """The inverse of `hfft`: the first half of a Hermitian result."""
+    return ihfftn(input, _s(n), (_one("ihfft", input, dim),), norm)
+
+
+def _s(n: int | None) -> Any:
+    return None if n is None else [_size("fft", n)]
+
+
+def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """`fft` of several dims (all by default), of sizes s."""
+    return _c2c("fftn", input, s, dim, norm, False)
+
+
+def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """The inverse of `fftn`."""
+    return _c2c("ifftn", input, s, dim, norm, True)
+
+
+def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """`fftn` of a real input: of the last dim only frequencies 0 .. n / 2."""
+    return _r2c("rfftn", input, s, dim, norm)
+
+
+def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """The inverse of `rfftn`: real."""
+    return _c2r("irfftn", input, s, dim, norm)
+
+
+def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """`fftn` of an input that is Hermitian in the last dim, given by its first half: real."""
+    norm = _SWAPPED[_norm("hfftn", norm)]
+    return _c2r("hfftn", cx.conj(_input("hfftn", input, "complex")), s, dim, norm)
+
+
+def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
+    """The inverse of `hfftn`."""
+    return cx.conj(_r2c("ihfftn", input, s, dim, _SWAPPED[_norm("ihfftn", norm)]))
+
+
+def _of_two(fn: Any) -> Any:
+    def run(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
+        out: Tensor = fn(input, s, dim, norm)
+        return out
+
+    run.__doc__ = f"`{fn.__name__}` of the last two dims by default."
+    return run
+
+
+fft2, ifft2, rfft2 = _of_two(fftn), _of_two(ifftn), _of_two(rfftn)
+irfft2, hfft2, ihfft2 = _of_two(irfftn), _of_two(hfftn), _of_two(ihfftn)
+
+
+def fftfreq(n: int, d: float = 1.0, *, dtype: dt.dtype | None = None, device: Any = None,
+            requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """The frequencies of `fft`'s n results, in cycles per unit of the sample spacing d."""
+    array = np.fft.fftfreq(_size("fftfreq", n), d).astype((dtype or dt.get_default_dtype()).numpy)
+    return upload(array, resolve(device)).requires_grad_(requires_grad)
+
+
+def rfftfreq(n: int, d: float = 1.0, *, dtype: dt.dtype | None = None, device: Any = None,
+             requires_grad: bool = False) -> Tensor:  # fmt: skip
+    """The frequencies of `rfft`'s n // 2 + 1 results."""
+    array = np.fft.rfftfreq(_size("rfftfreq", n), d).astype((dtype or dt.get_default_dtype()).numpy)
+    return upload(array, resolve(device)).requires_grad_(requires_grad)
+
+
+def _shift(input: Tensor, dim: Any, sign: int) -> Tensor:
+    dims = list(range(input.ndim)) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    return (
+        arrange.roll(input, [sign * (input.shape[d] // 2) for d in dims], dims) if dims else input
+    )
+
+
+def fftshift(input: Tensor, dim: Any = None) -> Tensor:
+    """Dims rolled so that frequency 0 lies in the middle."""
+    return _shift(input, dim, 1)
+
+
+def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
+    """The inverse of `fftshift`."""
+    return _shift(input, dim, -1)
+
+
+# --- short-time transforms
+
+
+def _window(name: str, window: Tensor | None, n: int, n_fft: int, x: Tensor) -> Tensor:
+    """The window, filled with zeros on both sides to n_fft."""
+    if window is None:
+        window = ones(n, dtype=x.dtype.to_real(), device=x.device)
+    elif window.ndim != 1 or window._node.shape[0] != n:
+        raise RuntimeError(
+            f"{name}: expected a 1D window tensor of size equal to win_length={n}, but got window "
+            f"with size {list(window.shape)}"
+        )
+    left = (n_fft - n) // 2
+    return mv.pad(window, ((left, n_fft - n - left),))
+
+
+def stft(
+    input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
+    window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect",
+    normalized: bool = False, onesided: bool | None = None, return_complex: bool | None = None,
+    align_to_window: bool | None = None,
+) -> Tensor:  # fmt: skip
+    """Short-time Fourier transform: (B?, time) -> (B?, frequency, frame), complex.
+
+    See https://docs.pytorch.org/docs/stable/generated/torch.stft.html; on the CPU.
+    """
+    if return_complex is None and input.dtype.category != dt.COMPLEX:
+        raise RuntimeError(
+            "stft requires the return_complex parameter be given for real inputs; pass "
+            "return_complex=True"
+        )
+    hop = n_fft // 4 if hop_length is None else hop_length
+    length = n_fft if win_length is None else win_length
+    if input.ndim not in (1, 2) or input.dtype.category < dt.FLOAT:
+        raise RuntimeError(
+            f"stft: expected a 1D or 2D tensor of floats, got {list(input.shape)} of "
+            f"{input.dtype.name}"
+        )
+    x = input if input.ndim == 2 else mv.unsqueeze(input, 0)
+    if center:
+        x = pad(mv.unsqueeze(x, 1), (n_fft // 2, n_fft // 2), pad_mode, None).squeeze(1)
+    if not 0 < n_fft <= x._node.shape[1]:
+        raise RuntimeError(f"stft: expected 0 < n_fft <= {x._node.shape[1]}, but got {n_fft}")
+    if hop <= 0 or not 0 < length <= n_fft:
+        raise RuntimeError(
+            f"stft: expected hop_length > 0 and 0 < win_length <= n_fft, got hop_length={hop}, "
+            f"win_length={length} and n_fft={n_fft}"
+        )
+    frames = sliding.sliding_windows(x, (n_fft,), (hop,), (1,))
+    if window is not None or length < n_fft:
+        frames = frames * _window("stft", window, length, n_fft, x)
+    real = frames.dtype.category != dt.COMPLEX
+    if onesided and not real:
+        raise RuntimeError("stft: Cannot have onesided output if window or input is complex")
+    norm = "ortho" if normalized else None
+    halved = real if onesided is None else onesided
+    out = rfft(frames, norm=norm) if halved else fft(frames, norm=norm)
+    out = mv.transpose(out, 1, 2)
+    out = out if input.ndim == 2 else mv.squeeze(out, 0)
+    return out if return_complex is not False else cx.view_as_real(out)
+
+
+def istft(
+    input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None,
+    window: Tensor | None = None, center: bool = True, normalized: bool = False,
+    onesided: bool | None = None, length: int | None = None, return_complex: bool = False,
+) -> Tensor:  # fmt: skip
+    """The inverse of `stft`: frames overlap and are added, divided by the windows' squares.
+
+    See https://docs.pytorch.org/docs/stable/generated/torch.istft.html; on the CPU.
+    """
+    hop = n_fft // 4 if hop_length is None else hop_length
+    size = n_fft if win_length is None else win_length
+    if input.dtype.category != dt.COMPLEX or input.ndim not in (2, 3) or not input.numel():
+        raise RuntimeError(
+            "istft: expected a complex tensor of 2 or 3 dims, none empty, got "
+            f"{list(input.shape)} of {input.dtype.name}"
+        )
+    x = mv.transpose(input if input.ndim == 3 else mv.unsqueeze(input, 0), 1, 2)
+    halved = x._node.shape[2] != n_fft if onesided is None else onesided
+    if x._node.shape[2] != (n_fft // 2 + 1 if halved else n_fft):
+        raise RuntimeError(
+            f"istft: expected {n_fft // 2 + 1 if halved else n_fft} frequencies for n_fft={n_fft} "
+            f"and onesided={halved}, got {x._node.shape[2]}"
+        )
+    if not 0 < hop <= size or not 0 < size <= n_fft:
+        raise RuntimeError(
+            f"istft: expected 0 < hop_length <= win_length <= n_fft, got {hop}, {size} and {n_fft}"
+        )
+    w = _window("istft", window, size, n_fft, x)
+    norm = "ortho" if normalized else None
+    frames = irfft(x, n_fft, norm=norm) if halved and not return_complex else ifft(x, norm=norm)
+    if not return_complex:
+        frames = cx.real(frames)
+    count = frames._node.shape[1]
+    total = n_fft + hop * (count - 1)
+    signal = sliding.fold(frames * w, (total,), (hop,), (1,))
+    weight = sliding.fold(
+        mv.expand(el.square(w), (1, count, n_fft)).clone(), (total,), (hop,), (1,)
+    )
+    start = n_fft // 2 if center else 0
+    end = min(start + length, total) if length is not None else total - (n_fft // 2) * center
+    signal, weight = signal[:, start:end], weight[:, start:end]
+    if values_known(weight) and weight.numel() and weight.abs().min().item() < 1e-11:
+        raise RuntimeError(f"istft: window overlap add min: 1, {weight.abs().min().item():g} is 0")
+    out = signal / weight
+    if length is not None and length > out._node.shape[1]:
+        out = mv.pad(out, ((0, 0), (0, length - out._node.shape[1])))
+    return out if input.ndim == 3 else mv.squeeze(out, 0)
+
+
+autocast(
+    globals(), float32="""fft ifft rfft irfft hfft ihfft fftn ifftn rfftn irfftn hfftn ihfftn fft2
+    ifft2 rfft2 irfft2 hfft2 ihfft2 stft""",
+)  # fmt: skip
+public(globals(), both="stft istft")

@@ -1,0 +1,1 @@
+"""Tensors that are made: constants, ranges, windows, random numbers."""

@@ -1,0 +1,622 @@
+"""Random numbers: one Philox counter generator, the same bits on every device.
+
+A device's state is a uint32 tensor (key low, key high, draw): each draw takes element i from
+counter (i, draw), then adds 1 to draw. The host's state fixes initial weights and shuffling.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, Unpack
+
+import numpy as np
+
+from pyframe.core import devices as _device, dispatch as _dispatch, dtypes as dt
+from pyframe.core.devices import device as Device, resolve
+from pyframe.core.dispatch import apply, computes_now, outside
+from pyframe.core.locks import lock
+from pyframe.core.modes import mode, no_grad
+from pyframe.core.node import Node
+from pyframe.ops.api import check
+from pyframe.ops.api.public import public
+from pyframe.ops.index import bins, sort
+from pyframe.ops.math import complex as cx, elementwise as el, mathfn, promotion
+from pyframe.ops.random import creation, draws as random
+from pyframe.ops.random.creation import Options, finish, like_options, numbers, options_of, sizes_of
+from pyframe.ops.reduce import reductions as reduce, scan
+from pyframe.ops.shape import movement as mv
+from pyframe.tensor import Tensor, upload
+
+_DRAWING = lock()
+
+
+def _alone() -> Any:
+    """The lock of all states, which a draw reads and moves on. A capture keeps it, as its run
+    leaves them without values until it ends."""
+    if mode.capture is not None:
+        mode.capture.hold(_DRAWING)
+    return _DRAWING
+
+
+_alive: weakref.WeakSet[Generator] = weakref.WeakSet()
+# of a GPU that is lost the stream starts over
+_device.gone.append(lambda d: [g._states.pop(d, None) for g in list(_alive)])
+
+
+class Generator:
+    """A seeded stream of random numbers, with one counter per device."""
+
+    def __init__(self, device: Any = "cpu") -> None:
+        self.device = Device(device)
+        self._states: dict[Device, Tensor] = {}
+        self._seeds: dict[Device, int] = {}  # of devices that have a seed of their own
+        _alive.add(self)
+        self.manual_seed(int.from_bytes(os.urandom(8), "little"))
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start over from `seed` (any int, taken modulo 2**64)."""
+        with _alone():
+            self._seed = int(seed) & (2**64 - 1)
+            self._host_draws = 0
+            self._seeds.clear()
+            for device in list(self._states):
+                self._restart(device)
+        return self
+
+    def seed_device(self, seed: int, device: Device) -> None:
+        """Start the stream of one device over from a seed of its own, until the next manual_seed.
+        It is not opened for that."""
+        with _alone():
+            self._seeds[device] = int(seed) & (2**64 - 1)
+            if device in self._states:
+                self._restart(device)
+
+    def device_seed(self, device: Device) -> int:
+        """The seed that the stream of a device started from."""
+        return self._seeds.get(device, self._seed)
+
+    def _restart(self, device: Device) -> None:
+        with contextlib.suppress(_device.DeviceLostError):  # a lost GPU's starts over
+            # the same tensor, as replays know it
+            self._states[device]._overwrite(upload(self._start(device), device))
+
+    def _start(self, device: Device = _device.cpu) -> np.ndarray:
+        seed = self.device_seed(device)
+        return np.array([seed & 0xFFFFFFFF, seed >> 32, 0], np.uint32)
+
+    def seed(self) -> int:
+        """Start over from a seed of the operating system's; returns it."""
+        return self.manual_seed(int.from_bytes(os.urandom(8), "little"))._seed
+
+    def initial_seed(self) -> int:
+        """The seed that the stream started from."""
+        return self._seed
+
+    def get_state(self) -> Tensor:
+        """The host's and the CPU's state: uint8, as torch.Generator's."""
+        drawn = self._states.get(_device.cpu)
+        draws = 0 if drawn is None else int(drawn._host()[2])
+        raw = np.array([self._seed, self._host_draws, draws], np.uint64)
+        return upload(raw.view(np.uint8), _device.cpu)
+
+    def set_state(self, state: Tensor) -> Generator:
+        """Go back to a state of `get_state`; with another seed, the GPU's stream starts over."""
+        if not isinstance(state, Tensor) or state.dtype is not dt.uint8 or state.numel() != 24:
+            raise TypeError("set_state: expected the uint8 tensor that get_state gave")
+        seed, host, draws = (int(v) for v in state.numpy().view(np.uint64))
+        if seed != self._seed:
+            self.manual_seed(seed)
+        self._host_draws = host
+        start = self._start()
+        start[2] = draws
+        with _alone():
+            self._put(start, _device.cpu)
+        return self
+
+    def clone_state(self) -> Generator:
+        """A generator that goes on as this one would (on the CPU)."""
+        return Generator(self.device).set_state(self.get_state())
+
+    def _put(self, words: np.ndarray, device: Device) -> None:
+        """Let the stream of a device be where `words`, a value of its state, say."""
+        with no_grad(), outside():
+            new = upload(words, device)
+            if device in self._states:
+                self._states[device]._overwrite(new)
+            else:
+                self._states[device] = new
+
+    def bits(self, shape: tuple[int, ...], device: Device) -> Tensor:
+        """uint32 random bits on `device`."""
+        with _alone():
+            return self._bits(shape, device)
+
+    def _bits(self, shape: tuple[int, ...], device: Device) -> Tensor:
+        state = self._states.get(device)
+        if state is None:
+            with outside():
+                state = self._states[device] = upload(self._start(device), device)
+        if computes_now(device):  # the same, without an op for each step
+            words = state._node.data
+            bits = mathfn.philox_bits(words[0], words[1], words[2], shape)
+            words[2] += 1
+            state._wrote()
+            return _dispatch.new(Node(None, (), (), shape, dt.uint32, device, bits))
+        with no_grad():
+            words = [mv.select(state, 0, i) for i in range(3)]
+            out = apply(el.random_bits_op, tuple(words), (shape,))
+            step = el.eq(el.iota((3,), device), 2).to(dt.uint32)
+            state._overwrite(state + step)
+        return out
+
+    def host_bits(self, n: int) -> np.ndarray:
+        """uint32 (n,) random bits on the host, of a stream of their own."""
+        if n <= 4:
+            return np.array(self.host_block()[:n], np.uint32)
+        k0, k1, draw = self._drawn_on_host()
+        return mathfn.philox(k0, k1, draw, 0, (n + 3) // 4).reshape(-1)[:n]
+
+    def host_block(self) -> tuple[int, int, int, int]:
+        """What `host_bits(4)` gives, as ints."""
+        return mathfn.philox_block(*self._drawn_on_host())
+
+    def _drawn_on_host(self) -> tuple[int, int, int]:
+        if mode.capture is not None:
+            mode.capture.drawn_on_host()
+        with _DRAWING:
+            draw = self._host_draws
+            self._host_draws += 1
+        key = self._seed ^ 0x9E3779B97F4A7C15  # not the devices' stream
+        return key & 0xFFFFFFFF, key >> 32, draw & 0xFFFFFFFF
+
+
+default_generator = Generator()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Fix all random numbers from here on: weights, shuffling, dropout, on every device."""
+    return default_generator.manual_seed(seed)
+
+
+def seed() -> int:
+    """Start over from a seed of the operating system's; returns it."""
+    return default_generator.seed()
+
+
+def initial_seed() -> int:
+    """The seed of the default generator."""
+    return default_generator.initial_seed()
+
+
+def rewind() -> Callable[[], None]:
+    """What takes all generators' streams of the host and the CPU back to where they are now."""
+    with _alone():
+        places = [(g, g._seed, g._host_draws, g._states.get(_device.cpu)) for g in list(_alive)]
+        drawn = [None if x is None else x._host().copy() for *_, x in places]
+
+    def back() -> None:
+        with _alone():
+            for (g, seed, draws, _), words in zip(places, drawn, strict=True):
+                g._seed, g._host_draws = seed, draws
+                if _device.cpu in g._states:
+                    g._put(g._start() if words is None else words, _device.cpu)
+
+    return back
+
+
+def go_on(generator: Generator, words: np.ndarray, device: Device) -> None:
+    """Let a generator go on on `device` where its stream on a GPU was. It does not take the place
+    of the CPU's where numbers were drawn, for data as it may be."""
+    with _alone():
+        drawn = generator._states.get(_device.cpu)
+        if device.type != "cpu" or drawn is None or not drawn._host()[2]:
+            generator._put(words, device)
+
+
+def gpu_streams() -> list[tuple[Generator, Tensor]]:
+    """The streams on GPUs: whose, and where they are."""
+    return [(g, x) for g in list(_alive) for d, x in list(g._states.items()) if d.type != "cpu"]
+
+
+def host_uniform(n: int, generator: Generator | None = None) -> np.ndarray:
+    """float32 (n,) uniform in [0, 1), the same bits on every machine."""
+    bits = (generator or default_generator).host_bits(n)
+    return (bits >> 8).astype(np.float32) * np.float32(2**-24)
+
+
+def host_normal(n: int, generator: Generator | None = None) -> np.ndarray:
+    """float32 (n,) standard normal, the same bits on every machine."""
+    return mathfn.normal_from_bits((generator or default_generator).host_bits(n))
+
+
+def permutation(n: int, generator: Generator | None = None) -> np.ndarray:
+    """int64 (n,): 0..n-1 in random order, the same on every machine."""
+    bits = (generator or default_generator).host_bits(2 * n).astype(np.uint64)
+    keys = bits[:n] << np.uint64(32) | bits[n:]
+    return np.argsort(keys, kind="stable").astype(np.int64)
+
+
+def uniform_bits(shape: tuple[int, ...], device: Device, generator: Generator | None) -> Tensor:
+    """uint32 random bits of the generator, by default the common one."""
+    dt.check_room(*shape, itemsize=4)
+    return (generator or default_generator).bits(shape, device)
+
+
+def get_rng_state() -> Tensor:
+    """The state of the default generator: see `Generator.get_state`."""
+    return default_generator.get_state()
+
+
+def set_rng_state(new_state: Tensor) -> None:
+    """Put the default generator back into a state of `get_rng_state`."""
+    default_generator.set_state(new_state)
+
+
+@contextlib.contextmanager
+def fork_rng(devices: Any = None, enabled: bool = True, **kwargs: Any) -> Iterator[None]:
+    """Within it random numbers are drawn; after it all streams go on as if they had not been."""
+    if not enabled:
+        yield
+        return
+    g = default_generator
+    seed, host, seeds = g._seed, g._host_draws, dict(g._seeds)
+    with no_grad():
+        kept = {d: x.clone() for d, x in g._states.items()}
+    try:
+        yield
+    finally:
+        g._seed, g._host_draws, g._seeds = seed, host, seeds
+        with no_grad():
+            for d, x in g._states.items():
+                x._overwrite(kept[d] if d in kept else upload(g._start(d), d))
+
+
+# --- draws in place
+
+
+def _set(x: Tensor, values: np.ndarray) -> Tensor:
+    return x._overwrite(
+        upload(values.astype(x.dtype.numpy, copy=False).reshape(x._node.shape), x.device)
+    )
+
+
+def _expect(name: str, what: str, value: Any, holds: bool) -> None:
+    if not holds:
+        raise RuntimeError(f"{name} expects {what}, but found {value}")
+
+
+def uniform_(
+    self: Tensor, from_: float = 0, to: float = 1, *, generator: Generator | None = None, **kw: Any
+) -> Tensor:
+    """Fill with uniform numbers of [from, to), drawn on the host."""
+    from_ = kw.pop("from", from_)
+    if kw:
+        raise TypeError(f"uniform_() got unexpected arguments {sorted(kw)}")
+    check.floats_or_complex("uniform_", self)
+    most = dt.finfo(self.dtype).max
+    if not -most <= from_ <= to <= most:
+        raise RuntimeError(
+            f"uniform_ expects a range [from, to) within {self.dtype.name}, got {from_} to {to}"
+        )
+    u = host_uniform(self.numel(), generator)
+    return _set(self, u * np.float32(to - from_) + np.float32(from_))
+
+
+def normal_(
+    self: Tensor, mean: float = 0, std: float = 1, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill with normal numbers, drawn on the host."""
+    _expect("normal_", "std >= 0.0", f"std {std}", std >= 0)
+    check.floats_or_complex("normal_", self)
+    if self.is_complex():  # of unit variance together
+        half = self.dtype.to_real()
+        parts = host_normal(2 * self.numel(), generator).astype(half.numpy) * math.sqrt(0.5)
+        return _set(self, parts.view(self.dtype.numpy) * std + mean)
+    z = host_normal(self.numel(), generator)
+    z *= np.float32(std)
+    z += np.float32(mean)
+    return _set(self, z)
+
+
+def _drawn(x: Tensor, generator: Generator | None) -> Tensor:
+    """Uniform numbers of [0, 1) in the shape of `x`, drawn where it is."""
+    bits = uniform_bits(x._node.shape, x.device, generator)
+    return apply(el.uniform_from_bits, (bits,))
+
+
+def exponential_(self: Tensor, lambd: float = 1, *, generator: Generator | None = None) -> Tensor:
+    """Fill with exponential numbers of rate `lambd`."""
+    _expect("exponential_", "lambda > 0.0", f"lambda={lambd}", lambd > 0)
+    check.floats_or_complex("exponential_", self)
+    u = _drawn(self, generator)
+    return self._overwrite(el.log1p(-u) * (-1.0 / lambd))
+
+
+def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) -> Tensor:
+    """Fill with how many trials of probability `p` it takes until the first success."""
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    u = _drawn(self, generator)
+    trials = el.ceil(el.log1p(-u) / math.log1p(-p))
+    return self._overwrite(el.clamp(trials, min=1.0))
+
+
+def cauchy_(
+    self: Tensor, median: float = 0, sigma: float = 1, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill with Cauchy numbers."""
+    _expect("cauchy_", "sigma > 0.0", f"sigma={sigma}", sigma > 0)
+    check.floats_or_complex("cauchy_", self)
+    u = _drawn(self, generator)
+    return self._overwrite(el.tan((u - 0.5) * math.pi) * sigma + median)
+
+
+def log_normal_(
+    self: Tensor, mean: float = 1, std: float = 2, *, generator: Generator | None = None
+) -> Tensor:
+    """Fill with exp of normal numbers of this mean and deviation."""
+    _expect("log_normal_", "std > 0.0", f"std={std}", std > 0)
+    check.floats_or_complex("log_normal_", self)
+    bits = uniform_bits(self._node.shape, self.device, generator)
+    return self._overwrite(el.exp(apply(el.normal_from_bits, (bits,)) * std + mean))
+
+
+def random_(
+    self: Tensor, from_: int | None = None, to: int | None = None, *,
+    generator: Generator | None = None, **kw: Any,
+) -> Tensor:  # fmt: skip
+    """Fill with ints of [from, to); by default of all that the dtype holds from 0 on."""
+    from_ = kw.pop("from", from_)
+    if kw:
+        raise TypeError(f"random_() got unexpected arguments {sorted(kw)}")
+    d = self.dtype
+    if to is None:
+        from_, to = 0, from_
+    if to is None:
+        bits = {dt.float16: 11, dt.float32: 24, dt.float64: 53, dt.bfloat16: 8, dt.bool_: 1}
+        wide = 63 if self.device.wide else 31
+        to = 2 ** bits[d] + (d.category == dt.FLOAT) if d in bits else (
+            min(int(np.iinfo(d.numpy).max), 2**wide - 1) + (d.itemsize < 4))  # fmt: skip
+    drawn = random.ints_between(
+        "random_", self._node.shape, int(from_ or 0), int(to), dt.int64, self.device, generator
+    )
+    return self._overwrite(drawn)
+
+
+# --- distributions
+
+
+def normal(
+    mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Generator | None = None,
+    **kw: Unpack[creation.Options],
+) -> Tensor:  # fmt: skip
+    """Normal numbers with means and deviations that are tensors or numbers (these: of `size`)."""
+    tensors = [v for v in (mean, std) if isinstance(v, Tensor)]
+    if not tensors:
+        if size is None:
+            raise TypeError("normal(): two numbers need a size")
+        _expect("normal", "std >= 0.0", f"std {std}", std >= 0)
+        requires_grad = kw.pop("requires_grad", False)
+        out = random.randn(size, generator=generator, **kw) * std + mean
+        return out.requires_grad_() if requires_grad else out
+    if size is not None or kw:
+        raise TypeError(f"normal(): a tensor says size, dtype and device; got {size} and {kw}")
+    check.floats("normal", *tensors)
+    if isinstance(std, Tensor):
+        check.refuse(el.lt(std.detach(), 0), "normal expects all elements of std >= 0.0")
+    else:
+        _expect("normal", "std >= 0.0", f"std {std}", std >= 0)
+    shape = promotion.broadcast("normal", *[t._node.shape for t in tensors])
+    z = random.randn(shape, generator=generator, dtype=tensors[0].dtype,
+                       device=tensors[0].device)  # fmt: skip
+    mean_, std_ = (v.detach() if isinstance(v, Tensor) else v for v in (mean, std))
+    return creation.without_gradient(z * std_ + mean_, mean, std)
+
+
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *,
+    generator: Generator | None = None,
+) -> Tensor:  # fmt: skip
+    """int64 (…, num_samples): categories drawn with the weights of the last dim, (n) or (m, n).
+
+    Each draw is the largest of weight / exponential number, which needs no look at the weights
+    (Efraimidis and Spirakis, 2006).
+    """
+    if input.ndim not in (1, 2):
+        raise RuntimeError(f"prob_dist must be 1 or 2 dim, got {input.ndim}")
+    check.floats_or_complex("multinomial", input)
+    n = input._node.shape[-1]
+    if num_samples <= 0:
+        raise RuntimeError(f"multinomial: cannot sample n_sample <= 0 samples, got {num_samples}")
+    if not replacement and num_samples > n:
+        raise RuntimeError(
+            "multinomial: cannot sample n_sample > prob_dist.size(-1) samples without "
+            f"replacement, got {num_samples} of {n}"
+        )
+    weights = input.detach()
+    bad = el.logical_not(el.logical_and(el.ge(weights, 0), el.lt(weights, math.inf)))
+    check.refuse(bad, "multinomial: probability tensor contains either `inf`, `nan` or element < 0")
+    some = el.gt(weights, 0).to(dt.int32).sum(-1)
+    short = el.lt(some, 1 if replacement else num_samples)
+    check.refuse(
+        short,
+        "multinomial: invalid multinomial distribution (sum of probabilities <= 0, or too few > 0)",
+    )
+    shape = (*input._node.shape[:-1], num_samples)
+    weights = weights.to(dt.float32)
+    if not replacement:
+        u = random.rand(input._node.shape, device=input.device, generator=generator)
+        return sort.topk(weights / _clocks(u), num_samples).indices
+    if math.prod(shape) * n <= MOST_CLOCKS:
+        u = random.rand((*shape, n), device=input.device, generator=generator)
+        return reduce.argmax(mv.unsqueeze(weights, -2) / _clocks(u), -1)
+    ends = scan.cumsum(weights, -1)
+    u = random.rand(shape, device=input.device, generator=generator)
+    found = bins.searchsorted(ends, u * mv.narrow(ends, -1, n - 1, 1), right=True)
+    return el.clamp(found, max=n - 1)
+
+
+MOST_CLOCKS = 1 << 22  # exponential numbers to draw where sums of the weights would do
+
+
+def _clocks(u: Tensor) -> Tensor:
+    """Exponential numbers, none of them 0."""
+    return el.maximum(-el.log1p(-u), 1e-12)
+
+
+def poisson(input: Tensor, generator: Generator | None = None) -> Tensor:
+    """Poisson numbers of these rates; drawn on the host, on each device."""
+    check.floats_or_complex("poisson", input)
+
+    def draw(rng: np.random.Generator, rate: np.ndarray) -> np.ndarray:
+        if rate.size and not rate.min() >= 0:
+            raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
+        return rng.poisson(rate)
+
+    return _on_host(draw, generator, input)
+
+
+def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:
+    """Successes of `count` trials of probability `prob`; drawn on the host, on each device."""
+    check.same_dtype("binomial", count, prob)
+    check.floats_or_complex("binomial", count)
+    count, prob = mv.broadcast_tensors(count, prob)
+
+    def draw(rng: np.random.Generator, n: np.ndarray, p: np.ndarray) -> np.ndarray:
+        if n.size and not (n.min() >= 0 and p.min() >= 0 and p.max() <= 1):
+            raise RuntimeError("binomial: expected counts >= 0 and probabilities of 0 to 1")
+        return rng.binomial(n.astype(np.int64), p)
+
+    return _on_host(draw, generator, count, prob)
+
+
+def _on_host(draw: Any, generator: Generator | None, *inputs: Tensor) -> Tensor:
+    words = (generator or default_generator).host_bits(4)
+    rng = np.random.Generator(np.random.Philox(int.from_bytes(words.tobytes(), "little") >> 1))
+    arrays = [x.detach()._host() for x in inputs]
+    values = np.asarray(draw(rng, *arrays)).astype(inputs[0].dtype.numpy)
+    return creation.without_gradient(upload(values, inputs[0].device, inputs[0].dtype), *inputs)
+
+
+def _random(name: str, shape: tuple[int, ...], kw: Any, generator: Any, from_bits: Any) -> Tensor:
+    options = options_of(name, kw)
+    d, target = options.get("dtype") or dt.get_default_dtype(), resolve(options.get("device"))
+    creation.check_dtype(name, d, target)
+    if d.category < dt.FLOAT:
+        raise RuntimeError(f"{name}: expected a float dtype, got {d.name}; see randint")
+
+    def draw() -> Tensor:
+        return apply(from_bits, (uniform_bits(shape, target, generator),))
+
+    if d.category == dt.COMPLEX:
+        scale = math.sqrt(0.5) if name == "randn" else 1
+        part = d.to_real()
+        out = cx.complex((draw() * scale).to(part), (draw() * scale).to(part))
+    else:
+        out = draw().to(d)
+    return finish(out, options.get("requires_grad", False))
+
+
+def rand(*sizes: Any, size: Any = None, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
+    """Uniform random numbers in [0, 1); generator=, size= and the options of `empty`."""
+    return _random("rand", sizes_of("rand", sizes, size), kw, generator, el.uniform_from_bits)
+
+
+def randn(*sizes: Any, size: Any = None, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
+    """Standard normal random numbers; options as of `rand`."""
+    return _random("randn", sizes_of("randn", sizes, size), kw, generator, el.normal_from_bits)
+
+
+def rand_like(input: Tensor, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
+    """`rand` of the shape, dtype and device of `input`."""
+    return rand(input._node.shape, generator=generator, **like_options(input, kw))
+
+
+def randn_like(input: Tensor, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
+    """`randn` of the shape, dtype and device of `input`."""
+    return randn(input._node.shape, generator=generator, **like_options(input, kw))
+
+
+def randint(low: Any = None, high: Any = None, size: Any = None, *, generator: Any = None,
+            **kw: Unpack[Options]) -> Tensor:  # fmt: skip
+    """Random ints in [low, high), int64 by default; randint(high, size) starts at 0."""
+    if size is None and low is not None and not isinstance(high, int):
+        low, high, size = None, low, high  # (high, size)
+    if high is None:
+        low, high = None, low
+    if size is None or high is None:
+        raise TypeError(f"randint(): missing {'high' if high is None else 'size'}")
+    low = 0 if low is None else low
+    low, high = numbers("randint", low=low, high=high)
+    options = options_of("randint", kw)
+    d, target = options.get("dtype") or dt.int64, resolve(options.get("device"))
+    drawn = ints_between("randint", sizes_of("randint", (size,)), low, high, d, target, generator)
+    return finish(drawn, options.get("requires_grad", False))
+
+
+def ints_between(
+    name: str, shape: tuple[int, ...], low: int, high: int, d: dt.dtype, target: Device,
+    generator: Any,
+) -> Tensor:  # fmt: skip
+    """Random ints in [low, high): 32 random bits modulo the range (64 for a wider one)."""
+    if high <= low:
+        raise RuntimeError(
+            f"{name}: random_ expects 'from' to be less than 'to', but got from={low} >= to={high}"
+        )
+    span = high - low
+    bits = uniform_bits(shape, target, generator)
+    if not target.wide:
+        if span >= 1 << 32:
+            raise RuntimeError(f"{name}: a range of {span} is too wide for the GPU's 32-bit ints")
+        return el.remainder(bits, span).to(dt.int32).add(low).to(d)
+    wide = bits.to(dt.int64)
+    if span > 1 << 31:
+        more = uniform_bits(shape, target, generator).to(dt.int64)
+        wide = el.bitwise_and(wide * (1 << 31) + el.floor_divide(more, 2), (1 << 63) - 1)
+    return (el.remainder(wide, span) if span < 1 << 63 else wide).add(low).to(d)
+
+
+def randint_like(
+    input: Tensor, low: Any, high: Any = None, *, generator: Any = None, **kw: Unpack[Options]
+) -> Tensor:
+    """`randint` of the shape, dtype and device of `input`."""
+    low, high = (0, low) if high is None else (low, high)
+    shape = input._node.shape
+    return randint(low, high, shape, generator=generator, **like_options(input, kw))
+
+
+def randperm(n: int, *, generator: Any = None, **kw: Unpack[Options]) -> Tensor:
+    """0..n-1 in random order (drawn on the host)."""
+    options = options_of("randperm", kw)
+    if n < 0:
+        raise RuntimeError(f"n must be non-negative, got {n}")
+    return creation.made(permutation(n, generator), options, dt.int64)
+
+
+def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None) -> Tensor:
+    """1 with the probability that each element (or `p`) gives, else 0; no gradient."""
+    if input.dtype.category < dt.FLOAT and p is None:
+        raise NotImplementedError(
+            f"bernoulli: expected float probabilities, got {input.dtype.name}; use .float() first"
+        )
+    chance = input.detach() if p is None else p
+    if isinstance(chance, (int, float)) and not 0 <= chance <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={chance}")
+    u = rand(input._node.shape, device=input.device, generator=generator)
+    if isinstance(chance, Tensor):
+        chance = chance.detach().to(input.device)
+        bad = el.logical_not(el.logical_and(el.ge(chance, 0), el.le(chance, 1)))
+        check.refuse(bad, "bernoulli: Expected p_in >= 0 && p_in <= 1")
+    return creation.without_gradient(el.lt(u, chance).to(input.dtype), input)
+
+
+public(
+    globals(), both="multinomial", inplace="bernoulli",
+    methods="uniform_ normal_ exponential_ geometric_ cauchy_ log_normal_ random_",
+    functions="""normal poisson binomial get_rng_state set_rng_state rand randn rand_like randn_like
+    randint randint_like randperm""", out_exact="multinomial",
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Views, joining, and other layouts of the same elements."""

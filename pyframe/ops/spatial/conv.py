@@ -1,0 +1,380 @@
+"""Convolution and its transpose in any number of spatial dims.
+
+The three products of a convolution (its result, the gradients of its input and its weight) are
+ops of their own, each linear in both operands, so that their gradients are one another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from pyframe.codegen.numpy import routines
+from pyframe.core import dtypes as dt
+from pyframe.core.dispatch import apply
+from pyframe.core.op import ROUTINE, Op
+from pyframe.core.view import window_count
+from pyframe.ops.api import check
+from pyframe.ops.api.batching_rules import BatchedCall, into_dim, out_of_dim
+from pyframe.ops.linalg.matmul import matmul, matmul_op
+from pyframe.ops.math.complex import conj
+from pyframe.ops.reduce.reductions import sum as sum_
+from pyframe.ops.shape import movement as mv
+from pyframe.ops.spatial import sliding
+from pyframe.tensor import Tensor
+
+Shape = tuple[int, ...]
+product: Any = matmul_op.numpy  # float16 is added up in float32
+
+
+def _pad_np(x: np.ndarray, padding: Shape, value: float = 0) -> np.ndarray:
+    if not any(padding):
+        return x
+    widths = ((0, 0),) * (x.ndim - len(padding)) + tuple((p, p) for p in padding)
+    return mv.np_pad(x, widths, value)
+
+
+def _columns(x: np.ndarray, kernel: Shape, stride: Shape, dilation: Shape, groups: int) -> Any:
+    """(N, C, *spatial) -> (N, groups, C/groups * prod(kernel), prod(positions))."""
+    k = len(kernel)
+    n, c = x.shape[:2]
+    count = window_count(x.shape[2:], kernel, stride, dilation)
+    out = np.empty((n, c, *kernel, *count), x.dtype)
+    for at, part in sliding.np_taps(x, kernel, stride, dilation, count):
+        out[(slice(None), slice(None), *at)] = part
+    return out.reshape(n, groups, c // groups * math.prod(out.shape[2 : 2 + k]), math.prod(count))
+
+
+def _conv_np(
+    x: np.ndarray, w: np.ndarray, stride: Shape, padding: Shape, dilation: Shape, groups: int
+) -> np.ndarray:
+    kernel = w.shape[2:]
+    x = _pad_np(x, padding)
+    count = window_count(x.shape[2:], kernel, stride, dilation)
+    cols = _columns(x, kernel, stride, dilation, groups)
+    rows = w.reshape(groups, w.shape[0] // groups, math.prod(w.shape[1:]))
+    return product(rows, cols).reshape((x.shape[0], w.shape[0], *count))
+
+
+def _conv_input_np(
+    g: np.ndarray, w: np.ndarray, spatial: Shape, stride: Shape, padding: Shape, dilation: Shape,
+    groups: int,
+) -> np.ndarray:  # fmt: skip
+    if g.dtype == np.float16:  # what overlaps is added up in float32
+        g, w = g.astype(np.float32), w.astype(np.float32)
+        out = _conv_input_np(g, w, spatial, stride, padding, dilation, groups)
+        return out.astype(np.float16)
+    kernel, count, n = w.shape[2:], g.shape[2:], g.shape[0]
+    rows = w.reshape(groups, w.shape[0] // groups, math.prod(w.shape[1:])).swapaxes(1, 2)
+    cols = product(rows, g.reshape(n, groups, g.shape[1] // groups, math.prod(count)))
+    cols = cols.reshape(n, groups * w.shape[1], *kernel, *count)
+    padded = tuple(s + 2 * p for s, p in zip(spatial, padding, strict=True))
+    out = np.zeros((n, groups * w.shape[1], *padded), g.dtype)
+    for at, part in sliding.np_taps(out, kernel, stride, dilation, count):
+        part += cols[(slice(None), slice(None), *at)]
+    inner = tuple(slice(p, p + s) for p, s in zip(padding, spatial, strict=True))
+    return np.ascontiguousarray(out[(..., *inner)])
+
+
+def _conv_weight_np(
+    g: np.ndarray, x: np.ndarray, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape,
+    groups: int,
+) -> np.ndarray:  # fmt: skip
+    cols = _columns(_pad_np(x, padding), kernel, stride, dilation, groups)
+    rows = g.reshape(g.shape[0], groups, g.shape[1] // groups, math.prod(g.shape[2:]))
+    out = product(rows, cols.swapaxes(2, 3)).sum(0)
+    return out.reshape(g.shape[1], x.shape[1] // groups, *kernel)
+
+
+def _pad(x: Tensor, padding: Shape, value: Any = 0) -> Tensor:
+    return mv.pad(x, ((0, 0),) * (x.ndim - len(padding)) + tuple((p, p) for p in padding), value)
+
+
+def window_columns(
+    x: Tensor, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape, groups: int,
+    positions_last: bool,
+) -> Tensor:  # fmt: skip
+    """The columns of a convolution as a view: the product's kernel reads straight through it."""
+    k = len(kernel)
+    win = sliding.sliding_windows(
+        _pad(x, padding), kernel, stride, dilation
+    )  # (N, C, *positions, *kernel)
+    n, c = win._node.shape[:2]
+    count = win._node.shape[2 : 2 + k]
+    win = mv.reshape(win, (n, groups, c // groups, *count, *kernel))
+    at, ker = list(range(3, 3 + k)), list(range(3 + k, 3 + 2 * k))
+    rows, p = c // groups * math.prod(kernel), math.prod(count)
+    if positions_last:
+        return mv.reshape(mv.permute(win, (0, 1, 2, *ker, *at)), (n, groups, rows, p))
+    return mv.reshape(mv.permute(win, (0, 1, *at, 2, *ker)), (n, groups, p, rows))
+
+
+def _conv_by_views(
+    x: Tensor, w: Tensor, stride: Shape, padding: Shape, dilation: Shape, groups: int
+) -> Tensor:
+    kernel, o = w._node.shape[2:], w._node.shape[0]
+    (shape, _) = _conv_infer(x._node, w._node, stride, padding, dilation, groups)
+    cols = window_columns(x, kernel, stride, padding, dilation, groups, True)
+    rows = mv.reshape(w, (1, groups, o // groups, math.prod(w._node.shape[1:])))
+    return matmul(rows, cols).reshape(shape)
+
+
+def _conv_input_by_views(
+    g: Tensor, w: Tensor, spatial: Shape, stride: Shape, padding: Shape, dilation: Shape,
+    groups: int,
+) -> Tensor:  # fmt: skip
+    """A convolution of the dilated, padded gradient with the flipped, transposed weight."""
+    o, c, *kernel = w._node.shape
+    g = mv.dilate(g, stride)
+    widths = []
+    for n, m, k, p, d in zip(spatial, g._node.shape[2:], kernel, padding, dilation, strict=True):
+        before = d * (k - 1) - p
+        widths.append((before, n + d * (k - 1) - before - m))
+    g = mv.pad(g, ((0, 0), (0, 0), *widths))
+    last = tuple(range(2, w.ndim))
+    starts = (0, 0, *(k - 1 for k in kernel))
+    flipped = mv.slice_(w, starts, w._node.shape, (1, 1) + (-1,) * len(last))
+    grouped = mv.reshape(flipped, (groups, o // groups, c, *kernel))
+    turned = mv.transpose(grouped, 1, 2).reshape((groups * c, o // groups, *kernel))
+    ones, zeros = (1,) * len(last), (0,) * len(last)
+    return _conv_by_views(g, turned, ones, zeros, dilation, groups)
+
+
+def _conv_weight_by_views(
+    g: Tensor, x: Tensor, kernel: Shape, stride: Shape, padding: Shape, dilation: Shape,
+    groups: int,
+) -> Tensor:  # fmt: skip
+    n, o = g._node.shape[:2]
+    cols = window_columns(x, kernel, stride, padding, dilation, groups, False)
+    rows = g.reshape((n, groups, o // groups, math.prod(g._node.shape[2:])))
+    return sum_(matmul(rows, cols), 0).reshape((o, x._node.shape[1] // groups, *kernel))
+
+
+def _conv_infer(
+    x: Any, w: Any, stride: Shape, padding: Shape, dilation: Shape, groups: int
+) -> tuple[Shape, dt.dtype]:
+    padded = tuple(n + 2 * p for n, p in zip(x.shape[2:], padding, strict=True))
+    count = window_count(padded, w.shape[2:], stride, dilation)
+    return (x.shape[0], w.shape[0], *count), x.dtype
+
+
+def _input_infer(g: Any, w: Any, spatial: Shape, *a: Any) -> tuple[Shape, dt.dtype]:
+    return (g.shape[0], w.shape[1] * a[-1], *spatial), g.dtype
+
+
+def _weight_infer(g: Any, x: Any, kernel: Shape, *a: Any) -> tuple[Shape, dt.dtype]:
+    return (g.shape[1], x.shape[1] // a[-1], *kernel), g.dtype
+
+
+def _routine(slow: Any, infer: Any, lower: Any) -> dict[str, Any]:
+    return {
+        "infer": infer, "lower_routine": lower, "routine": f"conv.{lower.__name__}",
+        "numpy": routines.at_once(lower, 2, infer, slow),
+    }  # fmt: skip
+
+
+def _batched(a: int, b: int, out: int) -> Callable[[BatchedCall], Tensor]:
+    """The batching rule. Where each example has a weight of its own they are groups of one
+    convolution: the batch goes into the dims `a`, `b` and `out` of the inputs and the result, those
+    of channels."""
+
+    def rule(c: BatchedCall) -> Tensor:
+        if b == 0 and not c.flags[1]:  # one weight for all: more images
+            x, w = c.xs
+            y = apply(c.op, (mv.reshape(x, (-1, *x._node.shape[2:])), w), c.attrs)
+            return mv.reshape(y, (c.size, *c.shape))
+        x, w = c.all()
+        attrs = (*c.attrs[:-1], c.attrs[-1] * c.size)
+        return out_of_dim(apply(c.op, (into_dim(x, a), into_dim(w, b)), attrs), out, c.size)
+
+    return rule
+
+
+conv_op = Op(
+    "conv", ROUTINE, "x w", "stride padding dilation groups", fallback=_conv_by_views,
+    batch=_batched(1, 0, 1), flops=lambda x, out: 2 * math.prod(out) * math.prod(x[1][1:]),
+    **_routine(_conv_np, _conv_infer, routines.conv),
+    x=lambda g, w, x_spec, stride, padding, dilation, groups: apply(
+        conv_input_op, (g, conj(w)), (x_spec.shape[2:], stride, padding, dilation, groups)),
+    w=lambda g, x, w_spec, stride, padding, dilation, groups: apply(
+        conv_weight_op, (g, conj(x)), (w_spec.shape[2:], stride, padding, dilation, groups)),
+)  # fmt: skip
+conv_input_op = Op(
+    "conv_input", ROUTINE, "g_ w", "spatial stride padding dilation groups",
+    fallback=_conv_input_by_views, batch=_batched(1, 0, 1),
+    flops=lambda x, out: 2 * math.prod(x[0]) * math.prod(x[1][1:]),
+    **_routine(_conv_input_np, _input_infer, routines.conv_input),
+    g_=lambda g, w, stride, padding, dilation, groups: apply(
+        conv_op, (g, conj(w)), (stride, padding, dilation, groups)),
+    w=lambda g, g_, w_spec, stride, padding, dilation, groups: apply(
+        conv_weight_op, (conj(g_), g), (w_spec.shape[2:], stride, padding, dilation, groups)),
+)  # fmt: skip
+conv_weight_op = Op(
+    "conv_weight", ROUTINE, "g_ x", "kernel stride padding dilation groups",
+    fallback=_conv_weight_by_views, batch=_batched(1, 1, 0),
+    flops=lambda x, out: 2 * math.prod(x[0]) * math.prod(out[1:]),
+    **_routine(_conv_weight_np, _weight_infer, routines.conv_weight),
+    g_=lambda g, x, stride, padding, dilation, groups: apply(
+        conv_op, (conj(x), g), (stride, padding, dilation, groups)),
+    x=lambda g, g_, x_spec, stride, padding, dilation, groups: apply(
+        conv_input_op, (conj(g_), g), (x_spec.shape[2:], stride, padding, dilation, groups)),
+)  # fmt: skip
+
+
+def each(value: Any, k: int, name: str) -> Shape:
+    """An int or a sequence of k ints (or of one) as k ints."""
+    try:
+        out = tuple(v.__index__() for v in value)
+    except TypeError:
+        try:
+            out = (value.__index__(),)
+        except (AttributeError, TypeError):
+            raise TypeError(f"{name} must be an int or {k} ints, got {value!r}") from None
+    except AttributeError:
+        raise TypeError(f"{name} must be ints, got {value!r}") from None
+    if len(out) == 1:
+        out *= k
+    if len(out) != k:
+        raise RuntimeError(f"{name} must be an int or {k} ints, got {value!r}")
+    return out
+
+
+def _operands(
+    name: str, k: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
+    dilation: Any, groups: int, channels: int,
+) -> tuple[Tensor, Shape, Shape]:  # fmt: skip
+    """The input with its batch dim, stride and dilation; `channels` is the dim of the weight that
+    says how many channels result."""
+    x = mv.unsqueeze(input, 0) if input.ndim == k + 1 else input
+    if x.ndim != k + 2 or weight.ndim != k + 2:
+        raise RuntimeError(
+            f"{name}: expected {k + 1}D (unbatched) or {k + 2}D (batched) input and {k + 2}D "
+            f"weight, but got input of size {list(input.shape)} and weight {list(weight.shape)}"
+        )
+    stride, dilation = each(stride, k, f"{name}: stride"), each(dilation, k, f"{name}: dilation")
+    if min(stride) <= 0 or min(dilation) <= 0 or groups <= 0:
+        raise RuntimeError(f"{name}: non-positive stride, dilation or groups is not supported")
+    if x.dtype is not weight.dtype or (bias is not None and bias.dtype is not weight.dtype):
+        check.weight_dtype(name, x, weight, bias)
+    if x.dtype is dt.bool_:
+        raise RuntimeError(f"{name}: not implemented for bool; use .float() first")
+    out, size = weight._node.shape[:2]
+    expected = size * groups
+    if channels:
+        expected, out = out, size * groups
+    if x._node.shape[1] != expected or weight._node.shape[0] % groups:
+        raise RuntimeError(
+            f"{name}: given groups={groups}, weight of size {list(weight.shape)}, expected "
+            f"input{list(input.shape)} to have {expected} channels, but got "
+            f"{x._node.shape[1]} channels instead{_other_place(input, expected, k)}"
+        )
+    if 0 in weight._node.shape[2:]:
+        raise RuntimeError(f"{name}: kernel size should be greater than zero")
+    if bias is not None and bias._node.shape != (out,):
+        raise RuntimeError(
+            f"{name}: expected bias to be 1-dimensional with {out} elements, but got bias of size "
+            f"{list(bias.shape)}"
+        )
+    return x, stride, dilation
+
+
+def _other_place(input: Tensor, channels: int, k: int) -> str:
+    """Where the channels of an input seem to be, in words of a message."""
+    if input._node.shape[-1] == channels:
+        at = input.ndim - k - 1  # of the channels
+        order = (*range(at), input.ndim - 1, *range(at, input.ndim - 1))
+        return f"; its last dim has {channels}: where channels come last, give x.permute{order}"
+    if channels == 1 and input.ndim == k + 1:
+        return "; for a batch without a dim of channels give x.unsqueeze(1)"
+    return ""
+
+
+def _finished(out: Tensor, bias: Tensor | None, unbatched: bool, k: int) -> Tensor:
+    if bias is not None:
+        out = out + mv.reshape(bias, (-1,) + (1,) * k)
+    return mv.squeeze(out, 0) if unbatched else out
+
+
+def conv(
+    name: str, k: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
+    padding: Any, dilation: Any, groups: int,
+) -> Tensor:  # fmt: skip
+    """conv1d/2d/3d with PyTorch's arguments and errors."""
+    x, stride, dilation = _operands(
+        name, k, input, weight, bias, stride, dilation, groups, channels=0
+    )
+    kernel = weight._node.shape[2:]
+    if isinstance(padding, str):
+        x, padding = _named_padding(name, x, padding, kernel, stride, dilation)
+    padding = each(padding, k, f"{name}: padding")
+    if min(padding) < 0:
+        raise RuntimeError(f"{name}: negative padding is not supported, got {list(padding)}")
+    for n, p, m, d in zip(x._node.shape[2:], padding, kernel, dilation, strict=True):
+        if n + 2 * p < d * (m - 1) + 1:
+            raise RuntimeError(
+                f"{name}: Calculated padded input size per channel: "
+                f"{[a + 2 * b for a, b in zip(x._node.shape[2:], padding, strict=True)]}. Kernel "
+                f"size: {list(kernel)}. Kernel size can't be greater than actual input size"
+            )
+    out = apply(conv_op, (x, weight), (stride, padding, dilation, groups))
+    return _finished(out, bias, input.ndim == k + 1, k)
+
+
+def conv_transpose(
+    name: str, k: int, input: Tensor, weight: Tensor, bias: Tensor | None, stride: Any,
+    padding: Any, output_padding: Any, groups: int, dilation: Any,
+) -> Tensor:  # fmt: skip
+    """conv_transpose1d/2d/3d: the gradient of a convolution's input, with PyTorch's arguments."""
+    x, stride, dilation = _operands(
+        name, k, input, weight, bias, stride, dilation, groups, channels=1
+    )
+    padding = each(padding, k, f"{name}: padding")
+    extra = each(output_padding, k, f"{name}: output_padding")
+    if min(padding) < 0 or min(extra) < 0:
+        raise RuntimeError(
+            f"{name}: negative padding is not supported, got padding {list(padding)} and "
+            f"output_padding {list(extra)}"
+        )
+    if any(e >= max(s, d) for e, s, d in zip(extra, stride, dilation, strict=True)):
+        raise RuntimeError(
+            f"{name}: output padding must be smaller than either stride or dilation, but got "
+            f"output_padding: {list(extra)} stride: {list(stride)} dilation: {list(dilation)}"
+        )
+    # A convolution of the result must have the input's size: what is over is cut or added after
+    over = any(e >= s for e, s in zip(extra, stride, strict=True))
+    inner = (0,) * k if over else padding
+    size = tuple(
+        (n - 1) * s - 2 * p + d * (m - 1) + (0 if over else e) + 1
+        for n, s, p, d, m, e in zip(
+            x._node.shape[2:], stride, inner, dilation, weight._node.shape[2:], extra, strict=True
+        )
+    )
+    last = tuple(n + e - 2 * p for n, e, p in zip(size, extra, padding, strict=True))
+    if min(last if over else size) <= 0:
+        raise RuntimeError(
+            f"{name}: given input size per channel: {list(x.shape[2:])}. Calculated output size "
+            f"per channel: {list(last if over else size)}. Output size is too small"
+        )
+    out = apply(conv_input_op, (x, weight), (size, stride, inner, dilation, groups))
+    if over:
+        cut = tuple((-p, e - p) for p, e in zip(padding, extra, strict=True))
+        out = mv.pad(out, ((0, 0), (0, 0), *cut))
+    return _finished(out, bias, input.ndim == k + 1, k)
+
+
+def _named_padding(
+    name: str, x: Tensor, padding: str, kernel: Shape, stride: Shape, dilation: Shape
+) -> tuple[Tensor, Shape]:
+    k = len(kernel)
+    if padding == "valid":
+        return x, (0,) * k
+    if padding != "same":
+        raise RuntimeError(f"{name}: padding must be ints, 'valid' or 'same', got {padding!r}")
+    if any(s != 1 for s in stride):
+        raise RuntimeError(f"{name}: padding='same' is not supported for strided convolutions")
+    total = [d * (m - 1) for d, m in zip(dilation, kernel, strict=True)]
+    extra = ((0, 0), (0, 0), *((0, t % 2) for t in total))
+    return mv.pad(x, extra), tuple(t // 2 for t in total)
